@@ -1,0 +1,77 @@
+// The contract of a transport. A Link is one rank's end of one communicator: for every peer an
+// ordered stream of bytes in each direction, with a bounded buffer, that a sender fills and a
+// receiver empties in slices. Nothing in the try_ verbs blocks; sleeping, failure and time are in
+// inspect() and sleep(). Transports know nothing of algorithms or schedules.
+//
+// One thread at a time uses a Link, except abort(), which any thread may call.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "lib/control/exchange.h"
+#include "lib/signature.h"
+#include "lib/status.h"
+
+namespace tutti {
+
+class SharedCells;  // transports/shm/cells.h: memory that all ranks of a host map, for fused paths
+
+// What a transport needs to bring up one communicator. open() functions are collective over the
+// exchange: all ranks call them, in the same order, also a rank that has no peer on the transport.
+struct LinkSetup {
+  Exchange* exchange = nullptr;     // over the ranks of the communicator
+  uint64_t comm_id = 0;             // random, equal on all ranks, unique in the job
+  std::span<const uint8_t> peers;   // peers[r] != 0: this link serves the pair (own rank, r)
+  std::string interface;            // tcp: interface name or address; empty: choose
+  uint64_t deadline_ns = 0;         // of open()
+};
+
+class Link {
+ public:
+  virtual ~Link() = default;
+
+  virtual const char* name() const = 0;  // "shm"
+
+  // A call begins: from here on every slice sent carries mark.digest, and every slice received must
+  // carry it too. `mark` is also what peers see when they ask what this rank is doing.
+  virtual void begin(const CallMark& mark) = 0;
+
+  // Takes up to `bytes` of `data` towards `peer`, returns how many; 0: the stream is full. The caller
+  // offers the rest of the same message again; the bytes taken may be overwritten at once.
+  virtual size_t try_send(int peer, const std::byte* data, size_t bytes) = 0;
+
+  // The next bytes from `peer`, where they lie: at most `most`, a multiple of `granule` (the size of
+  // an element, a divisor of `most`), contiguous; empty: nothing (whole) has arrived. They stay until
+  // consume() of as many or fewer.
+  virtual std::span<const std::byte> try_peek(int peer, size_t most, size_t granule) = 0;
+  virtual void consume(int peer, size_t bytes) = 0;
+
+  // Moves up to `most` of the next bytes from `peer` to `to`, returns how many.
+  virtual size_t try_recv(int peer, std::byte* to, size_t most) = 0;
+
+  // Called when a rank has waited past its spin budget, and then again and again: looks for a reason
+  // why nothing comes. OK: none, wait on. PEER_FAILED, MISMATCH, ABORTED, CORRUPT: the call is over,
+  // and the communicator with it. A wrong digest met by a try_ verb is reported here. Every error
+  // names its rank and, for MISMATCH, both calls in words.
+  virtual Status inspect(uint64_t now_ns) = 0;
+
+  // Sleeps until a peer may have sent or received something, or until `until_ns`. May return early.
+  virtual void sleep(uint64_t until_ns) = 0;
+
+  // The last call in which `peer` was seen, if any: for the sentence of a TIMEOUT.
+  virtual std::optional<CallMark> last_seen(int peer) const = 0;
+
+  // Tells every peer that the communicator is over and why: each gets `reason` from inspect(). First
+  // one wins. Any thread, never blocks; after it inspect() returns an error here too.
+  virtual void abort(const Status& reason) = 0;
+
+  // Memory shared by all ranks of the communicator, where there is such; else nullptr.
+  virtual SharedCells* cells() { return nullptr; }
+};
+
+}  // namespace tutti
