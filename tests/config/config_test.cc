@@ -1,0 +1,87 @@
+#include "lib/config.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+namespace tutti {
+namespace {
+
+class Config : public testing::Test {
+ protected:
+  void SetUp() override { clear(); }
+  void TearDown() override { clear(); }
+  static void clear() {
+    for (const VariableInfo& info : config_variables()) unsetenv(info.name);
+  }
+  static void set(const char* name, const char* value) { setenv(name, value, 1); }
+};
+
+TEST_F(Config, UnsetAndEmptyAreNothing) {
+  std::optional<int64_t> number = 7;
+  ASSERT_TRUE(config_integer(Variable::tutti_rank, &number).ok());
+  EXPECT_FALSE(number);
+  set("TUTTI_RANK", "");
+  number = 7;
+  ASSERT_TRUE(config_integer(Variable::tutti_rank, &number).ok());
+  EXPECT_FALSE(number);
+}
+
+TEST_F(Config, IntegersAreReadInTheirWholeRange) {
+  std::optional<int64_t> number;
+  set("MASTER_PORT", "65535");
+  ASSERT_TRUE(config_integer(Variable::master_port, &number).ok());
+  EXPECT_EQ(number, 65535);
+  set("TUTTI_RANK", "0");
+  ASSERT_TRUE(config_integer(Variable::tutti_rank, &number).ok());
+  EXPECT_EQ(number, 0);
+}
+
+TEST_F(Config, NonsenseIntegersAreInvalidAndTheSentenceSaysWhatIsAllowed) {
+  for (const char* nonsense :
+       {"0", "-1", "3x", " 3", "1e3", "0x10", "65536", "99999999999999999999"}) {
+    set("MASTER_PORT", nonsense);
+    std::optional<int64_t> number;
+    const Status status = config_integer(Variable::master_port, &number);
+    EXPECT_EQ(status.code(), TUTTI_INVALID) << nonsense;
+    EXPECT_EQ(status.text(), "MASTER_PORT is '" + std::string(nonsense) +
+                                 "', but must be an integer from 1 to 65535");
+  }
+}
+
+TEST_F(Config, ListsComeInPartsAndUnknownWordsAreInvalid) {
+  std::vector<std::string> parts;
+  set("TUTTI_TRANSPORTS", "tcp,shm");
+  ASSERT_TRUE(config_list(Variable::tutti_transports, &parts).ok());
+  EXPECT_EQ(parts, (std::vector<std::string>{"tcp", "shm"}));
+  for (const char* nonsense : {"tcp,", ",", "TCP", "tcp shm", "rdma"}) {
+    set("TUTTI_TRANSPORTS", nonsense);
+    const Status status = config_list(Variable::tutti_transports, &parts);
+    EXPECT_EQ(status.code(), TUTTI_INVALID) << nonsense;
+    EXPECT_NE(status.text().find("inproc,shm,tcp"), std::string::npos) << status.text();
+  }
+}
+
+// The line of the README's table that a variable must have.
+std::string row(const VariableInfo& info) {
+  return std::string("| `") + info.name + "` | " + info.type + " | " + info.default_value + " | " +
+         info.about + " |";
+}
+
+TEST_F(Config, TheReadmeListsExactlyTheVariablesOfTheTable) {
+  std::ifstream file(TUTTI_SOURCE_DIR "/README.md");
+  ASSERT_TRUE(file) << "README.md";
+  std::vector<std::string> found;
+  for (std::string line; std::getline(file, line);)
+    for (const char* prefix : {"| `TUTTI_", "| `RANK`", "| `WORLD_", "| `LOCAL_", "| `MASTER_"})
+      if (line.starts_with(prefix)) found.push_back(line);
+  std::vector<std::string> expected;
+  for (const VariableInfo& info : config_variables()) expected.push_back(row(info));
+  EXPECT_EQ(found, expected) << "`tutti info --environment` prints the table for the README";
+}
+
+}  // namespace
+}  // namespace tutti
