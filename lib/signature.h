@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <string>
 
 #include "algorithms/algorithm.h"
@@ -32,10 +33,28 @@ struct CallMark {
   uint64_t epoch = 0;
   CallSignature signature;
   uint32_t digest = 0;  // call_digest(epoch, signature)
+  int32_t peer = -1;    // point to point: the other rank
 };
+
+// The part of a digest that is the same for every call like this one.
+inline uint64_t signature_hash(const CallSignature& signature) {
+  uint64_t words[sizeof(CallSignature) / 8];
+  std::memcpy(words, &signature, sizeof(words));
+  uint64_t hash = 0x9e3779b97f4a7c15u;
+  for (const uint64_t word : words) {
+    hash = (hash ^ word) * 0xff51afd7ed558ccdu;
+    hash ^= hash >> 32;
+  }
+  return hash;
+}
 
 // Never 0. Equal calls have equal digests; different ones differ but for a chance of 2^-32, and then
 // the full signature published beside it still tells them apart.
-uint32_t call_digest(uint64_t epoch, const CallSignature& signature);
+inline uint32_t call_digest(uint64_t epoch, uint64_t hash) {
+  return uint32_t(((hash + epoch) * 0xc4ceb9fe1a85ec53u) >> 32) | 1;
+}
+inline uint32_t call_digest(uint64_t epoch, const CallSignature& signature) {
+  return call_digest(epoch, signature_hash(signature));
+}
 
 }  // namespace tutti

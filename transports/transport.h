@@ -60,6 +60,11 @@ class Link {
   // names its rank and, for MISMATCH, both calls in words.
   virtual Status inspect(uint64_t now_ns) = 0;
 
+  // Going to sleep is arm(), one more look at the streams, sleep(): what peers do after arm() ends the
+  // sleep.
+  virtual void arm() {}
+  // Takes arm() back when the look found something after all.
+  virtual void disarm() {}
   // Sleeps until a peer may have sent or received something, or until `until_ns`. May return early.
   virtual void sleep(uint64_t until_ns) = 0;
 

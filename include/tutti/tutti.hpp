@@ -1,0 +1,165 @@
+// tutti for C++20: move-only owners, spans and exceptions over tutti.h; one C call a call.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "tutti/tutti.h"
+
+namespace tutti {
+
+// What a failed call throws: what() is the library's sentence.
+class error : public std::runtime_error {
+ public:
+  error(tutti_status status, int rank, uint64_t call, const std::string& text)
+      : std::runtime_error(text), status_(status), rank_(rank), call_(call) {}
+  tutti_status status() const noexcept { return status_; }
+  int rank() const noexcept { return rank_; }         // that the error is about, -1 if none
+  uint64_t call() const noexcept { return call_; }    // on the communicator, 0 if none
+
+ private:
+  tutti_status status_;
+  int rank_;
+  uint64_t call_;
+};
+
+template <class T>
+inline constexpr tutti_dtype dtype_of = TUTTI_DTYPE_COUNT;
+template <> inline constexpr tutti_dtype dtype_of<int8_t> = TUTTI_INT8;
+template <> inline constexpr tutti_dtype dtype_of<int16_t> = TUTTI_INT16;
+template <> inline constexpr tutti_dtype dtype_of<int32_t> = TUTTI_INT32;
+template <> inline constexpr tutti_dtype dtype_of<int64_t> = TUTTI_INT64;
+template <> inline constexpr tutti_dtype dtype_of<uint8_t> = TUTTI_UINT8;
+template <> inline constexpr tutti_dtype dtype_of<uint16_t> = TUTTI_UINT16;
+template <> inline constexpr tutti_dtype dtype_of<uint32_t> = TUTTI_UINT32;
+template <> inline constexpr tutti_dtype dtype_of<uint64_t> = TUTTI_UINT64;
+template <> inline constexpr tutti_dtype dtype_of<float> = TUTTI_FLOAT32;
+template <> inline constexpr tutti_dtype dtype_of<double> = TUTTI_FLOAT64;
+
+template <class T>
+concept element = dtype_of<T> != TUTTI_DTYPE_COUNT;
+
+// Owns a communicator. One thread at a time, except abort().
+class communicator {
+ public:
+  communicator() = default;
+  explicit communicator(tutti_comm owned) noexcept : comm_(owned) {}
+  communicator(communicator&& other) noexcept : comm_(std::exchange(other.comm_, nullptr)) {}
+  communicator& operator=(communicator&& other) noexcept {
+    if (this != &other) {
+      tutti_comm_free(comm_);
+      comm_ = std::exchange(other.comm_, nullptr);
+    }
+    return *this;
+  }
+  ~communicator() { tutti_comm_free(comm_); }
+
+  static communicator from_env(const tutti_comm_config* config = nullptr) {
+    tutti_comm made = nullptr;
+    check(tutti_comm_create_from_env(config, &made));
+    return communicator(made);
+  }
+  static communicator from_id(const tutti_unique_id& id, int rank, int nranks,
+                              const tutti_comm_config* config = nullptr) {
+    tutti_comm made = nullptr;
+    check(tutti_comm_create_from_id(&id, rank, nranks, config, &made));
+    return communicator(made);
+  }
+
+  // Empty where color < 0.
+  communicator split(int color, int key) const {
+    tutti_comm made = nullptr;
+    check(tutti_comm_split(comm_, color, key, &made), comm_);
+    return communicator(made);
+  }
+  communicator dup() const {
+    tutti_comm made = nullptr;
+    check(tutti_comm_dup(comm_, &made), comm_);
+    return communicator(made);
+  }
+
+  explicit operator bool() const noexcept { return comm_ != nullptr; }
+  tutti_comm get() const noexcept { return comm_; }
+  int rank() const {
+    int value = 0;
+    check(tutti_comm_rank(comm_, &value), comm_);
+    return value;
+  }
+  int size() const {
+    int value = 0;
+    check(tutti_comm_size(comm_, &value), comm_);
+    return value;
+  }
+  std::string transport() const {
+    const char* name = nullptr;
+    check(tutti_comm_transport(comm_, &name), comm_);
+    return name;
+  }
+
+  // `in` and `out` are equally long and do not overlap.
+  template <element T>
+  void allreduce(std::span<const T> in, std::span<T> out, tutti_op op = TUTTI_SUM,
+                 const tutti_call_config* config = nullptr) const {
+    if (in.size() != out.size()) {
+      throw error(TUTTI_INVALID, -1, 0, "the input and output spans have different lengths");
+    }
+    check(tutti_allreduce_with(in.data(), out.data(), in.size(), dtype_of<T>, op, comm_, config),
+          comm_);
+  }
+  template <element T>
+  void allreduce(std::span<T> in_place, tutti_op op = TUTTI_SUM,
+                 const tutti_call_config* config = nullptr) const {
+    check(tutti_allreduce_with(TUTTI_IN_PLACE, in_place.data(), in_place.size(), dtype_of<T>, op,
+                               comm_, config),
+          comm_);
+  }
+  template <element T>
+  void broadcast(std::span<T> buffer, int root, const tutti_call_config* config = nullptr) const {
+    check(tutti_broadcast_with(buffer.data(), buffer.size(), dtype_of<T>, root, comm_, config),
+          comm_);
+  }
+  void barrier(const tutti_call_config* config = nullptr) const {
+    check(tutti_barrier_with(comm_, config), comm_);
+  }
+  template <element T>
+  void send(std::span<const T> buffer, int peer, int tag = 0,
+            const tutti_call_config* config = nullptr) const {
+    check(tutti_send_with(buffer.data(), buffer.size(), dtype_of<T>, peer, tag, comm_, config),
+          comm_);
+  }
+  template <element T>
+  void recv(std::span<T> buffer, int peer, int tag = 0,
+            const tutti_call_config* config = nullptr) const {
+    check(tutti_recv_with(buffer.data(), buffer.size(), dtype_of<T>, peer, tag, comm_, config),
+          comm_);
+  }
+
+  // Any thread; never blocks.
+  void abort(const char* reason = nullptr) const noexcept { tutti_comm_abort(comm_, reason); }
+
+ private:
+  static void check(tutti_status status, tutti_comm comm = nullptr) {
+    if (status == TUTTI_OK) return;
+    tutti_error last{};
+    if (comm != nullptr && tutti_comm_last_error(comm, &last) == TUTTI_OK) {
+      throw error(status, last.rank, last.call, last.text);
+    }
+    throw error(status, -1, 0, tutti_last_error());
+  }
+
+  tutti_comm comm_ = nullptr;
+};
+
+// An id for from_id(), to be passed to the other ranks; this process becomes rank 0.
+inline tutti_unique_id make_unique_id(const char* interface = nullptr) {
+  tutti_unique_id id;
+  if (const tutti_status status = tutti_unique_id_create(interface, &id); status != TUTTI_OK) {
+    throw error(status, -1, 0, tutti_last_error());
+  }
+  return id;
+}
+
+}  // namespace tutti

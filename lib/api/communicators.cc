@@ -1,0 +1,291 @@
+// The part of the C API that makes, asks and ends communicators.
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "lib/api/guard.h"
+#include "lib/config.h"
+#include "lib/control/bootstrap.h"
+#include "lib/control/callback_exchange.h"
+#include "lib/launch.h"
+#include "transports/registry.h"
+
+namespace tutti::api {
+
+std::string& thread_error() {
+  thread_local std::string text;
+  return text;
+}
+
+namespace {
+
+// The listening sockets behind the ids that this process made, until their rank 0 takes them.
+class Listeners {
+ public:
+  static Listeners& get() {
+    static Listeners* const instance = new Listeners;  // outlives every thread
+    return *instance;
+  }
+  void put(const tutti_unique_id& id, Fd listener) {
+    const std::lock_guard lock(mutex_);
+    listeners_[key(id)] = std::move(listener);
+  }
+  Fd take(const tutti_unique_id& id) {
+    const std::lock_guard lock(mutex_);
+    const auto found = listeners_.find(key(id));
+    if (found == listeners_.end()) return {};
+    Fd listener = std::move(found->second);
+    listeners_.erase(found);
+    return listener;
+  }
+
+ private:
+  static std::string key(const tutti_unique_id& id) {
+    return {reinterpret_cast<const char*>(id.bytes), sizeof(id.bytes)};
+  }
+  std::mutex mutex_;
+  std::map<std::string, Fd> listeners_;
+};
+
+Status split_transports(std::string_view text, std::vector<std::string>* out) {
+  out->clear();
+  while (!text.empty()) {
+    const size_t comma = text.find(',');
+    const std::string word(text.substr(0, comma));
+    text = comma == std::string_view::npos ? std::string_view() : text.substr(comma + 1);
+    std::string known;
+    bool found = false;
+    for (const Transport& transport : transports()) {
+      known += (known.empty() ? "" : ", ") + std::string(transport.name);
+      found = found || word == transport.name;
+    }
+    if (!found) {
+      return {TUTTI_INVALID, "there is no transport \"" + word + "\"; there are: " + known};
+    }
+    out->push_back(word);
+  }
+  if (out->empty()) return {TUTTI_INVALID, "the list of transports is empty"};
+  return {};
+}
+
+// The caller's settings, then the environment's, then the defaults.
+Status read_settings(const tutti_comm_config* config, CommSettings* out) {
+  std::vector<std::string> listed;
+  TUTTI_TRY(config_list(Variable::tutti_transports, &listed));
+  if (!listed.empty()) out->transports = listed;
+  std::optional<std::string> interface;
+  TUTTI_TRY(config_text(Variable::tutti_interface, &interface));
+  if (interface) out->interface = *interface;
+  std::optional<int64_t> timeout_ms;
+  TUTTI_TRY(config_integer(Variable::tutti_timeout_ms, &timeout_ms));
+  if (timeout_ms) out->timeout_ms = *timeout_ms;
+  if (config == nullptr) return {};
+  if (config->size < sizeof(tutti_comm_config)) {
+    return {TUTTI_INVALID,
+            "the communicator config's size is not set; use TUTTI_COMM_CONFIG_INIT"};
+  }
+  if (config->timeout_ms < 0 || config->setup_ms < 0) {
+    return {TUTTI_INVALID, "a time limit of the communicator config is negative"};
+  }
+  if (config->timeout_ms > 0) out->timeout_ms = config->timeout_ms;
+  if (config->setup_ms > 0) out->setup_ms = config->setup_ms;
+  if (config->interface_ != nullptr) out->interface = config->interface_;
+  if (config->transports != nullptr) {
+    TUTTI_TRY(split_transports(config->transports, &out->transports));
+  }
+  return {};
+}
+
+Status check_place(int rank, int nranks, const void* out) {
+  if (out == nullptr) return {TUTTI_INVALID, "there is nowhere to put the communicator"};
+  if (nranks < 1) {
+    return {TUTTI_INVALID, "a communicator of " + std::to_string(nranks) + " ranks cannot be"};
+  }
+  if (rank < 0 || rank >= nranks) {
+    return {TUTTI_INVALID, "rank " + std::to_string(rank) + " is not between 0 and " +
+                               std::to_string(nranks - 1)};
+  }
+  return {};
+}
+
+// A communicator of one rank needs nobody.
+class Alone final : public Exchange {
+ public:
+  int rank() const override { return 0; }
+  int nranks() const override { return 1; }
+  const JobKey& key() const override { return key_; }
+  Status allgather(std::string_view mine, uint64_t, std::vector<std::string>* all) override {
+    all->assign(1, std::string(mine));
+    return {};
+  }
+
+ private:
+  JobKey key_{};
+};
+
+Status make(std::unique_ptr<Exchange> exchange, const CommSettings& settings, tutti_comm* out) {
+  std::unique_ptr<Communicator> made;
+  TUTTI_TRY(Communicator::create(std::move(exchange), settings, &made));
+  *out = wrap(made.release());
+  return {};
+}
+
+Status from_id(const tutti_unique_id& id, Fd listener, int rank, int nranks,
+               const CommSettings& settings, tutti_comm* out) {
+  if (nranks == 1) return make(std::make_unique<Alone>(), settings, out);
+  std::unique_ptr<Exchange> exchange;
+  TUTTI_TRY(join_rendezvous(id, std::move(listener), rank, nranks,
+                            deadline_after_ms(settings.setup_ms), &exchange));
+  return make(std::move(exchange), settings, out);
+}
+
+Status from_env(const CommSettings& settings, tutti_comm* out) {
+  Launch launch;
+  TUTTI_TRY(read_launch(&launch));
+  switch (launch.by) {
+    case Launch::By::nobody:
+      return make(std::make_unique<Alone>(), settings, out);
+    case Launch::By::tutti_run: {
+      Fd listener(launch.listen_fd);
+      return from_id(launch.id, std::move(listener), launch.rank, launch.nranks, settings, out);
+    }
+    case Launch::By::rendezvous: {
+      JobKey key;
+      TUTTI_TRY(read_key_file(launch.key_file, &key));
+      Rendezvous rendezvous;
+      TUTTI_TRY(open_rendezvous_at(launch.host, launch.port, key, launch.rank == 0, &rendezvous));
+      return from_id(rendezvous.id, std::move(rendezvous.listener), launch.rank, launch.nranks,
+                     settings, out);
+    }
+  }
+  return {TUTTI_INTERNAL, "unknown launcher"};
+}
+
+}  // namespace
+
+}  // namespace tutti::api
+
+using namespace tutti;
+
+extern "C" {
+
+tutti_status tutti_unique_id_create(const char* interface_, tutti_unique_id* out) {
+  return api::guarded([&]() -> Status {
+    if (out == nullptr) return {TUTTI_INVALID, "there is nowhere to put the id"};
+    Rendezvous rendezvous;
+    TUTTI_TRY(open_rendezvous(interface_ != nullptr ? interface_ : "", &rendezvous));
+    *out = rendezvous.id;
+    api::Listeners::get().put(rendezvous.id, std::move(rendezvous.listener));
+    return {};
+  });
+}
+
+tutti_status tutti_comm_create_from_id(const tutti_unique_id* id, int rank, int nranks,
+                                       const tutti_comm_config* config, tutti_comm* out) {
+  if (out != nullptr) *out = nullptr;
+  return api::guarded([&]() -> Status {
+    TUTTI_TRY(api::check_place(rank, nranks, out));
+    if (id == nullptr) return {TUTTI_INVALID, "the id is NULL"};
+    CommSettings settings;
+    TUTTI_TRY(api::read_settings(config, &settings));
+    Fd listener;
+    if (rank == 0) {
+      listener = api::Listeners::get().take(*id);
+      if (!listener && nranks > 1) {
+        return {TUTTI_INVALID, "rank 0 must be in the process that made the id, and an id serves once"};
+      }
+    }
+    return api::from_id(*id, std::move(listener), rank, nranks, settings, out);
+  });
+}
+
+tutti_status tutti_comm_create_from_env(const tutti_comm_config* config, tutti_comm* out) {
+  if (out != nullptr) *out = nullptr;
+  return api::guarded([&]() -> Status {
+    if (out == nullptr) return {TUTTI_INVALID, "there is nowhere to put the communicator"};
+    CommSettings settings;
+    TUTTI_TRY(api::read_settings(config, &settings));
+    return api::from_env(settings, out);
+  });
+}
+
+tutti_status tutti_comm_create_from_allgather(tutti_allgather_fn allgather, void* context,
+                                              int rank, int nranks, const tutti_comm_config* config,
+                                              tutti_comm* out) {
+  if (out != nullptr) *out = nullptr;
+  return api::guarded([&]() -> Status {
+    TUTTI_TRY(api::check_place(rank, nranks, out));
+    if (allgather == nullptr) return {TUTTI_INVALID, "the all-gather callback is NULL"};
+    CommSettings settings;
+    TUTTI_TRY(api::read_settings(config, &settings));
+    if (nranks == 1) return api::make(std::make_unique<api::Alone>(), settings, out);
+    std::unique_ptr<Exchange> exchange;
+    TUTTI_TRY(make_callback_exchange(allgather, context, rank, nranks, &exchange));
+    return api::make(std::move(exchange), settings, out);
+  });
+}
+
+tutti_status tutti_comm_split(tutti_comm comm, int color, int key, tutti_comm* out) {
+  if (out != nullptr) *out = nullptr;
+  return api::guarded(comm, [&](Communicator& c) {
+    if (out == nullptr) {
+      return c.fail({TUTTI_INVALID, "there is nowhere to put the communicator"});
+    }
+    std::unique_ptr<Communicator> made;
+    const tutti_status status = c.split(color, key, &made);
+    if (status == TUTTI_OK) *out = api::wrap(made.release());
+    return status;
+  });
+}
+
+tutti_status tutti_comm_dup(tutti_comm comm, tutti_comm* out) {
+  return tutti_comm_split(comm, 0, 0, out);
+}
+
+tutti_status tutti_comm_free(tutti_comm comm) {
+  return api::guarded([&]() -> Status {
+    if (comm != nullptr) delete &api::unwrap(comm);
+    return {};
+  });
+}
+
+tutti_status tutti_comm_abort(tutti_comm comm, const char* reason) {
+  if (comm == nullptr) return api::keep({TUTTI_INVALID, "the communicator is NULL"});
+  api::unwrap(comm).abort(reason != nullptr ? reason : "");
+  return TUTTI_OK;
+}
+
+tutti_status tutti_comm_rank(tutti_comm comm, int* rank) {
+  return api::guarded(comm, [&](Communicator& c) {
+    if (rank == nullptr) return c.fail({TUTTI_INVALID, "there is nowhere to put the rank"});
+    *rank = c.rank();
+    return TUTTI_OK;
+  });
+}
+
+tutti_status tutti_comm_size(tutti_comm comm, int* nranks) {
+  return api::guarded(comm, [&](Communicator& c) {
+    if (nranks == nullptr) return c.fail({TUTTI_INVALID, "there is nowhere to put the size"});
+    *nranks = c.nranks();
+    return TUTTI_OK;
+  });
+}
+
+tutti_status tutti_comm_transport(tutti_comm comm, const char** name) {
+  return api::guarded(comm, [&](Communicator& c) {
+    if (name == nullptr) return c.fail({TUTTI_INVALID, "there is nowhere to put the name"});
+    *name = c.transport();
+    return TUTTI_OK;
+  });
+}
+
+tutti_status tutti_comm_last_error(tutti_comm comm, tutti_error* out) {
+  return api::guarded(comm, [&](Communicator& c) {
+    if (out == nullptr) return TUTTI_INVALID;
+    const Status& error = c.last_error();
+    *out = {error.code(), error.rank(), error.call(), error.text().c_str()};
+    return TUTTI_OK;
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,45 @@
+// The part of the C API that needs no communicator: names, types, algorithms, the log.
+#include "algorithms/algorithm.h"
+#include "lib/api/guard.h"
+#include "lib/log.h"
+
+#define TUTTI_TEXT_(x) #x
+#define TUTTI_TEXT(x) TUTTI_TEXT_(x)
+
+using namespace tutti;
+
+extern "C" {
+
+const char* tutti_status_name(tutti_status status) {
+  static constexpr const char* names[] = {"OK",          "IN_PROGRESS", "INVALID", "UNSUPPORTED",
+                                          "NO_MEMORY",   "TIMEOUT",     "PEER_FAILED", "ABORTED",
+                                          "MISMATCH",    "CORRUPT",     "AUTH",    "SYSTEM",
+                                          "INTERNAL"};
+  return unsigned(status) < std::size(names) ? names[status] : "unknown status";
+}
+
+const char* tutti_last_error(void) { return api::thread_error().c_str(); }
+
+const char* tutti_version(void) {
+  return TUTTI_TEXT(TUTTI_VERSION_MAJOR) "." TUTTI_TEXT(TUTTI_VERSION_MINOR) "." TUTTI_TEXT(
+      TUTTI_VERSION_PATCH);
+}
+
+tutti_status tutti_algorithm_get(size_t index, tutti_algorithm_info* out) {
+  return api::guarded([&]() -> Status {
+    if (out == nullptr || out->size < sizeof(tutti_algorithm_info)) {
+      return {TUTTI_INVALID, "the algorithm info is NULL or its size is not set"};
+    }
+    const std::span<const Algorithm> all = algorithms();
+    if (index >= all.size()) {
+      return {TUTTI_INVALID, "there are " + std::to_string(all.size()) + " algorithms"};
+    }
+    *out = {sizeof(tutti_algorithm_info), all[index].name, collective_name(all[index].collective),
+            all[index].about};
+    return {};
+  });
+}
+
+void tutti_log_set(tutti_log_fn callback, void* context) { set_log(callback, context); }
+
+}  // extern "C"

@@ -1,0 +1,288 @@
+#include "lib/comm/comm.h"
+
+#include <algorithm>
+
+#include "lib/plan/lower.h"
+
+namespace tutti {
+
+// A lowered schedule and its last binding; one per algorithm and root.
+struct Communicator::CachedPlan {
+  const Algorithm* algorithm;
+  int root;
+  plan::Plan plan;
+  plan::Binding binding;
+
+  CachedPlan(const Algorithm* algorithm, int root, plan::Plan lowered)
+      : algorithm(algorithm), root(root), plan(std::move(lowered)), binding(plan) {}
+};
+
+Communicator::Communicator() = default;
+Communicator::~Communicator() = default;
+
+tutti_status Communicator::fail(Status status) {
+  last_error_ = std::move(status);
+  return last_error_.code();
+}
+
+void Communicator::abort(std::string_view reason) {
+  over_.store(true, std::memory_order_release);
+  if (link_ == nullptr) return;
+  std::string text = "rank " + std::to_string(rank_) + " called tutti_comm_abort()";
+  if (!reason.empty()) text.append(": ").append(reason);
+  link_->abort({TUTTI_ABORTED, std::move(text), rank_});
+}
+
+// ---------------------------------------------------------------- preparing a call
+
+Status Communicator::plan_for(const Algorithm& algorithm, int root, CachedPlan** out) {
+  for (const auto& cached : plans_) {
+    if (cached->algorithm == &algorithm && cached->root == root) {
+      *out = cached.get();
+      return {};
+    }
+  }
+  const schedule::Shape shape{.rank = uint32_t(rank_), .nranks = uint32_t(nranks_),
+                              .root = uint32_t(root)};
+  plans_.push_back(
+      std::make_unique<CachedPlan>(&algorithm, root, plan::lower(algorithm.emit, shape)));
+  *out = plans_.back().get();
+  return {};
+}
+
+Status Communicator::prepare(const CallKey& key) {
+  prepared_.valid = false;
+  Request request;
+  request.nranks = uint32_t(nranks_);
+  request.count = key.count;
+  request.element_size = uint32_t(tutti_dtype_size(key.dtype));
+  // A barrier runs as an allreduce of one byte, whatever it holds.
+  const Collective runs_as =
+      key.collective == Collective::barrier ? Collective::allreduce : key.collective;
+  Choice choice;
+  TUTTI_TRY(choose(runs_as, setting_, request, key.algorithm, key.unfused, &choice));
+
+  Prepared next;
+  next.key = key;
+  if (!key.algorithm.empty()) next.key.algorithm = choice.algorithm->name;
+  next.element_size = request.element_size;
+  next.signature.count = key.count;
+  next.signature.root = key.root;
+  next.signature.collective = key.collective;
+  next.signature.dtype = uint8_t(key.dtype);
+  next.signature.op = uint8_t(key.op);
+  next.signature.flags = uint8_t(choice.path);
+  next.signature.algorithm = uint16_t(choice.algorithm - algorithms().data());
+  next.signature_hash = signature_hash(next.signature);
+  if (key.collective != Collective::broadcast) next.kernels = find_kernels(key.dtype, key.op);
+  if (choice.path == Path::schedule) {
+    TUTTI_TRY(plan_for(*choice.algorithm, key.root, &next.plan));
+  }
+  next.choice = std::move(choice);
+  next.valid = true;
+  prepared_ = std::move(next);
+  return {};
+}
+
+tutti_status Communicator::explain_allreduce(uint64_t count, tutti_dtype dtype, tutti_op op,
+                                             const CallSettings& settings, Choice* out) {
+  (void)op;
+  Request request;
+  request.nranks = uint32_t(nranks_);
+  request.count = count;
+  request.element_size = uint32_t(tutti_dtype_size(dtype));
+  Status chosen = choose(Collective::allreduce, setting_, request, settings.algorithm,
+                         settings.unfused, out);
+  return chosen.ok() ? TUTTI_OK : fail(std::move(chosen));
+}
+
+// ---------------------------------------------------------------- collectives
+
+tutti_status Communicator::allreduce(const void* input, void* output, uint64_t count,
+                                     tutti_dtype dtype, tutti_op op, const CallSettings& settings) {
+  const CallKey key{count, 0, Collective::allreduce, dtype, op, settings.unfused,
+                    settings.algorithm};
+  if (!prepared_.valid || !(prepared_.key == key)) {
+    if (Status prepared = prepare(key); !prepared.ok()) return fail(std::move(prepared));
+  }
+  return run(input != nullptr ? input : output, output, settings.timeout_ms);
+}
+
+tutti_status Communicator::broadcast(void* buffer, uint64_t count, tutti_dtype dtype, int root,
+                                     const CallSettings& settings) {
+  const CallKey key{count, root, Collective::broadcast, dtype, TUTTI_SUM, settings.unfused,
+                    settings.algorithm};
+  if (!prepared_.valid || !(prepared_.key == key)) {
+    if (Status prepared = prepare(key); !prepared.ok()) return fail(std::move(prepared));
+  }
+  return run(buffer, buffer, settings.timeout_ms);
+}
+
+tutti_status Communicator::barrier(const CallSettings& settings) {
+  const CallKey key{1, 0, Collective::barrier, TUTTI_UINT8, TUTTI_MAX, settings.unfused,
+                    settings.algorithm};
+  if (!prepared_.valid || !(prepared_.key == key)) {
+    if (Status prepared = prepare(key); !prepared.ok()) return fail(std::move(prepared));
+  }
+  const uint8_t mine = 0;
+  uint8_t all = 0;
+  return run(&mine, &all, settings.timeout_ms);
+}
+
+tutti_status Communicator::run(const void* input, void* output, int64_t timeout_ms) {
+  if (over_.load(std::memory_order_relaxed)) [[unlikely]] {
+    return give_up({TUTTI_ABORTED, {}}, prepared_.signature, epoch_ + 1);
+  }
+  const uint64_t epoch = ++epoch_;
+  const uint64_t count = prepared_.key.count;
+  if (link_ == nullptr) {
+    if (input != output && count != 0) std::memcpy(output, input, count * prepared_.element_size);
+    return TUTTI_OK;
+  }
+  CallMark mark{epoch, prepared_.signature, call_digest(epoch, prepared_.signature_hash)};
+  const auto* from = static_cast<const std::byte*>(input);
+  auto* to = static_cast<std::byte*>(output);
+  Status ended;
+  if (prepared_.choice.path != Path::schedule) {
+    slots_->begin(mark);
+    if (count == 0) return TUTTI_OK;
+    ended = run_fused(mark, from, to, timeout_ns(timeout_ms));
+  } else {
+    link_->begin(mark);
+    if (count == 0) return TUTTI_OK;
+    ended = run_plan(from, to, timeout_ns(timeout_ms));
+  }
+  if (ended.ok()) [[likely]] return TUTTI_OK;
+  return give_up(std::move(ended), prepared_.signature, epoch);
+}
+
+Status Communicator::run_fused(const CallMark& mark, const std::byte* input, std::byte* output,
+                               uint64_t timeout_ns) {
+  const plan::Fused::Call call{input, output, prepared_.key.count, prepared_.element_size,
+                               prepared_.kernels, mark.digest};
+  if (prepared_.choice.path == Path::one_shot) {
+    fused_->start_one_shot(call);
+  } else {
+    fused_->start_two_shot(call);
+  }
+  Status ended = complete(*slots_, patience_, timeout_ns, [this] { return fused_->advance(); },
+                          [this] { return fused_->done(); });
+  if (ended.code() == TUTTI_TIMEOUT && ended.text().empty()) {
+    const int peer = fused_->waits_for();
+    ended = {TUTTI_TIMEOUT, describe_wait(peer, mark.epoch), peer, mark.epoch};
+  }
+  return ended;
+}
+
+Status Communicator::run_plan(const std::byte* input, std::byte* output, uint64_t timeout_ns) {
+  CachedPlan& cached = *prepared_.plan;
+  if (!cached.binding.bound_to(prepared_.key.count, prepared_.element_size)) {
+    cached.binding.bind(prepared_.key.count, prepared_.element_size);
+  }
+  if (scratch_.size() < cached.binding.scratch_bytes()) {
+    try {
+      scratch_.resize(cached.binding.scratch_bytes());
+    } catch (const std::bad_alloc&) {
+      return {TUTTI_NO_MEMORY, "cannot allocate " + std::to_string(cached.binding.scratch_bytes()) +
+                                   " bytes of scratch for " + cached.algorithm->name};
+    }
+  }
+  // The executor writes to the input only where it is the output.
+  run_.start(cached.binding, {const_cast<std::byte*>(input), output, scratch_.data()},
+             prepared_.kernels);
+  const auto done = [this] { return run_.done(); };
+  Status ended =
+      slots_ != nullptr
+          ? complete(*slots_, patience_, timeout_ns, [this] { return run_.advance(*slots_); }, done)
+          : complete(*link_, patience_, timeout_ns, [this] { return run_.advance(*link_); }, done);
+  if (ended.ok()) {
+    if (prepared_.kernels.divide != nullptr) {
+      prepared_.kernels.divide(output, prepared_.key.count, uint32_t(nranks_));
+    }
+  } else if (ended.code() == TUTTI_TIMEOUT && ended.text().empty()) {
+    const int from = run_.waits_to_receive_from();
+    const int peer = from >= 0 ? from : run_.waits_to_send_to();
+    ended = {TUTTI_TIMEOUT, describe_wait(peer, epoch_), peer, epoch_};
+  }
+  return ended;
+}
+
+// ---------------------------------------------------------------- point to point
+
+tutti_status Communicator::send(const void* buffer, uint64_t count, tutti_dtype dtype, int peer,
+                                int tag, const CallSettings& settings) {
+  return transfer(Collective::point_to_point,
+                  const_cast<std::byte*>(static_cast<const std::byte*>(buffer)), count, dtype, peer,
+                  tag, true, settings);
+}
+
+tutti_status Communicator::recv(void* buffer, uint64_t count, tutti_dtype dtype, int peer, int tag,
+                                const CallSettings& settings) {
+  return transfer(Collective::point_to_point, static_cast<std::byte*>(buffer), count, dtype, peer,
+                  tag, false, settings);
+}
+
+tutti_status Communicator::transfer(Collective kind, std::byte* buffer, uint64_t count,
+                                    tutti_dtype dtype, int peer, int tag, bool sends,
+                                    const CallSettings& settings) {
+  CallSignature signature;
+  signature.count = count;
+  signature.root = tag;
+  signature.algorithm = 0xffff;
+  signature.collective = kind;
+  signature.dtype = uint8_t(dtype);
+  if (over_.load(std::memory_order_relaxed)) return give_up({TUTTI_ABORTED, {}}, signature, 0);
+  uint64_t& messages = sends ? sends_[peer] : receives_[peer];
+  // Messages of a pair are numbered apart from the collective calls.
+  constexpr uint64_t message_bit = uint64_t{1} << 63;
+  CallMark mark{0, signature, call_digest(message_bit | ++messages, signature)};
+  mark.peer = peer;
+  link_->begin(mark);
+
+  const uint64_t bytes = count * tutti_dtype_size(dtype);
+  uint64_t done = 0;
+  const auto advance = [&] {
+    const size_t moved = sends ? link_->try_send(peer, buffer + done, bytes - done)
+                               : link_->try_recv(peer, buffer + done, bytes - done);
+    done += moved;
+    return moved != 0;
+  };
+  if (bytes == 0) return TUTTI_OK;
+  Status ended = complete(*link_, patience_, timeout_ns(settings.timeout_ms), advance,
+                          [&] { return done == bytes; });
+  if (ended.ok()) return TUTTI_OK;
+  if (ended.code() == TUTTI_TIMEOUT && ended.text().empty()) {
+    ended = {TUTTI_TIMEOUT, describe_wait(peer, 0), peer};
+  }
+  return give_up(std::move(ended), signature, 0);
+}
+
+// ---------------------------------------------------------------- failure
+
+std::string Communicator::describe_wait(int peer, uint64_t call) const {
+  if (peer < 0) return "nothing came before the deadline";
+  std::string text = "rank " + std::to_string(rank_) + " waited for rank " + std::to_string(peer);
+  const std::optional<CallMark> seen = link_->last_seen(peer);
+  if (!seen) return text + ", which has not made any call yet";
+  const std::string what = "call " + std::to_string(seen->epoch) + ", " + seen->signature.describe();
+  if (call == 0) return text + ", whose latest is " + what;
+  if (seen->epoch < call) return text + ", which has not entered this call; its latest is " + what;
+  if (seen->epoch > call) return text + ", which is already in " + what;
+  return text + ", which is in the call but sends nothing more";
+}
+
+tutti_status Communicator::give_up(Status status, const CallSignature& signature, uint64_t call) {
+  over_.store(true, std::memory_order_release);
+  if (broken_.ok()) {
+    if (status.text().empty() && link_ != nullptr) {  // aborted: the link knows why
+      if (Status found = link_->inspect(now_ns()); !found.ok()) status = std::move(found);
+    }
+    if (link_ != nullptr) link_->abort(status);
+    std::string text = call == 0 ? std::string("in ") : "in call " + std::to_string(call) + ", ";
+    text += signature.describe() + ": " + status.text();
+    broken_ = {status.code(), std::move(text), status.rank(), call};
+  }
+  return fail(broken_);
+}
+
+}  // namespace tutti

@@ -1,0 +1,137 @@
+// A communicator: the ranks that take part, the link between them, and the calls they make.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/comm/select.h"
+#include "lib/control/exchange.h"
+#include "lib/plan/fused.h"
+#include "lib/plan/run.h"
+#include "lib/reduce/reduce.h"
+#include "lib/wait.h"
+
+namespace tutti {
+
+struct CommSettings {
+  std::vector<std::string> transports = {"inproc", "shm", "tcp"};  // allowed, best first
+  std::string interface;
+  int64_t timeout_ms = 30'000;
+  int64_t setup_ms = 60'000;
+};
+
+// Settings of one call, defaults filled in.
+struct CallSettings {
+  int64_t timeout_ms = 0;  // 0: the communicator's
+  std::string_view algorithm;
+  bool unfused = false;
+};
+
+// One thread at a time, except abort().
+class Communicator {
+ public:
+  // Collective over the exchange.
+  static Status create(std::unique_ptr<Exchange> exchange, const CommSettings& settings,
+                       std::unique_ptr<Communicator>* out);
+  ~Communicator();
+
+  int rank() const { return rank_; }
+  int nranks() const { return nranks_; }
+  const char* transport() const { return link_ ? link_->name() : "none"; }
+  const CommSettings& settings() const { return settings_; }
+  // The last failure of a call, with its full sentence; OK if none failed.
+  const Status& last_error() const { return last_error_; }
+
+  // `input` may be null or equal to `output`: in place.
+  tutti_status allreduce(const void* input, void* output, uint64_t count, tutti_dtype dtype,
+                         tutti_op op, const CallSettings& settings);
+  tutti_status broadcast(void* buffer, uint64_t count, tutti_dtype dtype, int root,
+                         const CallSettings& settings);
+  tutti_status barrier(const CallSettings& settings);
+  tutti_status send(const void* buffer, uint64_t count, tutti_dtype dtype, int peer, int tag,
+                    const CallSettings& settings);
+  tutti_status recv(void* buffer, uint64_t count, tutti_dtype dtype, int peer, int tag,
+                    const CallSettings& settings);
+  tutti_status explain_allreduce(uint64_t count, tutti_dtype dtype, tutti_op op,
+                                 const CallSettings& settings, Choice* out);
+
+  // Collective. *out stays empty for color < 0.
+  tutti_status split(int color, int key, std::unique_ptr<Communicator>* out);
+
+  // Any thread; never blocks.
+  void abort(std::string_view reason);
+
+  // Keeps `status` as the last error and returns its code; for errors found before a call starts.
+  tutti_status fail(Status status);
+
+ private:
+  struct CachedPlan;
+  struct CallKey {
+    uint64_t count = 0;
+    int32_t root = 0;
+    Collective collective = Collective::allreduce;
+    tutti_dtype dtype = TUTTI_INT8;
+    tutti_op op = TUTTI_SUM;
+    bool unfused = false;
+    std::string_view algorithm;  // of static storage when it names one
+    bool operator==(const CallKey&) const = default;
+  };
+  // Everything about a call that does not change from one to the next like it.
+  struct Prepared {
+    bool valid = false;
+    CallKey key;
+    Choice choice;
+    CallSignature signature;
+    uint64_t signature_hash = 0;
+    Kernels kernels;
+    uint32_t element_size = 1;
+    CachedPlan* plan = nullptr;
+  };
+
+  Communicator();
+  Status connect(Exchange& exchange);
+  Status open_links(Exchange& exchange, std::vector<std::vector<uint8_t>>& peers, uint64_t comm_id,
+                    uint64_t deadline_ns);
+  Status prepare(const CallKey& key);
+  Status plan_for(const Algorithm& algorithm, int root, CachedPlan** out);
+  // Runs what prepared_ says.
+  tutti_status run(const void* input, void* output, int64_t timeout_ms);
+  Status run_fused(const CallMark& mark, const std::byte* input, std::byte* output,
+                   uint64_t timeout_ns);
+  Status run_plan(const std::byte* input, std::byte* output, uint64_t timeout_ns);
+  tutti_status transfer(Collective kind, std::byte* buffer, uint64_t count, tutti_dtype dtype,
+                        int peer, int tag, bool sends, const CallSettings& settings);
+  // A call has failed in flight: the communicator is over, for all.
+  tutti_status give_up(Status status, const CallSignature& signature, uint64_t call);
+  std::string describe_wait(int peer, uint64_t call) const;
+  uint64_t timeout_ns(int64_t timeout_ms) const {
+    return uint64_t(timeout_ms > 0 ? timeout_ms : settings_.timeout_ms) * 1'000'000u;
+  }
+
+  int rank_ = 0;
+  int nranks_ = 1;
+  CommSettings settings_;
+  JobKey key_{};
+  Setting setting_;
+  Patience patience_;
+
+  std::unique_ptr<Link> link_;        // null for one rank
+  shm::SlotLink* slots_ = nullptr;    // link_, when it is one: the executor's fast form
+  std::unique_ptr<plan::Fused> fused_;
+
+  uint64_t epoch_ = 0;  // number of the last collective call
+  Prepared prepared_;
+  std::vector<std::unique_ptr<CachedPlan>> plans_;
+  plan::Run run_;
+  std::vector<std::byte> scratch_;
+  std::vector<uint64_t> sends_, receives_;  // messages so far, by peer
+
+  std::atomic<bool> over_{false};  // failed or aborted: no further call
+  Status last_error_;
+  Status broken_;  // why it is over
+};
+
+}  // namespace tutti

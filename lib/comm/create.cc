@@ -1,0 +1,143 @@
+// Making a communicator: who is where, which transport serves which pair, and the links.
+#include <sys/random.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "lib/comm/comm.h"
+#include "lib/comm/host.h"
+#include "lib/comm/mixed_link.h"
+#include "lib/control/agree.h"
+#include "transports/registry.h"
+
+namespace tutti {
+
+namespace {
+
+// What ranks tell each other first, as it stands, followed by the list of transports.
+struct Introduction {
+  HostRecord host;
+  uint64_t random = 0;
+};
+
+std::string join(const std::vector<std::string>& words) {
+  std::string all;
+  for (const std::string& word : words) all += (all.empty() ? "" : ",") + word;
+  return all;
+}
+
+Status introduce(Exchange& exchange, const CommSettings& settings, uint64_t deadline_ns,
+                 std::vector<HostRecord>* hosts, uint64_t* comm_id) {
+  Introduction mine;
+  Status known = HostRecord::own(&mine.host);
+  if (known.ok() && getrandom(&mine.random, sizeof(mine.random), 0) != ssize_t(sizeof(mine.random))) {
+    known = system_error("cannot read random bytes", errno);
+  }
+  std::string text(reinterpret_cast<const char*>(&mine), sizeof(mine));
+  text += join(settings.transports);
+  std::vector<std::string> all;
+  TUTTI_TRY(exchange.allgather(text, deadline_ns, &all));
+  TUTTI_TRY(agree(exchange, known, deadline_ns));
+  for (int rank = 0; rank < exchange.nranks(); ++rank) {
+    if (all[rank].size() < sizeof(Introduction)) {
+      return {TUTTI_CORRUPT, "rank " + std::to_string(rank) + " introduced itself wrongly", rank};
+    }
+    Introduction other;
+    std::memcpy(&other, all[rank].data(), sizeof(other));
+    hosts->push_back(other.host);
+    if (rank == 0) *comm_id = other.random;
+    if (all[rank].substr(sizeof(other)) != text.substr(sizeof(mine))) {
+      return {TUTTI_MISMATCH, "rank " + std::to_string(exchange.rank()) + " allows the transports " +
+                                  text.substr(sizeof(mine)) + ", rank " + std::to_string(rank) +
+                                  " allows " + all[rank].substr(sizeof(other)), rank};
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Status Communicator::create(std::unique_ptr<Exchange> exchange, const CommSettings& settings,
+                            std::unique_ptr<Communicator>* out) {
+  std::unique_ptr<Communicator> made(new Communicator);
+  made->rank_ = exchange->rank();
+  made->nranks_ = exchange->nranks();
+  made->settings_ = settings;
+  made->key_ = exchange->key();
+  made->setting_.nranks = uint32_t(made->nranks_);
+  made->sends_.resize(size_t(made->nranks_));
+  made->receives_.resize(size_t(made->nranks_));
+  if (made->nranks_ > 1) TUTTI_TRY(made->connect(*exchange));
+  *out = std::move(made);
+  return {};
+}
+
+Status Communicator::connect(Exchange& exchange) {
+  const uint64_t deadline_ns = deadline_after_ms(settings_.setup_ms);
+  std::vector<HostRecord> hosts;
+  uint64_t comm_id = 0;
+  TUTTI_TRY(introduce(exchange, settings_, deadline_ns, &hosts, &comm_id));
+
+  // The first transport in the list that can serve a pair serves it; every rank decides alike, for
+  // all pairs, so that all open the same transports in the same order.
+  const size_t n = size_t(nranks_);
+  std::vector<std::vector<uint8_t>> peers(settings_.transports.size(), std::vector<uint8_t>(n, 0));
+  std::vector<uint8_t> used(settings_.transports.size(), 0);
+  for (size_t a = 0; a < n; ++a) {
+    for (size_t b = a + 1; b < n; ++b) {
+      const int index = transport_for(settings_.transports, hosts[a], hosts[b]);
+      if (index < 0) {
+        return {TUTTI_UNSUPPORTED, "none of the allowed transports (" + join(settings_.transports) +
+                                       ") can join rank " + std::to_string(a) + " and rank " +
+                                       std::to_string(b), int(b)};
+      }
+      used[size_t(index)] = 1;
+      if (a == size_t(rank_)) peers[size_t(index)][b] = 1;
+      if (b == size_t(rank_)) peers[size_t(index)][a] = 1;
+    }
+  }
+  for (size_t i = 0; i < used.size(); ++i) {
+    if (!used[i]) peers[i].clear();
+  }
+  TUTTI_TRY(open_links(exchange, peers, comm_id, deadline_ns));
+
+  patience_ = Patience::of(crowded_host(hosts, size_t(rank_)));
+  for (size_t rank = 0; rank < n; ++rank) {
+    setting_.crowded = setting_.crowded || crowded_host(hosts, rank);
+  }
+  return {};
+}
+
+Status Communicator::open_links(Exchange& exchange, std::vector<std::vector<uint8_t>>& peers,
+                                uint64_t comm_id, uint64_t deadline_ns) {
+  std::vector<std::unique_ptr<Link>> links;
+  std::vector<int> link_of(size_t(nranks_), -1);
+  size_t transports = 0;
+  for (size_t i = 0; i < peers.size(); ++i) {
+    if (peers[i].empty()) continue;
+    ++transports;
+    LinkSetup setup{&exchange, comm_id, peers[i], settings_.interface, deadline_ns};
+    std::unique_ptr<Link> link;
+    TUTTI_TRY(open_transport(settings_.transports[i], setup, &link));
+    if (link == nullptr) continue;
+    for (size_t rank = 0; rank < peers[i].size(); ++rank) {
+      if (peers[i][rank]) link_of[rank] = int(links.size());
+    }
+    links.push_back(std::move(link));
+  }
+  if (links.size() == 1) {
+    link_ = std::move(links.front());
+  } else {
+    link_ = std::make_unique<MixedLink>(std::move(links), std::move(link_of));
+  }
+  slots_ = dynamic_cast<shm::SlotLink*>(link_.get());
+  // Fused paths only where every rank sees that every rank shares memory.
+  setting_.all_share_memory = transports == 1 && slots_ != nullptr && slots_->cells() != nullptr;
+  if (setting_.all_share_memory) {
+    fused_ = std::make_unique<plan::Fused>(*slots_);
+    setting_.one_shot_limit_bytes = fused_->one_shot_bytes();
+  }
+  return {};
+}
+
+}  // namespace tutti

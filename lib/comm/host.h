@@ -1,0 +1,35 @@
+// Where a rank lives: whether two ranks can share memory, and whether a host's cores suffice.
+#pragma once
+
+#include <sched.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "lib/status.h"
+
+namespace tutti {
+
+// Sent as it stands while a communicator is made.
+struct HostRecord {
+  uint8_t boot_id[16] = {};
+  uint64_t process_namespace = 0;
+  uint64_t network_namespace = 0;
+  uint64_t process_cookie = 0;  // random, one a process
+  int32_t pid = 0;
+  uint32_t uid = 0;
+  cpu_set_t cores = {};  // that the process may run on
+
+  static Status own(HostRecord* out);
+  bool same_process(const HostRecord& other) const {
+    return same_host(other) && pid == other.pid && process_cookie == other.process_cookie;
+  }
+  // One kernel, and neither processes nor sockets hidden from one another.
+  bool same_host(const HostRecord& other) const;
+};
+
+// Whether more ranks live on the host of `records[self]` than they have cores.
+bool crowded_host(std::span<const HostRecord> records, size_t self);
+
+}  // namespace tutti

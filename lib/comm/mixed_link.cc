@@ -1,0 +1,50 @@
+#include "lib/comm/mixed_link.h"
+
+#include <algorithm>
+
+#include "lib/clock.h"
+
+namespace tutti {
+
+MixedLink::MixedLink(std::vector<std::unique_ptr<Link>> links, std::vector<int> link_of)
+    : links_(std::move(links)), link_of_(std::move(link_of)) {
+  for (const auto& link : links_) name_ += (name_.empty() ? "" : "+") + std::string(link->name());
+}
+
+void MixedLink::begin(const CallMark& mark) {
+  for (const auto& link : links_) link->begin(mark);
+}
+
+Status MixedLink::inspect(uint64_t now_ns) {
+  for (const auto& link : links_) {
+    Status found = link->inspect(now_ns);
+    if (found.ok()) continue;
+    // Those behind the other transports have not heard of it.
+    for (const auto& other : links_) {
+      if (other != link) other->abort(found);
+    }
+    return found;
+  }
+  return {};
+}
+
+void MixedLink::arm() {
+  for (const auto& link : links_) link->arm();
+}
+
+void MixedLink::disarm() {
+  for (const auto& link : links_) link->disarm();
+}
+
+// A futex and a set of sockets cannot be waited for together: the links take turns, briefly.
+void MixedLink::sleep(uint64_t until_ns) {
+  constexpr uint64_t turn_ns = 100'000;
+  links_[sleeper_]->sleep(std::min(until_ns, now_ns() + turn_ns));
+  sleeper_ = (sleeper_ + 1) % links_.size();
+}
+
+void MixedLink::abort(const Status& reason) {
+  for (const auto& link : links_) link->abort(reason);
+}
+
+}  // namespace tutti

@@ -1,0 +1,154 @@
+#include "lib/comm/select.h"
+
+#include <bit>
+#include <limits>
+#include <vector>
+
+namespace tutti {
+
+namespace {
+
+// What one hop and one byte cost, in microseconds. Measured on a 2-core host (see bench/README.md);
+// only their ratios decide. "Crowded": every hop is a turn of the scheduler.
+struct Medium {
+  double hop;           // a message, send to receipt
+  double byte;          // streamed through a slot or a socket
+  double reduced_byte;  // added to a vector in cache
+};
+constexpr Medium memory{0.15, 1.0 / 9'000, 1.0 / 20'000};
+constexpr Medium crowded_memory{1.5, 1.0 / 5'000, 1.0 / 10'000};
+constexpr Medium sockets{12.0, 1.0 / 2'000, 1.0 / 20'000};
+// A fused path has no records to step through, and reads where the data lie.
+constexpr double fused_hop = 0.5;
+
+// The counts of the reference, for one port: rounds, bytes of the busiest rank and bytes it reduces,
+// both in vectors.
+struct Cost {
+  double rounds;
+  double sent;
+  double reduced;
+};
+
+Cost cost_of(std::string_view name, uint32_t nranks) {
+  const double p = nranks;
+  const double levels = std::bit_width(nranks - 1);            // ceil(log2 p)
+  const double power = std::bit_floor(nranks);
+  const double folded = std::bit_width(nranks) - 1;            // floor(log2 p)
+  const double extra = power == p ? 0 : 1;
+  const double share = (p - 1) / p;
+  if (name == "master-worker") return {2 * (p - 1), p - 1, p - 1};
+  if (name == "all-to-all") return {p - 1, p - 1, p - 1};
+  if (name == "two-shot" || name == "round-robin" || name == "ring") {
+    return {2 * (p - 1), 2 * share, share};
+  }
+  if (name == "tree") return {2 * levels, levels, levels};
+  if (name == "butterfly") return {folded + 2 * extra, folded + extra, folded + extra};
+  if (name == "halving-doubling") {
+    return {2 * folded + 2 * extra, 2 * (power - 1) / power + 2 * extra,
+            (power - 1) / power + extra};
+  }
+  if (name == "binomial") return {levels, levels, 0};
+  return {p, p, p};
+}
+
+struct Candidate {
+  const Algorithm* algorithm;
+  Path path;
+  double us;
+};
+
+double predict(const Algorithm& algorithm, Path path, const Setting& setting, double bytes) {
+  const Medium& medium = !setting.all_share_memory ? sockets
+                         : setting.crowded         ? crowded_memory
+                                                   : memory;
+  const double p = setting.nranks;
+  if (path == Path::one_shot) {
+    return medium.hop * fused_hop + bytes * medium.byte / 3 +
+           (p - 1) * bytes * medium.reduced_byte;
+  }
+  if (path == Path::two_shot) {
+    return 3 * medium.hop * fused_hop + bytes * (medium.byte / 3 + medium.reduced_byte);
+  }
+  const Cost cost = cost_of(algorithm.name, setting.nranks);
+  return cost.rounds * medium.hop +
+         bytes * (cost.sent * medium.byte + cost.reduced * medium.reduced_byte);
+}
+
+// How `algorithm` runs here: fused where a fused path implements it.
+Path path_of(const Algorithm& algorithm, const Setting& setting, const Request& request,
+             bool unfused) {
+  if (unfused || !setting.all_share_memory || algorithm.collective != Collective::allreduce) {
+    return Path::schedule;
+  }
+  const std::string_view name = algorithm.name;
+  const uint64_t bytes = request.count * request.element_size;
+  if (name == "all-to-all" && bytes <= setting.one_shot_limit_bytes) return Path::one_shot;
+  if (name == "two-shot") return Path::two_shot;
+  return Path::schedule;
+}
+
+std::string names_of(Collective collective) {
+  std::string all;
+  for (const Algorithm& algorithm : algorithms()) {
+    if (algorithm.collective != collective) continue;
+    all += (all.empty() ? "" : ", ") + std::string(algorithm.name);
+  }
+  return all;
+}
+
+std::string reason_of(const Candidate& best, const Setting& setting) {
+  const std::string ranks = std::to_string(setting.nranks) + " ranks";
+  if (best.path == Path::one_shot) {
+    return "all " + ranks + " share memory and the vector is short: publish once, read all, one hop";
+  }
+  if (best.path == Path::two_shot) {
+    return "all " + ranks + " share memory: each reduces its share while the others copy theirs";
+  }
+  return "of the algorithms that apply to " + ranks + " over " +
+         (setting.all_share_memory ? "shared memory" : "sockets") +
+         " the model finds it fastest at this size";
+}
+
+}  // namespace
+
+Status choose(Collective collective, const Setting& setting, const Request& request,
+              std::string_view forced, bool unfused, Choice* out) {
+  const double bytes = double(request.count) * request.element_size;
+  if (!forced.empty()) {
+    const Algorithm* algorithm = find_algorithm(collective, forced);
+    if (algorithm == nullptr) {
+      return {TUTTI_INVALID, "there is no " + std::string(collective_name(collective)) +
+                                 " algorithm \"" + std::string(forced) + "\"; there are: auto, " +
+                                 names_of(collective)};
+    }
+    if (const std::string why = algorithm->applies(request); !why.empty()) {
+      return {TUTTI_UNSUPPORTED, "algorithm " + std::string(forced) + " cannot run here: " + why};
+    }
+    const Path path = path_of(*algorithm, setting, request, unfused);
+    *out = {algorithm, path, "it was asked for by name", predict(*algorithm, path, setting, bytes),
+            nullptr, 0};
+    return {};
+  }
+  Candidate best{nullptr, Path::schedule, std::numeric_limits<double>::infinity()};
+  Candidate next = best;
+  for (const Algorithm& algorithm : algorithms()) {
+    if (algorithm.collective != collective || !algorithm.applies(request).empty()) continue;
+    const Path path = path_of(algorithm, setting, request, unfused);
+    const Candidate candidate{&algorithm, path, predict(algorithm, path, setting, bytes)};
+    if (candidate.us < best.us) {
+      next = best;
+      best = candidate;
+    } else if (candidate.us < next.us) {
+      next = candidate;
+    }
+  }
+  if (best.algorithm == nullptr) {
+    return {TUTTI_UNSUPPORTED, "no " + std::string(collective_name(collective)) +
+                                   " algorithm can serve this call"};
+  }
+  *out = {best.algorithm, best.path, reason_of(best, setting), best.us, next.algorithm,
+          next.algorithm ? next.us : 0};
+  return {};
+}
+
+}  // namespace tutti

@@ -1,0 +1,37 @@
+// Which algorithm runs a call: eligibility first, then speed by a model with measured constants.
+// Decided only from values that are equal on all ranks.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "algorithms/algorithm.h"
+#include "lib/status.h"
+
+namespace tutti {
+
+enum class Path : uint8_t { schedule, one_shot, two_shot };
+
+// What a communicator can do, equal on all its ranks.
+struct Setting {
+  uint32_t nranks = 1;
+  bool all_share_memory = false;     // fused paths can run
+  bool crowded = false;              // more ranks than cores on some host
+  size_t one_shot_limit_bytes = 0;   // of the fused path
+};
+
+struct Choice {
+  const Algorithm* algorithm = nullptr;
+  Path path = Path::schedule;
+  std::string reason;  // one sentence
+  double predicted_us = 0;
+  const Algorithm* runner_up = nullptr;
+  double runner_up_us = 0;
+};
+
+// `forced`: a name, or empty. UNSUPPORTED when it does not apply, INVALID when there is no such
+// algorithm; both say what there is. `unfused`: schedules only.
+Status choose(Collective collective, const Setting& setting, const Request& request,
+              std::string_view forced, bool unfused, Choice* out);
+
+}  // namespace tutti

@@ -1,0 +1,260 @@
+#include "lib/plan/lower.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace tutti::plan {
+
+namespace {
+
+using schedule::Kind;
+using schedule::Range;
+using schedule::Shape;
+using schedule::Step;
+
+// A step whose operands were resolved: reads of unwritten output have become reads of the input.
+struct Resolved {
+  Verb verb;
+  Side side;
+  uint32_t peer;
+  Range to;                    // all but send
+  Range from;                  // send, copy; recv_reduce: the local operand
+  std::vector<Range> operands;  // reduce, in order
+};
+
+// Collects steps and applies the first rewrite, cutting ranges where only a part was written.
+class Resolver final : public schedule::Sink {
+ public:
+  void begin(uint32_t chunks, uint32_t scratch_rows) override {
+    chunks_ = chunks;
+    scratch_rows_ = scratch_rows;
+    written_.assign(chunks, false);
+  }
+
+  void step(const Step& step) override {
+    const Range& whole = step.kind == Kind::send ? step.from : step.to;
+    for (uint32_t done = 0; done < whole.size();) {
+      uint32_t cut = whole.size() - done;
+      const Range to = resolve(step.to, done, &cut);
+      const Range from = resolve(step.from, done, &cut);
+      put(step, part(step.to, done, cut), first(to, cut), first(from, cut));
+      done += cut;
+    }
+  }
+
+  // Output that no step wrote is the input.
+  void finish() {
+    for (uint32_t begin = 0; begin < chunks_;) {
+      uint32_t end = begin;
+      while (end < chunks_ && !written_[end]) ++end;
+      if (end > begin) {
+        steps.push_back({Verb::copy, Side::left, 0, {Role::output, begin, end},
+                         {Role::input, begin, end}, {}});
+      }
+      begin = std::max(end, begin + 1);
+    }
+  }
+
+  uint32_t chunks() const { return chunks_; }
+  uint32_t scratch_rows() const { return scratch_rows_; }
+  std::vector<Resolved> steps;
+
+ private:
+  static Range part(const Range& range, uint32_t from, uint32_t size) {
+    return {range.role, range.begin + from, range.begin + from + size};
+  }
+  static Range first(const Range& range, uint32_t size) { return part(range, 0, size); }
+
+  // The rest of `range` from `done` on as something to read, `*cut` lowered to where it is uniform.
+  Range resolve(const Range& range, uint32_t done, uint32_t* cut) const {
+    Range rest{range.role, range.begin + done, range.end};
+    if (range.role != Role::output || range.size() == 0) return rest;
+    const bool written = written_[rest.begin];
+    uint32_t same = 1;
+    while (same < *cut && written_[rest.begin + same] == written) ++same;
+    *cut = std::min(*cut, same);
+    if (!written) rest.role = Role::input;
+    return rest;
+  }
+
+  void put(const Step& step, const Range& to, const Range& to_read, const Range& from) {
+    switch (step.kind) {
+      case Kind::send:
+        steps.push_back({Verb::send, step.side, step.peer, {}, from, {}});
+        return;
+      case Kind::recv:
+        steps.push_back({Verb::recv, step.side, step.peer, to, {}, {}});
+        break;
+      case Kind::recv_reduce:
+        steps.push_back({Verb::recv_reduce, step.side, step.peer, to, to_read, {}});
+        break;
+      case Kind::copy:
+        steps.push_back({Verb::copy, step.side, 0, to, from, {}});
+        break;
+      case Kind::reduce:
+        put_reduce(step.side, to, to_read, from);
+        break;
+    }
+    if (to.role == Role::output) {
+      std::fill(written_.begin() + to.begin, written_.begin() + to.end, true);
+    }
+  }
+
+  // Second rewrite. A reduce that goes on where the step before it ended is folded into that one:
+  // either both add to the right of the same range, or the range before is the left operand of this.
+  void put_reduce(Side side, const Range& to, const Range& to_read, const Range& from) {
+    if (!steps.empty() && steps.back().verb == Verb::reduce) {
+      Resolved& last = steps.back();
+      const bool extends = side == Side::right && last.to == to;
+      const bool continues = side == Side::left && last.to == from && from.role == Role::scratch;
+      const bool overwritten =  // an operand that the longer fold would still read
+          continues && std::any_of(last.operands.begin(), last.operands.end(),
+                                   [&](const Range& r) { return r.overlaps(to); });
+      if (extends) {
+        last.operands.push_back(from);
+        return;
+      }
+      if (continues && !overwritten) {
+        last.operands.push_back(to_read);
+        last.to = to;
+        return;
+      }
+    }
+    const bool left = side == Side::left;
+    steps.push_back({Verb::reduce, side, 0, to, {},
+                     {left ? from : to_read, left ? to_read : from}});
+  }
+
+  uint32_t chunks_ = 1;
+  uint32_t scratch_rows_ = 0;
+  std::vector<bool> written_;
+};
+
+// Third rewrite: for every chunk of every role, which record of each lane wrote and read it last.
+class Lanes {
+ public:
+  Lanes(uint32_t chunks, uint32_t scratch_rows)
+      : sizes_{chunks, chunks, chunks * scratch_rows} {
+    for (auto& lane : seen_) {
+      for (size_t role = 0; role < 3; ++role) lane[role].resize(sizes_[role]);
+    }
+  }
+
+  struct Wait {
+    uint32_t records = 0;
+    bool same_range = false;
+  };
+
+  // What a record that is about to be the (index+1)-th of `lane` waits for in the other lane.
+  void reads(int lane, const Range& range, uint32_t index, Wait* wait) {
+    visit(lane, range, false, wait);
+    for (uint32_t c = range.begin; c < range.end; ++c) at(lane, range.role, c).read = {index + 1, range};
+  }
+  void writes(int lane, const Range& range, uint32_t index, Wait* wait) {
+    visit(lane, range, true, wait);
+    for (uint32_t c = range.begin; c < range.end; ++c) {
+      at(lane, range.role, c).write = {index + 1, range};
+    }
+  }
+
+ private:
+  struct Touch {
+    uint32_t record = 0;  // index + 1, 0: never
+    Range range;
+  };
+  struct Chunk {
+    Touch write, read;
+  };
+
+  Chunk& at(int lane, Role role, uint32_t chunk) { return seen_[lane][size_t(role)][chunk]; }
+
+  void visit(int lane, const Range& range, bool writing, Wait* wait) {
+    for (uint32_t c = range.begin; c < range.end; ++c) {
+      // In place input and output are the same memory.
+      for (const Role role : {range.role, twin(range.role)}) {
+        const Chunk& other = at(1 - lane, role, c);
+        note(other.write, range, wait);
+        if (writing) note(other.read, range, wait);
+      }
+    }
+  }
+  static Role twin(Role role) {
+    return role == Role::input ? Role::output : role == Role::output ? Role::input : role;
+  }
+  static void note(const Touch& touch, const Range& range, Wait* wait) {
+    if (touch.record == 0 || touch.record < wait->records) return;
+    const bool same = touch.range.begin == range.begin && touch.range.end == range.end;
+    wait->same_range = touch.record > wait->records ? same : wait->same_range && same;
+    wait->records = touch.record;
+  }
+
+  std::array<uint32_t, 3> sizes_;
+  std::array<std::array<std::vector<Chunk>, 3>, 2> seen_;
+};
+
+constexpr int outgoing_lane = 0;
+constexpr int incoming_lane = 1;
+
+void note_rows(const Range& range, uint32_t chunks, std::vector<Row>* rows) {
+  if (range.role != Role::scratch || range.size() == 0) return;
+  Row& row = (*rows)[range.begin / chunks];
+  const uint32_t begin = range.begin % chunks;
+  const uint32_t end = begin + range.size();
+  if (row.begin == row.end) row = {begin, end};
+  row = {std::min(row.begin, begin), std::max(row.end, end)};
+}
+
+void add_record(const Resolved& step, Lanes* lanes, Plan* plan) {
+  const int lane = step.verb == Verb::send ? outgoing_lane : incoming_lane;
+  std::vector<Record>& records = lane == outgoing_lane ? plan->outgoing : plan->incoming;
+  const uint32_t index = uint32_t(records.size());
+
+  Record record;
+  record.verb = step.verb;
+  record.side = step.side;
+  record.peer = step.peer;
+  record.to_role = step.to.role;
+  record.to = step.to.begin;
+  record.from_role = step.from.role;
+  record.from = step.from.begin;
+  record.chunks = step.verb == Verb::send ? step.from.size() : step.to.size();
+
+  Lanes::Wait wait;
+  if (step.from.size() != 0) lanes->reads(lane, step.from, index, &wait);
+  for (const Range& operand : step.operands) lanes->reads(lane, operand, index, &wait);
+  if (step.verb != Verb::send) lanes->writes(lane, step.to, index, &wait);
+  record.wait = wait.records;
+  record.follow = wait.same_range ? 1 : 0;
+
+  if (step.verb == Verb::reduce) {
+    record.from = uint32_t(plan->operands.size());
+    record.operands = uint32_t(step.operands.size());
+    for (const Range& operand : step.operands) {
+      plan->operands.push_back({operand.role, operand.begin});
+    }
+    plan->most_operands = std::max(plan->most_operands, record.operands);
+  }
+  records.push_back(record);
+}
+
+}  // namespace
+
+Plan lower(void (*emit)(const Shape&, schedule::Sink&), const Shape& shape) {
+  Resolver resolver;
+  emit(shape, resolver);
+  resolver.finish();
+
+  Plan plan;
+  plan.chunks = resolver.chunks();
+  plan.rows.resize(resolver.scratch_rows());
+  Lanes lanes(plan.chunks, resolver.scratch_rows());
+  for (const Resolved& step : resolver.steps) {
+    note_rows(step.to, plan.chunks, &plan.rows);
+    note_rows(step.from, plan.chunks, &plan.rows);
+    for (const Range& operand : step.operands) note_rows(operand, plan.chunks, &plan.rows);
+    add_record(step, &lanes, &plan);
+  }
+  return plan;
+}
+
+}  // namespace tutti::plan

@@ -1,0 +1,95 @@
+// What runs: a schedule of one rank lowered to flat records without pointers or sizes.
+//
+// A plan has two lanes, executed in order each and independently of one another: `outgoing` holds the
+// sends, `incoming` everything else. Where a record conflicts with the other lane it says how far
+// that lane must be. Sizes are symbolic (chunks), so one plan serves every count; a Binding turns
+// chunks into bytes for one count and element size and is kept until another count comes.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "lib/schedule/schedule.h"
+#include "lib/status.h"
+
+namespace tutti::plan {
+
+using schedule::Role;
+using schedule::Side;
+
+enum class Verb : uint8_t { send, recv, recv_reduce, copy, reduce };
+
+struct Record {
+  Verb verb = Verb::send;
+  Side side = Side::left;   // recv_reduce: where the incoming operand stands
+  Role to_role = Role::output;
+  Role from_role = Role::output;
+  uint32_t peer = 0;
+  uint32_t to = 0;        // first chunk
+  uint32_t from = 0;      // first chunk; of a reduce: its first operand in Plan::operands
+  uint32_t chunks = 0;
+  uint32_t wait = 0;      // how many records of the other lane must be done before this one
+  uint32_t follow = 0;    // 1: the last of those is on the same range and may be just as far as this
+  uint32_t operands = 0;  // of a reduce
+};
+static_assert(sizeof(Record) == 32);
+
+// An operand of an n-ary reduce.
+struct Operand {
+  Role role = Role::output;
+  uint32_t chunk = 0;
+};
+
+// Which part of a scratch row is used: only that gets memory.
+struct Row {
+  uint32_t begin = 0;
+  uint32_t end = 0;
+};
+
+struct Plan {
+  uint32_t chunks = 1;
+  std::vector<Row> rows;
+  std::vector<Record> outgoing;
+  std::vector<Record> incoming;
+  std::vector<Operand> operands;
+  uint32_t most_operands = 0;  // of any reduce
+
+  size_t bytes() const;  // of memory that the plan takes
+};
+
+// Byte offsets into the buffer of a role.
+struct Place {
+  uint64_t to = 0;
+  uint64_t from = 0;
+  uint64_t bytes = 0;
+};
+
+// A plan for one count and element size. bind() allocates the first time, then never again.
+class Binding {
+ public:
+  explicit Binding(const Plan& plan);
+  void bind(uint64_t count, uint32_t element_size);
+  bool bound_to(uint64_t count, uint32_t element_size) const {
+    return count == count_ && element_size == element_size_;
+  }
+
+  const Plan& plan() const { return *plan_; }
+  uint32_t element_size() const { return element_size_; }
+  uint64_t scratch_bytes() const { return scratch_bytes_; }
+  const Place* outgoing() const { return outgoing_.data(); }
+  const Place* incoming() const { return incoming_.data(); }
+  const uint64_t* operands() const { return operands_.data(); }  // offsets
+
+ private:
+  const Plan* plan_;
+  uint64_t count_ = ~uint64_t{0};
+  uint32_t element_size_ = 0;
+  uint64_t scratch_bytes_ = 0;
+  std::vector<uint64_t> rows_;  // offset of each scratch row's used part
+  std::vector<Place> outgoing_, incoming_;
+  std::vector<uint64_t> operands_;
+};
+
+}  // namespace tutti::plan

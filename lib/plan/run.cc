@@ -1,0 +1,16 @@
+#include "lib/plan/run.h"
+
+namespace tutti::plan {
+
+uint64_t Run::reduce(const Record& record, std::byte* to, uint64_t most) {
+  const uint64_t bytes = std::min<uint64_t>(most, piece_bytes / element_size_ * element_size_);
+  const Operand* operands = plan_->operands.data() + record.from;
+  const uint64_t* offsets = binding_->operands() + record.from;
+  for (uint32_t i = 0; i < record.operands; ++i) {
+    pointers_[i] = bases_[size_t(operands[i].role)] + offsets[i] + incoming_.done;
+  }
+  kernels_.reduce(to, pointers_.data(), record.operands, bytes / element_size_);
+  return bytes;
+}
+
+}  // namespace tutti::plan

@@ -1,0 +1,164 @@
+// The executor: a resumable state machine with one cursor a lane. advance() moves as far as the link
+// allows and never blocks; a blocking call, a nonblocking one and the simulation step the same code.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "lib/plan/plan.h"
+#include "lib/reduce/reduce.h"
+
+namespace tutti::plan {
+
+// The memory of one call. Input and output may be the same.
+struct Buffers {
+  std::byte* input = nullptr;  // only read, unless it is the output
+  std::byte* output = nullptr;
+  std::byte* scratch = nullptr;
+};
+
+class Run {
+ public:
+  // Local work is cut into pieces of this many bytes, so that the other lane is not kept waiting and
+  // the operands of a piece stay in cache.
+  static constexpr uint64_t piece_bytes = 32 << 10;
+
+  void start(const Binding& binding, const Buffers& buffers, const Kernels& kernels) {
+    binding_ = &binding;
+    plan_ = &binding.plan();
+    // By Role; input is only ever a source.
+    bases_ = {buffers.input, buffers.output, buffers.scratch};
+    kernels_ = kernels;
+    element_size_ = binding.element_size();
+    if (pointers_.size() < plan_->most_operands) pointers_.resize(plan_->most_operands);
+    outgoing_ = incoming_ = {};
+  }
+
+  bool done() const {
+    return outgoing_.record == plan_->outgoing.size() && incoming_.record == plan_->incoming.size();
+  }
+
+  // Returns whether anything moved.
+  template <class LinkType>
+  bool advance(LinkType& link) {
+    const bool sent = advance_outgoing(link);
+    const bool received = advance_incoming(link);
+    return sent || received;
+  }
+
+  // The peer that a lane is held up by, -1: by none.
+  int waits_to_send_to() const {
+    return outgoing_.record < plan_->outgoing.size()
+               ? int(plan_->outgoing[outgoing_.record].peer) : -1;
+  }
+  int waits_to_receive_from() const {
+    if (incoming_.record >= plan_->incoming.size()) return -1;
+    const Record& record = plan_->incoming[incoming_.record];
+    const bool receives = record.verb == Verb::recv || record.verb == Verb::recv_reduce;
+    return receives ? int(record.peer) : -1;
+  }
+
+ private:
+  struct Cursor {
+    uint32_t record = 0;
+    uint64_t done = 0;  // bytes of it
+  };
+
+  // How many of `bytes` a record may be through with, as far as the other lane is.
+  static uint64_t limit(const Record& record, uint64_t bytes, const Cursor& other) {
+    if (record.wait <= other.record) return bytes;
+    if (record.follow != 0 && record.wait == other.record + 1) return std::min(bytes, other.done);
+    return 0;
+  }
+
+  template <class LinkType>
+  bool advance_outgoing(LinkType& link) {
+    bool moved = false;
+    while (outgoing_.record < plan_->outgoing.size()) {
+      const Record& record = plan_->outgoing[outgoing_.record];
+      const Place& place = binding_->outgoing()[outgoing_.record];
+      const uint64_t most = limit(record, place.bytes, incoming_);
+      if (outgoing_.done < most) {
+        const std::byte* from = bases_[size_t(record.from_role)] + place.from + outgoing_.done;
+        const size_t sent = link.try_send(int(record.peer), from, most - outgoing_.done);
+        if (sent == 0) return moved;
+        outgoing_.done += sent;
+        moved = true;
+      } else if (most < place.bytes) {
+        return moved;
+      }
+      if (outgoing_.done == place.bytes) outgoing_ = {outgoing_.record + 1, 0};
+    }
+    return moved;
+  }
+
+  template <class LinkType>
+  bool advance_incoming(LinkType& link) {
+    bool moved = false;
+    while (incoming_.record < plan_->incoming.size()) {
+      const Record& record = plan_->incoming[incoming_.record];
+      const Place& place = binding_->incoming()[incoming_.record];
+      uint64_t most = limit(record, place.bytes, outgoing_);
+      most -= most % element_size_;
+      if (incoming_.done < most) {
+        const uint64_t moved_bytes = step(link, record, place, most - incoming_.done);
+        if (moved_bytes == 0) return moved;
+        incoming_.done += moved_bytes;
+        moved = true;
+      } else if (most < place.bytes) {
+        return moved;
+      }
+      if (incoming_.done == place.bytes) {
+        incoming_ = {incoming_.record + 1, 0};
+      } else if (record.verb == Verb::copy || record.verb == Verb::reduce) {
+        return moved;  // after each piece of local work the other lane has its turn
+      }
+    }
+    return moved;
+  }
+
+  template <class LinkType>
+  uint64_t step(LinkType& link, const Record& record, const Place& place, uint64_t most) {
+    std::byte* to = bases_[size_t(record.to_role)] + place.to + incoming_.done;
+    const int peer = int(record.peer);
+    switch (record.verb) {
+      case Verb::recv:
+        return link.try_recv(peer, to, most);
+      case Verb::recv_reduce: {
+        const auto data = link.try_peek(peer, most, element_size_);
+        if (data.empty()) return 0;
+        const std::byte* own = bases_[size_t(record.from_role)] + place.from + incoming_.done;
+        const bool left = record.side == Side::left;
+        kernels_.reduce2(to, left ? data.data() : own, left ? own : data.data(),
+                         data.size() / element_size_);
+        link.consume(peer, data.size());
+        return data.size();
+      }
+      case Verb::copy: {
+        const std::byte* from = bases_[size_t(record.from_role)] + place.from + incoming_.done;
+        if (from == to) return most;
+        const uint64_t bytes = std::min(most, piece_bytes);
+        std::memcpy(to, from, bytes);
+        return bytes;
+      }
+      case Verb::reduce:
+        return reduce(record, to, most);
+      case Verb::send:
+        break;
+    }
+    return 0;
+  }
+
+  uint64_t reduce(const Record& record, std::byte* to, uint64_t most);
+
+  const Binding* binding_ = nullptr;
+  const Plan* plan_ = nullptr;
+  std::array<std::byte*, 3> bases_{};
+  Kernels kernels_;
+  uint32_t element_size_ = 1;
+  Cursor outgoing_, incoming_;
+  std::vector<const void*> pointers_;  // the operands of a reduce; grows to what its plans need
+};
+
+}  // namespace tutti::plan

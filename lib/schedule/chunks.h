@@ -1,0 +1,33 @@
+// The one map from chunks to elements: balanced, and cut only at multiples of a unit.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace tutti::schedule {
+
+// `count` elements in `chunks` chunks. Chunks are whole units of `unit` elements, but for the end of
+// the vector; their sizes differ by at most one unit, the longer ones first. Counts up to 2^63.
+class ChunkMap {
+ public:
+  ChunkMap(uint64_t count, uint32_t chunks, uint64_t unit)
+      : count_(count), unit_(unit) {
+    const uint64_t units = count / unit + (count % unit != 0);
+    base_ = units / chunks;
+    longer_ = uint32_t(units % chunks);
+  }
+
+  // The first element of chunk `c`; begin(chunks) is the count.
+  uint64_t begin(uint32_t c) const {
+    return std::min(count_, (c * base_ + std::min(c, longer_)) * unit_);
+  }
+  uint64_t size(uint32_t c) const { return begin(c + 1) - begin(c); }
+
+ private:
+  uint64_t count_;
+  uint64_t unit_;
+  uint64_t base_;     // units of every chunk
+  uint32_t longer_;   // chunks that have one more
+};
+
+}  // namespace tutti::schedule

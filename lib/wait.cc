@@ -1,0 +1,52 @@
+#include "lib/wait.h"
+
+#include <sched.h>
+
+#include <algorithm>
+
+namespace tutti {
+
+namespace {
+
+// How often a waiting rank looks for a reason why nothing comes, and the longest that it sleeps.
+constexpr uint64_t inspect_period_ns = 1'000'000;
+constexpr uint64_t most_sleep_ns = 10'000'000;
+constexpr uint32_t yields_per_clock = 16;
+
+}  // namespace
+
+Waiter::Waiter(Link& link, const Patience& patience, uint64_t timeout_ns)
+    : link_(link), patience_(patience), deadline_ns_(now_ns() + timeout_ns) {}
+
+Waiter::~Waiter() {
+  if (armed_) link_.disarm();
+}
+
+void Waiter::progressed() {
+  idle_ = 0;
+  if (!armed_) return;
+  link_.disarm();
+  armed_ = false;
+}
+
+Status Waiter::pause() {
+  if (idle_++ < patience_.yields) {
+    sched_yield();
+    if (idle_ % yields_per_clock != 0) return {};
+  } else if (!armed_) {
+    link_.arm();  // the caller looks once more before the sleep
+    armed_ = true;
+    return {};
+  } else {
+    armed_ = false;
+    link_.sleep(std::min(deadline_ns_, now_ns() + most_sleep_ns));
+  }
+  const uint64_t now = now_ns();
+  if (now - inspected_ns_ < inspect_period_ns && now < deadline_ns_) return {};
+  inspected_ns_ = now;
+  TUTTI_TRY(link_.inspect(now));
+  if (now >= deadline_ns_) return {TUTTI_TIMEOUT, {}};
+  return {};
+}
+
+}  // namespace tutti

@@ -1,0 +1,76 @@
+// The one way to wait in a call: spin, then yield, then sleep, until there is progress, an error or
+// the deadline. The clock is first read when the spinning has brought nothing.
+#pragma once
+
+#include <cstdint>
+
+#include "lib/clock.h"
+#include "lib/status.h"
+#include "transports/transport.h"
+
+namespace tutti {
+
+// How long to spin and how often to yield before sleeping.
+struct Patience {
+  uint32_t spins = 2000;
+  uint32_t yields = 200;
+
+  // `crowded`: there are more ranks on this host than cores for them.
+  static Patience of(bool crowded) { return crowded ? Patience{20, 2000} : Patience{}; }
+};
+
+inline void cpu_relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb");
+#endif
+}
+
+// What a wait does after its spin budget. pause() is called after every look that found nothing.
+class Waiter {
+ public:
+  Waiter(Link& link, const Patience& patience, uint64_t timeout_ns);
+  ~Waiter();
+
+  // OK: look again. TIMEOUT without a text (the caller knows what for), or what the link found.
+  Status pause();
+  // Something moved.
+  void progressed();
+
+ private:
+  Link& link_;
+  Patience patience_;
+  uint64_t deadline_ns_;
+  uint64_t inspected_ns_ = 0;
+  uint32_t idle_ = 0;
+  bool armed_ = false;
+};
+
+// Calls advance() until done(); both are state machines that never block.
+template <class Advance, class Done>
+Status complete(Link& link, const Patience& patience, uint64_t timeout_ns, Advance&& advance,
+                Done&& done) {
+  for (uint32_t idle = 0; idle < patience.spins;) {
+    if (advance()) {
+      if (done()) return {};
+      idle = 0;
+    } else {
+      if (done()) return {};
+      cpu_relax();
+      ++idle;
+    }
+  }
+  Waiter waiter(link, patience, timeout_ns);
+  for (;;) {
+    const bool moved = advance();
+    if (done()) return {};
+    if (moved) {
+      waiter.progressed();
+    } else {
+      TUTTI_TRY(waiter.pause());
+    }
+  }
+}
+
+}  // namespace tutti

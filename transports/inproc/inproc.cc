@@ -1,0 +1,65 @@
+#include "transports/inproc/inproc.h"
+
+#include <map>
+#include <mutex>
+
+#include "lib/control/agree.h"
+#include "transports/shm/mapping.h"
+#include "transports/shm/slot_link.h"
+
+namespace tutti {
+
+namespace {
+
+// Segments that threads are about to pick up, by communicator and the group's lowest rank.
+struct Lobby {
+  std::mutex mutex;
+  std::map<std::pair<uint64_t, int>, shm::Mapping> mappings;
+};
+Lobby& lobby() {
+  static Lobby* const instance = new Lobby;  // outlives every thread
+  return *instance;
+}
+
+}  // namespace
+
+Status open_inproc(const LinkSetup& setup, std::unique_ptr<Link>* out) {
+  shm::SlotLinkParts parts;
+  parts.name = "inproc";
+  parts.comm_nranks = uint32_t(setup.exchange->nranks());
+  parts.ranks = shm::group_of(setup, &parts.self);
+  const auto geometry = shm::Geometry::for_ranks(uint32_t(parts.ranks.size()));
+  const std::pair<uint64_t, int> key{setup.comm_id, parts.ranks.front()};
+  const bool member = parts.ranks.size() > 1;
+  const bool leader = member && parts.self == 0;
+
+  Status made;
+  shm::Mapping mapping;
+  if (leader) {
+    Fd memory;
+    made = shm::make_memory(geometry.total_bytes(), &memory);
+    if (made.ok()) made = shm::map_memory(memory, geometry.total_bytes(), &mapping);
+    if (made.ok()) {
+      const std::lock_guard lock(lobby().mutex);
+      lobby().mappings[key] = mapping;
+    }
+  }
+  TUTTI_TRY(agree(*setup.exchange, made, setup.deadline_ns));
+  if (member && !leader) {
+    const std::lock_guard lock(lobby().mutex);
+    mapping = lobby().mappings[key];
+  }
+  const Status picked_up = agree(*setup.exchange, {}, setup.deadline_ns);
+  if (leader) {
+    const std::lock_guard lock(lobby().mutex);
+    lobby().mappings.erase(key);
+  }
+  TUTTI_TRY(picked_up);
+  if (!member) return {};
+  parts.mapping = mapping.owner;
+  parts.segment = shm::Segment(mapping.base, geometry);
+  *out = std::make_unique<shm::SlotLink>(std::move(parts));
+  return {};
+}
+
+}  // namespace tutti

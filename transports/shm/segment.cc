@@ -1,0 +1,40 @@
+#include "transports/shm/segment.h"
+
+namespace tutti::shm {
+
+namespace {
+
+constexpr size_t page_bytes = 4096;
+constexpr size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+}  // namespace
+
+Segment::Segment(std::byte* base, const Geometry& geometry) : base_(base), geometry_(geometry) {
+  const size_t n = geometry.nranks;
+  size_t at = 0;
+  const auto take = [&at](size_t bytes) {
+    const size_t begin = at;
+    at = round_up(at + bytes, page_bytes);
+    return begin;
+  };
+  take(sizeof(AbortRecord));
+  ranks_ = take(n * sizeof(RankLines));
+  credits_ = take(n * n * sizeof(CreditLine));
+  slot_lines_ = take(n * n * geometry.slots * sizeof(SlotLine));
+  flags_ = take(n * geometry.flag_lines * sizeof(FlagLine));
+  cells_ = take(n * geometry.cell_bytes);
+  slot_data_ = take(n * n * geometry.slots * size_t(geometry.slice_bytes));
+  total_ = at;
+}
+
+size_t Geometry::total_bytes() const { return Segment(nullptr, *this).total_bytes(); }
+
+Geometry Geometry::for_ranks(uint32_t nranks) {
+  Geometry geometry;
+  geometry.nranks = nranks;
+  geometry.flag_lines = 64;
+  geometry.cell_bytes = 1 << 20;
+  return geometry;
+}
+
+}  // namespace tutti::shm

@@ -1,0 +1,279 @@
+#include "transports/shm/slot_link.h"
+
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstdlib>
+#include <mutex>
+#include <set>
+
+#include "lib/clock.h"
+
+namespace tutti::shm {
+
+namespace {
+
+constexpr uint64_t watch_period_ns = 5'000'000;
+
+// Not the FUTEX_PRIVATE forms: the word lies in memory that processes share.
+void futex_wake(std::atomic<uint32_t>& word) {
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+void futex_wait(std::atomic<uint32_t>& word, uint32_t expected, uint64_t timeout_ns) {
+  const timespec timeout{time_t(timeout_ns / 1'000'000'000u), long(timeout_ns % 1'000'000'000u)};
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT, expected, &timeout, nullptr,
+          0);
+}
+
+// Once a process: only registered processes are reached by the barrier.
+bool membarrier_registered() {
+  static const bool done =
+      syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
+  return done;
+}
+
+// Marks the links of a process as left when it ends in order without having freed them, so that it is
+// not taken for dead. A forked child has nothing to say for its parent.
+class LiveLinks {
+ public:
+  static LiveLinks& get() {
+    static LiveLinks* const instance = new LiveLinks;  // outlives every thread
+    return *instance;
+  }
+  void add(std::atomic<uint32_t>* left) {
+    const std::lock_guard lock(mutex_);
+    left_.insert(left);
+  }
+  void remove(std::atomic<uint32_t>* left) {
+    const std::lock_guard lock(mutex_);
+    left_.erase(left);
+  }
+
+ private:
+  LiveLinks() : pid_(getpid()) {
+    std::atexit([] {
+      LiveLinks& links = get();
+      if (getpid() != links.pid_) return;
+      const std::lock_guard lock(links.mutex_);
+      for (std::atomic<uint32_t>* left : links.left_) left->store(1);
+    });
+  }
+  std::mutex mutex_;
+  std::set<std::atomic<uint32_t>*> left_;
+  pid_t pid_;
+};
+
+std::string rank_calls(int rank, const CallMark& mark) {
+  return "rank " + std::to_string(rank) + " calls " + mark.signature.describe();
+}
+
+}  // namespace
+
+std::vector<int> group_of(const LinkSetup& setup, uint32_t* self) {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < setup.exchange->nranks(); ++rank) {
+    if (rank == setup.exchange->rank()) *self = uint32_t(ranks.size());
+    if (rank == setup.exchange->rank() || setup.peers[rank]) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+SlotLink::SlotLink(SlotLinkParts parts)
+    : slots_(parts.segment.geometry().slots),
+      slice_bytes_(parts.segment.geometry().slice_bytes),
+      outgoing_(parts.comm_nranks),
+      incoming_(parts.comm_nranks),
+      segment_(parts.segment),
+      self_(parts.self),
+      name_(std::move(parts.name)),
+      mapping_(std::move(parts.mapping)),
+      watch_(std::move(parts.watch)),
+      ranks_(std::move(parts.ranks)),
+      local_(parts.comm_nranks, -1) {
+  membarrier_registered();
+  LiveLinks::get().add(&segment_.rank(self_).left);
+  for (uint32_t local = 0; local < ranks_.size(); ++local) {
+    local_[ranks_[local]] = int(local);
+    if (local == self_) continue;
+    Outgoing& out = outgoing_[ranks_[local]];
+    out.lines = segment_.slot_lines(self_, local);
+    out.data = segment_.slot_data(self_, local);
+    out.credit_line = &segment_.credit(self_, local);
+    out.local = local;
+    Incoming& in = incoming_[ranks_[local]];
+    in.lines = segment_.slot_lines(local, self_);
+    in.data = segment_.slot_data(local, self_);
+    in.credit_line = &segment_.credit(local, self_);
+    in.local = local;
+  }
+  if (ranks_.size() == parts.comm_nranks) cells_.emplace(segment_, self_);
+}
+
+SlotLink::~SlotLink() {
+  LiveLinks::get().remove(&segment_.rank(self_).left);
+  segment_.rank(self_).left.store(1, std::memory_order_release);
+  for (uint32_t local = 0; local < ranks_.size(); ++local) {
+    if (local != self_) wake(local);
+  }
+}
+
+void SlotLink::begin(const CallMark& mark) {
+  mark_ = mark;
+  digest_ = mark.digest;
+  stranger_ = -1;
+  suspect_ = -1;
+  if (mark.epoch == 0) return;  // point to point: its digest says enough
+  RankLines& lines = segment_.rank(self_);
+  CallLine& call = lines.calls[mark.epoch % RankLines::kept];
+  call.epoch.store(0, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_release);
+  uint64_t words[sizeof(CallSignature) / 8];
+  std::memcpy(words, &mark.signature, sizeof(words));
+  for (size_t i = 0; i < std::size(words); ++i) {
+    call.signature[i].store(words[i], std::memory_order_relaxed);
+  }
+  call.epoch.store(mark.epoch, std::memory_order_release);
+  lines.epoch.store(mark.epoch, std::memory_order_release);
+}
+
+uint64_t SlotLink::latest_epoch(uint32_t local) const {
+  return segment_.rank(local).epoch.load(std::memory_order_acquire);
+}
+
+std::optional<CallMark> SlotLink::read_call(uint32_t local, uint64_t epoch) const {
+  const CallLine& call = segment_.rank(local).calls[epoch % RankLines::kept];
+  if (epoch == 0 || call.epoch.load(std::memory_order_acquire) != epoch) return std::nullopt;
+  uint64_t words[sizeof(CallSignature) / 8];
+  for (size_t i = 0; i < std::size(words); ++i) {
+    words[i] = call.signature[i].load(std::memory_order_relaxed);
+  }
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (call.epoch.load(std::memory_order_relaxed) != epoch) return std::nullopt;
+  CallMark mark;
+  mark.epoch = epoch;
+  std::memcpy(&mark.signature, words, sizeof(words));
+  mark.digest = call_digest(epoch, mark.signature);
+  return mark;
+}
+
+std::optional<CallMark> SlotLink::last_seen(int peer) const {
+  if (local_[peer] < 0) return std::nullopt;
+  return read_call(uint32_t(local_[peer]), latest_epoch(uint32_t(local_[peer])));
+}
+
+Status SlotLink::inspect(uint64_t now_ns) {
+  TUTTI_TRY(find_abort());
+  TUTTI_TRY(compare_calls());
+  return find_dead(now_ns);
+}
+
+Status SlotLink::find_abort() const {
+  const AbortRecord& record = segment_.abort_record();
+  if (record.state.load(std::memory_order_acquire) != 2) return {};
+  const size_t length = std::min<size_t>(record.length, AbortRecord::text_bytes);
+  return {tutti_status(record.code), std::string(record.text, length), record.rank, record.call};
+}
+
+Status SlotLink::compare_calls() {
+  int suspect = -1;
+  for (uint32_t local = 0; local < ranks_.size(); ++local) {
+    if (local == self_) continue;
+    const int peer = ranks_[local];
+    const uint64_t latest = latest_epoch(local);
+    const std::optional<CallMark> theirs = read_call(local, mark_.epoch ? mark_.epoch : latest);
+    if (mark_.epoch != 0 && theirs && theirs->signature != mark_.signature) {
+      return {TUTTI_MISMATCH,
+              "call " + std::to_string(mark_.epoch) + ": " + rank_calls(ranks_[self_], mark_) +
+                  ", but " + rank_calls(peer, *theirs),
+              peer, mark_.epoch};
+    }
+    // Point to point: a peer inside a collective call that this rank has not entered will not come.
+    // What it had sent before is visible by now, so when a second look finds no data it is certain.
+    const bool elsewhere = mark_.epoch == 0 && latest > segment_.rank(self_).epoch.load();
+    if (elsewhere && theirs && peer == mark_.peer) {
+      if (suspect_ == peer) {
+        return {TUTTI_MISMATCH,
+                rank_calls(ranks_[self_], mark_) + ", but " + rank_calls(peer, *theirs) +
+                    " (call " + std::to_string(latest) + ")",
+                peer, latest};
+      }
+      suspect = peer;
+    }
+    const bool gone = segment_.rank(local).left.load(std::memory_order_acquire) != 0;
+    if (gone && mark_.epoch > latest) {
+      return {TUTTI_PEER_FAILED,
+              "rank " + std::to_string(peer) + " has freed the communicator, its last call was " +
+                  std::to_string(latest) + "; rank " + std::to_string(ranks_[self_]) +
+                  " is in call " + std::to_string(mark_.epoch),
+              peer, mark_.epoch};
+    }
+  }
+  suspect_ = suspect;
+  if (stranger_ >= 0) {
+    const std::optional<CallMark> theirs = last_seen(stranger_);
+    return {TUTTI_MISMATCH,
+            rank_calls(ranks_[self_], mark_) + ", but what rank " + std::to_string(stranger_) +
+                " sent belongs to another call" +
+                (theirs ? "; its latest is " + theirs->signature.describe() : std::string()),
+            stranger_, mark_.epoch};
+  }
+  return {};
+}
+
+Status SlotLink::find_dead(uint64_t now_ns) {
+  if (watch_ == nullptr || now_ns - watched_ns_ < watch_period_ns) return {};
+  watched_ns_ = now_ns;
+  for (uint32_t local = 0; local < ranks_.size(); ++local) {
+    // Who has left in order may die in peace; compare_calls() tells whether it left too early.
+    if (local == self_ || segment_.rank(local).left.load() != 0 || !watch_->dead(local)) continue;
+    return {TUTTI_PEER_FAILED,
+            "rank " + std::to_string(ranks_[local]) + " died; its last call was " +
+                std::to_string(latest_epoch(local)),
+            ranks_[local], mark_.epoch};
+  }
+  return {};
+}
+
+void SlotLink::ring(std::atomic<uint32_t>& doorbell) {
+  if (doorbell.exchange(0, std::memory_order_seq_cst) != 0) futex_wake(doorbell);
+}
+
+void SlotLink::arm() {
+  segment_.rank(self_).doorbell.store(1, std::memory_order_seq_cst);
+  if (membarrier_registered()) syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
+}
+
+void SlotLink::disarm() { segment_.rank(self_).doorbell.store(0, std::memory_order_relaxed); }
+
+void SlotLink::sleep(uint64_t until_ns) {
+  // Without the barrier a wake-up can be missed: then sleep only briefly.
+  constexpr uint64_t unsure_ns = 200'000;
+  const uint64_t now = now_ns();
+  if (until_ns > now) {
+    const uint64_t left = until_ns - now;
+    futex_wait(segment_.rank(self_).doorbell, 1,
+               membarrier_registered() ? left : std::min(left, unsure_ns));
+  }
+  disarm();
+}
+
+void SlotLink::abort(const Status& reason) {
+  AbortRecord& record = segment_.abort_record();
+  uint32_t none = 0;
+  if (!record.state.compare_exchange_strong(none, 1)) return;
+  record.code = reason.code();
+  record.rank = reason.rank();
+  record.call = reason.call();
+  record.length = uint32_t(std::min(reason.text().size(), AbortRecord::text_bytes));
+  std::memcpy(record.text, reason.text().data(), record.length);
+  record.state.store(2, std::memory_order_release);
+  for (uint32_t local = 0; local < ranks_.size(); ++local) ring(segment_.rank(local).doorbell);
+}
+
+}  // namespace tutti::shm

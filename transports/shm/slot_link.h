@@ -1,0 +1,174 @@
+// A Link over shared memory: for every ordered pair of ranks a ring of slots that the sender fills
+// and the receiver empties. Serves processes (shm) and threads (inproc) alike; where the memory comes
+// from, and how a death is noticed, is the opener's business.
+//
+// Wake-ups cost the fast path one load: a rank that goes to sleep sets its doorbell, then makes every
+// core pass a barrier (membarrier), then looks once more; so whoever publishes after that sees the
+// doorbell with a plain load.
+#pragma once
+
+#include <cstring>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "transports/shm/cells.h"
+#include "transports/shm/segment.h"
+#include "transports/transport.h"
+
+namespace tutti::shm {
+
+// How the opener of a link finds out about deaths.
+class Watch {
+ public:
+  virtual ~Watch() = default;
+  // Whether the rank of this local index is dead: one system call, so not for every poll.
+  virtual bool dead(uint32_t local) = 0;
+};
+
+// What SlotLink needs to start; made by the openers.
+struct SlotLinkParts {
+  std::string name;
+  Segment segment;
+  std::shared_ptr<void> mapping;  // keeps the segment mapped
+  std::unique_ptr<Watch> watch;   // nullptr: deaths cannot happen (threads)
+  std::vector<int> ranks;         // of the communicator, by local index
+  uint32_t self = 0;              // own local index
+  uint32_t comm_nranks = 1;
+};
+
+// The ranks that a link joins, in order, and where among them the own rank stands.
+std::vector<int> group_of(const LinkSetup& setup, uint32_t* self);
+
+class SlotLink final : public Link {
+ public:
+  explicit SlotLink(SlotLinkParts parts);
+  ~SlotLink() override;
+
+  const char* name() const override { return name_.c_str(); }
+  void begin(const CallMark& mark) override;
+
+  size_t try_send(int peer, const std::byte* data, size_t bytes) override {
+    Outgoing& ring = outgoing_[peer];
+    if (ring.sent - ring.credit >= slots_) {
+      ring.credit = ring.credit_line->consumed.load(std::memory_order_acquire);
+      if (ring.sent - ring.credit >= slots_) return 0;
+    }
+    const uint32_t slot = ring.sent & (slots_ - 1);
+    SlotLine& line = ring.lines[slot];
+    const size_t taken = bytes < slice_bytes_ ? bytes : slice_bytes_;
+    line.bytes = uint32_t(taken);
+    std::memcpy(taken <= SlotLine::inline_bytes ? line.payload
+                                                : ring.data + size_t(slot) * slice_bytes_,
+                data, taken);
+    ++ring.sent;
+    line.flag.store(make_flag(ring.sent, digest_), std::memory_order_release);
+    wake(ring.local);
+    return taken;
+  }
+
+  std::span<const std::byte> try_peek(int peer, size_t most, size_t granule) override {
+    Incoming& ring = incoming_[peer];
+    const uint32_t slot = ring.received & (slots_ - 1);
+    const SlotLine& line = ring.lines[slot];
+    const uint64_t flag = line.flag.load(std::memory_order_acquire);
+    if (flag != make_flag(ring.received + 1, digest_)) {
+      if (flag_sequence(flag) == ring.received + 1) stranger_ = peer;
+      return {};
+    }
+    const size_t there = line.bytes <= slice_bytes_ ? line.bytes - ring.offset : 0;
+    size_t bytes = there < most ? there : most;
+    bytes -= bytes % granule;
+    const std::byte* data = line.bytes <= SlotLine::inline_bytes
+                                ? line.payload
+                                : ring.data + size_t(slot) * slice_bytes_;
+    return {data + ring.offset, bytes};
+  }
+
+  void consume(int peer, size_t bytes) override {
+    Incoming& ring = incoming_[peer];
+    const SlotLine& line = ring.lines[ring.received & (slots_ - 1)];
+    ring.offset += uint32_t(bytes);
+    if (ring.offset < line.bytes) return;
+    ring.offset = 0;
+    ++ring.received;
+    ring.credit_line->consumed.store(ring.received, std::memory_order_release);
+    wake(ring.local);
+  }
+
+  size_t try_recv(int peer, std::byte* to, size_t most) override {
+    const std::span<const std::byte> data = try_peek(peer, most, 1);
+    if (data.empty()) return 0;
+    std::memcpy(to, data.data(), data.size());
+    consume(peer, data.size());
+    return data.size();
+  }
+
+  // Wakes the rank with this local index if it sleeps. To be called after anything was published that
+  // it may wait for.
+  void wake(uint32_t local) {
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    std::atomic<uint32_t>& doorbell = segment_.rank(local).doorbell;
+    if (doorbell.load(std::memory_order_relaxed) != 0) [[unlikely]]
+      ring(doorbell);
+  }
+
+  // A flag of the right sequence but of another call was met at `peer` (fused paths report it here).
+  void note_stranger(int peer) { stranger_ = peer; }
+
+  Status inspect(uint64_t now_ns) override;
+  void arm() override;
+  void disarm() override;
+  void sleep(uint64_t until_ns) override;
+  std::optional<CallMark> last_seen(int peer) const override;
+  void abort(const Status& reason) override;
+  SharedCells* cells() override { return cells_ ? &*cells_ : nullptr; }
+
+ private:
+  struct Outgoing {
+    SlotLine* lines = nullptr;
+    std::byte* data = nullptr;
+    CreditLine* credit_line = nullptr;
+    uint32_t sent = 0;    // slots filled since the start, modulo 2^32
+    uint32_t credit = 0;  // of them known to be emptied
+    uint32_t local = 0;   // index of the peer
+  };
+  struct Incoming {
+    const SlotLine* lines = nullptr;
+    const std::byte* data = nullptr;
+    CreditLine* credit_line = nullptr;
+    uint32_t received = 0;
+    uint32_t offset = 0;  // consumed of the current slot
+    uint32_t local = 0;
+  };
+
+  void ring(std::atomic<uint32_t>& doorbell);
+  std::optional<CallMark> read_call(uint32_t local, uint64_t epoch) const;
+  uint64_t latest_epoch(uint32_t local) const;
+  Status find_abort() const;
+  Status compare_calls();
+  Status find_dead(uint64_t now_ns);
+
+  // Hot: what the try_ verbs touch comes first.
+  uint32_t slots_;
+  uint32_t slice_bytes_;
+  uint32_t digest_ = 0;
+  int stranger_ = -1;  // a peer whose slice carried another digest
+  std::vector<Outgoing> outgoing_;  // by rank of the communicator
+  std::vector<Incoming> incoming_;
+  Segment segment_;
+  uint32_t self_;
+
+  std::string name_;
+  std::shared_ptr<void> mapping_;
+  std::unique_ptr<Watch> watch_;
+  std::vector<int> ranks_;
+  std::vector<int> local_;  // local index by rank, -1: not here
+  std::optional<SharedCells> cells_;
+  CallMark mark_;
+  uint64_t watched_ns_ = 0;  // when deaths were last looked for
+  int suspect_ = -1;         // a peer that seemed to be in another call when last looked at
+};
+
+}  // namespace tutti::shm
