@@ -1,0 +1,162 @@
+#include "tools/tutti/launcher.h"
+
+#include <errno.h>
+#include <fmt/core.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/signalfd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "lib/clock.h"
+#include "lib/fd.h"
+#include "tools/tutti/ranks.h"
+
+namespace tutti {
+namespace {
+
+constexpr int64_t report_ms = 1500;  // survivors find out and say so, before SIGTERM
+constexpr int64_t grace_ms = 2000;   // from SIGTERM to SIGKILL
+
+// Watches the ranks until all have ended, and sees to it that they do.
+class Watch {
+ public:
+  Watch(Ranks& ranks, Fd signals, int64_t timeout_ms)
+      : ranks_(ranks),
+        signals_(std::move(signals)),
+        timeout_at_(timeout_ms > 0 ? deadline_after_ms(timeout_ms) : never_ns),
+        timeout_ms_(timeout_ms) {}
+
+  int run() {
+    while (ranks_.any_running()) {
+      wait();
+      look_at_ranks();
+      look_at_signals();
+      for (Prefixer& output : ranks_.outputs())
+        if (output.open()) output.pump();
+      look_at_clock();
+    }
+    return exit_status_;
+  }
+
+ private:
+  void wait() {
+    std::vector<pollfd> watched{{signals_.get(), POLLIN, 0}};
+    for (const RankProcess& process : ranks_.processes())
+      if (process.running) watched.push_back({process.exited.get(), POLLIN, 0});
+    for (const Prefixer& output : ranks_.outputs())
+      if (output.open()) watched.push_back({output.fd(), POLLIN, 0});
+    const uint64_t next = std::min({timeout_at_, terminate_at_, kill_at_});
+    const uint64_t now = now_ns();
+    int wait_ms = -1;
+    if (next != never_ns) wait_ms = next <= now ? 0 : int((next - now) / 1'000'000u) + 1;
+    poll(watched.data(), watched.size(), wait_ms);
+  }
+
+  void look_at_ranks() {
+    for (size_t rank = 0; rank < ranks_.processes().size(); ++rank) {
+      const std::optional<Ending> ending = ranks_.ended(rank);
+      if (!ending || !ending->failed() || over_) continue;
+      over_ = true;
+      exit_status_ = ending->exit_status();
+      if (ending->by_signal) {
+        say(fmt::format("rank {} (process {}) was ended by signal {} ({})", rank,
+                        ranks_.processes()[rank].pid, ending->value, strsignal(ending->value)));
+      } else {
+        say(fmt::format("rank {} (process {}) ended with exit status {}", rank,
+                        ranks_.processes()[rank].pid, ending->value));
+      }
+      terminate_at_ = deadline_after_ms(report_ms);
+    }
+  }
+
+  // The first signal is passed on; a second one does not wait.
+  void look_at_signals() {
+    signalfd_siginfo info;
+    while (read(signals_.get(), &info, sizeof info) == ssize_t(sizeof info)) {
+      if (stopping_) {
+        ranks_.signal(SIGKILL);
+        continue;
+      }
+      stopping_ = true;
+      if (!over_) exit_status_ = 128 + int(info.ssi_signo);
+      over_ = true;
+      stop(int(info.ssi_signo));
+    }
+  }
+
+  void look_at_clock() {
+    const uint64_t now = now_ns();
+    if (now >= timeout_at_) {
+      timeout_at_ = never_ns;
+      if (!over_) {
+        say(fmt::format("the job was not done after {:g} s", double(timeout_ms_) / 1000));
+        exit_status_ = 124;
+        over_ = true;
+        stop(SIGTERM);
+      }
+    }
+    if (now >= terminate_at_) stop(SIGTERM);
+    if (now >= kill_at_) {
+      kill_at_ = never_ns;
+      ranks_.signal(SIGKILL);
+    }
+  }
+
+  void stop(int signal) {
+    terminate_at_ = never_ns;
+    kill_at_ = deadline_after_ms(grace_ms);
+    ranks_.signal(signal);
+  }
+
+  static void say(const std::string& sentence) {
+    std::fprintf(stderr, "tutti run: %s\n", sentence.c_str());
+  }
+
+  Ranks& ranks_;
+  Fd signals_;
+  uint64_t timeout_at_;
+  int64_t timeout_ms_;
+  uint64_t terminate_at_ = never_ns;
+  uint64_t kill_at_ = never_ns;
+  bool over_ = false;      // the exit status is decided
+  bool stopping_ = false;  // by a signal
+  int exit_status_ = 0;
+};
+
+// From here on these signals are read, not delivered; those that the launcher was told to ignore
+// (nohup) stay ignored.
+Status open_signals(Fd* out) {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction now;
+    sigaction(number, nullptr, &now);
+    if (now.sa_handler != SIG_IGN) sigaddset(&set, number);
+  }
+  if (sigprocmask(SIG_BLOCK, &set, nullptr) != 0)
+    return system_error("cannot block signals", errno);
+  ::signal(SIGPIPE, SIG_IGN);
+  *out = Fd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!*out) return system_error("cannot watch for signals", errno);
+  return {};
+}
+
+}  // namespace
+
+Status run_local(const LocalJob& job, int* exit_status) {
+  Binding binding;
+  TUTTI_TRY(Binding::plan(job.bind, job.nranks, &binding));
+  Fd signals;
+  TUTTI_TRY(open_signals(&signals));
+  Ranks ranks;
+  TUTTI_TRY(ranks.start(job, binding));
+  *exit_status = Watch(ranks, std::move(signals), job.timeout_ms).run();
+  ranks.finish();
+  return {};
+}
+
+}  // namespace tutti

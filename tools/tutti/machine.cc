@@ -1,0 +1,178 @@
+#include "tools/tutti/machine.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <hwloc.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/pidfd.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "lib/fd.h"
+#include "lib/launch.h"
+#include "lib/reduce/reduce.h"
+#include "tools/features.h"
+#include "transports/registry.h"
+
+namespace tutti {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json feature(const char* name, const char* found, bool used, const char* use) {
+  return {{"name", name},
+          {"found", *found != '\0'},
+          {"version", found},
+          {"used", used && *found != '\0'},
+          {"for", use}};
+}
+
+// Why this process cannot use the transport; "" if it can.
+std::string obstacle(const std::string& transport) {
+  if (transport == "shm") {
+    const Fd memory(memfd_create("tutti-info", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    if (!memory) return std::string("no memory files: ") + strerror(errno);
+    const Fd process(pidfd_open(getpid(), 0));
+    if (!process) return std::string("no pidfd: ") + strerror(errno);
+  }
+  if (transport == "tcp") {
+    for (const Json& interface : describe_interfaces())
+      if (interface["up"] && !interface["addresses"].empty()) return "";
+    return "no network interface is up and has an address";
+  }
+  return "";
+}
+
+std::string address_text(const sockaddr* address) {
+  char text[INET6_ADDRSTRLEN] = "";
+  if (address->sa_family == AF_INET) {
+    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(address)->sin_addr, text, sizeof text);
+  } else if (address->sa_family == AF_INET6) {
+    inet_ntop(AF_INET6, &reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr, text,
+              sizeof text);
+  }
+  return text;
+}
+
+Json describe_caches(hwloc_topology_t topology) {
+  Json caches = Json::array();
+  for (const hwloc_obj_type_t type :
+       {HWLOC_OBJ_L1CACHE, HWLOC_OBJ_L2CACHE, HWLOC_OBJ_L3CACHE, HWLOC_OBJ_L4CACHE}) {
+    const int count = hwloc_get_nbobjs_by_type(topology, type);
+    if (count <= 0) continue;
+    const hwloc_obj_t first = hwloc_get_obj_by_type(topology, type, 0);
+    caches.push_back({{"name", "L" + std::to_string(first->attr->cache.depth)},
+                      {"count", count},
+                      {"bytes", first->attr->cache.size},
+                      {"processors_each", hwloc_bitmap_weight(first->cpuset)}});
+  }
+  return caches;
+}
+
+}  // namespace
+
+Json describe_build() {
+  Json build;
+  build["version"] = TUTTI_BUILD_VERSION;
+  build["compiler"] = TUTTI_BUILD_COMPILER;
+  build["type"] = TUTTI_BUILD_TYPE;
+  build["features"] = {
+      feature("hwloc", TUTTI_FOUND_HWLOC, true, "topology and binding"),
+      feature("OpenSSL", TUTTI_FOUND_OPENSSL, true, "keys of jobs"),
+      feature("Highway", TUTTI_FOUND_HIGHWAY, true, "reduction kernels"),
+      feature("CUDA", TUTTI_FOUND_CUDA, false, "device buffers"),
+      feature("UCX", TUTTI_FOUND_UCX, false, "RDMA networks"),
+      feature("LibTorch", TUTTI_FOUND_LIBTORCH, false, "the reference trainer"),
+  };
+  build["reductions"] = reduce_target_name();
+  return build;
+}
+
+Json describe_transports() {
+  Json all = Json::array();
+  for (const Transport& transport : transports()) {
+    const std::string reason = obstacle(transport.name);
+    all.push_back({{"name", transport.name},
+                   {"about", transport.about},
+                   {"usable", reason.empty()},
+                   {"reason", reason}});
+  }
+  return all;
+}
+
+Json describe_interfaces() {
+  Json all = Json::array();
+  ifaddrs* first = nullptr;
+  if (getifaddrs(&first) != 0) return all;
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(first, freeifaddrs);
+  for (const ifaddrs* entry = first; entry != nullptr; entry = entry->ifa_next) {
+    Json* known = nullptr;
+    for (Json& interface : all)
+      if (interface["name"] == entry->ifa_name) known = &interface;
+    if (known == nullptr) {
+      all.push_back({{"name", entry->ifa_name},
+                     {"up", (entry->ifa_flags & IFF_UP) != 0},
+                     {"addresses", Json::array()}});
+      known = &all.back();
+    }
+    if (entry->ifa_addr == nullptr) continue;
+    const std::string text = address_text(entry->ifa_addr);
+    if (!text.empty()) (*known)["addresses"].push_back(text);
+  }
+  return all;
+}
+
+Json describe_topology() {
+  hwloc_topology_t topology = nullptr;
+  if (hwloc_topology_init(&topology) != 0) return {};
+  const std::unique_ptr<hwloc_topology, decltype(&hwloc_topology_destroy)> owner(
+      topology, hwloc_topology_destroy);
+  if (hwloc_topology_load(topology) != 0) return {};
+  const auto count = [&](hwloc_obj_type_t type) {
+    return hwloc_get_nbobjs_by_type(topology, type);
+  };
+  const hwloc_obj_t machine = hwloc_get_root_obj(topology);
+  const char* model = nullptr;
+  if (const hwloc_obj_t package = hwloc_get_obj_by_type(topology, HWLOC_OBJ_PACKAGE, 0))
+    model = hwloc_obj_get_info_by_name(package, "CPUModel");
+  Json all;
+  all["model"] = model != nullptr ? model : "";
+  all["packages"] = count(HWLOC_OBJ_PACKAGE);
+  all["cores"] = count(HWLOC_OBJ_CORE);
+  all["processors"] = count(HWLOC_OBJ_PU);
+  all["numa_nodes"] = count(HWLOC_OBJ_NUMANODE);
+  all["memory_bytes"] = machine->total_memory;
+  all["caches"] = describe_caches(topology);
+  return all;
+}
+
+Json describe_job() {
+  Launch launch;
+  if (const Status status = read_launch(&launch); !status.ok())
+    return {{"started_by", "unclear"}, {"problem", status.text()}};
+  switch (launch.by) {
+    case Launch::By::tutti_run:
+      return {{"started_by", "tutti run"},
+              {"rank", launch.rank},
+              {"ranks", launch.nranks},
+              {"key", "inherited descriptor"}};
+    case Launch::By::rendezvous:
+      return {{"started_by", "RANK and WORLD_SIZE"},
+              {"rank", launch.rank},
+              {"ranks", launch.nranks},
+              {"key", "file " + launch.key_file}};
+    case Launch::By::nobody:
+      break;
+  }
+  return {{"started_by", "nobody"}, {"rank", 0}, {"ranks", 1}, {"key", "none needed"}};
+}
+
+}  // namespace tutti

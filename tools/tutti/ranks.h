@@ -1,0 +1,60 @@
+// The processes of a job on this host.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <vector>
+
+#include "lib/control/bootstrap.h"
+#include "lib/fd.h"
+#include "tools/tutti/launcher.h"
+#include "tools/tutti/prefix.h"
+
+namespace tutti {
+
+// One rank: the leader of its own process group, killed by the kernel when the launcher dies. It
+// stays unreaped until the job is over, so that its group's number cannot come to mean another.
+struct RankProcess {
+  pid_t pid = -1;
+  Fd exited;  // pidfd, readable once it has ended
+  bool running = true;
+};
+
+// How a process ended, as waitid() says it.
+struct Ending {
+  bool by_signal = false;
+  int value = 0;  // exit status, or the signal
+  bool failed() const { return by_signal || value != 0; }
+  int exit_status() const { return by_signal ? 128 + value : value; }
+};
+
+class Ranks {
+ public:
+  Ranks() = default;
+  Ranks(Ranks&&) = default;
+  ~Ranks();  // kills what is left
+
+  // Starts them all, or none.
+  Status start(const LocalJob& job, const Binding& binding);
+
+  std::vector<RankProcess>& processes() { return processes_; }
+  std::vector<Prefixer>& outputs() { return outputs_; }
+  bool any_running() const;
+
+  // If the rank has just ended: how.
+  std::optional<Ending> ended(size_t rank);
+  // To every group in which a rank still runs.
+  void signal(int number);
+  // Ends what the ranks left running, passes on the last output, reaps.
+  void finish();
+
+ private:
+  Status start_one(const LocalJob& job, const Binding& binding, int rank, int job_fd,
+                   const Rendezvous& rendezvous);
+
+  std::vector<RankProcess> processes_;
+  std::vector<Prefixer> outputs_;
+};
+
+}  // namespace tutti

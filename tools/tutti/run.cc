@@ -1,0 +1,75 @@
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <memory>
+
+#include "lib/config.h"
+#include "tools/tutti/commands.h"
+#include "tools/tutti/launcher.h"
+
+namespace {
+
+using tutti::Bind;
+using tutti::LocalJob;
+using tutti::Status;
+
+struct Options {
+  LocalJob job;
+  double timeout_s = 0;
+  std::string bind = "auto";
+};
+
+void run(Options& options, std::vector<std::string> command) {
+  static const std::map<std::string, Bind> binds{
+      {"auto", Bind::automatic}, {"none", Bind::none}, {"core", Bind::core}, {"numa", Bind::numa}};
+  LocalJob& job = options.job;
+  if (!command.empty() && command.front() == "--") command.erase(command.begin());
+  if (command.empty()) refuse("run: which program? (tutti run -n RANKS PROGRAM [ARGUMENTS...])");
+  if (command.front().starts_with('-'))
+    refuse("run: unknown option " + command.front() +
+           " (allowed before the program: -n, --prefix, --transport, --interface, --timeout, "
+           "--bind)");
+  job.command = std::move(command);
+  if (!job.transports.empty()) {
+    const Status known = config_check(tutti::Variable::tutti_transports, job.transports);
+    if (!known.ok())
+      refuse("run: --transport is '" + job.transports +
+             "', but must be a comma separated list of " +
+             config_variable(tutti::Variable::tutti_transports).allowed);
+  }
+  job.timeout_ms = int64_t(std::ceil(options.timeout_s * 1000));
+  job.bind = binds.at(options.bind);
+
+  int exit_status = 0;
+  const Status status = run_local(job, &exit_status);
+  if (status.code() == TUTTI_INVALID) refuse("run: " + status.text());
+  if (!status.ok()) {
+    std::fprintf(stderr, "tutti run: %s\n", status.text().c_str());
+    finish(127);
+  }
+  if (exit_status != 0) finish(exit_status);
+}
+
+}  // namespace
+
+void add_run(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "run", "Starts ranks of a program on this host: tutti run -n RANKS PROGRAM [ARGUMENTS...]");
+  command->add_option("-n", options->job.nranks, "number of ranks")
+      ->required()
+      ->check(CLI::Range(1, 4096));
+  command->add_flag("--prefix", options->job.prefix, "put [rank] before every line of output");
+  command->add_option("--transport", options->job.transports,
+                      "allowed transports in order of preference (TUTTI_TRANSPORTS)");
+  command->add_option("--interface", options->job.interface,
+                      "network interface or address for tcp (TUTTI_INTERFACE)");
+  command->add_option("--timeout", options->timeout_s, "end the job after so many seconds")
+      ->check(CLI::Range(0.001, 1e9));
+  command
+      ->add_option("--bind", options->bind,
+                   "where ranks may run: none, core, numa; auto is core where the cores suffice")
+      ->check(CLI::IsMember({"auto", "none", "core", "numa"}));
+  command->prefix_command();
+  command->callback([options, command] { run(*options, command->remaining()); });
+}
