@@ -8,7 +8,10 @@ namespace tutti {
 
 MixedLink::MixedLink(std::vector<std::unique_ptr<Link>> links, std::vector<int> link_of)
     : links_(std::move(links)), link_of_(std::move(link_of)) {
-  for (const auto& link : links_) name_ += (name_.empty() ? "" : "+") + std::string(link->name());
+  for (const auto& link : links_) {
+    if (!name_.empty()) name_ += '+';
+    name_ += link->name();
+  }
 }
 
 void MixedLink::begin(const CallMark& mark) {

@@ -1,0 +1,195 @@
+// Allreduce through the C API: every algorithm, transport and shape against exact sums, the fused
+// paths against the schedules that they implement, and no allocation once a call has been made.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <random>
+#include <vector>
+
+#include "tests/support/thread_comm.h"
+
+namespace {
+std::atomic<uint64_t> allocations{0};
+}
+
+void* operator new(size_t bytes) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  if (void* memory = std::malloc(bytes != 0 ? bytes : 1)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+
+namespace {
+
+using tutti::testing::on_comm;
+using tutti::testing::sentence;
+
+std::vector<std::string> allreduce_algorithms() {
+  std::vector<std::string> names = {"auto"};
+  tutti_algorithm_info info{};
+  info.size = sizeof(info);
+  for (size_t i = 0; tutti_algorithm_get(i, &info) == TUTTI_OK; ++i) {
+    if (std::string(info.collective) == "allreduce") names.push_back(info.name);
+  }
+  return names;
+}
+
+tutti_call_config forced(const std::string& algorithm, bool unfused = false) {
+  tutti_call_config config = TUTTI_CALL_CONFIG_INIT;
+  config.algorithm = algorithm.c_str();
+  config.flags = unfused ? TUTTI_CALL_UNFUSED : 0;
+  return config;
+}
+
+class Allreduce : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(Allreduce, IsExactForEveryAlgorithmCountAndPlace) {
+  const std::vector<std::string> names = allreduce_algorithms();
+  ASSERT_GE(names.size(), 9u);
+  for (const int nranks : {1, 2, 3, 4, 5, 7, 8}) {
+    on_comm(nranks, GetParam(), [&](int rank, tutti_comm comm) {
+      for (const std::string& name : names) {
+        for (const bool unfused : {false, true}) {
+          const tutti_call_config config = forced(name, unfused);
+          for (const size_t count : {0, 1, 2, 3, 7, 13, 64, 1000, 20'011}) {
+            std::vector<int32_t> in(count), out(count, -1);
+            for (size_t i = 0; i < count; ++i) in[i] = int32_t(i * 3) + rank * rank;
+            std::vector<int32_t> expected(count);
+            for (size_t i = 0; i < count; ++i) {
+              for (int r = 0; r < nranks; ++r) expected[i] += int32_t(i * 3) + r * r;
+            }
+            ASSERT_EQ(tutti_allreduce_with(in.data(), out.data(), count, TUTTI_INT32, TUTTI_SUM,
+                                           comm, &config), TUTTI_OK)
+                << name << ": " << sentence(comm);
+            ASSERT_EQ(out, expected) << name << ", " << nranks << " ranks, count " << count;
+            ASSERT_EQ(tutti_allreduce_with(TUTTI_IN_PLACE, in.data(), count, TUTTI_INT32, TUTTI_SUM,
+                                           comm, &config), TUTTI_OK);
+            ASSERT_EQ(in, expected) << name << " in place, count " << count;
+          }
+        }
+      }
+    });
+  }
+}
+
+TEST_P(Allreduce, LargeVectorsStreamThroughTheBoundedBuffers) {
+  on_comm(3, GetParam(), [&](int rank, tutti_comm comm) {
+    constexpr size_t count = 1'500'001;
+    std::vector<int64_t> in(count), out(count);
+    for (const std::string& name : allreduce_algorithms()) {
+      for (size_t i = 0; i < count; ++i) in[i] = int64_t(i) * (rank + 1);
+      const tutti_call_config config = forced(name);
+      ASSERT_EQ(tutti_allreduce_with(in.data(), out.data(), count, TUTTI_INT64, TUTTI_SUM, comm,
+                                     &config), TUTTI_OK) << sentence(comm);
+      size_t wrong = 0;
+      for (size_t i = 0; i < count; ++i) wrong += out[i] != int64_t(i) * 6;
+      ASSERT_EQ(wrong, 0u) << name;
+    }
+  });
+}
+
+// Random bit patterns: every rounding, infinity and NaN that there is.
+TEST_P(Allreduce, FusedPathsGiveTheBitsOfTheSchedulesTheyImplement) {
+  for (const int nranks : {2, 3, 5, 8}) {
+    on_comm(nranks, GetParam(), [&](int rank, tutti_comm comm) {
+      std::mt19937_64 random(uint64_t(rank) + 1);
+      for (const char* name : {"all-to-all", "two-shot"}) {
+        for (int type = 0; type < TUTTI_DTYPE_COUNT; ++type) {
+          const auto dtype = tutti_dtype(type);
+          const size_t size = tutti_dtype_size(dtype);
+          for (const tutti_op op : {TUTTI_SUM, TUTTI_MIN, TUTTI_AVG}) {
+            for (const size_t count : {1, 13, 14, 15, 1000, 9001}) {
+              std::vector<uint8_t> in(count * size), fused(count * size), plain(count * size);
+              for (uint8_t& byte : in) byte = uint8_t(random());
+              tutti_call_config config = forced(name);
+              ASSERT_EQ(tutti_allreduce_with(in.data(), fused.data(), count, dtype, op, comm,
+                                             &config), TUTTI_OK) << sentence(comm);
+              config.flags = TUTTI_CALL_UNFUSED;
+              ASSERT_EQ(tutti_allreduce_with(in.data(), plain.data(), count, dtype, op, comm,
+                                             &config), TUTTI_OK) << sentence(comm);
+              ASSERT_EQ(fused, plain) << name << " " << tutti_dtype_name(dtype) << " "
+                                      << tutti_op_name(op) << " " << count;
+            }
+          }
+        }
+      }
+    });
+  }
+}
+
+TEST_P(Allreduce, AllRanksGetTheSameBits) {
+  for (const int nranks : {2, 3, 6, 7}) {
+    constexpr size_t count = 5003;
+    for (const std::string& name : allreduce_algorithms()) {
+      std::vector<std::vector<float>> results(static_cast<size_t>(nranks));
+      on_comm(nranks, GetParam(), [&](int rank, tutti_comm comm) {
+        std::mt19937 random(unsigned(rank) + 99);
+        std::vector<float> in(count);
+        for (float& x : in) x = std::ldexp(float(random()), int(random() % 60) - 40);
+        results[size_t(rank)].resize(count);
+        const tutti_call_config config = forced(name);
+        ASSERT_EQ(tutti_allreduce_with(in.data(), results[size_t(rank)].data(), count,
+                                       TUTTI_FLOAT32, TUTTI_SUM, comm, &config), TUTTI_OK);
+      });
+      for (int rank = 1; rank < nranks; ++rank) {
+        ASSERT_EQ(std::memcmp(results[0].data(), results[size_t(rank)].data(), count * 4), 0)
+            << name << ", rank " << rank << " of " << nranks;
+      }
+    }
+  }
+}
+
+TEST_P(Allreduce, AllocatesNothingOnceACallLikeItWasMade) {
+  on_comm(2, GetParam(), [&](int rank, tutti_comm comm) {
+    for (const std::string& name : allreduce_algorithms()) {
+      for (const size_t count : {1, 1000, 200'000}) {
+        std::vector<float> in(count, 1.0f), out(count);
+        const tutti_call_config config = forced(name);
+        for (int call = 0; call < 3; ++call) {
+          ASSERT_EQ(tutti_allreduce_with(in.data(), out.data(), count, TUTTI_FLOAT32, TUTTI_SUM,
+                                         comm, &config), TUTTI_OK);
+        }
+        ASSERT_EQ(tutti_barrier(comm), TUTTI_OK);
+        ASSERT_EQ(tutti_allreduce_with(in.data(), out.data(), count, TUTTI_FLOAT32, TUTTI_SUM,
+                                       comm, &config), TUTTI_OK);
+        const uint64_t before = allocations.load();
+        for (int call = 0; call < 20; ++call) {
+          tutti_allreduce_with(in.data(), out.data(), count, TUTTI_FLOAT32, TUTTI_SUM, comm,
+                               &config);
+        }
+        // Both ranks are in these calls: a few of the other's own may fall between, of the test.
+        const uint64_t made = allocations.load() - before;
+        EXPECT_EQ(made, 0u) << name << ", " << count << " elements, rank " << rank;
+        ASSERT_EQ(tutti_barrier(comm), TUTTI_OK);
+        ASSERT_EQ(tutti_barrier(comm), TUTTI_OK);
+      }
+    }
+  });
+}
+
+TEST_P(Allreduce, ManyCommunicatorsAtOnceFromManyThreads) {
+  on_comm(2, GetParam(), [&](int rank, tutti_comm comm) {
+    constexpr int copies = 3;
+    std::vector<tutti_comm> comms(copies);
+    for (tutti_comm& copy : comms) ASSERT_EQ(tutti_comm_dup(comm, &copy), TUTTI_OK) << sentence(comm);
+    tutti::testing::on_threads(copies, [&](int which) {
+      for (int call = 0; call < 200; ++call) {
+        int64_t in = which * 1000 + call + rank, out = 0;
+        ASSERT_EQ(tutti_allreduce(&in, &out, 1, TUTTI_INT64, TUTTI_SUM, comms[size_t(which)]),
+                  TUTTI_OK);
+        ASSERT_EQ(out, 2 * (which * 1000 + call) + 1);
+      }
+    });
+    for (tutti_comm copy : comms) tutti_comm_free(copy);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, Allreduce, ::testing::Values("inproc", "shm", "tcp"),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace

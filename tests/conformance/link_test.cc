@@ -1,0 +1,323 @@
+// What every transport must do, by the contract in transports/transport.h. Ranks are threads; deaths
+// of processes are in tests/fault.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <random>
+
+#include "lib/comm/host.h"
+#include "lib/wait.h"
+#include "tests/support/thread_exchange.h"
+#include "transports/registry.h"
+
+namespace tutti {
+namespace {
+
+using testing::on_threads;
+using testing::ThreadExchange;
+using testing::ThreadExchangeGroup;
+
+CallMark mark_of(uint64_t epoch, uint64_t count = 1) {
+  CallMark mark;
+  mark.epoch = epoch;
+  mark.signature.count = count;
+  mark.signature.dtype = TUTTI_FLOAT32;
+  mark.digest = call_digest(epoch, mark.signature);
+  return mark;
+}
+
+class LinkConformance : public ::testing::TestWithParam<const char*> {
+ protected:
+  // Runs body(rank, link) on every rank of a fully connected communicator.
+  void run(int nranks, const std::function<void(int, Link&)>& body) {
+    static std::atomic<uint64_t> next_id{1};
+    const uint64_t comm_id = next_id++;
+    auto group = std::make_shared<ThreadExchangeGroup>(nranks);
+    on_threads(nranks, [&](int rank) {
+      ThreadExchange exchange(group, rank);
+      std::vector<uint8_t> peers(size_t(nranks), 1);
+      peers[size_t(rank)] = 0;
+      LinkSetup setup{&exchange, comm_id, peers, "", deadline_after_ms(20'000)};
+      std::unique_ptr<Link> link;
+      const Status opened = open_transport(GetParam(), setup, &link);
+      ASSERT_TRUE(opened.ok()) << opened.text();
+      ASSERT_STREQ(link->name(), GetParam());
+      body(rank, *link);
+      // Nobody leaves while a peer may still look.
+      std::vector<std::string> all;
+      ASSERT_TRUE(exchange.allgather("", deadline_after_ms(20'000), &all).ok());
+    });
+  }
+
+  // Blocks until the whole message has moved.
+  static Status send_all(Link& link, int peer, const void* data, size_t bytes) {
+    size_t done = 0;
+    return complete(link, Patience{200, 50}, 10'000'000'000u,
+                    [&] {
+                      const size_t n = link.try_send(
+                          peer, static_cast<const std::byte*>(data) + done, bytes - done);
+                      done += n;
+                      return n != 0;
+                    },
+                    [&] { return done == bytes; });
+  }
+  static Status recv_all(Link& link, int peer, void* data, size_t bytes) {
+    size_t done = 0;
+    return complete(link, Patience{200, 50}, 10'000'000'000u,
+                    [&] {
+                      const size_t n =
+                          link.try_recv(peer, static_cast<std::byte*>(data) + done, bytes - done);
+                      done += n;
+                      return n != 0;
+                    },
+                    [&] { return done == bytes; });
+  }
+  static std::vector<uint8_t> pattern(size_t bytes, unsigned seed) {
+    std::mt19937 random(seed);
+    std::vector<uint8_t> data(bytes);
+    for (uint8_t& byte : data) byte = uint8_t(random());
+    return data;
+  }
+};
+
+TEST_P(LinkConformance, BytesArriveInOrderWhateverTheirSizes) {
+  run(2, [](int rank, Link& link) {
+    const size_t sizes[] = {1, 3, 48, 49, 64, 4095, 16384, 16385, 300'000, 2'000'003, 8};
+    uint64_t epoch = 0;
+    for (const size_t bytes : sizes) {
+      link.begin(mark_of(++epoch, bytes));
+      const std::vector<uint8_t> expected = pattern(bytes, unsigned(bytes));
+      if (rank == 0) {
+        ASSERT_TRUE(send_all(link, 1, expected.data(), bytes).ok());
+      } else {
+        std::vector<uint8_t> got(bytes);
+        ASSERT_TRUE(recv_all(link, 0, got.data(), bytes).ok());
+        ASSERT_EQ(got, expected) << bytes;
+      }
+    }
+  });
+}
+
+TEST_P(LinkConformance, BothDirectionsAndAllPairsAtOnce) {
+  run(4, [](int rank, Link& link) {
+    constexpr size_t bytes = 500'000;
+    link.begin(mark_of(1));
+    std::vector<size_t> sent(4), got(4);
+    std::vector<std::vector<uint8_t>> in(4, std::vector<uint8_t>(bytes));
+    const std::vector<uint8_t> out = pattern(bytes, unsigned(rank));
+    const auto advance = [&] {
+      size_t moved = 0;
+      for (int peer = 0; peer < 4; ++peer) {
+        if (peer == rank) continue;
+        const size_t p = size_t(peer);
+        const auto* from = reinterpret_cast<const std::byte*>(out.data()) + sent[p];
+        auto* to = reinterpret_cast<std::byte*>(in[p].data()) + got[p];
+        size_t n = sent[p] < bytes ? link.try_send(peer, from, bytes - sent[p]) : 0;
+        sent[p] += n;
+        moved += n;
+        n = got[p] < bytes ? link.try_recv(peer, to, bytes - got[p]) : 0;
+        got[p] += n;
+        moved += n;
+      }
+      return moved != 0;
+    };
+    const auto done = [&] {
+      for (size_t p = 0; p < 4; ++p) {
+        if (p != size_t(rank) && (sent[p] < bytes || got[p] < bytes)) return false;
+      }
+      return true;
+    };
+    const Status ended = complete(link, Patience{200, 50}, 10'000'000'000u, advance, done);
+    ASSERT_TRUE(ended.ok()) << ended.text();
+    for (int peer = 0; peer < 4; ++peer) {
+      if (peer != rank) {
+        ASSERT_EQ(in[size_t(peer)], pattern(bytes, unsigned(peer)));
+      }
+    }
+  });
+}
+
+TEST_P(LinkConformance, PeekGivesWholeGranulesAndKeepsWhatIsNotConsumed) {
+  run(2, [](int rank, Link& link) {
+    constexpr size_t elements = 100'001;
+    link.begin(mark_of(1));
+    std::vector<uint64_t> data(elements);
+    for (size_t i = 0; i < elements; ++i) data[i] = i * 0x9e3779b97f4a7c15u;
+    if (rank == 0) {
+      ASSERT_TRUE(send_all(link, 1, data.data(), elements * 8).ok());
+      return;
+    }
+    size_t seen = 0;
+    std::mt19937 random(1);
+    const Status ended = complete(
+        link, Patience{200, 50}, 10'000'000'000u,
+        [&] {
+          const auto bytes = link.try_peek(0, (elements - seen) * 8, 8);
+          EXPECT_EQ(bytes.size() % 8, 0u);
+          if (bytes.empty()) return false;
+          const size_t use = 1 + random() % (bytes.size() / 8);
+          EXPECT_EQ(std::memcmp(bytes.data(), data.data() + seen, use * 8), 0);
+          link.consume(0, use * 8);
+          seen += use;
+          return true;
+        },
+        [&] { return seen == elements; });
+    ASSERT_TRUE(ended.ok()) << ended.text();
+  });
+}
+
+TEST_P(LinkConformance, AStreamThatNobodyEmptiesFillsUp) {
+  run(2, [](int rank, Link& link) {
+    link.begin(mark_of(1));
+    std::vector<std::byte> data(1 << 20);
+    if (rank == 0) {
+      size_t total = 0;
+      for (int refused = 0; refused < 100 && total < (64u << 20);) {
+        const size_t n = link.try_send(1, data.data(), data.size());
+        total += n;
+        refused = n == 0 ? refused + 1 : 0;
+      }
+      EXPECT_GT(total, 0u);
+      EXPECT_LT(total, 64u << 20);
+    }
+  });
+}
+
+TEST_P(LinkConformance, ARankThatFallsAsleepIsWoken) {
+  run(2, [](int rank, Link& link) {
+    for (uint64_t epoch = 1; epoch <= 50; ++epoch) {
+      link.begin(mark_of(epoch));
+      uint32_t word = 0;
+      // No spinning, no yielding: every wait sleeps.
+      const auto wait = [&](auto&& advance, auto&& done) {
+        ASSERT_TRUE(complete(link, Patience{1, 0}, 5'000'000'000u, advance, done).ok());
+      };
+      size_t moved = 0;
+      const auto done = [&] { return moved == sizeof(word); };
+      if ((epoch + uint64_t(rank)) % 2 == 0) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        word = uint32_t(epoch);
+        wait([&] { return moved += link.try_send(1 - rank, reinterpret_cast<std::byte*>(&word), 4); },
+             done);
+      } else {
+        const uint64_t start = now_ns();
+        wait([&] { return moved += link.try_recv(1 - rank, reinterpret_cast<std::byte*>(&word), 4); },
+             done);
+        EXPECT_EQ(word, epoch);
+        EXPECT_LT(now_ns() - start, 2'000'000'000u);
+      }
+    }
+  });
+}
+
+TEST_P(LinkConformance, ASliceOfAnotherCallIsAMismatchThatNamesBoth) {
+  run(2, [](int rank, Link& link) {
+    link.begin(mark_of(1, rank == 0 ? 100 : 200));
+    uint32_t word = 5;
+    if (rank == 0) {
+      ASSERT_TRUE(send_all(link, 1, &word, 4).ok());
+      return;
+    }
+    const Status ended = recv_all(link, 0, &word, 4);
+    EXPECT_EQ(ended.code(), TUTTI_MISMATCH) << ended.text();
+    EXPECT_EQ(ended.rank(), 0);
+    EXPECT_NE(ended.text().find("100"), std::string::npos) << ended.text();
+    EXPECT_NE(ended.text().find("200"), std::string::npos) << ended.text();
+  });
+}
+
+TEST_P(LinkConformance, TwoThatWaitForEachOtherInDifferentCallsFindOut) {
+  run(2, [](int rank, Link& link) {
+    link.begin(mark_of(1, rank == 0 ? 100 : 200));
+    uint32_t word = 0;
+    const Status ended = recv_all(link, 1 - rank, &word, 4);
+    // Either by its own look or by the other's abort: the sentence is about both.
+    EXPECT_EQ(ended.code(), TUTTI_MISMATCH) << ended.text();
+    EXPECT_NE(ended.text().find("100"), std::string::npos) << ended.text();
+    EXPECT_NE(ended.text().find("200"), std::string::npos) << ended.text();
+    link.abort(ended);
+  });
+}
+
+TEST_P(LinkConformance, AbortReachesAPeerThatSleepsWithItsReason) {
+  run(3, [](int rank, Link& link) {
+    link.begin(mark_of(1));
+    if (rank == 0) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      link.abort({TUTTI_ABORTED, "enough of this", 0, 1});
+      EXPECT_EQ(link.inspect(now_ns()).code(), TUTTI_ABORTED);
+      return;
+    }
+    uint32_t word = 0;
+    const uint64_t start = now_ns();
+    const Status ended = recv_all(link, 3 - rank, &word, 4);
+    EXPECT_EQ(ended.code(), TUTTI_ABORTED) << ended.text();
+    EXPECT_NE(ended.text().find("enough of this"), std::string::npos) << ended.text();
+    EXPECT_LT(now_ns() - start, 2'000'000'000u);
+  });
+}
+
+TEST_P(LinkConformance, AbortMayComeFromAnotherThread) {
+  run(2, [](int rank, Link& link) {
+    link.begin(mark_of(1));
+    std::thread aborter;
+    if (rank == 0) {
+      aborter = std::thread([&link] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(30));
+        link.abort({TUTTI_ABORTED, "from a thread", 0, 1});
+      });
+    }
+    uint32_t word = 0;
+    EXPECT_EQ(recv_all(link, 1 - rank, &word, 4).code(), TUTTI_ABORTED);
+    if (aborter.joinable()) aborter.join();
+  });
+}
+
+TEST_P(LinkConformance, APeerThatHasLeftIsReportedToWhoWaitsForIt) {
+  auto group = std::make_shared<ThreadExchangeGroup>(2);
+  on_threads(2, [&](int rank) {
+    ThreadExchange exchange(group, rank);
+    const std::vector<uint8_t> peers = {uint8_t(rank == 1), uint8_t(rank == 0)};
+    std::unique_ptr<Link> link;
+    LinkSetup setup{&exchange, 4711, peers, "", deadline_after_ms(20'000)};
+    const Status opened = open_transport(GetParam(), setup, &link);
+    ASSERT_TRUE(opened.ok()) << opened.text();
+    link->begin(mark_of(1));
+    uint32_t word = 9;
+    if (rank == 0) {
+      ASSERT_TRUE(send_all(*link, 1, &word, 4).ok());
+      return;  // frees the link
+    }
+    // What it sent before is still there; what it did not send never comes.
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    ASSERT_TRUE(recv_all(*link, 0, &word, 4).ok());
+    EXPECT_EQ(word, 9u);
+    link->begin(mark_of(2));
+    const Status ended = recv_all(*link, 0, &word, 4);
+    EXPECT_EQ(ended.code(), TUTTI_PEER_FAILED) << ended.text();
+    EXPECT_EQ(ended.rank(), 0);
+  });
+}
+
+TEST_P(LinkConformance, LastSeenTellsThePeersCall) {
+  run(2, [](int rank, Link& link) {
+    link.begin(mark_of(7, 42));
+    uint32_t word = 1;
+    if (rank == 0) {
+      ASSERT_TRUE(send_all(link, 1, &word, 4).ok());
+    } else {
+      ASSERT_TRUE(recv_all(link, 0, &word, 4).ok());
+      const std::optional<CallMark> seen = link.last_seen(0);
+      ASSERT_TRUE(seen.has_value());
+      EXPECT_EQ(seen->epoch, 7u);
+      EXPECT_EQ(seen->signature.count, 42u);
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, LinkConformance, ::testing::Values("inproc", "shm", "tcp"),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace tutti

@@ -1,0 +1,243 @@
+// Real processes, really killed: what the survivors are told, and how soon.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "lib/clock.h"
+#include "tutti/tutti.h"
+
+namespace {
+
+// What a rank tells the test through its pipe when it is done.
+struct Report {
+  int status = -1;
+  int rank = -1;
+  uint64_t call = 0;
+  uint64_t ended_ns = 0;
+  char text[512] = {};
+};
+
+struct Child {
+  pid_t pid;
+  int pipe;
+};
+
+// Forks `nranks` processes that join one communicator and run `body`, which returns its last status.
+std::vector<Child> start(int nranks, const char* transport,
+                         const std::function<tutti_status(int, tutti_comm)>& body) {
+  // The id must be made by rank 0's process; it passes it on through a pipe.
+  int ids[2];
+  EXPECT_EQ(pipe(ids), 0);
+  std::vector<Child> children;
+  for (int rank = 0; rank < nranks; ++rank) {
+    int fds[2];
+    EXPECT_EQ(pipe(fds), 0);
+    const pid_t pid = fork();
+    if (pid == 0) {
+      close(fds[0]);
+      tutti_unique_id id;
+      if (rank == 0) {
+        if (tutti_unique_id_create(nullptr, &id) != TUTTI_OK) _exit(90);
+        for (int r = 1; r < nranks; ++r) {
+          if (write(ids[1], &id, sizeof(id)) != ssize_t(sizeof(id))) _exit(91);
+        }
+      } else if (read(ids[0], &id, sizeof(id)) != ssize_t(sizeof(id))) {
+        _exit(92);
+      }
+      tutti_comm_config config = TUTTI_COMM_CONFIG_INIT;
+      config.transports = transport;
+      config.setup_ms = 20'000;
+      tutti_comm comm = nullptr;
+      Report report;
+      report.status = tutti_comm_create_from_id(&id, rank, nranks, &config, &comm);
+      if (report.status == TUTTI_OK) {
+        report.status = body(rank, comm);
+        tutti_error error{};
+        tutti_comm_last_error(comm, &error);
+        report.rank = error.rank;
+        report.call = error.call;
+        snprintf(report.text, sizeof(report.text), "%s", error.text);
+      } else {
+        snprintf(report.text, sizeof(report.text), "%s", tutti_last_error());
+      }
+      report.ended_ns = tutti::now_ns();
+      if (write(fds[1], &report, sizeof(report)) != ssize_t(sizeof(report))) _exit(93);
+      tutti_comm_free(comm);
+      _exit(0);
+    }
+    close(fds[1]);
+    children.push_back({pid, fds[0]});
+  }
+  close(ids[0]);
+  close(ids[1]);
+  return children;
+}
+
+// The rank's report; nothing when it died without one.
+bool finish(const Child& child, Report* report) {
+  const bool told = read(child.pipe, report, sizeof(*report)) == ssize_t(sizeof(*report));
+  close(child.pipe);
+  int status = 0;
+  waitpid(child.pid, &status, 0);
+  return told;
+}
+
+tutti_status reduce_forever(tutti_comm comm, size_t count, const char* algorithm) {
+  std::vector<float> in(count, 1), out(count);
+  tutti_call_config config = TUTTI_CALL_CONFIG_INIT;
+  config.algorithm = algorithm;
+  for (;;) {
+    const tutti_status status = tutti_allreduce_with(in.data(), out.data(), count, TUTTI_FLOAT32,
+                                                     TUTTI_SUM, comm, &config);
+    if (status != TUTTI_OK) return status;
+  }
+}
+
+class KilledRank : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(KilledRank, IsNamedToEverySurvivorWithinASecond) {
+  for (const char* algorithm : {"auto", "ring", "master-worker", "tree"}) {
+    for (const size_t count : {size_t{1}, size_t{300'000}}) {
+      SCOPED_TRACE(std::string(algorithm) + ", " + std::to_string(count) + " elements");
+      const auto children = start(4, GetParam(), [&](int, tutti_comm comm) {
+        return reduce_forever(comm, count, algorithm);
+      });
+      usleep(300'000);
+      const uint64_t killed_ns = tutti::now_ns();
+      kill(children[2].pid, SIGKILL);
+      for (int rank = 0; rank < 4; ++rank) {
+        Report report;
+        const bool told = finish(children[size_t(rank)], &report);
+        if (rank == 2) {
+          EXPECT_FALSE(told) << report.text;
+          continue;
+        }
+        ASSERT_TRUE(told) << "rank " << rank << " ended without a word";
+        EXPECT_EQ(report.status, TUTTI_PEER_FAILED) << report.text;
+        EXPECT_EQ(report.rank, 2) << report.text;
+        EXPECT_NE(std::string(report.text).find("rank 2"), std::string::npos) << report.text;
+        EXPECT_LT(report.ended_ns - killed_ns, 1'000'000'000u) << report.text;
+      }
+    }
+  }
+}
+
+TEST_P(KilledRank, EndsARankThatOnlyReceives) {
+  const auto children = start(2, GetParam(), [&](int rank, tutti_comm comm) {
+    if (rank == 1) {
+      pause();
+      return TUTTI_OK;
+    }
+    float value = 0;
+    return tutti_recv(&value, 1, TUTTI_FLOAT32, 1, 0, comm);
+  });
+  usleep(300'000);
+  const uint64_t killed_ns = tutti::now_ns();
+  kill(children[1].pid, SIGKILL);
+  Report report;
+  ASSERT_TRUE(finish(children[0], &report));
+  EXPECT_EQ(report.status, TUTTI_PEER_FAILED) << report.text;
+  EXPECT_EQ(report.rank, 1);
+  EXPECT_LT(report.ended_ns - killed_ns, 1'000'000'000u);
+  finish(children[1], &report);
+}
+
+TEST_P(KilledRank, AStoppedRankEndsTheCallAtItsDeadlineAndIsNamed) {
+  const auto children = start(3, GetParam(), [&](int rank, tutti_comm comm) {
+    if (tutti_barrier(comm) != TUTTI_OK) return TUTTI_INTERNAL;
+    if (rank == 1) {
+      pause();  // alive, but never calls
+      return TUTTI_OK;
+    }
+    tutti_call_config config = TUTTI_CALL_CONFIG_INIT;
+    config.timeout_ms = 700;
+    float in = 1, out = 0;
+    return tutti_allreduce_with(&in, &out, 1, TUTTI_FLOAT32, TUTTI_SUM, comm, &config);
+  });
+  const uint64_t start_ns = tutti::now_ns();
+  for (const int rank : {0, 2}) {
+    Report report;
+    ASSERT_TRUE(finish(children[size_t(rank)], &report));
+    EXPECT_EQ(report.status, TUTTI_TIMEOUT) << report.text;
+    EXPECT_NE(std::string(report.text).find("rank 1"), std::string::npos) << report.text;
+    EXPECT_EQ(report.call, 2u);
+    EXPECT_LT(report.ended_ns - start_ns, 5'000'000'000u);
+  }
+  kill(children[1].pid, SIGKILL);
+  Report report;
+  finish(children[1], &report);
+}
+
+TEST_P(KilledRank, EveryRankLearnsOfAMismatchAndOfBothSides) {
+  struct Case {
+    const char* what;
+    std::function<tutti_status(int, tutti_comm)> call;
+    std::string one, other;
+  };
+  static float in[64], out[64];
+  const auto reduce = [](tutti_comm comm, size_t count, tutti_dtype dtype, tutti_op op,
+                         const char* algorithm) {
+    tutti_call_config config = TUTTI_CALL_CONFIG_INIT;
+    config.algorithm = algorithm;
+    config.timeout_ms = 5000;
+    return tutti_allreduce_with(in, out, count, dtype, op, comm, &config);
+  };
+  const Case cases[] = {
+      {"count", [&](int r, tutti_comm c) {
+         return reduce(c, r == 1 ? 7 : 9, TUTTI_FLOAT32, TUTTI_SUM, nullptr); }, "7", "9"},
+      {"count, small against large", [&](int r, tutti_comm c) {
+         static std::vector<float> big(1 << 20), sum(1 << 20);
+         return r == 1 ? tutti_allreduce(big.data(), sum.data(), big.size(), TUTTI_FLOAT32,
+                                         TUTTI_SUM, c)
+                       : reduce(c, 9, TUTTI_FLOAT32, TUTTI_SUM, nullptr); }, "1048576", "9"},
+      {"zero count", [&](int r, tutti_comm c) {
+         const tutti_status first = reduce(c, r == 1 ? 0 : 9, TUTTI_FLOAT32, TUTTI_SUM, nullptr);
+         return first != TUTTI_OK ? first : reduce(c, 9, TUTTI_FLOAT32, TUTTI_SUM, nullptr); },
+       "", "9"},
+      {"type", [&](int r, tutti_comm c) {
+         return reduce(c, 8, r == 1 ? TUTTI_INT32 : TUTTI_FLOAT32, TUTTI_SUM, nullptr); },
+       "int32", "float32"},
+      {"operator", [&](int r, tutti_comm c) {
+         return reduce(c, 8, TUTTI_FLOAT32, r == 1 ? TUTTI_MAX : TUTTI_SUM, nullptr); },
+       "max", "sum"},
+      {"algorithm", [&](int r, tutti_comm c) {
+         return reduce(c, 8, TUTTI_FLOAT32, TUTTI_SUM, r == 1 ? "ring" : "tree"); },
+       "ring", "tree"},
+      {"root", [&](int r, tutti_comm c) {
+         tutti_call_config config = TUTTI_CALL_CONFIG_INIT;
+         config.timeout_ms = 5000;
+         return tutti_broadcast_with(out, 8, TUTTI_FLOAT32, r == 1 ? 1 : 0, c, &config); },
+       "root 1", "root 0"},
+      {"collective", [&](int r, tutti_comm c) {
+         return r == 1 ? tutti_barrier(c) : reduce(c, 8, TUTTI_FLOAT32, TUTTI_SUM, nullptr); },
+       "barrier", "allreduce"},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.what);
+    const uint64_t start_ns = tutti::now_ns();
+    const auto children = start(3, GetParam(), [&](int rank, tutti_comm comm) {
+      const tutti_status status = c.call(rank, comm);
+      // A rank that was through before the others found out learns of it in its next call.
+      return status != TUTTI_OK ? status : tutti_barrier(comm);
+    });
+    for (const Child& child : children) {
+      Report report;
+      ASSERT_TRUE(finish(child, &report));
+      EXPECT_EQ(report.status, TUTTI_MISMATCH) << report.text;
+      const std::string text = report.text;
+      EXPECT_NE(text.find(c.one), std::string::npos) << text;
+      EXPECT_NE(text.find(c.other), std::string::npos) << text;
+      EXPECT_LT(report.ended_ns - start_ns, 4'000'000'000u) << text;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, KilledRank, ::testing::Values("shm", "tcp"),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
