@@ -3,8 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <fstream>
-#include <sstream>
 #include <string>
 
 namespace tutti {
@@ -63,24 +61,6 @@ TEST_F(Config, ListsComeInPartsAndUnknownWordsAreInvalid) {
     EXPECT_EQ(status.code(), TUTTI_INVALID) << nonsense;
     EXPECT_NE(status.text().find("inproc,shm,tcp"), std::string::npos) << status.text();
   }
-}
-
-// The line of the README's table that a variable must have.
-std::string row(const VariableInfo& info) {
-  return std::string("| `") + info.name + "` | " + info.type + " | " + info.default_value + " | " +
-         info.about + " |";
-}
-
-TEST_F(Config, TheReadmeListsExactlyTheVariablesOfTheTable) {
-  std::ifstream file(TUTTI_SOURCE_DIR "/README.md");
-  ASSERT_TRUE(file) << "README.md";
-  std::vector<std::string> found;
-  for (std::string line; std::getline(file, line);)
-    for (const char* prefix : {"| `TUTTI_", "| `RANK`", "| `WORLD_", "| `LOCAL_", "| `MASTER_"})
-      if (line.starts_with(prefix)) found.push_back(line);
-  std::vector<std::string> expected;
-  for (const VariableInfo& info : config_variables()) expected.push_back(row(info));
-  EXPECT_EQ(found, expected) << "`tutti info --environment` prints the table for the README";
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/pidfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -40,7 +40,7 @@ std::string obstacle(const std::string& transport) {
   if (transport == "shm") {
     const Fd memory(memfd_create("tutti-info", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (!memory) return std::string("no memory files: ") + strerror(errno);
-    const Fd process(pidfd_open(getpid(), 0));
+    const Fd process(int(syscall(SYS_pidfd_open, getpid(), 0)));
     if (!process) return std::string("no pidfd: ") + strerror(errno);
   }
   if (transport == "tcp") {

@@ -1,8 +1,47 @@
 #include <cstdio>
 #include <exception>
+#include <string>
+#include <vector>
 
 #include "tools/features.h"
 #include "tools/tutti/commands.h"
+
+namespace {
+
+// Its subcommand of that name, or null.
+const CLI::App* find_command(const CLI::App& app, const std::string& name) {
+  const auto found =
+      app.get_subcommands([&](const CLI::App* one) { return one->check_name(name); });
+  return found.empty() ? nullptr : found.front();
+}
+
+// The command's name must be right before anything else is worth saying.
+void check_command(const CLI::App& app, const std::vector<std::string>& words) {
+  if (!words.empty() && (words[0].starts_with('-') || find_command(app, words[0]) != nullptr))
+    return;
+  std::string names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    names += (names.empty() ? "" : ", ") + command->get_name();
+  refuse(words.empty() ? "which command? (" + names + ")"
+                       : "unknown command " + words[0] + " (allowed: " + names + ")");
+}
+
+// A `--` between a command's options and the rest. CLI11 would end the subcommand at it.
+void drop_marker(const CLI::App& app, std::vector<std::string>* words) {
+  if (words->empty()) return;
+  const CLI::App* command = find_command(app, words->front());
+  if (command == nullptr || !command->get_prefix_command()) return;
+  for (size_t i = 1; i < words->size() && (*words)[i].starts_with('-'); ++i) {
+    if ((*words)[i] == "--") {
+      words->erase(words->begin() + std::ptrdiff_t(i));
+      return;
+    }
+    const CLI::Option* option = command->get_option_no_throw((*words)[i]);
+    if (option != nullptr && option->get_items_expected_min() > 0) ++i;  // its value
+  }
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app("tutti: runs ranks, shows and proves schedules, says what this machine offers",
@@ -11,10 +50,17 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   add_run(app);
   add_info(app);
+#ifdef TUTTI_WITH_SHOW
   add_show(app);
+#endif
+#ifdef TUTTI_WITH_VERIFY
   add_verify(app);
+#endif
   try {
-    app.parse(argc, argv);
+    std::vector<std::string> words(argv + 1, argv + argc);
+    check_command(app, words);
+    drop_marker(app, &words);
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));  // last word first
     return 0;
   } catch (const CLI::RuntimeError& end) {
     return end.get_exit_code();

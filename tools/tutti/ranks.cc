@@ -4,8 +4,8 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/pidfd.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -114,7 +114,7 @@ Status Ranks::start_one(const LocalJob& job, const Binding& binding, int rank, i
     become(job, failure.write_end);
   }
   setpgid(pid, pid);  // both do it: whoever comes first
-  processes_.push_back({pid, Fd(pidfd_open(pid, 0))});
+  processes_.push_back({pid, Fd(int(syscall(SYS_pidfd_open, pid, 0)))});
   if (!processes_.back().exited) return system_error("cannot watch a rank", errno);
 
   failure.write_end.reset();

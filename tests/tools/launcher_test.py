@@ -1,0 +1,240 @@
+"""`tutti run` as its users see it: exit status, output, and nothing left behind.
+
+    launcher_test.py TUTTI
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import unittest
+import uuid
+
+TUTTI = os.path.abspath(sys.argv.pop(1))
+
+
+def run(*words, **options):
+    return subprocess.run([TUTTI, "run", *words], capture_output=True, text=True, timeout=60, **options)
+
+
+def shell(nranks, script, *options, **more):
+    return run("-n", str(nranks), *options, "sh", "-c", script, **more)
+
+
+class Marked:
+    """A mark in the environment of a job's processes, by which any that are left are found."""
+
+    def __init__(self):
+        self.value = uuid.uuid4().hex
+        self.environment = {**os.environ, "MARK": self.value}
+
+    def processes(self):
+        found = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/environ", "rb") as file:
+                    if f"MARK={self.value}".encode() in file.read():
+                        found.append(int(pid))
+            except OSError:
+                pass  # it has ended meanwhile
+        return found
+
+    def wait_for(self, enough, seconds=20):
+        end = time.monotonic() + seconds
+        while not enough(self.processes()) and time.monotonic() < end:
+            time.sleep(0.02)
+        return self.processes()
+
+
+class Ranks(unittest.TestCase):
+    def test_every_rank_knows_its_place(self):
+        result = shell(3, "echo $TUTTI_RANK $TUTTI_SIZE $TUTTI_LOCAL_RANK $TUTTI_LOCAL_SIZE")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(sorted(result.stdout.splitlines()), ["0 3 0 3", "1 3 1 3", "2 3 2 3"])
+
+    def test_only_rank_0_has_the_listener_and_all_have_the_job(self):
+        result = shell(2, 'ls -l /proc/self/fd/$TUTTI_JOB_FD >/dev/null && echo "${TUTTI_LISTEN_FD:+listens}"')
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(sorted(result.stdout.splitlines()), ["", "listens"])
+
+    def test_transports_and_interface_reach_the_ranks(self):
+        result = shell(1, "echo $TUTTI_TRANSPORTS $TUTTI_INTERFACE", "--transport", "tcp,shm", "--interface", "lo")
+        self.assertEqual(result.stdout, "tcp,shm lo\n")
+
+    def test_arguments_stay_as_they_are(self):
+        for marker in ([], ["--"]):
+            result = run("-n", "1", *marker, "printf", "%s|", "-n", "3", "--", "--prefix", "")
+            self.assertEqual(result.stdout, "-n|3|--|--prefix||")
+
+    def test_input_goes_to_rank_0(self):
+        result = run("-n", "3", "cat", input="a line\n")
+        self.assertEqual((result.returncode, result.stdout), (0, "a line\n"))
+
+    def test_cores_are_shared_out(self):
+        cores = "grep Cpus_allowed_list /proc/self/status"
+        topology = json.loads(subprocess.run([TUTTI, "info", "--json"], capture_output=True, text=True).stdout)["topology"]
+        if topology["cores"] < 2:
+            self.skipTest("one core only")
+        bound = shell(2, cores, "--bind", "core")
+        self.assertEqual(len(set(bound.stdout.splitlines())), 2, bound.stdout)
+        free = shell(2, cores, "--bind", "none")
+        self.assertEqual(len(set(free.stdout.splitlines())), 1, free.stdout)
+        crowd = shell(topology["cores"] + 1, cores)
+        self.assertEqual(len(set(crowd.stdout.splitlines())), 1, crowd.stdout)
+
+
+class Prefix(unittest.TestCase):
+    def test_every_line_names_its_rank(self):
+        result = shell(2, "echo out; echo err >&2; printf tail", "--prefix")
+        self.assertEqual(sorted(result.stdout.splitlines()), ["[0] out", "[0] tail", "[1] out", "[1] tail"])
+        self.assertEqual(sorted(result.stderr.splitlines()), ["[0] err", "[1] err"])
+
+    def test_much_output_comes_whole(self):
+        result = run("-n", "2", "--prefix", "seq", "1", "50000")
+        lines = result.stdout.splitlines()
+        for rank in (0, 1):
+            mine = [line for line in lines if line.startswith(f"[{rank}] ")]
+            self.assertEqual(mine, [f"[{rank}] {i}" for i in range(1, 50001)])
+        self.assertEqual(len(lines), 100000)
+
+    def test_a_reader_that_goes_away_does_not_stop_the_job(self):
+        job = subprocess.Popen([TUTTI, "run", "-n", "2", "--prefix", "seq", "1", "200000"], stdout=subprocess.PIPE)
+        job.stdout.readline()
+        job.stdout.close()
+        self.assertEqual(job.wait(60), 0)
+
+
+class Failures(unittest.TestCase):
+    def test_exit_status_and_sentence_are_the_first_failure(self):
+        mark = Marked()
+        result = shell(3, '[ $TUTTI_RANK != 1 ] || exit 7; sleep 300; exit 3', env=mark.environment)
+        self.assertEqual(result.returncode, 7)
+        self.assertRegex(result.stderr, r"^tutti run: rank 1 \(process \d+\) ended with exit status 7\n$")
+        self.assertEqual(mark.processes(), [])
+
+    def test_a_killed_rank_gives_128_and_the_signal(self):
+        mark = Marked()
+        result = shell(3, '[ $TUTTI_RANK != 2 ] || kill -9 $$; sleep 300', env=mark.environment)
+        self.assertEqual(result.returncode, 128 + 9)
+        self.assertRegex(result.stderr, r"^tutti run: rank 2 \(process \d+\) was ended by signal 9 \(Killed\)\n$")
+        self.assertEqual(mark.processes(), [])
+
+    def test_survivors_may_say_what_they_saw(self):
+        result = shell(2, '[ $TUTTI_RANK = 0 ] || exit 4; sleep 0.5; echo rank 1 is gone; exit 9')
+        self.assertEqual((result.returncode, result.stdout), (4, "rank 1 is gone\n"))
+
+    def test_ranks_that_will_not_end_are_killed(self):
+        mark = Marked()
+        start = time.monotonic()
+        result = shell(2, '[ $TUTTI_RANK = 0 ] || exit 4; trap "" TERM; sleep 300; sleep 300', env=mark.environment)
+        self.assertEqual(result.returncode, 4)
+        self.assertGreater(time.monotonic() - start, 3)
+        self.assertEqual(mark.processes(), [])
+
+    def test_a_job_that_takes_too_long_is_ended(self):
+        mark = Marked()
+        result = run("-n", "2", "--timeout", "0.3", "sleep", "300", env=mark.environment)
+        self.assertEqual(result.returncode, 124)
+        self.assertEqual(result.stderr, "tutti run: the job was not done after 0.3 s\n")
+        self.assertEqual(mark.processes(), [])
+
+    def test_a_program_that_is_not_there(self):
+        result = run("-n", "4", "no-such-program")
+        self.assertEqual(result.returncode, 127)
+        self.assertEqual(result.stderr, "tutti run: cannot run no-such-program: No such file or directory\n")
+
+
+class NothingStays(unittest.TestCase):
+    def start(self, mark, script, nranks=3):
+        job = subprocess.Popen([TUTTI, "run", "-n", str(nranks), "sh", "-c", script], env=mark.environment,
+                               stdout=subprocess.DEVNULL)
+        # The launcher, and each rank with its child.
+        self.assertGreaterEqual(len(mark.wait_for(lambda there: len(there) >= 1 + 2 * nranks)), 1 + 2 * nranks)
+        return job
+
+    def test_an_interrupt_ends_all(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            mark = Marked()
+            job = self.start(mark, "sleep 300; true")
+            job.send_signal(number)
+            self.assertEqual(job.wait(20), 128 + number)
+            self.assertEqual(mark.processes(), [])
+
+    def test_a_second_interrupt_does_not_wait(self):
+        mark = Marked()
+        job = self.start(mark, 'trap "" INT TERM; sleep 300; true')
+        start = time.monotonic()
+        job.send_signal(signal.SIGINT)
+        time.sleep(0.2)
+        job.send_signal(signal.SIGINT)
+        self.assertEqual(job.wait(20), 128 + signal.SIGINT)
+        self.assertLess(time.monotonic() - start, 1.5)
+        self.assertEqual(mark.processes(), [])
+
+    def test_ranks_die_with_a_killed_launcher(self):
+        mark = Marked()
+        job = subprocess.Popen([TUTTI, "run", "-n", "3", "sleep", "300"], env=mark.environment)
+        mark.wait_for(lambda there: len(there) == 4)
+        job.kill()
+        job.wait(20)
+        self.assertEqual(mark.wait_for(lambda there: not there), [])
+
+    def test_what_a_rank_leaves_in_the_background_is_ended(self):
+        mark = Marked()
+        result = shell(2, "sleep 300 >/dev/null 2>&1 & exit 0", env=mark.environment)
+        self.assertEqual(result.returncode, 0)
+        self.assertEqual(mark.processes(), [])
+
+
+class BadInput(unittest.TestCase):
+    def refused(self, words, pattern):
+        result = subprocess.run([TUTTI, *words], capture_output=True, text=True, timeout=60)
+        self.assertEqual(result.returncode, 2, words)
+        self.assertEqual(result.stdout, "")
+        self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+        self.assertRegex(result.stderr, "^tutti: ")
+        self.assertRegex(result.stderr, pattern)
+
+    def test_one_line_says_what_is_allowed(self):
+        self.refused([], r"run, info")
+        self.refused(["fly"], r"unknown command fly \(allowed: run, info")
+        self.refused(["run"], r"-n is required")
+        for count in ("0", "-1", "two", "5000", "1.5"):
+            self.refused(["run", "-n", count, "true"], r"1 to 4096|-n")
+        self.refused(["run", "-n", "2"], r"which program\?")
+        self.refused(["run", "-n", "2", "--fast", "true"], r"unknown option --fast \(allowed.*--prefix")
+        self.refused(["run", "-n", "2", "--bind", "socket", "true"], r"none,core,numa")
+        self.refused(["run", "-n", "2", "--transport", "pigeon", "true"], r"inproc,shm,tcp")
+        self.refused(["run", "-n", "2", "--timeout", "0", "true"], r"--timeout")
+        self.refused(["run", "-n", "4096", "--bind", "core", "true"], r"at most \d+ ranks")
+
+
+class Info(unittest.TestCase):
+    def test_the_environment_table_is_that_of_the_readme(self):
+        result = subprocess.run([TUTTI, "info", "--environment"], capture_output=True, text=True, timeout=60)
+        self.assertEqual(result.returncode, 0)
+        readme = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../README.md")
+        with open(readme) as file:
+            self.assertIn(result.stdout, file.read())
+
+    def test_text_and_json_agree(self):
+        text = subprocess.run([TUTTI, "info"], capture_output=True, text=True, timeout=60).stdout
+        data = json.loads(subprocess.run([TUTTI, "info", "--json"], capture_output=True, text=True, timeout=60).stdout)
+        self.assertEqual([t["name"] for t in data["transports"]], ["inproc", "shm", "tcp"])
+        for feature in data["build"]["features"]:
+            self.assertRegex(text, rf"(?m)^  {feature['name']} +{'yes' if feature['found'] else 'no'}\b")
+        self.assertIn(data["build"]["reductions"], text)
+        self.assertEqual(data["topology"]["processors"], os.cpu_count())
+        self.assertIn("lo", [i["name"] for i in data["interfaces"]])
+
+    def test_under_the_launcher_it_names_the_job(self):
+        result = run("-n", "2", "--prefix", TUTTI, "info")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertRegex(result.stdout, re.escape("[1]   started by tutti run, rank 1 of 2, key: inherited descriptor"))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
