@@ -19,7 +19,7 @@
 #include "lib/fd.h"
 #include "lib/launch.h"
 #include "lib/reduce/reduce.h"
-#include "tools/features.h"
+#include "tools/build_info.h"
 #include "transports/registry.h"
 
 namespace tutti {

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/features.h"
+#include "tools/build_info.h"
 #include "tools/tutti/commands.h"
 
 namespace {
