@@ -1,0 +1,263 @@
+#include "lib/control/bootstrap.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "lib/clock.h"
+#include "lib/control/address.h"
+#include "lib/control/bytes.h"
+#include "lib/control/door.h"
+#include "lib/control/rendezvous_id.h"
+#include "lib/control/secret.h"
+#include "lib/control/star_exchange.h"
+
+namespace tutti {
+
+namespace {
+
+constexpr int bootstrap_limit_ms = 10'000;  // an unanswered write, and with it a lost host
+
+std::string name(int rank) { return "rank " + std::to_string(rank); }
+
+// Names a rendezvous without telling its key.
+uint64_t job_of(const JobKey& key) {
+  return get_le<uint64_t>(keyed_hash(key, "tutti job", {}).data());
+}
+
+// The key of a communicator: rank 0's random bytes make it new each time, the id's key secret.
+JobKey world_key(const JobKey& id_key, std::string_view nonce, int nranks) {
+  uint8_t size[4];
+  put_le<uint32_t>(size, uint32_t(nranks));
+  return keyed_hash(id_key, "tutti world key",
+                    {{reinterpret_cast<const uint8_t*>(nonce.data()), nonce.size()}, size});
+}
+
+// Rank 0's side, until all are there.
+class Assembly {
+ public:
+  Assembly(const RendezvousId& id, Fd listener, int nranks)
+      : nranks_(nranks),
+        job_(job_of(id.key)),
+        door_(std::move(listener), id.key, uint8_t(Purpose::bootstrap), job_, 0),
+        channels_(size_t(nranks)) {}
+
+  // OK: channels() has everyone. Otherwise all that came have been told why.
+  Status assemble(uint64_t deadline_ns) {
+    // Ends a little early, so that the others hear who is missing before they give up themselves.
+    const uint64_t now = now_ns();
+    const uint64_t left = deadline_ns > now ? deadline_ns - now : 0;
+    Status ended = wait_for_all(deadline_ns - std::min<uint64_t>(left / 10, 250'000'000u));
+    door_.close();
+    if (!ended.ok()) {
+      for (FrameChannel& channel : channels_) {
+        if (channel.fd() >= 0) tell(channel, job_, ended);
+      }
+    }
+    return ended;
+  }
+  std::vector<FrameChannel>& channels() { return channels_; }
+
+ private:
+  Status wait_for_all(uint64_t deadline_ns) {
+    std::vector<Door::Guest> guests;
+    std::vector<pollfd> set;
+    for (int present = 1; present < nranks_;) {
+      const uint64_t now = now_ns();
+      guests.clear();
+      TUTTI_TRY(door_.advance(now, &guests));
+      for (Door::Guest& guest : guests) TUTTI_TRY(admit(std::move(guest)));
+      present += int(guests.size());
+      TUTTI_TRY(find_gone());
+      if (present == nranks_) break;
+      if (now >= deadline_ns) return missing();
+      set.clear();
+      door_.watch(set);
+      for (const FrameChannel& channel : channels_) {
+        if (channel.fd() >= 0) set.push_back({channel.fd(), POLLIN, 0});
+      }
+      TUTTI_TRY(wait_for_events(set, std::min(deadline_ns, door_.due_ns())));
+    }
+    return {};
+  }
+
+  Status admit(Door::Guest guest) {
+    tune(guest.socket.get(), bootstrap_limit_ms);
+    FrameChannel channel(std::move(guest.socket), wire::most_exchange_bytes);
+    const int rank = guest.claim.client;
+    Status wrong;
+    if (guest.claim.nranks != uint32_t(nranks_)) {
+      wrong = {TUTTI_MISMATCH,
+               name(rank) + " was started as one of " + std::to_string(guest.claim.nranks) +
+                   " ranks, rank 0 as one of " + std::to_string(nranks_),
+               rank};
+    } else if (rank >= nranks_) {
+      wrong = {TUTTI_MISMATCH,
+               "there is a rank " + std::to_string(rank) + " among " + std::to_string(nranks_) +
+                   " ranks, which count from 0",
+               rank};
+    } else if (channels_[size_t(rank)].fd() >= 0) {
+      wrong = {TUTTI_MISMATCH, "two callers were started as rank " + std::to_string(rank), rank};
+    }
+    if (wrong.ok()) {
+      channels_[size_t(rank)] = std::move(channel);
+    } else {
+      tell(channel, job_, wrong);
+    }
+    return wrong;
+  }
+
+  // A member says nothing before all are there, so what can be read from one is its end.
+  Status find_gone() {
+    for (size_t rank = 1; rank < channels_.size(); ++rank) {
+      if (channels_[rank].fd() < 0) continue;
+      wire::Header header;
+      std::string_view payload;
+      Status why;
+      if (channels_[rank].read(&header, &payload, &why) == FrameChannel::Got::nothing) continue;
+      channels_[rank].close();
+      return {TUTTI_PEER_FAILED,
+              name(int(rank)) + " has gone before all were there: " + missing().text(), int(rank)};
+    }
+    return {};
+  }
+
+  Status missing() const {
+    std::string text;
+    int count = 0, first = -1;
+    for (size_t rank = 1; rank < channels_.size(); ++rank) {
+      if (channels_[rank].fd() >= 0) continue;
+      if (first < 0) first = int(rank);
+      if (++count <= 8) text += (count == 1 ? "" : ", ") + std::to_string(rank);
+    }
+    if (count > 8) text += " and " + std::to_string(count - 8) + " more";
+    text = (count == 1 ? "rank " : "ranks ") + text + " did not come to rank 0 in time";
+    if (door_.refused() > 0) {
+      text += "; " + std::to_string(door_.refused()) + " connections without the key were refused";
+    }
+    return {TUTTI_TIMEOUT, text, first};
+  }
+
+  int nranks_;
+  uint64_t job_;
+  Door door_;
+  std::vector<FrameChannel> channels_;
+};
+
+Status call_rank_0(const RendezvousId& id, int rank, int nranks, uint64_t deadline_ns, Fd* out) {
+  Destination to;
+  to.address = id.address;
+  to.key = id.key;
+  to.claim = {Purpose::bootstrap, job_of(id.key), rank, 0, uint32_t(nranks)};
+  to.patient = id.fixed;
+  Caller caller(to);
+  std::vector<pollfd> set;
+  for (;;) {
+    const uint64_t now = now_ns();
+    caller.advance(now);
+    if (caller.state() == Caller::State::failed) return caller.error();
+    if (caller.state() == Caller::State::done) break;
+    if (now >= deadline_ns) {
+      return {TUTTI_TIMEOUT, "rank 0 was not to be reached at " + id.address.text() + " in time",
+              0};
+    }
+    set.clear();
+    caller.watch(set);
+    TUTTI_TRY(wait_for_events(set, std::min(deadline_ns, caller.due_ns())));
+  }
+  *out = caller.take();
+  tune(out->get(), bootstrap_limit_ms);
+  return {};
+}
+
+}  // namespace
+
+Status open_rendezvous(const std::string& interface, Rendezvous* out) {
+  RendezvousId id;
+  id.address = Address::loopback();
+  if (!interface.empty()) TUTTI_TRY(resolve_interface(interface, &id.address));
+  TUTTI_TRY(random_bytes(id.key));
+  TUTTI_TRY(listen_on(&id.address, &out->listener));
+  out->id = id.encode();
+  return {};
+}
+
+Status open_rendezvous_at(const std::string& host, uint16_t port, const JobKey& key, bool listen,
+                          Rendezvous* out) {
+  RendezvousId id;
+  id.fixed = true;
+  id.key = key;
+  TUTTI_TRY(resolve_host(host, port, &id.address));
+  if (id.address.is_wildcard()) {
+    return {TUTTI_INVALID,
+            "\"" + host + "\" is no address of one host; name the one where rank 0 runs"};
+  }
+  if (listen) {
+    Address bound = id.address;
+    TUTTI_TRY(listen_on(&bound, &out->listener));
+  }
+  out->id = id.encode();
+  return {};
+}
+
+Status read_key_file(const std::string& path, JobKey* out) {
+  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+  if (!file) return system_error("cannot open the key file " + path, errno);
+  struct stat found {};
+  if (fstat(file.get(), &found) != 0) return system_error("cannot read " + path, errno);
+  if (!S_ISREG(found.st_mode)) return {TUTTI_AUTH, "the key file " + path + " is no regular file"};
+  if (found.st_uid != geteuid() && found.st_uid != 0) {
+    return {TUTTI_AUTH, "the key file " + path + " belongs to another user"};
+  }
+  if ((found.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+    return {TUTTI_AUTH,
+            "the key file " + path + " can be used by others than its owner; chmod 600 it"};
+  }
+  uint8_t bytes[33];
+  if (::read(file.get(), bytes, sizeof(bytes)) != 32) {
+    return {TUTTI_AUTH, "the key file " + path +
+                            " must hold 32 bytes, as from "
+                            "`head -c 32 /dev/urandom`"};
+  }
+  std::copy_n(bytes, out->size(), out->begin());
+  return {};
+}
+
+Status join_rendezvous(const tutti_unique_id& id, Fd listener, int rank, int nranks,
+                       uint64_t deadline_ns, std::unique_ptr<Exchange>* out) {
+  RendezvousId place;
+  TUTTI_TRY(RendezvousId::parse(id, &place));
+  if (nranks < 1 || nranks > wire::most_ranks || rank < 0 || rank >= nranks) {
+    return {TUTTI_INVALID, "rank " + std::to_string(rank) + " of " + std::to_string(nranks) +
+                               " ranks cannot be; at most " + std::to_string(wire::most_ranks) +
+                               " are served"};
+  }
+  std::vector<FrameChannel> channels;
+  if (rank == 0 && nranks > 1) {
+    if (!listener) return {TUTTI_INVALID, "rank 0 needs the listening socket of its rendezvous"};
+    // It may come from a launcher, which does not care.
+    fcntl(listener.get(), F_SETFL, fcntl(listener.get(), F_GETFL) | O_NONBLOCK);
+    Assembly assembly(place, std::move(listener), nranks);
+    TUTTI_TRY(assembly.assemble(deadline_ns));
+    channels = std::move(assembly.channels());
+  } else if (rank != 0) {
+    Fd socket;
+    TUTTI_TRY(call_rank_0(place, rank, nranks, deadline_ns, &socket));
+    channels.emplace_back(std::move(socket), wire::most_exchange_bytes);
+  }
+  auto exchange =
+      std::make_unique<StarExchange>(rank, nranks, job_of(place.key), std::move(channels));
+  std::string nonce(sizeof(Nonce), '\0');
+  if (rank == 0) {
+    TUTTI_TRY(random_bytes({reinterpret_cast<uint8_t*>(nonce.data()), nonce.size()}));
+  }
+  TUTTI_TRY(exchange->welcome(&nonce, deadline_ns));
+  exchange->set_key(world_key(place.key, nonce, nranks));
+  *out = std::move(exchange);
+  return {};
+}
+
+}  // namespace tutti

@@ -1,0 +1,230 @@
+#include "lib/control/door.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "lib/clock.h"
+
+namespace tutti {
+
+namespace {
+
+constexpr uint64_t try_ns = 2'000'000'000u;  // a connection and its handshake
+constexpr uint64_t redial_ns = 50'000'000u;
+constexpr uint64_t first_pause_ns = 10'000'000u;  // after a refusal; doubles each time
+constexpr int most_refusals = 8;
+constexpr size_t accepts_a_step = 64;
+
+bool again(int error_number) {
+  return error_number == EAGAIN || error_number == EWOULDBLOCK || error_number == EINTR;
+}
+
+enum class Moved { all, some, closed };
+
+// Sends and receives what a handshake has and wants. `closed`: the other side is gone.
+Moved exchange_bytes(int fd, Handshake& handshake) {
+  for (;;) {
+    const auto output = handshake.output();
+    if (!output.empty()) {
+      const ssize_t sent = ::send(fd, output.data(), output.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (sent < 0) return again(errno) ? Moved::some : Moved::closed;
+      handshake.sent(size_t(sent));
+      continue;
+    }
+    if (handshake.state() != Handshake::State::running) return Moved::all;
+    uint8_t bytes[128];
+    const size_t wants = std::min(sizeof(bytes), handshake.wants());
+    const ssize_t got = ::recv(fd, bytes, wants, MSG_DONTWAIT);
+    if (got < 0) return again(errno) ? Moved::some : Moved::closed;
+    if (got == 0) return Moved::closed;
+    handshake.receive({bytes, size_t(got)});
+  }
+}
+
+short events_of(const Handshake& handshake) {
+  return handshake.output().empty() ? POLLIN : POLLOUT;
+}
+
+}  // namespace
+
+Door::Door(Fd listener, const JobKey& key, uint8_t purposes, uint64_t job, int server)
+    : listener_(std::move(listener)), key_(key), purposes_(purposes), job_(job), server_(server) {}
+
+void Door::watch(std::vector<pollfd>& set) const {
+  if (!listener_) return;
+  set.push_back({listener_.get(), POLLIN, 0});
+  for (const Pending& one : pending_) {
+    set.push_back({one.socket.get(), events_of(one.handshake), 0});
+  }
+}
+
+uint64_t Door::due_ns() const { return pending_.empty() ? never_ns : pending_.front().due_ns; }
+
+void Door::make_room() {
+  if (pending_.size() < most_pending) return;
+  const auto stranger = std::find_if(pending_.begin(), pending_.end(),
+                                     [](const Pending& one) { return !one.handshake.greeted(); });
+  pending_.erase(stranger != pending_.end() ? stranger : pending_.begin());
+  ++refused_;
+}
+
+Status Door::accept(uint64_t now_ns) {
+  for (size_t i = 0; i < accepts_a_step; ++i) {
+    Fd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!socket) {
+      if (errno == EAGAIN || errno == EWOULDBLOCK) return {};
+      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+        if (pending_.empty()) return resource_error("cannot accept a rank's connection", errno);
+        pending_.erase(pending_.begin());  // its descriptor serves the next one
+        ++refused_;
+      }
+      continue;  // otherwise: an error of that connection, which is gone
+    }
+    Nonce nonce;
+    TUTTI_TRY(random_bytes(nonce));
+    make_room();
+    pending_.push_back({std::move(socket), Handshake::server(key_, purposes_, job_, server_, nonce),
+                        now_ns + patience_ns});
+    // A member has said hello by now and is thereby told from those who only hold a place.
+    if (step(pending_.back()) == Next::leave) {
+      pending_.pop_back();
+      ++refused_;
+    }
+  }
+  return {};
+}
+
+Door::Next Door::step(Pending& pending) {
+  const Moved moved = exchange_bytes(pending.socket.get(), pending.handshake);
+  if (moved == Moved::closed || pending.handshake.state() == Handshake::State::refused) {
+    return Next::leave;
+  }
+  return pending.handshake.state() == Handshake::State::done ? Next::enter : Next::wait;
+}
+
+Status Door::advance(uint64_t now_ns, std::vector<Guest>* in) {
+  if (!listener_) return {};
+  TUTTI_TRY(accept(now_ns));
+  std::erase_if(pending_, [&](Pending& one) {
+    const Next next = step(one);
+    if (next == Next::enter) {
+      in->push_back({std::move(one.socket), one.handshake.claim()});
+      return true;
+    }
+    const bool leaves = next == Next::leave || now_ns >= one.due_ns;
+    refused_ += leaves;
+    return leaves;
+  });
+  return {};
+}
+
+void Door::close() {
+  pending_.clear();
+  listener_.reset();
+}
+
+// ---------------------------------------------------------------- calling
+
+std::string Caller::who() const {
+  return "rank " + std::to_string(to_.claim.server) + " at " + to_.address.text();
+}
+
+void Caller::fail(Status error) {
+  error_ = std::move(error);
+  state_ = State::failed;
+  socket_.reset();
+  due_ns_ = never_ns;
+}
+
+void Caller::watch(std::vector<pollfd>& set) const {
+  if (state_ != State::calling || step_ == Step::idle) return;
+  const short events = step_ == Step::connecting ? short(POLLOUT) : events_of(handshake_);
+  set.push_back({socket_.get(), events, 0});
+}
+
+void Caller::advance(uint64_t now_ns) {
+  if (state_ == State::calling && step_ == Step::idle && now_ns >= due_ns_) dial(now_ns);
+  if (state_ == State::calling && step_ == Step::connecting) check_connected(now_ns);
+  if (state_ == State::calling && step_ == Step::shaking_hands) shake_hands(now_ns);
+}
+
+void Caller::dial(uint64_t now_ns) {
+  Nonce nonce;
+  Status made = random_bytes(nonce);
+  if (made.ok()) made = make_socket(to_.address, &socket_);
+  if (!made.ok()) return fail(std::move(made));
+  handshake_ = Handshake::client(to_.key, to_.claim, nonce);
+  due_ns_ = now_ns + try_ns;
+  step_ = Step::connecting;
+  if (to_.from.any.sa_family == to_.address.any.sa_family) {
+    Address from = to_.from;
+    from.set_port(0);
+    if (::bind(socket_.get(), &from.any, from.length()) != 0) {
+      return fail(resource_error("cannot call from " + from.host(), errno));
+    }
+  }
+  if (::connect(socket_.get(), &to_.address.any, to_.address.length()) == 0) {
+    step_ = Step::shaking_hands;
+  } else if (errno != EINPROGRESS && errno != EINTR) {
+    could_not_connect(now_ns, errno);
+  }
+}
+
+void Caller::check_connected(uint64_t now_ns) {
+  pollfd entry{socket_.get(), POLLOUT, 0};
+  if (::poll(&entry, 1, 0) == 1) {  // does not wait: a look
+    int error_number = 0;
+    socklen_t length = sizeof(error_number);
+    getsockopt(socket_.get(), SOL_SOCKET, SO_ERROR, &error_number, &length);
+    // Calling a port of one's own host that nobody listens on, TCP can connect to itself.
+    if (error_number == 0 && local_address(socket_.get()).text() == to_.address.text()) {
+      error_number = ECONNREFUSED;
+    }
+    if (error_number != 0) return could_not_connect(now_ns, error_number);
+    step_ = Step::shaking_hands;
+  } else if (now_ns >= due_ns_) {
+    call_again(now_ns, 0);
+  }
+}
+
+void Caller::could_not_connect(uint64_t now_ns, int error_number) {
+  if (to_.patient) return call_again(now_ns, redial_ns);
+  if (error_number == ECONNREFUSED) {
+    return fail({TUTTI_PEER_FAILED, who() + " does not listen there any more", to_.claim.server});
+  }
+  fail(resource_error("cannot reach " + who(), error_number));
+}
+
+void Caller::shake_hands(uint64_t now_ns) {
+  const Moved moved = exchange_bytes(socket_.get(), handshake_);
+  if (handshake_.state() == Handshake::State::refused) {
+    fail({TUTTI_AUTH, "cannot trust " + who() + ": " + handshake_.reason(), to_.claim.server});
+  } else if (moved == Moved::closed) {
+    was_refused(now_ns);
+  } else if (moved == Moved::all) {
+    state_ = State::done;
+    due_ns_ = never_ns;
+  } else if (now_ns >= due_ns_) {
+    call_again(now_ns, 0);
+  }
+}
+
+// A door that is stormed by strangers may have dropped a member; one that does not know the key
+// will do so every time.
+void Caller::was_refused(uint64_t now_ns) {
+  if (++refusals_ >= most_refusals) {
+    return fail({TUTTI_AUTH,
+                 who() + " refuses rank " + std::to_string(to_.claim.client) +
+                     ": it has another key or belongs to another job",
+                 to_.claim.server});
+  }
+  call_again(now_ns, first_pause_ns << (refusals_ - 1));
+}
+
+void Caller::call_again(uint64_t now_ns, uint64_t after_ns) {
+  socket_.reset();
+  step_ = Step::idle;
+  due_ns_ = now_ns + after_ns;
+}
+
+}  // namespace tutti

@@ -1,0 +1,110 @@
+// The two ends of coming together over TCP: a door lets in who proves that it belongs to the job, a
+// caller knocks at one. Both are stepped by a poll loop and never block.
+#pragma once
+
+#include <poll.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lib/control/address.h"
+#include "lib/control/handshake.h"
+#include "lib/control/socket.h"
+#include "lib/fd.h"
+#include "lib/status.h"
+
+namespace tutti {
+
+// Strangers are refused without an answer, cost at most one of 64 places for two seconds, and are
+// the first to go when a place is needed, so they do not keep members waiting.
+class Door {
+ public:
+  struct Guest {
+    Fd socket;
+    Claim claim;
+  };
+  static constexpr size_t most_pending = 64;
+  static constexpr uint64_t patience_ns = 2'000'000'000u;
+
+  Door(Fd listener, const JobKey& key, uint8_t purposes, uint64_t job, int server);
+
+  void watch(std::vector<pollfd>& set) const;
+  // When advance() is due even if nothing happens.
+  uint64_t due_ns() const;
+  // Goes as far as possible without waiting and appends who was let in.
+  Status advance(uint64_t now_ns, std::vector<Guest>* in);
+  void close();
+
+  uint64_t refused() const { return refused_; }
+
+ private:
+  struct Pending {
+    Fd socket;
+    Handshake handshake;
+    uint64_t due_ns;
+  };
+  enum class Next { wait, enter, leave };
+
+  Status accept(uint64_t now_ns);
+  void make_room();
+  static Next step(Pending& pending);
+
+  Fd listener_;
+  JobKey key_;
+  uint8_t purposes_;
+  uint64_t job_;
+  int server_;
+  std::vector<Pending> pending_;  // the oldest first
+  uint64_t refused_ = 0;
+};
+
+// What a caller needs to know.
+struct Destination {
+  Address address;
+  // The one to call from; without a family: any.
+  Address from;
+  JobKey key{};
+  Claim claim;
+  // Nobody may be listening yet: call again until they are.
+  bool patient = false;
+};
+
+class Caller {
+ public:
+  enum class State { calling, done, failed };
+
+  explicit Caller(const Destination& to) : to_(to) {}
+
+  State state() const { return state_; }
+  const Status& error() const { return error_; }
+  const Claim& claim() const { return to_.claim; }
+  Fd take() { return std::move(socket_); }
+
+  void watch(std::vector<pollfd>& set) const;
+  uint64_t due_ns() const { return due_ns_; }
+  void advance(uint64_t now_ns);
+
+ private:
+  enum class Step { idle, connecting, shaking_hands };
+
+  std::string who() const;
+  void fail(Status error);
+  void dial(uint64_t now_ns);
+  void check_connected(uint64_t now_ns);
+  void shake_hands(uint64_t now_ns);
+  void could_not_connect(uint64_t now_ns, int error_number);
+  void was_refused(uint64_t now_ns);
+  void call_again(uint64_t now_ns, uint64_t after_ns);
+
+  Destination to_;
+  State state_ = State::calling;
+  Step step_ = Step::idle;
+  Status error_;
+  Fd socket_;
+  Handshake handshake_ = Handshake::client({}, {}, {});
+  uint64_t due_ns_ = 0;
+  int refusals_ = 0;
+};
+
+}  // namespace tutti

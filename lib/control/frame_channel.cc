@@ -1,0 +1,77 @@
+#include "lib/control/frame_channel.h"
+
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <system_error>
+
+namespace tutti {
+
+namespace {
+
+constexpr size_t piece_bytes = 16 << 10;
+
+bool again(int error_number) { return error_number == EAGAIN || error_number == EWOULDBLOCK; }
+
+}  // namespace
+
+void FrameChannel::queue(wire::Header header, std::string_view payload) {
+  if (flushed()) {
+    out_.clear();
+    out_begin_ = 0;
+  }
+  header.length = uint32_t(payload.size());
+  const wire::HeaderBytes bytes = wire::encode(header);
+  out_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  out_.append(payload);
+}
+
+bool FrameChannel::flush() {
+  while (!flushed()) {
+    const ssize_t sent = ::send(socket_.get(), out_.data() + out_begin_, out_.size() - out_begin_,
+                                MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent >= 0) {
+      out_begin_ += size_t(sent);
+    } else if (errno != EINTR) {
+      return again(errno);
+    }
+  }
+  return true;
+}
+
+FrameChannel::Got FrameChannel::take(wire::Header* header, std::string_view* payload, Status* why) {
+  if (in_.size() - in_begin_ < wire::header_bytes) return Got::nothing;
+  const auto* at = reinterpret_cast<const uint8_t*>(in_.data()) + in_begin_;
+  *why = wire::parse(std::span<const uint8_t, wire::header_bytes>(at, wire::header_bytes), header);
+  if (!why->ok()) return Got::broken;
+  if (header->length > most_payload_) {
+    *why = {TUTTI_CORRUPT, "a frame is longer than it may be here"};
+    return Got::broken;
+  }
+  if (in_.size() - in_begin_ - wire::header_bytes < header->length) return Got::nothing;
+  *payload = std::string_view(in_).substr(in_begin_ + wire::header_bytes, header->length);
+  in_begin_ += wire::header_bytes + header->length;
+  return Got::frame;
+}
+
+FrameChannel::Got FrameChannel::read(wire::Header* header, std::string_view* payload, Status* why) {
+  for (;;) {
+    if (const Got got = take(header, payload, why); got != Got::nothing) return got;
+    in_.erase(0, in_begin_);
+    in_begin_ = 0;
+    const size_t had = in_.size();
+    in_.resize(had + piece_bytes);
+    const ssize_t received = ::recv(socket_.get(), in_.data() + had, piece_bytes, MSG_DONTWAIT);
+    const int error_number = errno;
+    in_.resize(had + (received > 0 ? size_t(received) : 0));
+    if (received > 0) continue;
+    if (received == 0) return Got::closed;
+    if (again(error_number)) return Got::nothing;
+    if (error_number == EINTR) continue;
+    if (error_number == ECONNRESET || error_number == EPIPE) return Got::closed;
+    *why = {TUTTI_PEER_FAILED, std::generic_category().message(error_number)};
+    return Got::broken;
+  }
+}
+
+}  // namespace tutti

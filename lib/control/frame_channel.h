@@ -1,0 +1,45 @@
+// Whole frames over a non-blocking socket: for what is said beside the data.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "lib/control/wire.h"
+#include "lib/fd.h"
+
+namespace tutti {
+
+class FrameChannel {
+ public:
+  enum class Got { frame, nothing, closed, broken };
+
+  FrameChannel() = default;
+  // Refuses frames with more payload than `most_payload`.
+  FrameChannel(Fd socket, uint32_t most_payload)
+      : socket_(std::move(socket)), most_payload_(most_payload) {}
+
+  int fd() const { return socket_.get(); }
+  void close() { socket_.reset(); }
+
+  // Appends a frame to what is to be sent; header.length is set from the payload.
+  void queue(wire::Header header, std::string_view payload = {});
+  // Sends what the socket takes. False: the connection is broken.
+  bool flush();
+  bool flushed() const { return out_begin_ == out_.size(); }
+
+  // The next frame, once it is whole. `closed`: the peer has closed; `broken`: *why says what is
+  // wrong. *payload is valid until the next read().
+  Got read(wire::Header* header, std::string_view* payload, Status* why);
+
+ private:
+  Got take(wire::Header* header, std::string_view* payload, Status* why);
+
+  Fd socket_;
+  uint32_t most_payload_ = 0;
+  std::string out_;
+  size_t out_begin_ = 0;
+  std::string in_;       // memory grows with what has come, never with what a header promises
+  size_t in_begin_ = 0;  // before it: frames that were read
+};
+
+}  // namespace tutti

@@ -1,0 +1,93 @@
+// How two ends of a connection prove to each other that they hold the job's key and that they are
+// who they say, as a state machine that takes and gives bytes. No I/O, time or randomness here.
+//
+//   client -> server  hello:      magic, claim, nonce, MAC          96 bytes
+//   server -> client  challenge:  nonce, MAC over hello and nonces  64 bytes
+//   client -> server  proof:      MAC over hello and nonces         32 bytes
+//
+// Every MAC is HMAC-SHA256 under the job's key and names the sender's role, so no message can be
+// sent back to its author as an answer. The MAC of the hello only keeps the server silent towards
+// strangers: a hello can be replayed, the proof cannot, for it covers the server's fresh nonce.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "lib/control/exchange.h"
+#include "lib/control/secret.h"
+
+namespace tutti {
+
+// What a connection is for. Bits, so that a server can accept several.
+enum class Purpose : uint8_t { bootstrap = 1, data = 2, control = 4 };
+
+// What the client claims, all of it covered by the MACs.
+struct Claim {
+  Purpose purpose = Purpose::bootstrap;
+  uint64_t job = 0;  // of the rendezvous or of the communicator
+  int32_t client = 0;
+  int32_t server = 0;
+  uint32_t nranks = 0;
+};
+
+class Handshake {
+ public:
+  enum class State { running, done, refused };
+
+  static Handshake client(const JobKey& key, const Claim& claim, const Nonce& nonce);
+  // Accepts whoever holds the key and wants rank `server` of `job`, for a purpose out of
+  // `purposes`. Whether the claimed rank may come is for the caller to say, once done.
+  static Handshake server(const JobKey& key, uint8_t purposes, uint64_t job, int32_t server,
+                          const Nonce& nonce);
+
+  State state() const { return state_; }
+  // Once refused: why, in words.
+  const char* reason() const { return reason_; }
+  // The client's claim. For a server only to be believed when done.
+  const Claim& claim() const { return claim_; }
+  // The server has found that the client holds the key, though perhaps by a replayed hello.
+  bool greeted() const { return greeted_; }
+
+  // How many more bytes to read before the next step; never more than are its own.
+  size_t wants() const { return wants_ - got_; }
+  // Takes at most wants() bytes.
+  void receive(std::span<const uint8_t> bytes);
+  // What is to be sent; sent() takes it away.
+  std::span<const uint8_t> output() const {
+    return {out_.data() + out_begin_, out_end_ - out_begin_};
+  }
+  void sent(size_t bytes) { out_begin_ += bytes; }
+
+ private:
+  static constexpr size_t claim_bytes = 64;  // magic, claim and nonce
+  static constexpr size_t hello_bytes = claim_bytes + 32;
+  static constexpr size_t challenge_bytes = 64;
+  static constexpr size_t proof_bytes = 32;
+
+  enum class Step { server_hello, server_proof, client_challenge };
+
+  Mac mac(const char* role) const;
+  void refuse(const char* reason);
+  void send(std::span<const uint8_t> bytes);
+  void read_hello();
+  void read_challenge();
+  void read_proof();
+
+  JobKey key_{};
+  Step step_ = Step::server_hello;
+  State state_ = State::running;
+  const char* reason_ = "";
+  Claim claim_;
+  uint8_t purposes_ = 0;
+  bool greeted_ = false;
+  std::array<uint8_t, claim_bytes> hello_{};
+  Nonce server_nonce_{};
+  std::array<uint8_t, hello_bytes> in_{};
+  size_t wants_ = 0, got_ = 0;
+  std::array<uint8_t, hello_bytes> out_{};
+  size_t out_begin_ = 0, out_end_ = 0;
+};
+
+}  // namespace tutti

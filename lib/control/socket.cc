@@ -1,0 +1,83 @@
+#include "lib/control/socket.h"
+
+#include <netinet/tcp.h>
+#include <sys/resource.h>
+
+#include <cerrno>
+
+#include "lib/clock.h"
+
+namespace tutti {
+
+namespace {
+
+void set_option(int fd, int level, int name, int value) {
+  setsockopt(fd, level, name, &value, sizeof(value));
+}
+
+}  // namespace
+
+Status resource_error(const std::string& what, int error_number) {
+  if (error_number == EMFILE) {
+    rlimit limit{};
+    getrlimit(RLIMIT_NOFILE, &limit);
+    return {TUTTI_SYSTEM, what + ": this process has no file descriptors left, its limit is " +
+                              std::to_string(limit.rlim_cur) + " (ulimit -n)"};
+  }
+  if (error_number == ENFILE) {
+    return {TUTTI_SYSTEM, what + ": the system has no file descriptors left (fs.file-max)"};
+  }
+  if (error_number == ENOBUFS) {
+    return {TUTTI_NO_MEMORY, what + ": the system has no memory for sockets left"};
+  }
+  return system_error(what, error_number);
+}
+
+Status make_socket(const Address& like, Fd* out) {
+  Fd made(::socket(like.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!made) return resource_error("cannot make a socket", errno);
+  *out = std::move(made);
+  return {};
+}
+
+Status listen_on(Address* address, Fd* out) {
+  Fd made;
+  TUTTI_TRY(make_socket(*address, &made));
+  // A port left by an earlier job a moment ago may be used again at once.
+  set_option(made.get(), SOL_SOCKET, SO_REUSEADDR, 1);
+  if (::bind(made.get(), &address->any, address->length()) != 0 ||
+      ::listen(made.get(), SOMAXCONN) != 0) {
+    return resource_error("cannot listen on " + address->text(), errno);
+  }
+  *address = local_address(made.get());
+  *out = std::move(made);
+  return {};
+}
+
+Address local_address(int fd) {
+  Address address;
+  socklen_t length = sizeof(address.v6);
+  if (getsockname(fd, &address.any, &length) != 0) return {};
+  return address;
+}
+
+void tune(int fd, int limit_ms) {
+  set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, 1);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, 1);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
+  if (limit_ms > 0) set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, limit_ms);
+}
+
+Status wait_for_events(std::vector<pollfd>& set, uint64_t until_ns) {
+  const uint64_t now = now_ns();
+  const uint64_t left = until_ns > now ? until_ns - now : 0;
+  const timespec timeout{time_t(left / 1'000'000'000u), long(left % 1'000'000'000u)};
+  if (::ppoll(set.data(), nfds_t(set.size()), &timeout, nullptr) < 0 && errno != EINTR) {
+    return system_error("cannot wait on sockets", errno);
+  }
+  return {};
+}
+
+}  // namespace tutti

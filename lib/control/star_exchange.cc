@@ -1,0 +1,213 @@
+#include "lib/control/star_exchange.h"
+
+#include <algorithm>
+
+#include "lib/clock.h"
+#include "lib/control/bytes.h"
+#include "lib/control/socket.h"
+
+namespace tutti {
+
+namespace {
+
+constexpr size_t most_text_bytes = 64 << 10;
+
+std::string name(int rank) { return "rank " + std::to_string(rank); }
+
+std::string pack(const std::vector<std::string>& all) {
+  std::string packed;
+  for (const std::string& text : all) {
+    uint8_t length[4];
+    put_le<uint32_t>(length, uint32_t(text.size()));
+    packed.append(reinterpret_cast<const char*>(length), sizeof(length));
+    packed.append(text);
+  }
+  return packed;
+}
+
+bool unpack(std::string_view packed, size_t nranks, std::vector<std::string>* all) {
+  all->clear();
+  for (size_t rank = 0; rank < nranks; ++rank) {
+    if (packed.size() < 4) return false;
+    const auto length = get_le<uint32_t>(reinterpret_cast<const uint8_t*>(packed.data()));
+    packed.remove_prefix(4);
+    if (length > packed.size()) return false;
+    all->emplace_back(packed.substr(0, length));
+    packed.remove_prefix(length);
+  }
+  return packed.empty();
+}
+
+}  // namespace
+
+void tell(FrameChannel& channel, uint64_t job, const Status& error) {
+  wire::Header header;
+  header.type = wire::Type::abort;
+  header.comm = job;
+  channel.queue(header, wire::encode_status(error));
+  channel.flush();
+}
+
+std::string StarExchange::local_address() const {
+  for (const FrameChannel& channel : channels_) {
+    if (channel.fd() >= 0) return tutti::local_address(channel.fd()).host();
+  }
+  return {};
+}
+
+wire::Header StarExchange::header() const {
+  wire::Header header;
+  header.type = wire::Type::exchange;
+  header.comm = job_;
+  header.epoch = round_;
+  header.src = uint16_t(rank_);
+  return header;
+}
+
+void StarExchange::tell_all(const Status& error) {
+  for (FrameChannel& channel : channels_) {
+    if (channel.fd() >= 0) tell(channel, job_, error);
+  }
+}
+
+Status StarExchange::welcome(std::string* text, uint64_t deadline_ns) {
+  if (rank_ != 0) return hear(deadline_ns, text);
+  for (int rank = 1; rank < nranks_; ++rank) channels_[size_t(rank)].queue(header(), *text);
+  Status ended = flush_all(deadline_ns);
+  if (!ended.ok()) tell_all(ended);
+  return ended;
+}
+
+Status StarExchange::allgather(std::string_view mine, uint64_t deadline_ns,
+                               std::vector<std::string>* all) {
+  if (mine.size() > most_text_bytes) {
+    return {TUTTI_INVALID,
+            "a text of " + std::to_string(mine.size()) + " bytes is too long to be exchanged"};
+  }
+  ++round_;
+  if (rank_ != 0) return take_part(mine, deadline_ns, all);
+  Status ended = gather(mine, deadline_ns, all);
+  if (ended.ok()) ended = scatter(*all, deadline_ns);
+  if (!ended.ok()) tell_all(ended);
+  return ended;
+}
+
+Status StarExchange::read(int from, std::string* text, bool* whole) {
+  FrameChannel& channel = channels_[rank_ == 0 ? size_t(from) : 0];
+  wire::Header header;
+  std::string_view payload;
+  Status why;
+  switch (channel.read(&header, &payload, &why)) {
+    case FrameChannel::Got::nothing:
+      return {};
+    case FrameChannel::Got::closed:
+      return {TUTTI_PEER_FAILED, name(from) + " has gone while the communicator was made", from};
+    case FrameChannel::Got::broken:
+      return {why.code(), "from " + name(from) + ": " + why.text(), from};
+    case FrameChannel::Got::frame:
+      break;
+  }
+  if (header.type == wire::Type::abort && header.comm == job_) {
+    Status error;
+    const auto* bytes = reinterpret_cast<const uint8_t*>(payload.data());
+    TUTTI_TRY(wire::parse_status({bytes, payload.size()}, &error));
+    return error;
+  }
+  if (header.type != wire::Type::exchange || header.comm != job_ || header.epoch != round_ ||
+      header.src != uint16_t(from)) {
+    return {TUTTI_CORRUPT,
+            name(from) + " sent something unexpected while the communicator was made", from};
+  }
+  text->assign(payload);
+  *whole = true;
+  return {};
+}
+
+Status StarExchange::flush(int to) {
+  if (channels_[rank_ == 0 ? size_t(to) : 0].flush()) return {};
+  return {TUTTI_PEER_FAILED, name(to) + " has gone while the communicator was made", to};
+}
+
+Status StarExchange::flush_all(uint64_t deadline_ns) {
+  std::vector<pollfd> set;
+  for (;;) {
+    set.clear();
+    for (size_t i = 0; i < channels_.size(); ++i) {
+      if (channels_[i].fd() < 0) continue;
+      TUTTI_TRY(flush(rank_ == 0 ? int(i) : 0));
+      if (!channels_[i].flushed()) set.push_back({channels_[i].fd(), POLLOUT, 0});
+    }
+    if (set.empty()) return {};
+    if (now_ns() >= deadline_ns) {
+      return {TUTTI_TIMEOUT, "a rank does not read what it is sent while the communicator is made"};
+    }
+    TUTTI_TRY(wait_for_events(set, deadline_ns));
+  }
+}
+
+Status StarExchange::gather(std::string_view mine, uint64_t deadline_ns,
+                            std::vector<std::string>* all) {
+  all->assign(size_t(nranks_), {});
+  (*all)[0] = mine;
+  std::vector<int> missing;
+  for (int rank = 1; rank < nranks_; ++rank) missing.push_back(rank);
+  std::vector<pollfd> set;
+  while (!missing.empty()) {
+    set.clear();
+    for (size_t i = 0; i < missing.size();) {
+      const int rank = missing[i];
+      bool whole = false;
+      TUTTI_TRY(read(rank, &(*all)[size_t(rank)], &whole));
+      if (whole) {
+        missing.erase(missing.begin() + ptrdiff_t(i));
+        continue;
+      }
+      set.push_back({channels_[size_t(rank)].fd(), POLLIN, 0});
+      ++i;
+    }
+    if (missing.empty()) break;
+    if (now_ns() >= deadline_ns) {
+      return {TUTTI_TIMEOUT,
+              name(missing.front()) + " did not answer while the communicator was made",
+              missing.front()};
+    }
+    TUTTI_TRY(wait_for_events(set, deadline_ns));
+  }
+  return {};
+}
+
+Status StarExchange::scatter(const std::vector<std::string>& all, uint64_t deadline_ns) {
+  const std::string packed = pack(all);
+  for (int rank = 1; rank < nranks_; ++rank) channels_[size_t(rank)].queue(header(), packed);
+  return flush_all(deadline_ns);
+}
+
+Status StarExchange::take_part(std::string_view mine, uint64_t deadline_ns,
+                               std::vector<std::string>* all) {
+  channels_[0].queue(header(), mine);
+  std::string packed;
+  TUTTI_TRY(hear(deadline_ns, &packed));
+  if (!unpack(packed, size_t(nranks_), all)) {
+    return {TUTTI_CORRUPT, "what rank 0 sent while the communicator was made makes no sense", 0};
+  }
+  return {};
+}
+
+Status StarExchange::hear(uint64_t deadline_ns, std::string* text) {
+  std::vector<pollfd> set;
+  for (bool whole = false;;) {
+    const Status flushed = flush(0);
+    // What rank 0 says comes first: it may have told why, and closed.
+    TUTTI_TRY(read(0, text, &whole));
+    if (whole) return {};
+    TUTTI_TRY(flushed);
+    if (now_ns() >= deadline_ns) {
+      return {TUTTI_TIMEOUT, "rank 0 did not answer while the communicator was made", 0};
+    }
+    const short events = channels_[0].flushed() ? POLLIN : POLLIN | POLLOUT;
+    set.assign(1, {channels_[0].fd(), events, 0});
+    TUTTI_TRY(wait_for_events(set, deadline_ns));
+  }
+}
+
+}  // namespace tutti

@@ -1,0 +1,55 @@
+// An all-gather over connections that all lead to rank 0.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/control/exchange.h"
+#include "lib/control/frame_channel.h"
+
+namespace tutti {
+
+class StarExchange final : public Exchange {
+ public:
+  // `channels`: of rank 0 one for each rank (its own unused), of the others one, to rank 0.
+  StarExchange(int rank, int nranks, uint64_t job, std::vector<FrameChannel> channels)
+      : rank_(rank), nranks_(nranks), job_(job), channels_(std::move(channels)) {}
+
+  int rank() const override { return rank_; }
+  int nranks() const override { return nranks_; }
+  const JobKey& key() const override { return key_; }
+  std::string local_address() const override;
+  Status allgather(std::string_view mine, uint64_t deadline_ns,
+                   std::vector<std::string>* all) override;
+
+  // Collective, once and first: *text becomes what rank 0 passes. Until it has come, a rank says
+  // nothing.
+  Status welcome(std::string* text, uint64_t deadline_ns);
+  void set_key(const JobKey& key) { key_ = key; }
+
+ private:
+  Status gather(std::string_view mine, uint64_t deadline_ns, std::vector<std::string>* all);
+  Status scatter(const std::vector<std::string>& all, uint64_t deadline_ns);
+  Status take_part(std::string_view mine, uint64_t deadline_ns, std::vector<std::string>* all);
+  // Sends what is queued and waits for what rank 0 says in this round.
+  Status hear(uint64_t deadline_ns, std::string* text);
+  // Reads what rank 0 or the next rank has to say in this round; *whole: it has come.
+  Status read(int from, std::string* text, bool* whole);
+  Status flush(int to);
+  // Sends all that is queued and waits for it to be taken.
+  Status flush_all(uint64_t deadline_ns);
+  wire::Header header() const;
+  void tell_all(const Status& error);
+
+  int rank_, nranks_;
+  uint64_t job_;
+  std::vector<FrameChannel> channels_;
+  JobKey key_{};
+  uint64_t round_ = 0;
+};
+
+// Sends why a job cannot start, as far as the connection takes it.
+void tell(FrameChannel& channel, uint64_t job, const Status& error);
+
+}  // namespace tutti

@@ -1,0 +1,125 @@
+#include "lib/control/wire.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "lib/control/bytes.h"
+#include "lib/control/crc32c.h"
+
+namespace tutti::wire {
+
+namespace {
+
+constexpr uint32_t magic = 0x69747574;  // "tuti"
+constexpr uint8_t version = 1;
+constexpr size_t checked_bytes = header_bytes - 4;
+constexpr size_t status_fixed_bytes = 20;  // code, rank, call, length of the text
+
+uint32_t most_length(Type type) {
+  switch (type) {
+    case Type::data:
+      return most_data_bytes;
+    case Type::abort:
+      return most_abort_bytes;
+    case Type::exchange:
+      return most_exchange_bytes;
+    case Type::status:
+    case Type::bye:
+      return 0;
+  }
+  return 0;
+}
+
+}  // namespace
+
+HeaderBytes encode(const Header& header) {
+  HeaderBytes out{};
+  uint8_t* at = out.data();
+  put_le<uint32_t>(at, magic);
+  at[4] = version;
+  at[5] = uint8_t(header.type);
+  put_le<uint64_t>(at + 8, header.comm);
+  put_le<uint64_t>(at + 16, header.epoch);
+  put_le<uint64_t>(at + 24, header.stream);
+  put_le<uint64_t>(at + 32, header.signature.count);
+  put_le<int32_t>(at + 40, header.signature.root);
+  put_le<uint16_t>(at + 44, header.signature.algorithm);
+  at[46] = uint8_t(header.signature.collective);
+  at[47] = header.signature.dtype;
+  at[48] = header.signature.op;
+  at[49] = header.signature.flags;
+  put_le<uint16_t>(at + 50, header.src);
+  put_le<uint32_t>(at + 52, header.digest);
+  put_le<uint32_t>(at + 56, header.length);
+  put_le<uint32_t>(at + checked_bytes, crc32c(at, checked_bytes));
+  return out;
+}
+
+Status parse(std::span<const uint8_t, header_bytes> bytes, Header* out) {
+  const uint8_t* at = bytes.data();
+  if (get_le<uint32_t>(at) != magic) return {TUTTI_CORRUPT, "not a frame of tutti"};
+  if (crc32c(at, checked_bytes) != get_le<uint32_t>(at + checked_bytes)) {
+    return {TUTTI_CORRUPT, "the checksum of a frame's header is wrong"};
+  }
+  if (at[4] != version) {
+    return {TUTTI_CORRUPT, "a frame of version " + std::to_string(at[4]) + ", this is version " +
+                               std::to_string(version)};
+  }
+  if (at[5] < uint8_t(Type::data) || at[5] > uint8_t(Type::exchange) || at[6] != 0 || at[7] != 0) {
+    return {TUTTI_CORRUPT, "a frame of unknown type"};
+  }
+  out->type = Type(at[5]);
+  out->comm = get_le<uint64_t>(at + 8);
+  out->epoch = get_le<uint64_t>(at + 16);
+  out->stream = get_le<uint64_t>(at + 24);
+  out->signature = {};
+  out->signature.count = get_le<uint64_t>(at + 32);
+  out->signature.root = get_le<int32_t>(at + 40);
+  out->signature.algorithm = get_le<uint16_t>(at + 44);
+  out->signature.collective = Collective(at[46]);
+  out->signature.dtype = at[47];
+  out->signature.op = at[48];
+  out->signature.flags = at[49];
+  out->src = get_le<uint16_t>(at + 50);
+  out->digest = get_le<uint32_t>(at + 52);
+  out->length = get_le<uint32_t>(at + 56);
+  if (out->length > most_length(out->type)) {
+    return {TUTTI_CORRUPT, "a frame says that it is " + std::to_string(out->length) +
+                               " bytes long, which is too much for its type"};
+  }
+  return {};
+}
+
+std::string encode_status(const Status& status) {
+  const size_t length = std::min(status.text().size(), most_abort_bytes - status_fixed_bytes);
+  std::string out(status_fixed_bytes + length, '\0');
+  auto* at = reinterpret_cast<uint8_t*>(out.data());
+  put_le<uint32_t>(at, uint32_t(status.code()));
+  put_le<int32_t>(at + 4, status.rank());
+  put_le<uint64_t>(at + 8, status.call());
+  put_le<uint32_t>(at + 16, uint32_t(length));
+  std::memcpy(at + status_fixed_bytes, status.text().data(), length);
+  return out;
+}
+
+Status parse_status(std::span<const uint8_t> payload, Status* out) {
+  if (payload.size() < status_fixed_bytes || payload.size() > most_abort_bytes) {
+    return {TUTTI_CORRUPT, "a message about an error has an impossible length"};
+  }
+  const uint8_t* at = payload.data();
+  const auto code = get_le<uint32_t>(at);
+  const auto rank = get_le<int32_t>(at + 4);
+  const auto length = get_le<uint32_t>(at + 16);
+  if (code <= TUTTI_IN_PROGRESS || code > TUTTI_INTERNAL || rank < -1 || rank >= most_ranks ||
+      length != payload.size() - status_fixed_bytes) {
+    return {TUTTI_CORRUPT, "a message about an error makes no sense"};
+  }
+  std::string text(reinterpret_cast<const char*>(at) + status_fixed_bytes, length);
+  // It will be shown to people: nothing that a terminal would act on.
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return uint8_t(c) < 0x20 || c == 0x7f; }, ' ');
+  *out = Status(tutti_status(code), std::move(text), rank, get_le<uint64_t>(at + 8));
+  return {};
+}
+
+}  // namespace tutti::wire

@@ -1,0 +1,43 @@
+#include "lib/signature.h"
+
+namespace tutti {
+
+namespace {
+
+// The numbers may come from a peer, so none is trusted to be a valid enumerator.
+std::string dtype_text(uint8_t dtype) {
+  const char* name =
+      dtype < TUTTI_DTYPE_COUNT ? tutti_dtype_name(static_cast<tutti_dtype>(dtype)) : nullptr;
+  return name != nullptr ? name : "elements of type " + std::to_string(dtype);
+}
+
+std::string op_text(uint8_t op) {
+  const char* name = op < TUTTI_OP_COUNT ? tutti_op_name(static_cast<tutti_op>(op)) : nullptr;
+  return name != nullptr ? name : "operator " + std::to_string(op);
+}
+
+std::string algorithm_text(uint16_t algorithm) {
+  if (algorithm == 0xffff) return {};
+  if (algorithm >= algorithms().size()) return ", algorithm " + std::to_string(algorithm);
+  return std::string(", ") + algorithms()[algorithm].name;
+}
+
+}  // namespace
+
+std::string CallSignature::describe() const {
+  const std::string what = std::to_string(count) + " " + dtype_text(dtype);
+  switch (collective) {
+    case Collective::allreduce:
+      return "allreduce of " + what + ", " + op_text(op) + algorithm_text(algorithm);
+    case Collective::broadcast:
+      return "broadcast of " + what + " from rank " + std::to_string(root) +
+             algorithm_text(algorithm);
+    case Collective::barrier:
+      return "barrier" + algorithm_text(algorithm);
+    case Collective::point_to_point:
+      return "message of " + what + ", tag " + std::to_string(root);
+  }
+  return "unknown call " + std::to_string(int(collective));
+}
+
+}  // namespace tutti
