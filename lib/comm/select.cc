@@ -18,8 +18,8 @@ struct Medium {
 constexpr Medium memory{0.15, 1.0 / 9'000, 1.0 / 20'000};
 constexpr Medium crowded_memory{1.5, 1.0 / 5'000, 1.0 / 10'000};
 constexpr Medium sockets{12.0, 1.0 / 2'000, 1.0 / 20'000};
-// A fused path has no records to step through, and reads where the data lie.
-constexpr double fused_hop = 0.5;
+// Through shared cells, for each vector written or read.
+constexpr double fused_byte = 1.0 / 33'000;
 
 // The counts of the reference, for one port: rounds, bytes of the busiest rank and bytes it reduces,
 // both in vectors.
@@ -62,13 +62,10 @@ double predict(const Algorithm& algorithm, Path path, const Setting& setting, do
                          : setting.crowded         ? crowded_memory
                                                    : memory;
   const double p = setting.nranks;
-  if (path == Path::one_shot) {
-    return medium.hop * fused_hop + bytes * medium.byte / 3 +
-           (p - 1) * bytes * medium.reduced_byte;
-  }
-  if (path == Path::two_shot) {
-    return 3 * medium.hop * fused_hop + bytes * (medium.byte / 3 + medium.reduced_byte);
-  }
+  // Fused paths have no records to step through. One-shot writes a vector and reads p-1 others;
+  // two-shot moves about two vectors whatever p is, in three hops.
+  if (path == Path::one_shot) return medium.hop / 2 + p * bytes * fused_byte;
+  if (path == Path::two_shot) return 3 * medium.hop + 1.75 * bytes * fused_byte;
   const Cost cost = cost_of(algorithm.name, setting.nranks);
   return cost.rounds * medium.hop +
          bytes * (cost.sent * medium.byte + cost.reduced * medium.reduced_byte);

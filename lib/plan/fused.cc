@@ -9,29 +9,41 @@ namespace tutti::plan {
 
 namespace {
 
-// Flag lines of a rank, and its data: two one-shot vectors, then the slices.
-constexpr uint32_t one_shot_line = 0;  // 2 of them
-constexpr uint32_t publish_line = 2;   // `window` of them
-constexpr uint32_t result_line = 6;    // `window` of them
-constexpr size_t most_one_shot_bytes = 64 << 10;
-constexpr size_t most_slice_bytes = 32 << 10;
+// Flag lines of a rank: two for one-shot vectors, one that counts published slices, one results.
+constexpr uint32_t one_shot_line = 0;
+constexpr uint32_t publish_line = 2;
+constexpr uint32_t result_line = 3;
+
 constexpr size_t line_bytes = shm::line_bytes;
 constexpr size_t inline_bytes = sizeof(shm::FlagLine::payload);
+constexpr size_t resident_bytes = 8 << 10;  // up to here a vector is fastest in one of two fixed places
+constexpr size_t longest_one_shot = 64 << 10;
+constexpr size_t longest_slice = 64 << 10;
+constexpr uint32_t longest_window = 16;
+constexpr uint32_t least_window = 4;
+constexpr size_t piece_bytes = 4 << 10;  // reduced, then copied from the innermost cache
+
+size_t round_up(size_t bytes) { return (bytes + line_bytes - 1) / line_bytes * line_bytes; }
 
 }  // namespace
 
+// The cells of a rank: two resident vectors, the publish arena, the result arena.
 Fused::Fused(shm::SlotLink& link)
     : link_(link),
       cells_(*link.cells()),
       nranks_(cells_.nranks()),
       self_(cells_.rank()),
-      one_shot_bytes_(most_one_shot_bytes),
-      operands_(nranks_) {
-  const size_t rest = cells_.bytes() - 2 * most_one_shot_bytes;
-  slice_bytes_ = std::min(most_slice_bytes,
-                          rest / (window * (nranks_ + 1)) / line_bytes * line_bytes);
+      operands_(nranks_),
+      piece_(nranks_) {
+  const size_t arenas = cells_.bytes() - 2 * resident_bytes;
+  result_arena_ = arenas / 3 / line_bytes * line_bytes;
+  publish_arena_ = (arenas - result_arena_) / line_bytes * line_bytes;
+  const size_t fits = publish_arena_ / (least_window * (nranks_ - 1));
+  most_slice_bytes_ = std::min(longest_slice, fits / line_bytes * line_bytes);
   for (uint32_t rank = 0; rank < nranks_; ++rank) flags_.push_back(cells_.flags(rank));
 }
+
+size_t Fused::one_shot_bytes() const { return longest_one_shot; }
 
 void Fused::set_flag(uint32_t line, uint32_t sequence) {
   flags_[self_][line].flag.store(shm::make_flag(sequence, call_.digest), std::memory_order_release);
@@ -50,8 +62,16 @@ void Fused::start_one_shot(const Call& call) {
   ++calls_;
   const size_t bytes = call.count * call.element_size;
   const uint32_t cell = calls_ & 1;
-  shm::FlagLine& line = flags_[self_][one_shot_line + cell];
-  std::byte* to = bytes <= inline_bytes ? line.payload : cells_.data(self_) + cell * one_shot_bytes_;
+  std::byte* to = flags_[self_][one_shot_line + cell].payload;
+  if (bytes > inline_bytes) {
+    block_ = cell * resident_bytes;
+    if (bytes > resident_bytes) {
+      if (next_block_ + bytes > publish_arena_) next_block_ = 0;
+      block_ = 2 * resident_bytes + next_block_;
+      next_block_ += round_up(bytes);
+    }
+    to = cells_.data(self_) + block_;
+  }
   std::memcpy(to, call.input, bytes);
   set_flag(one_shot_line + cell, calls_);
 }
@@ -67,11 +87,10 @@ bool Fused::advance_one_shot() {
     if (shm::flag_sequence(flag) == calls_) link_.note_stranger(int(ready_peers_));
     return false;
   }
-  const size_t bytes = call_.count * call_.element_size;
+  const bool in_line = call_.count * call_.element_size <= inline_bytes;
   const auto vector_of = [&](uint32_t rank) -> const std::byte* {
     if (rank == self_) return call_.input;
-    return bytes <= inline_bytes ? flags_[rank][one_shot_line + cell].payload
-                                 : cells_.data(rank) + cell * one_shot_bytes_;
+    return in_line ? flags_[rank][one_shot_line + cell].payload : cells_.data(rank) + block_;
   };
   if (nranks_ == 2) {
     call_.kernels.reduce2(call_.output, vector_of(0), vector_of(1), call_.count);
@@ -79,7 +98,7 @@ bool Fused::advance_one_shot() {
     for (uint32_t rank = 0; rank < nranks_; ++rank) operands_[rank] = vector_of(rank);
     call_.kernels.reduce(call_.output, operands_.data(), nranks_, call_.count);
   }
-  finish(call_.output, call_.count);
+  if (call_.kernels.divide != nullptr) call_.kernels.divide(call_.output, call_.count, nranks_);
   done_ = true;
   return true;
 }
@@ -91,13 +110,20 @@ void Fused::start_two_shot(const Call& call) {
   call_ = call;
   one_shot_ = false;
   done_ = false;
-  const schedule::ChunkMap shards(call.count, nranks_, line_bytes / call.element_size);
-  shard_bytes_ = 0;
-  for (uint32_t rank = 0; rank < nranks_; ++rank) {
-    shard_bytes_ = std::max<uint64_t>(shard_bytes_, shards.size(rank) * call.element_size);
-  }
-  rounds_ = uint32_t((shard_bytes_ + slice_bytes_ - 1) / slice_bytes_);
   published_ = reduced_ = gathered_ = 0;
+  // Shard 0 is the longest. Slices are equally long, so that none is a mere rest.
+  const schedule::ChunkMap shards(call.count, nranks_, line_bytes / call.element_size);
+  const size_t shard_bytes = shards.size(0) * call.element_size;
+  rounds_ = uint32_t((shard_bytes + most_slice_bytes_ - 1) / most_slice_bytes_);
+  slice_bytes_ = round_up((shard_bytes + rounds_ - 1) / rounds_);
+  // All that a call may overwrite of an earlier one was read by then, so a new slice size may use the
+  // arenas from anywhere; going on where the last call ended keeps the blocks rotating.
+  const size_t stride = slice_bytes_ * (nranks_ - 1);
+  publish_slots_ = uint32_t(publish_arena_ / stride);
+  result_slots_ = uint32_t(result_arena_ / slice_bytes_);
+  window_ = std::min({publish_slots_, result_slots_, longest_window});
+  first_slot_ = uint32_t((next_block_ + stride - 1) / stride);
+  next_block_ = (first_slot_ + rounds_) % publish_slots_ * stride;
 }
 
 Fused::Slice Fused::slice_of(uint32_t owner, uint32_t index) const {
@@ -109,63 +135,77 @@ Fused::Slice Fused::slice_of(uint32_t owner, uint32_t index) const {
 }
 
 std::byte* Fused::published(uint32_t rank, uint32_t index, uint32_t owner) const {
-  const size_t slot = (slices_ + index) % window;
-  return cells_.data(rank) + 2 * one_shot_bytes_ + (slot * nranks_ + owner) * slice_bytes_;
+  const size_t slot = (first_slot_ + index) % publish_slots_;
+  const size_t place = owner < rank ? owner : owner - 1;  // nothing is published for oneself
+  return cells_.data(rank) + 2 * resident_bytes + (slot * (nranks_ - 1) + place) * slice_bytes_;
 }
 
 std::byte* Fused::result(uint32_t rank, uint32_t index) const {
-  const size_t slot = (slices_ + index) % window;
-  return cells_.data(rank) + 2 * one_shot_bytes_ + (window * nranks_ + slot) * slice_bytes_;
+  const size_t slot = (first_slot_ + index) % result_slots_;
+  return cells_.data(rank) + 2 * resident_bytes + publish_arena_ + slot * slice_bytes_;
 }
 
-bool Fused::all_set(uint32_t first, uint32_t index) {
-  const uint32_t sequence = slices_ + index + 1;
-  const uint32_t line = first + (slices_ + index) % window;
-  const uint64_t expected = shm::make_flag(sequence, call_.digest);
+bool Fused::reached(uint32_t rank, uint32_t line, uint32_t index) {
+  const uint64_t flag = flags_[rank][line].flag.load(std::memory_order_acquire);
+  // How many slices of this call; more than it has when the peer is in a later one.
+  const auto count = int32_t(shm::flag_sequence(flag) - slices_);
+  if (count <= int32_t(index)) return false;
+  if (count > int32_t(rounds_) || shm::flag_digest(flag) == call_.digest) return true;
+  link_.note_stranger(int(rank));
+  return false;
+}
+
+bool Fused::all_reached(uint32_t line, uint32_t index) {
   for (uint32_t rank = 0; rank < nranks_; ++rank) {
-    if (rank == self_) continue;
-    const uint64_t flag = flags_[rank][line].flag.load(std::memory_order_acquire);
-    if (flag == expected) continue;
-    if (shm::flag_sequence(flag) == sequence) link_.note_stranger(int(rank));
-    return false;
+    if (rank != self_ && !reached(rank, line, index)) return false;
   }
   return true;
 }
 
 bool Fused::publish_slice() {
-  if (published_ == rounds_ || published_ > gathered_ + 2) return false;
+  if (published_ == rounds_ || published_ + 2 > gathered_ + window_) return false;
   for (uint32_t owner = 0; owner < nranks_; ++owner) {
     if (owner == self_) continue;
     const Slice slice = slice_of(owner, published_);
     std::memcpy(published(self_, published_, owner), call_.input + slice.offset, slice.bytes);
   }
-  const uint32_t index = published_++;
-  set_flag(publish_line + (slices_ + index) % window, slices_ + index + 1);
+  ++published_;
+  set_flag(publish_line, slices_ + published_);
   return true;
 }
 
+// Combines operands_ into `out` and leaves a copy for the peers, a piece at a time.
+void Fused::reduce_into(std::byte* out, std::byte* copy, size_t bytes) {
+  for (size_t done = 0; done < bytes; done += piece_bytes) {
+    const size_t now = std::min(piece_bytes, bytes - done);
+    const size_t elements = now / call_.element_size;
+    for (uint32_t rank = 0; rank < nranks_; ++rank) {
+      piece_[rank] = static_cast<const std::byte*>(operands_[rank]) + done;
+    }
+    if (nranks_ == 2) {
+      call_.kernels.reduce2(out + done, piece_[0], piece_[1], elements);
+    } else {
+      call_.kernels.reduce(out + done, piece_.data(), nranks_, elements);
+    }
+    if (call_.kernels.divide != nullptr) call_.kernels.divide(out + done, elements, nranks_);
+    std::memcpy(copy + done, out + done, now);
+  }
+}
+
 bool Fused::reduce_slice() {
-  if (reduced_ == published_ || !all_set(publish_line, reduced_)) return false;
+  if (reduced_ == published_ || !all_reached(publish_line, reduced_)) return false;
   const Slice slice = slice_of(self_, reduced_);
-  const uint64_t elements = slice.bytes / call_.element_size;
-  std::byte* out = call_.output + slice.offset;
   for (uint32_t rank = 0; rank < nranks_; ++rank) {
     operands_[rank] = rank == self_ ? call_.input + slice.offset : published(rank, reduced_, self_);
   }
-  if (nranks_ == 2) {
-    call_.kernels.reduce2(out, operands_[0], operands_[1], elements);
-  } else {
-    call_.kernels.reduce(out, operands_.data(), nranks_, elements);
-  }
-  finish(out, elements);
-  std::memcpy(result(self_, reduced_), out, slice.bytes);
-  const uint32_t index = reduced_++;
-  set_flag(result_line + (slices_ + index) % window, slices_ + index + 1);
+  reduce_into(call_.output + slice.offset, result(self_, reduced_), slice.bytes);
+  ++reduced_;
+  set_flag(result_line, slices_ + reduced_);
   return true;
 }
 
 bool Fused::gather_slice() {
-  if (gathered_ == reduced_ || !all_set(result_line, gathered_)) return false;
+  if (gathered_ == reduced_ || !all_reached(result_line, gathered_)) return false;
   for (uint32_t owner = 0; owner < nranks_; ++owner) {
     if (owner == self_) continue;
     const Slice slice = slice_of(owner, gathered_);
@@ -182,23 +222,16 @@ bool Fused::advance_two_shot() {
   return published || reduced || gathered;
 }
 
-int Fused::waits_for() const {
+int Fused::waits_for() {
   const uint32_t cell = calls_ & 1;
   for (uint32_t rank = 0; rank < nranks_; ++rank) {
     if (rank == self_ || done_) continue;
-    if (one_shot_) {
-      const auto& line = flags_[rank][one_shot_line + cell];
-      if (line.flag.load() != shm::make_flag(calls_, call_.digest)) return int(rank);
-      continue;
-    }
-    for (const auto& [first, index, most] :
-         {std::tuple{publish_line, reduced_, published_}, {result_line, gathered_, reduced_}}) {
-      const auto& line = flags_[rank][first + (slices_ + index) % window];
-      if (index < most &&
-          line.flag.load() != shm::make_flag(slices_ + index + 1, call_.digest)) {
-        return int(rank);
-      }
-    }
+    const bool here =
+        one_shot_ ? flags_[rank][one_shot_line + cell].flag.load() ==
+                        shm::make_flag(calls_, call_.digest)
+                  : (reduced_ == published_ || reached(rank, publish_line, reduced_)) &&
+                        (gathered_ == reduced_ || reached(rank, result_line, gathered_));
+    if (!here) return int(rank);
   }
   return -1;
 }

@@ -120,6 +120,13 @@ class Resolver final : public schedule::Sink {
         return;
       }
     }
+    // A message that was received only to be combined is combined as it arrives. Bounded buffers stand
+    // for the scratch: it needs one slice of room a stream, which every link has.
+    if (!steps.empty() && steps.back().verb == Verb::recv && steps.back().to == from &&
+        from.role == Role::scratch && to.role == Role::output) {
+      steps.back() = {Verb::recv_reduce, side, steps.back().peer, to, to_read, {}};
+      return;
+    }
     const bool left = side == Side::left;
     steps.push_back({Verb::reduce, side, 0, to, {},
                      {left ? from : to_read, left ? to_read : from}});

@@ -24,10 +24,6 @@ Status make_memory(size_t bytes, Fd* out) {
   if (ftruncate(memory.get(), off_t(bytes)) != 0) {
     return system_error("cannot size " + mebibytes(bytes) + " MiB of shared memory", errno);
   }
-  if (bytes <= populate_limit && fallocate(memory.get(), 0, 0, off_t(bytes)) != 0) {
-    const int error = errno == ENOSPC ? ENOMEM : errno;
-    return system_error("cannot allocate " + mebibytes(bytes) + " MiB of shared memory", error);
-  }
   if (fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     return system_error("cannot seal shared memory", errno);
   }
@@ -41,14 +37,18 @@ Status map_memory(const Fd& memory, size_t bytes, Mapping* out) {
   if (size_t(found.st_size) < bytes) {
     return {TUTTI_CORRUPT, "the shared memory of the communicator is smaller than it must be"};
   }
-  const int populate = bytes <= populate_limit ? MAP_POPULATE : 0;
-  void* base =
-      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | populate, memory.get(), 0);
+  void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), 0);
   if (base == MAP_FAILED) {
     return system_error("cannot map " + mebibytes(bytes) + " MiB of shared memory", errno);
   }
   out->owner = std::shared_ptr<void>(base, [bytes](void* p) { munmap(p, bytes); });
   out->base = static_cast<std::byte*>(base);
+  madvise(base, bytes, MADV_HUGEPAGE);  // where the host allows it
+  if (bytes <= populate_limit && madvise(base, bytes, MADV_POPULATE_WRITE) != 0 &&
+      errno != EINVAL) {  // EINVAL: a kernel before 5.14; then pages come when they are touched
+    const int error = errno == EFAULT || errno == ENOSPC ? ENOMEM : errno;
+    return system_error("cannot allocate " + mebibytes(bytes) + " MiB of shared memory", error);
+  }
   return {};
 }
 
