@@ -1,0 +1,108 @@
+"""Installs into a folder of its own and uses what is there as a stranger would: a C11 program by
+pkg-config and a C++ program by CMake, each alone and under the installed `tutti run`.
+
+    install_test.py BUILD_FOLDER PREFIX LIBDIR
+"""
+
+import glob
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BUILD, PREFIX, LIBDIR = sys.argv[1:4]
+del sys.argv[1:4]
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def call(*words, **environment):
+    """stdout of a command that must succeed."""
+    result = subprocess.run(words, capture_output=True, text=True, timeout=100,
+                            env={**os.environ, **environment})
+    if result.returncode != 0:
+        raise AssertionError(f"{shlex.join(words)}: exit status {result.returncode}\n"
+                             f"{result.stdout}{result.stderr}")
+    return result.stdout
+
+
+class Install(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory(prefix="tutti-install-")
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = folder.name
+        call("meson", "install", "-C", BUILD, "--no-rebuild", "--quiet", "--destdir", f"{cls.folder}/root")
+        cls.sysroot = f"{cls.folder}/root"
+        cls.prefix = cls.sysroot + PREFIX
+        cls.libdir = f"{cls.prefix}/{LIBDIR}"
+
+    def pkg_config(self, *words):
+        return shlex.split(call("pkg-config", *words, "tutti", PKG_CONFIG_SYSROOT_DIR=self.sysroot,
+                                PKG_CONFIG_LIBDIR=f"{self.libdir}/pkgconfig"))
+
+    def sums_up(self, program):
+        """Alone and as one of two ranks started by the installed launcher."""
+        where = {"LD_LIBRARY_PATH": self.libdir}
+        self.assertIn("rank 0 of 1: right", call(program, **where))
+        both = call(f"{self.prefix}/bin/tutti", "run", "-n", "2", program, **where)
+        self.assertEqual([line.split(":")[0] for line in sorted(both.splitlines())],
+                         ["rank 0 of 2", "rank 1 of 2"])
+
+    def test_a_c11_program_by_pkg_config(self):
+        program = f"{self.folder}/c_user"
+        call("cc", "-std=c11", "-pedantic", "-Wall", "-Wextra", "-Werror", f"{HERE}/c_user/main.c",
+             "-o", program, *self.pkg_config("--cflags", "--libs"))
+        self.sums_up(program)
+
+    def test_the_version_of_pkg_config_is_the_headers(self):
+        with open(f"{self.prefix}/include/tutti/tutti.h") as file:
+            lines = file.read().splitlines()
+        parts = [line.split()[2] for line in lines if line.startswith("#define TUTTI_VERSION_")]
+        self.assertEqual(self.pkg_config("--modversion"), [".".join(parts)])
+
+    def test_a_cpp_program_by_cmake(self):
+        if shutil.which("cmake") is None:
+            self.skipTest("there is no cmake")
+        build = f"{self.folder}/cmake"
+        call("cmake", "-S", f"{HERE}/cmake_user", "-B", build, f"-DCMAKE_PREFIX_PATH={self.prefix}")
+        call("cmake", "--build", build)
+        self.sums_up(f"{build}/user")
+
+    def test_the_cmake_package_refuses_another_version(self):
+        if shutil.which("cmake") is None:
+            self.skipTest("there is no cmake")
+        source = f"{self.folder}/other_version"
+        shutil.copytree(f"{HERE}/cmake_user", source)
+        with open(f"{source}/CMakeLists.txt") as file:
+            text = file.read()
+        for version in ("0.0", "0.2", "1.0"):
+            with open(f"{source}/CMakeLists.txt", "w") as file:
+                file.write(text.replace("tutti 0.1", f"tutti {version}"))
+            result = subprocess.run(["cmake", "-S", source, "-B", f"{source}/build",
+                                     f"-DCMAKE_PREFIX_PATH={self.prefix}"], capture_output=True, text=True)
+            self.assertNotEqual(result.returncode, 0, version)
+
+    def test_only_the_names_of_the_header_are_exported(self):
+        library = f"{self.libdir}/libtutti.so"
+        names = [line.split()[-1].split("@")[0] for line in
+                 call("nm", "-D", "--defined-only", library).splitlines()]
+        with open(f"{self.prefix}/include/tutti/tutti.h") as file:
+            header = file.read()
+        functions = [name for name in names if name.startswith("tutti_")]
+        self.assertGreater(len(functions), 20)
+        self.assertEqual([name for name in functions if f"{name}(" not in header], [])
+        self.assertEqual([name for name in names if not name.lower().startswith("tutti_")], [])
+
+    def test_nothing_else_is_installed(self):
+        files = [os.path.relpath(path, self.prefix) for path in
+                 glob.glob(f"{self.prefix}/**", recursive=True) if not os.path.isdir(path)]
+        allowed = ("bin/tutti", "include/tutti/", f"{LIBDIR}/libtutti.so", f"{LIBDIR}/pkgconfig/tutti.pc",
+                   f"{LIBDIR}/cmake/tutti/")
+        self.assertEqual([path for path in files if not path.startswith(allowed)], [])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
