@@ -12,10 +12,10 @@ std::string pointer_missing(const char* name) {
 
 // Everything that is wrong whatever the collective.
 Status check_vector(uint64_t count, tutti_dtype dtype) {
-  const size_t size = tutti_dtype_size(dtype);
+  const size_t size = dtype_size(dtype);
   if (size == 0) return {TUTTI_INVALID, "unknown type " + std::to_string(int(dtype))};
   if (count > uint64_t(PTRDIFF_MAX) / size) {
-    return {TUTTI_INVALID, std::to_string(count) + " elements of " + tutti_dtype_name(dtype) +
+    return {TUTTI_INVALID, std::to_string(count) + " elements of " + dtype_name(dtype) +
                                " are more than memory can hold"};
   }
   return {};
@@ -42,9 +42,9 @@ Status check_operator(tutti_op op, tutti_dtype dtype) {
   if (unsigned(op) >= TUTTI_OP_COUNT) {
     return {TUTTI_INVALID, "unknown operator " + std::to_string(int(op))};
   }
-  if (!tutti_op_supports(op, dtype)) {
-    return {TUTTI_INVALID, std::string("operator ") + tutti_op_name(op) + " is not defined on " +
-                               tutti_dtype_name(dtype)};
+  if (!op_supports(op, dtype)) {
+    return {TUTTI_INVALID, std::string("operator ") + op_name(op) + " is not defined on " +
+                               dtype_name(dtype)};
   }
   return {};
 }
@@ -60,7 +60,7 @@ Status check_allreduce(const void* send, const void* recv, uint64_t count, tutti
     return {TUTTI_INVALID, "TUTTI_IN_PLACE stands for the send buffer, not for the receive buffer"};
   }
   if (send == TUTTI_IN_PLACE) return {};
-  const uintptr_t bytes = count * tutti_dtype_size(dtype);
+  const uintptr_t bytes = count * dtype_size(dtype);
   const uintptr_t a = reinterpret_cast<uintptr_t>(send), b = reinterpret_cast<uintptr_t>(recv);
   if (a < b + bytes && b < a + bytes) {
     return {TUTTI_INVALID,

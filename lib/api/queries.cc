@@ -2,6 +2,7 @@
 #include "algorithms/algorithm.h"
 #include "lib/api/guard.h"
 #include "lib/log.h"
+#include "lib/types.h"
 
 #define TUTTI_TEXT_(x) #x
 #define TUTTI_TEXT(x) TUTTI_TEXT_(x)
@@ -23,6 +24,25 @@ const char* tutti_last_error(void) { return api::thread_error().c_str(); }
 const char* tutti_version(void) {
   return TUTTI_TEXT(TUTTI_VERSION_MAJOR) "." TUTTI_TEXT(TUTTI_VERSION_MINOR) "." TUTTI_TEXT(
       TUTTI_VERSION_PATCH);
+}
+
+size_t tutti_dtype_size(tutti_dtype dtype) { return dtype_size(dtype); }
+const char* tutti_dtype_name(tutti_dtype dtype) { return dtype_name(dtype); }
+const char* tutti_op_name(tutti_op op) { return op_name(op); }
+int tutti_op_supports(tutti_op op, tutti_dtype dtype) { return op_supports(op, dtype) ? 1 : 0; }
+
+tutti_status tutti_dtype_from_name(const char* name, tutti_dtype* out) {
+  return api::guarded([&]() -> Status {
+    if (name == nullptr || out == nullptr) return {TUTTI_INVALID, "an argument is NULL"};
+    return dtype_from_name(name, out);
+  });
+}
+
+tutti_status tutti_op_from_name(const char* name, tutti_op* out) {
+  return api::guarded([&]() -> Status {
+    if (name == nullptr || out == nullptr) return {TUTTI_INVALID, "an argument is NULL"};
+    return op_from_name(name, out);
+  });
 }
 
 tutti_status tutti_algorithm_get(size_t index, tutti_algorithm_info* out) {

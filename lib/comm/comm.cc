@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/plan/lower.h"
+#include "lib/types.h"
 
 namespace tutti {
 
@@ -55,7 +56,7 @@ Status Communicator::prepare(const CallKey& key) {
   Request request;
   request.nranks = uint32_t(nranks_);
   request.count = key.count;
-  request.element_size = uint32_t(tutti_dtype_size(key.dtype));
+  request.element_size = uint32_t(dtype_size(key.dtype));
   // A barrier runs as an allreduce of one byte, whatever it holds.
   const Collective runs_as =
       key.collective == Collective::barrier ? Collective::allreduce : key.collective;
@@ -90,7 +91,7 @@ tutti_status Communicator::explain_allreduce(uint64_t count, tutti_dtype dtype, 
   Request request;
   request.nranks = uint32_t(nranks_);
   request.count = count;
-  request.element_size = uint32_t(tutti_dtype_size(dtype));
+  request.element_size = uint32_t(dtype_size(dtype));
   Status chosen = choose(Collective::allreduce, setting_, request, settings.algorithm,
                          settings.unfused, out);
   return chosen.ok() ? TUTTI_OK : fail(std::move(chosen));
@@ -239,7 +240,7 @@ tutti_status Communicator::transfer(Collective kind, std::byte* buffer, uint64_t
   mark.peer = peer;
   link_->begin(mark);
 
-  const uint64_t bytes = count * tutti_dtype_size(dtype);
+  const uint64_t bytes = count * dtype_size(dtype);
   uint64_t done = 0;
   const auto advance = [&] {
     const size_t moved = sends ? link_->try_send(peer, buffer + done, bytes - done)
