@@ -1,28 +1,36 @@
 // Reduction kernels: element-wise combination of equally long vectors in a fixed order.
 //
 // Every instruction set gives the same bits: nothing is contracted or reassociated across operands.
-// Floating-point min and max propagate NaN and order -0 below +0. fp16 and bf16 are widened to
-// float32, accumulated there over all operands of one call, and rounded once to nearest even.
-// Integers wrap around. Logical operators give 0 or 1.
+// Integers wrap around. Logical operators give 0 or 1. Floating point (of the thread's default
+// environment: round to nearest even, denormals kept):
+// - a result that is NaN is the positive quiet NaN without payload (0x7FC00000 in float32),
+//   whatever NaN or invalid operation it came from, so that it depends neither on the instruction
+//   set nor on the order of the operands;
+// - min and max propagate NaN and order -0 below +0;
+// - fp16 and bf16 are widened to float32, accumulated there over all operands of one call, and
+//   rounded once to nearest even.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <string_view>
 
+#include "lib/status.h"
 #include "tutti/tutti.h"
 
 namespace tutti {
 
 // out[i] = operands[0][i] op operands[1][i] op ... op operands[n-1][i], a left fold in that order.
-// `elements` >= 0, n >= 1 (n == 1 copies). `out` may be equal to any of the operands (same address)
-// but must not overlap them otherwise. No alignment is required beyond one byte.
+// `elements` >= 0, n >= 1 (n == 1 copies the bits). `out` may be equal to any of the operands (same
+// address) but must not overlap them otherwise. No alignment is required beyond one byte.
 using ReduceFn = void (*)(void* out, const void* const* operands, size_t n, size_t elements);
 
 // out[i] = a[i] op b[i]; the two-operand case without the indirection. `out` may be `a` or `b`.
 using Reduce2Fn = void (*)(void* out, const void* a, const void* b, size_t elements);
 
 // The final step of an average: data[i] = data[i] / divisor, in place; integers truncate toward
-// zero; fp16 and bf16 divide in float32 and round once.
+// zero; fp16 and bf16 divide in float32 and round once. `divisor` >= 1.
 using DivideFn = void (*)(void* data, size_t elements, uint32_t divisor);
 
 struct Kernels {
@@ -31,8 +39,24 @@ struct Kernels {
   DivideFn divide = nullptr;  // null unless the operator is avg
 };
 
-// The kernels of the best instruction set found at run time. avg gives the kernels of sum and
-// `divide`. All null when the operator is not defined on the type.
+// The kernels of the chosen instruction set: a table look-up, so keep the result rather than ask
+// for every call. avg gives the kernels of sum and `divide`. All null when the operator is not
+// defined on the type.
 Kernels find_kernels(tutti_dtype dtype, tutti_op op);
+
+// As above, of the instruction set with that name; all null when it is not in
+// reduce_target_names().
+Kernels find_kernels(tutti_dtype dtype, tutti_op op, std::string_view target);
+
+// The instruction sets that were compiled and that this processor has, best first: some of
+// "avx512", "avx2", "sse4", "scalar" on x86-64. Never empty.
+std::span<const char* const> reduce_target_names();
+
+// The chosen one: the best, until reduce_target_force() says otherwise.
+const char* reduce_target_name();
+
+// From now on find_kernels(dtype, op) gives the kernels of `name`; kernels handed out earlier stay
+// what they were. INVALID, with the names that are allowed, for any other. Thread-safe.
+Status reduce_target_force(std::string_view name);
 
 }  // namespace tutti

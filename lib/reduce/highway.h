@@ -1,0 +1,13 @@
+// Which instruction sets the kernels are compiled for. Included before any header of Highway, so
+// that all kernel files agree.
+//
+// x86-64: AVX-512, AVX2, SSE4 and the scalar fallback, which the compiler vectorises with SSE2.
+// SSSE3 is left out because every processor that has it without SSE4.2 is older than 2009 and the
+// fallback serves it: a fifth less to compile. Vectors of unknown length (SVE) are left out because
+// the loops take the number of lanes as a constant. Highway's emulated fallback is
+// left out in favour of its scalar one: GCC before 12.3 miscompiles the former, and one fallback
+// for all compilers is one thing to test.
+#pragma once
+
+#define HWY_BROKEN_EMU128 1
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)

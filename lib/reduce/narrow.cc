@@ -1,0 +1,39 @@
+// Integers of 8 and 16 bits.
+#include "lib/reduce/highway.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "lib/reduce/narrow.cc"
+#include "hwy/foreach_target.h"
+
+#include "hwy/highway.h"
+#include "lib/reduce/integer-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tutti::reduce::HWY_NAMESPACE {
+
+static Kernels family_kernels(tutti_dtype dtype, tutti_op op) {
+  switch (dtype) {
+    case TUTTI_INT8:
+      return integer_kernels<int8_t>(op);
+    case TUTTI_UINT8:
+      return integer_kernels<uint8_t>(op);
+    case TUTTI_INT16:
+      return integer_kernels<int16_t>(op);
+    case TUTTI_UINT16:
+      return integer_kernels<uint16_t>(op);
+    default:
+      return {};
+  }
+}
+
+}  // namespace tutti::reduce::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include "lib/reduce/families.h"
+
+namespace tutti::reduce {
+#include "lib/reduce/targets.inc"
+std::span<const Target> narrow_targets() { return kTargets; }
+}  // namespace tutti::reduce
+#endif

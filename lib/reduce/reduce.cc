@@ -1,0 +1,89 @@
+#include "lib/reduce/reduce.h"
+
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include "hwy/targets.h"
+#include "lib/reduce/families.h"
+#include "lib/types.h"
+
+namespace tutti {
+namespace {
+
+using reduce::Target;
+
+std::span<const Target> family_of(tutti_dtype dtype) {
+  if (dtype_is_float(dtype)) {
+    return dtype_size(dtype) == 2 ? reduce::half_targets() : reduce::float_targets();
+  }
+  return dtype_size(dtype) <= 2 ? reduce::narrow_targets() : reduce::wide_targets();
+}
+
+// The compiled instruction sets that this processor has, as positions in each family's list.
+struct Usable {
+  std::vector<size_t> positions;
+  std::vector<const char*> names;
+};
+
+const Usable& usable() {
+  static const Usable usable = [] {
+    Usable result;
+    const std::span<const Target> targets = reduce::float_targets();
+    const int64_t supported = hwy::SupportedTargets();
+    for (size_t i = 0; i < targets.size(); ++i) {
+      // The last one is the baseline of the build: it runs wherever the program does.
+      if ((targets[i].bit & supported) == 0 && i + 1 != targets.size()) continue;
+      result.positions.push_back(i);
+      result.names.push_back(targets[i].name);
+    }
+    return result;
+  }();
+  return usable;
+}
+
+// Index into usable(); 0 is the best.
+std::atomic<size_t> chosen{0};
+
+// The index into usable() of the name; its size when it is not there.
+size_t find_target(std::string_view name) {
+  const Usable& all = usable();
+  size_t i = 0;
+  while (i < all.names.size() && name != all.names[i]) ++i;
+  return i;
+}
+
+Kernels kernels_of(tutti_dtype dtype, tutti_op op, size_t index) {
+  if (!op_supports(op, dtype)) return {};
+  return family_of(dtype)[usable().positions[index]].kernels(dtype, op);
+}
+
+}  // namespace
+
+Kernels find_kernels(tutti_dtype dtype, tutti_op op) {
+  return kernels_of(dtype, op, chosen.load(std::memory_order_relaxed));
+}
+
+Kernels find_kernels(tutti_dtype dtype, tutti_op op, std::string_view target) {
+  const size_t index = find_target(target);
+  return index < usable().names.size() ? kernels_of(dtype, op, index) : Kernels{};
+}
+
+std::span<const char* const> reduce_target_names() { return usable().names; }
+
+const char* reduce_target_name() { return usable().names[chosen.load(std::memory_order_relaxed)]; }
+
+Status reduce_target_force(std::string_view name) {
+  const size_t index = find_target(name);
+  if (index == usable().names.size()) {
+    std::string allowed;
+    for (const char* known : usable().names)
+      allowed += (allowed.empty() ? "" : ", ") + std::string(known);
+    return {TUTTI_INVALID, "unknown instruction set \"" + std::string(name) +
+                               "\" for reductions; here: " + allowed};
+  }
+  chosen.store(index, std::memory_order_relaxed);
+  return {};
+}
+
+}  // namespace tutti

@@ -1,0 +1,24 @@
+// The operators as the contract words them, one element at a time, in plain C++.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "tutti/tutti.h"
+
+namespace tutti::reference {
+
+// The bit patterns of one element, widened to 64 bits.
+using Bits = uint64_t;
+
+// The left fold of the operands' bits, in order.
+Bits fold(tutti_dtype dtype, tutti_op op, const std::vector<Bits>& operands);
+
+// The last step of an average.
+Bits divide(tutti_dtype dtype, Bits value, uint32_t divisor);
+
+// Patterns at which the types' behaviour changes.
+std::vector<Bits> edge_values(tutti_dtype dtype);
+
+}  // namespace tutti::reference

@@ -1,0 +1,95 @@
+#include "lib/types.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace tutti {
+namespace {
+
+TEST(Types, SizesAndNamesMatchTheHeader) {
+  EXPECT_EQ(dtype_size(TUTTI_INT8), 1u);
+  EXPECT_EQ(dtype_size(TUTTI_INT16), 2u);
+  EXPECT_EQ(dtype_size(TUTTI_INT32), 4u);
+  EXPECT_EQ(dtype_size(TUTTI_INT64), 8u);
+  EXPECT_EQ(dtype_size(TUTTI_UINT8), 1u);
+  EXPECT_EQ(dtype_size(TUTTI_UINT16), 2u);
+  EXPECT_EQ(dtype_size(TUTTI_UINT32), 4u);
+  EXPECT_EQ(dtype_size(TUTTI_UINT64), 8u);
+  EXPECT_EQ(dtype_size(TUTTI_FLOAT16), 2u);
+  EXPECT_EQ(dtype_size(TUTTI_BFLOAT16), 2u);
+  EXPECT_EQ(dtype_size(TUTTI_FLOAT32), 4u);
+  EXPECT_EQ(dtype_size(TUTTI_FLOAT64), 8u);
+  EXPECT_STREQ(dtype_name(TUTTI_BFLOAT16), "bfloat16");
+  EXPECT_STREQ(dtype_name(TUTTI_UINT64), "uint64");
+  EXPECT_STREQ(op_name(TUTTI_SUM), "sum");
+  EXPECT_STREQ(op_name(TUTTI_BXOR), "bxor");
+}
+
+TEST(Types, UnknownNumbersHaveNoSizeAndNoName) {
+  for (int number : {-1, static_cast<int>(TUTTI_DTYPE_COUNT), 1 << 30}) {
+    const auto dtype = static_cast<tutti_dtype>(number);
+    EXPECT_FALSE(dtype_known(dtype));
+    EXPECT_EQ(dtype_size(dtype), 0u);
+    EXPECT_EQ(dtype_name(dtype), nullptr);
+    EXPECT_FALSE(op_supports(TUTTI_SUM, dtype));
+  }
+  for (int number : {-1, static_cast<int>(TUTTI_OP_COUNT), 1 << 30}) {
+    const auto op = static_cast<tutti_op>(number);
+    EXPECT_FALSE(op_known(op));
+    EXPECT_EQ(op_name(op), nullptr);
+    EXPECT_FALSE(op_supports(op, TUTTI_INT32));
+  }
+}
+
+TEST(Types, FromNameIsTheInverseOfName) {
+  for (int number = 0; number < TUTTI_DTYPE_COUNT; ++number) {
+    const auto dtype = static_cast<tutti_dtype>(number);
+    tutti_dtype found = TUTTI_DTYPE_COUNT;
+    ASSERT_TRUE(dtype_from_name(dtype_name(dtype), &found).ok());
+    EXPECT_EQ(found, dtype);
+  }
+  for (int number = 0; number < TUTTI_OP_COUNT; ++number) {
+    const auto op = static_cast<tutti_op>(number);
+    tutti_op found = TUTTI_OP_COUNT;
+    ASSERT_TRUE(op_from_name(op_name(op), &found).ok());
+    EXPECT_EQ(found, op);
+  }
+}
+
+TEST(Types, UnknownNameIsRefusedWithTheListOfNames) {
+  tutti_dtype dtype = TUTTI_INT8;
+  const Status unknown_type = dtype_from_name("float", &dtype);
+  EXPECT_EQ(unknown_type.code(), TUTTI_INVALID);
+  EXPECT_EQ(unknown_type.text(),
+            "unknown type \"float\"; allowed: int8, int16, int32, int64, uint8, uint16, uint32, "
+            "uint64, float16, bfloat16, float32, float64");
+  tutti_op op = TUTTI_SUM;
+  const Status unknown_op = op_from_name("", &op);
+  EXPECT_EQ(unknown_op.code(), TUTTI_INVALID);
+  EXPECT_EQ(unknown_op.text(),
+            "unknown operator \"\"; allowed: sum, prod, min, max, avg, land, lor, lxor, band, bor, "
+            "bxor");
+}
+
+TEST(Types, LogicalAndBitwiseOperatorsAreForIntegersOnly) {
+  for (int o = 0; o < TUTTI_OP_COUNT; ++o) {
+    const auto op = static_cast<tutti_op>(o);
+    for (int t = 0; t < TUTTI_DTYPE_COUNT; ++t) {
+      const auto dtype = static_cast<tutti_dtype>(t);
+      EXPECT_EQ(op_supports(op, dtype), o <= TUTTI_AVG || t <= TUTTI_UINT64)
+          << op_name(op) << " of " << dtype_name(dtype);
+    }
+  }
+}
+
+TEST(Types, KindOfAType) {
+  EXPECT_TRUE(dtype_is_float(TUTTI_BFLOAT16));
+  EXPECT_FALSE(dtype_is_float(TUTTI_UINT16));
+  EXPECT_TRUE(dtype_is_signed(TUTTI_INT16));
+  EXPECT_TRUE(dtype_is_signed(TUTTI_FLOAT64));
+  EXPECT_FALSE(dtype_is_signed(TUTTI_UINT8));
+}
+
+}  // namespace
+}  // namespace tutti
