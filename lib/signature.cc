@@ -1,5 +1,7 @@
 #include "lib/signature.h"
 
+#include "lib/types.h"
+
 namespace tutti {
 
 namespace {
@@ -7,12 +9,12 @@ namespace {
 // The numbers may come from a peer, so none is trusted to be a valid enumerator.
 std::string dtype_text(uint8_t dtype) {
   const char* name =
-      dtype < TUTTI_DTYPE_COUNT ? tutti_dtype_name(static_cast<tutti_dtype>(dtype)) : nullptr;
+      dtype < TUTTI_DTYPE_COUNT ? dtype_name(static_cast<tutti_dtype>(dtype)) : nullptr;
   return name != nullptr ? name : "elements of type " + std::to_string(dtype);
 }
 
 std::string op_text(uint8_t op) {
-  const char* name = op < TUTTI_OP_COUNT ? tutti_op_name(static_cast<tutti_op>(op)) : nullptr;
+  const char* name = op < TUTTI_OP_COUNT ? op_name(static_cast<tutti_op>(op)) : nullptr;
   return name != nullptr ? name : "operator " + std::to_string(op);
 }
 
