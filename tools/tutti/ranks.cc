@@ -80,6 +80,9 @@ Status Ranks::start(const LocalJob& job, const Binding& binding) {
   int fd = -1;
   TUTTI_TRY(share_id(rendezvous.id, &fd));
   const Fd job_file(fd);
+  // What ranks leave running becomes this process's to wait for.
+  if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
+    return system_error("cannot watch over the children of ranks", errno);
   std::fflush(nullptr);
   for (int rank = 0; rank < job.nranks; ++rank)
     TUTTI_TRY(start_one(job, binding, rank, job_file.get(), rendezvous));
@@ -154,7 +157,9 @@ void Ranks::signal(int number) {
 
 void Ranks::finish() {
   for (const RankProcess& process : processes_) kill(-process.pid, SIGKILL);
-  for (const RankProcess& process : processes_) waitpid(process.pid, nullptr, 0);
+  for (const RankProcess& process : processes_)
+    while (waitpid(-process.pid, nullptr, 0) > 0 || errno == EINTR) {
+    }
   processes_.clear();
   for (Prefixer& output : outputs_) output.close();
   outputs_.clear();
