@@ -1,0 +1,22 @@
+// Bringing up the connections of a communicator.
+#pragma once
+
+#include <vector>
+
+#include "lib/fd.h"
+#include "lib/status.h"
+#include "transports/transport.h"
+
+namespace tutti::tcp {
+
+// Of one pair. Data and what is said about it go apart, so that bulk never holds up an alarm.
+struct Wires {
+  Fd data;
+  Fd control;
+};
+
+// Collective over setup.exchange. *out: by rank, empty where setup.peers says so. Every rank calls
+// those below it and is called by those above; when all are there nothing listens any more.
+Status connect_mesh(const LinkSetup& setup, std::vector<Wires>* out);
+
+}  // namespace tutti::tcp

@@ -1,0 +1,87 @@
+// One pair's data connection: messages cut into frames, each with the mark of its call.
+//
+// Sending: a frame is announced for what the caller offers, up to 1 MiB; where the kernel takes it
+// only in part, the next offer of the same message goes on with it.
+//
+// Receiving: bytes go straight into the caller's memory where a frame is known to fill it, else
+// through a staging buffer, which takes several small frames with one system call and holds what is
+// peeked at. In the buffer an element whose bytes came in two frames is put together by moving its
+// first part over the header of the second.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "lib/control/wire.h"
+#include "lib/fd.h"
+
+namespace tutti::tcp {
+
+class Stream {
+ public:
+  Stream(Fd socket, uint64_t comm, int self, int peer)
+      : socket_(std::move(socket)), comm_(comm), self_(self), peer_(peer) {}
+
+  int fd() const { return socket_.get(); }
+
+  // As in Link; `mark` is the own call.
+  size_t send(const CallMark& mark, const std::byte* data, size_t bytes);
+  size_t receive(const CallMark& mark, std::byte* to, size_t most);
+  std::span<const std::byte> peek(const CallMark& mark, size_t most, size_t granule);
+  void consume(size_t bytes);
+
+  // What was met on the way, for inspect() to tell.
+  bool ended() const { return ended_; }  // the peer sends no more, all that came was taken
+  bool send_failed() const { return send_failed_; }
+  const Status& corrupt() const { return corrupt_; }  // OK: nothing is
+  // The frame that comes next, where it is not of the call that a receive was tried in.
+  const wire::Header* stranger() const { return stranger_ ? &frame_ : nullptr; }
+  void forget_stranger() { stranger_ = false; }
+
+  // The call of the latest frame.
+  std::optional<CallMark> latest() const;
+  uint64_t sent() const { return sent_; }
+  uint64_t delivered() const { return announced_ - frame_left_ - carried_; }
+
+ private:
+  static constexpr size_t stage_bytes = 256 << 10;
+
+  size_t staged() const { return tail_ - head_; }
+  // Staged payload, without a gap.
+  size_t ready() const { return std::min(carried_ + frame_left_, staged()); }
+  bool usable() const { return !ended_ && corrupt_.ok(); }
+  bool belongs_to(const CallMark& mark);
+  // Reads the next header out of the buffer; false: it is not there yet, or makes no sense.
+  bool next_frame();
+  Status check(const wire::Header& header) const;
+  // Receives once into the buffer, up to `most` in it. False: nothing has come.
+  bool fill(size_t most);
+  bool received(ssize_t result);
+  size_t receive_directly(std::byte* to, size_t bytes);
+  void align(size_t granule);
+
+  Fd socket_;
+  uint64_t comm_;
+  int self_, peer_;
+
+  wire::HeaderBytes out_header_{};
+  size_t out_header_left_ = 0;  // of a frame that was begun
+  size_t out_left_ = 0;
+  uint64_t sent_ = 0;  // payload since the start
+  bool send_failed_ = false;
+
+  std::unique_ptr<std::byte[]> stage_;
+  size_t head_ = 0, tail_ = 0;
+  wire::Header frame_;      // the latest
+  size_t frame_left_ = 0;   // of its payload, staged or not
+  size_t carried_ = 0;      // bytes at head_ of an earlier frame: the first part of an element
+  uint64_t announced_ = 0;  // payload of all frames so far
+  bool ended_ = false;
+  bool stranger_ = false;
+  Status corrupt_;
+};
+
+}  // namespace tutti::tcp
