@@ -60,6 +60,14 @@ class Link {
   // names its rank and, for MISMATCH, both calls in words.
   virtual Status inspect(uint64_t now_ns) = 0;
 
+  // Whether a peer has entered call `mark.epoch` with another signature, as far as can be seen. For
+  // calls that a rank can end without having heard from all: asked when the next call begins, so of
+  // two ranks that disagree at least the later one finds out. MISMATCH names both.
+  virtual Status confirm(const CallMark& mark) {
+    (void)mark;
+    return {};
+  }
+
   // Going to sleep is arm(), one more look at the streams, sleep(): what peers do after arm() ends the
   // sleep.
   virtual void arm() {}

@@ -51,8 +51,7 @@ Status Communicator::plan_for(const Algorithm& algorithm, int root, CachedPlan**
   return {};
 }
 
-Status Communicator::prepare(const CallKey& key) {
-  prepared_.valid = false;
+Status Communicator::prepare(const CallKey& key, std::unique_ptr<Prepared>* out) {
   Request request;
   request.nranks = uint32_t(nranks_);
   request.count = key.count;
@@ -60,28 +59,26 @@ Status Communicator::prepare(const CallKey& key) {
   // A barrier runs as an allreduce of one byte, whatever it holds.
   const Collective runs_as =
       key.collective == Collective::barrier ? Collective::allreduce : key.collective;
-  Choice choice;
-  TUTTI_TRY(choose(runs_as, setting_, request, key.algorithm, key.unfused, &choice));
+  auto next = std::make_unique<Prepared>();
+  TUTTI_TRY(choose(runs_as, setting_, request, key.algorithm, key.unfused, &next->choice));
 
-  Prepared next;
-  next.key = key;
-  if (!key.algorithm.empty()) next.key.algorithm = choice.algorithm->name;
-  next.element_size = request.element_size;
-  next.signature.count = key.count;
-  next.signature.root = key.root;
-  next.signature.collective = key.collective;
-  next.signature.dtype = uint8_t(key.dtype);
-  next.signature.op = uint8_t(key.op);
-  next.signature.flags = uint8_t(choice.path);
-  next.signature.algorithm = uint16_t(choice.algorithm - algorithms().data());
-  next.signature_hash = signature_hash(next.signature);
-  if (key.collective != Collective::broadcast) next.kernels = find_kernels(key.dtype, key.op);
+  const Choice& choice = next->choice;
+  next->key = key;
+  if (!key.algorithm.empty()) next->key.algorithm = choice.algorithm->name;
+  next->element_size = request.element_size;
+  next->signature.count = key.count;
+  next->signature.root = key.root;
+  next->signature.collective = key.collective;
+  next->signature.dtype = uint8_t(key.dtype);
+  next->signature.op = uint8_t(key.op);
+  next->signature.flags = uint8_t(choice.path);
+  next->signature.algorithm = uint16_t(choice.algorithm - algorithms().data());
+  next->signature_hash = signature_hash(next->signature);
+  if (key.collective != Collective::broadcast) next->kernels = find_kernels(key.dtype, key.op);
   if (choice.path == Path::schedule) {
-    TUTTI_TRY(plan_for(*choice.algorithm, key.root, &next.plan));
+    TUTTI_TRY(plan_for(*choice.algorithm, key.root, &next->plan));
   }
-  next.choice = std::move(choice);
-  next.valid = true;
-  prepared_ = std::move(next);
+  *out = std::move(next);
   return {};
 }
 
@@ -99,69 +96,79 @@ tutti_status Communicator::explain_allreduce(uint64_t count, tutti_dtype dtype, 
 
 // ---------------------------------------------------------------- collectives
 
+tutti_status Communicator::call(const CallKey& key, const void* input, void* output,
+                                int64_t timeout_ms) {
+  const uint64_t hash = (key.count * 0x9e3779b97f4a7c15u) ^ (uint64_t(key.dtype) << 59) ^
+                        (uint64_t(key.op) << 61) ^ (uint64_t(key.collective) << 60) ^
+                        (key.algorithm.size() * 0xff51afd7ed558ccdu);
+  std::unique_ptr<Prepared>& prepared = prepared_[hash >> 58];
+  if (prepared == nullptr || !(prepared->key == key)) [[unlikely]] {
+    if (Status made = prepare(key, &prepared); !made.ok()) return fail(std::move(made));
+  }
+  return run(*prepared, input, output, timeout_ms);
+}
+
 tutti_status Communicator::allreduce(const void* input, void* output, uint64_t count,
                                      tutti_dtype dtype, tutti_op op, const CallSettings& settings) {
-  const CallKey key{count, 0, Collective::allreduce, dtype, op, settings.unfused,
-                    settings.algorithm};
-  if (!prepared_.valid || !(prepared_.key == key)) {
-    if (Status prepared = prepare(key); !prepared.ok()) return fail(std::move(prepared));
-  }
-  return run(input != nullptr ? input : output, output, settings.timeout_ms);
+  return call({count, 0, Collective::allreduce, dtype, op, settings.unfused, settings.algorithm},
+              input != nullptr ? input : output, output, settings.timeout_ms);
 }
 
 tutti_status Communicator::broadcast(void* buffer, uint64_t count, tutti_dtype dtype, int root,
                                      const CallSettings& settings) {
-  const CallKey key{count, root, Collective::broadcast, dtype, TUTTI_SUM, settings.unfused,
-                    settings.algorithm};
-  if (!prepared_.valid || !(prepared_.key == key)) {
-    if (Status prepared = prepare(key); !prepared.ok()) return fail(std::move(prepared));
-  }
-  return run(buffer, buffer, settings.timeout_ms);
+  return call({count, root, Collective::broadcast, dtype, TUTTI_SUM, settings.unfused,
+               settings.algorithm},
+              buffer, buffer, settings.timeout_ms);
 }
 
 tutti_status Communicator::barrier(const CallSettings& settings) {
-  const CallKey key{1, 0, Collective::barrier, TUTTI_UINT8, TUTTI_MAX, settings.unfused,
-                    settings.algorithm};
-  if (!prepared_.valid || !(prepared_.key == key)) {
-    if (Status prepared = prepare(key); !prepared.ok()) return fail(std::move(prepared));
-  }
   const uint8_t mine = 0;
   uint8_t all = 0;
-  return run(&mine, &all, settings.timeout_ms);
+  return call({1, 0, Collective::barrier, TUTTI_UINT8, TUTTI_MAX, settings.unfused,
+               settings.algorithm},
+              &mine, &all, settings.timeout_ms);
 }
 
-tutti_status Communicator::run(const void* input, void* output, int64_t timeout_ms) {
+tutti_status Communicator::run(Prepared& prepared, const void* input, void* output,
+                               int64_t timeout_ms) {
   if (over_.load(std::memory_order_relaxed)) [[unlikely]] {
-    return give_up({TUTTI_ABORTED, {}}, prepared_.signature, epoch_ + 1);
+    return give_up({TUTTI_ABORTED, {}}, prepared.signature, epoch_ + 1);
   }
   const uint64_t epoch = ++epoch_;
-  const uint64_t count = prepared_.key.count;
+  const uint64_t count = prepared.key.count;
   if (link_ == nullptr) {
-    if (input != output && count != 0) std::memcpy(output, input, count * prepared_.element_size);
+    if (input != output && count != 0) std::memcpy(output, input, count * prepared.element_size);
     return TUTTI_OK;
   }
-  CallMark mark{epoch, prepared_.signature, call_digest(epoch, prepared_.signature_hash)};
+  if (unconfirmed_.epoch != 0) [[unlikely]] {
+    if (Status confirmed = link_->confirm(unconfirmed_); !confirmed.ok()) {
+      return give_up(std::move(confirmed), prepared.signature, epoch);
+    }
+    unconfirmed_.epoch = 0;
+  }
+  const CallMark mark{epoch, prepared.signature, call_digest(epoch, prepared.signature_hash)};
+  if (prepared.key.collective == Collective::broadcast || count == 0) unconfirmed_ = mark;
   const auto* from = static_cast<const std::byte*>(input);
   auto* to = static_cast<std::byte*>(output);
   Status ended;
-  if (prepared_.choice.path != Path::schedule) {
+  if (prepared.choice.path != Path::schedule) {
     slots_->begin(mark);
     if (count == 0) return TUTTI_OK;
-    ended = run_fused(mark, from, to, timeout_ns(timeout_ms));
+    ended = run_fused(prepared, mark, from, to, timeout_ns(timeout_ms));
   } else {
     link_->begin(mark);
     if (count == 0) return TUTTI_OK;
-    ended = run_plan(from, to, timeout_ns(timeout_ms));
+    ended = run_plan(prepared, from, to, timeout_ns(timeout_ms));
   }
   if (ended.ok()) [[likely]] return TUTTI_OK;
-  return give_up(std::move(ended), prepared_.signature, epoch);
+  return give_up(std::move(ended), prepared.signature, epoch);
 }
 
-Status Communicator::run_fused(const CallMark& mark, const std::byte* input, std::byte* output,
+Status Communicator::run_fused(const Prepared& prepared, const CallMark& mark, const std::byte* input, std::byte* output,
                                uint64_t timeout_ns) {
-  const plan::Fused::Call call{input, output, prepared_.key.count, prepared_.element_size,
-                               prepared_.kernels, mark.digest};
-  if (prepared_.choice.path == Path::one_shot) {
+  const plan::Fused::Call call{input, output, prepared.key.count, prepared.element_size,
+                               prepared.kernels, mark.digest};
+  if (prepared.choice.path == Path::one_shot) {
     fused_->start_one_shot(call);
   } else {
     fused_->start_two_shot(call);
@@ -175,10 +182,10 @@ Status Communicator::run_fused(const CallMark& mark, const std::byte* input, std
   return ended;
 }
 
-Status Communicator::run_plan(const std::byte* input, std::byte* output, uint64_t timeout_ns) {
-  CachedPlan& cached = *prepared_.plan;
-  if (!cached.binding.bound_to(prepared_.key.count, prepared_.element_size)) {
-    cached.binding.bind(prepared_.key.count, prepared_.element_size);
+Status Communicator::run_plan(Prepared& prepared, const std::byte* input, std::byte* output, uint64_t timeout_ns) {
+  CachedPlan& cached = *prepared.plan;
+  if (!cached.binding.bound_to(prepared.key.count, prepared.element_size)) {
+    cached.binding.bind(prepared.key.count, prepared.element_size);
   }
   if (scratch_.size() < cached.binding.scratch_bytes()) {
     try {
@@ -190,15 +197,15 @@ Status Communicator::run_plan(const std::byte* input, std::byte* output, uint64_
   }
   // The executor writes to the input only where it is the output.
   run_.start(cached.binding, {const_cast<std::byte*>(input), output, scratch_.data()},
-             prepared_.kernels);
+             prepared.kernels);
   const auto done = [this] { return run_.done(); };
   Status ended =
       slots_ != nullptr
           ? complete(*slots_, patience_, timeout_ns, [this] { return run_.advance(*slots_); }, done)
           : complete(*link_, patience_, timeout_ns, [this] { return run_.advance(*link_); }, done);
   if (ended.ok()) {
-    if (prepared_.kernels.divide != nullptr) {
-      prepared_.kernels.divide(output, prepared_.key.count, uint32_t(nranks_));
+    if (prepared.kernels.divide != nullptr) {
+      prepared.kernels.divide(output, prepared.key.count, uint32_t(nranks_));
     }
   } else if (ended.code() == TUTTI_TIMEOUT && ended.text().empty()) {
     const int from = run_.waits_to_receive_from();

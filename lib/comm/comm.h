@@ -1,6 +1,7 @@
 // A communicator: the ranks that take part, the link between them, and the calls they make.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -81,7 +82,6 @@ class Communicator {
   };
   // Everything about a call that does not change from one to the next like it.
   struct Prepared {
-    bool valid = false;
     CallKey key;
     Choice choice;
     CallSignature signature;
@@ -95,13 +95,15 @@ class Communicator {
   Status connect(Exchange& exchange);
   Status open_links(Exchange& exchange, std::vector<std::vector<uint8_t>>& peers, uint64_t comm_id,
                     uint64_t deadline_ns);
-  Status prepare(const CallKey& key);
+  // Finds or makes what is known about calls like this one, and runs the call.
+  tutti_status call(const CallKey& key, const void* input, void* output, int64_t timeout_ms);
+  Status prepare(const CallKey& key, std::unique_ptr<Prepared>* out);
   Status plan_for(const Algorithm& algorithm, int root, CachedPlan** out);
-  // Runs what prepared_ says.
-  tutti_status run(const void* input, void* output, int64_t timeout_ms);
-  Status run_fused(const CallMark& mark, const std::byte* input, std::byte* output,
-                   uint64_t timeout_ns);
-  Status run_plan(const std::byte* input, std::byte* output, uint64_t timeout_ns);
+  tutti_status run(Prepared& prepared, const void* input, void* output, int64_t timeout_ms);
+  Status run_fused(const Prepared& prepared, const CallMark& mark, const std::byte* input,
+                   std::byte* output, uint64_t timeout_ns);
+  Status run_plan(Prepared& prepared, const std::byte* input, std::byte* output,
+                  uint64_t timeout_ns);
   tutti_status transfer(Collective kind, std::byte* buffer, uint64_t count, tutti_dtype dtype,
                         int peer, int tag, bool sends, const CallSettings& settings);
   // A call has failed in flight: the communicator is over, for all.
@@ -123,7 +125,9 @@ class Communicator {
   std::unique_ptr<plan::Fused> fused_;
 
   uint64_t epoch_ = 0;  // number of the last collective call
-  Prepared prepared_;
+  // Calls met before, each in the place that its key hashes to; a newcomer takes the place.
+  std::array<std::unique_ptr<Prepared>, 64> prepared_;
+  CallMark unconfirmed_;  // the last call that may have ended without hearing from all
   std::vector<std::unique_ptr<CachedPlan>> plans_;
   plan::Run run_;
   std::vector<std::byte> scratch_;

@@ -67,6 +67,8 @@ Status Communicator::create(std::unique_ptr<Exchange> exchange, const CommSettin
   made->setting_.nranks = uint32_t(made->nranks_);
   made->sends_.resize(size_t(made->nranks_));
   made->receives_.resize(size_t(made->nranks_));
+  // Communicators made out of this one, which exchange over it, stay on its network.
+  if (made->settings_.interface.empty()) made->settings_.interface = exchange->local_address();
   if (made->nranks_ > 1) TUTTI_TRY(made->connect(*exchange));
   *out = std::move(made);
   return {};

@@ -31,6 +31,11 @@ Status MixedLink::inspect(uint64_t now_ns) {
   return {};
 }
 
+Status MixedLink::confirm(const CallMark& mark) {
+  for (const auto& link : links_) TUTTI_TRY(link->confirm(mark));
+  return {};
+}
+
 void MixedLink::arm() {
   for (const auto& link : links_) link->arm();
 }

@@ -27,6 +27,7 @@ class MixedLink final : public Link {
     return to(peer).try_recv(peer, data, most);
   }
   Status inspect(uint64_t now_ns) override;
+  Status confirm(const CallMark& mark) override;
   void arm() override;
   void disarm() override;
   void sleep(uint64_t until_ns) override;

@@ -42,8 +42,16 @@ class Resolver final : public schedule::Sink {
     }
   }
 
-  // Output that no step wrote is the input.
+  // Output that no step wrote is the input. A message that was received only to be combined with one
+  // other operand is combined as it arrives: bounded buffers stand for the scratch, and one slice of
+  // room a stream, which every link has, is enough for partners that both send first.
   void finish() {
+    for (size_t i = 0; i + 1 < steps.size(); ++i) {
+      if (steps[i].verb == Verb::recv && steps[i].to.role == Role::scratch &&
+          steps[i + 1].verb == Verb::reduce && steps[i + 1].operands.size() == 2) {
+        fuse_receive(i);
+      }
+    }
     for (uint32_t begin = 0; begin < chunks_;) {
       uint32_t end = begin;
       while (end < chunks_ && !written_[end]) ++end;
@@ -60,6 +68,16 @@ class Resolver final : public schedule::Sink {
   std::vector<Resolved> steps;
 
  private:
+  void fuse_receive(size_t at) {
+    const Resolved& reduce = steps[at + 1];
+    const bool left = reduce.operands[0] == steps[at].to;
+    const bool right = reduce.operands[1] == steps[at].to;
+    if (left == right || reduce.to.role != Role::output) return;
+    steps[at] = {Verb::recv_reduce, left ? Side::left : Side::right, steps[at].peer, reduce.to,
+                 reduce.operands[left ? 1 : 0], {}};
+    steps.erase(steps.begin() + ptrdiff_t(at) + 1);
+  }
+
   static Range part(const Range& range, uint32_t from, uint32_t size) {
     return {range.role, range.begin + from, range.begin + from + size};
   }
@@ -119,13 +137,6 @@ class Resolver final : public schedule::Sink {
         last.to = to;
         return;
       }
-    }
-    // A message that was received only to be combined is combined as it arrives. Bounded buffers stand
-    // for the scratch: it needs one slice of room a stream, which every link has.
-    if (!steps.empty() && steps.back().verb == Verb::recv && steps.back().to == from &&
-        from.role == Role::scratch && to.role == Role::output) {
-      steps.back() = {Verb::recv_reduce, side, steps.back().peer, to, to_read, {}};
-      return;
     }
     const bool left = side == Side::left;
     steps.push_back({Verb::reduce, side, 0, to, {},

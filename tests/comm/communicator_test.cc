@@ -224,7 +224,9 @@ TEST_P(Comm, AThousandCanBeMadeAndFreedWithoutGrowth) {
       if (i == 10 || i == 999) {
         ASSERT_EQ(tutti_barrier(comm), TUTTI_OK);
         if (rank == 0 && i == 10) before = open_files();
-        if (rank == 0 && i == 999) EXPECT_LE(open_files(), before + 4);
+        if (rank == 0 && i == 999) {
+          EXPECT_LE(open_files(), before + 4);
+        }
         ASSERT_EQ(tutti_barrier(comm), TUTTI_OK);
       }
     }

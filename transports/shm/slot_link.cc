@@ -180,23 +180,35 @@ Status SlotLink::find_abort() const {
   return {tutti_status(record.code), std::string(record.text, length), record.rank, record.call};
 }
 
+Status SlotLink::compare_call(uint32_t local, const CallMark& mark) const {
+  const std::optional<CallMark> theirs = read_call(local, mark.epoch);
+  if (!theirs || theirs->signature == mark.signature) return {};
+  return {TUTTI_MISMATCH,
+          "call " + std::to_string(mark.epoch) + ": " + rank_calls(ranks_[self_], mark) + ", but " +
+              rank_calls(ranks_[local], *theirs),
+          ranks_[local], mark.epoch};
+}
+
+Status SlotLink::confirm(const CallMark& mark) {
+  for (uint32_t local = 0; local < ranks_.size(); ++local) {
+    if (local != self_) TUTTI_TRY(compare_call(local, mark));
+  }
+  return {};
+}
+
 Status SlotLink::compare_calls() {
   int suspect = -1;
   for (uint32_t local = 0; local < ranks_.size(); ++local) {
     if (local == self_) continue;
     const int peer = ranks_[local];
     const uint64_t latest = latest_epoch(local);
-    const std::optional<CallMark> theirs = read_call(local, mark_.epoch ? mark_.epoch : latest);
-    if (mark_.epoch != 0 && theirs && theirs->signature != mark_.signature) {
-      return {TUTTI_MISMATCH,
-              "call " + std::to_string(mark_.epoch) + ": " + rank_calls(ranks_[self_], mark_) +
-                  ", but " + rank_calls(peer, *theirs),
-              peer, mark_.epoch};
-    }
+    if (mark_.epoch != 0) TUTTI_TRY(compare_call(local, mark_));
     // Point to point: a peer inside a collective call that this rank has not entered will not come.
     // What it had sent before is visible by now, so when a second look finds no data it is certain.
     const bool elsewhere = mark_.epoch == 0 && latest > segment_.rank(self_).epoch.load();
-    if (elsewhere && theirs && peer == mark_.peer) {
+    const std::optional<CallMark> theirs =
+        elsewhere && peer == mark_.peer ? read_call(local, latest) : std::nullopt;
+    if (theirs) {
       if (suspect_ == peer) {
         return {TUTTI_MISMATCH,
                 rank_calls(ranks_[self_], mark_) + ", but " + rank_calls(peer, *theirs) +

@@ -118,6 +118,7 @@ class SlotLink final : public Link {
   void note_stranger(int peer) { stranger_ = peer; }
 
   Status inspect(uint64_t now_ns) override;
+  Status confirm(const CallMark& mark) override;
   void arm() override;
   void disarm() override;
   void sleep(uint64_t until_ns) override;
@@ -148,6 +149,7 @@ class SlotLink final : public Link {
   uint64_t latest_epoch(uint32_t local) const;
   Status find_abort() const;
   Status compare_calls();
+  Status compare_call(uint32_t local, const CallMark& mark) const;
   Status find_dead(uint64_t now_ns);
 
   // Hot: what the try_ verbs touch comes first.
