@@ -200,8 +200,9 @@ void TcpLink::take_frame(Peer& peer, const wire::Header& header, std::string_vie
     case wire::Type::abort: {
       Status reason;
       const auto* bytes = reinterpret_cast<const uint8_t*>(payload.data());
-      Status parsed = wire::parse_status({bytes, payload.size()}, &reason);
-      return fail(parsed.ok() ? std::move(reason) : std::move(parsed));
+      const Status parsed = wire::parse_status({bytes, payload.size()}, &reason);
+      if (parsed.ok()) return fail(std::move(reason));
+      return fail({parsed.code(), "from " + who + ": " + parsed.text(), peer.rank});
     }
     case wire::Type::data:
     case wire::Type::exchange:
