@@ -6,20 +6,20 @@
 
 namespace tutti::schedule {
 
-// `count` elements in `chunks` chunks. Chunks are whole units of `unit` elements, but for the end of
-// the vector; their sizes differ by at most one unit, the longer ones first. Counts up to 2^63.
+// `count` elements in `chunks` chunks, cut at multiples of `unit` elements. Sizes differ by at most
+// one unit. The longer chunks come last, because the last one also bears the end of the vector, which
+// need not be a whole unit. Counts up to 2^63.
 class ChunkMap {
  public:
-  ChunkMap(uint64_t count, uint32_t chunks, uint64_t unit)
-      : count_(count), unit_(unit) {
+  ChunkMap(uint64_t count, uint32_t chunks, uint64_t unit) : count_(count), unit_(unit) {
     const uint64_t units = count / unit + (count % unit != 0);
     base_ = units / chunks;
-    longer_ = uint32_t(units % chunks);
+    shorter_ = chunks - uint32_t(units % chunks);
   }
 
   // The first element of chunk `c`; begin(chunks) is the count.
   uint64_t begin(uint32_t c) const {
-    return std::min(count_, (c * base_ + std::min(c, longer_)) * unit_);
+    return std::min(count_, (c * base_ + (c - std::min(c, shorter_))) * unit_);
   }
   uint64_t size(uint32_t c) const { return begin(c + 1) - begin(c); }
 
@@ -27,7 +27,7 @@ class ChunkMap {
   uint64_t count_;
   uint64_t unit_;
   uint64_t base_;     // units of every chunk
-  uint32_t longer_;   // chunks that have one more
+  uint32_t shorter_;  // chunks that have no more
 };
 
 }  // namespace tutti::schedule

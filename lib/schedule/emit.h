@@ -1,7 +1,7 @@
 // What algorithms write with: one verb a step, so that an algorithm reads as prose.
 #pragma once
 
-#include "schedule.h"
+#include "lib/schedule/schedule.h"
 
 namespace tutti::schedule {
 

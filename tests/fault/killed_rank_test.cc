@@ -212,7 +212,7 @@ TEST_P(KilledRank, EveryRankLearnsOfAMismatchAndOfBothSides) {
          tutti_call_config config = TUTTI_CALL_CONFIG_INIT;
          config.timeout_ms = 5000;
          return tutti_broadcast_with(out, 8, TUTTI_FLOAT32, r == 1 ? 1 : 0, c, &config); },
-       "from rank 1", "from rank 0"},
+       "rank 1 calls", "from rank 0"},
       {"collective", [&](int r, tutti_comm c) {
          return r == 1 ? tutti_barrier(c) : reduce(c, 8, TUTTI_FLOAT32, TUTTI_SUM, nullptr); },
        "barrier", "allreduce"},

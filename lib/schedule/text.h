@@ -1,0 +1,27 @@
+// Schedules as text, one line a step; print and parse are inverse.
+//
+//   rank 1 of 4, 4 chunks, 0 scratch rows
+//   send 2 output[1:2)
+//   recv_reduce 0 left output[0:1)
+//   reduce output[3:4) left scratch[7:8)
+//   copy output[0:1) input[0:1)
+//
+// In reduce and recv_reduce the side is that of the incoming operand.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "lib/schedule/build.h"
+#include "lib/status.h"
+
+namespace tutti::schedule {
+
+std::string print(const Step& step);
+std::string print(const Program& program);
+
+// INVALID with the line and what was expected there. Safe on any bytes; texts of more than 2^20
+// steps, and numbers beyond 2^24, are refused.
+Status parse(std::string_view text, Program* out);
+
+}  // namespace tutti::schedule
