@@ -29,6 +29,17 @@ struct Request {
   bool ordered = false;     // the operator is not commutative: operands must keep rank order
 };
 
+// What an algorithm promises to cost, as formulas of the number of ranks (lib/schedule/formula.h has
+// the notation). They are exact: the prover's counts are compared with them at every rank count, and
+// the table of the README is made of them.
+struct Claims {
+  const char* rounds;            // with one port: one send and one receive at a time
+  const char* rounds_multiport;  // with a port for each peer
+  const char* messages;          // of all ranks together
+  const char* sent;              // by the rank that sends most, in vectors
+  const char* reduced;           // by the rank that reduces most, in vectors
+};
+
 struct Algorithm {
   const char* name;  // "halving-doubling"; unique within its collective
   Collective collective;
@@ -36,9 +47,13 @@ struct Algorithm {
   void (*emit)(const schedule::Shape& shape, schedule::Sink& sink);
   // Empty when the algorithm can serve the request, else one sentence that says why not.
   std::string (*applies)(const Request& request);
+  Claims claims;
 };
 
-// Every algorithm, in the order of the list in registry.cc.
+// For an algorithm that serves every request.
+inline std::string serves_everything(const Request&) { return {}; }
+
+// Every algorithm, in the order of list.h.
 std::span<const Algorithm> algorithms();
 // nullptr if there is none of that name.
 const Algorithm* find_algorithm(Collective collective, std::string_view name);

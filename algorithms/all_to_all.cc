@@ -1,36 +1,41 @@
-// All-to-all (full vectors: "one-shot", "naive", allgather and local reduce). Every rank sends its
-// whole vector to every other one, in rotated order so that each step is a permutation, keeps all p
-// vectors, and folds them in rank order: starting with the own vector instead would give every rank
-// other bits.
+// All-to-all allreduce (direct exchange of full vectors, "one-shot"): every rank sends its vector to
+// every other, holds all p of them, and reduces them itself.
 //
-// Rounds: p-1 one port, 1 with p-1 ports. Messages: p(p-1). Every rank sends (p-1) n and reduces
-// (p-1) n. Cost (p-1)(alpha + n beta) + (p-1) n gamma; with p-1 ports alpha + (p-1) n (beta + gamma).
-// Scratch p n.
-//
-// Order: kept. Bits: the same on all ranks (all evaluate one tree); position independent.
-//
-// When: a few KiB, few ranks, high latency. Folklore; Open MPI's allgather_reduce, one-shot kernels.
+// Cost: p-1 rounds, 1 with p-1 ports; p(p-1) messages; every rank sends (p-1)n bytes and reduces
+// (p-1)n. Time (p-1)(a + nb + nc), or a + (p-1)n(b + c) with p-1 ports. In step s rank r sends to
+// r+s and receives from r-s, so that nobody is everybody's first target.
+// Bits: rank order kept and the same bits everywhere because every rank folds from x_0 upward;
+// a fold that began with the own vector would give p different bracketings. The same tree for every
+// element.
+// Use: a few KiB on few ranks, where saved latencies are worth the extra bytes. Folklore; GPU
+// libraries call it one-shot.
+#include "algorithms/buffered_fold.h"
 #include "algorithms/list.h"
-#include "algorithms/patterns.h"
 
 namespace tutti {
 
-using namespace patterns;
+namespace {
 
 void emit_all_to_all(const schedule::Shape& shape, schedule::Sink& sink) {
-  const uint32_t p = shape.nranks, rank = shape.rank;
-  Emitter out(sink, 1, p);
-  for (uint32_t step = 1; step < p; ++step) {
-    const uint32_t from = before(rank, step, p);
-    out.send(after(rank, step, p), output(0, 1));
-    out.recv(from, out.scratch(from, 0, 1));
+  const uint32_t p = shape.nranks, r = shape.rank;
+  schedule::Emitter emit(sink, 1, p - 1);
+  for (uint32_t s = 1; s < p; ++s) {
+    const uint32_t from = down(r, s, p);
+    emit.send(up(r, s, p), schedule::output(0, 1));
+    emit.recv(from, emit.scratch(peer_position(r, from), 0, 1));
   }
-  fold_in_rank_order(out, rank, p, 0, 1);
+  fold_in_rank_order(emit, r, p, 0, 1);
 }
 
-const Algorithm all_to_all{
-    "all-to-all", Collective::allreduce,
-    "every rank sends its whole vector to every other and reduces all of them in rank order",
-    emit_all_to_all, serves_everything};
+}  // namespace
+
+Algorithm all_to_all() {
+  return {"all-to-all",
+          Collective::allreduce,
+          "every rank sends its whole vector to every other and reduces all of them itself",
+          emit_all_to_all,
+          serves_everything,
+          {"p-1", "[p>1]", "p(p-1)", "p-1", "p-1"}};
+}
 
 }  // namespace tutti

@@ -1,32 +1,41 @@
-// Binomial broadcast. Ranks are numbered from the root; in each round every rank that has the vector
-// sends it to the one at half the distance, so the number of holders doubles.
+// Binomial broadcast: ranks are renumbered from the root, v = rank - root mod p; v receives from the
+// rank that has v's lowest set bit cleared and then sends to v + 2^i for every i below that bit, the
+// farthest first. Partners that do not exist are skipped.
 //
-// Rounds: ceil(log2 p). Messages: p-1. The root sends ceil(log2 p) n. Cost ceil(log2 p)(alpha + n beta).
-//
-// Order and bits: nothing is combined.
-//
-// When: small vectors; any p, any root. Folklore.
+// Cost: ceil(log2 p) rounds, floor(log2 p) with p-1 ports (the most bits that a number below p has
+// set); p-1 messages; the root sends ceil(log2 p) vectors. Time ceil(log2 p)(a + nb).
+// Bits: everybody copies the root's.
+// Use: short vectors. Folklore.
 #include "algorithms/list.h"
 #include "algorithms/patterns.h"
+#include "lib/schedule/emit.h"
 
 namespace tutti {
 
-using namespace patterns;
+namespace {
 
-void emit_binomial_broadcast(const schedule::Shape& shape, schedule::Sink& sink) {
+void emit_binomial(const schedule::Shape& shape, schedule::Sink& sink) {
   const uint32_t p = shape.nranks;
-  const uint32_t place = before(shape.rank, shape.root, p);  // distance from the root
-  Emitter out(sink, 1);
-  uint32_t bit = 1;  // after the loop: the lowest set bit of the place, or the first power of two >= p
-  while (bit < p && (place & bit) == 0) bit *= 2;
-  if (place != 0) out.recv(after(shape.root, place - bit, p), output(0, 1));
-  for (bit /= 2; bit > 0; bit /= 2) {
-    if (place + bit < p) out.send(after(shape.root, place + bit, p), output(0, 1));
+  const schedule::Range vector = schedule::output(0, 1);
+  const uint32_t v = down(shape.rank, shape.root, p);
+  const auto rank_of = [&](uint32_t w) { return up(w, shape.root, p); };
+  schedule::Emitter emit(sink, 1);
+  if (v != 0) emit.recv(rank_of(binomial_parent(v)), vector);
+  for (uint32_t i = binomial_levels(v, p); i-- > 0;) {
+    const uint32_t child = v + (uint32_t{1} << i);
+    if (child < p) emit.send(rank_of(child), vector);
   }
 }
 
-const Algorithm binomial_broadcast{"binomial", Collective::broadcast,
-                                   "every rank that has the vector passes it on, down a binomial tree",
-                                   emit_binomial_broadcast, serves_everything};
+}  // namespace
+
+Algorithm binomial_broadcast() {
+  return {"binomial",
+          Collective::broadcast,
+          "whoever has the vector passes it on, so that holders double each round",
+          emit_binomial,
+          serves_everything,
+          {"L", "l", "p-1", "L", "0"}};
+}
 
 }  // namespace tutti

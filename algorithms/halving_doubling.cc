@@ -1,60 +1,64 @@
-// Halving-doubling (Rabenseifner; recursive halving reduce-scatter, recursive doubling allgather). In
-// round i partners at distance 2^i exchange halves of the range that they still share and each reduces
-// one; the allgather retraces the rounds. Ranks beyond the largest power of two q are folded as whole
-// vectors first (fold form (i)).
+// Halving-doubling allreduce (Rabenseifner): a reduce-scatter in which round i exchanges half of the
+// range still held with rank xor 2^i, then an allgather that goes the same way back. When p is not a
+// power of two, each even rank among the first 2e hands its whole vector to its right neighbour and
+// gets the result at the end.
 //
-// Rounds: 2l with l = log2 q, or 2l+2 when p is not a power of two. Messages: 2 q l + 2(p-q). Busiest
-// rank sends 2(q-1)/q n, plus n when folded; reduces (q-1)/q n, plus n when folded; in total 2(p-1) n
-// are sent. Cost 2l alpha + 2(p-1)/p n beta + (p-1)/p n gamma at p = q.
-//
-// Order: kept, because the distance doubles (adjacent partials join) and the lower one is on the left.
-// Bits: the same on all ranks; position independent; equal to those of butterfly.
-//
-// When: medium and large vectors at powers of two; otherwise where order must be kept. Rabenseifner,
-// ICCS 2004.
+// Cost, with l = floor(log2 p), q = 2^l, e = p - q: 2l rounds, 2l+2 if e > 0, however many ports;
+// 2ql + 2e messages; the busiest rank sends 2(q-1)/q n, and n more if e > 0, and reduces (q-1)/q n,
+// and n more if e > 0; all ranks together send 2(p-1)n. Time for p = q: 2la + 2(p-1)/p nb +
+// (p-1)/p nc.
+// Bits: rank order kept: distances double, so that partials cover contiguous ranks, folding joins
+// neighbours and the lower stays on the left. Each chunk is finished by one survivor and copied. Every
+// element has the same bracketing, and it is that of butterfly.
+// Use: medium and long vectors, best at powers of two. Rabenseifner 2004; Thakur et al. 2005.
 #include "algorithms/list.h"
 #include "algorithms/patterns.h"
+#include "lib/schedule/emit.h"
 
 namespace tutti {
 
-using namespace patterns;
+namespace {
+
+schedule::Range chunks_of(const Span& span) { return schedule::output(span.begin, span.end); }
 
 void emit_halving_doubling(const schedule::Shape& shape, schedule::Sink& sink) {
-  const Fold fold(shape.rank, shape.nranks);
-  const uint32_t q = fold.core_size();
-  Emitter out(sink, q);
-  if (!fold.in_core()) {
-    out.send(fold.neighbour(), output(0, q));
-    out.recv(fold.neighbour(), output(0, q));
+  using schedule::Side;
+  const uint32_t r = shape.rank;
+  const Fold fold(shape.nranks);
+  const uint32_t q = fold.survivors, rounds = log2_floor(q);
+  const schedule::Range vector = schedule::output(0, q);
+  schedule::Emitter emit(sink, q);
+  if (fold.sits_out(r)) {
+    emit.send(r + 1, vector);
+    emit.recv(r + 1, vector);
     return;
   }
-  if (fold.paired()) out.recv_reduce(fold.neighbour(), output(0, q), Side::left);
 
-  const uint32_t core = fold.core_rank();
-  uint32_t begin = 0, size = q;  // the chunks that this rank is still responsible for
-  for (uint32_t bit = 1; bit < q; bit *= 2) {
-    const uint32_t partner = fold.rank_of(core ^ bit);
-    size /= 2;
-    const uint32_t mine = (core & bit) != 0 ? begin + size : begin;
-    const uint32_t theirs = (core & bit) != 0 ? begin : begin + size;
-    out.send(partner, output(theirs, theirs + size));
-    out.recv_reduce(partner, output(mine, mine + size), side_of(partner, shape.rank));
-    begin = mine;
+  if (fold.folded(r)) emit.recv_reduce(r - 1, vector, Side::left);
+  const uint32_t v = fold.to_survivor(r);
+  for (uint32_t i = 0; i < rounds; ++i) {
+    const uint32_t w = v ^ (uint32_t{1} << i), partner = fold.to_rank(w);
+    emit.send(partner, chunks_of(halved(w, i + 1, q)));
+    emit.recv_reduce(partner, chunks_of(halved(v, i + 1, q)),
+                     partner < r ? Side::left : Side::right);
   }
-  for (uint32_t bit = q / 2; bit > 0; bit /= 2) {
-    const uint32_t partner = fold.rank_of(core ^ bit);
-    const uint32_t theirs = (core & bit) != 0 ? begin - size : begin + size;
-    out.send(partner, output(begin, begin + size));
-    out.recv(partner, output(theirs, theirs + size));
-    if (theirs < begin) begin = theirs;
-    size *= 2;
+  for (uint32_t i = rounds; i-- > 0;) {
+    const uint32_t w = v ^ (uint32_t{1} << i), partner = fold.to_rank(w);
+    emit.send(partner, chunks_of(halved(v, i + 1, q)));
+    emit.recv(partner, chunks_of(halved(w, i + 1, q)));
   }
-  if (fold.paired()) out.send(fold.neighbour(), output(0, q));
+  if (fold.folded(r)) emit.send(r - 1, vector);
 }
 
-const Algorithm halving_doubling{
-    "halving-doubling", Collective::allreduce,
-    "exchange and reduce ever smaller halves, then collect them the same way back",
-    emit_halving_doubling, serves_everything};
+}  // namespace
+
+Algorithm halving_doubling() {
+  return {"halving-doubling",
+          Collective::allreduce,
+          "partners at distance 1, 2, 4, ... exchange ever smaller halves, then gather them back",
+          emit_halving_doubling,
+          serves_everything,
+          {"2l+2[e>0]", "2l+2[e>0]", "2q*l+2e", "2(q-1)/q+[e>0]", "(q-1)/q+[e>0]"}};
+}
 
 }  // namespace tutti

@@ -1,15 +1,25 @@
-// Every algorithm, each defined in the file of its name. Adding one: its file, a line here and one in
-// registry.cc's table.
+// The list of algorithms. Adding one is a file that defines its function and a line here; the
+// registry, help, tests and the README's table follow.
 #pragma once
 
 #include "algorithms/algorithm.h"
 
+#define TUTTI_ALGORITHMS(entry) \
+  entry(master_worker)          \
+  entry(all_to_all)             \
+  entry(two_shot)               \
+  entry(round_robin)            \
+  entry(tree)                   \
+  entry(butterfly)              \
+  entry(halving_doubling)       \
+  entry(ring)                   \
+  entry(binomial_broadcast)     \
+  entry(flat_broadcast)
+
 namespace tutti {
 
-extern const Algorithm master_worker, all_to_all, two_shot, round_robin, tree, butterfly,
-    halving_doubling, ring, binomial_broadcast;
-
-// For algorithms without conditions.
-inline std::string serves_everything(const Request&) { return {}; }
+#define TUTTI_DECLARE(function) Algorithm function();
+TUTTI_ALGORITHMS(TUTTI_DECLARE)
+#undef TUTTI_DECLARE
 
 }  // namespace tutti

@@ -1,36 +1,45 @@
-// Master-worker (star, "linear", the centralised parameter-server pattern). Every rank sends its
-// vector to rank 0, which keeps all, folds them in rank order and sends the result to every rank.
+// Master-worker allreduce (star, "linear"): every rank sends its vector to rank 0, which combines
+// them in rank order and sends the result back to each.
 //
-// Rounds: 2(p-1) one port, 2 with p-1 ports. Messages: 2(p-1). Busiest rank (0) sends (p-1) n and
-// reduces (p-1) n. Cost 2(p-1)(alpha + n beta) + (p-1) n gamma. Scratch p n at rank 0.
-//
-// Order: kept (left fold). Bits: the same on all ranks (one owner, then copies); position independent.
-//
-// When: two or three ranks, or as the reference that everything else is compared with. Folklore; the
-// basic linear allreduce of Open MPI.
+// Cost: 2(p-1) rounds, 2 with p-1 ports; 2(p-1) messages; rank 0 sends (p-1)n bytes and reduces
+// (p-1)n. Time 2(p-1)(a + nb) + (p-1)nc with latency a, transfer b and reduction c per byte.
+// Bits: rank order kept; rank 0 computes and the others copy, so all have the same bits; every
+// element has the same bracketing, ((x0 x1) x2)..., which all algorithms with an owner share.
+// Use: 2 or 3 ranks, and as the reference that others are compared with. Folklore; MPI libraries
+// call it basic linear.
+#include "algorithms/buffered_fold.h"
 #include "algorithms/list.h"
-#include "algorithms/patterns.h"
 
 namespace tutti {
 
-using namespace patterns;
+namespace {
 
 void emit_master_worker(const schedule::Shape& shape, schedule::Sink& sink) {
   const uint32_t p = shape.nranks;
-  Emitter out(sink, 1, shape.rank == 0 ? p : 0);
+  const schedule::Range vector = schedule::output(0, 1);
   if (shape.rank != 0) {
-    out.send(0, output(0, 1));
-    out.recv(0, output(0, 1));
+    schedule::Emitter emit(sink, 1);
+    emit.send(0, vector);
+    emit.recv(0, vector);
     return;
   }
-  for (uint32_t worker = 1; worker < p; ++worker) out.recv(worker, out.scratch(worker, 0, 1));
-  fold_in_rank_order(out, 0, p, 0, 1);
-  for (uint32_t worker = 1; worker < p; ++worker) out.send(worker, output(0, 1));
+  schedule::Emitter emit(sink, 1, p - 1);
+  for (uint32_t worker = 1; worker < p; ++worker) {
+    emit.recv(worker, emit.scratch(peer_position(0, worker), 0, 1));
+  }
+  fold_in_rank_order(emit, 0, p, 0, 1);
+  for (uint32_t worker = 1; worker < p; ++worker) emit.send(worker, vector);
 }
 
-const Algorithm master_worker{
-    "master-worker", Collective::allreduce,
-    "rank 0 gathers all vectors, reduces them in rank order and sends the result back",
-    emit_master_worker, serves_everything};
+}  // namespace
+
+Algorithm master_worker() {
+  return {"master-worker",
+          Collective::allreduce,
+          "rank 0 collects all vectors, combines them and hands the result out",
+          emit_master_worker,
+          serves_everything,
+          {"2(p-1)", "2[p>1]", "2(p-1)", "p-1", "p-1"}};
+}
 
 }  // namespace tutti

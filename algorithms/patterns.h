@@ -1,64 +1,76 @@
-// Rank arithmetic and step patterns that several algorithms share. Pure; no communication here.
+// Rank arithmetic of the algorithms: pure functions, no communication in sight.
 #pragma once
 
 #include <bit>
 #include <cstdint>
 
-#include "lib/schedule/emit.h"
+namespace tutti {
 
-namespace tutti::patterns {
+// floor(log2 p), p >= 1.
+constexpr uint32_t log2_floor(uint32_t p) { return uint32_t(std::bit_width(p)) - 1; }
+// ceil(log2 p), p >= 1.
+constexpr uint32_t log2_ceil(uint32_t p) { return uint32_t(std::bit_width(p - 1)); }
 
-using schedule::Emitter;
-using schedule::output;
-using schedule::Side;
-
-// Rank `distance` places after (before) `rank` on a ring of `nranks`; distance < nranks.
-constexpr uint32_t after(uint32_t rank, uint32_t distance, uint32_t nranks) {
-  return (rank + distance) % nranks;
+// The rank `distance` (at most nranks) behind or before `rank` on the ring 0, 1, ..., nranks-1, 0.
+constexpr uint32_t up(uint32_t rank, uint32_t distance, uint32_t nranks) {
+  const uint64_t sum = uint64_t(rank) + distance;
+  return uint32_t(sum < nranks ? sum : sum - nranks);
 }
-constexpr uint32_t before(uint32_t rank, uint32_t distance, uint32_t nranks) {
-  return (rank + nranks - distance) % nranks;
-}
-
-// On which side of the own operand the one from `peer` stands: the lower rank is always on the left.
-constexpr Side side_of(uint32_t peer, uint32_t rank) {
-  return peer < rank ? Side::left : Side::right;
+constexpr uint32_t down(uint32_t rank, uint32_t distance, uint32_t nranks) {
+  return rank >= distance ? rank - distance : rank + (nranks - distance);
 }
 
-// How a rank count that is not a power of two is brought to one: of the first 2e ranks (e = p - q,
-// q the largest power of two) each even one hands its vector to its right neighbour and waits; the q
-// others, the core, are numbered in rank order. Neighbours are adjacent, so order is kept.
-class Fold {
- public:
-  constexpr Fold(uint32_t rank, uint32_t nranks)
-      : rank_(rank), core_size_(std::bit_floor(nranks)), extra_(nranks - core_size_) {}
+// Where the contribution of `peer` stands among the nranks-1 that `rank` gets from others.
+constexpr uint32_t peer_position(uint32_t rank, uint32_t peer) {
+  return peer < rank ? peer : peer - 1;
+}
 
-  constexpr uint32_t core_size() const { return core_size_; }
-  constexpr bool paired() const { return rank_ < 2 * extra_; }
-  constexpr bool in_core() const { return !paired() || rank_ % 2 == 1; }
-  // The other one of the pair; only for paired().
-  constexpr uint32_t neighbour() const { return rank_ ^ 1; }
-  // The own number in the core; only for in_core().
-  constexpr uint32_t core_rank() const { return paired() ? rank_ / 2 : rank_ - extra_; }
-  // The rank behind a number in the core.
-  constexpr uint32_t rank_of(uint32_t core) const {
-    return core < extra_ ? 2 * core + 1 : core + extra_;
+// Folding p ranks onto the largest power of two q <= p: of the first 2(p-q) ranks, each even one
+// hands its vector to its right neighbour and sits out. Neighbours, so that every partial result
+// covers contiguous ranks and order is kept.
+struct Fold {
+  explicit constexpr Fold(uint32_t nranks)
+      : survivors(uint32_t{1} << log2_floor(nranks)), extra(nranks - survivors) {}
+
+  constexpr bool folded(uint32_t rank) const { return rank < 2 * extra; }
+  constexpr bool sits_out(uint32_t rank) const { return folded(rank) && rank % 2 == 0; }
+  // Numbers the ranks that do not sit out 0..survivors-1, in rank order; and back.
+  constexpr uint32_t to_survivor(uint32_t rank) const {
+    return folded(rank) ? rank / 2 : rank - extra;
+  }
+  constexpr uint32_t to_rank(uint32_t survivor) const {
+    return survivor < extra ? 2 * survivor + 1 : survivor + extra;
   }
 
- private:
-  uint32_t rank_;
-  uint32_t core_size_;
-  uint32_t extra_;
+  uint32_t survivors;
+  uint32_t extra;
 };
 
-// out = x_0 op x_1 op ... on chunks [begin, end), a left fold in rank order: the own contribution is
-// in the output, that of rank r in scratch row r.
-inline void fold_in_rank_order(Emitter& out, uint32_t rank, uint32_t nranks, uint32_t begin,
-                               uint32_t end) {
-  const auto row = [&](uint32_t r) { return out.scratch(r, begin, end); };
-  for (uint32_t r = 1; r < rank; ++r) out.reduce(row(0), row(r), Side::right);
-  if (rank > 0) out.reduce(output(begin, end), row(0), Side::left);
-  for (uint32_t r = rank + 1; r < nranks; ++r) out.reduce(output(begin, end), row(r), Side::right);
+// The binomial tree with root 0: the parent of v clears its lowest bit; the children of v are
+// v + 2^i for every i below that bit, as far as there are such ranks.
+constexpr uint32_t binomial_levels(uint32_t v, uint32_t nranks) {  // the children's i are below it
+  return v == 0 ? log2_ceil(nranks) : uint32_t(std::countr_zero(v));
+}
+constexpr uint32_t binomial_parent(uint32_t v) { return v & (v - 1); }
+
+// Vector halving among q = 2^levels ranks, the top half first: the chunks of q that `rank` still
+// holds after `rounds` rounds, where round i splits by bit i of the rank.
+struct Span {
+  uint32_t begin;
+  uint32_t end;
+  constexpr bool operator==(const Span&) const = default;
+};
+constexpr Span halved(uint32_t rank, uint32_t rounds, uint32_t q) {
+  Span span{0, q};
+  for (uint32_t i = 0; i < rounds; ++i) {
+    const uint32_t middle = span.begin + (span.end - span.begin) / 2;
+    if (rank >> i & 1) {
+      span.begin = middle;
+    } else {
+      span.end = middle;
+    }
+  }
+  return span;
 }
 
-}  // namespace tutti::patterns
+}  // namespace tutti

@@ -1,20 +1,17 @@
-#include <array>
-
 #include "algorithms/list.h"
 
 namespace tutti {
 
 std::span<const Algorithm> algorithms() {
-  static const std::array table = {
-      master_worker, all_to_all, two_shot,         round_robin, tree,
-      butterfly,     halving_doubling, ring, binomial_broadcast,
-  };
-  return table;
+#define TUTTI_ENTRY(function) function(),
+  static const Algorithm all[] = {TUTTI_ALGORITHMS(TUTTI_ENTRY)};
+#undef TUTTI_ENTRY
+  return all;
 }
 
 const Algorithm* find_algorithm(Collective collective, std::string_view name) {
   for (const Algorithm& algorithm : algorithms()) {
-    if (algorithm.collective == collective && name == algorithm.name) return &algorithm;
+    if (algorithm.collective == collective && algorithm.name == name) return &algorithm;
   }
   return nullptr;
 }

@@ -1,47 +1,54 @@
-// Ring (bucket). The vector has p shards. For p-1 steps each rank passes a partial shard to its right
-// neighbour, which adds its own copy; then for p-1 steps the finished shards go round. The executor
-// moves shards in slices, so a rank forwards the beginning of a shard while its end still arrives.
+// Ring allreduce: p chunks; for p-1 steps every rank passes a partly reduced chunk to rank+1, which
+// adds its own part, so that chunk c is finished at rank c-1; for p-1 more steps the finished chunks
+// go round. A long chunk is pipelined in slices by the executor.
 //
-// Rounds: 2(p-1). Messages: 2p(p-1). Every rank sends 2(p-1)/p n and reduces (p-1)/p n. Cost
-// 2(p-1) alpha + 2(p-1)/p n beta + (p-1)/p n gamma. No scratch.
-//
-// Order: not kept: shard c is summed from rank c on, around the ring; commutative operators only.
-// Bits: the same on all ranks (one owner finishes a shard); not position independent: an element's
-// bracketing depends on its shard.
-//
-// When: large vectors, neighbour links, any p. Patarasuk and Yuan, JPDC 69(2), 2009.
+// Cost: 2(p-1) rounds, however many ports; 2p(p-1) messages of n/p bytes; every rank sends 2(p-1)/p n
+// and reduces (p-1)/p n, both of which are least possible. Time 2(p-1)a + 2(p-1)/p nb + (p-1)/p nc.
+// Bits: one rank finishes each chunk and the others copy, so all have the same bits. Chunk c is added
+// up from x_c round the ring, so the bracketing depends on where an element stands, and beyond two
+// ranks the order is not rank order: commutative operators only. Rank 0 puts its own part on the left,
+// as the lower rank, so that two ranks keep order.
+// Use: long vectors where only neighbours should talk. Patarasuk & Yuan 2009; Horovod and NCCL made
+// it known.
 #include "algorithms/list.h"
 #include "algorithms/patterns.h"
+#include "lib/schedule/emit.h"
 
 namespace tutti {
 
-using namespace patterns;
+namespace {
 
 void emit_ring(const schedule::Shape& shape, schedule::Sink& sink) {
-  const uint32_t p = shape.nranks, rank = shape.rank;
-  const uint32_t right = after(rank, 1, p), left = before(rank, 1, p);
-  Emitter out(sink, p);
-  for (uint32_t step = 1; step < p; ++step) {
-    const uint32_t give = before(rank, step - 1, p), take = before(rank, step, p);
-    out.send(right, output(give, give + 1));
-    out.recv_reduce(left, output(take, take + 1), Side::left);
+  using schedule::Side;
+  const uint32_t p = shape.nranks, r = shape.rank;
+  const uint32_t next = up(r, 1, p), previous = down(r, 1, p);
+  const auto chunk = [](uint32_t c) { return schedule::output(c, c + 1); };
+  schedule::Emitter emit(sink, p);
+  for (uint32_t s = 0; s + 1 < p; ++s) {
+    emit.send(next, chunk(down(r, s, p)));
+    emit.recv_reduce(previous, chunk(down(r, s + 1, p)), r == 0 ? Side::right : Side::left);
   }
-  for (uint32_t step = 1; step < p; ++step) {
-    const uint32_t give = before(after(rank, 1, p), step - 1, p);
-    const uint32_t take = before(after(rank, 1, p), step, p);
-    out.send(right, output(give, give + 1));
-    out.recv(left, output(take, take + 1));
+  for (uint32_t s = 0; s + 1 < p; ++s) {
+    emit.send(next, chunk(down(next, s, p)));
+    emit.recv(previous, chunk(down(r, s, p)));
   }
 }
 
 std::string ring_applies(const Request& request) {
-  if (!request.ordered) return {};
+  if (!request.ordered || request.nranks <= 2) return {};
   return "ring adds in an order that depends on the chunk, so it cannot serve an operator that is "
          "not commutative";
 }
 
-const Algorithm ring{"ring", Collective::allreduce,
-                     "partial shares travel around a ring and grow, then finished ones go round",
-                     emit_ring, ring_applies};
+}  // namespace
+
+Algorithm ring() {
+  return {"ring",
+          Collective::allreduce,
+          "chunks go round the ring, each rank adding its part, then go round finished",
+          emit_ring,
+          ring_applies,
+          {"2(p-1)", "2(p-1)", "2p(p-1)", "2(p-1)/p", "(p-1)/p"}};
+}
 
 }  // namespace tutti

@@ -1,41 +1,52 @@
-// Tree (binomial reduce to rank 0, then binomial broadcast). In round i a rank whose bit i is the
-// lowest set one sends its partial to the rank without that bit; the way back is the mirror image.
-// Partners that do not exist are left out.
+// Tree allreduce (binomial reduce to rank 0, then binomial broadcast): in round i every rank whose
+// bit i is its lowest set bit sends its partial result to rank - 2^i and is done; the broadcast goes
+// the same edges back. Partners that do not exist are skipped.
 //
-// Rounds: 2 ceil(log2 p), one port or more for the way up; with p-1 ports the reduce still takes
-// ceil(log2 p) (partials depend on one another) and the broadcast too. Messages: 2(p-1). Rank 0 sends
-// and reduces ceil(log2 p) n. Cost 2 ceil(log2 p)(alpha + n beta) + ceil(log2 p) n gamma.
-//
-// Order: kept (every partial covers a contiguous range of ranks, the lower one on the left). Bits: the
-// same on all ranks (computed once, then copied); position independent.
-//
-// When: small vectors, many ranks, tapered networks: only p-1 messages a phase. Folklore; Thakur,
-// Rabenseifner, Gropp 2005.
+// Cost, with L = ceil(log2 p): 2L rounds, exactly, since rank 0 receives L messages and then sends L.
+// With p-1 ports still L rounds up, since a rank adds its children one after another, but only
+// floor(log2 p) down, the most bits that a rank below p has set. 2(p-1) messages; rank 0 sends Ln
+// bytes and reduces Ln. Time 2L(a + nb) + Lnc.
+// Bits: rank order kept, because a partial covers contiguous ranks and the lower stays on the left;
+// rank 0 computes and the others copy; every element has the same bracketing, of depth L.
+// Use: short vectors on many ranks and networks with thin upper levels, for only p-1 messages go each
+// way. Folklore; Thakur et al. 2005.
 #include "algorithms/list.h"
 #include "algorithms/patterns.h"
+#include "lib/schedule/emit.h"
 
 namespace tutti {
 
-using namespace patterns;
+namespace {
 
 void emit_tree(const schedule::Shape& shape, schedule::Sink& sink) {
-  const uint32_t p = shape.nranks, rank = shape.rank;
-  Emitter out(sink, 1);
-  uint32_t bit = 1;  // after the loop: the rank's lowest set bit, or the first power of two >= p
-  for (; bit < p && (rank & bit) == 0; bit *= 2) {
-    if (rank + bit < p) out.recv_reduce(rank + bit, output(0, 1), Side::right);
+  const uint32_t p = shape.nranks, r = shape.rank;
+  const schedule::Range vector = schedule::output(0, 1);
+  const uint32_t levels = binomial_levels(r, p);
+  schedule::Emitter emit(sink, 1);
+
+  for (uint32_t i = 0; i < levels; ++i) {
+    const uint32_t child = r + (uint32_t{1} << i);
+    if (child < p) emit.recv_reduce(child, vector, schedule::Side::right);
   }
-  if (rank != 0) {
-    out.send(rank - bit, output(0, 1));
-    out.recv(rank - bit, output(0, 1));
+  if (r != 0) {
+    emit.send(binomial_parent(r), vector);
+    emit.recv(binomial_parent(r), vector);
   }
-  for (bit /= 2; bit > 0; bit /= 2) {
-    if (rank + bit < p) out.send(rank + bit, output(0, 1));
+  for (uint32_t i = levels; i-- > 0;) {
+    const uint32_t child = r + (uint32_t{1} << i);
+    if (child < p) emit.send(child, vector);
   }
 }
 
-const Algorithm tree{"tree", Collective::allreduce,
-                     "reduce up a binomial tree to rank 0, broadcast down the same tree", emit_tree,
-                     serves_everything};
+}  // namespace
+
+Algorithm tree() {
+  return {"tree",
+          Collective::allreduce,
+          "partial results climb a binomial tree to rank 0, the result goes back down",
+          emit_tree,
+          serves_everything,
+          {"2L", "L+l", "2(p-1)", "L", "L"}};
+}
 
 }  // namespace tutti

@@ -1,47 +1,49 @@
-// Two-shot (direct reduce-scatter, then direct allgather). The vector has p shards; rank r receives
-// shard r from everybody, reduces it in rank order, and sends the finished shard to everybody. All
-// messages of a phase are independent of one another: meant for as many ports as there are peers.
+// Two-shot allreduce (direct reduce-scatter, then direct allgather): chunk j belongs to rank j;
+// every rank sends each owner its part, the owner reduces the p parts, then sends the finished chunk
+// to everyone. Each of the two phases is posted as a whole: all sends, then all receives.
 //
-// Rounds: 2(p-1) one port, 2 with p-1 ports. Messages: 2p(p-1). Every rank sends 2(p-1)/p n and
-// reduces (p-1)/p n. Cost 2(p-1) alpha + 2(p-1)/p n beta + (p-1)/p n gamma. Scratch n.
-//
-// Order: kept. Bits: the same on all ranks (one owner an element); position independent, because an
-// owner folds by rank and not from its own place. The owner sees all operands at once and so rounds
-// narrow floats once.
-//
-// When: medium and large vectors, up to some 16 ranks, full crossbars and shared memory. Recursive in
-// van de Geijn 1994; the pairwise reduce-scatter of Thakur, Rabenseifner, Gropp 2005.
+// Cost: 2(p-1) rounds, 2 with p-1 ports; 2p(p-1) messages of n/p bytes; every rank sends 2(p-1)/p n
+// and reduces (p-1)/p n, both of which are least possible. Time 2a + 2(p-1)/p nb + (p-1)/p nc with
+// p-1 ports.
+// Bits: rank order kept; one owner computes each chunk and the others copy; every owner folds from
+// x_0 upward, so every element has the same bracketing. (Starting at the owner's own rank would not.)
+// Use: medium and long vectors where every pair has its own path, shared memory above all; the owner
+// sees all operands at once, the best case for rounding. van de Geijn 1994, Thakur et al. 2005.
+#include "algorithms/buffered_fold.h"
 #include "algorithms/list.h"
-#include "algorithms/patterns.h"
 
 namespace tutti {
 
-using namespace patterns;
+namespace {
 
 void emit_two_shot(const schedule::Shape& shape, schedule::Sink& sink) {
-  const uint32_t p = shape.nranks, rank = shape.rank;
-  Emitter out(sink, p, p);
-  for (uint32_t step = 1; step < p; ++step) {
-    const uint32_t owner = after(rank, step, p);
-    out.send(owner, output(owner, owner + 1));
+  const uint32_t p = shape.nranks, r = shape.rank;
+  schedule::Emitter emit(sink, p, p - 1);
+  for (uint32_t s = 1; s < p; ++s) {
+    const uint32_t owner = up(r, s, p);
+    emit.send(owner, schedule::output(owner, owner + 1));
   }
-  for (uint32_t step = 1; step < p; ++step) {
-    const uint32_t from = before(rank, step, p);
-    out.recv(from, out.scratch(from, rank, rank + 1));
+  for (uint32_t s = 1; s < p; ++s) {
+    const uint32_t from = down(r, s, p);
+    emit.recv(from, emit.scratch(peer_position(r, from), r, r + 1));
   }
-  fold_in_rank_order(out, rank, p, rank, rank + 1);
-  for (uint32_t step = 1; step < p; ++step) {
-    out.send(after(rank, step, p), output(rank, rank + 1));
-  }
-  for (uint32_t step = 1; step < p; ++step) {
-    const uint32_t owner = before(rank, step, p);
-    out.recv(owner, output(owner, owner + 1));
+  fold_in_rank_order(emit, r, p, r, r + 1);
+  for (uint32_t s = 1; s < p; ++s) emit.send(up(r, s, p), schedule::output(r, r + 1));
+  for (uint32_t s = 1; s < p; ++s) {
+    const uint32_t owner = down(r, s, p);
+    emit.recv(owner, schedule::output(owner, owner + 1));
   }
 }
 
-const Algorithm two_shot{
-    "two-shot", Collective::allreduce,
-    "each rank reduces its share of the vector for all, then sends it to all", emit_two_shot,
-    serves_everything};
+}  // namespace
+
+Algorithm two_shot() {
+  return {"two-shot",
+          Collective::allreduce,
+          "every rank reduces one chunk, to which all send their part at once, and hands it out",
+          emit_two_shot,
+          serves_everything,
+          {"2(p-1)", "2[p>1]", "2p(p-1)", "2(p-1)/p", "(p-1)/p"}};
+}
 
 }  // namespace tutti

@@ -11,6 +11,8 @@ namespace tutti::schedule {
 
 // The steps of one rank.
 struct Program {
+  uint32_t rank = 0;
+  uint32_t nranks = 1;
   uint32_t chunks = 1;
   uint32_t scratch_rows = 0;
   std::vector<Step> steps;
@@ -18,16 +20,12 @@ struct Program {
   bool operator==(const Program&) const = default;
 };
 
-// The programs of all ranks, by rank.
-struct Schedule {
-  std::vector<Program> ranks;
-
-  uint32_t nranks() const { return uint32_t(ranks.size()); }
-  bool operator==(const Schedule&) const = default;
-};
-
 class Builder final : public Sink {
  public:
+  Builder(uint32_t rank, uint32_t nranks) {
+    program_.rank = rank;
+    program_.nranks = nranks;
+  }
   void begin(uint32_t chunks, uint32_t scratch_rows) override {
     program_.chunks = chunks;
     program_.scratch_rows = scratch_rows;
@@ -42,16 +40,21 @@ class Builder final : public Sink {
 
 using Emit = void (*)(const Shape& shape, Sink& sink);
 
-// What `emit` says for every rank of `shape`.
-inline Schedule build(Emit emit, Shape shape) {
-  Schedule schedule;
-  schedule.ranks.reserve(shape.nranks);
+// What `emit` says for the rank of `shape`.
+inline Program build(Emit emit, const Shape& shape) {
+  Builder builder(shape.rank, shape.nranks);
+  emit(shape, builder);
+  return builder.take();
+}
+
+// What `emit` says for every rank, by rank; shape.rank is ignored.
+inline std::vector<Program> build_all(Emit emit, Shape shape) {
+  std::vector<Program> programs;
+  programs.reserve(shape.nranks);
   for (shape.rank = 0; shape.rank < shape.nranks; ++shape.rank) {
-    Builder builder;
-    emit(shape, builder);
-    schedule.ranks.push_back(builder.take());
+    programs.push_back(build(emit, shape));
   }
-  return schedule;
+  return programs;
 }
 
 }  // namespace tutti::schedule
