@@ -7,8 +7,8 @@
 namespace tutti::schedule {
 
 // `count` elements in `chunks` chunks, cut at multiples of `unit` elements. Sizes differ by at most
-// one unit. The longer chunks come last, because the last one also bears the end of the vector, which
-// need not be a whole unit. Counts up to 2^63.
+// one unit. The longer chunks come last, because the last one also bears the end of the vector,
+// which need not be a whole unit. Counts up to 2^63.
 class ChunkMap {
  public:
   ChunkMap(uint64_t count, uint32_t chunks, uint64_t unit) : count_(count), unit_(unit) {

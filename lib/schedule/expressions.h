@@ -1,6 +1,7 @@
 // Symbolic values: ordered contributions with their bracketing, each distinct one stored once.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <unordered_map>
@@ -16,6 +17,7 @@ class Expressions {
   explicit Expressions(uint32_t nranks) {
     nodes_.resize(size_t(nranks) + 1);
     for (uint32_t rank = 0; rank < nranks; ++rank) {
+      nodes_[leaf(rank)].size = 1;
       nodes_[leaf(rank)].hash = mix(rank + 1, 0x243f6a8885a308d3u);
     }
   }
@@ -27,10 +29,15 @@ class Expressions {
     const uint64_t key = uint64_t(left) << 32 | right;
     const auto [found, is_new] = known_.try_emplace(key, Id(nodes_.size()));
     if (is_new) {
-      nodes_.push_back({left, right, mix(nodes_[left].hash, mix(nodes_[right].hash, key_salt))});
+      const uint64_t size = uint64_t(nodes_[left].size) + nodes_[right].size;
+      nodes_.push_back({left, right, uint32_t(std::min<uint64_t>(size, UINT32_MAX)),
+                        mix(nodes_[left].hash, mix(nodes_[right].hash, key_salt))});
     }
     return found->second;
   }
+
+  // How many contributions there are, those that come several times each time.
+  uint32_t size(Id id) const { return nodes_[id].size; }
 
   // The contributions from left to right, at most `most` of them.
   std::vector<uint32_t> contributions(Id id, size_t most) const {
@@ -61,6 +68,7 @@ class Expressions {
   static constexpr uint64_t key_salt = 0x13198a2e03707344u;
   struct Node {
     Id left = none, right = none;  // none: a leaf
+    uint32_t size = 0;
     uint64_t hash = 0;
   };
   static uint64_t mix(uint64_t a, uint64_t b) {

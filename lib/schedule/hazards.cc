@@ -1,61 +1,70 @@
 #include "lib/schedule/hazards.h"
 
-#include <stddef.h>
+#include <algorithm>
+#include <array>
+#include <cstddef>
 
 namespace tutti::schedule {
 
 namespace {
 
-constexpr Lane other_lane(Lane lane) {
-  return lane == Lane::outgoing ? Lane::incoming : Lane::outgoing;
-}
+// How many steps of a lane were done once it had last written, and last read, a cell.
+struct Touched {
+  uint32_t write = 0;
+  uint32_t read = 0;
+};
 
-// The role that is the same memory when the call is in place.
-constexpr Role twin(Role role) {
-  return role == Role::input ? Role::output : role == Role::output ? Role::input : role;
-}
+// Lanes advance in order, so the last conflict in the other lane stands for all earlier ones.
+class Tracker {
+ public:
+  explicit Tracker(const Layout& layout) : layout_(layout) {
+    for (auto& cells : touched_) cells.resize(layout.cells());
+  }
+
+  uint32_t step(const Step& step) {
+    const Lane lane = lane_of(step.kind);
+    const uint32_t done = ++steps_[size_t(lane)];
+    uint32_t wait = 0;
+    if (has_from(step.kind)) wait = std::max(wait, read(lane, step.from, done));
+    if (reads_to(step.kind)) wait = std::max(wait, read(lane, step.to, done));
+    if (has_to(step.kind)) wait = std::max(wait, write(lane, step.to, done));
+    return wait;
+  }
+
+ private:
+  uint32_t read(Lane lane, const Range& range, uint32_t done) {
+    uint32_t wait = 0;
+    const uint32_t first = layout_.first(range);
+    for (uint32_t cell = first; cell < first + range.size(); ++cell) {
+      wait = std::max(wait, touched_[size_t(other_lane(lane))][cell].write);
+      touched_[size_t(lane)][cell].read = done;
+    }
+    return wait;
+  }
+  uint32_t write(Lane lane, const Range& range, uint32_t done) {
+    uint32_t wait = 0;
+    const uint32_t first = layout_.first(range);
+    for (uint32_t cell = first; cell < first + range.size(); ++cell) {
+      const Touched& other = touched_[size_t(other_lane(lane))][cell];
+      wait = std::max({wait, other.write, other.read});
+      touched_[size_t(lane)][cell].write = done;
+    }
+    return wait;
+  }
+
+  const Layout& layout_;
+  std::array<uint32_t, 2> steps_{};              // so far, by lane
+  std::array<std::vector<Touched>, 2> touched_;  // by lane and cell
+};
 
 }  // namespace
 
-Hazards::Hazards(uint32_t chunks, uint32_t scratch_rows) {
-  for (auto& lane : seen_) {
-    lane[size_t(Role::input)].resize(chunks);
-    lane[size_t(Role::output)].resize(chunks);
-    lane[size_t(Role::scratch)].resize(size_t(chunks) * scratch_rows);
-  }
-}
-
-void Hazards::note(const Touch& touch, const Range& range, Wait* wait) {
-  if (touch.step == 0 || touch.step < wait->steps) return;
-  const bool same = touch.begin == range.begin && touch.end == range.end;
-  wait->same_range = touch.step > wait->steps ? same : wait->same_range && same;
-  wait->steps = touch.step;
-}
-
-void Hazards::visit(Lane lane, const Range& range, bool writing, Wait* wait) {
-  for (uint32_t chunk = range.begin; chunk < range.end; ++chunk) {
-    const Chunk& own = at(other_lane(lane), range.role, chunk);
-    note(own.write, range, wait);
-    if (writing) note(own.read, range, wait);
-    if (twin(range.role) == range.role) continue;
-    const Chunk& aliased = at(other_lane(lane), twin(range.role), chunk);
-    note(aliased.write, range, wait);
-    if (writing) note(aliased.read, range, wait);
-  }
-}
-
-void Hazards::reads(Lane lane, const Range& range, uint32_t index, Wait* wait) {
-  visit(lane, range, false, wait);
-  for (uint32_t chunk = range.begin; chunk < range.end; ++chunk) {
-    at(lane, range.role, chunk).read = {index + 1, range.begin, range.end};
-  }
-}
-
-void Hazards::writes(Lane lane, const Range& range, uint32_t index, Wait* wait) {
-  visit(lane, range, true, wait);
-  for (uint32_t chunk = range.begin; chunk < range.end; ++chunk) {
-    at(lane, range.role, chunk).write = {index + 1, range.begin, range.end};
-  }
+std::vector<uint32_t> hazards(const Program& program, const Layout& layout) {
+  Tracker tracker(layout);
+  std::vector<uint32_t> waits;
+  waits.reserve(program.steps.size());
+  for (const Step& step : program.steps) waits.push_back(tracker.step(step));
+  return waits;
 }
 
 }  // namespace tutti::schedule

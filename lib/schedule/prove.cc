@@ -4,7 +4,9 @@
 #include <array>
 #include <optional>
 
+#include "lib/schedule/check.h"
 #include "lib/schedule/expressions.h"
+#include "lib/schedule/formula.h"
 #include "lib/schedule/hazards.h"
 #include "lib/schedule/text.h"
 
@@ -14,7 +16,7 @@ namespace {
 
 using Id = Expressions::Id;
 
-// When a chunk was last written and read, in rounds: with one port, and with many.
+// By rounds with one port, and with many.
 struct Rounds {
   std::array<uint32_t, 2> at{};
   void raise(const Rounds& other) {
@@ -24,181 +26,207 @@ struct Rounds {
 
 struct Cell {
   Id value = Expressions::none;
-  Rounds written, read;
+  Rounds written, read;  // when last
 };
 
 // One rank while its program runs.
 struct Rank {
-  std::array<std::vector<Cell>, 3> cells;  // by role; input and output share rounds through both
-  std::vector<bool> output_written;
+  explicit Rank(const Program& program)
+      : layout(program), waits(hazards(program, layout)), cells(layout.cells()) {
+    for (uint32_t s = 0; s < program.steps.size(); ++s) {
+      lanes[size_t(lane_of(program.steps[s].kind))].push_back(s);
+    }
+  }
+
+  Layout layout;
+  std::vector<uint32_t> waits;  // by step: how many of the other lane must be done
+  std::vector<Cell> cells;
   std::array<std::vector<uint32_t>, 2> lanes;  // step numbers
   std::array<uint32_t, 2> done{};              // steps done of each lane
-  std::vector<uint32_t> waits;                 // by step: how many of the other lane
   uint32_t last_send = 0, last_receive = 0;    // rounds, one port
-  std::vector<uint32_t> send_to, receive_from;  // rounds by peer, many ports
-  uint64_t sent = 0, reduced = 0;
 };
 
 class Prover {
  public:
-  Prover(const std::vector<Program>& programs, Collective goal, uint32_t root,
-         std::vector<Transfer>* transfers)
+  Prover(const std::vector<Program>& programs, Collective goal, uint32_t root, Trace* trace)
       : programs_(programs),
         goal_(goal),
         root_(root),
-        transfers_(transfers),
+        trace_(trace),
         nranks_(uint32_t(programs.size())),
-        expressions_(nranks_),
-        ranks_(nranks_) {}
+        chunks_(programs[0].chunks),
+        expressions_(nranks_) {}
 
   Verdict run() {
-    verdict_.chunks = programs_[0].chunks;
-    verdict_.well_formed = true;
-    verdict_.in_place_safe = true;
-    for (uint32_t r = 0; r < nranks_ && verdict_.well_formed; ++r) prepare(r);
-    if (verdict_.well_formed) execute();
-    if (verdict_.well_formed && verdict_.deadlock_free) judge();
-    for (const Rank& rank : ranks_) {
-      verdict_.most_sent = std::max(verdict_.most_sent, rank.sent);
-      verdict_.total_sent += rank.sent;
-      verdict_.most_reduced = std::max(verdict_.most_reduced, rank.reduced);
+    verdict_.well_formed = well_formed();
+    if (!verdict_.well_formed) return std::move(verdict_);
+    for (const Program& program : programs_) {
+      Counter counter;
+      counter.begin(program.chunks, program.scratch_rows);
+      for (const Step& step : program.steps) counter.step(step);
+      verdict_.counts.add(counter);
     }
+    verdict_.defined = every_program(
+        [&](const Program& program) { return undefined_read(program, contributes(program.rank)); });
+    verdict_.in_place_safe = verdict_.defined && every_program(overwritten_input);
+    verdict_.matched = verdict_.in_place_safe && messages_match();
+    verdict_.deadlock_free = verdict_.matched && execute();
+    if (verdict_.deadlock_free) judge();
     return std::move(verdict_);
   }
 
  private:
-  void fail(bool Verdict::*field, uint32_t rank, uint32_t step, const std::string& cause) {
-    verdict_.*field = false;
-    if (!verdict_.failure.empty()) return;
-    verdict_.failure = "rank " + std::to_string(rank) + ", step " + std::to_string(step + 1);
-    if (step < programs_[rank].steps.size()) {
-      verdict_.failure += " (" + print(programs_[rank].steps[step]) + ")";
-    }
-    verdict_.failure += ": " + cause;
+  enum : size_t { one_port, many_ports };
+
+  struct Place {
+    uint32_t rank = 0;
+    Lane lane = Lane::incoming;
+    bool operator==(const Place&) const = default;
+  };
+
+  bool contributes(uint32_t rank) const { return goal_ != Collective::broadcast || rank == root_; }
+
+  std::string name(uint32_t rank, uint32_t step) const {
+    return "rank " + std::to_string(rank) + ", step " + std::to_string(step + 1) + " (" +
+           print(programs_[rank].steps[step]) + ")";
+  }
+  bool fail(std::string sentence) {
+    if (verdict_.failure.empty()) verdict_.failure = std::move(sentence);
+    return false;
   }
 
-  uint32_t chunks() const { return verdict_.chunks; }
-  uint32_t column(const Range& range) const { return range.begin % chunks(); }
+  // ---- without running
 
-  // ---- what can be seen without running
-
-  std::string wrong_range(const Program& program, const Range& range) const {
-    const uint64_t size = range.role == Role::scratch
-                              ? uint64_t(program.chunks) * program.scratch_rows : program.chunks;
-    if (range.begin >= range.end || range.end > size) return "the range is empty or out of bounds";
-    if (column(range) + range.size() > chunks()) return "the range crosses the end of a row";
-    return {};
+  template <class Check>
+  bool every_program(const Check& check) {
+    for (uint32_t r = 0; r < nranks_; ++r) {
+      if (const std::optional<Fault> fault = check(programs_[r])) {
+        return fail(name(r, fault->step) + ": " + fault->cause);
+      }
+    }
+    return true;
   }
 
-  std::string wrong_step(const Program& program, const Step& step) const {
-    const bool has_from = step.kind != Kind::recv && step.kind != Kind::recv_reduce;
-    const bool has_to = step.kind != Kind::send;
-    const bool message = !has_from || !has_to;
-    if (message && (step.peer >= nranks_ || step.peer == program.rank)) {
-      return "there is no such peer";
+  bool well_formed() {
+    for (uint32_t r = 0; r < nranks_; ++r) {
+      const Program& program = programs_[r];
+      if (program.rank != r || program.nranks != nranks_ || program.chunks != chunks_) {
+        return fail("rank " + std::to_string(r) + ": its rank, rank count or chunk count is not " +
+                    "what the others' say");
+      }
     }
-    if (has_to && step.to.role == Role::input) return "the input is written";
-    for (const Range* range : {has_from ? &step.from : nullptr, has_to ? &step.to : nullptr}) {
-      if (range == nullptr) continue;
-      if (std::string wrong = wrong_range(program, *range); !wrong.empty()) return wrong;
-    }
-    if (has_from && has_to && (column(step.from) != column(step.to) ||
-                               step.from.size() != step.to.size())) {
-      return "the operands are different chunks of the vector";
-    }
-    return {};
+    return every_program(misshapen_step);
   }
 
-  void prepare(uint32_t r) {
-    const Program& program = programs_[r];
-    Rank& rank = ranks_[r];
-    if (program.chunks != chunks() || program.rank != r || program.nranks != nranks_) {
-      fail(&Verdict::well_formed, r, 0, "its chunks, rank or rank count differ from the others'");
-      return;
-    }
-    for (uint32_t s = 0; s < program.steps.size(); ++s) {
-      if (std::string wrong = wrong_step(program, program.steps[s]); !wrong.empty()) {
-        fail(&Verdict::well_formed, r, s, wrong);
-        return;
-      }
-    }
-    for (const Role role : {Role::input, Role::output}) {
-      const bool known = goal_ != Collective::broadcast || r == root_;
-      // Without a contribution of its own a rank's buffer holds something, but nothing of use.
-      rank.cells[size_t(role)].assign(chunks(), {known ? Expressions::leaf(r) : Expressions::none});
-    }
-    rank.cells[size_t(Role::scratch)].resize(size_t(chunks()) * program.scratch_rows);
-    rank.output_written.assign(chunks(), false);
-    rank.send_to.assign(nranks_, 0);
-    rank.receive_from.assign(nranks_, 0);
+  struct Message {
+    uint32_t receiver = 0;
+    uint32_t step = 0;
+  };
 
-    Hazards hazards(chunks(), program.scratch_rows);
-    for (uint32_t s = 0; s < program.steps.size(); ++s) {
-      const Step& step = program.steps[s];
-      const Lane lane = lane_of(step.kind);
-      const uint32_t index = uint32_t(rank.lanes[size_t(lane)].size());
-      Hazards::Wait wait;
-      if (step.kind != Kind::recv && step.kind != Kind::recv_reduce) {
-        hazards.reads(lane, step.from, index, &wait);
+  // The k-th send of a directed pair and its k-th receive must be of the same chunks.
+  bool messages_match() {
+    std::vector<std::vector<uint32_t>> sends(nranks_);    // of one rank by receiver: step numbers
+    std::vector<std::vector<Message>> expected(nranks_);  // by sender
+    for (uint32_t r = 0; r < nranks_; ++r) {
+      for (uint32_t s = 0; s < programs_[r].steps.size(); ++s) {
+        const Step& step = programs_[r].steps[s];
+        if (receives(step.kind)) expected[step.peer].push_back({r, s});
       }
-      if (step.kind == Kind::recv_reduce || step.kind == Kind::reduce) {
-        hazards.reads(lane, step.to, index, &wait);
-      }
-      if (step.kind != Kind::send) hazards.writes(lane, step.to, index, &wait);
-      rank.waits.push_back(wait.steps);
-      rank.lanes[size_t(lane)].push_back(s);
     }
+    for (uint32_t r = 0; r < nranks_; ++r) {
+      for (auto& steps : sends) steps.clear();
+      for (uint32_t s = 0; s < programs_[r].steps.size(); ++s) {
+        const Step& step = programs_[r].steps[s];
+        if (step.kind == Kind::send) sends[step.peer].push_back(s);
+      }
+      std::vector<size_t> met(nranks_, 0);
+      for (const Message& message : expected[r]) {
+        const size_t k = met[message.receiver]++;
+        if (k >= sends[message.receiver].size()) {
+          return fail(name(message.receiver, message.step) + ": rank " + std::to_string(r) +
+                      " has no send for it");
+        }
+        if (!same_chunks(r, sends[message.receiver][k], message)) return false;
+      }
+      for (uint32_t to = 0; to < nranks_; ++to) {
+        if (met[to] < sends[to].size()) {
+          return fail(name(r, sends[to][met[to]]) + ": rank " + std::to_string(to) +
+                      " has no receive for it");
+        }
+      }
+    }
+    return true;
+  }
+  bool same_chunks(uint32_t sender, uint32_t send, const Message& message) {
+    const Range& from = programs_[sender].steps[send].from;
+    const Range& to = programs_[message.receiver].steps[message.step].to;
+    return (from.size() == to.size() && column(from, chunks_) == column(to, chunks_)) ||
+           fail(name(message.receiver, message.step) + ": it gets other chunks from " +
+                name(sender, send));
   }
 
   // ---- running
 
-  // The next step of a lane, if what it waits for is done.
-  std::optional<uint32_t> ready(uint32_t r, Lane lane) const {
-    const Rank& rank = ranks_[r];
-    const auto& steps = rank.lanes[size_t(lane)];
-    const uint32_t next = rank.done[size_t(lane)];
-    if (next >= steps.size()) return std::nullopt;
-    const uint32_t other = rank.done[1 - size_t(lane)];
-    if (rank.waits[steps[next]] > other) return std::nullopt;
-    return steps[next];
+  bool finished(Place place) const {
+    const Rank& rank = ranks_[place.rank];
+    return rank.done[size_t(place.lane)] == rank.lanes[size_t(place.lane)].size();
   }
+  // The next step of a lane that is not finished.
+  uint32_t next(Place place) const {
+    const Rank& rank = ranks_[place.rank];
+    return rank.lanes[size_t(place.lane)][rank.done[size_t(place.lane)]];
+  }
+  bool held_back(Place place) const {
+    const Rank& rank = ranks_[place.rank];
+    return rank.waits[next(place)] > rank.done[size_t(other_lane(place.lane))];
+  }
+  bool can_run(Place place) const { return !finished(place) && !held_back(place); }
 
-  void execute() {
+  // Runs everything that can run. Which of two possible steps goes first does not matter: neither
+  // can take the other's chance away.
+  bool execute() {
+    ranks_.reserve(nranks_);
+    for (uint32_t r = 0; r < nranks_; ++r) {
+      ranks_.emplace_back(programs_[r]);
+      if (!contributes(r)) continue;
+      for (uint32_t c = 0; c < chunks_; ++c) ranks_[r].cells[c].value = Expressions::leaf(r);
+    }
+    last_of_pair_.assign(size_t(nranks_) * nranks_, 0);
+
     std::vector<uint32_t> todo(nranks_);
     for (uint32_t r = 0; r < nranks_; ++r) todo[r] = nranks_ - 1 - r;
-    while (!todo.empty() && verdict_.well_formed) {
+    while (!todo.empty()) {
       const uint32_t r = todo.back();
       todo.pop_back();
-      // A rank goes on as long as anything moves; a message moves its other end on too.
-      for (bool moved = true; moved && verdict_.well_formed;) {
-        moved = false;
-        if (const auto step = ready(r, Lane::incoming)) {
-          const Step& s = programs_[r].steps[*step];
-          if (s.kind == Kind::recv || s.kind == Kind::recv_reduce) {
-            moved = try_message(s.peer, r);
-            if (moved) todo.push_back(s.peer);
-          } else {
-            local(r, *step);
-            moved = true;
-          }
-        }
-        if (const auto step = ready(r, Lane::outgoing); step && verdict_.well_formed) {
-          const uint32_t peer = programs_[r].steps[*step].peer;
-          if (try_message(r, peer)) {
-            todo.push_back(peer);
-            moved = true;
-          }
-        }
-      }
+      advance(r, &todo);
     }
-    if (!verdict_.well_formed) return;
-    verdict_.deadlock_free = true;
     for (uint32_t r = 0; r < nranks_; ++r) {
       for (const Lane lane : {Lane::incoming, Lane::outgoing}) {
-        const auto& steps = ranks_[r].lanes[size_t(lane)];
-        if (ranks_[r].done[size_t(lane)] < steps.size()) {
-          fail(&Verdict::deadlock_free, r, steps[ranks_[r].done[size_t(lane)]],
-               "it waits for ever: nobody meets it, or ranks wait in a circle");
+        if (!finished({r, lane})) return fail(circle({r, lane}));
+      }
+    }
+    return true;
+  }
+
+  // Moves a rank as far as it goes; whoever met it may then go on too.
+  void advance(uint32_t r, std::vector<uint32_t>* todo) {
+    for (bool moved = true; moved;) {
+      moved = false;
+      if (can_run({r, Lane::incoming})) {
+        const Step& step = programs_[r].steps[next({r, Lane::incoming})];
+        if (!receives(step.kind)) {
+          run_local(r, step);
+          moved = true;
+        } else if (try_message(step.peer, r)) {
+          todo->push_back(step.peer);
+          moved = true;
+        }
+      }
+      if (can_run({r, Lane::outgoing})) {
+        const uint32_t peer = programs_[r].steps[next({r, Lane::outgoing})].peer;
+        if (try_message(r, peer)) {
+          todo->push_back(peer);
+          moved = true;
         }
       }
     }
@@ -206,141 +234,131 @@ class Prover {
 
   // Runs the message from `from` to `to` if it is next on both sides.
   bool try_message(uint32_t from, uint32_t to) {
-    const auto sends = ready(from, Lane::outgoing);
-    const auto receives = ready(to, Lane::incoming);
-    if (!sends || !receives) return false;
-    const Step& send = programs_[from].steps[*sends];
-    const Step& recv = programs_[to].steps[*receives];
-    const bool is_receive = recv.kind == Kind::recv || recv.kind == Kind::recv_reduce;
-    if (send.peer != to || !is_receive || recv.peer != from) return false;
-    if (send.from.size() != recv.to.size() || column(send.from) != column(recv.to)) {
-      fail(&Verdict::well_formed, to, *receives,
-           "rank " + std::to_string(from) + " sends other chunks (" + print(send) + ")");
-      return false;
-    }
-    Rank& source = ranks_[from];
-    Rank& target = ranks_[to];
-    const bool reduces = recv.kind == Kind::recv_reduce;
+    const Place source{from, Lane::outgoing}, target{to, Lane::incoming};
+    if (!can_run(source) || !can_run(target)) return false;
+    const Step& send = programs_[from].steps[next(source)];
+    const Step& receive = programs_[to].steps[next(target)];
+    if (send.peer != to || !receives(receive.kind) || receive.peer != from) return false;
 
-    Rounds round = reading(source, send.from);
-    if (reduces) round.raise(reading(target, recv.to));
-    round.raise(writing(target, recv.to));
-    round.at[0] = std::max({round.at[0], source.last_send, target.last_receive});
-    round.at[1] = std::max({round.at[1], source.send_to[to], target.receive_from[from]});
-    for (uint32_t& at : round.at) ++at;
-    source.last_send = target.last_receive = round.at[0];
-    source.send_to[to] = target.receive_from[from] = round.at[1];
-    verdict_.rounds = std::max(verdict_.rounds, round.at[0]);
-    verdict_.rounds_multiport = std::max(verdict_.rounds_multiport, round.at[1]);
+    Rounds round = reading(ranks_[from], send.from);
+    round.raise(writing(ranks_[to], receive.to));
+    uint32_t& pair = last_of_pair_[size_t(from) * nranks_ + to];
+    round.at[one_port] =
+        std::max({round.at[one_port], ranks_[from].last_send, ranks_[to].last_receive}) + 1;
+    round.at[many_ports] = std::max(round.at[many_ports], pair) + 1;
+    ranks_[from].last_send = ranks_[to].last_receive = round.at[one_port];
+    pair = round.at[many_ports];
+    verdict_.rounds = std::max(verdict_.rounds, round.at[one_port]);
+    verdict_.rounds_multiport = std::max(verdict_.rounds_multiport, round.at[many_ports]);
 
-    for (uint32_t i = 0; i < recv.to.size(); ++i) {
-      const Id incoming = read(from, *sends, send.from, i, round);
-      Id value = incoming;
-      if (reduces) {
-        const Id own = read(to, *receives, recv.to, i, round);
-        value = combine(recv.side, incoming, own);
-        ++target.reduced;
-      }
-      write(to, recv.to, i, value, round);
+    apply(from, send.from, to, receive, round);
+    if (trace_ != nullptr) {
+      const uint32_t begin = column(send.from, chunks_);
+      trace_->transfers.push_back({round.at[one_port], from, to, begin, begin + send.from.size(),
+                                   receive.kind == Kind::recv_reduce});
     }
-    source.sent += send.from.size();
-    ++verdict_.messages;
-    ++source.done[size_t(Lane::outgoing)];
-    ++target.done[size_t(Lane::incoming)];
-    if (transfers_ != nullptr) {
-      transfers_->push_back({round.at[0], from, to, column(send.from),
-                             column(send.from) + send.from.size(), reduces});
-    }
-    return verdict_.well_formed;
+    ++ranks_[from].done[size_t(Lane::outgoing)];
+    ++ranks_[to].done[size_t(Lane::incoming)];
+    return true;
   }
 
   // Copies and reduces take no round of their own.
-  void local(uint32_t r, uint32_t number) {
-    const Step& step = programs_[r].steps[number];
-    Rank& rank = ranks_[r];
-    const bool reduces = step.kind == Kind::reduce;
-    Rounds round = reading(rank, step.from);
-    if (reduces) round.raise(reading(rank, step.to));
-    round.raise(writing(rank, step.to));
-    for (uint32_t i = 0; i < step.to.size(); ++i) {
-      const Id incoming = read(r, number, step.from, i, round);
-      Id value = incoming;
-      if (reduces) {
-        value = combine(step.side, incoming, read(r, number, step.to, i, round));
-        ++rank.reduced;
-      }
-      write(r, step.to, i, value, round);
-    }
-    ++rank.done[size_t(Lane::incoming)];
-  }
-
-  Id combine(Side side, Id incoming, Id own) {
-    if (incoming == Expressions::none || own == Expressions::none) return Expressions::none;
-    return side == Side::left ? expressions_.combine(incoming, own)
-                              : expressions_.combine(own, incoming);
+  void run_local(uint32_t r, const Step& step) {
+    Rounds round = reading(ranks_[r], step.from);
+    round.raise(writing(ranks_[r], step.to));
+    apply(r, step.from, r, step, round);
+    ++ranks_[r].done[size_t(Lane::incoming)];
   }
 
   // The round by which the chunks of a range are there to read, or free to be written.
-  Rounds reading(const Rank& rank, const Range& range) const {
+  static Rounds reading(const Rank& rank, const Range& range) {
     Rounds round;
-    for (uint32_t c = range.begin; c < range.end; ++c) {
-      round.raise(rank.cells[size_t(range.role)][c].written);
-    }
+    const Cell* cell = &rank.cells[rank.layout.first(range)];
+    for (uint32_t i = 0; i < range.size(); ++i) round.raise(cell[i].written);
     return round;
   }
-  Rounds writing(const Rank& rank, const Range& range) const {
-    Rounds round;
-    for (uint32_t c = range.begin; c < range.end; ++c) {
-      const Cell& cell = rank.cells[size_t(range.role)][c];
-      round.raise(cell.written);
-      round.raise(cell.read);
-      if (range.role == Role::output) round.raise(rank.cells[size_t(Role::input)][c].read);
-    }
+  static Rounds writing(const Rank& rank, const Range& range) {
+    Rounds round = reading(rank, range);
+    const Cell* cell = &rank.cells[rank.layout.first(range)];
+    for (uint32_t i = 0; i < range.size(); ++i) round.raise(cell[i].read);
     return round;
   }
 
-  Id read(uint32_t r, uint32_t step, const Range& range, uint32_t i, const Rounds& round) {
-    Cell& cell = ranks_[r].cells[size_t(range.role)][range.begin + i];
-    cell.read.raise(round);
-    if (cell.value == Expressions::none) {
-      fail(&Verdict::well_formed, r, step, "it reads what nobody has written");
+  // Takes range `from` of a rank into the range `step.to` of a rank, combining if the step does.
+  void apply(uint32_t from_rank, const Range& from, uint32_t to_rank, const Step& step,
+             const Rounds& round) {
+    Cell* source = &ranks_[from_rank].cells[ranks_[from_rank].layout.first(from)];
+    Cell* target = &ranks_[to_rank].cells[ranks_[to_rank].layout.first(step.to)];
+    for (uint32_t i = 0; i < from.size(); ++i) {
+      // The input is never written, whatever became of the output in the same cell.
+      Id value = from.role == Role::input ? Expressions::leaf(from_rank) : source[i].value;
+      source[i].read.raise(round);
+      if (reads_to(step.kind)) {
+        value = step.side == Side::left ? expressions_.combine(value, target[i].value)
+                                        : expressions_.combine(target[i].value, value);
+      }
+      target[i].value = value;
+      target[i].written.raise(round);
+      if (trace_ != nullptr && step.to.role == Role::output) {
+        trace_->changes.push_back(
+            {round.at[one_port], to_rank, step.to.begin + i, expressions_.size(value)});
+      }
     }
-    if (range.role == Role::input && ranks_[r].output_written[range.begin + i]) {
-      fail(&Verdict::in_place_safe, r, step,
-           "it reads the input where the output was written; in place that is gone");
-    }
-    return cell.value;
-  }
-  void write(uint32_t r, const Range& range, uint32_t i, Id value, const Rounds& round) {
-    Cell& cell = ranks_[r].cells[size_t(range.role)][range.begin + i];
-    cell.value = value;
-    cell.written.raise(round);
-    if (range.role == Role::output) ranks_[r].output_written[range.begin + i] = true;
   }
 
-  // ---- judging
+  // ---- when nothing moves any more
+
+  // What the next step of a lane waits for. All messages have partners, so there always is one.
+  Place blocker(Place place) const {
+    if (held_back(place)) return {place.rank, other_lane(place.lane)};
+    return {programs_[place.rank].steps[next(place)].peer, other_lane(place.lane)};
+  }
+
+  std::string circle(Place start) const {
+    std::vector<Place> path;
+    while (std::find(path.begin(), path.end(), start) == path.end()) {
+      path.push_back(start);
+      start = blocker(start);
+    }
+    path.erase(path.begin(), std::find(path.begin(), path.end(), start));
+    std::string text = name(start.rank, next(start)) + ": it waits for ever, in a circle";
+    const size_t most = 4;
+    for (size_t i = 0; i < path.size() && i < most; ++i) {
+      const Place then = path[(i + 1) % path.size()];
+      text += (i == 0 ? " for " : ", which waits for ") + name(then.rank, next(then));
+    }
+    if (path.size() > most) text += ", and so on over " + std::to_string(path.size()) + " steps";
+    return text;
+  }
+
+  // ---- judging what came out
+
+  Id result(uint32_t rank, uint32_t chunk) const { return ranks_[rank].cells[chunk].value; }
 
   void judge() {
     verdict_.complete = verdict_.ordered = verdict_.same_bits = true;
     verdict_.position_independent = true;
-    const auto& first = ranks_[0].cells[size_t(Role::output)];
-    for (uint32_t c = 0; c < chunks(); ++c) {
-      judge_value(0, c, first[c].value);
-      if (first[c].value != first[0].value) verdict_.position_independent = false;
-      for (uint32_t r = 1; r < nranks_; ++r) {
-        const Id value = ranks_[r].cells[size_t(Role::output)][c].value;
-        if (value == first[c].value) continue;
-        verdict_.same_bits = verdict_.position_independent = false;
-        judge_value(r, c, value);
+    for (uint32_t c = 0; c < chunks_; ++c) {
+      for (uint32_t r = 0; r < nranks_; ++r) {
+        judge_value(r, c);
+        if (result(r, c) != result(0, c)) differ(r, c);
+        if (result(r, c) != result(0, 0)) verdict_.position_independent = false;
       }
     }
-    verdict_.tree = verdict_.position_independent ? expressions_.tree_id(first[0].value) : "-";
-    if (!verdict_.same_bits && verdict_.failure.empty()) {
-      verdict_.failure = "ranks end with different expression trees";
+    if (!verdict_.complete) {
+      verdict_.same_bits = verdict_.ordered = verdict_.position_independent = false;
     }
+    if (verdict_.position_independent) verdict_.tree = expressions_.tree_id(result(0, 0));
   }
 
-  void judge_value(uint32_t rank, uint32_t chunk, Id value) {
+  void differ(uint32_t rank, uint32_t chunk) {
+    verdict_.same_bits =
+        fail("rank " + std::to_string(rank) + last_write(rank, chunk) + ": it ends with chunk " +
+             std::to_string(chunk) + " bracketed otherwise than rank 0");
+  }
+
+  void judge_value(uint32_t rank, uint32_t chunk) {
+    const Id value = result(rank, chunk);
     if (judged_.size() <= value) judged_.resize(size_t(value) + 1);
     if (judged_[value]) return;
     judged_[value] = true;
@@ -348,42 +366,92 @@ class Prover {
     if (goal_ != Collective::broadcast) {
       for (uint32_t r = 0; r < nranks_; ++r) expected[r] = r;
     }
-    std::vector<uint32_t> found =
-        value == Expressions::none ? std::vector<uint32_t>()
-                                   : expressions_.contributions(value, expected.size() + 1);
-    if (found != expected) verdict_.ordered = false;
+    std::vector<uint32_t> found;
+    if (value != Expressions::none) found = expressions_.contributions(value, expected.size() + 1);
+    if (found == expected) return;
+    verdict_.ordered = false;
     std::sort(found.begin(), found.end());
     if (found == expected) return;
-    verdict_.complete = false;
-    if (verdict_.failure.empty()) {
-      verdict_.failure = "rank " + std::to_string(rank) + " ends without every contribution exactly "
-                         "once in chunk " + std::to_string(chunk);
+    verdict_.complete = fail("rank " + std::to_string(rank) + last_write(rank, chunk) +
+                             ": it ends with chunk " + std::to_string(chunk) + wrong_in(found));
+  }
+
+  std::string wrong_in(const std::vector<uint32_t>& found) const {
+    for (uint32_t r = 0; r < nranks_; ++r) {
+      const auto times = std::count(found.begin(), found.end(), r);
+      if (times > 1) return " holding the contribution of rank " + std::to_string(r) + " twice";
+      if (times == 1 && !contributes(r)) return " holding what rank " + std::to_string(r) + " had";
     }
+    for (uint32_t r = 0; r < nranks_; ++r) {
+      if (contributes(r) && std::count(found.begin(), found.end(), r) == 0) {
+        return " lacking the contribution of rank " + std::to_string(r);
+      }
+    }
+    return " wrong";
+  }
+
+  // ", step 7 (...)": the step that wrote a chunk of the output last, if one did.
+  std::string last_write(uint32_t rank, uint32_t chunk) const {
+    const auto& steps = programs_[rank].steps;
+    for (uint32_t s = uint32_t(steps.size()); s-- > 0;) {
+      if (has_to(steps[s].kind) && steps[s].to.overlaps({Role::output, chunk, chunk + 1})) {
+        return ", step " + std::to_string(s + 1) + " (" + print(steps[s]) + ")";
+      }
+    }
+    return {};
   }
 
   const std::vector<Program>& programs_;
   Collective goal_;
   uint32_t root_;
-  std::vector<Transfer>* transfers_;
+  Trace* trace_;
   uint32_t nranks_;
+  uint32_t chunks_;
   Expressions expressions_;
   std::vector<Rank> ranks_;
+  std::vector<uint32_t> last_of_pair_;  // many ports: the round of a directed pair's last message
   std::vector<bool> judged_;
   Verdict verdict_;
 };
 
-}  // namespace
-
-Verdict prove(const std::vector<Program>& programs, Collective goal, uint32_t root,
-              std::vector<Transfer>* transfers) {
-  return Prover(programs, goal, root, transfers).run();
+// "N rounds, its formula says M"; empty if they agree.
+std::string difference(const char* what, const Rational& counted, const char* formula,
+                       uint32_t nranks) {
+  Rational claimed;
+  if (const Status status = evaluate(formula, nranks, &claimed); !status.ok()) return status.text();
+  if (claimed == counted) return {};
+  return std::string(what) + " are " + counted.text() + ", its formula " + formula + " says " +
+         claimed.text();
 }
 
-Verdict prove(const Algorithm& algorithm, uint32_t nranks, uint32_t root,
-              std::vector<Transfer>* transfers) {
-  const std::vector<Program> programs =
-      build_all(algorithm.emit, {.nranks = nranks, .root = root});
-  return prove(programs, algorithm.collective, root, transfers);
+}  // namespace
+
+Verdict prove(const std::vector<Program>& programs, Collective goal, uint32_t root, Trace* trace) {
+  return Prover(programs, goal, root, trace).run();
+}
+
+Verdict prove(const Algorithm& algorithm, uint32_t nranks, uint32_t root, Trace* trace) {
+  const std::vector<Program> programs = build_all(algorithm.emit, {.nranks = nranks, .root = root});
+  return prove(programs, algorithm.collective, root, trace);
+}
+
+std::string broken_claim(const Algorithm& algorithm, uint32_t nranks, const Verdict& verdict) {
+  if (!verdict.sound()) return verdict.failure;
+  const bool claims_order = algorithm.applies({.nranks = nranks, .ordered = true}).empty();
+  if (claims_order && !verdict.ordered) return "it serves ordered operators but breaks rank order";
+  if (!claims_order && verdict.ordered) return "it refuses ordered operators but keeps rank order";
+  const Claims& claims = algorithm.claims;
+  const Counts& counts = verdict.counts;
+  for (std::string wrong :
+       {difference("rounds", verdict.rounds, claims.rounds, nranks),
+        difference("rounds with p-1 ports", verdict.rounds_multiport, claims.rounds_multiport,
+                   nranks),
+        difference("messages", int64_t(counts.messages), claims.messages, nranks),
+        difference("vectors sent", counts.sent, claims.sent, nranks),
+        difference("vectors reduced", counts.reduced, claims.reduced, nranks)}) {
+    if (!wrong.empty()) return wrong;
+  }
+  return {};
 }
 
 }  // namespace tutti::schedule

@@ -1,9 +1,10 @@
-// The prover: executes the schedules of all ranks on symbols and derives what they are worth. Nothing
-// is trusted: an algorithm's claims are compared with the verdict by tests.
+// The prover: executes the schedules of all ranks on symbols and derives what they are worth.
+// Nothing is trusted: an algorithm's claims are compared with the verdict by tests.
 //
 // The model: rendezvous (a send completes when its receive runs) and no buffering; per rank one
-// in-order stream of sends and one in-order stream of everything else; a step waits for earlier steps
-// of its rank that it conflicts with. What cannot deadlock here cannot deadlock with any buffering.
+// in-order stream of sends and one in-order stream of everything else; a step waits for earlier
+// steps of its rank that it conflicts with. What cannot deadlock here cannot deadlock with any
+// buffering.
 #pragma once
 
 #include <cstdint>
@@ -12,49 +13,66 @@
 
 #include "algorithms/algorithm.h"
 #include "lib/schedule/build.h"
+#include "lib/schedule/count.h"
 
 namespace tutti::schedule {
 
 struct Verdict {
-  bool well_formed = false;   // ranges, peers and columns make sense; nothing unwritten is read
-  bool deadlock_free = false;  // all steps of all ranks ran
+  // Found in this order; the first that is false ends the proof, and the rest stay false.
+  bool well_formed = false;    // ranges, peers and the chunks of operands make sense
+  bool defined = false;        // nothing is read that nobody has written
   bool in_place_safe = false;  // no input is read where the output was written
+  bool matched = false;        // sends and receives agree in number and chunks, per directed pair
+  bool deadlock_free = false;  // all steps of all ranks ran
   bool complete = false;       // every rank ends with every contribution exactly once
-  bool ordered = false;        // in rank order: serves operators that are not commutative
   bool same_bits = false;      // one expression tree on all ranks
+  bool ordered = false;        // in rank order: serves operators that are not commutative
   bool position_independent = false;  // one expression tree for all chunks
-  std::string tree;  // id of that tree; equal trees have equal ids. "-" if there is no single one
+  // The id of the one tree of all ranks and chunks, empty if there is no single one. Equal trees
+  // have equal ids, in every run and build.
+  std::string tree;
 
   uint32_t rounds = 0;            // with one port: one send and one receive a rank and round
   uint32_t rounds_multiport = 0;  // with a port for every peer
-  uint64_t messages = 0;          // of all ranks
-  uint32_t chunks = 1;            // of the vector; the unit of the next three
-  uint64_t most_sent = 0;         // chunks sent by the busiest rank
-  uint64_t total_sent = 0;
-  uint64_t most_reduced = 0;      // chunk combinations by the busiest rank
+  Counts counts;
 
-  std::string failure;  // one sentence that names rank, step and cause; empty if none
+  std::string failure;  // one sentence that names rank, step and cause; empty if sound
 
   // What every algorithm must be, whatever it claims.
   bool sound() const {
-    return well_formed && deadlock_free && in_place_safe && complete && same_bits;
+    return well_formed && defined && in_place_safe && matched && deadlock_free && complete &&
+           same_bits;
   }
 };
 
-// A message as it ran, for drawings.
-struct Transfer {
-  uint32_t round = 0;  // from 1, one port
-  uint32_t from = 0;
-  uint32_t to = 0;
-  uint32_t begin = 0, end = 0;  // chunks of the vector
-  bool reduces = false;         // the receiver combines it as it arrives
+// What happened when, for drawings. Rounds are those of one port, from 1.
+struct Trace {
+  struct Transfer {
+    uint32_t round = 0;
+    uint32_t from = 0;
+    uint32_t to = 0;
+    uint32_t begin = 0, end = 0;  // chunks of the vector
+    bool reduces = false;         // the receiver combines it as it arrives
+  };
+  struct Change {  // of a chunk of a rank's output
+    uint32_t round = 0;
+    uint32_t rank = 0;
+    uint32_t chunk = 0;
+    uint32_t contributions = 0;  // that are in it now
+  };
+  std::vector<Transfer> transfers;
+  std::vector<Change> changes;
 };
 
-// `programs[r]` is rank r's. Goal: allreduce, or broadcast from `root`.
+// `programs[r]` is rank r's; at least one. Goal: allreduce, or broadcast from `root`.
 Verdict prove(const std::vector<Program>& programs, Collective goal, uint32_t root = 0,
-              std::vector<Transfer>* transfers = nullptr);
+              Trace* trace = nullptr);
 
 Verdict prove(const Algorithm& algorithm, uint32_t nranks, uint32_t root = 0,
-              std::vector<Transfer>* transfers = nullptr);
+              Trace* trace = nullptr);
+
+// Empty if the verdict is sound and is what the algorithm claims: rank order unless it refuses
+// ordered operators, and costs equal to its formulas. Else one sentence with the first difference.
+std::string broken_claim(const Algorithm& algorithm, uint32_t nranks, const Verdict& verdict);
 
 }  // namespace tutti::schedule

@@ -1,10 +1,10 @@
 // What an algorithm says: the steps of one rank, in program order, on chunks of the vector.
 //
-// There are no sizes, pointers, types or dependency ids here. A step may run once every earlier step
-// of its rank that conflicts with it (overlapping range, one of them writing) is done; sends to a
-// peer keep their order and so do receives from a peer; a rank's sends and its receives are two
-// independent streams. An output chunk that was not written yet reads as the rank's input, so one
-// schedule serves in-place and out-of-place calls; `input` must not be read where `output` was
+// There are no sizes, pointers, types or dependency ids here. A step may run once every earlier
+// step of its rank that conflicts with it (overlapping range, one of them writing) is done; sends
+// to a peer keep their order and so do receives from a peer; a rank's sends and its receives are
+// two independent streams. An output chunk that was not written yet reads as the rank's input, so
+// one schedule serves in-place and out-of-place calls; `input` must not be read where `output` was
 // already written (in place they are the same memory): the prover rejects it.
 #pragma once
 
@@ -14,9 +14,9 @@ namespace tutti::schedule {
 
 enum class Role : uint8_t { input, output, scratch };
 
-// A half-open range of chunks. Chunk c of input and output is chunk c of the vector. Scratch is rows
-// of whole vectors: scratch chunk i stands for vector chunk i % chunks in row i / chunks, and has its
-// size; a range must not cross the end of a row.
+// A half-open range of chunks. Chunk c of input and output is chunk c of the vector. Scratch is
+// rows of whole vectors: scratch chunk i stands for vector chunk i % chunks in row i / chunks, and
+// has its size; a range must not cross the end of a row.
 struct Range {
   Role role = Role::output;
   uint32_t begin = 0;
@@ -65,7 +65,8 @@ struct Shape {
 class Sink {
  public:
   virtual ~Sink() = default;
-  // The vector is divided into `chunks` chunks (at least 1); scratch has `scratch_rows` rows of them.
+  // The vector is divided into `chunks` chunks (at least 1); scratch has `scratch_rows` rows of
+  // them.
   virtual void begin(uint32_t chunks, uint32_t scratch_rows) = 0;
   virtual void step(const Step& step) = 0;
 };

@@ -42,7 +42,8 @@ class Line {
     size_t best = n;
     for (size_t i = 0; i < n; ++i) {
       const std::string_view name = names[i];
-      if (rest_.starts_with(name) && (best == n || name.size() > std::string_view(names[best]).size())) {
+      if (rest_.starts_with(name) &&
+          (best == n || name.size() > std::string_view(names[best]).size())) {
         best = i;
       }
     }
@@ -67,6 +68,7 @@ class Line {
     *out = Side(which);
     return true;
   }
+  bool require(bool truth, const char* what) { return truth || expected(what); }
   bool end() { return rest_.empty() || expected("the end of the line"); }
 
   const std::string& complaint() const { return complaint_; }
@@ -91,7 +93,8 @@ bool parse_header(Line& line, Program* out) {
   return line.take("rank ") && line.number(&out->rank) && line.take(" of ") &&
          line.number(&out->nranks) && line.take(", ") && line.number(&out->chunks) &&
          line.take(" chunks, ") && line.number(&out->scratch_rows) && line.take(" scratch rows") &&
-         line.end();
+         line.end() &&
+         line.require(out->nranks > 0 && out->chunks > 0, "a rank and a chunk at least");
 }
 
 bool parse_step(Line& line, Step* out) {
@@ -120,9 +123,12 @@ bool parse_step(Line& line, Step* out) {
 std::string print(const Step& step) {
   const std::string peer = std::to_string(step.peer);
   switch (step.kind) {
-    case Kind::copy: return "copy " + print(step.to) + " " + print(step.from);
-    case Kind::send: return "send " + peer + " " + print(step.from);
-    case Kind::recv: return "recv " + peer + " " + print(step.to);
+    case Kind::copy:
+      return "copy " + print(step.to) + " " + print(step.from);
+    case Kind::send:
+      return "send " + peer + " " + print(step.from);
+    case Kind::recv:
+      return "recv " + peer + " " + print(step.to);
     case Kind::recv_reduce:
       return "recv_reduce " + peer + " " + print(step.side) + " " + print(step.to);
     case Kind::reduce:
@@ -139,26 +145,53 @@ std::string print(const Program& program) {
   return text;
 }
 
-Status parse(std::string_view text, Program* out) {
-  *out = {};
+std::string print(const std::vector<Program>& programs) {
+  std::string text;
+  for (const Program& program : programs) text += print(program);
+  return text;
+}
+
+Status parse(std::string_view text, std::vector<Program>* out) {
+  out->clear();
+  size_t steps = 0;
   for (size_t number = 1; !text.empty(); ++number) {
     const size_t newline = text.find('\n');
-    Line line(text.substr(0, newline));
+    const std::string_view words = text.substr(0, newline);
     text = newline == std::string_view::npos ? std::string_view() : text.substr(newline + 1);
-    Step step;
-    const bool good = number == 1 ? parse_header(line, out) : parse_step(line, &step);
+    if (words.empty() || words.starts_with('#')) continue;
+    Line line(words);
+    bool good = false;
+    if (out->empty() || words.starts_with("rank ")) {
+      Program program;
+      good = parse_header(line, &program);
+      out->push_back(std::move(program));
+    } else {
+      Step step;
+      good = parse_step(line, &step);
+      out->back().steps.push_back(step);
+      ++steps;
+    }
     if (!good) {
       return {TUTTI_INVALID, "line " + std::to_string(number) + ": expected " + line.complaint()};
     }
-    if (number == 1) continue;
-    if (out->steps.size() == most_steps) {
-      return {TUTTI_INVALID, "the schedule has more than " + std::to_string(most_steps) + " steps"};
+    if (steps > most_steps) {
+      return {TUTTI_INVALID, "line " + std::to_string(number) + ": expected at most " +
+                                 std::to_string(most_steps) + " steps"};
     }
-    out->steps.push_back(step);
   }
-  return out->chunks == 0 || out->nranks == 0
-             ? Status(TUTTI_INVALID, "line 1: expected at least one rank and one chunk")
-             : Status();
+  if (out->empty()) return {TUTTI_INVALID, "line 1: expected \"rank \""};
+  return {};
+}
+
+Status parse(std::string_view text, Program* out) {
+  std::vector<Program> programs;
+  TUTTI_TRY(parse(text, &programs));
+  if (programs.size() != 1) {
+    return {TUTTI_INVALID,
+            "expected the program of one rank, found " + std::to_string(programs.size())};
+  }
+  *out = std::move(programs[0]);
+  return {};
 }
 
 }  // namespace tutti::schedule

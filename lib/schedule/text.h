@@ -11,6 +11,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lib/schedule/build.h"
 #include "lib/status.h"
@@ -19,9 +20,13 @@ namespace tutti::schedule {
 
 std::string print(const Step& step);
 std::string print(const Program& program);
+std::string print(const std::vector<Program>& programs);
 
-// INVALID with the line and what was expected there. Safe on any bytes; texts of more than 2^20
-// steps, and numbers beyond 2^24, are refused.
+// One program, or those of all ranks by rank. INVALID with the line and what was expected there.
+// Safe on any bytes; texts of more than 2^20 steps, and numbers beyond 2^24, are refused. Empty
+// lines and lines that begin with # are left out. Whether the steps make sense is the prover's
+// business.
 Status parse(std::string_view text, Program* out);
+Status parse(std::string_view text, std::vector<Program>* out);
 
 }  // namespace tutti::schedule

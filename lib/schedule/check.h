@@ -1,0 +1,26 @@
+// What can be seen in the program of one rank without running the others.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "lib/schedule/build.h"
+
+namespace tutti::schedule {
+
+struct Fault {
+  uint32_t step = 0;  // from 0
+  std::string cause;  // ends a sentence that begins with rank and step
+};
+
+// A step whose ranges, peer or operands make no sense. The other checks need its absence.
+std::optional<Fault> misshapen_step(const Program& program);
+
+// A step that reads scratch, or output where the rank `has_input` not, that no earlier step wrote.
+std::optional<Fault> undefined_read(const Program& program, bool has_input);
+
+// A step that reads input where the output was written: in place they are the same memory.
+std::optional<Fault> overwritten_input(const Program& program);
+
+}  // namespace tutti::schedule

@@ -1,0 +1,107 @@
+#include "lib/schedule/formula.h"
+
+#include <bit>
+#include <cctype>
+
+namespace tutti::schedule {
+
+namespace {
+
+// Recursive descent; after the first error every part fails. Formulas are the library's own, a line
+// long, so the recursion is shallow.
+class Parser {
+ public:
+  Parser(std::string_view text, uint32_t nranks) : text_(text), p_(nranks) {}
+
+  Status parse(Rational* out) {
+    *out = sum();
+    if (complaint_.empty() && at_ < text_.size()) expected("an operator");
+    if (complaint_.empty()) return {};
+    return {TUTTI_INVALID, "formula \"" + std::string(text_) + "\", character " +
+                               std::to_string(at_ + 1) + ": expected " + complaint_};
+  }
+
+ private:
+  char next() const { return at_ < text_.size() && complaint_.empty() ? text_[at_] : '\0'; }
+  bool take(char c) {
+    if (next() != c) return false;
+    ++at_;
+    return true;
+  }
+  Rational expected(const char* what) {
+    if (complaint_.empty()) complaint_ = what;
+    return {};
+  }
+
+  Rational sum() {
+    Rational value = product();
+    while (true) {
+      if (take('+')) {
+        value = value + product();
+      } else if (take('-')) {
+        value = value - product();
+      } else {
+        return value;
+      }
+    }
+  }
+
+  Rational product() {
+    Rational value = factor();
+    while (true) {
+      if (take('*')) {
+        value = value * factor();
+      } else if (take('/')) {
+        const Rational divisor = factor();
+        if (divisor == Rational(0)) return expected("a divisor that is not zero");
+        value = value / divisor;
+      } else if (next() == '(' || next() == '[' ||
+                 std::isalnum(static_cast<unsigned char>(next()))) {
+        value = value * factor();
+      } else {
+        return value;
+      }
+    }
+  }
+
+  Rational factor() {
+    if (take('(')) {
+      const Rational value = sum();
+      return take(')') ? value : expected("\")\"");
+    }
+    if (take('[')) {
+      const Rational left = sum();
+      if (!take('>')) return expected("\">\"");
+      const Rational right = sum();
+      return take(']') ? Rational(left > right) : expected("\"]\"");
+    }
+    if (std::isdigit(static_cast<unsigned char>(next()))) {
+      int64_t number = 0;
+      while (std::isdigit(static_cast<unsigned char>(next())) && number < 1'000'000) {
+        number = number * 10 + (text_[at_++] - '0');
+      }
+      return number;
+    }
+    const int64_t floor = int64_t(std::bit_width(p_)) - 1;
+    const int64_t q = int64_t{1} << floor;
+    if (take('p')) return p_;
+    if (take('L')) return int64_t(std::bit_width(p_ - 1));
+    if (take('l')) return floor;
+    if (take('q')) return q;
+    if (take('e')) return int64_t(p_) - q;
+    return expected("a number, one of p L l q e, \"(\" or \"[\"");
+  }
+
+  std::string_view text_;
+  size_t at_ = 0;
+  uint32_t p_;
+  std::string complaint_;
+};
+
+}  // namespace
+
+Status evaluate(std::string_view formula, uint32_t nranks, Rational* out) {
+  return Parser(formula, nranks).parse(out);
+}
+
+}  // namespace tutti::schedule
