@@ -48,6 +48,7 @@ Cost cost_of(std::string_view name, uint32_t nranks) {
             (power - 1) / power + extra};
   }
   if (name == "binomial") return {levels, levels, 0};
+  if (name == "flat") return {p - 1, p - 1, 0};
   return {p, p, p};
 }
 

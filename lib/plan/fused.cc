@@ -111,9 +111,10 @@ void Fused::start_two_shot(const Call& call) {
   one_shot_ = false;
   done_ = false;
   published_ = reduced_ = gathered_ = 0;
-  // Shard 0 is the longest. Slices are equally long, so that none is a mere rest.
+  // Slices are equally long, so that none is a mere rest.
   const schedule::ChunkMap shards(call.count, nranks_, line_bytes / call.element_size);
-  const size_t shard_bytes = shards.size(0) * call.element_size;
+  const size_t shard_bytes =
+      std::max(shards.size(0), shards.size(nranks_ - 1)) * call.element_size;
   rounds_ = uint32_t((shard_bytes + most_slice_bytes_ - 1) / most_slice_bytes_);
   slice_bytes_ = round_up((shard_bytes + rounds_ - 1) / rounds_);
   // All that a call may overwrite of an earlier one was read by then, so a new slice size may use the
