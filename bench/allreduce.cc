@@ -1,0 +1,94 @@
+// `tutti-bench allreduce`: who runs the ranks.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <atomic>
+#include <fstream>
+#include <memory>
+
+#include "bench/commands.h"
+#include "bench/error.h"
+#include "bench/launch.h"
+#include "bench/options.h"
+#include "bench/rank.h"
+#include "bench/report.h"
+#include "bench/session.h"
+
+namespace tutti::bench {
+namespace {
+
+void check_writable(const AllreduceOptions& options) {
+  for (const std::string& name : {options.json, options.csv}) {
+    if (name.empty() || name == "-") continue;
+    if (!std::ofstream(name, std::ios::app))
+      throw BadInput(fmt::format("cannot write to '{}'", name));
+  }
+}
+
+int exit_status(uint64_t wrong) {
+  if (wrong == 0) return 0;
+  throw Failure(fmt::format("{} elements are wrong", wrong));
+}
+
+int as_rank(const AllreduceOptions& options) {
+  const auto& transports = options.transports;
+  if (std::find(transports.begin(), transports.end(), "inproc") != transports.end())
+    throw BadInput("transport inproc means ranks as threads: run it without a launcher");
+  const Rank me = Rank::from_environment();
+  std::unique_ptr<Report> report;
+  if (me.first()) report = std::make_unique<Report>(options);
+  const uint64_t wrong = run_session(options, me, report.get());
+  return me.first() ? exit_status(wrong) : 0;
+}
+
+int as_threads(const AllreduceOptions& options) {
+  tutti_unique_id id;
+  require(tutti_unique_id_create(nullptr, &id), nullptr, "making an id");
+  Report report(options);
+  std::atomic<uint64_t> wrong{0};
+  run_threads(options.nranks, [&](int rank) {
+    const Rank me = Rank::from_id(id, rank, options.nranks);
+    const uint64_t result = run_session(options, me, me.first() ? &report : nullptr);
+    if (me.first()) wrong = result;
+  });
+  return exit_status(wrong);
+}
+
+int start(AllreduceOptions options, std::vector<std::string> arguments) {
+  std::string processes;
+  bool threads = false;
+  for (const std::string& transport : options.transports) {
+    if (transport == "inproc")
+      threads = true;
+    else
+      processes += (processes.empty() ? "" : ",") + transport;
+  }
+  if (!processes.empty()) {
+    arguments.push_back("--transport=" + processes);
+    const auto command = run_ranks_command(options.nranks, arguments);
+    if (!threads) become(command);
+    const int status = run_command(command);
+    if (status != 0) return status;
+    options.append = true;
+  }
+  options.transports = {"inproc"};
+  return as_threads(options);
+}
+
+}  // namespace
+
+Command add_allreduce(CLI::App& app) {
+  auto options = std::make_shared<AllreduceOptions>();
+  CLI::App* command = app.add_subcommand(
+      "allreduce", "compare allreduce algorithms: every result checked, the limit beside it");
+  add_allreduce_options(*command, *options);
+  return [options](const std::vector<std::string>& arguments) {
+    resolve(*options);
+    if (launched()) return as_rank(*options);
+    check_writable(*options);
+    return start(*options, arguments);
+  };
+}
+
+}  // namespace tutti::bench

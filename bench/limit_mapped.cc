@@ -1,0 +1,233 @@
+#include <immintrin.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <iterator>
+
+#include "bench/error.h"
+#include "bench/limit.h"
+
+namespace tutti::bench {
+namespace {
+
+constexpr size_t line_bytes = 64;
+constexpr size_t block_floats = 512;  // what several inputs are added in: stays in the first cache
+constexpr int spins_before_yield = 2000;
+constexpr auto longest_wait = std::chrono::seconds(30);
+constexpr size_t streaming_from = size_t(1) << 20;
+
+// Elements are added as float32 whatever the type: the traffic is what counts.
+[[gnu::target_clones("avx512f", "avx2", "default")]] void add_two(const float* a, const float* b,
+                                                                  float* x, float* y, size_t n) {
+  for (size_t i = 0; i < n; ++i) x[i] = y[i] = a[i] + b[i];
+}
+
+[[gnu::target_clones("avx512f", "avx2", "default")]] void add_to(float* sum, const float* a,
+                                                                 size_t n) {
+  for (size_t i = 0; i < n; ++i) sum[i] += a[i];
+}
+
+void stream(float* out, const float* in, size_t n) {
+  size_t i = 0;
+#if defined(__SSE2__)
+  for (; i + 4 <= n && reinterpret_cast<uintptr_t>(out) % 16 == 0; i += 4)
+    _mm_stream_ps(out + i, _mm_loadu_ps(in + i));
+#endif
+  std::memcpy(out + i, in + i, (n - i) * sizeof(float));
+}
+
+// A cell's flag and payload in one store: a reader that polls would otherwise take the line away
+// between the two.
+#if defined(__x86_64__)
+[[gnu::target("avx")]] void publish_at_once(SharedMap::Cell* to, const SharedMap::Cell& cell) {
+  _mm256_store_si256(reinterpret_cast<__m256i*>(to),
+                     _mm256_load_si256(reinterpret_cast<const __m256i*>(&cell)));
+}
+const bool at_once = __builtin_cpu_supports("avx");
+#else
+constexpr bool at_once = false;
+void publish_at_once(SharedMap::Cell*, const SharedMap::Cell&) {}
+#endif
+
+void publish(SharedMap::Cell* to, const SharedMap::Cell& cell) {
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  if (at_once) return publish_at_once(to, cell);
+  std::memcpy(to->payload, cell.payload, sizeof cell.payload);
+  std::atomic_ref(to->flag).store(cell.flag, std::memory_order_release);
+}
+
+// Spins, then yields, until the flag has reached the epoch. Throws after a while.
+class Patience {
+ public:
+  template <class Flag>
+  void await(const Flag& flag, uint64_t epoch) {
+    for (uint64_t spins = 0; flag.load(std::memory_order_acquire) < epoch; ++spins)
+      if (spins >= spins_before_yield) yield(spins);
+  }
+
+ private:
+  void yield(uint64_t spins) {
+    sched_yield();
+    if (spins == spins_before_yield) since_ = std::chrono::steady_clock::now();
+    if (spins % 1024 == 0 && std::chrono::steady_clock::now() - since_ > longest_wait)
+      throw Failure("measuring the limit: another rank does not come");
+  }
+  std::chrono::steady_clock::time_point since_;
+};
+
+class Flags {
+ public:
+  Flags(SharedMap& map, int rank, int nranks, uint64_t* epoch)
+      : map_(map), rank_(rank), nranks_(nranks), epoch_(*epoch) {}
+  // Returns after all ranks have called it as often.
+  void exchange() {
+    announce();
+    for (int peer = 0; peer < nranks_; ++peer)
+      if (peer != rank_) await(peer);
+  }
+  void announce() { map_.line(rank_).flag.store(++epoch_, std::memory_order_release); }
+  void await(int peer) { patience_.await(map_.line(peer).flag, epoch_); }
+  uint64_t epoch() const { return epoch_; }
+
+ private:
+  SharedMap& map_;
+  int rank_;
+  int nranks_;
+  uint64_t& epoch_;  // all ways of a rank share the lines
+  Patience patience_;
+};
+
+class MappedLoop : public Limit {
+ public:
+  MappedLoop(const Rank& me, SharedMap& map, std::shared_ptr<uint64_t> epoch, bool streaming)
+      : map_(map),
+        rank_(me.rank()),
+        nranks_(me.nranks()),
+        streaming_(streaming),
+        epoch_(epoch),
+        flags_(map, rank_, nranks_, epoch.get()) {}
+
+  void run(size_t bytes) override {
+    flags_.exchange();
+    const size_t lines = (bytes + line_bytes - 1) / line_bytes;
+    auto share = [&](int rank) { return lines * size_t(rank) / size_t(nranks_) * line_bytes; };
+    const size_t begin = share(rank_), end = std::min(share(rank_ + 1), bytes);
+    if (begin < end) reduce(begin, (end - begin) / sizeof(float));
+    flags_.exchange();
+  }
+
+ private:
+  const float* in(int rank, size_t at) const {
+    return reinterpret_cast<const float*>(map_.input(rank) + at);
+  }
+  float* out(int rank, size_t at) const { return reinterpret_cast<float*>(map_.output(rank) + at); }
+
+  void reduce(size_t at, size_t floats) {
+    if (nranks_ == 2 && !streaming_)
+      return add_two(in(0, at), in(1, at), out(0, at), out(1, at), floats);
+    alignas(64) float block[block_floats];
+    for (size_t done = 0; done < floats; done += block_floats) {
+      const size_t n = std::min(block_floats, floats - done);
+      const size_t here = at + done * sizeof(float);
+      std::memcpy(block, in(0, here), n * sizeof(float));
+      for (int rank = 1; rank < nranks_; ++rank) add_to(block, in(rank, here), n);
+      for (int rank = 0; rank < nranks_; ++rank) {
+        if (streaming_)
+          stream(out(rank, here), block, n);
+        else
+          std::memcpy(out(rank, here), block, n * sizeof(float));
+      }
+    }
+#if defined(__SSE2__)
+    if (streaming_) _mm_sfence();
+#endif
+  }
+
+  SharedMap& map_;
+  int rank_;
+  int nranks_;
+  bool streaming_;
+  std::shared_ptr<uint64_t> epoch_;
+  Flags flags_;
+};
+
+// Publish the input in a slot, exchange flags once, add all slots. Slots are used in turn: who is
+// in call k+2 has seen everybody in call k+1, so call k's slots are free.
+class OneExchange : public Limit {
+ public:
+  OneExchange(const Rank& me, SharedMap& map, std::shared_ptr<uint64_t> epoch)
+      : map_(map),
+        rank_(me.rank()),
+        nranks_(me.nranks()),
+        epoch_(epoch),
+        flags_(map, rank_, nranks_, epoch.get()) {}
+
+  void run(size_t bytes) override {
+    const auto turn = unsigned(flags_.epoch() + 1);
+    std::memcpy(map_.slot(rank_, turn), map_.input(rank_), bytes);
+    flags_.announce();
+    auto* result = reinterpret_cast<float*>(map_.output(rank_));
+    for (int rank = 0; rank < nranks_; ++rank) {
+      if (rank != rank_) flags_.await(rank);
+      const unsigned char* from = map_.slot(rank, turn);
+      if (rank == 0)
+        std::memcpy(result, from, bytes);
+      else
+        add_to(result, reinterpret_cast<const float*>(from), bytes / sizeof(float));
+    }
+  }
+
+ private:
+  SharedMap& map_;
+  int rank_;
+  int nranks_;
+  std::shared_ptr<uint64_t> epoch_;
+  Flags flags_;
+};
+
+// The same with the input beside the flag: one cache line crosses.
+class OneLine : public Limit {
+ public:
+  static constexpr size_t most_bytes = sizeof(SharedMap::Cell::payload);
+  OneLine(const Rank& me, SharedMap& map) : map_(map), rank_(me.rank()), nranks_(me.nranks()) {}
+
+  void run(size_t bytes) override {
+    SharedMap::Cell own{++epoch_, {}};
+    std::memcpy(own.payload, map_.input(rank_), most_bytes);
+    publish(&cell(rank_), own);
+    float sum[most_bytes / sizeof(float)] = {};
+    for (int rank = 0; rank < nranks_; ++rank) {
+      SharedMap::Cell& from = cell(rank);
+      if (rank != rank_) patience_.await(std::atomic_ref(from.flag), epoch_);
+      float values[std::size(sum)];
+      std::memcpy(values, from.payload, most_bytes);
+      for (size_t i = 0; i < std::size(sum); ++i) sum[i] += values[i];
+    }
+    std::memcpy(map_.output(rank_), sum, bytes);
+  }
+
+ private:
+  SharedMap::Cell& cell(int rank) const { return map_.line(rank).cells[epoch_ % 2]; }
+  SharedMap& map_;
+  int rank_;
+  int nranks_;
+  uint64_t epoch_ = 0;
+  Patience patience_;
+};
+
+}  // namespace
+
+std::vector<LimitWay> mapped_limits(const Rank& me, SharedMap& map) {
+  auto epoch = std::make_shared<uint64_t>(0);
+  return {
+      {"loop", std::make_shared<MappedLoop>(me, map, epoch, false), 0, SIZE_MAX},
+      {"streaming loop", std::make_shared<MappedLoop>(me, map, epoch, true), streaming_from,
+       SIZE_MAX},
+      {"one exchange", std::make_shared<OneExchange>(me, map, epoch), 0, SharedMap::slot_bytes},
+      {"one line", std::make_shared<OneLine>(me, map), 0, OneLine::most_bytes},
+  };
+}
+
+}  // namespace tutti::bench

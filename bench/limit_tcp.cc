@@ -1,0 +1,151 @@
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "bench/error.h"
+#include "bench/limit.h"
+
+namespace tutti::bench {
+namespace {
+
+constexpr int patience_ms = 30000;
+constexpr int tries_before_poll = 2000;
+constexpr size_t most_a_call = size_t(1) << 20;
+
+class Socket {
+ public:
+  explicit Socket(int fd = -1) : fd_(fd) {}
+  Socket(Socket&& other) noexcept : fd_(other.fd_) { other.fd_ = -1; }
+  Socket& operator=(Socket&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Socket() {
+    if (fd_ >= 0) close(fd_);
+  }
+  int fd() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+[[noreturn]] void fail(const char* what) {
+  throw Failure(std::string("measuring the limit of tcp: ") + what + ": " + std::strerror(errno));
+}
+
+Socket listen_on_loopback(uint16_t* port) {
+  Socket socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  auto* generic = reinterpret_cast<sockaddr*>(&address);
+  if (socket.fd() < 0 || bind(socket.fd(), generic, sizeof address) != 0 ||
+      listen(socket.fd(), 8) != 0 || getsockname(socket.fd(), generic, &length) != 0)
+    fail("listening");
+  *port = ntohs(address.sin_port);
+  return socket;
+}
+
+void send_at_once(const Socket& socket) {
+  const int on = 1;
+  setsockopt(socket.fd(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+}
+
+Socket connect_to(uint16_t port) {
+  Socket socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(port);
+  if (socket.fd() < 0 ||
+      connect(socket.fd(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
+    fail("connecting");
+  send_at_once(socket);
+  return socket;
+}
+
+Socket accept_from(const Socket& listener) {
+  Socket socket(accept4(listener.fd(), nullptr, nullptr, SOCK_CLOEXEC));
+  if (socket.fd() < 0) fail("accepting");
+  send_at_once(socket);
+  return socket;
+}
+
+class TcpExchange : public Limit {
+ public:
+  explicit TcpExchange(const Rank& me) : nranks_(me.nranks()) {
+    uint16_t port = 0;
+    const Socket listener = listen_on_loopback(&port);
+    std::vector<uint16_t> ports(size_t(me.nranks()));
+    me.gather(&port, ports.data(), sizeof port);
+    // Two ranks need one connection: its acknowledgements travel with the data.
+    const bool pair = me.nranks() == 2;
+    if (!pair || me.first()) to_right_ = connect_to(ports[size_t((me.rank() + 1) % me.nranks())]);
+    if (!pair || !me.first()) from_left_ = accept_from(listener);
+    out_fd_ = (to_right_.fd() >= 0 ? to_right_ : from_left_).fd();
+    in_fd_ = (from_left_.fd() >= 0 ? from_left_ : to_right_).fd();
+  }
+
+  void run(size_t bytes) override {
+    const auto n = size_t(nranks_);
+    // 2n(p-1)/p, rounded up.
+    size_t to_send = (2 * bytes * (n - 1) + n - 1) / n, to_receive = to_send;
+    if (buffer_.size() < 2 * std::min(to_send, most_a_call))
+      buffer_.assign(2 * std::min(to_send, most_a_call), 1);
+    const size_t half = buffer_.size() / 2;
+    for (int idle = 0; to_send || to_receive;) {
+      const size_t sent = to_send ? move_out(std::min(to_send, half)) : 0;
+      const size_t received = to_receive ? move_in(half, std::min(to_receive, half)) : 0;
+      to_send -= sent;
+      to_receive -= received;
+      idle = sent || received ? 0 : idle + 1;
+      if (idle > tries_before_poll) wait(to_send > 0, to_receive > 0);
+    }
+  }
+
+ private:
+  size_t move_out(size_t bytes) {
+    return moved(::send(out_fd_, buffer_.data(), bytes, MSG_DONTWAIT | MSG_NOSIGNAL));
+  }
+  size_t move_in(size_t at, size_t bytes) {
+    const ssize_t got = ::recv(in_fd_, buffer_.data() + at, bytes, MSG_DONTWAIT);
+    if (got == 0) {
+      errno = ECONNRESET;
+      fail("receiving");
+    }
+    return moved(got);
+  }
+  static size_t moved(ssize_t result) {
+    if (result >= 0) return size_t(result);
+    if (errno != EAGAIN && errno != EINTR) fail("moving bytes");
+    return 0;
+  }
+  void wait(bool sending, bool receiving) {
+    pollfd fds[] = {{sending ? out_fd_ : -1, POLLOUT, 0}, {receiving ? in_fd_ : -1, POLLIN, 0}};
+    if (poll(fds, 2, patience_ms) == 0) {
+      errno = ETIMEDOUT;
+      fail("waiting for a neighbour");
+    }
+  }
+
+  int nranks_;
+  Socket to_right_, from_left_;
+  int out_fd_ = -1, in_fd_ = -1;
+  std::vector<unsigned char> buffer_;
+};
+
+}  // namespace
+
+std::vector<LimitWay> tcp_limits(const Rank& me) {
+  return {{"raw sockets", std::make_shared<TcpExchange>(me), 0, SIZE_MAX}};
+}
+
+}  // namespace tutti::bench

@@ -1,0 +1,53 @@
+// tutti-bench: measures, checks and compares. See bench/README.md.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+
+#include "bench/commands.h"
+#include "bench/error.h"
+
+namespace {
+
+// Several ranks may fail at once: who says it helps.
+void complain(const char* text) {
+  const char* rank = std::getenv("TUTTI_RANK");
+  if (rank)
+    std::fprintf(stderr, "tutti-bench: rank %s: %s\n", rank, text);
+  else
+    std::fprintf(stderr, "tutti-bench: %s\n", text);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using namespace tutti::bench;
+  CLI::App app{
+      "Measures tutti's collectives against each other, against what the machine can do and "
+      "against other libraries."};
+  app.name("tutti-bench");
+  app.require_subcommand(1);
+  std::map<std::string, Command> commands;
+  commands["allreduce"] = add_allreduce(app);
+  commands["peers"] = add_peers(app);
+  commands["peer-rank"] = add_peer_rank(app);
+
+  try {
+    app.parse(argc, argv);
+    const std::string name = app.get_subcommands().front()->get_name();
+    return commands.at(name)({argv + 1, argv + argc});
+  } catch (const CLI::CallForHelp& help) {
+    return app.exit(help);
+  } catch (const CLI::CallForAllHelp& help) {
+    return app.exit(help);
+  } catch (const CLI::ParseError& error) {
+    complain(error.what());
+    return 2;
+  } catch (const BadInput& error) {
+    complain(error.what());
+    return 2;
+  } catch (const std::exception& error) {
+    complain(error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,46 @@
+// The method: what is compared runs in batches, one after the other in every round, so that a
+// change of the machine meets all of them. bench/README.md says why.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "bench/rank.h"
+#include "bench/shared_map.h"
+#include "bench/stats.h"
+
+namespace tutti::bench {
+
+// One thing that is measured.
+class Subject {
+ public:
+  virtual ~Subject() = default;
+  // Collective: `calls` calls back to back.
+  virtual void run(size_t calls) = 0;
+};
+
+struct Method {
+  size_t iterations = 0;  // calls a batch; 0: as many as make a batch long enough
+  size_t batches = 0;     // 0: as many as fit into `seconds`
+  double seconds = 2;     // for all subjects of one measurement together
+};
+
+struct Timing {
+  size_t iterations = 0;
+  size_t dropped = 0;            // batches in another state of the machine
+  std::vector<double> batch_us;  // time of one call in each batch that counts; slowest rank's
+};
+
+struct Measurement {
+  std::vector<Timing> timings;  // one a subject
+  double hop_ns = 0;            // 0: unknown
+};
+
+// Collective. Every subject must have run at least once. `map` may be null: then the hop is
+// unknown. `progress` (rank 0) is told a fraction.
+Measurement measure(const Rank& me, SharedMap* map, const std::vector<Subject*>& subjects,
+                    const Method& method, const std::function<void(double)>& progress);
+
+}  // namespace tutti::bench

@@ -1,0 +1,107 @@
+#include "bench/peers/compare.h"
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+#include <random>
+
+#include "bench/hop.h"
+
+namespace tutti::bench {
+namespace {
+
+constexpr double batch_us_wanted = 30;  // at least 20, with room for a machine that gets faster
+constexpr double batch_us_least = 20;
+constexpr size_t most_calls = 4096;
+constexpr double turn_us = 500;  // of measured batches, against the cost of waking the team
+constexpr size_t most_batches_a_turn = 10;
+constexpr size_t least_rounds = 7;
+constexpr size_t most_rounds = 300;
+
+struct Contest {
+  Team* team;
+  PeerCell cell;
+  size_t batches_a_turn = 1;
+  std::vector<std::vector<double>> rounds;  // us of one call, each batch of each round
+};
+
+void calibrate(Contest& c) {
+  size_t calls = 1;
+  std::vector<double> us;
+  if (!c.team->run(1, calls, 1, &us)) return;
+  while (us[0] < batch_us_least && calls < most_calls) {
+    calls = std::min(
+        most_calls,
+        size_t(double(calls) * std::clamp(batch_us_wanted / std::max(us[0], 0.1), 2.0, 8.0)));
+    if (!c.team->run(calls, calls, 1, &us)) return;
+  }
+  c.cell.calls = calls;
+  c.batches_a_turn = std::clamp<size_t>(size_t(turn_us / us[0]), 1, most_batches_a_turn);
+}
+
+void turn(Contest& c) {
+  std::vector<double> us;
+  if (!c.team->run(c.cell.calls, c.cell.calls, c.batches_a_turn, &us)) return;
+  for (double& value : us) value /= double(c.cell.calls);
+  c.rounds.push_back(std::move(us));
+}
+
+void check(Contest& c) {
+  uint64_t wrong = 0;
+  if (c.team->check(&wrong)) c.cell.wrong += wrong;
+}
+
+void summarise_rounds(Contest& c, const std::vector<bool>& keep) {
+  if (!c.team->alive()) return;
+  std::vector<double> kept;
+  for (size_t round = 0; round < c.rounds.size(); ++round) {
+    if (keep[round])
+      kept.insert(kept.end(), c.rounds[round].begin(), c.rounds[round].end());
+    else
+      c.cell.dropped += c.rounds[round].size();
+  }
+  c.cell.ran = true;
+  c.cell.batches = kept.size();
+  c.cell.us = summarise(kept);
+}
+
+}  // namespace
+
+PeerRow compare_at(std::vector<std::unique_ptr<Team>>& teams, size_t bytes, double seconds,
+                   const std::function<void(double)>& progress) {
+  std::vector<Contest> contests;
+  for (auto& team : teams) contests.push_back({team.get(), {}, 1, {}});
+  for (Contest& c : contests) {
+    if (!c.team->prepare(bytes)) continue;
+    check(c);
+    calibrate(c);
+  }
+
+  std::vector<double> hops{measure_hop_ns()};
+  std::vector<size_t> order(contests.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::mt19937 random(uint32_t(bytes) + 20240229u);
+  const auto begin = std::chrono::steady_clock::now();
+  for (double done = 0; done < 1;) {
+    std::shuffle(order.begin(), order.end(), random);
+    for (size_t i : order) turn(contests[i]);
+    hops.push_back(measure_hop_ns());
+    const double passed =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    const auto rounds = double(hops.size() - 1);
+    done = std::max(rounds / double(most_rounds),
+                    std::min(passed / seconds, rounds / double(least_rounds)));
+    progress(std::min(done, 1.0));
+  }
+
+  for (Contest& c : contests) check(c);
+  const StateFilter filter = majority_state(hops);
+  PeerRow row{bytes, filter.hop_ns, hops.front(), hops.back(), {}};
+  for (Contest& c : contests) {
+    summarise_rounds(c, filter.keep);
+    row.cells.push_back(c.cell);
+  }
+  return row;
+}
+
+}  // namespace tutti::bench

@@ -1,0 +1,34 @@
+// Who takes part in a comparison: what is found on this machine, how it is built and started.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tutti::bench {
+
+using Commandline = std::vector<std::string>;
+
+struct Contender {
+  std::string name;                   // "tutti", "Open MPI", "Open MPI ucx", "MPICH", "Gloo"
+  std::string settings;               // how it is started, for the reader
+  bool forced = false;                // a peer with other than its own settings
+  std::vector<Commandline> commands;  // processes to start
+  std::vector<std::pair<std::string, std::string>> environment;
+};
+
+struct ContenderOptions {
+  int nranks = 2;
+  bool forced = false;
+  std::string algorithm = "auto";  // tutti's
+  std::string transport;           // tutti's; "": its default
+  std::string socket;              // the controller's
+  std::string folder;              // an empty one, for programs and for Gloo's ranks to meet
+};
+
+// tutti first. `notes` gets a sentence for everything that is not here. Each contender's place is
+// its team number. Throws Failure if a peer is there but cannot be built.
+std::vector<Contender> find_contenders(const ContenderOptions& options,
+                                       std::vector<std::string>& notes);
+
+}  // namespace tutti::bench

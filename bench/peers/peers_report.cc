@@ -1,0 +1,139 @@
+#include "bench/peers/peers_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "bench/grid.h"
+#include "bench/sizes.h"
+
+namespace tutti::bench {
+namespace {
+
+double rounded(double value) { return std::round(value * 1e4) / 1e4; }
+
+std::string ratio_cell(double ratio) {
+  return ratio > 0 ? fmt::format("{:.2f}", ratio) : std::string("-");
+}
+
+std::string contenders_text(const std::vector<PeerInfo>& peers, size_t width) {
+  std::string out;
+  for (const PeerInfo& peer : peers) {
+    out += wrap(fmt::format("  {}: {}; {}; ranks on CPUs {}", peer.name, peer.version,
+                            peer.settings, peer.binding),
+                width, 4);
+    if (!peer.failure.empty()) out += wrap("    FAILED: " + peer.failure, width, 6);
+  }
+  return out;
+}
+
+std::string hops_text(const std::vector<PeerRow>& rows) {
+  size_t dropped = 0, kept = 0;
+  for (const PeerRow& row : rows)
+    for (const PeerCell& cell : row.cells) dropped += cell.dropped, kept += cell.batches;
+  return fmt::format(
+      "hop: time of a flag from core to core. Batches of the rarer state of the machine do not "
+      "count: "
+      "{} of {}.",
+      format_thousands(dropped), format_thousands(dropped + kept));
+}
+
+}  // namespace
+
+double ratio_to_best(const std::vector<PeerInfo>& peers, const PeerRow& row, bool forced) {
+  double best = 0;
+  for (size_t i = 1; i < peers.size(); ++i) {
+    const PeerCell& cell = row.cells[i];
+    if (peers[i].forced != forced || !cell.ran) continue;
+    if (best == 0 || cell.us.median < best) best = cell.us.median;
+  }
+  const PeerCell& own = row.cells.front();
+  return own.ran && own.us.median > 0 ? best / own.us.median : 0;
+}
+
+std::string render_peers(const std::vector<PeerInfo>& peers, const std::vector<PeerRow>& rows,
+                         int nranks, const std::vector<std::string>& notes, size_t width) {
+  std::string out =
+      fmt::format("allreduce of {} ranks, float32 sum, heap buffers, input kept\n", nranks);
+  out += wrap(
+      "Time: one call in µs, slowest rank, median over batches. Everybody has a turn in every "
+      "round; the others sleep meanwhile.",
+      width, 0);
+  out += "\n" + contenders_text(peers, width) + "\n";
+
+  const bool any_forced =
+      std::any_of(peers.begin(), peers.end(), [](const PeerInfo& p) { return p.forced; });
+  std::vector<Column> columns{{"vector", false, {}}};
+  for (const PeerInfo& peer : peers) columns.push_back({peer.name, false, {}});
+  Column ratio{"best peer / tutti", false, {}}, forced_ratio{"best forced / tutti", false, {}},
+      p95{"tutti's p95", false, {}}, hop{"hop ns", false, {}};
+  for (const PeerRow& row : rows) {
+    columns[0].cells.push_back(format_bytes(row.bytes));
+    for (size_t i = 0; i < peers.size(); ++i)
+      columns[i + 1].cells.push_back(row.cells[i].ran ? format_us(row.cells[i].us.median) : "-");
+    ratio.cells.push_back(ratio_cell(ratio_to_best(peers, row, false)));
+    forced_ratio.cells.push_back(ratio_cell(ratio_to_best(peers, row, true)));
+    p95.cells.push_back(row.cells[0].ran ? format_us(row.cells[0].us.p95) : "-");
+    hop.cells.push_back(row.hop_ns > 0 ? fmt::format("{:.0f}", row.hop_ns) : "-");
+  }
+  columns.push_back(ratio);
+  if (any_forced) columns.push_back(forced_ratio);
+  columns.push_back(p95);
+  columns.push_back(hop);
+  out += render_grid(columns, width) + "\n";
+  out += wrap(
+      "best peer / tutti: how many times faster tutti is than the fastest of the others "
+      "(more than 1: faster).",
+      width, 2);
+  if (any_forced)
+    out += wrap(
+        "best forced / tutti: the same against peers with components that they do not take by "
+        "themselves.",
+        width, 2);
+  out += wrap(hops_text(rows), width, 2);
+  for (const std::string& note : notes) out += wrap(note, width, 2);
+  return out;
+}
+
+std::string peers_json(const std::vector<PeerInfo>& peers, const PeerRow& row, int nranks) {
+  std::string out;
+  for (size_t i = 0; i < peers.size(); ++i) {
+    const PeerCell& cell = row.cells[i];
+    if (!cell.ran) continue;
+    const double algbw = double(row.bytes) / cell.us.median / 1e3;
+    nlohmann::ordered_json j;
+    j["collective"] = "allreduce";
+    j["implementation"] = peers[i].name;
+    j["version"] = peers[i].version;
+    j["settings"] = peers[i].settings;
+    j["forced"] = peers[i].forced;
+    j["ranks"] = nranks;
+    j["bytes"] = row.bytes;
+    j["count"] = row.bytes / sizeof(float);
+    j["dtype"] = "float32";
+    j["op"] = "sum";
+    j["in_place"] = false;
+    j["iterations"] = cell.calls;
+    j["batches"] = cell.batches;
+    j["batches_dropped"] = cell.dropped;
+    j["min_us"] = rounded(cell.us.min);
+    j["median_us"] = rounded(cell.us.median);
+    j["p95_us"] = rounded(cell.us.p95);
+    j["p99_us"] = rounded(cell.us.p99);
+    j["algbw_GBs"] = rounded(algbw);
+    j["busbw_GBs"] = rounded(algbw * 2 * (nranks - 1) / nranks);
+    j["hop_ns"] = rounded(row.hop_ns);
+    j["hop_before_ns"] = rounded(row.hop_before_ns);
+    j["hop_after_ns"] = rounded(row.hop_after_ns);
+    j["ratio_to_tutti"] = row.cells[0].ran
+                              ? nlohmann::json(rounded(cell.us.median / row.cells[0].us.median))
+                              : nullptr;
+    j["wrong"] = cell.wrong;
+    out += j.dump() + "\n";
+  }
+  return out;
+}
+
+}  // namespace tutti::bench

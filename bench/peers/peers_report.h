@@ -1,0 +1,30 @@
+// The comparison as a person and as a machine reads it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bench/peers/compare.h"
+
+namespace tutti::bench {
+
+struct PeerInfo {
+  std::string name;
+  std::string version;
+  std::string settings;
+  std::string binding;  // CPUs of each rank
+  bool forced = false;
+  std::string failure;  // "": none
+};
+
+// Median of the best peer that is not forced, divided by the median of the first contender (tutti);
+// with `forced`, of the best one that is. 0 where there is none.
+double ratio_to_best(const std::vector<PeerInfo>& peers, const PeerRow& row, bool forced);
+
+std::string render_peers(const std::vector<PeerInfo>& peers, const std::vector<PeerRow>& rows,
+                         int nranks, const std::vector<std::string>& notes, size_t width);
+
+// One object a line for each contender at this size.
+std::string peers_json(const std::vector<PeerInfo>& peers, const PeerRow& row, int nranks);
+
+}  // namespace tutti::bench

@@ -1,0 +1,161 @@
+// A rank of one implementation: waits in the kernel for orders, so that it costs nothing while
+// others have their turn, and carries them out. The same code for every implementation: only the
+// two calls differ.
+#pragma once
+
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/oracle.h"
+#include "bench/peers/protocol.h"
+
+namespace tutti::bench {
+
+class Implementation {
+ public:
+  virtual ~Implementation() = default;
+  virtual std::string version() const = 0;
+  virtual int rank() const = 0;
+  virtual int nranks() const = 0;
+  virtual void barrier() = 0;
+  // float32, sum; both ways of failing end the process.
+  virtual void allreduce(const float* in, float* out, size_t count) = 0;
+};
+
+// Says why and ends the process at once: others may wait for it inside a library.
+[[noreturn]] inline void give_up(const char* what) {
+  std::fprintf(stderr, "%s\n", what);
+  _exit(1);
+}
+
+class PeerServer {
+ public:
+  PeerServer(Implementation& implementation, const char* socket_name, int team)
+      : implementation_(implementation),
+        oracle_(TUTTI_FLOAT32, TUTTI_SUM, implementation.nranks(), implementation.rank()) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    connect(socket_name);
+    PeerHello hello;
+    hello.team = team;
+    hello.rank = implementation.rank();
+    std::snprintf(hello.cpus, sizeof hello.cpus, "%s", cpus().c_str());
+    std::snprintf(hello.version, sizeof hello.version, "%s", implementation.version().c_str());
+    write_all(&hello, sizeof hello);
+  }
+  ~PeerServer() { close(fd_); }
+
+  // Returns when told to quit.
+  void serve() {
+    for (PeerOrder order; next(order);) {
+      PeerReply reply;
+      std::vector<double> batches;
+      if (order.task == PeerTask::prepare) prepare(order.bytes);
+      if (order.task == PeerTask::check) reply.wrong = check();
+      if (order.task == PeerTask::run) batches = run(order);
+      write_all(&reply, sizeof reply);
+      write_all(batches.data(), batches.size() * sizeof(double));
+    }
+  }
+
+ private:
+  bool next(PeerOrder& order) {
+    read_all(&order, sizeof order);
+    return order.task != PeerTask::quit;
+  }
+
+  void prepare(size_t bytes) {
+    count_ = bytes / sizeof(float);
+    in_.reset();
+    out_.reset();
+    in_.reset(new float[count_]);
+    out_.reset(new float[count_]);
+    oracle_.fill(in_.get(), count_);
+    std::memset(out_.get(), 0, bytes);
+  }
+
+  uint64_t check() {
+    std::memset(out_.get(), 0xcb, count_ * sizeof(float));
+    implementation_.allreduce(in_.get(), out_.get(), count_);
+    return oracle_.wrong_results(out_.get(), count_) + oracle_.wrong_inputs(in_.get(), count_);
+  }
+
+  std::vector<double> run(const PeerOrder& order) {
+    using Clock = std::chrono::steady_clock;
+    std::vector<double> batches(order.batches);
+    implementation_.barrier();
+    calls(order.warm_calls);
+    for (double& batch : batches) {
+      implementation_.barrier();
+      const auto begin = Clock::now();
+      calls(order.calls);
+      batch = std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
+    }
+    return batches;
+  }
+
+  void calls(uint64_t n) {
+    for (uint64_t i = 0; i < n; ++i) implementation_.allreduce(in_.get(), out_.get(), count_);
+  }
+
+  static std::string cpus() {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    sched_getaffinity(0, sizeof set, &set);
+    std::string text;
+    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+      if (CPU_ISSET(cpu, &set)) text += (text.empty() ? "" : ",") + std::to_string(cpu);
+    return text;
+  }
+
+  // An abstract name: nothing on disk, gone with the controller.
+  void connect(const char* name) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    const size_t length = std::strlen(name);
+    if (length > sizeof address.sun_path - 1) give_up("the socket's name is too long");
+    std::memcpy(address.sun_path + 1, name, length);
+    fd_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd_ < 0 || ::connect(fd_, reinterpret_cast<sockaddr*>(&address),
+                             socklen_t(offsetof(sockaddr_un, sun_path) + 1 + length)) != 0)
+      give_up("cannot reach the controller");
+  }
+
+  void read_all(void* data, size_t bytes) {
+    for (auto* at = static_cast<char*>(data); bytes;) {
+      const ssize_t got = read(fd_, at, bytes);
+      if (got <= 0) _exit(1);  // the controller is gone
+      at += got;
+      bytes -= size_t(got);
+    }
+  }
+
+  void write_all(const void* data, size_t bytes) {
+    for (auto* at = static_cast<const char*>(data); bytes;) {
+      const ssize_t put = send(fd_, at, bytes, MSG_NOSIGNAL);
+      if (put <= 0) _exit(1);
+      at += put;
+      bytes -= size_t(put);
+    }
+  }
+
+  Implementation& implementation_;
+  Oracle oracle_;
+  int fd_ = -1;
+  size_t count_ = 0;
+  std::unique_ptr<float[]> in_, out_;
+};
+
+}  // namespace tutti::bench

@@ -1,0 +1,91 @@
+#include "bench/records.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace tutti::bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Figures to a tenth of a nanosecond: more would be noise.
+double rounded(double value) { return std::round(value * 1e4) / 1e4; }
+
+Json or_null(bool known, double value) { return known ? Json(rounded(value)) : Json(nullptr); }
+
+Json object(const Result& r) {
+  Json j;
+  j["collective"] = "allreduce";
+  j["algorithm"] = r.algorithm;
+  j["transport"] = r.transport;
+  j["ranks"] = r.ranks;
+  j["bytes"] = r.bytes;
+  j["count"] = r.count;
+  j["dtype"] = r.dtype;
+  j["op"] = r.op;
+  j["in_place"] = r.in_place;
+  j["iterations"] = r.iterations;
+  j["batches"] = r.batches;
+  j["batches_dropped"] = r.dropped;
+  j["min_us"] = or_null(r.ran, r.us.min);
+  j["median_us"] = or_null(r.ran, r.us.median);
+  j["p95_us"] = or_null(r.ran, r.us.p95);
+  j["p99_us"] = or_null(r.ran, r.us.p99);
+  j["algbw_GBs"] = or_null(r.ran, r.algbw_GBs());
+  j["busbw_GBs"] = or_null(r.ran, r.busbw_GBs());
+  j["limit_us"] = or_null(r.limit_us > 0, r.limit_us);
+  j["limit_way"] = r.limit_way;
+  j["hop_ns"] = or_null(r.hop_ns > 0, r.hop_ns);
+  j["wrong"] = r.checked ? Json(r.wrong) : Json(nullptr);
+  j["chosen"] = r.chosen;
+  j["path"] = r.path;
+  j["reason"] = r.reason;
+  if (!r.workload.empty()) {
+    j["workload"] = r.workload;
+    j["bucket"] = r.bucket < 0 ? Json("all") : Json(r.bucket);
+  }
+  return j;
+}
+
+std::string quoted(const std::string& text) {
+  if (text.find_first_of(",\"\n") == std::string::npos) return text;
+  std::string out = "\"";
+  for (char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return out + "\"";
+}
+
+std::string cell(const Json& value) {
+  if (value.is_null()) return "";
+  return value.is_string() ? quoted(value.get<std::string>()) : value.dump();
+}
+
+// CSV has the same columns in every file.
+Json with_all_columns(const Result& r) {
+  Json j = object(r);
+  if (r.workload.empty()) j["workload"] = j["bucket"] = "";
+  return j;
+}
+
+}  // namespace
+
+std::string to_json(const Result& result) { return object(result).dump(); }
+
+std::string csv_head() {
+  std::string line;
+  const Json columns = with_all_columns({});
+  for (const auto& item : columns.items()) line += (line.empty() ? "" : ",") + item.key();
+  return line;
+}
+
+std::string to_csv(const Result& result) {
+  std::string line;
+  bool first = true;
+  const Json columns = with_all_columns(result);
+  for (const auto& item : columns.items()) {
+    line += (first ? "" : ",") + cell(item.value());
+    first = false;
+  }
+  return line;
+}
+
+}  // namespace tutti::bench

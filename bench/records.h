@@ -1,0 +1,16 @@
+// Results as machines read them.
+#pragma once
+
+#include <string>
+
+#include "bench/result.h"
+
+namespace tutti::bench {
+
+// One object on one line, without the line's end.
+std::string to_json(const Result& result);
+
+std::string csv_head();
+std::string to_csv(const Result& result);
+
+}  // namespace tutti::bench

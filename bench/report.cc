@@ -1,0 +1,58 @@
+#include "bench/report.h"
+
+#include <algorithm>
+#include <iostream>
+
+#include "bench/error.h"
+#include "bench/records.h"
+#include "bench/table.h"
+#include "bench/terminal.h"
+
+namespace tutti::bench {
+
+Report::Report(const AllreduceOptions& options)
+    : append_(options.append),
+      workload_(!options.workload.empty()),
+      json_(open(options.json, json_file_)),
+      csv_(open(options.csv, csv_file_)),
+      tables_(options.json != "-" && options.csv != "-") {
+  if (csv_ && !append_) *csv_ << csv_head() << "\n";
+}
+
+std::ostream* Report::open(const std::string& name, std::ofstream& file) const {
+  if (name.empty()) return nullptr;
+  if (name == "-") return &std::cout;
+  file.open(name, append_ ? std::ios::app : std::ios::trunc);
+  if (!file) throw BadInput("cannot write to '" + name + "'");
+  return &file;
+}
+
+void Report::add(const Result& result) {
+  results_.push_back(result);
+  if (json_) *json_ << to_json(result) << std::endl;
+  if (csv_) *csv_ << to_csv(result) << std::endl;
+}
+
+void Report::progress(double fraction, const std::string& what) { show_progress(fraction, what); }
+
+void Report::finish() {
+  show_progress(1, "");
+  if (!tables_) return;
+  std::vector<std::string> transports;
+  for (const Result& r : results_)
+    if (std::find(transports.begin(), transports.end(), r.transport) == transports.end())
+      transports.push_back(r.transport);
+  bool first = !append_;
+  for (const std::string& transport : transports) {
+    std::vector<Result> part;
+    for (const Result& r : results_)
+      if (r.transport == transport) part.push_back(r);
+    if (!first) std::cout << "\n";
+    first = false;
+    std::cout << (workload_ ? render_workload(part, screen_width())
+                            : render_sizes(part, screen_width()));
+  }
+  std::cout.flush();
+}
+
+}  // namespace tutti::bench

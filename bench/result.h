@@ -1,0 +1,47 @@
+// What the benchmark says, before anybody decides how it looks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bench/stats.h"
+
+namespace tutti::bench {
+
+// One algorithm at one size (or one bucket of a workload, or its whole gradient exchange).
+struct Result {
+  std::string algorithm;  // as asked for: "ring", "auto"
+  std::string transport;
+  int ranks = 0;
+  size_t bytes = 0;
+  size_t count = 0;
+  std::string dtype;
+  std::string op;
+  bool in_place = false;
+
+  bool ran = false;
+  std::string chosen;  // what `auto` took
+  std::string path;    // "fused", "schedule"
+  std::string reason;  // why it was chosen, or why it did not run
+
+  size_t iterations = 0;
+  size_t batches = 0;
+  size_t dropped = 0;
+  Summary us;           // one call
+  double limit_us = 0;  // 0: unknown
+  double hop_ns = 0;    // 0: unknown
+  bool checked = false;
+  uint64_t wrong = 0;  // elements, over all ranks
+
+  std::string workload;   // "" unless it is one
+  int bucket = -1;        // -1: all buckets
+  std::string limit_way;  // the loop that reached the limit
+
+  // As nccl-tests defines them; GB = 1e9 bytes.
+  double algbw_GBs() const { return us.median > 0 ? double(bytes) / us.median / 1e3 : 0; }
+  double busbw_GBs() const { return ranks ? algbw_GBs() * 2 * (ranks - 1) / ranks : 0; }
+};
+
+}  // namespace tutti::bench

@@ -1,0 +1,205 @@
+// The oracle against arithmetic in the types themselves, folded from both ends.
+#include "bench/oracle.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+#include <vector>
+
+namespace tutti::bench {
+namespace {
+
+// bfloat16 in the way that hardware does it: computed in float, the upper half kept (all values
+// here are exact, so that rounding never happens).
+struct Brain {
+  uint16_t bits = 0;
+  Brain() = default;
+  explicit Brain(float f) {
+    uint32_t b;
+    std::memcpy(&b, &f, 4);
+    EXPECT_EQ(b & 0xffff, 0u) << "not exact in bfloat16: " << f;
+    bits = uint16_t(b >> 16);
+  }
+  explicit operator float() const {
+    const uint32_t b = uint32_t(bits) << 16;
+    float f;
+    std::memcpy(&f, &b, 4);
+    return f;
+  }
+};
+
+template <class T>
+struct Wide {
+  using type = T;
+};
+template <>
+struct Wide<Brain> {
+  using type = float;
+};
+template <>
+struct Wide<_Float16> {
+  using type = float;
+};
+
+// One operation, rounded to the storage type.
+template <class T>
+T apply(tutti_op op, T a_stored, T b_stored) {
+  using W = typename Wide<T>::type;
+  const W a = static_cast<W>(a_stored), b = static_cast<W>(b_stored);
+  switch (op) {
+    case TUTTI_SUM:
+    case TUTTI_AVG:
+      return T(W(a + b));
+    case TUTTI_PROD:
+      return T(W(a * b));
+    case TUTTI_MIN:
+      return T(std::min(a, b));
+    case TUTTI_MAX:
+      return T(std::max(a, b));
+    default:
+      break;
+  }
+  if constexpr (std::is_integral_v<W>) {
+    switch (op) {
+      case TUTTI_LAND:
+        return T(a && b);
+      case TUTTI_LOR:
+        return T(a || b);
+      case TUTTI_LXOR:
+        return T(bool(a) != bool(b));
+      case TUTTI_BAND:
+        return T(a & b);
+      case TUTTI_BOR:
+        return T(a | b);
+      case TUTTI_BXOR:
+        return T(a ^ b);
+      default:
+        break;
+    }
+  }
+  return T();
+}
+
+template <class T>
+T finish(tutti_op op, T value, int nranks) {
+  using W = typename Wide<T>::type;
+  if (op == TUTTI_AVG) {
+    if constexpr (std::is_integral_v<W>)
+      return T(value < T(0) ? -(-int64_t(value) / nranks)
+                            : int64_t(uint64_t(value) / uint64_t(nranks)));
+    else
+      return T(W(static_cast<W>(value) / W(nranks)));
+  }
+  if (op == TUTTI_LAND || op == TUTTI_LOR || op == TUTTI_LXOR)
+    return T(W(static_cast<W>(value) != W(0)));
+  return value;
+}
+
+constexpr size_t count = Oracle::period + 77;  // more than a period
+
+template <class T>
+void expect_right(tutti_dtype dtype, tutti_op op, int nranks) {
+  SCOPED_TRACE(std::string(tutti_dtype_name(dtype)) + " " + tutti_op_name(op) + " of " +
+               std::to_string(nranks));
+  std::vector<std::vector<T>> inputs;
+  for (int rank = 0; rank < nranks; ++rank) {
+    inputs.emplace_back(count);
+    Oracle(dtype, op, nranks, rank).fill(inputs.back().data(), count);
+  }
+  std::vector<T> up(inputs.front()), down(inputs.back());
+  for (size_t i = 0; i < count; ++i) {
+    for (int rank = 1; rank < nranks; ++rank) {
+      up[i] = apply(op, up[i], inputs[size_t(rank)][i]);
+      down[i] = apply(op, inputs[size_t(nranks - 1 - rank)][i], down[i]);
+    }
+    up[i] = finish(op, up[i], nranks);
+    down[i] = finish(op, down[i], nranks);
+  }
+  const Oracle oracle(dtype, op, nranks, 0);
+  EXPECT_EQ(oracle.wrong_results(up.data(), count), 0u);
+  EXPECT_EQ(oracle.wrong_results(down.data(), count), 0u);
+  EXPECT_EQ(oracle.wrong_inputs(inputs[0].data(), count), 0u);
+}
+
+template <class T>
+void expect_right(tutti_dtype dtype) {
+  for (int op = 0; op < TUTTI_OP_COUNT; ++op)
+    for (int nranks : {1, 2, 3, 7})
+      if (tutti_op_supports(tutti_op(op), dtype)) expect_right<T>(dtype, tutti_op(op), nranks);
+}
+
+TEST(Oracle, IsExactInTheNarrowestTypesForManyRanks) {
+  expect_right<Brain>(TUTTI_BFLOAT16, TUTTI_SUM, Oracle::most_ranks);
+  expect_right<int8_t>(TUTTI_INT8, TUTTI_AVG, 150);
+  expect_right<_Float16>(TUTTI_FLOAT16, TUTTI_PROD, 100);
+}
+
+TEST(Oracle, AgreesWithFoldingInTheTypesThemselves) {
+  expect_right<int8_t>(TUTTI_INT8);
+  expect_right<int16_t>(TUTTI_INT16);
+  expect_right<int32_t>(TUTTI_INT32);
+  expect_right<int64_t>(TUTTI_INT64);
+  expect_right<uint8_t>(TUTTI_UINT8);
+  expect_right<uint16_t>(TUTTI_UINT16);
+  expect_right<uint32_t>(TUTTI_UINT32);
+  expect_right<uint64_t>(TUTTI_UINT64);
+  expect_right<_Float16>(TUTTI_FLOAT16);
+  expect_right<Brain>(TUTTI_BFLOAT16);
+  expect_right<float>(TUTTI_FLOAT32);
+  expect_right<double>(TUTTI_FLOAT64);
+}
+
+std::vector<float> sum_of_two() {
+  std::vector<float> a(count), b(count);
+  Oracle(TUTTI_FLOAT32, TUTTI_SUM, 2, 0).fill(a.data(), count);
+  Oracle(TUTTI_FLOAT32, TUTTI_SUM, 2, 1).fill(b.data(), count);
+  for (size_t i = 0; i < count; ++i) a[i] += b[i];
+  return a;
+}
+
+TEST(Oracle, CountsEachWrongElement) {
+  const Oracle oracle(TUTTI_FLOAT32, TUTTI_SUM, 2, 0);
+  std::vector<float> result = sum_of_two();
+  for (size_t i : {size_t(0), size_t(17), Oracle::period, count - 1}) result[i] += 1;
+  EXPECT_EQ(oracle.wrong_results(result.data(), count), 4u);
+}
+
+TEST(Oracle, SeesAMissingRankAndAMisplacedBlock) {
+  const Oracle oracle(TUTTI_FLOAT32, TUTTI_SUM, 2, 0);
+  std::vector<float> only_one(count);
+  oracle.fill(only_one.data(), count);
+  EXPECT_GT(oracle.wrong_results(only_one.data(), count), count * 9 / 10);
+  std::vector<float> moved = sum_of_two();
+  std::rotate(moved.begin(), moved.begin() + 1024, moved.end());
+  EXPECT_GT(oracle.wrong_results(moved.data(), count), count * 9 / 10);
+}
+
+TEST(Oracle, EveryRankMattersForEveryOperator) {
+  for (int op_index = 0; op_index < TUTTI_OP_COUNT; ++op_index) {
+    const auto op = tutti_op(op_index);
+    constexpr int nranks = 5;
+    for (int missing = 0; missing < nranks; ++missing) {
+      std::vector<std::vector<int32_t>> inputs(nranks, std::vector<int32_t>(count));
+      for (int rank = 0; rank < nranks; ++rank)
+        Oracle(TUTTI_INT32, op, nranks, rank).fill(inputs[size_t(rank)].data(), count);
+      std::vector<int32_t> result(count);
+      for (size_t i = 0; i < count; ++i) {
+        bool begun = false;
+        for (int rank = 0; rank < nranks; ++rank) {
+          if (rank == missing) continue;
+          result[i] =
+              begun ? apply(op, result[i], inputs[size_t(rank)][i]) : inputs[size_t(rank)][i];
+          begun = true;
+        }
+        result[i] = finish(op, result[i], nranks);
+      }
+      EXPECT_GT(Oracle(TUTTI_INT32, op, nranks, 0).wrong_results(result.data(), count), 0u)
+          << tutti_op_name(op) << " without rank " << missing;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tutti::bench
