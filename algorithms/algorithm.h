@@ -13,10 +13,14 @@ namespace tutti {
 enum class Collective : uint8_t { allreduce, broadcast, barrier, point_to_point };
 constexpr const char* collective_name(Collective collective) {
   switch (collective) {
-    case Collective::allreduce: return "allreduce";
-    case Collective::broadcast: return "broadcast";
-    case Collective::barrier: return "barrier";
-    case Collective::point_to_point: return "point_to_point";
+    case Collective::allreduce:
+      return "allreduce";
+    case Collective::broadcast:
+      return "broadcast";
+    case Collective::barrier:
+      return "barrier";
+    case Collective::point_to_point:
+      return "point_to_point";
   }
   return "?";
 }
@@ -24,14 +28,14 @@ constexpr const char* collective_name(Collective collective) {
 // What a caller asks of an algorithm; equal on all ranks.
 struct Request {
   uint32_t nranks = 1;
-  uint64_t count = 0;       // elements
+  uint64_t count = 0;         // elements
   uint32_t element_size = 1;  // bytes
-  bool ordered = false;     // the operator is not commutative: operands must keep rank order
+  bool ordered = false;       // the operator is not commutative: operands must keep rank order
 };
 
-// What an algorithm promises to cost, as formulas of the number of ranks (lib/schedule/formula.h has
-// the notation). They are exact: the prover's counts are compared with them at every rank count, and
-// the table of the README is made of them.
+// What an algorithm promises to cost, as formulas of the number of ranks (lib/schedule/formula.h
+// has the notation). They are exact: the prover's counts are compared with them at every rank
+// count, and the table of the README is made of them.
 struct Claims {
   const char* rounds;            // with one port: one send and one receive at a time
   const char* rounds_multiport;  // with a port for each peer

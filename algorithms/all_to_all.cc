@@ -1,5 +1,5 @@
-// All-to-all allreduce (direct exchange of full vectors, "one-shot"): every rank sends its vector to
-// every other, holds all p of them, and reduces them itself.
+// All-to-all allreduce (direct exchange of full vectors, "one-shot"): every rank sends its vector
+// to every other, holds all p of them, and reduces them itself.
 //
 // Cost: p-1 rounds, 1 with p-1 ports; p(p-1) messages; every rank sends (p-1)n bytes and reduces
 // (p-1)n. Time (p-1)(a + nb + nc), or a + (p-1)n(b + c) with p-1 ports. In step s rank r sends to

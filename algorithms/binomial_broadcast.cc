@@ -1,6 +1,6 @@
-// Binomial broadcast: ranks are renumbered from the root, v = rank - root mod p; v receives from the
-// rank that has v's lowest set bit cleared and then sends to v + 2^i for every i below that bit, the
-// farthest first. Partners that do not exist are skipped.
+// Binomial broadcast: ranks are renumbered from the root, v = rank - root mod p; v receives from
+// the rank that has v's lowest set bit cleared and then sends to v + 2^i for every i below that
+// bit, the farthest first. Partners that do not exist are skipped.
 //
 // Cost: ceil(log2 p) rounds, floor(log2 p) with p-1 ports (the most bits that a number below p has
 // set); p-1 messages; the root sends ceil(log2 p) vectors. Time ceil(log2 p)(a + nb).

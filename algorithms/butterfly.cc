@@ -4,12 +4,12 @@
 // end.
 //
 // Cost, with l = floor(log2 p), q = 2^l, e = p - q: l rounds, l+2 if e > 0, however many ports;
-// ql + 2e messages; the busiest rank sends and reduces l vectors, l+1 if e > 0. Time l(a + nb + nc),
-// or (l+2)(a + nb) + (l+1)nc.
-// Bits: rank order kept, because folding joins neighbours, partials cover contiguous ranks and the
-// lower stays on the left; for the same reason both partners of an exchange compute the same
-// expression and all ranks end with the same bits. Every element the same bracketing, of depth l (+1).
-// Use: short vectors; least latency at powers of two. Folklore; Thakur et al. 2005.
+// ql + 2e messages; the busiest rank sends and reduces l vectors, l+1 if e > 0. Time l(a + nb +
+// nc), or (l+2)(a + nb) + (l+1)nc. Bits: rank order kept, because folding joins neighbours,
+// partials cover contiguous ranks and the lower stays on the left; for the same reason both
+// partners of an exchange compute the same expression and all ranks end with the same bits. Every
+// element the same bracketing, of depth l (+1). Use: short vectors; least latency at powers of two.
+// Folklore; Thakur et al. 2005.
 #include "algorithms/list.h"
 #include "algorithms/patterns.h"
 #include "lib/schedule/emit.h"

@@ -1,16 +1,16 @@
-// Halving-doubling allreduce (Rabenseifner): a reduce-scatter in which round i exchanges half of the
-// range still held with rank xor 2^i, then an allgather that goes the same way back. When p is not a
-// power of two, each even rank among the first 2e hands its whole vector to its right neighbour and
-// gets the result at the end.
+// Halving-doubling allreduce (Rabenseifner): a reduce-scatter in which round i exchanges half of
+// the range still held with rank xor 2^i, then an allgather that goes the same way back. When p is
+// not a power of two, each even rank among the first 2e hands its whole vector to its right
+// neighbour and gets the result at the end.
 //
 // Cost, with l = floor(log2 p), q = 2^l, e = p - q: 2l rounds, 2l+2 if e > 0, however many ports;
 // 2ql + 2e messages; the busiest rank sends 2(q-1)/q n, and n more if e > 0, and reduces (q-1)/q n,
 // and n more if e > 0; all ranks together send 2(p-1)n. Time for p = q: 2la + 2(p-1)/p nb +
 // (p-1)/p nc.
 // Bits: rank order kept: distances double, so that partials cover contiguous ranks, folding joins
-// neighbours and the lower stays on the left. Each chunk is finished by one survivor and copied. Every
-// element has the same bracketing, and it is that of butterfly.
-// Use: medium and long vectors, best at powers of two. Rabenseifner 2004; Thakur et al. 2005.
+// neighbours and the lower stays on the left. Each chunk is finished by one survivor and copied.
+// Every element has the same bracketing, and it is that of butterfly. Use: medium and long vectors,
+// best at powers of two. Rabenseifner 2004; Thakur et al. 2005.
 #include "algorithms/list.h"
 #include "algorithms/patterns.h"
 #include "lib/schedule/emit.h"

@@ -7,8 +7,8 @@
 // two-shot, scheduled for one port: a send and a receive at a time, step by step.
 // Bits: as two-shot: rank order kept, the same bits everywhere, every element the same bracketing,
 // because the owner buffers the parts, which come in rotated order, and folds from x_0 upward.
-// Use: networks with one port a rank and a full crossbar, which each step loads evenly. Zhao & Canny
-// 2013 (arXiv:1312.3020) call this network round-robin; messages shrink as n/p while p grows.
+// Use: networks with one port a rank and a full crossbar, which each step loads evenly. Zhao &
+// Canny 2013 (arXiv:1312.3020) call this network round-robin; messages shrink as n/p while p grows.
 #include "algorithms/buffered_fold.h"
 #include "algorithms/list.h"
 

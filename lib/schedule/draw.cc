@@ -65,7 +65,7 @@ class Drawing {
     std::sort(trace_.transfers.begin(), trace_.transfers.end(), [](const auto& a, const auto& b) {
       return std::tie(a.round, a.from, a.to) < std::tie(b.round, b.from, b.to);
     });
-    cell_ = std::clamp(96.0 / chunks_, 3.0, 30.0);
+    cell_ = std::clamp(96.0 / chunks_, 3.0, 56.0);
     column_ = cell_ * chunks_ + std::max(34.0, 58.0 - chunks_);
     band_ = 52 + std::min(70.0, 3.0 * nranks_);
   }
@@ -131,7 +131,7 @@ class Drawing {
   void arrow(const Trace::Transfer& transfer) {
     const auto port = [&](uint32_t own, uint32_t peer) {
       const double far = (double(peer) - own) / nranks_;
-      return middle(own) + far * cell_ * chunks_ * 0.8;
+      return middle(own) + far * cell_ * chunks_ * 0.47;
     };
     const double x1 = port(transfer.from, transfer.to), x2 = port(transfer.to, transfer.from);
     const double y1 = y(transfer.round - 1) + bar_ + 2, y2 = y(transfer.round) - 3;

@@ -321,7 +321,7 @@ class Prover {
       start = blocker(start);
     }
     path.erase(path.begin(), std::find(path.begin(), path.end(), start));
-    std::string text = name(start.rank, next(start)) + ": it waits for ever, in a circle";
+    std::string text = name(start.rank, next(start)) + ": it waits for ever";
     const size_t most = 4;
     for (size_t i = 0; i < path.size() && i < most; ++i) {
       const Place then = path[(i + 1) % path.size()];
