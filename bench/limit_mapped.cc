@@ -1,11 +1,14 @@
-#include <immintrin.h>
 #include <sched.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 #include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <iterator>
 
+#include "bench/cores.h"
 #include "bench/error.h"
 #include "bench/limit.h"
 
@@ -14,7 +17,9 @@ namespace {
 
 constexpr size_t line_bytes = 64;
 constexpr size_t block_floats = 512;  // what several inputs are added in: stays in the first cache
-constexpr int spins_before_yield = 2000;
+// Where ranks share cores, who is waited for may be waiting for this very core.
+constexpr uint64_t spins_on_own_core = 2000;
+constexpr uint64_t spins_on_shared_core = 20;
 constexpr auto longest_wait = std::chrono::seconds(30);
 constexpr size_t streaming_from = size_t(1) << 20;
 
@@ -38,49 +43,57 @@ void stream(float* out, const float* in, size_t n) {
   std::memcpy(out + i, in + i, (n - i) * sizeof(float));
 }
 
-// A cell's flag and payload in one store: a reader that polls would otherwise take the line away
+// A flag and its payload in one store: a reader that polls would otherwise take the line away
 // between the two.
 #if defined(__x86_64__)
-[[gnu::target("avx")]] void publish_at_once(SharedMap::Cell* to, const SharedMap::Cell& cell) {
+[[gnu::target("avx")]] void publish_at_once(SharedMap::Cell* to, uint64_t flag,
+                                            const int64_t (&payload)[3]) {
   _mm256_store_si256(reinterpret_cast<__m256i*>(to),
-                     _mm256_load_si256(reinterpret_cast<const __m256i*>(&cell)));
+                     _mm256_set_epi64x(payload[2], payload[1], payload[0], int64_t(flag)));
 }
 const bool at_once = __builtin_cpu_supports("avx");
 #else
 constexpr bool at_once = false;
-void publish_at_once(SharedMap::Cell*, const SharedMap::Cell&) {}
+void publish_at_once(SharedMap::Cell*, uint64_t, const int64_t (&)[3]) {}
 #endif
 
-void publish(SharedMap::Cell* to, const SharedMap::Cell& cell) {
+void publish(SharedMap::Cell* to, uint64_t flag, const void* from) {
+  int64_t payload[3];
+  static_assert(sizeof payload == sizeof to->payload);
+  std::memcpy(payload, from, sizeof payload);
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  if (at_once) return publish_at_once(to, cell);
-  std::memcpy(to->payload, cell.payload, sizeof cell.payload);
-  std::atomic_ref(to->flag).store(cell.flag, std::memory_order_release);
+  if (at_once) return publish_at_once(to, flag, payload);
+  std::memcpy(to->payload, payload, sizeof payload);
+  std::atomic_ref(to->flag).store(flag, std::memory_order_release);
 }
 
 // Spins, then yields, until the flag has reached the epoch. Throws after a while.
 class Patience {
  public:
+  explicit Patience(int nranks)
+      : spins_(size_t(nranks) <= usable_cores().size() ? spins_on_own_core : spins_on_shared_core) {
+  }
   template <class Flag>
   void await(const Flag& flag, uint64_t epoch) {
     for (uint64_t spins = 0; flag.load(std::memory_order_acquire) < epoch; ++spins)
-      if (spins >= spins_before_yield) yield(spins);
+      if (spins >= spins_) yield(spins);
   }
 
  private:
   void yield(uint64_t spins) {
     sched_yield();
-    if (spins == spins_before_yield) since_ = std::chrono::steady_clock::now();
+    if (spins == spins_) since_ = std::chrono::steady_clock::now();
     if (spins % 1024 == 0 && std::chrono::steady_clock::now() - since_ > longest_wait)
       throw Failure("measuring the limit: another rank does not come");
   }
+  uint64_t spins_;
   std::chrono::steady_clock::time_point since_;
 };
 
 class Flags {
  public:
   Flags(SharedMap& map, int rank, int nranks, uint64_t* epoch)
-      : map_(map), rank_(rank), nranks_(nranks), epoch_(*epoch) {}
+      : map_(map), rank_(rank), nranks_(nranks), epoch_(*epoch), patience_(nranks) {}
   // Returns after all ranks have called it as often.
   void exchange() {
     announce();
@@ -191,12 +204,12 @@ class OneExchange : public Limit {
 class OneLine : public Limit {
  public:
   static constexpr size_t most_bytes = sizeof(SharedMap::Cell::payload);
-  OneLine(const Rank& me, SharedMap& map) : map_(map), rank_(me.rank()), nranks_(me.nranks()) {}
+  OneLine(const Rank& me, SharedMap& map)
+      : map_(map), rank_(me.rank()), nranks_(me.nranks()), patience_(me.nranks()) {}
 
   void run(size_t bytes) override {
-    SharedMap::Cell own{++epoch_, {}};
-    std::memcpy(own.payload, map_.input(rank_), most_bytes);
-    publish(&cell(rank_), own);
+    ++epoch_;
+    publish(&cell(rank_), epoch_, map_.input(rank_));
     float sum[most_bytes / sizeof(float)] = {};
     for (int rank = 0; rank < nranks_; ++rank) {
       SharedMap::Cell& from = cell(rank);

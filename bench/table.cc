@@ -27,14 +27,17 @@ const Result* find(const Results& results, const std::string& algorithm, size_t 
   return nullptr;
 }
 
-// Among those that were forced by name; `auto` only repeats one of them. Alone it is the fastest.
+// Whether `auto` only repeats what also ran by its name.
+bool repeats(const Results& results, const Result& r) {
+  const Result* named = r.algorithm == "auto" ? find(results, r.chosen, r.bytes) : nullptr;
+  return named && named->ran;
+}
+
 const Result* fastest(const Results& results, size_t bytes) {
   const Result* best = nullptr;
   for (const Result& r : results) {
-    if (r.bytes != bytes || !r.ran) continue;
-    if (!best || (best->algorithm == "auto" && r.algorithm != "auto") ||
-        (r.algorithm != "auto" && r.us.median < best->us.median))
-      best = &r;
+    if (r.bytes != bytes || !r.ran || repeats(results, r)) continue;
+    if (!best || r.us.median < best->us.median) best = &r;
   }
   return best;
 }

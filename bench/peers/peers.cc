@@ -2,12 +2,14 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <memory>
 
+#include "bench/busy.h"
 #include "bench/commands.h"
 #include "bench/error.h"
 #include "bench/options.h"
@@ -19,6 +21,7 @@
 namespace tutti::bench {
 namespace {
 
+constexpr int busy_sample_ms = 500;
 constexpr auto start_patience = std::chrono::seconds(60);
 
 struct PeersOptions {
@@ -106,6 +109,7 @@ int run(PeersOptions& o) {
   const TemporaryFolder folder;
   const Meeting meeting;
   std::vector<std::string> notes;
+  double busy = busy_share(busy_sample_ms);
   show_progress(0, "building the peers' programs");
   const auto contenders = find_contenders(
       {o.nranks, o.forced, o.algorithm, o.transport, meeting.name(), folder.path()}, notes);
@@ -126,6 +130,9 @@ int run(PeersOptions& o) {
   }
   show_progress(1, "");
   const auto peers = describe(teams);
+  teams.clear();
+  busy = std::max(busy, busy_share(busy_sample_ms));
+  if (const std::string caution = about_busy(busy); !caution.empty()) notes.push_back(caution);
   if (o.json != "-")
     std::cout << render_peers(peers, rows, o.nranks, notes, screen_width()) << std::flush;
 
