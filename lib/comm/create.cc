@@ -1,6 +1,7 @@
 // Making a communicator: who is where, which transport serves which pair, and the links.
 #include <sys/random.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -104,6 +105,8 @@ Status Communicator::connect(Exchange& exchange) {
   TUTTI_TRY(open_links(exchange, peers, comm_id, deadline_ns));
 
   patience_ = Patience::of(crowded_host(hosts, size_t(rank_)));
+  // A look at a socket is a system call: as many of them as of looks at memory take milliseconds.
+  if (slots_ == nullptr) patience_.spins = std::min(patience_.spins, 100u);
   for (size_t rank = 0; rank < n; ++rank) {
     setting_.crowded = setting_.crowded || crowded_host(hosts, rank);
   }
