@@ -50,12 +50,8 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   add_run(app);
   add_info(app);
-#ifdef TUTTI_WITH_SHOW
   add_show(app);
-#endif
-#ifdef TUTTI_WITH_VERIFY
   add_verify(app);
-#endif
   try {
     std::vector<std::string> words(argv + 1, argv + argc);
     check_command(app, words);
