@@ -22,7 +22,6 @@ namespace tutti::bench {
 namespace {
 
 constexpr int busy_sample_ms = 500;
-constexpr auto start_patience = std::chrono::seconds(60);
 
 struct PeersOptions {
   std::string collective = "allreduce";
@@ -32,6 +31,7 @@ struct PeersOptions {
   std::string transport = "shm";
   std::string json;
   double seconds = 3;
+  double timeout = 60;
   bool forced = false;
   std::vector<size_t> sizes;
 };
@@ -60,6 +60,7 @@ void resolve_peers(PeersOptions& o) {
   if (o.collective != "allreduce")
     throw BadInput(fmt::format("unknown collective '{}': allowed is allreduce", o.collective));
   if (!(o.seconds > 0)) throw BadInput("--seconds: must be more than 0");
+  if (!(o.timeout > 0)) throw BadInput("--timeout: must be more than 0");
   AllreduceOptions names;
   names.sizes_text = o.sizes_text;
   names.algorithms_text = o.algorithm;
@@ -72,10 +73,11 @@ void resolve_peers(PeersOptions& o) {
 }
 
 // All at once; whoever does not come in time has failed.
-void start(std::vector<std::unique_ptr<Team>>& teams, const Meeting& meeting) {
+void start(std::vector<std::unique_ptr<Team>>& teams, const Meeting& meeting,
+           std::chrono::milliseconds patience) {
   show_progress(0, "starting everybody");
   for (auto& team : teams) team->start();
-  const auto deadline = std::chrono::steady_clock::now() + start_patience;
+  const auto deadline = std::chrono::steady_clock::now() + patience;
   auto settled = [&] {
     bool all = true;
     for (auto& team : teams) all &= team->settled();
@@ -91,7 +93,7 @@ void start(std::vector<std::unique_ptr<Team>>& teams, const Meeting& meeting) {
       close(fd);
   }
   for (auto& team : teams)
-    if (!team->settled()) team->fail("not all ranks had started after 60 s");
+    if (!team->settled()) team->fail("not all of its ranks started in time");
 }
 
 std::vector<PeerInfo> describe(const std::vector<std::unique_ptr<Team>>& teams) {
@@ -113,9 +115,11 @@ int run(PeersOptions& o) {
   show_progress(0, "building the peers' programs");
   const auto contenders = find_contenders(
       {o.nranks, o.forced, o.algorithm, o.transport, meeting.name(), folder.path()}, notes);
+  const std::chrono::milliseconds patience(int64_t(o.timeout * 1000));
   std::vector<std::unique_ptr<Team>> teams;
-  for (const Contender& c : contenders) teams.push_back(std::make_unique<Team>(c, o.nranks));
-  start(teams, meeting);
+  for (const Contender& c : contenders)
+    teams.push_back(std::make_unique<Team>(c, o.nranks, patience));
+  start(teams, meeting, patience);
 
   std::ofstream file;
   if (!o.json.empty() && o.json != "-") file.open(o.json);
@@ -164,6 +168,10 @@ Command add_peers(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--transport", o->transport, "tutti's transport")->capture_default_str();
   command->add_option("--seconds", o->seconds, "time for all batches of one size")
+      ->capture_default_str();
+  command
+      ->add_option("--timeout", o->timeout,
+                   "seconds after which ranks that do not answer are killed")
       ->capture_default_str();
   command->add_flag("--forced", o->forced, "also the peers' strongest components, forced");
   command->add_option("--json", o->json, "write one object a line to a file, or - for stdout")

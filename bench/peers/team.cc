@@ -24,8 +24,7 @@
 namespace tutti::bench {
 namespace {
 
-constexpr auto patience = std::chrono::seconds(60);  // for the answer to one order
-constexpr size_t words_kept = 400;                   // of what a failed team printed
+constexpr size_t words_kept = 400;  // of what a failed team printed
 
 int ms_until(Deadline deadline) {
   using std::chrono::milliseconds;
@@ -76,8 +75,8 @@ int Meeting::accept(PeerHello* hello) const {
   return -1;
 }
 
-Team::Team(const Contender& contender, int nranks)
-    : contender_(contender), members_(size_t(nranks)) {}
+Team::Team(const Contender& contender, int nranks, std::chrono::milliseconds patience)
+    : contender_(contender), patience_(patience), members_(size_t(nranks)) {}
 
 Team::~Team() {
   for (Member& member : members_) {
@@ -186,7 +185,7 @@ bool Team::order(const PeerOrder& order, std::vector<PeerReply>* replies,
       return false;
     }
   }
-  const Deadline deadline = std::chrono::steady_clock::now() + patience;
+  const Deadline deadline = std::chrono::steady_clock::now() + patience_;
   for (Member& member : members_) {
     PeerReply reply;
     std::vector<double> times(order.task == PeerTask::run ? order.batches : 0);
@@ -206,7 +205,7 @@ bool Team::read_from(Member& member, void* data, size_t bytes, Deadline deadline
     if (ready < 0 && errno == EINTR) continue;
     if (ready == 0) {
       fail(fmt::format("rank {} did not answer within {} s: hangs, or is far too slow",
-                       member.hello.rank, patience.count()));
+                       member.hello.rank, double(patience_.count()) / 1000));
       return false;
     }
     const ssize_t got = recv(member.fd, at, bytes, 0);

@@ -32,7 +32,8 @@ class Meeting {
 
 class Team {
  public:
-  Team(const Contender& contender, int nranks);
+  // `patience`: how long a rank may take to answer one order.
+  Team(const Contender& contender, int nranks, std::chrono::milliseconds patience);
   ~Team();
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
@@ -72,6 +73,7 @@ class Team {
   void kill_all();
 
   Contender contender_;
+  std::chrono::milliseconds patience_;
   std::vector<Member> members_;
   std::vector<pid_t> processes_;
   int log_ = -1;  // what its processes print

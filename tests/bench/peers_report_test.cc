@@ -44,8 +44,9 @@ TEST(PeersReport, TableShowsFailuresAndNotes) {
   const std::string text = render_peers(four(), {row()}, 2, {"Gloo is not here."}, 120);
   EXPECT_NE(text.find("FAILED: rank 1 ended"), std::string::npos);
   EXPECT_NE(text.find("Gloo is not here."), std::string::npos);
-  EXPECT_NE(text.find("   4 KiB  0.500  1.00    0.750      -       2.00         1.50     1.00   80"),
-            std::string::npos)
+  EXPECT_NE(
+      text.find("   4 KiB  0.500  1.00    0.750      -       2.00         1.50     1.00   80"),
+      std::string::npos)
       << text;
 }
 

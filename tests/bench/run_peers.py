@@ -1,0 +1,52 @@
+"""Runs tutti-bench peers with the MPI libraries found here and checks what it says.
+
+Arguments: tutti-bench, the folder of `tutti`. Skipped (77) where there is no peer.
+"""
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+bench, folder = sys.argv[1:3]
+expected = {"tutti"}
+if shutil.which("mpicxx.openmpi") and shutil.which("mpirun.openmpi"):
+    expected.add("Open MPI")
+if shutil.which("mpicxx.mpich") and shutil.which("mpiexec.mpich"):
+    expected.add("MPICH")
+if len(expected) == 1:
+    print("neither Open MPI nor MPICH is here")
+    sys.exit(77)
+
+env = {k: v for k, v in os.environ.items()
+       if not k.startswith("TUTTI_") and k not in ("RANK", "WORLD_SIZE")}
+env["PATH"] = folder + os.pathsep + env["PATH"]
+
+
+def run(*args):
+    done = subprocess.run([bench, "peers", *args], env=env, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=160)
+    return done.returncode, done.stdout, done.stderr
+
+
+sizes = {4, 65536}
+code, out, err = run("allreduce", "-n", "2", "--sizes", "4,64K", "--seconds", "0.1", "--json", "-")
+assert code == 0, (code, out, err)
+rows = [json.loads(line) for line in out.splitlines()]
+assert expected <= {r["implementation"] for r in rows}, out
+for name in expected:
+    assert {r["bytes"] for r in rows if r["implementation"] == name} == sizes, name
+for r in rows:
+    assert r["wrong"] == 0 and r["ranks"] == 2, r
+    assert 0 < r["min_us"] <= r["median_us"] <= r["p95_us"] <= r["p99_us"], r
+    assert r["version"] and r["settings"] and not r["forced"], r
+    assert r["ratio_to_tutti"] > 0, r
+
+code, out, err = run("allreduce", "-n", "2", "--sizes", "4", "--seconds", "0.1")
+assert code == 0, (code, out, err)
+assert "best peer / tutti" in out and all(name in out for name in expected), out
+
+for args, word in ((("broadcast",), "allreduce"), (("allreduce", "--algorithm", "rign"), "ring"),
+                   (("allreduce", "-n", "0"), "1"), (("allreduce", "--sizes", "3"), "4")):
+    code, out, err = run(*args)
+    assert code == 2 and err.count("\n") == 1 and word in err and not out, (args, code, out, err)
