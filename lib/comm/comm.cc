@@ -129,6 +129,18 @@ tutti_status Communicator::barrier(const CallSettings& settings) {
               &mine, &all, settings.timeout_ms);
 }
 
+// One rank: its vector is the result, but for logical operators, which give 0 or 1.
+tutti_status Communicator::run_alone(const Prepared& prepared, const void* input, void* output) {
+  const uint64_t count = prepared.key.count;
+  const tutti_op op = prepared.key.op;
+  if (op == TUTTI_LAND || op == TUTTI_LOR || op == TUTTI_LXOR) {
+    find_kernels(prepared.key.dtype, TUTTI_LOR).reduce2(output, input, input, count);
+  } else if (input != output && count != 0) {
+    std::memcpy(output, input, count * prepared.element_size);
+  }
+  return TUTTI_OK;
+}
+
 tutti_status Communicator::run(Prepared& prepared, const void* input, void* output,
                                int64_t timeout_ms) {
   if (over_.load(std::memory_order_relaxed)) [[unlikely]] {
@@ -136,10 +148,7 @@ tutti_status Communicator::run(Prepared& prepared, const void* input, void* outp
   }
   const uint64_t epoch = ++epoch_;
   const uint64_t count = prepared.key.count;
-  if (link_ == nullptr) {
-    if (input != output && count != 0) std::memcpy(output, input, count * prepared.element_size);
-    return TUTTI_OK;
-  }
+  if (link_ == nullptr) return run_alone(prepared, input, output);
   if (unconfirmed_.epoch != 0) [[unlikely]] {
     if (Status confirmed = link_->confirm(unconfirmed_); !confirmed.ok()) {
       return give_up(std::move(confirmed), prepared.signature, epoch);

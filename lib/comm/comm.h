@@ -100,6 +100,7 @@ class Communicator {
   Status prepare(const CallKey& key, std::unique_ptr<Prepared>* out);
   Status plan_for(const Algorithm& algorithm, int root, CachedPlan** out);
   tutti_status run(Prepared& prepared, const void* input, void* output, int64_t timeout_ms);
+  tutti_status run_alone(const Prepared& prepared, const void* input, void* output);
   Status run_fused(const Prepared& prepared, const CallMark& mark, const std::byte* input,
                    std::byte* output, uint64_t timeout_ns);
   Status run_plan(Prepared& prepared, const std::byte* input, std::byte* output,

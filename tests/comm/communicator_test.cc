@@ -276,6 +276,12 @@ TEST(Create, WithoutALauncherThereIsOneRank) {
   float in = 3, out = 0;
   ASSERT_EQ(tutti_allreduce(&in, &out, 1, TUTTI_FLOAT32, TUTTI_AVG, comm), TUTTI_OK);
   EXPECT_EQ(out, 3.0f);
+  const int32_t words[3] = {0, 7, -1};
+  int32_t truths[3] = {};
+  ASSERT_EQ(tutti_allreduce(words, truths, 3, TUTTI_INT32, TUTTI_LXOR, comm), TUTTI_OK);
+  EXPECT_EQ(truths[0], 0);
+  EXPECT_EQ(truths[1], 1);
+  EXPECT_EQ(truths[2], 1);
   tutti_comm_free(comm);
 }
 
