@@ -122,7 +122,7 @@ std::string about_auto(const Results& results, size_t width) {
   const Result* end = nullptr;
   auto flush = [&] {
     if (!begin) return;
-    std::string sizes = format_bytes(begin->bytes);
+    std::string sizes = begin->workload.empty() ? format_bytes(begin->bytes) : "its buckets";
     if (end != begin) sizes += " to " + format_bytes(end->bytes);
     out += wrap(fmt::format("  {}: {} ({}). {}", sizes, begin->chosen, begin->path, begin->reason),
                 width, 4);
