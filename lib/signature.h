@@ -13,11 +13,11 @@ namespace tutti {
 // 32 bytes, no padding: published in shared memory and sent in frames as it stands (little endian).
 struct CallSignature {
   uint64_t count = 0;
-  int32_t root = 0;       // or, point to point, the tag
-  uint16_t algorithm = 0; // index in algorithms(); 0xffff: none
+  int32_t root = 0;        // or, point to point, the tag
+  uint16_t algorithm = 0;  // index in algorithms(); 0xffff: none
   Collective collective = Collective::allreduce;
-  uint8_t dtype = 0;      // tutti_dtype
-  uint8_t op = 0;         // tutti_op
+  uint8_t dtype = 0;  // tutti_dtype
+  uint8_t op = 0;     // tutti_op
   uint8_t flags = 0;
   uint8_t reserved[14] = {};
 
@@ -48,8 +48,8 @@ inline uint64_t signature_hash(const CallSignature& signature) {
   return hash;
 }
 
-// Never 0. Equal calls have equal digests; different ones differ but for a chance of 2^-32, and then
-// the full signature published beside it still tells them apart.
+// Never 0. Equal calls have equal digests; different ones differ but for a chance of 2^-32, and
+// then the full signature published beside it still tells them apart.
 inline uint32_t call_digest(uint64_t epoch, uint64_t hash) {
   return uint32_t(((hash + epoch) * 0xc4ceb9fe1a85ec53u) >> 32) | 1;
 }

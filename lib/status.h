@@ -50,7 +50,7 @@ Status system_error(const std::string& what, int error_number);
 }  // namespace tutti
 
 // Returns the status of `expression` from the enclosing function unless it is OK.
-#define TUTTI_TRY(expression)                                     \
-  do {                                                            \
+#define TUTTI_TRY(expression)                                                  \
+  do {                                                                         \
     if (::tutti::Status status_ = (expression); !status_.ok()) return status_; \
   } while (0)

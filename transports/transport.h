@@ -24,11 +24,11 @@ class SharedCells;  // transports/shm/cells.h: memory that all ranks of a host m
 // What a transport needs to bring up one communicator. open() functions are collective over the
 // exchange: all ranks call them, in the same order, also a rank that has no peer on the transport.
 struct LinkSetup {
-  Exchange* exchange = nullptr;     // over the ranks of the communicator
-  uint64_t comm_id = 0;             // random, equal on all ranks, unique in the job
-  std::span<const uint8_t> peers;   // peers[r] != 0: this link serves the pair (own rank, r)
-  std::string interface;            // tcp: interface name or address; empty: choose
-  uint64_t deadline_ns = 0;         // of open()
+  Exchange* exchange = nullptr;    // over the ranks of the communicator
+  uint64_t comm_id = 0;            // random, equal on all ranks, unique in the job
+  std::span<const uint8_t> peers;  // peers[r] != 0: this link serves the pair (own rank, r)
+  std::string interface;           // tcp: interface name or address; empty: choose
+  uint64_t deadline_ns = 0;        // of open()
 };
 
 class Link {
@@ -41,23 +41,23 @@ class Link {
   // carry it too. `mark` is also what peers see when they ask what this rank is doing.
   virtual void begin(const CallMark& mark) = 0;
 
-  // Takes up to `bytes` of `data` towards `peer`, returns how many; 0: the stream is full. The caller
-  // offers the rest of the same message again; the bytes taken may be overwritten at once.
+  // Takes up to `bytes` of `data` towards `peer`, returns how many; 0: the stream is full. The
+  // caller offers the rest of the same message again; the bytes taken may be overwritten at once.
   virtual size_t try_send(int peer, const std::byte* data, size_t bytes) = 0;
 
-  // The next bytes from `peer`, where they lie: at most `most`, a multiple of `granule` (the size of
-  // an element, a divisor of `most`), contiguous; empty: nothing (whole) has arrived. They stay until
-  // consume() of as many or fewer.
+  // The next bytes from `peer`, where they lie: at most `most`, a multiple of `granule` (the size
+  // of an element, a divisor of `most`), contiguous; empty: nothing (whole) has arrived. They stay
+  // until consume() of as many or fewer.
   virtual std::span<const std::byte> try_peek(int peer, size_t most, size_t granule) = 0;
   virtual void consume(int peer, size_t bytes) = 0;
 
   // Moves up to `most` of the next bytes from `peer` to `to`, returns how many.
   virtual size_t try_recv(int peer, std::byte* to, size_t most) = 0;
 
-  // Called when a rank has waited past its spin budget, and then again and again: looks for a reason
-  // why nothing comes. OK: none, wait on. PEER_FAILED, MISMATCH, ABORTED, CORRUPT: the call is over,
-  // and the communicator with it. A wrong digest met by a try_ verb is reported here. Every error
-  // names its rank and, for MISMATCH, both calls in words.
+  // Called when a rank has waited past its spin budget, and then again and again: looks for a
+  // reason why nothing comes. OK: none, wait on. PEER_FAILED, MISMATCH, ABORTED, CORRUPT: the call
+  // is over, and the communicator with it. A wrong digest met by a try_ verb is reported here.
+  // Every error names its rank and, for MISMATCH, both calls in words.
   virtual Status inspect(uint64_t now_ns) = 0;
 
   // Whether a peer has entered call `mark.epoch` with another signature, as far as can be seen. For
@@ -68,8 +68,8 @@ class Link {
     return {};
   }
 
-  // Going to sleep is arm(), one more look at the streams, sleep(): what peers do after arm() ends the
-  // sleep.
+  // Going to sleep is arm(), one more look at the streams, sleep(): what peers do after arm() ends
+  // the sleep.
   virtual void arm() {}
   // Takes arm() back when the look found something after all.
   virtual void disarm() {}
@@ -79,8 +79,8 @@ class Link {
   // The last call in which `peer` was seen, if any: for the sentence of a TIMEOUT.
   virtual std::optional<CallMark> last_seen(int peer) const = 0;
 
-  // Tells every peer that the communicator is over and why: each gets `reason` from inspect(). First
-  // one wins. Any thread, never blocks; after it inspect() returns an error here too.
+  // Tells every peer that the communicator is over and why: each gets `reason` from inspect().
+  // First one wins. Any thread, never blocks; after it inspect() returns an error here too.
   virtual void abort(const Status& reason) = 0;
 
   // Memory shared by all ranks of the communicator, where there is such; else nullptr.

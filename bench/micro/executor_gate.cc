@@ -1,6 +1,7 @@
-// Gate G1: what the plan executor costs over a hand-written loop of the same algorithm. Two threads,
-// pinned where there are two cores, do the butterfly on the same rings: once through the plan, once by
-// hand. Batches alternate, medians are compared; the gate is 15 ns or 10 %, whichever is more.
+// Gate G1: what the plan executor costs over a hand-written loop of the same algorithm. Two
+// threads, pinned where there are two cores, do the butterfly on the same rings: once through the
+// plan, once by hand. Batches alternate, medians are compared; the gate is 15 ns or 10 %, whichever
+// is more.
 //
 // Prints one line a size; the exit status is 1 when the gate is missed.
 #include <fmt/core.h>
@@ -98,8 +99,10 @@ Result measure(size_t count) {
       for (int call = 0; call < calls; ++call) {
         link.begin(next_mark(&epoch));
         if (planned) {
-          run.start(binding, {reinterpret_cast<std::byte*>(in.data()),
-                              reinterpret_cast<std::byte*>(out.data()), nullptr}, kernels);
+          run.start(binding,
+                    {reinterpret_cast<std::byte*>(in.data()),
+                     reinterpret_cast<std::byte*>(out.data()), nullptr},
+                    kernels);
           while (!run.done()) {
             if (!run.advance(link)) cpu_relax();
           }

@@ -50,14 +50,14 @@ typedef enum tutti_status {
 } tutti_status;
 
 /* The name of a status, "PEER_FAILED" for example; never NULL, static storage. */
-TUTTI_API const char *tutti_status_name(tutti_status status);
+TUTTI_API const char* tutti_status_name(tutti_status status);
 
 /* What the calling thread's last failed function without a communicator said; "" if none failed.
  * Valid until the thread's next tutti call. */
-TUTTI_API const char *tutti_last_error(void);
+TUTTI_API const char* tutti_last_error(void);
 
 /* "0.1.0"; static storage. */
-TUTTI_API const char *tutti_version(void);
+TUTTI_API const char* tutti_version(void);
 
 /* ---------------------------------------------------------------- types and operators */
 
@@ -95,17 +95,17 @@ typedef enum tutti_op {
 /* Bytes of one element, 0 for an unknown type. */
 TUTTI_API size_t tutti_dtype_size(tutti_dtype dtype);
 /* "float32", "sum"; NULL for an unknown value; static storage. */
-TUTTI_API const char *tutti_dtype_name(tutti_dtype dtype);
-TUTTI_API const char *tutti_op_name(tutti_op op);
+TUTTI_API const char* tutti_dtype_name(tutti_dtype dtype);
+TUTTI_API const char* tutti_op_name(tutti_op op);
 /* The inverse. INVALID with the list of names that are allowed. */
-TUTTI_API tutti_status tutti_dtype_from_name(const char *name, tutti_dtype *out);
-TUTTI_API tutti_status tutti_op_from_name(const char *name, tutti_op *out);
+TUTTI_API tutti_status tutti_dtype_from_name(const char* name, tutti_dtype* out);
+TUTTI_API tutti_status tutti_op_from_name(const char* name, tutti_op* out);
 /* Whether the operator is defined on the type (bitwise ones are not on floats). 1 or 0. */
 TUTTI_API int tutti_op_supports(tutti_op op, tutti_dtype dtype);
 
 /* ---------------------------------------------------------------- communicators */
 
-typedef struct tutti_comm_s *tutti_comm;
+typedef struct tutti_comm_s* tutti_comm;
 
 /* What ranks that have no launcher pass among themselves to find each other: rank 0's address and a
  * secret. Treat it as a password: who holds it can join. */
@@ -116,136 +116,138 @@ typedef struct tutti_unique_id {
 /* Settings of a communicator. Zero or NULL means the default. */
 typedef struct tutti_comm_config {
   size_t size;            /* sizeof(tutti_comm_config) */
-  const char *transports; /* allowed ones in order of preference, "shm,tcp"; NULL: inproc,shm,tcp */
+  const char* transports; /* allowed ones in order of preference, "shm,tcp"; NULL: inproc,shm,tcp */
   int64_t timeout_ms;     /* limit of each call on the communicator; default 30000 */
   int64_t setup_ms;       /* limit of making the communicator; default 60000 */
-  const char *interface_; /* network interface or address that tcp uses; NULL: the one that reaches
+  const char* interface_; /* network interface or address that tcp uses; NULL: the one that reaches
                              rank 0 */
 } tutti_comm_config;
-#define TUTTI_COMM_CONFIG_INIT {sizeof(tutti_comm_config), NULL, 0, 0, NULL}
+#define TUTTI_COMM_CONFIG_INIT \
+  { sizeof(tutti_comm_config), NULL, 0, 0, NULL }
 
 /* Makes an id in this process, which must become rank 0 of the communicator made from it (in any of
  * its threads), and starts to listen for the others. `interface_`: network interface or address to
  * listen on, NULL for loopback: then only ranks of this host can join. */
-TUTTI_API tutti_status tutti_unique_id_create(const char *interface_, tutti_unique_id *out);
+TUTTI_API tutti_status tutti_unique_id_create(const char* interface_, tutti_unique_id* out);
 
 /* Collective over `nranks` callers that hold the same id; `rank` in [0, nranks), each once. Callers
  * may be processes, or threads of one process. On failure *out is NULL. `config` may be NULL. */
-TUTTI_API tutti_status tutti_comm_create_from_id(const tutti_unique_id *id, int rank, int nranks,
-                                                 const tutti_comm_config *config, tutti_comm *out);
+TUTTI_API tutti_status tutti_comm_create_from_id(const tutti_unique_id* id, int rank, int nranks,
+                                                 const tutti_comm_config* config, tutti_comm* out);
 
 /* Collective over all processes that a launcher started: `tutti run` (TUTTI_RANK ...), or anything
  * that sets RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT with TUTTI_KEY_FILE. Without any launcher's
  * environment: a communicator of one rank. */
-TUTTI_API tutti_status tutti_comm_create_from_env(const tutti_comm_config *config, tutti_comm *out);
+TUTTI_API tutti_status tutti_comm_create_from_env(const tutti_comm_config* config, tutti_comm* out);
 
-/* The caller's own all-gather: every rank gives `bytes` bytes at `mine`; `all` receives nranks times
- * `bytes` in rank order. Returns 0 on success. Used only while the communicator is made; whoever can
- * listen to it can join the job. */
-typedef int (*tutti_allgather_fn)(const void *mine, void *all, size_t bytes, void *context);
-TUTTI_API tutti_status tutti_comm_create_from_allgather(tutti_allgather_fn allgather, void *context,
+/* The caller's own all-gather: every rank gives `bytes` bytes at `mine`; `all` receives nranks
+ * times `bytes` in rank order. Returns 0 on success. Used only while the communicator is made;
+ * whoever can listen to it can join the job. */
+typedef int (*tutti_allgather_fn)(const void* mine, void* all, size_t bytes, void* context);
+TUTTI_API tutti_status tutti_comm_create_from_allgather(tutti_allgather_fn allgather, void* context,
                                                         int rank, int nranks,
-                                                        const tutti_comm_config *config,
-                                                        tutti_comm *out);
+                                                        const tutti_comm_config* config,
+                                                        tutti_comm* out);
 
 /* Collective over `comm`: ranks of equal `color` form a new communicator, ordered by (key, rank).
  * color < 0: no member, *out is NULL and the status OK. */
-TUTTI_API tutti_status tutti_comm_split(tutti_comm comm, int color, int key, tutti_comm *out);
+TUTTI_API tutti_status tutti_comm_split(tutti_comm comm, int color, int key, tutti_comm* out);
 /* Collective: the same ranks, an independent communicator. */
-TUTTI_API tutti_status tutti_comm_dup(tutti_comm comm, tutti_comm *out);
+TUTTI_API tutti_status tutti_comm_dup(tutti_comm comm, tutti_comm* out);
 /* Local; NULL is allowed. Calls in flight must have ended. */
 TUTTI_API tutti_status tutti_comm_free(tutti_comm comm);
 /* Ends every call on the communicator on every rank with ABORTED, now and from now on. Any thread;
  * never blocks. `reason` may be NULL. */
-TUTTI_API tutti_status tutti_comm_abort(tutti_comm comm, const char *reason);
+TUTTI_API tutti_status tutti_comm_abort(tutti_comm comm, const char* reason);
 
-TUTTI_API tutti_status tutti_comm_rank(tutti_comm comm, int *rank);
-TUTTI_API tutti_status tutti_comm_size(tutti_comm comm, int *nranks);
+TUTTI_API tutti_status tutti_comm_rank(tutti_comm comm, int* rank);
+TUTTI_API tutti_status tutti_comm_size(tutti_comm comm, int* nranks);
 /* "inproc", "shm", "tcp" or, where pairs differ, "shm+tcp"; belongs to the communicator. */
-TUTTI_API tutti_status tutti_comm_transport(tutti_comm comm, const char **name);
+TUTTI_API tutti_status tutti_comm_transport(tutti_comm comm, const char** name);
 
 typedef struct tutti_error {
   tutti_status status; /* OK: no call on this communicator has failed */
   int rank;            /* the rank that the error is about, -1 if none in particular */
   uint64_t call;       /* number of the call on the communicator, from 1; 0 if none */
-  const char *text;    /* one sentence; belongs to the communicator, valid until its next call */
+  const char* text;    /* one sentence; belongs to the communicator, valid until its next call */
 } tutti_error;
-TUTTI_API tutti_status tutti_comm_last_error(tutti_comm comm, tutti_error *out);
+TUTTI_API tutti_status tutti_comm_last_error(tutti_comm comm, tutti_error* out);
 
 /* ---------------------------------------------------------------- collectives */
 
 /* As `send`: take the input from the receive buffer. */
-#define TUTTI_IN_PLACE ((const void *)(intptr_t)-1)
+#define TUTTI_IN_PLACE ((const void*)(intptr_t)-1)
 
 /* Settings of one call. Zero or NULL means the communicator's. All ranks must pass the same
  * algorithm; the deadline may differ. */
 typedef struct tutti_call_config {
   size_t size;           /* sizeof(tutti_call_config) */
   int64_t timeout_ms;    /* limit of this call */
-  const char *algorithm; /* forced by name; NULL or "auto": chosen. One that cannot run is
+  const char* algorithm; /* forced by name; NULL or "auto": chosen. One that cannot run is
                             UNSUPPORTED, never replaced */
   uint32_t flags;        /* TUTTI_CALL_* */
 } tutti_call_config;
-#define TUTTI_CALL_CONFIG_INIT {sizeof(tutti_call_config), 0, NULL, 0}
+#define TUTTI_CALL_CONFIG_INIT \
+  { sizeof(tutti_call_config), 0, NULL, 0 }
 /* Run the algorithm's schedule step by step, also where a fused path would do the same faster. */
 #define TUTTI_CALL_UNFUSED 1u
 
 /* Collective. recv[i] = send[i] of rank 0 op send[i] of rank 1 op ..., on all ranks the same bits.
  * `send` may be TUTTI_IN_PLACE; otherwise the buffers must not overlap. `count` 0 is allowed. */
-TUTTI_API tutti_status tutti_allreduce(const void *send, void *recv, size_t count,
+TUTTI_API tutti_status tutti_allreduce(const void* send, void* recv, size_t count,
                                        tutti_dtype dtype, tutti_op op, tutti_comm comm);
-TUTTI_API tutti_status tutti_allreduce_with(const void *send, void *recv, size_t count,
+TUTTI_API tutti_status tutti_allreduce_with(const void* send, void* recv, size_t count,
                                             tutti_dtype dtype, tutti_op op, tutti_comm comm,
-                                            const tutti_call_config *config);
+                                            const tutti_call_config* config);
 
 /* Collective. `buffer` of rank `root` is copied to all ranks. */
-TUTTI_API tutti_status tutti_broadcast(void *buffer, size_t count, tutti_dtype dtype, int root,
+TUTTI_API tutti_status tutti_broadcast(void* buffer, size_t count, tutti_dtype dtype, int root,
                                        tutti_comm comm);
-TUTTI_API tutti_status tutti_broadcast_with(void *buffer, size_t count, tutti_dtype dtype, int root,
-                                            tutti_comm comm, const tutti_call_config *config);
+TUTTI_API tutti_status tutti_broadcast_with(void* buffer, size_t count, tutti_dtype dtype, int root,
+                                            tutti_comm comm, const tutti_call_config* config);
 
 /* Collective. Returns after every rank has entered. */
 TUTTI_API tutti_status tutti_barrier(tutti_comm comm);
-TUTTI_API tutti_status tutti_barrier_with(tutti_comm comm, const tutti_call_config *config);
+TUTTI_API tutti_status tutti_barrier_with(tutti_comm comm, const tutti_call_config* config);
 
 /* Point to point, in order per pair of ranks; type, count and tag must agree on both sides. A send
  * may end before its receive begins; it may also wait for it. To itself a rank cannot send. */
-TUTTI_API tutti_status tutti_send(const void *buffer, size_t count, tutti_dtype dtype, int peer,
+TUTTI_API tutti_status tutti_send(const void* buffer, size_t count, tutti_dtype dtype, int peer,
                                   int tag, tutti_comm comm);
-TUTTI_API tutti_status tutti_recv(void *buffer, size_t count, tutti_dtype dtype, int peer, int tag,
+TUTTI_API tutti_status tutti_recv(void* buffer, size_t count, tutti_dtype dtype, int peer, int tag,
                                   tutti_comm comm);
-TUTTI_API tutti_status tutti_send_with(const void *buffer, size_t count, tutti_dtype dtype,
+TUTTI_API tutti_status tutti_send_with(const void* buffer, size_t count, tutti_dtype dtype,
                                        int peer, int tag, tutti_comm comm,
-                                       const tutti_call_config *config);
-TUTTI_API tutti_status tutti_recv_with(void *buffer, size_t count, tutti_dtype dtype, int peer,
-                                       int tag, tutti_comm comm, const tutti_call_config *config);
+                                       const tutti_call_config* config);
+TUTTI_API tutti_status tutti_recv_with(void* buffer, size_t count, tutti_dtype dtype, int peer,
+                                       int tag, tutti_comm comm, const tutti_call_config* config);
 
 /* ---------------------------------------------------------------- algorithms */
 
 typedef struct tutti_algorithm_info {
   size_t size;            /* sizeof(tutti_algorithm_info), set by the caller */
-  const char *name;       /* static storage, as all strings here */
-  const char *collective; /* "allreduce", "broadcast" */
-  const char *about;      /* one sentence */
+  const char* name;       /* static storage, as all strings here */
+  const char* collective; /* "allreduce", "broadcast" */
+  const char* about;      /* one sentence */
 } tutti_algorithm_info;
 /* The index-th algorithm; INVALID past the last one. */
-TUTTI_API tutti_status tutti_algorithm_get(size_t index, tutti_algorithm_info *out);
+TUTTI_API tutti_status tutti_algorithm_get(size_t index, tutti_algorithm_info* out);
 
-/* What an allreduce with these arguments would run, and why. Local, sends nothing. UNSUPPORTED, with
- * the reason as the last error and in `reason`, when config forces what cannot run. */
+/* What an allreduce with these arguments would run, and why. Local, sends nothing. UNSUPPORTED,
+ * with the reason as the last error and in `reason`, when config forces what cannot run. */
 typedef struct tutti_explanation {
-  size_t size;          /* sizeof(tutti_explanation), set by the caller */
-  char algorithm[32];   /* the choice */
-  char path[32];        /* how it runs: "fused", "schedule" */
+  size_t size;        /* sizeof(tutti_explanation), set by the caller */
+  char algorithm[32]; /* the choice */
+  char path[32];      /* how it runs: "fused", "schedule" */
   char transport[32];
-  char reason[256];     /* one sentence */
-  double predicted_us;  /* by the model, on all ranks the same; 0: no model */
-  char runner_up[32];   /* the next best; "" if none applies */
+  char reason[256];    /* one sentence */
+  double predicted_us; /* by the model, on all ranks the same; 0: no model */
+  char runner_up[32];  /* the next best; "" if none applies */
   double runner_up_us;
 } tutti_explanation;
 TUTTI_API tutti_status tutti_allreduce_explain(size_t count, tutti_dtype dtype, tutti_op op,
-                                               tutti_comm comm, const tutti_call_config *config,
-                                               tutti_explanation *out);
+                                               tutti_comm comm, const tutti_call_config* config,
+                                               tutti_explanation* out);
 
 /* ---------------------------------------------------------------- log */
 
@@ -255,10 +257,10 @@ typedef enum tutti_log_level {
   TUTTI_LOG_INFO = 2,
   TUTTI_LOG_DEBUG = 3
 } tutti_log_level;
-/* Where the library's messages go; NULL, the default: nowhere. Process-wide; called from any thread,
- * also the library's own; must not call tutti. */
-typedef void (*tutti_log_fn)(tutti_log_level level, const char *text, void *context);
-TUTTI_API void tutti_log_set(tutti_log_fn log, void *context);
+/* Where the library's messages go; NULL, the default: nowhere. Process-wide; called from any
+ * thread, also the library's own; must not call tutti. */
+typedef void (*tutti_log_fn)(tutti_log_level level, const char* text, void* context);
+TUTTI_API void tutti_log_set(tutti_log_fn log, void* context);
 
 #ifdef __cplusplus
 }

@@ -17,8 +17,8 @@ class error : public std::runtime_error {
   error(tutti_status status, int rank, uint64_t call, const std::string& text)
       : std::runtime_error(text), status_(status), rank_(rank), call_(call) {}
   tutti_status status() const noexcept { return status_; }
-  int rank() const noexcept { return rank_; }         // that the error is about, -1 if none
-  uint64_t call() const noexcept { return call_; }    // on the communicator, 0 if none
+  int rank() const noexcept { return rank_; }       // that the error is about, -1 if none
+  uint64_t call() const noexcept { return call_; }  // on the communicator, 0 if none
 
  private:
   tutti_status status_;
@@ -28,19 +28,30 @@ class error : public std::runtime_error {
 
 template <class T>
 inline constexpr tutti_dtype dtype_of = TUTTI_DTYPE_COUNT;
-template <> inline constexpr tutti_dtype dtype_of<int8_t> = TUTTI_INT8;
-template <> inline constexpr tutti_dtype dtype_of<int16_t> = TUTTI_INT16;
-template <> inline constexpr tutti_dtype dtype_of<int32_t> = TUTTI_INT32;
-template <> inline constexpr tutti_dtype dtype_of<int64_t> = TUTTI_INT64;
-template <> inline constexpr tutti_dtype dtype_of<uint8_t> = TUTTI_UINT8;
-template <> inline constexpr tutti_dtype dtype_of<uint16_t> = TUTTI_UINT16;
-template <> inline constexpr tutti_dtype dtype_of<uint32_t> = TUTTI_UINT32;
-template <> inline constexpr tutti_dtype dtype_of<uint64_t> = TUTTI_UINT64;
-template <> inline constexpr tutti_dtype dtype_of<float> = TUTTI_FLOAT32;
-template <> inline constexpr tutti_dtype dtype_of<double> = TUTTI_FLOAT64;
+template <>
+inline constexpr tutti_dtype dtype_of<int8_t> = TUTTI_INT8;
+template <>
+inline constexpr tutti_dtype dtype_of<int16_t> = TUTTI_INT16;
+template <>
+inline constexpr tutti_dtype dtype_of<int32_t> = TUTTI_INT32;
+template <>
+inline constexpr tutti_dtype dtype_of<int64_t> = TUTTI_INT64;
+template <>
+inline constexpr tutti_dtype dtype_of<uint8_t> = TUTTI_UINT8;
+template <>
+inline constexpr tutti_dtype dtype_of<uint16_t> = TUTTI_UINT16;
+template <>
+inline constexpr tutti_dtype dtype_of<uint32_t> = TUTTI_UINT32;
+template <>
+inline constexpr tutti_dtype dtype_of<uint64_t> = TUTTI_UINT64;
+template <>
+inline constexpr tutti_dtype dtype_of<float> = TUTTI_FLOAT32;
+template <>
+inline constexpr tutti_dtype dtype_of<double> = TUTTI_FLOAT64;
 
 template <class T>
-concept element = dtype_of<T> != TUTTI_DTYPE_COUNT;
+concept element = dtype_of<T>
+!= TUTTI_DTYPE_COUNT;
 
 // Owns a communicator. One thread at a time, except abort().
 class communicator {

@@ -43,8 +43,8 @@ Status check_operator(tutti_op op, tutti_dtype dtype) {
     return {TUTTI_INVALID, "unknown operator " + std::to_string(int(op))};
   }
   if (!op_supports(op, dtype)) {
-    return {TUTTI_INVALID, std::string("operator ") + op_name(op) + " is not defined on " +
-                               dtype_name(dtype)};
+    return {TUTTI_INVALID,
+            std::string("operator ") + op_name(op) + " is not defined on " + dtype_name(dtype)};
   }
   return {};
 }
@@ -176,8 +176,8 @@ tutti_status tutti_barrier_with(tutti_comm comm, const tutti_call_config* config
   });
 }
 
-tutti_status tutti_send_with(const void* buffer, size_t count, tutti_dtype dtype, int peer,
-                             int tag, tutti_comm comm, const tutti_call_config* config) {
+tutti_status tutti_send_with(const void* buffer, size_t count, tutti_dtype dtype, int peer, int tag,
+                             tutti_comm comm, const tutti_call_config* config) {
   return api::message(buffer, count, dtype, peer, tag, comm, config,
                       [&](Communicator& c, const CallSettings& settings) {
                         return c.send(buffer, count, dtype, peer, tag, settings);

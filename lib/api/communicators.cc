@@ -81,8 +81,7 @@ Status read_settings(const tutti_comm_config* config, CommSettings* out) {
   if (timeout_ms) out->timeout_ms = *timeout_ms;
   if (config == nullptr) return {};
   if (config->size < sizeof(tutti_comm_config)) {
-    return {TUTTI_INVALID,
-            "the communicator config's size is not set; use TUTTI_COMM_CONFIG_INIT"};
+    return {TUTTI_INVALID, "the communicator config's size is not set; use TUTTI_COMM_CONFIG_INIT"};
   }
   if (config->timeout_ms < 0 || config->setup_ms < 0) {
     return {TUTTI_INVALID, "a time limit of the communicator config is negative"};
@@ -102,8 +101,8 @@ Status check_place(int rank, int nranks, const void* out) {
     return {TUTTI_INVALID, "a communicator of " + std::to_string(nranks) + " ranks cannot be"};
   }
   if (rank < 0 || rank >= nranks) {
-    return {TUTTI_INVALID, "rank " + std::to_string(rank) + " is not between 0 and " +
-                               std::to_string(nranks - 1)};
+    return {TUTTI_INVALID,
+            "rank " + std::to_string(rank) + " is not between 0 and " + std::to_string(nranks - 1)};
   }
   return {};
 }
@@ -192,7 +191,8 @@ tutti_status tutti_comm_create_from_id(const tutti_unique_id* id, int rank, int 
     if (rank == 0) {
       listener = api::Listeners::get().take(*id);
       if (!listener && nranks > 1) {
-        return {TUTTI_INVALID, "rank 0 must be in the process that made the id, and an id serves once"};
+        return {TUTTI_INVALID,
+                "rank 0 must be in the process that made the id, and an id serves once"};
       }
     }
     return api::from_id(*id, std::move(listener), rank, nranks, settings, out);
@@ -209,8 +209,8 @@ tutti_status tutti_comm_create_from_env(const tutti_comm_config* config, tutti_c
   });
 }
 
-tutti_status tutti_comm_create_from_allgather(tutti_allgather_fn allgather, void* context,
-                                              int rank, int nranks, const tutti_comm_config* config,
+tutti_status tutti_comm_create_from_allgather(tutti_allgather_fn allgather, void* context, int rank,
+                                              int nranks, const tutti_comm_config* config,
                                               tutti_comm* out) {
   if (out != nullptr) *out = nullptr;
   return api::guarded([&]() -> Status {

@@ -12,10 +12,9 @@ using namespace tutti;
 extern "C" {
 
 const char* tutti_status_name(tutti_status status) {
-  static constexpr const char* names[] = {"OK",          "IN_PROGRESS", "INVALID", "UNSUPPORTED",
-                                          "NO_MEMORY",   "TIMEOUT",     "PEER_FAILED", "ABORTED",
-                                          "MISMATCH",    "CORRUPT",     "AUTH",    "SYSTEM",
-                                          "INTERNAL"};
+  static constexpr const char* names[] = {
+      "OK",      "IN_PROGRESS", "INVALID", "UNSUPPORTED", "NO_MEMORY", "TIMEOUT", "PEER_FAILED",
+      "ABORTED", "MISMATCH",    "CORRUPT", "AUTH",        "SYSTEM",    "INTERNAL"};
   return unsigned(status) < std::size(names) ? names[status] : "unknown status";
 }
 

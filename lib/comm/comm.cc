@@ -43,8 +43,8 @@ Status Communicator::plan_for(const Algorithm& algorithm, int root, CachedPlan**
       return {};
     }
   }
-  const schedule::Shape shape{.rank = uint32_t(rank_), .nranks = uint32_t(nranks_),
-                              .root = uint32_t(root)};
+  const schedule::Shape shape{
+      .rank = uint32_t(rank_), .nranks = uint32_t(nranks_), .root = uint32_t(root)};
   plans_.push_back(
       std::make_unique<CachedPlan>(&algorithm, root, plan::lower(algorithm.emit, shape)));
   *out = plans_.back().get();
@@ -89,8 +89,8 @@ tutti_status Communicator::explain_allreduce(uint64_t count, tutti_dtype dtype, 
   request.nranks = uint32_t(nranks_);
   request.count = count;
   request.element_size = uint32_t(dtype_size(dtype));
-  Status chosen = choose(Collective::allreduce, setting_, request, settings.algorithm,
-                         settings.unfused, out);
+  Status chosen =
+      choose(Collective::allreduce, setting_, request, settings.algorithm, settings.unfused, out);
   return chosen.ok() ? TUTTI_OK : fail(std::move(chosen));
 }
 
@@ -116,17 +116,17 @@ tutti_status Communicator::allreduce(const void* input, void* output, uint64_t c
 
 tutti_status Communicator::broadcast(void* buffer, uint64_t count, tutti_dtype dtype, int root,
                                      const CallSettings& settings) {
-  return call({count, root, Collective::broadcast, dtype, TUTTI_SUM, settings.unfused,
-               settings.algorithm},
-              buffer, buffer, settings.timeout_ms);
+  return call(
+      {count, root, Collective::broadcast, dtype, TUTTI_SUM, settings.unfused, settings.algorithm},
+      buffer, buffer, settings.timeout_ms);
 }
 
 tutti_status Communicator::barrier(const CallSettings& settings) {
   const uint8_t mine = 0;
   uint8_t all = 0;
-  return call({1, 0, Collective::barrier, TUTTI_UINT8, TUTTI_MAX, settings.unfused,
-               settings.algorithm},
-              &mine, &all, settings.timeout_ms);
+  return call(
+      {1, 0, Collective::barrier, TUTTI_UINT8, TUTTI_MAX, settings.unfused, settings.algorithm},
+      &mine, &all, settings.timeout_ms);
 }
 
 // One rank: its vector is the result, but for logical operators, which give 0 or 1.
@@ -169,21 +169,23 @@ tutti_status Communicator::run(Prepared& prepared, const void* input, void* outp
     if (count == 0) return TUTTI_OK;
     ended = run_plan(prepared, from, to, timeout_ns(timeout_ms));
   }
-  if (ended.ok()) [[likely]] return TUTTI_OK;
+  if (ended.ok()) [[likely]]
+    return TUTTI_OK;
   return give_up(std::move(ended), prepared.signature, epoch);
 }
 
-Status Communicator::run_fused(const Prepared& prepared, const CallMark& mark, const std::byte* input, std::byte* output,
-                               uint64_t timeout_ns) {
-  const plan::Fused::Call call{input, output, prepared.key.count, prepared.element_size,
-                               prepared.kernels, mark.digest};
+Status Communicator::run_fused(const Prepared& prepared, const CallMark& mark,
+                               const std::byte* input, std::byte* output, uint64_t timeout_ns) {
+  const plan::Fused::Call call{
+      input, output, prepared.key.count, prepared.element_size, prepared.kernels, mark.digest};
   if (prepared.choice.path == Path::one_shot) {
     fused_->start_one_shot(call);
   } else {
     fused_->start_two_shot(call);
   }
-  Status ended = complete(*slots_, patience_, timeout_ns, [this] { return fused_->advance(); },
-                          [this] { return fused_->done(); });
+  Status ended = complete(
+      *slots_, patience_, timeout_ns, [this] { return fused_->advance(); },
+      [this] { return fused_->done(); });
   if (ended.code() == TUTTI_TIMEOUT && ended.text().empty()) {
     const int peer = fused_->waits_for();
     ended = {TUTTI_TIMEOUT, describe_wait(peer, mark.epoch), peer, mark.epoch};
@@ -191,7 +193,8 @@ Status Communicator::run_fused(const Prepared& prepared, const CallMark& mark, c
   return ended;
 }
 
-Status Communicator::run_plan(Prepared& prepared, const std::byte* input, std::byte* output, uint64_t timeout_ns) {
+Status Communicator::run_plan(Prepared& prepared, const std::byte* input, std::byte* output,
+                              uint64_t timeout_ns) {
   CachedPlan& cached = *prepared.plan;
   if (!cached.binding.bound_to(prepared.key.count, prepared.element_size)) {
     cached.binding.bind(prepared.key.count, prepared.element_size);
@@ -210,8 +213,10 @@ Status Communicator::run_plan(Prepared& prepared, const std::byte* input, std::b
   const auto done = [this] { return run_.done(); };
   Status ended =
       slots_ != nullptr
-          ? complete(*slots_, patience_, timeout_ns, [this] { return run_.advance(*slots_); }, done)
-          : complete(*link_, patience_, timeout_ns, [this] { return run_.advance(*link_); }, done);
+          ? complete(
+                *slots_, patience_, timeout_ns, [this] { return run_.advance(*slots_); }, done)
+          : complete(
+                *link_, patience_, timeout_ns, [this] { return run_.advance(*link_); }, done);
   if (ended.ok()) {
     if (prepared.kernels.divide != nullptr) {
       prepared.kernels.divide(output, prepared.key.count, uint32_t(nranks_));
@@ -281,7 +286,8 @@ std::string Communicator::describe_wait(int peer, uint64_t call) const {
   std::string text = "rank " + std::to_string(rank_) + " waited for rank " + std::to_string(peer);
   const std::optional<CallMark> seen = link_->last_seen(peer);
   if (!seen) return text + ", which has not made any call yet";
-  const std::string what = "call " + std::to_string(seen->epoch) + ", " + seen->signature.describe();
+  const std::string what =
+      "call " + std::to_string(seen->epoch) + ", " + seen->signature.describe();
   if (call == 0) return text + ", whose latest is " + what;
   if (seen->epoch < call) return text + ", which has not entered this call; its latest is " + what;
   if (seen->epoch > call) return text + ", which is already in " + what;

@@ -121,8 +121,8 @@ class Communicator {
   Setting setting_;
   Patience patience_;
 
-  std::unique_ptr<Link> link_;        // null for one rank
-  shm::SlotLink* slots_ = nullptr;    // link_, when it is one: the executor's fast form
+  std::unique_ptr<Link> link_;      // null for one rank
+  shm::SlotLink* slots_ = nullptr;  // link_, when it is one: the executor's fast form
   std::unique_ptr<plan::Fused> fused_;
 
   uint64_t epoch_ = 0;  // number of the last collective call

@@ -31,7 +31,8 @@ Status introduce(Exchange& exchange, const CommSettings& settings, uint64_t dead
                  std::vector<HostRecord>* hosts, uint64_t* comm_id) {
   Introduction mine;
   Status known = HostRecord::own(&mine.host);
-  if (known.ok() && getrandom(&mine.random, sizeof(mine.random), 0) != ssize_t(sizeof(mine.random))) {
+  if (known.ok() &&
+      getrandom(&mine.random, sizeof(mine.random), 0) != ssize_t(sizeof(mine.random))) {
     known = system_error("cannot read random bytes", errno);
   }
   std::string text(reinterpret_cast<const char*>(&mine), sizeof(mine));
@@ -48,9 +49,11 @@ Status introduce(Exchange& exchange, const CommSettings& settings, uint64_t dead
     hosts->push_back(other.host);
     if (rank == 0) *comm_id = other.random;
     if (all[rank].substr(sizeof(other)) != text.substr(sizeof(mine))) {
-      return {TUTTI_MISMATCH, "rank " + std::to_string(exchange.rank()) + " allows the transports " +
-                                  text.substr(sizeof(mine)) + ", rank " + std::to_string(rank) +
-                                  " allows " + all[rank].substr(sizeof(other)), rank};
+      return {TUTTI_MISMATCH,
+              "rank " + std::to_string(exchange.rank()) + " allows the transports " +
+                  text.substr(sizeof(mine)) + ", rank " + std::to_string(rank) + " allows " +
+                  all[rank].substr(sizeof(other)),
+              rank};
     }
   }
   return {};
@@ -90,9 +93,10 @@ Status Communicator::connect(Exchange& exchange) {
     for (size_t b = a + 1; b < n; ++b) {
       const int index = transport_for(settings_.transports, hosts[a], hosts[b]);
       if (index < 0) {
-        return {TUTTI_UNSUPPORTED, "none of the allowed transports (" + join(settings_.transports) +
-                                       ") can join rank " + std::to_string(a) + " and rank " +
-                                       std::to_string(b), int(b)};
+        return {TUTTI_UNSUPPORTED,
+                "none of the allowed transports (" + join(settings_.transports) +
+                    ") can join rank " + std::to_string(a) + " and rank " + std::to_string(b),
+                int(b)};
       }
       used[size_t(index)] = 1;
       if (a == size_t(rank_)) peers[size_t(index)][b] = 1;

@@ -22,7 +22,9 @@ Status read_boot_id(uint8_t (&out)[16]) {
   }
   int digit = 0;
   for (const char* c = text; *c != '\0' && digit < 32; ++c) {
-    const int value = *c >= '0' && *c <= '9' ? *c - '0' : *c >= 'a' && *c <= 'f' ? *c - 'a' + 10 : -1;
+    const int value = *c >= '0' && *c <= '9'   ? *c - '0'
+                      : *c >= 'a' && *c <= 'f' ? *c - 'a' + 10
+                                               : -1;
     if (value < 0) continue;
     out[digit / 2] = uint8_t(out[digit / 2] << 4 | value);
     ++digit;
@@ -31,7 +33,7 @@ Status read_boot_id(uint8_t (&out)[16]) {
 }
 
 Status namespace_number(const char* path, uint64_t* out) {
-  struct stat found{};
+  struct stat found {};
   if (stat(path, &found) != 0) return system_error(std::string("cannot read ") + path, errno);
   *out = found.st_ino;
   return {};

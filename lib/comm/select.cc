@@ -21,8 +21,8 @@ constexpr Medium sockets{12.0, 1.0 / 2'000, 1.0 / 20'000};
 // Through shared cells, for each vector written or read.
 constexpr double fused_byte = 1.0 / 33'000;
 
-// The counts of the reference, for one port: rounds, bytes of the busiest rank and bytes it reduces,
-// both in vectors.
+// The counts of the reference, for one port: rounds, bytes of the busiest rank and bytes it
+// reduces, both in vectors.
 struct Cost {
   double rounds;
   double sent;
@@ -31,9 +31,9 @@ struct Cost {
 
 Cost cost_of(std::string_view name, uint32_t nranks) {
   const double p = nranks;
-  const double levels = std::bit_width(nranks - 1);            // ceil(log2 p)
+  const double levels = std::bit_width(nranks - 1);  // ceil(log2 p)
   const double power = std::bit_floor(nranks);
-  const double folded = std::bit_width(nranks) - 1;            // floor(log2 p)
+  const double folded = std::bit_width(nranks) - 1;  // floor(log2 p)
   const double extra = power == p ? 0 : 1;
   const double share = (p - 1) / p;
   if (name == "master-worker") return {2 * (p - 1), p - 1, p - 1};
@@ -97,7 +97,8 @@ std::string names_of(Collective collective) {
 std::string reason_of(const Candidate& best, const Setting& setting) {
   const std::string ranks = std::to_string(setting.nranks) + " ranks";
   if (best.path == Path::one_shot) {
-    return "all " + ranks + " share memory and the vector is short: publish once, read all, one hop";
+    return "all " + ranks +
+           " share memory and the vector is short: publish once, read all, one hop";
   }
   if (best.path == Path::two_shot) {
     return "all " + ranks + " share memory: each reduces its share while the others copy theirs";
@@ -124,7 +125,7 @@ Status choose(Collective collective, const Setting& setting, const Request& requ
     }
     const Path path = path_of(*algorithm, setting, request, unfused);
     *out = {algorithm, path, "it was asked for by name", predict(*algorithm, path, setting, bytes),
-            nullptr, 0};
+            nullptr,   0};
     return {};
   }
   Candidate best{nullptr, Path::schedule, std::numeric_limits<double>::infinity()};
@@ -141,11 +142,11 @@ Status choose(Collective collective, const Setting& setting, const Request& requ
     }
   }
   if (best.algorithm == nullptr) {
-    return {TUTTI_UNSUPPORTED, "no " + std::string(collective_name(collective)) +
-                                   " algorithm can serve this call"};
+    return {TUTTI_UNSUPPORTED,
+            "no " + std::string(collective_name(collective)) + " algorithm can serve this call"};
   }
-  *out = {best.algorithm, best.path, reason_of(best, setting), best.us, next.algorithm,
-          next.algorithm ? next.us : 0};
+  *out = {best.algorithm, best.path,      reason_of(best, setting),
+          best.us,        next.algorithm, next.algorithm ? next.us : 0};
   return {};
 }
 

@@ -15,9 +15,9 @@ enum class Path : uint8_t { schedule, one_shot, two_shot };
 // What a communicator can do, equal on all its ranks.
 struct Setting {
   uint32_t nranks = 1;
-  bool all_share_memory = false;     // fused paths can run
-  bool crowded = false;              // more ranks than cores on some host
-  size_t one_shot_limit_bytes = 0;   // of the fused path
+  bool all_share_memory = false;    // fused paths can run
+  bool crowded = false;             // more ranks than cores on some host
+  size_t one_shot_limit_bytes = 0;  // of the fused path
 };
 
 struct Choice {

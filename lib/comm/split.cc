@@ -60,11 +60,12 @@ class GroupExchange final : public Exchange {
     const int peer = members_[size_t(member)];
     TUTTI_TRY(checked(parent_.recv(&bytes, 8, TUTTI_UINT8, peer, tag, settings(deadline_ns))));
     if (bytes > most_bytes) {
-      return {TUTTI_CORRUPT, "rank " + std::to_string(peer) + " sent a text that is too long", peer};
+      return {TUTTI_CORRUPT, "rank " + std::to_string(peer) + " sent a text that is too long",
+              peer};
     }
     text->resize(bytes);
-    return checked(parent_.recv(text->data(), bytes, TUTTI_UINT8, peer, tag,
-                                settings(deadline_ns)));
+    return checked(
+        parent_.recv(text->data(), bytes, TUTTI_UINT8, peer, tag, settings(deadline_ns)));
   }
 
   Communicator& parent_;
@@ -87,17 +88,17 @@ tutti_status Communicator::split(int color, int key, std::unique_ptr<Communicato
 
   const Membership mine{color, key};
   std::vector<std::string> all;
-  Status gathered = GroupExchange(*this, members, key_)
-                        .allgather({reinterpret_cast<const char*>(&mine), sizeof(mine)},
-                                   deadline_ns, &all);
+  Status gathered =
+      GroupExchange(*this, members, key_)
+          .allgather({reinterpret_cast<const char*>(&mine), sizeof(mine)}, deadline_ns, &all);
   if (!gathered.ok()) return fail(std::move(gathered));
   if (color < 0) return TUTTI_OK;
 
   std::vector<Membership> memberships(all.size());
   for (size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank].size() != sizeof(Membership)) {
-      return fail({TUTTI_MISMATCH, "rank " + std::to_string(rank) + " does not take part in the split",
-                   int(rank)});
+      return fail({TUTTI_MISMATCH,
+                   "rank " + std::to_string(rank) + " does not take part in the split", int(rank)});
     }
     std::memcpy(&memberships[rank], all[rank].data(), sizeof(Membership));
   }

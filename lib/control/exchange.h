@@ -23,7 +23,8 @@ class Exchange {
   // Collective: (*all)[r] becomes what rank r passed. Lengths may differ; at most 64 KiB each.
   virtual Status allgather(std::string_view mine, uint64_t deadline_ns,
                            std::vector<std::string>* all) = 0;
-  // The address of this host through which the ranks found each other; empty where they did not by IP.
+  // The address of this host through which the ranks found each other; empty where they did not by
+  // IP.
   virtual std::string local_address() const { return {}; }
 };
 

@@ -16,7 +16,8 @@ constexpr uint32_t result_line = 3;
 
 constexpr size_t line_bytes = shm::line_bytes;
 constexpr size_t inline_bytes = sizeof(shm::FlagLine::payload);
-constexpr size_t resident_bytes = 8 << 10;  // up to here a vector is fastest in one of two fixed places
+constexpr size_t resident_bytes =
+    8 << 10;  // up to here a vector is fastest in one of two fixed places
 constexpr size_t longest_one_shot = 64 << 10;
 constexpr size_t longest_slice = 64 << 10;
 constexpr uint32_t longest_window = 16;
@@ -113,12 +114,11 @@ void Fused::start_two_shot(const Call& call) {
   published_ = reduced_ = gathered_ = 0;
   // Slices are equally long, so that none is a mere rest.
   const schedule::ChunkMap shards(call.count, nranks_, line_bytes / call.element_size);
-  const size_t shard_bytes =
-      std::max(shards.size(0), shards.size(nranks_ - 1)) * call.element_size;
+  const size_t shard_bytes = std::max(shards.size(0), shards.size(nranks_ - 1)) * call.element_size;
   rounds_ = uint32_t((shard_bytes + most_slice_bytes_ - 1) / most_slice_bytes_);
   slice_bytes_ = round_up((shard_bytes + rounds_ - 1) / rounds_);
-  // All that a call may overwrite of an earlier one was read by then, so a new slice size may use the
-  // arenas from anywhere; going on where the last call ended keeps the blocks rotating.
+  // All that a call may overwrite of an earlier one was read by then, so a new slice size may use
+  // the arenas from anywhere; going on where the last call ended keeps the blocks rotating.
   const size_t stride = slice_bytes_ * (nranks_ - 1);
   publish_slots_ = uint32_t(publish_arena_ / stride);
   result_slots_ = uint32_t(result_arena_ / slice_bytes_);
@@ -228,10 +228,10 @@ int Fused::waits_for() {
   for (uint32_t rank = 0; rank < nranks_; ++rank) {
     if (rank == self_ || done_) continue;
     const bool here =
-        one_shot_ ? flags_[rank][one_shot_line + cell].flag.load() ==
-                        shm::make_flag(calls_, call_.digest)
-                  : (reduced_ == published_ || reached(rank, publish_line, reduced_)) &&
-                        (gathered_ == reduced_ || reached(rank, result_line, gathered_));
+        one_shot_
+            ? flags_[rank][one_shot_line + cell].flag.load() == shm::make_flag(calls_, call_.digest)
+            : (reduced_ == published_ || reached(rank, publish_line, reduced_)) &&
+                  (gathered_ == reduced_ || reached(rank, result_line, gathered_));
     if (!here) return int(rank);
   }
   return -1;

@@ -4,16 +4,17 @@
 //   two-shot  two-shot    in slices: publish what others own, reduce what is mine, gather the rest
 // Both are state machines: advance() moves as far as the peers' flags allow and never blocks.
 //
-// No acknowledgements are needed. One-shot: whoever publishes call s has seen everybody publish s-1,
-// and they did that after reading s-2, so whatever two calls ago was read may be overwritten.
-// Two-shot: a rank publishes slice i only after gathering slice i-w+1 (w: the window); seeing slice i
-// of everybody therefore means that slice i-w+1 of the results was read, and gathering slice i-w+1
-// means that slice i-w+1 of what was published was reduced; so w slots of either kind suffice.
+// No acknowledgements are needed. One-shot: whoever publishes call s has seen everybody publish
+// s-1, and they did that after reading s-2, so whatever two calls ago was read may be overwritten.
+// Two-shot: a rank publishes slice i only after gathering slice i-w+1 (w: the window); seeing slice
+// i of everybody therefore means that slice i-w+1 of the results was read, and gathering slice
+// i-w+1 means that slice i-w+1 of what was published was reduced; so w slots of either kind
+// suffice.
 //
 // Blocks rotate through more memory than a core's cache holds: a line that a peer has just read is
-// dear to write again (the peer's copy must be invalidated first), one that has left its cache is not.
-// Measured on two cores: 64 KiB in 3.7 us rotating through 2 MiB, 9.5 us with two blocks. Only vectors
-// of a few KiB are faster when they stay where they are.
+// dear to write again (the peer's copy must be invalidated first), one that has left its cache is
+// not. Measured on two cores: 64 KiB in 3.7 us rotating through 2 MiB, 9.5 us with two blocks. Only
+// vectors of a few KiB are faster when they stay where they are.
 #pragma once
 
 #include <cstdint>
@@ -65,7 +66,8 @@ class Fused {
     uint64_t bytes = 0;
   };
   Slice slice_of(uint32_t owner, uint32_t index) const;
-  // Where `rank` puts slice `index` of what `owner` is to reduce, and of what it has reduced itself.
+  // Where `rank` puts slice `index` of what `owner` is to reduce, and of what it has reduced
+  // itself.
   std::byte* published(uint32_t rank, uint32_t index, uint32_t owner) const;
   std::byte* result(uint32_t rank, uint32_t index) const;
 
@@ -80,9 +82,9 @@ class Fused {
   Call call_;
   bool one_shot_ = true;
   bool done_ = true;
-  size_t block_ = 0;         // offset in the publish arena of the current one-shot vector
-  size_t next_block_ = 0;    // where the next block of any call begins
-  uint32_t calls_ = 0;       // one-shot calls so far: the sequence of their flags
+  size_t block_ = 0;          // offset in the publish arena of the current one-shot vector
+  size_t next_block_ = 0;     // where the next block of any call begins
+  uint32_t calls_ = 0;        // one-shot calls so far: the sequence of their flags
   uint32_t ready_peers_ = 0;  // one-shot: peers 0.. known to have published
 
   uint32_t slices_ = 0;  // two-shot slices before this call: the sequence of theirs
@@ -92,7 +94,7 @@ class Fused {
   uint32_t rounds_ = 0, published_ = 0, reduced_ = 0, gathered_ = 0;
   std::vector<shm::FlagLine*> flags_;  // by rank
   std::vector<const void*> operands_;
-  std::vector<const void*> piece_;     // the operands of a piece of a slice
+  std::vector<const void*> piece_;  // the operands of a piece of a slice
 };
 
 }  // namespace tutti::plan

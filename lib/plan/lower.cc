@@ -17,8 +17,8 @@ struct Resolved {
   Verb verb;
   Side side;
   uint32_t peer;
-  Range to;                    // all but send
-  Range from;                  // send, copy; recv_reduce: the local operand
+  Range to;                     // all but send
+  Range from;                   // send, copy; recv_reduce: the local operand
   std::vector<Range> operands;  // reduce, in order
 };
 
@@ -42,9 +42,9 @@ class Resolver final : public schedule::Sink {
     }
   }
 
-  // Output that no step wrote is the input. A message that was received only to be combined with one
-  // other operand is combined as it arrives: bounded buffers stand for the scratch, and one slice of
-  // room a stream, which every link has, is enough for partners that both send first.
+  // Output that no step wrote is the input. A message that was received only to be combined with
+  // one other operand is combined as it arrives: bounded buffers stand for the scratch, and one
+  // slice of room a stream, which every link has, is enough for partners that both send first.
   void finish() {
     for (size_t i = 0; i + 1 < steps.size(); ++i) {
       if (steps[i].verb == Verb::recv && steps[i].to.role == Role::scratch &&
@@ -56,8 +56,8 @@ class Resolver final : public schedule::Sink {
       uint32_t end = begin;
       while (end < chunks_ && !written_[end]) ++end;
       if (end > begin) {
-        steps.push_back({Verb::copy, Side::left, 0, {Role::output, begin, end},
-                         {Role::input, begin, end}, {}});
+        steps.push_back(
+            {Verb::copy, Side::left, 0, {Role::output, begin, end}, {Role::input, begin, end}, {}});
       }
       begin = std::max(end, begin + 1);
     }
@@ -73,8 +73,8 @@ class Resolver final : public schedule::Sink {
     const bool left = reduce.operands[0] == steps[at].to;
     const bool right = reduce.operands[1] == steps[at].to;
     if (left == right || reduce.to.role != Role::output) return;
-    steps[at] = {Verb::recv_reduce, left ? Side::left : Side::right, steps[at].peer, reduce.to,
-                 reduce.operands[left ? 1 : 0], {}};
+    steps[at] = {Verb::recv_reduce, left ? Side::left : Side::right, steps[at].peer,
+                 reduce.to,         reduce.operands[left ? 1 : 0],   {}};
     steps.erase(steps.begin() + ptrdiff_t(at) + 1);
   }
 
@@ -119,7 +119,8 @@ class Resolver final : public schedule::Sink {
   }
 
   // Second rewrite. A reduce that goes on where the step before it ended is folded into that one:
-  // either both add to the right of the same range, or the range before is the left operand of this.
+  // either both add to the right of the same range, or the range before is the left operand of
+  // this.
   void put_reduce(Side side, const Range& to, const Range& to_read, const Range& from) {
     if (!steps.empty() && steps.back().verb == Verb::reduce) {
       Resolved& last = steps.back();
@@ -139,8 +140,8 @@ class Resolver final : public schedule::Sink {
       }
     }
     const bool left = side == Side::left;
-    steps.push_back({Verb::reduce, side, 0, to, {},
-                     {left ? from : to_read, left ? to_read : from}});
+    steps.push_back(
+        {Verb::reduce, side, 0, to, {}, {left ? from : to_read, left ? to_read : from}});
   }
 
   uint32_t chunks_ = 1;
@@ -151,8 +152,7 @@ class Resolver final : public schedule::Sink {
 // Third rewrite: for every chunk of every role, which record of each lane wrote and read it last.
 class Lanes {
  public:
-  Lanes(uint32_t chunks, uint32_t scratch_rows)
-      : sizes_{chunks, chunks, chunks * scratch_rows} {
+  Lanes(uint32_t chunks, uint32_t scratch_rows) : sizes_{chunks, chunks, chunks * scratch_rows} {
     for (auto& lane : seen_) {
       for (size_t role = 0; role < 3; ++role) lane[role].resize(sizes_[role]);
     }
@@ -166,7 +166,8 @@ class Lanes {
   // What a record that is about to be the (index+1)-th of `lane` waits for in the other lane.
   void reads(int lane, const Range& range, uint32_t index, Wait* wait) {
     visit(lane, range, false, wait);
-    for (uint32_t c = range.begin; c < range.end; ++c) at(lane, range.role, c).read = {index + 1, range};
+    for (uint32_t c = range.begin; c < range.end; ++c)
+      at(lane, range.role, c).read = {index + 1, range};
   }
   void writes(int lane, const Range& range, uint32_t index, Wait* wait) {
     visit(lane, range, true, wait);

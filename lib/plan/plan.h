@@ -1,9 +1,9 @@
 // What runs: a schedule of one rank lowered to flat records without pointers or sizes.
 //
-// A plan has two lanes, executed in order each and independently of one another: `outgoing` holds the
-// sends, `incoming` everything else. Where a record conflicts with the other lane it says how far
-// that lane must be. Sizes are symbolic (chunks), so one plan serves every count; a Binding turns
-// chunks into bytes for one count and element size and is kept until another count comes.
+// A plan has two lanes, executed in order each and independently of one another: `outgoing` holds
+// the sends, `incoming` everything else. Where a record conflicts with the other lane it says how
+// far that lane must be. Sizes are symbolic (chunks), so one plan serves every count; a Binding
+// turns chunks into bytes for one count and element size and is kept until another count comes.
 #pragma once
 
 #include <array>
@@ -23,15 +23,15 @@ enum class Verb : uint8_t { send, recv, recv_reduce, copy, reduce };
 
 struct Record {
   Verb verb = Verb::send;
-  Side side = Side::left;   // recv_reduce: where the incoming operand stands
+  Side side = Side::left;  // recv_reduce: where the incoming operand stands
   Role to_role = Role::output;
   Role from_role = Role::output;
   uint32_t peer = 0;
-  uint32_t to = 0;        // first chunk
-  uint32_t from = 0;      // first chunk; of a reduce: its first operand in Plan::operands
+  uint32_t to = 0;    // first chunk
+  uint32_t from = 0;  // first chunk; of a reduce: its first operand in Plan::operands
   uint32_t chunks = 0;
-  uint32_t wait = 0;      // how many records of the other lane must be done before this one
-  uint32_t follow = 0;    // 1: the last of those is on the same range and may be just as far as this
+  uint32_t wait = 0;    // how many records of the other lane must be done before this one
+  uint32_t follow = 0;  // 1: the last of those is on the same range and may be just as far as this
   uint32_t operands = 0;  // of a reduce
 };
 static_assert(sizeof(Record) == 32);

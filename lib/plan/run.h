@@ -1,5 +1,6 @@
-// The executor: a resumable state machine with one cursor a lane. advance() moves as far as the link
-// allows and never blocks; a blocking call, a nonblocking one and the simulation step the same code.
+// The executor: a resumable state machine with one cursor a lane. advance() moves as far as the
+// link allows and never blocks; a blocking call, a nonblocking one and the simulation step the same
+// code.
 #pragma once
 
 #include <algorithm>
@@ -20,8 +21,8 @@ struct Buffers {
 
 class Run {
  public:
-  // Local work is cut into pieces of this many bytes, so that the other lane is not kept waiting and
-  // the operands of a piece stay in cache.
+  // Local work is cut into pieces of this many bytes, so that the other lane is not kept waiting
+  // and the operands of a piece stay in cache.
   static constexpr uint64_t piece_bytes = 32 << 10;
 
   void start(const Binding& binding, const Buffers& buffers, const Kernels& kernels) {
@@ -49,8 +50,8 @@ class Run {
 
   // The peer that a lane is held up by, -1: by none.
   int waits_to_send_to() const {
-    return outgoing_.record < plan_->outgoing.size()
-               ? int(plan_->outgoing[outgoing_.record].peer) : -1;
+    return outgoing_.record < plan_->outgoing.size() ? int(plan_->outgoing[outgoing_.record].peer)
+                                                     : -1;
   }
   int waits_to_receive_from() const {
     if (incoming_.record >= plan_->incoming.size()) return -1;

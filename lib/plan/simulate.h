@@ -1,6 +1,6 @@
-// All ranks of a collective in one thread: a seed decides who moves next, time is virtual, and ranks
-// can be made to die. The executors, links and rings are the real ones; only the scheduler and the
-// clock are not. Used by the plan check and by tests.
+// All ranks of a collective in one thread: a seed decides who moves next, time is virtual, and
+// ranks can be made to die. The executors, links and rings are the real ones; only the scheduler
+// and the clock are not. Used by the plan check and by tests.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ struct SimulationSettings {
 
 // What became of one rank's call.
 struct SimulatedEnd {
-  Status status;              // TIMEOUT, PEER_FAILED ... as a real call would give
-  uint64_t ended_ns = 0;      // virtual
+  Status status;          // TIMEOUT, PEER_FAILED ... as a real call would give
+  uint64_t ended_ns = 0;  // virtual
   bool died = false;
 };
 
@@ -38,8 +38,8 @@ class Simulation {
   static Status make(const SimulationSettings& settings, std::unique_ptr<Simulation>* out);
 
   // Runs one call on all ranks until every one has ended. input and output are `count` elements of
-  // `element_size` bytes a rank and may be the same vectors (in place). `skips`: a rank that does not
-  // make the call at all, -1: none.
+  // `element_size` bytes a rank and may be the same vectors (in place). `skips`: a rank that does
+  // not make the call at all, -1: none.
   std::vector<SimulatedEnd> run(const Algorithm& algorithm, uint32_t root,
                                 const std::vector<std::byte*>& inputs,
                                 const std::vector<std::byte*>& outputs, uint64_t count,

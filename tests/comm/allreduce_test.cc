@@ -65,11 +65,13 @@ TEST_P(Allreduce, IsExactForEveryAlgorithmCountAndPlace) {
               for (int r = 0; r < nranks; ++r) expected[i] += int32_t(i * 3) + r * r;
             }
             ASSERT_EQ(tutti_allreduce_with(in.data(), out.data(), count, TUTTI_INT32, TUTTI_SUM,
-                                           comm, &config), TUTTI_OK)
+                                           comm, &config),
+                      TUTTI_OK)
                 << name << ": " << sentence(comm);
             ASSERT_EQ(out, expected) << name << ", " << nranks << " ranks, count " << count;
             ASSERT_EQ(tutti_allreduce_with(TUTTI_IN_PLACE, in.data(), count, TUTTI_INT32, TUTTI_SUM,
-                                           comm, &config), TUTTI_OK);
+                                           comm, &config),
+                      TUTTI_OK);
             ASSERT_EQ(in, expected) << name << " in place, count " << count;
           }
         }
@@ -85,8 +87,10 @@ TEST_P(Allreduce, LargeVectorsStreamThroughTheBoundedBuffers) {
     for (const std::string& name : allreduce_algorithms()) {
       for (size_t i = 0; i < count; ++i) in[i] = int64_t(i) * (rank + 1);
       const tutti_call_config config = forced(name);
-      ASSERT_EQ(tutti_allreduce_with(in.data(), out.data(), count, TUTTI_INT64, TUTTI_SUM, comm,
-                                     &config), TUTTI_OK) << sentence(comm);
+      ASSERT_EQ(
+          tutti_allreduce_with(in.data(), out.data(), count, TUTTI_INT64, TUTTI_SUM, comm, &config),
+          TUTTI_OK)
+          << sentence(comm);
       size_t wrong = 0;
       for (size_t i = 0; i < count; ++i) wrong += out[i] != int64_t(i) * 6;
       ASSERT_EQ(wrong, 0u) << name;
@@ -108,11 +112,15 @@ TEST_P(Allreduce, FusedPathsGiveTheBitsOfTheSchedulesTheyImplement) {
               std::vector<uint8_t> in(count * size), fused(count * size), plain(count * size);
               for (uint8_t& byte : in) byte = uint8_t(random());
               tutti_call_config config = forced(name);
-              ASSERT_EQ(tutti_allreduce_with(in.data(), fused.data(), count, dtype, op, comm,
-                                             &config), TUTTI_OK) << sentence(comm);
+              ASSERT_EQ(
+                  tutti_allreduce_with(in.data(), fused.data(), count, dtype, op, comm, &config),
+                  TUTTI_OK)
+                  << sentence(comm);
               config.flags = TUTTI_CALL_UNFUSED;
-              ASSERT_EQ(tutti_allreduce_with(in.data(), plain.data(), count, dtype, op, comm,
-                                             &config), TUTTI_OK) << sentence(comm);
+              ASSERT_EQ(
+                  tutti_allreduce_with(in.data(), plain.data(), count, dtype, op, comm, &config),
+                  TUTTI_OK)
+                  << sentence(comm);
               ASSERT_EQ(fused, plain) << name << " " << tutti_dtype_name(dtype) << " "
                                       << tutti_op_name(op) << " " << count;
             }
@@ -135,7 +143,8 @@ TEST_P(Allreduce, AllRanksGetTheSameBits) {
         results[size_t(rank)].resize(count);
         const tutti_call_config config = forced(name);
         ASSERT_EQ(tutti_allreduce_with(in.data(), results[size_t(rank)].data(), count,
-                                       TUTTI_FLOAT32, TUTTI_SUM, comm, &config), TUTTI_OK);
+                                       TUTTI_FLOAT32, TUTTI_SUM, comm, &config),
+                  TUTTI_OK);
       });
       for (int rank = 1; rank < nranks; ++rank) {
         ASSERT_EQ(std::memcmp(results[0].data(), results[size_t(rank)].data(), count * 4), 0)
@@ -153,11 +162,13 @@ TEST_P(Allreduce, AllocatesNothingOnceACallLikeItWasMade) {
         const tutti_call_config config = forced(name);
         for (int call = 0; call < 3; ++call) {
           ASSERT_EQ(tutti_allreduce_with(in.data(), out.data(), count, TUTTI_FLOAT32, TUTTI_SUM,
-                                         comm, &config), TUTTI_OK);
+                                         comm, &config),
+                    TUTTI_OK);
         }
         ASSERT_EQ(tutti_barrier(comm), TUTTI_OK);
-        ASSERT_EQ(tutti_allreduce_with(in.data(), out.data(), count, TUTTI_FLOAT32, TUTTI_SUM,
-                                       comm, &config), TUTTI_OK);
+        ASSERT_EQ(tutti_allreduce_with(in.data(), out.data(), count, TUTTI_FLOAT32, TUTTI_SUM, comm,
+                                       &config),
+                  TUTTI_OK);
         const uint64_t before = allocations;
         for (int call = 0; call < 20; ++call) {
           tutti_allreduce_with(in.data(), out.data(), count, TUTTI_FLOAT32, TUTTI_SUM, comm,
@@ -176,7 +187,8 @@ TEST_P(Allreduce, ManyCommunicatorsAtOnceFromManyThreads) {
   on_comm(2, GetParam(), [&](int rank, tutti_comm comm) {
     constexpr int copies = 3;
     std::vector<tutti_comm> comms(copies);
-    for (tutti_comm& copy : comms) ASSERT_EQ(tutti_comm_dup(comm, &copy), TUTTI_OK) << sentence(comm);
+    for (tutti_comm& copy : comms)
+      ASSERT_EQ(tutti_comm_dup(comm, &copy), TUTTI_OK) << sentence(comm);
     tutti::testing::on_threads(copies, [&](int which) {
       for (int call = 0; call < 200; ++call) {
         int64_t in = which * 1000 + call + rank, out = 0;

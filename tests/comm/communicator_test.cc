@@ -130,10 +130,12 @@ TEST_P(Comm, AWrongArgumentSaysWhatIsWrongAndHarmsNothing) {
       EXPECT_EQ(got, wanted) << sentence(comm);
       EXPECT_NE(sentence(comm).find(word), std::string::npos) << sentence(comm);
     };
-    refused(tutti_allreduce(nullptr, out, 4, TUTTI_FLOAT32, TUTTI_SUM, comm), TUTTI_INVALID, "NULL");
+    refused(tutti_allreduce(nullptr, out, 4, TUTTI_FLOAT32, TUTTI_SUM, comm), TUTTI_INVALID,
+            "NULL");
     refused(tutti_allreduce(in, nullptr, 4, TUTTI_FLOAT32, TUTTI_SUM, comm), TUTTI_INVALID, "NULL");
     refused(tutti_allreduce(in, in, 4, TUTTI_FLOAT32, TUTTI_SUM, comm), TUTTI_INVALID, "IN_PLACE");
-    refused(tutti_allreduce(in, in + 1, 2, TUTTI_FLOAT32, TUTTI_SUM, comm), TUTTI_INVALID, "overlap");
+    refused(tutti_allreduce(in, in + 1, 2, TUTTI_FLOAT32, TUTTI_SUM, comm), TUTTI_INVALID,
+            "overlap");
     refused(tutti_allreduce(in, out, 4, tutti_dtype(99), TUTTI_SUM, comm), TUTTI_INVALID, "99");
     refused(tutti_allreduce(in, out, 4, TUTTI_FLOAT32, tutti_op(77), comm), TUTTI_INVALID, "77");
     refused(tutti_allreduce(in, out, 4, TUTTI_FLOAT32, TUTTI_BXOR, comm), TUTTI_INVALID, "bxor");
@@ -174,7 +176,8 @@ TEST_P(Comm, ExplainNamesChoicePathReasonAndRunnerUp) {
     tutti_explanation explained{};
     explained.size = sizeof(explained);
     ASSERT_EQ(tutti_allreduce_explain(1000, TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr, &explained),
-              TUTTI_OK) << sentence(comm);
+              TUTTI_OK)
+        << sentence(comm);
     EXPECT_STREQ(explained.transport, GetParam());
     EXPECT_GT(std::strlen(explained.algorithm), 0u);
     EXPECT_GT(std::strlen(explained.reason), 10u);

@@ -1,5 +1,5 @@
-// What every transport must do, by the contract in transports/transport.h. Ranks are threads; deaths
-// of processes are in tests/fault.
+// What every transport must do, by the contract in transports/transport.h. Ranks are threads;
+// deaths of processes are in tests/fault.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -53,25 +53,26 @@ class LinkConformance : public ::testing::TestWithParam<const char*> {
   // Blocks until the whole message has moved.
   static Status send_all(Link& link, int peer, const void* data, size_t bytes) {
     size_t done = 0;
-    return complete(link, Patience{200, 50}, 10'000'000'000u,
-                    [&] {
-                      const size_t n = link.try_send(
-                          peer, static_cast<const std::byte*>(data) + done, bytes - done);
-                      done += n;
-                      return n != 0;
-                    },
-                    [&] { return done == bytes; });
+    return complete(
+        link, Patience{200, 50}, 10'000'000'000u,
+        [&] {
+          const size_t n =
+              link.try_send(peer, static_cast<const std::byte*>(data) + done, bytes - done);
+          done += n;
+          return n != 0;
+        },
+        [&] { return done == bytes; });
   }
   static Status recv_all(Link& link, int peer, void* data, size_t bytes) {
     size_t done = 0;
-    return complete(link, Patience{200, 50}, 10'000'000'000u,
-                    [&] {
-                      const size_t n =
-                          link.try_recv(peer, static_cast<std::byte*>(data) + done, bytes - done);
-                      done += n;
-                      return n != 0;
-                    },
-                    [&] { return done == bytes; });
+    return complete(
+        link, Patience{200, 50}, 10'000'000'000u,
+        [&] {
+          const size_t n = link.try_recv(peer, static_cast<std::byte*>(data) + done, bytes - done);
+          done += n;
+          return n != 0;
+        },
+        [&] { return done == bytes; });
   }
   static std::vector<uint8_t> pattern(size_t bytes, unsigned seed) {
     std::mt19937 random(seed);
@@ -198,12 +199,18 @@ TEST_P(LinkConformance, ARankThatFallsAsleepIsWoken) {
       if ((epoch + uint64_t(rank)) % 2 == 0) {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
         word = uint32_t(epoch);
-        wait([&] { return moved += link.try_send(1 - rank, reinterpret_cast<std::byte*>(&word), 4); },
-             done);
+        wait(
+            [&] {
+              return moved += link.try_send(1 - rank, reinterpret_cast<std::byte*>(&word), 4);
+            },
+            done);
       } else {
         const uint64_t start = now_ns();
-        wait([&] { return moved += link.try_recv(1 - rank, reinterpret_cast<std::byte*>(&word), 4); },
-             done);
+        wait(
+            [&] {
+              return moved += link.try_recv(1 - rank, reinterpret_cast<std::byte*>(&word), 4);
+            },
+            done);
         EXPECT_EQ(word, epoch);
         EXPECT_LT(now_ns() - start, 2'000'000'000u);
       }

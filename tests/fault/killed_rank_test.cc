@@ -27,7 +27,8 @@ struct Child {
   int pipe;
 };
 
-// Forks `nranks` processes that join one communicator and run `body`, which returns its last status.
+// Forks `nranks` processes that join one communicator and run `body`, which returns its last
+// status.
 std::vector<Child> start(int nranks, const char* transport,
                          const std::function<tutti_status(int, tutti_comm)>& body) {
   // The id must be made by rank 0's process; it passes it on through a pipe.
@@ -92,8 +93,8 @@ tutti_status reduce_forever(tutti_comm comm, size_t count, const char* algorithm
   tutti_call_config config = TUTTI_CALL_CONFIG_INIT;
   config.algorithm = algorithm;
   for (;;) {
-    const tutti_status status = tutti_allreduce_with(in.data(), out.data(), count, TUTTI_FLOAT32,
-                                                     TUTTI_SUM, comm, &config);
+    const tutti_status status =
+        tutti_allreduce_with(in.data(), out.data(), count, TUTTI_FLOAT32, TUTTI_SUM, comm, &config);
     if (status != TUTTI_OK) return status;
   }
 }
@@ -188,33 +189,51 @@ TEST_P(KilledRank, EveryRankLearnsOfAMismatchAndOfBothSides) {
     return tutti_allreduce_with(in, out, count, dtype, op, comm, &config);
   };
   const Case cases[] = {
-      {"count", [&](int r, tutti_comm c) {
-         return reduce(c, r == 1 ? 7 : 9, TUTTI_FLOAT32, TUTTI_SUM, nullptr); }, "7", "9"},
-      {"count, small against large", [&](int r, tutti_comm c) {
+      {"count",
+       [&](int r, tutti_comm c) {
+         return reduce(c, r == 1 ? 7 : 9, TUTTI_FLOAT32, TUTTI_SUM, nullptr);
+       },
+       "7", "9"},
+      {"count, small against large",
+       [&](int r, tutti_comm c) {
          static std::vector<float> big(1 << 20), sum(1 << 20);
          return r == 1 ? tutti_allreduce(big.data(), sum.data(), big.size(), TUTTI_FLOAT32,
                                          TUTTI_SUM, c)
-                       : reduce(c, 9, TUTTI_FLOAT32, TUTTI_SUM, nullptr); }, "1048576", "9"},
-      {"zero count", [&](int r, tutti_comm c) {
+                       : reduce(c, 9, TUTTI_FLOAT32, TUTTI_SUM, nullptr);
+       },
+       "1048576", "9"},
+      {"zero count",
+       [&](int r, tutti_comm c) {
          const tutti_status first = reduce(c, r == 1 ? 0 : 9, TUTTI_FLOAT32, TUTTI_SUM, nullptr);
-         return first != TUTTI_OK ? first : reduce(c, 9, TUTTI_FLOAT32, TUTTI_SUM, nullptr); },
+         return first != TUTTI_OK ? first : reduce(c, 9, TUTTI_FLOAT32, TUTTI_SUM, nullptr);
+       },
        "", "9"},
-      {"type", [&](int r, tutti_comm c) {
-         return reduce(c, 8, r == 1 ? TUTTI_INT32 : TUTTI_FLOAT32, TUTTI_SUM, nullptr); },
+      {"type",
+       [&](int r, tutti_comm c) {
+         return reduce(c, 8, r == 1 ? TUTTI_INT32 : TUTTI_FLOAT32, TUTTI_SUM, nullptr);
+       },
        "int32", "float32"},
-      {"operator", [&](int r, tutti_comm c) {
-         return reduce(c, 8, TUTTI_FLOAT32, r == 1 ? TUTTI_MAX : TUTTI_SUM, nullptr); },
+      {"operator",
+       [&](int r, tutti_comm c) {
+         return reduce(c, 8, TUTTI_FLOAT32, r == 1 ? TUTTI_MAX : TUTTI_SUM, nullptr);
+       },
        "max", "sum"},
-      {"algorithm", [&](int r, tutti_comm c) {
-         return reduce(c, 8, TUTTI_FLOAT32, TUTTI_SUM, r == 1 ? "ring" : "tree"); },
+      {"algorithm",
+       [&](int r, tutti_comm c) {
+         return reduce(c, 8, TUTTI_FLOAT32, TUTTI_SUM, r == 1 ? "ring" : "tree");
+       },
        "ring", "tree"},
-      {"root", [&](int r, tutti_comm c) {
+      {"root",
+       [&](int r, tutti_comm c) {
          tutti_call_config config = TUTTI_CALL_CONFIG_INIT;
          config.timeout_ms = 5000;
-         return tutti_broadcast_with(out, 8, TUTTI_FLOAT32, r == 1 ? 1 : 0, c, &config); },
+         return tutti_broadcast_with(out, 8, TUTTI_FLOAT32, r == 1 ? 1 : 0, c, &config);
+       },
        "rank 1 calls", "from rank 0"},
-      {"collective", [&](int r, tutti_comm c) {
-         return r == 1 ? tutti_barrier(c) : reduce(c, 8, TUTTI_FLOAT32, TUTTI_SUM, nullptr); },
+      {"collective",
+       [&](int r, tutti_comm c) {
+         return r == 1 ? tutti_barrier(c) : reduce(c, 8, TUTTI_FLOAT32, TUTTI_SUM, nullptr);
+       },
        "barrier", "allreduce"},
   };
   for (const Case& c : cases) {

@@ -98,13 +98,14 @@ void check_algorithm(const Algorithm& algorithm, uint32_t nranks, uint64_t seed)
     for (const bool in_place : {false, true}) {
       Vectors inputs = inputs_of(nranks, count);
       std::vector<uint64_t> expected = expected_of(inputs, ordered);
-      const uint32_t root = algorithm.collective == Collective::broadcast ? uint32_t(seed) % nranks : 0;
+      const uint32_t root =
+          algorithm.collective == Collective::broadcast ? uint32_t(seed) % nranks : 0;
       if (algorithm.collective == Collective::broadcast) expected = inputs[root];
       const Vectors before = inputs;
       Vectors outputs(nranks, std::vector<uint64_t>(count, 0xdeadbeefdeadbeef));
       Vectors& to = in_place ? inputs : outputs;
-      const auto ends = simulation->run(algorithm, root, addresses(inputs), addresses(to), count, 8,
-                                        kernels);
+      const auto ends =
+          simulation->run(algorithm, root, addresses(inputs), addresses(to), count, 8, kernels);
       for (uint32_t r = 0; r < nranks; ++r) {
         ASSERT_TRUE(ends[r].status.ok()) << ends[r].status.text();
         ASSERT_EQ(to[r], expected) << "rank " << r << ", count " << count;
@@ -143,15 +144,17 @@ TEST(Simulation, ARankThatDiesAtAnyMoveIsNamedToAllWhoNeedIt) {
     for (uint64_t moves = 0; moves < 40; ++moves) {
       SCOPED_TRACE(std::string(algorithm.name) + ", dies after " + std::to_string(moves));
       std::unique_ptr<Simulation> simulation;
-      ASSERT_TRUE(Simulation::make({.seed = moves + 1, .nranks = 4, .dies = 2,
-                                    .dies_after_moves = moves}, &simulation).ok());
+      ASSERT_TRUE(
+          Simulation::make({.seed = moves + 1, .nranks = 4, .dies = 2, .dies_after_moves = moves},
+                           &simulation)
+              .ok());
       Vectors inputs = inputs_of(4, 64), outputs(4, std::vector<uint64_t>(64));
       const bool ordered = keeps_order(algorithm, 4);
       const Kernels kernels{ordered ? compose_all : add_all, ordered ? compose2 : add2, nullptr};
       std::vector<uint64_t> expected = expected_of(inputs, ordered);
       if (algorithm.collective == Collective::broadcast) expected = inputs[0];
-      const auto ends = simulation->run(algorithm, 0, addresses(inputs), addresses(outputs), 64, 8,
-                                        kernels);
+      const auto ends =
+          simulation->run(algorithm, 0, addresses(inputs), addresses(outputs), 64, 8, kernels);
       for (uint32_t r = 0; r < 4; ++r) {
         if (ends[r].died) continue;
         // Either the call was over for this rank, and then right, or it names the dead one.

@@ -7,8 +7,8 @@
 
 namespace tutti {
 
-// "8", "2,3,8" or "2:64", or a list of those, from 1 to `most`; each once, ascending. Refuses anything
-// else with one line.
+// "8", "2,3,8" or "2:64", or a list of those, from 1 to `most`; each once, ascending. Refuses
+// anything else with one line.
 std::vector<uint32_t> parse_rank_counts(const std::string& text, uint32_t most);
 
 // A whole number from `least` to `most` for the option `name`.

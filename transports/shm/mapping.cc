@@ -32,7 +32,7 @@ Status make_memory(size_t bytes, Fd* out) {
 }
 
 Status map_memory(const Fd& memory, size_t bytes, Mapping* out) {
-  struct stat found{};
+  struct stat found {};
   if (fstat(memory.get(), &found) != 0) return system_error("cannot look at shared memory", errno);
   if (size_t(found.st_size) < bytes) {
     return {TUTTI_CORRUPT, "the shared memory of the communicator is smaller than it must be"};

@@ -64,7 +64,8 @@ struct alignas(line_bytes) CallLine {
 };
 
 // What a rank is doing: its last calls (call e in line e % kept), the latest epoch that it entered,
-// whether it has freed the communicator, and its doorbell: the futex word that is 1 while it sleeps.
+// whether it has freed the communicator, and its doorbell: the futex word that is 1 while it
+// sleeps.
 struct alignas(line_bytes) RankLines {
   static constexpr uint64_t kept = 4;
   CallLine calls[kept];
@@ -75,10 +76,10 @@ struct alignas(line_bytes) RankLines {
 
 struct Geometry {
   uint32_t nranks = 1;
-  uint32_t slots = 8;              // of a ring, a power of two
+  uint32_t slots = 8;               // of a ring, a power of two
   uint32_t slice_bytes = 16 << 10;  // payload of a slot, a multiple of a line
-  uint32_t flag_lines = 0;         // of the cells of a rank
-  uint64_t cell_bytes = 0;         // data of the cells of a rank, a multiple of a page
+  uint32_t flag_lines = 0;          // of the cells of a rank
+  uint64_t cell_bytes = 0;          // data of the cells of a rank, a multiple of a page
 
   static Geometry for_ranks(uint32_t nranks);
   size_t total_bytes() const;

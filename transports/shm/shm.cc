@@ -25,8 +25,8 @@ using shm::Segment;
 using shm::SlotLink;
 using shm::SlotLinkParts;
 
-// What a rank says about itself while a link is opened. `token` names the leader's socket and proves
-// that who connects took part in the exchange; only the leader of a group has one.
+// What a rank says about itself while a link is opened. `token` names the leader's socket and
+// proves that who connects took part in the exchange; only the leader of a group has one.
 struct Hello {
   int32_t pid;
   uint8_t token[24];
@@ -204,8 +204,8 @@ Status open_group(const LinkSetup& setup, SlotLinkParts* parts) {
   }
   std::vector<std::string> all;
   const std::string_view text(reinterpret_cast<const char*>(&mine), sizeof(mine));
-  TUTTI_TRY(setup.exchange->allgather(made.ok() ? text : std::string_view(), setup.deadline_ns,
-                                      &all));
+  TUTTI_TRY(
+      setup.exchange->allgather(made.ok() ? text : std::string_view(), setup.deadline_ns, &all));
   TUTTI_TRY(made);
   if (!member) return {};
 
@@ -213,8 +213,9 @@ Status open_group(const LinkSetup& setup, SlotLinkParts* parts) {
   for (size_t local = 0; local < hellos.size(); ++local) {
     const std::string& said = all[parts->ranks[local]];
     if (said.size() != sizeof(Hello)) {
-      return {TUTTI_PEER_FAILED, "rank " + std::to_string(parts->ranks[local]) +
-                                     " could not set up shared memory", parts->ranks[local]};
+      return {TUTTI_PEER_FAILED,
+              "rank " + std::to_string(parts->ranks[local]) + " could not set up shared memory",
+              parts->ranks[local]};
     }
     std::memcpy(&hellos[local], said.data(), sizeof(Hello));
   }

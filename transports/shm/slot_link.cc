@@ -38,8 +38,8 @@ bool membarrier_registered() {
   return done;
 }
 
-// Marks the links of a process as left when it ends in order without having freed them, so that it is
-// not taken for dead. A forked child has nothing to say for its parent.
+// Marks the links of a process as left when it ends in order without having freed them, so that it
+// is not taken for dead. A forked child has nothing to say for its parent.
 class LiveLinks {
  public:
   static LiveLinks& get() {

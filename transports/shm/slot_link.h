@@ -1,10 +1,10 @@
 // A Link over shared memory: for every ordered pair of ranks a ring of slots that the sender fills
-// and the receiver empties. Serves processes (shm) and threads (inproc) alike; where the memory comes
-// from, and how a death is noticed, is the opener's business.
+// and the receiver empties. Serves processes (shm) and threads (inproc) alike; where the memory
+// comes from, and how a death is noticed, is the opener's business.
 //
-// Wake-ups cost the fast path one load: a rank that goes to sleep sets its doorbell, then makes every
-// core pass a barrier (membarrier), then looks once more; so whoever publishes after that sees the
-// doorbell with a plain load.
+// Wake-ups cost the fast path one load: a rank that goes to sleep sets its doorbell, then makes
+// every core pass a barrier (membarrier), then looks once more; so whoever publishes after that
+// sees the doorbell with a plain load.
 #pragma once
 
 #include <cstring>
@@ -59,9 +59,9 @@ class SlotLink final : public Link {
     SlotLine& line = ring.lines[slot];
     const size_t taken = bytes < slice_bytes_ ? bytes : slice_bytes_;
     line.bytes = uint32_t(taken);
-    std::memcpy(taken <= SlotLine::inline_bytes ? line.payload
-                                                : ring.data + size_t(slot) * slice_bytes_,
-                data, taken);
+    std::memcpy(
+        taken <= SlotLine::inline_bytes ? line.payload : ring.data + size_t(slot) * slice_bytes_,
+        data, taken);
     ++ring.sent;
     line.flag.store(make_flag(ring.sent, digest_), std::memory_order_release);
     wake(ring.local);
@@ -105,8 +105,8 @@ class SlotLink final : public Link {
     return data.size();
   }
 
-  // Wakes the rank with this local index if it sleeps. To be called after anything was published that
-  // it may wait for.
+  // Wakes the rank with this local index if it sleeps. To be called after anything was published
+  // that it may wait for.
   void wake(uint32_t local) {
     std::atomic_signal_fence(std::memory_order_seq_cst);
     std::atomic<uint32_t>& doorbell = segment_.rank(local).doorbell;
@@ -114,7 +114,8 @@ class SlotLink final : public Link {
       ring(doorbell);
   }
 
-  // A flag of the right sequence but of another call was met at `peer` (fused paths report it here).
+  // A flag of the right sequence but of another call was met at `peer` (fused paths report it
+  // here).
   void note_stranger(int peer) { stranger_ = peer; }
 
   Status inspect(uint64_t now_ns) override;
@@ -156,7 +157,7 @@ class SlotLink final : public Link {
   uint32_t slots_;
   uint32_t slice_bytes_;
   uint32_t digest_ = 0;
-  int stranger_ = -1;  // a peer whose slice carried another digest
+  int stranger_ = -1;               // a peer whose slice carried another digest
   std::vector<Outgoing> outgoing_;  // by rank of the communicator
   std::vector<Incoming> incoming_;
   Segment segment_;

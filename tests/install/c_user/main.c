@@ -4,14 +4,15 @@
 
 enum { count = 1000 };
 
-static int fail(const char *what, const char *why) {
+static int fail(const char* what, const char* why) {
   fprintf(stderr, "%s: %s\n", what, why);
   return 1;
 }
 
 int main(void) {
   tutti_comm comm = NULL;
-  if (tutti_comm_create_from_env(NULL, &comm) != TUTTI_OK) return fail("create", tutti_last_error());
+  if (tutti_comm_create_from_env(NULL, &comm) != TUTTI_OK)
+    return fail("create", tutti_last_error());
   int rank = -1, nranks = 0;
   tutti_comm_rank(comm, &rank);
   tutti_comm_size(comm, &nranks);
