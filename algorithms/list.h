@@ -4,7 +4,8 @@
 
 #include "algorithms/algorithm.h"
 
-// clang-format off: a line each
+// A line each:
+// clang-format off
 #define TUTTI_ALGORITHMS(entry)                                                         \
   entry(master_worker) entry(all_to_all) entry(two_shot) entry(round_robin) entry(tree) \
       entry(butterfly) entry(halving_doubling) entry(ring) entry(binomial_broadcast)    \
