@@ -4,12 +4,18 @@
 
 #include "algorithms/algorithm.h"
 
-// A line each:
 // clang-format off
-#define TUTTI_ALGORITHMS(entry)                                                         \
-  entry(master_worker) entry(all_to_all) entry(two_shot) entry(round_robin) entry(tree) \
-      entry(butterfly) entry(halving_doubling) entry(ring) entry(binomial_broadcast)    \
-          entry(flat_broadcast)
+#define TUTTI_ALGORITHMS(entry) \
+  entry(master_worker) \
+  entry(all_to_all) \
+  entry(two_shot) \
+  entry(round_robin) \
+  entry(tree) \
+  entry(butterfly) \
+  entry(halving_doubling) \
+  entry(ring) \
+  entry(binomial_broadcast) \
+  entry(flat_broadcast)
 // clang-format on
 
 namespace tutti {

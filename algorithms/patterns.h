@@ -30,7 +30,7 @@ constexpr uint32_t peer_position(uint32_t rank, uint32_t peer) {
 // covers contiguous ranks and order is kept.
 struct Fold {
   explicit constexpr Fold(uint32_t nranks)
-      : survivors(uint32_t{1} << log2_floor(nranks)), extra(nranks - survivors) {}
+      : survivors(std::bit_floor(nranks)), extra(nranks - survivors) {}
 
   constexpr bool folded(uint32_t rank) const { return rank < 2 * extra; }
   constexpr bool sits_out(uint32_t rank) const { return folded(rank) && rank % 2 == 0; }

@@ -33,6 +33,11 @@ class Parser {
     return {};
   }
 
+  bool begins_factor() const {
+    const char c = next();
+    return c == '(' || c == '[' || std::isalnum(static_cast<unsigned char>(c));
+  }
+
   Rational sum() {
     Rational value = product();
     while (true) {
@@ -49,14 +54,11 @@ class Parser {
   Rational product() {
     Rational value = factor();
     while (true) {
-      if (take('*')) {
-        value = value * factor();
-      } else if (take('/')) {
+      if (take('/')) {
         const Rational divisor = factor();
         if (divisor == Rational(0)) return expected("a divisor that is not zero");
         value = value / divisor;
-      } else if (next() == '(' || next() == '[' ||
-                 std::isalnum(static_cast<unsigned char>(next()))) {
+      } else if (take('*') || begins_factor()) {
         value = value * factor();
       } else {
         return value;
@@ -82,13 +84,12 @@ class Parser {
       }
       return number;
     }
-    const int64_t floor = int64_t(std::bit_width(p_)) - 1;
-    const int64_t q = int64_t{1} << floor;
+    const uint32_t q = std::bit_floor(p_);
     if (take('p')) return p_;
     if (take('L')) return int64_t(std::bit_width(p_ - 1));
-    if (take('l')) return floor;
+    if (take('l')) return std::countr_zero(q);
     if (take('q')) return q;
-    if (take('e')) return int64_t(p_) - q;
+    if (take('e')) return p_ - q;
     return expected("a number, one of p L l q e, \"(\" or \"[\"");
   }
 
