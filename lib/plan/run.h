@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 
 #include "lib/plan/plan.h"
 #include "lib/reduce/reduce.h"
+#include "transports/transport.h"
 
 namespace tutti::plan {
 
@@ -32,6 +34,7 @@ class Run {
     bases_ = {buffers.input, buffers.output, buffers.scratch};
     kernels_ = kernels;
     element_size_ = binding.element_size();
+    element_shift_ = std::has_single_bit(element_size_) ? std::countr_zero(element_size_) : -1;
     if (pointers_.size() < plan_->most_operands) pointers_.resize(plan_->most_operands);
     outgoing_ = incoming_ = {};
   }
@@ -100,8 +103,7 @@ class Run {
     while (incoming_.record < plan_->incoming.size()) {
       const Record& record = plan_->incoming[incoming_.record];
       const Place& place = binding_->incoming()[incoming_.record];
-      uint64_t most = limit(record, place.bytes, outgoing_);
-      most -= most % element_size_;
+      const uint64_t most = whole_granules(limit(record, place.bytes, outgoing_), element_size_);
       if (incoming_.done < most) {
         const uint64_t moved_bytes = step(link, record, place, most - incoming_.done);
         if (moved_bytes == 0) return moved;
@@ -119,6 +121,10 @@ class Run {
     return moved;
   }
 
+  uint64_t elements_in(uint64_t bytes) const {
+    return element_shift_ >= 0 ? bytes >> element_shift_ : bytes / element_size_;
+  }
+
   template <class LinkType>
   uint64_t step(LinkType& link, const Record& record, const Place& place, uint64_t most) {
     std::byte* to = bases_[size_t(record.to_role)] + place.to + incoming_.done;
@@ -132,7 +138,7 @@ class Run {
         const std::byte* own = bases_[size_t(record.from_role)] + place.from + incoming_.done;
         const bool left = record.side == Side::left;
         kernels_.reduce2(to, left ? data.data() : own, left ? own : data.data(),
-                         data.size() / element_size_);
+                         elements_in(data.size()));
         link.consume(peer, data.size());
         return data.size();
       }
@@ -158,6 +164,7 @@ class Run {
   std::array<std::byte*, 3> bases_{};
   Kernels kernels_;
   uint32_t element_size_ = 1;
+  int element_shift_ = 0;  // log2 of it, -1: not a power of two
   Cursor outgoing_, incoming_;
   std::vector<const void*> pointers_;  // the operands of a reduce; grows to what its plans need
 };

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 
 #include "lib/signature.h"
@@ -40,6 +41,15 @@ struct alignas(line_bytes) SlotLine {
   std::byte payload[inline_bytes];
 };
 static_assert(sizeof(SlotLine) == line_bytes);
+
+// Writes a payload that travels in its flag's line. The line is written in one go, whatever the size:
+// a peer that polls it between two stores would take it away and bring it back.
+template <size_t capacity>
+inline void fill_line(std::byte (&payload)[capacity], const void* data, size_t bytes) {
+  std::byte image[capacity] = {};
+  std::memcpy(image, data, bytes);
+  std::memcpy(payload, image, capacity);
+}
 
 // How far the receiver of a ring is.
 struct alignas(line_bytes) CreditLine {

@@ -78,8 +78,7 @@ class SlotLink final : public Link {
       return {};
     }
     const size_t there = line.bytes <= slice_bytes_ ? line.bytes - ring.offset : 0;
-    size_t bytes = there < most ? there : most;
-    bytes -= bytes % granule;
+    const size_t bytes = whole_granules(there < most ? there : most, granule);
     const std::byte* data = line.bytes <= SlotLine::inline_bytes
                                 ? line.payload
                                 : ring.data + size_t(slot) * slice_bytes_;
