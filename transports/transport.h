@@ -19,8 +19,8 @@
 
 namespace tutti {
 
-// The most whole granules in `bytes`. Granules are nearly always powers of two, and then this costs no
-// division, which would be felt in a call of 100 ns.
+// The most whole granules in `bytes`. Granules are nearly always powers of two, and then this costs
+// no division, which would be felt in a call of 100 ns.
 constexpr size_t whole_granules(size_t bytes, size_t granule) {
   return (granule & (granule - 1)) == 0 ? bytes & ~(granule - 1) : bytes - bytes % granule;
 }

@@ -1,8 +1,8 @@
 #include "lib/comm/select.h"
 
-#include <bit>
 #include <limits>
-#include <vector>
+
+#include "lib/schedule/formula.h"
 
 namespace tutti {
 
@@ -21,35 +21,10 @@ constexpr Medium sockets{12.0, 1.0 / 2'000, 1.0 / 20'000};
 // Through shared cells, for each vector written or read.
 constexpr double fused_byte = 1.0 / 33'000;
 
-// The counts of the reference, for one port: rounds, bytes of the busiest rank and bytes it
-// reduces, both in vectors.
-struct Cost {
-  double rounds;
-  double sent;
-  double reduced;
-};
-
-Cost cost_of(std::string_view name, uint32_t nranks) {
-  const double p = nranks;
-  const double levels = std::bit_width(nranks - 1);  // ceil(log2 p)
-  const double power = std::bit_floor(nranks);
-  const double folded = std::bit_width(nranks) - 1;  // floor(log2 p)
-  const double extra = power == p ? 0 : 1;
-  const double share = (p - 1) / p;
-  if (name == "master-worker") return {2 * (p - 1), p - 1, p - 1};
-  if (name == "all-to-all") return {p - 1, p - 1, p - 1};
-  if (name == "two-shot" || name == "round-robin" || name == "ring") {
-    return {2 * (p - 1), 2 * share, share};
-  }
-  if (name == "tree") return {2 * levels, levels, levels};
-  if (name == "butterfly") return {folded + 2 * extra, folded + extra, folded + extra};
-  if (name == "halving-doubling") {
-    return {2 * folded + 2 * extra, 2 * (power - 1) / power + 2 * extra,
-            (power - 1) / power + extra};
-  }
-  if (name == "binomial") return {levels, levels, 0};
-  if (name == "flat") return {p - 1, p - 1, 0};
-  return {p, p, p};
+// One of an algorithm's claims for this many ranks; the tests hold them to the prover's counts.
+double claimed(const char* formula, uint32_t nranks) {
+  schedule::Rational value;
+  return schedule::evaluate(formula, nranks, &value).ok() ? value.value() : nranks;
 }
 
 struct Candidate {
@@ -67,9 +42,10 @@ double predict(const Algorithm& algorithm, Path path, const Setting& setting, do
   // two-shot moves about two vectors whatever p is, in three hops.
   if (path == Path::one_shot) return medium.hop / 2 + p * bytes * fused_byte;
   if (path == Path::two_shot) return 3 * medium.hop + 1.75 * bytes * fused_byte;
-  const Cost cost = cost_of(algorithm.name, setting.nranks);
-  return cost.rounds * medium.hop +
-         bytes * (cost.sent * medium.byte + cost.reduced * medium.reduced_byte);
+  const Claims& claims = algorithm.claims;
+  return claimed(claims.rounds, setting.nranks) * medium.hop +
+         bytes * (claimed(claims.sent, setting.nranks) * medium.byte +
+                  claimed(claims.reduced, setting.nranks) * medium.reduced_byte);
 }
 
 // How `algorithm` runs here: fused where a fused path implements it.

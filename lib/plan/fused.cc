@@ -46,7 +46,9 @@ void stream_copy(std::byte* to, const std::byte* from, size_t bytes) {
 }
 void stream_fence() { _mm_sfence(); }
 #else
-void stream_copy(std::byte* to, const std::byte* from, size_t bytes) { std::memcpy(to, from, bytes); }
+void stream_copy(std::byte* to, const std::byte* from, size_t bytes) {
+  std::memcpy(to, from, bytes);
+}
 void stream_fence() {}
 #endif
 
@@ -208,8 +210,8 @@ bool Fused::publish_slice() {
   return true;
 }
 
-// To the caller's buffer. A vector that does not fit in cache is written past it: that saves reading
-// the lines first, a third of the traffic.
+// To the caller's buffer. A vector that does not fit in cache is written past it: that saves
+// reading the lines first, a third of the traffic.
 void Fused::copy_out(std::byte* out, const std::byte* from, size_t bytes) const {
   if (streams_) {
     stream_copy(out, from, bytes);

@@ -83,8 +83,8 @@ class Fused {
   Call call_;
   bool one_shot_ = true;
   bool done_ = true;
-  bool streams_ = false;     // the vectors do not fit in cache: write results past it
-  size_t cache_bytes_;       // of the last level
+  bool streams_ = false;      // the vectors do not fit in cache: write results past it
+  size_t cache_bytes_;        // of the last level
   size_t block_ = 0;          // offset in the publish arena of the current one-shot vector
   size_t next_block_ = 0;     // where the next block of any call begins
   uint32_t calls_ = 0;        // one-shot calls so far: the sequence of their flags

@@ -42,8 +42,8 @@ struct alignas(line_bytes) SlotLine {
 };
 static_assert(sizeof(SlotLine) == line_bytes);
 
-// Writes a payload that travels in its flag's line. The line is written in one go, whatever the size:
-// a peer that polls it between two stores would take it away and bring it back.
+// Writes a payload that travels in its flag's line. The line is written in one go, whatever the
+// size: a peer that polls it between two stores would take it away and bring it back.
 template <size_t capacity>
 inline void fill_line(std::byte (&payload)[capacity], const void* data, size_t bytes) {
   std::byte image[capacity] = {};
