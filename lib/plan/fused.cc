@@ -1,24 +1,20 @@
 #include "lib/plan/fused.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
 
 #include "lib/schedule/chunks.h"
-
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
 
 namespace tutti::plan {
 
 namespace {
 
 // Flag lines of a rank: two for one-shot vectors, one that counts published slices, one results.
+// Every other line only: processors fetch lines in pairs, so neighbours are not independent of each
+// other.
 constexpr uint32_t one_shot_line = 0;
-constexpr uint32_t publish_line = 2;
-constexpr uint32_t result_line = 3;
+constexpr uint32_t publish_line = 4;
+constexpr uint32_t result_line = 6;
 
 constexpr size_t line_bytes = shm::line_bytes;
 constexpr size_t inline_bytes = sizeof(shm::FlagLine::payload);
@@ -26,36 +22,10 @@ constexpr size_t resident_bytes =
     8 << 10;  // up to here a vector is fastest in one of two fixed places
 constexpr size_t longest_one_shot = 64 << 10;
 constexpr size_t longest_slice = 64 << 10;
+constexpr size_t rotated_bytes = 1 << 20;  // more would only push the vectors out of cache
 constexpr uint32_t longest_window = 16;
 constexpr uint32_t least_window = 4;
 constexpr size_t piece_bytes = 4 << 10;  // reduced, then copied from the innermost cache
-
-// Copies past the caches; whoever is to see it through another core's eyes needs the fence first.
-#if defined(__SSE2__)
-void stream_copy(std::byte* to, const std::byte* from, size_t bytes) {
-  const size_t head = std::min(bytes, (16 - reinterpret_cast<uintptr_t>(to) % 16) % 16);
-  std::memcpy(to, from, head);
-  size_t done = head;
-  for (; done + 64 <= bytes; done += 64) {
-    for (size_t part = 0; part < 64; part += 16) {
-      const __m128i four = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + done + part));
-      _mm_stream_si128(reinterpret_cast<__m128i*>(to + done + part), four);
-    }
-  }
-  std::memcpy(to + done, from + done, bytes - done);
-}
-void stream_fence() { _mm_sfence(); }
-#else
-void stream_copy(std::byte* to, const std::byte* from, size_t bytes) {
-  std::memcpy(to, from, bytes);
-}
-void stream_fence() {}
-#endif
-
-size_t last_level_cache_bytes() {
-  const long found = sysconf(_SC_LEVEL3_CACHE_SIZE);
-  return found > 0 ? size_t(found) : size_t{16} << 20;
-}
 
 size_t round_up(size_t bytes) { return (bytes + line_bytes - 1) / line_bytes * line_bytes; }
 
@@ -67,7 +37,6 @@ Fused::Fused(shm::SlotLink& link)
       cells_(*link.cells()),
       nranks_(cells_.nranks()),
       self_(cells_.rank()),
-      cache_bytes_(last_level_cache_bytes()),
       operands_(nranks_),
       piece_(nranks_) {
   const size_t arenas = cells_.bytes() - 2 * resident_bytes;
@@ -98,7 +67,7 @@ void Fused::start_one_shot(const Call& call) {
   const size_t bytes = call.count * call.element_size;
   const uint32_t cell = calls_ & 1;
   if (bytes <= inline_bytes) {
-    shm::fill_line(flags_[self_][one_shot_line + cell].payload, call.input, bytes);
+    shm::fill_line(flags_[self_][one_shot_line + 2 * cell].payload, call.input, bytes);
   } else {
     block_ = cell * resident_bytes;
     if (bytes > resident_bytes) {
@@ -108,7 +77,7 @@ void Fused::start_one_shot(const Call& call) {
     }
     std::memcpy(cells_.data(self_) + block_, call.input, bytes);
   }
-  set_flag(one_shot_line + cell, calls_);
+  set_flag(one_shot_line + 2 * cell, calls_);
 }
 
 bool Fused::advance_one_shot() {
@@ -117,7 +86,7 @@ bool Fused::advance_one_shot() {
   for (; ready_peers_ < nranks_; ++ready_peers_) {
     if (ready_peers_ == self_) continue;
     const uint64_t flag =
-        flags_[ready_peers_][one_shot_line + cell].flag.load(std::memory_order_acquire);
+        flags_[ready_peers_][one_shot_line + 2 * cell].flag.load(std::memory_order_acquire);
     if (flag == expected) continue;
     if (shm::flag_sequence(flag) == calls_) link_.note_stranger(int(ready_peers_));
     return false;
@@ -125,7 +94,7 @@ bool Fused::advance_one_shot() {
   const bool in_line = call_.count * call_.element_size <= inline_bytes;
   const auto vector_of = [&](uint32_t rank) -> const std::byte* {
     if (rank == self_) return call_.input;
-    return in_line ? flags_[rank][one_shot_line + cell].payload : cells_.data(rank) + block_;
+    return in_line ? flags_[rank][one_shot_line + 2 * cell].payload : cells_.data(rank) + block_;
   };
   if (nranks_ == 2) {
     call_.kernels.reduce2(call_.output, vector_of(0), vector_of(1), call_.count);
@@ -153,10 +122,9 @@ void Fused::start_two_shot(const Call& call) {
   slice_bytes_ = round_up((shard_bytes + rounds_ - 1) / rounds_);
   // All that a call may overwrite of an earlier one was read by then, so a new slice size may use
   // the arenas from anywhere; going on where the last call ended keeps the blocks rotating.
-  streams_ = 2 * nranks_ * call.count * call.element_size > cache_bytes_;
   const size_t stride = slice_bytes_ * (nranks_ - 1);
-  publish_slots_ = uint32_t(publish_arena_ / stride);
-  result_slots_ = uint32_t(result_arena_ / slice_bytes_);
+  publish_slots_ = uint32_t(std::max(std::min(publish_arena_, rotated_bytes), 4 * stride) / stride);
+  result_slots_ = uint32_t(std::min(result_arena_, rotated_bytes) / slice_bytes_);
   window_ = std::min({publish_slots_, result_slots_, longest_window});
   first_slot_ = uint32_t((next_block_ + stride - 1) / stride);
   next_block_ = (first_slot_ + rounds_) % publish_slots_ * stride;
@@ -210,16 +178,6 @@ bool Fused::publish_slice() {
   return true;
 }
 
-// To the caller's buffer. A vector that does not fit in cache is written past it: that saves
-// reading the lines first, a third of the traffic.
-void Fused::copy_out(std::byte* out, const std::byte* from, size_t bytes) const {
-  if (streams_) {
-    stream_copy(out, from, bytes);
-  } else {
-    std::memcpy(out, from, bytes);
-  }
-}
-
 // Combines operands_ into what the peers will read, and copies that to `out`, a piece at a time.
 void Fused::reduce_into(std::byte* out, std::byte* copy, size_t bytes) {
   for (size_t done = 0; done < bytes; done += piece_bytes) {
@@ -234,7 +192,7 @@ void Fused::reduce_into(std::byte* out, std::byte* copy, size_t bytes) {
       call_.kernels.reduce(copy + done, piece_.data(), nranks_, elements);
     }
     if (call_.kernels.divide != nullptr) call_.kernels.divide(copy + done, elements, nranks_);
-    copy_out(out + done, copy + done, now);
+    std::memcpy(out + done, copy + done, now);
   }
 }
 
@@ -255,10 +213,9 @@ bool Fused::gather_slice() {
   for (uint32_t owner = 0; owner < nranks_; ++owner) {
     if (owner == self_) continue;
     const Slice slice = slice_of(owner, gathered_);
-    copy_out(call_.output + slice.offset, result(owner, gathered_), slice.bytes);
+    std::memcpy(call_.output + slice.offset, result(owner, gathered_), slice.bytes);
   }
   done_ = ++gathered_ == rounds_;
-  if (done_ && streams_) stream_fence();
   return true;
 }
 
@@ -273,11 +230,11 @@ int Fused::waits_for() {
   const uint32_t cell = calls_ & 1;
   for (uint32_t rank = 0; rank < nranks_; ++rank) {
     if (rank == self_ || done_) continue;
-    const bool here =
-        one_shot_
-            ? flags_[rank][one_shot_line + cell].flag.load() == shm::make_flag(calls_, call_.digest)
-            : (reduced_ == published_ || reached(rank, publish_line, reduced_)) &&
-                  (gathered_ == reduced_ || reached(rank, result_line, gathered_));
+    const bool here = one_shot_
+                          ? flags_[rank][one_shot_line + 2 * cell].flag.load() ==
+                                shm::make_flag(calls_, call_.digest)
+                          : (reduced_ == published_ || reached(rank, publish_line, reduced_)) &&
+                                (gathered_ == reduced_ || reached(rank, result_line, gathered_));
     if (!here) return int(rank);
   }
   return -1;

@@ -60,7 +60,6 @@ class Fused {
   bool reached(uint32_t rank, uint32_t line, uint32_t index);
   void set_flag(uint32_t line, uint32_t sequence);
   void reduce_into(std::byte* out, std::byte* copy, size_t bytes);
-  void copy_out(std::byte* out, const std::byte* from, size_t bytes) const;
 
   struct Slice {
     uint64_t offset = 0;  // bytes into the vector
@@ -83,8 +82,6 @@ class Fused {
   Call call_;
   bool one_shot_ = true;
   bool done_ = true;
-  bool streams_ = false;      // the vectors do not fit in cache: write results past it
-  size_t cache_bytes_;        // of the last level
   size_t block_ = 0;          // offset in the publish arena of the current one-shot vector
   size_t next_block_ = 0;     // where the next block of any call begins
   uint32_t calls_ = 0;        // one-shot calls so far: the sequence of their flags
