@@ -15,8 +15,9 @@ struct Patience {
   uint32_t spins = 2000;
   uint32_t yields = 200;
 
-  // `crowded`: there are more ranks on this host than cores for them.
-  static Patience of(bool crowded) { return crowded ? Patience{20, 2000} : Patience{}; }
+  // `crowded`: there are more ranks on this host than cores for them. Then whoever is waited for
+  // needs this core: 4 ranks on 2 cores took 3.0 us at 4 B without spinning, 7.7 us with 20 looks.
+  static Patience of(bool crowded) { return crowded ? Patience{1, 2000} : Patience{}; }
 };
 
 inline void cpu_relax() {
