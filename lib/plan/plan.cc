@@ -1,5 +1,7 @@
 #include "lib/plan/plan.h"
 
+#include <bit>
+
 #include "lib/schedule/chunks.h"
 
 namespace tutti::plan {
@@ -25,6 +27,7 @@ Binding::Binding(const Plan& plan)
 void Binding::bind(uint64_t count, uint32_t element_size) {
   count_ = count;
   element_size_ = element_size;
+  element_shift_ = std::has_single_bit(element_size) ? std::countr_zero(element_size) : -1;
   // Chunks begin at multiples of a cache line where the vector does.
   const uint64_t unit = element_size < line_bytes ? line_bytes / element_size : 1;
   const schedule::ChunkMap map(count, plan_->chunks, unit);

@@ -77,6 +77,7 @@ class Binding {
 
   const Plan& plan() const { return *plan_; }
   uint32_t element_size() const { return element_size_; }
+  int element_shift() const { return element_shift_; }  // log2 of it, -1: not a power of two
   uint64_t scratch_bytes() const { return scratch_bytes_; }
   const Place* outgoing() const { return outgoing_.data(); }
   const Place* incoming() const { return incoming_.data(); }
@@ -86,6 +87,7 @@ class Binding {
   const Plan* plan_;
   uint64_t count_ = ~uint64_t{0};
   uint32_t element_size_ = 0;
+  int element_shift_ = 0;
   uint64_t scratch_bytes_ = 0;
   std::vector<uint64_t> rows_;  // offset of each scratch row's used part
   std::vector<Place> outgoing_, incoming_;

@@ -9,7 +9,7 @@ uint64_t Run::reduce(const Record& record, std::byte* to, uint64_t most) {
   for (uint32_t i = 0; i < record.operands; ++i) {
     pointers_[i] = bases_[size_t(operands[i].role)] + offsets[i] + incoming_.done;
   }
-  kernels_.reduce(to, pointers_.data(), record.operands, elements_in(bytes));
+  kernels_->reduce(to, pointers_.data(), record.operands, elements_in(bytes));
   return bytes;
 }
 

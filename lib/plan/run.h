@@ -27,20 +27,25 @@ class Run {
   // and the operands of a piece stay in cache.
   static constexpr uint64_t piece_bytes = 32 << 10;
 
+  // `binding` and `kernels` must outlive the run.
   void start(const Binding& binding, const Buffers& buffers, const Kernels& kernels) {
     binding_ = &binding;
     plan_ = &binding.plan();
     // By Role; input is only ever a source.
     bases_ = {buffers.input, buffers.output, buffers.scratch};
-    kernels_ = kernels;
+    kernels_ = &kernels;
     element_size_ = binding.element_size();
-    element_shift_ = std::has_single_bit(element_size_) ? std::countr_zero(element_size_) : -1;
-    if (pointers_.size() < plan_->most_operands) pointers_.resize(plan_->most_operands);
-    outgoing_ = incoming_ = {};
+    element_shift_ = binding.element_shift();
+    if (pointers_.size() < plan_->most_operands) [[unlikely]]
+      pointers_.resize(plan_->most_operands);
+    outgoing_ = {plan_->outgoing.data(), binding.outgoing(), 0, 0};
+    incoming_ = {plan_->incoming.data(), binding.incoming(), 0, 0};
+    outgoing_end_ = plan_->outgoing.data() + plan_->outgoing.size();
+    incoming_end_ = plan_->incoming.data() + plan_->incoming.size();
   }
 
   bool done() const {
-    return outgoing_.record == plan_->outgoing.size() && incoming_.record == plan_->incoming.size();
+    return outgoing_.record == outgoing_end_ && incoming_.record == incoming_end_;
   }
 
   // Returns whether anything moved.
@@ -53,35 +58,43 @@ class Run {
 
   // The peer that a lane is held up by, -1: by none.
   int waits_to_send_to() const {
-    return outgoing_.record < plan_->outgoing.size() ? int(plan_->outgoing[outgoing_.record].peer)
-                                                     : -1;
+    return outgoing_.record != outgoing_end_ ? int(outgoing_.record->peer) : -1;
   }
   int waits_to_receive_from() const {
-    if (incoming_.record >= plan_->incoming.size()) return -1;
-    const Record& record = plan_->incoming[incoming_.record];
-    const bool receives = record.verb == Verb::recv || record.verb == Verb::recv_reduce;
-    return receives ? int(record.peer) : -1;
+    if (incoming_.record == incoming_end_) return -1;
+    const Verb verb = incoming_.record->verb;
+    const bool receives = verb == Verb::recv || verb == Verb::recv_reduce;
+    return receives ? int(incoming_.record->peer) : -1;
   }
 
  private:
   struct Cursor {
-    uint32_t record = 0;
-    uint64_t done = 0;  // bytes of it
+    const Record* record = nullptr;
+    const Place* place = nullptr;
+    uint32_t index = 0;  // records done
+    uint64_t done = 0;   // bytes of this one
+
+    void next() {
+      ++record;
+      ++place;
+      ++index;
+      done = 0;
+    }
   };
 
   // How many of `bytes` a record may be through with, as far as the other lane is.
   static uint64_t limit(const Record& record, uint64_t bytes, const Cursor& other) {
-    if (record.wait <= other.record) return bytes;
-    if (record.follow != 0 && record.wait == other.record + 1) return std::min(bytes, other.done);
+    if (record.wait <= other.index) return bytes;
+    if (record.follow != 0 && record.wait == other.index + 1) return std::min(bytes, other.done);
     return 0;
   }
 
   template <class LinkType>
   bool advance_outgoing(LinkType& link) {
     bool moved = false;
-    while (outgoing_.record < plan_->outgoing.size()) {
-      const Record& record = plan_->outgoing[outgoing_.record];
-      const Place& place = binding_->outgoing()[outgoing_.record];
+    while (outgoing_.record != outgoing_end_) {
+      const Record& record = *outgoing_.record;
+      const Place& place = *outgoing_.place;
       const uint64_t most = limit(record, place.bytes, incoming_);
       if (outgoing_.done < most) {
         const std::byte* from = bases_[size_t(record.from_role)] + place.from + outgoing_.done;
@@ -92,7 +105,7 @@ class Run {
       } else if (most < place.bytes) {
         return moved;
       }
-      if (outgoing_.done == place.bytes) outgoing_ = {outgoing_.record + 1, 0};
+      if (outgoing_.done == place.bytes) outgoing_.next();
     }
     return moved;
   }
@@ -100,9 +113,9 @@ class Run {
   template <class LinkType>
   bool advance_incoming(LinkType& link) {
     bool moved = false;
-    while (incoming_.record < plan_->incoming.size()) {
-      const Record& record = plan_->incoming[incoming_.record];
-      const Place& place = binding_->incoming()[incoming_.record];
+    while (incoming_.record != incoming_end_) {
+      const Record& record = *incoming_.record;
+      const Place& place = *incoming_.place;
       const uint64_t most = whole_granules(limit(record, place.bytes, outgoing_), element_size_);
       if (incoming_.done < most) {
         const uint64_t moved_bytes = step(link, record, place, most - incoming_.done);
@@ -113,7 +126,7 @@ class Run {
         return moved;
       }
       if (incoming_.done == place.bytes) {
-        incoming_ = {incoming_.record + 1, 0};
+        incoming_.next();
       } else if (record.verb == Verb::copy || record.verb == Verb::reduce) {
         return moved;  // after each piece of local work the other lane has its turn
       }
@@ -137,8 +150,8 @@ class Run {
         if (data.empty()) return 0;
         const std::byte* own = bases_[size_t(record.from_role)] + place.from + incoming_.done;
         const bool left = record.side == Side::left;
-        kernels_.reduce2(to, left ? data.data() : own, left ? own : data.data(),
-                         elements_in(data.size()));
+        kernels_->reduce2(to, left ? data.data() : own, left ? own : data.data(),
+                          elements_in(data.size()));
         link.consume(peer, data.size());
         return data.size();
       }
@@ -162,10 +175,12 @@ class Run {
   const Binding* binding_ = nullptr;
   const Plan* plan_ = nullptr;
   std::array<std::byte*, 3> bases_{};
-  Kernels kernels_;
+  const Kernels* kernels_ = nullptr;
   uint32_t element_size_ = 1;
   int element_shift_ = 0;  // log2 of it, -1: not a power of two
   Cursor outgoing_, incoming_;
+  const Record* outgoing_end_ = nullptr;
+  const Record* incoming_end_ = nullptr;
   std::vector<const void*> pointers_;  // the operands of a reduce; grows to what its plans need
 };
 

@@ -49,7 +49,7 @@ class SlotLink final : public Link {
   const char* name() const override { return name_.c_str(); }
   void begin(const CallMark& mark) override;
 
-  size_t try_send(int peer, const std::byte* data, size_t bytes) override {
+  [[gnu::always_inline]] size_t try_send(int peer, const std::byte* data, size_t bytes) override {
     Outgoing& ring = outgoing_[peer];
     if (ring.sent - ring.credit >= slots_) {
       ring.credit = ring.credit_line->consumed.load(std::memory_order_acquire);
@@ -68,7 +68,8 @@ class SlotLink final : public Link {
     return taken;
   }
 
-  std::span<const std::byte> try_peek(int peer, size_t most, size_t granule) override {
+  [[gnu::always_inline]] std::span<const std::byte> try_peek(int peer, size_t most,
+                                                             size_t granule) override {
     Incoming& ring = incoming_[peer];
     const uint32_t slot = ring.received & (slots_ - 1);
     const SlotLine& line = ring.lines[slot];
@@ -85,7 +86,7 @@ class SlotLink final : public Link {
     return {data + ring.offset, bytes};
   }
 
-  void consume(int peer, size_t bytes) override {
+  [[gnu::always_inline]] void consume(int peer, size_t bytes) override {
     Incoming& ring = incoming_[peer];
     const SlotLine& line = ring.lines[ring.received & (slots_ - 1)];
     ring.offset += uint32_t(bytes);
