@@ -229,7 +229,7 @@ TEST_P(KilledRank, EveryRankLearnsOfAMismatchAndOfBothSides) {
          config.timeout_ms = 5000;
          return tutti_broadcast_with(out, 8, TUTTI_FLOAT32, r == 1 ? 1 : 0, c, &config);
        },
-       "rank 1 calls", "from rank 0"},
+       "from rank 1", "from rank 0"},
       {"collective",
        [&](int r, tutti_comm c) {
          return r == 1 ? tutti_barrier(c) : reduce(c, 8, TUTTI_FLOAT32, TUTTI_SUM, nullptr);

@@ -148,6 +148,12 @@ class Failures(unittest.TestCase):
 
 
 class NothingStays(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        # Whoever runs the tests in the background ignores these, and children would inherit that.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
     def start(self, mark, script, nranks=3):
         job = subprocess.Popen([TUTTI, "run", "-n", str(nranks), "sh", "-c", script], env=mark.environment,
                                stdout=subprocess.DEVNULL)

@@ -100,6 +100,7 @@ void TcpLink::watch_data() {
 // ---------------------------------------------------------------- moving data
 
 void TcpLink::begin(const CallMark& mark) {
+  if (mark_.epoch != 0) previous_ = mark_;
   mark_ = mark;
   ++calls_;
   if (mark.epoch != 0) collective_ = mark.epoch;
@@ -331,6 +332,14 @@ std::string TcpLink::latest_call(const Peer& peer) const {
 
 Status TcpLink::stranger_error(const Peer& peer) const {
   const wire::Header& frame = *peer.stream.stranger();
+  if (frame.epoch != 0 && frame.epoch == previous_.epoch &&
+      frame.signature != previous_.signature) {  // the disagreement was in the call before this
+    return {TUTTI_MISMATCH,
+            "call " + std::to_string(frame.epoch) + ": rank " + std::to_string(self_) + " calls " +
+                previous_.signature.describe() + ", but rank " + std::to_string(peer.rank) +
+                " calls " + frame.signature.describe(),
+            peer.rank, frame.epoch};
+  }
   std::string text = own_call();
   if (mark_.epoch != 0) text.insert(0, "call " + std::to_string(mark_.epoch) + ": ");
   text += ", but rank " + std::to_string(peer.rank) + " calls " + frame.signature.describe();

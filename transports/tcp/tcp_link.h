@@ -89,6 +89,7 @@ class TcpLink final : public Link {
 
   bool over_ = false;
   CallMark mark_;
+  CallMark previous_;                         // the collective call before it
   uint64_t calls_ = 0;                        // begun, of any kind
   uint64_t collective_ = 0;                   // epoch of the latest collective call
   std::vector<std::unique_ptr<Peer>> peers_;  // by rank
