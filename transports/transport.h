@@ -41,6 +41,9 @@ class Link {
  public:
   virtual ~Link() = default;
 
+  // How often to look for a message in a row: a system call is dear, a load is not.
+  static constexpr int looks = 1;
+
   virtual const char* name() const = 0;  // "shm"
 
   // A call begins: from here on every slice sent carries mark.digest, and every slice received must

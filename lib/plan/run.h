@@ -146,7 +146,11 @@ class Run {
       case Verb::recv:
         return link.try_recv(peer, to, most);
       case Verb::recv_reduce: {
-        const auto data = link.try_peek(peer, most, element_size_);
+        // Bare looks first: a pause between two of them costs more than the message's whole way.
+        auto data = link.try_peek(peer, most, element_size_);
+        for (int look = 1; data.empty() && look < LinkType::looks; ++look) {
+          data = link.try_peek(peer, most, element_size_);
+        }
         if (data.empty()) return 0;
         const std::byte* own = bases_[size_t(record.from_role)] + place.from + incoming_.done;
         const bool left = record.side == Side::left;

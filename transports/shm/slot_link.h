@@ -43,6 +43,8 @@ std::vector<int> group_of(const LinkSetup& setup, uint32_t* self);
 
 class SlotLink final : public Link {
  public:
+  static constexpr int looks = 8;
+
   explicit SlotLink(SlotLinkParts parts);
   ~SlotLink() override;
 
