@@ -233,25 +233,22 @@ Status Communicator::run_plan(Prepared& prepared, const std::byte* input, std::b
 
 tutti_status Communicator::send(const void* buffer, uint64_t count, tutti_dtype dtype, int peer,
                                 int tag, const CallSettings& settings) {
-  return transfer(Collective::point_to_point,
-                  const_cast<std::byte*>(static_cast<const std::byte*>(buffer)), count, dtype, peer,
+  return transfer(const_cast<std::byte*>(static_cast<const std::byte*>(buffer)), count, dtype, peer,
                   tag, true, settings);
 }
 
 tutti_status Communicator::recv(void* buffer, uint64_t count, tutti_dtype dtype, int peer, int tag,
                                 const CallSettings& settings) {
-  return transfer(Collective::point_to_point, static_cast<std::byte*>(buffer), count, dtype, peer,
-                  tag, false, settings);
+  return transfer(static_cast<std::byte*>(buffer), count, dtype, peer, tag, false, settings);
 }
 
-tutti_status Communicator::transfer(Collective kind, std::byte* buffer, uint64_t count,
-                                    tutti_dtype dtype, int peer, int tag, bool sends,
-                                    const CallSettings& settings) {
+tutti_status Communicator::transfer(std::byte* buffer, uint64_t count, tutti_dtype dtype, int peer,
+                                    int tag, bool sends, const CallSettings& settings) {
   CallSignature signature;
   signature.count = count;
   signature.root = tag;
   signature.algorithm = 0xffff;
-  signature.collective = kind;
+  signature.collective = Collective::point_to_point;
   signature.dtype = uint8_t(dtype);
   if (over_.load(std::memory_order_relaxed)) return give_up({TUTTI_ABORTED, {}}, signature, 0);
   uint64_t& messages = sends ? sends_[peer] : receives_[peer];

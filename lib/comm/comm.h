@@ -105,8 +105,8 @@ class Communicator {
                    std::byte* output, uint64_t timeout_ns);
   Status run_plan(Prepared& prepared, const std::byte* input, std::byte* output,
                   uint64_t timeout_ns);
-  tutti_status transfer(Collective kind, std::byte* buffer, uint64_t count, tutti_dtype dtype,
-                        int peer, int tag, bool sends, const CallSettings& settings);
+  tutti_status transfer(std::byte* buffer, uint64_t count, tutti_dtype dtype, int peer, int tag,
+                        bool sends, const CallSettings& settings);
   // A call has failed in flight: the communicator is over, for all.
   tutti_status give_up(Status status, const CallSignature& signature, uint64_t call);
   std::string describe_wait(int peer, uint64_t call) const;

@@ -13,16 +13,10 @@ class SharedCells {
 
   uint32_t rank() const { return rank_; }
   uint32_t nranks() const { return segment_.geometry().nranks; }
-  uint32_t flag_lines() const { return segment_.geometry().flag_lines; }
   size_t bytes() const { return segment_.geometry().cell_bytes; }
 
   shm::FlagLine* flags(uint32_t rank) const { return segment_.flag_lines(rank); }
   std::byte* data(uint32_t rank) const { return segment_.cell_data(rank); }
-
-  // Whether `rank` sleeps and must be woken after a flag was set; see SlotLink::wake().
-  bool sleeps(uint32_t rank) const {
-    return segment_.rank(rank).doorbell.load(std::memory_order_relaxed) != 0;
-  }
 
  private:
   const shm::Segment& segment_;
