@@ -74,7 +74,8 @@ typedef enum tutti_dtype {
   TUTTI_BFLOAT16 = 9, /* upper half of a binary32 */
   TUTTI_FLOAT32 = 10,
   TUTTI_FLOAT64 = 11,
-  TUTTI_DTYPE_COUNT = 12
+  TUTTI_DTYPE_COUNT = 12,
+  TUTTI_DTYPE_ANY_INT = 0x7fffffff /* none: lets a wrong value be refused rather than undefined */
 } tutti_dtype;
 
 typedef enum tutti_op {
@@ -89,7 +90,8 @@ typedef enum tutti_op {
   TUTTI_BAND = 8, /* bitwise: integers only */
   TUTTI_BOR = 9,
   TUTTI_BXOR = 10,
-  TUTTI_OP_COUNT = 11
+  TUTTI_OP_COUNT = 11,
+  TUTTI_OP_ANY_INT = 0x7fffffff
 } tutti_op;
 
 /* Bytes of one element, 0 for an unknown type. */
