@@ -1,7 +1,8 @@
 #include "lib/plan/lower.h"
 
 #include <algorithm>
-#include <optional>
+
+#include "lib/schedule/hazards.h"
 
 namespace tutti::plan {
 
@@ -149,85 +150,9 @@ class Resolver final : public schedule::Sink {
   std::vector<bool> written_;
 };
 
-// Third rewrite: for every chunk of every role, which record of each lane wrote and read it last.
-class Lanes {
- public:
-  Lanes(uint32_t chunks, uint32_t scratch_rows) : sizes_{chunks, chunks, chunks * scratch_rows} {
-    for (auto& lane : seen_) {
-      for (size_t role = 0; role < 3; ++role) lane[role].resize(sizes_[role]);
-    }
-  }
-
-  struct Wait {
-    uint32_t records = 0;
-    bool same_range = false;
-  };
-
-  // What a record that is about to be the (index+1)-th of `lane` waits for in the other lane.
-  void reads(int lane, const Range& range, uint32_t index, Wait* wait) {
-    visit(lane, range, false, wait);
-    for (uint32_t c = range.begin; c < range.end; ++c)
-      at(lane, range.role, c).read = {index + 1, range};
-  }
-  void writes(int lane, const Range& range, uint32_t index, Wait* wait) {
-    visit(lane, range, true, wait);
-    for (uint32_t c = range.begin; c < range.end; ++c) {
-      at(lane, range.role, c).write = {index + 1, range};
-    }
-  }
-
- private:
-  struct Touch {
-    uint32_t record = 0;  // index + 1, 0: never
-    Range range;
-  };
-  struct Chunk {
-    Touch write, read;
-  };
-
-  Chunk& at(int lane, Role role, uint32_t chunk) { return seen_[lane][size_t(role)][chunk]; }
-
-  void visit(int lane, const Range& range, bool writing, Wait* wait) {
-    for (uint32_t c = range.begin; c < range.end; ++c) {
-      // In place input and output are the same memory.
-      for (const Role role : {range.role, twin(range.role)}) {
-        const Chunk& other = at(1 - lane, role, c);
-        note(other.write, range, wait);
-        if (writing) note(other.read, range, wait);
-      }
-    }
-  }
-  static Role twin(Role role) {
-    return role == Role::input ? Role::output : role == Role::output ? Role::input : role;
-  }
-  static void note(const Touch& touch, const Range& range, Wait* wait) {
-    if (touch.record == 0 || touch.record < wait->records) return;
-    const bool same = touch.range.begin == range.begin && touch.range.end == range.end;
-    wait->same_range = touch.record > wait->records ? same : wait->same_range && same;
-    wait->records = touch.record;
-  }
-
-  std::array<uint32_t, 3> sizes_;
-  std::array<std::array<std::vector<Chunk>, 3>, 2> seen_;
-};
-
-constexpr int outgoing_lane = 0;
-constexpr int incoming_lane = 1;
-
-void note_rows(const Range& range, uint32_t chunks, std::vector<Row>* rows) {
-  if (range.role != Role::scratch || range.size() == 0) return;
-  Row& row = (*rows)[range.begin / chunks];
-  const uint32_t begin = range.begin % chunks;
-  const uint32_t end = begin + range.size();
-  if (row.begin == row.end) row = {begin, end};
-  row = {std::min(row.begin, begin), std::max(row.end, end)};
-}
-
-void add_record(const Resolved& step, Lanes* lanes, Plan* plan) {
-  const int lane = step.verb == Verb::send ? outgoing_lane : incoming_lane;
-  std::vector<Record>& records = lane == outgoing_lane ? plan->outgoing : plan->incoming;
-  const uint32_t index = uint32_t(records.size());
-
+// Third rewrite: what each record waits for in the other lane.
+void add_record(const Resolved& step, schedule::Hazards* hazards, Plan* plan) {
+  const bool sends = step.verb == Verb::send;
   Record record;
   record.verb = step.verb;
   record.side = step.side;
@@ -236,14 +161,14 @@ void add_record(const Resolved& step, Lanes* lanes, Plan* plan) {
   record.to = step.to.begin;
   record.from_role = step.from.role;
   record.from = step.from.begin;
-  record.chunks = step.verb == Verb::send ? step.from.size() : step.to.size();
+  record.chunks = sends ? step.from.size() : step.to.size();
 
-  Lanes::Wait wait;
-  if (step.from.size() != 0) lanes->reads(lane, step.from, index, &wait);
-  for (const Range& operand : step.operands) lanes->reads(lane, operand, index, &wait);
-  if (step.verb != Verb::send) lanes->writes(lane, step.to, index, &wait);
-  record.wait = wait.records;
-  record.follow = wait.same_range ? 1 : 0;
+  hazards->begin(sends ? schedule::Lane::outgoing : schedule::Lane::incoming);
+  if (step.from.size() != 0) hazards->reads(step.from);
+  for (const Range& operand : step.operands) hazards->reads(operand);
+  if (!sends) hazards->writes(step.to);
+  record.wait = hazards->wait().steps;
+  record.follow = hazards->wait().same_range ? 1 : 0;
 
   if (step.verb == Verb::reduce) {
     record.from = uint32_t(plan->operands.size());
@@ -253,7 +178,7 @@ void add_record(const Resolved& step, Lanes* lanes, Plan* plan) {
     }
     plan->most_operands = std::max(plan->most_operands, record.operands);
   }
-  records.push_back(record);
+  (sends ? plan->outgoing : plan->incoming).push_back(record);
 }
 
 }  // namespace
@@ -263,16 +188,19 @@ Plan lower(void (*emit)(const Shape&, schedule::Sink&), const Shape& shape) {
   emit(shape, resolver);
   resolver.finish();
 
+  schedule::Layout layout(resolver.chunks(), resolver.scratch_rows());
+  for (const Resolved& step : resolver.steps) {
+    layout.use(step.to);
+    layout.use(step.from);
+    for (const Range& operand : step.operands) layout.use(operand);
+  }
+  layout.place();
+
   Plan plan;
   plan.chunks = resolver.chunks();
-  plan.rows.resize(resolver.scratch_rows());
-  Lanes lanes(plan.chunks, resolver.scratch_rows());
-  for (const Resolved& step : resolver.steps) {
-    note_rows(step.to, plan.chunks, &plan.rows);
-    note_rows(step.from, plan.chunks, &plan.rows);
-    for (const Range& operand : step.operands) note_rows(operand, plan.chunks, &plan.rows);
-    add_record(step, &lanes, &plan);
-  }
+  for (const auto& row : layout.rows()) plan.rows.push_back({row.begin, row.end});
+  schedule::Hazards hazards(layout);
+  for (const Resolved& step : resolver.steps) add_record(step, &hazards, &plan);
   return plan;
 }
 

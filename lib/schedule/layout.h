@@ -21,13 +21,33 @@ constexpr bool receives(Kind kind) { return kind == Kind::recv || kind == Kind::
 
 class Layout {
  public:
+  // The used part of a scratch row, in chunks of the vector.
+  struct Row {
+    uint32_t begin = 0, end = 0;
+    uint32_t first = 0;  // cell of `begin`
+  };
+
   // The ranges must be within bounds and rows.
-  explicit Layout(const Program& program)
-      : chunks_(program.chunks), rows_(program.scratch_rows), cells_(program.chunks) {
+  explicit Layout(const Program& program) : Layout(program.chunks, program.scratch_rows) {
     for (const Step& step : program.steps) {
-      if (has_to(step.kind)) note(step.to);
-      if (has_from(step.kind)) note(step.from);
+      if (has_to(step.kind)) use(step.to);
+      if (has_from(step.kind)) use(step.from);
     }
+    place();
+  }
+  // For a program in another form: use() every range, then place().
+  Layout(uint32_t chunks, uint32_t scratch_rows)
+      : chunks_(chunks), rows_(scratch_rows), cells_(chunks) {}
+
+  void use(const Range& range) {
+    if (range.role != Role::scratch || range.size() == 0) return;
+    Row& row = rows_[range.begin / chunks_];
+    const uint32_t begin = range.begin % chunks_, end = begin + range.size();
+    if (row.begin == row.end) row = {begin, end};
+    row.begin = std::min(row.begin, begin);
+    row.end = std::max(row.end, end);
+  }
+  void place() {
     for (Row& row : rows_) {
       row.first = cells_;
       cells_ += row.end - row.begin;
@@ -35,6 +55,7 @@ class Layout {
   }
 
   uint32_t cells() const { return cells_; }
+  const std::vector<Row>& rows() const { return rows_; }
   // The cell of the first chunk of a range; the others follow.
   uint32_t first(const Range& range) const {
     if (range.role != Role::scratch) return range.begin;
@@ -43,20 +64,6 @@ class Layout {
   }
 
  private:
-  struct Row {
-    uint32_t begin = 0, end = 0;  // chunks in use
-    uint32_t first = 0;           // cell of the first of them
-  };
-
-  void note(const Range& range) {
-    if (range.role != Role::scratch) return;
-    Row& row = rows_[range.begin / chunks_];
-    const uint32_t begin = range.begin % chunks_, end = begin + range.size();
-    if (row.begin == row.end) row = {begin, end};
-    row.begin = std::min(row.begin, begin);
-    row.end = std::max(row.end, end);
-  }
-
   uint32_t chunks_;
   std::vector<Row> rows_;
   uint32_t cells_;
