@@ -175,6 +175,40 @@ typedef struct tutti_error {
 } tutti_error;
 TUTTI_API tutti_status tutti_comm_last_error(tutti_comm comm, tutti_error* out);
 
+/* How much a communicator has done since it was made. */
+typedef struct tutti_comm_counters {
+  size_t size;           /* sizeof(tutti_comm_counters), set by the caller */
+  uint64_t calls;        /* collective calls */
+  uint64_t direct_calls; /* of them those in which ranks read and wrote each other's memory */
+} tutti_comm_counters;
+TUTTI_API tutti_status tutti_comm_get_counters(tutti_comm comm, tutti_comm_counters* out);
+
+/* ---------------------------------------------------------------- symmetric memory */
+
+/* Vectors in symmetric memory go without staging: every rank reads the others' inputs and writes
+ * their outputs, with the same bits as otherwise. It pays from some KiB on, where all ranks are on
+ * one host (threads of one process get it for any buffer). No rank need know what the others pass:
+ * a call goes direct when the vectors of all ranks, input and output, lie in such memory, wherever
+ * in it. Elsewhere it is ordinary memory. After a call has failed a slow rank may still write to
+ * the output.
+ *
+ * Collective over `comm`; sizes may differ. The memory is zero, aligned to a page, in huge pages
+ * where the host has reserved them, placed near the rank that it belongs to, and lives until
+ * tutti_mem_free() or the end of the communicator. */
+TUTTI_API tutti_status tutti_mem_alloc(tutti_comm comm, size_t bytes, void** out);
+/* Local; NULL is allowed. To be called by all ranks: once one has, a call that would go direct with
+ * what another still holds fails with MISMATCH. */
+TUTTI_API tutti_status tutti_mem_free(tutti_comm comm, void* memory);
+/* Collective: the same for memory that the caller has mapped (MAP_SHARED, for reading and writing)
+ * from `fd`, `address` being the byte at `offset` of it. The descriptor may be closed afterwards;
+ * the memory behind it must not shrink. INVALID, on all ranks, when one's mapping is not as it
+ * says. */
+TUTTI_API tutti_status tutti_mem_register(tutti_comm comm, void* address, size_t bytes, int fd,
+                                          uint64_t offset);
+/* Local. The memory stays mapped in this process. To be called by all ranks, as tutti_mem_free().
+ */
+TUTTI_API tutti_status tutti_mem_deregister(tutti_comm comm, void* address);
+
 /* ---------------------------------------------------------------- collectives */
 
 /* As `send`: take the input from the receive buffer. */

@@ -148,6 +148,18 @@ class communicator {
           comm_);
   }
 
+  // `count` elements of symmetric memory, zero; lives until free() or the end of the communicator.
+  template <element T>
+  std::span<T> alloc(size_t count) const {
+    void* memory = nullptr;
+    check(tutti_mem_alloc(comm_, count * sizeof(T), &memory), comm_);
+    return {static_cast<T*>(memory), count};
+  }
+  template <element T>
+  void free(std::span<T> memory) const {
+    check(tutti_mem_free(comm_, memory.data()), comm_);
+  }
+
   // Any thread; never blocks.
   void abort(const char* reason = nullptr) const noexcept { tutti_comm_abort(comm_, reason); }
 

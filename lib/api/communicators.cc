@@ -279,6 +279,17 @@ tutti_status tutti_comm_transport(tutti_comm comm, const char** name) {
   });
 }
 
+tutti_status tutti_comm_get_counters(tutti_comm comm, tutti_comm_counters* out) {
+  return api::guarded(comm, [&](Communicator& c) {
+    if (out == nullptr || out->size < sizeof(tutti_comm_counters)) {
+      return c.fail({TUTTI_INVALID, "the size of the counters is not set"});
+    }
+    out->calls = c.calls();
+    out->direct_calls = c.direct_calls();
+    return TUTTI_OK;
+  });
+}
+
 tutti_status tutti_comm_last_error(tutti_comm comm, tutti_error* out) {
   return api::guarded(comm, [&](Communicator& c) {
     if (out == nullptr) return TUTTI_INVALID;

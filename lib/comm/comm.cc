@@ -176,7 +176,7 @@ tutti_status Communicator::run(Prepared& prepared, const void* input, void* outp
 
 Status Communicator::run_fused(const Prepared& prepared, const CallMark& mark,
                                const std::byte* input, std::byte* output, uint64_t timeout_ns) {
-  const plan::Fused::Call call{
+  const plan::FusedCall call{
       input, output, prepared.key.count, prepared.element_size, prepared.kernels, mark.digest};
   if (prepared.choice.path == Path::one_shot) {
     fused_->start_one_shot(call);
@@ -190,6 +190,8 @@ Status Communicator::run_fused(const Prepared& prepared, const CallMark& mark,
     const int peer = fused_->waits_for();
     ended = {TUTTI_TIMEOUT, describe_wait(peer, mark.epoch), peer, mark.epoch};
   }
+  if (!fused_->failure().ok()) [[unlikely]]
+    return fused_->failure();
   return ended;
 }
 

@@ -43,6 +43,9 @@ class Communicator {
   int nranks() const { return nranks_; }
   const char* transport() const { return link_ ? link_->name() : "none"; }
   const CommSettings& settings() const { return settings_; }
+  uint64_t calls() const { return epoch_; }
+  // Calls so far that went directly from the ranks' memory to the ranks' memory.
+  uint64_t direct_calls() const { return fused_ ? fused_->direct_calls() : 0; }
   // The last failure of a call, with its full sentence; OK if none failed.
   const Status& last_error() const { return last_error_; }
 
@@ -58,6 +61,11 @@ class Communicator {
                     const CallSettings& settings);
   tutti_status explain_allreduce(uint64_t count, tutti_dtype dtype, tutti_op op,
                                  const CallSettings& settings, Choice* out);
+
+  // Memory that the other ranks reach directly where they can. The first two are collective.
+  tutti_status mem_alloc(size_t bytes, void** out);
+  tutti_status mem_register(void* address, size_t bytes, int fd, uint64_t offset);
+  tutti_status mem_release(const void* address);
 
   // Collective. *out stays empty for color < 0.
   tutti_status split(int color, int key, std::unique_ptr<Communicator>* out);
@@ -123,6 +131,7 @@ class Communicator {
 
   std::unique_ptr<Link> link_;      // null for one rank
   shm::SlotLink* slots_ = nullptr;  // link_, when it is one: the executor's fast form
+  shm::Regions regions_{shm::Regions::Reach::none, nullptr};
   std::unique_ptr<plan::Fused> fused_;
 
   uint64_t epoch_ = 0;  // number of the last collective call

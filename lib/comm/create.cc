@@ -143,8 +143,10 @@ Status Communicator::open_links(Exchange& exchange, std::vector<std::vector<uint
   // Fused paths only where every rank sees that every rank shares memory.
   setting_.all_share_memory = transports == 1 && slots_ != nullptr && slots_->cells() != nullptr;
   if (setting_.all_share_memory) {
-    fused_ = std::make_unique<plan::Fused>(*slots_);
-    setting_.one_shot_limit_bytes = fused_->one_shot_bytes();
+    using Reach = shm::Regions::Reach;
+    regions_ = shm::Regions(slots_->one_process() ? Reach::process : Reach::host, slots_);
+    fused_ = std::make_unique<plan::Fused>(*slots_, regions_);
+    setting_.one_shot_limit_bytes = plan::Fused::one_shot_bytes();
   }
   return {};
 }

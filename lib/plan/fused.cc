@@ -9,18 +9,12 @@ namespace tutti::plan {
 
 namespace {
 
-// Flag lines of a rank: two for one-shot vectors, one that counts published slices, one results.
-// Every other line only: processors fetch lines in pairs, so neighbours are not independent of each
-// other.
-constexpr uint32_t one_shot_line = 0;
-constexpr uint32_t publish_line = 4;
-constexpr uint32_t result_line = 6;
-
 constexpr size_t line_bytes = shm::line_bytes;
 constexpr size_t inline_bytes = sizeof(shm::FlagLine::payload);
 constexpr size_t resident_bytes =
     8 << 10;  // up to here a vector is fastest in one of two fixed places
 constexpr size_t longest_one_shot = 64 << 10;
+constexpr size_t least_direct = 4 << 10;  // up to here staging costs less than a second hop
 constexpr size_t longest_slice = 64 << 10;
 constexpr size_t rotated_bytes = 1 << 20;  // more would only push the vectors out of cache
 constexpr uint32_t longest_window = 16;
@@ -32,9 +26,10 @@ size_t round_up(size_t bytes) { return (bytes + line_bytes - 1) / line_bytes * l
 }  // namespace
 
 // The cells of a rank: two resident vectors, the publish arena, the result arena.
-Fused::Fused(shm::SlotLink& link)
-    : link_(link),
-      cells_(*link.cells()),
+Fused::Fused(shm::SlotLink& link, const shm::Regions& regions)
+    : cells_(*link.cells()),
+      board_(link),
+      direct_(board_, regions),
       nranks_(cells_.nranks()),
       self_(cells_.rank()),
       operands_(nranks_),
@@ -44,30 +39,70 @@ Fused::Fused(shm::SlotLink& link)
   publish_arena_ = (arenas - result_arena_) / line_bytes * line_bytes;
   const size_t fits = publish_arena_ / (least_window * (nranks_ - 1));
   most_slice_bytes_ = std::min(longest_slice, fits / line_bytes * line_bytes);
-  for (uint32_t rank = 0; rank < nranks_; ++rank) flags_.push_back(cells_.flags(rank));
 }
 
-size_t Fused::one_shot_bytes() const { return longest_one_shot; }
+size_t Fused::one_shot_bytes() { return longest_one_shot; }
 
-void Fused::set_flag(uint32_t line, uint32_t sequence) {
-  flags_[self_][line].flag.store(shm::make_flag(sequence, call_.digest), std::memory_order_release);
-  for (uint32_t rank = 0; rank < nranks_; ++rank) {
-    if (rank != self_) link_.wake(rank);
+void Fused::start(const FusedCall& call, bool one_shot) {
+  call_ = call;
+  one_shot_ = one_shot;
+  done_ = false;
+  ++turn_;
+  slices_ += rounds_;
+  rounds_ = 0;
+  if (one_shot) ++calls_;
+  if (call.bytes() > least_direct && direct_.announce(call, turn_)) {
+    mode_ = Mode::meeting;
+    return;
   }
+  stage();
+}
+
+void Fused::stage() {
+  mode_ = Mode::staged;
+  one_shot_ ? stage_one_shot() : stage_two_shot();
+}
+
+// ---------------------------------------------------------------- direct
+
+bool Fused::staged_at(uint32_t rank) {
+  return one_shot_ ? published_one_shot(rank) : reached(rank, line::publish, 0);
+}
+
+// Whether it is settled how the call goes on.
+bool Fused::meet() {
+  bool all = true;
+  for (uint32_t rank = 0; rank < nranks_; ++rank) {
+    if (rank == self_ || direct_.announced(rank)) continue;
+    if (staged_at(rank)) {
+      stage();
+      return true;
+    }
+    all = false;
+  }
+  if (!all) return false;
+  mode_ = Mode::direct;
+  ++direct_calls_;
+  failure_ = direct_.begin();
+  done_ = !failure_.ok();
+  return true;
+}
+
+bool Fused::advance_direct() {
+  if (mode_ == Mode::meeting) return meet();
+  const bool moved = direct_.advance();
+  done_ = direct_.done();
+  return moved;
 }
 
 // ---------------------------------------------------------------- one-shot
 
-void Fused::start_one_shot(const Call& call) {
-  call_ = call;
-  one_shot_ = true;
-  done_ = false;
+void Fused::stage_one_shot() {
   ready_peers_ = 0;
-  ++calls_;
-  const size_t bytes = call.count * call.element_size;
+  const size_t bytes = call_.bytes();
   const uint32_t cell = calls_ & 1;
   if (bytes <= inline_bytes) {
-    shm::fill_line(flags_[self_][one_shot_line + 2 * cell].payload, call.input, bytes);
+    shm::fill_line(board_.at(self_, line::one_shot + 2 * cell).payload, call_.input, bytes);
   } else {
     block_ = cell * resident_bytes;
     if (bytes > resident_bytes) {
@@ -75,26 +110,25 @@ void Fused::start_one_shot(const Call& call) {
       block_ = 2 * resident_bytes + next_block_;
       next_block_ += round_up(bytes);
     }
-    std::memcpy(cells_.data(self_) + block_, call.input, bytes);
+    std::memcpy(cells_.data(self_) + block_, call_.input, bytes);
   }
-  set_flag(one_shot_line + 2 * cell, calls_);
+  board_.post(line::one_shot + 2 * cell, calls_, call_.digest);
+}
+
+bool Fused::published_one_shot(uint32_t rank) const {
+  return board_.posted(rank, line::one_shot + 2 * (calls_ & 1), calls_, call_.digest);
 }
 
 bool Fused::advance_one_shot() {
-  const uint32_t cell = calls_ & 1;
-  const uint64_t expected = shm::make_flag(calls_, call_.digest);
   for (; ready_peers_ < nranks_; ++ready_peers_) {
-    if (ready_peers_ == self_) continue;
-    const uint64_t flag =
-        flags_[ready_peers_][one_shot_line + 2 * cell].flag.load(std::memory_order_acquire);
-    if (flag == expected) continue;
-    if (shm::flag_sequence(flag) == calls_) link_.note_stranger(int(ready_peers_));
-    return false;
+    if (ready_peers_ != self_ && !published_one_shot(ready_peers_)) return false;
   }
-  const bool in_line = call_.count * call_.element_size <= inline_bytes;
+  const uint32_t cell = calls_ & 1;
+  const bool in_line = call_.bytes() <= inline_bytes;
   const auto vector_of = [&](uint32_t rank) -> const std::byte* {
     if (rank == self_) return call_.input;
-    return in_line ? flags_[rank][one_shot_line + 2 * cell].payload : cells_.data(rank) + block_;
+    return in_line ? board_.at(rank, line::one_shot + 2 * cell).payload
+                   : cells_.data(rank) + block_;
   };
   if (nranks_ == 2) {
     call_.kernels.reduce2(call_.output, vector_of(0), vector_of(1), call_.count);
@@ -109,15 +143,12 @@ bool Fused::advance_one_shot() {
 
 // ---------------------------------------------------------------- two-shot
 
-void Fused::start_two_shot(const Call& call) {
-  slices_ += rounds_;
-  call_ = call;
-  one_shot_ = false;
-  done_ = false;
+void Fused::stage_two_shot() {
   published_ = reduced_ = gathered_ = 0;
   // Slices are equally long, so that none is a mere rest.
-  const schedule::ChunkMap shards(call.count, nranks_, line_bytes / call.element_size);
-  const size_t shard_bytes = std::max(shards.size(0), shards.size(nranks_ - 1)) * call.element_size;
+  const schedule::ChunkMap shards(call_.count, nranks_, line_bytes / call_.element_size);
+  const size_t shard_bytes =
+      std::max(shards.size(0), shards.size(nranks_ - 1)) * call_.element_size;
   rounds_ = uint32_t((shard_bytes + most_slice_bytes_ - 1) / most_slice_bytes_);
   slice_bytes_ = round_up((shard_bytes + rounds_ - 1) / rounds_);
   // All that a call may overwrite of an earlier one was read by then, so a new slice size may use
@@ -150,12 +181,12 @@ std::byte* Fused::result(uint32_t rank, uint32_t index) const {
 }
 
 bool Fused::reached(uint32_t rank, uint32_t line, uint32_t index) {
-  const uint64_t flag = flags_[rank][line].flag.load(std::memory_order_acquire);
+  const uint64_t flag = board_.flag(rank, line);
   // How many slices of this call; more than it has when the peer is in a later one.
   const auto count = int32_t(shm::flag_sequence(flag) - slices_);
   if (count <= int32_t(index)) return false;
   if (count > int32_t(rounds_) || shm::flag_digest(flag) == call_.digest) return true;
-  link_.note_stranger(int(rank));
+  board_.note_stranger(rank);
   return false;
 }
 
@@ -174,7 +205,7 @@ bool Fused::publish_slice() {
     std::memcpy(published(self_, published_, owner), call_.input + slice.offset, slice.bytes);
   }
   ++published_;
-  set_flag(publish_line, slices_ + published_);
+  board_.post(line::publish, slices_ + published_, call_.digest);
   return true;
 }
 
@@ -197,19 +228,19 @@ void Fused::reduce_into(std::byte* out, std::byte* copy, size_t bytes) {
 }
 
 bool Fused::reduce_slice() {
-  if (reduced_ == published_ || !all_reached(publish_line, reduced_)) return false;
+  if (reduced_ == published_ || !all_reached(line::publish, reduced_)) return false;
   const Slice slice = slice_of(self_, reduced_);
   for (uint32_t rank = 0; rank < nranks_; ++rank) {
     operands_[rank] = rank == self_ ? call_.input + slice.offset : published(rank, reduced_, self_);
   }
   reduce_into(call_.output + slice.offset, result(self_, reduced_), slice.bytes);
   ++reduced_;
-  set_flag(result_line, slices_ + reduced_);
+  board_.post(line::result, slices_ + reduced_, call_.digest);
   return true;
 }
 
 bool Fused::gather_slice() {
-  if (gathered_ == reduced_ || !all_reached(result_line, gathered_)) return false;
+  if (gathered_ == reduced_ || !all_reached(line::result, gathered_)) return false;
   for (uint32_t owner = 0; owner < nranks_; ++owner) {
     if (owner == self_) continue;
     const Slice slice = slice_of(owner, gathered_);
@@ -227,15 +258,21 @@ bool Fused::advance_two_shot() {
 }
 
 int Fused::waits_for() {
-  const uint32_t cell = calls_ & 1;
-  for (uint32_t rank = 0; rank < nranks_; ++rank) {
-    if (rank == self_ || done_) continue;
-    const bool here = one_shot_
-                          ? flags_[rank][one_shot_line + 2 * cell].flag.load() ==
-                                shm::make_flag(calls_, call_.digest)
-                          : (reduced_ == published_ || reached(rank, publish_line, reduced_)) &&
-                                (gathered_ == reduced_ || reached(rank, result_line, gathered_));
-    if (!here) return int(rank);
+  const auto here = [this](uint32_t rank) {
+    switch (mode_) {
+      case Mode::meeting:
+        return direct_.announced(rank);
+      case Mode::direct:
+        return direct_.finished(rank);
+      case Mode::staged:
+        break;
+    }
+    if (one_shot_) return published_one_shot(rank);
+    return (reduced_ == published_ || reached(rank, line::publish, reduced_)) &&
+           (gathered_ == reduced_ || reached(rank, line::result, gathered_));
+  };
+  for (uint32_t rank = 0; rank < nranks_ && !done_; ++rank) {
+    if (rank != self_ && !here(rank)) return int(rank);
   }
   return -1;
 }

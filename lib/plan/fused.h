@@ -2,7 +2,10 @@
 // schedule, bit for bit:
 //   one-shot  all-to-all  publish the vector once, read all, reduce in rank order: one hop
 //   two-shot  two-shot    in slices: publish what others own, reduce what is mine, gather the rest
-// Both are state machines: advance() moves as far as the peers' flags allow and never blocks.
+// Where all ranks' vectors lie in memory that the others reach, both give way to direct access
+// (direct.h), which gives the same bits. No rank knows beforehand what the others pass: one that
+// could go direct says so and waits; as soon as it sees anybody stage, it stages too. All are state
+// machines: advance() moves as far as the peers' flags allow and never blocks.
 //
 // No acknowledgements are needed. One-shot: whoever publishes call s has seen everybody publish
 // s-1, and they did that after reading s-2, so whatever two calls ago was read may be overwritten.
@@ -20,36 +23,44 @@
 #include <cstdint>
 #include <vector>
 
-#include "lib/reduce/reduce.h"
-#include "transports/shm/slot_link.h"
+#include "lib/plan/direct.h"
 
 namespace tutti::plan {
 
 class Fused {
  public:
   // `link` must have cells.
-  explicit Fused(shm::SlotLink& link);
+  Fused(shm::SlotLink& link, const shm::Regions& regions);
 
   // The longest vector, in bytes, that one-shot takes.
-  size_t one_shot_bytes() const;
+  static size_t one_shot_bytes();
 
-  struct Call {
-    const std::byte* input = nullptr;
-    std::byte* output = nullptr;
-    uint64_t count = 0;  // at least 1
-    uint32_t element_size = 1;
-    Kernels kernels;
-    uint32_t digest = 0;
-  };
-  void start_one_shot(const Call& call);
-  void start_two_shot(const Call& call);
+  void start_one_shot(const FusedCall& call) { start(call, true); }
+  void start_two_shot(const FusedCall& call) { start(call, false); }
 
-  bool advance() { return one_shot_ ? advance_one_shot() : advance_two_shot(); }
+  bool advance() {
+    if (mode_ != Mode::staged) [[unlikely]]
+      return advance_direct();
+    return one_shot_ ? advance_one_shot() : advance_two_shot();
+  }
   bool done() const { return done_; }
+  // Whether the call, once done, has failed, and how. The link knows of all other failures.
+  const Status& failure() const { return failure_; }
   // The lowest peer whose flag is missing, -1 if none.
   int waits_for();
+  // Calls so far that went direct.
+  uint64_t direct_calls() const { return direct_calls_; }
 
  private:
+  enum class Mode : uint8_t { staged, meeting, direct };
+
+  void start(const FusedCall& call, bool one_shot);
+  void stage();
+  void stage_one_shot();
+  void stage_two_shot();
+  bool advance_direct();
+  bool meet();
+  bool staged_at(uint32_t rank);
   bool advance_one_shot();
   bool advance_two_shot();
   bool publish_slice();
@@ -58,7 +69,7 @@ class Fused {
   // Whether all peers have set `line` to slice `index` of this call or beyond.
   bool all_reached(uint32_t line, uint32_t index);
   bool reached(uint32_t rank, uint32_t line, uint32_t index);
-  void set_flag(uint32_t line, uint32_t sequence);
+  bool published_one_shot(uint32_t rank) const;
   void reduce_into(std::byte* out, std::byte* copy, size_t bytes);
 
   struct Slice {
@@ -71,17 +82,20 @@ class Fused {
   std::byte* published(uint32_t rank, uint32_t index, uint32_t owner) const;
   std::byte* result(uint32_t rank, uint32_t index) const;
 
-  shm::SlotLink& link_;
   SharedCells& cells_;
+  Board board_;
+  Direct direct_;
   uint32_t nranks_;
   uint32_t self_;
   size_t publish_arena_;  // bytes of a rank's cells for what it publishes, then for its results
   size_t result_arena_;
   size_t most_slice_bytes_;
 
-  Call call_;
+  FusedCall call_;
   bool one_shot_ = true;
   bool done_ = true;
+  Mode mode_ = Mode::staged;
+  uint32_t turn_ = 0;         // calls so far
   size_t block_ = 0;          // offset in the publish arena of the current one-shot vector
   size_t next_block_ = 0;     // where the next block of any call begins
   uint32_t calls_ = 0;        // one-shot calls so far: the sequence of their flags
@@ -92,9 +106,11 @@ class Fused {
   uint32_t publish_slots_ = 1, result_slots_ = 1, window_ = 1;
   uint32_t first_slot_ = 0;
   uint32_t rounds_ = 0, published_ = 0, reduced_ = 0, gathered_ = 0;
-  std::vector<shm::FlagLine*> flags_;  // by rank
   std::vector<const void*> operands_;
   std::vector<const void*> piece_;  // the operands of a piece of a slice
+
+  uint64_t direct_calls_ = 0;
+  Status failure_;
 };
 
 }  // namespace tutti::plan

@@ -32,7 +32,7 @@ size_t Geometry::total_bytes() const { return Segment(nullptr, *this).total_byte
 Geometry Geometry::for_ranks(uint32_t nranks) {
   Geometry geometry;
   geometry.nranks = nranks;
-  geometry.flag_lines = 8;
+  geometry.flag_lines = 12;
   // Enough for blocks to rotate through more than a core's own cache (lib/plan/fused.h says why).
   geometry.cell_bytes = nranks <= 4 ? 4 << 20 : 6 << 20;
   return geometry;

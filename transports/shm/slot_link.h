@@ -120,6 +120,10 @@ class SlotLink final : public Link {
   // here).
   void note_stranger(int peer) { stranger_ = peer; }
 
+  bool one_process() const { return watch_ == nullptr; }
+  // Whether the rank of this local index has died; costs a system call.
+  bool dead(uint32_t local) { return watch_ != nullptr && watch_->dead(local); }
+
   Status inspect(uint64_t now_ns) override;
   Status confirm(const CallMark& mark) override;
   void arm() override;

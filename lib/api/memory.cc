@@ -1,0 +1,47 @@
+// The part of the C API for memory that ranks share.
+#include "lib/api/guard.h"
+
+using tutti::Communicator;
+using tutti::Status;
+
+namespace {
+
+Status check_size(size_t bytes) {
+  if (bytes == 0) return {TUTTI_INVALID, "memory of 0 bytes cannot be shared"};
+  if (bytes > size_t(PTRDIFF_MAX) / 2) {
+    return {TUTTI_INVALID, std::to_string(bytes) + " bytes are more than memory can hold"};
+  }
+  return {};
+}
+
+}  // namespace
+
+tutti_status tutti_mem_alloc(tutti_comm comm, size_t bytes, void** out) {
+  return tutti::api::guarded(comm, [&](Communicator& c) {
+    Status checked = check_size(bytes);
+    if (checked.ok() && out == nullptr) {
+      checked = {TUTTI_INVALID, "there is nowhere to put the address of the memory"};
+    }
+    if (!checked.ok()) return c.fail(std::move(checked));
+    return c.mem_alloc(bytes, out);
+  });
+}
+
+tutti_status tutti_mem_free(tutti_comm comm, void* memory) {
+  return tutti::api::guarded(
+      comm, [&](Communicator& c) { return memory == nullptr ? TUTTI_OK : c.mem_release(memory); });
+}
+
+tutti_status tutti_mem_register(tutti_comm comm, void* address, size_t bytes, int fd,
+                                uint64_t offset) {
+  return tutti::api::guarded(comm, [&](Communicator& c) {
+    Status checked = check_size(bytes);
+    if (checked.ok() && address == nullptr) checked = {TUTTI_INVALID, "the memory is NULL"};
+    if (!checked.ok()) return c.fail(std::move(checked));
+    return c.mem_register(address, bytes, fd, offset);
+  });
+}
+
+tutti_status tutti_mem_deregister(tutti_comm comm, void* address) {
+  return tutti::api::guarded(comm, [&](Communicator& c) { return c.mem_release(address); });
+}

@@ -1,0 +1,31 @@
+// An exchange among some ranks of a communicator, by messages over it: a star around the first.
+#pragma once
+
+#include <vector>
+
+#include "lib/comm/comm.h"
+
+namespace tutti {
+
+class GroupExchange final : public Exchange {
+ public:
+  // `members`: ranks of `parent`, in the order of the exchange, the own one among them.
+  GroupExchange(Communicator& parent, std::vector<int> members, const JobKey& key);
+
+  int rank() const override { return rank_; }
+  int nranks() const override { return int(members_.size()); }
+  const JobKey& key() const override { return key_; }
+  Status allgather(std::string_view mine, uint64_t deadline_ns,
+                   std::vector<std::string>* all) override;
+
+ private:
+  Status put(int member, std::string_view text, uint64_t deadline_ns);
+  Status get(int member, std::string* text, uint64_t deadline_ns);
+
+  Communicator& parent_;
+  std::vector<int> members_;
+  const JobKey& key_;
+  int rank_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,59 @@
+// The flag lines of all ranks, as the fused paths use them: each rank posts to its own and looks at
+// the others'.
+#pragma once
+
+#include <vector>
+
+#include "transports/shm/slot_link.h"
+
+namespace tutti::plan {
+
+// Which line is for what. Every other line only: processors fetch lines in pairs, so neighbours are
+// not independent of each other.
+namespace line {
+constexpr uint32_t one_shot = 0;  // and 2: vectors, in turn
+constexpr uint32_t publish = 4;   // two-shot: slices published
+constexpr uint32_t result = 6;    // two-shot: slices reduced
+constexpr uint32_t places = 8;    // direct: where the vectors lie
+constexpr uint32_t finish = 10;   // direct: the own share is done
+}  // namespace line
+
+class Board {
+ public:
+  // `link` must have cells.
+  explicit Board(shm::SlotLink& link) : link_(link), self_(link.cells()->rank()) {
+    for (uint32_t rank = 0; rank < link.cells()->nranks(); ++rank) {
+      ranks_.push_back(link.cells()->flags(rank));
+    }
+  }
+
+  uint32_t nranks() const { return uint32_t(ranks_.size()); }
+  uint32_t self() const { return self_; }
+
+  shm::FlagLine& at(uint32_t rank, uint32_t line) const { return ranks_[rank][line]; }
+  uint64_t flag(uint32_t rank, uint32_t line) const {
+    return at(rank, line).flag.load(std::memory_order_acquire);
+  }
+  // After what the flag announces was written.
+  void post(uint32_t line, uint32_t sequence, uint32_t digest) {
+    at(self_, line).flag.store(shm::make_flag(sequence, digest), std::memory_order_release);
+    for (uint32_t rank = 0; rank < nranks(); ++rank) {
+      if (rank != self_) link_.wake(rank);
+    }
+  }
+  // Whether `rank` has posted exactly that; one of another call is a stranger.
+  bool posted(uint32_t rank, uint32_t line, uint32_t sequence, uint32_t digest) const {
+    const uint64_t there = flag(rank, line);
+    if (there == shm::make_flag(sequence, digest)) return true;
+    if (shm::flag_sequence(there) == sequence) link_.note_stranger(int(rank));
+    return false;
+  }
+  void note_stranger(uint32_t rank) const { link_.note_stranger(int(rank)); }
+
+ private:
+  shm::SlotLink& link_;
+  uint32_t self_;
+  std::vector<shm::FlagLine*> ranks_;
+};
+
+}  // namespace tutti::plan
