@@ -1,18 +1,32 @@
-// The vectors of one rank: plain heap memory, touched by its owner, with a guard behind the output.
+// The vectors of one rank, touched by their owner, with a guard behind the output: plain heap
+// memory, or symmetric memory of a communicator.
 #pragma once
 
 #include <cstddef>
 #include <cstring>
 #include <memory>
 
+#include "bench/error.h"
+#include "bench/rank.h"
+
 namespace tutti::bench {
+
+enum class Memory { heap, symmetric };
+
+// `bytes` of memory of that kind. Collective over the communicator, which must outlive it.
+inline std::shared_ptr<unsigned char[]> allocate(Memory memory, tutti_comm comm, size_t bytes) {
+  if (memory == Memory::heap) return std::shared_ptr<unsigned char[]>(new unsigned char[bytes]);
+  void* made = nullptr;
+  require(tutti_mem_alloc(comm, bytes, &made), comm, "allocating symmetric memory");
+  return {static_cast<unsigned char*>(made), [comm](void* p) { tutti_mem_free(comm, p); }};
+}
 
 class Buffers {
  public:
-  explicit Buffers(size_t bytes)
+  Buffers(Memory memory, tutti_comm comm, size_t bytes)
       : bytes_(bytes),
-        send_(new unsigned char[bytes + guard]),
-        recv_(new unsigned char[bytes + guard]) {
+        send_(allocate(memory, comm, bytes + guard)),
+        recv_(allocate(memory, comm, bytes + guard)) {
     std::memset(send_.get(), 0, bytes + guard);
     std::memset(recv_.get(), poison, bytes + guard);
   }
@@ -32,7 +46,7 @@ class Buffers {
   static constexpr size_t guard = 64;
   static constexpr unsigned char poison = 0xcb;
   size_t bytes_;
-  std::unique_ptr<unsigned char[]> send_, recv_;
+  std::shared_ptr<unsigned char[]> send_, recv_;
 };
 
 }  // namespace tutti::bench

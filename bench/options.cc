@@ -77,6 +77,9 @@ void add_allreduce_options(CLI::App& app, AllreduceOptions& o) {
       ->capture_default_str();
   app.add_option("--dtype", o.dtype_text, "element type")->capture_default_str();
   app.add_option("--op", o.op_text, "operator")->capture_default_str();
+  app.add_option("--memory", o.memory_text,
+                 "heap, or symmetric: memory that all ranks of a host map")
+      ->capture_default_str();
   app.add_flag("--in-place", o.in_place, "the result replaces the input");
   app.add_option("--workload", o.workload,
                  "instead of sizes, a model's gradients in buckets: resnet50, gpt2, bert-large");
@@ -107,6 +110,9 @@ void resolve(AllreduceOptions& o) {
       throw BadInput(fmt::format("unknown transport '{}': allowed are {}", transport,
                                  fmt::join(known_transports, ", ")));
   if (o.transports.empty()) throw BadInput("--transport: name at least one");
+  if (o.memory_text != "heap" && o.memory_text != "symmetric")
+    throw BadInput(fmt::format("unknown memory '{}': allowed are heap, symmetric", o.memory_text));
+  o.memory = o.memory_text == "heap" ? Memory::heap : Memory::symmetric;
   o.algorithms = resolve_algorithms(o.algorithms_text);
   const size_t element = tutti_dtype_size(o.dtype);
   if (o.sizes_text.empty()) o.sizes_text = fmt::format("{}:64M", std::max<size_t>(4, element));

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/buffers.h"
 #include "bench/measure.h"
 #include "tutti/tutti.h"
 
@@ -23,6 +24,7 @@ struct AllreduceOptions {
   std::string dtype_text = "float32";
   std::string op_text = "sum";
   std::string workload;
+  std::string memory_text = "heap";
   bool in_place = false;
   bool check = true;
   bool unfused = false;
@@ -36,6 +38,7 @@ struct AllreduceOptions {
   std::vector<std::string> transports;
   tutti_dtype dtype = TUTTI_FLOAT32;
   tutti_op op = TUTTI_SUM;
+  Memory memory = Memory::heap;
 };
 
 void add_allreduce_options(CLI::App& app, AllreduceOptions& options);

@@ -24,6 +24,7 @@ Json object(const Result& r) {
   j["dtype"] = r.dtype;
   j["op"] = r.op;
   j["in_place"] = r.in_place;
+  j["memory"] = r.memory;
   j["iterations"] = r.iterations;
   j["batches"] = r.batches;
   j["batches_dropped"] = r.dropped;

@@ -23,6 +23,7 @@ constexpr size_t window_bytes = size_t(256) << 20;
 struct Link {
   std::string transport;
   Comm comm;
+  Buffers buffers;
   std::vector<LimitWay> limits;
 };
 
@@ -50,9 +51,7 @@ class Session {
 
   uint64_t run() {
     make_tasks();
-    buffers_.emplace(extent_);
     oracle_.emplace(options_.dtype, options_.op, me_.nranks(), me_.rank());
-    oracle_->fill(buffers_->send(), extent_ / element_);
     map_ = SharedMap::create(me_, me_.nranks() > 1 ? largest_ : 0);
     for (const std::string& transport : options_.transports) open(transport);
     for (size_t i = 0; i < tasks_.size(); ++i) run_task(i);
@@ -84,7 +83,10 @@ class Session {
   }
 
   void open(const std::string& transport) {
-    Link link{transport, me_.open(transport), {}};
+    Comm comm = me_.open(transport);
+    Buffers buffers(options_.memory, comm.get(), extent_);
+    oracle_->fill(buffers.send(), extent_ / element_);
+    Link link{transport, std::move(comm), std::move(buffers), {}};
     if (map_ && me_.nranks() > 1)
       link.limits = transport == "tcp" ? tcp_limits(me_) : mapped_limits(me_, *map_);
     links_.push_back(std::make_unique<Link>(std::move(link)));
@@ -133,7 +135,7 @@ class Session {
       for (const std::string& algorithm : options_.algorithms) {
         Candidate c{link.get(),
                     std::make_unique<AllreduceSubject>(link->comm.get(), algorithm, shape,
-                                                       task.spans, *buffers_),
+                                                       task.spans, link->buffers),
                     {}};
         describe(task, c);
         candidates.push_back(std::move(c));
@@ -154,6 +156,7 @@ class Session {
     r.dtype = tutti_dtype_name(options_.dtype);
     r.op = tutti_op_name(options_.op);
     r.in_place = options_.in_place;
+    r.memory = options_.memory_text;
     r.workload = options_.workload;
     r.reason = explanation.reason;
     if (!r.ran) return;
@@ -232,7 +235,6 @@ class Session {
   std::vector<Task> tasks_;
   size_t extent_ = 0;   // bytes of each buffer
   size_t largest_ = 0;  // bytes of one call
-  std::optional<Buffers> buffers_;
   std::optional<Oracle> oracle_;
   std::unique_ptr<SharedMap> map_;
   std::vector<std::unique_ptr<Link>> links_;

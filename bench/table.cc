@@ -52,8 +52,9 @@ std::string reached_cell(const Result* r) {
 std::string rate_cell(double GBs) { return fmt::format("{:.2f}", GBs); }
 
 std::string heading(const Result& r) {
-  return fmt::format("allreduce: {} rank{} over {}, {} {}, {}\n", r.ranks, r.ranks == 1 ? "" : "s",
-                     r.transport, r.dtype, r.op, r.in_place ? "in place" : "input kept");
+  return fmt::format("allreduce: {} rank{} over {}, {} {}, {} buffers, {}\n", r.ranks,
+                     r.ranks == 1 ? "" : "s", r.transport, r.dtype, r.op, r.memory,
+                     r.in_place ? "in place" : "input kept");
 }
 
 std::string about_machine(const Results& results) {

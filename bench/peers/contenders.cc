@@ -55,20 +55,23 @@ bool bind_ranks(const ContenderOptions& options) {
   return size_t(options.nranks) <= usable_cores().size();
 }
 
-Contender tutti_contender(const ContenderOptions& options) {
-  Contender c{"tutti", {}, false, {}, {}};
-  std::vector<std::string> arguments{"peer-rank", "--socket",    options.socket,   "--team",
-                                     "0",         "--algorithm", options.algorithm};
+Contender tutti_contender(const ContenderOptions& options, size_t team, bool symmetric) {
+  Contender c{symmetric ? "tutti symmetric" : "tutti", Role::own, {}, {}, {}};
+  std::vector<std::string> arguments{"peer-rank",      "--socket",           options.socket,
+                                     "--team",         std::to_string(team), "--algorithm",
+                                     options.algorithm};
+  if (symmetric) arguments.emplace_back("--symmetric");
   if (!options.transport.empty())
     arguments.insert(arguments.end(), {"--transport", options.transport});
   c.commands.push_back(run_ranks_command(options.nranks, arguments));
-  c.settings = fmt::format("tutti run -n {}, algorithm {}", options.nranks, options.algorithm);
+  c.settings = fmt::format("tutti run -n {}, algorithm {}{}", options.nranks, options.algorithm,
+                           symmetric ? ", buffers of tutti_mem_alloc()" : "");
   return c;
 }
 
 Contender open_mpi(const ContenderOptions& options, const std::string& program, size_t team,
                    const std::string& name, const Commandline& extra) {
-  Contender c{name, {}, !extra.empty(), {}, {}};
+  Contender c{name, extra.empty() ? Role::peer : Role::forced, {}, {}, {}};
   Commandline command{"mpirun.openmpi", "-n", std::to_string(options.nranks)};
   if (bind_ranks(options))
     command.insert(command.end(), {"--bind-to", "core"});
@@ -119,7 +122,7 @@ void add_mpich(const ContenderOptions& options, std::vector<Contender>& contende
   }
   const std::string program =
       build(options, {"mpicxx.mpich"}, "mpich", {"bench/peers/mpi.cc", "bench/oracle.cc"});
-  Contender c{"MPICH", {}, false, {}, {}};
+  Contender c{"MPICH", Role::peer, {}, {}, {}};
   Commandline command{"mpiexec.mpich", "-launcher", "fork", "-n", std::to_string(options.nranks)};
   if (bind_ranks(options)) command.insert(command.end(), {"-bind-to", "core"});
   c.settings = fmt::format("{}", fmt::join(command, " "));
@@ -137,7 +140,7 @@ void add_gloo(const ContenderOptions& options, std::vector<Contender>& contender
   const std::string program =
       build(options, {"g++"}, "gloo", {"bench/peers/gloo.cc", "bench/oracle.cc", "bench/cores.cc"},
             {"-lgloo", "-lpthread"});
-  Contender c{"Gloo", "tcp over loopback, its default ring", false, {}, {}};
+  Contender c{"Gloo", Role::peer, "tcp over loopback, its default ring", {}, {}};
   const std::string store = (fs::path(options.folder) / "gloo").string();
   fs::create_directory(store);
   for (int rank = 0; rank < options.nranks; ++rank)
@@ -150,11 +153,13 @@ void add_gloo(const ContenderOptions& options, std::vector<Contender>& contender
 
 std::vector<Contender> find_contenders(const ContenderOptions& options,
                                        std::vector<std::string>& notes) {
-  std::vector<Contender> contenders{tutti_contender(options)};
+  std::vector<Contender> contenders{tutti_contender(options, 0, false),
+                                    tutti_contender(options, 1, true)};
+  const size_t own = contenders.size();
   add_open_mpi(options, contenders, notes);
   add_mpich(options, contenders, notes);
   add_gloo(options, contenders, notes);
-  if (contenders.size() == 1)
+  if (contenders.size() == own)
     throw Failure(fmt::format("nothing to compare with: {}", fmt::join(notes, " ")));
   return contenders;
 }

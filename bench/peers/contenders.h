@@ -9,10 +9,16 @@ namespace tutti::bench {
 
 using Commandline = std::vector<std::string>;
 
+enum class Role {
+  own,     // tutti, in one form or another
+  peer,    // by its own settings
+  forced,  // a peer with other settings
+};
+
 struct Contender {
-  std::string name;                   // "tutti", "Open MPI", "Open MPI ucx", "MPICH", "Gloo"
+  std::string name;  // "tutti", "Open MPI", "Open MPI ucx", "MPICH", "Gloo"
+  Role role = Role::peer;
   std::string settings;               // how it is started, for the reader
-  bool forced = false;                // a peer with other than its own settings
   std::vector<Commandline> commands;  // processes to start
   std::vector<std::pair<std::string, std::string>> environment;
 };
@@ -26,8 +32,9 @@ struct ContenderOptions {
   std::string folder;              // an empty one, for programs and for Gloo's ranks to meet
 };
 
-// tutti first. `notes` gets a sentence for everything that is not here. Each contender's place is
-// its team number. Throws Failure if a peer is there but cannot be built.
+// tutti first, then tutti with symmetric buffers. `notes` gets a sentence for everything that is
+// not here. Each contender's place is its team number. Throws Failure if a peer is there but cannot
+// be built.
 std::vector<Contender> find_contenders(const ContenderOptions& options,
                                        std::vector<std::string>& notes);
 

@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "bench/buffers.h"
 #include "bench/commands.h"
 #include "bench/error.h"
 #include "bench/peers/server.h"
@@ -12,7 +13,8 @@ namespace {
 
 class Tutti : public Implementation {
  public:
-  Tutti(const std::string& transports, std::string algorithm) : algorithm_(std::move(algorithm)) {
+  Tutti(const std::string& transports, std::string algorithm, Memory memory)
+      : algorithm_(std::move(algorithm)), memory_(memory) {
     tutti_comm_config config = TUTTI_COMM_CONFIG_INIT;
     if (!transports.empty()) config.transports = transports.c_str();
     tutti_comm comm = nullptr;
@@ -31,6 +33,10 @@ class Tutti : public Implementation {
     require(tutti_comm_size(comm_.get(), &nranks), comm_.get(), "size");
     return nranks;
   }
+  std::shared_ptr<float[]> vector(size_t count) override {
+    const auto bytes = allocate(memory_, comm_.get(), count * sizeof(float));
+    return {bytes, reinterpret_cast<float*>(bytes.get())};
+  }
   void barrier() override { check(tutti_barrier(comm_.get())); }
   void allreduce(const float* in, float* out, size_t count) override {
     if (algorithm_ == "auto")
@@ -46,11 +52,13 @@ class Tutti : public Implementation {
   }
   Comm comm_;
   std::string algorithm_;
+  Memory memory_;
   tutti_call_config forced_ = TUTTI_CALL_CONFIG_INIT;
 };
 
 struct Arguments {
   std::string socket, transports, algorithm = "auto";
+  bool symmetric = false;
   int team = 0;
 };
 
@@ -63,8 +71,9 @@ Command add_peer_rank(CLI::App& app) {
   command->add_option("--team", a->team)->required();
   command->add_option("--transport", a->transports);
   command->add_option("--algorithm", a->algorithm);
+  command->add_flag("--symmetric", a->symmetric);
   return [a](const std::vector<std::string>&) {
-    Tutti tutti(a->transports, a->algorithm);
+    Tutti tutti(a->transports, a->algorithm, a->symmetric ? Memory::symmetric : Memory::heap);
     PeerServer(tutti, a->socket.c_str(), a->team).serve();
     return 0;
   };

@@ -101,7 +101,7 @@ std::vector<PeerInfo> describe(const std::vector<std::unique_ptr<Team>>& teams) 
   for (const auto& team : teams) {
     const Contender& c = team->contender();
     peers.push_back(
-        {c.name, team->version(), c.settings, team->binding(), c.forced, team->failure()});
+        {c.name, team->version(), c.settings, team->binding(), c.role, team->failure()});
   }
   return peers;
 }

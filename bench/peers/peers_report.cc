@@ -42,47 +42,59 @@ std::string hops_text(const std::vector<PeerRow>& rows) {
 
 }  // namespace
 
-double ratio_to_best(const std::vector<PeerInfo>& peers, const PeerRow& row, bool forced) {
+double ratio_to_best(const std::vector<PeerInfo>& peers, const PeerRow& row, Role role,
+                     size_t own) {
   double best = 0;
-  for (size_t i = 1; i < peers.size(); ++i) {
+  for (size_t i = 0; i < peers.size(); ++i) {
     const PeerCell& cell = row.cells[i];
-    if (peers[i].forced != forced || !cell.ran) continue;
+    if (peers[i].role != role || !cell.ran) continue;
     if (best == 0 || cell.us.median < best) best = cell.us.median;
   }
-  const PeerCell& own = row.cells.front();
-  return own.ran && own.us.median > 0 ? best / own.us.median : 0;
+  const PeerCell& cell = row.cells[own];
+  return cell.ran && cell.us.median > 0 ? best / cell.us.median : 0;
 }
 
 std::string render_peers(const std::vector<PeerInfo>& peers, const std::vector<PeerRow>& rows,
                          int nranks, const std::vector<std::string>& notes, size_t width) {
-  std::string out =
-      fmt::format("allreduce of {} ranks, float32 sum, heap buffers, input kept\n", nranks);
+  std::string out = fmt::format("allreduce of {} ranks, float32 sum, input kept\n", nranks);
   out += wrap(
       "Time: one call in µs, slowest rank, median over batches. Everybody has a turn in every "
       "round; the others sleep meanwhile.",
       width, 0);
   out += "\n" + contenders_text(peers, width) + "\n";
 
-  const bool any_forced =
-      std::any_of(peers.begin(), peers.end(), [](const PeerInfo& p) { return p.forced; });
+  const bool any_forced = std::any_of(peers.begin(), peers.end(),
+                                      [](const PeerInfo& p) { return p.role == Role::forced; });
   std::vector<Column> columns{{"vector", false, {}}};
   for (const PeerInfo& peer : peers) columns.push_back({peer.name, false, {}});
-  Column ratio{"best peer / tutti", false, {}}, forced_ratio{"best forced / tutti", false, {}},
-      p95{"tutti's p95", false, {}}, hop{"hop ns", false, {}};
+  std::vector<Column> ratios;
+  for (const Role role : {Role::peer, Role::forced}) {
+    if (role == Role::forced && !any_forced) continue;
+    for (size_t own = 0; own < peers.size() && peers[own].role == Role::own; ++own) {
+      ratios.push_back({fmt::format("{} / {}", role == Role::peer ? "best peer" : "best forced",
+                                    peers[own].name),
+                        false,
+                        {}});
+      for (const PeerRow& row : rows)
+        ratios.back().cells.push_back(ratio_cell(ratio_to_best(peers, row, role, own)));
+    }
+  }
+  Column p95{"tutti's p95", false, {}}, hop{"hop ns", false, {}};
   for (const PeerRow& row : rows) {
     columns[0].cells.push_back(format_bytes(row.bytes));
     for (size_t i = 0; i < peers.size(); ++i)
       columns[i + 1].cells.push_back(row.cells[i].ran ? format_us(row.cells[i].us.median) : "-");
-    ratio.cells.push_back(ratio_cell(ratio_to_best(peers, row, false)));
-    forced_ratio.cells.push_back(ratio_cell(ratio_to_best(peers, row, true)));
     p95.cells.push_back(row.cells[0].ran ? format_us(row.cells[0].us.p95) : "-");
     hop.cells.push_back(row.hop_ns > 0 ? fmt::format("{:.0f}", row.hop_ns) : "-");
   }
-  columns.push_back(ratio);
-  if (any_forced) columns.push_back(forced_ratio);
+  columns.insert(columns.end(), ratios.begin(), ratios.end());
   columns.push_back(p95);
   columns.push_back(hop);
   out += render_grid(columns, width) + "\n";
+  out += wrap(
+      "tutti symmetric: vectors in memory that the ranks share (tutti_mem_alloc); all others have "
+      "theirs on the heap.",
+      width, 2);
   out += wrap(
       "best peer / tutti: how many times faster tutti is than the fastest of the others "
       "(more than 1: faster).",
@@ -108,7 +120,7 @@ std::string peers_json(const std::vector<PeerInfo>& peers, const PeerRow& row, i
     j["implementation"] = peers[i].name;
     j["version"] = peers[i].version;
     j["settings"] = peers[i].settings;
-    j["forced"] = peers[i].forced;
+    j["forced"] = peers[i].role == Role::forced;
     j["ranks"] = nranks;
     j["bytes"] = row.bytes;
     j["count"] = row.bytes / sizeof(float);

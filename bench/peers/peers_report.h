@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "bench/peers/compare.h"
+#include "bench/peers/contenders.h"
 
 namespace tutti::bench {
 
@@ -13,13 +14,13 @@ struct PeerInfo {
   std::string version;
   std::string settings;
   std::string binding;  // CPUs of each rank
-  bool forced = false;
+  Role role = Role::peer;
   std::string failure;  // "": none
 };
 
-// Median of the best peer that is not forced, divided by the median of the first contender (tutti);
-// with `forced`, of the best one that is. 0 where there is none.
-double ratio_to_best(const std::vector<PeerInfo>& peers, const PeerRow& row, bool forced);
+// Median of the best contender of that role divided by the median of contender `own`. 0 where there
+// is none.
+double ratio_to_best(const std::vector<PeerInfo>& peers, const PeerRow& row, Role role, size_t own);
 
 std::string render_peers(const std::vector<PeerInfo>& peers, const std::vector<PeerRow>& rows,
                          int nranks, const std::vector<std::string>& notes, size_t width);

@@ -31,6 +31,10 @@ class Implementation {
   virtual int rank() const = 0;
   virtual int nranks() const = 0;
   virtual void barrier() = 0;
+  // A vector of the kind of memory that this implementation is measured with. Collective.
+  virtual std::shared_ptr<float[]> vector(size_t count) {
+    return std::shared_ptr<float[]>(new float[count]);
+  }
   // float32, sum; both ways of failing end the process.
   virtual void allreduce(const float* in, float* out, size_t count) = 0;
 };
@@ -80,8 +84,8 @@ class PeerServer {
     count_ = bytes / sizeof(float);
     in_.reset();
     out_.reset();
-    in_.reset(new float[count_]);
-    out_.reset(new float[count_]);
+    in_ = implementation_.vector(count_);
+    out_ = implementation_.vector(count_);
     oracle_.fill(in_.get(), count_);
     std::memset(out_.get(), 0, bytes);
   }
@@ -155,7 +159,7 @@ class PeerServer {
   Oracle oracle_;
   int fd_ = -1;
   size_t count_ = 0;
-  std::unique_ptr<float[]> in_, out_;
+  std::shared_ptr<float[]> in_, out_;
 };
 
 }  // namespace tutti::bench

@@ -101,12 +101,13 @@ void Direct::reduce_slice() {
 void Direct::reduce_piece(uint64_t at, size_t bytes) {
   const size_t elements = bytes / call_.element_size;
   std::byte* const own = call_.output + at;
-  if (board_.nranks() == 2) {
-    call_.kernels.reduce2(own, inputs_[0] + at, inputs_[1] + at, elements);
-  } else {
-    for (uint32_t rank = 0; rank < board_.nranks(); ++rank) operands_[rank] = inputs_[rank] + at;
-    call_.kernels.reduce(own, operands_.data(), board_.nranks(), elements);
+  if (board_.nranks() == 2 && call_.kernels.divide == nullptr) {
+    call_.kernels.reduce2_twice(own, outputs_[1 - board_.self()] + at, inputs_[0] + at,
+                                inputs_[1] + at, elements);
+    return;
   }
+  for (uint32_t rank = 0; rank < board_.nranks(); ++rank) operands_[rank] = inputs_[rank] + at;
+  call_.kernels.reduce(own, operands_.data(), board_.nranks(), elements);
   if (call_.kernels.divide != nullptr) call_.kernels.divide(own, elements, board_.nranks());
   for (uint32_t rank = 0; rank < board_.nranks(); ++rank) {
     if (rank != board_.self()) std::memcpy(outputs_[rank] + at, own, bytes);

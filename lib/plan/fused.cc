@@ -217,11 +217,11 @@ void Fused::reduce_into(std::byte* out, std::byte* copy, size_t bytes) {
     for (uint32_t rank = 0; rank < nranks_; ++rank) {
       piece_[rank] = static_cast<const std::byte*>(operands_[rank]) + done;
     }
-    if (nranks_ == 2) {
-      call_.kernels.reduce2(copy + done, piece_[0], piece_[1], elements);
-    } else {
-      call_.kernels.reduce(copy + done, piece_.data(), nranks_, elements);
+    if (nranks_ == 2 && call_.kernels.divide == nullptr) {
+      call_.kernels.reduce2_twice(copy + done, out + done, piece_[0], piece_[1], elements);
+      continue;
     }
+    call_.kernels.reduce(copy + done, piece_.data(), nranks_, elements);
     if (call_.kernels.divide != nullptr) call_.kernels.divide(copy + done, elements, nranks_);
     std::memcpy(out + done, copy + done, now);
   }

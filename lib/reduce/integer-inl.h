@@ -37,7 +37,7 @@ Kernels integer_kernels(tutti_op op) {
     case TUTTI_SUM:
       return kernels_of<Bits, Sum>();
     case TUTTI_AVG:
-      return {reduce_many<Bits, Sum>, reduce2<Bits, Sum>, divide_integers<T>};
+      return kernels_of<Bits, Sum>(divide_integers<T>);
     case TUTTI_PROD:
       return kernels_of<Bits, Prod>();
     case TUTTI_MIN:

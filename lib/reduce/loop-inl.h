@@ -12,6 +12,7 @@
 #endif
 
 #include <cstring>
+#include <type_traits>
 
 #include "hwy/highway.h"
 #include "lib/reduce/ops-inl.h"
@@ -83,13 +84,22 @@ struct ManyOperands {
   }
 };
 
+// Where the results go: to one place or to two.
+struct OnePlace {
+  uint8_t* at;
+};
+struct TwoPlaces {
+  uint8_t* at;
+  uint8_t* other;
+};
+
 // Folds and stores vectors of one tag D of one format, operator and kind of operands.
-template <class Format, class Op, class Operands, class D>
+template <class Format, class Op, class Operands, class Places, class D>
 struct Folder {
   using V = hn::VFromD<D>;
   static constexpr size_t kLanes = hn::MaxLanes(D());
 
-  uint8_t* out;
+  Places out;
   const Operands& operands;
   Op op;
 
@@ -105,7 +115,11 @@ struct Folder {
 
   HWY_INLINE void finish(V state, size_t element) const {
     const D d;
-    Format::store(op.last(d, state), d, out + element * Format::kBytes);
+    const V result = op.last(d, state);
+    Format::store(result, d, out.at + element * Format::kBytes);
+    if constexpr (std::is_same_v<Places, TwoPlaces>) {
+      Format::store(result, d, out.other + element * Format::kBytes);
+    }
   }
 
   // Four vectors at a time: enough independent chains to hide the latency of an addition, and few
@@ -134,15 +148,15 @@ struct Folder {
 };
 
 // 1 <= elements < 2 * kLanes: one vector, or two that overlap, of the largest width that fits.
-template <class Format, class Op, class Operands, size_t kLanes>
-HWY_INLINE void run_small(uint8_t* out, const Operands& operands, Op op, size_t elements) {
+template <class Format, class Op, class Operands, class Places, size_t kLanes>
+HWY_INLINE void run_small(const Places& out, const Operands& operands, Op op, size_t elements) {
   if constexpr (kLanes > 1) {
     if (elements < kLanes) {
-      return run_small<Format, Op, Operands, kLanes / 2>(out, operands, op, elements);
+      return run_small<Format, Op, Operands, Places, kLanes / 2>(out, operands, op, elements);
     }
   }
   using D = hn::Simd<typename Format::Lane, kLanes, 0>;
-  const Folder<Format, Op, Operands, D> folder{out, operands, op};
+  const Folder<Format, Op, Operands, Places, D> folder{out, operands, op};
   const auto front = folder.fold(0);
   if (elements == kLanes) {
     folder.finish(front, 0);
@@ -162,15 +176,15 @@ HWY_INLINE size_t elements_to_alignment(const uint8_t* out) {
   return past % kBytes == 0 && past != 0 ? (kVectorBytes - past) / kBytes : 0;
 }
 
-template <class Format, class Op, class Operands>
-HWY_INLINE void run(uint8_t* out, const Operands& operands, Op op, size_t elements) {
+template <class Format, class Op, class Operands, class Places>
+HWY_INLINE void run(const Places& out, const Operands& operands, Op op, size_t elements) {
   using D = hn::ScalableTag<typename Format::Lane>;
-  using F = Folder<Format, Op, Operands, D>;
+  using F = Folder<Format, Op, Operands, Places, D>;
   constexpr size_t kLanes = F::kLanes;
   if constexpr (kLanes > 1) {
     if (elements < kLanes) {
       if (elements == 0) return;
-      return run_small<Format, Op, Operands, kLanes / 2>(out, operands, op, elements);
+      return run_small<Format, Op, Operands, Places, kLanes / 2>(out, operands, op, elements);
     }
   }
   const F folder{out, operands, op};
@@ -180,7 +194,7 @@ HWY_INLINE void run(uint8_t* out, const Operands& operands, Op op, size_t elemen
   size_t i = 0;
   auto head = hn::Zero(D());
   if (elements >= kLong) {
-    i = elements_to_alignment<Format::kBytes, kLanes * Format::kBytes>(out);
+    i = elements_to_alignment<Format::kBytes, kLanes * Format::kBytes>(out.at);
     if (i != 0) head = folder.fold(0);
   }
   const bool has_head = i != 0;
@@ -199,7 +213,14 @@ HWY_INLINE void run(uint8_t* out, const Operands& operands, Op op, size_t elemen
 template <class Format, class Op>
 void reduce2(void* out, const void* a, const void* b, size_t elements) {
   const TwoOperands operands{static_cast<const uint8_t*>(a), static_cast<const uint8_t*>(b)};
-  run<Format>(static_cast<uint8_t*>(out), operands, Op(), elements);
+  run<Format>(OnePlace{static_cast<uint8_t*>(out)}, operands, Op(), elements);
+}
+
+template <class Format, class Op>
+void reduce2_twice(void* out, void* other, const void* a, const void* b, size_t elements) {
+  const TwoOperands operands{static_cast<const uint8_t*>(a), static_cast<const uint8_t*>(b)};
+  run<Format>(TwoPlaces{static_cast<uint8_t*>(out), static_cast<uint8_t*>(other)}, operands, Op(),
+              elements);
 }
 
 template <class Format, class Op>
@@ -211,18 +232,18 @@ void reduce_many(void* out, const void* const* operands, size_t n, size_t elemen
     }
     return;
   }
-  run<Format>(static_cast<uint8_t*>(out), ManyOperands{operands, n}, Op(), elements);
+  run<Format>(OnePlace{static_cast<uint8_t*>(out)}, ManyOperands{operands, n}, Op(), elements);
 }
 
 template <class Format, class Op>
-Kernels kernels_of() {
-  return {reduce_many<Format, Op>, reduce2<Format, Op>, nullptr};
+Kernels kernels_of(DivideFn divide = nullptr) {
+  return {reduce_many<Format, Op>, reduce2<Format, Op>, reduce2_twice<Format, Op>, divide};
 }
 
 template <class Format>
 void divide_floats(void* data, size_t elements, uint32_t divisor) {
   uint8_t* bytes = static_cast<uint8_t*>(data);
-  run<Format>(bytes, OneOperand{bytes}, Quotient{divisor}, elements);
+  run<Format>(OnePlace{bytes}, OneOperand{bytes}, Quotient{divisor}, elements);
 }
 
 // The operators that floats have.
@@ -232,7 +253,7 @@ Kernels float_kernels(tutti_op op) {
     case TUTTI_SUM:
       return kernels_of<Format, Sum>();
     case TUTTI_AVG:
-      return {reduce_many<Format, Sum>, reduce2<Format, Sum>, divide_floats<Format>};
+      return kernels_of<Format, Sum>(divide_floats<Format>);
     case TUTTI_PROD:
       return kernels_of<Format, Prod>();
     case TUTTI_MIN:

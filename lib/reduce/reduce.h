@@ -29,6 +29,11 @@ using ReduceFn = void (*)(void* out, const void* const* operands, size_t n, size
 // out[i] = a[i] op b[i]; the two-operand case without the indirection. `out` may be `a` or `b`.
 using Reduce2Fn = void (*)(void* out, const void* a, const void* b, size_t elements);
 
+// As Reduce2Fn, with the result written to two places in one pass: `out` and `other`, either of
+// which may be one of the operands.
+using Reduce2TwiceFn = void (*)(void* out, void* other, const void* a, const void* b,
+                                size_t elements);
+
 // The final step of an average: data[i] = data[i] / divisor, in place; integers truncate toward
 // zero; fp16 and bf16 divide in float32 and round once. `divisor` >= 1.
 using DivideFn = void (*)(void* data, size_t elements, uint32_t divisor);
@@ -36,6 +41,7 @@ using DivideFn = void (*)(void* data, size_t elements, uint32_t divisor);
 struct Kernels {
   ReduceFn reduce = nullptr;
   Reduce2Fn reduce2 = nullptr;
+  Reduce2TwiceFn reduce2_twice = nullptr;
   DivideFn divide = nullptr;  // null unless the operator is avg
 };
 

@@ -18,10 +18,10 @@ PeerCell cell(double us) {
 }
 
 std::vector<PeerInfo> four() {
-  return {{"tutti", "tutti 0.1.0", "auto", "0 | 1", false, ""},
-          {"Open MPI", "Open MPI v4.1.4", "mpirun", "0 | 1", false, ""},
-          {"Open MPI ucx", "Open MPI v4.1.4", "mpirun --mca pml ucx", "0 | 1", true, ""},
-          {"MPICH", "", "mpiexec", "", false, "rank 1 ended"}};
+  return {{"tutti", "tutti 0.1.0", "auto", "0 | 1", Role::own, ""},
+          {"Open MPI", "Open MPI v4.1.4", "mpirun", "0 | 1", Role::peer, ""},
+          {"Open MPI ucx", "Open MPI v4.1.4", "mpirun --mca pml ucx", "0 | 1", Role::forced, ""},
+          {"MPICH", "", "mpiexec", "", Role::peer, "rank 1 ended"}};
 }
 
 PeerRow row() {
@@ -33,11 +33,11 @@ PeerRow row() {
 }
 
 TEST(PeersReport, RatioIsAgainstTheBestThatRan) {
-  EXPECT_DOUBLE_EQ(ratio_to_best(four(), row(), false), 2.0);
-  EXPECT_DOUBLE_EQ(ratio_to_best(four(), row(), true), 1.5);
+  EXPECT_DOUBLE_EQ(ratio_to_best(four(), row(), Role::peer, 0), 2.0);
+  EXPECT_DOUBLE_EQ(ratio_to_best(four(), row(), Role::forced, 0), 1.5);
   PeerRow without_tutti = row();
   without_tutti.cells[0].ran = false;
-  EXPECT_EQ(ratio_to_best(four(), without_tutti, false), 0);
+  EXPECT_EQ(ratio_to_best(four(), without_tutti, Role::peer, 0), 0);
 }
 
 TEST(PeersReport, TableShowsFailuresAndNotes) {

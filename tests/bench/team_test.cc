@@ -39,9 +39,12 @@ constexpr char answer_one_run[] =
 
 TEST(Team, TakesTheSlowestRankOfEachBatch) {
   const Meeting meeting;
-  Team team(
-      {"fake", "", false, {rank(meeting, 0, answer_one_run), rank(meeting, 1, answer_one_run)}, {}},
-      2, milliseconds(20000));
+  Team team({"fake",
+             Role::peer,
+             "",
+             {rank(meeting, 0, answer_one_run), rank(meeting, 1, answer_one_run)},
+             {}},
+            2, milliseconds(20000));
   team.start();
   gather(team, meeting);
   ASSERT_TRUE(team.alive()) << team.failure();
@@ -55,8 +58,8 @@ TEST(Team, TakesTheSlowestRankOfEachBatch) {
 TEST(Team, ARankThatHangsIsKilledAndNamed) {
   const Meeting meeting;
   Team team({"fake",
+             Role::peer,
              "",
-             false,
              {rank(meeting, 0, answer_one_run), rank(meeting, 1, "time.sleep(1000)")},
              {}},
             2, milliseconds(1500));
@@ -73,7 +76,7 @@ TEST(Team, ARankThatHangsIsKilledAndNamed) {
 
 TEST(Team, ARankThatDiesFailsItsTeam) {
   const Meeting meeting;
-  Team team({"fake", "", false, {rank(meeting, 0, "s.recv(40)\nos._exit(3)")}, {}}, 1,
+  Team team({"fake", Role::peer, "", {rank(meeting, 0, "s.recv(40)\nos._exit(3)")}, {}}, 1,
             milliseconds(20000));
   team.start();
   gather(team, meeting);
@@ -84,7 +87,7 @@ TEST(Team, ARankThatDiesFailsItsTeam) {
 
 TEST(Team, AProgramThatEndsAtOnceSaysWhy) {
   const Meeting meeting;
-  Team team({"fake", "", false, {{"sh", "-c", "echo no licence >&2; exit 1"}}, {}}, 2,
+  Team team({"fake", Role::peer, "", {{"sh", "-c", "echo no licence >&2; exit 1"}}, {}}, 2,
             milliseconds(20000));
   team.start();
   gather(team, meeting);
@@ -95,8 +98,8 @@ TEST(Team, AProgramThatEndsAtOnceSaysWhy) {
 TEST(Team, ARankThatComesTwiceIsRefused) {
   const Meeting meeting;
   Team team({"fake",
+             Role::peer,
              "",
-             false,
              {rank(meeting, 0, "time.sleep(1000)"), rank(meeting, 0, "time.sleep(1000)")},
              {}},
             2, milliseconds(20000));
