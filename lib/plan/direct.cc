@@ -3,13 +3,15 @@
 #include <algorithm>
 #include <cstring>
 
+#include "lib/cache.h"
 #include "lib/schedule/chunks.h"
 
 namespace tutti::plan {
 
 namespace {
 
-constexpr size_t piece_bytes = 4 << 10;    // reduced, then copied from the innermost cache
+constexpr size_t piece_bytes = 4 << 10;  // reduced, then copied from the innermost cache
+constexpr size_t streamed_piece_bytes = 1 << 10;
 constexpr size_t slice_bytes = 256 << 10;  // between two looks at the clock and the abort word
 
 // What a rank posts.
@@ -19,6 +21,10 @@ struct Places {
 static_assert(sizeof(Places) <= sizeof(shm::FlagLine::payload));
 
 }  // namespace
+
+bool exceeds_cache(size_t vector_bytes, uint32_t nranks) {
+  return vector_bytes > last_level_cache_bytes() / (2 * nranks);
+}
 
 Direct::Direct(Board& board, const shm::Regions& regions)
     : board_(board),
@@ -35,6 +41,7 @@ bool Direct::announce(const FusedCall& call, uint32_t turn) {
   }
   call_ = call;
   turn_ = turn;
+  streams_ = exceeds_cache(call.bytes(), board_.nranks());
   shared_ = false;
   finished_peers_ = 0;
   shm::fill_line(board_.at(board_.self(), line::places).payload, &mine, sizeof(mine));
@@ -88,9 +95,11 @@ bool Direct::advance() {
 
 void Direct::reduce_slice() {
   const uint64_t slice_end = std::min<uint64_t>(end_, at_ + slice_bytes);
+  const bool pair = board_.nranks() == 2 && call_.kernels.divide == nullptr;
+  const size_t most = pair ? slice_bytes : streams_ ? streamed_piece_bytes : piece_bytes;
   while (at_ < slice_end) {
-    const size_t bytes = std::min<uint64_t>(piece_bytes, slice_end - at_);
-    reduce_piece(at_, bytes);
+    const size_t bytes = std::min<uint64_t>(most, slice_end - at_);
+    pair ? reduce_pair(at_, bytes) : reduce_piece(at_, bytes);
     at_ += bytes;
   }
   if (at_ < end_) return;
@@ -98,19 +107,25 @@ void Direct::reduce_slice() {
   board_.post(line::finish, turn_, call_.digest);
 }
 
+void Direct::reduce_pair(uint64_t at, size_t bytes) {
+  call_.kernels.reduce2_twice(outputs_[0] + at, outputs_[1] + at, inputs_[0] + at, inputs_[1] + at,
+                              bytes / call_.element_size,
+                              streams_ ? Stores::stream_both : Stores::cached);
+}
+
 void Direct::reduce_piece(uint64_t at, size_t bytes) {
   const size_t elements = bytes / call_.element_size;
-  std::byte* const own = call_.output + at;
-  if (board_.nranks() == 2 && call_.kernels.divide == nullptr) {
-    call_.kernels.reduce2_twice(own, outputs_[1 - board_.self()] + at, inputs_[0] + at,
-                                inputs_[1] + at, elements);
-    return;
-  }
+  alignas(shm::line_bytes) std::byte block[streamed_piece_bytes];
+  std::byte* const result = streams_ ? block : call_.output + at;
   for (uint32_t rank = 0; rank < board_.nranks(); ++rank) operands_[rank] = inputs_[rank] + at;
-  call_.kernels.reduce(own, operands_.data(), board_.nranks(), elements);
-  if (call_.kernels.divide != nullptr) call_.kernels.divide(own, elements, board_.nranks());
+  call_.kernels.reduce(result, operands_.data(), board_.nranks(), elements);
+  if (call_.kernels.divide != nullptr) call_.kernels.divide(result, elements, board_.nranks());
   for (uint32_t rank = 0; rank < board_.nranks(); ++rank) {
-    if (rank != board_.self()) std::memcpy(outputs_[rank] + at, own, bytes);
+    if (streams_) {
+      stream_copy(outputs_[rank] + at, result, bytes);
+    } else if (rank != board_.self()) {
+      std::memcpy(outputs_[rank] + at, result, bytes);
+    }
   }
 }
 

@@ -144,6 +144,7 @@ bool Fused::advance_one_shot() {
 // ---------------------------------------------------------------- two-shot
 
 void Fused::stage_two_shot() {
+  streams_ = exceeds_cache(call_.bytes(), nranks_);
   published_ = reduced_ = gathered_ = 0;
   // Slices are equally long, so that none is a mere rest.
   const schedule::ChunkMap shards(call_.count, nranks_, line_bytes / call_.element_size);
@@ -209,6 +210,15 @@ bool Fused::publish_slice() {
   return true;
 }
 
+// To the output, which nobody reads during the call.
+void Fused::write_out(std::byte* to, const std::byte* from, size_t bytes) const {
+  if (streams_) {
+    stream_copy(to, from, bytes);
+  } else {
+    std::memcpy(to, from, bytes);
+  }
+}
+
 // Combines operands_ into what the peers will read, and copies that to `out`, a piece at a time.
 void Fused::reduce_into(std::byte* out, std::byte* copy, size_t bytes) {
   for (size_t done = 0; done < bytes; done += piece_bytes) {
@@ -218,12 +228,13 @@ void Fused::reduce_into(std::byte* out, std::byte* copy, size_t bytes) {
       piece_[rank] = static_cast<const std::byte*>(operands_[rank]) + done;
     }
     if (nranks_ == 2 && call_.kernels.divide == nullptr) {
-      call_.kernels.reduce2_twice(copy + done, out + done, piece_[0], piece_[1], elements);
+      call_.kernels.reduce2_twice(copy + done, out + done, piece_[0], piece_[1], elements,
+                                  streams_ ? Stores::stream_other : Stores::cached);
       continue;
     }
     call_.kernels.reduce(copy + done, piece_.data(), nranks_, elements);
     if (call_.kernels.divide != nullptr) call_.kernels.divide(copy + done, elements, nranks_);
-    std::memcpy(out + done, copy + done, now);
+    write_out(out + done, copy + done, now);
   }
 }
 
@@ -244,7 +255,7 @@ bool Fused::gather_slice() {
   for (uint32_t owner = 0; owner < nranks_; ++owner) {
     if (owner == self_) continue;
     const Slice slice = slice_of(owner, gathered_);
-    std::memcpy(call_.output + slice.offset, result(owner, gathered_), slice.bytes);
+    write_out(call_.output + slice.offset, result(owner, gathered_), slice.bytes);
   }
   done_ = ++gathered_ == rounds_;
   return true;

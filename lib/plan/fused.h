@@ -70,6 +70,7 @@ class Fused {
   bool all_reached(uint32_t line, uint32_t index);
   bool reached(uint32_t rank, uint32_t line, uint32_t index);
   bool published_one_shot(uint32_t rank) const;
+  void write_out(std::byte* to, const std::byte* from, size_t bytes) const;
   void reduce_into(std::byte* out, std::byte* copy, size_t bytes);
 
   struct Slice {
@@ -101,7 +102,8 @@ class Fused {
   uint32_t calls_ = 0;        // one-shot calls so far: the sequence of their flags
   uint32_t ready_peers_ = 0;  // one-shot: peers 0.. known to have published
 
-  uint32_t slices_ = 0;  // two-shot slices before this call: the sequence of theirs
+  uint32_t slices_ = 0;   // two-shot slices before this call: the sequence of theirs
+  bool streams_ = false;  // the output is written past the caches
   size_t slice_bytes_ = 1;
   uint32_t publish_slots_ = 1, result_slots_ = 1, window_ = 1;
   uint32_t first_slot_ = 0;

@@ -110,6 +110,10 @@ struct Half {
   static HWY_INLINE void store(hn::VFromD<D> v, D d, uint8_t* to) {
     HWY_NAMESPACE::store(Bits::narrow(d, v), hn::Rebind<uint16_t, D>(), to);
   }
+  template <class D>
+  static HWY_INLINE void stream(hn::VFromD<D> v, D d, uint8_t* to) {
+    HWY_NAMESPACE::stream(Bits::narrow(d, v), hn::Rebind<uint16_t, D>(), to);
+  }
 };
 using Float16 = Half<Float16Bits>;
 using BFloat16 = Half<BFloat16Bits>;

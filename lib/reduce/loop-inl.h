@@ -14,6 +14,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 #include "lib/reduce/ops-inl.h"
 #include "lib/reduce/reduce.h"
@@ -48,6 +49,16 @@ HWY_INLINE void store(hn::VFromD<D> v, D d, uint8_t* to) {
   }
 }
 
+// To an address that is aligned to the vector, past the caches; Highway takes 16 bytes at least.
+template <class D>
+HWY_INLINE void stream(hn::VFromD<D> v, D d, uint8_t* to) {
+  if constexpr (hn::MaxLanes(D()) * sizeof(hn::TFromD<D>) < 16) {
+    HWY_NAMESPACE::store(v, d, to);
+  } else {
+    hn::Stream(v, d, reinterpret_cast<hn::TFromD<D>*>(to));
+  }
+}
+
 // How elements lie in memory and what they are computed in; here both are T.
 template <class T>
 struct Plain {
@@ -60,6 +71,10 @@ struct Plain {
   template <class D>
   static HWY_INLINE void store(hn::VFromD<D> v, D d, uint8_t* to) {
     HWY_NAMESPACE::store(v, d, to);
+  }
+  template <class D>
+  static HWY_INLINE void stream(hn::VFromD<D> v, D d, uint8_t* to) {
+    HWY_NAMESPACE::stream(v, d, to);
   }
 };
 
@@ -91,6 +106,7 @@ struct OnePlace {
 struct TwoPlaces {
   uint8_t* at;
   uint8_t* other;
+  Stores stores;
 };
 
 // Folds and stores vectors of one tag D of one format, operator and kind of operands.
@@ -113,11 +129,18 @@ struct Folder {
     return state;
   }
 
+  template <Stores kStores = Stores::cached>
   HWY_INLINE void finish(V state, size_t element) const {
     const D d;
     const V result = op.last(d, state);
-    Format::store(result, d, out.at + element * Format::kBytes);
-    if constexpr (std::is_same_v<Places, TwoPlaces>) {
+    if constexpr (kStores == Stores::stream_both) {
+      Format::stream(result, d, out.at + element * Format::kBytes);
+    } else {
+      Format::store(result, d, out.at + element * Format::kBytes);
+    }
+    if constexpr (kStores != Stores::cached) {
+      Format::stream(result, d, out.other + element * Format::kBytes);
+    } else if constexpr (std::is_same_v<Places, TwoPlaces>) {
       Format::store(result, d, out.other + element * Format::kBytes);
     }
   }
@@ -125,6 +148,7 @@ struct Folder {
   // Four vectors at a time: enough independent chains to hide the latency of an addition, and few
   // enough that states, masks and constants stay in 16 registers.
   static constexpr size_t kBlock = 4 * kLanes;
+  template <Stores kStores = Stores::cached>
   HWY_INLINE void fold_and_finish_block(size_t element) const {
     const D d;
     constexpr size_t kStride = kLanes * Format::kBytes;
@@ -140,10 +164,21 @@ struct Folder {
       s2 = op.next(d, s2, Format::load(d, from + 2 * kStride));
       s3 = op.next(d, s3, Format::load(d, from + 3 * kStride));
     }
-    finish(s0, element);
-    finish(s1, element + kLanes);
-    finish(s2, element + 2 * kLanes);
-    finish(s3, element + 3 * kLanes);
+    finish<kStores>(s0, element);
+    finish<kStores>(s1, element + kLanes);
+    finish<kStores>(s2, element + 2 * kLanes);
+    finish<kStores>(s3, element + 3 * kLanes);
+  }
+
+  // All whole blocks from `element` on with stores past the caches; where the blocks end. Both
+  // places must be aligned to vectors there.
+  template <Stores kStores>
+  HWY_INLINE size_t stream_blocks(size_t element, size_t elements) const {
+    for (; element + kBlock <= elements; element += kBlock) {
+      fold_and_finish_block<kStores>(element);
+    }
+    hwy::FlushStream();
+    return element;
   }
 };
 
@@ -203,6 +238,16 @@ HWY_INLINE void run(const Places& out, const Operands& operands, Op op, size_t e
   auto tail = hn::Zero(D());
   if (has_tail) tail = folder.fold(tail_at);
 
+  if constexpr (std::is_same_v<Places, TwoPlaces>) {
+    constexpr size_t kVectorBytes = kLanes * Format::kBytes;
+    const auto places = reinterpret_cast<uintptr_t>(out.at + i * Format::kBytes) |
+                        reinterpret_cast<uintptr_t>(out.other + i * Format::kBytes);
+    if (out.stores != Stores::cached && places % kVectorBytes == 0) {
+      i = out.stores == Stores::stream_both
+              ? folder.template stream_blocks<Stores::stream_both>(i, elements)
+              : folder.template stream_blocks<Stores::stream_other>(i, elements);
+    }
+  }
   for (; i + F::kBlock <= elements; i += F::kBlock) folder.fold_and_finish_block(i);
   for (; i + kLanes <= elements; i += kLanes) folder.finish(folder.fold(i), i);
 
@@ -217,10 +262,11 @@ void reduce2(void* out, const void* a, const void* b, size_t elements) {
 }
 
 template <class Format, class Op>
-void reduce2_twice(void* out, void* other, const void* a, const void* b, size_t elements) {
+void reduce2_twice(void* out, void* other, const void* a, const void* b, size_t elements,
+                   Stores stores) {
   const TwoOperands operands{static_cast<const uint8_t*>(a), static_cast<const uint8_t*>(b)};
-  run<Format>(TwoPlaces{static_cast<uint8_t*>(out), static_cast<uint8_t*>(other)}, operands, Op(),
-              elements);
+  run<Format>(TwoPlaces{static_cast<uint8_t*>(out), static_cast<uint8_t*>(other), stores}, operands,
+              Op(), elements);
 }
 
 template <class Format, class Op>

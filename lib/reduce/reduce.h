@@ -29,10 +29,14 @@ using ReduceFn = void (*)(void* out, const void* const* operands, size_t n, size
 // out[i] = a[i] op b[i]; the two-operand case without the indirection. `out` may be `a` or `b`.
 using Reduce2Fn = void (*)(void* out, const void* a, const void* b, size_t elements);
 
+// Which results go past the caches: it saves reading the lines that are overwritten, and is a loss
+// where the result is read soon. Only where both places are equally aligned; else all are cached.
+enum class Stores : uint8_t { cached, stream_other, stream_both };
+
 // As Reduce2Fn, with the result written to two places in one pass: `out` and `other`, either of
 // which may be one of the operands.
 using Reduce2TwiceFn = void (*)(void* out, void* other, const void* a, const void* b,
-                                size_t elements);
+                                size_t elements, Stores stores);
 
 // The final step of an average: data[i] = data[i] / divisor, in place; integers truncate toward
 // zero; fp16 and bf16 divide in float32 and round once. `divisor` >= 1.
@@ -64,5 +68,8 @@ const char* reduce_target_name();
 // From now on find_kernels(dtype, op) gives the kernels of `name`; kernels handed out earlier stay
 // what they were. INVALID, with the names that are allowed, for any other. Thread-safe.
 Status reduce_target_force(std::string_view name);
+
+// memcpy() with stores past the caches.
+void stream_copy(void* to, const void* from, size_t bytes);
 
 }  // namespace tutti

@@ -149,6 +149,59 @@ TEST_P(EveryKernel, FoldsTwoVectorsOfAnySizeAndAlignmentInPlaceOrNot) {
   }
 }
 
+// The same bits as to one place, whatever the stores and the alignment, in place or not.
+TEST_P(EveryKernel, WritesToTwoPlacesWhatItWritesToOne) {
+  const auto [dtype, op, target] = GetParam();
+  const Kernels kernels = find_kernels(dtype, op, target);
+  const size_t size = dtype_size(dtype);
+  constexpr size_t most_offset = 64;
+  std::vector<uint8_t> pool(sizes().back() * size + 64);
+  for (uint8_t& byte : pool) byte = uint8_t(random_());
+  for (const size_t elements : sizes()) {
+    const size_t bytes = elements * size;
+    for (const Stores stores : {Stores::cached, Stores::stream_other, Stores::stream_both}) {
+      for (const bool in_place : {false, true}) {
+        // Two vectors and two places, all of them equally aligned, or the last one not.
+        std::vector<uint8_t> memory[4];
+        uint8_t* at[4];
+        const size_t offset = random_() % most_offset, last = random_() % 2;
+        for (size_t k = 0; k < 4; ++k) {
+          memory[k].assign(bytes + 4 * most_offset, 0xab);
+          auto* base = memory[k].data();
+          base += most_offset - reinterpret_cast<uintptr_t>(base) % most_offset;
+          at[k] = base + offset + (k == 3 ? last : 0);
+        }
+        std::memcpy(at[0], pool.data() + random_() % 64, bytes);
+        std::memcpy(at[1], pool.data() + random_() % 64, bytes);
+        std::vector<uint8_t> expected(bytes + 1);
+        kernels.reduce2(expected.data(), at[0], at[1], elements);
+        uint8_t* const first = at[in_place ? 0 : 2];
+        uint8_t* const second = at[in_place ? 1 : 3];
+        kernels.reduce2_twice(first, second, at[0], at[1], elements, stores);
+        ASSERT_EQ(std::memcmp(first, expected.data(), bytes), 0) << elements << " elements";
+        ASSERT_EQ(std::memcmp(second, expected.data(), bytes), 0) << elements << " elements";
+        for (const uint8_t* place : {first, second}) {
+          ASSERT_EQ(place[-1], 0xab);
+          ASSERT_EQ(place[bytes], 0xab);
+        }
+      }
+    }
+  }
+}
+
+TEST(StreamCopy, CopiesAnySizeToAnyAlignment) {
+  std::mt19937_64 random(7);
+  for (size_t bytes = 0; bytes < 700; ++bytes) {
+    std::vector<uint8_t> from(bytes + 64), to(bytes + 64, 0xab);
+    for (uint8_t& byte : from) byte = uint8_t(random());
+    const size_t a = random() % 32, b = 1 + random() % 32;
+    stream_copy(to.data() + b, from.data() + a, bytes);
+    ASSERT_EQ(std::memcmp(to.data() + b, from.data() + a, bytes), 0) << bytes;
+    ASSERT_EQ(to[b - 1], 0xab);
+    ASSERT_EQ(to[b + bytes], 0xab);
+  }
+}
+
 TEST_P(EveryKernel, FoldsOneToNineVectorsInOrder) {
   for (const size_t elements : sizes()) {
     const size_t n = 1 + random_() % kMostOperands;

@@ -38,7 +38,9 @@ Status open_inproc(const LinkSetup& setup, std::unique_ptr<Link>* out) {
   if (leader) {
     Fd memory;
     made = shm::make_memory(geometry.total_bytes(), &memory);
-    if (made.ok()) made = shm::map_memory(memory, {0, geometry.total_bytes()}, shm::touched_segment_bytes, &mapping);
+    if (made.ok())
+      made = shm::map_memory(memory, {0, geometry.total_bytes()}, shm::touched_segment_bytes,
+                             &mapping);
     if (made.ok()) {
       const std::lock_guard lock(lobby().mutex);
       lobby().mappings[key] = mapping;
