@@ -27,6 +27,7 @@ bool is_program(const fs::path& path) {
 
 std::vector<char*> as_argv(const std::vector<std::string>& command) {
   std::vector<char*> argv;
+  argv.reserve(command.size() + 1);
   for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
   return argv;
@@ -88,11 +89,12 @@ int run_command(const std::vector<std::string>& command) {
 
 void run_threads(int nranks, const std::function<void(int)>& body) {
   const auto& cores = usable_cores();
-  const bool bind = size_t(nranks) <= cores.size();
   std::vector<std::thread> threads;
+  threads.reserve(size_t(nranks));
   for (int rank = 0; rank < nranks; ++rank) {
     threads.emplace_back([&, rank] {
-      if (bind) bind_to_cpu(cores[size_t(rank)]);
+      const size_t shared = size_t(rank) * cores.size() / size_t(nranks);
+      bind_to_cpu(cores[size_t(nranks) <= cores.size() ? size_t(rank) : shared]);
       try {
         body(rank);
       } catch (const std::exception& error) {

@@ -13,14 +13,18 @@ namespace {
 constexpr double batch_us_wanted = 30;  // at least 20, with room for a machine that gets faster
 constexpr double batch_us_least = 20;
 constexpr size_t most_calls = 4096;
-constexpr double turn_us = 500;  // of measured batches, against the cost of waking the team
-constexpr size_t most_batches_a_turn = 10;
+// Of a turn: what others left in the caches and where the scheduler put the woken ranks should be
+// forgotten before the measured batches begin.
+constexpr double warm_us = 500;
+constexpr double turn_us = 2000;  // of measured batches
+constexpr size_t most_batches_a_turn = 64;
 constexpr size_t least_rounds = 7;
 constexpr size_t most_rounds = 300;
 
 struct Contest {
   Team* team;
   PeerCell cell;
+  size_t warm_calls = 1;
   size_t batches_a_turn = 1;
   std::vector<std::vector<double>> rounds;  // us of one call, each batch of each round
 };
@@ -36,12 +40,13 @@ void calibrate(Contest& c) {
     if (!c.team->run(calls, calls, 1, &us)) return;
   }
   c.cell.calls = calls;
+  c.warm_calls = std::max(calls, size_t(double(calls) * warm_us / us[0]));
   c.batches_a_turn = std::clamp<size_t>(size_t(turn_us / us[0]), 1, most_batches_a_turn);
 }
 
 void turn(Contest& c) {
   std::vector<double> us;
-  if (!c.team->run(c.cell.calls, c.cell.calls, c.batches_a_turn, &us)) return;
+  if (!c.team->run(c.warm_calls, c.cell.calls, c.batches_a_turn, &us)) return;
   for (double& value : us) value /= double(c.cell.calls);
   c.rounds.push_back(std::move(us));
 }
@@ -70,7 +75,8 @@ void summarise_rounds(Contest& c, const std::vector<bool>& keep) {
 PeerRow compare_at(std::vector<std::unique_ptr<Team>>& teams, size_t bytes, double seconds,
                    const std::function<void(double)>& progress) {
   std::vector<Contest> contests;
-  for (auto& team : teams) contests.push_back({team.get(), {}, 1, {}});
+  contests.reserve(teams.size());
+  for (auto& team : teams) contests.push_back({team.get(), {}, 1, 1, {}});
   for (Contest& c : contests) {
     if (!c.team->prepare(bytes)) continue;
     check(c);

@@ -34,15 +34,10 @@ Status Binding::plan(Bind bind, int nranks, Binding* out) {
 
   std::vector<CpuSet> places =
       usable(topology, bind == Bind::numa ? HWLOC_OBJ_NUMANODE : HWLOC_OBJ_CORE);
-  if (bind != Bind::numa && size_t(nranks) > places.size()) {
-    if (bind == Bind::automatic) return {};
-    return {TUTTI_INVALID, "--bind core allows at most " + std::to_string(places.size()) +
-                               " ranks here, as many as there are cores"};
-  }
-  if (places.empty()) return {TUTTI_SYSTEM, "hwloc finds no NUMA node here"};
+  if (places.empty()) return {TUTTI_SYSTEM, "hwloc finds neither cores nor NUMA nodes here"};
   for (int rank = 0; rank < nranks; ++rank) {
-    const size_t place =
-        bind == Bind::numa ? size_t(rank) * places.size() / size_t(nranks) : size_t(rank);
+    const bool shared = bind == Bind::numa || size_t(nranks) > places.size();
+    const size_t place = shared ? size_t(rank) * places.size() / size_t(nranks) : size_t(rank);
     out->sets_.emplace_back(hwloc_bitmap_dup(places[place].get()));
   }
   return {};

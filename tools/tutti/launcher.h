@@ -16,7 +16,7 @@ struct LocalJob {
   std::string interface;             // TUTTI_INTERFACE likewise
   bool prefix = false;               // "[rank] " before every line that a rank prints
   int64_t timeout_ms = 0;            // of the whole job; 0: none
-  Bind bind = Bind::automatic;
+  Bind bind = Bind::core;
 };
 
 // Runs the job to its end. *exit_status becomes that of the rank that failed first (128 + signal

@@ -16,12 +16,12 @@ using tutti::Status;
 struct Options {
   LocalJob job;
   double timeout_s = 0;
-  std::string bind = "auto";
+  std::string bind = "core";
 };
 
 void run(Options& options, std::vector<std::string> command) {
   static const std::map<std::string, Bind> binds{
-      {"auto", Bind::automatic}, {"none", Bind::none}, {"core", Bind::core}, {"numa", Bind::numa}};
+      {"none", Bind::none}, {"core", Bind::core}, {"numa", Bind::numa}};
   LocalJob& job = options.job;
   if (!command.empty() && command.front() == "--") command.erase(command.begin());
   if (command.empty()) refuse("run: which program? (tutti run -n RANKS PROGRAM [ARGUMENTS...])");
@@ -68,8 +68,9 @@ void add_run(CLI::App& app) {
       ->check(CLI::Range(0.001, 1e9));
   command
       ->add_option("--bind", options->bind,
-                   "where ranks may run: none, core, numa; auto is core where the cores suffice")
-      ->check(CLI::IsMember({"auto", "none", "core", "numa"}));
+                   "where ranks may run: none, core (shared evenly if there are too few), numa")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"none", "core", "numa"}));
   command->prefix_command();
   command->callback([options, command] { run(*options, command->remaining()); });
 }
