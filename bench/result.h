@@ -20,7 +20,7 @@ struct Result {
   std::string dtype;
   std::string op;
   bool in_place = false;
-  std::string memory;  // "heap", "symmetric"
+  std::string memory = "heap";  // or "symmetric"
 
   bool ran = false;
   std::string chosen;  // what `auto` took

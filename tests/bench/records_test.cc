@@ -43,6 +43,7 @@ TEST(Records, JsonHasEveryField) {
   EXPECT_EQ(j["dtype"], "float32");
   EXPECT_EQ(j["op"], "sum");
   EXPECT_EQ(j["in_place"], false);
+  EXPECT_EQ(j["memory"], "heap");
   EXPECT_EQ(j["iterations"], 3);
   EXPECT_EQ(j["batches"], 40);
   EXPECT_EQ(j["batches_dropped"], 2);

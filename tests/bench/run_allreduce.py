@@ -55,6 +55,8 @@ if what in ("shm", "tcp", "inproc"):
     check_rows(rows("-n", "3", "--sizes", "12,40000", "--batches", "3", "--transport", what,
                     "--dtype", "bfloat16", "--op", "max", "--in-place", "--unfused"),
                [what], [12, 40000], 3)
+    check_rows(rows("-n", "2", "--sizes", "4,64K", "--batches", "3", "--transport", what,
+                    "--memory", "symmetric"), [what], [4, 65536], 2)
 elif what == "all":
     with tempfile.TemporaryDirectory() as temporary:
         name = os.path.join(temporary, "out.json")
@@ -77,6 +79,7 @@ elif what == "bad-input":
                         (("--transport", "udp"), ("udp", "shm, tcp, inproc")),
                         (("--dtype", "float31"), ("float32",)),
                         (("--op", "plus"), ("sum",)),
+                        (("--memory", "stack"), ("stack", "heap, symmetric")),
                         (("--op", "band"), ("band", "float32")),
                         (("--sizes", "4:x"), ("x", "4:64M")),
                         (("-n", "0"), ("1",)),

@@ -40,7 +40,7 @@ std::vector<Result> two_sizes() {
 
 TEST(Table, TellsTheFastestTheLimitAndWhatAutoTakes) {
   EXPECT_EQ(render_sizes(two_sizes(), 80),
-            R"(allreduce: 2 ranks over shm, float32 sum, input kept
+            R"(allreduce: 2 ranks over shm, float32 sum, heap buffers, input kept
 Every rank gives a vector and gets all vectors combined. Time: one call, slowest
 rank, median over batches.
 
@@ -93,7 +93,7 @@ TEST(Table, WorkloadShowsTheWholeExchange) {
   all.workload = "resnet50";
   Result bucket = all;
   bucket.bucket = 4;
-  const std::string golden = R"(allreduce: 2 ranks over shm, float32 sum, input kept
+  const std::string golden = R"(allreduce: 2 ranks over shm, float32 sum, heap buffers, input kept
 resnet50: gradients of 25,557,032 parameters, 102 MB in 5 buckets, one allreduce each. Time: all of
 them, slowest rank, median over batches.
 
