@@ -34,8 +34,9 @@ Fused::Fused(shm::SlotLink& link, const shm::Regions& regions)
       self_(cells_.rank()),
       operands_(nranks_),
       piece_(nranks_) {
+  exceeds_cache(0, nranks_);  // finds out how large it is, which takes longer than a call
   const size_t arenas = cells_.bytes() - 2 * resident_bytes;
-  result_arena_ = arenas / 3 / line_bytes * line_bytes;
+  result_arena_ = std::min(rotated_bytes, arenas / 2 / line_bytes * line_bytes);
   publish_arena_ = (arenas - result_arena_) / line_bytes * line_bytes;
   const size_t fits = publish_arena_ / (least_window * (nranks_ - 1));
   most_slice_bytes_ = std::min(longest_slice, fits / line_bytes * line_bytes);
