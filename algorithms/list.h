@@ -14,6 +14,7 @@
   entry(butterfly) \
   entry(halving_doubling) \
   entry(ring) \
+  entry(two_level) \
   entry(binomial_broadcast) \
   entry(flat_broadcast)
 // clang-format on

@@ -25,6 +25,33 @@ constexpr uint32_t peer_position(uint32_t rank, uint32_t peer) {
   return peer < rank ? peer : peer - 1;
 }
 
+// Ranks in consecutive groups of `size`, the last one perhaps shorter.
+struct TwoLevels {
+  constexpr TwoLevels(uint32_t nranks, uint32_t size)
+      : nranks(nranks),
+        group_size(size < 1        ? 1
+                   : size > nranks ? nranks
+                                   : size),
+        groups((nranks + group_size - 1) / group_size) {}
+
+  constexpr uint32_t group_of(uint32_t rank) const { return rank / group_size; }
+  constexpr uint32_t place_of(uint32_t rank) const { return rank % group_size; }
+  constexpr uint32_t rank_at(uint32_t group, uint32_t place) const {
+    return group * group_size + place;
+  }
+  constexpr uint32_t size(uint32_t group) const {
+    return group + 1 < groups ? group_size : nranks - group * group_size;
+  }
+  // Who of `group` tells the ranks at `place` of other groups that group's result.
+  constexpr uint32_t partner(uint32_t group, uint32_t place) const {
+    return rank_at(group, place % size(group));
+  }
+
+  uint32_t nranks;
+  uint32_t group_size;
+  uint32_t groups;
+};
+
 // Folding p ranks onto the largest power of two q <= p: of the first 2(p-q) ranks, each even one
 // hands its vector to its right neighbour and sits out. Neighbours, so that every partial result
 // covers contiguous ranks and order is kept.

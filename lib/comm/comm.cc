@@ -43,8 +43,10 @@ Status Communicator::plan_for(const Algorithm& algorithm, int root, CachedPlan**
       return {};
     }
   }
-  const schedule::Shape shape{
-      .rank = uint32_t(rank_), .nranks = uint32_t(nranks_), .root = uint32_t(root)};
+  const schedule::Shape shape{.rank = uint32_t(rank_),
+                              .nranks = uint32_t(nranks_),
+                              .root = uint32_t(root),
+                              .radix = group_size(setting_)};
   plans_.push_back(
       std::make_unique<CachedPlan>(&algorithm, root, plan::lower(algorithm.emit, shape)));
   *out = plans_.back().get();
@@ -180,6 +182,8 @@ Status Communicator::run_fused(const Prepared& prepared, const CallMark& mark,
       input, output, prepared.key.count, prepared.element_size, prepared.kernels, mark.digest};
   if (prepared.choice.path == Path::one_shot) {
     fused_->start_one_shot(call);
+  } else if (prepared.choice.path == Path::two_level) {
+    fused_->start_two_level(call);
   } else {
     fused_->start_two_shot(call);
   }

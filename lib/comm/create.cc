@@ -106,6 +106,7 @@ Status Communicator::connect(Exchange& exchange) {
   for (size_t i = 0; i < used.size(); ++i) {
     if (!used[i]) peers[i].clear();
   }
+  setting_.cache_group = cache_group(hosts);
   TUTTI_TRY(open_links(exchange, peers, comm_id, deadline_ns));
 
   patience_ = Patience::of(crowded_host(hosts, size_t(rank_)));
@@ -145,8 +146,9 @@ Status Communicator::open_links(Exchange& exchange, std::vector<std::vector<uint
   if (setting_.all_share_memory) {
     using Reach = shm::Regions::Reach;
     regions_ = shm::Regions(slots_->one_process() ? Reach::process : Reach::host, slots_);
-    fused_ = std::make_unique<plan::Fused>(*slots_, regions_);
+    fused_ = std::make_unique<plan::Fused>(*slots_, regions_, group_size(setting_));
     setting_.one_shot_limit_bytes = plan::Fused::one_shot_bytes();
+    setting_.two_level_limit_bytes = plan::Fused::two_level_bytes();
   }
   return {};
 }

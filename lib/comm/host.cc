@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "lib/cache.h"
 #include "lib/fd.h"
 
 namespace tutti {
@@ -59,6 +60,7 @@ Status HostRecord::own(HostRecord* out) {
   out->uid = geteuid();
   CPU_ZERO(&out->cores);
   sched_getaffinity(0, sizeof(out->cores), &out->cores);
+  out->cache = last_level_cache_of(out->cores);
   return {};
 }
 
@@ -66,6 +68,19 @@ bool HostRecord::same_host(const HostRecord& other) const {
   return std::memcmp(boot_id, other.boot_id, sizeof(boot_id)) == 0 &&
          process_namespace == other.process_namespace &&
          network_namespace == other.network_namespace && uid == other.uid;
+}
+
+uint32_t cache_group(std::span<const HostRecord> records) {
+  const auto nranks = uint32_t(records.size());
+  uint32_t size = 1;
+  while (size < nranks && records[size].cache == records[0].cache) ++size;
+  for (uint32_t rank = 0; rank < nranks; ++rank) {
+    // Each rank is in the cache of the first of its group, and no group in that of the one before.
+    const HostRecord& first = records[rank / size * size];
+    const bool alone = rank < size || first.cache != records[rank / size * size - 1].cache;
+    if (records[rank].cache < 0 || records[rank].cache != first.cache || !alone) return nranks;
+  }
+  return size;
 }
 
 bool crowded_host(std::span<const HostRecord> records, size_t self) {

@@ -20,6 +20,7 @@ struct HostRecord {
   int32_t pid = 0;
   uint32_t uid = 0;
   cpu_set_t cores = {};  // that the process may run on
+  int32_t cache = -1;    // the last-level cache that all of them share: its first core; -1: none
 
   static Status own(HostRecord* out);
   bool same_process(const HostRecord& other) const {
@@ -28,6 +29,10 @@ struct HostRecord {
   // One kernel, and neither processes nor sockets hidden from one another.
   bool same_host(const HostRecord& other) const;
 };
+
+// How many ranks share a last-level cache, where consecutive ranks fall into at least two groups
+// that do, equally large but perhaps for the last; else the number of ranks.
+uint32_t cache_group(std::span<const HostRecord> records);
 
 // Whether more ranks live on the host of `records[self]` than they have cores.
 bool crowded_host(std::span<const HostRecord> records, size_t self);

@@ -1,5 +1,6 @@
 #include "lib/comm/select.h"
 
+#include <cmath>
 #include <limits>
 
 #include "lib/schedule/formula.h"
@@ -20,6 +21,9 @@ constexpr Medium crowded_memory{1.5, 1.0 / 5'000, 1.0 / 10'000};
 constexpr Medium sockets{12.0, 1.0 / 2'000, 1.0 / 20'000};
 // Through shared cells, for each vector written or read.
 constexpr double fused_byte = 1.0 / 33'000;
+// A line from another last-level cache, where several are on their way at once. Not measured here:
+// this machine has one such cache.
+constexpr double far_line = 0.05;
 
 // One of an algorithm's claims for this many ranks; the tests hold them to the prover's counts.
 double claimed(const char* formula, uint32_t nranks) {
@@ -38,10 +42,18 @@ double predict(const Algorithm& algorithm, Path path, const Setting& setting, do
                          : setting.crowded         ? crowded_memory
                                                    : memory;
   const double p = setting.nranks;
+  const double far = far_line * (p - setting.cache_group);
   // Fused paths have no records to step through. One-shot writes a vector and reads p-1 others;
   // two-shot moves about two vectors whatever p is, in three hops.
-  if (path == Path::one_shot) return medium.hop / 2 + p * bytes * fused_byte;
-  if (path == Path::two_shot) return 3 * medium.hop + 1.75 * bytes * fused_byte;
+  if (path == Path::one_shot) {
+    return medium.hop / 2 + p * bytes * fused_byte + far;
+  }
+  if (path == Path::two_level) {
+    const double group = group_size(setting);
+    const double vectors = group + std::ceil(p / group);
+    return medium.hop * 1.25 + vectors * bytes * fused_byte + far_line * (std::ceil(p / group) - 1);
+  }
+  if (path == Path::two_shot) return 3 * medium.hop + 1.75 * bytes * fused_byte + 2 * far;
   const Claims& claims = algorithm.claims;
   return claimed(claims.rounds, setting.nranks) * medium.hop +
          bytes * (claimed(claims.sent, setting.nranks) * medium.byte +
@@ -57,6 +69,7 @@ Path path_of(const Algorithm& algorithm, const Setting& setting, const Request& 
   const std::string_view name = algorithm.name;
   const uint64_t bytes = request.count * request.element_size;
   if (name == "all-to-all" && bytes <= setting.one_shot_limit_bytes) return Path::one_shot;
+  if (name == "two-level" && bytes <= setting.two_level_limit_bytes) return Path::two_level;
   if (name == "two-shot") return Path::two_shot;
   return Path::schedule;
 }
@@ -75,6 +88,10 @@ std::string reason_of(const Candidate& best, const Setting& setting) {
   if (best.path == Path::one_shot) {
     return "all " + ranks +
            " share memory and the vector is short: publish once, read all, one hop";
+  }
+  if (best.path == Path::two_level) {
+    return "the " + ranks + " sit in groups of " + std::to_string(group_size(setting)) +
+           " around their caches and the vector is short: one hop within each, one between them";
   }
   if (best.path == Path::two_shot) {
     return "all " + ranks + " share memory: each reduces its share while the others copy theirs";
@@ -109,6 +126,8 @@ Status choose(Collective collective, const Setting& setting, const Request& requ
   for (const Algorithm& algorithm : algorithms()) {
     if (algorithm.collective != collective || !algorithm.applies(request).empty()) continue;
     const Path path = path_of(algorithm, setting, request, unfused);
+    // Pairs alone are no reason.
+    if (path == Path::two_level && group_size(setting) != setting.cache_group) continue;
     const Candidate candidate{&algorithm, path, predict(algorithm, path, setting, bytes)};
     if (candidate.us < best.us) {
       next = best;

@@ -10,15 +10,23 @@
 
 namespace tutti {
 
-enum class Path : uint8_t { schedule, one_shot, two_shot };
+enum class Path : uint8_t { schedule, one_shot, two_level, two_shot };
 
 // What a communicator can do, equal on all its ranks.
 struct Setting {
   uint32_t nranks = 1;
   bool all_share_memory = false;    // fused paths can run
   bool crowded = false;             // more ranks than cores on some host
-  size_t one_shot_limit_bytes = 0;  // of the fused path
+  size_t one_shot_limit_bytes = 0;  // of the fused paths
+  size_t two_level_limit_bytes = 0;
+  // Ranks that share a last-level cache, where ranks fall into such groups in order; else nranks.
+  uint32_t cache_group = 1;
 };
+
+// The size of two-level's groups: those that share a cache, pairs where nobody knows.
+inline uint32_t group_size(const Setting& setting) {
+  return setting.cache_group > 1 && setting.cache_group < setting.nranks ? setting.cache_group : 2;
+}
 
 struct Choice {
   const Algorithm* algorithm = nullptr;

@@ -16,6 +16,7 @@ constexpr uint32_t publish = 4;   // two-shot: slices published
 constexpr uint32_t result = 6;    // two-shot: slices reduced
 constexpr uint32_t places = 8;    // direct: where the vectors lie
 constexpr uint32_t finish = 10;   // direct: the own share is done
+constexpr uint32_t group = 12;    // and 14: two-level: what the own group makes, in turn
 }  // namespace line
 
 class Board {

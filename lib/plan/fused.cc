@@ -26,12 +26,13 @@ size_t round_up(size_t bytes) { return (bytes + line_bytes - 1) / line_bytes * l
 }  // namespace
 
 // The cells of a rank: two resident vectors, the publish arena, the result arena.
-Fused::Fused(shm::SlotLink& link, const shm::Regions& regions)
+Fused::Fused(shm::SlotLink& link, const shm::Regions& regions, uint32_t group_size)
     : cells_(*link.cells()),
       board_(link),
       direct_(board_, regions),
       nranks_(cells_.nranks()),
       self_(cells_.rank()),
+      levels_(nranks_, group_size),
       operands_(nranks_),
       piece_(nranks_) {
   exceeds_cache(0, nranks_);  // finds out how large it is, which takes longer than a call
@@ -43,15 +44,16 @@ Fused::Fused(shm::SlotLink& link, const shm::Regions& regions)
 }
 
 size_t Fused::one_shot_bytes() { return longest_one_shot; }
+size_t Fused::two_level_bytes() { return resident_bytes / 2; }
 
-void Fused::start(const FusedCall& call, bool one_shot) {
+void Fused::start(const FusedCall& call, Path path) {
   call_ = call;
-  one_shot_ = one_shot;
+  path_ = path;
   done_ = false;
   ++turn_;
   slices_ += rounds_;
   rounds_ = 0;
-  if (one_shot) ++calls_;
+  if (path != Path::two_shot) ++calls_;
   if (call.bytes() > least_direct && direct_.announce(call, turn_)) {
     mode_ = Mode::meeting;
     return;
@@ -61,13 +63,15 @@ void Fused::start(const FusedCall& call, bool one_shot) {
 
 void Fused::stage() {
   mode_ = Mode::staged;
-  one_shot_ ? stage_one_shot() : stage_two_shot();
+  if (path_ == Path::one_shot) stage_one_shot();
+  if (path_ == Path::two_level) stage_two_level();
+  if (path_ == Path::two_shot) stage_two_shot();
 }
 
 // ---------------------------------------------------------------- direct
 
 bool Fused::staged_at(uint32_t rank) {
-  return one_shot_ ? published_one_shot(rank) : reached(rank, line::publish, 0);
+  return path_ == Path::two_shot ? reached(rank, line::publish, 0) : published_one_shot(rank);
 }
 
 // Whether it is settled how the call goes on.
@@ -141,6 +145,69 @@ bool Fused::advance_one_shot() {
   done_ = true;
   return true;
 }
+
+// ---------------------------------------------------------------- two-level
+
+// As one-shot, in the resident cells: the own vector in their first half, the group's result in the
+// second.
+void Fused::stage_two_level() {
+  group_folded_ = false;
+  const uint32_t cell = calls_ & 1;
+  block_ = cell * resident_bytes;
+  if (call_.bytes() <= inline_bytes) {
+    shm::fill_line(board_.at(self_, line::one_shot + 2 * cell).payload, call_.input, call_.bytes());
+  } else {
+    std::memcpy(cells_.data(self_) + block_, call_.input, call_.bytes());
+  }
+  board_.post(line::one_shot + 2 * cell, calls_, call_.digest);
+}
+
+bool Fused::published_group(uint32_t rank) const {
+  return board_.posted(rank, line::group + 2 * (calls_ & 1), calls_, call_.digest);
+}
+
+const std::byte* Fused::group_result(uint32_t rank) const {
+  if (call_.bytes() <= inline_bytes) return board_.at(rank, line::group + 2 * (calls_ & 1)).payload;
+  return cells_.data(rank) + block_ + resident_bytes / 2;
+}
+
+bool Fused::fold_group() {
+  const uint32_t group = levels_.group_of(self_), members = levels_.size(group);
+  for (uint32_t place = 0; place < members; ++place) {
+    const uint32_t rank = levels_.rank_at(group, place);
+    if (rank != self_ && !published_one_shot(rank)) return false;
+    operands_[place] = rank == self_ ? call_.input
+                       : call_.bytes() <= inline_bytes
+                           ? board_.at(rank, line::one_shot + 2 * (calls_ & 1)).payload
+                           : cells_.data(rank) + block_;
+  }
+  if (call_.bytes() <= inline_bytes) {
+    alignas(line_bytes) std::byte result[inline_bytes];
+    call_.kernels.reduce(result, operands_.data(), members, call_.count);
+    shm::fill_line(board_.at(self_, line::group + 2 * (calls_ & 1)).payload, result, call_.bytes());
+  } else {
+    std::byte* const result = cells_.data(self_) + block_ + resident_bytes / 2;
+    call_.kernels.reduce(result, operands_.data(), members, call_.count);
+  }
+  group_folded_ = true;
+  board_.post(line::group + 2 * (calls_ & 1), calls_, call_.digest);
+  return true;
+}
+
+bool Fused::fold_groups() {
+  for (uint32_t group = 0; group < levels_.groups; ++group) {
+    const bool own = group == levels_.group_of(self_);
+    const uint32_t rank = own ? self_ : levels_.partner(group, levels_.place_of(self_));
+    if (!own && !published_group(rank)) return false;
+    operands_[group] = group_result(rank);
+  }
+  call_.kernels.reduce(call_.output, operands_.data(), levels_.groups, call_.count);
+  if (call_.kernels.divide != nullptr) call_.kernels.divide(call_.output, call_.count, nranks_);
+  done_ = true;
+  return true;
+}
+
+bool Fused::advance_two_level() { return group_folded_ ? fold_groups() : fold_group(); }
 
 // ---------------------------------------------------------------- two-shot
 
@@ -279,7 +346,12 @@ int Fused::waits_for() {
       case Mode::staged:
         break;
     }
-    if (one_shot_) return published_one_shot(rank);
+    if (path_ == Path::one_shot) return published_one_shot(rank);
+    if (path_ == Path::two_level) {
+      const uint32_t group = levels_.group_of(rank);
+      if (group == levels_.group_of(self_)) return group_folded_ || published_one_shot(rank);
+      return rank != levels_.partner(group, levels_.place_of(self_)) || published_group(rank);
+    }
     return (reduced_ == published_ || reached(rank, line::publish, reduced_)) &&
            (gathered_ == reduced_ || reached(rank, line::result, gathered_));
   };

@@ -1,6 +1,7 @@
 // Fused paths over shared cells: one pass where records would take several. Each implements a named
 // schedule, bit for bit:
 //   one-shot  all-to-all  publish the vector once, read all, reduce in rank order: one hop
+//   two-level two-level   publish, fold what the own group published, publish that, fold the groups
 //   two-shot  two-shot    in slices: publish what others own, reduce what is mine, gather the rest
 // Where all ranks' vectors lie in memory that the others reach, both give way to direct access
 // (direct.h), which gives the same bits. No rank knows beforehand what the others pass: one that
@@ -9,6 +10,7 @@
 //
 // No acknowledgements are needed. One-shot: whoever publishes call s has seen everybody publish
 // s-1, and they did that after reading s-2, so whatever two calls ago was read may be overwritten.
+// Two-level: the same, for what a group has made in s-1 shows that all its members had published.
 // Two-shot: a rank publishes slice i only after gathering slice i-w+1 (w: the window); seeing slice
 // i of everybody therefore means that slice i-w+1 of the results was read, and gathering slice
 // i-w+1 means that slice i-w+1 of what was published was reduced; so w slots of either kind
@@ -23,6 +25,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "algorithms/patterns.h"
 #include "lib/plan/direct.h"
 
 namespace tutti::plan {
@@ -30,18 +33,22 @@ namespace tutti::plan {
 class Fused {
  public:
   // `link` must have cells.
-  Fused(shm::SlotLink& link, const shm::Regions& regions);
+  // `group_size`: of two-level's groups.
+  Fused(shm::SlotLink& link, const shm::Regions& regions, uint32_t group_size);
 
-  // The longest vector, in bytes, that one-shot takes.
+  // The longest vectors, in bytes, that they take.
   static size_t one_shot_bytes();
+  static size_t two_level_bytes();
 
-  void start_one_shot(const FusedCall& call) { start(call, true); }
-  void start_two_shot(const FusedCall& call) { start(call, false); }
+  void start_one_shot(const FusedCall& call) { start(call, Path::one_shot); }
+  void start_two_level(const FusedCall& call) { start(call, Path::two_level); }
+  void start_two_shot(const FusedCall& call) { start(call, Path::two_shot); }
 
   bool advance() {
     if (mode_ != Mode::staged) [[unlikely]]
       return advance_direct();
-    return one_shot_ ? advance_one_shot() : advance_two_shot();
+    if (path_ == Path::one_shot) return advance_one_shot();
+    return path_ == Path::two_shot ? advance_two_shot() : advance_two_level();
   }
   bool done() const { return done_; }
   // Whether the call, once done, has failed, and how. The link knows of all other failures.
@@ -53,8 +60,9 @@ class Fused {
 
  private:
   enum class Mode : uint8_t { staged, meeting, direct };
+  enum class Path : uint8_t { one_shot, two_level, two_shot };
 
-  void start(const FusedCall& call, bool one_shot);
+  void start(const FusedCall& call, Path path);
   void stage();
   void stage_one_shot();
   void stage_two_shot();
@@ -62,6 +70,10 @@ class Fused {
   bool meet();
   bool staged_at(uint32_t rank);
   bool advance_one_shot();
+  void stage_two_level();
+  bool advance_two_level();
+  bool fold_group();
+  bool fold_groups();
   bool advance_two_shot();
   bool publish_slice();
   bool reduce_slice();
@@ -70,6 +82,8 @@ class Fused {
   bool all_reached(uint32_t line, uint32_t index);
   bool reached(uint32_t rank, uint32_t line, uint32_t index);
   bool published_one_shot(uint32_t rank) const;
+  bool published_group(uint32_t rank) const;
+  const std::byte* group_result(uint32_t rank) const;
   void write_out(std::byte* to, const std::byte* from, size_t bytes) const;
   void reduce_into(std::byte* out, std::byte* copy, size_t bytes);
 
@@ -93,14 +107,16 @@ class Fused {
   size_t most_slice_bytes_;
 
   FusedCall call_;
-  bool one_shot_ = true;
+  Path path_ = Path::one_shot;
   bool done_ = true;
   Mode mode_ = Mode::staged;
   uint32_t turn_ = 0;         // calls so far
   size_t block_ = 0;          // offset in the publish arena of the current one-shot vector
   size_t next_block_ = 0;     // where the next block of any call begins
-  uint32_t calls_ = 0;        // one-shot calls so far: the sequence of their flags
+  uint32_t calls_ = 0;        // one-shot and two-level calls so far: the sequence of their flags
   uint32_t ready_peers_ = 0;  // one-shot: peers 0.. known to have published
+  TwoLevels levels_;
+  bool group_folded_ = false;  // two-level: the own group's result is published
 
   uint32_t slices_ = 0;   // two-shot slices before this call: the sequence of theirs
   bool streams_ = false;  // the output is written past the caches

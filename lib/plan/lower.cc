@@ -44,8 +44,10 @@ class Resolver final : public schedule::Sink {
   }
 
   // Output that no step wrote is the input. A message that was received only to be combined with
-  // one other operand is combined as it arrives: bounded buffers stand for the scratch, and one
-  // slice of room a stream, which every link has, is enough for partners that both send first.
+  // one other operand is combined as it arrives: bounded buffers stand for the scratch. It then
+  // waits for what was sent of that operand; if that went to the same partner, who does likewise,
+  // one slice of room a stream, which every link has, is enough. Waiting for a third rank could be
+  // waiting in a circle.
   void finish() {
     for (size_t i = 0; i + 1 < steps.size(); ++i) {
       if (steps[i].verb == Verb::recv && steps[i].to.role == Role::scratch &&
@@ -74,6 +76,13 @@ class Resolver final : public schedule::Sink {
     const bool left = reduce.operands[0] == steps[at].to;
     const bool right = reduce.operands[1] == steps[at].to;
     if (left == right || reduce.to.role != Role::output) return;
+    for (size_t i = at; i-- > 0;) {
+      const Resolved& before = steps[i];
+      if (before.verb != Verb::send || before.from.role == Role::scratch) continue;
+      if (before.from.begin >= reduce.to.end || reduce.to.begin >= before.from.end) continue;
+      if (before.peer != steps[at].peer) return;
+      break;
+    }
     steps[at] = {Verb::recv_reduce, left ? Side::left : Side::right, steps[at].peer,
                  reduce.to,         reduce.operands[left ? 1 : 0],   {}};
     steps.erase(steps.begin() + ptrdiff_t(at) + 1);

@@ -90,7 +90,8 @@ class Parser {
     if (take('l')) return std::countr_zero(q);
     if (take('q')) return q;
     if (take('e')) return p_ - q;
-    return expected("a number, one of p L l q e, \"(\" or \"[\"");
+    if (take('h')) return (p_ + 1) / 2;
+    return expected("a number, one of p L l q e h, \"(\" or \"[\"");
   }
 
   std::string_view text_;

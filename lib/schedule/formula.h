@@ -3,7 +3,7 @@
 //
 // Numbers, + - * / and parentheses; what stands side by side is multiplied, from left to
 // right with * and /: "2(p-1)/p". Names: p the number of ranks, L = ceil(log2 p), l = floor(log2
-// p), q = 2^l, e = p - q. [x>y] is 1 if x > y, else 0.
+// p), q = 2^l, e = p - q, h = ceil(p/2). [x>y] is 1 if x > y, else 0.
 #pragma once
 
 #include <cstdint>

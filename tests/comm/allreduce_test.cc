@@ -107,7 +107,7 @@ TEST_P(Allreduce, FusedPathsGiveTheBitsOfTheSchedulesTheyImplement) {
   for (const int nranks : {2, 3, 5, 8}) {
     on_comm(nranks, GetParam(), [&](int rank, tutti_comm comm) {
       std::mt19937_64 random(uint64_t(rank) + 1);
-      for (const char* name : {"all-to-all", "two-shot"}) {
+      for (const char* name : {"all-to-all", "two-level", "two-shot"}) {
         for (int type = 0; type < TUTTI_DTYPE_COUNT; ++type) {
           const auto dtype = tutti_dtype(type);
           const size_t size = tutti_dtype_size(dtype);

@@ -84,6 +84,10 @@ Row literature(const std::string& name, double p) {
   const double folded = p > q ? 1 : 0, share = (p - 1) / p;
   if (name == "master-worker") return {2 * (p - 1), 0, p - 1, p - 1, true, true};
   if (name == "all-to-all") return {p - 1, 1, p - 1, p - 1, true, true};
+  if (name == "two-level") {  // in pairs
+    const double pairs = std::ceil(p / 2);
+    return {pairs * 2 > p ? p : pairs, 2, pairs * 2 > p ? p - 1 : pairs, pairs, true, true};
+  }
   if (name == "two-shot") return {2 * (p - 1), 2, 2 * share, share, true, true};
   if (name == "round-robin") return {2 * (p - 1), 0, 2 * share, share, true, true};
   if (name == "tree") return {2 * big_l, 0, big_l, big_l, true, true};

@@ -19,7 +19,7 @@ class Verify(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         objects = [json.loads(line) for line in result.stdout.splitlines()]
         names = {o["algorithm"] for o in objects if o["collective"] == "allreduce"}
-        self.assertEqual(names, {"master-worker", "all-to-all", "two-shot", "round-robin", "tree",
+        self.assertEqual(names, {"master-worker", "all-to-all", "two-level", "two-shot", "round-robin", "tree",
                                  "butterfly", "halving-doubling", "ring"})
         self.assertEqual({o["ranks"] for o in objects}, {2, 4, 5, 6})
         for o in objects:

@@ -196,7 +196,8 @@ void print_summary(const std::vector<Proof>& proofs) {
   }
   print_table(rows);
   fmt::print(
-      "\nFormulas: p ranks, L = ceil(log2 p), l = floor(log2 p), q = 2^l, e = p - q; [x] is 1 "
+      "\nFormulas: p ranks, L = ceil(log2 p), l = floor(log2 p), q = 2^l, e = p - q, h = "
+      "ceil(p/2); [x] is 1 "
       "where x holds,\nelse 0; n is the size of the vector; sent and reduced by the busiest "
       "rank. Rank order and position\nare judged beyond two ranks.\n");
 }

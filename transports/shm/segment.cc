@@ -32,9 +32,10 @@ size_t Geometry::total_bytes() const { return Segment(nullptr, *this).total_byte
 Geometry Geometry::for_ranks(uint32_t nranks) {
   Geometry geometry;
   geometry.nranks = nranks;
-  geometry.flag_lines = 12;
-  // Enough for blocks of the fused paths to rotate through about a core's own cache (lib/plan/fused.h
-  // says why), and no more: every page costs a microsecond or two when a communicator is made.
+  geometry.flag_lines = 16;
+  // Enough for blocks of the fused paths to rotate through about a core's own cache
+  // (lib/plan/fused.h says why), and no more: every page costs a microsecond or two when a
+  // communicator is made.
   constexpr size_t resident = 64 << 10;
   geometry.cell_bytes = resident + (nranks <= 4 ? 2 << 20 : nranks <= 8 ? 3 << 20 : 6 << 20);
   return geometry;
