@@ -44,9 +44,10 @@ std::vector<std::string> allreduce_algorithms() {
   return names;
 }
 
-tutti_call_config forced(const std::string& algorithm, bool unfused = false) {
+// `algorithm` must outlive the config.
+tutti_call_config forced(const char* algorithm, bool unfused = false) {
   tutti_call_config config = TUTTI_CALL_CONFIG_INIT;
-  config.algorithm = algorithm.c_str();
+  config.algorithm = algorithm;
   config.flags = unfused ? TUTTI_CALL_UNFUSED : 0;
   return config;
 }
@@ -60,7 +61,7 @@ TEST_P(Allreduce, IsExactForEveryAlgorithmCountAndPlace) {
     on_comm(nranks, GetParam(), [&](int rank, tutti_comm comm) {
       for (const std::string& name : names) {
         for (const bool unfused : {false, true}) {
-          const tutti_call_config config = forced(name, unfused);
+          const tutti_call_config config = forced(name.c_str(), unfused);
           for (const size_t count : {0, 1, 2, 3, 7, 13, 64, 1000, 20'011}) {
             std::vector<int32_t> in(count), out(count, -1);
             for (size_t i = 0; i < count; ++i) in[i] = int32_t(i * 3) + rank * rank;
@@ -90,7 +91,7 @@ TEST_P(Allreduce, LargeVectorsStreamThroughTheBoundedBuffers) {
     std::vector<int64_t> in(count), out(count);
     for (const std::string& name : allreduce_algorithms()) {
       for (size_t i = 0; i < count; ++i) in[i] = int64_t(i) * (rank + 1);
-      const tutti_call_config config = forced(name);
+      const tutti_call_config config = forced(name.c_str());
       ASSERT_EQ(
           tutti_allreduce_with(in.data(), out.data(), count, TUTTI_INT64, TUTTI_SUM, comm, &config),
           TUTTI_OK)
@@ -145,13 +146,14 @@ TEST_P(Allreduce, AllRanksGetTheSameBits) {
         std::vector<float> in(count);
         for (float& x : in) x = std::ldexp(float(random()), int(random() % 60) - 40);
         results[size_t(rank)].resize(count);
-        const tutti_call_config config = forced(name);
+        const tutti_call_config config = forced(name.c_str());
         ASSERT_EQ(tutti_allreduce_with(in.data(), results[size_t(rank)].data(), count,
                                        TUTTI_FLOAT32, TUTTI_SUM, comm, &config),
                   TUTTI_OK);
       });
       for (int rank = 1; rank < nranks; ++rank) {
-        ASSERT_EQ(std::memcmp(results[0].data(), results[size_t(rank)].data(), count * 4), 0)
+        const void *first = results[0].data(), *other = results[size_t(rank)].data();
+        ASSERT_EQ(std::memcmp(first, other, count * sizeof(float)), 0)
             << name << ", rank " << rank << " of " << nranks;
       }
     }
@@ -163,7 +165,7 @@ TEST_P(Allreduce, AllocatesNothingOnceACallLikeItWasMade) {
     for (const std::string& name : allreduce_algorithms()) {
       for (const size_t count : {1, 1000, 200'000}) {
         std::vector<float> in(count, 1.0f), out(count);
-        const tutti_call_config config = forced(name);
+        const tutti_call_config config = forced(name.c_str());
         for (int call = 0; call < 3; ++call) {
           ASSERT_EQ(tutti_allreduce_with(in.data(), out.data(), count, TUTTI_FLOAT32, TUTTI_SUM,
                                          comm, &config),

@@ -1,0 +1,66 @@
+// More ranks than cores: nobody burns a core that another needs, and nobody starves.
+#include <gtest/gtest.h>
+#include <time.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "tests/support/thread_comm.h"
+
+namespace {
+
+using tutti::testing::on_comm;
+using tutti::testing::sentence;
+
+double processor_seconds() {  // of this thread
+  timespec used{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return double(used.tv_sec) + double(used.tv_nsec) * 1e-9;
+}
+
+class Fairness : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(Fairness, WaitingForALateRankCostsLittle) {
+  on_comm(2, GetParam(), [](int rank, tutti_comm comm) {
+    int32_t value = rank;
+    ASSERT_EQ(tutti_allreduce(TUTTI_IN_PLACE, &value, 1, TUTTI_INT32, TUTTI_SUM, comm), TUTTI_OK);
+    if (rank == 1) std::this_thread::sleep_for(std::chrono::seconds(1));
+    const double before = processor_seconds();
+    ASSERT_EQ(tutti_allreduce(TUTTI_IN_PLACE, &value, 1, TUTTI_INT32, TUTTI_SUM, comm), TUTTI_OK);
+    if (rank == 0) {
+      EXPECT_LT(processor_seconds() - before, 0.2);
+    }
+  });
+}
+
+TEST_P(Fairness, RanksTakeTurnsOnTheirCores) {
+  constexpr int nranks = 8, calls = 500;
+  const int cores = int(std::thread::hardware_concurrency());
+  if (cores >= nranks) GTEST_SKIP() << "every rank has a core of its own";
+  std::vector<double> used(nranks);
+  double seconds = 0;
+  on_comm(nranks, GetParam(), [&](int rank, tutti_comm comm) {
+    const double before = processor_seconds();
+    const auto begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < calls; ++i) {
+      int32_t value = rank;
+      ASSERT_EQ(tutti_allreduce(TUTTI_IN_PLACE, &value, 1, TUTTI_INT32, TUTTI_SUM, comm), TUTTI_OK)
+          << sentence(comm);
+      ASSERT_EQ(value, nranks * (nranks - 1) / 2);
+    }
+    used[size_t(rank)] = processor_seconds() - before;
+    if (rank == 0) {
+      seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    }
+  });
+  const auto [least, most] = std::minmax_element(used.begin(), used.end());
+  EXPECT_GT(*least, *most / 10) << "a rank was kept from running while another spun";
+  EXPECT_LT(seconds / calls, 2e-3) << "seconds a call";
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, Fairness, ::testing::Values("inproc", "shm", "tcp"),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
