@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 
 namespace tutti::bench {
 namespace {
@@ -18,7 +19,9 @@ size_t screen_width() {
   winsize size{};
   if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 40)
     return size.ws_col;
-  return 120;
+  const char* columns = std::getenv("COLUMNS");
+  const int asked = columns ? std::atoi(columns) : 0;
+  return asked >= 40 ? size_t(asked) : 120;
 }
 
 void show_progress(double fraction, const std::string& what) {

@@ -139,7 +139,6 @@ Json describe_topology() {
   const auto count = [&](hwloc_obj_type_t type) {
     return hwloc_get_nbobjs_by_type(topology, type);
   };
-  const hwloc_obj_t machine = hwloc_get_root_obj(topology);
   const char* model = nullptr;
   if (const hwloc_obj_t package = hwloc_get_obj_by_type(topology, HWLOC_OBJ_PACKAGE, 0))
     model = hwloc_obj_get_info_by_name(package, "CPUModel");
@@ -149,7 +148,8 @@ Json describe_topology() {
   all["cores"] = count(HWLOC_OBJ_CORE);
   all["processors"] = count(HWLOC_OBJ_PU);
   all["numa_nodes"] = count(HWLOC_OBJ_NUMANODE);
-  all["memory_bytes"] = machine->total_memory;
+  // What hwloc adds up leaves out memory that came after the start.
+  all["memory_bytes"] = uint64_t(sysconf(_SC_PHYS_PAGES)) * uint64_t(sysconf(_SC_PAGESIZE));
   all["caches"] = describe_caches(topology);
   return all;
 }
