@@ -75,8 +75,8 @@ Result measure(size_t count) {
   Fd memory;
   shm::Mapping mapping;
   if (!shm::make_memory(geometry.total_bytes(), &memory).ok() ||
-      !shm::map_memory(memory, {0, geometry.total_bytes()}, shm::touched_segment_bytes, &mapping)
-           .ok()) {
+      !shm::map_memory(memory, {0, geometry.total_bytes()}, &mapping).ok() ||
+      !shm::touch(mapping.base, geometry.total_bytes()).ok()) {
     return {};
   }
   const Algorithm& butterfly = *find_algorithm(Collective::allreduce, "butterfly");

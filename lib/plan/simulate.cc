@@ -36,8 +36,7 @@ Status Simulation::make(const SimulationSettings& settings, std::unique_ptr<Simu
   Fd memory;
   shm::Mapping mapping;
   TUTTI_TRY(shm::make_memory(geometry.total_bytes(), &memory));
-  TUTTI_TRY(
-      shm::map_memory(memory, {0, geometry.total_bytes()}, shm::touched_segment_bytes, &mapping));
+  TUTTI_TRY(shm::map_memory(memory, {0, geometry.total_bytes()}, &mapping));
   for (uint32_t rank = 0; rank < settings.nranks; ++rank) {
     shm::SlotLinkParts parts;
     parts.name = "simulated";

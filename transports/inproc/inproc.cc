@@ -38,9 +38,7 @@ Status open_inproc(const LinkSetup& setup, std::unique_ptr<Link>* out) {
   if (leader) {
     Fd memory;
     made = shm::make_memory(geometry.total_bytes(), &memory);
-    if (made.ok())
-      made = shm::map_memory(memory, {0, geometry.total_bytes()}, shm::touched_segment_bytes,
-                             &mapping);
+    if (made.ok()) made = shm::map_memory(memory, {0, geometry.total_bytes()}, &mapping);
     if (made.ok()) {
       const std::lock_guard lock(lobby().mutex);
       lobby().mappings[key] = mapping;
@@ -51,15 +49,19 @@ Status open_inproc(const LinkSetup& setup, std::unique_ptr<Link>* out) {
     const std::lock_guard lock(lobby().mutex);
     mapping = lobby().mappings[key];
   }
-  const Status picked_up = agree(*setup.exchange, {}, setup.deadline_ns);
+  Status touched;
+  if (member) {
+    parts.mapping = mapping.owner;
+    parts.segment = shm::Segment(mapping.base, geometry);
+    touched = shm::touch_home(parts);
+  }
+  const Status picked_up = agree(*setup.exchange, touched, setup.deadline_ns);
   if (leader) {
     const std::lock_guard lock(lobby().mutex);
     lobby().mappings.erase(key);
   }
   TUTTI_TRY(picked_up);
   if (!member) return {};
-  parts.mapping = mapping.owner;
-  parts.segment = shm::Segment(mapping.base, geometry);
   *out = std::make_unique<shm::SlotLink>(std::move(parts));
   return {};
 }

@@ -24,9 +24,8 @@ size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * 
 bool has_huge_pages(const Fd& memory, size_t bytes) {
   void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), 0);
   if (base == MAP_FAILED) return false;
-  const bool touched = madvise(base, bytes, MADV_POPULATE_WRITE) == 0;
   munmap(base, bytes);
-  return touched;
+  return true;
 }
 
 Fd make_huge(size_t bytes) {
@@ -43,21 +42,22 @@ size_t page_bytes(const Fd& memory) {
   return huge ? size_t(found.f_bsize) : size_t(sysconf(_SC_PAGESIZE));
 }
 
-Status touch(void* base, size_t bytes) {
-  madvise(base, bytes, MADV_HUGEPAGE);  // where the host allows it
-  if (madvise(base, bytes, MADV_POPULATE_WRITE) == 0 ||
+std::shared_ptr<void> unmapped_at_end(void* base, size_t bytes) {
+  return {base, [bytes](void* p) { munmap(p, bytes); }};
+}
+
+}  // namespace
+
+Status touch(std::byte* at, size_t bytes) {
+  const auto page = size_t(sysconf(_SC_PAGESIZE));
+  const size_t before = reinterpret_cast<uintptr_t>(at) % page;
+  if (madvise(at - before, bytes + before, MADV_POPULATE_WRITE) == 0 ||
       errno == EINVAL) {  // EINVAL: a kernel before 5.14; then pages come when they are touched
     return {};
   }
   const int error = errno == EFAULT || errno == ENOSPC ? ENOMEM : errno;
   return system_error("cannot allocate " + mebibytes(bytes) + " MiB of shared memory", error);
 }
-
-std::shared_ptr<void> unmapped_at_end(void* base, size_t bytes) {
-  return {base, [bytes](void* p) { munmap(p, bytes); }};
-}
-
-}  // namespace
 
 Status make_memory(size_t bytes, Fd* out) {
   Fd memory;
@@ -79,7 +79,7 @@ Status make_memory(size_t bytes, Fd* out) {
   return {};
 }
 
-Status map_memory(const Fd& memory, const Extent& extent, size_t touch_at_most, Mapping* out) {
+Status map_memory(const Fd& memory, const Extent& extent, Mapping* out) {
   struct stat found {};
   if (fstat(memory.get(), &found) != 0) return system_error("cannot look at shared memory", errno);
   if (uint64_t(found.st_size) < extent.offset ||
@@ -96,7 +96,8 @@ Status map_memory(const Fd& memory, const Extent& extent, size_t touch_at_most, 
   }
   out->owner = unmapped_at_end(base, length);
   out->base = static_cast<std::byte*>(base) + (extent.offset - begin);
-  return length <= touch_at_most ? touch(base, length) : Status();
+  madvise(base, length, MADV_HUGEPAGE);  // where the host allows it
+  return {};
 }
 
 Status map_private(size_t bytes, Mapping* out) {
@@ -108,7 +109,8 @@ Status map_private(size_t bytes, Mapping* out) {
   }
   out->owner = unmapped_at_end(base, length);
   out->base = static_cast<std::byte*>(base);
-  return touch(base, length);
+  madvise(base, length, MADV_HUGEPAGE);
+  return touch(out->base, length);
 }
 
 }  // namespace tutti::shm

@@ -18,16 +18,15 @@ struct Mapping {
 // enough and the host has reserved some. NO_MEMORY when the host has not as much.
 Status make_memory(size_t bytes, Fd* out);
 
-// Of a communicator's segment: the rings of very many ranks are not touched before they are used.
-constexpr size_t touched_segment_bytes = 256u << 20;
-
 struct Extent {
   uint64_t offset = 0;  // need not be aligned
   size_t bytes = 0;
 };
-// Maps that part for reading and writing and touches every page, so that neither the first call nor
-// a later one pays for it or meets the end of memory; of more than `touch_at_most` bytes, none.
-Status map_memory(const Fd& memory, const Extent& extent, size_t touch_at_most, Mapping* out);
+// Maps that part for reading and writing.
+Status map_memory(const Fd& memory, const Extent& extent, Mapping* out);
+// Touches every page of [at, at + bytes), so that neither the first call nor a later one pays for
+// it or meets the end of memory. Pages that nobody has touched yet come to lie near the caller.
+Status touch(std::byte* at, size_t bytes);
 // Memory of this process alone, all pages touched.
 Status map_private(size_t bytes, Mapping* out);
 

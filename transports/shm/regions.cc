@@ -65,7 +65,8 @@ Status Regions::allocate(Exchange& exchange, size_t bytes, uint64_t deadline_ns,
   Status made;
   if (reach_ == Reach::host) {
     made = make_memory(bytes, &memory);
-    if (made.ok()) made = map_memory(memory, {0, bytes}, SIZE_MAX, &own.mapping);
+    if (made.ok()) made = map_memory(memory, {0, bytes}, &own.mapping);
+    if (made.ok()) made = touch(own.mapping.base, bytes);
   } else {
     made = map_private(bytes, &own.mapping);
   }
@@ -132,8 +133,8 @@ Status Regions::share(Exchange& exchange, const Status& ready, const Fd& memory,
     if (rank == self) {
       part = std::move(own);
     } else {
-      shared =
-          map_memory(memories[rank], {offers[rank].offset, part.bytes}, SIZE_MAX, &part.mapping);
+      shared = map_memory(memories[rank], {offers[rank].offset, part.bytes}, &part.mapping);
+      if (shared.ok()) shared = touch(part.mapping.base, part.bytes);
     }
   }
   return agree(exchange, shared, deadline_ns);

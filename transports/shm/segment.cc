@@ -27,6 +27,14 @@ Segment::Segment(std::byte* base, const Geometry& geometry) : base_(base), geome
   total_ = at;
 }
 
+std::vector<Segment::Part> Segment::home_of(uint32_t r) const {
+  std::vector<Part> parts = {
+      {cell_data(r), geometry_.cell_bytes},
+      {slot_data(r, 0), size_t(geometry_.nranks) * geometry_.slots * geometry_.slice_bytes}};
+  if (r == 0) parts.push_back({base_, cells_});
+  return parts;
+}
+
 size_t Geometry::total_bytes() const { return Segment(nullptr, *this).total_bytes(); }
 
 Geometry Geometry::for_ranks(uint32_t nranks) {

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <vector>
 
 #include "lib/signature.h"
 #include "lib/status.h"
@@ -120,6 +121,14 @@ class Segment {
   }
   std::byte* cell_data(uint32_t r) const { return base_ + cells_ + r * geometry_.cell_bytes; }
   size_t total_bytes() const { return total_; }
+
+  struct Part {
+    std::byte* at = nullptr;
+    size_t bytes = 0;
+  };
+  // What rank r touches first, so that it lies near it: what it writes in bulk, and of rank 0 all
+  // that is small. Together they are the whole segment.
+  std::vector<Part> home_of(uint32_t r) const;
 
  private:
   std::byte* base_ = nullptr;

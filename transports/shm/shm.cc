@@ -96,10 +96,10 @@ Status open_group(const LinkSetup& setup, SlotLinkParts* parts) {
                    : shm::share(hellos[0].ticket, hellos.size(), parts->self, {}, setup.deadline_ns,
                                 &shared));
   Mapping mapping;
-  TUTTI_TRY(shm::map_memory(shared[0], {0, bytes}, shm::touched_segment_bytes, &mapping));
+  TUTTI_TRY(shm::map_memory(shared[0], {0, bytes}, &mapping));
   parts->mapping = mapping.owner;
   parts->segment = Segment(mapping.base, geometry);
-  return {};
+  return shm::touch_home(*parts);
 }
 
 }  // namespace
@@ -111,7 +111,9 @@ Status open_shm(const LinkSetup& setup, std::unique_ptr<Link>* out) {
   parts.ranks = shm::group_of(setup, &parts.self);
   const Status opened = open_group(setup, &parts);
   TUTTI_TRY(agree(*setup.exchange, opened, setup.deadline_ns));
-  if (parts.ranks.size() > 1) *out = std::make_unique<SlotLink>(std::move(parts));
+  if (parts.ranks.size() == 1) return {};
+  shm::touch_all(parts);
+  *out = std::make_unique<SlotLink>(std::move(parts));
   return {};
 }
 

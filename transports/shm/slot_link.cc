@@ -13,12 +13,14 @@
 #include <set>
 
 #include "lib/clock.h"
+#include "transports/shm/mapping.h"
 
 namespace tutti::shm {
 
 namespace {
 
 constexpr uint64_t watch_period_ns = 5'000'000;
+constexpr size_t most_touched_bytes = 256u << 20;
 
 // Not the FUTEX_PRIVATE forms: the word lies in memory that processes share.
 void futex_wake(std::atomic<uint32_t>& word) {
@@ -74,6 +76,21 @@ std::string rank_calls(int rank, const CallMark& mark) {
 }
 
 }  // namespace
+
+Status touch_home(const SlotLinkParts& parts) {
+  if (parts.segment.total_bytes() > most_touched_bytes) return {};
+  for (const Segment::Part& part : parts.segment.home_of(parts.self)) {
+    TUTTI_TRY(touch(part.at, part.bytes));
+  }
+  return {};
+}
+
+void touch_all(const SlotLinkParts& parts) {
+  if (parts.segment.total_bytes() > most_touched_bytes) return;
+  // The pages are there; should the kernel lack memory for tables, they are filled in later.
+  (void)touch(reinterpret_cast<std::byte*>(&parts.segment.abort_record()),
+              parts.segment.total_bytes());
+}
 
 std::vector<int> group_of(const LinkSetup& setup, uint32_t* self) {
   std::vector<int> ranks;

@@ -38,6 +38,11 @@ struct SlotLinkParts {
   uint32_t comm_nranks = 1;
 };
 
+// While a link is opened: first every rank touches what should lie near it, then, once all have,
+// maps the pages of the others. The rings of very many ranks are left until they are used.
+Status touch_home(const SlotLinkParts& parts);
+void touch_all(const SlotLinkParts& parts);
+
 // The ranks that a link joins, in order, and where among them the own rank stands.
 std::vector<int> group_of(const LinkSetup& setup, uint32_t* self);
 
