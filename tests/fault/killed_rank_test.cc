@@ -128,6 +128,34 @@ TEST_P(KilledRank, IsNamedToEverySurvivorWithinASecond) {
   }
 }
 
+// Vectors that peers read and write directly: the survivors are told as soon, and their memory is
+// still theirs.
+TEST_P(KilledRank, IsNamedWhereMemoryIsSymmetric) {
+  const auto children = start(4, GetParam(), [](int, tutti_comm comm) {
+    constexpr size_t count = 300'000;
+    void* memory = nullptr;
+    tutti_status status = tutti_mem_alloc(comm, 2 * count * sizeof(float), &memory);
+    auto* in = static_cast<float*>(memory);
+    while (status == TUTTI_OK) {
+      status = tutti_allreduce(in, in + count, count, TUTTI_FLOAT32, TUTTI_SUM, comm);
+    }
+    for (size_t i = 0; i < 2 * count; ++i) in[i] = 1;
+    return tutti_mem_free(comm, memory) == TUTTI_OK ? status : TUTTI_INTERNAL;
+  });
+  usleep(300'000);
+  const uint64_t killed_ns = tutti::now_ns();
+  kill(children[2].pid, SIGKILL);
+  for (int rank = 0; rank < 4; ++rank) {
+    Report report;
+    const bool told = finish(children[size_t(rank)], &report);
+    if (rank == 2) continue;
+    ASSERT_TRUE(told) << "rank " << rank << " ended without a word";
+    EXPECT_EQ(report.status, TUTTI_PEER_FAILED) << report.text;
+    EXPECT_EQ(report.rank, 2) << report.text;
+    EXPECT_LT(report.ended_ns - killed_ns, 1'000'000'000u) << report.text;
+  }
+}
+
 TEST_P(KilledRank, EndsARankThatOnlyReceives) {
   const auto children = start(2, GetParam(), [&](int rank, tutti_comm comm) {
     if (rank == 1) {
@@ -188,7 +216,23 @@ TEST_P(KilledRank, EveryRankLearnsOfAMismatchAndOfBothSides) {
     config.timeout_ms = 5000;
     return tutti_allreduce_with(in, out, count, dtype, op, comm, &config);
   };
+  // Rank 1 has another count, and heap memory if `heap`.
+  const auto reduce_symmetric = [](int rank, tutti_comm comm, bool heap) {
+    constexpr size_t count = 200'000;
+    void* memory = nullptr;
+    if (tutti_mem_alloc(comm, 2 * count * sizeof(float), &memory) != TUTTI_OK) {
+      return TUTTI_INTERNAL;
+    }
+    std::vector<float> own(heap && rank == 1 ? 2 * count : 0);
+    float* from = own.empty() ? static_cast<float*>(memory) : own.data();
+    return tutti_allreduce(from, from + count, rank == 1 ? count / 2 : count, TUTTI_FLOAT32,
+                           TUTTI_SUM, comm);
+  };
   const Case cases[] = {
+      {"count, symmetric memory",
+       [&](int r, tutti_comm c) { return reduce_symmetric(r, c, false); }, "100000", "200000"},
+      {"count, symmetric memory but for one rank",
+       [&](int r, tutti_comm c) { return reduce_symmetric(r, c, true); }, "100000", "200000"},
       {"count",
        [&](int r, tutti_comm c) {
          return reduce(c, r == 1 ? 7 : 9, TUTTI_FLOAT32, TUTTI_SUM, nullptr);
