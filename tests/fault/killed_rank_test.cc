@@ -99,6 +99,25 @@ tutti_status reduce_forever(tutti_comm comm, size_t count, const char* algorithm
   }
 }
 
+void kill_rank_2_and_expect_it_named(const std::vector<Child>& children) {
+  usleep(300'000);
+  const uint64_t killed_ns = tutti::now_ns();
+  kill(children[2].pid, SIGKILL);
+  for (size_t rank = 0; rank < children.size(); ++rank) {
+    Report report;
+    const bool told = finish(children[rank], &report);
+    if (rank == 2) {
+      EXPECT_FALSE(told) << report.text;
+      continue;
+    }
+    ASSERT_TRUE(told) << "rank " << rank << " ended without a word";
+    EXPECT_EQ(report.status, TUTTI_PEER_FAILED) << report.text;
+    EXPECT_EQ(report.rank, 2) << report.text;
+    EXPECT_NE(std::string(report.text).find("rank 2"), std::string::npos) << report.text;
+    EXPECT_LT(report.ended_ns - killed_ns, 1'000'000'000u) << report.text;
+  }
+}
+
 class KilledRank : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(KilledRank, IsNamedToEverySurvivorWithinASecond) {
@@ -108,22 +127,7 @@ TEST_P(KilledRank, IsNamedToEverySurvivorWithinASecond) {
       const auto children = start(4, GetParam(), [&](int, tutti_comm comm) {
         return reduce_forever(comm, count, algorithm);
       });
-      usleep(300'000);
-      const uint64_t killed_ns = tutti::now_ns();
-      kill(children[2].pid, SIGKILL);
-      for (int rank = 0; rank < 4; ++rank) {
-        Report report;
-        const bool told = finish(children[size_t(rank)], &report);
-        if (rank == 2) {
-          EXPECT_FALSE(told) << report.text;
-          continue;
-        }
-        ASSERT_TRUE(told) << "rank " << rank << " ended without a word";
-        EXPECT_EQ(report.status, TUTTI_PEER_FAILED) << report.text;
-        EXPECT_EQ(report.rank, 2) << report.text;
-        EXPECT_NE(std::string(report.text).find("rank 2"), std::string::npos) << report.text;
-        EXPECT_LT(report.ended_ns - killed_ns, 1'000'000'000u) << report.text;
-      }
+      kill_rank_2_and_expect_it_named(children);
     }
   }
 }
@@ -142,18 +146,7 @@ TEST_P(KilledRank, IsNamedWhereMemoryIsSymmetric) {
     for (size_t i = 0; i < 2 * count; ++i) in[i] = 1;
     return tutti_mem_free(comm, memory) == TUTTI_OK ? status : TUTTI_INTERNAL;
   });
-  usleep(300'000);
-  const uint64_t killed_ns = tutti::now_ns();
-  kill(children[2].pid, SIGKILL);
-  for (int rank = 0; rank < 4; ++rank) {
-    Report report;
-    const bool told = finish(children[size_t(rank)], &report);
-    if (rank == 2) continue;
-    ASSERT_TRUE(told) << "rank " << rank << " ended without a word";
-    EXPECT_EQ(report.status, TUTTI_PEER_FAILED) << report.text;
-    EXPECT_EQ(report.rank, 2) << report.text;
-    EXPECT_LT(report.ended_ns - killed_ns, 1'000'000'000u) << report.text;
-  }
+  kill_rank_2_and_expect_it_named(children);
 }
 
 TEST_P(KilledRank, EndsARankThatOnlyReceives) {
