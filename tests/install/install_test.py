@@ -67,7 +67,7 @@ class Install(unittest.TestCase):
         if shutil.which("cmake") is None:
             self.skipTest("there is no cmake")
         build = f"{self.folder}/cmake"
-        call("cmake", "-S", f"{HERE}/cmake_user", "-B", build, f"-DCMAKE_PREFIX_PATH={self.prefix}")
+        call("cmake", "-G", "Ninja", "-S", f"{HERE}/cmake_user", "-B", build, f"-DCMAKE_PREFIX_PATH={self.prefix}")
         call("cmake", "--build", build)
         self.sums_up(f"{build}/user")
 
@@ -81,9 +81,10 @@ class Install(unittest.TestCase):
         for version in ("0.0", "0.2", "1.0"):
             with open(f"{source}/CMakeLists.txt", "w") as file:
                 file.write(text.replace("tutti 0.1", f"tutti {version}"))
-            result = subprocess.run(["cmake", "-S", source, "-B", f"{source}/build",
+            result = subprocess.run(["cmake", "-G", "Ninja", "-S", source, "-B", f"{source}/build",
                                      f"-DCMAKE_PREFIX_PATH={self.prefix}"], capture_output=True, text=True)
             self.assertNotEqual(result.returncode, 0, version)
+            self.assertIn("compatible with requested version", " ".join(result.stderr.split()))
 
     def test_only_the_names_of_the_header_are_exported(self):
         library = f"{self.libdir}/libtutti.so"
