@@ -88,7 +88,7 @@ Result measure(size_t count) {
     CPU_SET(rank, &one);
     sched_setaffinity(0, sizeof(one), &one);
     shm::SlotLink link = make_link(mapping, geometry, uint32_t(rank));
-    const plan::Plan plan = plan::lower(butterfly.emit, {.rank = uint32_t(rank), .nranks = 2});
+    const plan::Plan plan = plan::lower(butterfly, {.rank = uint32_t(rank), .nranks = 2});
     plan::Binding binding(plan);
     binding.bind(count, sizeof(float));
     plan::Run run;

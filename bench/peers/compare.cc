@@ -12,6 +12,7 @@ namespace {
 
 constexpr double batch_us_wanted = 30;  // at least 20, with room for a machine that gets faster
 constexpr double batch_us_least = 20;
+constexpr size_t calibrations = 4;
 constexpr size_t most_calls = 4096;
 // Of a turn: what others left in the caches and where the scheduler put the woken ranks should be
 // forgotten before the measured batches begin.
@@ -31,17 +32,23 @@ struct Contest {
 
 void calibrate(Contest& c) {
   size_t calls = 1;
-  std::vector<double> us;
-  if (!c.team->run(1, calls, 1, &us)) return;
-  while (us[0] < batch_us_least && calls < most_calls) {
-    calls = std::min(
-        most_calls,
-        size_t(double(calls) * std::clamp(batch_us_wanted / std::max(us[0], 0.1), 2.0, 8.0)));
-    if (!c.team->run(calls, calls, 1, &us)) return;
+  double us = 0;
+  // The least of a few batches: one that was held up would make all of them too short.
+  const auto measure = [&] {
+    std::vector<double> batches;
+    if (!c.team->run(calls, calls, calibrations, &batches)) return false;
+    us = *std::min_element(batches.begin(), batches.end());
+    return true;
+  };
+  if (!measure()) return;
+  while (us < batch_us_least && calls < most_calls) {
+    const double factor = std::clamp(batch_us_wanted / std::max(us, 0.1), 2.0, 8.0);
+    calls = std::min(most_calls, size_t(double(calls) * factor));
+    if (!measure()) return;
   }
   c.cell.calls = calls;
-  c.warm_calls = std::max(calls, size_t(double(calls) * warm_us / us[0]));
-  c.batches_a_turn = std::clamp<size_t>(size_t(turn_us / us[0]), 1, most_batches_a_turn);
+  c.warm_calls = std::max(calls, size_t(double(calls) * warm_us / us));
+  c.batches_a_turn = std::clamp<size_t>(size_t(turn_us / us), 1, most_batches_a_turn);
 }
 
 void turn(Contest& c) {
