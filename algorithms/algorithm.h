@@ -10,7 +10,7 @@
 
 namespace tutti {
 
-enum class Collective : uint8_t { allreduce, broadcast, barrier, point_to_point };
+enum class Collective : uint8_t { allreduce, broadcast, barrier, point_to_point, reduce };
 constexpr const char* collective_name(Collective collective) {
   switch (collective) {
     case Collective::allreduce:
@@ -21,8 +21,23 @@ constexpr const char* collective_name(Collective collective) {
       return "barrier";
     case Collective::point_to_point:
       return "point_to_point";
+    case Collective::reduce:
+      return "reduce";
   }
   return "?";
+}
+
+// What a collective asks of a rank: whether its vector goes into the result, whether it gets the
+// result, and whether there is a rank that everything goes from or to. The output of a rank that
+// gets none is memory to work in.
+constexpr bool is_rooted(Collective collective) {
+  return collective == Collective::broadcast || collective == Collective::reduce;
+}
+constexpr bool contributes(Collective collective, uint32_t rank, uint32_t root) {
+  return collective != Collective::broadcast || rank == root;
+}
+constexpr bool gets_result(Collective collective, uint32_t rank, uint32_t root) {
+  return collective != Collective::reduce || rank == root;
 }
 
 // What a caller asks of an algorithm; equal on all ranks.
@@ -30,6 +45,7 @@ struct Request {
   uint32_t nranks = 1;
   uint64_t count = 0;         // elements
   uint32_t element_size = 1;  // bytes
+  uint32_t root = 0;          // of rooted collectives
   bool ordered = false;       // the operator is not commutative: operands must keep rank order
 };
 

@@ -16,7 +16,10 @@
   entry(ring) \
   entry(two_level) \
   entry(binomial_broadcast) \
-  entry(flat_broadcast)
+  entry(flat_broadcast) \
+  entry(flat_reduce) \
+  entry(binomial_reduce) \
+  entry(two_shot_reduce)
 // clang-format on
 
 namespace tutti {

@@ -79,6 +79,13 @@ constexpr uint32_t binomial_levels(uint32_t v, uint32_t nranks) {  // the childr
   return v == 0 ? log2_ceil(nranks) : uint32_t(std::countr_zero(v));
 }
 constexpr uint32_t binomial_parent(uint32_t v) { return v & (v - 1); }
+// The tree moved so that `root` is its root: the place of a rank in it, and back.
+constexpr uint32_t place_below(uint32_t root, uint32_t rank, uint32_t nranks) {
+  return down(rank, root, nranks);
+}
+constexpr uint32_t rank_below(uint32_t root, uint32_t place, uint32_t nranks) {
+  return up(place, root, nranks);
+}
 
 // Vector halving among q = 2^levels ranks, the top half first: the chunks of q that `rank` still
 // holds after `rounds` rounds, where round i splits by bit i of the rank.

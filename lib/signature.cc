@@ -34,6 +34,9 @@ std::string CallSignature::describe() const {
     case Collective::broadcast:
       return "broadcast of " + what + " from rank " + std::to_string(root) +
              algorithm_text(algorithm);
+    case Collective::reduce:
+      return "reduce of " + what + ", " + op_text(op) + ", to rank " + std::to_string(root) +
+             algorithm_text(algorithm);
     case Collective::barrier:
       return "barrier" + algorithm_text(algorithm);
     case Collective::point_to_point:

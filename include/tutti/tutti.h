@@ -236,6 +236,14 @@ TUTTI_API tutti_status tutti_allreduce_with(const void* send, void* recv, size_t
                                             tutti_dtype dtype, tutti_op op, tutti_comm comm,
                                             const tutti_call_config* config);
 
+/* Collective. As tutti_allreduce(), with the result on rank `root` only; there `send` may be
+ * TUTTI_IN_PLACE, elsewhere `recv` is ignored and may be NULL. */
+TUTTI_API tutti_status tutti_reduce(const void* send, void* recv, size_t count, tutti_dtype dtype,
+                                    tutti_op op, int root, tutti_comm comm);
+TUTTI_API tutti_status tutti_reduce_with(const void* send, void* recv, size_t count,
+                                         tutti_dtype dtype, tutti_op op, int root, tutti_comm comm,
+                                         const tutti_call_config* config);
+
 /* Collective. `buffer` of rank `root` is copied to all ranks. */
 TUTTI_API tutti_status tutti_broadcast(void* buffer, size_t count, tutti_dtype dtype, int root,
                                        tutti_comm comm);
@@ -263,7 +271,7 @@ TUTTI_API tutti_status tutti_recv_with(void* buffer, size_t count, tutti_dtype d
 typedef struct tutti_algorithm_info {
   size_t size;            /* sizeof(tutti_algorithm_info), set by the caller */
   const char* name;       /* static storage, as all strings here */
-  const char* collective; /* "allreduce", "broadcast" */
+  const char* collective; /* "allreduce", "broadcast", "reduce" */
   const char* about;      /* one sentence */
 } tutti_algorithm_info;
 /* The index-th algorithm; INVALID past the last one. */

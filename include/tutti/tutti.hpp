@@ -127,6 +127,16 @@ class communicator {
                                comm_, config),
           comm_);
   }
+  // `out` counts on rank `root` only, where it is as long as `in`.
+  template <element T>
+  void reduce(std::span<const T> in, std::span<T> out, int root, tutti_op op = TUTTI_SUM,
+              const tutti_call_config* config = nullptr) const {
+    if (rank() == root && in.size() != out.size()) {
+      throw error(TUTTI_INVALID, -1, 0, "the input and output spans have different lengths");
+    }
+    check(tutti_reduce_with(in.data(), out.data(), in.size(), dtype_of<T>, op, root, comm_, config),
+          comm_);
+  }
   template <element T>
   void broadcast(std::span<T> buffer, int root, const tutti_call_config* config = nullptr) const {
     check(tutti_broadcast_with(buffer.data(), buffer.size(), dtype_of<T>, root, comm_, config),

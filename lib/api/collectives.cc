@@ -84,16 +84,44 @@ tutti_status allreduce(const void* send, void* recv, size_t count, tutti_dtype d
   });
 }
 
+Status check_root(const Communicator& c, int root) {
+  if (root >= 0 && root < c.nranks()) return {};
+  return {TUTTI_INVALID, "root " + std::to_string(root) + " is not a rank; there are " +
+                             std::to_string(c.nranks())};
+}
+
+// The buffers of the root are those of an allreduce; the other ranks have only something to send.
+Status check_reduce(const Communicator& c, const void* send, const void* recv, uint64_t count,
+                    tutti_dtype dtype, tutti_op op, int root) {
+  TUTTI_TRY(check_root(c, root));
+  if (c.rank() == root) return check_allreduce(send, recv, count, dtype, op);
+  TUTTI_TRY(check_vector(count, dtype));
+  TUTTI_TRY(check_operator(op, dtype));
+  if (send == TUTTI_IN_PLACE) {
+    return {TUTTI_INVALID, "only the root, rank " + std::to_string(root) + ", reduces in place"};
+  }
+  if (count != 0 && send == nullptr) return {TUTTI_INVALID, pointer_missing("send")};
+  return {};
+}
+
+tutti_status reduce(const void* send, void* recv, size_t count, tutti_dtype dtype, tutti_op op,
+                    int root, tutti_comm comm, const tutti_call_config* config) {
+  return guarded(comm, [&](Communicator& c) {
+    CallSettings settings;
+    Status checked = read_config(config, &settings);
+    if (checked.ok()) checked = check_reduce(c, send, recv, count, dtype, op, root);
+    if (!checked.ok()) return c.fail(std::move(checked));
+    return c.reduce(send == TUTTI_IN_PLACE ? recv : send, recv, count, dtype, op, root, settings);
+  });
+}
+
 tutti_status broadcast(void* buffer, size_t count, tutti_dtype dtype, int root, tutti_comm comm,
                        const tutti_call_config* config) {
   return guarded(comm, [&](Communicator& c) {
     CallSettings settings;
     Status checked = read_config(config, &settings);
     if (checked.ok()) checked = check_vector(count, dtype);
-    if (checked.ok() && (root < 0 || root >= c.nranks())) {
-      checked = {TUTTI_INVALID, "root " + std::to_string(root) + " is not a rank; there are " +
-                                    std::to_string(c.nranks())};
-    }
+    if (checked.ok()) checked = check_root(c, root);
     if (checked.ok() && count != 0 && buffer == nullptr) {
       checked = {TUTTI_INVALID, "the buffer is NULL"};
     }
@@ -152,6 +180,17 @@ tutti_status tutti_allreduce(const void* send, void* recv, size_t count, tutti_d
 tutti_status tutti_allreduce_with(const void* send, void* recv, size_t count, tutti_dtype dtype,
                                   tutti_op op, tutti_comm comm, const tutti_call_config* config) {
   return api::allreduce(send, recv, count, dtype, op, comm, config);
+}
+
+tutti_status tutti_reduce(const void* send, void* recv, size_t count, tutti_dtype dtype,
+                          tutti_op op, int root, tutti_comm comm) {
+  return api::reduce(send, recv, count, dtype, op, root, comm, nullptr);
+}
+
+tutti_status tutti_reduce_with(const void* send, void* recv, size_t count, tutti_dtype dtype,
+                               tutti_op op, int root, tutti_comm comm,
+                               const tutti_call_config* config) {
+  return api::reduce(send, recv, count, dtype, op, root, comm, config);
 }
 
 tutti_status tutti_broadcast(void* buffer, size_t count, tutti_dtype dtype, int root,

@@ -47,8 +47,7 @@ Status Communicator::plan_for(const Algorithm& algorithm, int root, CachedPlan**
                               .nranks = uint32_t(nranks_),
                               .root = uint32_t(root),
                               .radix = group_size(setting_)};
-  plans_.push_back(
-      std::make_unique<CachedPlan>(&algorithm, root, plan::lower(algorithm.emit, shape)));
+  plans_.push_back(std::make_unique<CachedPlan>(&algorithm, root, plan::lower(algorithm, shape)));
   *out = plans_.back().get();
   return {};
 }
@@ -58,6 +57,7 @@ Status Communicator::prepare(const CallKey& key, std::unique_ptr<Prepared>* out)
   request.nranks = uint32_t(nranks_);
   request.count = key.count;
   request.element_size = uint32_t(dtype_size(key.dtype));
+  request.root = uint32_t(key.root);
   // A barrier runs as an allreduce of one byte, whatever it holds.
   const Collective runs_as =
       key.collective == Collective::barrier ? Collective::allreduce : key.collective;
@@ -100,8 +100,9 @@ tutti_status Communicator::explain_allreduce(uint64_t count, tutti_dtype dtype, 
 
 tutti_status Communicator::call(const CallKey& key, const void* input, void* output,
                                 int64_t timeout_ms) {
-  const uint64_t hash = (key.count * 0x9e3779b97f4a7c15u) ^ (uint64_t(key.dtype) << 59) ^
-                        (uint64_t(key.op) << 61) ^ (uint64_t(key.collective) << 60) ^
+  const uint64_t hash = ((key.count + 31 * uint64_t(key.root)) * 0x9e3779b97f4a7c15u) ^
+                        (uint64_t(key.dtype) << 59) ^ (uint64_t(key.op) << 61) ^
+                        (uint64_t(key.collective) << 60) ^
                         (key.algorithm.size() * 0xff51afd7ed558ccdu);
   std::unique_ptr<Prepared>& prepared = prepared_[hash >> 58];
   if (prepared == nullptr || !(prepared->key == key)) [[unlikely]] {
@@ -114,6 +115,14 @@ tutti_status Communicator::allreduce(const void* input, void* output, uint64_t c
                                      tutti_dtype dtype, tutti_op op, const CallSettings& settings) {
   return call({count, 0, Collective::allreduce, dtype, op, settings.unfused, settings.algorithm},
               input != nullptr ? input : output, output, settings.timeout_ms);
+}
+
+tutti_status Communicator::reduce(const void* input, void* output, uint64_t count,
+                                  tutti_dtype dtype, tutti_op op, int root,
+                                  const CallSettings& settings) {
+  return call({count, root, Collective::reduce, dtype, op, settings.unfused, settings.algorithm},
+              input != nullptr ? input : output, rank_ == root ? output : nullptr,
+              settings.timeout_ms);
 }
 
 tutti_status Communicator::broadcast(void* buffer, uint64_t count, tutti_dtype dtype, int root,
@@ -158,7 +167,7 @@ tutti_status Communicator::run(Prepared& prepared, const void* input, void* outp
     unconfirmed_.epoch = 0;
   }
   const CallMark mark{epoch, prepared.signature, call_digest(epoch, prepared.signature_hash)};
-  if (prepared.key.collective == Collective::broadcast || count == 0) unconfirmed_ = mark;
+  if (is_rooted(prepared.key.collective) || count == 0) unconfirmed_ = mark;
   const auto* from = static_cast<const std::byte*>(input);
   auto* to = static_cast<std::byte*>(output);
   Status ended;
@@ -199,19 +208,32 @@ Status Communicator::run_fused(const Prepared& prepared, const CallMark& mark,
   return ended;
 }
 
+namespace {
+
+Status grow(std::vector<std::byte>* memory, size_t bytes, const char* algorithm) {
+  if (memory->size() >= bytes) return {};
+  try {
+    memory->resize(bytes);
+  } catch (const std::bad_alloc&) {
+    return {TUTTI_NO_MEMORY,
+            "cannot allocate " + std::to_string(bytes) + " bytes of scratch for " + algorithm};
+  }
+  return {};
+}
+
+}  // namespace
+
 Status Communicator::run_plan(Prepared& prepared, const std::byte* input, std::byte* output,
                               uint64_t timeout_ns) {
   CachedPlan& cached = *prepared.plan;
   if (!cached.binding.bound_to(prepared.key.count, prepared.element_size)) {
     cached.binding.bind(prepared.key.count, prepared.element_size);
   }
-  if (scratch_.size() < cached.binding.scratch_bytes()) {
-    try {
-      scratch_.resize(cached.binding.scratch_bytes());
-    } catch (const std::bad_alloc&) {
-      return {TUTTI_NO_MEMORY, "cannot allocate " + std::to_string(cached.binding.scratch_bytes()) +
-                                   " bytes of scratch for " + cached.algorithm->name};
-    }
+  TUTTI_TRY(grow(&scratch_, cached.binding.scratch_bytes(), cached.algorithm->name));
+  const bool gets = gets_result(prepared.key.collective, uint32_t(rank_), uint32_t(cached.root));
+  if (!gets && cached.plan.writes_output) {
+    TUTTI_TRY(grow(&work_, prepared.key.count * prepared.element_size, cached.algorithm->name));
+    output = work_.data();
   }
   // The executor writes to the input only where it is the output.
   run_.start(cached.binding, {const_cast<std::byte*>(input), output, scratch_.data()},
@@ -224,7 +246,7 @@ Status Communicator::run_plan(Prepared& prepared, const std::byte* input, std::b
           : complete(
                 *link_, patience_, timeout_ns, [this] { return run_.advance(*link_); }, done);
   if (ended.ok()) {
-    if (prepared.kernels.divide != nullptr) {
+    if (prepared.kernels.divide != nullptr && gets) {
       prepared.kernels.divide(output, prepared.key.count, uint32_t(nranks_));
     }
   } else if (ended.code() == TUTTI_TIMEOUT && ended.text().empty()) {

@@ -52,6 +52,9 @@ class Communicator {
   // `input` may be null or equal to `output`: in place.
   tutti_status allreduce(const void* input, void* output, uint64_t count, tutti_dtype dtype,
                          tutti_op op, const CallSettings& settings);
+  // `output` counts on rank `root` only.
+  tutti_status reduce(const void* input, void* output, uint64_t count, tutti_dtype dtype,
+                      tutti_op op, int root, const CallSettings& settings);
   tutti_status broadcast(void* buffer, uint64_t count, tutti_dtype dtype, int root,
                          const CallSettings& settings);
   tutti_status barrier(const CallSettings& settings);
@@ -140,7 +143,7 @@ class Communicator {
   CallMark unconfirmed_;  // the last call that may have ended without hearing from all
   std::vector<std::unique_ptr<CachedPlan>> plans_;
   plan::Run run_;
-  std::vector<std::byte> scratch_;
+  std::vector<std::byte> scratch_, work_;   // work_: the output of a rank that gets none
   std::vector<uint64_t> sends_, receives_;  // messages so far, by peer
 
   std::atomic<bool> over_{false};  // failed or aborted: no further call

@@ -43,18 +43,21 @@ class Resolver final : public schedule::Sink {
     }
   }
 
-  // Output that no step wrote is the input. A message that was received only to be combined with
-  // one other operand is combined as it arrives: bounded buffers stand for the scratch. It then
-  // waits for what was sent of that operand; if that went to the same partner, who does likewise,
-  // one slice of room a stream, which every link has, is enough. Waiting for a third rank could be
-  // waiting in a circle.
-  void finish() {
+  // A message that was received only to be combined with one other operand is combined as it
+  // arrives: bounded buffers stand for the scratch. It then waits for what was sent of that
+  // operand; if that went to the same partner, who does likewise, one slice of room a stream, which
+  // every link has, is enough. Waiting for a third rank could be waiting in a circle.
+  void fuse_receives() {
     for (size_t i = 0; i + 1 < steps.size(); ++i) {
       if (steps[i].verb == Verb::recv && steps[i].to.role == Role::scratch &&
           steps[i + 1].verb == Verb::reduce && steps[i + 1].operands.size() == 2) {
         fuse_receive(i);
       }
     }
+  }
+
+  // Output that no step wrote is the input.
+  void copy_rest() {
     for (uint32_t begin = 0; begin < chunks_;) {
       uint32_t end = begin;
       while (end < chunks_ && !written_[end]) ++end;
@@ -192,10 +195,11 @@ void add_record(const Resolved& step, schedule::Hazards* hazards, Plan* plan) {
 
 }  // namespace
 
-Plan lower(void (*emit)(const Shape&, schedule::Sink&), const Shape& shape) {
+Plan lower(const Algorithm& algorithm, const Shape& shape) {
   Resolver resolver;
-  emit(shape, resolver);
-  resolver.finish();
+  algorithm.emit(shape, resolver);
+  resolver.fuse_receives();
+  if (gets_result(algorithm.collective, shape.rank, shape.root)) resolver.copy_rest();
 
   schedule::Layout layout(resolver.chunks(), resolver.scratch_rows());
   for (const Resolved& step : resolver.steps) {
@@ -207,6 +211,9 @@ Plan lower(void (*emit)(const Shape&, schedule::Sink&), const Shape& shape) {
 
   Plan plan;
   plan.chunks = resolver.chunks();
+  plan.writes_output = std::any_of(
+      resolver.steps.begin(), resolver.steps.end(),
+      [](const Resolved& step) { return step.verb != Verb::send && step.to.role == Role::output; });
   for (const auto& row : layout.rows()) plan.rows.push_back({row.begin, row.end});
   schedule::Hazards hazards(layout);
   for (const Resolved& step : resolver.steps) add_record(step, &hazards, &plan);

@@ -9,7 +9,7 @@
 
 namespace tutti::plan {
 
-// `emit` is an algorithm's. The schedule must be one that the prover accepts.
-Plan lower(void (*emit)(const schedule::Shape&, schedule::Sink&), const schedule::Shape& shape);
+// What `algorithm` says for the rank of `shape`. The schedule must be one that the prover accepts.
+Plan lower(const Algorithm& algorithm, const schedule::Shape& shape);
 
 }  // namespace tutti::plan

@@ -55,6 +55,7 @@ struct Plan {
   std::vector<Record> incoming;
   std::vector<Operand> operands;
   uint32_t most_operands = 0;  // of any reduce
+  bool writes_output = false;  // a rank that gets no result may need none
 
   size_t bytes() const;  // of memory that the plan takes
 };

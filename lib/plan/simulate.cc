@@ -88,7 +88,7 @@ std::vector<SimulatedEnd> Simulation::run(const Algorithm& algorithm, uint32_t r
       continue;
     }
     Rank& rank = ranks[r];
-    rank.plan = lower(algorithm.emit, {.rank = r, .nranks = n, .root = root});
+    rank.plan = lower(algorithm, {.rank = r, .nranks = n, .root = root});
     rank.binding = std::make_unique<Binding>(rank.plan);
     rank.binding->bind(count, element_size);
     // Poisoned: nothing may depend on what is there.

@@ -103,7 +103,7 @@ class Drawing {
 
   void heading(double right) {
     const std::string root =
-        algorithm_.collective == Collective::broadcast ? ", root " + std::to_string(root_) : "";
+        is_rooted(algorithm_.collective) ? ", root " + std::to_string(root_) : "";
     const auto number = [](uint64_t n, const char* word) {
       return std::to_string(n) + " " + word + (n == 1 ? "" : "s");
     };

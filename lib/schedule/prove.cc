@@ -84,7 +84,7 @@ class Prover {
     bool operator==(const Place&) const = default;
   };
 
-  bool contributes(uint32_t rank) const { return goal_ != Collective::broadcast || rank == root_; }
+  bool contributes(uint32_t rank) const { return tutti::contributes(goal_, rank, root_); }
 
   std::string name(uint32_t rank, uint32_t step) const {
     return "rank " + std::to_string(rank) + ", step " + std::to_string(step + 1) + " (" +
@@ -338,17 +338,19 @@ class Prover {
   void judge() {
     verdict_.complete = verdict_.ordered = verdict_.same_bits = true;
     verdict_.position_independent = true;
+    const uint32_t first = gets_result(goal_, 0, root_) ? 0 : root_;
     for (uint32_t c = 0; c < chunks_; ++c) {
-      for (uint32_t r = 0; r < nranks_; ++r) {
+      for (uint32_t r = first; r < nranks_; ++r) {
+        if (!gets_result(goal_, r, root_)) continue;
         judge_value(r, c);
-        if (result(r, c) != result(0, c)) differ(r, c);
-        if (result(r, c) != result(0, 0)) verdict_.position_independent = false;
+        if (result(r, c) != result(first, c)) differ(r, c);
+        if (result(r, c) != result(first, 0)) verdict_.position_independent = false;
       }
     }
     if (!verdict_.complete) {
       verdict_.same_bits = verdict_.ordered = verdict_.position_independent = false;
     }
-    if (verdict_.position_independent) verdict_.tree = expressions_.tree_id(result(0, 0));
+    if (verdict_.position_independent) verdict_.tree = expressions_.tree_id(result(first, 0));
   }
 
   void differ(uint32_t rank, uint32_t chunk) {
@@ -362,9 +364,9 @@ class Prover {
     if (judged_.size() <= value) judged_.resize(size_t(value) + 1);
     if (judged_[value]) return;
     judged_[value] = true;
-    std::vector<uint32_t> expected(goal_ == Collective::broadcast ? 1 : nranks_, root_);
-    if (goal_ != Collective::broadcast) {
-      for (uint32_t r = 0; r < nranks_; ++r) expected[r] = r;
+    std::vector<uint32_t> expected;
+    for (uint32_t r = 0; r < nranks_; ++r) {
+      if (contributes(r)) expected.push_back(r);
     }
     std::vector<uint32_t> found;
     if (value != Expressions::none) found = expressions_.contributions(value, expected.size() + 1);
@@ -435,9 +437,11 @@ Verdict prove(const Algorithm& algorithm, uint32_t nranks, uint32_t root, Trace*
   return prove(programs, algorithm.collective, root, trace);
 }
 
-std::string broken_claim(const Algorithm& algorithm, uint32_t nranks, const Verdict& verdict) {
+std::string broken_claim(const Algorithm& algorithm, uint32_t nranks, const Verdict& verdict,
+                         uint32_t root) {
   if (!verdict.sound()) return verdict.failure;
-  const bool claims_order = algorithm.applies({.nranks = nranks, .ordered = true}).empty();
+  const bool claims_order =
+      algorithm.applies({.nranks = nranks, .root = root, .ordered = true}).empty();
   if (claims_order && !verdict.ordered) return "it serves ordered operators but breaks rank order";
   if (!claims_order && verdict.ordered) return "it refuses ordered operators but keeps rank order";
   const Claims& claims = algorithm.claims;

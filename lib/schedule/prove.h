@@ -24,8 +24,8 @@ struct Verdict {
   bool in_place_safe = false;  // no input is read where the output was written
   bool matched = false;        // sends and receives agree in number and chunks, per directed pair
   bool deadlock_free = false;  // all steps of all ranks ran
-  bool complete = false;       // every rank ends with every contribution exactly once
-  bool same_bits = false;      // one expression tree on all ranks
+  bool complete = false;       // who gets the result ends with every contribution exactly once
+  bool same_bits = false;      // one expression tree on all ranks that get it
   bool ordered = false;        // in rank order: serves operators that are not commutative
   bool position_independent = false;  // one expression tree for all chunks
   // The id of the one tree of all ranks and chunks, empty if there is no single one. Equal trees
@@ -64,7 +64,8 @@ struct Trace {
   std::vector<Change> changes;
 };
 
-// `programs[r]` is rank r's; at least one. Goal: allreduce, or broadcast from `root`.
+// `programs[r]` is rank r's; at least one. Goal: allreduce, broadcast from
+// `root`, or reduce to it.
 Verdict prove(const std::vector<Program>& programs, Collective goal, uint32_t root = 0,
               Trace* trace = nullptr);
 
@@ -73,6 +74,7 @@ Verdict prove(const Algorithm& algorithm, uint32_t nranks, uint32_t root = 0,
 
 // Empty if the verdict is sound and is what the algorithm claims: rank order unless it refuses
 // ordered operators, and costs equal to its formulas. Else one sentence with the first difference.
-std::string broken_claim(const Algorithm& algorithm, uint32_t nranks, const Verdict& verdict);
+std::string broken_claim(const Algorithm& algorithm, uint32_t nranks, const Verdict& verdict,
+                         uint32_t root = 0);
 
 }  // namespace tutti::schedule

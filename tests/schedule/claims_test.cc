@@ -64,11 +64,11 @@ TEST_P(EveryAlgorithm, IsSoundAndCostsWhatItClaims) {
 
 TEST_P(EveryAlgorithm, ServesEveryRoot) {
   const auto& [algorithm, p] = GetParam();
-  if (algorithm->collective != Collective::broadcast) return;
+  if (!is_rooted(algorithm->collective)) return;
   for (uint32_t root = 0; root < p; root += p <= 16 ? 1 : p / 5) {
     const Verdict verdict = prove(*algorithm, p, root);
     EXPECT_TRUE(verdict.sound()) << "root " << root << ": " << verdict.failure;
-    EXPECT_EQ(broken_claim(*algorithm, p, verdict), "") << "root " << root;
+    EXPECT_EQ(broken_claim(*algorithm, p, verdict, root), "") << "root " << root;
   }
 }
 

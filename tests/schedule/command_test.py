@@ -76,7 +76,7 @@ class Show(unittest.TestCase):
 
     def test_bad_input_is_one_line_with_what_is_allowed(self):
         for arguments, allowed in [(("allreduce", "rings"), "two-shot"),
-                                   (("reduce", "ring"), "allreduce, broadcast"),
+                                   (("scan", "ring"), "allreduce, broadcast, reduce"),
                                    (("allreduce", "ring", "-n", "0"), "1 to 512"),
                                    (("allreduce", "ring", "--rank", "4"), "0 to 3"),
                                    (("broadcast", "flat", "--root", "9"), "0 to 3")]:

@@ -12,8 +12,15 @@
 namespace tutti::schedule {
 namespace {
 
+// Several collectives have an algorithm of the same name.
+std::string collective_prefix(const Algorithm& algorithm) {
+  if (algorithm.collective == Collective::allreduce) return "";
+  return std::string(collective_name(algorithm.collective)) + "-";
+}
+
 std::string path_of(const Algorithm& algorithm, uint32_t nranks) {
-  return std::string(GOLDEN_FOLDER) + "/" + algorithm.name + "-p" + std::to_string(nranks) + ".txt";
+  return std::string(GOLDEN_FOLDER) + "/" + collective_prefix(algorithm) + algorithm.name + "-p" +
+         std::to_string(nranks) + ".txt";
 }
 
 TEST(Golden, SchedulesAreWhatTheFilesSay) {

@@ -3,6 +3,7 @@
 
 #include <fstream>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "lib/schedule/draw.h"
@@ -31,18 +32,17 @@ std::string join(const std::string& list, const std::string& word) {
 
 const Algorithm& algorithm_of(const Options& options) {
   std::string collectives, names;
-  bool known = false;
+  std::set<std::string> known;
   for (const Algorithm& algorithm : algorithms()) {
     const std::string collective = collective_name(algorithm.collective);
-    if (collectives.find(collective) == std::string::npos) {
+    if (known.insert(collective).second) {
       collectives = join(collectives, collective);
     }
     if (collective != options.collective) continue;
-    known = true;
     if (options.algorithm == algorithm.name) return algorithm;
     names = join(names, algorithm.name);
   }
-  if (!known) {
+  if (!known.contains(options.collective)) {
     refuse("unknown collective " + options.collective + " (allowed: " + collectives + ")");
   }
   refuse("unknown algorithm " + options.algorithm + " (allowed: " + names + ")");
@@ -103,7 +103,7 @@ void show(const Options& options) {
 void add_show(CLI::App& app) {
   CLI::App* show = app.add_subcommand("show", "print or draw the schedule of an algorithm");
   auto options = std::make_shared<tutti::Options>();
-  show->add_option("collective", options->collective, "allreduce or broadcast")->required();
+  show->add_option("collective", options->collective, "allreduce, broadcast or reduce")->required();
   show->add_option("algorithm", options->algorithm, "its name, as in tutti verify")->required();
   show->add_option("-n,--ranks", options->ranks, "how many ranks (default 4)");
   show->add_option("--root", options->root, "of a broadcast (default 0)");

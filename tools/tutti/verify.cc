@@ -61,7 +61,7 @@ std::vector<const Algorithm*> chosen(const std::string& list) {
 
 // All roots of few ranks, some of many.
 std::vector<uint32_t> roots(const Algorithm& algorithm, uint32_t nranks) {
-  if (algorithm.collective != Collective::broadcast) return {0};
+  if (!is_rooted(algorithm.collective)) return {0};
   std::vector<uint32_t> some;
   for (uint32_t root = 0; root < nranks; root += nranks <= 16 ? 1 : nranks / 5)
     some.push_back(root);
@@ -73,8 +73,9 @@ Proof prove_one(const Algorithm& algorithm, uint32_t nranks) {
   for (const uint32_t root : roots(algorithm, nranks)) {
     const Verdict verdict = schedule::prove(algorithm, nranks, root);
     if (root == 0) proof.verdict = verdict;
+    proof.verdict.ordered = proof.verdict.ordered && verdict.ordered;
     if (!proof.broken.empty()) continue;
-    proof.broken = schedule::broken_claim(algorithm, nranks, verdict);
+    proof.broken = schedule::broken_claim(algorithm, nranks, verdict, root);
     if (!proof.broken.empty() && root != 0) proof.broken += fmt::format(" (root {})", root);
   }
   return proof;
@@ -205,7 +206,8 @@ void print_summary(const std::vector<Proof>& proofs) {
 // The table of the README. Equal letters: the same tree, and so the same bits, at every rank count.
 void print_markdown(const std::vector<Proof>& proofs) {
   const auto summaries = summarise(proofs);
-  for (const Collective collective : {Collective::allreduce, Collective::broadcast}) {
+  for (const Collective collective :
+       {Collective::allreduce, Collective::broadcast, Collective::reduce}) {
     std::map<std::string, char> letters;
     fmt::print(
         "| {} | rounds | with p-1 ports | messages | sent/n | reduced/n | rank order | same "

@@ -1,0 +1,39 @@
+// Flat reduce: every rank sends its vector to the root, which folds all of them in rank order.
+//
+// Cost: p-1 rounds, 1 with p-1 ports; p-1 messages; the root receives and reduces (p-1)n. Time
+// (p-1)(a + nb + nc). Bits: rank order kept, whatever the root; the same tree for every element,
+// and for every root. Use: few ranks, or operators that are not commutative. Folklore ("linear").
+#include "algorithms/buffered_fold.h"
+#include "algorithms/list.h"
+
+namespace tutti {
+
+namespace {
+
+void emit_flat_reduce(const schedule::Shape& shape, schedule::Sink& sink) {
+  const uint32_t p = shape.nranks, root = shape.root;
+  if (shape.rank != root) {
+    schedule::Emitter emit(sink, 1);
+    emit.send(root, schedule::output(0, 1));
+    return;
+  }
+  schedule::Emitter emit(sink, 1, p - 1);
+  for (uint32_t s = 1; s < p; ++s) {
+    const uint32_t from = up(root, s, p);
+    emit.recv(from, emit.scratch(peer_position(root, from), 0, 1));
+  }
+  fold_in_rank_order(emit, root, p, 0, 1);
+}
+
+}  // namespace
+
+Algorithm flat_reduce() {
+  return {"flat",
+          Collective::reduce,
+          "every rank sends its vector to the root, which combines them",
+          emit_flat_reduce,
+          serves_everything,
+          {"p-1", "[p>1]", "p-1", "[p>1]", "p-1"}};
+}
+
+}  // namespace tutti

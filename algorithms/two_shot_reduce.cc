@@ -1,0 +1,41 @@
+// Two-shot reduce: every rank reduces one chunk of p, as in the first half of the allreduce of that
+// name, and sends it to the root.
+//
+// Cost: 2(p-1) rounds, 2 with p-1 ports; (p-1)(p+1) messages of n/p bytes; every rank but the root
+// sends n bytes, and all reduce (p-1)/p n. Time 2(p-1)a + 2(p-1)/p nb + (p-1)/p nc with one port.
+// Bits: rank order kept and one tree for every element and root, because each owner buffers what it
+// gets and folds from x_0 upward.
+// Use: large vectors: the reduction is shared out. Thakur et al. 2005, with a direct exchange.
+#include "algorithms/buffered_fold.h"
+#include "algorithms/list.h"
+
+namespace tutti {
+
+namespace {
+
+void emit_two_shot_reduce(const schedule::Shape& shape, schedule::Sink& sink) {
+  const uint32_t p = shape.nranks, r = shape.rank, root = shape.root;
+  schedule::Emitter emit(sink, p, p - 1);
+  direct_reduce_scatter(emit, r, p);
+  if (r != root) {
+    emit.send(root, schedule::output(r, r + 1));
+    return;
+  }
+  for (uint32_t s = 1; s < p; ++s) {
+    const uint32_t owner = down(root, s, p);
+    emit.recv(owner, schedule::output(owner, owner + 1));
+  }
+}
+
+}  // namespace
+
+Algorithm two_shot_reduce() {
+  return {"two-shot",
+          Collective::reduce,
+          "every rank reduces one chunk, to which all send their part, and sends it to the root",
+          emit_two_shot_reduce,
+          serves_everything,
+          {"2(p-1)", "2[p>1]", "(p-1)(p+1)", "[p>1]", "(p-1)/p"}};
+}
+
+}  // namespace tutti
