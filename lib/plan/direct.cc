@@ -102,6 +102,7 @@ void Direct::reduce_slice() {
     pair ? reduce_pair(at_, bytes) : reduce_piece(at_, bytes);
     at_ += bytes;
   }
+  if (streams_) stream_fence();
   if (at_ < end_) return;
   shared_ = true;
   board_.post(line::finish, turn_, call_.digest);

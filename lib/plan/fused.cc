@@ -326,6 +326,7 @@ bool Fused::gather_slice() {
     write_out(call_.output + slice.offset, result(owner, gathered_), slice.bytes);
   }
   done_ = ++gathered_ == rounds_;
+  if (done_ && streams_) stream_fence();
   return true;
 }
 

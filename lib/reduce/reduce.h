@@ -69,7 +69,8 @@ const char* reduce_target_name();
 // what they were. INVALID, with the names that are allowed, for any other. Thread-safe.
 Status reduce_target_force(std::string_view name);
 
-// memcpy() with stores past the caches.
+// memcpy() with stores past the caches. Before another thread may be told, stream_fence().
 void stream_copy(void* to, const void* from, size_t bytes);
+void stream_fence();
 
 }  // namespace tutti

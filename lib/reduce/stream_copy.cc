@@ -26,12 +26,17 @@ void stream_copy(void* to, const void* from, size_t bytes) {
         _mm_stream_si128(reinterpret_cast<__m128i*>(out + at + i * part), parts[i]);
       }
     }
-    _mm_sfence();
     std::memcpy(out + at, in + at, bytes - at);
     return;
   }
 #endif
   std::memcpy(to, from, bytes);
+}
+
+void stream_fence() {
+#if defined(__SSE2__)
+  _mm_sfence();
+#endif
 }
 
 }  // namespace tutti
