@@ -138,7 +138,7 @@ void add_gloo(const ContenderOptions& options, std::vector<Contender>& contender
     return;
   }
   const std::string program =
-      build(options, {"g++"}, "gloo", {"bench/peers/gloo.cc", "bench/oracle.cc", "bench/cores.cc"},
+      build(options, {"g++"}, "gloo", {"bench/peers/gloo.cc", "bench/oracle.cc"},
             {"-lgloo", "-lpthread"});
   Contender c{"Gloo", Role::peer, "tcp over loopback, its default ring", {}, {}};
   const std::string store = (fs::path(options.folder) / "gloo").string();

@@ -7,7 +7,6 @@
 #include <gloo/rendezvous/file_store.h>
 #include <gloo/transport/tcp/device.h>
 
-#include "bench/cores.h"
 #include "bench/peers/server.h"
 
 namespace {
@@ -49,8 +48,6 @@ int main(int argc, char** argv) {
   using namespace tutti::bench;
   if (argc != 6) give_up("usage: SOCKET TEAM RANK RANKS FOLDER");
   const int rank = std::atoi(argv[3]), nranks = std::atoi(argv[4]);
-  const auto& cores = usable_cores();
-  if (size_t(nranks) <= cores.size()) bind_to_cpu(cores[size_t(rank)]);
   Gloo gloo(rank, nranks, argv[5]);
   PeerServer(gloo, argv[1], std::atoi(argv[2])).serve();
 }

@@ -203,8 +203,10 @@ Status Communicator::run_fused(const Prepared& prepared, const CallMark& mark,
     const int peer = fused_->waits_for();
     ended = {TUTTI_TIMEOUT, describe_wait(peer, mark.epoch), peer, mark.epoch};
   }
-  if (!fused_->failure().ok()) [[unlikely]]
-    return fused_->failure();
+  if (ended.ok() && !fused_->failure().ok()) [[unlikely]]
+    ended = fused_->failure();
+  if (!ended.ok()) [[unlikely]]
+    fused_->withdraw();
   return ended;
 }
 

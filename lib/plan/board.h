@@ -17,6 +17,7 @@ constexpr uint32_t result = 6;    // two-shot: slices reduced
 constexpr uint32_t places = 8;    // direct: where the vectors lie
 constexpr uint32_t finish = 10;   // direct: the own share is done
 constexpr uint32_t group = 12;    // and 14: two-level: what the own group makes, in turn
+constexpr uint32_t begun = 16;  // direct: reads and writes the peers' vectors until it has finished
 }  // namespace line
 
 class Board {
@@ -42,6 +43,7 @@ class Board {
       if (rank != self_) link_.wake(rank);
     }
   }
+  void clear(uint32_t line) { at(self_, line).flag.store(0, std::memory_order_release); }
   // Whether `rank` has posted exactly that; one of another call is a stranger.
   bool posted(uint32_t rank, uint32_t line, uint32_t sequence, uint32_t digest) const {
     const uint64_t there = flag(rank, line);

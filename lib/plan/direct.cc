@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 
 #include "lib/cache.h"
 #include "lib/schedule/chunks.h"
@@ -57,7 +58,30 @@ bool Direct::finished(uint32_t rank) const {
   return board_.posted(rank, line::finish, turn_, call_.digest);
 }
 
+void Direct::withdraw() {
+  board_.clear(line::places);
+  if (!regions_.may_vanish()) return;
+  // Against begin(): either it sees that we have gone, or we see that it has begun.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  for (uint32_t rank = 0; rank < board_.nranks(); ++rank) {
+    if (rank == board_.self()) continue;
+    while (board_.flag(rank, line::begun) == shm::make_flag(turn_, call_.digest) &&
+           !finished(rank)) {
+      std::this_thread::yield();
+    }
+  }
+}
+
 Status Direct::begin() {
+  if (regions_.may_vanish()) {
+    board_.post(line::begun, turn_, call_.digest);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    for (uint32_t rank = 0; rank < board_.nranks(); ++rank) {
+      if (rank == board_.self() || announced(rank)) continue;
+      board_.clear(line::begun);
+      return {TUTTI_ABORTED, {}};  // the link knows why
+    }
+  }
   for (uint32_t rank = 0; rank < board_.nranks(); ++rank) {
     if (rank == board_.self()) {
       inputs_[rank] = call_.input;

@@ -4,9 +4,10 @@
 // rank, the least there is ("direct access", reference section 5.29(b)). Implements two-shot, bit
 // for bit.
 //
-// A rank leaves only when all are done, so nobody's vectors are touched after its call, unless a
-// call ends in an error: then a slow peer may still write to the output, which therefore stays
-// mapped.
+// A rank leaves only when all are done, so nobody's vectors are touched after its call. When a call
+// ends in an error, withdraw() takes back what was said. Processes keep each other's memory mapped,
+// so a slow peer may still write there; threads do not, so the one that fails waits for those that
+// have begun: they never wait for anybody between begin() and their own share's end.
 #pragma once
 
 #include <vector>
@@ -46,6 +47,9 @@ class Direct {
   // To be called once all have announced. A rank may only be wrong about its own memory: then the
   // error names it.
   Status begin();
+  // The call has failed: nobody touches this rank's vectors any more once this returns (threads),
+  // or nobody begins to (processes).
+  void withdraw();
   // After begin(). Whether anything was done.
   bool advance();
   bool done() const { return finished_peers_ == board_.nranks(); }

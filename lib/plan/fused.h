@@ -53,6 +53,10 @@ class Fused {
   bool done() const { return done_; }
   // Whether the call, once done, has failed, and how. The link knows of all other failures.
   const Status& failure() const { return failure_; }
+  // After a call that has failed: the peers leave this rank's vectors alone.
+  void withdraw() {
+    if (mode_ != Mode::staged) direct_.withdraw();
+  }
   // The lowest peer whose flag is missing, -1 if none.
   int waits_for();
   // Calls so far that went direct.

@@ -188,6 +188,30 @@ TEST(SharedMemory, FreedByOneOnlyIsAMismatchForAll) {
   });
 }
 
+// Threads reach any buffer of each other; when a call ends at its deadline the buffers may be gone
+// at once, however far the others are.
+TEST(ThreadsMemory, IsLeftAloneAfterACallHasFailed) {
+  constexpr size_t bytes = 8 << 20;
+  int failed = 0;
+  for (int round = 0; round < 60; ++round) {
+    on_comm(2, "inproc", [&](int rank, tutti_comm comm) {
+      void* memory = mmap(nullptr, 2 * bytes, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+      ASSERT_NE(memory, MAP_FAILED);
+      auto* in = static_cast<unsigned char*>(memory);
+      tutti_call_config config = TUTTI_CALL_CONFIG_INIT;
+      config.timeout_ms = rank == 0 ? 1 : 10'000;
+      ASSERT_EQ(tutti_barrier(comm), TUTTI_OK);
+      if (rank == 1) usleep(unsigned(round % 20) * 100);  // up to twice the other's patience
+      const tutti_status status =
+          tutti_allreduce_with(in, in + bytes, bytes, TUTTI_UINT8, TUTTI_SUM, comm, &config);
+      munmap(memory, 2 * bytes);
+      if (rank == 0) failed += status != TUTTI_OK;
+    });
+  }
+  EXPECT_GT(failed, 0) << "no call ran into its deadline: the test has not tested";
+}
+
 size_t open_descriptors() {
   DIR* folder = opendir("/proc/self/fd");
   size_t count = 0;

@@ -39,6 +39,10 @@ class Regions {
   // Local. False when no region of this rank begins at `address`.
   bool remove(const void* address);
 
+  // Whether the ranks' vectors may be gone as soon as their calls have ended: memory of the own
+  // process is not kept by being mapped elsewhere.
+  bool may_vanish() const { return reach_ == Reach::process; }
+
   // Whether all of [address, address + bytes) of this rank can be reached by the others; then
   // where.
   bool find(const void* address, size_t bytes, Place* out) const {
