@@ -9,8 +9,8 @@
 // element.
 // Use: a few KiB on few ranks, where saved latencies are worth the extra bytes. Folklore; GPU
 // libraries call it one-shot.
-#include "algorithms/buffered_fold.h"
 #include "algorithms/list.h"
+#include "algorithms/parts.h"
 
 namespace tutti {
 
@@ -19,12 +19,7 @@ namespace {
 void emit_all_to_all(const schedule::Shape& shape, schedule::Sink& sink) {
   const uint32_t p = shape.nranks, r = shape.rank;
   schedule::Emitter emit(sink, 1, p - 1);
-  for (uint32_t s = 1; s < p; ++s) {
-    const uint32_t from = down(r, s, p);
-    emit.send(up(r, s, p), schedule::output(0, 1));
-    emit.recv(from, emit.scratch(peer_position(r, from), 0, 1));
-  }
-  fold_in_rank_order(emit, r, p, 0, 1);
+  exchange_and_fold(emit, 0, r, p);
 }
 
 }  // namespace

@@ -25,18 +25,4 @@ inline void fold_in_rank_order(schedule::Emitter& emit, uint32_t rank, uint32_t 
   }
 }
 
-// Every rank sends each other rank that one's chunk of p, at once, and folds what it gets for its
-// own.
-inline void direct_reduce_scatter(schedule::Emitter& emit, uint32_t rank, uint32_t nranks) {
-  for (uint32_t s = 1; s < nranks; ++s) {
-    const uint32_t owner = up(rank, s, nranks);
-    emit.send(owner, schedule::output(owner, owner + 1));
-  }
-  for (uint32_t s = 1; s < nranks; ++s) {
-    const uint32_t from = down(rank, s, nranks);
-    emit.recv(from, emit.scratch(peer_position(rank, from), rank, rank + 1));
-  }
-  fold_in_rank_order(emit, rank, nranks, rank, rank + 1);
-}
-
 }  // namespace tutti

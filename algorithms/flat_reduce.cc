@@ -1,10 +1,11 @@
 // Flat reduce: every rank sends its vector to the root, which folds all of them in rank order.
 //
 // Cost: p-1 rounds, 1 with p-1 ports; p-1 messages; the root receives and reduces (p-1)n. Time
-// (p-1)(a + nb + nc). Bits: rank order kept, whatever the root; the same tree for every element,
-// and for every root. Use: few ranks, or operators that are not commutative. Folklore ("linear").
-#include "algorithms/buffered_fold.h"
+// (p-1)(a + nb + nc).
+// Bits: rank order kept, whatever the root; the same tree for every element, and for every root.
+// Use: few ranks, or operators that are not commutative. Folklore ("linear").
 #include "algorithms/list.h"
+#include "algorithms/parts.h"
 
 namespace tutti {
 
@@ -18,11 +19,7 @@ void emit_flat_reduce(const schedule::Shape& shape, schedule::Sink& sink) {
     return;
   }
   schedule::Emitter emit(sink, 1, p - 1);
-  for (uint32_t s = 1; s < p; ++s) {
-    const uint32_t from = up(root, s, p);
-    emit.recv(from, emit.scratch(peer_position(root, from), 0, 1));
-  }
-  fold_in_rank_order(emit, root, p, 0, 1);
+  collect_and_fold(emit, root, p);
 }
 
 }  // namespace

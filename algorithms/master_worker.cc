@@ -7,8 +7,8 @@
 // element has the same bracketing, ((x0 x1) x2)..., which all algorithms with an owner share.
 // Use: 2 or 3 ranks, and as the reference that others are compared with. Folklore; MPI libraries
 // call it basic linear.
-#include "algorithms/buffered_fold.h"
 #include "algorithms/list.h"
+#include "algorithms/parts.h"
 
 namespace tutti {
 
@@ -24,10 +24,7 @@ void emit_master_worker(const schedule::Shape& shape, schedule::Sink& sink) {
     return;
   }
   schedule::Emitter emit(sink, 1, p - 1);
-  for (uint32_t worker = 1; worker < p; ++worker) {
-    emit.recv(worker, emit.scratch(peer_position(0, worker), 0, 1));
-  }
-  fold_in_rank_order(emit, 0, p, 0, 1);
+  collect_and_fold(emit, 0, p);
   for (uint32_t worker = 1; worker < p; ++worker) emit.send(worker, vector);
 }
 

@@ -1,6 +1,7 @@
 // Rank arithmetic of the algorithms: pure functions, no communication in sight.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 
@@ -29,9 +30,7 @@ constexpr uint32_t peer_position(uint32_t rank, uint32_t peer) {
 struct TwoLevels {
   constexpr TwoLevels(uint32_t nranks, uint32_t size)
       : nranks(nranks),
-        group_size(size < 1        ? 1
-                   : size > nranks ? nranks
-                                   : size),
+        group_size(std::clamp(size, uint32_t{1}, nranks)),
         groups((nranks + group_size - 1) / group_size) {}
 
   constexpr uint32_t group_of(uint32_t rank) const { return rank / group_size; }
@@ -79,13 +78,6 @@ constexpr uint32_t binomial_levels(uint32_t v, uint32_t nranks) {  // the childr
   return v == 0 ? log2_ceil(nranks) : uint32_t(std::countr_zero(v));
 }
 constexpr uint32_t binomial_parent(uint32_t v) { return v & (v - 1); }
-// The tree moved so that `root` is its root: the place of a rank in it, and back.
-constexpr uint32_t place_below(uint32_t root, uint32_t rank, uint32_t nranks) {
-  return down(rank, root, nranks);
-}
-constexpr uint32_t rank_below(uint32_t root, uint32_t place, uint32_t nranks) {
-  return up(place, root, nranks);
-}
 
 // Vector halving among q = 2^levels ranks, the top half first: the chunks of q that `rank` still
 // holds after `rounds` rounds, where round i splits by bit i of the rank.

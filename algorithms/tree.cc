@@ -11,8 +11,7 @@
 // Use: short vectors on many ranks and networks with thin upper levels, for only p-1 messages go
 // each way. Folklore; Thakur et al. 2005.
 #include "algorithms/list.h"
-#include "algorithms/patterns.h"
-#include "lib/schedule/emit.h"
+#include "algorithms/parts.h"
 
 namespace tutti {
 
@@ -24,14 +23,8 @@ void emit_tree(const schedule::Shape& shape, schedule::Sink& sink) {
   const uint32_t levels = binomial_levels(r, p);
   schedule::Emitter emit(sink, 1);
 
-  for (uint32_t i = 0; i < levels; ++i) {
-    const uint32_t child = r + (uint32_t{1} << i);
-    if (child < p) emit.recv_reduce(child, vector, schedule::Side::right);
-  }
-  if (r != 0) {
-    emit.send(binomial_parent(r), vector);
-    emit.recv(binomial_parent(r), vector);
-  }
+  climb_binomial_tree(emit, r, 0, p);
+  if (r != 0) emit.recv(binomial_parent(r), vector);
   for (uint32_t i = levels; i-- > 0;) {
     const uint32_t child = r + (uint32_t{1} << i);
     if (child < p) emit.send(child, vector);

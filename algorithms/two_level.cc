@@ -13,8 +13,8 @@
 // Hierarchical form of direct exchange; of shared memory: Katevenis et al., XHC (CLUSTER 2022).
 #include <algorithm>
 
-#include "algorithms/buffered_fold.h"
 #include "algorithms/list.h"
+#include "algorithms/parts.h"
 
 namespace tutti {
 
@@ -26,13 +26,7 @@ void emit_two_level(const schedule::Shape& shape, schedule::Sink& sink) {
   const uint32_t members = levels.size(group), groups = levels.groups;
   schedule::Emitter emit(sink, 1, std::max(levels.group_size, groups) - 1);
 
-  for (uint32_t s = 1; s < members; ++s) {
-    const uint32_t from = down(place, s, members);
-    emit.send(levels.rank_at(group, up(place, s, members)), schedule::output(0, 1));
-    emit.recv(levels.rank_at(group, from), emit.scratch(peer_position(place, from), 0, 1));
-  }
-  fold_in_rank_order(emit, place, members, 0, 1);
-
+  exchange_and_fold(emit, levels.rank_at(group, 0), place, members);
   for (uint32_t s = 1; s < groups; ++s) {
     const uint32_t to = up(group, s, groups), from = down(group, s, groups);
     for (uint32_t there = place; there < levels.size(to); there += members) {

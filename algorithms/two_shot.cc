@@ -10,8 +10,8 @@
 // not.) Use: medium and long vectors where every pair has its own path, shared memory above all;
 // the owner sees all operands at once, the best case for rounding. van de Geijn 1994, Thakur et al.
 // 2005.
-#include "algorithms/buffered_fold.h"
 #include "algorithms/list.h"
+#include "algorithms/parts.h"
 
 namespace tutti {
 

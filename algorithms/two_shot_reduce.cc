@@ -6,8 +6,8 @@
 // Bits: rank order kept and one tree for every element and root, because each owner buffers what it
 // gets and folds from x_0 upward.
 // Use: large vectors: the reduction is shared out. Thakur et al. 2005, with a direct exchange.
-#include "algorithms/buffered_fold.h"
 #include "algorithms/list.h"
+#include "algorithms/parts.h"
 
 namespace tutti {
 

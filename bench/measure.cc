@@ -38,7 +38,6 @@ class Run {
         times_(subjects.size()),
         random_(20240229) {}
 
-  // How many calls make a batch; warms up on the way.
   // Of a few batches: one that was held up would make all of them too short.
   double least_us(size_t i) {
     double least = agreed_us(i);
@@ -46,6 +45,7 @@ class Run {
     return least;
   }
 
+  // How many calls make a batch; warms up on the way.
   void calibrate() {
     for (size_t i = 0; i < subjects_.size(); ++i) {
       if (method_.iterations) {

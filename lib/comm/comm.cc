@@ -7,6 +7,21 @@
 
 namespace tutti {
 
+namespace {
+
+Status grow(std::vector<std::byte>* memory, size_t bytes, const char* algorithm) {
+  if (memory->size() >= bytes) return {};
+  try {
+    memory->resize(bytes);
+  } catch (const std::bad_alloc&) {
+    return {TUTTI_NO_MEMORY,
+            "cannot allocate " + std::to_string(bytes) + " bytes of scratch for " + algorithm};
+  }
+  return {};
+}
+
+}  // namespace
+
 // A lowered schedule and its last binding; one per algorithm and root.
 struct Communicator::CachedPlan {
   const Algorithm* algorithm;
@@ -209,21 +224,6 @@ Status Communicator::run_fused(const Prepared& prepared, const CallMark& mark,
     fused_->withdraw();
   return ended;
 }
-
-namespace {
-
-Status grow(std::vector<std::byte>* memory, size_t bytes, const char* algorithm) {
-  if (memory->size() >= bytes) return {};
-  try {
-    memory->resize(bytes);
-  } catch (const std::bad_alloc&) {
-    return {TUTTI_NO_MEMORY,
-            "cannot allocate " + std::to_string(bytes) + " bytes of scratch for " + algorithm};
-  }
-  return {};
-}
-
-}  // namespace
 
 Status Communicator::run_plan(Prepared& prepared, const std::byte* input, std::byte* output,
                               uint64_t timeout_ns) {

@@ -1,6 +1,7 @@
 // An exchange among some ranks of a communicator, by messages over it: a star around the first.
 #pragma once
 
+#include <numeric>
 #include <vector>
 
 #include "lib/comm/comm.h"
@@ -12,6 +13,10 @@ class GroupExchange final : public Exchange {
   // `members`: ranks of `parent`, in the order of the exchange, the own one among them.
   GroupExchange(Communicator& parent, std::vector<int> members, const JobKey& key);
 
+  // All of them.
+  GroupExchange(Communicator& parent, const JobKey& key)
+      : GroupExchange(parent, all_of(parent.nranks()), key) {}
+
   int rank() const override { return rank_; }
   int nranks() const override { return int(members_.size()); }
   const JobKey& key() const override { return key_; }
@@ -19,6 +24,11 @@ class GroupExchange final : public Exchange {
                    std::vector<std::string>* all) override;
 
  private:
+  static std::vector<int> all_of(int nranks) {
+    std::vector<int> ranks(static_cast<size_t>(nranks));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    return ranks;
+  }
   Status put(int member, std::string_view text, uint64_t deadline_ns);
   Status get(int member, std::string* text, uint64_t deadline_ns);
 

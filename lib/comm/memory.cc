@@ -1,23 +1,11 @@
 // Symmetric memory of a communicator: see transports/shm/regions.h.
-#include <numeric>
-
 #include "lib/comm/comm.h"
 #include "lib/comm/group_exchange.h"
 
 namespace tutti {
 
-namespace {
-
-std::vector<int> all_ranks(int nranks) {
-  std::vector<int> ranks(static_cast<size_t>(nranks));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  return ranks;
-}
-
-}  // namespace
-
 tutti_status Communicator::mem_alloc(size_t bytes, void** out) {
-  GroupExchange exchange(*this, all_ranks(nranks_), key_);
+  GroupExchange exchange(*this, key_);
   std::byte* made = nullptr;
   Status ended = regions_.allocate(exchange, bytes, deadline_after_ms(settings_.setup_ms), &made);
   if (!ended.ok()) return fail(std::move(ended));
@@ -26,7 +14,7 @@ tutti_status Communicator::mem_alloc(size_t bytes, void** out) {
 }
 
 tutti_status Communicator::mem_register(void* address, size_t bytes, int fd, uint64_t offset) {
-  GroupExchange exchange(*this, all_ranks(nranks_), key_);
+  GroupExchange exchange(*this, key_);
   Status ended = regions_.adopt(exchange, static_cast<std::byte*>(address), bytes, fd, offset,
                                 deadline_after_ms(settings_.setup_ms));
   return ended.ok() ? TUTTI_OK : fail(std::move(ended));

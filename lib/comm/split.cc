@@ -18,13 +18,10 @@ struct Membership {
 
 tutti_status Communicator::split(int color, int key, std::unique_ptr<Communicator>* out) {
   const uint64_t deadline_ns = deadline_after_ms(settings_.setup_ms);
-  std::vector<int> members(static_cast<size_t>(nranks_));
-  for (int rank = 0; rank < nranks_; ++rank) members[size_t(rank)] = rank;
-
   const Membership mine{color, key};
   std::vector<std::string> all;
   Status gathered =
-      GroupExchange(*this, members, key_)
+      GroupExchange(*this, key_)
           .allgather({reinterpret_cast<const char*>(&mine), sizeof(mine)}, deadline_ns, &all);
   if (!gathered.ok()) return fail(std::move(gathered));
   if (color < 0) return TUTTI_OK;
@@ -37,7 +34,10 @@ tutti_status Communicator::split(int color, int key, std::unique_ptr<Communicato
     }
     std::memcpy(&memberships[rank], all[rank].data(), sizeof(Membership));
   }
-  std::erase_if(members, [&](int rank) { return memberships[size_t(rank)].color != color; });
+  std::vector<int> members;
+  for (int rank = 0; rank < nranks_; ++rank) {
+    if (memberships[size_t(rank)].color == color) members.push_back(rank);
+  }
   std::stable_sort(members.begin(), members.end(), [&](int a, int b) {
     return memberships[size_t(a)].key < memberships[size_t(b)].key;
   });

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "lib/cache.h"
 #include "lib/schedule/chunks.h"
 
 namespace tutti::plan {
@@ -35,7 +36,7 @@ Fused::Fused(shm::SlotLink& link, const shm::Regions& regions, uint32_t group_si
       levels_(nranks_, group_size),
       operands_(nranks_),
       piece_(nranks_) {
-  exceeds_cache(0, nranks_);  // finds out how large it is, which takes longer than a call
+  last_level_cache_bytes();  // now, because the first time takes longer than a call
   const size_t arenas = cells_.bytes() - 2 * resident_bytes;
   result_arena_ = std::min(rotated_bytes, arenas / 2 / line_bytes * line_bytes);
   publish_arena_ = (arenas - result_arena_) / line_bytes * line_bytes;

@@ -23,8 +23,8 @@ constexpr Lane other_lane(Lane lane) {
 // of those conflicts with it. Within its lane a step waits for all earlier ones.
 struct Wait {
   uint32_t steps = 0;
-  bool same_range =
-      false;  // the last of them touches what this one touches there, no more, no less
+  // The last of them touches what this one touches there, no more, no less.
+  bool same_range = false;
 };
 
 // Follows a program step by step.

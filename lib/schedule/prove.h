@@ -64,8 +64,7 @@ struct Trace {
   std::vector<Change> changes;
 };
 
-// `programs[r]` is rank r's; at least one. Goal: allreduce, broadcast from
-// `root`, or reduce to it.
+// `programs[r]` is rank r's; at least one. Goal: allreduce, broadcast from `root`, or reduce to it.
 Verdict prove(const std::vector<Program>& programs, Collective goal, uint32_t root = 0,
               Trace* trace = nullptr);
 

@@ -31,18 +31,9 @@ thread_local uint64_t allocations = 0;  // of this thread
 
 namespace {
 
+using tutti::testing::algorithms_of;
 using tutti::testing::on_comm;
 using tutti::testing::sentence;
-
-std::vector<std::string> allreduce_algorithms() {
-  std::vector<std::string> names = {"auto"};
-  tutti_algorithm_info info{};
-  info.size = sizeof(info);
-  for (size_t i = 0; tutti_algorithm_get(i, &info) == TUTTI_OK; ++i) {
-    if (std::string(info.collective) == "allreduce") names.push_back(info.name);
-  }
-  return names;
-}
 
 // `algorithm` must outlive the config.
 tutti_call_config forced(const char* algorithm, bool unfused = false) {
@@ -55,7 +46,7 @@ tutti_call_config forced(const char* algorithm, bool unfused = false) {
 class Allreduce : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Allreduce, IsExactForEveryAlgorithmCountAndPlace) {
-  const std::vector<std::string> names = allreduce_algorithms();
+  const std::vector<std::string> names = algorithms_of("allreduce");
   ASSERT_GE(names.size(), 9u);
   for (const int nranks : {1, 2, 3, 4, 5, 7, 8}) {
     on_comm(nranks, GetParam(), [&](int rank, tutti_comm comm) {
@@ -89,7 +80,7 @@ TEST_P(Allreduce, LargeVectorsStreamThroughTheBoundedBuffers) {
   on_comm(3, GetParam(), [&](int rank, tutti_comm comm) {
     constexpr size_t count = 1'500'001;
     std::vector<int64_t> in(count), out(count);
-    for (const std::string& name : allreduce_algorithms()) {
+    for (const std::string& name : algorithms_of("allreduce")) {
       for (size_t i = 0; i < count; ++i) in[i] = int64_t(i) * (rank + 1);
       const tutti_call_config config = forced(name.c_str());
       ASSERT_EQ(
@@ -139,7 +130,7 @@ TEST_P(Allreduce, FusedPathsGiveTheBitsOfTheSchedulesTheyImplement) {
 TEST_P(Allreduce, AllRanksGetTheSameBits) {
   for (const int nranks : {2, 3, 6, 7}) {
     constexpr size_t count = 5003;
-    for (const std::string& name : allreduce_algorithms()) {
+    for (const std::string& name : algorithms_of("allreduce")) {
       std::vector<std::vector<float>> results(static_cast<size_t>(nranks));
       on_comm(nranks, GetParam(), [&](int rank, tutti_comm comm) {
         std::mt19937 random(unsigned(rank) + 99);
@@ -162,7 +153,7 @@ TEST_P(Allreduce, AllRanksGetTheSameBits) {
 
 TEST_P(Allreduce, AllocatesNothingOnceACallLikeItWasMade) {
   on_comm(2, GetParam(), [&](int rank, tutti_comm comm) {
-    for (const std::string& name : allreduce_algorithms()) {
+    for (const std::string& name : algorithms_of("allreduce")) {
       for (const size_t count : {1, 1000, 200'000}) {
         std::vector<float> in(count, 1.0f), out(count);
         const tutti_call_config config = forced(name.c_str());

@@ -9,23 +9,14 @@
 
 namespace {
 
+using tutti::testing::algorithms_of;
 using tutti::testing::on_comm;
 using tutti::testing::sentence;
-
-std::vector<std::string> reduce_algorithms() {
-  std::vector<std::string> names = {"auto"};
-  tutti_algorithm_info info{};
-  info.size = sizeof(info);
-  for (size_t i = 0; tutti_algorithm_get(i, &info) == TUTTI_OK; ++i) {
-    if (std::string(info.collective) == "reduce") names.emplace_back(info.name);
-  }
-  return names;
-}
 
 class Reduce : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Reduce, IsExactForEveryAlgorithmRootCountAndPlace) {
-  const std::vector<std::string> names = reduce_algorithms();
+  const std::vector<std::string> names = algorithms_of("reduce");
   EXPECT_GE(names.size(), 4u);
   for (const int nranks : {1, 2, 3, 5, 8}) {
     on_comm(nranks, GetParam(), [&](int rank, tutti_comm comm) {
@@ -65,7 +56,7 @@ TEST_P(Reduce, IsExactForEveryAlgorithmRootCountAndPlace) {
 TEST_P(Reduce, LargeVectorsAndAveragesOfSmallTypes) {
   on_comm(3, GetParam(), [](int rank, tutti_comm comm) {
     constexpr size_t count = 700'001;
-    for (const std::string& name : reduce_algorithms()) {
+    for (const std::string& name : algorithms_of("reduce")) {
       tutti_call_config config = TUTTI_CALL_CONFIG_INIT;
       config.algorithm = name.c_str();
       std::vector<int16_t> in(count, int16_t(3 * rank)), out(rank == 1 ? count : 0);

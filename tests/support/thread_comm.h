@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "tests/support/thread_exchange.h"
 #include "tutti/tutti.h"
@@ -26,6 +28,17 @@ inline void on_comm(int nranks, const char* transports,
     body(rank, comm);
     ASSERT_EQ(tutti_comm_free(comm), TUTTI_OK);
   });
+}
+
+// Names of the library's algorithms for `collective`, "auto" first.
+inline std::vector<std::string> algorithms_of(const std::string& collective) {
+  std::vector<std::string> names = {"auto"};
+  tutti_algorithm_info info{};
+  info.size = sizeof(info);
+  for (size_t i = 0; tutti_algorithm_get(i, &info) == TUTTI_OK; ++i) {
+    if (info.collective == collective) names.emplace_back(info.name);
+  }
+  return names;
 }
 
 // The sentence of the communicator's last failure.

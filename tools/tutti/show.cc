@@ -106,7 +106,7 @@ void add_show(CLI::App& app) {
   show->add_option("collective", options->collective, "allreduce, broadcast or reduce")->required();
   show->add_option("algorithm", options->algorithm, "its name, as in tutti verify")->required();
   show->add_option("-n,--ranks", options->ranks, "how many ranks (default 4)");
-  show->add_option("--root", options->root, "of a broadcast (default 0)");
+  show->add_option("--root", options->root, "of a broadcast or reduce (default 0)");
   show->add_option("--rank", options->rank, "only the steps of this rank");
   show->add_option("--svg", options->svg, "draw into this file instead (- is stdout)");
   show->callback([options] { tutti::show(*options); });

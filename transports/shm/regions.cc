@@ -71,34 +71,32 @@ Status Regions::allocate(Exchange& exchange, size_t bytes, uint64_t deadline_ns,
     made = map_private(bytes, &own.mapping);
   }
   std::byte* const base = own.mapping.base;
-  Region region;
-  region.parts.push_back(std::move(own));
-  TUTTI_TRY(share(exchange, made, memory, 0, deadline_ns, &region));
-  regions_.push_back(std::move(region));
+  TUTTI_TRY(share(exchange, made, std::move(memory), 0, deadline_ns, std::move(own)));
   *out = base;
   return {};
 }
 
 Status Regions::adopt(Exchange& exchange, std::byte* address, size_t bytes, int fd, uint64_t offset,
                       uint64_t deadline_ns) {
-  Region region;
-  region.parts.push_back({{nullptr, address}, bytes});
   Fd memory(dup(fd));
   Status fits = check_mapping(address, bytes, fd, offset);
   if (fits.ok() && !memory) fits = system_error("cannot keep the memory's descriptor", errno);
-  TUTTI_TRY(share(exchange, fits, memory, offset, deadline_ns, &region));
-  regions_.push_back(std::move(region));
-  return {};
+  return share(exchange, fits, std::move(memory), offset, deadline_ns, {{nullptr, address}, bytes});
 }
 
-// From the own part alone to everybody's.
-Status Regions::share(Exchange& exchange, const Status& ready, const Fd& memory, uint64_t offset,
-                      uint64_t deadline_ns, Region* region) {
-  region->id = ++registrations_;
-  if (reach_ != Reach::host) return agree(exchange, ready, deadline_ns);
-
+// From the own part to a region of everybody's; `ready`: whether there is one.
+Status Regions::share(Exchange& exchange, const Status& ready, Fd memory, uint64_t offset,
+                      uint64_t deadline_ns, Part own) {
+  Region region;
+  region.id = ++registrations_;
+  if (reach_ != Reach::host) {
+    TUTTI_TRY(agree(exchange, ready, deadline_ns));
+    region.parts.push_back(std::move(own));
+    regions_.push_back(std::move(region));
+    return {};
+  }
   const auto self = uint32_t(exchange.rank());
-  Offer mine{region->parts[0].bytes, offset, {}};
+  Offer mine{own.bytes, offset, {}};
   Meeting meeting;
   Status hosted = ready;
   if (self == 0 && hosted.ok()) {
@@ -120,24 +118,22 @@ Status Regions::share(Exchange& exchange, const Status& ready, const Fd& memory,
   std::vector<Fd> memories;
   Status shared =
       self == 0 ? meeting.share(
-                      all.size(), Fd(dup(memory.get())), deadline_ns,
+                      all.size(), std::move(memory), deadline_ns,
                       [this](uint32_t local) { return link_->dead(local); }, &memories)
                 : shm::share(offers[0].ticket, all.size(), self, memory, deadline_ns, &memories);
-  Part own = std::move(region->parts[0]);
-  region->own = self;
-  region->parts.clear();
-  region->parts.resize(all.size());
+  region.own = self;
+  region.parts.resize(all.size());
+  region.parts[self] = std::move(own);
   for (uint32_t rank = 0; shared.ok() && rank < all.size(); ++rank) {
-    Part& part = region->parts[rank];
+    if (rank == self) continue;
+    Part& part = region.parts[rank];
     part.bytes = offers[rank].bytes;
-    if (rank == self) {
-      part = std::move(own);
-    } else {
-      shared = map_memory(memories[rank], {offers[rank].offset, part.bytes}, &part.mapping);
-      if (shared.ok()) shared = touch(part.mapping.base, part.bytes);
-    }
+    shared = map_memory(memories[rank], {offers[rank].offset, part.bytes}, &part.mapping);
+    if (shared.ok()) shared = touch(part.mapping.base, part.bytes);
   }
-  return agree(exchange, shared, deadline_ns);
+  TUTTI_TRY(agree(exchange, shared, deadline_ns));
+  regions_.push_back(std::move(region));
+  return {};
 }
 
 bool Regions::remove(const void* address) {

@@ -66,8 +66,8 @@ class Regions {
     size_t own = 0;           // index of the own part
   };
 
-  Status share(Exchange& exchange, const Status& ready, const Fd& memory, uint64_t offset,
-               uint64_t deadline_ns, Region* region);
+  Status share(Exchange& exchange, const Status& ready, Fd memory, uint64_t offset,
+               uint64_t deadline_ns, Part own);
   bool find_region(const void* address, size_t bytes, Place* out) const;
 
   Reach reach_;
