@@ -6,39 +6,10 @@
 #include <string>
 #include <string_view>
 
+#include "algorithms/goal.h"
 #include "lib/schedule/schedule.h"
 
 namespace tutti {
-
-enum class Collective : uint8_t { allreduce, broadcast, barrier, point_to_point, reduce };
-constexpr const char* collective_name(Collective collective) {
-  switch (collective) {
-    case Collective::allreduce:
-      return "allreduce";
-    case Collective::broadcast:
-      return "broadcast";
-    case Collective::barrier:
-      return "barrier";
-    case Collective::point_to_point:
-      return "point_to_point";
-    case Collective::reduce:
-      return "reduce";
-  }
-  return "?";
-}
-
-// What a collective asks of a rank: whether its vector goes into the result, whether it gets the
-// result, and whether there is a rank that everything goes from or to. The output of a rank that
-// gets none is memory to work in.
-constexpr bool is_rooted(Collective collective) {
-  return collective == Collective::broadcast || collective == Collective::reduce;
-}
-constexpr bool contributes(Collective collective, uint32_t rank, uint32_t root) {
-  return collective != Collective::broadcast || rank == root;
-}
-constexpr bool gets_result(Collective collective, uint32_t rank, uint32_t root) {
-  return collective != Collective::reduce || rank == root;
-}
 
 // What a caller asks of an algorithm; equal on all ranks.
 struct Request {
@@ -56,8 +27,8 @@ struct Claims {
   const char* rounds;            // with one port: one send and one receive at a time
   const char* rounds_multiport;  // with a port for each peer
   const char* messages;          // of all ranks together
-  const char* sent;              // by the rank that sends most, in vectors
-  const char* reduced;           // by the rank that reduces most, in vectors
+  const char* sent;              // by the rank that sends most, in buffers (Goal::buffers())
+  const char* reduced;           // by the rank that reduces most, in buffers
 };
 
 struct Algorithm {
@@ -72,6 +43,13 @@ struct Algorithm {
 
 // For an algorithm that serves every request.
 inline std::string serves_everything(const Request&) { return {}; }
+// For one that keeps rank order on two ranks only.
+inline std::string two_ranks_where_ordered(const Request& request) {
+  if (!request.ordered || request.nranks <= 2) return {};
+  return "it adds in an order that depends on the chunk, so it cannot serve an operator that is "
+         "not "
+         "commutative";
+}
 
 // Every algorithm, in the order of list.h.
 std::span<const Algorithm> algorithms();

@@ -14,12 +14,30 @@
   entry(butterfly) \
   entry(halving_doubling) \
   entry(ring) \
+  entry(circulant) \
   entry(two_level) \
-  entry(binomial_broadcast) \
-  entry(flat_broadcast) \
-  entry(flat_reduce) \
-  entry(binomial_reduce) \
-  entry(two_shot_reduce)
+  entry(broadcast_binomial) \
+  entry(broadcast_flat) \
+  entry(broadcast_scatter_allgather) \
+  entry(reduce_flat) \
+  entry(reduce_binomial) \
+  entry(reduce_two_shot) \
+  entry(allgather_direct) \
+  entry(allgather_bruck) \
+  entry(allgather_ring) \
+  entry(gather_flat) \
+  entry(gather_binomial) \
+  entry(scatter_flat) \
+  entry(scatter_binomial) \
+  entry(reduce_scatter_direct) \
+  entry(reduce_scatter_ring) \
+  entry(reduce_scatter_circulant) \
+  entry(alltoall_direct) \
+  entry(alltoall_bruck) \
+  entry(scan_chain) \
+  entry(scan_doubling) \
+  entry(exscan_chain) \
+  entry(exscan_doubling)
 // clang-format on
 
 namespace tutti {

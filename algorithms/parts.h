@@ -1,6 +1,9 @@
 // What several algorithms are built of.
 #pragma once
 
+#include <array>
+#include <span>
+
 #include "algorithms/buffered_fold.h"
 
 namespace tutti {
@@ -26,18 +29,74 @@ inline void collect_and_fold(schedule::Emitter& emit, uint32_t root, uint32_t nr
   fold_in_rank_order(emit, root, nranks, 0, 1);
 }
 
+// Blocks [first, first + size) of the ring of `nranks` output chunks, as the ranges of one message:
+// two where they run over the end.
+class Arc {
+ public:
+  Arc(uint32_t first, uint32_t size, uint32_t nranks)
+      : parts_{schedule::output(first, std::min(first + size, nranks)),
+               schedule::output(0, first + size > nranks ? first + size - nranks : 0)} {}
+  operator std::span<const schedule::Range>() const { return parts_; }
+
+ private:
+  std::array<schedule::Range, 2> parts_;
+};
+
+// The subtree of each rank of a binomial tree over the ranks numbered from `root`, and what moves
+// between it and its parent: consecutive blocks, the rank's own first.
+struct BinomialTree {
+  BinomialTree(uint32_t rank, uint32_t root, uint32_t nranks)
+      : root(root), nranks(nranks), v(down(rank, root, nranks)) {}
+
+  uint32_t levels() const { return binomial_levels(v, nranks); }
+  bool has_child(uint32_t level) const { return v + (uint32_t{1} << level) < nranks; }
+  uint32_t child(uint32_t level) const { return up(v + (uint32_t{1} << level), root, nranks); }
+  uint32_t parent() const { return up(binomial_parent(v), root, nranks); }
+  // Of the subtree of the child at `level`; levels() gives the own one.
+  Arc blocks_of_child(uint32_t level) const {
+    return subtree(v + (uint32_t{1} << level), uint32_t{1} << level);
+  }
+  Arc blocks() const { return subtree(v, uint32_t{1} << levels()); }
+
+  uint32_t root, nranks, v;
+
+ private:
+  Arc subtree(uint32_t w, uint32_t size) const {
+    return {up(w, root, nranks), std::min(size, nranks - w), nranks};
+  }
+};
+
 // Partial results climb the binomial tree to the root, which is rank 0 of the tree.
 inline void climb_binomial_tree(schedule::Emitter& emit, uint32_t rank, uint32_t root,
                                 uint32_t nranks) {
-  const uint32_t v = down(rank, root, nranks);
-  const auto rank_of = [&](uint32_t w) { return up(w, root, nranks); };
-  for (uint32_t i = 0; i < binomial_levels(v, nranks); ++i) {
-    const uint32_t child = v + (uint32_t{1} << i);
-    if (child < nranks) {
-      emit.recv_reduce(rank_of(child), schedule::output(0, 1), schedule::Side::right);
+  const BinomialTree tree(rank, root, nranks);
+  for (uint32_t level = 0; level < tree.levels(); ++level) {
+    if (tree.has_child(level)) {
+      emit.recv_reduce(tree.child(level), schedule::output(0, 1), schedule::Side::right);
     }
   }
-  if (v != 0) emit.send(rank_of(binomial_parent(v)), schedule::output(0, 1));
+  if (rank != root) emit.send(tree.parent(), schedule::output(0, 1));
+}
+
+// The root's vector goes down the tree, to the largest subtrees first.
+inline void descend_binomial_tree(schedule::Emitter& emit, uint32_t rank, uint32_t root,
+                                  uint32_t nranks) {
+  const BinomialTree tree(rank, root, nranks);
+  if (rank != root) emit.recv(tree.parent(), schedule::output(0, 1));
+  for (uint32_t level = tree.levels(); level-- > 0;) {
+    if (tree.has_child(level)) emit.send(tree.child(level), schedule::output(0, 1));
+  }
+}
+
+// Blocks go down a binomial tree from the root, each rank passing on those of its subtrees, the
+// farthest first.
+inline void binomial_scatter(schedule::Emitter& emit, uint32_t rank, uint32_t root,
+                             uint32_t nranks) {
+  const BinomialTree tree(rank, root, nranks);
+  if (rank != root) emit.recv(tree.parent(), tree.blocks());
+  for (uint32_t level = tree.levels(); level-- > 0;) {
+    if (tree.has_child(level)) emit.send(tree.child(level), tree.blocks_of_child(level));
+  }
 }
 
 // Every rank sends each other rank that one's chunk of p, at once, and folds what it gets for its
@@ -52,6 +111,76 @@ inline void direct_reduce_scatter(schedule::Emitter& emit, uint32_t rank, uint32
     emit.recv(from, emit.scratch(peer_position(rank, from), rank, rank + 1));
   }
   fold_in_rank_order(emit, rank, nranks, rank, rank + 1);
+}
+
+// Every rank sends its chunk of p to each other rank, at once.
+inline void direct_allgather(schedule::Emitter& emit, uint32_t rank, uint32_t nranks) {
+  for (uint32_t s = 1; s < nranks; ++s) {
+    emit.send(up(rank, s, nranks), schedule::output(rank, rank + 1));
+  }
+  for (uint32_t s = 1; s < nranks; ++s) {
+    const uint32_t owner = down(rank, s, nranks);
+    emit.recv(owner, schedule::output(owner, owner + 1));
+  }
+}
+
+// p chunks go round the ring, each rank adding its part, as the lower rank on the left. Rank r
+// begins with `first`, a chunk that is r's plus the same distance for all, and finishes the one
+// after it.
+inline void ring_reduce_scatter(schedule::Emitter& emit, uint32_t rank, uint32_t nranks,
+                                uint32_t first) {
+  using schedule::Side;
+  for (uint32_t s = 0; s + 1 < nranks; ++s) {
+    const uint32_t out = down(first, s, nranks), in = down(first, s + 1, nranks);
+    emit.send(up(rank, 1, nranks), schedule::output(out, out + 1));
+    emit.recv_reduce(down(rank, 1, nranks), schedule::output(in, in + 1),
+                     rank == 0 ? Side::right : Side::left);
+  }
+}
+
+// p chunks go round the ring; `own` is the one that this rank has.
+inline void ring_allgather(schedule::Emitter& emit, uint32_t rank, uint32_t nranks, uint32_t own) {
+  for (uint32_t s = 0; s + 1 < nranks; ++s) {
+    const uint32_t out = down(own, s, nranks), in = down(own, s + 1, nranks);
+    emit.send(up(rank, 1, nranks), schedule::output(out, out + 1));
+    emit.recv(down(rank, 1, nranks), schedule::output(in, in + 1));
+  }
+}
+
+// Rank r has chunk r of p; each round it gets as many again as it has, those that follow, from the
+// rank that has them, and the last time the rest.
+inline void bruck_allgather(schedule::Emitter& emit, uint32_t rank, uint32_t nranks) {
+  for (uint32_t held = 1; held < nranks; held *= 2) {
+    const uint32_t more = std::min(held, nranks - held), from = up(rank, held, nranks);
+    emit.send(down(rank, held, nranks), Arc(rank, more, nranks));
+    emit.recv(from, Arc(from, more, nranks));
+  }
+}
+
+// The same backwards: each round a rank hands on half of the chunks that it still has parts of, to
+// the rank that they belong to or are nearer to, and adds those it gets to its own.
+inline void bruck_reduce_scatter(schedule::Emitter& emit, uint32_t rank, uint32_t nranks) {
+  using schedule::Side;
+  if (nranks == 1) return;
+  for (uint32_t held = std::bit_floor(nranks - 1); held > 0; held /= 2) {
+    const uint32_t more = std::min(held, nranks - held);
+    const uint32_t to = up(rank, held, nranks), from = down(rank, held, nranks);
+    emit.send(to, Arc(to, more, nranks));
+    emit.recv_reduce(from, Arc(rank, more, nranks), from < rank ? Side::left : Side::right);
+  }
+}
+
+// Among the ranks from `first` on, each ends with the sum over them up to itself. Uses scratch row
+// 0.
+inline void doubling_scan(schedule::Emitter& emit, uint32_t rank, uint32_t first, uint32_t nranks) {
+  const schedule::Range sum = schedule::output(0, 1), incoming = emit.scratch(0, 0, 1);
+  for (uint32_t distance = 1; first + distance < nranks; distance *= 2) {
+    if (rank + distance < nranks) emit.send(rank + distance, sum);
+    if (rank >= first + distance) {
+      emit.recv(rank - distance, incoming);
+      emit.reduce(sum, incoming, schedule::Side::left);
+    }
+  }
 }
 
 }  // namespace tutti

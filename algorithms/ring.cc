@@ -10,33 +10,17 @@
 // part on the left, as the lower rank, so that two ranks keep order. Use: long vectors where only
 // neighbours should talk. Patarasuk & Yuan 2009; Horovod and NCCL made it known.
 #include "algorithms/list.h"
-#include "algorithms/patterns.h"
-#include "lib/schedule/emit.h"
+#include "algorithms/parts.h"
 
 namespace tutti {
 
 namespace {
 
 void emit_ring(const schedule::Shape& shape, schedule::Sink& sink) {
-  using schedule::Side;
   const uint32_t p = shape.nranks, r = shape.rank;
-  const uint32_t next = up(r, 1, p), previous = down(r, 1, p);
-  const auto chunk = [](uint32_t c) { return schedule::output(c, c + 1); };
   schedule::Emitter emit(sink, p);
-  for (uint32_t s = 0; s + 1 < p; ++s) {
-    emit.send(next, chunk(down(r, s, p)));
-    emit.recv_reduce(previous, chunk(down(r, s + 1, p)), r == 0 ? Side::right : Side::left);
-  }
-  for (uint32_t s = 0; s + 1 < p; ++s) {
-    emit.send(next, chunk(down(next, s, p)));
-    emit.recv(previous, chunk(down(r, s, p)));
-  }
-}
-
-std::string ring_applies(const Request& request) {
-  if (!request.ordered || request.nranks <= 2) return {};
-  return "ring adds in an order that depends on the chunk, so it cannot serve an operator that is "
-         "not commutative";
+  ring_reduce_scatter(emit, r, p, r);
+  ring_allgather(emit, r, p, up(r, 1, p));
 }
 
 }  // namespace
@@ -46,7 +30,7 @@ Algorithm ring() {
           Collective::allreduce,
           "chunks go round the ring, each rank adding its part, then go round finished",
           emit_ring,
-          ring_applies,
+          two_ranks_where_ordered,
           {"2(p-1)", "2(p-1)", "2p(p-1)", "2(p-1)/p", "(p-1)/p"}};
 }
 

@@ -18,17 +18,9 @@ namespace tutti {
 namespace {
 
 void emit_tree(const schedule::Shape& shape, schedule::Sink& sink) {
-  const uint32_t p = shape.nranks, r = shape.rank;
-  const schedule::Range vector = schedule::output(0, 1);
-  const uint32_t levels = binomial_levels(r, p);
   schedule::Emitter emit(sink, 1);
-
-  climb_binomial_tree(emit, r, 0, p);
-  if (r != 0) emit.recv(binomial_parent(r), vector);
-  for (uint32_t i = levels; i-- > 0;) {
-    const uint32_t child = r + (uint32_t{1} << i);
-    if (child < p) emit.send(child, vector);
-  }
+  climb_binomial_tree(emit, shape.rank, 0, shape.nranks);
+  descend_binomial_tree(emit, shape.rank, 0, shape.nranks);
 }
 
 }  // namespace

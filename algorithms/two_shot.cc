@@ -21,11 +21,7 @@ void emit_two_shot(const schedule::Shape& shape, schedule::Sink& sink) {
   const uint32_t p = shape.nranks, r = shape.rank;
   schedule::Emitter emit(sink, p, p - 1);
   direct_reduce_scatter(emit, r, p);
-  for (uint32_t s = 1; s < p; ++s) emit.send(up(r, s, p), schedule::output(r, r + 1));
-  for (uint32_t s = 1; s < p; ++s) {
-    const uint32_t owner = down(r, s, p);
-    emit.recv(owner, schedule::output(owner, owner + 1));
-  }
+  direct_allgather(emit, r, p);
 }
 
 }  // namespace

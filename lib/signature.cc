@@ -28,15 +28,26 @@ std::string algorithm_text(uint16_t algorithm) {
 
 std::string CallSignature::describe() const {
   const std::string what = std::to_string(count) + " " + dtype_text(dtype);
+  const std::string rank = std::to_string(root);
   switch (collective) {
     case Collective::allreduce:
-      return "allreduce of " + what + ", " + op_text(op) + algorithm_text(algorithm);
-    case Collective::broadcast:
-      return "broadcast of " + what + " from rank " + std::to_string(root) +
+    case Collective::reduce_scatter:
+    case Collective::scan:
+    case Collective::exscan:
+      return collective_name(collective) + (" of " + what) + ", " + op_text(op) +
              algorithm_text(algorithm);
     case Collective::reduce:
-      return "reduce of " + what + ", " + op_text(op) + ", to rank " + std::to_string(root) +
+      return "reduce of " + what + ", " + op_text(op) + ", to rank " + rank +
              algorithm_text(algorithm);
+    case Collective::allgather:
+    case Collective::alltoall:
+      return collective_name(collective) + (" of " + what) + algorithm_text(algorithm);
+    case Collective::broadcast:
+    case Collective::scatter:
+      return collective_name(collective) + (" of " + what) + " from rank " + rank +
+             algorithm_text(algorithm);
+    case Collective::gather:
+      return "gather of " + what + " to rank " + rank + algorithm_text(algorithm);
     case Collective::barrier:
       return "barrier" + algorithm_text(algorithm);
     case Collective::point_to_point:

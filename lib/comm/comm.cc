@@ -232,11 +232,8 @@ Status Communicator::run_plan(Prepared& prepared, const std::byte* input, std::b
     cached.binding.bind(prepared.key.count, prepared.element_size);
   }
   TUTTI_TRY(grow(&scratch_, cached.binding.scratch_bytes(), cached.algorithm->name));
-  const bool gets = gets_result(prepared.key.collective, uint32_t(rank_), uint32_t(cached.root));
-  if (!gets && cached.plan.writes_output) {
-    TUTTI_TRY(grow(&work_, prepared.key.count * prepared.element_size, cached.algorithm->name));
-    output = work_.data();
-  }
+  const Goal goal(prepared.key.collective, uint32_t(nranks_), uint32_t(cached.root));
+  const bool gets = goal.gets(uint32_t(rank_), 0);
   // The executor writes to the input only where it is the output.
   run_.start(cached.binding, {const_cast<std::byte*>(input), output, scratch_.data()},
              prepared.kernels);

@@ -143,7 +143,7 @@ class Communicator {
   CallMark unconfirmed_;  // the last call that may have ended without hearing from all
   std::vector<std::unique_ptr<CachedPlan>> plans_;
   plan::Run run_;
-  std::vector<std::byte> scratch_, work_;   // work_: the output of a rank that gets none
+  std::vector<std::byte> scratch_;
   std::vector<uint64_t> sends_, receives_;  // messages so far, by peer
 
   std::atomic<bool> over_{false};  // failed or aborted: no further call

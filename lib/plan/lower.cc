@@ -10,6 +10,7 @@ namespace {
 
 using schedule::Kind;
 using schedule::Range;
+using schedule::Role;
 using schedule::Shape;
 using schedule::Step;
 
@@ -26,6 +27,10 @@ struct Resolved {
 // Collects steps and applies the first rewrite, cutting ranges where only a part was written.
 class Resolver final : public schedule::Sink {
  public:
+  // `scattered`: chunks that are neighbours in the vector need not be so in memory.
+  Resolver(const Goal& goal, uint32_t rank, bool scattered)
+      : goal_(goal), rank_(rank), scattered_(scattered) {}
+
   void begin(uint32_t chunks, uint32_t scratch_rows) override {
     chunks_ = chunks;
     scratch_rows_ = scratch_rows;
@@ -35,7 +40,7 @@ class Resolver final : public schedule::Sink {
   void step(const Step& step) override {
     const Range& whole = step.kind == Kind::send ? step.from : step.to;
     for (uint32_t done = 0; done < whole.size();) {
-      uint32_t cut = whole.size() - done;
+      uint32_t cut = scattered_ ? 1 : whole.size() - done;
       const Range to = resolve(step.to, done, &cut);
       const Range from = resolve(step.from, done, &cut);
       put(step, part(step.to, done, cut), first(to, cut), first(from, cut));
@@ -58,9 +63,12 @@ class Resolver final : public schedule::Sink {
 
   // Output that no step wrote is the input.
   void copy_rest() {
+    const auto left = [&](uint32_t c) {
+      return !written_[c] && goal_.gets(rank_, c) && goal_.has(rank_, c);
+    };
     for (uint32_t begin = 0; begin < chunks_;) {
       uint32_t end = begin;
-      while (end < chunks_ && !written_[end]) ++end;
+      while (end < chunks_ && left(end) && (end == begin || !scattered_)) ++end;
       if (end > begin) {
         steps.push_back(
             {Verb::copy, Side::left, 0, {Role::output, begin, end}, {Role::input, begin, end}, {}});
@@ -100,9 +108,12 @@ class Resolver final : public schedule::Sink {
   Range resolve(const Range& range, uint32_t done, uint32_t* cut) const {
     Range rest{range.role, range.begin + done, range.end};
     if (range.role != Role::output || range.size() == 0) return rest;
-    const bool written = written_[rest.begin];
+    const bool written = written_[rest.begin], gets = goal_.gets(rank_, rest.begin);
     uint32_t same = 1;
-    while (same < *cut && written_[rest.begin + same] == written) ++same;
+    while (same < *cut && written_[rest.begin + same] == written &&
+           goal_.gets(rank_, rest.begin + same) == gets) {
+      ++same;
+    }
     *cut = std::min(*cut, same);
     if (!written) rest.role = Role::input;
     return rest;
@@ -157,22 +168,60 @@ class Resolver final : public schedule::Sink {
         {Verb::reduce, side, 0, to, {}, {left ? from : to_read, left ? to_read : from}});
   }
 
+  const Goal& goal_;
+  uint32_t rank_;
+  bool scattered_;
   uint32_t chunks_ = 1;
   uint32_t scratch_rows_ = 0;
   std::vector<bool> written_;
 };
 
+// Output that the rank does not get becomes working memory: of it only the chunks that are used
+// have a place, one after the other.
+class WorkingMemory {
+ public:
+  WorkingMemory(const Goal& goal, uint32_t rank, uint32_t chunks)
+      : goal_(goal), rank_(rank), used_(chunks, false) {}
+
+  void use(const Range& range) {
+    if (range.role != Role::output || range.size() == 0 || goal_.gets(rank_, range.begin)) return;
+    std::fill(used_.begin() + range.begin, used_.begin() + range.end, true);
+  }
+  void place() {
+    places_.resize(used_.size());
+    for (uint32_t c = 0; c < used_.size(); ++c) {
+      places_[c] = uint32_t(chunks_.size());
+      if (used_[c]) chunks_.push_back(c);
+    }
+  }
+  Operand operator()(const Range& range) const {
+    if (range.role == Role::input) return {Memory::input, range.begin};
+    if (range.role == Role::scratch) return {Memory::scratch, range.begin};
+    if (range.size() == 0 || goal_.gets(rank_, range.begin)) return {Memory::output, range.begin};
+    return {Memory::work, places_[range.begin]};
+  }
+  const std::vector<uint32_t>& chunks() const { return chunks_; }
+
+ private:
+  const Goal& goal_;
+  uint32_t rank_;
+  std::vector<bool> used_;
+  std::vector<uint32_t> places_, chunks_;
+};
+
 // Third rewrite: what each record waits for in the other lane.
-void add_record(const Resolved& step, schedule::Hazards* hazards, Plan* plan) {
+void add_record(const Resolved& step, const WorkingMemory& place, schedule::Hazards* hazards,
+                Plan* plan) {
   const bool sends = step.verb == Verb::send;
+  const Operand to = place(step.to), from = place(step.from);
   Record record;
   record.verb = step.verb;
   record.side = step.side;
   record.peer = step.peer;
-  record.to_role = step.to.role;
-  record.to = step.to.begin;
-  record.from_role = step.from.role;
-  record.from = step.from.begin;
+  record.to_memory = to.memory;
+  record.to = to.chunk;
+  record.from_memory = from.memory;
+  record.from = from.chunk;
   record.chunks = sends ? step.from.size() : step.to.size();
 
   hazards->begin(sends ? schedule::Lane::outgoing : schedule::Lane::incoming);
@@ -185,9 +234,7 @@ void add_record(const Resolved& step, schedule::Hazards* hazards, Plan* plan) {
   if (step.verb == Verb::reduce) {
     record.from = uint32_t(plan->operands.size());
     record.operands = uint32_t(step.operands.size());
-    for (const Range& operand : step.operands) {
-      plan->operands.push_back({operand.role, operand.begin});
-    }
+    for (const Range& operand : step.operands) plan->operands.push_back(place(operand));
     plan->most_operands = std::max(plan->most_operands, record.operands);
   }
   (sends ? plan->outgoing : plan->incoming).push_back(record);
@@ -195,28 +242,34 @@ void add_record(const Resolved& step, schedule::Hazards* hazards, Plan* plan) {
 
 }  // namespace
 
-Plan lower(const Algorithm& algorithm, const Shape& shape) {
-  Resolver resolver;
+Plan lower(const Algorithm& algorithm, const Shape& shape, bool scattered) {
+  const Goal goal(algorithm.collective, shape.nranks, shape.root);
+  Resolver resolver(goal, shape.rank, scattered);
   algorithm.emit(shape, resolver);
   resolver.fuse_receives();
-  if (gets_result(algorithm.collective, shape.rank, shape.root)) resolver.copy_rest();
+  resolver.copy_rest();
 
   schedule::Layout layout(resolver.chunks(), resolver.scratch_rows());
+  WorkingMemory work(goal, shape.rank, resolver.chunks());
   for (const Resolved& step : resolver.steps) {
-    layout.use(step.to);
-    layout.use(step.from);
-    for (const Range& operand : step.operands) layout.use(operand);
+    for (const Range* range : {&step.to, &step.from}) {
+      layout.use(*range);
+      work.use(*range);
+    }
+    for (const Range& operand : step.operands) {
+      layout.use(operand);
+      work.use(operand);
+    }
   }
   layout.place();
+  work.place();
 
   Plan plan;
   plan.chunks = resolver.chunks();
-  plan.writes_output = std::any_of(
-      resolver.steps.begin(), resolver.steps.end(),
-      [](const Resolved& step) { return step.verb != Verb::send && step.to.role == Role::output; });
   for (const auto& row : layout.rows()) plan.rows.push_back({row.begin, row.end});
+  plan.work = work.chunks();
   schedule::Hazards hazards(layout);
-  for (const Resolved& step : resolver.steps) add_record(step, &hazards, &plan);
+  for (const Resolved& step : resolver.steps) add_record(step, work, &hazards, &plan);
   return plan;
 }
 

@@ -13,54 +13,87 @@ constexpr uint64_t line_bytes = 64;
 }  // namespace
 
 size_t Plan::bytes() const {
-  return sizeof(Plan) + rows.size() * sizeof(Row) + operands.size() * sizeof(Operand) +
-         (outgoing.size() + incoming.size()) * sizeof(Record);
+  return sizeof(Plan) + rows.size() * sizeof(Row) + work.size() * sizeof(uint32_t) +
+         operands.size() * sizeof(Operand) + (outgoing.size() + incoming.size()) * sizeof(Record);
 }
 
 Binding::Binding(const Plan& plan)
     : plan_(&plan),
+      begin_(plan.chunks + size_t{1}),
       rows_(plan.rows.size()),
+      work_(plan.work.size()),
       outgoing_(plan.outgoing.size()),
       incoming_(plan.incoming.size()),
       operands_(plan.operands.size()) {}
 
 void Binding::bind(uint64_t count, uint32_t element_size) {
   count_ = count;
-  element_size_ = element_size;
-  element_shift_ = std::has_single_bit(element_size) ? std::countr_zero(element_size) : -1;
   // Chunks begin at multiples of a cache line where the vector does.
   const uint64_t unit = element_size < line_bytes ? line_bytes / element_size : 1;
   const schedule::ChunkMap map(count, plan_->chunks, unit);
-  const auto at = [&](uint32_t chunk) { return map.begin(chunk) * element_size; };
+  for (uint32_t c = 0; c <= plan_->chunks; ++c) begin_[c] = map.begin(c) * element_size;
+  place(begin_, begin_, begin_, element_size);
+}
+
+void Binding::bind(const Extents& extents) {
+  count_ = ~uint64_t{0};
+  place(extents.begin, extents.input, extents.output, extents.element_size);
+}
+
+void Binding::place(std::span<const uint64_t> begin, std::span<const uint64_t> input,
+                    std::span<const uint64_t> output, uint32_t element_size) {
+  element_size_ = element_size;
+  element_shift_ = std::has_single_bit(element_size) ? std::countr_zero(element_size) : -1;
+  const uint32_t chunks = plan_->chunks;
 
   scratch_bytes_ = 0;
+  const auto grow = [&](uint64_t bytes) {
+    scratch_bytes_ += (bytes + line_bytes - 1) / line_bytes * line_bytes;
+  };
   for (size_t row = 0; row < rows_.size(); ++row) {
     rows_[row] = scratch_bytes_;
-    const uint64_t used = at(plan_->rows[row].end) - at(plan_->rows[row].begin);
-    scratch_bytes_ += (used + line_bytes - 1) / line_bytes * line_bytes;
+    grow(begin[plan_->rows[row].end] - begin[plan_->rows[row].begin]);
   }
-  const auto offset = [&](Role role, uint32_t chunk) {
-    if (role != Role::scratch) return at(chunk);
-    const uint32_t row = chunk / plan_->chunks;
-    return rows_[row] + at(chunk % plan_->chunks) - at(plan_->rows[row].begin);
+  work_offset_ = scratch_bytes_;
+  uint64_t work_bytes = 0;
+  for (size_t i = 0; i < work_.size(); ++i) {
+    work_[i] = work_bytes;
+    work_bytes += begin[plan_->work[i] + 1] - begin[plan_->work[i]];
+  }
+  grow(work_bytes);
+
+  const auto offset = [&](Memory memory, uint32_t chunk) {
+    switch (memory) {
+      case Memory::input:
+        return input[chunk];
+      case Memory::output:
+        return output[chunk];
+      case Memory::work:
+        return work_[chunk];
+      case Memory::scratch:
+        break;
+    }
+    const uint32_t row = chunk / chunks;
+    return rows_[row] + begin[chunk % chunks] - begin[plan_->rows[row].begin];
   };
-  const auto place = [&](const Record& record) {
-    // The size is that of the vector chunks that the range stands for.
+  const auto put = [&](const Record& record) {
+    // The size is that of the vector's chunks that the range stands for.
     const bool sends = record.verb == Verb::send;
-    const Role role = sends ? record.from_role : record.to_role;
-    uint32_t begin = sends ? record.from : record.to;
-    if (role == Role::scratch) begin %= plan_->chunks;
+    const Memory memory = sends ? record.from_memory : record.to_memory;
+    uint32_t first = sends ? record.from : record.to;
+    if (memory == Memory::scratch) first %= chunks;
+    if (memory == Memory::work) first = plan_->work[first];
     Place result;
-    result.bytes = at(begin + record.chunks) - at(begin);
-    if (!sends) result.to = offset(record.to_role, record.to);
+    result.bytes = begin[first + record.chunks] - begin[first];
+    if (!sends) result.to = offset(record.to_memory, record.to);
     const bool has_from = record.verb != Verb::recv && record.verb != Verb::reduce;
-    if (has_from) result.from = offset(record.from_role, record.from);
+    if (has_from) result.from = offset(record.from_memory, record.from);
     return result;
   };
-  for (size_t i = 0; i < outgoing_.size(); ++i) outgoing_[i] = place(plan_->outgoing[i]);
-  for (size_t i = 0; i < incoming_.size(); ++i) incoming_[i] = place(plan_->incoming[i]);
+  for (size_t i = 0; i < outgoing_.size(); ++i) outgoing_[i] = put(plan_->outgoing[i]);
+  for (size_t i = 0; i < incoming_.size(); ++i) incoming_[i] = put(plan_->incoming[i]);
   for (size_t i = 0; i < operands_.size(); ++i) {
-    operands_[i] = offset(plan_->operands[i].role, plan_->operands[i].chunk);
+    operands_[i] = offset(plan_->operands[i].memory, plan_->operands[i].chunk);
   }
 }
 

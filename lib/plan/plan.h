@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "lib/schedule/schedule.h"
@@ -16,19 +17,22 @@
 
 namespace tutti::plan {
 
-using schedule::Role;
 using schedule::Side;
+
+// The caller's, and the plan's own: rows that its schedule asked for, and the output that the rank
+// does not get.
+enum class Memory : uint8_t { input, output, scratch, work };
 
 enum class Verb : uint8_t { send, recv, recv_reduce, copy, reduce };
 
 struct Record {
   Verb verb = Verb::send;
   Side side = Side::left;  // recv_reduce: where the incoming operand stands
-  Role to_role = Role::output;
-  Role from_role = Role::output;
+  Memory to_memory = Memory::output;
+  Memory from_memory = Memory::output;
   uint32_t peer = 0;
-  uint32_t to = 0;    // first chunk
-  uint32_t from = 0;  // first chunk; of a reduce: its first operand in Plan::operands
+  uint32_t to = 0;    // first chunk, or of work: index in Plan::work
+  uint32_t from = 0;  // the same; of a reduce: its first operand in Plan::operands
   uint32_t chunks = 0;
   uint32_t wait = 0;    // how many records of the other lane must be done before this one
   uint32_t follow = 0;  // 1: the last of those is on the same range and may be just as far as this
@@ -38,8 +42,8 @@ static_assert(sizeof(Record) == 32);
 
 // An operand of an n-ary reduce.
 struct Operand {
-  Role role = Role::output;
-  uint32_t chunk = 0;
+  Memory memory = Memory::output;
+  uint32_t chunk = 0;  // or, of work, index in Plan::work
 };
 
 // Which part of a scratch row is used: only that gets memory.
@@ -51,46 +55,62 @@ struct Row {
 struct Plan {
   uint32_t chunks = 1;
   std::vector<Row> rows;
+  std::vector<uint32_t> work;  // the chunks of the vector that have a place there, ascending
   std::vector<Record> outgoing;
   std::vector<Record> incoming;
   std::vector<Operand> operands;
   uint32_t most_operands = 0;  // of any reduce
-  bool writes_output = false;  // a rank that gets no result may need none
 
   size_t bytes() const;  // of memory that the plan takes
 };
 
-// Byte offsets into the buffer of a role.
+// Byte offsets into the memory of each side.
 struct Place {
   uint64_t to = 0;
   uint64_t from = 0;
   uint64_t bytes = 0;
 };
 
+// Where the chunks of one call's vector lie, in bytes.
+struct Extents {
+  uint32_t element_size = 1;
+  std::vector<uint64_t> begin;          // of each chunk in the vector, and the vector's end
+  std::vector<uint64_t> input, output;  // of each chunk in the caller's buffers
+};
+
 // A plan for one count and element size. bind() allocates the first time, then never again.
 class Binding {
  public:
   explicit Binding(const Plan& plan);
+  // `count` elements in chunks of nearly the same length, in the buffers as in the vector.
   void bind(uint64_t count, uint32_t element_size);
   bool bound_to(uint64_t count, uint32_t element_size) const {
     return count == count_ && element_size == element_size_;
   }
+  // For chunks that lie anyhow. Not bound to any count.
+  void bind(const Extents& extents);
 
   const Plan& plan() const { return *plan_; }
   uint32_t element_size() const { return element_size_; }
-  int element_shift() const { return element_shift_; }  // log2 of it, -1: not a power of two
-  uint64_t scratch_bytes() const { return scratch_bytes_; }
+  int element_shift() const { return element_shift_; }       // log2 of it, -1: not a power of two
+  uint64_t scratch_bytes() const { return scratch_bytes_; }  // for scratch and work together
+  uint64_t work_offset() const { return work_offset_; }      // of work in that
   const Place* outgoing() const { return outgoing_.data(); }
   const Place* incoming() const { return incoming_.data(); }
   const uint64_t* operands() const { return operands_.data(); }  // offsets
 
  private:
+  void place(std::span<const uint64_t> begin, std::span<const uint64_t> input,
+             std::span<const uint64_t> output, uint32_t element_size);
+
   const Plan* plan_;
   uint64_t count_ = ~uint64_t{0};
   uint32_t element_size_ = 0;
   int element_shift_ = 0;
-  uint64_t scratch_bytes_ = 0;
-  std::vector<uint64_t> rows_;  // offset of each scratch row's used part
+  uint64_t scratch_bytes_ = 0, work_offset_ = 0;
+  std::vector<uint64_t> begin_;  // of the chunks of an even division
+  std::vector<uint64_t> rows_;   // offset of each scratch row's used part
+  std::vector<uint64_t> work_;   // offset of each of the plan's work chunks
   std::vector<Place> outgoing_, incoming_;
   std::vector<uint64_t> operands_;
 };

@@ -7,7 +7,7 @@ uint64_t Run::reduce(const Record& record, std::byte* to, uint64_t most) {
   const Operand* operands = plan_->operands.data() + record.from;
   const uint64_t* offsets = binding_->operands() + record.from;
   for (uint32_t i = 0; i < record.operands; ++i) {
-    pointers_[i] = bases_[size_t(operands[i].role)] + offsets[i] + incoming_.done;
+    pointers_[i] = bases_[size_t(operands[i].memory)] + offsets[i] + incoming_.done;
   }
   kernels_->reduce(to, pointers_.data(), record.operands, elements_in(bytes));
   return bytes;

@@ -31,8 +31,9 @@ class Run {
   void start(const Binding& binding, const Buffers& buffers, const Kernels& kernels) {
     binding_ = &binding;
     plan_ = &binding.plan();
-    // By Role; input is only ever a source.
-    bases_ = {buffers.input, buffers.output, buffers.scratch};
+    // By Memory; input is only ever a source.
+    bases_ = {buffers.input, buffers.output, buffers.scratch,
+              buffers.scratch + binding.work_offset()};
     kernels_ = &kernels;
     element_size_ = binding.element_size();
     element_shift_ = binding.element_shift();
@@ -97,7 +98,7 @@ class Run {
       const Place& place = *outgoing_.place;
       const uint64_t most = limit(record, place.bytes, incoming_);
       if (outgoing_.done < most) {
-        const std::byte* from = bases_[size_t(record.from_role)] + place.from + outgoing_.done;
+        const std::byte* from = bases_[size_t(record.from_memory)] + place.from + outgoing_.done;
         const size_t sent = link.try_send(int(record.peer), from, most - outgoing_.done);
         if (sent == 0) return moved;
         outgoing_.done += sent;
@@ -140,7 +141,7 @@ class Run {
 
   template <class LinkType>
   uint64_t step(LinkType& link, const Record& record, const Place& place, uint64_t most) {
-    std::byte* to = bases_[size_t(record.to_role)] + place.to + incoming_.done;
+    std::byte* to = bases_[size_t(record.to_memory)] + place.to + incoming_.done;
     const int peer = int(record.peer);
     switch (record.verb) {
       case Verb::recv:
@@ -152,7 +153,7 @@ class Run {
           data = link.try_peek(peer, most, element_size_);
         }
         if (data.empty()) return 0;
-        const std::byte* own = bases_[size_t(record.from_role)] + place.from + incoming_.done;
+        const std::byte* own = bases_[size_t(record.from_memory)] + place.from + incoming_.done;
         const bool left = record.side == Side::left;
         kernels_->reduce2(to, left ? data.data() : own, left ? own : data.data(),
                           elements_in(data.size()));
@@ -160,7 +161,7 @@ class Run {
         return data.size();
       }
       case Verb::copy: {
-        const std::byte* from = bases_[size_t(record.from_role)] + place.from + incoming_.done;
+        const std::byte* from = bases_[size_t(record.from_memory)] + place.from + incoming_.done;
         if (from == to) return most;
         const uint64_t bytes = std::min(most, piece_bytes);
         std::memcpy(to, from, bytes);
@@ -178,7 +179,7 @@ class Run {
 
   const Binding* binding_ = nullptr;
   const Plan* plan_ = nullptr;
-  std::array<std::byte*, 3> bases_{};
+  std::array<std::byte*, 4> bases_{};
   const Kernels* kernels_ = nullptr;
   uint32_t element_size_ = 1;
   int element_shift_ = 0;  // log2 of it, -1: not a power of two

@@ -37,23 +37,42 @@ std::string wrong_step(const Program& program, const Step& step) {
   return {};
 }
 
+// Whether `step` can be a further part of the message that `last`, before it in its lane, is of.
+bool continues(const Step& step, const Step* last) {
+  if (has_to(step.kind) && has_from(step.kind)) return false;  // no message
+  return last != nullptr && last->kind == step.kind && last->peer == step.peer &&
+         last->side == step.side;
+}
+
 }  // namespace
 
 std::optional<Fault> misshapen_step(const Program& program) {
+  const Step* last_sent = nullptr;
+  const Step* last_incoming = nullptr;
   for (uint32_t s = 0; s < program.steps.size(); ++s) {
-    if (std::string wrong = wrong_step(program, program.steps[s]); !wrong.empty()) {
-      return Fault{s, std::move(wrong)};
+    const Step& step = program.steps[s];
+    std::string wrong = wrong_step(program, step);
+    const Step*& last = step.kind == Kind::send ? last_sent : last_incoming;
+    if (wrong.empty() && step.joined && !continues(step, last)) {
+      wrong = "it is joined to no message before it";
     }
+    if (!wrong.empty()) return Fault{s, std::move(wrong)};
+    last = &step;
   }
   return std::nullopt;
 }
 
-std::optional<Fault> undefined_read(const Program& program, bool has_input) {
+std::optional<Fault> undefined_read(const Program& program, const Goal& goal) {
   const Layout layout(program);
   std::vector<bool> written(layout.cells(), false);
-  std::fill_n(written.begin(), program.chunks, has_input);
+  std::vector<bool> has(program.chunks);
+  for (uint32_t c = 0; c < program.chunks; ++c) has[c] = goal.has(program.rank, c);
+  std::copy(has.begin(), has.end(), written.begin());
   const auto all_written = [&](const Range& range) {
-    if (range.role == Role::input) return has_input;
+    if (range.role == Role::input) {
+      return std::find(has.begin() + range.begin, has.begin() + range.end, false) ==
+             has.begin() + range.end;
+    }
     const auto first = written.begin() + layout.first(range);
     return std::find(first, first + range.size(), false) == first + range.size();
   };

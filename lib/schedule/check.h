@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "algorithms/goal.h"
 #include "lib/schedule/build.h"
 
 namespace tutti::schedule {
@@ -17,8 +18,8 @@ struct Fault {
 // A step whose ranges, peer or operands make no sense. The other checks need its absence.
 std::optional<Fault> misshapen_step(const Program& program);
 
-// A step that reads scratch, or output where the rank `has_input` not, that no earlier step wrote.
-std::optional<Fault> undefined_read(const Program& program, bool has_input);
+// A step that reads scratch, or output where the rank has no input, that no earlier step wrote.
+std::optional<Fault> undefined_read(const Program& program, const Goal& goal);
 
 // A step that reads input where the output was written: in place they are the same memory.
 std::optional<Fault> overwritten_input(const Program& program);

@@ -9,23 +9,28 @@
 
 namespace tutti::schedule {
 
-// Of one rank. Chunks are of 1/chunks of the vector each.
+// Of one rank, in buffers: the longer one that the rank passes, of which the vector may be several.
 class Counter final : public Sink {
  public:
+  explicit Counter(uint32_t buffers = 1) : buffers_(buffers) {}
+
   void begin(uint32_t chunks, uint32_t) override { chunks_ = chunks; }
   void step(const Step& step) override {
     if (step.kind == Kind::send) {
-      ++messages_;
+      messages_ += step.joined ? 0 : 1;
       sent_ += step.from.size();
     }
     if (step.kind == Kind::recv_reduce || step.kind == Kind::reduce) reduced_ += step.to.size();
   }
 
-  uint64_t messages() const { return messages_; }              // sent
-  Rational sent() const { return {int64_t(sent_), chunks_}; }  // in vectors
-  Rational reduced() const { return {int64_t(reduced_), chunks_}; }
+  uint64_t messages() const { return messages_; }  // sent
+  Rational sent() const { return in_buffers(sent_); }
+  Rational reduced() const { return in_buffers(reduced_); }
 
  private:
+  Rational in_buffers(uint64_t chunks) const { return {int64_t(chunks * buffers_), chunks_}; }
+
+  uint32_t buffers_;  // that the vector is
   uint32_t chunks_ = 1;
   uint64_t messages_ = 0, sent_ = 0, reduced_ = 0;
 };
@@ -34,9 +39,9 @@ class Counter final : public Sink {
 struct Counts {
   uint64_t messages = 0;       // of all ranks
   uint64_t most_messages = 0;  // sent by the rank that sends most of them
-  Rational sent;               // by the rank that sends most, in vectors
+  Rational sent;               // by the rank that sends most, in buffers
   Rational total_sent;
-  Rational reduced;  // by the rank that reduces most, in vectors
+  Rational reduced;  // by the rank that reduces most, in buffers
 
   void add(const Counter& rank) {
     messages += rank.messages();

@@ -60,6 +60,7 @@ class Drawing {
       : algorithm_(algorithm),
         nranks_(nranks),
         root_(root),
+        goal_(algorithm.collective, nranks, root),
         verdict_(prove(algorithm, nranks, root, &trace_)),
         chunks_(build(algorithm.emit, {.nranks = nranks, .root = root}).chunks) {
     std::sort(trace_.transfers.begin(), trace_.transfers.end(), [](const auto& a, const auto& b) {
@@ -135,9 +136,9 @@ class Drawing {
     };
     const double x1 = port(transfer.from, transfer.to), x2 = port(transfer.to, transfer.from);
     const double y1 = y(transfer.round - 1) + bar_ + 2, y2 = y(transfer.round) - 3;
-    const bool single = transfer.end - transfer.begin == 1;
+    const bool single = transfer.chunks.size() == 1;
     const std::string colour =
-        single ? hex(chunk_colour(transfer.begin, chunks_)) : std::string("#57606a");
+        single ? hex(chunk_colour(transfer.chunks[0], chunks_)) : std::string("#57606a");
     const double length = std::hypot(x2 - x1, y2 - y1);
     const double dx = (x2 - x1) / length, dy = (y2 - y1) / length;
     text_ += format(
@@ -158,7 +159,7 @@ class Drawing {
         "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"8\" fill=\"#ffffff\" "
         "stroke=\"#57606a\" stroke-width=\"0.8\"/>\n",
         at_x - width / 2, at_y - 4, width);
-    for (uint32_t c = transfer.begin; c < transfer.end; ++c) {
+    for (const uint32_t c : transfer.chunks) {
       text_ += format("<rect x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"8\" fill=\"%s\"/>\n",
                       at_x - width / 2 + c * cell, at_y - 4, cell,
                       hex(chunk_colour(c, chunks_)).c_str());
@@ -167,11 +168,9 @@ class Drawing {
 
   // The vectors of all ranks at the start and after each round.
   void states() {
-    const bool broadcast = algorithm_.collective == Collective::broadcast;
-    const uint32_t whole = broadcast ? 1 : nranks_;
     std::vector<uint32_t> held(size_t(nranks_) * chunks_);
     for (uint32_t r = 0; r < nranks_; ++r) {
-      std::fill_n(held.begin() + size_t(r) * chunks_, chunks_, !broadcast || r == root_ ? 1 : 0);
+      for (uint32_t c = 0; c < chunks_; ++c) held[size_t(r) * chunks_ + c] = goal_.has(r, c);
     }
     std::stable_sort(trace_.changes.begin(), trace_.changes.end(),
                      [](const auto& a, const auto& b) { return a.round < b.round; });
@@ -182,7 +181,7 @@ class Drawing {
       }
       for (uint32_t r = 0; r < nranks_; ++r) {
         for (uint32_t c = 0; c < chunks_; ++c) {
-          cell(x(r) + c * cell_, y(round), c, double(held[size_t(r) * chunks_ + c]) / whole);
+          cell(x(r) + c * cell_, y(round), c, double(held[size_t(r) * chunks_ + c]) / whole(r));
         }
         text_ += format(
             "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"2\" "
@@ -190,6 +189,13 @@ class Drawing {
             x(r), y(round), cell_ * chunks_, bar_);
       }
     }
+  }
+
+  // How many contributions a finished chunk of the rank has.
+  uint32_t whole(uint32_t rank) const {
+    if (!reduces(goal_.collective())) return 1;
+    if (goal_.collective() == Collective::scan) return rank + 1;
+    return goal_.collective() == Collective::exscan ? std::max(rank, 1u) : nranks_;
   }
 
   void cell(double at_x, double at_y, uint32_t chunk, double share) {
@@ -200,7 +206,6 @@ class Drawing {
   }
 
   void legend(double at_y) {
-    const bool broadcast = algorithm_.collective == Collective::broadcast;
     double at_x = 20;
     const auto entry = [&](double share, const char* words, double width) {
       cell_ = 22;
@@ -212,9 +217,10 @@ class Drawing {
       label(at_x + 29, at_y + 12, "note", words);
       at_x += width;
     };
-    if (broadcast) {
+    if (!reduces(goal_.collective())) {
       entry(0, "nothing yet", 120);
-      entry(1, "the root's vector", 160);
+      entry(1, is_rooted(goal_.collective()) && goal_.blocks() == 1 ? "the root's vector" : "there",
+            160);
     } else {
       entry(1.0 / std::max(2u, nranks_), "own contribution", 150);
       entry(0.6, "some", 84);
@@ -240,6 +246,7 @@ class Drawing {
   const Algorithm& algorithm_;
   uint32_t nranks_;
   uint32_t root_;
+  Goal goal_;
   Trace trace_;
   Verdict verdict_;
   uint32_t chunks_;

@@ -1,6 +1,8 @@
 // What algorithms write with: one verb a step, so that an algorithm reads as prose.
 #pragma once
 
+#include <span>
+
 #include "lib/schedule/schedule.h"
 
 namespace tutti::schedule {
@@ -27,12 +29,30 @@ class Emitter {
   void recv_reduce(uint32_t peer, Range to, Side side) {
     put({Kind::recv_reduce, side, peer, to, {}}, to);
   }
+  // One message of several ranges; both sides list them alike.
+  void send(uint32_t peer, std::span<const Range> parts) {
+    put_parts({Kind::send, Side::left, peer, {}, {}}, parts);
+  }
+  void recv(uint32_t peer, std::span<const Range> parts) {
+    put_parts({Kind::recv, Side::left, peer, {}, {}}, parts);
+  }
+  void recv_reduce(uint32_t peer, std::span<const Range> parts, Side side) {
+    put_parts({Kind::recv_reduce, side, peer, {}, {}}, parts);
+  }
   // to = from op to when `side` is left, to op from when it is right.
   void reduce(Range to, Range from, Side side) { put({Kind::reduce, side, 0, to, from}, to); }
 
  private:
   void put(const Step& step, const Range& range) {
     if (range.size() != 0) sink_.step(step);
+  }
+  void put_parts(Step step, std::span<const Range> parts) {
+    for (const Range& part : parts) {
+      if (part.size() == 0) continue;
+      (step.kind == Kind::send ? step.from : step.to) = part;
+      sink_.step(step);
+      step.joined = true;
+    }
   }
 
   Sink& sink_;

@@ -7,6 +7,13 @@ namespace tutti::schedule {
 
 namespace {
 
+// The ones among the binary digits of 1, 2, ..., p-1.
+int64_t ones_below(uint32_t p) {
+  int64_t ones = 0;
+  for (uint32_t t = 1; t < p; ++t) ones += std::popcount(t);
+  return ones;
+}
+
 // Recursive descent; after the first error every part fails. Formulas are the library's own, a line
 // long, so the recursion is shallow.
 class Parser {
@@ -67,6 +74,15 @@ class Parser {
   }
 
   Rational factor() {
+    const Rational base = atom();
+    if (!take('^')) return base;
+    const Rational exponent = atom();
+    Rational power = 1;
+    for (int i = 0; i < 31 && exponent > Rational(i); ++i) power = power * base;
+    return power;
+  }
+
+  Rational atom() {
     if (take('(')) {
       const Rational value = sum();
       return take(')') ? value : expected("\")\"");
@@ -91,7 +107,9 @@ class Parser {
     if (take('q')) return q;
     if (take('e')) return p_ - q;
     if (take('h')) return (p_ + 1) / 2;
-    return expected("a number, one of p L l q e h, \"(\" or \"[\"");
+    if (take('M')) return p_ < 3 ? 0 : int64_t(std::bit_width(p_ - 2));
+    if (take('s')) return ones_below(p_);
+    return expected("a number, one of p L l M q e h s, \"(\" or \"[\"");
   }
 
   std::string_view text_;

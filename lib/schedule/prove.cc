@@ -48,12 +48,11 @@ struct Rank {
 
 class Prover {
  public:
-  Prover(const std::vector<Program>& programs, Collective goal, uint32_t root, Trace* trace)
+  Prover(const std::vector<Program>& programs, Collective collective, uint32_t root, Trace* trace)
       : programs_(programs),
-        goal_(goal),
-        root_(root),
+        goal_(collective, uint32_t(programs.size()), root),
         trace_(trace),
-        nranks_(uint32_t(programs.size())),
+        nranks_(goal_.nranks()),
         chunks_(programs[0].chunks),
         expressions_(nranks_) {}
 
@@ -61,13 +60,13 @@ class Prover {
     verdict_.well_formed = well_formed();
     if (!verdict_.well_formed) return std::move(verdict_);
     for (const Program& program : programs_) {
-      Counter counter;
+      Counter counter(goal_.buffers());
       counter.begin(program.chunks, program.scratch_rows);
       for (const Step& step : program.steps) counter.step(step);
       verdict_.counts.add(counter);
     }
-    verdict_.defined = every_program(
-        [&](const Program& program) { return undefined_read(program, contributes(program.rank)); });
+    verdict_.defined =
+        every_program([&](const Program& program) { return undefined_read(program, goal_); });
     verdict_.in_place_safe = verdict_.defined && every_program(overwritten_input);
     verdict_.matched = verdict_.in_place_safe && messages_match();
     verdict_.deadlock_free = verdict_.matched && execute();
@@ -83,8 +82,6 @@ class Prover {
     Lane lane = Lane::incoming;
     bool operator==(const Place&) const = default;
   };
-
-  bool contributes(uint32_t rank) const { return tutti::contributes(goal_, rank, root_); }
 
   std::string name(uint32_t rank, uint32_t step) const {
     return "rank " + std::to_string(rank) + ", step " + std::to_string(step + 1) + " (" +
@@ -113,6 +110,10 @@ class Prover {
       if (program.rank != r || program.nranks != nranks_ || program.chunks != chunks_) {
         return fail("rank " + std::to_string(r) + ": its rank, rank count or chunk count is not " +
                     "what the others' say");
+      }
+      if (goal_.blocks() != 1 && chunks_ != goal_.blocks()) {
+        return fail("rank " + std::to_string(r) + ": its chunks are not the blocks of the " +
+                    collective_name(goal_.collective()));
       }
     }
     return every_program(misshapen_step);
@@ -160,9 +161,11 @@ class Prover {
   bool same_chunks(uint32_t sender, uint32_t send, const Message& message) {
     const Range& from = programs_[sender].steps[send].from;
     const Range& to = programs_[message.receiver].steps[message.step].to;
-    return (from.size() == to.size() && column(from, chunks_) == column(to, chunks_)) ||
-           fail(name(message.receiver, message.step) + ": it gets other chunks from " +
-                name(sender, send));
+    const bool same = from.size() == to.size() && column(from, chunks_) == column(to, chunks_) &&
+                      programs_[sender].steps[send].joined ==
+                          programs_[message.receiver].steps[message.step].joined;
+    return same || fail(name(message.receiver, message.step) + ": it gets other chunks from " +
+                        name(sender, send));
   }
 
   // ---- running
@@ -171,14 +174,26 @@ class Prover {
     const Rank& rank = ranks_[place.rank];
     return rank.done[size_t(place.lane)] == rank.lanes[size_t(place.lane)].size();
   }
-  // The next step of a lane that is not finished.
-  uint32_t next(Place place) const {
+  // The next step of a lane that is not finished, or the `ahead`-th after it.
+  uint32_t next(Place place, uint32_t ahead = 0) const {
     const Rank& rank = ranks_[place.rank];
-    return rank.lanes[size_t(place.lane)][rank.done[size_t(place.lane)]];
+    return rank.lanes[size_t(place.lane)][rank.done[size_t(place.lane)] + ahead];
   }
+  // How many steps the next message of a lane is.
+  uint32_t parts(Place place) const {
+    const Rank& rank = ranks_[place.rank];
+    const size_t left = rank.lanes[size_t(place.lane)].size() - rank.done[size_t(place.lane)];
+    uint32_t n = 1;
+    while (n < left && programs_[place.rank].steps[next(place, n)].joined) ++n;
+    return n;
+  }
+  // A message goes when all its parts can.
   bool held_back(Place place) const {
     const Rank& rank = ranks_[place.rank];
-    return rank.waits[next(place)] > rank.done[size_t(other_lane(place.lane))];
+    for (uint32_t i = 0, n = parts(place); i < n; ++i) {
+      if (rank.waits[next(place, i)] > rank.done[size_t(other_lane(place.lane))]) return true;
+    }
+    return false;
   }
   bool can_run(Place place) const { return !finished(place) && !held_back(place); }
 
@@ -188,8 +203,9 @@ class Prover {
     ranks_.reserve(nranks_);
     for (uint32_t r = 0; r < nranks_; ++r) {
       ranks_.emplace_back(programs_[r]);
-      if (!contributes(r)) continue;
-      for (uint32_t c = 0; c < chunks_; ++c) ranks_[r].cells[c].value = Expressions::leaf(r);
+      for (uint32_t c = 0; c < chunks_; ++c) {
+        if (goal_.has(r, c)) ranks_[r].cells[c].value = Expressions::leaf(r);
+      }
     }
     last_of_pair_.assign(size_t(nranks_) * nranks_, 0);
 
@@ -240,8 +256,12 @@ class Prover {
     const Step& receive = programs_[to].steps[next(target)];
     if (send.peer != to || !receives(receive.kind) || receive.peer != from) return false;
 
-    Rounds round = reading(ranks_[from], send.from);
-    round.raise(writing(ranks_[to], receive.to));
+    Rounds round;
+    const uint32_t n = parts(source);
+    for (uint32_t i = 0; i < n; ++i) {
+      round.raise(reading(ranks_[from], programs_[from].steps[next(source, i)].from));
+      round.raise(writing(ranks_[to], programs_[to].steps[next(target, i)].to));
+    }
     uint32_t& pair = last_of_pair_[size_t(from) * nranks_ + to];
     round.at[one_port] =
         std::max({round.at[one_port], ranks_[from].last_send, ranks_[to].last_receive}) + 1;
@@ -251,14 +271,19 @@ class Prover {
     verdict_.rounds = std::max(verdict_.rounds, round.at[one_port]);
     verdict_.rounds_multiport = std::max(verdict_.rounds_multiport, round.at[many_ports]);
 
-    apply(from, send.from, to, receive, round);
-    if (trace_ != nullptr) {
-      const uint32_t begin = column(send.from, chunks_);
-      trace_->transfers.push_back({round.at[one_port], from, to, begin, begin + send.from.size(),
-                                   receive.kind == Kind::recv_reduce});
+    std::vector<uint32_t> chunks;
+    for (uint32_t i = 0; i < n; ++i) {
+      const Range& part = programs_[from].steps[next(source, i)].from;
+      apply(from, part, to, programs_[to].steps[next(target, i)], round);
+      if (trace_ == nullptr) continue;
+      for (uint32_t c = 0; c < part.size(); ++c) chunks.push_back(column(part, chunks_) + c);
     }
-    ++ranks_[from].done[size_t(Lane::outgoing)];
-    ++ranks_[to].done[size_t(Lane::incoming)];
+    if (trace_ != nullptr) {
+      trace_->transfers.push_back(
+          {round.at[one_port], from, to, std::move(chunks), receive.kind == Kind::recv_reduce});
+    }
+    ranks_[from].done[size_t(Lane::outgoing)] += n;
+    ranks_[to].done[size_t(Lane::incoming)] += n;
     return true;
   }
 
@@ -338,35 +363,60 @@ class Prover {
   void judge() {
     verdict_.complete = verdict_.ordered = verdict_.same_bits = true;
     verdict_.position_independent = true;
-    const uint32_t first = gets_result(goal_, 0, root_) ? 0 : root_;
     for (uint32_t c = 0; c < chunks_; ++c) {
-      for (uint32_t r = first; r < nranks_; ++r) {
-        if (!gets_result(goal_, r, root_)) continue;
+      std::optional<uint32_t> first;  // who gets the chunk
+      for (uint32_t r = 0; r < nranks_; ++r) {
+        if (!goal_.gets(r, c)) continue;
         judge_value(r, c);
-        if (result(r, c) != result(first, c)) differ(r, c);
-        if (result(r, c) != result(first, 0)) verdict_.position_independent = false;
+        if (!first) first = r;
+        if (is_scan(goal_.collective())) {
+          if (result(r, c) != result(r, 0)) verdict_.position_independent = false;
+        } else if (result(r, c) != result(*first, c)) {
+          differ(r, c, *first);
+        }
+      }
+      if (reduces(goal_.collective()) && !is_scan(goal_.collective()) && first) {
+        if (result(*first, c) != one_result()) verdict_.position_independent = false;
       }
     }
     if (!verdict_.complete) {
       verdict_.same_bits = verdict_.ordered = verdict_.position_independent = false;
     }
-    if (verdict_.position_independent) verdict_.tree = expressions_.tree_id(result(first, 0));
+    if (reduces(goal_.collective()) && verdict_.position_independent) verdict_.tree = tree_id();
   }
 
-  void differ(uint32_t rank, uint32_t chunk) {
+  // What the first rank that gets chunk 0 has there.
+  Id one_result() const {
+    uint32_t r = 0;
+    while (!goal_.gets(r, 0)) ++r;
+    return result(r, 0);
+  }
+
+  std::string tree_id() {
+    if (!is_scan(goal_.collective())) return expressions_.tree_id(one_result());
+    Id all = Expressions::none;
+    for (uint32_t r = 0; r < nranks_; ++r) {
+      if (goal_.gets(r, 0)) all = expressions_.combine(all, result(r, 0));
+    }
+    return expressions_.tree_id(all);
+  }
+
+  void differ(uint32_t rank, uint32_t chunk, uint32_t first) {
     verdict_.same_bits =
         fail("rank " + std::to_string(rank) + last_write(rank, chunk) + ": it ends with chunk " +
-             std::to_string(chunk) + " bracketed otherwise than rank 0");
+             std::to_string(chunk) + " bracketed otherwise than rank " + std::to_string(first));
   }
 
   void judge_value(uint32_t rank, uint32_t chunk) {
     const Id value = result(rank, chunk);
+    // Where all results are of all contributions, each distinct one is looked at once.
+    const bool of_all = reduces(goal_.collective()) && !is_scan(goal_.collective());
     if (judged_.size() <= value) judged_.resize(size_t(value) + 1);
-    if (judged_[value]) return;
+    if (of_all && judged_[value]) return;
     judged_[value] = true;
     std::vector<uint32_t> expected;
     for (uint32_t r = 0; r < nranks_; ++r) {
-      if (contributes(r)) expected.push_back(r);
+      if (goal_.combines(r, rank, chunk)) expected.push_back(r);
     }
     std::vector<uint32_t> found;
     if (value != Expressions::none) found = expressions_.contributions(value, expected.size() + 1);
@@ -374,18 +424,21 @@ class Prover {
     verdict_.ordered = false;
     std::sort(found.begin(), found.end());
     if (found == expected) return;
-    verdict_.complete = fail("rank " + std::to_string(rank) + last_write(rank, chunk) +
-                             ": it ends with chunk " + std::to_string(chunk) + wrong_in(found));
+    verdict_.complete =
+        fail("rank " + std::to_string(rank) + last_write(rank, chunk) + ": it ends with chunk " +
+             std::to_string(chunk) + wrong_in(found, rank, chunk));
   }
 
-  std::string wrong_in(const std::vector<uint32_t>& found) const {
+  std::string wrong_in(const std::vector<uint32_t>& found, uint32_t rank, uint32_t chunk) const {
     for (uint32_t r = 0; r < nranks_; ++r) {
       const auto times = std::count(found.begin(), found.end(), r);
       if (times > 1) return " holding the contribution of rank " + std::to_string(r) + " twice";
-      if (times == 1 && !contributes(r)) return " holding what rank " + std::to_string(r) + " had";
+      if (times == 1 && !goal_.combines(r, rank, chunk)) {
+        return " holding what rank " + std::to_string(r) + " had";
+      }
     }
     for (uint32_t r = 0; r < nranks_; ++r) {
-      if (contributes(r) && std::count(found.begin(), found.end(), r) == 0) {
+      if (goal_.combines(r, rank, chunk) && std::count(found.begin(), found.end(), r) == 0) {
         return " lacking the contribution of rank " + std::to_string(r);
       }
     }
@@ -404,8 +457,7 @@ class Prover {
   }
 
   const std::vector<Program>& programs_;
-  Collective goal_;
-  uint32_t root_;
+  Goal goal_;
   Trace* trace_;
   uint32_t nranks_;
   uint32_t chunks_;
@@ -428,8 +480,9 @@ std::string difference(const char* what, const Rational& counted, const char* fo
 
 }  // namespace
 
-Verdict prove(const std::vector<Program>& programs, Collective goal, uint32_t root, Trace* trace) {
-  return Prover(programs, goal, root, trace).run();
+Verdict prove(const std::vector<Program>& programs, Collective collective, uint32_t root,
+              Trace* trace) {
+  return Prover(programs, collective, root, trace).run();
 }
 
 Verdict prove(const Algorithm& algorithm, uint32_t nranks, uint32_t root, Trace* trace) {

@@ -28,8 +28,9 @@ struct Verdict {
   bool same_bits = false;      // one expression tree on all ranks that get it
   bool ordered = false;        // in rank order: serves operators that are not commutative
   bool position_independent = false;  // one expression tree for all chunks
-  // The id of the one tree of all ranks and chunks, empty if there is no single one. Equal trees
-  // have equal ids, in every run and build.
+  // The id of the tree by which all chunks are combined (of a scan: of the trees of all ranks),
+  // empty if there is no single one or nothing is combined. Equal trees have equal ids, in every
+  // run and build.
   std::string tree;
 
   uint32_t rounds = 0;            // with one port: one send and one receive a rank and round
@@ -51,8 +52,8 @@ struct Trace {
     uint32_t round = 0;
     uint32_t from = 0;
     uint32_t to = 0;
-    uint32_t begin = 0, end = 0;  // chunks of the vector
-    bool reduces = false;         // the receiver combines it as it arrives
+    std::vector<uint32_t> chunks;  // of the vector
+    bool reduces = false;          // the receiver combines it as it arrives
   };
   struct Change {  // of a chunk of a rank's output
     uint32_t round = 0;
@@ -64,8 +65,8 @@ struct Trace {
   std::vector<Change> changes;
 };
 
-// `programs[r]` is rank r's; at least one. Goal: allreduce, broadcast from `root`, or reduce to it.
-Verdict prove(const std::vector<Program>& programs, Collective goal, uint32_t root = 0,
+// `programs[r]` is rank r's; at least one. `root`: of rooted collectives.
+Verdict prove(const std::vector<Program>& programs, Collective collective, uint32_t root = 0,
               Trace* trace = nullptr);
 
 Verdict prove(const Algorithm& algorithm, uint32_t nranks, uint32_t root = 0,

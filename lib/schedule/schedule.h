@@ -47,6 +47,9 @@ struct Step {
   uint32_t peer = 0;       // send, recv and recv_reduce
   Range to;                // all but send
   Range from;              // copy, send and reduce
+  // send, recv and recv_reduce: a further part of the message that the one before it in the same
+  // stream, with the same peer, began. So a message of several ranges counts as one.
+  bool joined = false;
 
   bool operator==(const Step&) const = default;
 };

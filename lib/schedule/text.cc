@@ -8,6 +8,7 @@ namespace {
 
 constexpr const char* kind_names[] = {"copy", "send", "recv", "recv_reduce", "reduce"};
 constexpr const char* role_names[] = {"input", "output", "scratch"};
+constexpr std::string_view joined_word = " joined";
 constexpr uint32_t largest_number = 1 << 24;
 constexpr size_t most_steps = 1 << 20;
 
@@ -68,6 +69,11 @@ class Line {
     *out = Side(which);
     return true;
   }
+  bool joined(bool* out) {
+    *out = rest_.starts_with(joined_word);
+    if (*out) rest_.remove_prefix(joined_word.size());
+    return true;
+  }
   bool require(bool truth, const char* what) { return truth || expected(what); }
   bool end() { return rest_.empty() || expected("the end of the line"); }
 
@@ -105,12 +111,14 @@ bool parse_step(Line& line, Step* out) {
     case Kind::copy:
       return line.range(&out->to) && line.take(" ") && line.range(&out->from) && line.end();
     case Kind::send:
-      return line.number(&out->peer) && line.take(" ") && line.range(&out->from) && line.end();
+      return line.number(&out->peer) && line.take(" ") && line.range(&out->from) &&
+             line.joined(&out->joined) && line.end();
     case Kind::recv:
-      return line.number(&out->peer) && line.take(" ") && line.range(&out->to) && line.end();
+      return line.number(&out->peer) && line.take(" ") && line.range(&out->to) &&
+             line.joined(&out->joined) && line.end();
     case Kind::recv_reduce:
       return line.number(&out->peer) && line.take(" ") && line.side(&out->side) && line.take(" ") &&
-             line.range(&out->to) && line.end();
+             line.range(&out->to) && line.joined(&out->joined) && line.end();
     case Kind::reduce:
       return line.range(&out->to) && line.take(" ") && line.side(&out->side) && line.take(" ") &&
              line.range(&out->from) && line.end();
@@ -122,15 +130,16 @@ bool parse_step(Line& line, Step* out) {
 
 std::string print(const Step& step) {
   const std::string peer = std::to_string(step.peer);
+  const std::string_view joined = step.joined ? joined_word : "";
   switch (step.kind) {
     case Kind::copy:
       return "copy " + print(step.to) + " " + print(step.from);
     case Kind::send:
-      return "send " + peer + " " + print(step.from);
+      return ("send " + peer + " " + print(step.from)).append(joined);
     case Kind::recv:
-      return "recv " + peer + " " + print(step.to);
+      return ("recv " + peer + " " + print(step.to)).append(joined);
     case Kind::recv_reduce:
-      return "recv_reduce " + peer + " " + print(step.side) + " " + print(step.to);
+      return ("recv_reduce " + peer + " " + print(step.side) + " " + print(step.to)).append(joined);
     case Kind::reduce:
       return "reduce " + print(step.to) + " " + print(step.side) + " " + print(step.from);
   }

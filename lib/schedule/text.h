@@ -2,11 +2,13 @@
 //
 //   rank 1 of 4, 4 chunks, 0 scratch rows
 //   send 2 output[1:2)
+//   send 2 output[3:4) joined
 //   recv_reduce 0 left output[0:1)
 //   reduce output[3:4) left scratch[7:8)
 //   copy output[0:1) input[0:1)
 //
-// In reduce and recv_reduce the side is that of the incoming operand.
+// In reduce and recv_reduce the side is that of the incoming operand. What is joined belongs to the
+// message before it.
 #pragma once
 
 #include <string>

@@ -95,6 +95,7 @@ Row literature(const std::string& name, double p) {
   if (name == "halving-doubling") {
     return {2 * l + 2 * folded, 0, 2 * (q - 1) / q + folded, (q - 1) / q + folded, true, true};
   }
+  if (name == "circulant") return {2 * big_l, 0, 2 * share, share, false, false};
   return {2 * (p - 1), 0, 2 * share, share, false, false};
 }
 

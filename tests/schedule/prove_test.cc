@@ -131,7 +131,7 @@ TEST(Counter, CountsWhatTheProverCounts) {
   for (const Algorithm& algorithm : algorithms()) {
     Counts counts;
     for (uint32_t r = 0; r < 7; ++r) {
-      Counter counter;
+      Counter counter(Goal(algorithm.collective, 7).buffers());
       algorithm.emit({.rank = r, .nranks = 7}, counter);
       counts.add(counter);
     }

@@ -142,16 +142,18 @@ void print_table(const std::vector<Row>& rows) {
 }
 
 void print_details(const std::vector<Proof>& proofs) {
-  std::vector<Row> rows = {{"algorithm", "ranks", "ok", "rank order", "same bits", "any position",
-                            "tree", "rounds", "with p-1 ports", "messages", "sent/n", "reduced/n"}};
+  std::vector<Row> rows = {{"collective", "algorithm", "ranks", "ok", "rank order", "same bits",
+                            "any position", "tree", "rounds", "with p-1 ports", "messages",
+                            "sent/n", "reduced/n"}};
   const auto yes = [](bool truth) { return std::string(truth ? "yes" : "no"); };
   for (const Proof& proof : proofs) {
     const Verdict& v = proof.verdict;
-    rows.push_back({proof.algorithm->name, std::to_string(proof.nranks), yes(proof.broken.empty()),
-                    yes(v.ordered), yes(v.same_bits), yes(v.position_independent),
-                    v.tree.empty() ? "-" : v.tree, std::to_string(v.rounds),
-                    std::to_string(v.rounds_multiport), std::to_string(v.counts.messages),
-                    v.counts.sent.text(), v.counts.reduced.text()});
+    rows.push_back({collective_name(proof.algorithm->collective), proof.algorithm->name,
+                    std::to_string(proof.nranks), yes(proof.broken.empty()), yes(v.ordered),
+                    yes(v.same_bits), yes(v.position_independent), v.tree.empty() ? "-" : v.tree,
+                    std::to_string(v.rounds), std::to_string(v.rounds_multiport),
+                    std::to_string(v.counts.messages), v.counts.sent.text(),
+                    v.counts.reduced.text()});
   }
   print_table(rows);
 }
@@ -186,28 +188,52 @@ std::string of(size_t some, size_t all) {
 }
 
 void print_summary(const std::vector<Proof>& proofs) {
-  std::vector<Row> rows = {{"algorithm", "as claimed", "rank order", "same bits", "any position",
-                            "rounds", "with p-1 ports", "messages", "sent/n", "reduced/n"}};
+  std::vector<Row> rows = {{"collective", "algorithm", "as claimed", "rank order", "same bits",
+                            "any position", "rounds", "with p-1 ports", "messages", "sent/n",
+                            "reduced/n"}};
   for (const Summary& sum : summarise(proofs)) {
     const Claims& claims = sum.algorithm->claims;
-    rows.push_back({sum.algorithm->name, fmt::format("{} of {}", sum.ok, sum.proofs),
-                    of(sum.ordered, sum.beyond_two), of(sum.same_bits, sum.proofs),
-                    of(sum.position_independent, sum.beyond_two), claims.rounds,
-                    claims.rounds_multiport, claims.messages, claims.sent, claims.reduced});
+    rows.push_back({collective_name(sum.algorithm->collective), sum.algorithm->name,
+                    fmt::format("{} of {}", sum.ok, sum.proofs), of(sum.ordered, sum.beyond_two),
+                    of(sum.same_bits, sum.proofs), of(sum.position_independent, sum.beyond_two),
+                    claims.rounds, claims.rounds_multiport, claims.messages, claims.sent,
+                    claims.reduced});
   }
   print_table(rows);
   fmt::print(
-      "\nFormulas: p ranks, L = ceil(log2 p), l = floor(log2 p), q = 2^l, e = p - q, h = "
-      "ceil(p/2); [x] is 1 "
-      "where x holds,\nelse 0; n is the size of the vector; sent and reduced by the busiest "
-      "rank. Rank order and position\nare judged beyond two ranks.\n");
+      "\nFormulas: p ranks, L = ceil(log2 p), l = floor(log2 p), M = ceil(log2(p-1)), q = 2^l,\n"
+      "e = p - q, h = ceil(p/2), s the ones in the binary digits of 1 to p-1; [x] is 1 where x\n"
+      "holds, else 0; n is the size of a rank's longer buffer; sent and reduced by the busiest\n"
+      "rank. Rank order and position are judged beyond two ranks.\n");
+}
+
+// Nothing is combined, so all bits are the senders'.
+void print_moves(Collective collective, const std::vector<Summary>& summaries) {
+  fmt::print(
+      "| {} | rounds | with p-1 ports | messages | sent/n | levels |\n|---|---|---|---|---|---|\n",
+      collective_name(collective));
+  for (const Summary& sum : summaries) {
+    if (sum.algorithm->collective != collective) continue;
+    const Claims& c = sum.algorithm->claims;
+    fmt::print("| `{}` | {} | {} | {} | {} | {} |\n", sum.algorithm->name, c.rounds,
+               c.rounds_multiport, c.messages, c.sent, sum.same_bits < sum.proofs ? "none" : "all");
+  }
+  fmt::print("\n");
 }
 
 // The table of the README. Equal letters: the same tree, and so the same bits, at every rank count.
 void print_markdown(const std::vector<Proof>& proofs) {
   const auto summaries = summarise(proofs);
-  for (const Collective collective :
-       {Collective::allreduce, Collective::broadcast, Collective::reduce}) {
+  for (uint32_t c = 0; c < collective_count; ++c) {
+    const auto collective = static_cast<Collective>(c);
+    if (std::none_of(summaries.begin(), summaries.end(),
+                     [&](const Summary& sum) { return sum.algorithm->collective == collective; })) {
+      continue;
+    }
+    if (!reduces(collective)) {
+      print_moves(collective, summaries);
+      continue;
+    }
     std::map<std::string, char> letters;
     fmt::print(
         "| {} | rounds | with p-1 ports | messages | sent/n | reduced/n | rank order | same "
@@ -273,7 +299,8 @@ void verify(const Options& options) {
   for (const Proof& proof : proofs) {
     if (proof.broken.empty()) continue;
     ++broken;
-    fmt::print(stderr, "{} on {} ranks: {}\n", proof.algorithm->name, proof.nranks, proof.broken);
+    fmt::print(stderr, "{} {} on {} ranks: {}\n", collective_name(proof.algorithm->collective),
+               proof.algorithm->name, proof.nranks, proof.broken);
   }
   if (broken != 0) finish(1);
 }

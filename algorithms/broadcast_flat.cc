@@ -24,7 +24,7 @@ void emit_flat(const schedule::Shape& shape, schedule::Sink& sink) {
 
 }  // namespace
 
-Algorithm flat_broadcast() {
+Algorithm broadcast_flat() {
   return {"flat",    Collective::broadcast, "the root sends its vector to every other rank",
           emit_flat, serves_everything,     {"p-1", "[p>1]", "p-1", "p-1", "0"}};
 }

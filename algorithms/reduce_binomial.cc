@@ -13,7 +13,7 @@ namespace tutti {
 
 namespace {
 
-void emit_binomial_reduce(const schedule::Shape& shape, schedule::Sink& sink) {
+void emit_reduce_binomial(const schedule::Shape& shape, schedule::Sink& sink) {
   schedule::Emitter emit(sink, 1);
   climb_binomial_tree(emit, shape.rank, shape.root, shape.nranks);
 }
@@ -24,11 +24,11 @@ std::string keeps_order_for_root_0(const Request& request) {
 
 }  // namespace
 
-Algorithm binomial_reduce() {
+Algorithm reduce_binomial() {
   return {"binomial",
           Collective::reduce,
           "partial results climb a binomial tree to the root",
-          emit_binomial_reduce,
+          emit_reduce_binomial,
           keeps_order_for_root_0,
           {"L", "L", "p-1", "[p>1]", "L"}};
 }

@@ -7,29 +7,20 @@
 // Bits: everybody copies the root's.
 // Use: short vectors. Folklore.
 #include "algorithms/list.h"
-#include "algorithms/patterns.h"
-#include "lib/schedule/emit.h"
+#include "algorithms/parts.h"
 
 namespace tutti {
 
 namespace {
 
 void emit_binomial(const schedule::Shape& shape, schedule::Sink& sink) {
-  const uint32_t p = shape.nranks;
-  const schedule::Range vector = schedule::output(0, 1);
-  const uint32_t v = down(shape.rank, shape.root, p);
-  const auto rank_of = [&](uint32_t w) { return up(w, shape.root, p); };
   schedule::Emitter emit(sink, 1);
-  if (v != 0) emit.recv(rank_of(binomial_parent(v)), vector);
-  for (uint32_t i = binomial_levels(v, p); i-- > 0;) {
-    const uint32_t child = v + (uint32_t{1} << i);
-    if (child < p) emit.send(rank_of(child), vector);
-  }
+  descend_binomial_tree(emit, shape.rank, shape.root, shape.nranks);
 }
 
 }  // namespace
 
-Algorithm binomial_broadcast() {
+Algorithm broadcast_binomial() {
   return {"binomial",
           Collective::broadcast,
           "whoever has the vector passes it on, so that holders double each round",

@@ -11,7 +11,7 @@ namespace tutti {
 
 namespace {
 
-void emit_flat_reduce(const schedule::Shape& shape, schedule::Sink& sink) {
+void emit_reduce_flat(const schedule::Shape& shape, schedule::Sink& sink) {
   const uint32_t p = shape.nranks, root = shape.root;
   if (shape.rank != root) {
     schedule::Emitter emit(sink, 1);
@@ -24,11 +24,11 @@ void emit_flat_reduce(const schedule::Shape& shape, schedule::Sink& sink) {
 
 }  // namespace
 
-Algorithm flat_reduce() {
+Algorithm reduce_flat() {
   return {"flat",
           Collective::reduce,
           "every rank sends its vector to the root, which combines them",
-          emit_flat_reduce,
+          emit_reduce_flat,
           serves_everything,
           {"p-1", "[p>1]", "p-1", "[p>1]", "p-1"}};
 }

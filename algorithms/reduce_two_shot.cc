@@ -13,7 +13,7 @@ namespace tutti {
 
 namespace {
 
-void emit_two_shot_reduce(const schedule::Shape& shape, schedule::Sink& sink) {
+void emit_reduce_two_shot(const schedule::Shape& shape, schedule::Sink& sink) {
   const uint32_t p = shape.nranks, r = shape.rank, root = shape.root;
   schedule::Emitter emit(sink, p, p - 1);
   direct_reduce_scatter(emit, r, p);
@@ -29,11 +29,11 @@ void emit_two_shot_reduce(const schedule::Shape& shape, schedule::Sink& sink) {
 
 }  // namespace
 
-Algorithm two_shot_reduce() {
+Algorithm reduce_two_shot() {
   return {"two-shot",
           Collective::reduce,
           "every rank reduces one chunk, to which all send their part, and sends it to the root",
-          emit_two_shot_reduce,
+          emit_reduce_two_shot,
           serves_everything,
           {"2(p-1)", "2[p>1]", "(p-1)(p+1)", "[p>1]", "(p-1)/p"}};
 }

@@ -1,0 +1,48 @@
+// Bruck's alltoall: a block that has to go t ranks on travels the ones among the binary digits of
+// t, the lowest first; in round i every rank sends all blocks that move 2^i on as one message.
+//
+// Cost: ceil(log2 p) rounds; p ceil(log2 p) messages; every rank sends s/p n, where s counts the
+// ones of 1, 2, ..., p-1: about (log2 p)/2 n. Time La + s/p nb.
+// Use: short blocks, many ranks. Bruck et al. 1997.
+#include <vector>
+
+#include "algorithms/list.h"
+#include "algorithms/parts.h"
+
+namespace tutti {
+
+namespace {
+
+void emit_alltoall_bruck(const schedule::Shape& shape, schedule::Sink& sink) {
+  const uint32_t p = shape.nranks, r = shape.rank;
+  schedule::Emitter emit(sink, p * p);
+  // The blocks that are at `rank` and move `step` on from there.
+  const auto moving = [&](uint32_t rank, uint32_t step) {
+    std::vector<schedule::Range> parts;
+    for (uint32_t t = step; t < p; ++t) {
+      if ((t & step) == 0) continue;
+      const uint32_t origin = down(rank, t & (step - 1), p);
+      const uint32_t block = origin * p + up(origin, t, p);
+      parts.push_back(schedule::output(block, block + 1));
+    }
+    return parts;
+  };
+  for (uint32_t step = 1; step < p; step *= 2) {
+    const uint32_t to = up(r, step, p), from = down(r, step, p);
+    emit.send(to, moving(r, step));
+    emit.recv(from, moving(from, step));
+  }
+}
+
+}  // namespace
+
+Algorithm alltoall_bruck() {
+  return {"bruck",
+          Collective::alltoall,
+          "blocks travel the binary digits of their distance, all those of a digit together",
+          emit_alltoall_bruck,
+          serves_everything,
+          {"L", "L-[e>0][3q+1>2p]", "p*L", "s/p", "0"}};
+}
+
+}  // namespace tutti

@@ -1,0 +1,33 @@
+// Binomial gather: ranks are numbered from the root; blocks climb the binomial tree, each rank
+// sending those of its subtree as one message.
+//
+// Cost: ceil(log2 p) rounds; p-1 messages; the busiest rank sends the blocks of its subtree, at
+// most floor(p/2). Time La + (p-1)/p nb. Use: short blocks. Folklore.
+#include "algorithms/list.h"
+#include "algorithms/parts.h"
+
+namespace tutti {
+
+namespace {
+
+void emit_gather_binomial(const schedule::Shape& shape, schedule::Sink& sink) {
+  schedule::Emitter emit(sink, shape.nranks);
+  const BinomialTree tree(shape.rank, shape.root, shape.nranks);
+  for (uint32_t level = 0; level < tree.levels(); ++level) {
+    if (tree.has_child(level)) emit.recv(tree.child(level), tree.blocks_of_child(level));
+  }
+  if (shape.rank != shape.root) emit.send(tree.parent(), tree.blocks());
+}
+
+}  // namespace
+
+Algorithm gather_binomial() {
+  return {"binomial",
+          Collective::gather,
+          "blocks climb a binomial tree to the root, each rank adding its own",
+          emit_gather_binomial,
+          serves_everything,
+          {"L", "l", "p-1", "(q+(2e-q)[2e>q])[p>1]/2/p", "0"}};
+}
+
+}  // namespace tutti

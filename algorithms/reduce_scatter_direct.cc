@@ -1,0 +1,32 @@
+// Direct reduce-scatter: every rank sends each owner its part at once; owners fold what they have.
+//
+// Cost: p-1 rounds, 1 with p-1 ports; p(p-1) messages of n/p; every rank sends and reduces (p-1)/p
+// n, both least possible. Time (p-1)a + (p-1)/p nb + (p-1)/p nc with one port.
+// Bits: rank order kept and one tree for every block: owners fold from x_0 upward.
+// Use: few ranks with a path for every pair; operators that are not commutative. The first half of
+// two-shot; Thakur et al. 2005 have it pairwise.
+#include "algorithms/list.h"
+#include "algorithms/parts.h"
+
+namespace tutti {
+
+namespace {
+
+void emit_reduce_scatter_direct(const schedule::Shape& shape, schedule::Sink& sink) {
+  const uint32_t p = shape.nranks;
+  schedule::Emitter emit(sink, p, p - 1);
+  direct_reduce_scatter(emit, shape.rank, p);
+}
+
+}  // namespace
+
+Algorithm reduce_scatter_direct() {
+  return {"direct",
+          Collective::reduce_scatter,
+          "every rank sends each owner its part at once, and owners fold in rank order",
+          emit_reduce_scatter_direct,
+          serves_everything,
+          {"p-1", "[p>1]", "p(p-1)", "(p-1)/p", "(p-1)/p"}};
+}
+
+}  // namespace tutti

@@ -1,0 +1,29 @@
+// Binomial scatter: ranks are numbered from the root; blocks go down the binomial tree, each rank
+// passing on those of its subtrees, the largest first.
+//
+// Cost: ceil(log2 p) rounds; p-1 messages; the root sends (p-1)/p n. Time La + (p-1)/p nb.
+// Use: short blocks. Folklore.
+#include "algorithms/list.h"
+#include "algorithms/parts.h"
+
+namespace tutti {
+
+namespace {
+
+void emit_scatter_binomial(const schedule::Shape& shape, schedule::Sink& sink) {
+  schedule::Emitter emit(sink, shape.nranks);
+  binomial_scatter(emit, shape.rank, shape.root, shape.nranks);
+}
+
+}  // namespace
+
+Algorithm scatter_binomial() {
+  return {"binomial",
+          Collective::scatter,
+          "blocks go down a binomial tree, each rank passing on those of its subtrees",
+          emit_scatter_binomial,
+          serves_everything,
+          {"L", "l", "p-1", "(p-1)/p", "0"}};
+}
+
+}  // namespace tutti
