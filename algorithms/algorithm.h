@@ -18,6 +18,7 @@ struct Request {
   uint32_t element_size = 1;  // bytes
   uint32_t root = 0;          // of rooted collectives
   bool ordered = false;       // the operator is not commutative: operands must keep rank order
+  bool private_lengths = false;  // only the ranks at its ends know how long a block is
 };
 
 // What an algorithm promises to cost, as formulas of the number of ranks (lib/schedule/formula.h
@@ -43,6 +44,11 @@ struct Algorithm {
 
 // For an algorithm that serves every request.
 inline std::string serves_everything(const Request&) { return {}; }
+// For one that takes blocks through ranks that are at neither end.
+inline std::string lengths_known_to_all(const Request& request) {
+  if (!request.private_lengths) return {};
+  return "it takes blocks through ranks that do not know how long they are";
+}
 // For one that keeps rank order on two ranks only.
 inline std::string two_ranks_where_ordered(const Request& request) {
   if (!request.ordered || request.nranks <= 2) return {};

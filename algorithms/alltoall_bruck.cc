@@ -41,7 +41,7 @@ Algorithm alltoall_bruck() {
           Collective::alltoall,
           "blocks travel the binary digits of their distance, all those of a digit together",
           emit_alltoall_bruck,
-          serves_everything,
+          lengths_known_to_all,
           {"L", "L-[e>0][3q+1>2p]", "p*L", "s/p", "0"}};
 }
 

@@ -26,7 +26,7 @@ Algorithm gather_binomial() {
           Collective::gather,
           "blocks climb a binomial tree to the root, each rank adding its own",
           emit_gather_binomial,
-          serves_everything,
+          lengths_known_to_all,
           {"L", "l", "p-1", "(q+(2e-q)[2e>q])[p>1]/2/p", "0"}};
 }
 

@@ -22,7 +22,7 @@ Algorithm scatter_binomial() {
           Collective::scatter,
           "blocks go down a binomial tree, each rank passing on those of its subtrees",
           emit_scatter_binomial,
-          serves_everything,
+          lengths_known_to_all,
           {"L", "l", "p-1", "(p-1)/p", "0"}};
 }
 

@@ -1,5 +1,7 @@
 #include "lib/signature.h"
 
+#include <cstdio>
+
 #include "lib/types.h"
 
 namespace tutti {
@@ -29,13 +31,15 @@ std::string algorithm_text(uint16_t algorithm) {
 std::string CallSignature::describe() const {
   const std::string what = std::to_string(count) + " " + dtype_text(dtype);
   const std::string rank = std::to_string(root);
+  if ((flags & v_form) != 0) return describe_v();
   switch (collective) {
     case Collective::allreduce:
-    case Collective::reduce_scatter:
     case Collective::scan:
     case Collective::exscan:
       return collective_name(collective) + (" of " + what) + ", " + op_text(op) +
              algorithm_text(algorithm);
+    case Collective::reduce_scatter:
+      return "reduce_scatter_block of " + what + ", " + op_text(op) + algorithm_text(algorithm);
     case Collective::reduce:
       return "reduce of " + what + ", " + op_text(op) + ", to rank " + rank +
              algorithm_text(algorithm);
@@ -54,6 +58,26 @@ std::string CallSignature::describe() const {
       return "message of " + what + ", tag " + std::to_string(root);
   }
   return "unknown call " + std::to_string(int(collective));
+}
+
+// Collectives whose blocks have lengths of their own.
+std::string CallSignature::describe_v() const {
+  // MPI's names: of this one the form with equal blocks has the longer one.
+  std::string text = collective_name(collective);
+  if (collective != Collective::reduce_scatter) text += "v";
+  if (is_rooted(collective)) {
+    text += std::string(" of ") + dtype_text(dtype) +
+            (collective == Collective::gather ? " to" : " from") + " rank " + std::to_string(root);
+  } else if (collective == Collective::alltoall) {
+    text += " of " + dtype_text(dtype);
+  } else {
+    char digest[16];
+    std::snprintf(digest, sizeof(digest), "%08x", uint32_t(root));
+    text += " of " + std::to_string(count) + " " + dtype_text(dtype) + " in blocks of lengths #" +
+            digest;
+    if (reduces(collective)) text += ", " + op_text(op);
+  }
+  return text + algorithm_text(algorithm);
 }
 
 }  // namespace tutti

@@ -15,8 +15,8 @@ constexpr uint32_t yields_per_clock = 16;
 
 }  // namespace
 
-Waiter::Waiter(Link& link, const Patience& patience, uint64_t timeout_ns)
-    : link_(link), patience_(patience), deadline_ns_(now_ns() + timeout_ns) {}
+Waiter::Waiter(Link& link, const Patience& patience, uint64_t timeout_ns, const Inspect* inspect)
+    : link_(link), patience_(patience), inspect_(inspect), deadline_ns_(now_ns() + timeout_ns) {}
 
 Waiter::~Waiter() {
   if (armed_) link_.disarm();
@@ -44,7 +44,7 @@ Status Waiter::pause() {
   const uint64_t now = now_ns();
   if (now - inspected_ns_ < inspect_period_ns && now < deadline_ns_) return {};
   inspected_ns_ = now;
-  TUTTI_TRY(link_.inspect(now));
+  TUTTI_TRY(inspect_ != nullptr ? (*inspect_)(now) : link_.inspect(now));
   if (now >= deadline_ns_) return {TUTTI_TIMEOUT, {}};
   return {};
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "lib/clock.h"
 #include "lib/status.h"
@@ -30,10 +31,14 @@ inline void cpu_relax() {
 
 constexpr uint32_t bare_looks = 32;
 
+// Looks for a reason why nothing comes, as Link::inspect(), where that is not enough.
+using Inspect = std::function<Status(uint64_t now_ns)>;
+
 // What a wait does after its spin budget. pause() is called after every look that found nothing.
 class Waiter {
  public:
-  Waiter(Link& link, const Patience& patience, uint64_t timeout_ns);
+  // `inspect` may be null: the link's.
+  Waiter(Link& link, const Patience& patience, uint64_t timeout_ns, const Inspect* inspect);
   ~Waiter();
 
   // OK: look again. TIMEOUT without a text (the caller knows what for), or what the link found.
@@ -44,6 +49,7 @@ class Waiter {
  private:
   Link& link_;
   Patience patience_;
+  const Inspect* inspect_;
   uint64_t deadline_ns_;
   uint64_t inspected_ns_ = 0;
   uint32_t idle_ = 0;
@@ -53,7 +59,7 @@ class Waiter {
 // Calls advance() until done(); both are state machines that never block.
 template <class Advance, class Done>
 Status complete(Link& link, const Patience& patience, uint64_t timeout_ns, Advance&& advance,
-                Done&& done) {
+                Done&& done, const Inspect* inspect = nullptr) {
   for (uint32_t idle = 0; idle < patience.spins;) {
     if (advance()) {
       if (done()) return {};
@@ -64,7 +70,7 @@ Status complete(Link& link, const Patience& patience, uint64_t timeout_ns, Advan
       if (++idle > bare_looks) cpu_relax();
     }
   }
-  Waiter waiter(link, patience, timeout_ns);
+  Waiter waiter(link, patience, timeout_ns, inspect);
   for (;;) {
     const bool moved = advance();
     if (done()) return {};

@@ -250,12 +250,118 @@ TUTTI_API tutti_status tutti_broadcast(void* buffer, size_t count, tutti_dtype d
 TUTTI_API tutti_status tutti_broadcast_with(void* buffer, size_t count, tutti_dtype dtype, int root,
                                             tutti_comm comm, const tutti_call_config* config);
 
+/* Collectives in blocks: `count` is the length of one block, and a buffer of nranks blocks holds
+ * that of rank r at r * count. In the v forms blocks have their own lengths, counts[r], and places,
+ * displs[r] elements from the buffer's start; displs NULL: one after the other. Both arrays have
+ * nranks entries and are only read. Blocks that are received must not overlap. */
+
+/* Collective. The block `send` of every rank goes to all ranks; `recv` has nranks blocks.
+ * TUTTI_IN_PLACE: the own block is in its place in `recv`. */
+TUTTI_API tutti_status tutti_allgather(const void* send, void* recv, size_t count,
+                                       tutti_dtype dtype, tutti_comm comm);
+TUTTI_API tutti_status tutti_allgather_with(const void* send, void* recv, size_t count,
+                                            tutti_dtype dtype, tutti_comm comm,
+                                            const tutti_call_config* config);
+/* The same with blocks of different lengths; `counts` is equal on all ranks, send_count the own
+ * entry of it (ignored in place). */
+TUTTI_API tutti_status tutti_allgatherv(const void* send, size_t send_count, void* recv,
+                                        const size_t* counts, const size_t* displs,
+                                        tutti_dtype dtype, tutti_comm comm);
+TUTTI_API tutti_status tutti_allgatherv_with(const void* send, size_t send_count, void* recv,
+                                             const size_t* counts, const size_t* displs,
+                                             tutti_dtype dtype, tutti_comm comm,
+                                             const tutti_call_config* config);
+
+/* Collective. The block `send` of every rank goes to rank `root`, whose `recv` has nranks blocks;
+ * elsewhere `recv` is ignored. TUTTI_IN_PLACE, at the root only: its block is in its place. */
+TUTTI_API tutti_status tutti_gather(const void* send, void* recv, size_t count, tutti_dtype dtype,
+                                    int root, tutti_comm comm);
+TUTTI_API tutti_status tutti_gather_with(const void* send, void* recv, size_t count,
+                                         tutti_dtype dtype, int root, tutti_comm comm,
+                                         const tutti_call_config* config);
+/* The same with blocks of different lengths; counts and displs matter at the root only. MISMATCH
+ * names the rank whose send_count is not what the root expects. */
+TUTTI_API tutti_status tutti_gatherv(const void* send, size_t send_count, void* recv,
+                                     const size_t* counts, const size_t* displs, tutti_dtype dtype,
+                                     int root, tutti_comm comm);
+TUTTI_API tutti_status tutti_gatherv_with(const void* send, size_t send_count, void* recv,
+                                          const size_t* counts, const size_t* displs,
+                                          tutti_dtype dtype, int root, tutti_comm comm,
+                                          const tutti_call_config* config);
+
+/* Collective. Rank `root` has nranks blocks in `send`, ignored elsewhere; rank r gets the r-th.
+ * TUTTI_IN_PLACE as `recv`, at the root only: its block stays where it is. */
+TUTTI_API tutti_status tutti_scatter(const void* send, void* recv, size_t count, tutti_dtype dtype,
+                                     int root, tutti_comm comm);
+TUTTI_API tutti_status tutti_scatter_with(const void* send, void* recv, size_t count,
+                                          tutti_dtype dtype, int root, tutti_comm comm,
+                                          const tutti_call_config* config);
+/* The same with blocks of different lengths; counts and displs matter at the root only. MISMATCH
+ * names the rank whose recv_count is not what the root sends. */
+TUTTI_API tutti_status tutti_scatterv(const void* send, const size_t* counts, const size_t* displs,
+                                      void* recv, size_t recv_count, tutti_dtype dtype, int root,
+                                      tutti_comm comm);
+TUTTI_API tutti_status tutti_scatterv_with(const void* send, const size_t* counts,
+                                           const size_t* displs, void* recv, size_t recv_count,
+                                           tutti_dtype dtype, int root, tutti_comm comm,
+                                           const tutti_call_config* config);
+
+/* Collective. Every rank has nranks blocks in `send`; rank r gets the r-th block of their reduction
+ * in `recv`. TUTTI_IN_PLACE: the blocks are in `recv`, which then begins with the result. */
+TUTTI_API tutti_status tutti_reduce_scatter_block(const void* send, void* recv, size_t count,
+                                                  tutti_dtype dtype, tutti_op op, tutti_comm comm);
+TUTTI_API tutti_status tutti_reduce_scatter_block_with(const void* send, void* recv, size_t count,
+                                                       tutti_dtype dtype, tutti_op op,
+                                                       tutti_comm comm,
+                                                       const tutti_call_config* config);
+/* The same with blocks of different lengths, one after the other; `counts` is equal on all ranks. */
+TUTTI_API tutti_status tutti_reduce_scatter(const void* send, void* recv, const size_t* counts,
+                                            tutti_dtype dtype, tutti_op op, tutti_comm comm);
+TUTTI_API tutti_status tutti_reduce_scatter_with(const void* send, void* recv, const size_t* counts,
+                                                 tutti_dtype dtype, tutti_op op, tutti_comm comm,
+                                                 const tutti_call_config* config);
+
+/* Collective. Every rank has nranks blocks in `send` and gets as many: block r goes to rank r, and
+ * the block from rank r comes to place r. TUTTI_IN_PLACE: the blocks are in `recv`. */
+TUTTI_API tutti_status tutti_alltoall(const void* send, void* recv, size_t count, tutti_dtype dtype,
+                                      tutti_comm comm);
+TUTTI_API tutti_status tutti_alltoall_with(const void* send, void* recv, size_t count,
+                                           tutti_dtype dtype, tutti_comm comm,
+                                           const tutti_call_config* config);
+/* The same with blocks of different lengths. In place the send counts and displacements are ignored:
+ * what comes is as long as what goes. MISMATCH names both ranks of a block that one thinks longer
+ * than the other. */
+TUTTI_API tutti_status tutti_alltoallv(const void* send, const size_t* send_counts,
+                                       const size_t* send_displs, void* recv,
+                                       const size_t* recv_counts, const size_t* recv_displs,
+                                       tutti_dtype dtype, tutti_comm comm);
+TUTTI_API tutti_status tutti_alltoallv_with(const void* send, const size_t* send_counts,
+                                            const size_t* send_displs, void* recv,
+                                            const size_t* recv_counts, const size_t* recv_displs,
+                                            tutti_dtype dtype, tutti_comm comm,
+                                            const tutti_call_config* config);
+
+/* Collective. Rank r gets the reduction of ranks 0 to r, itself included; TUTTI_AVG is their mean. */
+TUTTI_API tutti_status tutti_scan(const void* send, void* recv, size_t count, tutti_dtype dtype,
+                                  tutti_op op, tutti_comm comm);
+TUTTI_API tutti_status tutti_scan_with(const void* send, void* recv, size_t count,
+                                       tutti_dtype dtype, tutti_op op, tutti_comm comm,
+                                       const tutti_call_config* config);
+/* Collective. Rank r gets the reduction of ranks 0 to r-1; `recv` of rank 0 is left as it is. */
+TUTTI_API tutti_status tutti_exscan(const void* send, void* recv, size_t count, tutti_dtype dtype,
+                                    tutti_op op, tutti_comm comm);
+TUTTI_API tutti_status tutti_exscan_with(const void* send, void* recv, size_t count,
+                                         tutti_dtype dtype, tutti_op op, tutti_comm comm,
+                                         const tutti_call_config* config);
+
 /* Collective. Returns after every rank has entered. */
 TUTTI_API tutti_status tutti_barrier(tutti_comm comm);
 TUTTI_API tutti_status tutti_barrier_with(tutti_comm comm, const tutti_call_config* config);
 
-/* Point to point, in order per pair of ranks; type, count and tag must agree on both sides. A send
- * may end before its receive begins; it may also wait for it. To itself a rank cannot send. */
+/* ---------------------------------------------------------------- point to point */
+
+/* In order per pair of ranks; type, count and tag must agree on both sides. A send may end before
+ * its receive begins; it may also wait for it. To itself a rank cannot send. */
 TUTTI_API tutti_status tutti_send(const void* buffer, size_t count, tutti_dtype dtype, int peer,
                                   int tag, tutti_comm comm);
 TUTTI_API tutti_status tutti_recv(void* buffer, size_t count, tutti_dtype dtype, int peer, int tag,
@@ -265,13 +371,31 @@ TUTTI_API tutti_status tutti_send_with(const void* buffer, size_t count, tutti_d
                                        const tutti_call_config* config);
 TUTTI_API tutti_status tutti_recv_with(void* buffer, size_t count, tutti_dtype dtype, int peer,
                                        int tag, tutti_comm comm, const tutti_call_config* config);
+#define TUTTI_NO_PEER (-1)
+/* Sends to rank `to` and receives from rank `from` at once, so that a ring of ranks does not wait in
+ * a circle. TUTTI_NO_PEER as either leaves that half out. The buffers must not overlap. */
+TUTTI_API tutti_status tutti_sendrecv(const void* send, size_t send_count, int to, int send_tag,
+                                      void* recv, size_t recv_count, int from, int recv_tag,
+                                      tutti_dtype dtype, tutti_comm comm);
+TUTTI_API tutti_status tutti_sendrecv_with(const void* send, size_t send_count, int to,
+                                           int send_tag, void* recv, size_t recv_count, int from,
+                                           int recv_tag, tutti_dtype dtype, tutti_comm comm,
+                                           const tutti_call_config* config);
+
+/* Between the two, sends and receives on the communicator are only noted; tutti_group_end() runs
+ * them all at once, those of a pair of ranks in their order, and returns when they have ended. Their
+ * buffers must stay until then; of their configs only the checks are made, the limit is that of
+ * tutti_group_end_with(). Collective calls are INVALID in between. */
+TUTTI_API tutti_status tutti_group_begin(tutti_comm comm);
+TUTTI_API tutti_status tutti_group_end(tutti_comm comm);
+TUTTI_API tutti_status tutti_group_end_with(tutti_comm comm, const tutti_call_config* config);
 
 /* ---------------------------------------------------------------- algorithms */
 
 typedef struct tutti_algorithm_info {
   size_t size;            /* sizeof(tutti_algorithm_info), set by the caller */
   const char* name;       /* static storage, as all strings here */
-  const char* collective; /* "allreduce", "broadcast", "reduce" */
+  const char* collective; /* "allreduce", "broadcast", "reduce_scatter" ... */
   const char* about;      /* one sentence */
 } tutti_algorithm_info;
 /* The index-th algorithm; INVALID past the last one. */

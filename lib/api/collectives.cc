@@ -1,4 +1,8 @@
-// The calls of the C API that move data: argument checks, then the communicator.
+// The collectives of the C API: argument checks, then the communicator. Each has one function that
+// turns its arguments into a Call.
+#include <cstring>
+
+#include "lib/api/checks.h"
 #include "lib/api/guard.h"
 #include "lib/types.h"
 
@@ -6,162 +10,369 @@ namespace tutti::api {
 
 namespace {
 
-std::string pointer_missing(const char* name) {
-  return std::string("the ") + name + " buffer is NULL";
+// What a function of the API was asked for.
+struct Made {
+  Call call;
+  Blocks blocks;
+};
+
+const std::byte* bytes(const void* at) { return static_cast<const std::byte*>(at); }
+std::byte* bytes(void* at) { return static_cast<std::byte*>(at); }
+
+CallKey key_of(Collective collective, uint64_t count, tutti_dtype dtype, tutti_op op = TUTTI_SUM,
+               int root = 0) {
+  CallKey key;
+  key.count = count;
+  key.root = root;
+  key.collective = collective;
+  key.dtype = dtype;
+  key.op = op;
+  return key;
 }
 
-// Everything that is wrong whatever the collective.
-Status check_vector(uint64_t count, tutti_dtype dtype) {
-  const size_t size = dtype_size(dtype);
-  if (size == 0) return {TUTTI_INVALID, "unknown type " + std::to_string(int(dtype))};
-  if (count > uint64_t(PTRDIFF_MAX) / size) {
-    return {TUTTI_INVALID, std::to_string(count) + " elements of " + dtype_name(dtype) +
-                               " are more than memory can hold"};
+// What all ranks must agree on about the lengths of blocks; never 0.
+uint64_t digest_of(const Communicator& c, const size_t* counts) {
+  uint64_t hash = 0x9e3779b97f4a7c15u;
+  for (int r = 0; r < c.nranks(); ++r) {
+    hash = (hash ^ counts[r]) * 0xff51afd7ed558ccdu;
+    hash ^= hash >> 32;
   }
-  return {};
+  return hash | 1;
 }
 
-Status read_config(const tutti_call_config* config, CallSettings* out) {
-  if (config == nullptr) return {};
-  if (config->size < sizeof(tutti_call_config)) {
-    return {TUTTI_INVALID, "the call config's size is not set; use TUTTI_CALL_CONFIG_INIT"};
-  }
-  if (config->timeout_ms < 0) return {TUTTI_INVALID, "timeout_ms is negative"};
-  if ((config->flags & ~TUTTI_CALL_UNFUSED) != 0) {
-    return {TUTTI_INVALID, "unknown flags " + std::to_string(config->flags)};
-  }
-  out->timeout_ms = config->timeout_ms;
-  out->unfused = (config->flags & TUTTI_CALL_UNFUSED) != 0;
-  if (config->algorithm != nullptr && std::string_view(config->algorithm) != "auto") {
-    out->algorithm = config->algorithm;
-  }
-  return {};
+uint64_t sum_of(const Communicator& c, const size_t* counts) {
+  uint64_t sum = 0;
+  for (int r = 0; r < c.nranks(); ++r) sum += counts[r];
+  return sum;
 }
 
-Status check_operator(tutti_op op, tutti_dtype dtype) {
-  if (unsigned(op) >= TUTTI_OP_COUNT) {
-    return {TUTTI_INVALID, "unknown operator " + std::to_string(int(op))};
-  }
-  if (!op_supports(op, dtype)) {
-    return {TUTTI_INVALID,
-            std::string("operator ") + op_name(op) + " is not defined on " + dtype_name(dtype)};
-  }
-  return {};
+// Where, in elements, the block of this rank lies.
+uint64_t own_place(const Communicator& c, const size_t* counts, const size_t* displs) {
+  if (displs != nullptr) return displs[c.rank()];
+  uint64_t at = 0;
+  for (int r = 0; r < c.rank(); ++r) at += counts[r];
+  return at;
 }
 
-Status check_allreduce(const void* send, const void* recv, uint64_t count, tutti_dtype dtype,
-                       tutti_op op) {
+Status only_root(int root, const char* does) {
+  return {TUTTI_INVALID, "only the root, rank " + std::to_string(root) + ", " + does + " in place"};
+}
+
+// A vector in, one of the same length out: allreduce, scans, and the root of a reduce.
+Status check_vectors(const void* send, const void* recv, uint64_t count, tutti_dtype dtype,
+                     tutti_op op) {
   TUTTI_TRY(check_vector(count, dtype));
   TUTTI_TRY(check_operator(op, dtype));
   if (count == 0) return {};
-  if (send == nullptr) return {TUTTI_INVALID, pointer_missing("send")};
-  if (recv == nullptr) return {TUTTI_INVALID, pointer_missing("receive")};
-  if (recv == TUTTI_IN_PLACE) {
-    return {TUTTI_INVALID, "TUTTI_IN_PLACE stands for the send buffer, not for the receive buffer"};
-  }
+  TUTTI_TRY(check_recv(recv, count));
   if (send == TUTTI_IN_PLACE) return {};
-  const uintptr_t bytes = count * dtype_size(dtype);
-  const uintptr_t a = reinterpret_cast<uintptr_t>(send), b = reinterpret_cast<uintptr_t>(recv);
-  if (a < b + bytes && b < a + bytes) {
-    return {TUTTI_INVALID,
-            "the send and receive buffers overlap; to reduce in place pass TUTTI_IN_PLACE"};
-  }
+  TUTTI_TRY(check_send(send, count));
+  return check_apart(send, count, recv, count, dtype);
+}
+
+Status make_vectors(Collective collective, const void* send, void* recv, uint64_t count,
+                    tutti_dtype dtype, tutti_op op, Made* out) {
+  TUTTI_TRY(check_vectors(send, recv, count, dtype, op));
+  out->call.key = key_of(collective, count, dtype, op);
+  out->call.input = bytes(send == TUTTI_IN_PLACE ? recv : send);
+  out->call.output = bytes(recv);
   return {};
 }
 
-// Checks of the last good call need not be made again for the same arguments: the hot path.
-tutti_status allreduce(const void* send, void* recv, size_t count, tutti_dtype dtype, tutti_op op,
-                       tutti_comm comm, const tutti_call_config* config) {
-  return guarded(comm, [&](Communicator& c) {
-    CallSettings settings;
-    if (config != nullptr) {
-      if (Status read = read_config(config, &settings); !read.ok()) return c.fail(std::move(read));
-    }
-    if (Status checked = check_allreduce(send, recv, count, dtype, op); !checked.ok()) {
-      return c.fail(std::move(checked));
-    }
-    return c.allreduce(send == TUTTI_IN_PLACE ? recv : send, recv, count, dtype, op, settings);
-  });
+Status make_allreduce(const Communicator&, const void* send, void* recv, size_t count,
+                      tutti_dtype dtype, tutti_op op, Made* out) {
+  return make_vectors(Collective::allreduce, send, recv, count, dtype, op, out);
+}
+Status make_scan(const Communicator&, const void* send, void* recv, size_t count, tutti_dtype dtype,
+                 tutti_op op, Made* out) {
+  return make_vectors(Collective::scan, send, recv, count, dtype, op, out);
+}
+Status make_exscan(const Communicator&, const void* send, void* recv, size_t count,
+                   tutti_dtype dtype, tutti_op op, Made* out) {
+  return make_vectors(Collective::exscan, send, recv, count, dtype, op, out);
 }
 
-Status check_root(const Communicator& c, int root) {
-  if (root >= 0 && root < c.nranks()) return {};
-  return {TUTTI_INVALID, "root " + std::to_string(root) + " is not a rank; there are " +
-                             std::to_string(c.nranks())};
-}
-
-// The buffers of the root are those of an allreduce; the other ranks have only something to send.
-Status check_reduce(const Communicator& c, const void* send, const void* recv, uint64_t count,
-                    tutti_dtype dtype, tutti_op op, int root) {
+Status make_reduce(const Communicator& c, const void* send, void* recv, size_t count,
+                   tutti_dtype dtype, tutti_op op, int root, Made* out) {
   TUTTI_TRY(check_root(c, root));
-  if (c.rank() == root) return check_allreduce(send, recv, count, dtype, op);
-  TUTTI_TRY(check_vector(count, dtype));
-  TUTTI_TRY(check_operator(op, dtype));
-  if (send == TUTTI_IN_PLACE) {
-    return {TUTTI_INVALID, "only the root, rank " + std::to_string(root) + ", reduces in place"};
+  if (c.rank() == root) {
+    TUTTI_TRY(make_vectors(Collective::reduce, send, recv, count, dtype, op, out));
+  } else {
+    TUTTI_TRY(check_vector(count, dtype));
+    TUTTI_TRY(check_operator(op, dtype));
+    if (send == TUTTI_IN_PLACE) return only_root(root, "reduces");
+    TUTTI_TRY(check_send(send, count));
+    out->call.input = bytes(send);
   }
-  if (count != 0 && send == nullptr) return {TUTTI_INVALID, pointer_missing("send")};
+  out->call.key = key_of(Collective::reduce, count, dtype, op, root);
   return {};
 }
 
-tutti_status reduce(const void* send, void* recv, size_t count, tutti_dtype dtype, tutti_op op,
-                    int root, tutti_comm comm, const tutti_call_config* config) {
-  return guarded(comm, [&](Communicator& c) {
-    CallSettings settings;
-    Status checked = read_config(config, &settings);
-    if (checked.ok()) checked = check_reduce(c, send, recv, count, dtype, op, root);
-    if (!checked.ok()) return c.fail(std::move(checked));
-    return c.reduce(send == TUTTI_IN_PLACE ? recv : send, recv, count, dtype, op, root, settings);
-  });
-}
-
-tutti_status broadcast(void* buffer, size_t count, tutti_dtype dtype, int root, tutti_comm comm,
-                       const tutti_call_config* config) {
-  return guarded(comm, [&](Communicator& c) {
-    CallSettings settings;
-    Status checked = read_config(config, &settings);
-    if (checked.ok()) checked = check_vector(count, dtype);
-    if (checked.ok()) checked = check_root(c, root);
-    if (checked.ok() && count != 0 && buffer == nullptr) {
-      checked = {TUTTI_INVALID, "the buffer is NULL"};
-    }
-    if (!checked.ok()) return c.fail(std::move(checked));
-    return c.broadcast(buffer, count, dtype, root, settings);
-  });
-}
-
-Status check_message(const Communicator& c, const void* buffer, uint64_t count, tutti_dtype dtype,
-                     int peer, int tag) {
+Status make_broadcast(const Communicator& c, void* buffer, size_t count, tutti_dtype dtype,
+                      int root, Made* out) {
   TUTTI_TRY(check_vector(count, dtype));
-  if (peer < 0 || peer >= c.nranks()) {
-    return {TUTTI_INVALID, "peer " + std::to_string(peer) + " is not a rank; there are " +
-                               std::to_string(c.nranks())};
-  }
-  if (peer == c.rank()) return {TUTTI_INVALID, "a rank cannot send to itself"};
-  if (tag < 0) return {TUTTI_INVALID, "tag " + std::to_string(tag) + " is negative"};
+  TUTTI_TRY(check_root(c, root));
   if (count != 0 && buffer == nullptr) return {TUTTI_INVALID, "the buffer is NULL"};
+  out->call.key = key_of(Collective::broadcast, count, dtype, TUTTI_SUM, root);
+  out->call.input = out->call.output = bytes(buffer);
   return {};
 }
 
-template <class Move>
-tutti_status message(const void* buffer, size_t count, tutti_dtype dtype, int peer, int tag,
-                     tutti_comm comm, const tutti_call_config* config, Move&& move) {
-  return guarded(comm, [&](Communicator& c) {
-    CallSettings settings;
-    Status checked = read_config(config, &settings);
-    if (checked.ok() && !settings.algorithm.empty()) {
-      checked = {TUTTI_INVALID, "a message between two ranks has no algorithm"};
-    }
-    if (checked.ok()) checked = check_message(c, buffer, count, dtype, peer, tag);
-    if (!checked.ok()) return c.fail(std::move(checked));
-    return move(c, settings);
-  });
+Status make_barrier(const Communicator&, Made* out) {
+  // Runs as an allreduce of one byte, of which only that it comes matters.
+  static std::byte mine, all;
+  out->call.key = key_of(Collective::barrier, 1, TUTTI_UINT8, TUTTI_MAX);
+  out->call.input = &mine;
+  out->call.output = &all;
+  return {};
 }
 
-void fill(char* to, size_t size, std::string_view text) {
-  const size_t length = std::min(size - 1, text.size());
-  std::memcpy(to, text.data(), length);
-  to[length] = '\0';
+Status make_allgather(const Communicator& c, const void* send, void* recv, size_t count,
+                      tutti_dtype dtype, Made* out) {
+  TUTTI_TRY(check_equal_blocks(c, count, dtype));
+  TUTTI_TRY(check_recv(recv, count));
+  if (send != TUTTI_IN_PLACE) {
+    TUTTI_TRY(check_send(send, count));
+    TUTTI_TRY(check_apart(send, count, recv, count * c.nranks(), dtype));
+  }
+  out->call.key = key_of(Collective::allgather, count, dtype);
+  out->call.input = bytes(send);
+  if (send == TUTTI_IN_PLACE) out->call.input = bytes(recv) + c.rank() * count * dtype_size(dtype);
+  out->call.output = bytes(recv);
+  return {};
+}
+
+Status make_allgatherv(const Communicator& c, const void* send, size_t send_count, void* recv,
+                       const size_t* counts, const size_t* displs, tutti_dtype dtype, Made* out) {
+  uint64_t span = 0;
+  TUTTI_TRY(check_recv_blocks(c, counts, displs, dtype, &span));
+  TUTTI_TRY(check_recv(recv, span));
+  const size_t own = counts[c.rank()];
+  out->call.input = bytes(send);
+  if (send == TUTTI_IN_PLACE) {
+    out->call.input = bytes(recv) + own_place(c, counts, displs) * dtype_size(dtype);
+  } else {
+    if (send_count != own) {
+      return {TUTTI_INVALID, "send_count is " + std::to_string(send_count) + ", but counts[" +
+                                 std::to_string(c.rank()) + "] is " + std::to_string(own)};
+    }
+    TUTTI_TRY(check_send(send, own));
+    TUTTI_TRY(check_apart(send, own, recv, span, dtype));
+  }
+  out->blocks = {nullptr, nullptr, counts, displs, own};
+  out->call.key = key_of(Collective::allgather, sum_of(c, counts), dtype);
+  out->call.key.lengths = digest_of(c, counts);
+  out->call.output = bytes(recv);
+  return {};
+}
+
+Status make_gather(const Communicator& c, const void* send, void* recv, size_t count,
+                   tutti_dtype dtype, int root, Made* out) {
+  TUTTI_TRY(check_root(c, root));
+  TUTTI_TRY(check_equal_blocks(c, count, dtype));
+  const bool at_root = c.rank() == root;
+  if (at_root) TUTTI_TRY(check_recv(recv, count));
+  if (send == TUTTI_IN_PLACE && !at_root) return only_root(root, "gathers");
+  out->call.input = bytes(send);
+  if (send == TUTTI_IN_PLACE) {
+    out->call.input = bytes(recv) + c.rank() * count * dtype_size(dtype);
+  } else {
+    TUTTI_TRY(check_send(send, count));
+    if (at_root) TUTTI_TRY(check_apart(send, count, recv, count * c.nranks(), dtype));
+  }
+  out->call.key = key_of(Collective::gather, count, dtype, TUTTI_SUM, root);
+  out->call.output = at_root ? bytes(recv) : nullptr;
+  return {};
+}
+
+Status make_gatherv(const Communicator& c, const void* send, size_t send_count, void* recv,
+                    const size_t* counts, const size_t* displs, tutti_dtype dtype, int root,
+                    Made* out) {
+  TUTTI_TRY(check_root(c, root));
+  TUTTI_TRY(check_vector(send_count, dtype));
+  const bool at_root = c.rank() == root;
+  uint64_t span = 0;
+  if (at_root) {
+    TUTTI_TRY(check_recv_blocks(c, counts, displs, dtype, &span));
+    TUTTI_TRY(check_recv(recv, span));
+  }
+  if (send == TUTTI_IN_PLACE && !at_root) return only_root(root, "gathers");
+  out->call.input = bytes(send);
+  out->blocks.own = send_count;
+  if (send == TUTTI_IN_PLACE) {
+    out->blocks.own = counts[root];
+    out->call.input = bytes(recv) + own_place(c, counts, displs) * dtype_size(dtype);
+  } else {
+    TUTTI_TRY(check_send(send, send_count));
+    if (at_root) TUTTI_TRY(check_apart(send, send_count, recv, span, dtype));
+  }
+  if (at_root) {
+    out->blocks.recv_counts = counts;
+    out->blocks.recv_displs = displs;
+    out->call.output = bytes(recv);
+  }
+  out->call.key = key_of(Collective::gather, 0, dtype, TUTTI_SUM, root);
+  out->call.key.lengths = 1;
+  return {};
+}
+
+Status make_scatter(const Communicator& c, const void* send, void* recv, size_t count,
+                    tutti_dtype dtype, int root, Made* out) {
+  TUTTI_TRY(check_root(c, root));
+  TUTTI_TRY(check_equal_blocks(c, count, dtype));
+  const bool at_root = c.rank() == root;
+  if (at_root) TUTTI_TRY(check_send(send, count));
+  if (recv == TUTTI_IN_PLACE && !at_root) return only_root(root, "scatters");
+  out->call.output = bytes(recv);
+  if (recv == TUTTI_IN_PLACE) {
+    // Where it stays, so nothing is written there.
+    out->call.output = const_cast<std::byte*>(bytes(send)) + c.rank() * count * dtype_size(dtype);
+  } else {
+    TUTTI_TRY(check_recv(recv, count));
+    if (at_root) TUTTI_TRY(check_apart(send, count * c.nranks(), recv, count, dtype));
+  }
+  out->call.key = key_of(Collective::scatter, count, dtype, TUTTI_SUM, root);
+  out->call.input = at_root ? bytes(send) : nullptr;
+  return {};
+}
+
+Status make_scatterv(const Communicator& c, const void* send, const size_t* counts,
+                     const size_t* displs, void* recv, size_t recv_count, tutti_dtype dtype,
+                     int root, Made* out) {
+  TUTTI_TRY(check_root(c, root));
+  TUTTI_TRY(check_vector(recv_count, dtype));
+  const bool at_root = c.rank() == root;
+  uint64_t span = 0;
+  if (at_root) {
+    TUTTI_TRY(check_send_blocks(c, counts, displs, dtype, &span));
+    TUTTI_TRY(check_send(send, span));
+  }
+  if (recv == TUTTI_IN_PLACE && !at_root) return only_root(root, "scatters");
+  out->call.output = bytes(recv);
+  out->blocks.own = recv_count;
+  if (recv == TUTTI_IN_PLACE) {
+    out->blocks.own = counts[root];
+    out->call.output =
+        const_cast<std::byte*>(bytes(send)) + own_place(c, counts, displs) * dtype_size(dtype);
+  } else {
+    TUTTI_TRY(check_recv(recv, recv_count));
+    if (at_root) TUTTI_TRY(check_apart(send, span, recv, recv_count, dtype));
+  }
+  if (at_root) {
+    out->blocks.send_counts = counts;
+    out->blocks.send_displs = displs;
+    out->call.input = bytes(send);
+  }
+  out->call.key = key_of(Collective::scatter, 0, dtype, TUTTI_SUM, root);
+  out->call.key.lengths = 1;
+  return {};
+}
+
+// In place the result lies over the first block, which other ranks may still have to get.
+void place_reduced(const Communicator& c, const void* send, void* recv, uint64_t own, Made* out) {
+  out->call.input = bytes(send == TUTTI_IN_PLACE ? recv : send);
+  out->call.output = bytes(recv);
+  out->call.output_aside = send == TUTTI_IN_PLACE && c.rank() != 0;
+  out->call.aside_count = own;
+}
+
+Status make_reduce_scatter_block(const Communicator& c, const void* send, void* recv, size_t count,
+                                 tutti_dtype dtype, tutti_op op, Made* out) {
+  TUTTI_TRY(check_equal_blocks(c, count, dtype));
+  TUTTI_TRY(check_operator(op, dtype));
+  TUTTI_TRY(check_recv(recv, count));
+  if (send != TUTTI_IN_PLACE) {
+    TUTTI_TRY(check_send(send, count));
+    TUTTI_TRY(check_apart(send, count * c.nranks(), recv, count, dtype));
+  }
+  out->call.key = key_of(Collective::reduce_scatter, count, dtype, op);
+  place_reduced(c, send, recv, count, out);
+  return {};
+}
+
+Status make_reduce_scatter(const Communicator& c, const void* send, void* recv,
+                           const size_t* counts, tutti_dtype dtype, tutti_op op, Made* out) {
+  uint64_t span = 0;
+  TUTTI_TRY(check_send_blocks(c, counts, nullptr, dtype, &span));
+  TUTTI_TRY(check_operator(op, dtype));
+  const size_t own = counts[c.rank()];
+  TUTTI_TRY(check_recv(recv, send == TUTTI_IN_PLACE ? span : own));
+  if (send != TUTTI_IN_PLACE) {
+    TUTTI_TRY(check_send(send, span));
+    TUTTI_TRY(check_apart(send, span, recv, own, dtype));
+  }
+  out->blocks.send_counts = counts;
+  out->call.key = key_of(Collective::reduce_scatter, span, dtype, op);
+  out->call.key.lengths = digest_of(c, counts);
+  place_reduced(c, send, recv, own, out);
+  return {};
+}
+
+Status make_alltoall(const Communicator& c, const void* send, void* recv, size_t count,
+                     tutti_dtype dtype, Made* out) {
+  TUTTI_TRY(check_equal_blocks(c, count, dtype));
+  TUTTI_TRY(check_recv(recv, count));
+  const uint64_t all = count * c.nranks();
+  if (send != TUTTI_IN_PLACE) {
+    TUTTI_TRY(check_send(send, count));
+    TUTTI_TRY(check_apart(send, all, recv, all, dtype));
+  }
+  out->call.key = key_of(Collective::alltoall, count, dtype);
+  out->call.input = bytes(send == TUTTI_IN_PLACE ? recv : send);
+  out->call.output = bytes(recv);
+  out->call.input_aside = send == TUTTI_IN_PLACE;
+  out->call.aside_count = all;
+  return {};
+}
+
+Status make_alltoallv(const Communicator& c, const void* send, const size_t* send_counts,
+                      const size_t* send_displs, void* recv, const size_t* recv_counts,
+                      const size_t* recv_displs, tutti_dtype dtype, Made* out) {
+  uint64_t sent = 0, received = 0;
+  TUTTI_TRY(check_recv_blocks(c, recv_counts, recv_displs, dtype, &received));
+  TUTTI_TRY(check_recv(recv, received));
+  out->blocks = {send_counts, send_displs, recv_counts, recv_displs, 0};
+  if (send == TUTTI_IN_PLACE) {
+    out->blocks.send_counts = recv_counts;
+    out->blocks.send_displs = recv_displs;
+  } else {
+    TUTTI_TRY(check_send_blocks(c, send_counts, send_displs, dtype, &sent));
+    TUTTI_TRY(check_send(send, sent));
+    TUTTI_TRY(check_apart(send, sent, recv, received, dtype));
+    const size_t to_self = send_counts[c.rank()], from_self = recv_counts[c.rank()];
+    if (to_self != from_self) {
+      return {TUTTI_INVALID, "rank " + std::to_string(c.rank()) + " sends itself " +
+                                 std::to_string(to_self) + " elements but expects " +
+                                 std::to_string(from_self)};
+    }
+  }
+  out->call.key = key_of(Collective::alltoall, 0, dtype);
+  out->call.key.lengths = 1;
+  out->call.input = bytes(send == TUTTI_IN_PLACE ? recv : send);
+  out->call.output = bytes(recv);
+  out->call.input_aside = send == TUTTI_IN_PLACE;
+  out->call.aside_count = received;
+  return {};
+}
+
+template <class Make>
+tutti_status blocking(tutti_comm comm, const tutti_call_config* config, Make&& make) {
+  return guarded(comm, [&](Communicator& c) {
+    Made made;
+    CallSettings settings;
+    Status checked;
+    if (config != nullptr) checked = read_config(config, &settings);
+    if (checked.ok()) checked = make(c, &made);
+    if (checked.ok() && c.in_group()) [[unlikely]]
+      checked = {TUTTI_INVALID, "a collective call between tutti_group_begin() and _end()"};
+    if (!checked.ok()) [[unlikely]]
+      return c.fail(std::move(checked));
+    made.call.key.unfused = settings.unfused;
+    made.call.key.algorithm = settings.algorithm;
+    made.call.timeout_ms = settings.timeout_ms;
+    if (made.call.key.lengths != 0) made.call.blocks = &made.blocks;
+    return c.run(made.call);
+  });
 }
 
 }  // namespace
@@ -174,103 +385,185 @@ extern "C" {
 
 tutti_status tutti_allreduce(const void* send, void* recv, size_t count, tutti_dtype dtype,
                              tutti_op op, tutti_comm comm) {
-  return api::allreduce(send, recv, count, dtype, op, comm, nullptr);
+  return tutti_allreduce_with(send, recv, count, dtype, op, comm, nullptr);
 }
-
 tutti_status tutti_allreduce_with(const void* send, void* recv, size_t count, tutti_dtype dtype,
                                   tutti_op op, tutti_comm comm, const tutti_call_config* config) {
-  return api::allreduce(send, recv, count, dtype, op, comm, config);
+  return api::blocking(comm, config, [&](Communicator& c, api::Made* out) {
+    return api::make_allreduce(c, send, recv, count, dtype, op, out);
+  });
 }
 
 tutti_status tutti_reduce(const void* send, void* recv, size_t count, tutti_dtype dtype,
                           tutti_op op, int root, tutti_comm comm) {
-  return api::reduce(send, recv, count, dtype, op, root, comm, nullptr);
+  return tutti_reduce_with(send, recv, count, dtype, op, root, comm, nullptr);
 }
-
 tutti_status tutti_reduce_with(const void* send, void* recv, size_t count, tutti_dtype dtype,
                                tutti_op op, int root, tutti_comm comm,
                                const tutti_call_config* config) {
-  return api::reduce(send, recv, count, dtype, op, root, comm, config);
+  return api::blocking(comm, config, [&](Communicator& c, api::Made* out) {
+    return api::make_reduce(c, send, recv, count, dtype, op, root, out);
+  });
 }
 
 tutti_status tutti_broadcast(void* buffer, size_t count, tutti_dtype dtype, int root,
                              tutti_comm comm) {
-  return api::broadcast(buffer, count, dtype, root, comm, nullptr);
+  return tutti_broadcast_with(buffer, count, dtype, root, comm, nullptr);
 }
-
 tutti_status tutti_broadcast_with(void* buffer, size_t count, tutti_dtype dtype, int root,
                                   tutti_comm comm, const tutti_call_config* config) {
-  return api::broadcast(buffer, count, dtype, root, comm, config);
+  return api::blocking(comm, config, [&](Communicator& c, api::Made* out) {
+    return api::make_broadcast(c, buffer, count, dtype, root, out);
+  });
+}
+
+tutti_status tutti_allgather(const void* send, void* recv, size_t count, tutti_dtype dtype,
+                             tutti_comm comm) {
+  return tutti_allgather_with(send, recv, count, dtype, comm, nullptr);
+}
+tutti_status tutti_allgather_with(const void* send, void* recv, size_t count, tutti_dtype dtype,
+                                  tutti_comm comm, const tutti_call_config* config) {
+  return api::blocking(comm, config, [&](Communicator& c, api::Made* out) {
+    return api::make_allgather(c, send, recv, count, dtype, out);
+  });
+}
+
+tutti_status tutti_allgatherv(const void* send, size_t send_count, void* recv, const size_t* counts,
+                              const size_t* displs, tutti_dtype dtype, tutti_comm comm) {
+  return tutti_allgatherv_with(send, send_count, recv, counts, displs, dtype, comm, nullptr);
+}
+tutti_status tutti_allgatherv_with(const void* send, size_t send_count, void* recv,
+                                   const size_t* counts, const size_t* displs, tutti_dtype dtype,
+                                   tutti_comm comm, const tutti_call_config* config) {
+  return api::blocking(comm, config, [&](Communicator& c, api::Made* out) {
+    return api::make_allgatherv(c, send, send_count, recv, counts, displs, dtype, out);
+  });
+}
+
+tutti_status tutti_gather(const void* send, void* recv, size_t count, tutti_dtype dtype, int root,
+                          tutti_comm comm) {
+  return tutti_gather_with(send, recv, count, dtype, root, comm, nullptr);
+}
+tutti_status tutti_gather_with(const void* send, void* recv, size_t count, tutti_dtype dtype,
+                               int root, tutti_comm comm, const tutti_call_config* config) {
+  return api::blocking(comm, config, [&](Communicator& c, api::Made* out) {
+    return api::make_gather(c, send, recv, count, dtype, root, out);
+  });
+}
+
+tutti_status tutti_gatherv(const void* send, size_t send_count, void* recv, const size_t* counts,
+                           const size_t* displs, tutti_dtype dtype, int root, tutti_comm comm) {
+  return tutti_gatherv_with(send, send_count, recv, counts, displs, dtype, root, comm, nullptr);
+}
+tutti_status tutti_gatherv_with(const void* send, size_t send_count, void* recv,
+                                const size_t* counts, const size_t* displs, tutti_dtype dtype,
+                                int root, tutti_comm comm, const tutti_call_config* config) {
+  return api::blocking(comm, config, [&](Communicator& c, api::Made* out) {
+    return api::make_gatherv(c, send, send_count, recv, counts, displs, dtype, root, out);
+  });
+}
+
+tutti_status tutti_scatter(const void* send, void* recv, size_t count, tutti_dtype dtype, int root,
+                           tutti_comm comm) {
+  return tutti_scatter_with(send, recv, count, dtype, root, comm, nullptr);
+}
+tutti_status tutti_scatter_with(const void* send, void* recv, size_t count, tutti_dtype dtype,
+                                int root, tutti_comm comm, const tutti_call_config* config) {
+  return api::blocking(comm, config, [&](Communicator& c, api::Made* out) {
+    return api::make_scatter(c, send, recv, count, dtype, root, out);
+  });
+}
+
+tutti_status tutti_scatterv(const void* send, const size_t* counts, const size_t* displs,
+                            void* recv, size_t recv_count, tutti_dtype dtype, int root,
+                            tutti_comm comm) {
+  return tutti_scatterv_with(send, counts, displs, recv, recv_count, dtype, root, comm, nullptr);
+}
+tutti_status tutti_scatterv_with(const void* send, const size_t* counts, const size_t* displs,
+                                 void* recv, size_t recv_count, tutti_dtype dtype, int root,
+                                 tutti_comm comm, const tutti_call_config* config) {
+  return api::blocking(comm, config, [&](Communicator& c, api::Made* out) {
+    return api::make_scatterv(c, send, counts, displs, recv, recv_count, dtype, root, out);
+  });
+}
+
+tutti_status tutti_reduce_scatter_block(const void* send, void* recv, size_t count,
+                                        tutti_dtype dtype, tutti_op op, tutti_comm comm) {
+  return tutti_reduce_scatter_block_with(send, recv, count, dtype, op, comm, nullptr);
+}
+tutti_status tutti_reduce_scatter_block_with(const void* send, void* recv, size_t count,
+                                             tutti_dtype dtype, tutti_op op, tutti_comm comm,
+                                             const tutti_call_config* config) {
+  return api::blocking(comm, config, [&](Communicator& c, api::Made* out) {
+    return api::make_reduce_scatter_block(c, send, recv, count, dtype, op, out);
+  });
+}
+
+tutti_status tutti_reduce_scatter(const void* send, void* recv, const size_t* counts,
+                                  tutti_dtype dtype, tutti_op op, tutti_comm comm) {
+  return tutti_reduce_scatter_with(send, recv, counts, dtype, op, comm, nullptr);
+}
+tutti_status tutti_reduce_scatter_with(const void* send, void* recv, const size_t* counts,
+                                       tutti_dtype dtype, tutti_op op, tutti_comm comm,
+                                       const tutti_call_config* config) {
+  return api::blocking(comm, config, [&](Communicator& c, api::Made* out) {
+    return api::make_reduce_scatter(c, send, recv, counts, dtype, op, out);
+  });
+}
+
+tutti_status tutti_alltoall(const void* send, void* recv, size_t count, tutti_dtype dtype,
+                            tutti_comm comm) {
+  return tutti_alltoall_with(send, recv, count, dtype, comm, nullptr);
+}
+tutti_status tutti_alltoall_with(const void* send, void* recv, size_t count, tutti_dtype dtype,
+                                 tutti_comm comm, const tutti_call_config* config) {
+  return api::blocking(comm, config, [&](Communicator& c, api::Made* out) {
+    return api::make_alltoall(c, send, recv, count, dtype, out);
+  });
+}
+
+tutti_status tutti_alltoallv(const void* send, const size_t* send_counts, const size_t* send_displs,
+                             void* recv, const size_t* recv_counts, const size_t* recv_displs,
+                             tutti_dtype dtype, tutti_comm comm) {
+  return tutti_alltoallv_with(send, send_counts, send_displs, recv, recv_counts, recv_displs, dtype,
+                              comm, nullptr);
+}
+tutti_status tutti_alltoallv_with(const void* send, const size_t* send_counts,
+                                  const size_t* send_displs, void* recv, const size_t* recv_counts,
+                                  const size_t* recv_displs, tutti_dtype dtype, tutti_comm comm,
+                                  const tutti_call_config* config) {
+  return api::blocking(comm, config, [&](Communicator& c, api::Made* out) {
+    return api::make_alltoallv(c, send, send_counts, send_displs, recv, recv_counts, recv_displs,
+                               dtype, out);
+  });
+}
+
+tutti_status tutti_scan(const void* send, void* recv, size_t count, tutti_dtype dtype, tutti_op op,
+                        tutti_comm comm) {
+  return tutti_scan_with(send, recv, count, dtype, op, comm, nullptr);
+}
+tutti_status tutti_scan_with(const void* send, void* recv, size_t count, tutti_dtype dtype,
+                             tutti_op op, tutti_comm comm, const tutti_call_config* config) {
+  return api::blocking(comm, config, [&](Communicator& c, api::Made* out) {
+    return api::make_scan(c, send, recv, count, dtype, op, out);
+  });
+}
+
+tutti_status tutti_exscan(const void* send, void* recv, size_t count, tutti_dtype dtype,
+                          tutti_op op, tutti_comm comm) {
+  return tutti_exscan_with(send, recv, count, dtype, op, comm, nullptr);
+}
+tutti_status tutti_exscan_with(const void* send, void* recv, size_t count, tutti_dtype dtype,
+                               tutti_op op, tutti_comm comm, const tutti_call_config* config) {
+  return api::blocking(comm, config, [&](Communicator& c, api::Made* out) {
+    return api::make_exscan(c, send, recv, count, dtype, op, out);
+  });
 }
 
 tutti_status tutti_barrier(tutti_comm comm) { return tutti_barrier_with(comm, nullptr); }
-
 tutti_status tutti_barrier_with(tutti_comm comm, const tutti_call_config* config) {
-  return api::guarded(comm, [&](Communicator& c) {
-    CallSettings settings;
-    if (Status read = api::read_config(config, &settings); !read.ok()) {
-      return c.fail(std::move(read));
-    }
-    return c.barrier(settings);
-  });
-}
-
-tutti_status tutti_send_with(const void* buffer, size_t count, tutti_dtype dtype, int peer, int tag,
-                             tutti_comm comm, const tutti_call_config* config) {
-  return api::message(buffer, count, dtype, peer, tag, comm, config,
-                      [&](Communicator& c, const CallSettings& settings) {
-                        return c.send(buffer, count, dtype, peer, tag, settings);
-                      });
-}
-
-tutti_status tutti_recv_with(void* buffer, size_t count, tutti_dtype dtype, int peer, int tag,
-                             tutti_comm comm, const tutti_call_config* config) {
-  return api::message(buffer, count, dtype, peer, tag, comm, config,
-                      [&](Communicator& c, const CallSettings& settings) {
-                        return c.recv(buffer, count, dtype, peer, tag, settings);
-                      });
-}
-
-tutti_status tutti_send(const void* buffer, size_t count, tutti_dtype dtype, int peer, int tag,
-                        tutti_comm comm) {
-  return tutti_send_with(buffer, count, dtype, peer, tag, comm, nullptr);
-}
-
-tutti_status tutti_recv(void* buffer, size_t count, tutti_dtype dtype, int peer, int tag,
-                        tutti_comm comm) {
-  return tutti_recv_with(buffer, count, dtype, peer, tag, comm, nullptr);
-}
-
-tutti_status tutti_allreduce_explain(size_t count, tutti_dtype dtype, tutti_op op, tutti_comm comm,
-                                     const tutti_call_config* config, tutti_explanation* out) {
-  return api::guarded(comm, [&](Communicator& c) {
-    CallSettings settings;
-    Status checked = api::read_config(config, &settings);
-    if (checked.ok()) checked = api::check_vector(count, dtype);
-    if (checked.ok()) checked = api::check_operator(op, dtype);
-    if (checked.ok() && (out == nullptr || out->size < sizeof(tutti_explanation))) {
-      checked = {TUTTI_INVALID, "the explanation is NULL or its size is not set"};
-    }
-    if (!checked.ok()) return c.fail(std::move(checked));
-    *out = {};
-    out->size = sizeof(tutti_explanation);
-    Choice choice;
-    const tutti_status chosen = c.explain_allreduce(count, dtype, op, settings, &choice);
-    if (chosen != TUTTI_OK) {
-      api::fill(out->reason, sizeof(out->reason), c.last_error().text());
-      return chosen;
-    }
-    api::fill(out->algorithm, sizeof(out->algorithm), choice.algorithm->name);
-    api::fill(out->path, sizeof(out->path), choice.path == Path::schedule ? "schedule" : "fused");
-    api::fill(out->transport, sizeof(out->transport), c.transport());
-    api::fill(out->reason, sizeof(out->reason), choice.reason);
-    out->predicted_us = choice.predicted_us;
-    if (choice.runner_up != nullptr) {
-      api::fill(out->runner_up, sizeof(out->runner_up), choice.runner_up->name);
-      out->runner_up_us = choice.runner_up_us;
-    }
-    return TUTTI_OK;
-  });
+  return api::blocking(comm, config,
+                       [&](Communicator& c, api::Made* out) { return api::make_barrier(c, out); });
 }
 
 }  // extern "C"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lib/comm/blocks.h"
 #include "lib/plan/lower.h"
 #include "lib/types.h"
 
@@ -22,15 +23,21 @@ Status grow(std::vector<std::byte>* memory, size_t bytes, const char* algorithm)
 
 }  // namespace
 
-// A lowered schedule and its last binding; one per algorithm and root.
+// A lowered schedule and its last binding; one per algorithm, root and form.
 struct Communicator::CachedPlan {
   const Algorithm* algorithm;
   int root;
+  bool scattered;
   plan::Plan plan;
   plan::Binding binding;
+  CallKey bound_to;  // of collectives of equal blocks: what the binding is for
 
-  CachedPlan(const Algorithm* algorithm, int root, plan::Plan lowered)
-      : algorithm(algorithm), root(root), plan(std::move(lowered)), binding(plan) {}
+  CachedPlan(const Algorithm* algorithm, int root, bool scattered, plan::Plan lowered)
+      : algorithm(algorithm),
+        root(root),
+        scattered(scattered),
+        plan(std::move(lowered)),
+        binding(plan) {}
 };
 
 Communicator::Communicator() = default;
@@ -51,9 +58,10 @@ void Communicator::abort(std::string_view reason) {
 
 // ---------------------------------------------------------------- preparing a call
 
-Status Communicator::plan_for(const Algorithm& algorithm, int root, CachedPlan** out) {
+Status Communicator::plan_for(const Algorithm& algorithm, int root, bool scattered,
+                              CachedPlan** out) {
   for (const auto& cached : plans_) {
-    if (cached->algorithm == &algorithm && cached->root == root) {
+    if (cached->algorithm == &algorithm && cached->root == root && cached->scattered == scattered) {
       *out = cached.get();
       return {};
     }
@@ -62,20 +70,24 @@ Status Communicator::plan_for(const Algorithm& algorithm, int root, CachedPlan**
                               .nranks = uint32_t(nranks_),
                               .root = uint32_t(root),
                               .radix = group_size(setting_)};
-  plans_.push_back(std::make_unique<CachedPlan>(&algorithm, root, plan::lower(algorithm, shape)));
+  plans_.push_back(std::make_unique<CachedPlan>(&algorithm, root, scattered,
+                                                plan::lower(algorithm, shape, scattered)));
   *out = plans_.back().get();
   return {};
 }
 
 Status Communicator::prepare(const CallKey& key, std::unique_ptr<Prepared>* out) {
-  Request request;
-  request.nranks = uint32_t(nranks_);
-  request.count = key.count;
-  request.element_size = uint32_t(dtype_size(key.dtype));
-  request.root = uint32_t(key.root);
   // A barrier runs as an allreduce of one byte, whatever it holds.
   const Collective runs_as =
       key.collective == Collective::barrier ? Collective::allreduce : key.collective;
+  const Goal goal(runs_as, uint32_t(nranks_), uint32_t(key.root));
+  const bool v_form = key.lengths != 0;
+  Request request;
+  request.nranks = uint32_t(nranks_);
+  request.count = key.count * (goal.blocks() == 1 || v_form ? 1 : uint64_t(nranks_));
+  request.element_size = uint32_t(dtype_size(key.dtype));
+  request.root = uint32_t(key.root);
+  request.private_lengths = v_form && lengths_are_private(key.collective);
   auto next = std::make_unique<Prepared>();
   TUTTI_TRY(choose(runs_as, setting_, request, key.algorithm, key.unfused, &next->choice));
 
@@ -83,17 +95,18 @@ Status Communicator::prepare(const CallKey& key, std::unique_ptr<Prepared>* out)
   next->key = key;
   if (!key.algorithm.empty()) next->key.algorithm = choice.algorithm->name;
   next->element_size = request.element_size;
-  next->signature.count = key.count;
-  next->signature.root = key.root;
-  next->signature.collective = key.collective;
-  next->signature.dtype = uint8_t(key.dtype);
-  next->signature.op = uint8_t(key.op);
-  next->signature.flags = uint8_t(choice.path);
-  next->signature.algorithm = uint16_t(choice.algorithm - algorithms().data());
-  next->signature_hash = signature_hash(next->signature);
-  if (key.collective != Collective::broadcast) next->kernels = find_kernels(key.dtype, key.op);
+  CallSignature& signature = next->signature;
+  signature.count = key.count;
+  signature.root = v_form && !is_rooted(key.collective) ? int32_t(key.lengths) : key.root;
+  signature.collective = key.collective;
+  signature.dtype = uint8_t(key.dtype);
+  signature.op = uint8_t(key.op);
+  signature.flags = uint8_t(choice.path) | (v_form ? CallSignature::v_form : 0);
+  signature.algorithm = uint16_t(choice.algorithm - algorithms().data());
+  next->signature_hash = signature_hash(signature);
+  if (reduces(key.collective)) next->kernels = find_kernels(key.dtype, key.op);
   if (choice.path == Path::schedule) {
-    TUTTI_TRY(plan_for(*choice.algorithm, key.root, &next->plan));
+    TUTTI_TRY(plan_for(*choice.algorithm, key.root, v_form, &next->plan));
   }
   *out = std::move(next);
   return {};
@@ -113,68 +126,71 @@ tutti_status Communicator::explain_allreduce(uint64_t count, tutti_dtype dtype, 
 
 // ---------------------------------------------------------------- collectives
 
-tutti_status Communicator::call(const CallKey& key, const void* input, void* output,
-                                int64_t timeout_ms) {
+Communicator::Prepared* Communicator::find(const CallKey& key) {
   const uint64_t hash = ((key.count + 31 * uint64_t(key.root)) * 0x9e3779b97f4a7c15u) ^
                         (uint64_t(key.dtype) << 59) ^ (uint64_t(key.op) << 61) ^
-                        (uint64_t(key.collective) << 60) ^
+                        (uint64_t(key.collective) << 60) ^ key.lengths ^
                         (key.algorithm.size() * 0xff51afd7ed558ccdu);
   std::unique_ptr<Prepared>& prepared = prepared_[hash >> 58];
   if (prepared == nullptr || !(prepared->key == key)) [[unlikely]] {
-    if (Status made = prepare(key, &prepared); !made.ok()) return fail(std::move(made));
+    if (Status made = prepare(key, &prepared); !made.ok()) {
+      fail(std::move(made));
+      return nullptr;
+    }
   }
-  return run(*prepared, input, output, timeout_ms);
+  return prepared.get();
 }
 
-tutti_status Communicator::allreduce(const void* input, void* output, uint64_t count,
-                                     tutti_dtype dtype, tutti_op op, const CallSettings& settings) {
-  return call({count, 0, Collective::allreduce, dtype, op, settings.unfused, settings.algorithm},
-              input != nullptr ? input : output, output, settings.timeout_ms);
-}
-
-tutti_status Communicator::reduce(const void* input, void* output, uint64_t count,
-                                  tutti_dtype dtype, tutti_op op, int root,
-                                  const CallSettings& settings) {
-  return call({count, root, Collective::reduce, dtype, op, settings.unfused, settings.algorithm},
-              input != nullptr ? input : output, rank_ == root ? output : nullptr,
-              settings.timeout_ms);
-}
-
-tutti_status Communicator::broadcast(void* buffer, uint64_t count, tutti_dtype dtype, int root,
-                                     const CallSettings& settings) {
-  return call(
-      {count, root, Collective::broadcast, dtype, TUTTI_SUM, settings.unfused, settings.algorithm},
-      buffer, buffer, settings.timeout_ms);
-}
-
-tutti_status Communicator::barrier(const CallSettings& settings) {
-  const uint8_t mine = 0;
-  uint8_t all = 0;
-  return call(
-      {1, 0, Collective::barrier, TUTTI_UINT8, TUTTI_MAX, settings.unfused, settings.algorithm},
-      &mine, &all, settings.timeout_ms);
+tutti_status Communicator::run(const Call& call) {
+  Prepared* const prepared = find(call.key);
+  if (prepared == nullptr) return last_error_.code();
+  if (!call.input_aside && !call.output_aside) [[likely]]
+    return run(*prepared, call);
+  Call moved = call;
+  const size_t bytes = call.aside_count * prepared->element_size;
+  if (Status grown = grow(&aside_, bytes, "a call in place"); !grown.ok()) {
+    return fail(std::move(grown));
+  }
+  if (call.input_aside) {
+    if (bytes != 0) std::memcpy(aside_.data(), call.input, bytes);
+    moved.input = aside_.data();
+    return run(*prepared, moved);
+  }
+  moved.output = aside_.data();
+  const tutti_status ended = run(*prepared, moved);
+  if (ended == TUTTI_OK && bytes != 0) std::memcpy(call.output, aside_.data(), bytes);
+  return ended;
 }
 
 // One rank: its vector is the result, but for logical operators, which give 0 or 1.
-tutti_status Communicator::run_alone(const Prepared& prepared, const void* input, void* output) {
-  const uint64_t count = prepared.key.count;
-  const tutti_op op = prepared.key.op;
-  if (op == TUTTI_LAND || op == TUTTI_LOR || op == TUTTI_LXOR) {
-    find_kernels(prepared.key.dtype, TUTTI_LOR).reduce2(output, input, input, count);
-  } else if (input != output && count != 0) {
-    std::memcpy(output, input, count * prepared.element_size);
+tutti_status Communicator::run_alone(const Prepared& prepared, const Call& call) {
+  const CallKey& key = prepared.key;
+  const Collective collective = key.collective;
+  if (collective == Collective::exscan) return TUTTI_OK;
+  uint64_t count = key.count;
+  const std::byte* from = call.input;
+  std::byte* to = call.output;
+  if (key.lengths != 0) {
+    extents_of(Goal(collective, 1), 0, call, prepared.element_size, &extents_);
+    count = extents_.begin[1] / prepared.element_size;
+    from += extents_.input[0];
+    to += extents_.output[0];
+  }
+  if (reduces(collective) &&
+      (key.op == TUTTI_LAND || key.op == TUTTI_LOR || key.op == TUTTI_LXOR)) {
+    find_kernels(key.dtype, TUTTI_LOR).reduce2(to, from, from, count);
+  } else if (from != to && count != 0) {
+    std::memcpy(to, from, count * prepared.element_size);
   }
   return TUTTI_OK;
 }
 
-tutti_status Communicator::run(Prepared& prepared, const void* input, void* output,
-                               int64_t timeout_ms) {
+tutti_status Communicator::run(Prepared& prepared, const Call& call) {
   if (over_.load(std::memory_order_relaxed)) [[unlikely]] {
     return give_up({TUTTI_ABORTED, {}}, prepared.signature, epoch_ + 1);
   }
   const uint64_t epoch = ++epoch_;
-  const uint64_t count = prepared.key.count;
-  if (link_ == nullptr) return run_alone(prepared, input, output);
+  if (link_ == nullptr) return run_alone(prepared, call);
   if (unconfirmed_.epoch != 0) [[unlikely]] {
     if (Status confirmed = link_->confirm(unconfirmed_); !confirmed.ok()) {
       return give_up(std::move(confirmed), prepared.signature, epoch);
@@ -182,18 +198,20 @@ tutti_status Communicator::run(Prepared& prepared, const void* input, void* outp
     unconfirmed_.epoch = 0;
   }
   const CallMark mark{epoch, prepared.signature, call_digest(epoch, prepared.signature_hash)};
-  if (is_rooted(prepared.key.collective) || count == 0) unconfirmed_ = mark;
-  const auto* from = static_cast<const std::byte*>(input);
-  auto* to = static_cast<std::byte*>(output);
+  // Of a v form whose lengths not all know, none may be said to be empty.
+  const bool empty = prepared.key.count == 0 &&
+                     !(prepared.key.lengths != 0 && lengths_are_private(prepared.key.collective));
+  const Collective collective = prepared.key.collective;
+  if (empty || is_rooted(collective) || is_scan(collective)) unconfirmed_ = mark;
   Status ended;
   if (prepared.choice.path != Path::schedule) {
     slots_->begin(mark);
-    if (count == 0) return TUTTI_OK;
-    ended = run_fused(prepared, mark, from, to, timeout_ns(timeout_ms));
+    if (empty) return TUTTI_OK;
+    ended = run_fused(prepared, mark, call.input, call.output, timeout_ns(call.timeout_ms));
   } else {
     link_->begin(mark);
-    if (count == 0) return TUTTI_OK;
-    ended = run_plan(prepared, from, to, timeout_ns(timeout_ms));
+    if (empty) return TUTTI_OK;
+    ended = run_schedule(prepared, call);
   }
   if (ended.ok()) [[likely]]
     return TUTTI_OK;
@@ -225,18 +243,38 @@ Status Communicator::run_fused(const Prepared& prepared, const CallMark& mark,
   return ended;
 }
 
-Status Communicator::run_plan(Prepared& prepared, const std::byte* input, std::byte* output,
-                              uint64_t timeout_ns) {
-  CachedPlan& cached = *prepared.plan;
-  if (!cached.binding.bound_to(prepared.key.count, prepared.element_size)) {
-    cached.binding.bind(prepared.key.count, prepared.element_size);
+Status Communicator::run_schedule(Prepared& prepared, const Call& call) {
+  const uint64_t limit_ns = timeout_ns(call.timeout_ms);
+  if (prepared.key.lengths != 0 && lengths_are_private(prepared.key.collective)) {
+    TUTTI_TRY(compare_lengths(prepared, call, limit_ns));
   }
+  bind(*prepared.plan, prepared, call);
+  TUTTI_TRY(run_plan(*prepared.plan, prepared.kernels, call.input, call.output, limit_ns));
+  if (prepared.kernels.divide != nullptr) [[unlikely]]
+    average(prepared, call);
+  return {};
+}
+
+void Communicator::bind(CachedPlan& cached, const Prepared& prepared, const Call& call) {
+  const CallKey& key = prepared.key;
+  const Goal goal(key.collective, uint32_t(nranks_), uint32_t(key.root));
+  if (goal.blocks() == 1) {
+    if (!cached.binding.bound_to(key.count, prepared.element_size)) {
+      cached.binding.bind(key.count, prepared.element_size);
+    }
+    return;
+  }
+  if (key.lengths == 0 && cached.bound_to == key) return;
+  extents_of(goal, uint32_t(rank_), call, prepared.element_size, &extents_);
+  cached.binding.bind(extents_);
+  cached.bound_to = key;
+}
+
+Status Communicator::run_plan(CachedPlan& cached, const Kernels& kernels, const std::byte* input,
+                              std::byte* output, uint64_t timeout_ns) {
   TUTTI_TRY(grow(&scratch_, cached.binding.scratch_bytes(), cached.algorithm->name));
-  const Goal goal(prepared.key.collective, uint32_t(nranks_), uint32_t(cached.root));
-  const bool gets = goal.gets(uint32_t(rank_), 0);
   // The executor writes to the input only where it is the output.
-  run_.start(cached.binding, {const_cast<std::byte*>(input), output, scratch_.data()},
-             prepared.kernels);
+  run_.start(cached.binding, {const_cast<std::byte*>(input), output, scratch_.data()}, kernels);
   const auto done = [this] { return run_.done(); };
   Status ended =
       slots_ != nullptr
@@ -244,11 +282,7 @@ Status Communicator::run_plan(Prepared& prepared, const std::byte* input, std::b
                 *slots_, patience_, timeout_ns, [this] { return run_.advance(*slots_); }, done)
           : complete(
                 *link_, patience_, timeout_ns, [this] { return run_.advance(*link_); }, done);
-  if (ended.ok()) {
-    if (prepared.kernels.divide != nullptr && gets) {
-      prepared.kernels.divide(output, prepared.key.count, uint32_t(nranks_));
-    }
-  } else if (ended.code() == TUTTI_TIMEOUT && ended.text().empty()) {
+  if (ended.code() == TUTTI_TIMEOUT && ended.text().empty()) {
     const int from = run_.waits_to_receive_from();
     const int peer = from >= 0 ? from : run_.waits_to_send_to();
     ended = {TUTTI_TIMEOUT, describe_wait(peer, epoch_), peer, epoch_};
@@ -256,51 +290,56 @@ Status Communicator::run_plan(Prepared& prepared, const std::byte* input, std::b
   return ended;
 }
 
-// ---------------------------------------------------------------- point to point
-
-tutti_status Communicator::send(const void* buffer, uint64_t count, tutti_dtype dtype, int peer,
-                                int tag, const CallSettings& settings) {
-  return transfer(const_cast<std::byte*>(static_cast<const std::byte*>(buffer)), count, dtype, peer,
-                  tag, true, settings);
+// Divides what this rank got by the number of vectors in it.
+void Communicator::average(const Prepared& prepared, const Call& call) const {
+  const CallKey& key = prepared.key;
+  const auto rank = uint32_t(rank_);
+  const Goal goal(key.collective, uint32_t(nranks_), uint32_t(key.root));
+  const uint32_t chunk = goal.blocks() == 1 ? 0 : rank;  // a reduce_scatter's own
+  if (!goal.gets(rank, chunk)) return;
+  uint32_t vectors = 0;
+  for (uint32_t r = 0; r < goal.nranks(); ++r) vectors += goal.combines(r, rank, chunk);
+  const uint64_t count = key.lengths != 0 ? call.blocks->send_counts[rank_] : key.count;
+  prepared.kernels.divide(call.output, count, vectors);
 }
 
-tutti_status Communicator::recv(void* buffer, uint64_t count, tutti_dtype dtype, int peer, int tag,
-                                const CallSettings& settings) {
-  return transfer(static_cast<std::byte*>(buffer), count, dtype, peer, tag, false, settings);
-}
-
-tutti_status Communicator::transfer(std::byte* buffer, uint64_t count, tutti_dtype dtype, int peer,
-                                    int tag, bool sends, const CallSettings& settings) {
-  CallSignature signature;
-  signature.count = count;
-  signature.root = tag;
-  signature.algorithm = 0xffff;
-  signature.collective = Collective::point_to_point;
-  signature.dtype = uint8_t(dtype);
-  if (over_.load(std::memory_order_relaxed)) return give_up({TUTTI_ABORTED, {}}, signature, 0);
-  uint64_t& messages = sends ? sends_[peer] : receives_[peer];
-  // Messages of a pair are numbered apart from the collective calls.
-  constexpr uint64_t message_bit = uint64_t{1} << 63;
-  CallMark mark{0, signature, call_digest(message_bit | ++messages, signature)};
-  mark.peer = peer;
-  link_->begin(mark);
-
-  const uint64_t bytes = count * dtype_size(dtype);
-  uint64_t done = 0;
-  const auto advance = [&] {
-    const size_t moved = sends ? link_->try_send(peer, buffer + done, bytes - done)
-                               : link_->try_recv(peer, buffer + done, bytes - done);
-    done += moved;
-    return moved != 0;
+// The same collective with the lengths as blocks: so those at both ends of each block know them.
+Status Communicator::compare_lengths(const Prepared& prepared, const Call& call,
+                                     uint64_t timeout_ns) {
+  const CallKey& key = prepared.key;
+  const auto n = size_t(nranks_);
+  const Blocks& blocks = *call.blocks;
+  std::vector<uint64_t> mine(n, blocks.own), theirs(n);
+  if (blocks.send_counts != nullptr) std::copy_n(blocks.send_counts, n, mine.begin());
+  Prepared lengths = prepared;
+  lengths.key.lengths = 0;
+  lengths.key.count = 1;
+  lengths.key.dtype = TUTTI_UINT64;
+  lengths.element_size = sizeof(uint64_t);
+  TUTTI_TRY(plan_for(*prepared.choice.algorithm, key.root, false, &lengths.plan));
+  Call exchange;
+  exchange.key = lengths.key;
+  bind(*lengths.plan, lengths, exchange);
+  TUTTI_TRY(run_plan(*lengths.plan, {}, reinterpret_cast<const std::byte*>(mine.data()),
+                     reinterpret_cast<std::byte*>(theirs.data()), timeout_ns));
+  const Goal goal(key.collective, uint32_t(nranks_), uint32_t(key.root));
+  const auto chunk = [&](uint32_t from, uint32_t to) {
+    if (key.collective == Collective::alltoall) return from * goal.nranks() + to;
+    return key.collective == Collective::gather ? from : to;
   };
-  if (bytes == 0) return TUTTI_OK;
-  Status ended = complete(*link_, patience_, timeout_ns(settings.timeout_ms), advance,
-                          [&] { return done == bytes; });
-  if (ended.ok()) return TUTTI_OK;
-  if (ended.code() == TUTTI_TIMEOUT && ended.text().empty()) {
-    ended = {TUTTI_TIMEOUT, describe_wait(peer, 0), peer};
+  for (uint32_t from = 0; from < n; ++from) {
+    if (key.collective == Collective::scatter && from != goal.root()) continue;
+    if (!goal.gets(uint32_t(rank_), chunk(from, uint32_t(rank_)))) continue;
+    const uint64_t sent = theirs[key.collective == Collective::scatter ? 0 : from];
+    const uint64_t expected = blocks.recv_counts != nullptr ? blocks.recv_counts[from] : blocks.own;
+    if (sent == expected) continue;
+    return {TUTTI_MISMATCH,
+            "rank " + std::to_string(from) + " sends " + std::to_string(sent) +
+                " elements to rank " + std::to_string(rank_) + ", which expects " +
+                std::to_string(expected),
+            int(from), epoch_};
   }
-  return give_up(std::move(ended), signature, 0);
+  return {};
 }
 
 // ---------------------------------------------------------------- failure

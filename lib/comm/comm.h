@@ -5,9 +5,11 @@
 #include <atomic>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "lib/comm/call.h"
 #include "lib/comm/select.h"
 #include "lib/control/exchange.h"
 #include "lib/plan/fused.h"
@@ -24,11 +26,14 @@ struct CommSettings {
   int64_t setup_ms = 60'000;
 };
 
-// Settings of one call, defaults filled in.
-struct CallSettings {
-  int64_t timeout_ms = 0;  // 0: the communicator's
-  std::string_view algorithm;
-  bool unfused = false;
+// One half of a point-to-point exchange.
+struct Message {
+  std::byte* buffer = nullptr;
+  uint64_t count = 0;  // elements
+  tutti_dtype dtype = TUTTI_INT8;
+  int peer = 0;
+  int tag = 0;
+  bool sends = false;
 };
 
 // One thread at a time, except abort().
@@ -49,19 +54,19 @@ class Communicator {
   // The last failure of a call, with its full sentence; OK if none failed.
   const Status& last_error() const { return last_error_; }
 
-  // `input` may be null or equal to `output`: in place.
-  tutti_status allreduce(const void* input, void* output, uint64_t count, tutti_dtype dtype,
-                         tutti_op op, const CallSettings& settings);
-  // `output` counts on rank `root` only.
-  tutti_status reduce(const void* input, void* output, uint64_t count, tutti_dtype dtype,
-                      tutti_op op, int root, const CallSettings& settings);
-  tutti_status broadcast(void* buffer, uint64_t count, tutti_dtype dtype, int root,
-                         const CallSettings& settings);
-  tutti_status barrier(const CallSettings& settings);
+  // Runs a collective to its end.
+  tutti_status run(const Call& call);
+  // Runs messages at once, those with a peer in their order; between group_begin() and group_end()
+  // only notes them.
+  tutti_status exchange(std::span<const Message> messages, int64_t timeout_ms);
   tutti_status send(const void* buffer, uint64_t count, tutti_dtype dtype, int peer, int tag,
                     const CallSettings& settings);
   tutti_status recv(void* buffer, uint64_t count, tutti_dtype dtype, int peer, int tag,
                     const CallSettings& settings);
+  tutti_status group_begin();
+  tutti_status group_end(int64_t timeout_ms);
+  bool in_group() const { return grouping_; }
+
   tutti_status explain_allreduce(uint64_t count, tutti_dtype dtype, tutti_op op,
                                  const CallSettings& settings, Choice* out);
 
@@ -81,16 +86,6 @@ class Communicator {
 
  private:
   struct CachedPlan;
-  struct CallKey {
-    uint64_t count = 0;
-    int32_t root = 0;
-    Collective collective = Collective::allreduce;
-    tutti_dtype dtype = TUTTI_INT8;
-    tutti_op op = TUTTI_SUM;
-    bool unfused = false;
-    std::string_view algorithm;  // of static storage when it names one
-    bool operator==(const CallKey&) const = default;
-  };
   // Everything about a call that does not change from one to the next like it.
   struct Prepared {
     CallKey key;
@@ -106,18 +101,23 @@ class Communicator {
   Status connect(Exchange& exchange);
   Status open_links(Exchange& exchange, std::vector<std::vector<uint8_t>>& peers, uint64_t comm_id,
                     uint64_t deadline_ns);
-  // Finds or makes what is known about calls like this one, and runs the call.
-  tutti_status call(const CallKey& key, const void* input, void* output, int64_t timeout_ms);
+  // Finds or makes what is known about calls like this one; null, and the error is kept, if there
+  // can be none.
+  Prepared* find(const CallKey& key);
   Status prepare(const CallKey& key, std::unique_ptr<Prepared>* out);
-  Status plan_for(const Algorithm& algorithm, int root, CachedPlan** out);
-  tutti_status run(Prepared& prepared, const void* input, void* output, int64_t timeout_ms);
-  tutti_status run_alone(const Prepared& prepared, const void* input, void* output);
+  Status plan_for(const Algorithm& algorithm, int root, bool scattered, CachedPlan** out);
+  tutti_status run(Prepared& prepared, const Call& call);
+  tutti_status run_alone(const Prepared& prepared, const Call& call);
   Status run_fused(const Prepared& prepared, const CallMark& mark, const std::byte* input,
                    std::byte* output, uint64_t timeout_ns);
-  Status run_plan(Prepared& prepared, const std::byte* input, std::byte* output,
-                  uint64_t timeout_ns);
-  tutti_status transfer(std::byte* buffer, uint64_t count, tutti_dtype dtype, int peer, int tag,
-                        bool sends, const CallSettings& settings);
+  Status run_schedule(Prepared& prepared, const Call& call);
+  // The ranks that know how long a block is agree on it.
+  Status compare_lengths(const Prepared& prepared, const Call& call, uint64_t timeout_ns);
+  Status run_plan(CachedPlan& cached, const Kernels& kernels, const std::byte* input,
+                  std::byte* output, uint64_t timeout_ns);
+  void bind(CachedPlan& cached, const Prepared& prepared, const Call& call);
+  void average(const Prepared& prepared, const Call& call) const;
+  tutti_status run_messages(std::span<const Message> messages, int64_t timeout_ms);
   // A call has failed in flight: the communicator is over, for all.
   tutti_status give_up(Status status, const CallSignature& signature, uint64_t call);
   std::string describe_wait(int peer, uint64_t call) const;
@@ -143,8 +143,11 @@ class Communicator {
   CallMark unconfirmed_;  // the last call that may have ended without hearing from all
   std::vector<std::unique_ptr<CachedPlan>> plans_;
   plan::Run run_;
-  std::vector<std::byte> scratch_;
+  plan::Extents extents_;  // of the last call of blocks
+  std::vector<std::byte> scratch_, aside_;
   std::vector<uint64_t> sends_, receives_;  // messages so far, by peer
+  bool grouping_ = false;
+  std::vector<Message> group_;
 
   std::atomic<bool> over_{false};  // failed or aborted: no further call
   Status last_error_;

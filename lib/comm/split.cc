@@ -17,6 +17,7 @@ struct Membership {
 }  // namespace
 
 tutti_status Communicator::split(int color, int key, std::unique_ptr<Communicator>* out) {
+  if (grouping_) return fail({TUTTI_INVALID, "a group of messages is open"});
   const uint64_t deadline_ns = deadline_after_ms(settings_.setup_ms);
   const Membership mine{color, key};
   std::vector<std::string> all;

@@ -1,0 +1,144 @@
+#include "lib/api/checks.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "lib/types.h"
+
+namespace tutti::api {
+
+namespace {
+
+std::string elements(uint64_t count, tutti_dtype dtype) {
+  return std::to_string(count) + " elements of " + dtype_name(dtype);
+}
+
+Status check_ends(const Communicator& c, const size_t* counts, const size_t* displs,
+                  tutti_dtype dtype, const char* what, uint64_t* span) {
+  if (dtype_size(dtype) == 0) {
+    return {TUTTI_INVALID, "unknown type " + std::to_string(int(dtype))};
+  }
+  if (counts == nullptr) return {TUTTI_INVALID, std::string("the ") + what + " counts are NULL"};
+  const uint64_t most = uint64_t(PTRDIFF_MAX) / dtype_size(dtype);
+  *span = 0;
+  uint64_t packed = 0;
+  for (size_t r = 0; r < size_t(c.nranks()); ++r) {
+    const uint64_t at = displs != nullptr ? displs[r] : packed;
+    if (counts[r] > most || at > most - counts[r]) {
+      return {TUTTI_INVALID, std::string("the ") + what + " block of rank " + std::to_string(r) +
+                                 ", " + elements(counts[r], dtype) + ", ends beyond memory"};
+    }
+    packed = at + counts[r];
+    if (counts[r] != 0) *span = std::max(*span, packed);
+  }
+  return {};
+}
+
+}  // namespace
+
+Status read_config(const tutti_call_config* config, CallSettings* out) {
+  if (config == nullptr) return {};
+  if (config->size < sizeof(tutti_call_config)) {
+    return {TUTTI_INVALID, "the call config's size is not set; use TUTTI_CALL_CONFIG_INIT"};
+  }
+  if (config->timeout_ms < 0) return {TUTTI_INVALID, "timeout_ms is negative"};
+  if ((config->flags & ~TUTTI_CALL_UNFUSED) != 0) {
+    return {TUTTI_INVALID, "unknown flags " + std::to_string(config->flags)};
+  }
+  out->timeout_ms = config->timeout_ms;
+  out->unfused = (config->flags & TUTTI_CALL_UNFUSED) != 0;
+  if (config->algorithm != nullptr && std::string_view(config->algorithm) != "auto") {
+    out->algorithm = config->algorithm;
+  }
+  return {};
+}
+
+Status check_vector(uint64_t count, tutti_dtype dtype) {
+  const size_t size = dtype_size(dtype);
+  if (size == 0) return {TUTTI_INVALID, "unknown type " + std::to_string(int(dtype))};
+  if (count > uint64_t(PTRDIFF_MAX) / size) {
+    return {TUTTI_INVALID, std::to_string(count) + " elements of " + dtype_name(dtype) +
+                               " are more than memory can hold"};
+  }
+  return {};
+}
+
+Status check_operator(tutti_op op, tutti_dtype dtype) {
+  if (unsigned(op) >= TUTTI_OP_COUNT) {
+    return {TUTTI_INVALID, "unknown operator " + std::to_string(int(op))};
+  }
+  if (!op_supports(op, dtype)) {
+    return {TUTTI_INVALID,
+            std::string("operator ") + op_name(op) + " is not defined on " + dtype_name(dtype)};
+  }
+  return {};
+}
+
+Status check_root(const Communicator& c, int root) {
+  if (root >= 0 && root < c.nranks()) return {};
+  return {TUTTI_INVALID, "root " + std::to_string(root) + " is not a rank; there are " +
+                             std::to_string(c.nranks())};
+}
+
+Status check_send(const void* send, uint64_t count) {
+  if (count != 0 && send == nullptr) return {TUTTI_INVALID, "the send buffer is NULL"};
+  if (send == TUTTI_IN_PLACE) {
+    return {TUTTI_INVALID, "TUTTI_IN_PLACE is not allowed as this call's send buffer"};
+  }
+  return {};
+}
+
+Status check_recv(const void* recv, uint64_t count) {
+  if (count != 0 && recv == nullptr) return {TUTTI_INVALID, "the receive buffer is NULL"};
+  if (recv == TUTTI_IN_PLACE) {
+    return {TUTTI_INVALID, "TUTTI_IN_PLACE stands for the send buffer, not for the receive buffer"};
+  }
+  return {};
+}
+
+Status check_apart(const void* send, uint64_t send_count, const void* recv, uint64_t recv_count,
+                   tutti_dtype dtype) {
+  if (send_count == 0 || recv_count == 0) return {};
+  const uintptr_t a = reinterpret_cast<uintptr_t>(send), b = reinterpret_cast<uintptr_t>(recv);
+  const size_t size = dtype_size(dtype);
+  if (a < b + recv_count * size && b < a + send_count * size) {
+    return {TUTTI_INVALID,
+            "the send and receive buffers overlap; to work in place pass TUTTI_IN_PLACE"};
+  }
+  return {};
+}
+
+Status check_equal_blocks(const Communicator& c, uint64_t count, tutti_dtype dtype) {
+  TUTTI_TRY(check_vector(count, dtype));
+  const auto n = uint64_t(c.nranks());
+  if (count > uint64_t(PTRDIFF_MAX) / dtype_size(dtype) / n) {
+    return {TUTTI_INVALID, std::to_string(n) + " blocks of " + elements(count, dtype) +
+                               " are more than memory can hold"};
+  }
+  return {};
+}
+
+Status check_send_blocks(const Communicator& c, const size_t* counts, const size_t* displs,
+                         tutti_dtype dtype, uint64_t* span) {
+  return check_ends(c, counts, displs, dtype, "send", span);
+}
+
+Status check_recv_blocks(const Communicator& c, const size_t* counts, const size_t* displs,
+                         tutti_dtype dtype, uint64_t* span) {
+  TUTTI_TRY(check_ends(c, counts, displs, dtype, "receive", span));
+  if (displs == nullptr) return {};
+  std::vector<size_t> order;  // ranks whose block is not empty, by its place
+  for (size_t r = 0; r < size_t(c.nranks()); ++r) {
+    if (counts[r] != 0) order.push_back(r);
+  }
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return displs[a] < displs[b]; });
+  for (size_t i = 1; i < order.size(); ++i) {
+    const size_t a = order[i - 1], b = order[i];
+    if (displs[a] + counts[a] <= displs[b]) continue;
+    return {TUTTI_INVALID, "the receive blocks of ranks " + std::to_string(std::min(a, b)) +
+                               " and " + std::to_string(std::max(a, b)) + " overlap"};
+  }
+  return {};
+}
+
+}  // namespace tutti::api

@@ -1,0 +1,21 @@
+// Where the blocks of a call lie, for the plan that moves them.
+#pragma once
+
+#include "algorithms/goal.h"
+#include "lib/comm/call.h"
+#include "lib/plan/plan.h"
+
+namespace tutti {
+
+// For the blocks of `call` at `rank`; blocks that the rank neither has nor gets and whose length it
+// does not know count as empty. The collective must be one of blocks.
+void extents_of(const Goal& goal, uint32_t rank, const Call& call, uint32_t element_size,
+                plan::Extents* out);
+
+// Whether only the ranks at its ends know how long a block of a v form is.
+constexpr bool lengths_are_private(Collective collective) {
+  return collective == Collective::gather || collective == Collective::scatter ||
+         collective == Collective::alltoall;
+}
+
+}  // namespace tutti

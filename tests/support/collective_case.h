@@ -1,0 +1,260 @@
+// One call of any collective, made from numbers, run on all ranks and compared with a plain oracle:
+// every element of every buffer is predicted, also those that must stay as they are.
+#pragma once
+
+#include <cstdint>
+#include <numeric>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "tests/support/thread_comm.h"
+#include "tutti/tutti.h"
+
+namespace tutti::testing {
+
+// v forms have the names of their functions.
+inline const std::vector<std::string>& collective_names() {
+  static const std::vector<std::string> all = {"allreduce",     "reduce",
+                                               "broadcast",     "allgather",
+                                               "allgatherv",    "gather",
+                                               "gatherv",       "scatter",
+                                               "scatterv",      "alltoall",
+                                               "alltoallv",     "scan",
+                                               "exscan",        "reduce_scatter_block",
+                                               "reduce_scatter"};
+  return all;
+}
+
+// The collective as tutti_algorithm_get() calls it.
+inline std::string family_of(const std::string& name) {
+  if (name == "reduce_scatter_block") return "reduce_scatter";
+  return name.back() == 'v' ? name.substr(0, name.size() - 1) : name;
+}
+
+struct Case {
+  std::string name = "allreduce";
+  std::string algorithm = "auto";
+  int nranks = 2;
+  int root = 0;
+  // Of equal blocks the first counts. Of v forms that of rank r; of alltoallv the block from rank i
+  // to rank j has (lengths[i] + j) % 5 times lengths[j] elements.
+  std::vector<size_t> lengths = {1};
+  size_t gap = 0;  // elements between blocks of v forms
+  bool in_place = false;
+  tutti_op op = TUTTI_SUM;
+};
+
+inline std::ostream& operator<<(std::ostream& out, const Case& c) {
+  out << c.name << ", " << c.algorithm << ", " << c.nranks << " ranks, root " << c.root
+      << ", lengths";
+  for (const size_t length : c.lengths) out << " " << length;
+  return out << ", gap " << c.gap << (c.in_place ? ", in place" : "") << ", "
+             << tutti_op_name(c.op);
+}
+
+class CaseOracle {
+ public:
+  explicit CaseOracle(const Case& c) : c_(c), n_(size_t(c.nranks)) {}
+
+  using Vector = std::vector<uint32_t>;
+  static constexpr uint32_t untouched = 0xdecafbad;
+
+  // Element i of what `rank` puts in for block `block`.
+  static uint32_t value(size_t rank, size_t block, size_t i) {
+    return uint32_t(rank * 2654435761u) ^ uint32_t(block * 40503u + i * 97u) ^ 0x5bd1e995u;
+  }
+  bool even() const { return c_.name.back() != 'v' && c_.name != "reduce_scatter"; }
+  size_t length(size_t from, size_t to) const {
+    if (even()) return c_.lengths[0];
+    const auto of = [&](size_t r) { return c_.lengths[r % c_.lengths.size()]; };
+    if (c_.name == "alltoallv") {
+      // Symmetric in place, where what comes is as long as what goes.
+      return c_.in_place ? of(from) + of(to) : (of(from) + to) % 5 * of(to);
+    }
+    return of(family_of(c_.name) == "gather" || c_.name == "allgatherv" ? from : to);
+  }
+  uint32_t combine(uint32_t a, uint32_t b) const {
+    switch (c_.op) {
+      case TUTTI_SUM:
+        return a + b;
+      case TUTTI_PROD:
+        return a * b;
+      case TUTTI_MIN:
+        return std::min(a, b);
+      case TUTTI_BXOR:
+        return a ^ b;
+      default:
+        return std::max(a, b);
+    }
+  }
+  // The reduction over ranks [0, end) of element i of a block.
+  uint32_t reduced(size_t end, size_t block, size_t i) const {
+    uint32_t total = value(0, block, i);
+    for (size_t r = 1; r < end; ++r) total = combine(total, value(r, block, i));
+    return total;
+  }
+
+ private:
+  const Case& c_;
+  size_t n_;
+};
+
+// Runs the case on this rank. Empty if all is as it should be, else what is not.
+inline std::string run_case(const Case& c, int rank, tutti_comm comm) {
+  using Vector = CaseOracle::Vector;
+  const CaseOracle oracle(c);
+  const size_t n = size_t(c.nranks), self = size_t(rank), root = size_t(c.root);
+  const std::string family = family_of(c.name);
+  const bool at_root = self == root, even = oracle.even();
+  tutti_call_config config = TUTTI_CALL_CONFIG_INIT;
+  config.algorithm = c.algorithm.c_str();
+
+  // Lengths and places of the blocks of a buffer that has all of them.
+  std::vector<size_t> sent(n), received(n), send_at(n), recv_at(n);
+  size_t send_size = 0, recv_size = 0;
+  for (size_t r = 0; r < n; ++r) {
+    sent[r] = oracle.length(self, r);
+    received[r] = oracle.length(r, self);
+    const size_t gap = even || family == "reduce_scatter" ? 0 : c.gap;
+    send_at[r] = send_size + gap;
+    recv_at[r] = recv_size + gap;
+    send_size = send_at[r] + sent[r];
+    recv_size = recv_at[r] + received[r];
+  }
+  const size_t count = c.lengths[0];
+  Vector in, out, expected;
+  const auto fill = [&](Vector* to, size_t at, size_t block, size_t length) {
+    for (size_t i = 0; i < length; ++i) (*to)[at + i] = CaseOracle::value(self, block, i);
+  };
+  // Of a result that other ranks put in, or that is reduced over ranks [0, ranks).
+  const auto expect = [&](size_t at, size_t from, size_t block, size_t length) {
+    for (size_t i = 0; i < length; ++i) expected[at + i] = CaseOracle::value(from, block, i);
+  };
+  const auto expect_reduced = [&](size_t at, size_t ranks, size_t block, size_t length) {
+    for (size_t i = 0; i < length; ++i) expected[at + i] = oracle.reduced(ranks, block, i);
+  };
+  const auto blank = [](size_t size) { return Vector(size, CaseOracle::untouched); };
+
+  tutti_status status = TUTTI_OK;
+  const void* send = nullptr;
+  if (family == "allreduce" || family == "scan" || family == "exscan" || family == "reduce") {
+    in = blank(count);
+    fill(&in, 0, 0, count);
+    out = blank(count);
+    const bool in_place = c.in_place && (family != "reduce" || at_root);
+    if (in_place) out = in;
+    expected = out;
+    if (family == "allreduce" || (family == "reduce" && at_root)) expect_reduced(0, n, 0, count);
+    if (family == "scan") expect_reduced(0, self + 1, 0, count);
+    if (family == "exscan" && rank > 0) expect_reduced(0, self, 0, count);
+    send = in_place ? TUTTI_IN_PLACE : in.data();
+    if (family == "allreduce") {
+      status = tutti_allreduce_with(send, out.data(), count, TUTTI_UINT32, c.op, comm, &config);
+    } else if (family == "scan") {
+      status = tutti_scan_with(send, out.data(), count, TUTTI_UINT32, c.op, comm, &config);
+    } else if (family == "exscan") {
+      status = tutti_exscan_with(send, out.data(), count, TUTTI_UINT32, c.op, comm, &config);
+    } else {
+      status = tutti_reduce_with(send, at_root ? out.data() : nullptr, count, TUTTI_UINT32, c.op,
+                                 c.root, comm, &config);
+    }
+  } else if (family == "broadcast") {
+    out = blank(count);
+    if (at_root) fill(&out, 0, 0, count);
+    expected = out;
+    expect(0, root, 0, count);
+    status = tutti_broadcast_with(out.data(), count, TUTTI_UINT32, c.root, comm, &config);
+  } else if (family == "allgather" || family == "gather") {
+    const bool gets = family == "allgather" || at_root;
+    const bool in_place = c.in_place && gets;
+    const size_t own = even ? count : oracle.length(self, self);
+    // All ranks have the same lengths in mind: those of what goes, by sender.
+    in = blank(own);
+    fill(&in, 0, 0, own);
+    out = blank(gets ? recv_size : 0);
+    if (in_place) fill(&out, recv_at[self], 0, own);
+    expected = out;
+    for (size_t r = 0; gets && r < n; ++r) expect(recv_at[r], r, 0, received[r]);
+    send = in_place ? TUTTI_IN_PLACE : in.data();
+    if (c.name == "allgather") {
+      status = tutti_allgather_with(send, out.data(), count, TUTTI_UINT32, comm, &config);
+    } else if (c.name == "allgatherv") {
+      status = tutti_allgatherv_with(send, own, out.data(), received.data(), recv_at.data(),
+                                     TUTTI_UINT32, comm, &config);
+    } else if (c.name == "gather") {
+      status = tutti_gather_with(send, gets ? out.data() : nullptr, count, TUTTI_UINT32, c.root,
+                                 comm, &config);
+    } else {
+      status = tutti_gatherv_with(send, own, gets ? out.data() : nullptr,
+                                  gets ? received.data() : nullptr, gets ? recv_at.data() : nullptr,
+                                  TUTTI_UINT32, c.root, comm, &config);
+    }
+  } else if (family == "scatter") {
+    const bool in_place = c.in_place && at_root;
+    const size_t own = oracle.length(root, self);
+    if (at_root) {
+      in = blank(send_size);
+      for (size_t r = 0; r < n; ++r) fill(&in, send_at[r], r, sent[r]);
+    }
+    out = blank(in_place ? 0 : own);
+    expected = out;
+    if (!in_place) expect(0, root, self, own);
+    void* const recv = in_place ? const_cast<void*>(TUTTI_IN_PLACE) : out.data();
+    const Vector before = in;
+    if (c.name == "scatter") {
+      status = tutti_scatter_with(at_root ? in.data() : nullptr, recv, count, TUTTI_UINT32, c.root,
+                                  comm, &config);
+    } else {
+      status = tutti_scatterv_with(at_root ? in.data() : nullptr, at_root ? sent.data() : nullptr,
+                                   at_root ? send_at.data() : nullptr, recv, own, TUTTI_UINT32,
+                                   c.root, comm, &config);
+    }
+    if (in != before) return "the send buffer was changed";
+  } else if (family == "alltoall") {
+    in = blank(c.in_place ? recv_size : send_size);
+    for (size_t r = 0; r < n; ++r) {
+      fill(&in, c.in_place ? recv_at[r] : send_at[r], r, c.in_place ? received[r] : sent[r]);
+    }
+    out = c.in_place ? in : blank(recv_size);
+    expected = out;
+    for (size_t r = 0; r < n; ++r) expect(recv_at[r], r, self, received[r]);
+    send = c.in_place ? TUTTI_IN_PLACE : in.data();
+    status =
+        c.name == "alltoall"
+            ? tutti_alltoall_with(send, out.data(), count, TUTTI_UINT32, comm, &config)
+            : tutti_alltoallv_with(send, sent.data(), send_at.data(), out.data(), received.data(),
+                                   recv_at.data(), TUTTI_UINT32, comm, &config);
+  } else {  // reduce_scatter
+    const size_t own = sent[self];
+    in = blank(send_size);
+    for (size_t r = 0; r < n; ++r) fill(&in, send_at[r], r, sent[r]);
+    out = c.in_place ? in : blank(own);
+    expected = out;
+    expect_reduced(0, n, self, own);
+    send = c.in_place ? TUTTI_IN_PLACE : in.data();
+    status = c.name == "reduce_scatter"
+                 ? tutti_reduce_scatter_with(send, out.data(), sent.data(), TUTTI_UINT32, c.op,
+                                             comm, &config)
+                 : tutti_reduce_scatter_block_with(send, out.data(), count, TUTTI_UINT32, c.op,
+                                                   comm, &config);
+    // Past the result, the buffer of a call in place may hold anything that was there or not.
+    if (c.in_place) {
+      out.resize(own);
+      expected.resize(own);
+    }
+  }
+  if (status != TUTTI_OK) {
+    return std::string(tutti_status_name(status)) + ": " + sentence(comm);
+  }
+  for (size_t i = 0; i < expected.size(); ++i) {
+    if (out[i] != expected[i]) {
+      return "rank " + std::to_string(rank) + ", element " + std::to_string(i) + " of " +
+             std::to_string(expected.size()) + ": got " + std::to_string(out[i]) + ", expected " +
+             std::to_string(expected[i]);
+    }
+  }
+  return {};
+}
+
+}  // namespace tutti::testing
