@@ -389,6 +389,8 @@ TUTTI_API tutti_status tutti_sendrecv_with(const void* send, size_t send_count, 
 TUTTI_API tutti_status tutti_group_begin(tutti_comm comm);
 TUTTI_API tutti_status tutti_group_end(tutti_comm comm);
 TUTTI_API tutti_status tutti_group_end_with(tutti_comm comm, const tutti_call_config* config);
+/* Forgets what was noted. */
+TUTTI_API tutti_status tutti_group_cancel(tutti_comm comm);
 
 /* ---------------------------------------------------------------- algorithms */
 

@@ -114,9 +114,7 @@ class communicator {
   template <element T>
   void allreduce(std::span<const T> in, std::span<T> out, tutti_op op = TUTTI_SUM,
                  const tutti_call_config* config = nullptr) const {
-    if (in.size() != out.size()) {
-      throw error(TUTTI_INVALID, -1, 0, "the input and output spans have different lengths");
-    }
+    require(in.size() == out.size(), "the input and output spans have different lengths");
     check(tutti_allreduce_with(in.data(), out.data(), in.size(), dtype_of<T>, op, comm_, config),
           comm_);
   }
@@ -131,15 +129,92 @@ class communicator {
   template <element T>
   void reduce(std::span<const T> in, std::span<T> out, int root, tutti_op op = TUTTI_SUM,
               const tutti_call_config* config = nullptr) const {
-    if (rank() == root && in.size() != out.size()) {
-      throw error(TUTTI_INVALID, -1, 0, "the input and output spans have different lengths");
-    }
+    require(rank() != root || in.size() == out.size(),
+            "the input and output spans have different lengths");
     check(tutti_reduce_with(in.data(), out.data(), in.size(), dtype_of<T>, op, root, comm_, config),
           comm_);
   }
   template <element T>
   void broadcast(std::span<T> buffer, int root, const tutti_call_config* config = nullptr) const {
     check(tutti_broadcast_with(buffer.data(), buffer.size(), dtype_of<T>, root, comm_, config),
+          comm_);
+  }
+  // Of equal blocks: `out` is as many times as long as `in` as there are ranks, on the root where
+  // there is one.
+  template <element T>
+  void allgather(std::span<const T> in, std::span<T> out,
+                 const tutti_call_config* config = nullptr) const {
+    require(out.size() == in.size() * size_t(size()), "a block from each rank does not fill `out`");
+    check(tutti_allgather_with(in.data(), out.data(), in.size(), dtype_of<T>, comm_, config),
+          comm_);
+  }
+  template <element T>
+  void gather(std::span<const T> in, std::span<T> out, int root,
+              const tutti_call_config* config = nullptr) const {
+    require(rank() != root || out.size() == in.size() * size_t(size()),
+            "a block from each rank does not fill `out`");
+    check(tutti_gather_with(in.data(), out.data(), in.size(), dtype_of<T>, root, comm_, config),
+          comm_);
+  }
+  // The other way round.
+  template <element T>
+  void scatter(std::span<const T> in, std::span<T> out, int root,
+               const tutti_call_config* config = nullptr) const {
+    require(rank() != root || in.size() == out.size() * size_t(size()),
+            "`in` is not a block for each rank");
+    check(tutti_scatter_with(in.data(), out.data(), out.size(), dtype_of<T>, root, comm_, config),
+          comm_);
+  }
+  template <element T>
+  void reduce_scatter(std::span<const T> in, std::span<T> out, tutti_op op = TUTTI_SUM,
+                      const tutti_call_config* config = nullptr) const {
+    require(in.size() == out.size() * size_t(size()), "`in` is not a block for each rank");
+    check(tutti_reduce_scatter_block_with(in.data(), out.data(), out.size(), dtype_of<T>, op, comm_,
+                                          config),
+          comm_);
+  }
+  // `in` and `out` have a block for each rank.
+  template <element T>
+  void alltoall(std::span<const T> in, std::span<T> out,
+                const tutti_call_config* config = nullptr) const {
+    const size_t count = in.size() / size_t(size());
+    require(in.size() == out.size() && in.size() == count * size_t(size()),
+            "`in` and `out` are not a block for each rank");
+    check(tutti_alltoall_with(in.data(), out.data(), count, dtype_of<T>, comm_, config), comm_);
+  }
+  // Of blocks of different lengths, one after the other.
+  template <element T>
+  void allgatherv(std::span<const T> in, std::span<T> out, std::span<const size_t> counts,
+                  const tutti_call_config* config = nullptr) const {
+    require(counts.size() == size_t(size()) && out.size() >= sum(counts),
+            "`counts` has not one entry a rank, or is more than `out`");
+    check(tutti_allgatherv_with(in.data(), in.size(), out.data(), counts.data(), nullptr,
+                                dtype_of<T>, comm_, config),
+          comm_);
+  }
+  template <element T>
+  void alltoallv(std::span<const T> in, std::span<const size_t> in_counts, std::span<T> out,
+                 std::span<const size_t> out_counts,
+                 const tutti_call_config* config = nullptr) const {
+    require(in_counts.size() == size_t(size()) && in.size() >= sum(in_counts) &&
+                out_counts.size() == size_t(size()) && out.size() >= sum(out_counts),
+            "the counts have not one entry a rank, or are more than the spans");
+    check(tutti_alltoallv_with(in.data(), in_counts.data(), nullptr, out.data(), out_counts.data(),
+                               nullptr, dtype_of<T>, comm_, config),
+          comm_);
+  }
+  // Over ranks 0 to the own one; exscan without the own one, and `out` of rank 0 stays as it is.
+  template <element T>
+  void scan(std::span<const T> in, std::span<T> out, tutti_op op = TUTTI_SUM,
+            const tutti_call_config* config = nullptr) const {
+    require(in.size() == out.size(), "the input and output spans have different lengths");
+    check(tutti_scan_with(in.data(), out.data(), in.size(), dtype_of<T>, op, comm_, config), comm_);
+  }
+  template <element T>
+  void exscan(std::span<const T> in, std::span<T> out, tutti_op op = TUTTI_SUM,
+              const tutti_call_config* config = nullptr) const {
+    require(in.size() == out.size(), "the input and output spans have different lengths");
+    check(tutti_exscan_with(in.data(), out.data(), in.size(), dtype_of<T>, op, comm_, config),
           comm_);
   }
   void barrier(const tutti_call_config* config = nullptr) const {
@@ -158,6 +233,28 @@ class communicator {
           comm_);
   }
 
+  // Both at once.
+  template <element T>
+  void sendrecv(std::span<const T> out, int to, std::span<T> in, int from, int tag = 0,
+                const tutti_call_config* config = nullptr) const {
+    check(tutti_sendrecv_with(out.data(), out.size(), to, tag, in.data(), in.size(), from, tag,
+                              dtype_of<T>, comm_, config),
+          comm_);
+  }
+  // The sends and receives that `body` makes on this communicator run all at once when it returns;
+  // when it throws, none does.
+  template <class Body>
+  void group(Body&& body, const tutti_call_config* config = nullptr) const {
+    check(tutti_group_begin(comm_), comm_);
+    try {
+      std::forward<Body>(body)();
+    } catch (...) {
+      tutti_group_cancel(comm_);
+      throw;
+    }
+    check(tutti_group_end_with(comm_, config), comm_);
+  }
+
   // `count` elements of symmetric memory, zero; lives until free() or the end of the communicator.
   template <element T>
   std::span<T> alloc(size_t count) const {
@@ -174,6 +271,14 @@ class communicator {
   void abort(const char* reason = nullptr) const noexcept { tutti_comm_abort(comm_, reason); }
 
  private:
+  static void require(bool truth, const char* otherwise) {
+    if (!truth) throw error(TUTTI_INVALID, -1, 0, otherwise);
+  }
+  static size_t sum(std::span<const size_t> counts) {
+    size_t total = 0;
+    for (const size_t count : counts) total += count;
+    return total;
+  }
   static void check(tutti_status status, tutti_comm comm = nullptr) {
     if (status == TUTTI_OK) return;
     tutti_error last{};

@@ -110,6 +110,9 @@ tutti_status tutti_sendrecv_with(const void* send, size_t send_count, int to, in
 tutti_status tutti_group_begin(tutti_comm comm) {
   return api::guarded(comm, [](Communicator& c) { return c.group_begin(); });
 }
+tutti_status tutti_group_cancel(tutti_comm comm) {
+  return api::guarded(comm, [](Communicator& c) { return c.group_cancel(); });
+}
 tutti_status tutti_group_end(tutti_comm comm) { return tutti_group_end_with(comm, nullptr); }
 tutti_status tutti_group_end_with(tutti_comm comm, const tutti_call_config* config) {
   return api::guarded(comm, [&](Communicator& c) {

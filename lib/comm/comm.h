@@ -65,6 +65,7 @@ class Communicator {
                     const CallSettings& settings);
   tutti_status group_begin();
   tutti_status group_end(int64_t timeout_ms);
+  tutti_status group_cancel();
   bool in_group() const { return grouping_; }
 
   tutti_status explain_allreduce(uint64_t count, tutti_dtype dtype, tutti_op op,

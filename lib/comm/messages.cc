@@ -136,6 +136,13 @@ tutti_status Communicator::group_end(int64_t timeout_ms) {
   return messages.empty() ? TUTTI_OK : run_messages(messages, timeout_ms);
 }
 
+tutti_status Communicator::group_cancel() {
+  if (!grouping_) return fail({TUTTI_INVALID, "no group is open"});
+  grouping_ = false;
+  group_.clear();
+  return TUTTI_OK;
+}
+
 tutti_status Communicator::run_messages(std::span<const Message> messages, int64_t timeout_ms) {
   if (over_.load(std::memory_order_relaxed)) {
     return give_up({TUTTI_ABORTED, {}}, signature_of(messages[0]), 0);

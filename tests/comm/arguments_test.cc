@@ -1,0 +1,252 @@
+// Every wrong argument of every collective and message: INVALID with one sentence that says what is
+// wrong, nothing is sent, and the communicator goes on working.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tests/support/thread_comm.h"
+
+namespace {
+
+using tutti::testing::on_comm;
+using tutti::testing::sentence;
+
+constexpr size_t huge = SIZE_MAX / 2;
+
+struct Wrong {
+  const char* what;  // the call, for the report
+  const char* says;  // part of the sentence
+  std::function<tutti_status(tutti_comm)> call;
+};
+
+// As rank 0 of two would make them.
+std::vector<Wrong> wrong_calls() {
+  static int32_t a[64], b[64];
+  static const size_t two[] = {3, 2}, far[] = {0, 1}, apart[] = {0, 8}, big[] = {huge, 1};
+  const auto in_place = const_cast<void*>(TUTTI_IN_PLACE);
+  const auto type = TUTTI_INT32;
+  const auto bad_type = static_cast<tutti_dtype>(9999);
+  const auto bad_op = static_cast<tutti_op>(9999);
+  std::vector<Wrong> all;
+  const auto add = [&](const char* what, const char* says,
+                       std::function<tutti_status(tutti_comm)> call) {
+    all.push_back({what, says, std::move(call)});
+  };
+#define WRONG(says, call) add(#call, says, [=](tutti_comm c) { return call; })
+  for (const auto& reduction : {tutti_allreduce, tutti_scan, tutti_exscan}) {
+    WRONG("send buffer is NULL", reduction(nullptr, b, 4, type, TUTTI_SUM, c));
+    WRONG("receive buffer is NULL", reduction(a, nullptr, 4, type, TUTTI_SUM, c));
+    WRONG("not for the receive buffer", reduction(a, in_place, 4, type, TUTTI_SUM, c));
+    WRONG("overlap", reduction(a, a + 3, 4, type, TUTTI_SUM, c));
+    WRONG("unknown type 9999", reduction(a, b, 4, bad_type, TUTTI_SUM, c));
+    WRONG("unknown operator 9999", reduction(a, b, 4, type, bad_op, c));
+    WRONG("not defined on float32", reduction(a, b, 4, TUTTI_FLOAT32, TUTTI_BXOR, c));
+    WRONG("more than memory can hold", reduction(a, b, huge, type, TUTTI_SUM, c));
+  }
+  WRONG("root 2 is not a rank; there are 2", tutti_reduce(a, b, 4, type, TUTTI_SUM, 2, c));
+  WRONG("root -1 is not a rank", tutti_reduce(a, b, 4, type, TUTTI_SUM, -1, c));
+  WRONG("receive buffer is NULL", tutti_reduce(a, nullptr, 4, type, TUTTI_SUM, 0, c));
+  WRONG("send buffer is NULL", tutti_reduce(nullptr, nullptr, 4, type, TUTTI_SUM, 1, c));
+  WRONG("only the root, rank 1, reduces in place",
+        tutti_reduce(TUTTI_IN_PLACE, b, 4, type, TUTTI_SUM, 1, c));
+  WRONG("unknown operator", tutti_reduce(a, nullptr, 4, type, bad_op, 1, c));
+
+  WRONG("the buffer is NULL", tutti_broadcast(nullptr, 4, type, 0, c));
+  WRONG("unknown type", tutti_broadcast(a, 4, bad_type, 0, c));
+  WRONG("root 7 is not a rank", tutti_broadcast(a, 4, type, 7, c));
+
+  WRONG("send buffer is NULL", tutti_allgather(nullptr, b, 4, type, c));
+  WRONG("receive buffer is NULL", tutti_allgather(a, nullptr, 4, type, c));
+  WRONG("overlap", tutti_allgather(a + 4, a, 4, type, c));
+  WRONG("2 blocks of", tutti_allgather(a, b, size_t{1} << 60, type, c));
+  WRONG("unknown type", tutti_allgather(a, b, 4, bad_type, c));
+  WRONG("receive counts are NULL", tutti_allgatherv(a, 3, b, nullptr, nullptr, type, c));
+  WRONG("send_count is 4, but counts[0] is 3", tutti_allgatherv(a, 4, b, two, nullptr, type, c));
+  WRONG("receive blocks of ranks 0 and 1 overlap", tutti_allgatherv(a, 3, b, two, far, type, c));
+  WRONG("receive block of rank 0", tutti_allgatherv(a, 3, b, big, nullptr, type, c));
+  WRONG("receive buffer is NULL", tutti_allgatherv(a, 3, nullptr, two, nullptr, type, c));
+  WRONG("send buffer is NULL", tutti_allgatherv(nullptr, 3, b, two, nullptr, type, c));
+  WRONG("unknown type", tutti_allgatherv(a, 3, b, two, nullptr, bad_type, c));
+  WRONG("overlap", tutti_allgatherv(b + 1, 3, b, two, nullptr, type, c));
+
+  WRONG("root 2 is not a rank", tutti_gather(a, b, 4, type, 2, c));
+  WRONG("receive buffer is NULL", tutti_gather(a, nullptr, 4, type, 0, c));
+  WRONG("send buffer is NULL", tutti_gather(nullptr, nullptr, 4, type, 1, c));
+  WRONG("only the root, rank 1, gathers in place", tutti_gather(TUTTI_IN_PLACE, b, 4, type, 1, c));
+  WRONG("overlap", tutti_gather(b + 1, b, 4, type, 0, c));
+  WRONG("unknown type", tutti_gather(a, b, 4, bad_type, 0, c));
+  WRONG("root 2 is not a rank", tutti_gatherv(a, 3, b, two, nullptr, type, 2, c));
+  WRONG("receive counts are NULL", tutti_gatherv(a, 3, b, nullptr, nullptr, type, 0, c));
+  WRONG("receive blocks of ranks 0 and 1 overlap", tutti_gatherv(a, 3, b, two, far, type, 0, c));
+  WRONG("only the root, rank 1, gathers in place",
+        tutti_gatherv(TUTTI_IN_PLACE, 3, b, nullptr, nullptr, type, 1, c));
+  WRONG("send buffer is NULL", tutti_gatherv(nullptr, 3, nullptr, nullptr, nullptr, type, 1, c));
+  WRONG("unknown type", tutti_gatherv(a, 3, b, two, nullptr, bad_type, 0, c));
+
+  WRONG("root 2 is not a rank", tutti_scatter(a, b, 4, type, 2, c));
+  WRONG("send buffer is NULL", tutti_scatter(nullptr, b, 4, type, 0, c));
+  WRONG("receive buffer is NULL", tutti_scatter(nullptr, nullptr, 4, type, 1, c));
+  WRONG("not allowed as this call's send buffer", tutti_scatter(TUTTI_IN_PLACE, b, 4, type, 0, c));
+  WRONG("only the root, rank 1, scatters in place",
+        tutti_scatter(nullptr, in_place, 4, type, 1, c));
+  WRONG("overlap", tutti_scatter(b, b + 1, 4, type, 0, c));
+  WRONG("unknown type", tutti_scatter(a, b, 4, bad_type, 0, c));
+  WRONG("root 2 is not a rank", tutti_scatterv(a, two, nullptr, b, 3, type, 2, c));
+  WRONG("send counts are NULL", tutti_scatterv(a, nullptr, nullptr, b, 3, type, 0, c));
+  WRONG("send block of rank 0", tutti_scatterv(a, big, nullptr, b, 3, type, 0, c));
+  WRONG("send buffer is NULL", tutti_scatterv(nullptr, two, nullptr, b, 3, type, 0, c));
+  WRONG("receive buffer is NULL",
+        tutti_scatterv(nullptr, nullptr, nullptr, nullptr, 3, type, 1, c));
+  WRONG("only the root, rank 1, scatters in place",
+        tutti_scatterv(nullptr, nullptr, nullptr, in_place, 3, type, 1, c));
+
+  WRONG("send buffer is NULL", tutti_reduce_scatter_block(nullptr, b, 4, type, TUTTI_SUM, c));
+  WRONG("receive buffer is NULL", tutti_reduce_scatter_block(a, nullptr, 4, type, TUTTI_SUM, c));
+  WRONG("overlap", tutti_reduce_scatter_block(a, a + 7, 4, type, TUTTI_SUM, c));
+  WRONG("unknown operator", tutti_reduce_scatter_block(a, b, 4, type, bad_op, c));
+  WRONG("not defined on float64", tutti_reduce_scatter_block(a, b, 4, TUTTI_FLOAT64, TUTTI_BOR, c));
+  WRONG("unknown type", tutti_reduce_scatter_block(a, b, 4, bad_type, TUTTI_SUM, c));
+  WRONG("send counts are NULL", tutti_reduce_scatter(a, b, nullptr, type, TUTTI_SUM, c));
+  WRONG("send block of rank 0", tutti_reduce_scatter(a, b, big, type, TUTTI_SUM, c));
+  WRONG("send buffer is NULL", tutti_reduce_scatter(nullptr, b, two, type, TUTTI_SUM, c));
+  WRONG("receive buffer is NULL", tutti_reduce_scatter(a, nullptr, two, type, TUTTI_SUM, c));
+  WRONG("overlap", tutti_reduce_scatter(a, a + 4, two, type, TUTTI_SUM, c));
+  WRONG("unknown operator", tutti_reduce_scatter(a, b, two, type, bad_op, c));
+
+  WRONG("send buffer is NULL", tutti_alltoall(nullptr, b, 4, type, c));
+  WRONG("receive buffer is NULL", tutti_alltoall(a, nullptr, 4, type, c));
+  WRONG("overlap", tutti_alltoall(a, a + 7, 4, type, c));
+  WRONG("unknown type", tutti_alltoall(a, b, 4, bad_type, c));
+  WRONG("2 blocks of", tutti_alltoall(a, b, size_t{1} << 60, type, c));
+  WRONG("send counts are NULL", tutti_alltoallv(a, nullptr, nullptr, b, two, nullptr, type, c));
+  WRONG("receive counts are NULL", tutti_alltoallv(a, two, nullptr, b, nullptr, nullptr, type, c));
+  WRONG("receive blocks of ranks 0 and 1 overlap",
+        tutti_alltoallv(a, two, nullptr, b, two, far, type, c));
+  WRONG("send block of rank 0", tutti_alltoallv(a, big, nullptr, b, two, apart, type, c));
+  WRONG("send buffer is NULL", tutti_alltoallv(nullptr, two, nullptr, b, two, nullptr, type, c));
+  WRONG("receive buffer is NULL", tutti_alltoallv(a, two, nullptr, nullptr, two, nullptr, type, c));
+  static const size_t one[] = {1, 2};
+  WRONG("rank 0 sends itself 1 elements but expects 3",
+        tutti_alltoallv(a, one, nullptr, b, two, nullptr, type, c));
+  WRONG("overlap", tutti_alltoallv(a, two, nullptr, a + 4, two, nullptr, type, c));
+
+  for (const int peer : {-2, 2}) {
+    WRONG("is not a rank; there are 2", tutti_send(a, 1, type, peer, 0, c));
+    WRONG("is not a rank; there are 2", tutti_recv(b, 1, type, peer, 0, c));
+    WRONG("is not a rank", tutti_sendrecv(a, 1, peer, 0, b, 1, 1, 0, type, c));
+    WRONG("is not a rank", tutti_sendrecv(a, 1, 1, 0, b, 1, peer, 0, type, c));
+  }
+  WRONG("cannot send to itself", tutti_send(a, 1, type, 0, 0, c));
+  WRONG("tag -1 is negative", tutti_send(a, 1, type, 1, -1, c));
+  WRONG("the buffer is NULL", tutti_recv(nullptr, 1, type, 1, 0, c));
+  WRONG("unknown type", tutti_recv(b, 1, bad_type, 1, 0, c));
+  WRONG("the buffer is NULL", tutti_sendrecv(nullptr, 1, 1, 0, b, 1, 1, 0, type, c));
+  WRONG("tag -5 is negative", tutti_sendrecv(a, 1, 1, 0, b, 1, 1, -5, type, c));
+  WRONG("overlap", tutti_sendrecv(a, 4, 1, 0, a + 2, 4, 1, 0, type, c));
+  WRONG("unknown type", tutti_sendrecv(a, 4, 1, 0, b, 4, 1, 0, bad_type, c));
+  WRONG("no group is open", tutti_group_end(c));
+#undef WRONG
+  return all;
+}
+
+TEST(WrongArguments, AreNamedAndTheCommunicatorGoesOn) {
+  const std::vector<Wrong> calls = wrong_calls();
+  on_comm(2, "inproc", [&](int rank, tutti_comm comm) {
+    if (rank == 0) {
+      for (const Wrong& wrong : calls) {
+        EXPECT_EQ(wrong.call(comm), TUTTI_INVALID) << wrong.what;
+        EXPECT_NE(sentence(comm).find(wrong.says), std::string::npos)
+            << wrong.what << " says: " << sentence(comm);
+      }
+    }
+    EXPECT_EQ(tutti_barrier(comm), TUTTI_OK) << sentence(comm);
+  });
+}
+
+TEST(WrongArguments, AnAlgorithmThatTheCollectiveLacksIsRefusedWithTheListOfThoseItHas) {
+  on_comm(2, "inproc", [](int, tutti_comm comm) {
+    int32_t a[8] = {}, b[8] = {};
+    tutti_call_config config = TUTTI_CALL_CONFIG_INIT;
+    config.algorithm = "butterfly";
+    EXPECT_EQ(tutti_alltoall_with(a, b, 1, TUTTI_INT32, comm, &config), TUTTI_INVALID);
+    EXPECT_NE(sentence(comm).find("there are: auto, direct, bruck"), std::string::npos)
+        << sentence(comm);
+    config.algorithm = "bruck";
+    const size_t lengths[] = {1, 1};
+    EXPECT_EQ(
+        tutti_alltoallv_with(a, lengths, nullptr, b, lengths, nullptr, TUTTI_INT32, comm, &config),
+        TUTTI_UNSUPPORTED);
+    EXPECT_NE(sentence(comm).find("do not know how long they are"), std::string::npos)
+        << sentence(comm);
+    EXPECT_EQ(tutti_send_with(a, 1, TUTTI_INT32, 1, 0, comm, &config), TUTTI_INVALID);
+  });
+}
+
+TEST(Mismatch, OfAllToAllLengthsNamesBothRanksAndBothLengths) {
+  for (const char* transport : {"inproc", "shm", "tcp"}) {
+    on_comm(3, transport, [](int rank, tutti_comm comm) {
+      const std::vector<int32_t> in(30);
+      std::vector<int32_t> out(30);
+      std::vector<size_t> sent(3, 4), received(3, 4);
+      if (rank == 1) sent[2] = 5;
+      const tutti_status status = tutti_alltoallv(in.data(), sent.data(), nullptr, out.data(),
+                                                  received.data(), nullptr, TUTTI_INT32, comm);
+      if (rank == 2) {
+        EXPECT_EQ(status, TUTTI_MISMATCH) << sentence(comm);
+      }
+      // The others hear of it, in this call or the next.
+      if (status == TUTTI_OK) {
+        EXPECT_EQ(tutti_barrier(comm), TUTTI_MISMATCH) << sentence(comm);
+      }
+      EXPECT_NE(sentence(comm).find("rank 1 sends 5 elements to rank 2, which expects 4"),
+                std::string::npos)
+          << sentence(comm);
+    });
+  }
+}
+
+TEST(Mismatch, OfGatheredAndScatteredLengthsNamesTheRank) {
+  on_comm(3, "shm", [](int rank, tutti_comm comm) {
+    const std::vector<int32_t> in(30);
+    std::vector<int32_t> out(30);
+    const std::vector<size_t> lengths = {2, 3, 4};
+    const size_t own = rank == 2 ? 7 : lengths[size_t(rank)];
+    tutti_comm other = nullptr;
+    ASSERT_EQ(tutti_comm_dup(comm, &other), TUTTI_OK);
+    tutti_status status =
+        tutti_gatherv(in.data(), own, out.data(), lengths.data(), nullptr, TUTTI_INT32, 0, comm);
+    if (status == TUTTI_OK) status = tutti_barrier(comm);
+    EXPECT_EQ(status, TUTTI_MISMATCH);
+    EXPECT_NE(sentence(comm).find("rank 2 sends 7 elements to rank 0, which expects 4"),
+              std::string::npos)
+        << sentence(comm);
+    status =
+        tutti_scatterv(in.data(), lengths.data(), nullptr, out.data(), own, TUTTI_INT32, 0, other);
+    if (status == TUTTI_OK) status = tutti_barrier(other);
+    EXPECT_EQ(status, TUTTI_MISMATCH);
+    EXPECT_NE(sentence(other).find("rank 0 sends 4 elements to rank 2, which expects 7"),
+              std::string::npos)
+        << sentence(other);
+    tutti_comm_free(other);
+  });
+}
+
+TEST(Mismatch, OfLengthsThatAllRanksPassIsNoticed) {
+  for (const char* transport : {"inproc", "tcp"}) {
+    on_comm(2, transport, [](int rank, tutti_comm comm) {
+      const std::vector<int32_t> in(8);
+      std::vector<int32_t> out(16);
+      const std::vector<size_t> lengths = {size_t(rank == 0 ? 3 : 2), 3};
+      tutti_status status = tutti_allgatherv(in.data(), lengths[size_t(rank)], out.data(),
+                                             lengths.data(), nullptr, TUTTI_INT32, comm);
+      if (status == TUTTI_OK) status = tutti_barrier(comm);
+      EXPECT_EQ(status, TUTTI_MISMATCH);
+      EXPECT_NE(sentence(comm).find("allgatherv of"), std::string::npos) << sentence(comm);
+    });
+  }
+}
+
+}  // namespace
