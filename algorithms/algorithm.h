@@ -14,10 +14,11 @@ namespace tutti {
 // What a caller asks of an algorithm; equal on all ranks.
 struct Request {
   uint32_t nranks = 1;
-  uint64_t count = 0;         // elements
-  uint32_t element_size = 1;  // bytes
-  uint32_t root = 0;          // of rooted collectives
-  bool ordered = false;       // the operator is not commutative: operands must keep rank order
+  uint64_t count = 0;            // elements
+  uint32_t element_size = 1;     // bytes
+  uint32_t root = 0;             // of rooted collectives
+  bool ordered = false;          // the operator is not commutative: operands must keep rank order
+  bool uneven = false;           // blocks have lengths of their own
   bool private_lengths = false;  // only the ranks at its ends know how long a block is
 };
 

@@ -34,8 +34,10 @@
   entry(reduce_scatter_circulant) \
   entry(alltoall_direct) \
   entry(alltoall_bruck) \
+  entry(scan_direct) \
   entry(scan_chain) \
   entry(scan_doubling) \
+  entry(exscan_direct) \
   entry(exscan_chain) \
   entry(exscan_doubling)
 // clang-format on

@@ -20,6 +20,14 @@ inline void exchange_and_fold(schedule::Emitter& emit, uint32_t first, uint32_t 
   fold_in_rank_order(emit, place, members, 0, 1);
 }
 
+// The whole vector of every rank goes to all ranks after it, into the scratch row of its rank.
+inline void exchange_upwards(schedule::Emitter& emit, uint32_t rank, uint32_t nranks) {
+  for (uint32_t s = 1; s < nranks; ++s) {
+    if (rank + s < nranks) emit.send(rank + s, schedule::output(0, 1));
+    if (rank >= s) emit.recv(rank - s, emit.scratch(rank - s, 0, 1));
+  }
+}
+
 // The root's side of a flat reduction: all vectors come to it, and it folds them.
 inline void collect_and_fold(schedule::Emitter& emit, uint32_t root, uint32_t nranks) {
   for (uint32_t s = 1; s < nranks; ++s) {

@@ -87,6 +87,7 @@ Status Communicator::prepare(const CallKey& key, std::unique_ptr<Prepared>* out)
   request.count = key.count * (goal.blocks() == 1 || v_form ? 1 : uint64_t(nranks_));
   request.element_size = uint32_t(dtype_size(key.dtype));
   request.root = uint32_t(key.root);
+  request.uneven = v_form;
   request.private_lengths = v_form && lengths_are_private(key.collective);
   auto next = std::make_unique<Prepared>();
   TUTTI_TRY(choose(runs_as, setting_, request, key.algorithm, key.unfused, &next->choice));
@@ -207,21 +208,45 @@ tutti_status Communicator::run(Prepared& prepared, const Call& call) {
   if (prepared.choice.path != Path::schedule) {
     slots_->begin(mark);
     if (empty) return TUTTI_OK;
-    ended = run_fused(prepared, mark, call.input, call.output, timeout_ns(call.timeout_ms));
+    ended = prepared.choice.path == Path::pull ? run_pull(prepared, mark, call)
+                                               : run_fused(prepared, mark, call);
   } else {
     link_->begin(mark);
     if (empty) return TUTTI_OK;
     ended = run_schedule(prepared, call);
   }
-  if (ended.ok()) [[likely]]
+  if (ended.ok()) [[likely]] {
+    if (is_scan(collective)) [[unlikely]]
+      normalise_lone_vector(prepared, call);
     return TUTTI_OK;
+  }
   return give_up(std::move(ended), prepared.signature, epoch);
 }
 
-Status Communicator::run_fused(const Prepared& prepared, const CallMark& mark,
-                               const std::byte* input, std::byte* output, uint64_t timeout_ns) {
-  const plan::FusedCall call{
-      input, output, prepared.key.count, prepared.element_size, prepared.kernels, mark.digest};
+// A logical operator gives 0 or 1 also where a scan has combined nothing yet.
+void Communicator::normalise_lone_vector(const Prepared& prepared, const Call& call) const {
+  const CallKey& key = prepared.key;
+  const bool logical = key.op == TUTTI_LAND || key.op == TUTTI_LOR || key.op == TUTTI_LXOR;
+  if (!logical || rank_ != (key.collective == Collective::scan ? 0 : 1)) return;
+  find_kernels(key.dtype, TUTTI_LOR).reduce2(call.output, call.output, call.output, key.count);
+}
+
+Status Communicator::run_pull(const Prepared& prepared, const CallMark& mark, const Call& call) {
+  pull_->start({prepared.key.collective, uint32_t(prepared.key.root), call.input, call.output,
+                prepared.key.count, prepared.element_size, prepared.kernels, mark.digest});
+  Status ended = complete(
+      *slots_, patience_, timeout_ns(call.timeout_ms), [this] { return pull_->advance(); },
+      [this] { return pull_->done(); });
+  if (ended.code() == TUTTI_TIMEOUT && ended.text().empty()) {
+    const int peer = pull_->waits_for();
+    ended = {TUTTI_TIMEOUT, describe_wait(peer, mark.epoch), peer, mark.epoch};
+  }
+  return ended;
+}
+
+Status Communicator::run_fused(const Prepared& prepared, const CallMark& mark, const Call& asked) {
+  const plan::FusedCall call{asked.input,           asked.output,     prepared.key.count,
+                             prepared.element_size, prepared.kernels, mark.digest};
   if (prepared.choice.path == Path::one_shot) {
     fused_->start_one_shot(call);
   } else if (prepared.choice.path == Path::two_level) {
@@ -230,7 +255,7 @@ Status Communicator::run_fused(const Prepared& prepared, const CallMark& mark,
     fused_->start_two_shot(call);
   }
   Status ended = complete(
-      *slots_, patience_, timeout_ns, [this] { return fused_->advance(); },
+      *slots_, patience_, timeout_ns(asked.timeout_ms), [this] { return fused_->advance(); },
       [this] { return fused_->done(); });
   if (ended.code() == TUTTI_TIMEOUT && ended.text().empty()) {
     const int peer = fused_->waits_for();

@@ -13,6 +13,7 @@
 #include "lib/comm/select.h"
 #include "lib/control/exchange.h"
 #include "lib/plan/fused.h"
+#include "lib/plan/pull.h"
 #include "lib/plan/run.h"
 #include "lib/reduce/reduce.h"
 #include "lib/wait.h"
@@ -109,8 +110,9 @@ class Communicator {
   Status plan_for(const Algorithm& algorithm, int root, bool scattered, CachedPlan** out);
   tutti_status run(Prepared& prepared, const Call& call);
   tutti_status run_alone(const Prepared& prepared, const Call& call);
-  Status run_fused(const Prepared& prepared, const CallMark& mark, const std::byte* input,
-                   std::byte* output, uint64_t timeout_ns);
+  void normalise_lone_vector(const Prepared& prepared, const Call& call) const;
+  Status run_fused(const Prepared& prepared, const CallMark& mark, const Call& asked);
+  Status run_pull(const Prepared& prepared, const CallMark& mark, const Call& call);
   Status run_schedule(Prepared& prepared, const Call& call);
   // The ranks that know how long a block is agree on it.
   Status compare_lengths(const Prepared& prepared, const Call& call, uint64_t timeout_ns);
@@ -137,6 +139,7 @@ class Communicator {
   shm::SlotLink* slots_ = nullptr;  // link_, when it is one: the executor's fast form
   shm::Regions regions_{shm::Regions::Reach::none, nullptr};
   std::unique_ptr<plan::Fused> fused_;
+  std::unique_ptr<plan::Pull> pull_;
 
   uint64_t epoch_ = 0;  // number of the last collective call
   // Calls met before, each in the place that its key hashes to; a newcomer takes the place.

@@ -147,6 +147,8 @@ Status Communicator::open_links(Exchange& exchange, std::vector<std::vector<uint
     using Reach = shm::Regions::Reach;
     regions_ = shm::Regions(slots_->one_process() ? Reach::process : Reach::host, slots_);
     fused_ = std::make_unique<plan::Fused>(*slots_, regions_, group_size(setting_));
+    pull_ = std::make_unique<plan::Pull>(*slots_);
+    setting_.pull_element_limit_bytes = plan::Pull::most_element_bytes(uint32_t(nranks_));
     setting_.one_shot_limit_bytes = plan::Fused::one_shot_bytes();
     setting_.two_level_limit_bytes = plan::Fused::two_level_bytes();
   }

@@ -54,6 +54,11 @@ double predict(const Algorithm& algorithm, Path path, const Setting& setting, do
     return medium.hop * 1.25 + vectors * bytes * fused_byte + far_line * (std::ceil(p / group) - 1);
   }
   if (path == Path::two_shot) return 3 * medium.hop + 1.75 * bytes * fused_byte + 2 * far;
+  // Vectors are written once by who has them and read once by who wants them.
+  if (path == Path::pull) {
+    const double read = reduces(algorithm.collective) ? p : 1;
+    return medium.hop / 2 + (1 + read) * bytes * fused_byte + far;
+  }
   const Claims& claims = algorithm.claims;
   return claimed(claims.rounds, setting.nranks) * medium.hop +
          bytes * (claimed(claims.sent, setting.nranks) * medium.byte +
@@ -63,10 +68,13 @@ double predict(const Algorithm& algorithm, Path path, const Setting& setting, do
 // How `algorithm` runs here: fused where a fused path implements it.
 Path path_of(const Algorithm& algorithm, const Setting& setting, const Request& request,
              bool unfused) {
-  if (unfused || !setting.all_share_memory || algorithm.collective != Collective::allreduce) {
-    return Path::schedule;
-  }
+  if (unfused || !setting.all_share_memory) return Path::schedule;
   const std::string_view name = algorithm.name;
+  if (algorithm.collective != Collective::allreduce) {
+    const bool one_hop = name == "direct" || name == "flat";
+    const bool fits = request.element_size <= setting.pull_element_limit_bytes;
+    return one_hop && fits && !request.uneven ? Path::pull : Path::schedule;
+  }
   const uint64_t bytes = request.count * request.element_size;
   if (name == "all-to-all" && bytes <= setting.one_shot_limit_bytes) return Path::one_shot;
   if (name == "two-level" && bytes <= setting.two_level_limit_bytes) return Path::two_level;
@@ -92,6 +100,9 @@ std::string reason_of(const Candidate& best, const Setting& setting) {
   if (best.path == Path::two_level) {
     return "the " + ranks + " sit in groups of " + std::to_string(group_size(setting)) +
            " around their caches and the vector is short: one hop within each, one between them";
+  }
+  if (best.path == Path::pull) {
+    return "all " + ranks + " share memory: who has something publishes it, the others take it";
   }
   if (best.path == Path::two_shot) {
     return "all " + ranks + " share memory: each reduces its share while the others copy theirs";

@@ -10,7 +10,7 @@
 
 namespace tutti {
 
-enum class Path : uint8_t { schedule, one_shot, two_level, two_shot };
+enum class Path : uint8_t { schedule, one_shot, two_level, two_shot, pull };
 
 // What a communicator can do, equal on all its ranks.
 struct Setting {
@@ -19,6 +19,7 @@ struct Setting {
   bool crowded = false;             // more ranks than cores on some host
   size_t one_shot_limit_bytes = 0;  // of the fused paths
   size_t two_level_limit_bytes = 0;
+  size_t pull_element_limit_bytes = 0;
   // Ranks that share a last-level cache, where ranks fall into such groups in order; else nranks.
   uint32_t cache_group = 1;
 };

@@ -18,7 +18,13 @@ constexpr uint32_t places = 8;    // direct: where the vectors lie
 constexpr uint32_t finish = 10;   // direct: the own share is done
 constexpr uint32_t group = 12;    // and 14: two-level: what the own group makes, in turn
 constexpr uint32_t begun = 16;  // direct: reads and writes the peers' vectors until it has finished
+constexpr uint32_t pull_read = 18;  // pull: slices that the rank has gone past
+constexpr uint32_t pull = 20;       // and every other one after it: its slots
+constexpr uint32_t pull_slots = 16;
 }  // namespace line
+
+// The end of a rank's cells is the slots of pull.
+constexpr size_t pull_arena_bytes = 1 << 20;
 
 class Board {
  public:

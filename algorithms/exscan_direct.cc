@@ -1,0 +1,39 @@
+// Direct exscan: every rank sends its vector to all ranks after it, at once; each folds what it
+// gets.
+//
+// Cost: p-1 rounds, 1 with p-1 ports; p(p-1)/2 messages; rank 0 sends (p-1) n and the last rank
+// reduces (p-2) n. Time a + (p-1)n(b + c) with p-1 ports.
+// Bits: rank order kept, bracketed from the left as by chain; a rank that folds vectors of a narrow
+// type rounds once, chain at every rank.
+// Use: short vectors on few ranks with a path for every pair, shared memory above all.
+#include "algorithms/list.h"
+#include "algorithms/parts.h"
+
+namespace tutti {
+
+namespace {
+
+void emit_exscan_direct(const schedule::Shape& shape, schedule::Sink& sink) {
+  const uint32_t p = shape.nranks, r = shape.rank;
+  schedule::Emitter emit(sink, 1, p - 1);
+  exchange_upwards(emit, r, p);
+  if (r == 0) return;
+  const schedule::Range sum = emit.scratch(0, 0, 1);
+  for (uint32_t row = 1; row < r; ++row) {
+    emit.reduce(sum, emit.scratch(row, 0, 1), schedule::Side::right);
+  }
+  emit.copy(schedule::output(0, 1), sum);
+}
+
+}  // namespace
+
+Algorithm exscan_direct() {
+  return {"direct",
+          Collective::exscan,
+          "every rank sends its vector to all ranks after it, and folds what it gets",
+          emit_exscan_direct,
+          serves_everything,
+          {"p-1", "[p>1]", "p(p-1)/2", "p-1", "(p-2)[p>2]"}};
+}
+
+}  // namespace tutti
