@@ -6,7 +6,7 @@
 namespace tutti {
 namespace {
 
-enum class Kind : uint8_t { signed_integer, unsigned_integer, floating };
+using Kind = DtypeKind;
 
 struct Type {
   const char* name;
@@ -16,24 +16,48 @@ struct Type {
 
 // Indexed by tutti_dtype.
 constexpr Type kTypes[] = {
-    {"int8", 1, Kind::signed_integer},     {"int16", 2, Kind::signed_integer},
-    {"int32", 4, Kind::signed_integer},    {"int64", 8, Kind::signed_integer},
-    {"uint8", 1, Kind::unsigned_integer},  {"uint16", 2, Kind::unsigned_integer},
-    {"uint32", 4, Kind::unsigned_integer}, {"uint64", 8, Kind::unsigned_integer},
-    {"float16", 2, Kind::floating},        {"bfloat16", 2, Kind::floating},
-    {"float32", 4, Kind::floating},        {"float64", 8, Kind::floating},
+    {"int8", 1, Kind::signed_integer},
+    {"int16", 2, Kind::signed_integer},
+    {"int32", 4, Kind::signed_integer},
+    {"int64", 8, Kind::signed_integer},
+    {"uint8", 1, Kind::unsigned_integer},
+    {"uint16", 2, Kind::unsigned_integer},
+    {"uint32", 4, Kind::unsigned_integer},
+    {"uint64", 8, Kind::unsigned_integer},
+    {"float16", 2, Kind::floating},
+    {"bfloat16", 2, Kind::floating},
+    {"float32", 4, Kind::floating},
+    {"float64", 8, Kind::floating},
+    {"complex64", 8, Kind::complex},
+    {"complex128", 16, Kind::complex},
+    {"float8_e4m3", 1, Kind::floating},
+    {"float8_e5m2", 1, Kind::floating},
+    {"bool", 1, Kind::boolean},
 };
 static_assert(sizeof(kTypes) / sizeof(kTypes[0]) == TUTTI_DTYPE_COUNT);
 
+constexpr unsigned bit(Kind kind) { return 1u << unsigned(kind); }
+constexpr unsigned kIntegers = bit(Kind::signed_integer) | bit(Kind::unsigned_integer);
+constexpr unsigned kOrdered = kIntegers | bit(Kind::floating);
+
 struct Operator {
   const char* name;
-  bool integers_only;
+  unsigned kinds;  // on which it is defined
 };
 
 // Indexed by tutti_op.
 constexpr Operator kOperators[] = {
-    {"sum", false}, {"prod", false}, {"min", false}, {"max", false}, {"avg", false}, {"land", true},
-    {"lor", true},  {"lxor", true},  {"band", true}, {"bor", true},  {"bxor", true},
+    {"sum", kOrdered | bit(Kind::complex) | bit(Kind::boolean)},
+    {"prod", kOrdered | bit(Kind::complex) | bit(Kind::boolean)},
+    {"min", kOrdered | bit(Kind::boolean)},
+    {"max", kOrdered | bit(Kind::boolean)},
+    {"avg", kOrdered | bit(Kind::complex)},
+    {"land", kIntegers | bit(Kind::boolean)},
+    {"lor", kIntegers | bit(Kind::boolean)},
+    {"lxor", kIntegers | bit(Kind::boolean)},
+    {"band", kIntegers | bit(Kind::boolean)},
+    {"bor", kIntegers | bit(Kind::boolean)},
+    {"bxor", kIntegers | bit(Kind::boolean)},
 };
 static_assert(sizeof(kOperators) / sizeof(kOperators[0]) == TUTTI_OP_COUNT);
 
@@ -61,12 +85,15 @@ bool op_known(tutti_op op) { return static_cast<unsigned>(op) < TUTTI_OP_COUNT; 
 
 size_t dtype_size(tutti_dtype dtype) { return dtype_known(dtype) ? kTypes[dtype].size : 0; }
 
-bool dtype_is_float(tutti_dtype dtype) {
-  return dtype_known(dtype) && kTypes[dtype].kind == Kind::floating;
+DtypeKind dtype_kind(tutti_dtype dtype) {
+  return dtype_known(dtype) ? kTypes[dtype].kind : Kind::none;
 }
 
+bool dtype_is_float(tutti_dtype dtype) { return dtype_kind(dtype) == Kind::floating; }
+
 bool dtype_is_signed(tutti_dtype dtype) {
-  return dtype_known(dtype) && kTypes[dtype].kind != Kind::unsigned_integer;
+  const Kind kind = dtype_kind(dtype);
+  return kind == Kind::signed_integer || kind == Kind::floating || kind == Kind::complex;
 }
 
 const char* dtype_name(tutti_dtype dtype) {
@@ -90,8 +117,7 @@ Status op_from_name(std::string_view name, tutti_op* out) {
 }
 
 bool op_supports(tutti_op op, tutti_dtype dtype) {
-  return op_known(op) && dtype_known(dtype) &&
-         !(kOperators[op].integers_only && dtype_is_float(dtype));
+  return op_known(op) && (kOperators[op].kinds & bit(dtype_kind(dtype))) != 0;
 }
 
 }  // namespace tutti

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
 
 #include "lib/status.h"
@@ -14,10 +15,21 @@ namespace tutti {
 bool dtype_known(tutti_dtype dtype);
 bool op_known(tutti_op op);
 
+// What arithmetic a type has.
+enum class DtypeKind : uint8_t {
+  none,
+  signed_integer,
+  unsigned_integer,
+  floating,
+  complex,
+  boolean
+};
+
 // Bytes of one element, 0 for an unknown type.
 size_t dtype_size(tutti_dtype dtype);
-bool dtype_is_float(tutti_dtype dtype);
-bool dtype_is_signed(tutti_dtype dtype);  // true for floats
+DtypeKind dtype_kind(tutti_dtype dtype);  // none for an unknown type
+bool dtype_is_float(tutti_dtype dtype);   // not for complex numbers
+bool dtype_is_signed(tutti_dtype dtype);  // true for floats and complex numbers
 
 // "float32", "sum"; nullptr for an unknown number; static storage.
 const char* dtype_name(tutti_dtype dtype);
@@ -27,8 +39,8 @@ const char* op_name(tutti_op op);
 Status dtype_from_name(std::string_view name, tutti_dtype* out);
 Status op_from_name(std::string_view name, tutti_op* out);
 
-// Whether the operator is defined on the type: logical and bitwise ones are on integers only. False
-// when either is unknown.
+// Whether the operator is defined on the type: logical and bitwise ones are on integers and bool,
+// min and max not on complex numbers, avg not on bool. False when either is unknown.
 bool op_supports(tutti_op op, tutti_dtype dtype);
 
 }  // namespace tutti

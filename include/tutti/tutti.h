@@ -74,7 +74,14 @@ typedef enum tutti_dtype {
   TUTTI_BFLOAT16 = 9, /* upper half of a binary32 */
   TUTTI_FLOAT32 = 10,
   TUTTI_FLOAT64 = 11,
-  TUTTI_DTYPE_COUNT = 12,
+  TUTTI_COMPLEX64 = 12,   /* two float32: real, then imaginary part; sum, prod and avg only */
+  TUTTI_COMPLEX128 = 13,  /* two float64 */
+  TUTTI_FLOAT8_E4M3 = 14, /* OCP "fn": no infinity, 448 is the greatest; beyond it (from 464 on,
+                             rounded to nearest even) the result is NaN, as in PyTorch */
+  TUTTI_FLOAT8_E5M2 = 15, /* OCP: as IEEE 754 would have it, with infinities */
+  TUTTI_BOOL = 16, /* one byte, true unless 0; results are 0 or 1. sum and max are or, prod and
+                      min are and; no avg */
+  TUTTI_DTYPE_COUNT = 17,
   TUTTI_DTYPE_ANY_INT = 0x7fffffff /* none: lets a wrong value be refused rather than undefined */
 } tutti_dtype;
 
@@ -84,10 +91,10 @@ typedef enum tutti_op {
   TUTTI_MIN = 2, /* NaN propagates, -0 < +0 */
   TUTTI_MAX = 3,
   TUTTI_AVG = 4,  /* the sum, then one true division by the number of ranks; integers truncate */
-  TUTTI_LAND = 5, /* logical: integers only, result 0 or 1 */
+  TUTTI_LAND = 5, /* logical: integers and bool only, result 0 or 1 */
   TUTTI_LOR = 6,
   TUTTI_LXOR = 7,
-  TUTTI_BAND = 8, /* bitwise: integers only */
+  TUTTI_BAND = 8, /* bitwise: integers and, the same as logical, bool only */
   TUTTI_BOR = 9,
   TUTTI_BXOR = 10,
   TUTTI_OP_COUNT = 11,

@@ -1,6 +1,7 @@
 // tutti for C++20: move-only owners, spans and exceptions over tutti.h; one C call a call.
 #pragma once
 
+#include <complex>
 #include <cstdint>
 #include <span>
 #include <stdexcept>
@@ -48,6 +49,12 @@ template <>
 inline constexpr tutti_dtype dtype_of<float> = TUTTI_FLOAT32;
 template <>
 inline constexpr tutti_dtype dtype_of<double> = TUTTI_FLOAT64;
+template <>
+inline constexpr tutti_dtype dtype_of<std::complex<float>> = TUTTI_COMPLEX64;
+template <>
+inline constexpr tutti_dtype dtype_of<std::complex<double>> = TUTTI_COMPLEX128;
+template <>
+inline constexpr tutti_dtype dtype_of<bool> = TUTTI_BOOL;
 
 template <class T>
 concept element = dtype_of<T>

@@ -155,11 +155,11 @@ tutti_status Communicator::barrier(const CallSettings& settings) {
       &mine, &all, settings.timeout_ms);
 }
 
-// One rank: its vector is the result, but for logical operators, which give 0 or 1.
+// One rank: its vector is the result, but for truth, which becomes 0 or 1.
 tutti_status Communicator::run_alone(const Prepared& prepared, const void* input, void* output) {
   const uint64_t count = prepared.key.count;
   const tutti_op op = prepared.key.op;
-  if (op == TUTTI_LAND || op == TUTTI_LOR || op == TUTTI_LXOR) {
+  if (op == TUTTI_LAND || op == TUTTI_LOR || op == TUTTI_LXOR || prepared.key.dtype == TUTTI_BOOL) {
     find_kernels(prepared.key.dtype, TUTTI_LOR).reduce2(output, input, input, count);
   } else if (input != output && count != 0) {
     std::memcpy(output, input, count * prepared.element_size);

@@ -14,10 +14,16 @@ namespace {
 using reduce::Target;
 
 std::span<const Target> family_of(tutti_dtype dtype) {
-  if (dtype_is_float(dtype)) {
-    return dtype_size(dtype) == 2 ? reduce::half_targets() : reduce::float_targets();
+  const size_t size = dtype_size(dtype);
+  switch (dtype_kind(dtype)) {
+    case DtypeKind::floating:
+      if (size == 1) return reduce::float8_targets();
+      return size == 2 ? reduce::half_targets() : reduce::float_targets();
+    case DtypeKind::complex:
+      return reduce::complex_targets();
+    default:
+      return size <= 2 ? reduce::narrow_targets() : reduce::wide_targets();
   }
-  return dtype_size(dtype) <= 2 ? reduce::narrow_targets() : reduce::wide_targets();
 }
 
 // The compiled instruction sets that this processor has, as positions in each family's list.

@@ -7,8 +7,13 @@
 //   whatever NaN or invalid operation it came from, so that it depends neither on the instruction
 //   set nor on the order of the operands;
 // - min and max propagate NaN and order -0 below +0;
-// - fp16 and bf16 are widened to float32, accumulated there over all operands of one call, and
-//   rounded once to nearest even.
+// - fp16, bf16 and both fp8 are widened to float32, accumulated there over all operands of one
+// call,
+//   and rounded once to nearest even; what is beyond the greatest e4m3, 448, after rounding, is
+//   NaN;
+// - complex numbers are added and divided component by component and multiplied by the schoolbook
+//   formula, (ac - bd) + (ad + bc)i, each of its operations rounded; NaN is canonical in each
+//   component for itself.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +44,7 @@ using Reduce2TwiceFn = void (*)(void* out, void* other, const void* a, const voi
                                 size_t elements, Stores stores);
 
 // The final step of an average: data[i] = data[i] / divisor, in place; integers truncate toward
-// zero; fp16 and bf16 divide in float32 and round once. `divisor` >= 1.
+// zero; fp16, bf16 and fp8 divide in float32 and round once. `divisor` >= 1.
 using DivideFn = void (*)(void* data, size_t elements, uint32_t divisor);
 
 struct Kernels {
