@@ -9,11 +9,15 @@ namespace tutti::bench {
 namespace {
 
 bool is_complex(tutti_dtype dtype) { return dtype == TUTTI_COMPLEX64 || dtype == TUTTI_COMPLEX128; }
+bool is_located(tutti_dtype dtype) {
+  return dtype >= TUTTI_FLOAT32_INT32 && dtype <= TUTTI_INT64_INT64;
+}
 bool is_integer(tutti_dtype dtype) { return dtype <= TUTTI_UINT64; }
 bool is_unsigned(tutti_dtype dtype) { return dtype >= TUTTI_UINT8 && dtype <= TUTTI_UINT64; }
 
 size_t element_size(tutti_dtype dtype) {
-  static constexpr size_t sizes[] = {1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16, 1, 1, 1};
+  static constexpr size_t sizes[] = {1, 2, 4,  8, 1, 2, 4, 8,  2, 2, 4,
+                                     8, 8, 16, 1, 1, 1, 8, 16, 8, 16};
   static_assert(std::size(sizes) == TUTTI_DTYPE_COUNT);
   return sizes[dtype];
 }
@@ -113,6 +117,13 @@ OracleValue complex_product_value(int nranks, int rank, size_t index) {
   return factor ? OracleValue{2 * sign, sign} : OracleValue{sign, 0};
 }
 
+// Few values, so that indices decide often; they are in no order among the ranks.
+OracleValue located_value(int nranks, int rank, size_t index) {
+  const int64_t first = within(of_both(rank, index), 2, false);
+  const auto shift = of_index(index) % uint64_t(nranks);
+  return {first, int64_t((uint64_t(nranks - rank) + shift) % uint64_t(nranks))};
+}
+
 // What an operator on truth comes to.
 tutti_op logical(tutti_op op) {
   switch (op) {
@@ -184,6 +195,10 @@ OracleValue fold(tutti_dtype dtype, tutti_op op, OracleValue a, OracleValue b) {
   if (is_complex(dtype) && op == TUTTI_PROD) {
     return {a.first * b.first - a.second * b.second, a.first * b.second + a.second * b.first};
   }
+  if (is_located(dtype)) {
+    if (a.first == b.first) return a.second < b.second ? a : b;
+    return (a.first < b.first) == (op == TUTTI_MINLOC) ? a : b;
+  }
   return {fold(op, a.first, b.first), fold(op, a.second, b.second)};
 }
 
@@ -246,6 +261,26 @@ void store_element(tutti_dtype dtype, OracleValue value, void* out) {
       std::memcpy(out, parts, element_size(dtype));
       break;
     }
+    case TUTTI_FLOAT32_INT32: {
+      const tutti_float32_int32 pair = {float(value.first), int32_t(value.second)};
+      std::memcpy(out, &pair, sizeof pair);
+      break;
+    }
+    case TUTTI_FLOAT64_INT64: {
+      const tutti_float64_int64 pair = {double(value.first), value.second};
+      std::memcpy(out, &pair, sizeof pair);
+      break;
+    }
+    case TUTTI_INT32_INT32: {
+      const tutti_int32_int32 pair = {int32_t(value.first), int32_t(value.second)};
+      std::memcpy(out, &pair, sizeof pair);
+      break;
+    }
+    case TUTTI_INT64_INT64: {
+      const tutti_int64_int64 pair = {value.first, value.second};
+      std::memcpy(out, &pair, sizeof pair);
+      break;
+    }
     default:
       std::memcpy(out, &value.first, element_size(dtype));  // two's complement, little-endian
   }
@@ -254,6 +289,7 @@ void store_element(tutti_dtype dtype, OracleValue value, void* out) {
 OracleValue Oracle::value(tutti_dtype dtype, tutti_op op, int nranks, int rank, size_t index) {
   index %= period;
   if (dtype == TUTTI_BOOL) op = logical(op);
+  if (is_located(dtype)) return located_value(nranks, rank, index);
   if (!is_complex(dtype)) return {component(dtype, op, nranks, rank, index), 0};
   if (op == TUTTI_PROD) return complex_product_value(nranks, rank, index);
   return {component(dtype, op, nranks, rank, index),

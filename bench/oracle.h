@@ -3,10 +3,10 @@
 // integers, from the same values that the inputs are made of.
 //
 // An element's value depends on its rank and its index and is a small integer (complex numbers: two
-// of them), chosen so that every partial result of every order is representable in the type; so the
-// expected result is the same for any algorithm. Values repeat with a prime period: a block at a
-// wrong place is seen unless it is a multiple of the period away, which no division of a vector
-// into chunks or slots produces.
+// of them; pairs: and an index), chosen so that every partial result of every order is
+// representable in the type; so the expected result is the same for any algorithm. Values repeat
+// with a prime period: a block at a wrong place is seen unless it is a multiple of the period away,
+// which no division of a vector into chunks or slots produces.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ namespace tutti::bench {
 // What an element stands for.
 struct OracleValue {
   int64_t first = 0;
-  int64_t second = 0;  // the imaginary part of a complex number
+  int64_t second = 0;  // the imaginary part of a complex number, the index of a pair
 };
 
 class Oracle {

@@ -33,6 +33,10 @@ constexpr Type kTypes[] = {
     {"float8_e4m3", 1, Kind::floating},
     {"float8_e5m2", 1, Kind::floating},
     {"bool", 1, Kind::boolean},
+    {"float32_int32", 8, Kind::located},
+    {"float64_int64", 16, Kind::located},
+    {"int32_int32", 8, Kind::located},
+    {"int64_int64", 16, Kind::located},
 };
 static_assert(sizeof(kTypes) / sizeof(kTypes[0]) == TUTTI_DTYPE_COUNT);
 
@@ -58,6 +62,8 @@ constexpr Operator kOperators[] = {
     {"band", kIntegers | bit(Kind::boolean)},
     {"bor", kIntegers | bit(Kind::boolean)},
     {"bxor", kIntegers | bit(Kind::boolean)},
+    {"minloc", bit(Kind::located)},
+    {"maxloc", bit(Kind::located)},
 };
 static_assert(sizeof(kOperators) / sizeof(kOperators[0]) == TUTTI_OP_COUNT);
 

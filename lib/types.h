@@ -22,7 +22,8 @@ enum class DtypeKind : uint8_t {
   unsigned_integer,
   floating,
   complex,
-  boolean
+  boolean,
+  located  // a value and its index
 };
 
 // Bytes of one element, 0 for an unknown type.
@@ -40,7 +41,8 @@ Status dtype_from_name(std::string_view name, tutti_dtype* out);
 Status op_from_name(std::string_view name, tutti_op* out);
 
 // Whether the operator is defined on the type: logical and bitwise ones are on integers and bool,
-// min and max not on complex numbers, avg not on bool. False when either is unknown.
+// min and max not on complex numbers, avg not on bool, minloc and maxloc on values with an index,
+// which have no others. False when either is unknown.
 bool op_supports(tutti_op op, tutti_dtype dtype);
 
 }  // namespace tutti

@@ -76,14 +76,36 @@ typedef enum tutti_dtype {
   TUTTI_FLOAT64 = 11,
   TUTTI_COMPLEX64 = 12,   /* two float32: real, then imaginary part; sum, prod and avg only */
   TUTTI_COMPLEX128 = 13,  /* two float64 */
-  TUTTI_FLOAT8_E4M3 = 14, /* OCP "fn": no infinity, 448 is the greatest; beyond it (from 464 on,
-                             rounded to nearest even) the result is NaN, as in PyTorch */
+  TUTTI_FLOAT8_E4M3 = 14, /* OCP "fn": no infinity, 448 is the greatest; what does not round
+                             to it (more than 464) is NaN, as in PyTorch */
   TUTTI_FLOAT8_E5M2 = 15, /* OCP: as IEEE 754 would have it, with infinities */
   TUTTI_BOOL = 16, /* one byte, true unless 0; results are 0 or 1. sum and max are or, prod and
                       min are and; no avg */
-  TUTTI_DTYPE_COUNT = 17,
+  /* A value and an index, with the struct of the same name; minloc and maxloc only. */
+  TUTTI_FLOAT32_INT32 = 17,
+  TUTTI_FLOAT64_INT64 = 18,
+  TUTTI_INT32_INT32 = 19,
+  TUTTI_INT64_INT64 = 20,
+  TUTTI_DTYPE_COUNT = 21,
   TUTTI_DTYPE_ANY_INT = 0x7fffffff /* none: lets a wrong value be refused rather than undefined */
 } tutti_dtype;
+
+typedef struct tutti_float32_int32 {
+  float value;
+  int32_t index;
+} tutti_float32_int32;
+typedef struct tutti_float64_int64 {
+  double value;
+  int64_t index;
+} tutti_float64_int64;
+typedef struct tutti_int32_int32 {
+  int32_t value;
+  int32_t index;
+} tutti_int32_int32;
+typedef struct tutti_int64_int64 {
+  int64_t value;
+  int64_t index;
+} tutti_int64_int64;
 
 typedef enum tutti_op {
   TUTTI_SUM = 0,
@@ -97,7 +119,10 @@ typedef enum tutti_op {
   TUTTI_BAND = 8, /* bitwise: integers and, the same as logical, bool only */
   TUTTI_BOR = 9,
   TUTTI_BXOR = 10,
-  TUTTI_OP_COUNT = 11,
+  TUTTI_MINLOC = 11, /* the least value with its index; of equal values the lowest index. A NaN is
+                        below (maxloc: above) all numbers, -0 < +0 */
+  TUTTI_MAXLOC = 12,
+  TUTTI_OP_COUNT = 13,
   TUTTI_OP_ANY_INT = 0x7fffffff
 } tutti_op;
 

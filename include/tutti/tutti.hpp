@@ -55,6 +55,14 @@ template <>
 inline constexpr tutti_dtype dtype_of<std::complex<double>> = TUTTI_COMPLEX128;
 template <>
 inline constexpr tutti_dtype dtype_of<bool> = TUTTI_BOOL;
+template <>
+inline constexpr tutti_dtype dtype_of<tutti_float32_int32> = TUTTI_FLOAT32_INT32;
+template <>
+inline constexpr tutti_dtype dtype_of<tutti_float64_int64> = TUTTI_FLOAT64_INT64;
+template <>
+inline constexpr tutti_dtype dtype_of<tutti_int32_int32> = TUTTI_INT32_INT32;
+template <>
+inline constexpr tutti_dtype dtype_of<tutti_int64_int64> = TUTTI_INT64_INT64;
 
 template <class T>
 concept element = dtype_of<T>

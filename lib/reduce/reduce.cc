@@ -21,6 +21,8 @@ std::span<const Target> family_of(tutti_dtype dtype) {
       return size == 2 ? reduce::half_targets() : reduce::float_targets();
     case DtypeKind::complex:
       return reduce::complex_targets();
+    case DtypeKind::located:
+      return reduce::located_targets();
     default:
       return size <= 2 ? reduce::narrow_targets() : reduce::wide_targets();
   }

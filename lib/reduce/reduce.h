@@ -13,7 +13,9 @@
 //   NaN;
 // - complex numbers are added and divided component by component and multiplied by the schoolbook
 //   formula, (ac - bd) + (ad + bc)i, each of its operations rounded; NaN is canonical in each
-//   component for itself.
+//   component for itself;
+// - minloc and maxloc order -0 below +0 and let a NaN win over all numbers; of equal values, and of
+//   NaNs, the lowest index wins.
 #pragma once
 
 #include <cstddef>

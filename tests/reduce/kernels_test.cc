@@ -92,6 +92,12 @@ class Operands {
         return small(TUTTI_FLOAT32, other) << 32 | small(TUTTI_FLOAT32, random);
       case TUTTI_COMPLEX128:
         return small(TUTTI_FLOAT64, other) << 64 | small(TUTTI_FLOAT64, random);
+      case TUTTI_FLOAT32_INT32:
+      case TUTTI_INT32_INT32:  // equal values often
+        return (other % 5) << 32 | (random % 3 << 30);
+      case TUTTI_FLOAT64_INT64:
+      case TUTTI_INT64_INT64:
+        return Bits{other % 5} << 64 | (random % 3 << 62);
       default:
         return random % 7;  // zero often enough for the logical operators
     }

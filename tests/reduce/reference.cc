@@ -244,6 +244,36 @@ Bits fold_complex(tutti_op op, const std::vector<Bits>& operands) {
   return joined<Unsigned>(bits_of(real), bits_of(imaginary));
 }
 
+// Value is how the first half is compared.
+template <class Value, class Unsigned>
+Bits fold_located(tutti_op op, const std::vector<Bits>& operands) {
+  using Index = std::make_signed_t<Unsigned>;
+  Bits best = operands[0];
+  for (size_t k = 1; k < operands.size(); ++k) {
+    const Value a = std::bit_cast<Value>(half_of<Unsigned>(best, 0));
+    const Value b = std::bit_cast<Value>(half_of<Unsigned>(operands[k], 0));
+    bool b_wins = op == TUTTI_MINLOC ? b < a : b > a;
+    bool equal = b == a;
+    if constexpr (std::is_floating_point_v<Value>) {
+      if (a == 0 && b == 0) {
+        equal = std::signbit(a) == std::signbit(b);
+        b_wins = !equal && std::signbit(b) == (op == TUTTI_MINLOC);
+      }
+      if (std::isnan(a) || std::isnan(b)) {
+        equal = std::isnan(a) && std::isnan(b);
+        b_wins = !std::isnan(a);
+      }
+    }
+    const auto index = [](Bits bits) { return static_cast<Index>(half_of<Unsigned>(bits, 1)); };
+    if (b_wins || (equal && index(operands[k]) < index(best))) best = operands[k];
+  }
+  if constexpr (std::is_floating_point_v<Value>) {
+    const Value value = std::bit_cast<Value>(half_of<Unsigned>(best, 0));
+    return joined<Unsigned>(bits_of(value), half_of<Unsigned>(best, 1));
+  }
+  return best;
+}
+
 template <class T>
 Bits divide_integer(Bits value, uint32_t divisor) {
   using Wide = std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>;
@@ -282,6 +312,14 @@ Bits fold(tutti_dtype dtype, tutti_op op, const std::vector<Bits>& operands) {
       return fold_complex<double, uint64_t>(op, operands);
     case TUTTI_BOOL:
       return fold_bools(op, operands);
+    case TUTTI_FLOAT32_INT32:
+      return fold_located<float, uint32_t>(op, operands);
+    case TUTTI_FLOAT64_INT64:
+      return fold_located<double, uint64_t>(op, operands);
+    case TUTTI_INT32_INT32:
+      return fold_located<int32_t, uint32_t>(op, operands);
+    case TUTTI_INT64_INT64:
+      return fold_located<int64_t, uint64_t>(op, operands);
     default:
       return fold_narrow(dtype, op, operands);
   }
@@ -349,11 +387,21 @@ std::vector<Bits> pairs_of(const std::vector<Bits>& firsts, const std::vector<Bi
 }  // namespace
 
 std::vector<Bits> edge_values(tutti_dtype dtype) {
-  if (dtype == TUTTI_COMPLEX64) {
-    return pairs_of<uint32_t>(edge_values(TUTTI_FLOAT32), edge_values(TUTTI_FLOAT32));
-  }
-  if (dtype == TUTTI_COMPLEX128) {
-    return pairs_of<uint64_t>(edge_values(TUTTI_FLOAT64), edge_values(TUTTI_FLOAT64));
+  switch (dtype) {
+    case TUTTI_COMPLEX64:
+      return pairs_of<uint32_t>(edge_values(TUTTI_FLOAT32), edge_values(TUTTI_FLOAT32));
+    case TUTTI_COMPLEX128:
+      return pairs_of<uint64_t>(edge_values(TUTTI_FLOAT64), edge_values(TUTTI_FLOAT64));
+    case TUTTI_FLOAT32_INT32:
+      return pairs_of<uint32_t>(edge_values(TUTTI_FLOAT32), edge_values(TUTTI_INT32));
+    case TUTTI_FLOAT64_INT64:
+      return pairs_of<uint64_t>(edge_values(TUTTI_FLOAT64), edge_values(TUTTI_INT64));
+    case TUTTI_INT32_INT32:
+      return pairs_of<uint32_t>(edge_values(TUTTI_INT32), edge_values(TUTTI_INT32));
+    case TUTTI_INT64_INT64:
+      return pairs_of<uint64_t>(edge_values(TUTTI_INT64), edge_values(TUTTI_INT64));
+    default:
+      break;
   }
   const size_t bits = 8 * dtype_size(dtype);
   const Bits top = Bits{1} << (bits - 1);

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lib/reduce/reduce.h"
@@ -175,6 +176,30 @@ TEST_P(Values, BoolIsTrueUnlessZeroAndResultsAreZeroOrOne) {
   EXPECT_EQ(on(TUTTI_MIN, {2, 0}), 0);
   EXPECT_EQ(on(TUTTI_MAX, {0, 8}), 1);
   EXPECT_EQ(on(TUTTI_BXOR, {3, 5}), 0);
+}
+
+TEST_P(Values, LocatedTiesGiveTheLowerIndexAndNanWins) {
+  using Pair = tutti_float32_int32;
+  const char* target = GetParam();
+  const auto found = [&](tutti_op op, const std::vector<Pair>& values) {
+    const Pair pair = fold<Pair>(target, TUTTI_FLOAT32_INT32, op, values);
+    return std::pair(bits_of(pair.value), pair.index);
+  };
+  const auto at = [](float value, int32_t index) { return std::pair(bits_of(value), index); };
+  EXPECT_EQ(found(TUTTI_MINLOC, {{2, 0}, {1, 7}, {1, 3}, {1, 5}}), at(1, 3));
+  EXPECT_EQ(found(TUTTI_MAXLOC, {{2, 9}, {1, 7}, {2, -4}}), at(2, -4));
+  EXPECT_EQ(found(TUTTI_MINLOC, {{0.0f, 0}, {-0.0f, 1}}), at(-0.0f, 1));
+  EXPECT_EQ(found(TUTTI_MAXLOC, {{-0.0f, 0}, {0.0f, 1}}), at(0.0f, 1));
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const tutti_op op : {TUTTI_MINLOC, TUTTI_MAXLOC}) {
+    EXPECT_EQ(found(op, {{-infinity, 0}, {-std::nanf("5"), 8}, {infinity, 1}, {std::nanf(""), 6}}),
+              std::pair(0x7FC00000u, 6));
+  }
+  const auto whole =
+      fold<tutti_int64_int64>(target, TUTTI_INT64_INT64, TUTTI_MAXLOC,
+                              {{std::numeric_limits<int64_t>::min(), 0}, {-1, 4}, {-1, 2}});
+  EXPECT_EQ(whole.value, -1);
+  EXPECT_EQ(whole.index, 2);
 }
 
 TEST_P(Values, IntegersWrapAround) {

@@ -25,6 +25,10 @@ TEST(Types, SizesAndNamesMatchTheHeader) {
   EXPECT_EQ(dtype_size(TUTTI_FLOAT8_E4M3), 1u);
   EXPECT_EQ(dtype_size(TUTTI_FLOAT8_E5M2), 1u);
   EXPECT_EQ(dtype_size(TUTTI_BOOL), 1u);
+  EXPECT_EQ(dtype_size(TUTTI_FLOAT32_INT32), sizeof(tutti_float32_int32));
+  EXPECT_EQ(dtype_size(TUTTI_FLOAT64_INT64), sizeof(tutti_float64_int64));
+  EXPECT_EQ(dtype_size(TUTTI_INT32_INT32), sizeof(tutti_int32_int32));
+  EXPECT_EQ(dtype_size(TUTTI_INT64_INT64), sizeof(tutti_int64_int64));
   EXPECT_STREQ(dtype_name(TUTTI_BFLOAT16), "bfloat16");
   EXPECT_STREQ(dtype_name(TUTTI_UINT64), "uint64");
   EXPECT_STREQ(op_name(TUTTI_SUM), "sum");
@@ -70,13 +74,13 @@ TEST(Types, UnknownNameIsRefusedWithTheListOfNames) {
             "unknown type \"float\"; allowed: int8, int16, int32, int64, uint8, uint16, uint32, "
             "uint64, float16, bfloat16, float32, float64, complex64, complex128, float8_e4m3, "
             "float8_e5m2, "
-            "bool");
+            "bool, float32_int32, float64_int64, int32_int32, int64_int64");
   tutti_op op = TUTTI_SUM;
   const Status unknown_op = op_from_name("", &op);
   EXPECT_EQ(unknown_op.code(), TUTTI_INVALID);
   EXPECT_EQ(unknown_op.text(),
             "unknown operator \"\"; allowed: sum, prod, min, max, avg, land, lor, lxor, band, bor, "
-            "bxor");
+            "bxor, minloc, maxloc");
 }
 
 // What a type has, in words.
@@ -102,6 +106,10 @@ TEST(Types, WhichOperatorsATypeHas) {
   EXPECT_EQ(operators_of(TUTTI_COMPLEX64), "sum prod avg");
   EXPECT_EQ(operators_of(TUTTI_COMPLEX128), "sum prod avg");
   EXPECT_EQ(operators_of(TUTTI_BOOL), "sum prod min max " + logic);
+  for (const tutti_dtype dtype :
+       {TUTTI_FLOAT32_INT32, TUTTI_FLOAT64_INT64, TUTTI_INT32_INT32, TUTTI_INT64_INT64}) {
+    EXPECT_EQ(operators_of(dtype), "minloc maxloc") << dtype_name(dtype);
+  }
 }
 
 TEST(Types, KindOfAType) {
