@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <string>
 
+#include "lib/user_types.h"
+
 namespace tutti {
 namespace {
 
@@ -86,13 +88,18 @@ Status find_name(const char* what, const Entry (&table)[N], std::string_view nam
 }  // namespace
 
 // Through the unsigned value: what a C caller passes may be any int.
-bool dtype_known(tutti_dtype dtype) { return static_cast<unsigned>(dtype) < TUTTI_DTYPE_COUNT; }
-bool op_known(tutti_op op) { return static_cast<unsigned>(op) < TUTTI_OP_COUNT; }
+static bool in_table(tutti_dtype dtype) { return static_cast<unsigned>(dtype) < TUTTI_DTYPE_COUNT; }
+static bool in_table(tutti_op op) { return static_cast<unsigned>(op) < TUTTI_OP_COUNT; }
 
-size_t dtype_size(tutti_dtype dtype) { return dtype_known(dtype) ? kTypes[dtype].size : 0; }
+bool dtype_known(tutti_dtype dtype) { return in_table(dtype) || user_dtype_size(dtype) != 0; }
+bool op_known(tutti_op op) { return in_table(op) || user_op_traits(op).alive; }
+
+size_t dtype_size(tutti_dtype dtype) {
+  return in_table(dtype) ? kTypes[dtype].size : user_dtype_size(dtype);
+}
 
 DtypeKind dtype_kind(tutti_dtype dtype) {
-  return dtype_known(dtype) ? kTypes[dtype].kind : Kind::none;
+  return in_table(dtype) ? kTypes[dtype].kind : Kind::none;
 }
 
 bool dtype_is_float(tutti_dtype dtype) { return dtype_kind(dtype) == Kind::floating; }
@@ -103,10 +110,15 @@ bool dtype_is_signed(tutti_dtype dtype) {
 }
 
 const char* dtype_name(tutti_dtype dtype) {
-  return dtype_known(dtype) ? kTypes[dtype].name : nullptr;
+  return in_table(dtype) ? kTypes[dtype].name : user_dtype_name(dtype);
 }
 
-const char* op_name(tutti_op op) { return op_known(op) ? kOperators[op].name : nullptr; }
+const char* op_name(tutti_op op) {
+  if (in_table(op)) return kOperators[op].name;
+  const UserOpTraits traits = user_op_traits(op);
+  if (!traits.alive) return nullptr;
+  return traits.premultiplied ? "premul_sum" : "user";
+}
 
 Status dtype_from_name(std::string_view name, tutti_dtype* out) {
   size_t index = 0;
@@ -123,7 +135,12 @@ Status op_from_name(std::string_view name, tutti_op* out) {
 }
 
 bool op_supports(tutti_op op, tutti_dtype dtype) {
-  return op_known(op) && (kOperators[op].kinds & bit(dtype_kind(dtype))) != 0;
+  if (in_table(op)) return in_table(dtype) && (kOperators[op].kinds & bit(kTypes[dtype].kind)) != 0;
+  const UserOpTraits traits = user_op_traits(op);
+  if (traits.premultiplied) return dtype == traits.dtype;
+  return traits.alive && dtype_known(dtype);
 }
+
+bool op_commutes(tutti_op op) { return in_table(op) || user_op_traits(op).commutative; }
 
 }  // namespace tutti

@@ -126,12 +126,42 @@ typedef enum tutti_op {
   TUTTI_OP_ANY_INT = 0x7fffffff
 } tutti_op;
 
+/* A type of the program's own: `size` bytes an element, 1 to TUTTI_DTYPE_MOST_BYTES, that the
+ * library only moves; `name` (copied, not empty) appears in messages. The built-in operators are
+ * not defined on it. Ranks of a call need not agree on names or on the order of creation; that
+ * sizes differ is a MISMATCH. At most 4096 types, and as many operators, may exist at a time: then
+ * NO_MEMORY. Any thread; process-wide. */
+#define TUTTI_DTYPE_MOST_BYTES 4096
+TUTTI_API tutti_status tutti_dtype_create(size_t size, const char* name, tutti_dtype* out);
+/* From then on the number is unknown; it is never given to another type. No call with it may be in
+ * flight. INVALID for a built-in type, an unknown one, and one that was freed. */
+TUTTI_API tutti_status tutti_dtype_free(tutti_dtype dtype);
+
+/* An operator of the program's own: for each i < count, out[i] = lower[i] op higher[i]. `out` may
+ * be the same vector as `lower` or `higher`, and overlaps neither otherwise. Vectors are aligned to
+ * the largest power of two that divides the type's size, 16 at most. Must be associative, and a
+ * function of its operands alone: it is called by whichever rank holds them, on the thread of that
+ * rank's call, with parts of vectors of any length, also in shared memory. Must not call tutti, nor
+ * throw. */
+typedef void (*tutti_op_fn)(const void* lower, const void* higher, void* out, size_t count,
+                            tutti_dtype dtype, void* context);
+/* The operator is defined on every type, built-in or not; the function is told which. `context` is
+ * passed through and must live as long as the operator. Unless `commutative`, operands always meet
+ * in rank order: algorithms that cannot keep it are not chosen, and are UNSUPPORTED when asked for
+ * by name. All ranks of a call must pass the same `commutative` (else MISMATCH); that their
+ * functions mean the same is theirs to see to. Any thread; process-wide. */
+TUTTI_API tutti_status tutti_op_create(tutti_op_fn function, void* context, int commutative,
+                                       tutti_op* out);
+/* As tutti_dtype_free(). */
+TUTTI_API tutti_status tutti_op_free(tutti_op op);
+
 /* Bytes of one element, 0 for an unknown type. */
 TUTTI_API size_t tutti_dtype_size(tutti_dtype dtype);
-/* "float32", "sum"; NULL for an unknown value; static storage. */
+/* "float32", "sum"; NULL for an unknown value. Static storage; the name of a type of the program's
+ * own lives until it is freed. Operators of the program's own are "user". */
 TUTTI_API const char* tutti_dtype_name(tutti_dtype dtype);
 TUTTI_API const char* tutti_op_name(tutti_op op);
-/* The inverse. INVALID with the list of names that are allowed. */
+/* The inverse, for what is built in. INVALID with the list of names that are allowed. */
 TUTTI_API tutti_status tutti_dtype_from_name(const char* name, tutti_dtype* out);
 TUTTI_API tutti_status tutti_op_from_name(const char* name, tutti_op* out);
 /* Whether the operator is defined on the type (bitwise ones are not on floats). 1 or 0. */

@@ -68,6 +68,29 @@ template <class T>
 concept element = dtype_of<T>
 != TUTTI_DTYPE_COUNT;
 
+// Owns an operator made by tutti_op_create(); it must outlive the calls with it.
+class user_op {
+ public:
+  user_op(tutti_op_fn function, void* context, bool commutative) {
+    if (const tutti_status status = tutti_op_create(function, context, commutative, &op_);
+        status != TUTTI_OK) {
+      throw error(status, -1, 0, tutti_last_error());
+    }
+  }
+  user_op(user_op&& other) noexcept : op_(std::exchange(other.op_, TUTTI_OP_COUNT)) {}
+  user_op& operator=(user_op&& other) noexcept {
+    std::swap(op_, other.op_);
+    return *this;
+  }
+  ~user_op() {
+    if (op_ != TUTTI_OP_COUNT) tutti_op_free(op_);
+  }
+  tutti_op get() const noexcept { return op_; }
+
+ private:
+  tutti_op op_ = TUTTI_OP_COUNT;
+};
+
 // Owns a communicator. One thread at a time, except abort().
 class communicator {
  public:

@@ -39,7 +39,7 @@ Status read_config(const tutti_call_config* config, CallSettings* out) {
 }
 
 Status check_operator(tutti_op op, tutti_dtype dtype) {
-  if (unsigned(op) >= TUTTI_OP_COUNT) {
+  if (!op_known(op)) {
     return {TUTTI_INVALID, "unknown operator " + std::to_string(int(op))};
   }
   if (!op_supports(op, dtype)) {

@@ -73,6 +73,7 @@ Status Communicator::prepare(const CallKey& key, std::unique_ptr<Prepared>* out)
   request.count = key.count;
   request.element_size = uint32_t(dtype_size(key.dtype));
   request.root = uint32_t(key.root);
+  request.ordered = !op_commutes(key.op);
   // A barrier runs as an allreduce of one byte, whatever it holds.
   const Collective runs_as =
       key.collective == Collective::barrier ? Collective::allreduce : key.collective;
@@ -86,12 +87,11 @@ Status Communicator::prepare(const CallKey& key, std::unique_ptr<Prepared>* out)
   next->signature.count = key.count;
   next->signature.root = key.root;
   next->signature.collective = key.collective;
-  next->signature.dtype = uint8_t(key.dtype);
-  next->signature.op = uint8_t(key.op);
+  next->signature.set_types(key.dtype, key.op);
   next->signature.flags = uint8_t(choice.path);
   next->signature.algorithm = uint16_t(choice.algorithm - algorithms().data());
   next->signature_hash = signature_hash(next->signature);
-  if (key.collective != Collective::broadcast) next->kernels = find_kernels(key.dtype, key.op);
+  if (key.collective != Collective::broadcast) TUTTI_TRY(bind_operator(*next));
   if (choice.path == Path::schedule) {
     TUTTI_TRY(plan_for(*choice.algorithm, key.root, &next->plan));
   }
@@ -101,11 +101,11 @@ Status Communicator::prepare(const CallKey& key, std::unique_ptr<Prepared>* out)
 
 tutti_status Communicator::explain_allreduce(uint64_t count, tutti_dtype dtype, tutti_op op,
                                              const CallSettings& settings, Choice* out) {
-  (void)op;
   Request request;
   request.nranks = uint32_t(nranks_);
   request.count = count;
   request.element_size = uint32_t(dtype_size(dtype));
+  request.ordered = !op_commutes(op);
   Status chosen =
       choose(Collective::allreduce, setting_, request, settings.algorithm, settings.unfused, out);
   return chosen.ok() ? TUTTI_OK : fail(std::move(chosen));
@@ -279,7 +279,7 @@ tutti_status Communicator::transfer(std::byte* buffer, uint64_t count, tutti_dty
   signature.root = tag;
   signature.algorithm = 0xffff;
   signature.collective = Collective::point_to_point;
-  signature.dtype = uint8_t(dtype);
+  signature.set_types(dtype, TUTTI_SUM);
   if (over_.load(std::memory_order_relaxed)) return give_up({TUTTI_ABORTED, {}}, signature, 0);
   uint64_t& messages = sends ? sends_[peer] : receives_[peer];
   // Messages of a pair are numbered apart from the collective calls.

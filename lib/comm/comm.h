@@ -98,6 +98,7 @@ class Communicator {
     CallSignature signature;
     uint64_t signature_hash = 0;
     Kernels kernels;
+    UserFunction function;  // what kernels.user points to
     uint32_t element_size = 1;
     CachedPlan* plan = nullptr;
   };
@@ -109,6 +110,8 @@ class Communicator {
   // Finds or makes what is known about calls like this one, and runs the call.
   tutti_status call(const CallKey& key, const void* input, void* output, int64_t timeout_ms);
   Status prepare(const CallKey& key, std::unique_ptr<Prepared>* out);
+  // Finds the kernels, or the program's function.
+  static Status bind_operator(Prepared& prepared);
   Status plan_for(const Algorithm& algorithm, int root, CachedPlan** out);
   tutti_status run(Prepared& prepared, const void* input, void* output, int64_t timeout_ms);
   tutti_status run_alone(const Prepared& prepared, const void* input, void* output);

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "lib/schedule/formula.h"
+#include "transports/shm/segment.h"
 
 namespace tutti {
 
@@ -66,6 +67,8 @@ Path path_of(const Algorithm& algorithm, const Setting& setting, const Request& 
   if (unfused || !setting.all_share_memory || algorithm.collective != Collective::allreduce) {
     return Path::schedule;
   }
+  // They cut vectors at cache lines.
+  if (shm::line_bytes % request.element_size != 0) return Path::schedule;
   const std::string_view name = algorithm.name;
   const uint64_t bytes = request.count * request.element_size;
   if (name == "all-to-all" && bytes <= setting.one_shot_limit_bytes) return Path::one_shot;

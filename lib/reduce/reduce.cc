@@ -62,7 +62,7 @@ size_t find_target(std::string_view name) {
 }
 
 Kernels kernels_of(tutti_dtype dtype, tutti_op op, size_t index) {
-  if (!op_supports(op, dtype)) return {};
+  if (unsigned(op) >= TUTTI_OP_COUNT || !op_supports(op, dtype)) return {};
   return family_of(dtype)[usable().positions[index]].kernels(dtype, op);
 }
 

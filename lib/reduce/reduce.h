@@ -23,6 +23,7 @@
 #include <span>
 #include <string_view>
 
+#include "lib/reduce/user_function.h"
 #include "lib/status.h"
 #include "tutti/tutti.h"
 
@@ -50,15 +51,34 @@ using Reduce2TwiceFn = void (*)(void* out, void* other, const void* a, const voi
 using DivideFn = void (*)(void* data, size_t elements, uint32_t divisor);
 
 struct Kernels {
-  ReduceFn reduce = nullptr;
-  Reduce2Fn reduce2 = nullptr;
-  Reduce2TwiceFn reduce2_twice = nullptr;
-  DivideFn divide = nullptr;  // null unless the operator is avg
+  ReduceFn reduce_fn = nullptr;
+  Reduce2Fn reduce2_fn = nullptr;
+  Reduce2TwiceFn reduce2_twice_fn = nullptr;
+  DivideFn divide = nullptr;           // null unless the operator is avg
+  const UserFunction* user = nullptr;  // instead of the above
+
+  explicit operator bool() const { return reduce_fn != nullptr || user != nullptr; }
+  void reduce(void* out, const void* const* operands, size_t n, size_t elements) const {
+    if (user != nullptr) [[unlikely]]
+      return user->reduce(out, operands, n, elements);
+    reduce_fn(out, operands, n, elements);
+  }
+  void reduce2(void* out, const void* a, const void* b, size_t elements) const {
+    if (user != nullptr) [[unlikely]]
+      return user->reduce2(out, a, b, elements);
+    reduce2_fn(out, a, b, elements);
+  }
+  void reduce2_twice(void* out, void* other, const void* a, const void* b, size_t elements,
+                     Stores stores) const {
+    if (user != nullptr) [[unlikely]]
+      return user->reduce2_twice(out, other, a, b, elements);
+    reduce2_twice_fn(out, other, a, b, elements, stores);
+  }
 };
 
 // The kernels of the chosen instruction set: a table look-up, so keep the result rather than ask
 // for every call. avg gives the kernels of sum and `divide`. All null when the operator is not
-// defined on the type.
+// defined on the type or is the program's own.
 Kernels find_kernels(tutti_dtype dtype, tutti_op op);
 
 // As above, of the instruction set with that name; all null when it is not in

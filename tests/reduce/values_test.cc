@@ -241,17 +241,17 @@ TEST(FindKernels, EveryOperatorOfEveryTypeThatHasIt) {
       const auto dtype = static_cast<tutti_dtype>(t);
       const auto op = static_cast<tutti_op>(o);
       const Kernels kernels = find_kernels(dtype, op);
-      EXPECT_EQ(kernels.reduce != nullptr, op_supports(op, dtype));
-      EXPECT_EQ(kernels.reduce2 != nullptr, op_supports(op, dtype));
+      EXPECT_EQ(bool(kernels), op_supports(op, dtype));
+      EXPECT_EQ(kernels.reduce2_fn != nullptr, op_supports(op, dtype));
       EXPECT_EQ(kernels.divide != nullptr, op == TUTTI_AVG && op_supports(op, dtype));
     }
   }
 }
 
 TEST(FindKernels, NoneForUnknownTypesOperatorsAndInstructionSets) {
-  EXPECT_EQ(find_kernels(TUTTI_DTYPE_COUNT, TUTTI_SUM).reduce, nullptr);
-  EXPECT_EQ(find_kernels(TUTTI_INT8, TUTTI_OP_COUNT).reduce, nullptr);
-  EXPECT_EQ(find_kernels(TUTTI_INT8, TUTTI_SUM, "mmx").reduce, nullptr);
+  EXPECT_EQ(find_kernels(TUTTI_DTYPE_COUNT, TUTTI_SUM).reduce_fn, nullptr);
+  EXPECT_EQ(find_kernels(TUTTI_INT8, TUTTI_OP_COUNT).reduce_fn, nullptr);
+  EXPECT_EQ(find_kernels(TUTTI_INT8, TUTTI_SUM, "mmx").reduce_fn, nullptr);
 }
 
 TEST(Target, TheBestIsChosenUnlessAnotherIsForced) {
@@ -261,11 +261,11 @@ TEST(Target, TheBestIsChosenUnlessAnotherIsForced) {
   const char* last = names.back();
   ASSERT_TRUE(reduce_target_force(last).ok());
   EXPECT_STREQ(reduce_target_name(), last);
-  EXPECT_EQ(find_kernels(TUTTI_FLOAT32, TUTTI_SUM).reduce2,
-            find_kernels(TUTTI_FLOAT32, TUTTI_SUM, last).reduce2);
+  EXPECT_EQ(find_kernels(TUTTI_FLOAT32, TUTTI_SUM).reduce2_fn,
+            find_kernels(TUTTI_FLOAT32, TUTTI_SUM, last).reduce2_fn);
   ASSERT_TRUE(reduce_target_force(names.front()).ok());
-  EXPECT_EQ(find_kernels(TUTTI_FLOAT32, TUTTI_SUM).reduce2,
-            find_kernels(TUTTI_FLOAT32, TUTTI_SUM, names.front()).reduce2);
+  EXPECT_EQ(find_kernels(TUTTI_FLOAT32, TUTTI_SUM).reduce2_fn,
+            find_kernels(TUTTI_FLOAT32, TUTTI_SUM, names.front()).reduce2_fn);
 }
 
 TEST(Target, UnknownNameIsRefusedWithTheNamesThatAreAllowed) {
