@@ -158,7 +158,8 @@ TUTTI_API tutti_status tutti_op_free(tutti_op op);
 /* Bytes of one element, 0 for an unknown type. */
 TUTTI_API size_t tutti_dtype_size(tutti_dtype dtype);
 /* "float32", "sum"; NULL for an unknown value. Static storage; the name of a type of the program's
- * own lives until it is freed. Operators of the program's own are "user". */
+ * own lives until it is freed. Operators of the program's own are "user", pre-multiplied sums
+ * "premul_sum". */
 TUTTI_API const char* tutti_dtype_name(tutti_dtype dtype);
 TUTTI_API const char* tutti_op_name(tutti_op op);
 /* The inverse, for what is built in. INVALID with the list of names that are allowed. */
@@ -244,6 +245,16 @@ typedef struct tutti_comm_counters {
   uint64_t direct_calls; /* of them those in which ranks read and wrote each other's memory */
 } tutti_comm_counters;
 TUTTI_API tutti_status tutti_comm_get_counters(tutti_comm comm, tutti_comm_counters* out);
+
+/* ---------------------------------------------------------------- pre-multiplied sums */
+
+/* An operator for calls on `comm` with `dtype` (any integer, float or complex type): the sum over
+ * ranks of scalar * input, the product being rounded to the type before it is added (as
+ * TUTTI_PROD does it). `scalar`: one element, read now; ranks may pass different ones, and make
+ * the operator in any order. Local. tutti_op_free() frees it. A call on another communicator or
+ * with another type is INVALID. */
+TUTTI_API tutti_status tutti_op_create_premul_sum(tutti_comm comm, const void* scalar,
+                                                  tutti_dtype dtype, tutti_op* out);
 
 /* ---------------------------------------------------------------- symmetric memory */
 

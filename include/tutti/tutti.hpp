@@ -68,7 +68,8 @@ template <class T>
 concept element = dtype_of<T>
 != TUTTI_DTYPE_COUNT;
 
-// Owns an operator made by tutti_op_create(); it must outlive the calls with it.
+// Owns an operator made by tutti_op_create() or communicator::premul_sum(); it must outlive the
+// calls with it.
 class user_op {
  public:
   user_op(tutti_op_fn function, void* context, bool commutative) {
@@ -77,6 +78,7 @@ class user_op {
       throw error(status, -1, 0, tutti_last_error());
     }
   }
+  explicit user_op(tutti_op owned) noexcept : op_(owned) {}
   user_op(user_op&& other) noexcept : op_(std::exchange(other.op_, TUTTI_OP_COUNT)) {}
   user_op& operator=(user_op&& other) noexcept {
     std::swap(op_, other.op_);
@@ -194,6 +196,14 @@ class communicator {
             const tutti_call_config* config = nullptr) const {
     check(tutti_recv_with(buffer.data(), buffer.size(), dtype_of<T>, peer, tag, comm_, config),
           comm_);
+  }
+
+  // The sum over ranks of scalar * input, for calls on this communicator.
+  template <element T>
+  user_op premul_sum(const T& scalar) const {
+    tutti_op made = TUTTI_OP_COUNT;
+    check(tutti_op_create_premul_sum(comm_, &scalar, dtype_of<T>, &made), comm_);
+    return user_op(made);
   }
 
   // `count` elements of symmetric memory, zero; lives until free() or the end of the communicator.

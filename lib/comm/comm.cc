@@ -174,6 +174,11 @@ tutti_status Communicator::run(Prepared& prepared, const void* input, void* outp
   }
   const uint64_t epoch = ++epoch_;
   const uint64_t count = prepared.key.count;
+  if (prepared.premultiplies) [[unlikely]] {
+    if (Status scaled = scale_input(prepared, &input, output); !scaled.ok()) {
+      return give_up(std::move(scaled), prepared.signature, epoch);
+    }
+  }
   if (link_ == nullptr) return run_alone(prepared, input, output);
   if (unconfirmed_.epoch != 0) [[unlikely]] {
     if (Status confirmed = link_->confirm(unconfirmed_); !confirmed.ok()) {

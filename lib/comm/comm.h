@@ -44,6 +44,7 @@ class Communicator {
   const char* transport() const { return link_ ? link_->name() : "none"; }
   const CommSettings& settings() const { return settings_; }
   uint64_t calls() const { return epoch_; }
+  uint64_t serial() const { return serial_; }  // no other communicator of the process has it
   // Calls so far that went directly from the ranks' memory to the ranks' memory.
   uint64_t direct_calls() const { return fused_ ? fused_->direct_calls() : 0; }
   // The last failure of a call, with its full sentence; OK if none failed.
@@ -99,6 +100,8 @@ class Communicator {
     uint64_t signature_hash = 0;
     Kernels kernels;
     UserFunction function;  // what kernels.user points to
+    bool premultiplies = false;
+    alignas(16) std::array<std::byte, 16> scalar{};  // of a pre-multiplied sum
     uint32_t element_size = 1;
     CachedPlan* plan = nullptr;
   };
@@ -111,7 +114,10 @@ class Communicator {
   tutti_status call(const CallKey& key, const void* input, void* output, int64_t timeout_ms);
   Status prepare(const CallKey& key, std::unique_ptr<Prepared>* out);
   // Finds the kernels, or the program's function.
-  static Status bind_operator(Prepared& prepared);
+  Status bind_operator(Prepared& prepared) const;
+  // A pre-multiplied sum: *input becomes its product with the scalar, in the output or, where there
+  // is none, in work_.
+  Status scale_input(const Prepared& prepared, const void** input, void* output);
   Status plan_for(const Algorithm& algorithm, int root, CachedPlan** out);
   tutti_status run(Prepared& prepared, const void* input, void* output, int64_t timeout_ms);
   tutti_status run_alone(const Prepared& prepared, const void* input, void* output);
@@ -128,6 +134,9 @@ class Communicator {
     return uint64_t(timeout_ms > 0 ? timeout_ms : settings_.timeout_ms) * 1'000'000u;
   }
 
+  static uint64_t next_serial();
+
+  const uint64_t serial_ = next_serial();
   int rank_ = 0;
   int nranks_ = 1;
   CommSettings settings_;

@@ -47,11 +47,38 @@ struct ComplexProd {
 };
 
 template <class Lane>
+struct ComplexScaled {
+  Lane real, imaginary;
+
+  template <class D>
+  HWY_INLINE PairOf<D> first(D, const PairOf<D>& x) const {
+    return x;
+  }
+  template <class D>
+  HWY_INLINE PairOf<D> next(D, const PairOf<D>& x, const PairOf<D>&) const {
+    return x;
+  }
+  template <class D>
+  HWY_INLINE PairOf<D> last(D d, const PairOf<D>& x) const {
+    const PairOf<D> scalar{hn::Set(d, real), hn::Set(d, imaginary)};
+    return ComplexProd().last(d, ComplexProd().next(d, x, scalar));
+  }
+};
+
+template <class Lane>
+void scale_complex(void* out, const void* in, const void* scalar, size_t elements) {
+  Lane parts[2];
+  std::memcpy(parts, scalar, sizeof(parts));
+  fold_pairs<Lane>(out, OneOperand{static_cast<const uint8_t*>(in)}, elements,
+                   ComplexScaled<Lane>{parts[0], parts[1]});
+}
+
+template <class Lane>
 Kernels complex_kernels(tutti_op op) {
   using Sums = ComplexSum<Lane>;
   switch (op) {
     case TUTTI_SUM:
-      return {Sums::reduce, Sums::reduce2, Sums::reduce2_twice, nullptr};
+      return {Sums::reduce, Sums::reduce2, Sums::reduce2_twice, nullptr, scale_complex<Lane>};
     case TUTTI_AVG:
       return {Sums::reduce, Sums::reduce2, Sums::reduce2_twice, Sums::divide};
     case TUTTI_PROD:

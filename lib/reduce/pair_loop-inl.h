@@ -84,7 +84,7 @@ HWY_INLINE void put_pairs(const PairOf<hn::ScalableTag<Lane>>& pairs, uint8_t* t
 }
 
 template <class Lane, class Op, class Operands>
-HWY_INLINE void fold_pairs(void* out, const Operands& operands, size_t elements, Op op = Op()) {
+HWY_INLINE void fold_pairs(void* out, const Operands& operands, size_t elements, Op op) {
   uint8_t* const to = static_cast<uint8_t*>(out);
   run_pairs<Lane>(operands, op, elements, [=](const auto& pairs, size_t at, size_t n) HWY_ATTR {
     put_pairs<Lane>(pairs, to + at * 2 * sizeof(Lane), n);
@@ -93,8 +93,8 @@ HWY_INLINE void fold_pairs(void* out, const Operands& operands, size_t elements,
 
 template <class Lane, class Op>
 void reduce2_pairs(void* out, const void* a, const void* b, size_t elements) {
-  fold_pairs<Lane, Op>(
-      out, TwoOperands{static_cast<const uint8_t*>(a), static_cast<const uint8_t*>(b)}, elements);
+  const TwoOperands operands{static_cast<const uint8_t*>(a), static_cast<const uint8_t*>(b)};
+  fold_pairs<Lane>(out, operands, elements, Op());
 }
 
 template <class Lane, class Op>
@@ -117,7 +117,7 @@ void reduce_pairs(void* out, const void* const* operands, size_t n, size_t eleme
     }
     return;
   }
-  fold_pairs<Lane, Op>(out, ManyOperands{operands, n}, elements);
+  fold_pairs<Lane>(out, ManyOperands{operands, n}, elements, Op());
 }
 
 template <class Lane, class Op>

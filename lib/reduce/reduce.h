@@ -50,11 +50,16 @@ using Reduce2TwiceFn = void (*)(void* out, void* other, const void* a, const voi
 // zero; fp16, bf16 and fp8 divide in float32 and round once. `divisor` >= 1.
 using DivideFn = void (*)(void* data, size_t elements, uint32_t divisor);
 
+// The first step of a pre-multiplied sum: out[i] = in[i] * *scalar, an element of the same type, as
+// prod does it: fp16, bf16 and fp8 in float32, rounded once. `out` may be `in`.
+using ScaleFn = void (*)(void* out, const void* in, const void* scalar, size_t elements);
+
 struct Kernels {
   ReduceFn reduce_fn = nullptr;
   Reduce2Fn reduce2_fn = nullptr;
   Reduce2TwiceFn reduce2_twice_fn = nullptr;
   DivideFn divide = nullptr;           // null unless the operator is avg
+  ScaleFn scale = nullptr;             // of sum; null also for bool
   const UserFunction* user = nullptr;  // instead of the above
 
   explicit operator bool() const { return reduce_fn != nullptr || user != nullptr; }

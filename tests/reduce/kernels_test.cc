@@ -287,6 +287,29 @@ TEST_P(EveryKernel, DividesForAnAverage) {
   }
 }
 
+// A product with a scalar is the product of two elements, whatever the type.
+TEST_P(EveryKernel, ScalesForAPremultipliedSum) {
+  const auto [dtype, op, target] = GetParam();
+  const Kernels kernels = find_kernels(dtype, op, target);
+  ASSERT_EQ(kernels.scale != nullptr, op == TUTTI_SUM && dtype != TUTTI_BOOL);
+  if (kernels.scale == nullptr) return;
+  for (const size_t elements : {0, 1, 2, 3, 5, 8, 17, 31, 64, 100, 257, 1031}) {
+    for (const Values values : {Values::small, Values::any_bits, Values::edges}) {
+      for (const size_t out_at : {0, 1}) {
+        Operands data(dtype, 2, elements, values, random_);
+        Operands scalars(dtype, 1, 1, values, random_);
+        kernels.scale(data.at(out_at), data.at(0), scalars.at(0), elements);
+        ASSERT_TRUE(data.guarded(0) && data.guarded(1));
+        for (size_t i = 0; i < elements; ++i) {
+          ASSERT_EQ(data.stored(out_at, i),
+                    reference::fold(dtype, TUTTI_PROD, {data.bits(0, i), scalars.bits(0, 0)}))
+              << hex(data.bits(0, i)) << " times " << hex(scalars.bits(0, 0));
+        }
+      }
+    }
+  }
+}
+
 class EveryEightBitFloatKernel : public EveryKernel {};
 
 // All patterns with all others.
