@@ -51,7 +51,7 @@ void check_sums(const char* transport, int nranks) {
         for (int root = 0; root < nranks; ++root) {
           tutti_call_config config = TUTTI_CALL_CONFIG_INIT;
           config.algorithm = name.c_str();
-          const std::vector<T> in = given;
+          std::vector<T> in = given;
           std::vector<T> out(rank == root ? count : 0);
           ASSERT_EQ(tutti_reduce_with(in.data(), out.data(), count, tutti::dtype_of<T>, op, root,
                                       comm, &config),

@@ -24,9 +24,9 @@ constexpr uint32_t prime = 1'000'003;
 using Matrix = std::array<uint32_t, 4>;
 
 Matrix product(const Matrix& a, const Matrix& b) {
-  const auto entry = [&](int i, int j) {
-    const uint64_t first = uint64_t(a[size_t(2 * i)]) * b[size_t(j)];
-    const uint64_t second = uint64_t(a[size_t(2 * i + 1)]) * b[size_t(2 + j)];
+  const auto entry = [&](size_t i, size_t j) {
+    const uint64_t first = uint64_t(a[2 * i]) * b[j];
+    const uint64_t second = uint64_t(a[2 * i + 1]) * b[2 + j];
     return uint32_t((first + second) % prime);
   };
   return {entry(0, 0), entry(0, 1), entry(1, 0), entry(1, 1)};

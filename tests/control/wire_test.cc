@@ -32,7 +32,7 @@ Header sample() {
 // Bytes with a checksum that fits, whatever else is wrong.
 Status parse_with_checksum(HeaderBytes bytes, Header* out) {
   const uint32_t checksum = crc32c(bytes.data(), 60);
-  for (int i = 0; i < 4; ++i) bytes[size_t(60 + i)] = uint8_t(checksum >> (8 * i));
+  for (size_t i = 0; i < 4; ++i) bytes[60 + i] = uint8_t(checksum >> (8 * i));
   return parse(bytes, out);
 }
 
