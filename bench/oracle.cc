@@ -3,15 +3,22 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <iterator>
 
 namespace tutti::bench {
 namespace {
 
-bool is_float(tutti_dtype dtype) { return dtype >= TUTTI_FLOAT16; }
+bool is_complex(tutti_dtype dtype) { return dtype == TUTTI_COMPLEX64 || dtype == TUTTI_COMPLEX128; }
+bool is_located(tutti_dtype dtype) {
+  return dtype >= TUTTI_FLOAT32_INT32 && dtype <= TUTTI_INT64_INT64;
+}
+bool is_integer(tutti_dtype dtype) { return dtype <= TUTTI_UINT64; }
 bool is_unsigned(tutti_dtype dtype) { return dtype >= TUTTI_UINT8 && dtype <= TUTTI_UINT64; }
 
 size_t element_size(tutti_dtype dtype) {
-  static constexpr size_t sizes[TUTTI_DTYPE_COUNT] = {1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8};
+  static constexpr size_t sizes[] = {1, 2, 4,  8, 1, 2, 4, 8,  2, 2, 4,
+                                     8, 8, 16, 1, 1, 1, 8, 16, 8, 16};
+  static_assert(std::size(sizes) == TUTTI_DTYPE_COUNT);
   return sizes[dtype];
 }
 
@@ -26,6 +33,10 @@ int64_t exact_up_to(tutti_dtype dtype) {
       return 256;
     case TUTTI_FLOAT16:
       return 2048;
+    case TUTTI_FLOAT8_E4M3:
+      return 16;
+    case TUTTI_FLOAT8_E5M2:
+      return 8;
     default:
       return 30000;
   }
@@ -56,7 +67,12 @@ int64_t sum_value(tutti_dtype dtype, int nranks, int rank, size_t index) {
 
 // The mean must be a whole number: what one rank adds to it, the next one takes away.
 int64_t float_mean_value(tutti_dtype dtype, int nranks, int rank, size_t index) {
-  const int64_t bound = std::clamp<int64_t>(exact_up_to(dtype) / nranks, 1, 100);
+  const int64_t most = exact_up_to(dtype);
+  if (nranks > most) {  // a mean of 1 would be too much: pairs that cancel, the others 0
+    const auto own = int64_t(of_index(index) & 1);
+    return rank < most ? (rank % 2 ? -own : own) : 0;
+  }
+  const int64_t bound = std::clamp<int64_t>(most / nranks, 1, 100);
   const int64_t mean = within(of_index(index), bound - bound / 2, false);
   const auto deviation = int64_t((of_index(index) >> 32) % uint64_t(bound / 2 + 1));
   if (rank == nranks - 1 && nranks % 2 == 1) return mean;
@@ -92,6 +108,63 @@ int64_t bitwise_value(tutti_op op, int rank, size_t index) {
   return int64_t(op == TUTTI_BAND ? common & ~own : common | own);
 }
 
+// A few ranks have 2+i or -2-i, at least one: no power of it has a component 0, whose sign would
+// depend on the order of multiplication. The others have 1 or -1.
+OracleValue complex_product_value(int nranks, int rank, size_t index) {
+  const int64_t sign = of_both(rank, index) & 1 ? -1 : 1;
+  const uint64_t factors = std::min<uint64_t>(1 + of_index(index) % 5, uint64_t(nranks));
+  const bool factor = (uint64_t(rank) + index) % uint64_t(nranks) < factors;
+  return factor ? OracleValue{2 * sign, sign} : OracleValue{sign, 0};
+}
+
+// Few values, so that indices decide often; they are in no order among the ranks.
+OracleValue located_value(int nranks, int rank, size_t index) {
+  const int64_t first = within(of_both(rank, index), 2, false);
+  const auto shift = of_index(index) % uint64_t(nranks);
+  return {first, int64_t((uint64_t(nranks - rank) + shift) % uint64_t(nranks))};
+}
+
+// What an operator on truth comes to.
+tutti_op logical(tutti_op op) {
+  switch (op) {
+    case TUTTI_SUM:
+    case TUTTI_MAX:
+    case TUTTI_BOR:
+      return TUTTI_LOR;
+    case TUTTI_PROD:
+    case TUTTI_MIN:
+    case TUTTI_BAND:
+      return TUTTI_LAND;
+    case TUTTI_BXOR:
+      return TUTTI_LXOR;
+    default:
+      return op;
+  }
+}
+
+// What a real number, or one component of a complex one, contributes.
+int64_t component(tutti_dtype dtype, tutti_op op, int nranks, int rank, size_t index) {
+  switch (op) {
+    case TUTTI_SUM:
+      return sum_value(dtype, nranks, rank, index);
+    case TUTTI_AVG:
+      return is_integer(dtype) ? sum_value(dtype, nranks, rank, index)
+                               : float_mean_value(dtype, nranks, rank, index);
+    case TUTTI_PROD:
+      return product_value(dtype, nranks, rank, index);
+    case TUTTI_MIN:
+    case TUTTI_MAX:
+      return within(of_both(rank, index), std::min<int64_t>(100, exact_up_to(dtype)),
+                    is_unsigned(dtype));
+    case TUTTI_LAND:
+    case TUTTI_LOR:
+    case TUTTI_LXOR:
+      return logical_value(op, nranks, rank, index);
+    default:
+      return bitwise_value(op, rank, index);
+  }
+}
+
 int64_t fold(tutti_op op, int64_t lower, int64_t higher) {
   switch (op) {
     case TUTTI_SUM:
@@ -118,12 +191,36 @@ int64_t fold(tutti_op op, int64_t lower, int64_t higher) {
   }
 }
 
-int64_t expected_value(tutti_dtype dtype, tutti_op op, int nranks, size_t index) {
-  int64_t result = Oracle::value(dtype, op, nranks, 0, index);
-  if (op >= TUTTI_LAND && op <= TUTTI_LXOR) result = result != 0;
+OracleValue fold(tutti_dtype dtype, tutti_op op, OracleValue a, OracleValue b) {
+  if (is_complex(dtype) && op == TUTTI_PROD) {
+    return {a.first * b.first - a.second * b.second, a.first * b.second + a.second * b.first};
+  }
+  if (is_located(dtype)) {
+    if (a.first == b.first) return a.second < b.second ? a : b;
+    return (a.first < b.first) == (op == TUTTI_MINLOC) ? a : b;
+  }
+  return {fold(op, a.first, b.first), fold(op, a.second, b.second)};
+}
+
+OracleValue expected_value(tutti_dtype dtype, tutti_op op, int nranks, size_t index) {
+  if (dtype == TUTTI_BOOL) op = logical(op);
+  OracleValue result = Oracle::value(dtype, op, nranks, 0, index);
+  if (op >= TUTTI_LAND && op <= TUTTI_LXOR) result.first = result.first != 0;
   for (int rank = 1; rank < nranks; ++rank)
-    result = fold(op, result, Oracle::value(dtype, op, nranks, rank, index));
-  return op == TUTTI_AVG ? result / nranks : result;  // towards zero, as C does
+    result = fold(dtype, op, result, Oracle::value(dtype, op, nranks, rank, index));
+  // Towards zero, as C does.
+  return op == TUTTI_AVG ? OracleValue{result.first / nranks, result.second / nranks} : result;
+}
+
+// A small whole number in a float format of `bytes` bytes with float32's sign and order: it is
+// normal in all of them, so only the exponent's bias and the mantissa's length change.
+void store_narrow(int64_t value, int mantissa_bits, int bias, size_t bytes, void* out) {
+  const auto bits = std::bit_cast<uint32_t>(float(value));
+  const uint32_t magnitude = bits & 0x7fffffffu;
+  const uint32_t rebias = uint32_t(127 - bias) << 23;
+  const uint32_t narrow = magnitude ? (magnitude - rebias) >> (23 - mantissa_bits) : 0;
+  const uint32_t result = narrow | bits >> 31 << (8 * bytes - 1);
+  std::memcpy(out, &result, bytes);  // little-endian
 }
 
 size_t count_different(const std::vector<unsigned char>& pattern, size_t element,
@@ -142,56 +239,61 @@ size_t count_different(const std::vector<unsigned char>& pattern, size_t element
 
 }  // namespace
 
-void store_element(tutti_dtype dtype, int64_t value, void* out) {
-  const auto single = float(value);
-  const auto bits = std::bit_cast<uint32_t>(single);
+void store_element(tutti_dtype dtype, OracleValue value, void* out) {
   switch (dtype) {
-    case TUTTI_FLOAT16: {
-      // Small whole numbers are normal in binary16: only the exponent's bias changes.
-      const uint32_t magnitude = bits & 0x7fffffffu;
-      auto half = uint16_t(magnitude ? (magnitude - (112u << 23)) >> 13 : 0);
-      half = uint16_t(half | (bits >> 16 & 0x8000u));
-      std::memcpy(out, &half, sizeof half);
-      break;
-    }
-    case TUTTI_BFLOAT16: {
-      const auto upper = uint16_t(bits >> 16);
-      std::memcpy(out, &upper, sizeof upper);
-      break;
-    }
+    case TUTTI_FLOAT16:
+      return store_narrow(value.first, 10, 15, 2, out);
+    case TUTTI_BFLOAT16:
+      return store_narrow(value.first, 7, 127, 2, out);
+    case TUTTI_FLOAT8_E4M3:
+      return store_narrow(value.first, 3, 7, 1, out);
+    case TUTTI_FLOAT8_E5M2:
+      return store_narrow(value.first, 2, 15, 1, out);
     case TUTTI_FLOAT32:
-      std::memcpy(out, &single, sizeof single);
+    case TUTTI_COMPLEX64: {
+      const float parts[] = {float(value.first), float(value.second)};
+      std::memcpy(out, parts, element_size(dtype));
       break;
-    case TUTTI_FLOAT64: {
-      const auto wide = double(value);
-      std::memcpy(out, &wide, sizeof wide);
+    }
+    case TUTTI_FLOAT64:
+    case TUTTI_COMPLEX128: {
+      const double parts[] = {double(value.first), double(value.second)};
+      std::memcpy(out, parts, element_size(dtype));
+      break;
+    }
+    case TUTTI_FLOAT32_INT32: {
+      const tutti_float32_int32 pair = {float(value.first), int32_t(value.second)};
+      std::memcpy(out, &pair, sizeof pair);
+      break;
+    }
+    case TUTTI_FLOAT64_INT64: {
+      const tutti_float64_int64 pair = {double(value.first), value.second};
+      std::memcpy(out, &pair, sizeof pair);
+      break;
+    }
+    case TUTTI_INT32_INT32: {
+      const tutti_int32_int32 pair = {int32_t(value.first), int32_t(value.second)};
+      std::memcpy(out, &pair, sizeof pair);
+      break;
+    }
+    case TUTTI_INT64_INT64: {
+      const tutti_int64_int64 pair = {value.first, value.second};
+      std::memcpy(out, &pair, sizeof pair);
       break;
     }
     default:
-      std::memcpy(out, &value, element_size(dtype));  // two's complement, little-endian
+      std::memcpy(out, &value.first, element_size(dtype));  // two's complement, little-endian
   }
 }
 
-int64_t Oracle::value(tutti_dtype dtype, tutti_op op, int nranks, int rank, size_t index) {
+OracleValue Oracle::value(tutti_dtype dtype, tutti_op op, int nranks, int rank, size_t index) {
   index %= period;
-  switch (op) {
-    case TUTTI_SUM:
-      return sum_value(dtype, nranks, rank, index);
-    case TUTTI_AVG:
-      return is_float(dtype) ? float_mean_value(dtype, nranks, rank, index)
-                             : sum_value(dtype, nranks, rank, index);
-    case TUTTI_PROD:
-      return product_value(dtype, nranks, rank, index);
-    case TUTTI_MIN:
-    case TUTTI_MAX:
-      return within(of_both(rank, index), 100, is_unsigned(dtype));
-    case TUTTI_LAND:
-    case TUTTI_LOR:
-    case TUTTI_LXOR:
-      return logical_value(op, nranks, rank, index);
-    default:
-      return bitwise_value(op, rank, index);
-  }
+  if (dtype == TUTTI_BOOL) op = logical(op);
+  if (is_located(dtype)) return located_value(nranks, rank, index);
+  if (!is_complex(dtype)) return {component(dtype, op, nranks, rank, index), 0};
+  if (op == TUTTI_PROD) return complex_product_value(nranks, rank, index);
+  return {component(dtype, op, nranks, rank, index),
+          component(dtype, op, nranks, rank, index + period)};
 }
 
 Oracle::Oracle(tutti_dtype dtype, tutti_op op, int nranks, int rank)

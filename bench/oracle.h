@@ -2,10 +2,11 @@
 // library but the names of types and operators: the expected result is folded here, in 64-bit
 // integers, from the same values that the inputs are made of.
 //
-// An element's value depends on its rank and its index and is a small integer, chosen so that every
-// partial result of every order is representable in the type; so the expected result is the same
-// for any algorithm. Values repeat with a prime period: a block at a wrong place is seen unless it
-// is a multiple of the period away, which no division of a vector into chunks or slots produces.
+// An element's value depends on its rank and its index and is a small integer (complex numbers: two
+// of them; pairs: and an index), chosen so that every partial result of every order is
+// representable in the type; so the expected result is the same for any algorithm. Values repeat
+// with a prime period: a block at a wrong place is seen unless it is a multiple of the period away,
+// which no division of a vector into chunks or slots produces.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +16,12 @@
 #include "tutti/tutti.h"
 
 namespace tutti::bench {
+
+// What an element stands for.
+struct OracleValue {
+  int64_t first = 0;
+  int64_t second = 0;  // the imaginary part of a complex number, the index of a pair
+};
 
 class Oracle {
  public:
@@ -32,7 +39,7 @@ class Oracle {
   size_t wrong_inputs(const void* buffer, size_t count) const;
 
   // The value that `rank` contributes at `index`, before it is stored as the type.
-  static int64_t value(tutti_dtype dtype, tutti_op op, int nranks, int rank, size_t index);
+  static OracleValue value(tutti_dtype dtype, tutti_op op, int nranks, int rank, size_t index);
 
  private:
   size_t element_;
@@ -40,7 +47,7 @@ class Oracle {
   std::vector<unsigned char> expected_;  // one period
 };
 
-// Writes an integer as an element. Exact for what value() returns.
-void store_element(tutti_dtype dtype, int64_t value, void* out);
+// Writes a value as an element. Exact for what value() returns.
+void store_element(tutti_dtype dtype, OracleValue value, void* out);
 
 }  // namespace tutti::bench

@@ -3,19 +3,26 @@
 #include <cstdio>
 
 #include "lib/types.h"
+#include "lib/user_types.h"
 
 namespace tutti {
 
 namespace {
 
 // The numbers may come from a peer, so none is trusted to be a valid enumerator.
-std::string dtype_text(uint8_t dtype) {
+std::string dtype_text(uint8_t dtype, uint16_t element_size) {
+  if (dtype == CallSignature::user_dtype) {
+    return "user-defined elements of " + std::to_string(element_size) + " bytes";
+  }
   const char* name =
       dtype < TUTTI_DTYPE_COUNT ? dtype_name(static_cast<tutti_dtype>(dtype)) : nullptr;
   return name != nullptr ? name : "elements of type " + std::to_string(dtype);
 }
 
 std::string op_text(uint8_t op) {
+  if (op == CallSignature::premul_sum) return "pre-multiplied sum";
+  if (op == CallSignature::commutative_op) return "user operator";
+  if (op == CallSignature::ordered_op) return "user operator that is not commutative";
   const char* name = op < TUTTI_OP_COUNT ? op_name(static_cast<tutti_op>(op)) : nullptr;
   return name != nullptr ? name : "operator " + std::to_string(op);
 }
@@ -28,8 +35,20 @@ std::string algorithm_text(uint16_t algorithm) {
 
 }  // namespace
 
+void CallSignature::set_types(tutti_dtype type, tutti_op operation) {
+  const bool own_type = unsigned(type) >= TUTTI_DTYPE_COUNT;
+  dtype = own_type ? user_dtype : uint8_t(type);
+  element_size = own_type ? uint16_t(dtype_size(type)) : 0;
+  if (unsigned(operation) < TUTTI_OP_COUNT) {
+    op = uint8_t(operation);
+    return;
+  }
+  const UserOpTraits traits = user_op_traits(operation);
+  op = traits.premultiplied ? premul_sum : traits.commutative ? commutative_op : ordered_op;
+}
+
 std::string CallSignature::describe() const {
-  const std::string what = std::to_string(count) + " " + dtype_text(dtype);
+  const std::string what = std::to_string(count) + " " + dtype_text(dtype, element_size);
   const std::string rank = std::to_string(root);
   if ((flags & v_form) != 0) return describe_v();
   switch (collective) {
@@ -66,14 +85,14 @@ std::string CallSignature::describe_v() const {
   std::string text = collective_name(collective);
   if (collective != Collective::reduce_scatter) text += "v";
   if (is_rooted(collective)) {
-    text += std::string(" of ") + dtype_text(dtype) +
+    text += std::string(" of ") + dtype_text(dtype, element_size) +
             (collective == Collective::gather ? " to" : " from") + " rank " + std::to_string(root);
   } else if (collective == Collective::alltoall) {
-    text += " of " + dtype_text(dtype);
+    text += " of " + dtype_text(dtype, element_size);
   } else {
     char digest[16];
     std::snprintf(digest, sizeof(digest), "%08x", uint32_t(root));
-    text += " of " + std::to_string(count) + " " + dtype_text(dtype) + " in blocks of lengths #" +
+    text += " of " + std::to_string(count) + " " + dtype_text(dtype, element_size) + " in blocks of lengths #" +
             digest;
     if (reduces(collective)) text += ", " + op_text(op);
   }

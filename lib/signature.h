@@ -12,17 +12,21 @@ namespace tutti {
 
 // 32 bytes, no padding: published in shared memory and sent in frames as it stands (little endian).
 struct CallSignature {
-  static constexpr uint8_t v_form = 0x80;
-
   uint64_t count = 0;
   int32_t root = 0;        // or, point to point, the tag; of a v form whose block lengths all
                            // ranks know, a digest of them
   uint16_t algorithm = 0;  // index in algorithms(); 0xffff: none
   Collective collective = Collective::allreduce;
-  uint8_t dtype = 0;  // tutti_dtype
-  uint8_t op = 0;     // tutti_op
+  uint8_t dtype = 0;  // tutti_dtype; numbers of the program's own types are of one process only,
+  uint8_t op = 0;     // so a fixed code stands for them, as for its operators
   uint8_t flags = 0;  // how it runs, and v_form
-  uint8_t reserved[14] = {};
+  uint16_t element_size = 0;  // of the program's own types, else 0
+  uint8_t reserved[12] = {};
+
+  static constexpr uint8_t user_dtype = 0xff;
+  static constexpr uint8_t premul_sum = 0xfd, commutative_op = 0xfe, ordered_op = 0xff;
+  static constexpr uint8_t v_form = 0x80;
+  void set_types(tutti_dtype dtype, tutti_op op);
 
   bool operator==(const CallSignature&) const = default;
   // "allreduce of 1024 float32, sum, ring"; safe on any bytes.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
 
 #include "lib/status.h"
@@ -10,25 +11,42 @@
 
 namespace tutti {
 
-// Whether the number is one of the header's.
+// Whether the number is one of the header's, or of the program's own making and not yet freed.
 bool dtype_known(tutti_dtype dtype);
 bool op_known(tutti_op op);
 
+// What arithmetic a type has.
+enum class DtypeKind : uint8_t {
+  none,
+  signed_integer,
+  unsigned_integer,
+  floating,
+  complex,
+  boolean,
+  located  // a value and its index
+};
+
 // Bytes of one element, 0 for an unknown type.
 size_t dtype_size(tutti_dtype dtype);
-bool dtype_is_float(tutti_dtype dtype);
-bool dtype_is_signed(tutti_dtype dtype);  // true for floats
+DtypeKind dtype_kind(tutti_dtype dtype);  // none for an unknown type and for the program's own
+bool dtype_is_float(tutti_dtype dtype);   // not for complex numbers
+bool dtype_is_signed(tutti_dtype dtype);  // true for floats and complex numbers
 
-// "float32", "sum"; nullptr for an unknown number; static storage.
+// "float32", "sum"; nullptr for an unknown number. Static storage, but for the program's own types:
+// until they are freed.
 const char* dtype_name(tutti_dtype dtype);
 const char* op_name(tutti_op op);
 
-// The inverse of the names. INVALID, with the names that are allowed, for any other text.
+// The inverse of the header's names. INVALID, with the names that are allowed, for any other text.
 Status dtype_from_name(std::string_view name, tutti_dtype* out);
 Status op_from_name(std::string_view name, tutti_op* out);
 
-// Whether the operator is defined on the type: logical and bitwise ones are on integers only. False
-// when either is unknown.
+// Whether the operator is defined on the type: logical and bitwise ones are on integers and bool,
+// min and max not on complex numbers, avg not on bool, minloc and maxloc on values with an index,
+// which have no others. The program's functions are on all types, its own types have nothing else.
+// False when either is unknown.
 bool op_supports(tutti_op op, tutti_dtype dtype);
+// Whether operands may change places.
+bool op_commutes(tutti_op op);
 
 }  // namespace tutti

@@ -81,7 +81,7 @@ void compare(benchmark::State& state, Reduce2Fn loop, const char* target, size_t
   Array b(bytes, offset);
   Array out(bytes, offset);
   void* to = in_place ? a.data() : out.data();
-  Reduce2Fn kernel = find_kernels(TUTTI_FLOAT32, TUTTI_SUM, target).reduce2;
+  Reduce2Fn kernel = find_kernels(TUTTI_FLOAT32, TUTTI_SUM, target).reduce2_fn;
   std::vector<double> loop_ns;
   std::vector<double> kernel_ns;
   for (auto _ : state) {

@@ -74,9 +74,38 @@ typedef enum tutti_dtype {
   TUTTI_BFLOAT16 = 9, /* upper half of a binary32 */
   TUTTI_FLOAT32 = 10,
   TUTTI_FLOAT64 = 11,
-  TUTTI_DTYPE_COUNT = 12,
+  TUTTI_COMPLEX64 = 12,   /* two float32: real, then imaginary part; sum, prod and avg only */
+  TUTTI_COMPLEX128 = 13,  /* two float64 */
+  TUTTI_FLOAT8_E4M3 = 14, /* OCP "fn": no infinity, 448 is the greatest; what does not round
+                             to it (more than 464) is NaN, as in PyTorch */
+  TUTTI_FLOAT8_E5M2 = 15, /* OCP: as IEEE 754 would have it, with infinities */
+  TUTTI_BOOL = 16, /* one byte, true unless 0; results are 0 or 1. sum and max are or, prod and
+                      min are and; no avg */
+  /* A value and an index, with the struct of the same name; minloc and maxloc only. */
+  TUTTI_FLOAT32_INT32 = 17,
+  TUTTI_FLOAT64_INT64 = 18,
+  TUTTI_INT32_INT32 = 19,
+  TUTTI_INT64_INT64 = 20,
+  TUTTI_DTYPE_COUNT = 21,
   TUTTI_DTYPE_ANY_INT = 0x7fffffff /* none: lets a wrong value be refused rather than undefined */
 } tutti_dtype;
+
+typedef struct tutti_float32_int32 {
+  float value;
+  int32_t index;
+} tutti_float32_int32;
+typedef struct tutti_float64_int64 {
+  double value;
+  int64_t index;
+} tutti_float64_int64;
+typedef struct tutti_int32_int32 {
+  int32_t value;
+  int32_t index;
+} tutti_int32_int32;
+typedef struct tutti_int64_int64 {
+  int64_t value;
+  int64_t index;
+} tutti_int64_int64;
 
 typedef enum tutti_op {
   TUTTI_SUM = 0,
@@ -84,22 +113,56 @@ typedef enum tutti_op {
   TUTTI_MIN = 2, /* NaN propagates, -0 < +0 */
   TUTTI_MAX = 3,
   TUTTI_AVG = 4,  /* the sum, then one true division by the number of ranks; integers truncate */
-  TUTTI_LAND = 5, /* logical: integers only, result 0 or 1 */
+  TUTTI_LAND = 5, /* logical: integers and bool only, result 0 or 1 */
   TUTTI_LOR = 6,
   TUTTI_LXOR = 7,
-  TUTTI_BAND = 8, /* bitwise: integers only */
+  TUTTI_BAND = 8, /* bitwise: integers and, the same as logical, bool only */
   TUTTI_BOR = 9,
   TUTTI_BXOR = 10,
-  TUTTI_OP_COUNT = 11,
+  TUTTI_MINLOC = 11, /* the least value with its index; of equal values the lowest index. A NaN is
+                        below (maxloc: above) all numbers, -0 < +0 */
+  TUTTI_MAXLOC = 12,
+  TUTTI_OP_COUNT = 13,
   TUTTI_OP_ANY_INT = 0x7fffffff
 } tutti_op;
 
+/* A type of the program's own: `size` bytes an element, 1 to TUTTI_DTYPE_MOST_BYTES, that the
+ * library only moves; `name` (copied, not empty) appears in messages. The built-in operators are
+ * not defined on it. Ranks of a call need not agree on names or on the order of creation; that
+ * sizes differ is a MISMATCH. At most 4096 types, and as many operators, may exist at a time: then
+ * NO_MEMORY. Any thread; process-wide. */
+#define TUTTI_DTYPE_MOST_BYTES 4096
+TUTTI_API tutti_status tutti_dtype_create(size_t size, const char* name, tutti_dtype* out);
+/* From then on the number is unknown; it is never given to another type. No call with it may be in
+ * flight. INVALID for a built-in type, an unknown one, and one that was freed. */
+TUTTI_API tutti_status tutti_dtype_free(tutti_dtype dtype);
+
+/* An operator of the program's own: for each i < count, out[i] = lower[i] op higher[i]. `out` may
+ * be the same vector as `lower` or `higher`, and overlaps neither otherwise. Vectors are aligned to
+ * the largest power of two that divides the type's size, 16 at most. Must be associative, and a
+ * function of its operands alone: it is called by whichever rank holds them, on the thread of that
+ * rank's call, with parts of vectors of any length, also in shared memory. Must not call tutti, nor
+ * throw. */
+typedef void (*tutti_op_fn)(const void* lower, const void* higher, void* out, size_t count,
+                            tutti_dtype dtype, void* context);
+/* The operator is defined on every type, built-in or not; the function is told which. `context` is
+ * passed through and must live as long as the operator. Unless `commutative`, operands always meet
+ * in rank order: algorithms that cannot keep it are not chosen, and are UNSUPPORTED when asked for
+ * by name. All ranks of a call must pass the same `commutative` (else MISMATCH); that their
+ * functions mean the same is theirs to see to. Any thread; process-wide. */
+TUTTI_API tutti_status tutti_op_create(tutti_op_fn function, void* context, int commutative,
+                                       tutti_op* out);
+/* As tutti_dtype_free(). */
+TUTTI_API tutti_status tutti_op_free(tutti_op op);
+
 /* Bytes of one element, 0 for an unknown type. */
 TUTTI_API size_t tutti_dtype_size(tutti_dtype dtype);
-/* "float32", "sum"; NULL for an unknown value; static storage. */
+/* "float32", "sum"; NULL for an unknown value. Static storage; the name of a type of the program's
+ * own lives until it is freed. Operators of the program's own are "user", pre-multiplied sums
+ * "premul_sum". */
 TUTTI_API const char* tutti_dtype_name(tutti_dtype dtype);
 TUTTI_API const char* tutti_op_name(tutti_op op);
-/* The inverse. INVALID with the list of names that are allowed. */
+/* The inverse, for what is built in. INVALID with the list of names that are allowed. */
 TUTTI_API tutti_status tutti_dtype_from_name(const char* name, tutti_dtype* out);
 TUTTI_API tutti_status tutti_op_from_name(const char* name, tutti_op* out);
 /* Whether the operator is defined on the type (bitwise ones are not on floats). 1 or 0. */
@@ -182,6 +245,16 @@ typedef struct tutti_comm_counters {
   uint64_t direct_calls; /* of them those in which ranks read and wrote each other's memory */
 } tutti_comm_counters;
 TUTTI_API tutti_status tutti_comm_get_counters(tutti_comm comm, tutti_comm_counters* out);
+
+/* ---------------------------------------------------------------- pre-multiplied sums */
+
+/* An operator for calls on `comm` with `dtype` (any integer, float or complex type): the sum over
+ * ranks of scalar * input, the product being rounded to the type before it is added (as
+ * TUTTI_PROD does it). `scalar`: one element, read now; ranks may pass different ones, and make
+ * the operator in any order. Local. tutti_op_free() frees it. A call on another communicator or
+ * with another type is INVALID. */
+TUTTI_API tutti_status tutti_op_create_premul_sum(tutti_comm comm, const void* scalar,
+                                                  tutti_dtype dtype, tutti_op* out);
 
 /* ---------------------------------------------------------------- symmetric memory */
 

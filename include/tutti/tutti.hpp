@@ -1,6 +1,7 @@
 // tutti for C++20: move-only owners, spans and exceptions over tutti.h; one C call a call.
 #pragma once
 
+#include <complex>
 #include <cstdint>
 #include <span>
 #include <stdexcept>
@@ -48,10 +49,49 @@ template <>
 inline constexpr tutti_dtype dtype_of<float> = TUTTI_FLOAT32;
 template <>
 inline constexpr tutti_dtype dtype_of<double> = TUTTI_FLOAT64;
+template <>
+inline constexpr tutti_dtype dtype_of<std::complex<float>> = TUTTI_COMPLEX64;
+template <>
+inline constexpr tutti_dtype dtype_of<std::complex<double>> = TUTTI_COMPLEX128;
+template <>
+inline constexpr tutti_dtype dtype_of<bool> = TUTTI_BOOL;
+template <>
+inline constexpr tutti_dtype dtype_of<tutti_float32_int32> = TUTTI_FLOAT32_INT32;
+template <>
+inline constexpr tutti_dtype dtype_of<tutti_float64_int64> = TUTTI_FLOAT64_INT64;
+template <>
+inline constexpr tutti_dtype dtype_of<tutti_int32_int32> = TUTTI_INT32_INT32;
+template <>
+inline constexpr tutti_dtype dtype_of<tutti_int64_int64> = TUTTI_INT64_INT64;
 
 template <class T>
 concept element = dtype_of<T>
 != TUTTI_DTYPE_COUNT;
+
+// Owns an operator made by tutti_op_create() or communicator::premul_sum(); it must outlive the
+// calls with it.
+class user_op {
+ public:
+  user_op(tutti_op_fn function, void* context, bool commutative) {
+    if (const tutti_status status = tutti_op_create(function, context, commutative, &op_);
+        status != TUTTI_OK) {
+      throw error(status, -1, 0, tutti_last_error());
+    }
+  }
+  explicit user_op(tutti_op owned) noexcept : op_(owned) {}
+  user_op(user_op&& other) noexcept : op_(std::exchange(other.op_, TUTTI_OP_COUNT)) {}
+  user_op& operator=(user_op&& other) noexcept {
+    std::swap(op_, other.op_);
+    return *this;
+  }
+  ~user_op() {
+    if (op_ != TUTTI_OP_COUNT) tutti_op_free(op_);
+  }
+  tutti_op get() const noexcept { return op_; }
+
+ private:
+  tutti_op op_ = TUTTI_OP_COUNT;
+};
 
 // Owns a communicator. One thread at a time, except abort().
 class communicator {
@@ -253,6 +293,14 @@ class communicator {
       throw;
     }
     check(tutti_group_end_with(comm_, config), comm_);
+  }
+
+  // The sum over ranks of scalar * input, for calls on this communicator.
+  template <element T>
+  user_op premul_sum(const T& scalar) const {
+    tutti_op made = TUTTI_OP_COUNT;
+    check(tutti_op_create_premul_sum(comm_, &scalar, dtype_of<T>, &made), comm_);
+    return user_op(made);
   }
 
   // `count` elements of symmetric memory, zero; lives until free() or the end of the communicator.

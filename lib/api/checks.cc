@@ -64,7 +64,7 @@ Status check_vector(uint64_t count, tutti_dtype dtype) {
 }
 
 Status check_operator(tutti_op op, tutti_dtype dtype) {
-  if (unsigned(op) >= TUTTI_OP_COUNT) {
+  if (!op_known(op)) {
     return {TUTTI_INVALID, "unknown operator " + std::to_string(int(op))};
   }
   if (!op_supports(op, dtype)) {

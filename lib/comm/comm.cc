@@ -10,6 +10,12 @@ namespace tutti {
 
 namespace {
 
+// Whether what comes out is 0 or 1, whatever went in.
+bool gives_truth(const CallKey& key) {
+  const bool logical = key.op == TUTTI_LAND || key.op == TUTTI_LOR || key.op == TUTTI_LXOR;
+  return reduces(key.collective) && (logical || key.dtype == TUTTI_BOOL);
+}
+
 Status grow(std::vector<std::byte>* memory, size_t bytes, const char* algorithm) {
   if (memory->size() >= bytes) return {};
   try {
@@ -87,6 +93,7 @@ Status Communicator::prepare(const CallKey& key, std::unique_ptr<Prepared>* out)
   request.count = key.count * (goal.blocks() == 1 || v_form ? 1 : uint64_t(nranks_));
   request.element_size = uint32_t(dtype_size(key.dtype));
   request.root = uint32_t(key.root);
+  request.ordered = reduces(key.collective) && !op_commutes(key.op);
   request.uneven = v_form;
   request.private_lengths = v_form && lengths_are_private(key.collective);
   auto next = std::make_unique<Prepared>();
@@ -100,12 +107,11 @@ Status Communicator::prepare(const CallKey& key, std::unique_ptr<Prepared>* out)
   signature.count = key.count;
   signature.root = v_form && !is_rooted(key.collective) ? int32_t(key.lengths) : key.root;
   signature.collective = key.collective;
-  signature.dtype = uint8_t(key.dtype);
-  signature.op = uint8_t(key.op);
+  signature.set_types(key.dtype, key.op);
   signature.flags = uint8_t(choice.path) | (v_form ? CallSignature::v_form : 0);
   signature.algorithm = uint16_t(choice.algorithm - algorithms().data());
   next->signature_hash = signature_hash(signature);
-  if (reduces(key.collective)) next->kernels = find_kernels(key.dtype, key.op);
+  if (reduces(key.collective)) TUTTI_TRY(bind_operator(*next));
   if (choice.path == Path::schedule) {
     TUTTI_TRY(plan_for(*choice.algorithm, key.root, v_form, &next->plan));
   }
@@ -115,11 +121,11 @@ Status Communicator::prepare(const CallKey& key, std::unique_ptr<Prepared>* out)
 
 tutti_status Communicator::explain_allreduce(uint64_t count, tutti_dtype dtype, tutti_op op,
                                              const CallSettings& settings, Choice* out) {
-  (void)op;
   Request request;
   request.nranks = uint32_t(nranks_);
   request.count = count;
   request.element_size = uint32_t(dtype_size(dtype));
+  request.ordered = !op_commutes(op);
   Status chosen =
       choose(Collective::allreduce, setting_, request, settings.algorithm, settings.unfused, out);
   return chosen.ok() ? TUTTI_OK : fail(std::move(chosen));
@@ -145,12 +151,18 @@ Communicator::Prepared* Communicator::find(const CallKey& key) {
 tutti_status Communicator::run(const Call& call) {
   Prepared* const prepared = find(call.key);
   if (prepared == nullptr) return last_error_.code();
-  if (!call.input_aside && !call.output_aside) [[likely]]
+  if (!call.input_aside && !call.output_aside && !prepared->premultiplies) [[likely]]
     return run(*prepared, call);
   Call moved = call;
+  if (prepared->premultiplies) {
+    if (Status scaled = scale_input(*prepared, &moved); !scaled.ok()) {
+      return give_up(std::move(scaled), prepared->signature, epoch_ + 1);
+    }
+  }
+  if (!call.input_aside && !call.output_aside) return run(*prepared, moved);
   const size_t bytes = call.aside_count * prepared->element_size;
   if (Status grown = grow(&aside_, bytes, "a call in place"); !grown.ok()) {
-    return fail(std::move(grown));
+    return give_up(std::move(grown), prepared->signature, epoch_ + 1);
   }
   if (call.input_aside) {
     if (bytes != 0) std::memcpy(aside_.data(), call.input, bytes);
@@ -163,7 +175,7 @@ tutti_status Communicator::run(const Call& call) {
   return ended;
 }
 
-// One rank: its vector is the result, but for logical operators, which give 0 or 1.
+// One rank: its vector is the result, but for truth, which becomes 0 or 1.
 tutti_status Communicator::run_alone(const Prepared& prepared, const Call& call) {
   const CallKey& key = prepared.key;
   const Collective collective = key.collective;
@@ -177,8 +189,7 @@ tutti_status Communicator::run_alone(const Prepared& prepared, const Call& call)
     from += extents_.input[0];
     to += extents_.output[0];
   }
-  if (reduces(collective) &&
-      (key.op == TUTTI_LAND || key.op == TUTTI_LOR || key.op == TUTTI_LXOR)) {
+  if (gives_truth(key)) {
     find_kernels(key.dtype, TUTTI_LOR).reduce2(to, from, from, count);
   } else if (from != to && count != 0) {
     std::memcpy(to, from, count * prepared.element_size);
@@ -223,11 +234,10 @@ tutti_status Communicator::run(Prepared& prepared, const Call& call) {
   return give_up(std::move(ended), prepared.signature, epoch);
 }
 
-// A logical operator gives 0 or 1 also where a scan has combined nothing yet.
+// Truth becomes 0 or 1 also where a scan has combined nothing yet.
 void Communicator::normalise_lone_vector(const Prepared& prepared, const Call& call) const {
   const CallKey& key = prepared.key;
-  const bool logical = key.op == TUTTI_LAND || key.op == TUTTI_LOR || key.op == TUTTI_LXOR;
-  if (!logical || rank_ != (key.collective == Collective::scan ? 0 : 1)) return;
+  if (!gives_truth(key) || rank_ != (key.collective == Collective::scan ? 0 : 1)) return;
   find_kernels(key.dtype, TUTTI_LOR).reduce2(call.output, call.output, call.output, key.count);
 }
 

@@ -50,6 +50,7 @@ class Communicator {
   const char* transport() const { return link_ ? link_->name() : "none"; }
   const CommSettings& settings() const { return settings_; }
   uint64_t calls() const { return epoch_; }
+  uint64_t serial() const { return serial_; }  // no other communicator of the process has it
   // Calls so far that went directly from the ranks' memory to the ranks' memory.
   uint64_t direct_calls() const { return fused_ ? fused_->direct_calls() : 0; }
   // The last failure of a call, with its full sentence; OK if none failed.
@@ -95,6 +96,9 @@ class Communicator {
     CallSignature signature;
     uint64_t signature_hash = 0;
     Kernels kernels;
+    UserFunction function;  // what kernels.user points to
+    bool premultiplies = false;
+    alignas(16) std::array<std::byte, 16> scalar{};  // of a pre-multiplied sum
     uint32_t element_size = 1;
     CachedPlan* plan = nullptr;
   };
@@ -107,6 +111,10 @@ class Communicator {
   // can be none.
   Prepared* find(const CallKey& key);
   Status prepare(const CallKey& key, std::unique_ptr<Prepared>* out);
+  // Finds the kernels, or the program's function.
+  Status bind_operator(Prepared& prepared) const;
+  // A pre-multiplied sum: the call's input becomes its product with the scalar.
+  Status scale_input(const Prepared& prepared, Call* call);
   Status plan_for(const Algorithm& algorithm, int root, bool scattered, CachedPlan** out);
   tutti_status run(Prepared& prepared, const Call& call);
   tutti_status run_alone(const Prepared& prepared, const Call& call);
@@ -128,6 +136,9 @@ class Communicator {
     return uint64_t(timeout_ms > 0 ? timeout_ms : settings_.timeout_ms) * 1'000'000u;
   }
 
+  static uint64_t next_serial();
+
+  const uint64_t serial_ = next_serial();
   int rank_ = 0;
   int nranks_ = 1;
   CommSettings settings_;
@@ -148,7 +159,7 @@ class Communicator {
   std::vector<std::unique_ptr<CachedPlan>> plans_;
   plan::Run run_;
   plan::Extents extents_;  // of the last call of blocks
-  std::vector<std::byte> scratch_, aside_;
+  std::vector<std::byte> scratch_, aside_, products_;
   std::vector<uint64_t> sends_, receives_;  // messages so far, by peer
   bool grouping_ = false;
   std::vector<Message> group_;

@@ -17,7 +17,7 @@ CallSignature signature_of(const Message& message) {
   signature.root = message.tag;
   signature.algorithm = 0xffff;
   signature.collective = Collective::point_to_point;
-  signature.dtype = uint8_t(message.dtype);
+  signature.set_types(message.dtype, TUTTI_SUM);
   return signature;
 }
 

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "lib/schedule/formula.h"
+#include "transports/shm/segment.h"
 
 namespace tutti {
 
@@ -75,6 +76,8 @@ Path path_of(const Algorithm& algorithm, const Setting& setting, const Request& 
     const bool fits = request.element_size <= setting.pull_element_limit_bytes;
     return one_hop && fits && !request.uneven ? Path::pull : Path::schedule;
   }
+  // They cut vectors at cache lines.
+  if (shm::line_bytes % request.element_size != 0) return Path::schedule;
   const uint64_t bytes = request.count * request.element_size;
   if (name == "all-to-all" && bytes <= setting.one_shot_limit_bytes) return Path::one_shot;
   if (name == "two-level" && bytes <= setting.two_level_limit_bytes) return Path::two_level;

@@ -38,6 +38,7 @@ HeaderBytes encode(const Header& header) {
   put_le<uint32_t>(at, magic);
   at[4] = version;
   at[5] = uint8_t(header.type);
+  put_le<uint16_t>(at + 6, header.signature.element_size);
   put_le<uint64_t>(at + 8, header.comm);
   put_le<uint64_t>(at + 16, header.epoch);
   put_le<uint64_t>(at + 24, header.stream);
@@ -65,7 +66,7 @@ Status parse(std::span<const uint8_t, header_bytes> bytes, Header* out) {
     return {TUTTI_CORRUPT, "a frame of version " + std::to_string(at[4]) + ", this is version " +
                                std::to_string(version)};
   }
-  if (at[5] < uint8_t(Type::data) || at[5] > uint8_t(Type::exchange) || at[6] != 0 || at[7] != 0) {
+  if (at[5] < uint8_t(Type::data) || at[5] > uint8_t(Type::exchange)) {
     return {TUTTI_CORRUPT, "a frame of unknown type"};
   }
   out->type = Type(at[5]);
@@ -73,6 +74,7 @@ Status parse(std::span<const uint8_t, header_bytes> bytes, Header* out) {
   out->epoch = get_le<uint64_t>(at + 16);
   out->stream = get_le<uint64_t>(at + 24);
   out->signature = {};
+  out->signature.element_size = get_le<uint16_t>(at + 6);
   out->signature.count = get_le<uint64_t>(at + 32);
   out->signature.root = get_le<int32_t>(at + 40);
   out->signature.algorithm = get_le<uint16_t>(at + 44);

@@ -1,7 +1,7 @@
 // Frames: what ranks send each other over sockets, as bytes. No I/O here.
 //
 // A frame is a header of 64 bytes, little endian, and `length` bytes of payload. Offsets:
-//    0 magic (4)        4 version (1)    5 type (1)     6 reserved, zero (2)
+//    0 magic (4)        4 version (1)    5 type (1)     6 bytes of a user-defined element (2)
 //    8 communicator (8) 16 epoch (8)    24 stream (8)
 //   32 count (8)  40 root (4)  44 algorithm (2)  46 collective  47 dtype  48 op  49 flags
 //   50 sender's rank (2)  52 digest (4)  56 length (4)  60 CRC-32C of the 60 bytes before (4)

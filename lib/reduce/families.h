@@ -22,7 +22,10 @@ struct Target {
 // One entry per compiled instruction set, best first; the same sets in every family.
 std::span<const Target> float_targets();   // float32, float64
 std::span<const Target> half_targets();    // float16, bfloat16
-std::span<const Target> narrow_targets();  // integers of 8 and 16 bits
+std::span<const Target> narrow_targets();  // integers of 8 and 16 bits, bool
 std::span<const Target> wide_targets();    // integers of 32 and 64 bits
+std::span<const Target> float8_targets();  // float8_e4m3, float8_e5m2
+std::span<const Target> complex_targets();
+std::span<const Target> located_targets();  // values with an index
 
 }  // namespace tutti::reduce

@@ -35,7 +35,7 @@ Kernels integer_kernels(tutti_op op) {
   using Bits = Plain<std::make_unsigned_t<T>>;
   switch (op) {
     case TUTTI_SUM:
-      return kernels_of<Bits, Sum>();
+      return kernels_of<Bits, Sum>(nullptr, scale_lanes<Bits>);
     case TUTTI_AVG:
       return kernels_of<Bits, Sum>(divide_integers<T>);
     case TUTTI_PROD:

@@ -282,8 +282,17 @@ void reduce_many(void* out, const void* const* operands, size_t n, size_t elemen
 }
 
 template <class Format, class Op>
-Kernels kernels_of(DivideFn divide = nullptr) {
-  return {reduce_many<Format, Op>, reduce2<Format, Op>, reduce2_twice<Format, Op>, divide};
+Kernels kernels_of(DivideFn divide = nullptr, ScaleFn scale = nullptr) {
+  return {reduce_many<Format, Op>, reduce2<Format, Op>, reduce2_twice<Format, Op>, divide, scale};
+}
+
+template <class Format>
+void scale_lanes(void* out, const void* in, const void* scalar, size_t elements) {
+  using Lane = typename Format::Lane;
+  const hn::Simd<Lane, 1, 0> one;
+  const Lane by = hn::GetLane(Format::load(one, static_cast<const uint8_t*>(scalar)));
+  run<Format>(OnePlace{static_cast<uint8_t*>(out)}, OneOperand{static_cast<const uint8_t*>(in)},
+              Scaled<Lane>{by}, elements);
 }
 
 template <class Format>
@@ -297,7 +306,7 @@ template <class Format>
 Kernels float_kernels(tutti_op op) {
   switch (op) {
     case TUTTI_SUM:
-      return kernels_of<Format, Sum>();
+      return kernels_of<Format, Sum>(nullptr, scale_lanes<Format>);
     case TUTTI_AVG:
       return kernels_of<Format, Sum>(divide_floats<Format>);
     case TUTTI_PROD:

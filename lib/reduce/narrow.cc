@@ -1,4 +1,4 @@
-// Integers of 8 and 16 bits.
+// Integers of 8 and 16 bits, and bool, which is a byte.
 #include "lib/reduce/highway.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -11,6 +11,28 @@
 HWY_BEFORE_NAMESPACE();
 namespace tutti::reduce::HWY_NAMESPACE {
 
+// Arithmetic on truth: true stands for 1, and a sum beyond 1 stays 1.
+static Kernels bool_kernels(tutti_op op) {
+  using Byte = Plain<uint8_t>;
+  switch (op) {
+    case TUTTI_SUM:
+    case TUTTI_MAX:
+    case TUTTI_LOR:
+    case TUTTI_BOR:
+      return kernels_of<Byte, LogicalOr>();
+    case TUTTI_PROD:
+    case TUTTI_MIN:
+    case TUTTI_LAND:
+    case TUTTI_BAND:
+      return kernels_of<Byte, LogicalAnd>();
+    case TUTTI_LXOR:
+    case TUTTI_BXOR:
+      return kernels_of<Byte, LogicalXor>();
+    default:
+      return {};
+  }
+}
+
 static Kernels family_kernels(tutti_dtype dtype, tutti_op op) {
   switch (dtype) {
     case TUTTI_INT8:
@@ -21,6 +43,8 @@ static Kernels family_kernels(tutti_dtype dtype, tutti_op op) {
       return integer_kernels<int16_t>(op);
     case TUTTI_UINT16:
       return integer_kernels<uint16_t>(op);
+    case TUTTI_BOOL:
+      return bool_kernels(op);
     default:
       return {};
   }

@@ -251,6 +251,25 @@ struct BitXor {
   }
 };
 
+// A fold over the data alone that ends in a multiplication: the first step of a pre-multiplied sum.
+template <class Lane>
+struct Scaled {
+  Lane scalar;
+
+  template <class D, class V>
+  HWY_INLINE V first(D, V x) const {
+    return x;
+  }
+  template <class D, class V>
+  HWY_INLINE V next(D, V x, V) const {
+    return x;
+  }
+  template <class D, class V>
+  HWY_INLINE V last(D d, V x) const {
+    return canonical_nan(d, multiply(d, x, hn::Set(d, scalar)));
+  }
+};
+
 // A fold over the data alone that ends in a division: the last step of an average.
 struct Quotient {
   uint32_t divisor;

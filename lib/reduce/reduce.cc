@@ -14,10 +14,18 @@ namespace {
 using reduce::Target;
 
 std::span<const Target> family_of(tutti_dtype dtype) {
-  if (dtype_is_float(dtype)) {
-    return dtype_size(dtype) == 2 ? reduce::half_targets() : reduce::float_targets();
+  const size_t size = dtype_size(dtype);
+  switch (dtype_kind(dtype)) {
+    case DtypeKind::floating:
+      if (size == 1) return reduce::float8_targets();
+      return size == 2 ? reduce::half_targets() : reduce::float_targets();
+    case DtypeKind::complex:
+      return reduce::complex_targets();
+    case DtypeKind::located:
+      return reduce::located_targets();
+    default:
+      return size <= 2 ? reduce::narrow_targets() : reduce::wide_targets();
   }
-  return dtype_size(dtype) <= 2 ? reduce::narrow_targets() : reduce::wide_targets();
 }
 
 // The compiled instruction sets that this processor has, as positions in each family's list.
@@ -54,7 +62,7 @@ size_t find_target(std::string_view name) {
 }
 
 Kernels kernels_of(tutti_dtype dtype, tutti_op op, size_t index) {
-  if (!op_supports(op, dtype)) return {};
+  if (unsigned(op) >= TUTTI_OP_COUNT || !op_supports(op, dtype)) return {};
   return family_of(dtype)[usable().positions[index]].kernels(dtype, op);
 }
 

@@ -7,8 +7,15 @@
 //   whatever NaN or invalid operation it came from, so that it depends neither on the instruction
 //   set nor on the order of the operands;
 // - min and max propagate NaN and order -0 below +0;
-// - fp16 and bf16 are widened to float32, accumulated there over all operands of one call, and
-//   rounded once to nearest even.
+// - fp16, bf16 and both fp8 are widened to float32, accumulated there over all operands of one
+// call,
+//   and rounded once to nearest even; what is beyond the greatest e4m3, 448, after rounding, is
+//   NaN;
+// - complex numbers are added and divided component by component and multiplied by the schoolbook
+//   formula, (ac - bd) + (ad + bc)i, each of its operations rounded; NaN is canonical in each
+//   component for itself;
+// - minloc and maxloc order -0 below +0 and let a NaN win over all numbers; of equal values, and of
+//   NaNs, the lowest index wins.
 #pragma once
 
 #include <cstddef>
@@ -16,6 +23,7 @@
 #include <span>
 #include <string_view>
 
+#include "lib/reduce/user_function.h"
 #include "lib/status.h"
 #include "tutti/tutti.h"
 
@@ -39,19 +47,43 @@ using Reduce2TwiceFn = void (*)(void* out, void* other, const void* a, const voi
                                 size_t elements, Stores stores);
 
 // The final step of an average: data[i] = data[i] / divisor, in place; integers truncate toward
-// zero; fp16 and bf16 divide in float32 and round once. `divisor` >= 1.
+// zero; fp16, bf16 and fp8 divide in float32 and round once. `divisor` >= 1.
 using DivideFn = void (*)(void* data, size_t elements, uint32_t divisor);
 
+// The first step of a pre-multiplied sum: out[i] = in[i] * *scalar, an element of the same type, as
+// prod does it: fp16, bf16 and fp8 in float32, rounded once. `out` may be `in`.
+using ScaleFn = void (*)(void* out, const void* in, const void* scalar, size_t elements);
+
 struct Kernels {
-  ReduceFn reduce = nullptr;
-  Reduce2Fn reduce2 = nullptr;
-  Reduce2TwiceFn reduce2_twice = nullptr;
-  DivideFn divide = nullptr;  // null unless the operator is avg
+  ReduceFn reduce_fn = nullptr;
+  Reduce2Fn reduce2_fn = nullptr;
+  Reduce2TwiceFn reduce2_twice_fn = nullptr;
+  DivideFn divide = nullptr;           // null unless the operator is avg
+  ScaleFn scale = nullptr;             // of sum; null also for bool
+  const UserFunction* user = nullptr;  // instead of the above
+
+  explicit operator bool() const { return reduce_fn != nullptr || user != nullptr; }
+  void reduce(void* out, const void* const* operands, size_t n, size_t elements) const {
+    if (user != nullptr) [[unlikely]]
+      return user->reduce(out, operands, n, elements);
+    reduce_fn(out, operands, n, elements);
+  }
+  void reduce2(void* out, const void* a, const void* b, size_t elements) const {
+    if (user != nullptr) [[unlikely]]
+      return user->reduce2(out, a, b, elements);
+    reduce2_fn(out, a, b, elements);
+  }
+  void reduce2_twice(void* out, void* other, const void* a, const void* b, size_t elements,
+                     Stores stores) const {
+    if (user != nullptr) [[unlikely]]
+      return user->reduce2_twice(out, other, a, b, elements);
+    reduce2_twice_fn(out, other, a, b, elements, stores);
+  }
 };
 
 // The kernels of the chosen instruction set: a table look-up, so keep the result rather than ask
 // for every call. avg gives the kernels of sum and `divide`. All null when the operator is not
-// defined on the type.
+// defined on the type or is the program's own.
 Kernels find_kernels(tutti_dtype dtype, tutti_op op);
 
 // As above, of the instruction set with that name; all null when it is not in

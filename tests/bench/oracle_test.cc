@@ -4,7 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <complex>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 #include <vector>
 
@@ -30,6 +34,46 @@ struct Brain {
   }
 };
 
+// float8, the same: every value here is among the 256.
+template <int mantissa_bits, int bias>
+struct Small {
+  uint8_t bits = 0;
+  Small() = default;
+  explicit Small(float f) {
+    // By the value plus 512.
+    static const std::array<uint8_t, 1024> patterns = [] {
+      std::array<uint8_t, 1024> all{};
+      Small pattern;
+      for (int i = 0; i < 256; ++i) {
+        pattern.bits = uint8_t(i);
+        const auto value = float(pattern);
+        if (std::fabs(value) < 512 && value == std::floor(value))
+          all[size_t(value + 512)] = uint8_t(i);
+      }
+      all[512] = 0;  // not -0
+      return all;
+    }();
+    if (std::fabs(f) < 512) bits = patterns[size_t(f + 512)];
+    EXPECT_EQ(float(*this), f) << "not exact in float8";
+  }
+  explicit operator float() const {
+    const int exponent = (bits & 0x7f) >> mantissa_bits;
+    const int mantissa = bits & ((1 << mantissa_bits) - 1);
+    if ((bits & 0x7f) == 0x7f) return std::numeric_limits<float>::quiet_NaN();
+    const float magnitude = exponent == 0 ? std::ldexp(float(mantissa), 1 - bias - mantissa_bits)
+                                          : std::ldexp(float(mantissa + (1 << mantissa_bits)),
+                                                       exponent - bias - mantissa_bits);
+    return bits & 0x80 ? -magnitude : magnitude;
+  }
+};
+using E4M3 = Small<3, 7>;
+using E5M2 = Small<2, 15>;
+
+// A byte that is true unless 0; computing gives 0 or 1.
+struct Truth {
+  uint8_t byte = 0;
+};
+
 template <class T>
 struct Wide {
   using type = T;
@@ -42,6 +86,53 @@ template <>
 struct Wide<_Float16> {
   using type = float;
 };
+template <int mantissa_bits, int bias>
+struct Wide<Small<mantissa_bits, bias>> {
+  using type = float;
+};
+
+Truth apply(tutti_op op, Truth a, Truth b) {
+  const int trues = (a.byte != 0) + (b.byte != 0);
+  switch (op) {
+    case TUTTI_SUM:
+    case TUTTI_MAX:
+    case TUTTI_LOR:
+    case TUTTI_BOR:
+      return {uint8_t(trues > 0)};
+    case TUTTI_LXOR:
+    case TUTTI_BXOR:
+      return {uint8_t(trues == 1)};
+    default:
+      return {uint8_t(trues == 2)};
+  }
+}
+Truth finish(tutti_op, Truth value, int) { return {uint8_t(value.byte != 0)}; }
+
+template <class Pair>
+concept located = requires(Pair pair) {
+  pair.index;
+};
+
+template <located Pair>
+Pair apply(tutti_op op, Pair a, Pair b) {
+  if (a.value != b.value) return (a.value < b.value) == (op == TUTTI_MINLOC) ? a : b;
+  return a.index < b.index ? a : b;
+}
+template <located Pair>
+Pair finish(tutti_op, Pair value, int) {
+  return value;
+}
+
+template <class R>
+std::complex<R> apply(tutti_op op, std::complex<R> a, std::complex<R> b) {
+  if (op != TUTTI_PROD) return a + b;
+  return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
+}
+template <class R>
+std::complex<R> finish(tutti_op op, std::complex<R> value, int nranks) {
+  return op == TUTTI_AVG ? std::complex<R>(value.real() / R(nranks), value.imag() / R(nranks))
+                         : value;
+}
 
 // One operation, rounded to the storage type.
 template <class T>
@@ -134,6 +225,10 @@ TEST(Oracle, IsExactInTheNarrowestTypesForManyRanks) {
   expect_right<Brain>(TUTTI_BFLOAT16, TUTTI_SUM, Oracle::most_ranks);
   expect_right<int8_t>(TUTTI_INT8, TUTTI_AVG, 150);
   expect_right<_Float16>(TUTTI_FLOAT16, TUTTI_PROD, 100);
+  for (const tutti_op op : {TUTTI_SUM, TUTTI_PROD, TUTTI_AVG, TUTTI_MAX}) {
+    expect_right<E4M3>(TUTTI_FLOAT8_E4M3, op, 100);
+    expect_right<E5M2>(TUTTI_FLOAT8_E5M2, op, 20);
+  }
 }
 
 TEST(Oracle, AgreesWithFoldingInTheTypesThemselves) {
@@ -149,6 +244,15 @@ TEST(Oracle, AgreesWithFoldingInTheTypesThemselves) {
   expect_right<Brain>(TUTTI_BFLOAT16);
   expect_right<float>(TUTTI_FLOAT32);
   expect_right<double>(TUTTI_FLOAT64);
+  expect_right<std::complex<float>>(TUTTI_COMPLEX64);
+  expect_right<std::complex<double>>(TUTTI_COMPLEX128);
+  expect_right<E4M3>(TUTTI_FLOAT8_E4M3);
+  expect_right<E5M2>(TUTTI_FLOAT8_E5M2);
+  expect_right<Truth>(TUTTI_BOOL);
+  expect_right<tutti_float32_int32>(TUTTI_FLOAT32_INT32);
+  expect_right<tutti_float64_int64>(TUTTI_FLOAT64_INT64);
+  expect_right<tutti_int32_int32>(TUTTI_INT32_INT32);
+  expect_right<tutti_int64_int64>(TUTTI_INT64_INT64);
 }
 
 std::vector<float> sum_of_two() {
@@ -179,6 +283,7 @@ TEST(Oracle, SeesAMissingRankAndAMisplacedBlock) {
 TEST(Oracle, EveryRankMattersForEveryOperator) {
   for (int op_index = 0; op_index < TUTTI_OP_COUNT; ++op_index) {
     const auto op = tutti_op(op_index);
+    if (!tutti_op_supports(op, TUTTI_INT32)) continue;
     constexpr int nranks = 5;
     for (int missing = 0; missing < nranks; ++missing) {
       std::vector<std::vector<int32_t>> inputs(nranks, std::vector<int32_t>(count));

@@ -103,7 +103,8 @@ TEST_P(Allreduce, FusedPathsGiveTheBitsOfTheSchedulesTheyImplement) {
         for (int type = 0; type < TUTTI_DTYPE_COUNT; ++type) {
           const auto dtype = tutti_dtype(type);
           const size_t size = tutti_dtype_size(dtype);
-          for (const tutti_op op : {TUTTI_SUM, TUTTI_MIN, TUTTI_AVG}) {
+          for (const tutti_op op : {TUTTI_SUM, TUTTI_PROD, TUTTI_MIN, TUTTI_AVG, TUTTI_MAXLOC}) {
+            if (!tutti_op_supports(op, dtype)) continue;
             for (const size_t count : {1, 13, 14, 15, 1000, 9001}) {
               std::vector<uint8_t> in(count * size), fused(count * size), plain(count * size);
               for (uint8_t& byte : in) byte = uint8_t(random());

@@ -168,6 +168,40 @@ TEST_P(LinkConformance, PeekGivesWholeGranulesAndKeepsWhatIsNotConsumed) {
   });
 }
 
+// Elements of no power of two do not end where slots, frames or pieces of a message do.
+TEST_P(LinkConformance, PeekPutsTogetherGranulesThatArriveInParts) {
+  for (const size_t granule : {24, 1000, 4096}) {
+    run(2, [&](int rank, Link& link) {
+      const size_t elements = 400'000 / granule, bytes = elements * granule;
+      link.begin(mark_of(1));
+      const std::vector<uint8_t> data = pattern(bytes, unsigned(granule));
+      if (rank == 0) {
+        std::mt19937 random(2);
+        for (size_t sent = 0; sent < bytes;) {
+          const size_t piece = std::min<size_t>(bytes - sent, 1 + random() % 40'000);
+          ASSERT_TRUE(send_all(link, 1, data.data() + sent, piece).ok());
+          sent += piece;
+        }
+        return;
+      }
+      size_t seen = 0;
+      const Status ended = complete(
+          link, Patience{200, 50}, 10'000'000'000u,
+          [&] {
+            const auto found = link.try_peek(0, bytes - seen, granule);
+            EXPECT_EQ(found.size() % granule, 0u);
+            if (found.empty()) return false;
+            EXPECT_EQ(std::memcmp(found.data(), data.data() + seen, found.size()), 0);
+            link.consume(0, found.size());
+            seen += found.size();
+            return true;
+          },
+          [&] { return seen == bytes; });
+      ASSERT_TRUE(ended.ok()) << ended.text() << " at " << seen << " of " << bytes;
+    });
+  }
+}
+
 TEST_P(LinkConformance, AStreamThatNobodyEmptiesFillsUp) {
   run(2, [](int rank, Link& link) {
     link.begin(mark_of(1));

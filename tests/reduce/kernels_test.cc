@@ -16,6 +16,7 @@ namespace tutti {
 namespace {
 
 using reference::Bits;
+using reference::hex;
 
 constexpr size_t kMostOperands = 9;
 constexpr uint8_t kGuard = 0xA5;
@@ -36,10 +37,10 @@ class Operands {
       bytes_.emplace_back(offsets_[k] + elements * size_ + kMargin, kGuard);
       bits_.emplace_back(elements);
       for (size_t i = 0; i < elements; ++i) {
-        Bits value = random();
-        if (values == Values::edges) value = edges[value % edges.size()];
+        Bits value = Bits{random()} << 64 | random();
+        if (values == Values::edges) value = edges[size_t(value % edges.size())];
         if (values == Values::small) value = small(dtype, value);
-        value &= ~Bits{0} >> (64 - 8 * size_);
+        value &= ~Bits{0} >> (128 - 8 * size_);
         bits_[k][i] = value;
         std::memcpy(at(k) + i * size_, &value, size_);
       }
@@ -64,7 +65,9 @@ class Operands {
 
  private:
   // Numbers whose sums and products stay finite.
-  static Bits small(tutti_dtype dtype, Bits random) {
+  static Bits small(tutti_dtype dtype, Bits both) {
+    const auto random = static_cast<uint64_t>(both);
+    const auto other = static_cast<uint64_t>(both >> 64);
     const float value = static_cast<float>(static_cast<int>(random % 4096) - 2048) / 512.0f;
     uint32_t bits = 0;
     std::memcpy(&bits, &value, 4);
@@ -81,6 +84,20 @@ class Operands {
         std::memcpy(&result, &wide, 8);
         return result;
       }
+      case TUTTI_FLOAT8_E4M3:
+        return (random & 0x80) | (0x30 + (random >> 20) % 0x10);
+      case TUTTI_FLOAT8_E5M2:
+        return (random & 0x80) | (0x38 + (random >> 20) % 0x08);
+      case TUTTI_COMPLEX64:
+        return small(TUTTI_FLOAT32, other) << 32 | small(TUTTI_FLOAT32, random);
+      case TUTTI_COMPLEX128:
+        return small(TUTTI_FLOAT64, other) << 64 | small(TUTTI_FLOAT64, random);
+      case TUTTI_FLOAT32_INT32:
+      case TUTTI_INT32_INT32:  // equal values often
+        return (other % 5) << 32 | (random % 3 << 30);
+      case TUTTI_FLOAT64_INT64:
+      case TUTTI_INT64_INT64:
+        return Bits{other % 5} << 64 | (random % 3 << 62);
       default:
         return random % 7;  // zero often enough for the logical operators
     }
@@ -129,7 +146,7 @@ class EveryKernel : public testing::TestWithParam<Case> {
       for (size_t k = 0; k < n; ++k) inputs[k] = operands.bits(k, i);
       ASSERT_EQ(operands.stored(out_at, i), reference::fold(dtype, op, inputs))
           << "element " << i << " of " << elements << ", " << n << " operands, the first two "
-          << inputs[0] << " and " << (n > 1 ? inputs[1] : 0) << ", output in " << out_at;
+          << hex(inputs[0]) << " and " << hex(n > 1 ? inputs[1] : 0) << ", output in " << out_at;
     }
     for (size_t k = 0; k <= n; ++k) {
       ASSERT_TRUE(operands.guarded(k)) << "vector " << k << ", " << elements << " elements";
@@ -246,7 +263,7 @@ TEST_P(EveryKernel, FoldsEveryPairOfEdgeValues) {
   for (size_t i = 0; i < a.size(); ++i) {
     Bits result = 0;
     std::memcpy(&result, out.data() + i * size, size);
-    ASSERT_EQ(result, reference::fold(dtype, op, {a[i], b[i]})) << std::hex << a[i] << ", " << b[i];
+    ASSERT_EQ(result, reference::fold(dtype, op, {a[i], b[i]})) << hex(a[i]) << ", " << hex(b[i]);
   }
 }
 
@@ -263,9 +280,49 @@ TEST_P(EveryKernel, DividesForAnAverage) {
         ASSERT_TRUE(data.guarded(0));
         for (size_t i = 0; i < elements; ++i) {
           ASSERT_EQ(data.stored(0, i), reference::divide(dtype, data.bits(0, i), divisor))
-              << std::hex << data.bits(0, i) << " by " << divisor;
+              << hex(data.bits(0, i)) << " by " << divisor;
         }
       }
+    }
+  }
+}
+
+// A product with a scalar is the product of two elements, whatever the type.
+TEST_P(EveryKernel, ScalesForAPremultipliedSum) {
+  const auto [dtype, op, target] = GetParam();
+  const Kernels kernels = find_kernels(dtype, op, target);
+  ASSERT_EQ(kernels.scale != nullptr, op == TUTTI_SUM && dtype != TUTTI_BOOL);
+  if (kernels.scale == nullptr) return;
+  for (const size_t elements : {0, 1, 2, 3, 5, 8, 17, 31, 64, 100, 257, 1031}) {
+    for (const Values values : {Values::small, Values::any_bits, Values::edges}) {
+      for (const size_t out_at : {0, 1}) {
+        Operands data(dtype, 2, elements, values, random_);
+        Operands scalars(dtype, 1, 1, values, random_);
+        kernels.scale(data.at(out_at), data.at(0), scalars.at(0), elements);
+        ASSERT_TRUE(data.guarded(0) && data.guarded(1));
+        for (size_t i = 0; i < elements; ++i) {
+          ASSERT_EQ(data.stored(out_at, i),
+                    reference::fold(dtype, TUTTI_PROD, {data.bits(0, i), scalars.bits(0, 0)}))
+              << hex(data.bits(0, i)) << " times " << hex(scalars.bits(0, 0));
+        }
+      }
+    }
+  }
+}
+
+class EveryEightBitFloatKernel : public EveryKernel {};
+
+// All patterns with all others.
+TEST_P(EveryEightBitFloatKernel, FoldsEveryPairOfPatterns) {
+  const auto [dtype, op, target] = GetParam();
+  const Kernels kernels = find_kernels(dtype, op, target);
+  std::vector<uint8_t> a(256), b(256), out(256);
+  for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<uint8_t>(i);
+  for (size_t second = 0; second < 256; ++second) {
+    b.assign(b.size(), static_cast<uint8_t>(second));
+    kernels.reduce2(out.data(), a.data(), b.data(), a.size());
+    for (size_t i = 0; i < a.size(); ++i) {
+      ASSERT_EQ(Bits{out[i]}, reference::fold(dtype, op, {a[i], second})) << i << ", " << second;
     }
   }
 }
@@ -285,18 +342,20 @@ TEST_P(EverySixteenBitFloatKernel, FoldsEveryPattern) {
     const std::vector<uint16_t> b(a.size(), second);
     kernels.reduce2(out.data(), a.data(), b.data(), a.size());
     for (size_t i = 0; i < a.size(); ++i) {
-      ASSERT_EQ(out[i], reference::fold(dtype, op, {a[i], second}))
+      ASSERT_EQ(Bits{out[i]}, reference::fold(dtype, op, {a[i], second}))
           << std::hex << a[i] << ", " << second;
     }
   }
 }
 
-std::vector<Case> cases(bool only_sixteen_bit_floats) {
+// `float_bytes`: of floats of this size only; 0: of all types.
+std::vector<Case> cases(size_t float_bytes) {
   std::vector<Case> cases;
   for (const char* target : reduce_target_names()) {
     for (int t = 0; t < TUTTI_DTYPE_COUNT; ++t) {
       const auto dtype = static_cast<tutti_dtype>(t);
-      if (only_sixteen_bit_floats && !(dtype_is_float(dtype) && dtype_size(dtype) == 2)) continue;
+      const bool fits = dtype_is_float(dtype) && dtype_size(dtype) == float_bytes;
+      if (float_bytes != 0 && !fits) continue;
       for (int o = 0; o < TUTTI_OP_COUNT; ++o) {
         const auto op = static_cast<tutti_op>(o);
         if (op_supports(op, dtype)) cases.push_back({dtype, op, target});
@@ -311,8 +370,9 @@ std::string name_of(const testing::TestParamInfo<Case>& info) {
          op_name(info.param.op);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, EveryKernel, testing::ValuesIn(cases(false)), name_of);
-INSTANTIATE_TEST_SUITE_P(All, EverySixteenBitFloatKernel, testing::ValuesIn(cases(true)), name_of);
+INSTANTIATE_TEST_SUITE_P(All, EveryKernel, testing::ValuesIn(cases(0)), name_of);
+INSTANTIATE_TEST_SUITE_P(All, EveryEightBitFloatKernel, testing::ValuesIn(cases(1)), name_of);
+INSTANTIATE_TEST_SUITE_P(All, EverySixteenBitFloatKernel, testing::ValuesIn(cases(2)), name_of);
 
 }  // namespace
 }  // namespace tutti

@@ -3,20 +3,24 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "tutti/tutti.h"
 
 namespace tutti::reference {
 
-// The bit patterns of one element, widened to 64 bits.
-using Bits = uint64_t;
+// The bit patterns of one element, widened to 128 bits.
+__extension__ using Bits = unsigned __int128;
 
 // The left fold of the operands' bits, in order.
 Bits fold(tutti_dtype dtype, tutti_op op, const std::vector<Bits>& operands);
 
 // The last step of an average.
 Bits divide(tutti_dtype dtype, Bits value, uint32_t divisor);
+
+// "3c00", for a message.
+std::string hex(Bits bits);
 
 // Patterns at which the types' behaviour changes.
 std::vector<Bits> edge_values(tutti_dtype dtype);

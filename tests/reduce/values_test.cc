@@ -1,10 +1,12 @@
 // The promises of reduce.h in figures, and the choice of the instruction set.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lib/reduce/reduce.h"
@@ -17,6 +19,7 @@ namespace {
 template <class T>
 T fold(const char* target, tutti_dtype dtype, tutti_op op, const std::vector<T>& values) {
   std::vector<const void*> operands;
+  operands.reserve(values.size());
   for (const T& value : values) operands.push_back(&value);
   T out{};
   find_kernels(dtype, op, target).reduce(&out, operands.data(), operands.size(), 1);
@@ -106,6 +109,100 @@ TEST_P(Values, HalvesAccumulateInFloat32AndRoundOnce) {
   EXPECT_EQ((fold<uint16_t>(target, TUTTI_FLOAT16, TUTTI_SUM, {0x7BFF, 0x4C00})), 0x7C00);
 }
 
+TEST_P(Values, Float8AccumulatesInFloat32AndRoundsOnce) {
+  const char* target = GetParam();
+  const auto e4m3 = [&](tutti_op op, const std::vector<uint8_t>& values) {
+    return fold<uint8_t>(target, TUTTI_FLOAT8_E4M3, op, values);
+  };
+  const auto e5m2 = [&](tutti_op op, const std::vector<uint8_t>& values) {
+    return fold<uint8_t>(target, TUTTI_FLOAT8_E5M2, op, values);
+  };
+  // 16 + 1 is halfway to the next e4m3: rounded at each step it would stay 16.
+  EXPECT_EQ(e4m3(TUTTI_SUM, {0x58, 0x38, 0x38}), 0x59);
+  EXPECT_EQ(e4m3(TUTTI_SUM, {0x58, 0x38}), 0x58);
+  // 8 + 1 the same in e5m2.
+  EXPECT_EQ(e5m2(TUTTI_SUM, {0x48, 0x3C, 0x3C}), 0x49);
+  EXPECT_EQ(e5m2(TUTTI_SUM, {0x48, 0x3C}), 0x48);
+  EXPECT_EQ(e4m3(TUTTI_SUM, {0x01, 0x01}), 0x02) << "subnormals";
+  EXPECT_EQ(e5m2(TUTTI_SUM, {0x01, 0x01}), 0x02);
+}
+
+TEST_P(Values, Float8OverflowsAsTheOcpFormatsSay) {
+  const char* target = GetParam();
+  const auto e4m3 = [&](tutti_op op, const std::vector<uint8_t>& values) {
+    return fold<uint8_t>(target, TUTTI_FLOAT8_E4M3, op, values);
+  };
+  const auto e5m2 = [&](tutti_op op, const std::vector<uint8_t>& values) {
+    return fold<uint8_t>(target, TUTTI_FLOAT8_E5M2, op, values);
+  };
+  // 448 is the greatest e4m3; 464 is halfway to 480, and 448 is even.
+  EXPECT_EQ(e4m3(TUTTI_SUM, {0x7E, 0x58}), 0x7E);
+  EXPECT_EQ(e4m3(TUTTI_SUM, {0x7E, 0x59}), 0x7F);
+  EXPECT_EQ(e4m3(TUTTI_SUM, {0xFE, 0xD8}), 0xFE);
+  EXPECT_EQ(e4m3(TUTTI_SUM, {0xFE, 0xD9}), 0x7F) << "NaN has no sign";
+  EXPECT_EQ(e4m3(TUTTI_PROD, {0x7E, 0xFE}), 0x7F);
+  EXPECT_EQ(e4m3(TUTTI_MAX, {0xFF, 0x38}), 0x7F);
+  // 57344 is the greatest e5m2; 61440 is halfway to 65536, which is infinity.
+  EXPECT_EQ(e5m2(TUTTI_SUM, {0x7B, 0x68}), 0x7B);
+  EXPECT_EQ(e5m2(TUTTI_SUM, {0x7B, 0x6C}), 0x7C);
+  EXPECT_EQ(e5m2(TUTTI_SUM, {0xFB, 0xEC}), 0xFC);
+  EXPECT_EQ(e5m2(TUTTI_SUM, {0x7C, 0xFC}), 0x7E);
+}
+
+TEST_P(Values, ComplexProductsAreTheSchoolbookFormula) {
+  using Complex = std::array<float, 2>;
+  const char* target = GetParam();
+  const auto prod = [&](const std::vector<Complex>& values) {
+    return fold<Complex>(target, TUTTI_COMPLEX64, TUTTI_PROD, values);
+  };
+  EXPECT_EQ(prod({{1, 2}, {3, 4}}), (Complex{-5, 10}));
+  EXPECT_EQ(prod({{1, 2}, {3, 4}, {0, 1}}), (Complex{-10, -5}));
+  // Each product is rounded before the difference: one rounding of the whole would not give 0.
+  EXPECT_EQ(prod({{1 + 0x1p-12f, 1}, {1 + 0x1p-12f, 1 + 0x1p-11f}})[0], 0.0f);
+  const float infinity = std::numeric_limits<float>::infinity();
+  const Complex half_nan = prod({{infinity, 1}, {1, 0}});
+  EXPECT_EQ(bits_of(half_nan[0]), bits_of(infinity)) << "inf * 1 - 1 * 0";
+  EXPECT_EQ(bits_of(half_nan[1]), 0x7FC00000u) << "inf * 0 + 1 * 1";
+}
+
+TEST_P(Values, BoolIsTrueUnlessZeroAndResultsAreZeroOrOne) {
+  const char* target = GetParam();
+  const auto on = [&](tutti_op op, const std::vector<uint8_t>& values) {
+    return int(fold<uint8_t>(target, TUTTI_BOOL, op, values));
+  };
+  EXPECT_EQ(on(TUTTI_SUM, {2, 255, 1}), 1);
+  EXPECT_EQ(on(TUTTI_SUM, {0, 0}), 0);
+  EXPECT_EQ(on(TUTTI_PROD, {2, 4}), 1);
+  EXPECT_EQ(on(TUTTI_BAND, {2, 4}), 1);
+  EXPECT_EQ(on(TUTTI_MIN, {2, 0}), 0);
+  EXPECT_EQ(on(TUTTI_MAX, {0, 8}), 1);
+  EXPECT_EQ(on(TUTTI_BXOR, {3, 5}), 0);
+}
+
+TEST_P(Values, LocatedTiesGiveTheLowerIndexAndNanWins) {
+  using Pair = tutti_float32_int32;
+  const char* target = GetParam();
+  const auto found = [&](tutti_op op, const std::vector<Pair>& values) {
+    const Pair pair = fold<Pair>(target, TUTTI_FLOAT32_INT32, op, values);
+    return std::pair(bits_of(pair.value), pair.index);
+  };
+  const auto at = [](float value, int32_t index) { return std::pair(bits_of(value), index); };
+  EXPECT_EQ(found(TUTTI_MINLOC, {{2, 0}, {1, 7}, {1, 3}, {1, 5}}), at(1, 3));
+  EXPECT_EQ(found(TUTTI_MAXLOC, {{2, 9}, {1, 7}, {2, -4}}), at(2, -4));
+  EXPECT_EQ(found(TUTTI_MINLOC, {{0.0f, 0}, {-0.0f, 1}}), at(-0.0f, 1));
+  EXPECT_EQ(found(TUTTI_MAXLOC, {{-0.0f, 0}, {0.0f, 1}}), at(0.0f, 1));
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const tutti_op op : {TUTTI_MINLOC, TUTTI_MAXLOC}) {
+    EXPECT_EQ(found(op, {{-infinity, 0}, {-std::nanf("5"), 8}, {infinity, 1}, {std::nanf(""), 6}}),
+              std::pair(0x7FC00000u, 6));
+  }
+  const auto whole =
+      fold<tutti_int64_int64>(target, TUTTI_INT64_INT64, TUTTI_MAXLOC,
+                              {{std::numeric_limits<int64_t>::min(), 0}, {-1, 4}, {-1, 2}});
+  EXPECT_EQ(whole.value, -1);
+  EXPECT_EQ(whole.index, 2);
+}
+
 TEST_P(Values, IntegersWrapAround) {
   const char* target = GetParam();
   EXPECT_EQ((fold<int8_t>(target, TUTTI_INT8, TUTTI_SUM, {127, 1})), -128);
@@ -145,17 +242,17 @@ TEST(FindKernels, EveryOperatorOfEveryTypeThatHasIt) {
       const auto dtype = static_cast<tutti_dtype>(t);
       const auto op = static_cast<tutti_op>(o);
       const Kernels kernels = find_kernels(dtype, op);
-      EXPECT_EQ(kernels.reduce != nullptr, op_supports(op, dtype));
-      EXPECT_EQ(kernels.reduce2 != nullptr, op_supports(op, dtype));
-      EXPECT_EQ(kernels.divide != nullptr, op == TUTTI_AVG);
+      EXPECT_EQ(bool(kernels), op_supports(op, dtype));
+      EXPECT_EQ(kernels.reduce2_fn != nullptr, op_supports(op, dtype));
+      EXPECT_EQ(kernels.divide != nullptr, op == TUTTI_AVG && op_supports(op, dtype));
     }
   }
 }
 
 TEST(FindKernels, NoneForUnknownTypesOperatorsAndInstructionSets) {
-  EXPECT_EQ(find_kernels(TUTTI_DTYPE_COUNT, TUTTI_SUM).reduce, nullptr);
-  EXPECT_EQ(find_kernels(TUTTI_INT8, TUTTI_OP_COUNT).reduce, nullptr);
-  EXPECT_EQ(find_kernels(TUTTI_INT8, TUTTI_SUM, "mmx").reduce, nullptr);
+  EXPECT_EQ(find_kernels(TUTTI_DTYPE_COUNT, TUTTI_SUM).reduce_fn, nullptr);
+  EXPECT_EQ(find_kernels(TUTTI_INT8, TUTTI_OP_COUNT).reduce_fn, nullptr);
+  EXPECT_EQ(find_kernels(TUTTI_INT8, TUTTI_SUM, "mmx").reduce_fn, nullptr);
 }
 
 TEST(Target, TheBestIsChosenUnlessAnotherIsForced) {
@@ -165,11 +262,11 @@ TEST(Target, TheBestIsChosenUnlessAnotherIsForced) {
   const char* last = names.back();
   ASSERT_TRUE(reduce_target_force(last).ok());
   EXPECT_STREQ(reduce_target_name(), last);
-  EXPECT_EQ(find_kernels(TUTTI_FLOAT32, TUTTI_SUM).reduce2,
-            find_kernels(TUTTI_FLOAT32, TUTTI_SUM, last).reduce2);
+  EXPECT_EQ(find_kernels(TUTTI_FLOAT32, TUTTI_SUM).reduce2_fn,
+            find_kernels(TUTTI_FLOAT32, TUTTI_SUM, last).reduce2_fn);
   ASSERT_TRUE(reduce_target_force(names.front()).ok());
-  EXPECT_EQ(find_kernels(TUTTI_FLOAT32, TUTTI_SUM).reduce2,
-            find_kernels(TUTTI_FLOAT32, TUTTI_SUM, names.front()).reduce2);
+  EXPECT_EQ(find_kernels(TUTTI_FLOAT32, TUTTI_SUM).reduce2_fn,
+            find_kernels(TUTTI_FLOAT32, TUTTI_SUM, names.front()).reduce2_fn);
 }
 
 TEST(Target, UnknownNameIsRefusedWithTheNamesThatAreAllowed) {

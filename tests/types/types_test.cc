@@ -20,6 +20,15 @@ TEST(Types, SizesAndNamesMatchTheHeader) {
   EXPECT_EQ(dtype_size(TUTTI_BFLOAT16), 2u);
   EXPECT_EQ(dtype_size(TUTTI_FLOAT32), 4u);
   EXPECT_EQ(dtype_size(TUTTI_FLOAT64), 8u);
+  EXPECT_EQ(dtype_size(TUTTI_COMPLEX64), 8u);
+  EXPECT_EQ(dtype_size(TUTTI_COMPLEX128), 16u);
+  EXPECT_EQ(dtype_size(TUTTI_FLOAT8_E4M3), 1u);
+  EXPECT_EQ(dtype_size(TUTTI_FLOAT8_E5M2), 1u);
+  EXPECT_EQ(dtype_size(TUTTI_BOOL), 1u);
+  EXPECT_EQ(dtype_size(TUTTI_FLOAT32_INT32), sizeof(tutti_float32_int32));
+  EXPECT_EQ(dtype_size(TUTTI_FLOAT64_INT64), sizeof(tutti_float64_int64));
+  EXPECT_EQ(dtype_size(TUTTI_INT32_INT32), sizeof(tutti_int32_int32));
+  EXPECT_EQ(dtype_size(TUTTI_INT64_INT64), sizeof(tutti_int64_int64));
   EXPECT_STREQ(dtype_name(TUTTI_BFLOAT16), "bfloat16");
   EXPECT_STREQ(dtype_name(TUTTI_UINT64), "uint64");
   EXPECT_STREQ(op_name(TUTTI_SUM), "sum");
@@ -63,29 +72,53 @@ TEST(Types, UnknownNameIsRefusedWithTheListOfNames) {
   EXPECT_EQ(unknown_type.code(), TUTTI_INVALID);
   EXPECT_EQ(unknown_type.text(),
             "unknown type \"float\"; allowed: int8, int16, int32, int64, uint8, uint16, uint32, "
-            "uint64, float16, bfloat16, float32, float64");
+            "uint64, float16, bfloat16, float32, float64, complex64, complex128, float8_e4m3, "
+            "float8_e5m2, "
+            "bool, float32_int32, float64_int64, int32_int32, int64_int64");
   tutti_op op = TUTTI_SUM;
   const Status unknown_op = op_from_name("", &op);
   EXPECT_EQ(unknown_op.code(), TUTTI_INVALID);
   EXPECT_EQ(unknown_op.text(),
             "unknown operator \"\"; allowed: sum, prod, min, max, avg, land, lor, lxor, band, bor, "
-            "bxor");
+            "bxor, minloc, maxloc");
 }
 
-TEST(Types, LogicalAndBitwiseOperatorsAreForIntegersOnly) {
+// What a type has, in words.
+std::string operators_of(tutti_dtype dtype) {
+  std::string all;
   for (int o = 0; o < TUTTI_OP_COUNT; ++o) {
     const auto op = static_cast<tutti_op>(o);
-    for (int t = 0; t < TUTTI_DTYPE_COUNT; ++t) {
-      const auto dtype = static_cast<tutti_dtype>(t);
-      EXPECT_EQ(op_supports(op, dtype), o <= TUTTI_AVG || t <= TUTTI_UINT64)
-          << op_name(op) << " of " << dtype_name(dtype);
-    }
+    if (op_supports(op, dtype)) all += (all.empty() ? "" : " ") + std::string(op_name(op));
+  }
+  return all;
+}
+
+TEST(Types, WhichOperatorsATypeHas) {
+  const std::string arithmetic = "sum prod min max avg";
+  const std::string logic = "land lor lxor band bor bxor";
+  for (int t = 0; t < TUTTI_FLOAT16; ++t) {
+    EXPECT_EQ(operators_of(static_cast<tutti_dtype>(t)), arithmetic + " " + logic) << t;
+  }
+  for (const tutti_dtype dtype : {TUTTI_FLOAT16, TUTTI_BFLOAT16, TUTTI_FLOAT32, TUTTI_FLOAT64,
+                                  TUTTI_FLOAT8_E4M3, TUTTI_FLOAT8_E5M2}) {
+    EXPECT_EQ(operators_of(dtype), arithmetic) << dtype_name(dtype);
+  }
+  EXPECT_EQ(operators_of(TUTTI_COMPLEX64), "sum prod avg");
+  EXPECT_EQ(operators_of(TUTTI_COMPLEX128), "sum prod avg");
+  EXPECT_EQ(operators_of(TUTTI_BOOL), "sum prod min max " + logic);
+  for (const tutti_dtype dtype :
+       {TUTTI_FLOAT32_INT32, TUTTI_FLOAT64_INT64, TUTTI_INT32_INT32, TUTTI_INT64_INT64}) {
+    EXPECT_EQ(operators_of(dtype), "minloc maxloc") << dtype_name(dtype);
   }
 }
 
 TEST(Types, KindOfAType) {
   EXPECT_TRUE(dtype_is_float(TUTTI_BFLOAT16));
+  EXPECT_TRUE(dtype_is_float(TUTTI_FLOAT8_E4M3));
   EXPECT_FALSE(dtype_is_float(TUTTI_UINT16));
+  EXPECT_FALSE(dtype_is_float(TUTTI_COMPLEX64));
+  EXPECT_TRUE(dtype_is_signed(TUTTI_COMPLEX64));
+  EXPECT_FALSE(dtype_is_signed(TUTTI_BOOL));
   EXPECT_TRUE(dtype_is_signed(TUTTI_INT16));
   EXPECT_TRUE(dtype_is_signed(TUTTI_FLOAT64));
   EXPECT_FALSE(dtype_is_signed(TUTTI_UINT8));

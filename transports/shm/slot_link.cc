@@ -106,6 +106,7 @@ SlotLink::SlotLink(SlotLinkParts parts)
       slice_bytes_(parts.segment.geometry().slice_bytes),
       outgoing_(parts.comm_nranks),
       incoming_(parts.comm_nranks),
+      carries_(parts.comm_nranks),
       segment_(parts.segment),
       self_(parts.self),
       name_(std::move(parts.name)),
@@ -138,6 +139,27 @@ SlotLink::~SlotLink() {
   for (uint32_t local = 0; local < ranks_.size(); ++local) {
     if (local != self_) wake(local);
   }
+}
+
+std::span<const std::byte> SlotLink::peek_carried(int peer, size_t most, size_t granule) {
+  uint32_t& carried = incoming_[peer].carried;
+  std::vector<std::byte>& carry = carries_[peer];
+  if (carry.size() < granule) carry.resize(granule);
+  while (carried < granule) {
+    const std::span<const std::byte> data = peek_slot(peer, granule - carried, 1);
+    if (data.empty()) return {};
+    std::memcpy(carry.data() + carried, data.data(), data.size());
+    carried += uint32_t(data.size());
+    consume_slot(peer, data.size());
+  }
+  return {carry.data(), whole_granules(std::min<size_t>(carried, most), granule)};
+}
+
+void SlotLink::consume_carried(int peer, size_t bytes) {
+  uint32_t& carried = incoming_[peer].carried;
+  std::vector<std::byte>& carry = carries_[peer];
+  carried -= uint32_t(bytes);
+  std::memmove(carry.data(), carry.data() + bytes, carried);
 }
 
 void SlotLink::begin(const CallMark& mark) {

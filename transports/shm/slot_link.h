@@ -78,30 +78,19 @@ class SlotLink final : public Link {
   [[gnu::always_inline]] std::span<const std::byte> try_peek(int peer, size_t most,
                                                              size_t granule) override {
     Incoming& ring = incoming_[peer];
-    const uint32_t slot = ring.received & (slots_ - 1);
-    const SlotLine& line = ring.lines[slot];
-    const uint64_t flag = line.flag.load(std::memory_order_acquire);
-    if (flag != make_flag(ring.received + 1, digest_)) {
-      if (flag_sequence(flag) == ring.received + 1) stranger_ = peer;
-      return {};
-    }
-    const size_t there = line.bytes <= slice_bytes_ ? line.bytes - ring.offset : 0;
-    const size_t bytes = whole_granules(there < most ? there : most, granule);
-    const std::byte* data = line.bytes <= SlotLine::inline_bytes
-                                ? line.payload
-                                : ring.data + size_t(slot) * slice_bytes_;
-    return {data + ring.offset, bytes};
+    if (ring.carried != 0) [[unlikely]]
+      return peek_carried(peer, most, granule);
+    const std::span<const std::byte> data = peek_slot(peer, most, granule);
+    // Something, but no whole granule: it goes on in the next slot.
+    if (data.empty() && data.data() != nullptr && most >= granule) [[unlikely]]
+      return peek_carried(peer, most, granule);
+    return data;
   }
 
   [[gnu::always_inline]] void consume(int peer, size_t bytes) override {
-    Incoming& ring = incoming_[peer];
-    const SlotLine& line = ring.lines[ring.received & (slots_ - 1)];
-    ring.offset += uint32_t(bytes);
-    if (ring.offset < line.bytes) return;
-    ring.offset = 0;
-    ++ring.received;
-    ring.credit_line->consumed.store(ring.received, std::memory_order_release);
-    wake(ring.local);
+    if (incoming_[peer].carried != 0) [[unlikely]]
+      return consume_carried(peer, bytes);
+    consume_slot(peer, bytes);
   }
 
   size_t try_recv(int peer, std::byte* to, size_t most) override {
@@ -154,7 +143,42 @@ class SlotLink final : public Link {
     uint32_t received = 0;
     uint32_t offset = 0;  // consumed of the current slot
     uint32_t local = 0;
+    uint32_t carried = 0;  // bytes in carries_ that come before the current slot
   };
+
+  // try_peek() of the current slot alone; without data where nothing has arrived.
+  [[gnu::always_inline]] std::span<const std::byte> peek_slot(int peer, size_t most,
+                                                              size_t granule) {
+    Incoming& ring = incoming_[peer];
+    const uint32_t slot = ring.received & (slots_ - 1);
+    const SlotLine& line = ring.lines[slot];
+    const uint64_t flag = line.flag.load(std::memory_order_acquire);
+    if (flag != make_flag(ring.received + 1, digest_)) {
+      if (flag_sequence(flag) == ring.received + 1) stranger_ = peer;
+      return {};
+    }
+    const size_t there = line.bytes <= slice_bytes_ ? line.bytes - ring.offset : 0;
+    const size_t bytes = whole_granules(there < most ? there : most, granule);
+    const std::byte* data = line.bytes <= SlotLine::inline_bytes
+                                ? line.payload
+                                : ring.data + size_t(slot) * slice_bytes_;
+    return {data + ring.offset, bytes};
+  }
+
+  [[gnu::always_inline]] void consume_slot(int peer, size_t bytes) {
+    Incoming& ring = incoming_[peer];
+    const SlotLine& line = ring.lines[ring.received & (slots_ - 1)];
+    ring.offset += uint32_t(bytes);
+    if (ring.offset < line.bytes) return;
+    ring.offset = 0;
+    ++ring.received;
+    ring.credit_line->consumed.store(ring.received, std::memory_order_release);
+    wake(ring.local);
+  }
+
+  // The same where a granule lies in more than one slot, by way of a copy.
+  std::span<const std::byte> peek_carried(int peer, size_t most, size_t granule);
+  void consume_carried(int peer, size_t bytes);
 
   void ring(std::atomic<uint32_t>& doorbell);
   std::optional<CallMark> read_call(uint32_t local, uint64_t epoch) const;
@@ -171,6 +195,7 @@ class SlotLink final : public Link {
   int stranger_ = -1;               // a peer whose slice carried another digest
   std::vector<Outgoing> outgoing_;  // by rank of the communicator
   std::vector<Incoming> incoming_;
+  std::vector<std::vector<std::byte>> carries_;  // the pieces of a granule; by rank
   Segment segment_;
   uint32_t self_;
 
