@@ -113,7 +113,54 @@ void fold(benchmark::State& state, tutti_dtype dtype, tutti_op op, const char* t
   state.SetBytesProcessed(static_cast<int64_t>(state.iterations() * bytes * (n + 1)));
 }
 
+// The canonical tree beside the left fold over the same operands, in turns.
+void compare_canonical(benchmark::State& state, tutti_dtype dtype, size_t n) {
+  const size_t bytes = static_cast<size_t>(state.range(0));
+  const size_t elements = bytes / dtype_size(dtype);
+  const size_t calls = 1 + 262144 / (bytes * n);
+  std::vector<Array> arrays;
+  std::vector<const void*> operands;
+  for (size_t k = 0; k < n; ++k) {
+    arrays.emplace_back(bytes, 0);
+    operands.push_back(arrays.back().data());
+  }
+  Array out(bytes, 0);
+  const Kernels kernels = find_kernels(dtype, TUTTI_SUM);
+  const auto time = [&](ReduceFn function) {
+    const auto begin = Clock::now();
+    for (size_t i = 0; i < calls; ++i) {
+      function(out.data(), operands.data(), n, elements);
+      benchmark::ClobberMemory();
+    }
+    return std::chrono::duration<double, std::nano>(Clock::now() - begin).count() /
+           static_cast<double>(calls);
+  };
+  std::vector<double> fold_ns;
+  std::vector<double> tree_ns;
+  for (auto _ : state) {
+    fold_ns.push_back(time(kernels.reduce));
+    tree_ns.push_back(time(kernels.reduce_canonical));
+    state.SetIterationTime(tree_ns.back() * 1e-9 * static_cast<double>(calls));
+  }
+  state.counters["fold_ns"] = median(fold_ns);
+  state.counters["tree_ns"] = median(tree_ns);
+  state.counters["ratio"] = median(tree_ns) / median(fold_ns);
+}
+
+void register_canonical() {
+  for (const tutti_dtype dtype : {TUTTI_FLOAT32, TUTTI_FLOAT64, TUTTI_FLOAT16, TUTTI_BFLOAT16}) {
+    for (const size_t n : {2, 3, 4, 5, 6, 7, 8, 16, 32}) {
+      auto* comparison = benchmark::RegisterBenchmark(
+          (std::string("canonical/") + dtype_name(dtype) + "/operands_" + std::to_string(n))
+              .c_str(),
+          [=](benchmark::State& state) { compare_canonical(state, dtype, n); });
+      comparison->UseManualTime()->Iterations(200)->Arg(1 << 12)->Arg(1 << 14)->Arg(1 << 16);
+    }
+  }
+}
+
 void register_all() {
+  register_canonical();
   for (const char* target : reduce_target_names()) {
     const std::string name = target;
     Reduce2Fn loop = name == "avx512" ? avx512_loop : name == "avx2" ? avx2_loop : nullptr;

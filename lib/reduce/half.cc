@@ -6,6 +6,7 @@
 #include "hwy/foreach_target.h"
 
 #include "hwy/highway.h"
+#include "lib/reduce/canonical-inl.h"
 #include "lib/reduce/loop-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -32,6 +33,16 @@ struct BFloat16Bits {
     const auto rounded = hn::Add(hn::Add(bits, hn::Set(du, 0x7FFFu)), odd);
     return hn::DemoteTo(d16, hn::BitCast(di, hn::ShiftRight<16>(rounded)));
   }
+  // widen(narrow(v)), in place; a NaN of any sign that widen or arithmetic gave stays one, because
+  // its lower half is zero.
+  template <class D, class V>
+  static HWY_INLINE V round(D d, V v) {
+    const hn::RebindToUnsigned<D> du;
+    const auto bits = hn::BitCast(du, v);
+    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1u));
+    const auto rounded = hn::Add(hn::Add(bits, hn::Set(du, 0x7FFFu)), odd);
+    return hn::BitCast(d, hn::And(rounded, hn::Set(du, 0xFFFF0000u)));
+  }
 };
 
 #if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_SSE4
@@ -45,6 +56,10 @@ struct Float16Bits {
   static HWY_INLINE hn::VFromD<hn::Rebind<uint16_t, D>> narrow(D, V v) {
     const hn::Rebind<hwy::float16_t, D> df16;
     return hn::BitCast(hn::Rebind<uint16_t, D>(), hn::DemoteTo(df16, v));
+  }
+  template <class D, class V>
+  static HWY_INLINE V round(D d, V v) {
+    return widen(d, narrow(d, v));
   }
 };
 #else
@@ -95,6 +110,10 @@ struct Float16Bits {
     const auto result = hn::Or(value, hn::And(is_nan, hn::Set(du, 0x7E00u)));
     return hn::DemoteTo(d16, hn::BitCast(di, hn::Or(result, sign)));
   }
+  template <class D, class V>
+  static HWY_INLINE V round(D d, V v) {
+    return widen(d, narrow(d, v));
+  }
 };
 #endif
 
@@ -109,6 +128,11 @@ struct Half {
   template <class D>
   static HWY_INLINE void store(hn::VFromD<D> v, D d, uint8_t* to) {
     HWY_NAMESPACE::store(Bits::narrow(d, v), hn::Rebind<uint16_t, D>(), to);
+  }
+  // To the type in memory and back.
+  template <class D>
+  static HWY_INLINE hn::VFromD<D> round(D d, hn::VFromD<D> v) {
+    return Bits::round(d, v);
   }
   template <class D>
   static HWY_INLINE void stream(hn::VFromD<D> v, D d, uint8_t* to) {

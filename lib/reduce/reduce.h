@@ -47,6 +47,10 @@ struct Kernels {
   Reduce2Fn reduce2 = nullptr;
   Reduce2TwiceFn reduce2_twice = nullptr;
   DivideFn divide = nullptr;  // null unless the operator is avg
+  // As `reduce`, but by one fixed tree: the first 2e operands in adjacent pairs, e = n - q and q
+  // the largest power of two <= n, then an aligned binary tree over the q that are left. Every node
+  // is rounded to the type, so the bits are those of evaluating the tree with `reduce2`.
+  ReduceFn reduce_canonical = nullptr;
 };
 
 // The kernels of the chosen instruction set: a table look-up, so keep the result rather than ask
