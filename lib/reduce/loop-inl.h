@@ -285,10 +285,14 @@ void reduce_many(void* out, const void* const* operands, size_t n, size_t elemen
 template <class Format, class Op>
 void reduce_canonical(void* out, const void* const* operands, size_t n, size_t elements);
 
+// In exact-inl.h.
+template <class Format, class Op>
+ReduceFn exact_of();
+
 template <class Format, class Op>
 Kernels kernels_of(DivideFn divide = nullptr) {
-  return {reduce_many<Format, Op>, reduce2<Format, Op>, reduce2_twice<Format, Op>, divide,
-          reduce_canonical<Format, Op>};
+  return {reduce_many<Format, Op>,      reduce2<Format, Op>,   reduce2_twice<Format, Op>, divide,
+          reduce_canonical<Format, Op>, exact_of<Format, Op>()};
 }
 
 template <class Format>

@@ -51,6 +51,11 @@ struct Kernels {
   // the largest power of two <= n, then an aligned binary tree over the q that are left. Every node
   // is rounded to the type, so the bits are those of evaluating the tree with `reduce2`.
   ReduceFn reduce_canonical = nullptr;
+  // As `reduce`, but of arithmetic that knows no order: equal bits for any permutation of the
+  // operands, fewer than 2^31 of them. A sum of floats is the exact one, rounded once to nearest
+  // even: NaN if an operand is NaN or two are infinities of different sign; a sum of zero is +0
+  // unless all operands are -0. Null for products of floats.
+  ReduceFn reduce_exact = nullptr;
 };
 
 // The kernels of the chosen instruction set: a table look-up, so keep the result rather than ask
