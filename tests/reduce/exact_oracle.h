@@ -29,7 +29,7 @@ struct Float {
   int exponent_bits;
   bool finite_top = false;
 
-  int bits() const { return 1 + exponent_bits + mantissa_bits; }
+  constexpr int bits() const { return 1 + exponent_bits + mantissa_bits; }
   uint64_t infinity() const;  // the least pattern that is not finite
   uint64_t nan() const;       // canonical
 };
