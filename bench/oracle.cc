@@ -172,6 +172,10 @@ void store_element(tutti_dtype dtype, int64_t value, void* out) {
   }
 }
 
+bool Oracle::knows(tutti_dtype dtype) {
+  return dtype != TUTTI_BINNED_FLOAT32 && dtype != TUTTI_BINNED_FLOAT64;
+}
+
 int64_t Oracle::value(tutti_dtype dtype, tutti_op op, int nranks, int rank, size_t index) {
   index %= period;
   switch (op) {

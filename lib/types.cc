@@ -6,7 +6,7 @@
 namespace tutti {
 namespace {
 
-enum class Kind : uint8_t { signed_integer, unsigned_integer, floating };
+enum class Kind : uint8_t { signed_integer, unsigned_integer, floating, binned };
 
 struct Type {
   const char* name;
@@ -22,6 +22,7 @@ constexpr Type kTypes[] = {
     {"uint32", 4, Kind::unsigned_integer}, {"uint64", 8, Kind::unsigned_integer},
     {"float16", 2, Kind::floating},        {"bfloat16", 2, Kind::floating},
     {"float32", 4, Kind::floating},        {"float64", 8, Kind::floating},
+    {"binned_float32", 32, Kind::binned},  {"binned_float64", 64, Kind::binned},
 };
 static_assert(sizeof(kTypes) / sizeof(kTypes[0]) == TUTTI_DTYPE_COUNT);
 
@@ -36,6 +37,14 @@ constexpr Operator kOperators[] = {
     {"lor", true},  {"lxor", true},  {"band", true}, {"bor", true},  {"bxor", true},
 };
 static_assert(sizeof(kOperators) / sizeof(kOperators[0]) == TUTTI_OP_COUNT);
+
+struct Level {
+  const char* name;
+};
+
+// Indexed by tutti_level.
+constexpr Level kLevels[] = {{"default"}, {"fast"}, {"layout"}, {"canonical"}, {"exact"}};
+static_assert(sizeof(kLevels) / sizeof(kLevels[0]) == TUTTI_LEVEL_COUNT);
 
 // The position of `name` in the table; INVALID with all its names if it is not there.
 template <class Entry, size_t N>
@@ -66,7 +75,12 @@ bool dtype_is_float(tutti_dtype dtype) {
 }
 
 bool dtype_is_signed(tutti_dtype dtype) {
-  return dtype_known(dtype) && kTypes[dtype].kind != Kind::unsigned_integer;
+  return dtype_known(dtype) &&
+         (kTypes[dtype].kind == Kind::signed_integer || kTypes[dtype].kind == Kind::floating);
+}
+
+bool dtype_is_binned(tutti_dtype dtype) {
+  return dtype_known(dtype) && kTypes[dtype].kind == Kind::binned;
 }
 
 const char* dtype_name(tutti_dtype dtype) {
@@ -89,7 +103,19 @@ Status op_from_name(std::string_view name, tutti_op* out) {
   return {};
 }
 
+const char* level_name(tutti_level level) {
+  return static_cast<unsigned>(level) < TUTTI_LEVEL_COUNT ? kLevels[level].name : nullptr;
+}
+
+Status level_from_name(std::string_view name, tutti_level* out) {
+  size_t index = 0;
+  TUTTI_TRY(find_name("level", kLevels, name, &index));
+  *out = static_cast<tutti_level>(index);
+  return {};
+}
+
 bool op_supports(tutti_op op, tutti_dtype dtype) {
+  if (dtype_is_binned(dtype)) return op == TUTTI_SUM;
   return op_known(op) && dtype_known(dtype) &&
          !(kOperators[op].integers_only && dtype_is_float(dtype));
 }

@@ -74,7 +74,9 @@ typedef enum tutti_dtype {
   TUTTI_BFLOAT16 = 9, /* upper half of a binary32 */
   TUTTI_FLOAT32 = 10,
   TUTTI_FLOAT64 = 11,
-  TUTTI_DTYPE_COUNT = 12,
+  TUTTI_BINNED_FLOAT32 = 12, /* tutti_binned_float32: an accumulator; sum only */
+  TUTTI_BINNED_FLOAT64 = 13, /* tutti_binned_float64 */
+  TUTTI_DTYPE_COUNT = 14,
   TUTTI_DTYPE_ANY_INT = 0x7fffffff /* none: lets a wrong value be refused rather than undefined */
 } tutti_dtype;
 
@@ -104,6 +106,70 @@ TUTTI_API tutti_status tutti_dtype_from_name(const char* name, tutti_dtype* out)
 TUTTI_API tutti_status tutti_op_from_name(const char* name, tutti_op* out);
 /* Whether the operator is defined on the type (bitwise ones are not on floats). 1 or 0. */
 TUTTI_API int tutti_op_supports(tutti_op op, tutti_dtype dtype);
+
+/* What is promised of a result's bits, weakest first; each level holds what the ones before do. */
+typedef enum tutti_level {
+  TUTTI_LEVEL_DEFAULT = 0, /* fast, unless something else was set */
+  TUTTI_LEVEL_FAST = 1,    /* the same on all ranks, and in every run of the same call */
+  TUTTI_LEVEL_LAYOUT = 2,  /* and independent of where in a vector an element stands */
+  /* and the same for every algorithm and transport: one tree over the ranks. With q the largest
+   * power of two <= n and e = n - q, the first 2e operands are combined in adjacent pairs, then the
+   * q that are left by an aligned binary tree, rounding to the type at every node */
+  TUTTI_LEVEL_CANONICAL = 3,
+  /* the same for every order of the operands: a sum of floats is the exact one, rounded once to
+   * nearest even (and then divided, for an average). Products of floats have no such form */
+  TUTTI_LEVEL_EXACT = 4,
+  TUTTI_LEVEL_COUNT = 5,
+  TUTTI_LEVEL_ANY_INT = 0x7fffffff
+} tutti_level;
+
+/* "canonical"; NULL for an unknown value; static storage. */
+TUTTI_API const char* tutti_level_name(tutti_level level);
+/* The inverse. INVALID with the list of names that are allowed. */
+TUTTI_API tutti_status tutti_level_from_name(const char* name, tutti_level* out);
+
+/* ---------------------------------------------------------------- local arithmetic */
+
+/* out[i] = operands[0][i] op ... op operands[n-1][i] of `n` vectors of this process. At `canonical`
+ * and `exact` with the bits of a collective over n ranks of which rank k gives operand k; below,
+ * from left to right, float16 and bfloat16 rounded once. An average is over the operands.
+ * 1 <= n < 2^31; a single operand is the result, as 0 or 1 under logical operators. `out` may be
+ * one of the operands, but not overlap one otherwise. UNSUPPORTED: a product of floats at `exact`.
+ */
+TUTTI_API tutti_status tutti_reduce_local(const void* const* operands, size_t n, void* out,
+                                          size_t count, tutti_dtype dtype, tutti_op op,
+                                          tutti_level level);
+
+/* Accumulators of sums whose bits depend on the values that were added and on nothing else. Add
+ * values in any order, on any number of ranks, to any number of accumulators; sum these in any
+ * grouping, with tutti_allreduce(..., TUTTI_BINNED_FLOAT64, TUTTI_SUM, ...), any other reduction or
+ * tutti_reduce_local(): the bits are the same, and so is what tutti_binned_finish() makes of them.
+ *
+ * Zeroed memory is an empty sum. Up to 2^39 - 1 values; more give NaN. With n values of magnitude
+ * at most M the result is the correctly rounded sum of values that differ from the given ones by at
+ * most M / 2^49 (float32) or M / 2^145 (float64) each; without any difference where all bits of all
+ * values lie within 48 or 144 bits. NaN, infinities and zeros as at the level `exact`. The content
+ * is the library's own and the same on all machines of one byte order. */
+typedef struct tutti_binned_float32 {
+  uint64_t words[4];
+} tutti_binned_float32;
+typedef struct tutti_binned_float64 {
+  uint64_t words[8];
+} tutti_binned_float64;
+
+/* Adds values[i] to accumulators[i], `count` of both. `accumulator` is TUTTI_BINNED_FLOAT32 or
+ * TUTTI_BINNED_FLOAT64, `dtype` the values' type: any floating-point one, but float64 only for the
+ * latter. */
+TUTTI_API tutti_status tutti_binned_deposit(void* accumulators, tutti_dtype accumulator,
+                                            const void* values, size_t count, tutti_dtype dtype);
+/* Adds all `count` values to one accumulator. */
+TUTTI_API tutti_status tutti_binned_deposit_all(void* accumulator_place, tutti_dtype accumulator,
+                                                const void* values, size_t count,
+                                                tutti_dtype dtype);
+/* out[i] = accumulators[i], rounded once to nearest even to the floating-point type `dtype`.
+ * INVALID where an accumulator holds what no sum does; `out` is then unspecified. */
+TUTTI_API tutti_status tutti_binned_finish(const void* accumulators, tutti_dtype accumulator,
+                                           void* out, size_t count, tutti_dtype dtype);
 
 /* ---------------------------------------------------------------- communicators */
 

@@ -1,4 +1,5 @@
 // The calls of the C API that move data: argument checks, then the communicator.
+#include "lib/api/check.h"
 #include "lib/api/guard.h"
 #include "lib/types.h"
 
@@ -10,7 +11,8 @@ std::string pointer_missing(const char* name) {
   return std::string("the ") + name + " buffer is NULL";
 }
 
-// Everything that is wrong whatever the collective.
+}  // namespace
+
 Status check_vector(uint64_t count, tutti_dtype dtype) {
   const size_t size = dtype_size(dtype);
   if (size == 0) return {TUTTI_INVALID, "unknown type " + std::to_string(int(dtype))};
@@ -20,6 +22,8 @@ Status check_vector(uint64_t count, tutti_dtype dtype) {
   }
   return {};
 }
+
+namespace {
 
 Status read_config(const tutti_call_config* config, CallSettings* out) {
   if (config == nullptr) return {};
@@ -38,6 +42,8 @@ Status read_config(const tutti_call_config* config, CallSettings* out) {
   return {};
 }
 
+}  // namespace
+
 Status check_operator(tutti_op op, tutti_dtype dtype) {
   if (unsigned(op) >= TUTTI_OP_COUNT) {
     return {TUTTI_INVALID, "unknown operator " + std::to_string(int(op))};
@@ -48,6 +54,8 @@ Status check_operator(tutti_op op, tutti_dtype dtype) {
   }
   return {};
 }
+
+namespace {
 
 Status check_allreduce(const void* send, const void* recv, uint64_t count, tutti_dtype dtype,
                        tutti_op op) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
 #include "lib/reduce/long_sum.h"
 
@@ -74,23 +75,22 @@ void add(Sum& sum, uint64_t specials, bool negative, uint64_t mantissa, int posi
 }
 
 // A value by the fields of its format.
-template <class Sum, class Bits>
-void add_pattern(Sum& sum, Bits bits, int mantissa_bits) {
-  constexpr Bits sign = Bits{1} << (8 * sizeof(Bits) - 1);
-  const bool negative = (bits & sign) != 0;
-  const Bits magnitude = bits & ~sign;
-  const auto field = int(magnitude >> mantissa_bits);
-  const Bits implicit = Bits{1} << mantissa_bits;
-  const Bits mantissa = magnitude & (implicit - 1);
-  const auto most = int((sign - 1) >> mantissa_bits);
-  if (field == most) {
-    const uint64_t kind = mantissa != 0 ? kNan : negative ? kMinusInfinity : kPlusInfinity;
-    add(sum, kind | kOtherThanMinusZero, false, 0, 0);
-  } else if (field == 0) {
-    add(sum, bits == sign ? 0 : kOtherThanMinusZero, negative, mantissa, 0);
-  } else {
-    add(sum, kOtherThanMinusZero, negative, mantissa | implicit, field - 1);
+template <class Sum>
+void add_pattern(Sum& sum, const FloatFormat& format, uint64_t pattern) {
+  const uint64_t sign = uint64_t{1} << (format.bits - 1);
+  const bool negative = (pattern & sign) != 0;
+  const uint64_t magnitude = pattern & (sign - 1);
+  if (magnitude > format.greatest) {
+    const bool infinite = magnitude == format.infinity && format.infinity != format.nan;
+    const uint64_t kind = !infinite ? kNan : negative ? kMinusInfinity : kPlusInfinity;
+    return add(sum, kind | kOtherThanMinusZero, false, 0, 0);
   }
+  const auto field = int(magnitude >> format.mantissa_bits);
+  const uint64_t implicit = uint64_t{1} << format.mantissa_bits;
+  const uint64_t mantissa = (magnitude & (implicit - 1)) | (field == 0 ? 0 : implicit);
+  const int least = format.least_exponent - format.mantissa_bits - Sum::kLeastExponent;
+  add(sum, pattern == sign ? 0 : kOtherThanMinusZero, negative, mantissa,
+      least + std::max(field - 1, 0));
 }
 
 template <class Sum>
@@ -132,13 +132,69 @@ uint64_t round(const Sum& sum, const FloatFormat& format) {
   return exact.round(format);
 }
 
+// The kernels. Elements may have any alignment, and `out` may be an operand.
+
+template <class Sum>
+Sum load(const void* from, size_t i) {
+  Sum sum;
+  std::memcpy(&sum, static_cast<const std::byte*>(from) + i * sizeof(Sum), sizeof(Sum));
+  return sum;
+}
+
+template <class Sum>
+void store(void* to, size_t i, const Sum& sum) {
+  std::memcpy(static_cast<std::byte*>(to) + i * sizeof(Sum), &sum, sizeof(Sum));
+}
+
+template <class Sum>
+void reduce_many(void* out, const void* const* operands, size_t n, size_t elements) {
+  if (n == 1) {
+    if (out != operands[0] && elements != 0) std::memcpy(out, operands[0], elements * sizeof(Sum));
+    return;
+  }
+  for (size_t i = 0; i < elements; ++i) {
+    Sum sum = load<Sum>(operands[0], i);
+    for (size_t k = 1; k < n; ++k) merge(sum, load<Sum>(operands[k], i));
+    store(out, i, sum);
+  }
+}
+
+template <class Sum>
+void reduce2(void* out, const void* a, const void* b, size_t elements) {
+  const void* const operands[] = {a, b};
+  reduce_many<Sum>(out, operands, 2, elements);
+}
+
+template <class Sum>
+void reduce2_twice(void* out, void* other, const void* a, const void* b, size_t elements, Stores) {
+  for (size_t i = 0; i < elements; ++i) {
+    Sum sum = load<Sum>(a, i);
+    merge(sum, load<Sum>(b, i));
+    store(out, i, sum);
+    store(other, i, sum);
+  }
+}
+
+template <class Sum>
+constexpr Kernels kKernels{.reduce = reduce_many<Sum>,
+                           .reduce2 = reduce2<Sum>,
+                           .reduce2_twice = reduce2_twice<Sum>,
+                           .reduce_canonical = reduce_many<Sum>,
+                           .reduce_exact = reduce_many<Sum>};
+
 }  // namespace
 
-void binned_add(BinnedFloat32* sum, float value) {
-  add_pattern(*sum, std::bit_cast<uint32_t>(value), kFloat32.mantissa_bits);
+Kernels binned_kernels(tutti_dtype dtype) {
+  if (dtype == TUTTI_BINNED_FLOAT32) return kKernels<BinnedFloat32>;
+  if (dtype == TUTTI_BINNED_FLOAT64) return kKernels<BinnedFloat64>;
+  return {};
 }
-void binned_add(BinnedFloat64* sum, double value) {
-  add_pattern(*sum, std::bit_cast<uint64_t>(value), kFloat64.mantissa_bits);
+
+void binned_add(BinnedFloat32* sum, const FloatFormat& format, uint64_t pattern) {
+  add_pattern(*sum, format, pattern);
+}
+void binned_add(BinnedFloat64* sum, const FloatFormat& format, uint64_t pattern) {
+  add_pattern(*sum, format, pattern);
 }
 
 void binned_merge(BinnedFloat32* sum, const BinnedFloat32& other) { merge(*sum, other); }

@@ -25,6 +25,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "lib/reduce/reduce.h"
 #include "lib/reduce/rounding.h"
 
 namespace tutti::reduce {
@@ -49,9 +50,10 @@ using BinnedFloat32 = Binned<3, -149, 127>;
 using BinnedFloat64 = Binned<7, -1074, 1023>;
 static_assert(sizeof(BinnedFloat32) == 32 && sizeof(BinnedFloat64) == 64);
 
-// Adds a value.
-void binned_add(BinnedFloat32* sum, float value);
-void binned_add(BinnedFloat64* sum, double value);
+// Adds the value with this pattern. Any format whose values the sum has room for: float64 is too
+// wide for BinnedFloat32.
+void binned_add(BinnedFloat32* sum, const FloatFormat& format, uint64_t pattern);
+void binned_add(BinnedFloat64* sum, const FloatFormat& format, uint64_t pattern);
 
 // *sum += other; associative and commutative, in bits.
 void binned_merge(BinnedFloat32* sum, const BinnedFloat32& other);
@@ -61,6 +63,10 @@ void binned_merge(BinnedFloat64* sum, const BinnedFloat64& other);
 // signs, or more values than kMostValues; a sum of zero is +0 unless nothing but -0 was added.
 uint64_t binned_round(const BinnedFloat32& sum, const FloatFormat& format);
 uint64_t binned_round(const BinnedFloat64& sum, const FloatFormat& format);
+
+// The kernels of TUTTI_SUM, as reduce.h describes them; null for any other type. The same for all
+// levels, on all instruction sets.
+Kernels binned_kernels(tutti_dtype dtype);
 
 // Whether the bits can be those of a sum.
 bool binned_valid(const BinnedFloat32& sum);

@@ -104,6 +104,7 @@ TEST_P(Allreduce, FusedPathsGiveTheBitsOfTheSchedulesTheyImplement) {
           const auto dtype = tutti_dtype(type);
           const size_t size = tutti_dtype_size(dtype);
           for (const tutti_op op : {TUTTI_SUM, TUTTI_MIN, TUTTI_AVG}) {
+            if (tutti_op_supports(op, dtype) == 0) continue;
             for (const size_t count : {1, 13, 14, 15, 1000, 9001}) {
               std::vector<uint8_t> in(count * size), fused(count * size), plain(count * size);
               for (uint8_t& byte : in) byte = uint8_t(random());

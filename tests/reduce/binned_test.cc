@@ -33,6 +33,11 @@ struct Double {
   static constexpr FloatFormat format = kFloat64;
 };
 
+template <class Type>
+void add(typename Type::Sum& sum, typename Type::Bits pattern) {
+  binned_add(&sum, Type::format, pattern);
+}
+
 template <class Sum>
 bool same_bits(const Sum& a, const Sum& b) {
   return std::memcmp(&a, &b, sizeof(a)) == 0;
@@ -41,7 +46,7 @@ bool same_bits(const Sum& a, const Sum& b) {
 template <class Type>
 typename Type::Sum sum_of(const std::vector<typename Type::Bits>& patterns) {
   typename Type::Sum sum{};
-  for (const auto bits : patterns) binned_add(&sum, std::bit_cast<typename Type::Value>(bits));
+  for (const auto bits : patterns) add<Type>(sum, bits);
   return sum;
 }
 
@@ -56,7 +61,7 @@ class BinnedSum : public testing::Test {
 
   static Sum of(const std::vector<double>& values) {
     Sum sum{};
-    for (const double value : values) binned_add(&sum, Value(value));
+    for (const double value : values) add<Type>(sum, bits(value));
     return sum;
   }
   static Bits rounded(const Sum& sum) { return Bits(binned_round(sum, Type::format)); }
@@ -108,7 +113,7 @@ void any_order_and_grouping(std::vector<typename Type::Bits> patterns, uint64_t 
     // Parts of any sizes, some empty, merged in any order, each into either.
     std::vector<Sum> parts(1 + random() % 9);
     for (const auto bits : patterns) {
-      binned_add(&parts[random() % parts.size()], std::bit_cast<typename Type::Value>(bits));
+      add<Type>(parts[random() % parts.size()], bits);
     }
     while (parts.size() > 1) {
       std::swap(parts[random() % parts.size()], parts.back());
@@ -259,6 +264,20 @@ TYPED_TEST(BinnedSum, RoundsToOtherFormatsOnce) {
             std::bit_cast<uint64_t>(1.0 + 0x1p-40));
 }
 
+TYPED_TEST(BinnedSum, TakesNarrowerFormatsAsTheyAre) {
+  typename TypeParam::Sum sum{};
+  binned_add(&sum, kFloat16, 0x0001);      // 2^-24
+  binned_add(&sum, kBFloat16, 0xC040);     // -3
+  binned_add(&sum, kFloat8E4M3, 0x38);     // 1
+  binned_add(&sum, kFloat8E5M2, 0x01);     // 2^-16
+  binned_add(&sum, kFloat32, 0x40000000);  // 2
+  EXPECT_EQ(this->rounded(sum), this->bits(0x1p-16 + 0x1p-24));
+  binned_add(&sum, kFloat8E5M2, 0x7C);
+  EXPECT_EQ(this->rounded(sum), this->bits(this->infinity));
+  binned_add(&sum, kFloat8E4M3, 0xFF);
+  EXPECT_EQ(this->rounded(sum), TypeParam::format.nan);
+}
+
 TYPED_TEST(BinnedSum, OfTheLargestCountIsRightAndOfOneMoreNan) {
   typename TypeParam::Sum sum = this->of({1.5}), power = sum;
   // 2^39 - 1 copies: 1 + 2 + 4 + ... + 2^38.
@@ -267,7 +286,7 @@ TYPED_TEST(BinnedSum, OfTheLargestCountIsRightAndOfOneMoreNan) {
     binned_merge(&sum, power);
   }
   EXPECT_EQ(this->rounded(sum), this->bits(1.5 * (0x1p39 - 1)));
-  binned_add(&sum, typename TypeParam::Value(1));
+  add<TypeParam>(sum, this->bits(1.0));
   EXPECT_EQ(this->rounded(sum), TypeParam::format.nan);
   binned_merge(&sum, sum);
   EXPECT_EQ(this->rounded(sum), TypeParam::format.nan);

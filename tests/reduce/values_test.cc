@@ -147,7 +147,9 @@ TEST(FindKernels, EveryOperatorOfEveryTypeThatHasIt) {
       const Kernels kernels = find_kernels(dtype, op);
       EXPECT_EQ(kernels.reduce != nullptr, op_supports(op, dtype));
       EXPECT_EQ(kernels.reduce2 != nullptr, op_supports(op, dtype));
-      EXPECT_EQ(kernels.divide != nullptr, op == TUTTI_AVG);
+      EXPECT_EQ(kernels.reduce2_twice != nullptr, op_supports(op, dtype));
+      EXPECT_EQ(kernels.reduce_canonical != nullptr, op_supports(op, dtype));
+      EXPECT_EQ(kernels.divide != nullptr, op == TUTTI_AVG && op_supports(op, dtype));
     }
   }
 }

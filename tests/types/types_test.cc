@@ -20,6 +20,8 @@ TEST(Types, SizesAndNamesMatchTheHeader) {
   EXPECT_EQ(dtype_size(TUTTI_BFLOAT16), 2u);
   EXPECT_EQ(dtype_size(TUTTI_FLOAT32), 4u);
   EXPECT_EQ(dtype_size(TUTTI_FLOAT64), 8u);
+  EXPECT_EQ(dtype_size(TUTTI_BINNED_FLOAT32), sizeof(tutti_binned_float32));
+  EXPECT_EQ(dtype_size(TUTTI_BINNED_FLOAT64), sizeof(tutti_binned_float64));
   EXPECT_STREQ(dtype_name(TUTTI_BFLOAT16), "bfloat16");
   EXPECT_STREQ(dtype_name(TUTTI_UINT64), "uint64");
   EXPECT_STREQ(op_name(TUTTI_SUM), "sum");
@@ -63,7 +65,7 @@ TEST(Types, UnknownNameIsRefusedWithTheListOfNames) {
   EXPECT_EQ(unknown_type.code(), TUTTI_INVALID);
   EXPECT_EQ(unknown_type.text(),
             "unknown type \"float\"; allowed: int8, int16, int32, int64, uint8, uint16, uint32, "
-            "uint64, float16, bfloat16, float32, float64");
+            "uint64, float16, bfloat16, float32, float64, binned_float32, binned_float64");
   tutti_op op = TUTTI_SUM;
   const Status unknown_op = op_from_name("", &op);
   EXPECT_EQ(unknown_op.code(), TUTTI_INVALID);
@@ -72,18 +74,42 @@ TEST(Types, UnknownNameIsRefusedWithTheListOfNames) {
             "bxor");
 }
 
-TEST(Types, LogicalAndBitwiseOperatorsAreForIntegersOnly) {
+TEST(Types, LogicalAndBitwiseOperatorsAreForIntegersOnlyAndAccumulatorsHaveSums) {
   for (int o = 0; o < TUTTI_OP_COUNT; ++o) {
     const auto op = static_cast<tutti_op>(o);
     for (int t = 0; t < TUTTI_DTYPE_COUNT; ++t) {
       const auto dtype = static_cast<tutti_dtype>(t);
-      EXPECT_EQ(op_supports(op, dtype), o <= TUTTI_AVG || t <= TUTTI_UINT64)
-          << op_name(op) << " of " << dtype_name(dtype);
+      const bool defined =
+          dtype_is_binned(dtype) ? o == TUTTI_SUM : o <= TUTTI_AVG || t <= TUTTI_UINT64;
+      EXPECT_EQ(op_supports(op, dtype), defined) << op_name(op) << " of " << dtype_name(dtype);
     }
   }
 }
 
+TEST(Types, LevelsHaveNames) {
+  EXPECT_STREQ(level_name(TUTTI_LEVEL_DEFAULT), "default");
+  EXPECT_STREQ(level_name(TUTTI_LEVEL_EXACT), "exact");
+  for (int number : {-1, static_cast<int>(TUTTI_LEVEL_COUNT), 1 << 30}) {
+    EXPECT_EQ(level_name(static_cast<tutti_level>(number)), nullptr);
+  }
+  for (int number = 0; number < TUTTI_LEVEL_COUNT; ++number) {
+    const auto level = static_cast<tutti_level>(number);
+    tutti_level found = TUTTI_LEVEL_COUNT;
+    ASSERT_TRUE(level_from_name(level_name(level), &found).ok());
+    EXPECT_EQ(found, level);
+  }
+  tutti_level level = TUTTI_LEVEL_FAST;
+  const Status unknown = level_from_name("quick", &level);
+  EXPECT_EQ(unknown.code(), TUTTI_INVALID);
+  EXPECT_EQ(unknown.text(),
+            "unknown level \"quick\"; allowed: default, fast, layout, canonical, exact");
+}
+
 TEST(Types, KindOfAType) {
+  EXPECT_TRUE(dtype_is_binned(TUTTI_BINNED_FLOAT32));
+  EXPECT_FALSE(dtype_is_binned(TUTTI_FLOAT32));
+  EXPECT_FALSE(dtype_is_float(TUTTI_BINNED_FLOAT64));
+  EXPECT_FALSE(dtype_is_signed(TUTTI_BINNED_FLOAT64));
   EXPECT_TRUE(dtype_is_float(TUTTI_BFLOAT16));
   EXPECT_FALSE(dtype_is_float(TUTTI_UINT16));
   EXPECT_TRUE(dtype_is_signed(TUTTI_INT16));
