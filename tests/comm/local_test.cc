@@ -24,6 +24,7 @@ using testing::sentence;
 template <class T>
 T local(const std::vector<T>& values, tutti_op op, tutti_level level) {
   std::vector<const T*> operands;
+  operands.reserve(values.size());
   for (const T& value : values) operands.push_back(&value);
   T out{};
   reduce_local<T>(operands, std::span(&out, 1), op, level);

@@ -75,7 +75,7 @@ class BinnedSum : public testing::Test {
     const int lowest = int(random_() % uint64_t(fields - range + 1));
     Patterns patterns(n);
     for (Bits& pattern : patterns) {
-      const auto field = Bits(lowest + int(random_() % uint64_t(range)));
+      const auto field = Bits(lowest) + Bits(random_() % uint64_t(range));
       const auto any = Bits(random_());
       const Bits mask = Bits((Bits{1} << Type::type.exponent_bits) - 1) << mantissa;
       pattern = Bits(any & ~mask) | Bits(field << mantissa);

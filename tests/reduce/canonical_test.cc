@@ -115,6 +115,7 @@ class Canonical : public testing::TestWithParam<Case> {
     ASSERT_EQ(vectors[out_at], by_pairs) << n << " operands of " << elements << " elements";
     for (size_t i = 0; i < elements; ++i) {
       std::vector<Bits> leaves;
+      leaves.reserve(n);
       for (const Vector& input : inputs) leaves.push_back(at(input, i));
       const Bits expected = canonical(leaves, [&](Bits left, Bits right) {
         return reference::fold(GetParam().dtype, GetParam().op, {left, right});
@@ -152,6 +153,7 @@ TEST_P(Canonical, DiffersFromTheLeftFoldOnlyWhereOperatorsRound) {
   std::vector<Vector> vectors;
   std::vector<const void*> pointers;
   for (size_t k = 0; k < 16; ++k) vectors.push_back(random_vector(1000, Values::moderate));
+  pointers.reserve(vectors.size());
   for (const Vector& vector : vectors) pointers.push_back(vector.data());
   Vector tree(vectors[0].size()), left_fold(vectors[0].size());
   kernels.reduce_canonical(tree.data(), pointers.data(), 16, 1000);

@@ -194,6 +194,7 @@ TEST(ExactSumOfDoubles, NeedsMoreThanTwoFloat64) {
     const std::vector<double> values = {0x1p1000,  0x1p500,  0x1p-1074,
                                         -0x1p1000, 0x1p-500, -0x1p500};
     std::vector<const void*> operands;
+    operands.reserve(values.size());
     for (const double& value : values) operands.push_back(&value);
     double sum = 0;
     reduce(&sum, operands.data(), operands.size(), 1);

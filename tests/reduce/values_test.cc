@@ -17,6 +17,7 @@ namespace {
 template <class T>
 T fold(const char* target, tutti_dtype dtype, tutti_op op, const std::vector<T>& values) {
   std::vector<const void*> operands;
+  operands.reserve(values.size());
   for (const T& value : values) operands.push_back(&value);
   T out{};
   find_kernels(dtype, op, target).reduce(&out, operands.data(), operands.size(), 1);
