@@ -104,6 +104,8 @@ void resolve(AllreduceOptions& o) {
     throw BadInput(tutti_last_error());
   if (!tutti_op_supports(o.op, o.dtype))
     throw BadInput(fmt::format("operator {} is not defined on {}", o.op_text, o.dtype_text));
+  if (!Oracle::knows(o.dtype))
+    throw BadInput(fmt::format("--dtype {}: the benchmark makes no accumulators", o.dtype_text));
   o.transports = words(o.transports_text);
   for (const std::string& transport : o.transports)
     if (!contains(known_transports, transport))

@@ -16,8 +16,8 @@ bool is_integer(tutti_dtype dtype) { return dtype <= TUTTI_UINT64; }
 bool is_unsigned(tutti_dtype dtype) { return dtype >= TUTTI_UINT8 && dtype <= TUTTI_UINT64; }
 
 size_t element_size(tutti_dtype dtype) {
-  static constexpr size_t sizes[] = {1, 2, 4,  8, 1, 2, 4, 8,  2, 2, 4,
-                                     8, 8, 16, 1, 1, 1, 8, 16, 8, 16};
+  static constexpr size_t sizes[] = {1, 2,  4, 8, 1, 2, 4,  8, 2,  2,  4, 8,
+                                     8, 16, 1, 1, 1, 8, 16, 8, 16, 32, 64};
   static_assert(std::size(sizes) == TUTTI_DTYPE_COUNT);
   return sizes[dtype];
 }
@@ -284,6 +284,10 @@ void store_element(tutti_dtype dtype, OracleValue value, void* out) {
     default:
       std::memcpy(out, &value.first, element_size(dtype));  // two's complement, little-endian
   }
+}
+
+bool Oracle::knows(tutti_dtype dtype) {
+  return dtype != TUTTI_BINNED_FLOAT32 && dtype != TUTTI_BINNED_FLOAT64;
 }
 
 OracleValue Oracle::value(tutti_dtype dtype, tutti_op op, int nranks, int rank, size_t index) {

@@ -28,6 +28,9 @@ class Oracle {
   static constexpr size_t period = 4093;
   static constexpr int most_ranks = 256;  // beyond, a sum of ones is not exact in bfloat16
 
+  // Whether it makes values of the type: of all but accumulators.
+  static bool knows(tutti_dtype dtype);
+
   // The operator must be defined on the type, 1 <= nranks <= most_ranks.
   Oracle(tutti_dtype dtype, tutti_op op, int nranks, int rank);
 

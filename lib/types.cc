@@ -39,6 +39,8 @@ constexpr Type kTypes[] = {
     {"float64_int64", 16, Kind::located},
     {"int32_int32", 8, Kind::located},
     {"int64_int64", 16, Kind::located},
+    {"binned_float32", 32, Kind::binned},
+    {"binned_float64", 64, Kind::binned},
 };
 static_assert(sizeof(kTypes) / sizeof(kTypes[0]) == TUTTI_DTYPE_COUNT);
 
@@ -53,7 +55,7 @@ struct Operator {
 
 // Indexed by tutti_op.
 constexpr Operator kOperators[] = {
-    {"sum", kOrdered | bit(Kind::complex) | bit(Kind::boolean)},
+    {"sum", kOrdered | bit(Kind::complex) | bit(Kind::boolean) | bit(Kind::binned)},
     {"prod", kOrdered | bit(Kind::complex) | bit(Kind::boolean)},
     {"min", kOrdered | bit(Kind::boolean)},
     {"max", kOrdered | bit(Kind::boolean)},
@@ -68,6 +70,14 @@ constexpr Operator kOperators[] = {
     {"maxloc", bit(Kind::located)},
 };
 static_assert(sizeof(kOperators) / sizeof(kOperators[0]) == TUTTI_OP_COUNT);
+
+struct Level {
+  const char* name;
+};
+
+// Indexed by tutti_level.
+constexpr Level kLevels[] = {{"default"}, {"fast"}, {"layout"}, {"canonical"}, {"exact"}};
+static_assert(sizeof(kLevels) / sizeof(kLevels[0]) == TUTTI_LEVEL_COUNT);
 
 // The position of `name` in the table; INVALID with all its names if it is not there.
 template <class Entry, size_t N>
@@ -104,6 +114,8 @@ DtypeKind dtype_kind(tutti_dtype dtype) {
 
 bool dtype_is_float(tutti_dtype dtype) { return dtype_kind(dtype) == Kind::floating; }
 
+bool dtype_is_binned(tutti_dtype dtype) { return dtype_kind(dtype) == Kind::binned; }
+
 bool dtype_is_signed(tutti_dtype dtype) {
   const Kind kind = dtype_kind(dtype);
   return kind == Kind::signed_integer || kind == Kind::floating || kind == Kind::complex;
@@ -131,6 +143,17 @@ Status op_from_name(std::string_view name, tutti_op* out) {
   size_t index = 0;
   TUTTI_TRY(find_name("operator", kOperators, name, &index));
   *out = static_cast<tutti_op>(index);
+  return {};
+}
+
+const char* level_name(tutti_level level) {
+  return static_cast<unsigned>(level) < TUTTI_LEVEL_COUNT ? kLevels[level].name : nullptr;
+}
+
+Status level_from_name(std::string_view name, tutti_level* out) {
+  size_t index = 0;
+  TUTTI_TRY(find_name("level", kLevels, name, &index));
+  *out = static_cast<tutti_level>(index);
   return {};
 }
 

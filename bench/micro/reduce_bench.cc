@@ -5,9 +5,12 @@
 #include <immintrin.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cstdint>
+#include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lib/reduce/reduce.h"
@@ -113,7 +116,79 @@ void fold(benchmark::State& state, tutti_dtype dtype, tutti_op op, const char* t
   state.SetBytesProcessed(static_cast<int64_t>(state.iterations() * bytes * (n + 1)));
 }
 
+// Numbers of both signs around 1, normally distributed as gradients are.
+void fill(void* data, tutti_dtype dtype, size_t elements, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<double> normal;
+  for (size_t i = 0; i < elements; ++i) {
+    const double value = normal(random);
+    const auto single = static_cast<float>(value);
+    const auto bits = std::bit_cast<uint32_t>(single);
+    if (dtype == TUTTI_FLOAT64) static_cast<double*>(data)[i] = value;
+    if (dtype == TUTTI_FLOAT32) static_cast<float*>(data)[i] = single;
+    if (dtype == TUTTI_BFLOAT16) static_cast<uint16_t*>(data)[i] = uint16_t(bits >> 16);
+    if (dtype == TUTTI_FLOAT16) {
+      static_cast<uint16_t*>(data)[i] =
+          uint16_t((bits >> 16 & 0x8000) | (0x3C00 + (bits >> 13 & 0x3FF)));
+    }
+  }
+}
+
+// The kernel of a level beside the left fold over the same operands, in turns.
+void compare_level(benchmark::State& state, tutti_dtype dtype, ReduceFn Kernels::*level, size_t n) {
+  const size_t bytes = static_cast<size_t>(state.range(0));
+  const size_t elements = bytes / dtype_size(dtype);
+  const size_t calls = 1 + 262144 / (bytes * n);
+  std::vector<Array> arrays;
+  std::vector<const void*> operands;
+  for (size_t k = 0; k < n; ++k) {
+    arrays.emplace_back(bytes, 0);
+    operands.push_back(arrays.back().data());
+    fill(arrays.back().data(), dtype, elements, static_cast<unsigned>(k));
+  }
+  Array out(bytes, 0);
+  const Kernels kernels = find_kernels(dtype, TUTTI_SUM);
+  const auto time = [&](ReduceFn function) {
+    const auto begin = Clock::now();
+    for (size_t i = 0; i < calls; ++i) {
+      function(out.data(), operands.data(), n, elements);
+      benchmark::ClobberMemory();
+    }
+    return std::chrono::duration<double, std::nano>(Clock::now() - begin).count() /
+           static_cast<double>(calls);
+  };
+  std::vector<double> fold_ns;
+  std::vector<double> level_ns;
+  for (auto _ : state) {
+    fold_ns.push_back(time(kernels.reduce_fn));
+    level_ns.push_back(time(kernels.*level));
+    state.SetIterationTime(level_ns.back() * 1e-9 * static_cast<double>(calls));
+  }
+  state.counters["fold_ns"] = median(fold_ns);
+  state.counters["level_ns"] = median(level_ns);
+  state.counters["ratio"] = median(level_ns) / median(fold_ns);
+}
+
+void register_levels() {
+  const std::pair<const char*, ReduceFn Kernels::*> levels[] = {
+      {"canonical", &Kernels::reduce_canonical}, {"exact", &Kernels::reduce_exact}};
+  for (const auto& [name, level] : levels) {
+    for (const tutti_dtype dtype : {TUTTI_FLOAT32, TUTTI_FLOAT64, TUTTI_FLOAT16, TUTTI_BFLOAT16}) {
+      for (const size_t n : {2, 3, 4, 5, 6, 7, 8, 16, 32}) {
+        auto* comparison = benchmark::RegisterBenchmark(
+            (std::string(name) + "/" + dtype_name(dtype) + "/operands_" + std::to_string(n))
+                .c_str(),
+            [dtype, n, level = level](benchmark::State& state) {
+              compare_level(state, dtype, level, n);
+            });
+        comparison->UseManualTime()->Iterations(200)->Arg(1 << 12)->Arg(1 << 14)->Arg(1 << 16);
+      }
+    }
+  }
+}
+
 void register_all() {
+  register_levels();
   for (const char* target : reduce_target_names()) {
     const std::string name = target;
     Reduce2Fn loop = name == "avx512" ? avx512_loop : name == "avx2" ? avx2_loop : nullptr;

@@ -86,7 +86,9 @@ typedef enum tutti_dtype {
   TUTTI_FLOAT64_INT64 = 18,
   TUTTI_INT32_INT32 = 19,
   TUTTI_INT64_INT64 = 20,
-  TUTTI_DTYPE_COUNT = 21,
+  TUTTI_BINNED_FLOAT32 = 21, /* tutti_binned_float32: an accumulator; sum only */
+  TUTTI_BINNED_FLOAT64 = 22, /* tutti_binned_float64 */
+  TUTTI_DTYPE_COUNT = 23,
   TUTTI_DTYPE_ANY_INT = 0x7fffffff /* none: lets a wrong value be refused rather than undefined */
 } tutti_dtype;
 
@@ -167,6 +169,70 @@ TUTTI_API tutti_status tutti_dtype_from_name(const char* name, tutti_dtype* out)
 TUTTI_API tutti_status tutti_op_from_name(const char* name, tutti_op* out);
 /* Whether the operator is defined on the type (bitwise ones are not on floats). 1 or 0. */
 TUTTI_API int tutti_op_supports(tutti_op op, tutti_dtype dtype);
+
+/* What is promised of a result's bits, weakest first; each level holds what the ones before do. */
+typedef enum tutti_level {
+  TUTTI_LEVEL_DEFAULT = 0, /* fast, unless something else was set */
+  TUTTI_LEVEL_FAST = 1,    /* the same on all ranks, and in every run of the same call */
+  TUTTI_LEVEL_LAYOUT = 2,  /* and independent of where in a vector an element stands */
+  /* and the same for every algorithm and transport: one tree over the ranks. With q the largest
+   * power of two <= n and e = n - q, the first 2e operands are combined in adjacent pairs, then the
+   * q that are left by an aligned binary tree, rounding to the type at every node */
+  TUTTI_LEVEL_CANONICAL = 3,
+  /* the same for every order of the operands: a sum of floats is the exact one, rounded once to
+   * nearest even (and then divided, for an average). Products of floats have no such form */
+  TUTTI_LEVEL_EXACT = 4,
+  TUTTI_LEVEL_COUNT = 5,
+  TUTTI_LEVEL_ANY_INT = 0x7fffffff
+} tutti_level;
+
+/* "canonical"; NULL for an unknown value; static storage. */
+TUTTI_API const char* tutti_level_name(tutti_level level);
+/* The inverse. INVALID with the list of names that are allowed. */
+TUTTI_API tutti_status tutti_level_from_name(const char* name, tutti_level* out);
+
+/* ---------------------------------------------------------------- local arithmetic */
+
+/* out[i] = operands[0][i] op ... op operands[n-1][i] of `n` vectors of this process. At `canonical`
+ * and `exact` with the bits of a collective over n ranks of which rank k gives operand k; below,
+ * from left to right, float16 and bfloat16 rounded once. An average is over the operands.
+ * 1 <= n < 2^31; a single operand is the result, as 0 or 1 under logical operators. `out` may be
+ * one of the operands, but not overlap one otherwise. UNSUPPORTED: a product of floats at `exact`.
+ */
+TUTTI_API tutti_status tutti_reduce_local(const void* const* operands, size_t n, void* out,
+                                          size_t count, tutti_dtype dtype, tutti_op op,
+                                          tutti_level level);
+
+/* Accumulators of sums whose bits depend on the values that were added and on nothing else. Add
+ * values in any order, on any number of ranks, to any number of accumulators; sum these in any
+ * grouping, with tutti_allreduce(..., TUTTI_BINNED_FLOAT64, TUTTI_SUM, ...), any other reduction or
+ * tutti_reduce_local(): the bits are the same, and so is what tutti_binned_finish() makes of them.
+ *
+ * Zeroed memory is an empty sum. Up to 2^39 - 1 values; more give NaN. With n values of magnitude
+ * at most M the result is the correctly rounded sum of values that differ from the given ones by at
+ * most M / 2^49 (float32) or M / 2^145 (float64) each; without any difference where all bits of all
+ * values lie within 48 or 144 bits. NaN, infinities and zeros as at the level `exact`. The content
+ * is the library's own and the same on all machines of one byte order. */
+typedef struct tutti_binned_float32 {
+  uint64_t words[4];
+} tutti_binned_float32;
+typedef struct tutti_binned_float64 {
+  uint64_t words[8];
+} tutti_binned_float64;
+
+/* Adds values[i] to accumulators[i], `count` of both. `accumulator` is TUTTI_BINNED_FLOAT32 or
+ * TUTTI_BINNED_FLOAT64, `dtype` the values' type: any floating-point one, but float64 only for the
+ * latter. */
+TUTTI_API tutti_status tutti_binned_deposit(void* accumulators, tutti_dtype accumulator,
+                                            const void* values, size_t count, tutti_dtype dtype);
+/* Adds all `count` values to one accumulator. */
+TUTTI_API tutti_status tutti_binned_deposit_all(void* accumulator_place, tutti_dtype accumulator,
+                                                const void* values, size_t count,
+                                                tutti_dtype dtype);
+/* out[i] = accumulators[i], rounded once to nearest even to the floating-point type `dtype`.
+ * INVALID where an accumulator holds what no sum does; `out` is then unspecified. */
+TUTTI_API tutti_status tutti_binned_finish(const void* accumulators, tutti_dtype accumulator,
+                                           void* out, size_t count, tutti_dtype dtype);
 
 /* ---------------------------------------------------------------- communicators */
 
@@ -387,7 +453,8 @@ TUTTI_API tutti_status tutti_reduce_scatter_block_with(const void* send, void* r
                                                        tutti_dtype dtype, tutti_op op,
                                                        tutti_comm comm,
                                                        const tutti_call_config* config);
-/* The same with blocks of different lengths, one after the other; `counts` is equal on all ranks. */
+/* The same with blocks of different lengths, one after the other; `counts` is equal on all ranks.
+ */
 TUTTI_API tutti_status tutti_reduce_scatter(const void* send, void* recv, const size_t* counts,
                                             tutti_dtype dtype, tutti_op op, tutti_comm comm);
 TUTTI_API tutti_status tutti_reduce_scatter_with(const void* send, void* recv, const size_t* counts,
@@ -401,9 +468,9 @@ TUTTI_API tutti_status tutti_alltoall(const void* send, void* recv, size_t count
 TUTTI_API tutti_status tutti_alltoall_with(const void* send, void* recv, size_t count,
                                            tutti_dtype dtype, tutti_comm comm,
                                            const tutti_call_config* config);
-/* The same with blocks of different lengths. In place the send counts and displacements are ignored:
- * what comes is as long as what goes. MISMATCH names both ranks of a block that one thinks longer
- * than the other. */
+/* The same with blocks of different lengths. In place the send counts and displacements are
+ * ignored: what comes is as long as what goes. MISMATCH names both ranks of a block that one thinks
+ * longer than the other. */
 TUTTI_API tutti_status tutti_alltoallv(const void* send, const size_t* send_counts,
                                        const size_t* send_displs, void* recv,
                                        const size_t* recv_counts, const size_t* recv_displs,
@@ -414,7 +481,8 @@ TUTTI_API tutti_status tutti_alltoallv_with(const void* send, const size_t* send
                                             tutti_dtype dtype, tutti_comm comm,
                                             const tutti_call_config* config);
 
-/* Collective. Rank r gets the reduction of ranks 0 to r, itself included; TUTTI_AVG is their mean. */
+/* Collective. Rank r gets the reduction of ranks 0 to r, itself included; TUTTI_AVG is their mean.
+ */
 TUTTI_API tutti_status tutti_scan(const void* send, void* recv, size_t count, tutti_dtype dtype,
                                   tutti_op op, tutti_comm comm);
 TUTTI_API tutti_status tutti_scan_with(const void* send, void* recv, size_t count,
@@ -445,8 +513,8 @@ TUTTI_API tutti_status tutti_send_with(const void* buffer, size_t count, tutti_d
 TUTTI_API tutti_status tutti_recv_with(void* buffer, size_t count, tutti_dtype dtype, int peer,
                                        int tag, tutti_comm comm, const tutti_call_config* config);
 #define TUTTI_NO_PEER (-1)
-/* Sends to rank `to` and receives from rank `from` at once, so that a ring of ranks does not wait in
- * a circle. TUTTI_NO_PEER as either leaves that half out. The buffers must not overlap. */
+/* Sends to rank `to` and receives from rank `from` at once, so that a ring of ranks does not wait
+ * in a circle. TUTTI_NO_PEER as either leaves that half out. The buffers must not overlap. */
 TUTTI_API tutti_status tutti_sendrecv(const void* send, size_t send_count, int to, int send_tag,
                                       void* recv, size_t recv_count, int from, int recv_tag,
                                       tutti_dtype dtype, tutti_comm comm);
@@ -456,9 +524,9 @@ TUTTI_API tutti_status tutti_sendrecv_with(const void* send, size_t send_count, 
                                            const tutti_call_config* config);
 
 /* Between the two, sends and receives on the communicator are only noted; tutti_group_end() runs
- * them all at once, those of a pair of ranks in their order, and returns when they have ended. Their
- * buffers must stay until then; of their configs only the checks are made, the limit is that of
- * tutti_group_end_with(). Collective calls are INVALID in between. */
+ * them all at once, those of a pair of ranks in their order, and returns when they have ended.
+ * Their buffers must stay until then; of their configs only the checks are made, the limit is that
+ * of tutti_group_end_with(). Collective calls are INVALID in between. */
 TUTTI_API tutti_status tutti_group_begin(tutti_comm comm);
 TUTTI_API tutti_status tutti_group_end(tutti_comm comm);
 TUTTI_API tutti_status tutti_group_end_with(tutti_comm comm, const tutti_call_config* config);

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <complex>
+#include <concepts>
 #include <cstdint>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "tutti/tutti.h"
 
@@ -63,6 +65,10 @@ template <>
 inline constexpr tutti_dtype dtype_of<tutti_int32_int32> = TUTTI_INT32_INT32;
 template <>
 inline constexpr tutti_dtype dtype_of<tutti_int64_int64> = TUTTI_INT64_INT64;
+template <>
+inline constexpr tutti_dtype dtype_of<tutti_binned_float32> = TUTTI_BINNED_FLOAT32;
+template <>
+inline constexpr tutti_dtype dtype_of<tutti_binned_float64> = TUTTI_BINNED_FLOAT64;
 
 template <class T>
 concept element = dtype_of<T>
@@ -338,6 +344,51 @@ class communicator {
 
   tutti_comm comm_ = nullptr;
 };
+
+namespace detail {
+
+inline void check(tutti_status status) {
+  if (status != TUTTI_OK) throw error(status, -1, 0, tutti_last_error());
+}
+
+inline void check_lengths(size_t a, size_t b) {
+  if (a != b) throw error(TUTTI_INVALID, -1, 0, "the spans have different lengths");
+}
+
+}  // namespace detail
+
+template <class T>
+concept binned = std::same_as<T, tutti_binned_float32> || std::same_as<T, tutti_binned_float64>;
+
+// As tutti_reduce_local(); every operand is as long as `out`.
+template <element T>
+void reduce_local(std::span<const T* const> operands, std::span<T> out, tutti_op op = TUTTI_SUM,
+                  tutti_level level = TUTTI_LEVEL_DEFAULT) {
+  const std::vector<const void*> pointers(operands.begin(), operands.end());
+  detail::check(tutti_reduce_local(pointers.data(), pointers.size(), out.data(), out.size(),
+                                   dtype_of<T>, op, level));
+}
+
+// accumulators[i] += values[i].
+template <binned B, element T>
+void deposit(std::span<B> accumulators, std::span<const T> values) {
+  detail::check_lengths(accumulators.size(), values.size());
+  detail::check(tutti_binned_deposit(accumulators.data(), dtype_of<B>, values.data(), values.size(),
+                                     dtype_of<T>));
+}
+// accumulator += every value.
+template <binned B, element T>
+void deposit_all(B& accumulator, std::span<const T> values) {
+  detail::check(tutti_binned_deposit_all(&accumulator, dtype_of<B>, values.data(), values.size(),
+                                         dtype_of<T>));
+}
+// out[i] = accumulators[i], rounded.
+template <binned B, element T>
+void finish(std::span<const B> accumulators, std::span<T> out) {
+  detail::check_lengths(accumulators.size(), out.size());
+  detail::check(
+      tutti_binned_finish(accumulators.data(), dtype_of<B>, out.data(), out.size(), dtype_of<T>));
+}
 
 // An id for from_id(), to be passed to the other ranks; this process becomes rank 0.
 inline tutti_unique_id make_unique_id(const char* interface = nullptr) {

@@ -28,6 +28,7 @@ const char* tutti_version(void) {
 size_t tutti_dtype_size(tutti_dtype dtype) { return dtype_size(dtype); }
 const char* tutti_dtype_name(tutti_dtype dtype) { return dtype_name(dtype); }
 const char* tutti_op_name(tutti_op op) { return op_name(op); }
+const char* tutti_level_name(tutti_level level) { return level_name(level); }
 int tutti_op_supports(tutti_op op, tutti_dtype dtype) { return op_supports(op, dtype) ? 1 : 0; }
 
 tutti_status tutti_dtype_from_name(const char* name, tutti_dtype* out) {
@@ -41,6 +42,13 @@ tutti_status tutti_op_from_name(const char* name, tutti_op* out) {
   return api::guarded([&]() -> Status {
     if (name == nullptr || out == nullptr) return {TUTTI_INVALID, "an argument is NULL"};
     return op_from_name(name, out);
+  });
+}
+
+tutti_status tutti_level_from_name(const char* name, tutti_level* out) {
+  return api::guarded([&]() -> Status {
+    if (name == nullptr || out == nullptr) return {TUTTI_INVALID, "an argument is NULL"};
+    return level_from_name(name, out);
   });
 }
 

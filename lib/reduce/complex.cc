@@ -6,6 +6,8 @@
 #include "hwy/foreach_target.h"
 
 #include "hwy/highway.h"
+#include "lib/reduce/canonical-inl.h"
+#include "lib/reduce/exact-inl.h"
 #include "lib/reduce/pair_loop-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -24,6 +26,12 @@ struct ComplexSum {
   static void reduce2_twice(void* out, void* other, const void* a, const void* b, size_t elements,
                             Stores stores) {
     HWY_NAMESPACE::reduce2_twice<Real, Sum>(out, other, a, b, 2 * elements, stores);
+  }
+  static void reduce_canonical(void* out, const void* const* operands, size_t n, size_t elements) {
+    HWY_NAMESPACE::reduce_canonical<Real, Sum>(out, operands, n, 2 * elements);
+  }
+  static void reduce_exact(void* out, const void* const* operands, size_t n, size_t elements) {
+    HWY_NAMESPACE::reduce_exact<Real>(out, operands, n, 2 * elements);
   }
   static void divide(void* data, size_t elements, uint32_t divisor) {
     divide_floats<Real>(data, 2 * elements, divisor);
@@ -78,11 +86,13 @@ Kernels complex_kernels(tutti_op op) {
   using Sums = ComplexSum<Lane>;
   switch (op) {
     case TUTTI_SUM:
-      return {Sums::reduce, Sums::reduce2, Sums::reduce2_twice, nullptr, scale_complex<Lane>};
+      return {Sums::reduce,        Sums::reduce2,          Sums::reduce2_twice, nullptr,
+              scale_complex<Lane>, Sums::reduce_canonical, Sums::reduce_exact};
     case TUTTI_AVG:
-      return {Sums::reduce, Sums::reduce2, Sums::reduce2_twice, Sums::divide};
+      return {Sums::reduce, Sums::reduce2,          Sums::reduce2_twice, Sums::divide,
+              nullptr,      Sums::reduce_canonical, Sums::reduce_exact};
     case TUTTI_PROD:
-      return pair_kernels_of<Lane, ComplexProd>();
+      return pair_kernels_of<Lane, ComplexProd, false>();
     default:
       return {};
   }

@@ -6,6 +6,8 @@
 #include "hwy/foreach_target.h"
 
 #include "hwy/highway.h"
+#include "lib/reduce/canonical-inl.h"
+#include "lib/reduce/exact-inl.h"
 #include "lib/reduce/loop-inl.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -8,6 +8,9 @@
 #include "hwy/foreach_target.h"
 
 #include "hwy/highway.h"
+#include "lib/reduce/canonical-inl.h"
+#include "lib/reduce/exact-inl.h"
+#include "lib/reduce/exact.h"
 #include "lib/reduce/loop-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -27,9 +30,14 @@ struct Float8 {
 
   template <class D>
   static HWY_INLINE hn::VFromD<D> load(D d, const uint8_t* from) {
+    return widen(d, HWY_NAMESPACE::load(hn::Rebind<uint8_t, D>(), from));
+  }
+
+  template <class D, class V8>
+  static HWY_INLINE hn::VFromD<D> widen(D d, V8 bits) {
     const hn::RebindToUnsigned<D> du;
     const hn::RebindToSigned<D> di;
-    const auto wide = hn::PromoteTo(du, HWY_NAMESPACE::load(hn::Rebind<uint8_t, D>(), from));
+    const auto wide = hn::PromoteTo(du, bits);
     const auto magnitude = hn::And(wide, hn::Set(du, 0x7Fu));
     const auto sign = hn::ShiftLeft<24>(hn::Xor(wide, magnitude));
     const auto normal = hn::Add(hn::ShiftLeft<kDropped>(magnitude), hn::Set(du, kRebias));
@@ -77,6 +85,12 @@ struct Float8 {
     return hn::DemoteTo(hn::Rebind<uint8_t, D>(), hn::BitCast(di, result));
   }
 
+  // widen(narrow(v)).
+  template <class D, class V>
+  static HWY_INLINE V round(D d, V v) {
+    return widen(d, narrow(v, d));
+  }
+
   template <class D>
   static HWY_INLINE void store(hn::VFromD<D> v, D d, uint8_t* to) {
     HWY_NAMESPACE::store(narrow(v, d), hn::Rebind<uint8_t, D>(), to);
@@ -89,12 +103,20 @@ struct Float8 {
 using E4M3 = Float8<3, 7, 0x7F, 0x7F>;
 using E5M2 = Float8<2, 15, 0x7C, 0x7E>;
 
+// `exact`: of sums, which are whole numbers of units.
+template <class Format>
+Kernels float8_kernels(tutti_op op, ReduceFn exact) {
+  Kernels kernels = float_kernels<Format>(op);
+  if (op == TUTTI_SUM || op == TUTTI_AVG) kernels.reduce_exact = exact;
+  return kernels;
+}
+
 static Kernels family_kernels(tutti_dtype dtype, tutti_op op) {
   switch (dtype) {
     case TUTTI_FLOAT8_E4M3:
-      return float_kernels<E4M3>(op);
+      return float8_kernels<E4M3>(op, reduce_exact_e4m3);
     case TUTTI_FLOAT8_E5M2:
-      return float_kernels<E5M2>(op);
+      return float8_kernels<E5M2>(op, reduce_exact_e5m2);
     default:
       return {};
   }

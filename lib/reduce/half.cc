@@ -6,6 +6,8 @@
 #include "hwy/foreach_target.h"
 
 #include "hwy/highway.h"
+#include "lib/reduce/canonical-inl.h"
+#include "lib/reduce/exact-inl.h"
 #include "lib/reduce/loop-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -32,6 +34,16 @@ struct BFloat16Bits {
     const auto rounded = hn::Add(hn::Add(bits, hn::Set(du, 0x7FFFu)), odd);
     return hn::DemoteTo(d16, hn::BitCast(di, hn::ShiftRight<16>(rounded)));
   }
+  // widen(narrow(v)), in place; a NaN of any sign that widen or arithmetic gave stays one, because
+  // its lower half is zero.
+  template <class D, class V>
+  static HWY_INLINE V round(D d, V v) {
+    const hn::RebindToUnsigned<D> du;
+    const auto bits = hn::BitCast(du, v);
+    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1u));
+    const auto rounded = hn::Add(hn::Add(bits, hn::Set(du, 0x7FFFu)), odd);
+    return hn::BitCast(d, hn::And(rounded, hn::Set(du, 0xFFFF0000u)));
+  }
 };
 
 #if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_SSE4
@@ -45,6 +57,10 @@ struct Float16Bits {
   static HWY_INLINE hn::VFromD<hn::Rebind<uint16_t, D>> narrow(D, V v) {
     const hn::Rebind<hwy::float16_t, D> df16;
     return hn::BitCast(hn::Rebind<uint16_t, D>(), hn::DemoteTo(df16, v));
+  }
+  template <class D, class V>
+  static HWY_INLINE V round(D d, V v) {
+    return widen(d, narrow(d, v));
   }
 };
 #else
@@ -95,6 +111,10 @@ struct Float16Bits {
     const auto result = hn::Or(value, hn::And(is_nan, hn::Set(du, 0x7E00u)));
     return hn::DemoteTo(d16, hn::BitCast(di, hn::Or(result, sign)));
   }
+  template <class D, class V>
+  static HWY_INLINE V round(D d, V v) {
+    return widen(d, narrow(d, v));
+  }
 };
 #endif
 
@@ -110,6 +130,11 @@ struct Half {
   static HWY_INLINE void store(hn::VFromD<D> v, D d, uint8_t* to) {
     HWY_NAMESPACE::store(Bits::narrow(d, v), hn::Rebind<uint16_t, D>(), to);
   }
+  // To the type in memory and back.
+  template <class D>
+  static HWY_INLINE hn::VFromD<D> round(D d, hn::VFromD<D> v) {
+    return Bits::round(d, v);
+  }
   template <class D>
   static HWY_INLINE void stream(hn::VFromD<D> v, D d, uint8_t* to) {
     HWY_NAMESPACE::stream(Bits::narrow(d, v), hn::Rebind<uint16_t, D>(), to);
@@ -117,6 +142,56 @@ struct Half {
 };
 using Float16 = Half<Float16Bits>;
 using BFloat16 = Half<BFloat16Bits>;
+
+// In plain C++ what Bits does in vectors, for the loops of exact-inl.h: from float32 rounded to
+// odd.
+template <>
+struct Exact<BFloat16> {
+  static constexpr bool kDefined = true;
+  using Bits = uint16_t;
+  static constexpr size_t kMostWithoutError = 1;
+  static constexpr FloatFormat kFormat = kBFloat16;
+  static HWY_INLINE double widen(const uint8_t* from) {
+    return double{same_bits<float>(uint32_t{load_lane<Bits>(from)} << 16)};
+  }
+  static HWY_INLINE Bits narrow(double x) {
+    const uint32_t bits = to_odd_float(x);
+    const uint32_t rounded = bits + 0x7FFFu + (bits >> 16 & 1u);
+    return x == x ? Bits(rounded >> 16) : Bits(kFormat.nan);
+  }
+  static HWY_INLINE Bits narrow(SumAndError exact) { return narrow(to_odd(exact)); }
+};
+
+template <>
+struct Exact<Float16> {
+  static constexpr bool kDefined = true;
+  using Bits = uint16_t;
+  // Multiples of 2^-24 below 2^16: with 2^13 of them still 53 bits.
+  static constexpr size_t kMostWithoutError = 8192;
+  static constexpr FloatFormat kFormat = kFloat16;
+  static HWY_INLINE double widen(const uint8_t* from) {
+    const uint32_t bits = load_lane<Bits>(from);
+    const uint32_t magnitude = bits & 0x7FFFu;
+    // The exponent is too small by 112, also that of a subnormal; masks instead of branches, which
+    // would keep the compiler from vectorising.
+    const float value = same_bits<float>(magnitude << 13) * 0x1p112f;
+    const uint32_t special = 0x7F800000u & (0u - uint32_t{magnitude > 0x7BFFu});
+    return double{same_bits<float>(same_bits<uint32_t>(value) | special | (bits & 0x8000u) << 16)};
+  }
+  static HWY_INLINE Bits narrow(double x) {
+    const uint32_t bits = to_odd_float(x);
+    const uint32_t magnitude = bits & 0x7FFFFFFFu;
+    const uint32_t rounded = magnitude + 0x0FFFu + (magnitude >> 13 & 1u);
+    const uint32_t rebiased = (rounded - (112u << 23)) >> 13;
+    const uint32_t normal = rebiased < 0x7C00u ? rebiased : 0x7C00u;
+    const uint32_t subnormal =
+        same_bits<uint32_t>(same_bits<float>(magnitude) + 0.5f) - same_bits<uint32_t>(0.5f);
+    const uint32_t is_subnormal = 0u - uint32_t{magnitude < 0x38800000u};
+    const uint32_t value = (is_subnormal & subnormal) | (~is_subnormal & normal);
+    return x == x ? Bits(value | (bits >> 16 & 0x8000u)) : Bits(kFormat.nan);
+  }
+  static HWY_INLINE Bits narrow(SumAndError exact) { return narrow(to_odd(exact)); }
+};
 
 static Kernels family_kernels(tutti_dtype dtype, tutti_op op) {
   switch (dtype) {

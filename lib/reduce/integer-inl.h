@@ -11,6 +11,8 @@
 #include <type_traits>
 
 #include "hwy/highway.h"
+#include "lib/reduce/canonical-inl.h"
+#include "lib/reduce/exact-inl.h"
 #include "lib/reduce/loop-inl.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -82,14 +82,14 @@ struct Locate {
 
 template <class Lane>
 Kernels integers(tutti_op op) {
-  return op == TUTTI_MINLOC ? pair_kernels_of<Lane, Locate<IntegerKeys, true>>()
-                            : pair_kernels_of<Lane, Locate<IntegerKeys, false>>();
+  return op == TUTTI_MINLOC ? pair_kernels_of<Lane, Locate<IntegerKeys, true>, true>()
+                            : pair_kernels_of<Lane, Locate<IntegerKeys, false>, true>();
 }
 
 template <class Lane>
 Kernels floats(tutti_op op) {
-  return op == TUTTI_MINLOC ? pair_kernels_of<Lane, Locate<FloatKeys<true>, true>>()
-                            : pair_kernels_of<Lane, Locate<FloatKeys<false>, false>>();
+  return op == TUTTI_MINLOC ? pair_kernels_of<Lane, Locate<FloatKeys<true>, true>, true>()
+                            : pair_kernels_of<Lane, Locate<FloatKeys<false>, false>, true>();
 }
 
 static Kernels family_kernels(tutti_dtype dtype, tutti_op op) {

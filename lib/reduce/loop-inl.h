@@ -281,9 +281,19 @@ void reduce_many(void* out, const void* const* operands, size_t n, size_t elemen
   run<Format>(OnePlace{static_cast<uint8_t*>(out)}, ManyOperands{operands, n}, Op(), elements);
 }
 
+// In canonical-inl.h.
+template <class Format, class Op>
+void reduce_canonical(void* out, const void* const* operands, size_t n, size_t elements);
+
+// In exact-inl.h.
+template <class Format, class Op>
+ReduceFn exact_of();
+
 template <class Format, class Op>
 Kernels kernels_of(DivideFn divide = nullptr, ScaleFn scale = nullptr) {
-  return {reduce_many<Format, Op>, reduce2<Format, Op>, reduce2_twice<Format, Op>, divide, scale};
+  return {
+      reduce_many<Format, Op>,      reduce2<Format, Op>,   reduce2_twice<Format, Op>, divide, scale,
+      reduce_canonical<Format, Op>, exact_of<Format, Op>()};
 }
 
 template <class Format>

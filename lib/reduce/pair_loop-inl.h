@@ -120,9 +120,46 @@ void reduce_pairs(void* out, const void* const* operands, size_t n, size_t eleme
   fold_pairs<Lane>(out, ManyOperands{operands, n}, elements, Op());
 }
 
+// By the tree of the `canonical` level (canonical-inl.h), a block at a time and node by node.
 template <class Lane, class Op>
+void reduce_pairs_canonical(void* out, const void* const* operands, size_t n, size_t elements) {
+  if (n <= 2) return reduce_pairs<Lane, Op>(out, operands, n, elements);
+  constexpr size_t kBytes = 2 * sizeof(Lane), kBlock = 32, kMostLevels = 32;
+  size_t leaves = 1;
+  while (leaves * 2 <= n) leaves *= 2;
+  const size_t pairs = n - leaves;
+  uint8_t waiting[kMostLevels][kBlock * kBytes], done[kBlock * kBytes];
+  for (size_t at = 0; at < elements; at += kBlock) {
+    const size_t count = elements - at < kBlock ? elements - at : kBlock;
+    const auto operand = [&](size_t k) {
+      return static_cast<const uint8_t*>(operands[k]) + at * kBytes;
+    };
+    size_t level = 0;
+    for (size_t index = 0; index < leaves; ++index) {
+      if (index != 0) std::memcpy(waiting[level], done, count * kBytes);
+      if (index < pairs) {
+        reduce2_pairs<Lane, Op>(done, operand(2 * index), operand(2 * index + 1), count);
+      } else {
+        std::memcpy(done, operand(index + pairs), count * kBytes);
+      }
+      for (level = 0; (index >> level & 1) != 0; ++level) {
+        reduce2_pairs<Lane, Op>(done, waiting[level], done, count);
+      }
+    }
+    std::memcpy(static_cast<uint8_t*>(out) + at * kBytes, done, count * kBytes);
+  }
+}
+
+// `kAssociative`: in bits, so that the left fold does for every level.
+template <class Lane, class Op, bool kAssociative>
 Kernels pair_kernels_of() {
-  return {reduce_pairs<Lane, Op>, reduce2_pairs<Lane, Op>, reduce2_pairs_twice<Lane, Op>, nullptr};
+  Kernels kernels{reduce_pairs<Lane, Op>, reduce2_pairs<Lane, Op>, reduce2_pairs_twice<Lane, Op>};
+  if constexpr (kAssociative) {
+    kernels.reduce_canonical = kernels.reduce_exact = reduce_pairs<Lane, Op>;
+  } else {
+    kernels.reduce_canonical = reduce_pairs_canonical<Lane, Op>;
+  }
+  return kernels;
 }
 
 }  // namespace tutti::reduce::HWY_NAMESPACE

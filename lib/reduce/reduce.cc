@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "hwy/targets.h"
+#include "lib/reduce/binned.h"
 #include "lib/reduce/families.h"
 #include "lib/types.h"
 
@@ -63,6 +64,7 @@ size_t find_target(std::string_view name) {
 
 Kernels kernels_of(tutti_dtype dtype, tutti_op op, size_t index) {
   if (unsigned(op) >= TUTTI_OP_COUNT || !op_supports(op, dtype)) return {};
+  if (dtype_is_binned(dtype)) return reduce::binned_kernels(dtype);
   return family_of(dtype)[usable().positions[index]].kernels(dtype, op);
 }
 

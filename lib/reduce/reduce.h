@@ -58,8 +58,17 @@ struct Kernels {
   ReduceFn reduce_fn = nullptr;
   Reduce2Fn reduce2_fn = nullptr;
   Reduce2TwiceFn reduce2_twice_fn = nullptr;
-  DivideFn divide = nullptr;           // null unless the operator is avg
-  ScaleFn scale = nullptr;             // of sum; null also for bool
+  DivideFn divide = nullptr;  // null unless the operator is avg
+  ScaleFn scale = nullptr;    // of sum; null also for bool
+  // As `reduce`, but by one fixed tree: the first 2e operands in adjacent pairs, e = n - q and q
+  // the largest power of two <= n, then an aligned binary tree over the q that are left. Every node
+  // is rounded to the type, so the bits are those of evaluating the tree with `reduce2`.
+  ReduceFn reduce_canonical = nullptr;
+  // As `reduce`, but of arithmetic that knows no order: equal bits for any permutation of the
+  // operands, fewer than 2^31 of them. A sum of floats is the exact one, rounded once to nearest
+  // even: NaN if an operand is NaN or two are infinities of different sign; a sum of zero is +0
+  // unless all operands are -0. Null for products of floats.
+  ReduceFn reduce_exact = nullptr;
   const UserFunction* user = nullptr;  // instead of the above
 
   explicit operator bool() const { return reduce_fn != nullptr || user != nullptr; }

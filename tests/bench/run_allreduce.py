@@ -78,6 +78,7 @@ elif what == "bad-input":
     for args, words in ((("--algorithms", "rign"), ("rign", "ring")),
                         (("--transport", "udp"), ("udp", "shm, tcp, inproc")),
                         (("--dtype", "float31"), ("float32",)),
+                        (("--dtype", "binned_float64"), ("binned_float64", "accumulators")),
                         (("--op", "plus"), ("sum",)),
                         (("--memory", "stack"), ("stack", "heap, symmetric")),
                         (("--op", "band"), ("band", "float32")),

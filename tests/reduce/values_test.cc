@@ -243,7 +243,10 @@ TEST(FindKernels, EveryOperatorOfEveryTypeThatHasIt) {
       const auto op = static_cast<tutti_op>(o);
       const Kernels kernels = find_kernels(dtype, op);
       EXPECT_EQ(bool(kernels), op_supports(op, dtype));
+      EXPECT_EQ(kernels.reduce_fn != nullptr, op_supports(op, dtype));
       EXPECT_EQ(kernels.reduce2_fn != nullptr, op_supports(op, dtype));
+      EXPECT_EQ(kernels.reduce2_twice_fn != nullptr, op_supports(op, dtype));
+      EXPECT_EQ(kernels.reduce_canonical != nullptr, op_supports(op, dtype));
       EXPECT_EQ(kernels.divide != nullptr, op == TUTTI_AVG && op_supports(op, dtype));
     }
   }

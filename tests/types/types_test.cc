@@ -29,6 +29,8 @@ TEST(Types, SizesAndNamesMatchTheHeader) {
   EXPECT_EQ(dtype_size(TUTTI_FLOAT64_INT64), sizeof(tutti_float64_int64));
   EXPECT_EQ(dtype_size(TUTTI_INT32_INT32), sizeof(tutti_int32_int32));
   EXPECT_EQ(dtype_size(TUTTI_INT64_INT64), sizeof(tutti_int64_int64));
+  EXPECT_EQ(dtype_size(TUTTI_BINNED_FLOAT32), sizeof(tutti_binned_float32));
+  EXPECT_EQ(dtype_size(TUTTI_BINNED_FLOAT64), sizeof(tutti_binned_float64));
   EXPECT_STREQ(dtype_name(TUTTI_BFLOAT16), "bfloat16");
   EXPECT_STREQ(dtype_name(TUTTI_UINT64), "uint64");
   EXPECT_STREQ(op_name(TUTTI_SUM), "sum");
@@ -74,7 +76,8 @@ TEST(Types, UnknownNameIsRefusedWithTheListOfNames) {
             "unknown type \"float\"; allowed: int8, int16, int32, int64, uint8, uint16, uint32, "
             "uint64, float16, bfloat16, float32, float64, complex64, complex128, float8_e4m3, "
             "float8_e5m2, "
-            "bool, float32_int32, float64_int64, int32_int32, int64_int64");
+            "bool, float32_int32, float64_int64, int32_int32, int64_int64, binned_float32, "
+            "binned_float64");
   tutti_op op = TUTTI_SUM;
   const Status unknown_op = op_from_name("", &op);
   EXPECT_EQ(unknown_op.code(), TUTTI_INVALID);
@@ -110,9 +113,35 @@ TEST(Types, WhichOperatorsATypeHas) {
        {TUTTI_FLOAT32_INT32, TUTTI_FLOAT64_INT64, TUTTI_INT32_INT32, TUTTI_INT64_INT64}) {
     EXPECT_EQ(operators_of(dtype), "minloc maxloc") << dtype_name(dtype);
   }
+  for (const tutti_dtype dtype : {TUTTI_BINNED_FLOAT32, TUTTI_BINNED_FLOAT64}) {
+    EXPECT_EQ(operators_of(dtype), "sum") << dtype_name(dtype);
+  }
+}
+
+TEST(Types, LevelsHaveNames) {
+  EXPECT_STREQ(level_name(TUTTI_LEVEL_DEFAULT), "default");
+  EXPECT_STREQ(level_name(TUTTI_LEVEL_EXACT), "exact");
+  for (int number : {-1, static_cast<int>(TUTTI_LEVEL_COUNT), 1 << 30}) {
+    EXPECT_EQ(level_name(static_cast<tutti_level>(number)), nullptr);
+  }
+  for (int number = 0; number < TUTTI_LEVEL_COUNT; ++number) {
+    const auto level = static_cast<tutti_level>(number);
+    tutti_level found = TUTTI_LEVEL_COUNT;
+    ASSERT_TRUE(level_from_name(level_name(level), &found).ok());
+    EXPECT_EQ(found, level);
+  }
+  tutti_level level = TUTTI_LEVEL_FAST;
+  const Status unknown = level_from_name("quick", &level);
+  EXPECT_EQ(unknown.code(), TUTTI_INVALID);
+  EXPECT_EQ(unknown.text(),
+            "unknown level \"quick\"; allowed: default, fast, layout, canonical, exact");
 }
 
 TEST(Types, KindOfAType) {
+  EXPECT_TRUE(dtype_is_binned(TUTTI_BINNED_FLOAT32));
+  EXPECT_FALSE(dtype_is_binned(TUTTI_FLOAT32));
+  EXPECT_FALSE(dtype_is_float(TUTTI_BINNED_FLOAT64));
+  EXPECT_FALSE(dtype_is_signed(TUTTI_BINNED_FLOAT64));
   EXPECT_TRUE(dtype_is_float(TUTTI_BFLOAT16));
   EXPECT_TRUE(dtype_is_float(TUTTI_FLOAT8_E4M3));
   EXPECT_FALSE(dtype_is_float(TUTTI_UINT16));
