@@ -118,24 +118,53 @@ int64_t fold(tutti_op op, int64_t lower, int64_t higher) {
   }
 }
 
-int64_t expected_value(tutti_dtype dtype, tutti_op op, int nranks, size_t index) {
+// Of the first `ranks` ranks; of a mean, the sum.
+int64_t folded_value(tutti_dtype dtype, tutti_op op, int nranks, int ranks, size_t index) {
   int64_t result = Oracle::value(dtype, op, nranks, 0, index);
   if (op >= TUTTI_LAND && op <= TUTTI_LXOR) result = result != 0;
-  for (int rank = 1; rank < nranks; ++rank)
+  for (int rank = 1; rank < ranks; ++rank)
     result = fold(op, result, Oracle::value(dtype, op, nranks, rank, index));
-  return op == TUTTI_AVG ? result / nranks : result;  // towards zero, as C does
+  return result;
+}
+
+// Rounds the bits of a float to those above `dropped`, to nearest, ties to even.
+uint32_t rounded(uint32_t bits, unsigned dropped) {
+  return (bits + (1u << (dropped - 1)) - 1 + (bits >> dropped & 1)) >> dropped;
+}
+
+// Rounded once: operands of a quotient are so short that double and float lose nothing before.
+void store_real(tutti_dtype dtype, double value, void* out) {
+  const auto single = float(value);
+  const auto bits = std::bit_cast<uint32_t>(single);
+  if (dtype == TUTTI_FLOAT64) {
+    std::memcpy(out, &value, sizeof value);
+  } else if (dtype == TUTTI_FLOAT32) {
+    std::memcpy(out, &single, sizeof single);
+  } else if (dtype == TUTTI_BFLOAT16) {
+    const auto upper = uint16_t(rounded(bits, 16));
+    std::memcpy(out, &upper, sizeof upper);
+  } else {
+    // Quotients of small numbers are normal in binary16: only the exponent's bias changes.
+    const uint32_t magnitude = bits & 0x7fffffffu;
+    const uint32_t half = magnitude ? rounded(magnitude - (112u << 23), 13) : 0;
+    const auto with_sign = uint16_t(half | (bits >> 16 & 0x8000u));
+    std::memcpy(out, &with_sign, sizeof with_sign);
+  }
 }
 
 size_t count_different(const std::vector<unsigned char>& pattern, size_t element,
-                       const void* buffer, size_t count) {
+                       const void* buffer, size_t count, size_t begin) {
   const auto* bytes = static_cast<const unsigned char*>(buffer);
   size_t wrong = 0;
-  for (size_t at = 0; at < count; at += Oracle::period) {
-    const size_t n = std::min(Oracle::period, count - at);
+  for (size_t at = 0; at < count;) {
+    const size_t phase = (begin + at) % Oracle::period;
+    const size_t n = std::min(Oracle::period - phase, count - at);
     const unsigned char* block = bytes + at * element;
-    if (std::memcmp(block, pattern.data(), n * element) == 0) continue;
+    const unsigned char* expected = pattern.data() + phase * element;
+    at += n;
+    if (std::memcmp(block, expected, n * element) == 0) continue;
     for (size_t i = 0; i < n; ++i)
-      wrong += std::memcmp(block + i * element, pattern.data() + i * element, element) != 0;
+      wrong += std::memcmp(block + i * element, expected + i * element, element) != 0;
   }
   return wrong;
 }
@@ -143,33 +172,12 @@ size_t count_different(const std::vector<unsigned char>& pattern, size_t element
 }  // namespace
 
 void store_element(tutti_dtype dtype, int64_t value, void* out) {
-  const auto single = float(value);
-  const auto bits = std::bit_cast<uint32_t>(single);
-  switch (dtype) {
-    case TUTTI_FLOAT16: {
-      // Small whole numbers are normal in binary16: only the exponent's bias changes.
-      const uint32_t magnitude = bits & 0x7fffffffu;
-      auto half = uint16_t(magnitude ? (magnitude - (112u << 23)) >> 13 : 0);
-      half = uint16_t(half | (bits >> 16 & 0x8000u));
-      std::memcpy(out, &half, sizeof half);
-      break;
-    }
-    case TUTTI_BFLOAT16: {
-      const auto upper = uint16_t(bits >> 16);
-      std::memcpy(out, &upper, sizeof upper);
-      break;
-    }
-    case TUTTI_FLOAT32:
-      std::memcpy(out, &single, sizeof single);
-      break;
-    case TUTTI_FLOAT64: {
-      const auto wide = double(value);
-      std::memcpy(out, &wide, sizeof wide);
-      break;
-    }
-    default:
-      std::memcpy(out, &value, element_size(dtype));  // two's complement, little-endian
-  }
+  if (is_float(dtype)) return store_real(dtype, double(value), out);
+  std::memcpy(out, &value, element_size(dtype));  // two's complement, little-endian
+}
+
+bool Oracle::knows(tutti_dtype dtype, tutti_op op) {
+  return dtype >= TUTTI_INT8 && dtype <= TUTTI_FLOAT64 && op >= TUTTI_SUM && op <= TUTTI_BXOR;
 }
 
 int64_t Oracle::value(tutti_dtype dtype, tutti_op op, int nranks, int rank, size_t index) {
@@ -195,25 +203,53 @@ int64_t Oracle::value(tutti_dtype dtype, tutti_op op, int nranks, int rank, size
 }
 
 Oracle::Oracle(tutti_dtype dtype, tutti_op op, int nranks, int rank)
-    : element_(element_size(dtype)), input_(period * element_), expected_(period * element_) {
+    : dtype_(dtype),
+      op_(op),
+      nranks_(nranks),
+      rank_(rank),
+      element_(element_size(dtype)),
+      inputs_(size_t(nranks)),
+      reductions_(size_t(nranks)) {}
+
+const Oracle::Pattern& Oracle::input_of(int rank) const {
+  Pattern& pattern = inputs_[size_t(rank)];
+  if (!pattern.empty()) return pattern;
+  pattern.resize(period * element_);
+  for (size_t i = 0; i < period; ++i)
+    store_element(dtype_, value(dtype_, op_, nranks_, rank, i), &pattern[i * element_]);
+  return pattern;
+}
+
+const Oracle::Pattern& Oracle::reduction_of(int ranks) const {
+  Pattern& pattern = reductions_[size_t(ranks - 1)];
+  if (!pattern.empty()) return pattern;
+  pattern.resize(period * element_);
   for (size_t i = 0; i < period; ++i) {
-    store_element(dtype, value(dtype, op, nranks, rank, i), &input_[i * element_]);
-    store_element(dtype, expected_value(dtype, op, nranks, i), &expected_[i * element_]);
+    const int64_t result = folded_value(dtype_, op_, nranks_, ranks, i);
+    unsigned char* out = &pattern[i * element_];
+    if (op_ != TUTTI_AVG)
+      store_element(dtype_, result, out);
+    else if (is_float(dtype_))
+      store_real(dtype_, double(result) / ranks, out);
+    else
+      store_element(dtype_, result / ranks, out);  // towards zero, as C does
   }
+  return pattern;
 }
 
 void Oracle::fill(void* buffer, size_t count) const {
   auto* bytes = static_cast<unsigned char*>(buffer);
+  const Pattern& input = input_of(rank_);
   for (size_t at = 0; at < count; at += period)
-    std::memcpy(bytes + at * element_, input_.data(), std::min(period, count - at) * element_);
+    std::memcpy(bytes + at * element_, input.data(), std::min(period, count - at) * element_);
 }
 
-size_t Oracle::wrong_results(const void* buffer, size_t count) const {
-  return count_different(expected_, element_, buffer, count);
+size_t Oracle::wrong_reduction(const void* buffer, size_t count, int ranks, size_t begin) const {
+  return count_different(reduction_of(ranks), element_, buffer, count, begin);
 }
 
-size_t Oracle::wrong_inputs(const void* buffer, size_t count) const {
-  return count_different(input_, element_, buffer, count);
+size_t Oracle::wrong_copy(const void* buffer, size_t count, int from, size_t begin) const {
+  return count_different(input_of(from), element_, buffer, count, begin);
 }
 
 }  // namespace tutti::bench
