@@ -61,7 +61,7 @@ void resolve_peers(PeersOptions& o) {
     throw BadInput(fmt::format("unknown collective '{}': allowed is allreduce", o.collective));
   if (!(o.seconds > 0)) throw BadInput("--seconds: must be more than 0");
   if (!(o.timeout > 0)) throw BadInput("--timeout: must be more than 0");
-  AllreduceOptions names;
+  Options names(find_collective("allreduce"));
   names.sizes_text = o.sizes_text;
   names.algorithms_text = o.algorithm;
   names.transports_text = o.transport;
