@@ -146,6 +146,7 @@ std::string about_checks(const Results& results) {
 }
 
 std::string about_limit(const Results& results) {
+  if (!find_collective(results.front().collective).sized) return "";
   if (results.front().collective != "allreduce") return "limit: defined for allreduce only.";
   for (const Result& r : results) {
     if (r.limit_us <= 0) continue;

@@ -134,6 +134,7 @@ int run(PeersOptions& o) {
       notes);
   const std::chrono::milliseconds patience(int64_t(o.timeout * 1000));
   std::vector<std::unique_ptr<Team>> teams;
+  teams.reserve(contenders.size());
   for (const Contender& c : contenders)
     teams.push_back(std::make_unique<Team>(c, o.nranks, patience));
   start(teams, meeting, patience);
@@ -178,7 +179,7 @@ Command add_peers(CLI::App& app) {
       "peers", "compare with Open MPI, MPICH and Gloo, those of them that are found");
   command
       ->add_option("collective,--collective", o->collective,
-                   "any of those above but barrier; Gloo takes part in allreduce only")
+                   "one of tutti-bench --help, but not barrier; Gloo takes part in allreduce only")
       ->capture_default_str();
   command->add_option("-n,--ranks", o->nranks, "ranks of each library")
       ->check(CLI::Range(1, int(Oracle::most_ranks)))
