@@ -35,12 +35,14 @@ class Buffers {
   void poison_output(size_t at, size_t bytes) const {
     std::memset(recv_.get() + at, poison, bytes);
   }
-  // Bytes behind the end of the output that somebody wrote.
-  size_t broken_guard() const {
-    size_t broken = 0;
-    for (size_t i = 0; i < guard; ++i) broken += recv_[bytes_ + i] != poison;
-    return broken;
+  // Bytes of the output that are poisoned no more.
+  size_t written(size_t at, size_t bytes) const {
+    size_t written = 0;
+    for (size_t i = at; i < at + bytes; ++i) written += recv_[i] != poison;
+    return written;
   }
+  // Bytes behind the end of the output that somebody wrote.
+  size_t broken_guard() const { return written(bytes_, guard); }
 
  private:
   static constexpr size_t guard = 64;

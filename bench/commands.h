@@ -12,9 +12,11 @@ class App;
 
 namespace tutti::bench {
 
+struct Collective;
+
 using Command = std::function<int(const std::vector<std::string>& arguments)>;
 
-Command add_allreduce(CLI::App& app);
+Command add_collective(CLI::App& app, const Collective& collective);
 Command add_peers(CLI::App& app);
 // Internal: the ranks of tutti in a comparison with its peers.
 Command add_peer_rank(CLI::App& app);

@@ -3,7 +3,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <string>
 
+#include "bench/collectives.h"
 #include "bench/commands.h"
 #include "bench/error.h"
 
@@ -28,11 +30,14 @@ int main(int argc, char** argv) {
   app.name("tutti-bench");
   app.require_subcommand(1);
   std::map<std::string, Command> commands;
-  commands["allreduce"] = add_allreduce(app);
+  for (const Collective& collective : collectives())
+    commands[collective.name] = add_collective(app, collective);
   commands["peers"] = add_peers(app);
   commands["peer-rank"] = add_peer_rank(app);
 
   try {
+    if (argc > 1 && argv[1][0] != '-' && !commands.contains(argv[1]))
+      throw BadInput(std::string("unknown command '") + argv[1] + "': --help lists them");
     app.parse(argc, argv);
     const std::string name = app.get_subcommands().front()->get_name();
     return commands.at(name)({argv + 1, argv + argc});

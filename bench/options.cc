@@ -17,6 +17,11 @@ namespace {
 
 const std::vector<std::string> known_transports = {"shm", "tcp", "inproc"};
 
+// The exchange of gradients is an allreduce.
+bool has_workloads(const Collective& collective) {
+  return std::string(collective.name) == "allreduce";
+}
+
 bool contains(const std::vector<std::string>& list, const std::string& word) {
   return std::find(list.begin(), list.end(), word) != list.end();
 }
@@ -29,8 +34,21 @@ std::vector<std::string> words(const std::string& text) {
   return out;
 }
 
-std::vector<std::string> resolve_algorithms(const std::string& text) {
-  const std::vector<std::string> known = allreduce_algorithms();
+// Names of the library's algorithms for it; none where there is only one way.
+std::vector<std::string> algorithms_of(const std::string& collective) {
+  std::vector<std::string> names;
+  tutti_algorithm_info info{};
+  info.size = sizeof info;
+  for (size_t i = 0; tutti_algorithm_get(i, &info) == TUTTI_OK; ++i) {
+    if (collective == info.collective) names.emplace_back(info.name);
+    info.size = sizeof info;
+  }
+  return names;
+}
+
+std::vector<std::string> resolve_algorithms(const std::string& collective,
+                                            const std::string& text) {
+  const std::vector<std::string> known = algorithms_of(collective);
   std::vector<std::string> out;
   for (const std::string& word : words(text)) {
     if (word == "all") {
@@ -39,8 +57,8 @@ std::vector<std::string> resolve_algorithms(const std::string& text) {
     } else if (word == "auto" || contains(known, word)) {
       out.push_back(word);
     } else {
-      throw BadInput(fmt::format("unknown algorithm '{}': allowed are all, auto, {}", word,
-                                 fmt::join(known, ", ")));
+      throw BadInput(fmt::format("unknown algorithm '{}': allowed are all, auto{}{}", word,
+                                 known.empty() ? "" : ", ", fmt::join(known, ", ")));
     }
   }
   if (out.empty()) throw BadInput("--algorithms: name at least one");
@@ -50,39 +68,87 @@ std::vector<std::string> resolve_algorithms(const std::string& text) {
   return unique;
 }
 
-}  // namespace
-
-std::vector<std::string> allreduce_algorithms() {
-  std::vector<std::string> names;
-  tutti_algorithm_info info{};
-  info.size = sizeof info;
-  for (size_t i = 0; tutti_algorithm_get(i, &info) == TUTTI_OK; ++i) {
-    if (std::string(info.collective) == "allreduce") names.emplace_back(info.name);
-    info.size = sizeof info;
+std::vector<tutti_dtype> resolve_types(const std::string& text) {
+  std::vector<tutti_dtype> types;
+  if (text == "all") {
+    for (int i = 0; i < TUTTI_DTYPE_COUNT; ++i)
+      if (Oracle::knows(tutti_dtype(i), TUTTI_SUM)) types.push_back(tutti_dtype(i));
+    return types;
   }
-  return names;
+  types.resize(1);
+  if (tutti_dtype_from_name(text.c_str(), &types[0]) != TUTTI_OK)
+    throw BadInput(tutti_last_error());
+  if (!Oracle::knows(types[0], TUTTI_SUM))
+    throw BadInput(fmt::format("--dtype {}: the benchmark makes no accumulators", text));
+  return types;
 }
 
-void add_allreduce_options(CLI::App& app, AllreduceOptions& o) {
+// What only moves is tested with values of which hardly two ranks have the same: those that are
+// made for one of these operators, whichever the type has.
+tutti_op maker_of_values(tutti_dtype dtype) {
+  for (const tutti_op op : {TUTTI_MAX, TUTTI_SUM, TUTTI_MAXLOC})
+    if (tutti_op_supports(op, dtype)) return op;
+  return TUTTI_SUM;
+}
+
+std::vector<tutti_op> resolve_ops(const std::string& text) {
+  std::vector<tutti_op> ops;
+  if (text == "all") {
+    for (int i = 0; i < TUTTI_OP_COUNT; ++i) ops.push_back(tutti_op(i));
+    return ops;
+  }
+  ops.resize(1);
+  if (tutti_op_from_name(text.c_str(), &ops[0]) != TUTTI_OK) throw BadInput(tutti_last_error());
+  return ops;
+}
+
+std::vector<TypeAndOp> resolve_combinations(const Options& o) {
+  if (!o.collective->sized) return {{TUTTI_UINT8, TUTTI_MAX}};
+  std::vector<TypeAndOp> combinations;
+  const auto types = resolve_types(o.dtype_text);
+  const auto ops = o.collective->reduces ? resolve_ops(o.op_text) : std::vector<tutti_op>();
+  for (const tutti_dtype dtype : types)
+    for (const tutti_op op : o.collective->reduces ? ops : std::vector{maker_of_values(dtype)})
+      if (tutti_op_supports(op, dtype) && Oracle::knows(dtype, op))
+        combinations.push_back({dtype, op});
+  if (combinations.empty())
+    throw BadInput(fmt::format("operator {} is not defined on {}", o.op_text, o.dtype_text));
+  return combinations;
+}
+
+}  // namespace
+
+void add_options(CLI::App& app, Options& o) {
+  const Collective& collective = *o.collective;
   app.add_option("-n,--ranks", o.nranks, "ranks to start on this host (a launcher's number wins)")
       ->check(CLI::Range(1, int(Oracle::most_ranks)))
       ->capture_default_str();
-  app.add_option(
-      "--sizes", o.sizes_text,
-      "bytes of the vector: 4:64M (the default; factor 4), 4,1K,10M; K, M, G are binary");
+  if (collective.sized)
+    app.add_option("--sizes", o.sizes_text,
+                   fmt::format("bytes of the {}: 4:64M (the default; factor 4), 4,1K,10M; K, M, G "
+                               "are binary",
+                               collective.blocks ? "longer buffer, made whole blocks" : "vector"));
   app.add_option("--algorithms", o.algorithms_text, "all, auto or a comma list")
       ->capture_default_str();
   app.add_option("--transport", o.transports_text, "comma list of shm, tcp, inproc (threads)")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
       ->capture_default_str();
-  app.add_option("--dtype", o.dtype_text, "element type")->capture_default_str();
-  app.add_option("--op", o.op_text, "operator")->capture_default_str();
-  app.add_option("--memory", o.memory_text,
-                 "heap, or symmetric: memory that all ranks of a host map")
-      ->capture_default_str();
-  app.add_flag("--in-place", o.in_place, "the result replaces the input");
-  app.add_option("--workload", o.workload,
-                 "instead of sizes, a model's gradients in buckets: resnet50, gpt2, bert-large");
+  if (collective.rooted)
+    app.add_option("--root", o.root, "the rank that gives or gets")->capture_default_str();
+  if (collective.sized)
+    app.add_option("--dtype", o.dtype_text, "element type, or all: one after the other")
+        ->capture_default_str();
+  if (collective.reduces)
+    app.add_option("--op", o.op_text, "operator, or all that the type has")->capture_default_str();
+  if (collective.sized)
+    app.add_option("--memory", o.memory_text,
+                   "heap, or symmetric: memory that all ranks of a host map")
+        ->capture_default_str();
+  if (collective.in_place != InPlace::never && collective.in_place != InPlace::always)
+    app.add_flag("--in-place", o.in_place, "the result replaces the input");
+  if (has_workloads(collective))
+    app.add_option("--workload", o.workload,
+                   "instead of sizes, a model's gradients in buckets: resnet50, gpt2, bert-large");
   app.add_option("--iterations", o.method.iterations, "calls a batch; 0: at least 20 us' worth")
       ->capture_default_str();
   app.add_option("--batches", o.method.batches, "batches an algorithm; 0: what --seconds allows")
@@ -98,14 +164,9 @@ void add_allreduce_options(CLI::App& app, AllreduceOptions& o) {
   app.add_flag("--append", o.append)->group("");
 }
 
-void resolve(AllreduceOptions& o) {
-  if (tutti_dtype_from_name(o.dtype_text.c_str(), &o.dtype) != TUTTI_OK ||
-      tutti_op_from_name(o.op_text.c_str(), &o.op) != TUTTI_OK)
-    throw BadInput(tutti_last_error());
-  if (!tutti_op_supports(o.op, o.dtype))
-    throw BadInput(fmt::format("operator {} is not defined on {}", o.op_text, o.dtype_text));
-  if (!Oracle::knows(o.dtype))
-    throw BadInput(fmt::format("--dtype {}: the benchmark makes no accumulators", o.dtype_text));
+void resolve(Options& o) {
+  o.combinations = resolve_combinations(o);
+  if (o.root < 0) throw BadInput(fmt::format("--root {}: ranks begin with 0", o.root));
   o.transports = words(o.transports_text);
   for (const std::string& transport : o.transports)
     if (!contains(known_transports, transport))
@@ -115,15 +176,29 @@ void resolve(AllreduceOptions& o) {
   if (o.memory_text != "heap" && o.memory_text != "symmetric")
     throw BadInput(fmt::format("unknown memory '{}': allowed are heap, symmetric", o.memory_text));
   o.memory = o.memory_text == "heap" ? Memory::heap : Memory::symmetric;
-  o.algorithms = resolve_algorithms(o.algorithms_text);
-  const size_t element = tutti_dtype_size(o.dtype);
+  o.algorithms = resolve_algorithms(o.collective->name, o.algorithms_text);
+  size_t element = 1;
+  for (const TypeAndOp& c : o.combinations) element = std::max(element, tutti_dtype_size(c.dtype));
   if (o.sizes_text.empty()) o.sizes_text = fmt::format("{}:64M", std::max<size_t>(4, element));
-  if (!o.workload.empty())
-    make_workload(o.workload);
-  else
+  if (!o.collective->sized)
+    o.sizes = {0};
+  else if (o.workload.empty())
     o.sizes = parse_sizes(o.sizes_text, element);
+  else if (o.combinations.size() > 1)
+    throw BadInput("--workload: name one type and one operator");
+  else
+    make_workload(o.workload);
   if (!(o.method.seconds > 0)) throw BadInput("--seconds: must be more than 0");
   if (o.json == "-" && o.csv == "-") throw BadInput("only one of --json and --csv can be stdout");
+}
+
+void check_ranks(const Options& o, int nranks) {
+  if (o.root >= nranks)
+    throw BadInput(
+        fmt::format("--root {}: the last of {} ranks is {}", o.root, nranks, nranks - 1));
+  if (nranks < o.collective->least_ranks)
+    throw BadInput(
+        fmt::format("{} needs at least {} ranks", o.collective->name, o.collective->least_ranks));
 }
 
 }  // namespace tutti::bench

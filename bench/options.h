@@ -1,4 +1,4 @@
-// What a user asks of `tutti-bench allreduce`, checked before any rank starts.
+// What a user asks of `tutti-bench COLLECTIVE`, checked before any rank starts.
 #pragma once
 
 #include <cstddef>
@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bench/buffers.h"
+#include "bench/collectives.h"
 #include "bench/measure.h"
 #include "tutti/tutti.h"
 
@@ -15,9 +16,18 @@ class App;
 
 namespace tutti::bench {
 
-struct AllreduceOptions {
+struct TypeAndOp {
+  tutti_dtype dtype;
+  tutti_op op;
+};
+
+struct Options {
+  explicit Options(const Collective& measured) : collective(&measured) {}
+  const Collective* collective;
+
   // As given.
   int nranks = 2;
+  int root = 0;
   std::string sizes_text;  // "": 4:64M, or from one element on
   std::string algorithms_text = "all";
   std::string transports_text = "shm";
@@ -36,17 +46,16 @@ struct AllreduceOptions {
   std::vector<size_t> sizes;  // bytes
   std::vector<std::string> algorithms;
   std::vector<std::string> transports;
-  tutti_dtype dtype = TUTTI_FLOAT32;
-  tutti_op op = TUTTI_SUM;
+  std::vector<TypeAndOp> combinations;  // one, or all that --dtype all and --op all mean
   Memory memory = Memory::heap;
 };
 
-void add_allreduce_options(CLI::App& app, AllreduceOptions& options);
+// Those that mean something to the collective.
+void add_options(CLI::App& app, Options& options);
 
 // Throws BadInput with what is allowed.
-void resolve(AllreduceOptions& options);
-
-// Names of the library's allreduce algorithms.
-std::vector<std::string> allreduce_algorithms();
+void resolve(Options& options);
+// Throws BadInput unless the collective can be called by so many ranks.
+void check_ranks(const Options& options, int nranks);
 
 }  // namespace tutti::bench

@@ -1,7 +1,7 @@
 #include "bench/oracle.h"
 
 #include <algorithm>
-#include <bit>
+#include <cmath>
 #include <cstring>
 #include <iterator>
 
@@ -108,12 +108,12 @@ int64_t bitwise_value(tutti_op op, int rank, size_t index) {
   return int64_t(op == TUTTI_BAND ? common & ~own : common | own);
 }
 
-// A few ranks have 2+i or -2-i, at least one: no power of it has a component 0, whose sign would
-// depend on the order of multiplication. The others have 1 or -1.
+// A few ranks have 2+i or -2-i, rank 0 always, so that it is in every prefix: no power of it has a
+// component 0, whose sign would depend on the order of multiplication. The others have 1 or -1.
 OracleValue complex_product_value(int nranks, int rank, size_t index) {
   const int64_t sign = of_both(rank, index) & 1 ? -1 : 1;
   const uint64_t factors = std::min<uint64_t>(1 + of_index(index) % 5, uint64_t(nranks));
-  const bool factor = (uint64_t(rank) + index) % uint64_t(nranks) < factors;
+  const bool factor = rank == 0 || (uint64_t(rank) + index) % uint64_t(nranks) < factors;
   return factor ? OracleValue{2 * sign, sign} : OracleValue{sign, 0};
 }
 
@@ -202,37 +202,67 @@ OracleValue fold(tutti_dtype dtype, tutti_op op, OracleValue a, OracleValue b) {
   return {fold(op, a.first, b.first), fold(op, a.second, b.second)};
 }
 
-OracleValue expected_value(tutti_dtype dtype, tutti_op op, int nranks, size_t index) {
+// Of the first `ranks` ranks; of a mean, the sum.
+OracleValue folded_value(tutti_dtype dtype, tutti_op op, int nranks, int ranks, size_t index) {
   if (dtype == TUTTI_BOOL) op = logical(op);
   OracleValue result = Oracle::value(dtype, op, nranks, 0, index);
   if (op >= TUTTI_LAND && op <= TUTTI_LXOR) result.first = result.first != 0;
-  for (int rank = 1; rank < nranks; ++rank)
+  for (int rank = 1; rank < ranks; ++rank)
     result = fold(dtype, op, result, Oracle::value(dtype, op, nranks, rank, index));
-  // Towards zero, as C does.
-  return op == TUTTI_AVG ? OracleValue{result.first / nranks, result.second / nranks} : result;
+  return result;
 }
 
-// A small whole number in a float format of `bytes` bytes with float32's sign and order: it is
-// normal in all of them, so only the exponent's bias and the mantissa's length change.
-void store_narrow(int64_t value, int mantissa_bits, int bias, size_t bytes, void* out) {
-  const auto bits = std::bit_cast<uint32_t>(float(value));
-  const uint32_t magnitude = bits & 0x7fffffffu;
-  const uint32_t rebias = uint32_t(127 - bias) << 23;
-  const uint32_t narrow = magnitude ? (magnitude - rebias) >> (23 - mantissa_bits) : 0;
-  const uint32_t result = narrow | bits >> 31 << (8 * bytes - 1);
+// A number in a float format of `bytes` bytes with IEEE's order of sign, exponent and mantissa,
+// rounded once to nearest, ties to even. It must not be too large.
+void store_narrow(double value, int mantissa_bits, int bias, size_t bytes, void* out) {
+  const double magnitude = std::fabs(value);
+  int exponent = 0;
+  std::frexp(magnitude, &exponent);
+  exponent = std::max(exponent - 1, 1 - bias);
+  const auto units = uint32_t(std::nearbyint(std::ldexp(magnitude, mantissa_bits - exponent)));
+  const uint32_t pattern = (uint32_t(exponent + bias - 1) << mantissa_bits) + units;
+  const uint32_t sign = value < 0 ? 1u << (8 * bytes - 1) : 0;
+  const uint32_t result = magnitude == 0 ? 0 : pattern | sign;
   std::memcpy(out, &result, bytes);  // little-endian
 }
 
+// Rounded once: operands of a quotient are so short that double and float lose nothing before.
+void store_real(tutti_dtype dtype, double first, double second, void* out) {
+  const float singles[] = {float(first), float(second)};
+  const double doubles[] = {first, second};
+  switch (dtype) {
+    case TUTTI_FLOAT16:
+      return store_narrow(first, 10, 15, 2, out);
+    case TUTTI_BFLOAT16:
+      return store_narrow(first, 7, 127, 2, out);
+    case TUTTI_FLOAT8_E4M3:
+      return store_narrow(first, 3, 7, 1, out);
+    case TUTTI_FLOAT8_E5M2:
+      return store_narrow(first, 2, 15, 1, out);
+    case TUTTI_FLOAT32:
+    case TUTTI_COMPLEX64:
+      std::memcpy(out, singles, element_size(dtype));
+      return;
+    default:
+      std::memcpy(out, doubles, element_size(dtype));
+  }
+}
+
+bool is_real(tutti_dtype dtype) { return dtype >= TUTTI_FLOAT16 && dtype <= TUTTI_FLOAT8_E5M2; }
+
 size_t count_different(const std::vector<unsigned char>& pattern, size_t element,
-                       const void* buffer, size_t count) {
+                       const void* buffer, size_t count, size_t begin) {
   const auto* bytes = static_cast<const unsigned char*>(buffer);
   size_t wrong = 0;
-  for (size_t at = 0; at < count; at += Oracle::period) {
-    const size_t n = std::min(Oracle::period, count - at);
+  for (size_t at = 0; at < count;) {
+    const size_t phase = (begin + at) % Oracle::period;
+    const size_t n = std::min(Oracle::period - phase, count - at);
     const unsigned char* block = bytes + at * element;
-    if (std::memcmp(block, pattern.data(), n * element) == 0) continue;
+    const unsigned char* expected = pattern.data() + phase * element;
+    at += n;
+    if (std::memcmp(block, expected, n * element) == 0) continue;
     for (size_t i = 0; i < n; ++i)
-      wrong += std::memcmp(block + i * element, pattern.data() + i * element, element) != 0;
+      wrong += std::memcmp(block + i * element, expected + i * element, element) != 0;
   }
   return wrong;
 }
@@ -240,27 +270,8 @@ size_t count_different(const std::vector<unsigned char>& pattern, size_t element
 }  // namespace
 
 void store_element(tutti_dtype dtype, OracleValue value, void* out) {
+  if (is_real(dtype)) return store_real(dtype, double(value.first), double(value.second), out);
   switch (dtype) {
-    case TUTTI_FLOAT16:
-      return store_narrow(value.first, 10, 15, 2, out);
-    case TUTTI_BFLOAT16:
-      return store_narrow(value.first, 7, 127, 2, out);
-    case TUTTI_FLOAT8_E4M3:
-      return store_narrow(value.first, 3, 7, 1, out);
-    case TUTTI_FLOAT8_E5M2:
-      return store_narrow(value.first, 2, 15, 1, out);
-    case TUTTI_FLOAT32:
-    case TUTTI_COMPLEX64: {
-      const float parts[] = {float(value.first), float(value.second)};
-      std::memcpy(out, parts, element_size(dtype));
-      break;
-    }
-    case TUTTI_FLOAT64:
-    case TUTTI_COMPLEX128: {
-      const double parts[] = {double(value.first), double(value.second)};
-      std::memcpy(out, parts, element_size(dtype));
-      break;
-    }
     case TUTTI_FLOAT32_INT32: {
       const tutti_float32_int32 pair = {float(value.first), int32_t(value.second)};
       std::memcpy(out, &pair, sizeof pair);
@@ -286,8 +297,9 @@ void store_element(tutti_dtype dtype, OracleValue value, void* out) {
   }
 }
 
-bool Oracle::knows(tutti_dtype dtype) {
-  return dtype != TUTTI_BINNED_FLOAT32 && dtype != TUTTI_BINNED_FLOAT64;
+bool Oracle::knows(tutti_dtype dtype, tutti_op op) {
+  return dtype >= TUTTI_INT8 && dtype < TUTTI_BINNED_FLOAT32 && op >= TUTTI_SUM &&
+         op < TUTTI_OP_COUNT;
 }
 
 OracleValue Oracle::value(tutti_dtype dtype, tutti_op op, int nranks, int rank, size_t index) {
@@ -301,25 +313,53 @@ OracleValue Oracle::value(tutti_dtype dtype, tutti_op op, int nranks, int rank, 
 }
 
 Oracle::Oracle(tutti_dtype dtype, tutti_op op, int nranks, int rank)
-    : element_(element_size(dtype)), input_(period * element_), expected_(period * element_) {
+    : dtype_(dtype),
+      op_(op),
+      nranks_(nranks),
+      rank_(rank),
+      element_(element_size(dtype)),
+      inputs_(size_t(nranks)),
+      reductions_(size_t(nranks)) {}
+
+const Oracle::Pattern& Oracle::input_of(int rank) const {
+  Pattern& pattern = inputs_[size_t(rank)];
+  if (!pattern.empty()) return pattern;
+  pattern.resize(period * element_);
+  for (size_t i = 0; i < period; ++i)
+    store_element(dtype_, value(dtype_, op_, nranks_, rank, i), &pattern[i * element_]);
+  return pattern;
+}
+
+const Oracle::Pattern& Oracle::reduction_of(int ranks) const {
+  Pattern& pattern = reductions_[size_t(ranks - 1)];
+  if (!pattern.empty()) return pattern;
+  pattern.resize(period * element_);
   for (size_t i = 0; i < period; ++i) {
-    store_element(dtype, value(dtype, op, nranks, rank, i), &input_[i * element_]);
-    store_element(dtype, expected_value(dtype, op, nranks, i), &expected_[i * element_]);
+    const OracleValue sum = folded_value(dtype_, op_, nranks_, ranks, i);
+    unsigned char* out = &pattern[i * element_];
+    if (op_ != TUTTI_AVG)
+      store_element(dtype_, sum, out);
+    else if (is_real(dtype_))
+      store_real(dtype_, double(sum.first) / ranks, double(sum.second) / ranks, out);
+    else  // towards zero, as C does
+      store_element(dtype_, {sum.first / ranks, sum.second / ranks}, out);
   }
+  return pattern;
 }
 
 void Oracle::fill(void* buffer, size_t count) const {
   auto* bytes = static_cast<unsigned char*>(buffer);
+  const Pattern& input = input_of(rank_);
   for (size_t at = 0; at < count; at += period)
-    std::memcpy(bytes + at * element_, input_.data(), std::min(period, count - at) * element_);
+    std::memcpy(bytes + at * element_, input.data(), std::min(period, count - at) * element_);
 }
 
-size_t Oracle::wrong_results(const void* buffer, size_t count) const {
-  return count_different(expected_, element_, buffer, count);
+size_t Oracle::wrong_reduction(const void* buffer, size_t count, int ranks, size_t begin) const {
+  return count_different(reduction_of(ranks), element_, buffer, count, begin);
 }
 
-size_t Oracle::wrong_inputs(const void* buffer, size_t count) const {
-  return count_different(input_, element_, buffer, count);
+size_t Oracle::wrong_copy(const void* buffer, size_t count, int from, size_t begin) const {
+  return count_different(input_of(from), element_, buffer, count, begin);
 }
 
 }  // namespace tutti::bench

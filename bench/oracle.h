@@ -4,9 +4,10 @@
 //
 // An element's value depends on its rank and its index and is a small integer (complex numbers: two
 // of them; pairs: and an index), chosen so that every partial result of every order is
-// representable in the type; so the expected result is the same for any algorithm. Values repeat
-// with a prime period: a block at a wrong place is seen unless it is a multiple of the period away,
-// which no division of a vector into chunks or slots produces.
+// representable in the type; so the expected result is the same for any algorithm; only a mean may
+// need rounding, and is rounded once. Values repeat with a prime period: a block at a wrong place
+// is seen unless it is a multiple of the period away, which no division of a vector into chunks or
+// slots produces.
 #pragma once
 
 #include <cstddef>
@@ -28,26 +29,43 @@ class Oracle {
   static constexpr size_t period = 4093;
   static constexpr int most_ranks = 256;  // beyond, a sum of ones is not exact in bfloat16
 
-  // Whether it makes values of the type: of all but accumulators.
-  static bool knows(tutti_dtype dtype);
-
   // The operator must be defined on the type, 1 <= nranks <= most_ranks.
   Oracle(tutti_dtype dtype, tutti_op op, int nranks, int rank);
 
   // Writes this rank's input.
   void fill(void* buffer, size_t count) const;
-  // How many of the elements are not the result.
-  size_t wrong_results(const void* buffer, size_t count) const;
+  // How many of the elements are not the reduction of all ranks' inputs.
+  size_t wrong_results(const void* buffer, size_t count) const {
+    return wrong_reduction(buffer, count, nranks_, 0);
+  }
   // How many of the elements are not this rank's input any more.
-  size_t wrong_inputs(const void* buffer, size_t count) const;
+  size_t wrong_inputs(const void* buffer, size_t count) const {
+    return wrong_copy(buffer, count, rank_, 0);
+  }
+  // How many are not the reduction of the first `ranks` ranks, from element `begin` of their
+  // inputs.
+  size_t wrong_reduction(const void* buffer, size_t count, int ranks, size_t begin) const;
+  // How many are not the input of rank `from`, from its element `begin`.
+  size_t wrong_copy(const void* buffer, size_t count, int from, size_t begin) const;
+
+  // Whether it makes values of the type and tells what the operator makes of them: of all but
+  // accumulators, and what the program has made.
+  static bool knows(tutti_dtype dtype, tutti_op op);
 
   // The value that `rank` contributes at `index`, before it is stored as the type.
   static OracleValue value(tutti_dtype dtype, tutti_op op, int nranks, int rank, size_t index);
 
  private:
+  using Pattern = std::vector<unsigned char>;  // one period; empty until somebody needs it
+  const Pattern& input_of(int rank) const;
+  const Pattern& reduction_of(int ranks) const;
+
+  tutti_dtype dtype_;
+  tutti_op op_;
+  int nranks_, rank_;
   size_t element_;
-  std::vector<unsigned char> input_;     // one period
-  std::vector<unsigned char> expected_;  // one period
+  mutable std::vector<Pattern> inputs_;      // [rank]
+  mutable std::vector<Pattern> reductions_;  // [ranks - 1]
 };
 
 // Writes a value as an element. Exact for what value() returns.

@@ -15,7 +15,7 @@ Json or_null(bool known, double value) { return known ? Json(rounded(value)) : J
 
 Json object(const Result& r) {
   Json j;
-  j["collective"] = "allreduce";
+  j["collective"] = r.collective;
   j["algorithm"] = r.algorithm;
   j["transport"] = r.transport;
   j["ranks"] = r.ranks;
@@ -41,6 +41,7 @@ Json object(const Result& r) {
   j["chosen"] = r.chosen;
   j["path"] = r.path;
   j["reason"] = r.reason;
+  if (r.root >= 0) j["root"] = r.root;
   if (!r.workload.empty()) {
     j["workload"] = r.workload;
     j["bucket"] = r.bucket < 0 ? Json("all") : Json(r.bucket);
@@ -64,6 +65,8 @@ std::string cell(const Json& value) {
 Json with_all_columns(const Result& r) {
   Json j = object(r);
   if (r.workload.empty()) j["workload"] = j["bucket"] = "";
+  j.erase("root");
+  j["root"] = r.root < 0 ? Json("") : Json(r.root);
   return j;
 }
 

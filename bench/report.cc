@@ -10,7 +10,7 @@
 
 namespace tutti::bench {
 
-Report::Report(const AllreduceOptions& options)
+Report::Report(const Options& options)
     : append_(options.append),
       workload_(!options.workload.empty()),
       json_(open(options.json, json_file_)),

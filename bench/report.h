@@ -14,7 +14,7 @@ namespace tutti::bench {
 class Report {
  public:
   // Opens the files. Throws BadInput if it cannot.
-  explicit Report(const AllreduceOptions& options);
+  explicit Report(const Options& options);
   void add(const Result& result);
   // `fraction` of the whole run is done, now at `what`. On a terminal only.
   void progress(double fraction, const std::string& what);

@@ -6,19 +6,22 @@
 #include <string>
 #include <vector>
 
+#include "bench/collectives.h"
 #include "bench/stats.h"
 
 namespace tutti::bench {
 
 // One algorithm at one size (or one bucket of a workload, or its whole gradient exchange).
 struct Result {
+  std::string collective = "allreduce";
+  int root = -1;          // -1: there is none
   std::string algorithm;  // as asked for: "ring", "auto"
   std::string transport;
   int ranks = 0;
-  size_t bytes = 0;
-  size_t count = 0;
-  std::string dtype;
-  std::string op;
+  size_t bytes = 0;   // of the vector, or of the longest buffer of any rank
+  size_t count = 0;   // elements of the vector, or of one block
+  std::string dtype;  // "none" where nothing is moved
+  std::string op;     // "none" where nothing is reduced
   bool in_place = false;
   std::string memory = "heap";  // or "symmetric"
 
@@ -42,7 +45,7 @@ struct Result {
 
   // As nccl-tests defines them; GB = 1e9 bytes.
   double algbw_GBs() const { return us.median > 0 ? double(bytes) / us.median / 1e3 : 0; }
-  double busbw_GBs() const { return ranks ? algbw_GBs() * 2 * (ranks - 1) / ranks : 0; }
+  double busbw_GBs() const { return algbw_GBs() * find_collective(collective).factor(ranks); }
 };
 
 }  // namespace tutti::bench

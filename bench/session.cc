@@ -29,30 +29,31 @@ struct Link {
 
 struct Candidate {
   const Link* link;
-  std::unique_ptr<AllreduceSubject> subject;
+  std::unique_ptr<CollectiveSubject> subject;
   Result result;
 };
 
-// One row of the table: spans that are reduced together.
+// One row of the table: spans that are exchanged together.
 struct Task {
   std::string name;
+  TypeAndOp of;
   std::vector<Span> spans;
-};
 
-size_t count_of(const std::vector<Span>& spans) {
-  return std::accumulate(spans.begin(), spans.end(), size_t(0),
-                         [](size_t sum, const Span& span) { return sum + span.count; });
-}
+  size_t element() const { return tutti_dtype_size(of.dtype); }
+  size_t count() const {
+    return std::accumulate(spans.begin(), spans.end(), size_t(0),
+                           [](size_t sum, const Span& span) { return sum + span.count; });
+  }
+};
 
 class Session {
  public:
-  Session(const AllreduceOptions& options, const Rank& me, Report* report)
-      : options_(options), me_(me), report_(report), element_(tutti_dtype_size(options.dtype)) {}
+  Session(const Options& options, const Rank& me, Report* report)
+      : options_(options), collective_(*options.collective), me_(me), report_(report) {}
 
   uint64_t run() {
-    make_tasks();
-    oracle_.emplace(options_.dtype, options_.op, me_.nranks(), me_.rank());
-    map_ = SharedMap::create(me_, me_.nranks() > 1 ? largest_ : 0);
+    for (const TypeAndOp& of : options_.combinations) make_tasks(of);
+    map_ = SharedMap::create(me_, has_limit() ? largest_ : 0);
     for (const std::string& transport : options_.transports) open(transport);
     for (size_t i = 0; i < tasks_.size(); ++i) run_task(i);
     if (report_) report_->finish();
@@ -60,40 +61,69 @@ class Session {
   }
 
  private:
-  void make_tasks() {
-    if (options_.workload.empty()) {
-      for (size_t bytes : options_.sizes)
-        tasks_.push_back({format_bytes(bytes), {{0, bytes / element_}}});
-      extent_ = largest_ = *std::max_element(options_.sizes.begin(), options_.sizes.end());
-      return;
+  // Of which the least work is known.
+  bool has_limit() const {
+    return me_.nranks() > 1 && std::string(collective_.name) == "allreduce";
+  }
+
+  void make_tasks(const TypeAndOp& of) {
+    if (!options_.workload.empty()) return make_workload_task(of);
+    const size_t element = tutti_dtype_size(of.dtype);
+    std::optional<size_t> last;
+    for (size_t wanted : options_.sizes) {
+      const size_t count = collective_.count_within(me_.nranks(), wanted / element);
+      const size_t bytes = bytes_of(of, count);
+      if (count == last) continue;  // sizes that mean the same whole blocks
+      last = count;
+      std::string name = format_bytes(bytes);
+      if (options_.combinations.size() > 1)
+        name = fmt::format("{} {}, {}", tutti_dtype_name(of.dtype), tutti_op_name(of.op), name);
+      tasks_.push_back({std::move(name), of, {{0, count}}});
+      extent_ = largest_ = std::max(largest_, bytes);
     }
-    const auto buckets = make_buckets(make_workload(options_.workload), element_);
-    largest_ = *std::max_element(buckets.begin(), buckets.end()) * element_;
+  }
+
+  void make_workload_task(const TypeAndOp& of) {
+    Task task{options_.workload, of, {}};
+    const size_t element = task.element();
+    const auto buckets = make_buckets(make_workload(options_.workload), element);
+    largest_ = *std::max_element(buckets.begin(), buckets.end()) * element;
     extent_ = std::max(window_bytes, largest_);
     // The oracle's values repeat, so that every bucket begins where they begin.
-    const size_t unit = Oracle::period * element_ * 64;
-    Task task{options_.workload, {}};
+    const size_t unit = Oracle::period * element * 64;
     size_t at = 0;
     for (size_t count : buckets) {
-      if (at + count * element_ > extent_) at = 0;
+      if (at + count * element > extent_) at = 0;
       task.spans.push_back({at, count});
-      at += (count * element_ + unit - 1) / unit * unit;
+      at += (count * element + unit - 1) / unit * unit;
     }
     tasks_.push_back(std::move(task));
+  }
+
+  size_t bytes_of(const TypeAndOp& of, size_t count) const {
+    return collective_.longest(me_.nranks(), count) * tutti_dtype_size(of.dtype);
   }
 
   void open(const std::string& transport) {
     Comm comm = me_.open(transport);
     Buffers buffers(options_.memory, comm.get(), extent_);
-    oracle_->fill(buffers.send(), extent_ / element_);
     Link link{transport, std::move(comm), std::move(buffers), {}};
-    if (map_ && me_.nranks() > 1)
+    if (map_ && has_limit())
       link.limits = transport == "tcp" ? tcp_limits(me_) : mapped_limits(me_, *map_);
     links_.push_back(std::make_unique<Link>(std::move(link)));
   }
 
+  // Its inputs, where those of the task before were others.
+  void fill(const Task& task) {
+    if (oracle_ && filled_.dtype == task.of.dtype && filled_.op == task.of.op) return;
+    filled_ = task.of;
+    oracle_.emplace(task.of.dtype, task.of.op, me_.nranks(), me_.rank());
+    for (const auto& link : links_) oracle_->fill(link->buffers.send(), extent_ / task.element());
+  }
+
   void run_task(size_t index) {
     const Task& task = tasks_[index];
+    fill(task);
     auto say = [&](double fraction) {
       if (report_)
         report_->progress(std::min(0.999, (double(index) + fraction) / double(tasks_.size())),
@@ -107,7 +137,7 @@ class Session {
     for (const auto& link : links_) {
       for (const LimitWay& way : link->limits) {
         if (!fits(way, task)) continue;
-        limits.push_back(std::make_unique<LimitSubject>(way, task.spans, element_));
+        limits.push_back(std::make_unique<LimitSubject>(way, task.spans, task.element()));
         limit_links.push_back(link.get());
         limits.back()->run(1);
       }
@@ -123,20 +153,22 @@ class Session {
 
   bool fits(const LimitWay& way, const Task& task) const {
     return std::all_of(task.spans.begin(), task.spans.end(), [&](const Span& span) {
-      const size_t bytes = span.count * element_;
+      const size_t bytes = span.count * task.element();
       return bytes >= way.least_bytes && bytes <= way.most_bytes;
     });
   }
 
   std::vector<Candidate> make_candidates(const Task& task) {
-    const CallShape shape{options_.dtype, options_.op, options_.in_place, options_.unfused};
+    const CallShape shape{task.of.dtype, task.of.op, options_.root, options_.in_place,
+                          options_.unfused};
     std::vector<Candidate> candidates;
     for (const auto& link : links_) {
       for (const std::string& algorithm : options_.algorithms) {
-        Candidate c{link.get(),
-                    std::make_unique<AllreduceSubject>(link->comm.get(), algorithm, shape,
-                                                       task.spans, link->buffers),
-                    {}};
+        Candidate c{
+            link.get(),
+            std::make_unique<CollectiveSubject>(collective_, me_, link->comm.get(), algorithm,
+                                                shape, task.spans, link->buffers),
+            {}};
         describe(task, c);
         candidates.push_back(std::move(c));
       }
@@ -147,14 +179,16 @@ class Session {
   void describe(const Task& task, Candidate& c) {
     tutti_explanation explanation{};
     Result& r = c.result;
+    r.collective = collective_.name;
+    r.root = collective_.rooted ? options_.root : -1;
     r.ran = c.subject->explain(&explanation);
     r.algorithm = c.subject->algorithm();
     r.transport = c.link->transport;
     r.ranks = me_.nranks();
-    r.count = count_of(task.spans);
-    r.bytes = r.count * element_;
-    r.dtype = tutti_dtype_name(options_.dtype);
-    r.op = tutti_op_name(options_.op);
+    r.count = task.count();
+    r.bytes = bytes_of(task.of, r.count);
+    r.dtype = collective_.sized ? tutti_dtype_name(task.of.dtype) : "none";
+    r.op = collective_.reduces ? tutti_op_name(task.of.op) : "none";
     r.in_place = options_.in_place;
     r.memory = options_.memory_text;
     r.workload = options_.workload;
@@ -168,7 +202,7 @@ class Session {
   void check(std::vector<Candidate>& candidates) {
     for (Candidate& c : candidates) {
       if (!c.result.ran) continue;
-      if (!options_.check) {
+      if (!options_.check || !collective_.sized) {
         c.subject->run(1);
         continue;
       }
@@ -218,7 +252,7 @@ class Session {
       Result r = c.result;
       r.bucket = int(bucket);
       r.count = task.spans[bucket].count;
-      r.bytes = r.count * element_;
+      r.bytes = r.count * task.element();
       r.iterations = 1;
       r.batches = us.size();
       r.dropped = 0;
@@ -228,14 +262,15 @@ class Session {
     }
   }
 
-  const AllreduceOptions& options_;
+  const Options& options_;
+  const Collective& collective_;
   const Rank& me_;
   Report* report_;
-  size_t element_;
   std::vector<Task> tasks_;
   size_t extent_ = 0;   // bytes of each buffer
   size_t largest_ = 0;  // bytes of one call
   std::optional<Oracle> oracle_;
+  TypeAndOp filled_{};
   std::unique_ptr<SharedMap> map_;
   std::vector<std::unique_ptr<Link>> links_;
   uint64_t wrong_ = 0;
@@ -243,7 +278,7 @@ class Session {
 
 }  // namespace
 
-uint64_t run_session(const AllreduceOptions& options, const Rank& me, Report* report) {
+uint64_t run_session(const Options& options, const Rank& me, Report* report) {
   return Session(options, me, report).run();
 }
 

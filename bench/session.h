@@ -1,4 +1,4 @@
-// What every rank of `tutti-bench allreduce` does.
+// What every rank of `tutti-bench COLLECTIVE` does.
 #pragma once
 
 #include "bench/options.h"
@@ -9,6 +9,6 @@ namespace tutti::bench {
 
 // Collective. Returns the number of wrong elements over all ranks; throws Failure. `report` gets
 // the results; only rank 0 has one.
-uint64_t run_session(const AllreduceOptions& options, const Rank& me, Report* report);
+uint64_t run_session(const Options& options, const Rank& me, Report* report);
 
 }  // namespace tutti::bench

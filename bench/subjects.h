@@ -1,13 +1,17 @@
-// What `tutti-bench allreduce` measures: one algorithm on one communicator, over one vector or over
-// the buckets of a model; and the limit over the same bytes.
+// What `tutti-bench COLLECTIVE` measures: one algorithm on one communicator, over one vector or
+// over the buckets of a model; and the limit over the same bytes.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdio>
 #include <string>
 #include <vector>
 
 #include "bench/buffers.h"
+#include "bench/calls.h"
+#include "bench/collectives.h"
 #include "bench/error.h"
 #include "bench/limit.h"
 #include "bench/measure.h"
@@ -19,21 +23,26 @@ namespace tutti::bench {
 // A vector within the buffers.
 struct Span {
   size_t offset;  // bytes
-  size_t count;   // elements
+  size_t count;   // elements of the vector, or of one block
 };
 
 struct CallShape {
   tutti_dtype dtype;
   tutti_op op;
+  int root;
   bool in_place;
   bool unfused;
 };
 
-class AllreduceSubject : public Subject {
+class CollectiveSubject : public Subject {
  public:
-  AllreduceSubject(tutti_comm comm, std::string algorithm, const CallShape& shape,
-                   std::vector<Span> spans, const Buffers& buffers)
-      : comm_(comm),
+  CollectiveSubject(const Collective& collective, const Rank& me, tutti_comm comm,
+                    std::string algorithm, const CallShape& shape, std::vector<Span> spans,
+                    const Buffers& buffers)
+      : collective_(collective),
+        function_(call_of(collective)),
+        place_{me.rank(), me.nranks(), shape.root, 0},
+        comm_(comm),
         algorithm_(std::move(algorithm)),
         shape_(shape),
         spans_(std::move(spans)),
@@ -41,25 +50,33 @@ class AllreduceSubject : public Subject {
         element_(tutti_dtype_size(shape.dtype)) {
     config_.algorithm = algorithm_.c_str();
     if (shape.unfused) config_.flags |= TUTTI_CALL_UNFUSED;
+    if (collective.in_place == InPlace::always)
+      in_place_ = place_.at_root();
+    else
+      in_place_ = shape.in_place && (!collective.rooted || place_.at_root());
+    for (const Span& span : spans_) calls_.push_back(make_call(span));
   }
-  AllreduceSubject(const AllreduceSubject&) = delete;
-  AllreduceSubject& operator=(const AllreduceSubject&) = delete;
+  CollectiveSubject(const CollectiveSubject&) = delete;
+  CollectiveSubject& operator=(const CollectiveSubject&) = delete;
 
   void run(size_t calls) override {
-    if (spans_.size() == 1) {
-      for (size_t i = 0; i < calls; ++i) call(spans_.front());
+    if (calls_.size() == 1) {
+      for (size_t i = 0; i < calls; ++i) call(calls_.front());
       return;
     }
     for (size_t i = 0; i < calls; ++i) run_timed();
   }
 
-  // False: this algorithm cannot run here; explanation->reason says why.
+  // False: this algorithm cannot run here; explanation->reason says why. Collective: what the
+  // library does not explain is tried.
   bool explain(tutti_explanation* explanation) const {
-    for (const Span& span : spans_) {
+    for (const Call& c : calls_) {
       *explanation = {};
       explanation->size = sizeof *explanation;
-      const tutti_status status = tutti_allreduce_explain(span.count, shape_.dtype, shape_.op,
-                                                          comm_, &config_, explanation);
+      const tutti_status status =
+          explainable()
+              ? tutti_allreduce_explain(c.count, c.dtype, c.op, comm_, &config_, explanation)
+              : attempt(c, explanation);
       if (status == TUTTI_UNSUPPORTED) return false;
       require(status, comm_, algorithm_.c_str());
     }
@@ -69,16 +86,7 @@ class AllreduceSubject : public Subject {
   // Calls once with a poisoned output; wrong elements on this rank.
   uint64_t check(const Oracle& oracle) {
     uint64_t wrong = 0;
-    for (const Span& span : spans_) {
-      const size_t bytes = span.count * element_;
-      if (shape_.in_place)
-        oracle.fill(buffers_.recv() + span.offset, span.count);
-      else
-        buffers_.poison_output(span.offset, bytes);
-      call(span);
-      wrong += oracle.wrong_results(buffers_.recv() + span.offset, span.count);
-      if (!shape_.in_place) wrong += oracle.wrong_inputs(buffers_.send() + span.offset, span.count);
-    }
+    for (size_t i = 0; i < spans_.size(); ++i) wrong += check(oracle, spans_[i], calls_[i]);
     return wrong + buffers_.broken_guard();
   }
 
@@ -87,29 +95,89 @@ class AllreduceSubject : public Subject {
   std::vector<double>& span_us() { return span_us_; }
 
  private:
-  void call(const Span& span) {
-    const void* send = shape_.in_place ? TUTTI_IN_PLACE : buffers_.send() + span.offset;
-    const tutti_status status = tutti_allreduce_with(
-        send, buffers_.recv() + span.offset, span.count, shape_.dtype, shape_.op, comm_, &config_);
+  bool explainable() const { return std::string(collective_.name) == "allreduce"; }
+
+  tutti_status attempt(const Call& c, tutti_explanation* explanation) const {
+    const tutti_status status = function_(c);
+    tutti_error error{};
+    if (status == TUTTI_UNSUPPORTED && tutti_comm_last_error(comm_, &error) == TUTTI_OK)
+      std::snprintf(explanation->reason, sizeof explanation->reason, "%s", error.text);
+    if (algorithm_ != "auto")
+      std::snprintf(explanation->algorithm, sizeof explanation->algorithm, "%s",
+                    algorithm_.c_str());
+    return status;
+  }
+
+  Call make_call(const Span& span) const {
+    Call c{buffers_.send() + span.offset,
+           buffers_.recv() + span.offset,
+           span.count,
+           shape_.dtype,
+           shape_.op,
+           place_.root,
+           place_.rank,
+           place_.nranks,
+           comm_,
+           &config_};
+    if (in_place_ && collective_.in_place == InPlace::output)
+      c.recv = const_cast<void*>(TUTTI_IN_PLACE);
+    else if (in_place_)
+      c.send = TUTTI_IN_PLACE;
+    return c;
+  }
+
+  uint64_t check(const Oracle& oracle, const Span& span, const Call& c) {
+    Place place = place_;
+    place.count = span.count;
+    const Lengths lengths = collective_.lengths(place);
+    const size_t own_block = size_t(place.rank) * place.count * element_;
+    const size_t bytes = collective_.longest(place.nranks, place.count) * element_;
+    buffers_.poison_output(span.offset, bytes);
+    unsigned char* output = buffers_.recv() + span.offset;
+    unsigned char* input = buffers_.send() + span.offset;
+    bool replaced = false;  // what is received takes the place of the input, all or part of it
+    if (in_place_ && collective_.in_place == InPlace::output) {
+      output = input + own_block;
+    } else if (in_place_) {
+      input = output + (collective_.in_place == InPlace::own_block ? own_block : 0);
+      oracle.fill(input, lengths.send);
+      replaced = lengths.recv > 0;
+    }
+    call(c);
+    uint64_t wrong = collective_.wrong({oracle, place, output, element_});
+    if (!replaced) wrong += oracle.wrong_inputs(input, lengths.send);
+    if (!in_place_)
+      wrong +=
+          buffers_.written(span.offset + lengths.recv * element_, bytes - lengths.recv * element_);
+    return wrong;
+  }
+
+  void call(const Call& c) {
+    const tutti_status status = function_(c);
     if (status != TUTTI_OK) [[unlikely]]
       require(status, comm_, algorithm_.c_str());
   }
   void run_timed() {
     using Clock = std::chrono::steady_clock;
-    for (const Span& span : spans_) {
+    for (const Call& c : calls_) {
       const auto begin = Clock::now();
-      call(span);
+      call(c);
       span_us_.push_back(std::chrono::duration<double, std::micro>(Clock::now() - begin).count());
     }
   }
 
+  const Collective& collective_;
+  CallFunction function_;
+  Place place_;  // without a count
   tutti_comm comm_;
   std::string algorithm_;
   CallShape shape_;
   std::vector<Span> spans_;
   const Buffers& buffers_;
   size_t element_;
+  bool in_place_ = false;  // on this rank
   tutti_call_config config_ = TUTTI_CALL_CONFIG_INIT;
+  std::vector<Call> calls_;  // one a span
   std::vector<double> span_us_;
 };
 

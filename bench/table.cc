@@ -21,22 +21,62 @@ std::vector<Key> in_order(const Results& results, Key Result::*member) {
   return keys;
 }
 
-const Result* find(const Results& results, const std::string& algorithm, size_t bytes) {
+// What a row of the tables is about.
+bool same_row(const Result& a, const Result& b) {
+  return a.bytes == b.bytes && a.dtype == b.dtype && a.op == b.op;
+}
+
+// One result of each row.
+std::vector<const Result*> rows(const Results& results) {
+  std::vector<const Result*> rows;
   for (const Result& r : results)
-    if (r.algorithm == algorithm && r.bytes == bytes) return &r;
+    if (std::none_of(rows.begin(), rows.end(),
+                     [&](const Result* row) { return same_row(r, *row); }))
+      rows.push_back(&r);
+  return rows;
+}
+
+const Result* find(const Results& results, const std::string& algorithm, const Result& row) {
+  for (const Result& r : results)
+    if (r.algorithm == algorithm && same_row(r, row)) return &r;
   return nullptr;
+}
+
+// "float32 sum"; what does not matter is left out.
+std::string type_and_op(const Result& r) {
+  std::string text = r.dtype == "none" ? "" : r.dtype;
+  if (r.op != "none") text += " " + r.op;
+  return text;
+}
+
+bool several_types(const Results& results) {
+  return std::any_of(results.begin(), results.end(),
+                     [&](const Result& r) { return type_and_op(r) != type_and_op(results[0]); });
+}
+
+// A row's name.
+std::string row_text(const Results& results, const Result& r) {
+  if (!find_collective(r.collective).sized) return "-";
+  return (several_types(results) ? type_and_op(r) + ", " : "") + format_bytes(r.bytes);
+}
+
+Column row_names(const Results& results) {
+  const bool blocks = find_collective(results.front().collective).blocks;
+  Column names{blocks ? "buffer" : "vector", several_types(results), {}};
+  for (const Result* row : rows(results)) names.cells.push_back(row_text(results, *row));
+  return names;
 }
 
 // Whether `auto` only repeats what also ran by its name.
 bool repeats(const Results& results, const Result& r) {
-  const Result* named = r.algorithm == "auto" ? find(results, r.chosen, r.bytes) : nullptr;
+  const Result* named = r.algorithm == "auto" ? find(results, r.chosen, r) : nullptr;
   return named && named->ran;
 }
 
-const Result* fastest(const Results& results, size_t bytes) {
+const Result* fastest(const Results& results, const Result& row) {
   const Result* best = nullptr;
   for (const Result& r : results) {
-    if (r.bytes != bytes || !r.ran || repeats(results, r)) continue;
+    if (!same_row(r, row) || !r.ran || repeats(results, r)) continue;
     if (!best || r.us.median < best->us.median) best = &r;
   }
   return best;
@@ -49,12 +89,20 @@ std::string reached_cell(const Result* r) {
   if (!r || r->limit_us <= 0) return "-";
   return fmt::format("{:.0f} %", 100 * r->limit_us / r->us.median);
 }
-std::string rate_cell(double GBs) { return fmt::format("{:.2f}", GBs); }
+std::string rate_cell(double GBs) { return GBs > 0 ? fmt::format("{:.2f}", GBs) : "-"; }
 
-std::string heading(const Result& r) {
-  return fmt::format("allreduce: {} rank{} over {}, {} {}, {} buffers, {}\n", r.ranks,
-                     r.ranks == 1 ? "" : "s", r.transport, r.dtype, r.op, r.memory,
-                     r.in_place ? "in place" : "input kept");
+std::string heading(const Results& results) {
+  const Result& r = results.front();
+  const Collective& collective = find_collective(r.collective);
+  std::string out = fmt::format("{}: {} rank{} over {}", r.collective, r.ranks,
+                                r.ranks == 1 ? "" : "s", r.transport);
+  if (r.root >= 0) out += fmt::format(", root {}", r.root);
+  if (!collective.sized) return out + "\n";
+  out +=
+      fmt::format(", {}, {} buffers",
+                  several_types(results) ? "several types or operators" : type_and_op(r), r.memory);
+  if (collective.in_place != InPlace::always) out += r.in_place ? ", in place" : ", input kept";
+  return out + "\n";
 }
 
 std::string about_machine(const Results& results) {
@@ -79,6 +127,7 @@ std::string about_machine(const Results& results) {
 }
 
 std::string about_checks(const Results& results) {
+  if (!find_collective(results.front().collective).sized) return "";
   uint64_t wrong = 0, checked = 0;
   for (const Result& r : results) {
     wrong += r.wrong;
@@ -88,7 +137,7 @@ std::string about_checks(const Results& results) {
     std::string text = fmt::format("WRONG RESULTS: {} elements. ", format_thousands(wrong));
     for (const Result& r : results)
       if (r.wrong)
-        text += fmt::format("{} at {}: {}. ", r.algorithm, format_bytes(r.bytes),
+        text += fmt::format("{} at {}: {}. ", r.algorithm, row_text(results, r),
                             format_thousands(r.wrong));
     return text;
   }
@@ -97,6 +146,8 @@ std::string about_checks(const Results& results) {
 }
 
 std::string about_limit(const Results& results) {
+  if (!find_collective(results.front().collective).sized) return "";
+  if (results.front().collective != "allreduce") return "limit: defined for allreduce only.";
   for (const Result& r : results) {
     if (r.limit_us <= 0) continue;
     if (r.transport == "tcp")
@@ -108,12 +159,16 @@ std::string about_limit(const Results& results) {
   return "limit: not measured (it needs all ranks on one host, and memory for it).";
 }
 
-std::string about_rates(int ranks) {
-  return fmt::format(
-      "algbw: bytes of the vector / time. busbw: algbw x 2(n-1)/n = {:.2f} for n = {} ranks, the "
-      "rate "
-      "that each rank must reach. GB = 1e9 bytes.",
-      ranks > 0 ? 2.0 * (ranks - 1) / ranks : 0.0, ranks);
+std::string about_rates(const Result& r) {
+  const Collective& collective = find_collective(r.collective);
+  if (!collective.sized) return "";
+  const std::string factor = collective.factor_shown(r.ranks);
+  return fmt::format("algbw: bytes of the {} / time. busbw: {}. GB = 1e9 bytes.",
+                     collective.blocks ? "longer buffer" : "vector",
+                     factor.empty() ? "the same"
+                                    : fmt::format("algbw{} for n = {} ranks, the rate that each "
+                                                  "rank must reach",
+                                                  factor, r.ranks));
 }
 
 // What auto took, neighbouring sizes with the same choice in one line.
@@ -123,13 +178,13 @@ std::string about_auto(const Results& results, size_t width) {
   const Result* end = nullptr;
   auto flush = [&] {
     if (!begin) return;
-    std::string sizes = begin->workload.empty() ? format_bytes(begin->bytes) : "its buckets";
-    if (end != begin) sizes += " to " + format_bytes(end->bytes);
+    std::string sizes = begin->workload.empty() ? row_text(results, *begin) : "its buckets";
+    if (end != begin) sizes += " to " + row_text(results, *end);
     out += wrap(fmt::format("  {}: {} ({}). {}", sizes, begin->chosen, begin->path, begin->reason),
                 width, 4);
   };
   for (const Result& r : results) {
-    if (r.algorithm != "auto" || !r.ran) continue;
+    if (r.algorithm != "auto" || r.chosen.empty()) continue;
     if (!begin || r.chosen != begin->chosen || r.path != begin->path || r.reason != begin->reason) {
       flush();
       begin = &r;
@@ -152,19 +207,18 @@ std::string about_missing(const Results& results, size_t width) {
 
 std::string footer(const Results& results, size_t width) {
   std::string out = "\n";
-  for (const std::string& text : {about_limit(results), about_rates(results.front().ranks),
+  for (const std::string& text : {about_limit(results), about_rates(results.front()),
                                   about_machine(results), about_checks(results)})
     if (!text.empty()) out += wrap(text, width, 2);
   return out;
 }
 
 std::string fastest_grid(const Results& results, size_t width) {
-  Column size{"vector", false, {}}, name{"fastest", true, {}}, time{"time µs", false, {}},
-      p95{"p95 µs", false, {}}, limit{"limit µs", false, {}}, reached{"of limit", false, {}},
-      algbw{"algbw GB/s", false, {}}, busbw{"busbw GB/s", false, {}};
-  for (size_t bytes : in_order(results, &Result::bytes)) {
-    const Result* best = fastest(results, bytes);
-    size.cells.push_back(format_bytes(bytes));
+  Column name{"fastest", true, {}}, time{"time µs", false, {}}, p95{"p95 µs", false, {}},
+      limit{"limit µs", false, {}}, reached{"of limit", false, {}}, algbw{"algbw GB/s", false, {}},
+      busbw{"busbw GB/s", false, {}};
+  for (const Result* row : rows(results)) {
+    const Result* best = fastest(results, *row);
     name.cells.push_back(best ? best->algorithm : "-");
     time.cells.push_back(best ? format_us(best->us.median) : "-");
     p95.cells.push_back(best ? format_us(best->us.p95) : "-");
@@ -173,18 +227,19 @@ std::string fastest_grid(const Results& results, size_t width) {
     algbw.cells.push_back(best ? rate_cell(best->algbw_GBs()) : "-");
     busbw.cells.push_back(best ? rate_cell(best->busbw_GBs()) : "-");
   }
-  return render_grid({size, name, time, p95, limit, reached, algbw, busbw}, width);
+  if (!find_collective(results.front().collective).sized)
+    return render_grid({name, time, p95}, width);
+  return render_grid({row_names(results), name, time, p95, limit, reached, algbw, busbw}, width);
 }
 
 std::string all_grid(const Results& results, size_t width) {
   const auto algorithms = in_order(results, &Result::algorithm);
-  std::vector<Column> columns{{"vector", false, {}}};
+  std::vector<Column> columns{row_names(results)};
   for (const std::string& algorithm : algorithms) columns.push_back({algorithm, false, {}});
-  for (size_t bytes : in_order(results, &Result::bytes)) {
-    columns[0].cells.push_back(format_bytes(bytes));
-    const Result* best = fastest(results, bytes);
+  for (const Result* row : rows(results)) {
+    const Result* best = fastest(results, *row);
     for (size_t i = 0; i < algorithms.size(); ++i) {
-      const Result* r = find(results, algorithms[i], bytes);
+      const Result* r = find(results, algorithms[i], *row);
       const bool ran = r && r->ran;
       columns[i + 1].cells.push_back((ran ? format_us(r->us.median) : "-") +
                                      (ran && r == best ? "*" : " "));
@@ -198,11 +253,10 @@ std::string all_grid(const Results& results, size_t width) {
 std::string render_sizes(const Results& results, size_t width) {
   if (results.empty()) return "";
   const size_t algorithms = in_order(results, &Result::algorithm).size();
-  std::string out = heading(results.front());
-  out += wrap(
-      "Every rank gives a vector and gets all vectors combined. Time: one call, slowest rank, "
-      "median over batches.",
-      width, 0);
+  std::string out = heading(results);
+  out += wrap(fmt::format("{} Time: one call, slowest rank, median over batches.",
+                          find_collective(results.front().collective).about),
+              width, 0);
   out += "\n" + fastest_grid(results, width);
   if (algorithms > 1)
     out += "\nEvery algorithm, µs (* the fastest of its row):\n" + all_grid(results, width);
@@ -218,7 +272,7 @@ std::string render_workload(const Results& all, size_t width) {
   }
   if (results.empty()) return "";
   const Result& any = results.front();
-  std::string out = heading(any);
+  std::string out = heading(results);
   out +=
       wrap(fmt::format("{}: gradients of {} parameters, {} MB in {} buckets, one allreduce each. "
                        "Time: all of them, slowest rank, median over batches.",
@@ -228,7 +282,7 @@ std::string render_workload(const Results& all, size_t width) {
   Column name{"algorithm", true, {}}, time{"time ms", false, {}}, p95{"p95 ms", false, {}},
       limit{"limit ms", false, {}}, reached{"of limit", false, {}}, algbw{"algbw GB/s", false, {}},
       busbw{"busbw GB/s", false, {}};
-  const Result* best = fastest(results, any.bytes);
+  const Result* best = fastest(results, any);
   for (const Result& r : results) {
     auto ms = [&](double us) { return r.ran ? format_us(us / 1000) : std::string("-"); };
     name.cells.push_back(r.algorithm);

@@ -51,15 +51,19 @@ std::string build(const ContenderOptions& options, const Commandline& compiler,
   return program;
 }
 
+Commandline with_checks(const std::string& source) {
+  return {source, "bench/collectives.cc", "bench/oracle.cc"};
+}
+
 bool bind_ranks(const ContenderOptions& options) {
   return size_t(options.nranks) <= usable_cores().size();
 }
 
 Contender tutti_contender(const ContenderOptions& options, size_t team, bool symmetric) {
   Contender c{symmetric ? "tutti symmetric" : "tutti", Role::own, {}, {}, {}};
-  std::vector<std::string> arguments{"peer-rank",      "--socket",           options.socket,
-                                     "--team",         std::to_string(team), "--algorithm",
-                                     options.algorithm};
+  std::vector<std::string> arguments{"peer-rank",        "--socket",           options.socket,
+                                     "--team",           std::to_string(team), "--collective",
+                                     options.collective, "--algorithm",        options.algorithm};
   if (symmetric) arguments.emplace_back("--symmetric");
   if (!options.transport.empty())
     arguments.insert(arguments.end(), {"--transport", options.transport});
@@ -79,7 +83,8 @@ Contender open_mpi(const ContenderOptions& options, const std::string& program, 
     command.insert(command.end(), {"--bind-to", "none", "--oversubscribe"});
   command.insert(command.end(), extra.begin(), extra.end());
   c.settings = fmt::format("{}", fmt::join(command, " "));
-  command.insert(command.end(), {program, options.socket, std::to_string(team)});
+  command.insert(command.end(),
+                 {program, options.socket, std::to_string(team), options.collective});
   c.commands.push_back(command);
   c.environment = {{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}};
   return c;
@@ -92,7 +97,7 @@ void add_open_mpi(const ContenderOptions& options, std::vector<Contender>& conte
     return;
   }
   const std::string program =
-      build(options, {"mpicxx.openmpi"}, "openmpi", {"bench/peers/mpi.cc", "bench/oracle.cc"});
+      build(options, {"mpicxx.openmpi"}, "openmpi", with_checks("bench/peers/mpi.cc"));
   contenders.push_back(open_mpi(options, program, contenders.size(), "Open MPI", {}));
   if (!options.forced) return;
   if (output_of("ompi_info --parsable").find("mca:pml:ucx:") == std::string::npos) {
@@ -121,25 +126,29 @@ void add_mpich(const ContenderOptions& options, std::vector<Contender>& contende
     return;
   }
   const std::string program =
-      build(options, {"mpicxx.mpich"}, "mpich", {"bench/peers/mpi.cc", "bench/oracle.cc"});
+      build(options, {"mpicxx.mpich"}, "mpich", with_checks("bench/peers/mpi.cc"));
   Contender c{"MPICH", Role::peer, {}, {}, {}};
   Commandline command{"mpiexec.mpich", "-launcher", "fork", "-n", std::to_string(options.nranks)};
   if (bind_ranks(options)) command.insert(command.end(), {"-bind-to", "core"});
   c.settings = fmt::format("{}", fmt::join(command, " "));
-  command.insert(command.end(), {program, options.socket, std::to_string(contenders.size())});
+  command.insert(command.end(),
+                 {program, options.socket, std::to_string(contenders.size()), options.collective});
   c.commands.push_back(command);
   contenders.push_back(c);
 }
 
 void add_gloo(const ContenderOptions& options, std::vector<Contender>& contenders,
               std::vector<std::string>& notes) {
+  if (options.collective != "allreduce") {
+    notes.emplace_back("Gloo takes part in allreduce only.");
+    return;
+  }
   if (output_of("echo '#include <gloo/allreduce.h>' | g++ -std=c++20 -w -x c++ -M -").empty()) {
     notes.emplace_back("Gloo is not here (Debian: libgloo-dev).");
     return;
   }
   const std::string program =
-      build(options, {"g++"}, "gloo", {"bench/peers/gloo.cc", "bench/oracle.cc"},
-            {"-lgloo", "-lpthread"});
+      build(options, {"g++"}, "gloo", with_checks("bench/peers/gloo.cc"), {"-lgloo", "-lpthread"});
   Contender c{"Gloo", Role::peer, "tcp over loopback, its default ring", {}, {}};
   const std::string store = (fs::path(options.folder) / "gloo").string();
   fs::create_directory(store);

@@ -24,6 +24,7 @@ struct Contender {
 };
 
 struct ContenderOptions {
+  std::string collective = "allreduce";
   int nranks = 2;
   bool forced = false;
   std::string algorithm = "auto";  // tutti's

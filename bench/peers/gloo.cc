@@ -29,7 +29,7 @@ class Gloo : public tutti::bench::Implementation {
     gloo::BarrierOptions options(context_);
     gloo::barrier(options);
   }
-  void allreduce(const float* in, float* out, size_t count) override {
+  void call(const float* in, float* out, size_t count) override {
     gloo::AllreduceOptions options(context_);
     options.setInput(const_cast<float*>(in), count);
     options.setOutput(out, count);
@@ -49,5 +49,5 @@ int main(int argc, char** argv) {
   if (argc != 6) give_up("usage: SOCKET TEAM RANK RANKS FOLDER");
   const int rank = std::atoi(argv[3]), nranks = std::atoi(argv[4]);
   Gloo gloo(rank, nranks, argv[5]);
-  PeerServer(gloo, argv[1], std::atoi(argv[2])).serve();
+  PeerServer(gloo, find_collective("allreduce"), argv[1], std::atoi(argv[2])).serve();
 }

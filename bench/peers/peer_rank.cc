@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "bench/buffers.h"
+#include "bench/calls.h"
 #include "bench/commands.h"
 #include "bench/error.h"
 #include "bench/peers/server.h"
@@ -13,14 +14,21 @@ namespace {
 
 class Tutti : public Implementation {
  public:
-  Tutti(const std::string& transports, std::string algorithm, Memory memory)
-      : algorithm_(std::move(algorithm)), memory_(memory) {
+  Tutti(const Collective& collective, const std::string& transports, std::string algorithm,
+        Memory memory)
+      : function_(call_of(collective)), algorithm_(std::move(algorithm)), memory_(memory) {
     tutti_comm_config config = TUTTI_COMM_CONFIG_INIT;
     if (!transports.empty()) config.transports = transports.c_str();
     tutti_comm comm = nullptr;
     require(tutti_comm_create_from_env(&config, &comm), nullptr, "joining the other ranks");
     comm_ = Comm(comm);
     forced_.algorithm = algorithm_.c_str();
+    call_.dtype = TUTTI_FLOAT32;
+    call_.op = TUTTI_SUM;
+    call_.rank = rank();
+    call_.nranks = nranks();
+    call_.comm = comm;
+    if (algorithm_ != "auto") call_.config = &forced_;
   }
   std::string version() const override { return std::string("tutti ") + tutti_version(); }
   int rank() const override {
@@ -38,11 +46,11 @@ class Tutti : public Implementation {
     return {bytes, reinterpret_cast<float*>(bytes.get())};
   }
   void barrier() override { check(tutti_barrier(comm_.get())); }
-  void allreduce(const float* in, float* out, size_t count) override {
-    if (algorithm_ == "auto")
-      check(tutti_allreduce(in, out, count, TUTTI_FLOAT32, TUTTI_SUM, comm_.get()));
-    else
-      check(tutti_allreduce_with(in, out, count, TUTTI_FLOAT32, TUTTI_SUM, comm_.get(), &forced_));
+  void call(const float* in, float* out, size_t count) override {
+    call_.send = in;
+    call_.recv = out;
+    call_.count = count;
+    check(function_(call_));
   }
 
  private:
@@ -51,13 +59,15 @@ class Tutti : public Implementation {
       require(status, comm_.get(), "tutti");
   }
   Comm comm_;
+  CallFunction function_;
+  Call call_{};
   std::string algorithm_;
   Memory memory_;
   tutti_call_config forced_ = TUTTI_CALL_CONFIG_INIT;
 };
 
 struct Arguments {
-  std::string socket, transports, algorithm = "auto";
+  std::string socket, collective, transports, algorithm = "auto";
   bool symmetric = false;
   int team = 0;
 };
@@ -69,12 +79,15 @@ Command add_peer_rank(CLI::App& app) {
   CLI::App* command = app.add_subcommand("peer-rank", "a rank that `peers` has started")->group("");
   command->add_option("--socket", a->socket)->required();
   command->add_option("--team", a->team)->required();
+  command->add_option("--collective", a->collective)->required();
   command->add_option("--transport", a->transports);
   command->add_option("--algorithm", a->algorithm);
   command->add_flag("--symmetric", a->symmetric);
   return [a](const std::vector<std::string>&) {
-    Tutti tutti(a->transports, a->algorithm, a->symmetric ? Memory::symmetric : Memory::heap);
-    PeerServer(tutti, a->socket.c_str(), a->team).serve();
+    const Collective& collective = find_collective(a->collective);
+    Tutti tutti(collective, a->transports, a->algorithm,
+                a->symmetric ? Memory::symmetric : Memory::heap);
+    PeerServer(tutti, collective, a->socket.c_str(), a->team).serve();
     return 0;
   };
 }

@@ -56,18 +56,33 @@ class TemporaryFolder {
   std::string path_;
 };
 
+// Bytes of whole blocks, those that mean the same once.
+std::vector<size_t> whole_sizes(const Collective& collective, int nranks,
+                                const std::vector<size_t>& wanted) {
+  std::vector<size_t> sizes;
+  for (size_t bytes : wanted) {
+    const size_t count = collective.count_within(nranks, bytes / sizeof(float));
+    const size_t whole = collective.longest(nranks, count) * sizeof(float);
+    if (sizes.empty() || sizes.back() != whole) sizes.push_back(whole);
+  }
+  return sizes;
+}
+
 void resolve_peers(PeersOptions& o) {
-  if (o.collective != "allreduce")
-    throw BadInput(fmt::format("unknown collective '{}': allowed is allreduce", o.collective));
+  const Collective& collective = find_collective(o.collective);
+  if (!collective.sized)
+    throw BadInput(fmt::format("--collective {}: it moves nothing that could be compared by size",
+                               o.collective));
   if (!(o.seconds > 0)) throw BadInput("--seconds: must be more than 0");
   if (!(o.timeout > 0)) throw BadInput("--timeout: must be more than 0");
-  AllreduceOptions names;
+  Options names(collective);
   names.sizes_text = o.sizes_text;
   names.algorithms_text = o.algorithm;
   names.transports_text = o.transport;
   resolve(names);
+  check_ranks(names, o.nranks);
   if (names.algorithms.size() != 1) throw BadInput("--algorithm: one name, or auto");
-  o.sizes = names.sizes;
+  o.sizes = whole_sizes(collective, o.nranks, names.sizes);
   if (!o.json.empty() && o.json != "-" && !std::ofstream(o.json, std::ios::app))
     throw BadInput(fmt::format("cannot write to '{}'", o.json));
 }
@@ -110,13 +125,16 @@ int run(PeersOptions& o) {
   resolve_peers(o);
   const TemporaryFolder folder;
   const Meeting meeting;
+  const Collective& collective = find_collective(o.collective);
   std::vector<std::string> notes;
   double busy = busy_share(busy_sample_ms);
   show_progress(0, "building the peers' programs");
   const auto contenders = find_contenders(
-      {o.nranks, o.forced, o.algorithm, o.transport, meeting.name(), folder.path()}, notes);
+      {o.collective, o.nranks, o.forced, o.algorithm, o.transport, meeting.name(), folder.path()},
+      notes);
   const std::chrono::milliseconds patience(int64_t(o.timeout * 1000));
   std::vector<std::unique_ptr<Team>> teams;
+  teams.reserve(contenders.size());
   for (const Contender& c : contenders)
     teams.push_back(std::make_unique<Team>(c, o.nranks, patience));
   start(teams, meeting, patience);
@@ -130,7 +148,7 @@ int run(PeersOptions& o) {
       show_progress(std::min(0.999, (double(i) + fraction) / double(o.sizes.size())),
                     format_bytes(o.sizes[i]));
     }));
-    if (json) *json << peers_json(describe(teams), rows.back(), o.nranks) << std::flush;
+    if (json) *json << peers_json(collective, describe(teams), rows.back(), o.nranks) << std::flush;
   }
   show_progress(1, "");
   const auto peers = describe(teams);
@@ -138,7 +156,8 @@ int run(PeersOptions& o) {
   busy = std::max(busy, busy_share(busy_sample_ms));
   if (const std::string caution = about_busy(busy); !caution.empty()) notes.push_back(caution);
   if (o.json != "-")
-    std::cout << render_peers(peers, rows, o.nranks, notes, screen_width()) << std::flush;
+    std::cout << render_peers(collective, peers, rows, o.nranks, notes, screen_width())
+              << std::flush;
 
   std::string bad;
   for (const PeerInfo& peer : peers)
@@ -158,11 +177,14 @@ Command add_peers(CLI::App& app) {
   auto o = std::make_shared<PeersOptions>();
   CLI::App* command = app.add_subcommand(
       "peers", "compare with Open MPI, MPICH and Gloo, those of them that are found");
-  command->add_option("collective", o->collective, "allreduce")->required();
+  command
+      ->add_option("collective,--collective", o->collective,
+                   "one of tutti-bench --help, but not barrier; Gloo takes part in allreduce only")
+      ->capture_default_str();
   command->add_option("-n,--ranks", o->nranks, "ranks of each library")
       ->check(CLI::Range(1, int(Oracle::most_ranks)))
       ->capture_default_str();
-  command->add_option("--sizes", o->sizes_text, "bytes of the vector, as for allreduce")
+  command->add_option("--sizes", o->sizes_text, "bytes of the vector, or of the longer buffer")
       ->capture_default_str();
   command->add_option("--algorithm", o->algorithm, "tutti's algorithm, or auto")
       ->capture_default_str();

@@ -54,9 +54,13 @@ double ratio_to_best(const std::vector<PeerInfo>& peers, const PeerRow& row, Rol
   return cell.ran && cell.us.median > 0 ? best / cell.us.median : 0;
 }
 
-std::string render_peers(const std::vector<PeerInfo>& peers, const std::vector<PeerRow>& rows,
-                         int nranks, const std::vector<std::string>& notes, size_t width) {
-  std::string out = fmt::format("allreduce of {} ranks, float32 sum, input kept\n", nranks);
+std::string render_peers(const Collective& collective, const std::vector<PeerInfo>& peers,
+                         const std::vector<PeerRow>& rows, int nranks,
+                         const std::vector<std::string>& notes, size_t width) {
+  std::string out =
+      fmt::format("{} of {} ranks, {}float32{}, {}\n", collective.name, nranks,
+                  collective.rooted ? "root 0, " : "", collective.reduces ? " sum" : "",
+                  collective.in_place == InPlace::always ? "one buffer" : "input kept");
   out += wrap(
       "Time: one call in µs, slowest rank, median over batches. Everybody has a turn in every "
       "round; the others sleep meanwhile.",
@@ -65,7 +69,7 @@ std::string render_peers(const std::vector<PeerInfo>& peers, const std::vector<P
 
   const bool any_forced = std::any_of(peers.begin(), peers.end(),
                                       [](const PeerInfo& p) { return p.role == Role::forced; });
-  std::vector<Column> columns{{"vector", false, {}}};
+  std::vector<Column> columns{{collective.blocks ? "buffer" : "vector", false, {}}};
   for (const PeerInfo& peer : peers) columns.push_back({peer.name, false, {}});
   std::vector<Column> ratios;
   for (const Role role : {Role::peer, Role::forced}) {
@@ -109,23 +113,24 @@ std::string render_peers(const std::vector<PeerInfo>& peers, const std::vector<P
   return out;
 }
 
-std::string peers_json(const std::vector<PeerInfo>& peers, const PeerRow& row, int nranks) {
+std::string peers_json(const Collective& collective, const std::vector<PeerInfo>& peers,
+                       const PeerRow& row, int nranks) {
   std::string out;
   for (size_t i = 0; i < peers.size(); ++i) {
     const PeerCell& cell = row.cells[i];
     if (!cell.ran) continue;
     const double algbw = double(row.bytes) / cell.us.median / 1e3;
     nlohmann::ordered_json j;
-    j["collective"] = "allreduce";
+    j["collective"] = collective.name;
     j["implementation"] = peers[i].name;
     j["version"] = peers[i].version;
     j["settings"] = peers[i].settings;
     j["forced"] = peers[i].role == Role::forced;
     j["ranks"] = nranks;
     j["bytes"] = row.bytes;
-    j["count"] = row.bytes / sizeof(float);
+    j["count"] = collective.count_within(nranks, row.bytes / sizeof(float));
     j["dtype"] = "float32";
-    j["op"] = "sum";
+    j["op"] = collective.reduces ? "sum" : "none";
     j["in_place"] = false;
     j["iterations"] = cell.calls;
     j["batches"] = cell.batches;
@@ -135,7 +140,7 @@ std::string peers_json(const std::vector<PeerInfo>& peers, const PeerRow& row, i
     j["p95_us"] = rounded(cell.us.p95);
     j["p99_us"] = rounded(cell.us.p99);
     j["algbw_GBs"] = rounded(algbw);
-    j["busbw_GBs"] = rounded(algbw * 2 * (nranks - 1) / nranks);
+    j["busbw_GBs"] = rounded(algbw * collective.factor(nranks));
     j["hop_ns"] = rounded(row.hop_ns);
     j["hop_before_ns"] = rounded(row.hop_before_ns);
     j["hop_after_ns"] = rounded(row.hop_after_ns);
@@ -143,6 +148,7 @@ std::string peers_json(const std::vector<PeerInfo>& peers, const PeerRow& row, i
                               ? nlohmann::json(rounded(cell.us.median / row.cells[0].us.median))
                               : nullptr;
     j["wrong"] = cell.wrong;
+    if (collective.rooted) j["root"] = 0;
     out += j.dump() + "\n";
   }
   return out;

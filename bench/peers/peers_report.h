@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/collectives.h"
 #include "bench/peers/compare.h"
 #include "bench/peers/contenders.h"
 
@@ -22,10 +23,12 @@ struct PeerInfo {
 // is none.
 double ratio_to_best(const std::vector<PeerInfo>& peers, const PeerRow& row, Role role, size_t own);
 
-std::string render_peers(const std::vector<PeerInfo>& peers, const std::vector<PeerRow>& rows,
-                         int nranks, const std::vector<std::string>& notes, size_t width);
+std::string render_peers(const Collective& collective, const std::vector<PeerInfo>& peers,
+                         const std::vector<PeerRow>& rows, int nranks,
+                         const std::vector<std::string>& notes, size_t width);
 
 // One object a line for each contender at this size.
-std::string peers_json(const std::vector<PeerInfo>& peers, const PeerRow& row, int nranks);
+std::string peers_json(const Collective& collective, const std::vector<PeerInfo>& peers,
+                       const PeerRow& row, int nranks);
 
 }  // namespace tutti::bench

@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/collectives.h"
 #include "bench/oracle.h"
 #include "bench/peers/protocol.h"
 
@@ -35,8 +36,9 @@ class Implementation {
   virtual std::shared_ptr<float[]> vector(size_t count) {
     return std::shared_ptr<float[]>(new float[count]);
   }
-  // float32, sum; both ways of failing end the process.
-  virtual void allreduce(const float* in, float* out, size_t count) = 0;
+  // The collective that it was made for, on float32, with sum and root 0; where there is one buffer
+  // only, it is `out`. Both ways of failing end the process.
+  virtual void call(const float* in, float* out, size_t count) = 0;
 };
 
 // Says why and ends the process at once: others may wait for it inside a library.
@@ -47,8 +49,11 @@ class Implementation {
 
 class PeerServer {
  public:
-  PeerServer(Implementation& implementation, const char* socket_name, int team)
+  PeerServer(Implementation& implementation, const Collective& collective, const char* socket_name,
+             int team)
       : implementation_(implementation),
+        collective_(collective),
+        place_{implementation.rank(), implementation.nranks(), 0, 0},
         oracle_(TUTTI_FLOAT32, TUTTI_SUM, implementation.nranks(), implementation.rank()) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     connect(socket_name);
@@ -81,19 +86,25 @@ class PeerServer {
   }
 
   void prepare(size_t bytes) {
-    count_ = bytes / sizeof(float);
+    place_.count = collective_.count_within(place_.nranks, bytes / sizeof(float));
+    longest_ = collective_.longest(place_.nranks, place_.count);
     in_.reset();
     out_.reset();
-    in_ = implementation_.vector(count_);
-    out_ = implementation_.vector(count_);
-    oracle_.fill(in_.get(), count_);
-    std::memset(out_.get(), 0, bytes);
+    in_ = implementation_.vector(longest_);
+    out_ = implementation_.vector(longest_);
+    oracle_.fill(in_.get(), longest_);
+    std::memset(out_.get(), 0, longest_ * sizeof(float));
   }
 
   uint64_t check() {
-    std::memset(out_.get(), 0xcb, count_ * sizeof(float));
-    implementation_.allreduce(in_.get(), out_.get(), count_);
-    return oracle_.wrong_results(out_.get(), count_) + oracle_.wrong_inputs(in_.get(), count_);
+    std::memset(out_.get(), 0xcb, longest_ * sizeof(float));
+    const size_t given = collective_.lengths(place_).send;
+    float* input = collective_.in_place == InPlace::always ? out_.get() : in_.get();
+    oracle_.fill(input, given);
+    implementation_.call(in_.get(), out_.get(), place_.count);
+    const auto* output = reinterpret_cast<const unsigned char*>(out_.get());
+    return collective_.wrong({oracle_, place_, output, sizeof(float)}) +
+           oracle_.wrong_inputs(input, given);
   }
 
   std::vector<double> run(const PeerOrder& order) {
@@ -111,7 +122,7 @@ class PeerServer {
   }
 
   void calls(uint64_t n) {
-    for (uint64_t i = 0; i < n; ++i) implementation_.allreduce(in_.get(), out_.get(), count_);
+    for (uint64_t i = 0; i < n; ++i) implementation_.call(in_.get(), out_.get(), place_.count);
   }
 
   static std::string cpus() {
@@ -156,9 +167,11 @@ class PeerServer {
   }
 
   Implementation& implementation_;
+  const Collective& collective_;
+  Place place_;
   Oracle oracle_;
   int fd_ = -1;
-  size_t count_ = 0;
+  size_t longest_ = 0;
   std::shared_ptr<float[]> in_, out_;
 };
 

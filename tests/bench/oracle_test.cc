@@ -26,6 +26,18 @@ struct Brain {
     EXPECT_EQ(b & 0xffff, 0u) << "not exact in bfloat16: " << f;
     bits = uint16_t(b >> 16);
   }
+  // The one of the two neighbours that is nearer, the even one of two as near.
+  static Brain nearest(float f) {
+    uint32_t b;
+    std::memcpy(&b, &f, 4);
+    Brain low, high;
+    low.bits = uint16_t(b >> 16);
+    high.bits = uint16_t(low.bits + 1);
+    const double below = std::abs(double(f) - double(float(low)));
+    const double above = std::abs(double(float(high)) - double(f));
+    if (below == above) return low.bits % 2 ? high : low;
+    return below < above ? low : high;
+  }
   explicit operator float() const {
     const uint32_t b = uint32_t(bits) << 16;
     float f;
@@ -55,6 +67,17 @@ struct Small {
     }();
     if (std::fabs(f) < 512) bits = patterns[size_t(f + 512)];
     EXPECT_EQ(float(*this), f) << "not exact in float8";
+  }
+  // The nearest of all patterns, of two the even one. Not for infinities.
+  static Small nearest(float f) {
+    Small best, next;
+    for (int i = 0; i < 256; ++i) {
+      next.bits = uint8_t(i);
+      if (!std::isfinite(float(next)) || (next.bits == 0x80)) continue;
+      const float nearer = std::fabs(float(next) - f) - std::fabs(float(best) - f);
+      if (nearer < 0 || (nearer == 0 && i % 2 == 0)) best = next;
+    }
+    return best;
   }
   explicit operator float() const {
     const int exponent = (bits & 0x7f) >> mantissa_bits;
@@ -180,6 +203,8 @@ T finish(tutti_op op, T value, int nranks) {
     if constexpr (std::is_integral_v<W>)
       return T(value < T(0) ? -(-int64_t(value) / nranks)
                             : int64_t(uint64_t(value) / uint64_t(nranks)));
+    else if constexpr (requires { T::nearest(0.0f); })
+      return T::nearest(float(value) / float(nranks));
     else
       return T(W(static_cast<W>(value) / W(nranks)));
   }
@@ -212,6 +237,18 @@ void expect_right(tutti_dtype dtype, tutti_op op, int nranks) {
   EXPECT_EQ(oracle.wrong_results(up.data(), count), 0u);
   EXPECT_EQ(oracle.wrong_results(down.data(), count), 0u);
   EXPECT_EQ(oracle.wrong_inputs(inputs[0].data(), count), 0u);
+
+  // What scans give: the first ranks only, whose mean may need rounding.
+  std::vector<T> prefix(inputs.front()), result(count);
+  for (int ranks = 1; ranks <= nranks; ++ranks) {
+    for (size_t i = 0; i < count; ++i) {
+      if (ranks > 1) prefix[i] = apply(op, prefix[i], inputs[size_t(ranks - 1)][i]);
+      result[i] = finish(op, prefix[i], ranks);
+    }
+    EXPECT_EQ(oracle.wrong_reduction(result.data(), count, ranks, 0), 0u) << ranks << " ranks";
+    EXPECT_EQ(oracle.wrong_reduction(result.data() + 50, count - 50, ranks, 50), 0u);
+  }
+  EXPECT_EQ(oracle.wrong_copy(inputs.back().data() + 50, count - 50, nranks - 1, 50), 0u);
 }
 
 template <class T>

@@ -83,6 +83,20 @@ TEST(Records, WorkloadsNameTheirBuckets) {
   EXPECT_EQ(nlohmann::json::parse(to_json(r))["bucket"], 3);
 }
 
+TEST(Records, RootedCollectivesNameTheirRoot) {
+  Result r = ring();
+  EXPECT_FALSE(nlohmann::json::parse(to_json(r)).contains("root"));
+  r.collective = "gather";
+  r.root = 2;
+  const auto j = nlohmann::json::parse(to_json(r));
+  EXPECT_EQ(j["collective"], "gather");
+  EXPECT_EQ(j["root"], 2);
+  EXPECT_DOUBLE_EQ(j["busbw_GBs"], 3.0);  // 4 GB/s times 3 / 4
+  const std::string head = csv_head(), cells = to_csv(r);
+  EXPECT_EQ(head.substr(head.rfind(',')), ",root");
+  EXPECT_EQ(cells.substr(cells.rfind(',')), ",2");
+}
+
 TEST(Records, CsvHasOneCellAColumn) {
   Result r = ring();
   const std::string head = csv_head();

@@ -46,7 +46,17 @@ code, out, err = run("allreduce", "-n", "2", "--sizes", "4", "--seconds", "0.1")
 assert code == 0, (code, out, err)
 assert "best peer / tutti" in out and all(name.split()[0] in out for name in expected), out
 
-for args, word in ((("broadcast",), "allreduce"), (("allreduce", "--algorithm", "rign"), "ring"),
+# One buffer and a root; blocks, of which 4100 bytes are no whole number.
+for name, bytes_of, op in (("broadcast", 4100, "none"), ("reduce_scatter", 4096, "sum")):
+    code, out, err = run("--collective", name, "-n", "2", "--sizes", "4100", "--seconds", "0.1", "--json", "-")
+    assert code == 0, (name, code, out, err)
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert {r["implementation"] for r in rows} == expected, out
+    for r in rows:
+        assert r["collective"] == name and r["wrong"] == 0 and r["bytes"] == bytes_of and r["op"] == op, r
+
+for args, word in ((("allfold",), "allreduce"), (("barrier",), "barrier"),
+                   (("broadcast", "--algorithm", "rign"), "binomial"), (("sendrecv", "-n", "1"), "2"), (("allreduce", "--algorithm", "rign"), "ring"),
                    (("allreduce", "-n", "0"), "1"), (("allreduce", "--sizes", "3"), "4")):
     code, out, err = run(*args)
     assert code == 2 and err.count("\n") == 1 and word in err and not out, (args, code, out, err)

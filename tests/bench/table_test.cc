@@ -88,6 +88,56 @@ TEST(Table, UncheckedAndUnlimitedRunsSaySo) {
   EXPECT_NE(text.find("limit: not measured"), std::string::npos);
 }
 
+TEST(Table, OtherCollectivesHaveTheirOwnWords) {
+  Result r = row("bruck", 4092, 10);
+  r.collective = "gather";
+  r.root = 1;
+  r.ranks = 3;
+  r.op = "none";
+  r.limit_us = 0;
+  r.chosen = "";
+  EXPECT_EQ(render_sizes({r}, 80),
+            R"(gather: 3 ranks over shm, root 1, float32, heap buffers, input kept
+Every rank gives a block and the root gets the blocks of all ranks. Time: one
+call, slowest rank, median over batches.
+
+                    time   p95  limit     of  algbw  busbw
+   buffer  fastest    µs    µs     µs  limit   GB/s   GB/s
+  4.0 KiB  bruck    10.0  12.0      -      -   0.41   0.27
+
+limit: defined for allreduce only.
+algbw: bytes of the longer buffer / time. busbw: algbw x (n-1)/n = 0.67 for n =
+  3 ranks, the rate that each rank must reach. GB = 1e9 bytes.
+A flag takes 80 ns from core to core.
+Every result was checked on every rank, before and after timing: all right.
+)");
+}
+
+TEST(Table, RowsOfSeveralTypesNameThem) {
+  std::vector<Result> results = two_sizes();
+  results.push_back(row("two-shot", 4, 0.7));
+  results.back().dtype = "int8";
+  results.back().op = "bxor";
+  const std::string text = render_sizes(results, 100);
+  EXPECT_NE(text.find("several types or operators"), std::string::npos) << text;
+  EXPECT_NE(text.find("\n  float32 sum, 64 KiB  halving-doubling   10.0"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("\n  int8 bxor, 4 B       two-shot          0.700"), std::string::npos)
+      << text;
+}
+
+TEST(Table, ABarrierHasNoBytesAndNoResult) {
+  Result r = row("auto", 0, 1);
+  r.collective = "barrier";
+  r.dtype = r.op = "none";
+  r.chosen = "";
+  r.checked = false;
+  const std::string text = render_sizes({r}, 80);
+  EXPECT_EQ(text.substr(0, text.find('\n')), "barrier: 2 ranks over shm");
+  for (const char* absent : {"algbw", "vector", "checked", "buffers", "limit"})
+    EXPECT_EQ(text.find(absent), std::string::npos) << text;
+}
+
 TEST(Table, WorkloadShowsTheWholeExchange) {
   Result all = row("ring", 102'228'128, 50'000);
   all.workload = "resnet50";

@@ -1,4 +1,4 @@
-// `tutti-bench allreduce`: who runs the ranks.
+// `tutti-bench COLLECTIVE`: who runs the ranks.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -18,7 +18,7 @@
 namespace tutti::bench {
 namespace {
 
-void check_writable(const AllreduceOptions& options) {
+void check_writable(const Options& options) {
   for (const std::string& name : {options.json, options.csv}) {
     if (name.empty() || name == "-") continue;
     if (!std::ofstream(name, std::ios::app))
@@ -31,18 +31,19 @@ int exit_status(uint64_t wrong) {
   throw Failure(fmt::format("{} elements are wrong", wrong));
 }
 
-int as_rank(const AllreduceOptions& options) {
+int as_rank(const Options& options) {
   const auto& transports = options.transports;
   if (std::find(transports.begin(), transports.end(), "inproc") != transports.end())
     throw BadInput("transport inproc means ranks as threads: run it without a launcher");
   const Rank me = Rank::from_environment();
+  check_ranks(options, me.nranks());
   std::unique_ptr<Report> report;
   if (me.first()) report = std::make_unique<Report>(options);
   const uint64_t wrong = run_session(options, me, report.get());
   return me.first() ? exit_status(wrong) : 0;
 }
 
-int as_threads(const AllreduceOptions& options) {
+int as_threads(const Options& options) {
   tutti_unique_id id;
   require(tutti_unique_id_create(nullptr, &id), nullptr, "making an id");
   Report report(options);
@@ -55,7 +56,7 @@ int as_threads(const AllreduceOptions& options) {
   return exit_status(wrong);
 }
 
-int start(AllreduceOptions options, std::vector<std::string> arguments) {
+int start(Options options, std::vector<std::string> arguments) {
   std::string processes;
   bool threads = false;
   for (const std::string& transport : options.transports) {
@@ -78,14 +79,15 @@ int start(AllreduceOptions options, std::vector<std::string> arguments) {
 
 }  // namespace
 
-Command add_allreduce(CLI::App& app) {
-  auto options = std::make_shared<AllreduceOptions>();
-  CLI::App* command = app.add_subcommand(
-      "allreduce", "compare allreduce algorithms: every result checked, the limit beside it");
-  add_allreduce_options(*command, *options);
+Command add_collective(CLI::App& app, const Collective& collective) {
+  auto options = std::make_shared<Options>(collective);
+  CLI::App* command = app.add_subcommand(collective.name, collective.about);
+  command->group("Collectives: their algorithms compared, every result checked");
+  add_options(*command, *options);
   return [options](const std::vector<std::string>& arguments) {
     resolve(*options);
     if (launched()) return as_rank(*options);
+    check_ranks(*options, options->nranks);
     check_writable(*options);
     return start(*options, arguments);
   };

@@ -1,0 +1,210 @@
+"""Runs tutti-bench COLLECTIVE as users do and checks what it says.
+
+Arguments: tutti-bench, the folder of `tutti`, then what is checked: of allreduce one of shm, tcp, inproc,
+all, bad-input, workload; of every collective one of every-shm, every-tcp, every-inproc, every-type,
+every-bad-input.
+"""
+import csv
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+bench, folder, what = sys.argv[1:4]
+env = {k: v for k, v in os.environ.items()
+       if not k.startswith("TUTTI_") and k not in ("RANK", "WORLD_SIZE")}
+env["PATH"] = folder + os.pathsep + env["PATH"]
+
+
+def run(*args, collective="allreduce"):
+    done = subprocess.run([bench, collective, *args], env=env, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=100)
+    return done.returncode, done.stdout, done.stderr
+
+
+def rows(*args, collective="allreduce"):
+    code, out, err = run(*args, "--json", "-", collective=collective)
+    assert code == 0, (code, out, err)
+    return [json.loads(line) for line in out.splitlines()]
+
+
+# Of each collective: whether buffers have a block a rank, whether it reduces, whether it has a root, whether
+# it can be called in place, busbw / algbw.
+share = lambda n: (n - 1) / n
+one = lambda n: 1
+collectives = {
+    "allreduce": (False, True, False, True, lambda n: 2 * share(n)),
+    "reduce": (False, True, True, True, one),
+    "broadcast": (False, False, True, False, one),
+    "allgather": (True, False, False, True, share),
+    "reduce_scatter": (True, True, False, True, share),
+    "alltoall": (True, False, False, True, share),
+    "gather": (True, False, True, True, share),
+    "scatter": (True, False, True, True, share),
+    "scan": (False, True, False, True, one),
+    "exscan": (False, True, False, True, one),
+    "barrier": (False, False, False, False, one),
+    "sendrecv": (False, False, False, False, one),
+}
+
+
+def check_collective(name, transport, ranks, in_place):
+    blocks, reduces, rooted, can_in_place, factor = collectives[name]
+    args = ["-n", str(ranks), "--transport", transport, "--batches", "2", "--iterations", "2"]
+    sizes = [0]
+    if name != "barrier":
+        args += ["--sizes", "4,4K,100000"]
+        unit = 4 * ranks if blocks else 4
+        sizes = [max(size // unit, 1) * unit for size in (4, 4096, 100000)]
+    if in_place and can_in_place:
+        args.append("--in-place")
+    root = ranks - 1 if in_place else 0
+    if rooted:
+        args += ["--root", str(root)]
+    found = rows(*args, collective=name)
+    assert {r["bytes"] for r in found} == set(sizes), (sizes, found)
+    for size in sizes:
+        here = [r for r in found if r["bytes"] == size]
+        assert sum(r["algorithm"] == "auto" for r in here) == 1, here
+        assert name in ("barrier", "sendrecv") or len(here) >= 3, here  # two algorithms at least
+    for r in found:
+        assert r["collective"] == name and r["ranks"] == ranks and r["transport"] == transport, r
+        assert r["dtype"] == ("none" if name == "barrier" else "float32"), r
+        assert r["op"] == ("sum" if reduces else "none"), r
+        assert r.get("root") == (root if rooted else None), r
+        assert r["in_place"] == (in_place and can_in_place), r
+        assert r["count"] * 4 * (ranks if blocks else 1) == r["bytes"], r
+        if r["median_us"] is None:
+            assert r["reason"] and r["algorithm"] != "auto", r
+            continue
+        assert r["wrong"] == (None if name == "barrier" else 0), r
+        assert r["batches"] + r["batches_dropped"] == 2, r
+        assert abs(r["algbw_GBs"] - r["bytes"] / r["median_us"] / 1e3) < 1e-3 * r["algbw_GBs"] + 1e-3, r
+        assert abs(r["busbw_GBs"] - r["algbw_GBs"] * factor(ranks)) < 1e-3, r
+
+
+def check_types():
+    """--dtype all --op all: every type with every operator that it has."""
+    integers = [sign + "int" + bits for sign in ("", "u") for bits in ("8", "16", "32", "64")]
+    floats = ["float16", "bfloat16", "float32", "float64", "float8_e4m3", "float8_e5m2"]
+    others = ["complex64", "complex128", "bool", "float32_int32", "int64_int64"]
+    operators = ["sum", "prod", "min", "max", "avg"]
+    only_integers = ["land", "lor", "lxor", "band", "bor", "bxor"]
+    wanted = {(t, o) for t in integers + floats for o in operators}
+    wanted |= {(t, o) for t in integers + ["bool"] for o in only_integers}
+    wanted |= {("complex64", "prod"), ("complex128", "avg"), ("float64_int64", "minloc")}
+    fixed = ["-n", "3", "--sizes", "16,8K", "--algorithms", "auto", "--batches", "1", "--iterations", "1"]
+    for name in ("allreduce", "reduce_scatter", "scan", "exscan"):
+        found = rows(*fixed, "--dtype", "all", "--op", "all", collective=name)
+        assert wanted <= {(r["dtype"], r["op"]) for r in found}, found
+        assert len(found) == 2 * len({(r["dtype"], r["op"]) for r in found})
+        assert all(r["wrong"] == 0 for r in found), found
+    found = rows(*fixed, "--dtype", "all", collective="alltoall")
+    assert set(integers + floats + others) <= {r["dtype"] for r in found}, found
+    assert all(r["wrong"] == 0 and r["op"] == "none" for r in found), found
+    code, out, err = run(*fixed, "--dtype", "int32", "--op", "all")
+    assert code == 0 and "int32 bxor, 8 KiB" in out and "all right" in out, (code, out, err)
+
+
+def check_rows(found, transports, sizes, ranks):
+    assert {r["transport"] for r in found} == set(transports), found
+    assert {r["bytes"] for r in found} == set(sizes), found
+    ran = [r for r in found if r["median_us"] is not None]
+    for transport in transports:
+        for size in sizes:
+            names = {r["algorithm"] for r in ran if (r["transport"], r["bytes"]) == (transport, size)}
+            assert {"auto", "ring"} <= names, names
+    for r in ran:
+        assert r["collective"] == "allreduce" and r["ranks"] == ranks, r
+        assert r["wrong"] == 0, r
+        assert 0 < r["min_us"] <= r["median_us"] <= r["p95_us"] <= r["p99_us"], r
+        assert abs(r["algbw_GBs"] - r["bytes"] / r["median_us"] / 1e3) < 1e-3 * r["algbw_GBs"] + 1e-3, r
+        assert abs(r["busbw_GBs"] - r["algbw_GBs"] * 2 * (ranks - 1) / ranks) < 1e-3, r
+        assert r["batches"] + r["batches_dropped"] == 3 and r["iterations"] >= 1, r
+        assert r["limit_us"] is None or r["limit_us"] > 0, r
+        assert r["path"] in ("fused", "schedule"), r
+    for r in found:
+        if r["median_us"] is None:
+            assert r["reason"], r
+
+
+if what in ("shm", "tcp", "inproc"):
+    check_rows(rows("-n", "2", "--sizes", "4,1K", "--batches", "3", "--transport", what),
+               [what], [4, 1024], 2)
+    check_rows(rows("-n", "3", "--sizes", "12,40000", "--batches", "3", "--transport", what,
+                    "--dtype", "bfloat16", "--op", "max", "--in-place", "--unfused"),
+               [what], [12, 40000], 3)
+    check_rows(rows("-n", "2", "--sizes", "4,64K", "--batches", "3", "--transport", what,
+                    "--memory", "symmetric"), [what], [4, 65536], 2)
+elif what in ("every-shm", "every-tcp", "every-inproc"):
+    transport = what.removeprefix("every-")
+    for name in collectives:
+        check_collective(name, transport, 2, False)
+        check_collective(name, transport, 3, True)
+elif what == "every-type":
+    check_types()
+elif what == "every-bad-input":
+    for name, args, words in (("broadcast", ("--root", "2"), ("--root 2",)),
+                              ("reduce", ("--root", "-1"), ("--root -1",)),
+                              ("allgather", ("--op", "sum"), ("--op",)),
+                              ("allgather", ("--root", "0"), ("--root",)),
+                              ("alltoall", ("--algorithms", "ring"), ("ring", "bruck")),
+                              ("broadcast", ("--in-place",), ("--in-place",)),
+                              ("scan", ("--workload", "gpt2"), ("--workload",)),
+                              ("barrier", ("--sizes", "4"), ("--sizes",)),
+                              ("barrier", ("--algorithms", "ring"), ("ring", "auto")),
+                              ("sendrecv", ("-n", "1"), ("2 ranks",)),
+                              ("scan", ("--sizes", "4", "--dtype", "all"), ("16",)),
+                              ("allreduce", ("--dtype", "float32", "--op", "band"), ("band", "float32")),
+                              ("allreduce", ("--workload", "gpt2", "--op", "all"), ("--workload",)),
+                              ("allfold", (), ("allfold",))):
+        code, out, err = run(*args, collective=name)
+        assert code == 2, (name, args, code, out, err)
+        assert out == "" and err.count("\n") == 1, (name, args, out, err)
+        assert all(word in err for word in words), (name, args, err)
+elif what == "all":
+    with tempfile.TemporaryDirectory() as temporary:
+        name = os.path.join(temporary, "out.json")
+        table = os.path.join(temporary, "out.csv")
+        code, out, err = run("-n", "2", "--sizes", "4", "--batches", "3", "--transport",
+                             "inproc,shm,tcp", "--json", name, "--csv", table)
+        assert code == 0, (code, out, err)
+        for transport in ("shm", "tcp", "inproc"):
+            assert f"2 ranks over {transport}" in out, out
+        assert out.count("all right") == 3, out
+        with open(name) as file:
+            found = [json.loads(line) for line in file]
+        check_rows(found, ["shm", "tcp", "inproc"], [4], 2)
+        with open(table) as file:
+            cells = list(csv.DictReader(file))
+        assert len(cells) == len(found)
+        assert [c["algorithm"] for c in cells] == [r["algorithm"] for r in found]
+elif what == "bad-input":
+    for args, words in ((("--algorithms", "rign"), ("rign", "ring")),
+                        (("--transport", "udp"), ("udp", "shm, tcp, inproc")),
+                        (("--dtype", "float31"), ("float32",)),
+                        (("--dtype", "binned_float64"), ("binned_float64", "accumulators")),
+                        (("--op", "plus"), ("sum",)),
+                        (("--memory", "stack"), ("stack", "heap, symmetric")),
+                        (("--op", "band"), ("band", "float32")),
+                        (("--sizes", "4:x"), ("x", "4:64M")),
+                        (("-n", "0"), ("1",)),
+                        (("-n", "many"), ("1",)),
+                        (("--workload", "vgg"), ("resnet50",)),
+                        (("--no-such-option",), ("no-such-option",)),
+                        (("--json", "/no/such/folder/x"), ("/no/such/folder/x",))):
+        code, out, err = run(*args)
+        assert code == 2, (args, code, out, err)
+        assert out == "" and err.count("\n") == 1, (args, out, err)
+        assert all(word in err for word in words), (args, err)
+elif what == "workload":
+    found = rows("-n", "2", "--workload", "resnet50", "--algorithms", "auto", "--batches", "1")
+    whole = [r for r in found if r["bucket"] == "all"]
+    buckets = [r for r in found if r["bucket"] != "all"]
+    assert len(whole) == 1 and whole[0]["count"] == 25557032, whole
+    assert sum(r["count"] for r in buckets) == 25557032
+    assert [r["bucket"] for r in buckets] == list(range(len(buckets)))
+    assert all(r["wrong"] == 0 and r["workload"] == "resnet50" for r in found)
+else:
+    sys.exit(f"unknown check {what}")
