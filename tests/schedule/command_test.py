@@ -20,12 +20,17 @@ class Verify(unittest.TestCase):
         objects = [json.loads(line) for line in result.stdout.splitlines()]
         names = {o["algorithm"] for o in objects if o["collective"] == "allreduce"}
         self.assertEqual(names, {"master-worker", "all-to-all", "two-level", "two-shot", "round-robin", "tree",
-                                 "butterfly", "halving-doubling", "ring"})
+                                 "butterfly", "halving-doubling", "ring", "circulant"})
+        self.assertEqual({o["collective"] for o in objects},
+                         {"allreduce", "broadcast", "reduce", "allgather", "gather", "scatter", "reduce_scatter",
+                          "alltoall", "scan", "exscan"})
+        reductions = {"allreduce", "reduce", "reduce_scatter", "scan", "exscan"}
         self.assertEqual({o["ranks"] for o in objects}, {2, 4, 5, 6})
         for o in objects:
             self.assertIs(o["ok"], True)
             self.assertIs(o["same_bits"], True)
-            self.assertEqual(o["tree"] is None, not o["position_independent"])
+            combines = o["collective"] in reductions
+            self.assertEqual(o["tree"] is None, not (combines and o["position_independent"]))
         ring = next(o for o in objects if o["algorithm"] == "ring" and o["ranks"] == 4)
         self.assertEqual((ring["ordered"], ring["rounds"], ring["rounds_multiport"],
                           ring["messages"], ring["max_sent_bytes_over_n"]), (False, 6, 6, 24, 1.5))
@@ -35,14 +40,18 @@ class Verify(unittest.TestCase):
             path = os.path.join(folder, "proofs.json")
             result = run("verify", "-n", "4", "--algorithms", "ring,tree", "--json", path)
             self.assertEqual(result.returncode, 0)
-            self.assertTrue(result.stdout.startswith("algorithm"))
+            self.assertTrue(result.stdout.startswith("collective"))
             with open(path, encoding="utf-8") as file:
-                self.assertEqual(len(file.readlines()), 2)
+                found = [json.loads(line) for line in file]
+            self.assertEqual({(o["collective"], o["algorithm"]) for o in found},
+                             {("allreduce", "ring"), ("allreduce", "tree"), ("allgather", "ring"),
+                              ("reduce_scatter", "ring")})
 
     def test_bad_input_is_one_line_with_what_is_allowed(self):
         for arguments, allowed in [(("-n", "0"), "1 to 512"), (("-n", "4:2"), "1 to 512"),
                                    (("-n", "many"), "1 to 512"), (("-n", "2,"), "1 to 512"),
-                                   (("--algorithms", "rings"), "two-shot")]:
+                                   (("--algorithms", "rings"), "two-shot"), (("--collective", "allfold"), "all, allreduce, broadcast"),
+                                   (("--collective", "scan", "--algorithms", "ring"), "all, direct, chain")]:
             result = run("verify", *arguments)
             self.assertEqual(result.returncode, 2)
             self.assertEqual(result.stdout, "")
@@ -76,7 +85,7 @@ class Show(unittest.TestCase):
 
     def test_bad_input_is_one_line_with_what_is_allowed(self):
         for arguments, allowed in [(("allreduce", "rings"), "two-shot"),
-                                   (("scan", "ring"), "allreduce, broadcast, reduce"),
+                                   (("allfold", "ring"), "allreduce, broadcast, reduce"),
                                    (("allreduce", "ring", "-n", "0"), "1 to 512"),
                                    (("allreduce", "ring", "--rank", "4"), "0 to 3"),
                                    (("broadcast", "flat", "--root", "9"), "0 to 3")]:

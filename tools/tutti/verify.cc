@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -25,6 +26,7 @@ constexpr uint32_t most_ranks = 512;
 constexpr size_t most_detailed = 6;  // rank counts up to which the table has a row for each
 
 struct Options {
+  std::string collective = "all";
   std::string algorithms = "all";
   std::string ranks = "2:64";
   std::string json;
@@ -38,24 +40,37 @@ struct Proof {
   std::string broken;  // empty: all as claimed, for every root tried
 };
 
-std::vector<const Algorithm*> chosen(const std::string& list) {
-  std::vector<const Algorithm*> all;
-  std::string names;
-  for (const Algorithm& algorithm : algorithms()) {
-    all.push_back(&algorithm);
-    names += std::string(", ") + algorithm.name;
-  }
-  if (list == "all") return all;
+// Those of the collective, or of all.
+std::vector<const Algorithm*> algorithms_of(const std::string& collective) {
   std::vector<const Algorithm*> some;
-  std::stringstream parts(list);
+  std::string known = "all";
+  for (const Algorithm& algorithm : algorithms()) {
+    const std::string name = collective_name(algorithm.collective);
+    if (collective == "all" || collective == name) some.push_back(&algorithm);
+    if (!known.ends_with(" " + name)) known += ", " + name;
+  }
+  if (some.empty()) refuse("unknown collective " + collective + " (allowed: " + known + ")");
+  return some;
+}
+
+std::vector<const Algorithm*> chosen(const Options& options) {
+  const std::vector<const Algorithm*> all = algorithms_of(options.collective);
+  if (options.algorithms == "all") return all;
+  std::string names = "all";
+  std::set<std::string> known;
+  for (const Algorithm* algorithm : all) {
+    if (known.insert(algorithm->name).second) names += std::string(", ") + algorithm->name;
+  }
+  std::vector<const Algorithm*> some;
+  std::stringstream parts(options.algorithms);
   for (std::string name; std::getline(parts, name, ',');) {
     const size_t before = some.size();
     for (const Algorithm* algorithm : all) {
       if (algorithm->name == name) some.push_back(algorithm);
     }
-    if (some.size() == before) refuse("unknown algorithm " + name + " (allowed: all" + names + ")");
+    if (some.size() == before) refuse("unknown algorithm " + name + " (allowed: " + names + ")");
   }
-  if (some.empty()) refuse("--algorithms is empty (allowed: all" + names + ")");
+  if (some.empty()) refuse("--algorithms is empty (allowed: " + names + ")");
   return some;
 }
 
@@ -277,7 +292,7 @@ void write_json(const std::string& path, const std::vector<Proof>& proofs) {
 }
 
 void verify(const Options& options) {
-  const auto which = chosen(options.algorithms);
+  const auto which = chosen(options);
   const auto counts = parse_rank_counts(options.ranks, most_ranks);
   std::vector<Proof> proofs;
   {
@@ -311,6 +326,7 @@ void verify(const Options& options) {
 void add_verify(CLI::App& app) {
   CLI::App* verify = app.add_subcommand("verify", "prove algorithms and what they claim");
   auto options = std::make_shared<tutti::Options>();
+  verify->add_option("--collective", options->collective, "all (default), or one: allreduce");
   verify->add_option("--algorithms", options->algorithms, "all (default), or a list: ring,tree");
   verify->add_option("-n,--ranks", options->ranks, "rank counts: 8, 2,3,8 or 2:64 (default 2:64)");
   verify->add_option("--json", options->json, "an object a line into this file (- is stdout)");
