@@ -27,6 +27,68 @@ enum class DtypeKind : uint8_t {
   binned,   // accumulators
 };
 
+// The built-in ones, in tables that calls look into.
+namespace builtin {
+
+using Kind = DtypeKind;
+// Indexed by tutti_dtype.
+inline constexpr uint8_t sizes[TUTTI_DTYPE_COUNT] = {1, 2,  4, 8, 1, 2, 4,  8, 2,  2,  4, 8,
+                                                     8, 16, 1, 1, 1, 8, 16, 8, 16, 32, 64};
+inline constexpr Kind kinds[TUTTI_DTYPE_COUNT] = {Kind::signed_integer,
+                                                  Kind::signed_integer,
+                                                  Kind::signed_integer,
+                                                  Kind::signed_integer,
+                                                  Kind::unsigned_integer,
+                                                  Kind::unsigned_integer,
+                                                  Kind::unsigned_integer,
+                                                  Kind::unsigned_integer,
+                                                  Kind::floating,
+                                                  Kind::floating,
+                                                  Kind::floating,
+                                                  Kind::floating,
+                                                  Kind::complex,
+                                                  Kind::complex,
+                                                  Kind::floating,
+                                                  Kind::floating,
+                                                  Kind::boolean,
+                                                  Kind::located,
+                                                  Kind::located,
+                                                  Kind::located,
+                                                  Kind::located,
+                                                  Kind::binned,
+                                                  Kind::binned};
+
+constexpr uint32_t bit(Kind kind) { return uint32_t{1} << uint32_t(kind); }
+inline constexpr uint32_t integers = bit(Kind::signed_integer) | bit(Kind::unsigned_integer);
+inline constexpr uint32_t numbers = integers | bit(Kind::floating);
+inline constexpr uint32_t truths = integers | bit(Kind::boolean);
+// On which an operator is defined, indexed by tutti_op.
+inline constexpr uint32_t operands[TUTTI_OP_COUNT] = {
+    numbers | bit(Kind::complex) | bit(Kind::boolean) | bit(Kind::binned),  // sum
+    numbers | bit(Kind::complex) | bit(Kind::boolean),                      // prod
+    numbers | bit(Kind::boolean),                                           // min
+    numbers | bit(Kind::boolean),                                           // max
+    numbers | bit(Kind::complex),                                           // avg
+    truths,                                                                 // land
+    truths,                                                                 // lor
+    truths,                                                                 // lxor
+    truths,                                                                 // band
+    truths,                                                                 // bor
+    truths,                                                                 // bxor
+    bit(Kind::located),                                                     // minloc
+    bit(Kind::located)};                                                    // maxloc
+
+}  // namespace builtin
+
+// Of one of the header's types.
+constexpr size_t builtin_size(tutti_dtype dtype) { return builtin::sizes[dtype]; }
+// False unless both are the header's.
+constexpr bool builtin_supports(tutti_op op, tutti_dtype dtype) {
+  return static_cast<unsigned>(op) < TUTTI_OP_COUNT &&
+         static_cast<unsigned>(dtype) < TUTTI_DTYPE_COUNT &&
+         (builtin::operands[op] & builtin::bit(builtin::kinds[dtype])) != 0;
+}
+
 // Bytes of one element, 0 for an unknown type.
 size_t dtype_size(tutti_dtype dtype);
 DtypeKind dtype_kind(tutti_dtype dtype);  // none for an unknown type and for the program's own

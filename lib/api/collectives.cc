@@ -19,15 +19,15 @@ struct Made {
 const std::byte* bytes(const void* at) { return static_cast<const std::byte*>(at); }
 std::byte* bytes(void* at) { return static_cast<std::byte*>(at); }
 
-CallKey key_of(Collective collective, uint64_t count, tutti_dtype dtype, tutti_op op = TUTTI_SUM,
-               int root = 0) {
-  CallKey key;
+// In place: a copy of what was just written field by field would cost more than the whole check.
+void set_key(Made* made, Collective collective, uint64_t count, tutti_dtype dtype,
+             tutti_op op = TUTTI_SUM, int root = 0) {
+  CallKey& key = made->call.key;
   key.count = count;
   key.root = root;
   key.collective = collective;
   key.dtype = dtype;
   key.op = op;
-  return key;
 }
 
 // What all ranks must agree on about the lengths of blocks; never 0.
@@ -70,10 +70,23 @@ Status check_vectors(const void* send, const void* recv, uint64_t count, tutti_d
   return check_apart(send, count, recv, count, dtype);
 }
 
+// What nearly every call is, so that it passes with a few comparisons; else the checks say why not.
+bool plainly_right(const void* send, const void* recv, uint64_t count, tutti_dtype dtype,
+                   tutti_op op) {
+  constexpr uint64_t plainly_fits = uint64_t{1} << 40;
+  if (!builtin_supports(op, dtype) || count == 0 || count > plainly_fits) return false;
+  if (send == nullptr || recv == nullptr || recv == TUTTI_IN_PLACE) return false;
+  if (send == TUTTI_IN_PLACE) return true;
+  const uintptr_t a = reinterpret_cast<uintptr_t>(send), b = reinterpret_cast<uintptr_t>(recv);
+  const uint64_t bytes = count * builtin_size(dtype);
+  return a >= b + bytes || b >= a + bytes;
+}
+
 Status make_vectors(Collective collective, const void* send, void* recv, uint64_t count,
                     tutti_dtype dtype, tutti_op op, Made* out) {
-  TUTTI_TRY(check_vectors(send, recv, count, dtype, op));
-  out->call.key = key_of(collective, count, dtype, op);
+  if (!plainly_right(send, recv, count, dtype, op)) [[unlikely]]
+    TUTTI_TRY(check_vectors(send, recv, count, dtype, op));
+  set_key(out, collective, count, dtype, op);
   out->call.input = bytes(send == TUTTI_IN_PLACE ? recv : send);
   out->call.output = bytes(recv);
   return {};
@@ -104,7 +117,7 @@ Status make_reduce(const Communicator& c, const void* send, void* recv, size_t c
     TUTTI_TRY(check_send(send, count));
     out->call.input = bytes(send);
   }
-  out->call.key = key_of(Collective::reduce, count, dtype, op, root);
+  set_key(out, Collective::reduce, count, dtype, op, root);
   return {};
 }
 
@@ -113,7 +126,7 @@ Status make_broadcast(const Communicator& c, void* buffer, size_t count, tutti_d
   TUTTI_TRY(check_vector(count, dtype));
   TUTTI_TRY(check_root(c, root));
   if (count != 0 && buffer == nullptr) return {TUTTI_INVALID, "the buffer is NULL"};
-  out->call.key = key_of(Collective::broadcast, count, dtype, TUTTI_SUM, root);
+  set_key(out, Collective::broadcast, count, dtype, TUTTI_SUM, root);
   out->call.input = out->call.output = bytes(buffer);
   return {};
 }
@@ -121,7 +134,7 @@ Status make_broadcast(const Communicator& c, void* buffer, size_t count, tutti_d
 Status make_barrier(const Communicator&, Made* out) {
   // Runs as an allreduce of one byte, of which only that it comes matters.
   static std::byte mine, all;
-  out->call.key = key_of(Collective::barrier, 1, TUTTI_UINT8, TUTTI_MAX);
+  set_key(out, Collective::barrier, 1, TUTTI_UINT8, TUTTI_MAX);
   out->call.input = &mine;
   out->call.output = &all;
   return {};
@@ -135,7 +148,7 @@ Status make_allgather(const Communicator& c, const void* send, void* recv, size_
     TUTTI_TRY(check_send(send, count));
     TUTTI_TRY(check_apart(send, count, recv, count * c.nranks(), dtype));
   }
-  out->call.key = key_of(Collective::allgather, count, dtype);
+  set_key(out, Collective::allgather, count, dtype);
   out->call.input = bytes(send);
   if (send == TUTTI_IN_PLACE) out->call.input = bytes(recv) + c.rank() * count * dtype_size(dtype);
   out->call.output = bytes(recv);
@@ -160,7 +173,7 @@ Status make_allgatherv(const Communicator& c, const void* send, size_t send_coun
     TUTTI_TRY(check_apart(send, own, recv, span, dtype));
   }
   out->blocks = {nullptr, nullptr, counts, displs, own};
-  out->call.key = key_of(Collective::allgather, sum_of(c, counts), dtype);
+  set_key(out, Collective::allgather, sum_of(c, counts), dtype);
   out->call.key.lengths = digest_of(c, counts);
   out->call.output = bytes(recv);
   return {};
@@ -180,7 +193,7 @@ Status make_gather(const Communicator& c, const void* send, void* recv, size_t c
     TUTTI_TRY(check_send(send, count));
     if (at_root) TUTTI_TRY(check_apart(send, count, recv, count * c.nranks(), dtype));
   }
-  out->call.key = key_of(Collective::gather, count, dtype, TUTTI_SUM, root);
+  set_key(out, Collective::gather, count, dtype, TUTTI_SUM, root);
   out->call.output = at_root ? bytes(recv) : nullptr;
   return {};
 }
@@ -198,7 +211,7 @@ Status make_gatherv(const Communicator& c, const void* send, size_t send_count, 
   }
   if (send == TUTTI_IN_PLACE && !at_root) return only_root(root, "gathers");
   out->call.input = bytes(send);
-  out->blocks.own = send_count;
+  out->blocks = {nullptr, nullptr, nullptr, nullptr, send_count};
   if (send == TUTTI_IN_PLACE) {
     out->blocks.own = counts[root];
     out->call.input = bytes(recv) + own_place(c, counts, displs) * dtype_size(dtype);
@@ -211,7 +224,7 @@ Status make_gatherv(const Communicator& c, const void* send, size_t send_count, 
     out->blocks.recv_displs = displs;
     out->call.output = bytes(recv);
   }
-  out->call.key = key_of(Collective::gather, 0, dtype, TUTTI_SUM, root);
+  set_key(out, Collective::gather, 0, dtype, TUTTI_SUM, root);
   out->call.key.lengths = 1;
   return {};
 }
@@ -231,7 +244,7 @@ Status make_scatter(const Communicator& c, const void* send, void* recv, size_t 
     TUTTI_TRY(check_recv(recv, count));
     if (at_root) TUTTI_TRY(check_apart(send, count * c.nranks(), recv, count, dtype));
   }
-  out->call.key = key_of(Collective::scatter, count, dtype, TUTTI_SUM, root);
+  set_key(out, Collective::scatter, count, dtype, TUTTI_SUM, root);
   out->call.input = at_root ? bytes(send) : nullptr;
   return {};
 }
@@ -249,7 +262,7 @@ Status make_scatterv(const Communicator& c, const void* send, const size_t* coun
   }
   if (recv == TUTTI_IN_PLACE && !at_root) return only_root(root, "scatters");
   out->call.output = bytes(recv);
-  out->blocks.own = recv_count;
+  out->blocks = {nullptr, nullptr, nullptr, nullptr, recv_count};
   if (recv == TUTTI_IN_PLACE) {
     out->blocks.own = counts[root];
     out->call.output =
@@ -263,7 +276,7 @@ Status make_scatterv(const Communicator& c, const void* send, const size_t* coun
     out->blocks.send_displs = displs;
     out->call.input = bytes(send);
   }
-  out->call.key = key_of(Collective::scatter, 0, dtype, TUTTI_SUM, root);
+  set_key(out, Collective::scatter, 0, dtype, TUTTI_SUM, root);
   out->call.key.lengths = 1;
   return {};
 }
@@ -285,7 +298,7 @@ Status make_reduce_scatter_block(const Communicator& c, const void* send, void* 
     TUTTI_TRY(check_send(send, count));
     TUTTI_TRY(check_apart(send, count * c.nranks(), recv, count, dtype));
   }
-  out->call.key = key_of(Collective::reduce_scatter, count, dtype, op);
+  set_key(out, Collective::reduce_scatter, count, dtype, op);
   place_reduced(c, send, recv, count, out);
   return {};
 }
@@ -301,8 +314,8 @@ Status make_reduce_scatter(const Communicator& c, const void* send, void* recv,
     TUTTI_TRY(check_send(send, span));
     TUTTI_TRY(check_apart(send, span, recv, own, dtype));
   }
-  out->blocks.send_counts = counts;
-  out->call.key = key_of(Collective::reduce_scatter, span, dtype, op);
+  out->blocks = {counts, nullptr, nullptr, nullptr, own};
+  set_key(out, Collective::reduce_scatter, span, dtype, op);
   out->call.key.lengths = digest_of(c, counts);
   place_reduced(c, send, recv, own, out);
   return {};
@@ -317,7 +330,7 @@ Status make_alltoall(const Communicator& c, const void* send, void* recv, size_t
     TUTTI_TRY(check_send(send, count));
     TUTTI_TRY(check_apart(send, all, recv, all, dtype));
   }
-  out->call.key = key_of(Collective::alltoall, count, dtype);
+  set_key(out, Collective::alltoall, count, dtype);
   out->call.input = bytes(send == TUTTI_IN_PLACE ? recv : send);
   out->call.output = bytes(recv);
   out->call.input_aside = send == TUTTI_IN_PLACE;
@@ -346,7 +359,7 @@ Status make_alltoallv(const Communicator& c, const void* send, const size_t* sen
                                  std::to_string(from_self)};
     }
   }
-  out->call.key = key_of(Collective::alltoall, 0, dtype);
+  set_key(out, Collective::alltoall, 0, dtype);
   out->call.key.lengths = 1;
   out->call.input = bytes(send == TUTTI_IN_PLACE ? recv : send);
   out->call.output = bytes(recv);

@@ -28,7 +28,7 @@ std::vector<Block> blocks_of(const size_t* counts, const size_t* displs, uint64_
 void extents_of(const Goal& goal, uint32_t rank, const Call& call, uint32_t element_size,
                 plan::Extents* out) {
   const uint32_t n = goal.nranks(), chunks = goal.blocks();
-  const Blocks equal, &given = call.blocks != nullptr ? *call.blocks : equal;
+  const Blocks equal{}, &given = call.blocks != nullptr ? *call.blocks : equal;
   const bool uneven = call.key.lengths != 0;
   const uint64_t count = uneven ? given.own : call.key.count;
   const bool alltoall = goal.collective() == Collective::alltoall;

@@ -18,14 +18,15 @@ struct CallSettings {
 };
 
 // Lengths and places, in elements, of the blocks of a v form, by rank. Null counts: all blocks are
-// equally long, one after the other; null places: one after the other.
+// equally long, one after the other; null places: one after the other. Without initial values,
+// which would be felt in the calls that have none of this.
 struct Blocks {
-  const size_t* send_counts = nullptr;
-  const size_t* send_displs = nullptr;
-  const size_t* recv_counts = nullptr;
-  const size_t* recv_displs = nullptr;
+  const size_t* send_counts;
+  const size_t* send_displs;
+  const size_t* recv_counts;
+  const size_t* recv_displs;
   // Of collectives of which a rank knows only the length of its own block.
-  uint64_t own = 0;
+  uint64_t own;
 };
 
 // What calls that are prepared alike have in common.
