@@ -92,8 +92,8 @@ std::string CallSignature::describe_v() const {
   } else {
     char digest[16];
     std::snprintf(digest, sizeof(digest), "%08x", uint32_t(root));
-    text += " of " + std::to_string(count) + " " + dtype_text(dtype, element_size) + " in blocks of lengths #" +
-            digest;
+    text += " of " + std::to_string(count) + " " + dtype_text(dtype, element_size) +
+            " in blocks of lengths #" + digest;
     if (reduces(collective)) text += ", " + op_text(op);
   }
   return text + algorithm_text(algorithm);

@@ -1,6 +1,7 @@
 // Exact fractions, so that a count is compared with its formula and not with a rounding of it.
 #pragma once
 
+#include <algorithm>
 #include <compare>
 #include <cstdint>
 #include <numeric>
@@ -13,7 +14,8 @@ namespace tutti::schedule {
 class Rational {
  public:
   constexpr Rational(int64_t numerator = 0, int64_t denominator = 1) {
-    const int64_t divisor = std::gcd(numerator, denominator) * (denominator < 0 ? -1 : 1);
+    const int64_t common = std::max<int64_t>(std::gcd(numerator, denominator), 1);
+    const int64_t divisor = denominator < 0 ? -common : common;
     numerator_ = numerator / divisor;
     denominator_ = denominator / divisor;
   }

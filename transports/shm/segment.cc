@@ -45,8 +45,10 @@ Geometry Geometry::for_ranks(uint32_t nranks) {
   // (lib/plan/fused.h says why), and no more: every page costs a microsecond or two when a
   // communicator is made.
   constexpr size_t resident = 64 << 10, pulled = 1 << 20;
-  geometry.cell_bytes =
-      resident + pulled + (nranks <= 4 ? 2 << 20 : nranks <= 8 ? 3 << 20 : 6 << 20);
+  geometry.cell_bytes = resident + pulled +
+                        (nranks <= 4   ? 2 << 20
+                         : nranks <= 8 ? 3 << 20
+                                       : 6 << 20);
   return geometry;
 }
 
