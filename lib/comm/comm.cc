@@ -214,7 +214,10 @@ tutti_status Communicator::run(Prepared& prepared, const Call& call) {
   const bool empty = prepared.key.count == 0 &&
                      !(prepared.key.lengths != 0 && lengths_are_private(prepared.key.collective));
   const Collective collective = prepared.key.collective;
-  if (empty || is_rooted(collective) || is_scan(collective)) unconfirmed_ = mark;
+  // Those in which a rank need not hear from all; of a v form a rank's blocks may all be empty.
+  if (empty || is_rooted(collective) || is_scan(collective) || prepared.key.lengths != 0) {
+    unconfirmed_ = mark;
+  }
   Status ended;
   if (prepared.choice.path != Path::schedule) {
     slots_->begin(mark);

@@ -249,4 +249,19 @@ TEST(Mismatch, OfLengthsThatAllRanksPassIsNoticed) {
   }
 }
 
+// Each thinks that only it has something, so nobody waits for anything.
+TEST(Mismatch, OfLengthsIsNoticedAlsoWhereNobodyWaits) {
+  for (const char* transport : {"inproc", "shm", "tcp"}) {
+    on_comm(2, transport, [](int rank, tutti_comm comm) {
+      const std::vector<int32_t> in(4);
+      std::vector<int32_t> out(4);
+      const std::vector<size_t> lengths = {size_t(rank == 0 ? 4 : 0), size_t(rank == 0 ? 0 : 4)};
+      tutti_status status =
+          tutti_allgatherv(in.data(), 4, out.data(), lengths.data(), nullptr, TUTTI_INT32, comm);
+      if (status == TUTTI_OK) status = tutti_barrier(comm);
+      EXPECT_EQ(status, TUTTI_MISMATCH) << sentence(comm);
+    });
+  }
+}
+
 }  // namespace
