@@ -170,7 +170,8 @@ TUTTI_API tutti_status tutti_op_from_name(const char* name, tutti_op* out);
 /* Whether the operator is defined on the type (bitwise ones are not on floats). 1 or 0. */
 TUTTI_API int tutti_op_supports(tutti_op op, tutti_dtype dtype);
 
-/* What is promised of a result's bits, weakest first; each level holds what the ones before do. */
+/* What is promised of a result's bits, weakest first; each level holds what the ones before do.
+ * tutti_reduce_local() takes them all; collectives run at `fast`. */
 typedef enum tutti_level {
   TUTTI_LEVEL_DEFAULT = 0, /* fast, unless something else was set */
   TUTTI_LEVEL_FAST = 1,    /* the same on all ranks, and in every run of the same call */
@@ -193,12 +194,12 @@ TUTTI_API tutti_status tutti_level_from_name(const char* name, tutti_level* out)
 
 /* ---------------------------------------------------------------- local arithmetic */
 
-/* out[i] = operands[0][i] op ... op operands[n-1][i] of `n` vectors of this process. At `canonical`
- * and `exact` with the bits of a collective over n ranks of which rank k gives operand k; below,
- * from left to right, float16 and bfloat16 rounded once. An average is over the operands.
+/* out[i] = operands[0][i] op ... op operands[n-1][i] of `n` vectors of this process: at `canonical`
+ * by the tree of that level, operand k in the place of rank k; at `exact` in no order; below, from
+ * left to right, types narrower than float32 rounded once. An average is over the operands.
  * 1 <= n < 2^31; a single operand is the result, as 0 or 1 under logical operators. `out` may be
- * one of the operands, but not overlap one otherwise. UNSUPPORTED: a product of floats at `exact`.
- */
+ * one of the operands, but not overlap one otherwise. UNSUPPORTED: a product of floats at `exact`;
+ * operators of the program's own. */
 TUTTI_API tutti_status tutti_reduce_local(const void* const* operands, size_t n, void* out,
                                           size_t count, tutti_dtype dtype, tutti_op op,
                                           tutti_level level);

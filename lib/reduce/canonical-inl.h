@@ -70,7 +70,7 @@ struct Folder<Format, Op, TreeOperands, Places, D> : Folder<Format, Op, ManyOper
     }
   }
 
-  HWY_INLINE V leaf(size_t index, size_t at) const {
+  V leaf(size_t index, size_t at) const {
     const D d;
     if (index >= tree.pairs) {
       return this->op.first(d, Format::load(d, tree[index + tree.pairs] + at));
@@ -79,7 +79,7 @@ struct Folder<Format, Op, TreeOperands, Places, D> : Folder<Format, Op, ManyOper
                 Format::load(d, tree[2 * index + 1] + at));
   }
 
-  HWY_INLINE V fold(size_t element) const {
+  V fold(size_t element) const {
     const size_t at = element * Format::kBytes;
     V waiting[kMostLevels];
     V done = leaf(0, at);
@@ -136,7 +136,20 @@ struct Folder<Format, Op, TreeOperands, Places, D> : Folder<Format, Op, ManyOper
     return done;
   }
 
+  // Where every node is rounded, four trees of a block in registers would be more code than a
+  // compiler copes with, and the rounding hides the look at the operands.
+  static constexpr bool kRoundsNodes = requires(D d, V v) { Format::round(d, v); };
+
   HWY_INLINE void fold_and_finish_block(size_t element) const {
+    if constexpr (kRoundsNodes) {
+      for (size_t i = element; i < element + kBlock; i += kLanes) this->finish(fold(i), i);
+      return;
+    } else {
+      fold_and_finish_trees(element);
+    }
+  }
+
+  HWY_INLINE void fold_and_finish_trees(size_t element) const {
     const Block block = fold_block(element * Format::kBytes);
     this->finish(block.v0, element);
     this->finish(block.v1, element + kLanes);

@@ -108,6 +108,13 @@ TEST(ReduceLocal, RefusesWrongArguments) {
   refused(TUTTI_INVALID, "unknown level -1", operands, 2, out, 4, f32, sum, tutti_level(-1));
   refused(TUTTI_UNSUPPORTED, "operator prod on float32 has no form at level exact", operands, 2,
           out, 4, f32, TUTTI_PROD, TUTTI_LEVEL_EXACT);
+  tutti_op own = TUTTI_OP_COUNT;
+  const auto nothing = [](const void*, const void*, void*, size_t, tutti_dtype, void*) {};
+  ASSERT_EQ(tutti_op_create(nothing, nullptr, 1, &own), TUTTI_OK);
+  refused(TUTTI_UNSUPPORTED,
+          "the program's own operators and pre-multiplied sums work on communicators only",
+          operands, 2, out, 4, f32, own, fast);
+  EXPECT_EQ(tutti_op_free(own), TUTTI_OK);
   refused(TUTTI_INVALID, "0 operands; there must be at least one and fewer than 2^31", operands, 0,
           out, 4, f32, sum, fast);
   refused(TUTTI_INVALID, "2147483648 operands; there must be at least one and fewer than 2^31",
