@@ -8,6 +8,7 @@
 
 #include "algorithms/goal.h"
 #include "lib/schedule/schedule.h"
+#include "tutti/tutti.h"
 
 namespace tutti {
 
@@ -20,6 +21,8 @@ struct Request {
   bool ordered = false;          // the operator is not commutative: operands must keep rank order
   bool uneven = false;           // blocks have lengths of their own
   bool private_lengths = false;  // only the ranks at its ends know how long a block is
+  // What must hold of arithmetic that rounds; fast where the order of operands does not matter.
+  tutti_level level = TUTTI_LEVEL_FAST;
 };
 
 // What an algorithm promises to cost, as formulas of the number of ranks (lib/schedule/formula.h

@@ -19,7 +19,7 @@ namespace {
 void emit_all_to_all(const schedule::Shape& shape, schedule::Sink& sink) {
   const uint32_t p = shape.nranks, r = shape.rank;
   schedule::Emitter emit(sink, 1, p - 1);
-  exchange_and_fold(emit, 0, r, p);
+  exchange_and_fold(emit, 0, r, p, shape.bracketing);
 }
 
 }  // namespace

@@ -6,23 +6,31 @@
 
 namespace tutti {
 
-// Chunks [begin, end) of the output become x_0 op x_1 op ... op x_{p-1}, bracketed from the left,
-// where x_rank is this rank's own vector, in the output, and the others' stand in scratch row
-// peer_position(rank, peer). Starting anywhere else than at x_0 would give each owner another tree.
-inline void fold_in_rank_order(schedule::Emitter& emit, uint32_t rank, uint32_t nranks,
-                               uint32_t begin, uint32_t end) {
+// x_0 op x_1 op ... op x_{n-1}, x_k standing at place(k); the result is at `into`, one of these
+// places. The bracketing does not depend on which: else each owner would have another tree.
+template <class Place>
+void fold_in_order(schedule::Emitter& emit, uint32_t n, const Place& place, schedule::Range into,
+                   schedule::Bracketing bracketing) {
   using schedule::Side;
-  const schedule::Range own = schedule::output(begin, end);
-  if (rank > 0) {
-    const schedule::Range lower = emit.scratch(0, begin, end);
-    for (uint32_t row = 1; row < rank; ++row) {
-      emit.reduce(lower, emit.scratch(row, begin, end), Side::right);
+  bracketed(bracketing, n, place, [&](schedule::Range left, schedule::Range right) {
+    if (right == into) {
+      emit.reduce(right, left, Side::left);
+      return right;
     }
-    emit.reduce(own, lower, Side::left);
-  }
-  for (uint32_t peer = rank + 1; peer < nranks; ++peer) {
-    emit.reduce(own, emit.scratch(peer_position(rank, peer), begin, end), Side::right);
-  }
+    emit.reduce(left, right, Side::right);
+    return left;
+  });
+}
+
+// Chunks [begin, end) of the output become the fold over the ranks, where x_rank is this rank's own
+// vector, in the output, and the others' stand in scratch row peer_position(rank, peer).
+inline void fold_in_rank_order(schedule::Emitter& emit, uint32_t rank, uint32_t nranks,
+                               uint32_t begin, uint32_t end, schedule::Bracketing bracketing) {
+  const schedule::Range own = schedule::output(begin, end);
+  const auto place = [&](uint32_t k) {
+    return k == rank ? own : emit.scratch(peer_position(rank, k), begin, end);
+  };
+  fold_in_order(emit, nranks, place, own, bracketing);
 }
 
 }  // namespace tutti

@@ -18,11 +18,9 @@ void emit_exscan_direct(const schedule::Shape& shape, schedule::Sink& sink) {
   schedule::Emitter emit(sink, 1, p - 1);
   exchange_upwards(emit, r, p);
   if (r == 0) return;
-  const schedule::Range sum = emit.scratch(0, 0, 1);
-  for (uint32_t row = 1; row < r; ++row) {
-    emit.reduce(sum, emit.scratch(row, 0, 1), schedule::Side::right);
-  }
-  emit.copy(schedule::output(0, 1), sum);
+  const auto place = [&](uint32_t rank) { return emit.scratch(rank, 0, 1); };
+  fold_in_order(emit, r, place, place(0), shape.bracketing);
+  emit.copy(schedule::output(0, 1), place(0));
 }
 
 }  // namespace

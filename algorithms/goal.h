@@ -67,6 +67,21 @@ class Goal {
         return 1;
     }
   }
+  // The block that holds what goes from rank `from` to rank `to`.
+  constexpr uint32_t block(uint32_t from, uint32_t to) const {
+    switch (collective_) {
+      case Collective::allgather:
+      case Collective::gather:
+        return from;
+      case Collective::scatter:
+      case Collective::reduce_scatter:
+        return to;
+      case Collective::alltoall:
+        return from * nranks_ + to;
+      default:
+        return 0;
+    }
+  }
   // How many vectors as long as a rank's longer buffer the vector is.
   constexpr uint32_t buffers() const { return collective_ == Collective::alltoall ? nranks_ : 1; }
 

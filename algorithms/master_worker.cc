@@ -24,7 +24,7 @@ void emit_master_worker(const schedule::Shape& shape, schedule::Sink& sink) {
     return;
   }
   schedule::Emitter emit(sink, 1, p - 1);
-  collect_and_fold(emit, 0, p);
+  collect_and_fold(emit, 0, p, shape.bracketing);
   for (uint32_t worker = 1; worker < p; ++worker) emit.send(worker, vector);
 }
 

@@ -11,13 +11,13 @@ namespace tutti {
 // The whole vectors of the ranks [first, first + members) go from each to each, and every one of
 // them folds all. `place`: the own place among them.
 inline void exchange_and_fold(schedule::Emitter& emit, uint32_t first, uint32_t place,
-                              uint32_t members) {
+                              uint32_t members, schedule::Bracketing bracketing) {
   for (uint32_t s = 1; s < members; ++s) {
     const uint32_t from = down(place, s, members);
     emit.send(first + up(place, s, members), schedule::output(0, 1));
     emit.recv(first + from, emit.scratch(peer_position(place, from), 0, 1));
   }
-  fold_in_rank_order(emit, place, members, 0, 1);
+  fold_in_rank_order(emit, place, members, 0, 1, bracketing);
 }
 
 // The whole vector of every rank goes to all ranks after it, into the scratch row of its rank.
@@ -29,12 +29,13 @@ inline void exchange_upwards(schedule::Emitter& emit, uint32_t rank, uint32_t nr
 }
 
 // The root's side of a flat reduction: all vectors come to it, and it folds them.
-inline void collect_and_fold(schedule::Emitter& emit, uint32_t root, uint32_t nranks) {
+inline void collect_and_fold(schedule::Emitter& emit, uint32_t root, uint32_t nranks,
+                             schedule::Bracketing bracketing) {
   for (uint32_t s = 1; s < nranks; ++s) {
     const uint32_t from = up(root, s, nranks);
     emit.recv(from, emit.scratch(peer_position(root, from), 0, 1));
   }
-  fold_in_rank_order(emit, root, nranks, 0, 1);
+  fold_in_rank_order(emit, root, nranks, 0, 1, bracketing);
 }
 
 // Blocks [first, first + size) of the ring of `nranks` output chunks, as the ranges of one message:
@@ -109,7 +110,8 @@ inline void binomial_scatter(schedule::Emitter& emit, uint32_t rank, uint32_t ro
 
 // Every rank sends each other rank that one's chunk of p, at once, and folds what it gets for its
 // own.
-inline void direct_reduce_scatter(schedule::Emitter& emit, uint32_t rank, uint32_t nranks) {
+inline void direct_reduce_scatter(schedule::Emitter& emit, uint32_t rank, uint32_t nranks,
+                                  schedule::Bracketing bracketing) {
   for (uint32_t s = 1; s < nranks; ++s) {
     const uint32_t owner = up(rank, s, nranks);
     emit.send(owner, schedule::output(owner, owner + 1));
@@ -118,7 +120,7 @@ inline void direct_reduce_scatter(schedule::Emitter& emit, uint32_t rank, uint32
     const uint32_t from = down(rank, s, nranks);
     emit.recv(from, emit.scratch(peer_position(rank, from), rank, rank + 1));
   }
-  fold_in_rank_order(emit, rank, nranks, rank, rank + 1);
+  fold_in_rank_order(emit, rank, nranks, rank, rank + 1, bracketing);
 }
 
 // Every rank sends its chunk of p to each other rank, at once.

@@ -5,6 +5,8 @@
 #include <bit>
 #include <cstdint>
 
+#include "lib/schedule/schedule.h"
+
 namespace tutti {
 
 // floor(log2 p), p >= 1.
@@ -71,6 +73,39 @@ struct Fold {
   uint32_t survivors;
   uint32_t extra;
 };
+
+// The value of n >= 1 operands by the tree of level canonical: of those before 2e, e = n - q, each
+// even one is combined with its right neighbour, and the q that are left, the largest power of two
+// <= n, by an aligned binary tree. leaf(k) is the value of operand k, node(left, right) that of
+// two.
+template <class Leaf, class Node>
+constexpr auto canonical_tree(uint32_t n, const Leaf& leaf, const Node& node) {
+  const Fold fold(n);
+  const auto subtree = [&](const auto& self, uint32_t first, uint32_t size) -> decltype(leaf(0)) {
+    if (size > 1) {
+      const auto left = self(self, first, size / 2);
+      return node(left, self(self, first + size / 2, size / 2));
+    }
+    const uint32_t last = fold.to_rank(first);
+    return fold.folded(last) ? node(leaf(last - 1), leaf(last)) : leaf(last);
+  };
+  return subtree(subtree, 0, fold.survivors);
+}
+
+// The same from left to right.
+template <class Leaf, class Node>
+constexpr auto left_fold(uint32_t n, const Leaf& leaf, const Node& node) {
+  auto total = leaf(0);
+  for (uint32_t k = 1; k < n; ++k) total = node(total, leaf(k));
+  return total;
+}
+
+template <class Leaf, class Node>
+constexpr auto bracketed(schedule::Bracketing bracketing, uint32_t n, const Leaf& leaf,
+                         const Node& node) {
+  return bracketing == schedule::Bracketing::canonical ? canonical_tree(n, leaf, node)
+                                                       : left_fold(n, leaf, node);
+}
 
 // The binomial tree with root 0: the parent of v clears its lowest bit; the children of v are
 // v + 2^i for every i below that bit, as far as there are such ranks.

@@ -19,7 +19,7 @@ void emit_reduce_flat(const schedule::Shape& shape, schedule::Sink& sink) {
     return;
   }
   schedule::Emitter emit(sink, 1, p - 1);
-  collect_and_fold(emit, root, p);
+  collect_and_fold(emit, root, p, shape.bracketing);
 }
 
 }  // namespace

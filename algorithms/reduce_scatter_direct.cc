@@ -15,7 +15,7 @@ namespace {
 void emit_reduce_scatter_direct(const schedule::Shape& shape, schedule::Sink& sink) {
   const uint32_t p = shape.nranks;
   schedule::Emitter emit(sink, p, p - 1);
-  direct_reduce_scatter(emit, shape.rank, p);
+  direct_reduce_scatter(emit, shape.rank, p, shape.bracketing);
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ namespace {
 void emit_reduce_two_shot(const schedule::Shape& shape, schedule::Sink& sink) {
   const uint32_t p = shape.nranks, r = shape.rank, root = shape.root;
   schedule::Emitter emit(sink, p, p - 1);
-  direct_reduce_scatter(emit, r, p);
+  direct_reduce_scatter(emit, r, p, shape.bracketing);
   if (r != root) {
     emit.send(root, schedule::output(r, r + 1));
     return;

@@ -24,7 +24,7 @@ void emit_round_robin(const schedule::Shape& shape, schedule::Sink& sink) {
     emit.send(to, schedule::output(to, to + 1));
     emit.recv(from, emit.scratch(peer_position(r, from), r, r + 1));
   }
-  fold_in_rank_order(emit, r, p, r, r + 1);
+  fold_in_rank_order(emit, r, p, r, r + 1, shape.bracketing);
   for (uint32_t s = 1; s < p; ++s) {
     const uint32_t to = up(r, s, p), from = down(r, s, p);
     emit.send(to, schedule::output(r, r + 1));

@@ -16,7 +16,7 @@ void emit_scan_direct(const schedule::Shape& shape, schedule::Sink& sink) {
   const uint32_t p = shape.nranks, r = shape.rank;
   schedule::Emitter emit(sink, 1, p - 1);
   exchange_upwards(emit, r, p);
-  fold_in_rank_order(emit, r, r + 1, 0, 1);
+  fold_in_rank_order(emit, r, r + 1, 0, 1, shape.bracketing);
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ void emit_two_level(const schedule::Shape& shape, schedule::Sink& sink) {
   const uint32_t members = levels.size(group), groups = levels.groups;
   schedule::Emitter emit(sink, 1, std::max(levels.group_size, groups) - 1);
 
-  exchange_and_fold(emit, levels.rank_at(group, 0), place, members);
+  exchange_and_fold(emit, levels.rank_at(group, 0), place, members, shape.bracketing);
   for (uint32_t s = 1; s < groups; ++s) {
     const uint32_t to = up(group, s, groups), from = down(group, s, groups);
     for (uint32_t there = place; there < levels.size(to); there += members) {
@@ -34,7 +34,7 @@ void emit_two_level(const schedule::Shape& shape, schedule::Sink& sink) {
     }
     emit.recv(levels.partner(from, place), emit.scratch(peer_position(group, from), 0, 1));
   }
-  fold_in_rank_order(emit, group, groups, 0, 1);
+  fold_in_rank_order(emit, group, groups, 0, 1, shape.bracketing);
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ namespace {
 void emit_two_shot(const schedule::Shape& shape, schedule::Sink& sink) {
   const uint32_t p = shape.nranks, r = shape.rank;
   schedule::Emitter emit(sink, p, p - 1);
-  direct_reduce_scatter(emit, r, p);
+  direct_reduce_scatter(emit, r, p, shape.bracketing);
   direct_allgather(emit, r, p);
 }
 

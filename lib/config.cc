@@ -34,6 +34,14 @@ constexpr VariableInfo table[] = {
      "Network interface (its name or an address) that the tcp transport uses."},
     {Variable::tutti_timeout_ms, "TUTTI_TIMEOUT_MS", "integer", "30000",
      "Limit of each call of a communicator, in milliseconds.", 1, int64_t{1} << 40},
+    {Variable::tutti_progress_thread, "TUTTI_PROGRESS_THREAD", "integer", "0",
+     "1: a thread of the library moves nonblocking calls on while nobody waits for them.", 0, 1},
+    {Variable::tutti_check, "TUTTI_CHECK", "list", "none",
+     "`result`: ranks compare a digest of each result that all should have; the same on all ranks.",
+     0, 0, "result"},
+    {Variable::tutti_level, "TUTTI_LEVEL", "word", "fast",
+     "What is promised of the bits of reductions: fast, layout, canonical or exact.", 0, 0,
+     "fast,layout,canonical,exact"},
     {Variable::rank, "RANK", "integer", "none",
      "As TUTTI_RANK, from launchers in the manner of torchrun.", 0, most_int - 1},
     {Variable::world_size, "WORLD_SIZE", "integer", "none",
@@ -95,10 +103,13 @@ Status config_check(Variable variable, const std::string& value) {
           "an integer from " + std::to_string(info.least) + " to " + std::to_string(info.most));
   }
   if (info.allowed != nullptr) {
+    const bool list = std::string_view(info.type) == "list";
     const std::vector<std::string> words = split(info.allowed);
-    for (const std::string& part : split(value))
+    for (const std::string& part : list ? split(value) : std::vector{value})
       if (std::find(words.begin(), words.end(), part) == words.end())
-        return refuse(info, value, "a comma separated list of " + std::string(info.allowed));
+        return refuse(
+            info, value,
+            (list ? "a comma separated list of " : "one of ") + std::string(info.allowed));
   }
   return {};
 }

@@ -24,6 +24,9 @@ enum class Variable {
   tutti_transports,
   tutti_interface,
   tutti_timeout_ms,
+  tutti_progress_thread,
+  tutti_check,
+  tutti_level,
   rank,
   world_size,
   local_rank,
@@ -34,12 +37,12 @@ enum class Variable {
 struct VariableInfo {
   Variable id;
   const char* name;
-  const char* type;           // "integer", "list" (comma separated), "text", "path"
+  const char* type;           // "integer", "list" (comma separated), "word", "text", "path"
   const char* default_value;  // in words where there is no value
   const char* about;          // one sentence
   int64_t least = 0;          // of an integer
   int64_t most = 0;
-  const char* allowed = nullptr;  // of a list: its words, comma separated
+  const char* allowed = nullptr;  // of a list or word: the words, comma separated
 };
 
 std::span<const VariableInfo> config_variables();

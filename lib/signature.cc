@@ -1,6 +1,8 @@
 #include "lib/signature.h"
 
+#include <algorithm>
 #include <cstdio>
+#include <vector>
 
 #include "lib/types.h"
 #include "lib/user_types.h"
@@ -27,6 +29,14 @@ std::string op_text(uint8_t op) {
   return name != nullptr ? name : "operator " + std::to_string(op);
 }
 
+// What is so by default goes without saying.
+std::string level_text(uint8_t level) {
+  if (level == TUTTI_LEVEL_FAST) return {};
+  const char* name =
+      level < TUTTI_LEVEL_COUNT ? level_name(static_cast<tutti_level>(level)) : nullptr;
+  return name != nullptr ? std::string(" at level ") + name : ", level " + std::to_string(level);
+}
+
 std::string algorithm_text(uint16_t algorithm) {
   if (algorithm == 0xffff) return {};
   if (algorithm >= algorithms().size()) return ", algorithm " + std::to_string(algorithm);
@@ -48,6 +58,13 @@ void CallSignature::set_types(tutti_dtype type, tutti_op operation) {
 }
 
 std::string CallSignature::describe() const {
+  static constexpr const char* names[] = {"", "allreduce_sparse", "topk_allreduce",
+                                          "allreduce_coded"};
+  const char* const whole = names[(flags & compound_mask) >> compound_shift];
+  return *whole == 0 ? describe_alone() : std::string(whole) + " (" + describe_alone() + ")";
+}
+
+std::string CallSignature::describe_alone() const {
   const std::string what = std::to_string(count) + " " + dtype_text(dtype, element_size);
   const std::string rank = std::to_string(root);
   if ((flags & v_form) != 0) return describe_v();
@@ -56,11 +73,12 @@ std::string CallSignature::describe() const {
     case Collective::scan:
     case Collective::exscan:
       return collective_name(collective) + (" of " + what) + ", " + op_text(op) +
-             algorithm_text(algorithm);
+             level_text(level) + algorithm_text(algorithm);
     case Collective::reduce_scatter:
-      return "reduce_scatter_block of " + what + ", " + op_text(op) + algorithm_text(algorithm);
+      return "reduce_scatter_block of " + what + ", " + op_text(op) + level_text(level) +
+             algorithm_text(algorithm);
     case Collective::reduce:
-      return "reduce of " + what + ", " + op_text(op) + ", to rank " + rank +
+      return "reduce of " + what + ", " + op_text(op) + level_text(level) + ", to rank " + rank +
              algorithm_text(algorithm);
     case Collective::allgather:
     case Collective::alltoall:
@@ -79,6 +97,29 @@ std::string CallSignature::describe() const {
   return "unknown call " + std::to_string(int(collective));
 }
 
+Status ResultMismatch::judge(const CallMark& mark, int self, std::span<const Announced> peers,
+                             size_t nranks, uint64_t now_ns) {
+  std::vector<Announced> all(peers.begin(), peers.end());
+  all.push_back({self, mark.digest});
+  const auto agree = [&](uint32_t digest) {
+    return std::count_if(all.begin(), all.end(),
+                         [=](const Announced& one) { return one.digest == digest; });
+  };
+  const auto usual = std::max_element(
+      all.begin(), all.end(), [&](auto& a, auto& b) { return agree(a.digest) < agree(b.digest); });
+  const bool most = 2 * size_t(agree(usual->digest)) > nranks;
+  if (since_ns_ == 0) since_ns_ = now_ns;
+  if (!most && all.size() < nranks && now_ns - since_ns_ < patience_ns && now_ns != 0) return {};
+  const auto differs = std::find_if(all.begin(), all.end(), [&](const Announced& one) {
+    return one.digest != (most ? usual->digest : mark.digest);
+  });
+  const auto rank = [](int r) { return "rank " + std::to_string(r); };
+  std::string text = "the result of call " + std::to_string(mark.epoch - 1) + " at " +
+                     rank(differs->rank) + " differs from that ";
+  text += most ? "of the other ranks" : "at " + rank(self);
+  return {TUTTI_MISMATCH, std::move(text), differs->rank, mark.epoch};
+}
+
 // Collectives whose blocks have lengths of their own.
 std::string CallSignature::describe_v() const {
   // MPI's names: of this one the form with equal blocks has the longer one.
@@ -94,7 +135,7 @@ std::string CallSignature::describe_v() const {
     std::snprintf(digest, sizeof(digest), "%08x", uint32_t(root));
     text += " of " + std::to_string(count) + " " + dtype_text(dtype, element_size) +
             " in blocks of lengths #" + digest;
-    if (reduces(collective)) text += ", " + op_text(op);
+    if (reduces(collective)) text += ", " + op_text(op) + level_text(level);
   }
   return text + algorithm_text(algorithm);
 }

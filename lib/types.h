@@ -89,6 +89,14 @@ constexpr bool builtin_supports(tutti_op op, tutti_dtype dtype) {
          (builtin::operands[op] & builtin::bit(builtin::kinds[dtype])) != 0;
 }
 
+// Whether what comes out is 0 or 1, whatever went in.
+constexpr bool gives_truth(tutti_op op, tutti_dtype dtype) {
+  return op == TUTTI_LAND || op == TUTTI_LOR || op == TUTTI_LXOR || dtype == TUTTI_BOOL;
+}
+
+// Whether the bits of a result depend on how its operands are bracketed.
+bool op_rounds(tutti_op op, tutti_dtype dtype);
+
 // Bytes of one element, 0 for an unknown type.
 size_t dtype_size(tutti_dtype dtype);
 DtypeKind dtype_kind(tutti_dtype dtype);  // none for an unknown type and for the program's own

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "lib/in_flight.h"
+
 namespace tutti {
 
 namespace {
@@ -11,6 +13,7 @@ namespace {
 // How often a waiting rank looks for a reason why nothing comes, and the longest that it sleeps.
 constexpr uint64_t inspect_period_ns = 1'000'000;
 constexpr uint64_t most_sleep_ns = 10'000'000;
+constexpr uint64_t most_sleep_beside_ns = 200'000;  // while something else is in flight
 constexpr uint32_t yields_per_clock = 16;
 
 }  // namespace
@@ -30,7 +33,9 @@ void Waiter::progressed() {
 }
 
 Status Waiter::pause() {
-  if (idle_++ < patience_.yields) {
+  if (in_flight::advance_all() == in_flight::Moved::freely) {
+    idle_ = 0;
+  } else if (idle_++ < patience_.yields) {
     sched_yield();
     if (idle_ % yields_per_clock != 0) return {};
   } else if (!armed_) {
@@ -39,7 +44,8 @@ Status Waiter::pause() {
     return {};
   } else {
     armed_ = false;
-    link_.sleep(std::min(deadline_ns_, now_ns() + most_sleep_ns));
+    const uint64_t most = in_flight::busy() ? most_sleep_beside_ns : most_sleep_ns;
+    link_.sleep(std::min(deadline_ns_, now_ns() + most));
   }
   const uint64_t now = now_ns();
   if (now - inspected_ns_ < inspect_period_ns && now < deadline_ns_) return {};

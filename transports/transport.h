@@ -3,7 +3,7 @@
 // receiver empties in slices. Nothing in the try_ verbs blocks; sleeping, failure and time are in
 // inspect() and sleep(). Transports know nothing of algorithms or schedules.
 //
-// One thread at a time uses a Link, except abort(), which any thread may call.
+// One thread at a time uses a Link, except abort() and post_note(), which any thread may call.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +14,7 @@
 #include <string>
 
 #include "lib/control/exchange.h"
+#include "lib/note.h"
 #include "lib/signature.h"
 #include "lib/status.h"
 
@@ -43,6 +44,9 @@ class Link {
 
   // How often to look for a message in a row: a system call is dear, a load is not.
   static constexpr int looks = 1;
+  // A verb that moves less than this, and less than it could, has met the end of what can be moved
+  // at once.
+  static constexpr size_t gulp = 64 << 10;
 
   virtual const char* name() const = 0;  // "shm"
 
@@ -69,14 +73,6 @@ class Link {
   // Every error names its rank and, for MISMATCH, both calls in words.
   virtual Status inspect(uint64_t now_ns) = 0;
 
-  // Whether a peer has entered call `mark.epoch` with another signature, as far as can be seen. For
-  // calls that a rank can end without having heard from all: asked when the next call begins, so of
-  // two ranks that disagree at least the later one finds out. MISMATCH names both.
-  virtual Status confirm(const CallMark& mark) {
-    (void)mark;
-    return {};
-  }
-
   // Going to sleep is arm(), one more look at the streams, sleep(): what peers do after arm() ends
   // the sleep.
   virtual void arm() {}
@@ -91,6 +87,16 @@ class Link {
   // Tells every peer that the communicator is over and why: each gets `reason` from inspect().
   // First one wins. Any thread, never blocks; after it inspect() returns an error here too.
   virtual void abort(const Status& reason) = 0;
+
+  // Shows `note` to every peer, in place of the one before, as far and as soon as that can be done
+  // without waiting; the latest may be posted again until it has reached all. An empty one: this
+  // rank has nothing to say. Any thread, one at a time, also while another uses the link.
+  virtual void post_note(const Note& note) { (void)note; }
+  // What `peer` shows, as of the last inspect(); possibly an older one, never parts of two.
+  virtual Note read_note(int peer) const {
+    (void)peer;
+    return {};
+  }
 
   // Memory shared by all ranks of the communicator, where there is such; else nullptr.
   virtual SharedCells* cells() { return nullptr; }

@@ -9,6 +9,12 @@
  * different threads in parallel. tutti_comm_abort() may be called from any thread at any time.
  * Functions without a communicator are thread-safe.
  *
+ * A thread makes its collectives on several communicators in the same order on all ranks. Orders
+ * that make ranks wait for each other in a circle end with MISMATCH within seconds, rather than at
+ * the deadline. In that search a communicator belongs to the thread that makes calls on it, and has
+ * no part in it once a second thread has: where one is handed over, let the new thread make its
+ * first call before the old one blocks.
+ *
  * Buffers belong to the caller, before, during and after a call. Counts are in elements, sizes in
  * bytes, times in milliseconds unless the name says otherwise. */
 #ifndef TUTTI_TUTTI_H
@@ -42,7 +48,8 @@ typedef enum tutti_status {
   TUTTI_TIMEOUT = 5,     /* the deadline passed; the text names who was waited for */
   TUTTI_PEER_FAILED = 6, /* a rank died; the error names it */
   TUTTI_ABORTED = 7,     /* somebody called tutti_comm_abort() */
-  TUTTI_MISMATCH = 8,    /* ranks made different calls; the text names both */
+  TUTTI_MISMATCH = 8,    /* ranks made different calls, or made those on several communicators in
+                            orders that cannot end; the text names both */
   TUTTI_CORRUPT = 9,     /* bytes from a peer make no sense */
   TUTTI_AUTH = 10,       /* a peer could not prove that it belongs to the job */
   TUTTI_SYSTEM = 11,     /* the operating system refused; the text names the resource */
@@ -142,9 +149,9 @@ TUTTI_API tutti_status tutti_dtype_free(tutti_dtype dtype);
 /* An operator of the program's own: for each i < count, out[i] = lower[i] op higher[i]. `out` may
  * be the same vector as `lower` or `higher`, and overlaps neither otherwise. Vectors are aligned to
  * the largest power of two that divides the type's size, 16 at most. Must be associative, and a
- * function of its operands alone: it is called by whichever rank holds them, on the thread of that
- * rank's call, with parts of vectors of any length, also in shared memory. Must not call tutti, nor
- * throw. */
+ * function of its operands alone: it is called by whichever rank holds them, on a thread
+ * that moves that rank's calls on, with parts of vectors of any length, also in shared memory. Must
+ * not call tutti, nor throw. */
 typedef void (*tutti_op_fn)(const void* lower, const void* higher, void* out, size_t count,
                             tutti_dtype dtype, void* context);
 /* The operator is defined on every type, built-in or not; the function is told which. `context` is
@@ -171,11 +178,14 @@ TUTTI_API tutti_status tutti_op_from_name(const char* name, tutti_op* out);
 TUTTI_API int tutti_op_supports(tutti_op op, tutti_dtype dtype);
 
 /* What is promised of a result's bits, weakest first; each level holds what the ones before do.
- * tutti_reduce_local() takes them all; collectives run at `fast`. */
+ * Reductions among integers, minima, maxima and logical operators have the same bits at all levels:
+ * these are about sums and products that round. */
 typedef enum tutti_level {
-  TUTTI_LEVEL_DEFAULT = 0, /* fast, unless something else was set */
+  TUTTI_LEVEL_DEFAULT = 0, /* of a call: the communicator's; of that: TUTTI_LEVEL, else fast */
   TUTTI_LEVEL_FAST = 1,    /* the same on all ranks, and in every run of the same call */
-  TUTTI_LEVEL_LAYOUT = 2,  /* and independent of where in a vector an element stands */
+  /* and independent of where in a vector an element stands and, unless algorithms are forced, of
+   * how long the vector is: buckets may be cut and joined */
+  TUTTI_LEVEL_LAYOUT = 2,
   /* and the same for every algorithm and transport: one tree over the ranks. With q the largest
    * power of two <= n and e = n - q, the first 2e operands are combined in adjacent pairs, then the
    * q that are left by an aligned binary tree, rounding to the type at every node */
@@ -198,8 +208,8 @@ TUTTI_API tutti_status tutti_level_from_name(const char* name, tutti_level* out)
  * by the tree of that level, operand k in the place of rank k; at `exact` in no order; below, from
  * left to right, types narrower than float32 rounded once. An average is over the operands.
  * 1 <= n < 2^31; a single operand is the result, as 0 or 1 under logical operators. `out` may be
- * one of the operands, but not overlap one otherwise. UNSUPPORTED: a product of floats at `exact`;
- * operators of the program's own. */
+ * one of the operands, but not overlap one otherwise. UNSUPPORTED at `exact`: a product of floats,
+ * an operator of the program's own; at all levels: a pre-multiplied sum. */
 TUTTI_API tutti_status tutti_reduce_local(const void* const* operands, size_t n, void* out,
                                           size_t count, tutti_dtype dtype, tutti_op op,
                                           tutti_level level);
@@ -253,9 +263,12 @@ typedef struct tutti_comm_config {
   int64_t setup_ms;       /* limit of making the communicator; default 60000 */
   const char* interface_; /* network interface or address that tcp uses; NULL: the one that reaches
                              rank 0 */
+  int progress_thread; /* 1: a thread of the library moves nonblocking calls on while nobody waits
+                          for them; one for all communicators of the process */
+  tutti_level level;   /* of reductions that do not name one, equal on all ranks */
 } tutti_comm_config;
 #define TUTTI_COMM_CONFIG_INIT \
-  { sizeof(tutti_comm_config), NULL, 0, 0, NULL }
+  { sizeof(tutti_comm_config), NULL, 0, 0, NULL, 0, TUTTI_LEVEL_DEFAULT }
 
 /* Makes an id in this process, which must become rank 0 of the communicator made from it (in any of
  * its threads), and starts to listen for the others. `interface_`: network interface or address to
@@ -284,6 +297,15 @@ TUTTI_API tutti_status tutti_comm_create_from_allgather(tutti_allgather_fn allga
 /* Collective over `comm`: ranks of equal `color` form a new communicator, ordered by (key, rank).
  * color < 0: no member, *out is NULL and the status OK. */
 TUTTI_API tutti_status tutti_comm_split(tutti_comm comm, int color, int key, tutti_comm* out);
+/* Collective over `comm`: the ranks of each host form a new communicator, ordered by (key, rank).
+ * Ranks share a host where processes and sockets of one are not hidden from the other: one kernel,
+ * user and namespaces. */
+TUTTI_API tutti_status tutti_comm_split_host(tutti_comm comm, int key, tutti_comm* out);
+/* Collective over the `n` ranks of `comm` that `ranks` lists, each once, in the order of their new
+ * ranks; the caller is among them, and all of them pass the same list (else MISMATCH). The other
+ * ranks do not take part. Calls for groups with ranks in common must come in one order. */
+TUTTI_API tutti_status tutti_comm_create_group(tutti_comm comm, const int* ranks, size_t n,
+                                               tutti_comm* out);
 /* Collective: the same ranks, an independent communicator. */
 TUTTI_API tutti_status tutti_comm_dup(tutti_comm comm, tutti_comm* out);
 /* Local; NULL is allowed. Calls in flight must have ended. */
@@ -305,11 +327,26 @@ typedef struct tutti_error {
 } tutti_error;
 TUTTI_API tutti_status tutti_comm_last_error(tutti_comm comm, tutti_error* out);
 
-/* How much a communicator has done since it was made. */
+/* How much a communicator has done since it was made.
+ *
+ * Bytes are those of vectors and messages, counted once for each rank that they go to, however they
+ * travel: headers and flags are left out, and what one rank publishes in shared memory for three
+ * others to read was sent three times. A message is a piece for one rank that the algorithm sends
+ * at once, in however many parts it is carried; empty ones do not count. So a call moves what the
+ * schedule of its algorithm says (`tutti show`), in which a call that goes direct counts as
+ * two-shot. Beside vectors there are only the block lengths that ranks of gatherv, scatterv and
+ * alltoallv tell each other first, of 8 bytes, and the single bytes of barriers.
+ *
+ * Of calls in flight what they have moved so far; where ranks read each other's memory, when they
+ * have ended. */
 typedef struct tutti_comm_counters {
-  size_t size;           /* sizeof(tutti_comm_counters), set by the caller */
-  uint64_t calls;        /* collective calls */
-  uint64_t direct_calls; /* of them those in which ranks read and wrote each other's memory */
+  size_t size;                /* sizeof(tutti_comm_counters), set by the caller */
+  uint64_t calls;             /* collective calls */
+  uint64_t direct_calls;      /* of them those in which ranks read and wrote each other's memory */
+  uint64_t messages_sent;     /* by this rank to others */
+  uint64_t bytes_sent;        /* in them */
+  uint64_t messages_received; /* by this rank from others */
+  uint64_t bytes_received;
 } tutti_comm_counters;
 TUTTI_API tutti_status tutti_comm_get_counters(tutti_comm comm, tutti_comm_counters* out);
 
@@ -355,16 +392,18 @@ TUTTI_API tutti_status tutti_mem_deregister(tutti_comm comm, void* address);
 #define TUTTI_IN_PLACE ((const void*)(intptr_t)-1)
 
 /* Settings of one call. Zero or NULL means the communicator's. All ranks must pass the same
- * algorithm; the deadline may differ. */
+ * algorithm and level; the deadline may differ. */
 typedef struct tutti_call_config {
   size_t size;           /* sizeof(tutti_call_config) */
   int64_t timeout_ms;    /* limit of this call */
   const char* algorithm; /* forced by name; NULL or "auto": chosen. One that cannot run is
                             UNSUPPORTED, never replaced */
   uint32_t flags;        /* TUTTI_CALL_* */
+  tutti_level level;     /* of a reduction's bits. An algorithm that cannot hold it is UNSUPPORTED,
+                            as are at `exact` products of floats and the program's own operators */
 } tutti_call_config;
 #define TUTTI_CALL_CONFIG_INIT \
-  { sizeof(tutti_call_config), 0, NULL, 0 }
+  { sizeof(tutti_call_config), 0, NULL, 0, TUTTI_LEVEL_DEFAULT }
 /* Run the algorithm's schedule step by step, also where a fused path would do the same faster. */
 #define TUTTI_CALL_UNFUSED 1u
 
@@ -500,6 +539,123 @@ TUTTI_API tutti_status tutti_exscan_with(const void* send, void* recv, size_t co
 TUTTI_API tutti_status tutti_barrier(tutti_comm comm);
 TUTTI_API tutti_status tutti_barrier_with(tutti_comm comm, const tutti_call_config* config);
 
+/* ---------------------------------------------------------------- sparse and compressed allreduce
+ */
+
+/* Each of these calls is made of several collectives, which is how they are counted; all of them
+ * together end by the call's deadline. A call config may not name an algorithm: there is one, which
+ * holds level `layout` (where blocks are encoded, `fast`); a stronger one is UNSUPPORTED. Only
+ * built-in operators. Ranks that pass different lengths, types, operators, k or codecs get a
+ * MISMATCH that names what two of them passed. */
+
+/* Entries of a vector: indices ascend, each is there once and below the vector's length. */
+typedef struct tutti_sparse_in {
+  const uint32_t* indices;
+  const void* values; /* of the call's type, one for each index */
+  size_t entries;
+} tutti_sparse_in;
+typedef struct tutti_sparse_out {
+  uint32_t* indices; /* `capacity` of them, and as many values */
+  void* values;
+  size_t capacity;
+  size_t entries; /* set by the call */
+} tutti_sparse_out;
+
+/* Collective. Vectors of `length` elements, 2^32 at most, of which every rank gives some entries;
+ * the result has each index that some rank gives, with the values of those ranks combined in rank
+ * order. Who does not give an index takes no part there; for an average its value is zero. On all
+ * ranks the same bits, that depend on nothing but the values at that index: level `layout`. Types
+ * narrower than float32 are rounded once. The arrays of `send` and `recv` must not overlap.
+ *
+ * When the result does not fit into the capacity of some rank, the call is INVALID on all ranks,
+ * recv->entries is the capacity that it takes, and the communicator is unharmed; the entries of all
+ * ranks together, or `length`, are enough in any case.
+ *
+ * Entries go to the rank that owns their index and come back merged: the split allgather of SparCML
+ * (Renggli et al., SC 2019). Where more than a 32nd of a part is there, its indices travel as a
+ * bitmap, so that full vectors take an eighth of a byte an element more than dense ones. */
+TUTTI_API tutti_status tutti_allreduce_sparse(const tutti_sparse_in* send, tutti_sparse_out* recv,
+                                              size_t length, tutti_dtype dtype, tutti_op op,
+                                              tutti_comm comm);
+TUTTI_API tutti_status tutti_allreduce_sparse_with(const tutti_sparse_in* send,
+                                                   tutti_sparse_out* recv, size_t length,
+                                                   tutti_dtype dtype, tutti_op op, tutti_comm comm,
+                                                   const tutti_call_config* config);
+
+/* Sums of the largest entries only, with memory of the others: sparsified SGD with memory (Stich et
+ * al., NeurIPS 2018), Deep Gradient Compression (Lin et al., ICLR 2018). One for each vector that
+ * is summed again and again; one call with it at a time. */
+typedef struct tutti_topk_s* tutti_topk;
+
+/* Local. For vectors of `length` elements (2^32 at most) of float32 or float64; k <= length. The
+ * memory, the residual, begins with zeros; twice a vector is allocated. */
+TUTTI_API tutti_status tutti_topk_create(size_t length, size_t k, tutti_dtype dtype,
+                                         tutti_topk* out);
+/* Local; NULL is allowed. */
+TUTTI_API tutti_status tutti_topk_free(tutti_topk topk);
+/* Collective. send[i] is added to the residual (one rounding each). The k entries of it that are
+ * largest in magnitude are sent, of equal ones those with the lowest indices; a NaN is larger than
+ * any number, and zeros are not sent. What is sent leaves the residual, which is zero there; the
+ * rest stays. So what a rank sends of an element is the sum, from the first to the last, of its
+ * inputs since it was last sent: nothing is lost. recv[i] is the sum (TUTTI_SUM) or the average
+ * (TUTTI_AVG) of what ranks sent, in rank order, and zero where none did. `send` may be
+ * TUTTI_IN_PLACE. After any status but OK the residual is what it was before. */
+TUTTI_API tutti_status tutti_topk_allreduce(const void* send, void* recv, tutti_op op,
+                                            tutti_topk topk, tutti_comm comm);
+TUTTI_API tutti_status tutti_topk_allreduce_with(const void* send, void* recv, tutti_op op,
+                                                 tutti_topk topk, tutti_comm comm,
+                                                 const tutti_call_config* config);
+/* The residual, `length` elements, to be read or written (checkpoints). Belongs to the handle;
+ * valid until the next call with it. */
+TUTTI_API tutti_status tutti_topk_residual(tutti_topk topk, void** out);
+
+/* How vectors of float32 travel. The functions must not call tutti, nor throw; they are called on
+ * the threads of calls, so that several may run at once. What is encoded may have any alignment. */
+typedef struct tutti_codec {
+  size_t size;      /* sizeof(tutti_codec) */
+  const char* name; /* 1 to 31 printable characters, the same on all ranks */
+  size_t block; /* elements that are encoded together: a vector is cut at multiples of it only */
+  /* Bytes of `count` encoded elements: known from the count alone, the same on all ranks. */
+  size_t (*encoded_bytes)(size_t count, void* context);
+  void (*encode)(const float* values, size_t count, void* encoded, void* context);
+  void (*decode)(const void* encoded, size_t count, float* values, void* context);
+  void* context; /* passed through */
+} tutti_codec;
+
+/* The built-in codecs, static storage; INVALID with the list of names for any other.
+ *
+ * "bf16": rounded to nearest even to 16 bits. A value x below 3.39e38 changes by at most
+ * max(|x| / 256, 2^-134); larger ones may become infinite.
+ *
+ * "fp8": float8_e4m3 with one scale for 32 elements, as the Open Compute Project's MXFP8: 33 bytes
+ * for 32 elements. The scale is the least power of two with which the block's largest finite
+ * magnitude A is at most 448: scaling is exact then, decoded values are encoded without error, and
+ * a scale takes a byte. A value x below 3.29e38 changes by at most
+ * max(|x| / 16, A / 229376, 2^-137); larger ones may become infinite. Infinities become NaN. */
+TUTTI_API tutti_status tutti_codec_from_name(const char* name, const tutti_codec** out);
+
+/* What encoding changed on this rank: of its vector, and of the part of the result that it owns. */
+typedef struct tutti_codec_error {
+  size_t size;         /* sizeof(tutti_codec_error), set by the caller */
+  double max_error;    /* the greatest |decoded - given| */
+  double rms_error;    /* root of the mean of its squares */
+  double rms_value;    /* the same of what was given, to compare with */
+  uint64_t not_finite; /* elements left out: infinite or NaN, before or after */
+} tutti_codec_error;
+
+/* Collective. As tutti_allreduce() of `count` float32, but encoded on the way: with Q for encoding
+ * and decoding, recv = Q(Q(vector of rank 0) op Q(vector of rank 1) op ...), in float32 and in rank
+ * order; on all ranks the same bits. An element is encoded twice, whatever the number of ranks
+ * (two- shot). The codec is the caller's and must live until the call returns. */
+TUTTI_API tutti_status tutti_allreduce_coded(const void* send, void* recv, size_t count,
+                                             tutti_op op, const tutti_codec* codec,
+                                             tutti_comm comm);
+/* `error` may be NULL; measuring costs one more decoding. */
+TUTTI_API tutti_status tutti_allreduce_coded_with(const void* send, void* recv, size_t count,
+                                                  tutti_op op, const tutti_codec* codec,
+                                                  tutti_comm comm, const tutti_call_config* config,
+                                                  tutti_codec_error* error);
+
 /* ---------------------------------------------------------------- point to point */
 
 /* In order per pair of ranks; type, count and tag must agree on both sides. A send may end before
@@ -533,6 +689,182 @@ TUTTI_API tutti_status tutti_group_end(tutti_comm comm);
 TUTTI_API tutti_status tutti_group_end_with(tutti_comm comm, const tutti_call_config* config);
 /* Forgets what was noted. */
 TUTTI_API tutti_status tutti_group_cancel(tutti_comm comm);
+
+/* ---------------------------------------------------------------- nonblocking and persistent */
+
+/* A call that runs beside its caller. NULL: none. */
+typedef struct tutti_request_s* tutti_request;
+
+/* The i forms begin a call and return; it has ended when tutti_wait() or a tutti_test() that says
+ * so has returned. Any number may be in flight on a communicator. They run in the order in which
+ * they were begun, which must be the same on all ranks; blocking calls made meanwhile run behind
+ * them. Messages that are begun next to each other run at once, those of a pair of ranks in their
+ * order. Until a call has ended its buffers belong to the library; counts and displacements are
+ * copied. Arguments are as in the form without i, `config` may be NULL. On failure *request is NULL
+ * and nothing was begun; what goes wrong on the way is said by the function that finds the end.
+ *
+ * Calls move on while any thread of the process waits or tests, on whatever communicator; with a
+ * progress thread (tutti_comm_config, TUTTI_PROGRESS_THREAD) at any time. The time limit counts
+ * from the begin of each wait. A request has one thread at a time, and its communicator's threads
+ * must not be in another call on it meanwhile. */
+TUTTI_API tutti_status tutti_iallreduce(const void* send, void* recv, size_t count,
+                                        tutti_dtype dtype, tutti_op op, tutti_comm comm,
+                                        const tutti_call_config* config, tutti_request* request);
+TUTTI_API tutti_status tutti_ireduce(const void* send, void* recv, size_t count, tutti_dtype dtype,
+                                     tutti_op op, int root, tutti_comm comm,
+                                     const tutti_call_config* config, tutti_request* request);
+TUTTI_API tutti_status tutti_ibroadcast(void* buffer, size_t count, tutti_dtype dtype, int root,
+                                        tutti_comm comm, const tutti_call_config* config,
+                                        tutti_request* request);
+TUTTI_API tutti_status tutti_iallgather(const void* send, void* recv, size_t count,
+                                        tutti_dtype dtype, tutti_comm comm,
+                                        const tutti_call_config* config, tutti_request* request);
+TUTTI_API tutti_status tutti_iallgatherv(const void* send, size_t send_count, void* recv,
+                                         const size_t* counts, const size_t* displs,
+                                         tutti_dtype dtype, tutti_comm comm,
+                                         const tutti_call_config* config, tutti_request* request);
+TUTTI_API tutti_status tutti_igather(const void* send, void* recv, size_t count, tutti_dtype dtype,
+                                     int root, tutti_comm comm, const tutti_call_config* config,
+                                     tutti_request* request);
+TUTTI_API tutti_status tutti_igatherv(const void* send, size_t send_count, void* recv,
+                                      const size_t* counts, const size_t* displs, tutti_dtype dtype,
+                                      int root, tutti_comm comm, const tutti_call_config* config,
+                                      tutti_request* request);
+TUTTI_API tutti_status tutti_iscatter(const void* send, void* recv, size_t count, tutti_dtype dtype,
+                                      int root, tutti_comm comm, const tutti_call_config* config,
+                                      tutti_request* request);
+TUTTI_API tutti_status tutti_iscatterv(const void* send, const size_t* counts, const size_t* displs,
+                                       void* recv, size_t recv_count, tutti_dtype dtype, int root,
+                                       tutti_comm comm, const tutti_call_config* config,
+                                       tutti_request* request);
+TUTTI_API tutti_status tutti_ireduce_scatter_block(const void* send, void* recv, size_t count,
+                                                   tutti_dtype dtype, tutti_op op, tutti_comm comm,
+                                                   const tutti_call_config* config,
+                                                   tutti_request* request);
+TUTTI_API tutti_status tutti_ireduce_scatter(const void* send, void* recv, const size_t* counts,
+                                             tutti_dtype dtype, tutti_op op, tutti_comm comm,
+                                             const tutti_call_config* config,
+                                             tutti_request* request);
+TUTTI_API tutti_status tutti_ialltoall(const void* send, void* recv, size_t count,
+                                       tutti_dtype dtype, tutti_comm comm,
+                                       const tutti_call_config* config, tutti_request* request);
+TUTTI_API tutti_status tutti_ialltoallv(const void* send, const size_t* send_counts,
+                                        const size_t* send_displs, void* recv,
+                                        const size_t* recv_counts, const size_t* recv_displs,
+                                        tutti_dtype dtype, tutti_comm comm,
+                                        const tutti_call_config* config, tutti_request* request);
+TUTTI_API tutti_status tutti_iscan(const void* send, void* recv, size_t count, tutti_dtype dtype,
+                                   tutti_op op, tutti_comm comm, const tutti_call_config* config,
+                                   tutti_request* request);
+TUTTI_API tutti_status tutti_iexscan(const void* send, void* recv, size_t count, tutti_dtype dtype,
+                                     tutti_op op, tutti_comm comm, const tutti_call_config* config,
+                                     tutti_request* request);
+TUTTI_API tutti_status tutti_ibarrier(tutti_comm comm, const tutti_call_config* config,
+                                      tutti_request* request);
+TUTTI_API tutti_status tutti_isend(const void* buffer, size_t count, tutti_dtype dtype, int peer,
+                                   int tag, tutti_comm comm, const tutti_call_config* config,
+                                   tutti_request* request);
+TUTTI_API tutti_status tutti_irecv(void* buffer, size_t count, tutti_dtype dtype, int peer, int tag,
+                                   tutti_comm comm, const tutti_call_config* config,
+                                   tutti_request* request);
+TUTTI_API tutti_status tutti_isendrecv(const void* send, size_t send_count, int to, int send_tag,
+                                       void* recv, size_t recv_count, int from, int recv_tag,
+                                       tutti_dtype dtype, tutti_comm comm,
+                                       const tutti_call_config* config, tutti_request* request);
+
+/* The _init forms make a request for a call that is begun by tutti_start(), as often as the program
+ * likes: the arguments, but not the contents of buffers, are read now. They send nothing. The
+ * request lives until tutti_request_free(). */
+TUTTI_API tutti_status tutti_allreduce_init(const void* send, void* recv, size_t count,
+                                            tutti_dtype dtype, tutti_op op, tutti_comm comm,
+                                            const tutti_call_config* config,
+                                            tutti_request* request);
+TUTTI_API tutti_status tutti_reduce_init(const void* send, void* recv, size_t count,
+                                         tutti_dtype dtype, tutti_op op, int root, tutti_comm comm,
+                                         const tutti_call_config* config, tutti_request* request);
+TUTTI_API tutti_status tutti_broadcast_init(void* buffer, size_t count, tutti_dtype dtype, int root,
+                                            tutti_comm comm, const tutti_call_config* config,
+                                            tutti_request* request);
+TUTTI_API tutti_status tutti_allgather_init(const void* send, void* recv, size_t count,
+                                            tutti_dtype dtype, tutti_comm comm,
+                                            const tutti_call_config* config,
+                                            tutti_request* request);
+TUTTI_API tutti_status tutti_allgatherv_init(const void* send, size_t send_count, void* recv,
+                                             const size_t* counts, const size_t* displs,
+                                             tutti_dtype dtype, tutti_comm comm,
+                                             const tutti_call_config* config,
+                                             tutti_request* request);
+TUTTI_API tutti_status tutti_gather_init(const void* send, void* recv, size_t count,
+                                         tutti_dtype dtype, int root, tutti_comm comm,
+                                         const tutti_call_config* config, tutti_request* request);
+TUTTI_API tutti_status tutti_gatherv_init(const void* send, size_t send_count, void* recv,
+                                          const size_t* counts, const size_t* displs,
+                                          tutti_dtype dtype, int root, tutti_comm comm,
+                                          const tutti_call_config* config, tutti_request* request);
+TUTTI_API tutti_status tutti_scatter_init(const void* send, void* recv, size_t count,
+                                          tutti_dtype dtype, int root, tutti_comm comm,
+                                          const tutti_call_config* config, tutti_request* request);
+TUTTI_API tutti_status tutti_scatterv_init(const void* send, const size_t* counts,
+                                           const size_t* displs, void* recv, size_t recv_count,
+                                           tutti_dtype dtype, int root, tutti_comm comm,
+                                           const tutti_call_config* config, tutti_request* request);
+TUTTI_API tutti_status tutti_reduce_scatter_block_init(const void* send, void* recv, size_t count,
+                                                       tutti_dtype dtype, tutti_op op,
+                                                       tutti_comm comm,
+                                                       const tutti_call_config* config,
+                                                       tutti_request* request);
+TUTTI_API tutti_status tutti_reduce_scatter_init(const void* send, void* recv, const size_t* counts,
+                                                 tutti_dtype dtype, tutti_op op, tutti_comm comm,
+                                                 const tutti_call_config* config,
+                                                 tutti_request* request);
+TUTTI_API tutti_status tutti_alltoall_init(const void* send, void* recv, size_t count,
+                                           tutti_dtype dtype, tutti_comm comm,
+                                           const tutti_call_config* config, tutti_request* request);
+TUTTI_API tutti_status tutti_alltoallv_init(const void* send, const size_t* send_counts,
+                                            const size_t* send_displs, void* recv,
+                                            const size_t* recv_counts, const size_t* recv_displs,
+                                            tutti_dtype dtype, tutti_comm comm,
+                                            const tutti_call_config* config,
+                                            tutti_request* request);
+TUTTI_API tutti_status tutti_scan_init(const void* send, void* recv, size_t count,
+                                       tutti_dtype dtype, tutti_op op, tutti_comm comm,
+                                       const tutti_call_config* config, tutti_request* request);
+TUTTI_API tutti_status tutti_exscan_init(const void* send, void* recv, size_t count,
+                                         tutti_dtype dtype, tutti_op op, tutti_comm comm,
+                                         const tutti_call_config* config, tutti_request* request);
+TUTTI_API tutti_status tutti_barrier_init(tutti_comm comm, const tutti_call_config* config,
+                                          tutti_request* request);
+TUTTI_API tutti_status tutti_send_init(const void* buffer, size_t count, tutti_dtype dtype,
+                                       int peer, int tag, tutti_comm comm,
+                                       const tutti_call_config* config, tutti_request* request);
+TUTTI_API tutti_status tutti_recv_init(void* buffer, size_t count, tutti_dtype dtype, int peer,
+                                       int tag, tutti_comm comm, const tutti_call_config* config,
+                                       tutti_request* request);
+TUTTI_API tutti_status tutti_sendrecv_init(const void* send, size_t send_count, int to,
+                                           int send_tag, void* recv, size_t recv_count, int from,
+                                           int recv_tag, tutti_dtype dtype, tutti_comm comm,
+                                           const tutti_call_config* config, tutti_request* request);
+
+/* Begins the call of an _init form, as its i form would. INVALID while it is in flight. */
+TUTTI_API tutti_status tutti_start(tutti_request request);
+/* The same for requests[0] ... requests[n-1]. Stops at the first that cannot be started. */
+TUTTI_API tutti_status tutti_startall(size_t n, const tutti_request* requests);
+
+/* Returns when the call has ended, with its status; the sentence is at tutti_last_error() and at
+ * the communicator. *request becomes NULL, unless it can be started again. OK at once where nothing
+ * is in flight. */
+TUTTI_API tutti_status tutti_wait(tutti_request* request);
+/* For all of requests[0] ... requests[n-1], also when one fails; then the status of the first that
+ * did. */
+TUTTI_API tutti_status tutti_waitall(size_t n, tutti_request* requests);
+#define TUTTI_NO_REQUEST ((size_t)-1)
+/* Until one of them has ended: *index says which; TUTTI_NO_REQUEST where none is in flight. */
+TUTTI_API tutti_status tutti_waitany(size_t n, tutti_request* requests, size_t* index);
+/* Moves calls on and sets *ended to 1 if this one has ended, as tutti_wait(), else to 0. Never
+ * blocks. */
+TUTTI_API tutti_status tutti_test(tutti_request* request, int* ended);
+/* Frees the request of an _init form. INVALID while it is in flight. NULL is allowed. */
+TUTTI_API tutti_status tutti_request_free(tutti_request* request);
 
 /* ---------------------------------------------------------------- algorithms */
 

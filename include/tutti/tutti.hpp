@@ -74,15 +74,25 @@ template <class T>
 concept element = dtype_of<T>
 != TUTTI_DTYPE_COUNT;
 
+namespace detail {
+
+// Of calls without a communicator.
+inline void check(tutti_status status) {
+  if (status != TUTTI_OK) throw error(status, -1, 0, tutti_last_error());
+}
+
+inline void require(bool truth, const char* otherwise) {
+  if (!truth) throw error(TUTTI_INVALID, -1, 0, otherwise);
+}
+
+}  // namespace detail
+
 // Owns an operator made by tutti_op_create() or communicator::premul_sum(); it must outlive the
 // calls with it.
 class user_op {
  public:
   user_op(tutti_op_fn function, void* context, bool commutative) {
-    if (const tutti_status status = tutti_op_create(function, context, commutative, &op_);
-        status != TUTTI_OK) {
-      throw error(status, -1, 0, tutti_last_error());
-    }
+    detail::check(tutti_op_create(function, context, commutative, &op_));
   }
   explicit user_op(tutti_op owned) noexcept : op_(owned) {}
   user_op(user_op&& other) noexcept : op_(std::exchange(other.op_, TUTTI_OP_COUNT)) {}
@@ -98,6 +108,73 @@ class user_op {
  private:
   tutti_op op_ = TUTTI_OP_COUNT;
 };
+
+// A call beside its caller. Its buffers must stay until it has ended: wait(), or the destructor,
+// which waits too and says nothing of a failure.
+class request {
+ public:
+  request() = default;
+  explicit request(tutti_request owned) noexcept : request_(owned) {}
+  request(request&& other) noexcept : request_(std::exchange(other.request_, nullptr)) {}
+  request& operator=(request&& other) noexcept {
+    std::swap(request_, other.request_);
+    return *this;
+  }
+  ~request() {
+    tutti_wait(&request_);
+    tutti_request_free(&request_);
+  }
+
+  // Of a call made by an _init function.
+  void start() { detail::check(tutti_start(request_)); }
+  void wait() { detail::check(tutti_wait(&request_)); }
+  // Whether it has ended.
+  bool test() {
+    int ended = 0;
+    detail::check(tutti_test(&request_, &ended));
+    return ended != 0;
+  }
+
+ private:
+  tutti_request request_ = nullptr;
+};
+
+// Owns a tutti_topk, of vectors of `length` elements. One call with it at a time.
+template <class T>
+requires std::same_as<T, float> || std::same_as<T, double>
+class topk {
+ public:
+  topk(size_t length, size_t k) : length_(length) {
+    detail::check(tutti_topk_create(length, k, dtype_of<T>, &topk_));
+  }
+  topk(topk&& other) noexcept
+      : topk_(std::exchange(other.topk_, nullptr)), length_(std::exchange(other.length_, 0)) {}
+  topk& operator=(topk&& other) noexcept {
+    std::swap(topk_, other.topk_);
+    std::swap(length_, other.length_);
+    return *this;
+  }
+  ~topk() { tutti_topk_free(topk_); }
+  tutti_topk get() const noexcept { return topk_; }
+  size_t length() const noexcept { return length_; }
+  // To be read or written; valid until the next call.
+  std::span<T> residual() const {
+    void* memory = nullptr;
+    detail::check(tutti_topk_residual(topk_, &memory));
+    return {static_cast<T*>(memory), length_};
+  }
+
+ private:
+  tutti_topk topk_ = nullptr;
+  size_t length_ = 0;
+};
+
+// One of the library's codecs; it lives as long as the program.
+inline const tutti_codec& find_codec(const std::string& name) {
+  const tutti_codec* codec = nullptr;
+  detail::check(tutti_codec_from_name(name.c_str(), &codec));
+  return *codec;
+}
 
 // Owns a communicator. One thread at a time, except abort().
 class communicator {
@@ -132,6 +209,18 @@ class communicator {
     check(tutti_comm_split(comm_, color, key, &made), comm_);
     return communicator(made);
   }
+  // The ranks of this host.
+  communicator split_host(int key = 0) const {
+    tutti_comm made = nullptr;
+    check(tutti_comm_split_host(comm_, key, &made), comm_);
+    return communicator(made);
+  }
+  // Called by the ranks in `ranks` only.
+  communicator create_group(std::span<const int> ranks) const {
+    tutti_comm made = nullptr;
+    check(tutti_comm_create_group(comm_, ranks.data(), ranks.size(), &made), comm_);
+    return communicator(made);
+  }
   communicator dup() const {
     tutti_comm made = nullptr;
     check(tutti_comm_dup(comm_, &made), comm_);
@@ -156,11 +245,19 @@ class communicator {
     return name;
   }
 
+  // What was done so far.
+  tutti_comm_counters counters() const {
+    tutti_comm_counters value{};
+    value.size = sizeof(value);
+    check(tutti_comm_get_counters(comm_, &value), comm_);
+    return value;
+  }
+
   // `in` and `out` are equally long and do not overlap.
   template <element T>
   void allreduce(std::span<const T> in, std::span<T> out, tutti_op op = TUTTI_SUM,
                  const tutti_call_config* config = nullptr) const {
-    require(in.size() == out.size(), "the input and output spans have different lengths");
+    detail::require(in.size() == out.size(), "the input and output spans have different lengths");
     check(tutti_allreduce_with(in.data(), out.data(), in.size(), dtype_of<T>, op, comm_, config),
           comm_);
   }
@@ -175,8 +272,8 @@ class communicator {
   template <element T>
   void reduce(std::span<const T> in, std::span<T> out, int root, tutti_op op = TUTTI_SUM,
               const tutti_call_config* config = nullptr) const {
-    require(rank() != root || in.size() == out.size(),
-            "the input and output spans have different lengths");
+    detail::require(rank() != root || in.size() == out.size(),
+                    "the input and output spans have different lengths");
     check(tutti_reduce_with(in.data(), out.data(), in.size(), dtype_of<T>, op, root, comm_, config),
           comm_);
   }
@@ -190,15 +287,16 @@ class communicator {
   template <element T>
   void allgather(std::span<const T> in, std::span<T> out,
                  const tutti_call_config* config = nullptr) const {
-    require(out.size() == in.size() * size_t(size()), "a block from each rank does not fill `out`");
+    detail::require(out.size() == in.size() * size_t(size()),
+                    "a block from each rank does not fill `out`");
     check(tutti_allgather_with(in.data(), out.data(), in.size(), dtype_of<T>, comm_, config),
           comm_);
   }
   template <element T>
   void gather(std::span<const T> in, std::span<T> out, int root,
               const tutti_call_config* config = nullptr) const {
-    require(rank() != root || out.size() == in.size() * size_t(size()),
-            "a block from each rank does not fill `out`");
+    detail::require(rank() != root || out.size() == in.size() * size_t(size()),
+                    "a block from each rank does not fill `out`");
     check(tutti_gather_with(in.data(), out.data(), in.size(), dtype_of<T>, root, comm_, config),
           comm_);
   }
@@ -206,15 +304,15 @@ class communicator {
   template <element T>
   void scatter(std::span<const T> in, std::span<T> out, int root,
                const tutti_call_config* config = nullptr) const {
-    require(rank() != root || in.size() == out.size() * size_t(size()),
-            "`in` is not a block for each rank");
+    detail::require(rank() != root || in.size() == out.size() * size_t(size()),
+                    "`in` is not a block for each rank");
     check(tutti_scatter_with(in.data(), out.data(), out.size(), dtype_of<T>, root, comm_, config),
           comm_);
   }
   template <element T>
   void reduce_scatter(std::span<const T> in, std::span<T> out, tutti_op op = TUTTI_SUM,
                       const tutti_call_config* config = nullptr) const {
-    require(in.size() == out.size() * size_t(size()), "`in` is not a block for each rank");
+    detail::require(in.size() == out.size() * size_t(size()), "`in` is not a block for each rank");
     check(tutti_reduce_scatter_block_with(in.data(), out.data(), out.size(), dtype_of<T>, op, comm_,
                                           config),
           comm_);
@@ -224,16 +322,16 @@ class communicator {
   void alltoall(std::span<const T> in, std::span<T> out,
                 const tutti_call_config* config = nullptr) const {
     const size_t count = in.size() / size_t(size());
-    require(in.size() == out.size() && in.size() == count * size_t(size()),
-            "`in` and `out` are not a block for each rank");
+    detail::require(in.size() == out.size() && in.size() == count * size_t(size()),
+                    "`in` and `out` are not a block for each rank");
     check(tutti_alltoall_with(in.data(), out.data(), count, dtype_of<T>, comm_, config), comm_);
   }
   // Of blocks of different lengths, one after the other.
   template <element T>
   void allgatherv(std::span<const T> in, std::span<T> out, std::span<const size_t> counts,
                   const tutti_call_config* config = nullptr) const {
-    require(counts.size() == size_t(size()) && out.size() >= sum(counts),
-            "`counts` has not one entry a rank, or is more than `out`");
+    detail::require(counts.size() == size_t(size()) && out.size() >= sum(counts),
+                    "`counts` has not one entry a rank, or is more than `out`");
     check(tutti_allgatherv_with(in.data(), in.size(), out.data(), counts.data(), nullptr,
                                 dtype_of<T>, comm_, config),
           comm_);
@@ -242,9 +340,9 @@ class communicator {
   void alltoallv(std::span<const T> in, std::span<const size_t> in_counts, std::span<T> out,
                  std::span<const size_t> out_counts,
                  const tutti_call_config* config = nullptr) const {
-    require(in_counts.size() == size_t(size()) && in.size() >= sum(in_counts) &&
-                out_counts.size() == size_t(size()) && out.size() >= sum(out_counts),
-            "the counts have not one entry a rank, or are more than the spans");
+    detail::require(in_counts.size() == size_t(size()) && in.size() >= sum(in_counts) &&
+                        out_counts.size() == size_t(size()) && out.size() >= sum(out_counts),
+                    "the counts have not one entry a rank, or are more than the spans");
     check(tutti_alltoallv_with(in.data(), in_counts.data(), nullptr, out.data(), out_counts.data(),
                                nullptr, dtype_of<T>, comm_, config),
           comm_);
@@ -253,14 +351,46 @@ class communicator {
   template <element T>
   void scan(std::span<const T> in, std::span<T> out, tutti_op op = TUTTI_SUM,
             const tutti_call_config* config = nullptr) const {
-    require(in.size() == out.size(), "the input and output spans have different lengths");
+    detail::require(in.size() == out.size(), "the input and output spans have different lengths");
     check(tutti_scan_with(in.data(), out.data(), in.size(), dtype_of<T>, op, comm_, config), comm_);
   }
   template <element T>
   void exscan(std::span<const T> in, std::span<T> out, tutti_op op = TUTTI_SUM,
               const tutti_call_config* config = nullptr) const {
-    require(in.size() == out.size(), "the input and output spans have different lengths");
+    detail::require(in.size() == out.size(), "the input and output spans have different lengths");
     check(tutti_exscan_with(in.data(), out.data(), in.size(), dtype_of<T>, op, comm_, config),
+          comm_);
+  }
+  // Of a vector of `length` elements, `values` at ascending `indices`. The output spans are equally
+  // long, and take the result; returns how many entries it has.
+  template <element T>
+  size_t allreduce_sparse(std::span<const uint32_t> indices, std::span<const T> values,
+                          std::span<uint32_t> out_indices, std::span<T> out_values, size_t length,
+                          tutti_op op = TUTTI_SUM,
+                          const tutti_call_config* config = nullptr) const {
+    detail::require(indices.size() == values.size() && out_indices.size() == out_values.size(),
+                    "there are not as many values as indices");
+    const tutti_sparse_in in{indices.data(), values.data(), indices.size()};
+    tutti_sparse_out out{out_indices.data(), out_values.data(), out_indices.size(), 0};
+    check(tutti_allreduce_sparse_with(&in, &out, length, dtype_of<T>, op, comm_, config), comm_);
+    return out.entries;
+  }
+  // The sum or average of the largest entries; `in` and `out` are as long as `largest` says.
+  template <element T>
+  void allreduce(const topk<T>& largest, std::span<const T> in, std::span<T> out,
+                 tutti_op op = TUTTI_SUM, const tutti_call_config* config = nullptr) const {
+    detail::require(in.size() == largest.length() && out.size() == largest.length(),
+                    "the spans are not as long as the top-k's vectors");
+    check(tutti_topk_allreduce_with(in.data(), out.data(), op, largest.get(), comm_, config),
+          comm_);
+  }
+  // Through a codec; `error`, its size set, may be null.
+  void allreduce(const tutti_codec& codec, std::span<const float> in, std::span<float> out,
+                 tutti_op op = TUTTI_SUM, const tutti_call_config* config = nullptr,
+                 tutti_codec_error* error = nullptr) const {
+    detail::require(in.size() == out.size(), "the input and output spans have different lengths");
+    check(tutti_allreduce_coded_with(in.data(), out.data(), in.size(), op, &codec, comm_, config,
+                                     error),
           comm_);
   }
   void barrier(const tutti_call_config* config = nullptr) const {
@@ -277,6 +407,89 @@ class communicator {
             const tutti_call_config* config = nullptr) const {
     check(tutti_recv_with(buffer.data(), buffer.size(), dtype_of<T>, peer, tag, comm_, config),
           comm_);
+  }
+
+  // Begun, to be waited for; the spans as in the functions without i.
+  template <element T>
+  [[nodiscard]] request iallreduce(std::span<const T> in, std::span<T> out, tutti_op op = TUTTI_SUM,
+                                   const tutti_call_config* config = nullptr) const {
+    detail::require(in.size() == out.size(), "the input and output spans have different lengths");
+    return begun([&](tutti_request* made) {
+      return tutti_iallreduce(in.data(), out.data(), in.size(), dtype_of<T>, op, comm_, config,
+                              made);
+    });
+  }
+  template <element T>
+  [[nodiscard]] request iallreduce(std::span<T> in_place, tutti_op op = TUTTI_SUM,
+                                   const tutti_call_config* config = nullptr) const {
+    return begun([&](tutti_request* made) {
+      return tutti_iallreduce(TUTTI_IN_PLACE, in_place.data(), in_place.size(), dtype_of<T>, op,
+                              comm_, config, made);
+    });
+  }
+  template <element T>
+  [[nodiscard]] request ibroadcast(std::span<T> buffer, int root,
+                                   const tutti_call_config* config = nullptr) const {
+    return begun([&](tutti_request* made) {
+      return tutti_ibroadcast(buffer.data(), buffer.size(), dtype_of<T>, root, comm_, config, made);
+    });
+  }
+  template <element T>
+  [[nodiscard]] request iallgather(std::span<const T> in, std::span<T> out,
+                                   const tutti_call_config* config = nullptr) const {
+    detail::require(out.size() == in.size() * size_t(size()),
+                    "a block from each rank does not fill `out`");
+    return begun([&](tutti_request* made) {
+      return tutti_iallgather(in.data(), out.data(), in.size(), dtype_of<T>, comm_, config, made);
+    });
+  }
+  template <element T>
+  [[nodiscard]] request ireduce_scatter(std::span<const T> in, std::span<T> out,
+                                        tutti_op op = TUTTI_SUM,
+                                        const tutti_call_config* config = nullptr) const {
+    detail::require(in.size() == out.size() * size_t(size()), "`in` is not a block for each rank");
+    return begun([&](tutti_request* made) {
+      return tutti_ireduce_scatter_block(in.data(), out.data(), out.size(), dtype_of<T>, op, comm_,
+                                         config, made);
+    });
+  }
+  template <element T>
+  [[nodiscard]] request ialltoall(std::span<const T> in, std::span<T> out,
+                                  const tutti_call_config* config = nullptr) const {
+    const size_t count = in.size() / size_t(size());
+    detail::require(in.size() == out.size() && in.size() == count * size_t(size()),
+                    "`in` and `out` are not a block for each rank");
+    return begun([&](tutti_request* made) {
+      return tutti_ialltoall(in.data(), out.data(), count, dtype_of<T>, comm_, config, made);
+    });
+  }
+  [[nodiscard]] request ibarrier(const tutti_call_config* config = nullptr) const {
+    return begun([&](tutti_request* made) { return tutti_ibarrier(comm_, config, made); });
+  }
+  template <element T>
+  [[nodiscard]] request isend(std::span<const T> buffer, int peer, int tag = 0,
+                              const tutti_call_config* config = nullptr) const {
+    return begun([&](tutti_request* made) {
+      return tutti_isend(buffer.data(), buffer.size(), dtype_of<T>, peer, tag, comm_, config, made);
+    });
+  }
+  template <element T>
+  [[nodiscard]] request irecv(std::span<T> buffer, int peer, int tag = 0,
+                              const tutti_call_config* config = nullptr) const {
+    return begun([&](tutti_request* made) {
+      return tutti_irecv(buffer.data(), buffer.size(), dtype_of<T>, peer, tag, comm_, config, made);
+    });
+  }
+  // To be started, as often as the program likes.
+  template <element T>
+  [[nodiscard]] request allreduce_init(std::span<const T> in, std::span<T> out,
+                                       tutti_op op = TUTTI_SUM,
+                                       const tutti_call_config* config = nullptr) const {
+    detail::require(in.size() == out.size(), "the input and output spans have different lengths");
+    return begun([&](tutti_request* made) {
+      return tutti_allreduce_init(in.data(), out.data(), in.size(), dtype_of<T>, op, comm_, config,
+                                  made);
+    });
   }
 
   // Both at once.
@@ -325,8 +538,11 @@ class communicator {
   void abort(const char* reason = nullptr) const noexcept { tutti_comm_abort(comm_, reason); }
 
  private:
-  static void require(bool truth, const char* otherwise) {
-    if (!truth) throw error(TUTTI_INVALID, -1, 0, otherwise);
+  template <class Begin>
+  request begun(Begin&& begin) const {
+    tutti_request made = nullptr;
+    check(begin(&made), comm_);
+    return request(made);
   }
   static size_t sum(std::span<const size_t> counts) {
     size_t total = 0;
@@ -345,18 +561,6 @@ class communicator {
   tutti_comm comm_ = nullptr;
 };
 
-namespace detail {
-
-inline void check(tutti_status status) {
-  if (status != TUTTI_OK) throw error(status, -1, 0, tutti_last_error());
-}
-
-inline void check_lengths(size_t a, size_t b) {
-  if (a != b) throw error(TUTTI_INVALID, -1, 0, "the spans have different lengths");
-}
-
-}  // namespace detail
-
 template <class T>
 concept binned = std::same_as<T, tutti_binned_float32> || std::same_as<T, tutti_binned_float64>;
 
@@ -372,7 +576,7 @@ void reduce_local(std::span<const T* const> operands, std::span<T> out, tutti_op
 // accumulators[i] += values[i].
 template <binned B, element T>
 void deposit(std::span<B> accumulators, std::span<const T> values) {
-  detail::check_lengths(accumulators.size(), values.size());
+  detail::require(accumulators.size() == values.size(), "the spans have different lengths");
   detail::check(tutti_binned_deposit(accumulators.data(), dtype_of<B>, values.data(), values.size(),
                                      dtype_of<T>));
 }
@@ -385,7 +589,7 @@ void deposit_all(B& accumulator, std::span<const T> values) {
 // out[i] = accumulators[i], rounded.
 template <binned B, element T>
 void finish(std::span<const B> accumulators, std::span<T> out) {
-  detail::check_lengths(accumulators.size(), out.size());
+  detail::require(accumulators.size() == out.size(), "the spans have different lengths");
   detail::check(
       tutti_binned_finish(accumulators.data(), dtype_of<B>, out.data(), out.size(), dtype_of<T>));
 }
@@ -393,9 +597,7 @@ void finish(std::span<const B> accumulators, std::span<T> out) {
 // An id for from_id(), to be passed to the other ranks; this process becomes rank 0.
 inline tutti_unique_id make_unique_id(const char* interface = nullptr) {
   tutti_unique_id id;
-  if (const tutti_status status = tutti_unique_id_create(interface, &id); status != TUTTI_OK) {
-    throw error(status, -1, 0, tutti_last_error());
-  }
+  detail::check(tutti_unique_id_create(interface, &id));
   return id;
 }
 

@@ -15,9 +15,7 @@ std::string elements(uint64_t count, tutti_dtype dtype) {
 
 Status check_ends(const Communicator& c, const size_t* counts, const size_t* displs,
                   tutti_dtype dtype, const char* what, uint64_t* span) {
-  if (dtype_size(dtype) == 0) {
-    return {TUTTI_INVALID, "unknown type " + std::to_string(int(dtype))};
-  }
+  TUTTI_TRY(check_vector(0, dtype));
   if (counts == nullptr) return {TUTTI_INVALID, std::string("the ") + what + " counts are NULL"};
   const uint64_t most = uint64_t(PTRDIFF_MAX) / dtype_size(dtype);
   *span = 0;
@@ -45,6 +43,8 @@ Status read_config(const tutti_call_config* config, CallSettings* out) {
   if ((config->flags & ~TUTTI_CALL_UNFUSED) != 0) {
     return {TUTTI_INVALID, "unknown flags " + std::to_string(config->flags)};
   }
+  TUTTI_TRY(check_level(config->level));
+  out->level = config->level;
   out->timeout_ms = config->timeout_ms;
   out->unfused = (config->flags & TUTTI_CALL_UNFUSED) != 0;
   if (config->algorithm != nullptr && std::string_view(config->algorithm) != "auto") {
@@ -53,12 +53,16 @@ Status read_config(const tutti_call_config* config, CallSettings* out) {
   return {};
 }
 
+Status check_level(tutti_level level) {
+  if (level_name(level) != nullptr) return {};
+  return {TUTTI_INVALID, "unknown level " + std::to_string(int(level))};
+}
+
 Status check_vector(uint64_t count, tutti_dtype dtype) {
   const size_t size = dtype_size(dtype);
   if (size == 0) return {TUTTI_INVALID, "unknown type " + std::to_string(int(dtype))};
   if (count > uint64_t(PTRDIFF_MAX) / size) {
-    return {TUTTI_INVALID, std::to_string(count) + " elements of " + dtype_name(dtype) +
-                               " are more than memory can hold"};
+    return {TUTTI_INVALID, elements(count, dtype) + " are more than memory can hold"};
   }
   return {};
 }

@@ -10,6 +10,8 @@ namespace tutti::api {
 
 Status read_config(const tutti_call_config* config, CallSettings* out);
 
+Status check_level(tutti_level level);
+
 // Everything that is wrong whatever the collective: `count` elements must fit into memory.
 Status check_vector(uint64_t count, tutti_dtype dtype);
 Status check_operator(tutti_op op, tutti_dtype dtype);

@@ -3,11 +3,13 @@
 #include <map>
 #include <mutex>
 
+#include "lib/api/checks.h"
 #include "lib/api/guard.h"
 #include "lib/config.h"
 #include "lib/control/bootstrap.h"
 #include "lib/control/callback_exchange.h"
 #include "lib/launch.h"
+#include "lib/types.h"
 #include "transports/registry.h"
 
 namespace tutti::api {
@@ -79,6 +81,15 @@ Status read_settings(const tutti_comm_config* config, CommSettings* out) {
   std::optional<int64_t> timeout_ms;
   TUTTI_TRY(config_integer(Variable::tutti_timeout_ms, &timeout_ms));
   if (timeout_ms) out->timeout_ms = *timeout_ms;
+  std::vector<std::string> checks;
+  TUTTI_TRY(config_list(Variable::tutti_check, &checks));
+  out->check_results = !checks.empty();  // there is only one kind
+  std::optional<int64_t> progress_thread;
+  TUTTI_TRY(config_integer(Variable::tutti_progress_thread, &progress_thread));
+  if (progress_thread) out->progress_thread = *progress_thread != 0;
+  std::optional<std::string> level;
+  TUTTI_TRY(config_text(Variable::tutti_level, &level));
+  if (level) TUTTI_TRY(level_from_name(*level, &out->level));
   if (config == nullptr) return {};
   if (config->size < sizeof(tutti_comm_config)) {
     return {TUTTI_INVALID, "the communicator config's size is not set; use TUTTI_COMM_CONFIG_INIT"};
@@ -86,8 +97,11 @@ Status read_settings(const tutti_comm_config* config, CommSettings* out) {
   if (config->timeout_ms < 0 || config->setup_ms < 0) {
     return {TUTTI_INVALID, "a time limit of the communicator config is negative"};
   }
+  TUTTI_TRY(check_level(config->level));
+  if (config->level != TUTTI_LEVEL_DEFAULT) out->level = config->level;
   if (config->timeout_ms > 0) out->timeout_ms = config->timeout_ms;
   if (config->setup_ms > 0) out->setup_ms = config->setup_ms;
+  if (config->progress_thread != 0) out->progress_thread = true;
   if (config->interface_ != nullptr) out->interface = config->interface_;
   if (config->transports != nullptr) {
     TUTTI_TRY(split_transports(config->transports, &out->transports));
@@ -160,6 +174,41 @@ Status from_env(const CommSettings& settings, tutti_comm* out) {
   return {TUTTI_INTERNAL, "unknown launcher"};
 }
 
+// A communicator out of another; `make` gives a tutti_status.
+template <class Make>
+tutti_status make_from(tutti_comm comm, tutti_comm* out, Make&& make) {
+  if (out != nullptr) *out = nullptr;
+  return guarded(comm, [&](Communicator& c) {
+    if (out == nullptr) {
+      return c.fail({TUTTI_INVALID, "there is nowhere to put the communicator"});
+    }
+    std::unique_ptr<Communicator> made;
+    const tutti_status status = make(c, &made);
+    if (status == TUTTI_OK) *out = wrap(made.release());
+    return status;
+  });
+}
+
+Status check_group(const Communicator& c, const int* ranks, size_t n) {
+  if (ranks == nullptr) return {TUTTI_INVALID, "the list of ranks is NULL"};
+  if (n == 0) return {TUTTI_INVALID, "the list of ranks is empty"};
+  std::vector<bool> listed(size_t(c.nranks()));
+  for (size_t i = 0; i < n; ++i) {
+    const std::string rank = std::to_string(ranks[i]);
+    if (ranks[i] < 0 || ranks[i] >= c.nranks()) {
+      return {TUTTI_INVALID, "ranks[" + std::to_string(i) + "], " + rank +
+                                 ", is not a rank; there are " + std::to_string(c.nranks())};
+    }
+    if (listed[size_t(ranks[i])]) return {TUTTI_INVALID, "rank " + rank + " is listed twice"};
+    listed[size_t(ranks[i])] = true;
+  }
+  if (!listed[size_t(c.rank())]) {
+    return {TUTTI_INVALID, "the caller, rank " + std::to_string(c.rank()) +
+                               ", is not in the list; only ranks that are make the call"};
+  }
+  return {};
+}
+
 }  // namespace
 
 }  // namespace tutti::api
@@ -226,15 +275,23 @@ tutti_status tutti_comm_create_from_allgather(tutti_allgather_fn allgather, void
 }
 
 tutti_status tutti_comm_split(tutti_comm comm, int color, int key, tutti_comm* out) {
-  if (out != nullptr) *out = nullptr;
-  return api::guarded(comm, [&](Communicator& c) {
-    if (out == nullptr) {
-      return c.fail({TUTTI_INVALID, "there is nowhere to put the communicator"});
+  return api::make_from(comm, out, [&](Communicator& c, std::unique_ptr<Communicator>* made) {
+    return c.split(color, key, made);
+  });
+}
+
+tutti_status tutti_comm_split_host(tutti_comm comm, int key, tutti_comm* out) {
+  return api::make_from(comm, out, [&](Communicator& c, std::unique_ptr<Communicator>* made) {
+    return c.split_host(key, made);
+  });
+}
+
+tutti_status tutti_comm_create_group(tutti_comm comm, const int* ranks, size_t n, tutti_comm* out) {
+  return api::make_from(comm, out, [&](Communicator& c, std::unique_ptr<Communicator>* made) {
+    if (Status checked = api::check_group(c, ranks, n); !checked.ok()) {
+      return c.fail(std::move(checked));
     }
-    std::unique_ptr<Communicator> made;
-    const tutti_status status = c.split(color, key, &made);
-    if (status == TUTTI_OK) *out = api::wrap(made.release());
-    return status;
+    return c.create_group(std::vector<int>(ranks, ranks + n), made);
   });
 }
 
@@ -244,7 +301,11 @@ tutti_status tutti_comm_dup(tutti_comm comm, tutti_comm* out) {
 
 tutti_status tutti_comm_free(tutti_comm comm) {
   return api::guarded([&]() -> Status {
-    if (comm != nullptr) delete &api::unwrap(comm);
+    if (comm == nullptr) return {};
+    if (const std::string calls = api::unwrap(comm).what_is_in_flight(); !calls.empty()) {
+      return {TUTTI_INVALID, calls + "; wait for what you began before you free the communicator"};
+    }
+    delete &api::unwrap(comm);
     return {};
   });
 }
@@ -286,6 +347,11 @@ tutti_status tutti_comm_get_counters(tutti_comm comm, tutti_comm_counters* out) 
     }
     out->calls = c.calls();
     out->direct_calls = c.direct_calls();
+    const Transfers transfers = c.transfers();
+    out->messages_sent = transfers.messages_sent;
+    out->bytes_sent = transfers.bytes_sent;
+    out->messages_received = transfers.messages_received;
+    out->bytes_received = transfers.bytes_received;
     return TUTTI_OK;
   });
 }

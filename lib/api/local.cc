@@ -6,6 +6,7 @@
 #include "lib/reduce/binned.h"
 #include "lib/reduce/reduce.h"
 #include "lib/types.h"
+#include "lib/user_types.h"
 
 namespace tutti::api {
 
@@ -35,52 +36,38 @@ Status check_operands(const void* const* operands, size_t n, const void* out, si
   return {};
 }
 
-Status kernel_of(const Kernels& kernels, tutti_dtype dtype, tutti_op op, tutti_level level,
-                 ReduceFn* out) {
-  switch (level) {
-    case TUTTI_LEVEL_DEFAULT:
-    case TUTTI_LEVEL_FAST:
-    case TUTTI_LEVEL_LAYOUT:
-      *out = kernels.reduce_fn;
-      break;
-    case TUTTI_LEVEL_CANONICAL:
-      *out = kernels.reduce_canonical;
-      break;
-    case TUTTI_LEVEL_EXACT:
-      *out = kernels.reduce_exact;
-      break;
-    default:
-      return {TUTTI_INVALID, "unknown level " + std::to_string(int(level))};
+// The kernels of an operator at a level; `function` is what they point to if it is the program's.
+Status bind_operator(tutti_dtype dtype, tutti_op op, tutti_level level, UserFunction* function,
+                     Kernels* out) {
+  if (unsigned(op) < TUTTI_OP_COUNT) return find_kernels(dtype, op, level, out);
+  UserOp found;
+  if (!find_user_op(op, &found)) return {TUTTI_INVALID, "the operator has been freed"};
+  if (found.function == nullptr) {
+    return {TUTTI_UNSUPPORTED, "pre-multiplied sums work on communicators only"};
   }
-  if (*out != nullptr) return {};
-  return {TUTTI_UNSUPPORTED, std::string("operator ") + op_name(op) + " on " + dtype_name(dtype) +
-                                 " has no form at level " + level_name(level)};
+  out->user = function;
+  return bind_function(found, dtype, level, function);
 }
 
 Status reduce_local(const void* const* operands, size_t n, void* out, size_t count,
                     tutti_dtype dtype, tutti_op op, tutti_level level) {
   TUTTI_TRY(check_vector(count, dtype));
   TUTTI_TRY(check_operator(op, dtype));
-  if (unsigned(op) >= TUTTI_OP_COUNT) {
-    return {TUTTI_UNSUPPORTED,
-            "the program's own operators and pre-multiplied sums work on "
-            "communicators only"};
-  }
-  const Kernels kernels = find_kernels(dtype, op);
-  ReduceFn reduce = nullptr;
-  TUTTI_TRY(kernel_of(kernels, dtype, op, level, &reduce));
+  TUTTI_TRY(check_level(level));
+  UserFunction function;
+  Kernels kernels;
+  TUTTI_TRY(bind_operator(dtype, op, level, &function, &kernels));
   if (n == 0 || n > size_t(INT32_MAX)) {
     return {TUTTI_INVALID,
             std::to_string(n) + " operands; there must be at least one and fewer " + "than 2^31"};
   }
   if (count == 0) return {};
   TUTTI_TRY(check_operands(operands, n, out, count * dtype_size(dtype)));
-  const bool truth = op == TUTTI_LAND || op == TUTTI_LOR || op == TUTTI_LXOR || dtype == TUTTI_BOOL;
-  if (n == 1 && truth) {
+  if (n == 1 && gives_truth(op, dtype)) {
     find_kernels(dtype, TUTTI_LOR).reduce2(out, operands[0], operands[0], count);
     return {};
   }
-  reduce(out, operands, n, count);
+  kernels.reduce(out, operands, n, count);
   if (kernels.divide != nullptr && n > 1) kernels.divide(out, count, uint32_t(n));
   return {};
 }

@@ -1,6 +1,6 @@
 // Point to point in the C API: argument checks, then the communicator.
 #include "lib/api/checks.h"
-#include "lib/api/guard.h"
+#include "lib/api/request.h"
 
 namespace tutti::api {
 
@@ -32,25 +32,53 @@ Status read_limit(const tutti_call_config* config, CallSettings* out) {
   return {};
 }
 
+Status check_messages(const Communicator& c, std::span<const Message> messages,
+                      const tutti_call_config* config, CallSettings* out) {
+  TUTTI_TRY(read_limit(config, out));
+  for (const Message& message : messages) TUTTI_TRY(check_message(c, message));
+  if (messages.size() == 2) {
+    const Message &out_half = messages[0], &in_half = messages[1];
+    if (!check_apart(out_half.buffer, out_half.count, in_half.buffer, in_half.count, in_half.dtype)
+             .ok()) {
+      return {TUTTI_INVALID, "the send and receive buffers overlap"};
+    }
+  }
+  return {};
+}
+
 tutti_status exchange(tutti_comm comm, std::span<const Message> messages,
                       const tutti_call_config* config) {
   return guarded(comm, [&](Communicator& c) {
     CallSettings settings;
-    Status checked = read_limit(config, &settings);
-    for (const Message& message : messages) {
-      if (checked.ok()) checked = check_message(c, message);
-    }
+    Status checked = check_messages(c, messages, config, &settings);
     if (!checked.ok()) return c.fail(std::move(checked));
     return c.exchange(messages, settings.timeout_ms);
   });
 }
 
-Message to_send(const void* buffer, size_t count, tutti_dtype dtype, int peer, int tag) {
-  auto* const at = const_cast<std::byte*>(static_cast<const std::byte*>(buffer));
-  return {at, count, dtype, peer, tag, true};
+tutti_status request_messages(Begins begins, tutti_comm comm, std::span<const Message> messages,
+                              const tutti_call_config* config, tutti_request* out) {
+  return make_request(begins, comm, out, [&](Communicator& c, Operation* operation) -> Status {
+    CallSettings settings;
+    TUTTI_TRY(check_messages(c, messages, config, &settings));
+    TUTTI_TRY(c.outside_group());
+    operation->messages.assign(messages.begin(), messages.end());
+    operation->timeout_ms = settings.timeout_ms;
+    return {};
+  });
 }
-Message to_receive(void* buffer, size_t count, tutti_dtype dtype, int peer, int tag) {
-  return {static_cast<std::byte*>(buffer), count, dtype, peer, tag, false};
+
+// The halves of a sendrecv that there are.
+std::vector<Message> both(const void* send, size_t send_count, int to, int send_tag, void* recv,
+                          size_t recv_count, int from, int recv_tag, tutti_dtype dtype) {
+  std::vector<Message> messages;
+  if (to != TUTTI_NO_PEER) {
+    messages.push_back(Message::to_send(send, send_count, dtype, to, send_tag));
+  }
+  if (from != TUTTI_NO_PEER) {
+    messages.push_back(Message::to_receive(recv, recv_count, dtype, from, recv_tag));
+  }
+  return messages;
 }
 
 }  // namespace
@@ -67,7 +95,7 @@ tutti_status tutti_send(const void* buffer, size_t count, tutti_dtype dtype, int
 }
 tutti_status tutti_send_with(const void* buffer, size_t count, tutti_dtype dtype, int peer, int tag,
                              tutti_comm comm, const tutti_call_config* config) {
-  const Message message = api::to_send(buffer, count, dtype, peer, tag);
+  const Message message = Message::to_send(buffer, count, dtype, peer, tag);
   return api::exchange(comm, {&message, 1}, config);
 }
 
@@ -77,7 +105,7 @@ tutti_status tutti_recv(void* buffer, size_t count, tutti_dtype dtype, int peer,
 }
 tutti_status tutti_recv_with(void* buffer, size_t count, tutti_dtype dtype, int peer, int tag,
                              tutti_comm comm, const tutti_call_config* config) {
-  const Message message = api::to_receive(buffer, count, dtype, peer, tag);
+  const Message message = Message::to_receive(buffer, count, dtype, peer, tag);
   return api::exchange(comm, {&message, 1}, config);
 }
 
@@ -91,20 +119,50 @@ tutti_status tutti_sendrecv_with(const void* send, size_t send_count, int to, in
                                  void* recv, size_t recv_count, int from, int recv_tag,
                                  tutti_dtype dtype, tutti_comm comm,
                                  const tutti_call_config* config) {
-  std::vector<Message> messages;
-  if (to != TUTTI_NO_PEER) {
-    messages.push_back(api::to_send(send, send_count, dtype, to, send_tag));
-  }
-  if (from != TUTTI_NO_PEER) {
-    messages.push_back(api::to_receive(recv, recv_count, dtype, from, recv_tag));
-  }
-  if (messages.size() == 2) {
-    const Status apart = api::check_apart(send, send_count, recv, recv_count, dtype);
-    if (!apart.ok() && comm != nullptr) {
-      return api::unwrap(comm).fail({TUTTI_INVALID, "the send and receive buffers overlap"});
-    }
-  }
-  return api::exchange(comm, messages, config);
+  return api::exchange(
+      comm, api::both(send, send_count, to, send_tag, recv, recv_count, from, recv_tag, dtype),
+      config);
+}
+
+tutti_status tutti_isend(const void* buffer, size_t count, tutti_dtype dtype, int peer, int tag,
+                         tutti_comm comm, const tutti_call_config* config, tutti_request* request) {
+  const Message message = Message::to_send(buffer, count, dtype, peer, tag);
+  return api::request_messages(api::Begins::now, comm, {&message, 1}, config, request);
+}
+tutti_status tutti_send_init(const void* buffer, size_t count, tutti_dtype dtype, int peer, int tag,
+                             tutti_comm comm, const tutti_call_config* config,
+                             tutti_request* request) {
+  const Message message = Message::to_send(buffer, count, dtype, peer, tag);
+  return api::request_messages(api::Begins::when_started, comm, {&message, 1}, config, request);
+}
+tutti_status tutti_irecv(void* buffer, size_t count, tutti_dtype dtype, int peer, int tag,
+                         tutti_comm comm, const tutti_call_config* config, tutti_request* request) {
+  const Message message = Message::to_receive(buffer, count, dtype, peer, tag);
+  return api::request_messages(api::Begins::now, comm, {&message, 1}, config, request);
+}
+tutti_status tutti_recv_init(void* buffer, size_t count, tutti_dtype dtype, int peer, int tag,
+                             tutti_comm comm, const tutti_call_config* config,
+                             tutti_request* request) {
+  const Message message = Message::to_receive(buffer, count, dtype, peer, tag);
+  return api::request_messages(api::Begins::when_started, comm, {&message, 1}, config, request);
+}
+tutti_status tutti_isendrecv(const void* send, size_t send_count, int to, int send_tag, void* recv,
+                             size_t recv_count, int from, int recv_tag, tutti_dtype dtype,
+                             tutti_comm comm, const tutti_call_config* config,
+                             tutti_request* request) {
+  return api::request_messages(
+      api::Begins::now, comm,
+      api::both(send, send_count, to, send_tag, recv, recv_count, from, recv_tag, dtype), config,
+      request);
+}
+tutti_status tutti_sendrecv_init(const void* send, size_t send_count, int to, int send_tag,
+                                 void* recv, size_t recv_count, int from, int recv_tag,
+                                 tutti_dtype dtype, tutti_comm comm,
+                                 const tutti_call_config* config, tutti_request* request) {
+  return api::request_messages(
+      api::Begins::when_started, comm,
+      api::both(send, send_count, to, send_tag, recv, recv_count, from, recv_tag, dtype), config,
+      request);
 }
 
 tutti_status tutti_group_begin(tutti_comm comm) {

@@ -1,9 +1,13 @@
 // Where the blocks of a call lie, for the plan that moves them.
 #pragma once
 
+#include <numeric>
+#include <span>
+
 #include "algorithms/goal.h"
 #include "lib/comm/call.h"
 #include "lib/plan/plan.h"
+#include "lib/signature.h"
 
 namespace tutti {
 
@@ -16,6 +20,12 @@ void extents_of(const Goal& goal, uint32_t rank, const Call& call, uint32_t elem
 constexpr bool lengths_are_private(Collective collective) {
   return collective == Collective::gather || collective == Collective::scatter ||
          collective == Collective::alltoall;
+}
+
+// What all ranks must agree on about the lengths of blocks, where all know them; never 0.
+inline uint64_t digest_of(std::span<const size_t> lengths) { return hash_of(lengths) | 1; }
+inline uint64_t sum_of(std::span<const size_t> lengths) {
+  return std::accumulate(lengths.begin(), lengths.end(), uint64_t{0});
 }
 
 }  // namespace tutti

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "algorithms/goal.h"
+#include "lib/signature.h"
 #include "tutti/tutti.h"
 
 namespace tutti {
@@ -15,6 +16,7 @@ struct CallSettings {
   int64_t timeout_ms = 0;  // 0: the communicator's
   std::string_view algorithm;
   bool unfused = false;
+  tutti_level level = TUTTI_LEVEL_DEFAULT;  // the communicator's
 };
 
 // Lengths and places, in elements, of the blocks of a v form, by rank. Null counts: all blocks are
@@ -38,6 +40,8 @@ struct CallKey {
   tutti_dtype dtype = TUTTI_INT8;
   tutti_op op = TUTTI_SUM;
   bool unfused = false;
+  tutti_level level = TUTTI_LEVEL_DEFAULT;
+  Compound part_of = Compound::none;
   std::string_view algorithm;  // empty: chosen
   bool operator==(const CallKey&) const = default;
 };
@@ -47,12 +51,20 @@ struct Call {
   const std::byte* input = nullptr;  // the rank's own block where it has only that
   std::byte* output = nullptr;     // the same; input == output only where schedules may be in place
   const Blocks* blocks = nullptr;  // of a v form
+  bool lengths_agreed = false;     // both ends of each block know its length: none are compared
   // The output is not where the schedule may write: it is written elsewhere, then copied.
   bool output_aside = false;
   // The input is where the schedule writes: it is copied elsewhere first.
   bool input_aside = false;
   uint64_t aside_count = 0;  // elements that are copied then
   int64_t timeout_ms = 0;
+};
+
+// A call with the memory that it points to, as a function of the API makes it.
+struct MadeCall {
+  Call call;
+  Blocks blocks;
+  std::byte barrier[2];  // what a barrier moves
 };
 
 }  // namespace tutti

@@ -10,12 +10,19 @@
 #include <vector>
 
 #include "lib/comm/call.h"
-#include "lib/comm/select.h"
+#include "lib/comm/deadlock.h"
+#include "lib/comm/message.h"
+#include "lib/comm/operation.h"
+#include "lib/comm/prepared.h"
+#include "lib/comm/traffic.h"
 #include "lib/control/exchange.h"
+#include "lib/in_flight.h"
+#include "lib/lock.h"
 #include "lib/plan/fused.h"
 #include "lib/plan/pull.h"
 #include "lib/plan/run.h"
 #include "lib/reduce/reduce.h"
+#include "lib/transfers.h"
 #include "lib/wait.h"
 
 namespace tutti {
@@ -25,39 +32,47 @@ struct CommSettings {
   std::string interface;
   int64_t timeout_ms = 30'000;
   int64_t setup_ms = 60'000;
+  bool progress_thread = false;
+  bool check_results = false;            // that those of a call are equal on all ranks
+  tutti_level level = TUTTI_LEVEL_FAST;  // of calls that do not name one
 };
 
-// One half of a point-to-point exchange.
-struct Message {
-  std::byte* buffer = nullptr;
-  uint64_t count = 0;  // elements
-  tutti_dtype dtype = TUTTI_INT8;
-  int peer = 0;
-  int tag = 0;
-  bool sends = false;
-};
-
-// One thread at a time, except abort().
-class Communicator {
+// One thread at a time, except abort() and what Member says.
+class Communicator final : in_flight::Member, deadlock::Member {
  public:
   // Collective over the exchange.
   static Status create(std::unique_ptr<Exchange> exchange, const CommSettings& settings,
                        std::unique_ptr<Communicator>* out);
-  ~Communicator();
+  ~Communicator() override;
 
   int rank() const { return rank_; }
   int nranks() const { return nranks_; }
   const char* transport() const { return link_ ? link_->name() : "none"; }
   const CommSettings& settings() const { return settings_; }
-  uint64_t calls() const { return epoch_; }
+  uint64_t calls() const { return epoch_.load(std::memory_order_relaxed); }
   uint64_t serial() const { return serial_; }  // no other communicator of the process has it
   // Calls so far that went directly from the ranks' memory to the ranks' memory.
   uint64_t direct_calls() const { return fused_ ? fused_->direct_calls() : 0; }
+  // What was moved so far.
+  Transfers transfers();
   // The last failure of a call, with its full sentence; OK if none failed.
   const Status& last_error() const { return last_error_; }
 
-  // Runs a collective to its end.
+  // Runs a collective to its end, after what is in flight.
   tutti_status run(const Call& call);
+
+  // Calls that run beside their caller: all in the order in which they were started, but for
+  // messages next to each other, which run at once. prepare() makes ready what `operation` is to
+  // do, once; then it may be started whenever it is not active. After start() the operation must
+  // stay until wait() or test() has said that it ended; it has ended, too, when they fail.
+  tutti_status prepare(Operation* operation);
+  void start(Operation* operation);
+  tutti_status wait(Operation* operation);
+  // Until one of `operations` has ended, the first of which is this communicator's; all are active.
+  void wait_any(std::span<Operation* const> operations);
+  tutti_status test(Operation* operation, bool* ended);
+  // What is in flight, if anything: then the communicator may not be freed.
+  std::string what_is_in_flight();
   // Runs messages at once, those with a peer in their order; between group_begin() and group_end()
   // only notes them.
   tutti_status exchange(std::span<const Message> messages, int64_t timeout_ms);
@@ -68,7 +83,12 @@ class Communicator {
   tutti_status group_begin();
   tutti_status group_end(int64_t timeout_ms);
   tutti_status group_cancel();
-  bool in_group() const { return grouping_; }
+  // For what cannot be one of a group of messages.
+  Status outside_group() const {
+    if (!grouping_) [[likely]]
+      return {};
+    return {TUTTI_INVALID, "a call between tutti_group_begin() and _end() that is no message"};
+  }
 
   tutti_status explain_allreduce(uint64_t count, tutti_dtype dtype, tutti_op op,
                                  const CallSettings& settings, Choice* out);
@@ -80,57 +100,126 @@ class Communicator {
 
   // Collective. *out stays empty for color < 0.
   tutti_status split(int color, int key, std::unique_ptr<Communicator>* out);
+  // Collective.
+  tutti_status split_host(int key, std::unique_ptr<Communicator>* out);
+  // Collective over `members`, which are distinct ranks, the own one among them.
+  tutti_status create_group(std::vector<int> members, std::unique_ptr<Communicator>* out);
 
   // Any thread; never blocks.
   void abort(std::string_view reason);
 
   // Keeps `status` as the last error and returns its code; for errors found before a call starts.
   tutti_status fail(Status status);
+  // The same for an error between the collectives of a compound call, whose last one was like
+  // `last`: the communicator is over, for all.
+  tutti_status break_off(Status status, const CallKey& last);
+  // Memory for compound calls, uninitialised, kept for the next one: each of the places holds one
+  // piece of it, valid until it is asked for again. Throws std::bad_alloc.
+  static constexpr size_t compound_places = 6;
+  std::byte* compound_memory(size_t place, size_t bytes);
 
  private:
-  struct CachedPlan;
-  // Everything about a call that does not change from one to the next like it.
-  struct Prepared {
-    CallKey key;
-    Choice choice;
-    CallSignature signature;
-    uint64_t signature_hash = 0;
-    Kernels kernels;
-    UserFunction function;  // what kernels.user points to
-    bool premultiplies = false;
-    alignas(16) std::array<std::byte, 16> scalar{};  // of a pre-multiplied sum
-    uint32_t element_size = 1;
-    CachedPlan* plan = nullptr;
-  };
-
   Communicator();
   Status connect(Exchange& exchange);
   Status open_links(Exchange& exchange, std::vector<std::vector<uint8_t>>& peers, uint64_t comm_id,
                     uint64_t deadline_ns);
   // Finds or makes what is known about calls like this one; null, and the error is kept, if there
   // can be none.
-  Prepared* find(const CallKey& key);
-  Status prepare(const CallKey& key, std::unique_ptr<Prepared>* out);
-  // Finds the kernels, or the program's function.
-  Status bind_operator(Prepared& prepared) const;
+  const std::shared_ptr<Prepared>* find(const CallKey& key);
+  Status prepare(const CallKey& key, std::shared_ptr<Prepared>* out);
+  // Makes memory at least so long; `user` is for whom, in the sentence when it cannot be had.
+  static Status grow(std::vector<std::byte>* memory, size_t bytes, const char* user);
+  // What all ranks must agree on: fast for calls that do not combine.
+  tutti_level level_of(const CallKey& key) const;
+  // Finds the kernels, or the program's function, for the level.
+  Status bind_operator(Prepared& prepared, tutti_level level) const;
   // A pre-multiplied sum: the call's input becomes its product with the scalar.
   Status scale_input(const Prepared& prepared, Call* call);
-  Status plan_for(const Algorithm& algorithm, int root, bool scattered, CachedPlan** out);
+  Status plan_for(const Algorithm& algorithm, int root, bool scattered,
+                  schedule::Bracketing bracketing, CachedPlan** out);
+
+  // The stages of a call. All but complete_call() leave at once; a blocking call goes through them
+  // in a row, one in flight in steps.
+  //
+  // Where a schedule may not read or write the caller's memory it works elsewhere: `call` is
+  // `asked` with other places, between these two.
+  Status put_aside(const Prepared& prepared, const Call& asked, Call* call);
+  void bring_back(const Prepared& prepared, const Call& asked);
+  // `call` and `prepared` must stay until the end. A call of nothing has ended then.
+  Status begin_call(Prepared& prepared, const Call& call, bool* ended);
+  Status begin_schedule(Prepared& prepared, const Call& call);
+  void begin_fused(const Prepared& prepared, const Call& call);
+  bool advance_call(const Prepared& prepared);
+  template <class LinkType>
+  bool advance_schedule(LinkType& link);
+  bool call_done(const Prepared& prepared) const;
+  Status complete_call(const Prepared& prepared, uint64_t timeout_ns);
+  Status complete_path(const Prepared& prepared, uint64_t timeout_ns);
+  Status inspect_call(uint64_t now_ns);
+  // Whether the call that runs cannot end before `peer` has entered it; false where that is not
+  // sure.
+  bool needs(int peer);
+  // What ended it is `ended`, or something that a path has found.
+  Status end_call(const Prepared& prepared, const Call& call, Status ended);
   tutti_status run(Prepared& prepared, const Call& call);
+  tutti_status run_behind(const Call& call);
   tutti_status run_alone(const Prepared& prepared, const Call& call);
+  int waits_for(const Prepared& prepared);
   void normalise_lone_vector(const Prepared& prepared, const Call& call) const;
-  Status run_fused(const Prepared& prepared, const CallMark& mark, const Call& asked);
-  Status run_pull(const Prepared& prepared, const CallMark& mark, const Call& call);
-  Status run_schedule(Prepared& prepared, const Call& call);
   // The ranks that know how long a block is agree on it.
-  Status compare_lengths(const Prepared& prepared, const Call& call, uint64_t timeout_ns);
-  Status run_plan(CachedPlan& cached, const Kernels& kernels, const std::byte* input,
-                  std::byte* output, uint64_t timeout_ns);
-  void bind(CachedPlan& cached, const Prepared& prepared, const Call& call);
+  Status begin_lengths(Prepared& prepared, const Call& call);
+  Status compare_lengths(const Prepared& prepared, const Call& call) const;
+  Status start_plan(CachedPlan& cached, const Kernels& kernels, const std::byte* input,
+                    std::byte* output);
+  void bind(CachedPlan& cached, const CallKey& key, uint32_t element_size, const Call& call);
   void average(const Prepared& prepared, const Call& call) const;
+  // 0 unless all ranks should have the same.
+  uint32_t digest_of_result(const Prepared& prepared, const Call& call) const;
   tutti_status run_messages(std::span<const Message> messages, int64_t timeout_ms);
-  // A call has failed in flight: the communicator is over, for all.
-  tutti_status give_up(Status status, const CallSignature& signature, uint64_t call);
+  // Every rank says `mine`, which is as long on all; what rank r said begins at (*all)[r].
+  template <class Place>
+  Status tell_places(const Place& mine, std::vector<Place>* all);
+  tutti_status make_part(std::vector<int> members, std::unique_ptr<Communicator>* out);
+  Status add_messages(std::span<const Message> messages, size_t* left);
+  // `asked`: one of those that were on their way.
+  void break_messages(const Message& asked, Status ended);
+
+  // A call on the communicator by the calling thread.
+  void enter() {
+    const void* const thread = deadlock::this_thread();
+    if (owner_.load(std::memory_order_relaxed) != thread) [[unlikely]]
+      share(thread);
+  }
+  void share(const void* thread);
+  bool rests_with(const void* thread, bool alone) const override;
+  void post(Note note) override;
+
+  // What is in flight (queue.cc); under the lock.
+  in_flight::Moved advance_if_free() override;
+  bool busy() const override { return in_flight_.load(std::memory_order_acquire) != 0; }
+  bool begin_next();
+  bool begin_operation(Operation& operation);
+  bool advance_queue();
+  void look_at_first();
+  bool ran_dry() const;
+  void end_first(Status ended);
+  void retire(Operation* operation);
+  Status inspect_queue(uint64_t now_ns);
+  // What runs has failed: it all has.
+  void break_queue(Status ended);
+  void fail_all(const Status& why);
+  // Or until nothing is in flight.
+  template <class Done>
+  void run_until(Done&& done, uint64_t timeout_ns);
+  tutti_status conclude(Operation* operation);
+
+  // A call has failed on its way: the communicator is over, for all.
+  void break_down(Status status, const CallSignature& signature, uint64_t call);
+  void break_down(Status status, const std::string& where, uint64_t call);
+  tutti_status give_up(Status status, const CallSignature& signature, uint64_t call) {
+    break_down(std::move(status), signature, call);
+    return fail(broken_);
+  }
   std::string describe_wait(int peer, uint64_t call) const;
   uint64_t timeout_ns(int64_t timeout_ms) const {
     return uint64_t(timeout_ms > 0 ? timeout_ms : settings_.timeout_ms) * 1'000'000u;
@@ -152,17 +241,44 @@ class Communicator {
   std::unique_ptr<plan::Fused> fused_;
   std::unique_ptr<plan::Pull> pull_;
 
-  uint64_t epoch_ = 0;  // number of the last collective call
+  std::atomic<uint64_t> epoch_{0};  // number of the last collective call
+  // The thread that calls; null: none has yet, `this`: there were two.
+  std::atomic<const void*> owner_{nullptr};
   // Calls met before, each in the place that its key hashes to; a newcomer takes the place.
-  std::array<std::unique_ptr<Prepared>, 64> prepared_;
-  CallMark unconfirmed_;  // the last call that may have ended without hearing from all
+  std::array<std::shared_ptr<Prepared>, 64> prepared_;
+  // Of the calls so far that a rank can end without having heard from all; part of later digests.
+  uint64_t history_ = 0;
   std::vector<std::unique_ptr<CachedPlan>> plans_;
+  CallMark mark_;             // of the call that runs
+  uint32_t last_result_ = 0;  // a digest of what the last one gave, if it is checked
   plan::Run run_;
+  const Prepared* waits_in_ = nullptr;  // what a thread waits for in complete_call()
+  deadlock::Watch watch_{this, [this](int peer) { return needs(peer); }};
+  const Inspect inspect_ = [this](uint64_t now_ns) { return inspect_call(now_ns); };
+  // While lengths are exchanged: of which call, and what this rank knows and what it hears.
+  Prepared* lengths_of_ = nullptr;
+  const Call* lengths_call_ = nullptr;
+  std::vector<uint64_t> own_lengths_, peer_lengths_;
+  Status path_failure_;    // found on the way of the call that runs
   plan::Extents extents_;  // of the last call of blocks
   std::vector<std::byte> scratch_, aside_, products_;
+  struct Kept {
+    std::unique_ptr<std::byte[]> memory;
+    size_t bytes = 0;
+  };
+  std::array<Kept, compound_places> compound_memory_;
   std::vector<uint64_t> sends_, receives_;  // messages so far, by peer
   bool grouping_ = false;
   std::vector<Message> group_;
+  Traffic traffic_;
+
+  Lock lock_;  // of what is in flight; unnecessary for whoever sees that nothing is
+  std::atomic<uint32_t> in_flight_{0};
+  Operation* first_ = nullptr;
+  Operation* last_ = nullptr;
+  uint64_t inspected_ns_ = 0;  // by test()
+  bool listed_ = false;        // among those that whoever waits moves on
+  std::shared_ptr<CommunicatorRef> self_ = std::make_shared<CommunicatorRef>(this);
 
   std::atomic<bool> over_{false};  // failed or aborted: no further call
   Status last_error_;

@@ -19,6 +19,7 @@ namespace {
 struct Introduction {
   HostRecord host;
   uint64_t random = 0;
+  uint64_t checks_results = 0;
 };
 
 std::string join(const std::vector<std::string>& words) {
@@ -30,6 +31,7 @@ std::string join(const std::vector<std::string>& words) {
 Status introduce(Exchange& exchange, const CommSettings& settings, uint64_t deadline_ns,
                  std::vector<HostRecord>* hosts, uint64_t* comm_id) {
   Introduction mine;
+  mine.checks_results = settings.check_results ? 1 : 0;
   Status known = HostRecord::own(&mine.host);
   if (known.ok() &&
       getrandom(&mine.random, sizeof(mine.random), 0) != ssize_t(sizeof(mine.random))) {
@@ -48,6 +50,14 @@ Status introduce(Exchange& exchange, const CommSettings& settings, uint64_t dead
     std::memcpy(&other, all[rank].data(), sizeof(other));
     hosts->push_back(other.host);
     if (rank == 0) *comm_id = other.random;
+    if (other.checks_results != mine.checks_results) {
+      const bool here = settings.check_results;
+      return {TUTTI_MISMATCH,
+              "rank " + std::to_string(exchange.rank()) + (here ? " checks" : " does not check") +
+                  " results, rank " + std::to_string(rank) + (here ? " does not" : " does") +
+                  ": TUTTI_CHECK must be the same on all ranks",
+              rank};
+    }
     if (all[rank].substr(sizeof(other)) != text.substr(sizeof(mine))) {
       return {TUTTI_MISMATCH,
               "rank " + std::to_string(exchange.rank()) + " allows the transports " +
@@ -67,6 +77,7 @@ Status Communicator::create(std::unique_ptr<Exchange> exchange, const CommSettin
   made->rank_ = exchange->rank();
   made->nranks_ = exchange->nranks();
   made->settings_ = settings;
+  if (settings.progress_thread) in_flight::use_progress_thread();
   made->key_ = exchange->key();
   made->setting_.nranks = uint32_t(made->nranks_);
   made->sends_.resize(size_t(made->nranks_));
@@ -115,6 +126,9 @@ Status Communicator::connect(Exchange& exchange) {
   for (size_t rank = 0; rank < n; ++rank) {
     setting_.crowded = setting_.crowded || crowded_host(hosts, rank);
   }
+  const uint64_t place[] = {comm_id, uint64_t(rank_)};
+  watch_.open(rank_, nranks_, hash_of(place));
+  deadlock::add(this);
   return {};
 }
 

@@ -5,7 +5,7 @@
 namespace tutti {
 
 tutti_status Communicator::mem_alloc(size_t bytes, void** out) {
-  if (grouping_) return fail({TUTTI_INVALID, "a group of messages is open"});
+  if (Status closed = outside_group(); !closed.ok()) return fail(std::move(closed));
   GroupExchange exchange(*this, key_);
   std::byte* made = nullptr;
   Status ended = regions_.allocate(exchange, bytes, deadline_after_ms(settings_.setup_ms), &made);
@@ -15,7 +15,7 @@ tutti_status Communicator::mem_alloc(size_t bytes, void** out) {
 }
 
 tutti_status Communicator::mem_register(void* address, size_t bytes, int fd, uint64_t offset) {
-  if (grouping_) return fail({TUTTI_INVALID, "a group of messages is open"});
+  if (Status closed = outside_group(); !closed.ok()) return fail(std::move(closed));
   GroupExchange exchange(*this, key_);
   Status ended = regions_.adopt(exchange, static_cast<std::byte*>(address), bytes, fd, offset,
                                 deadline_after_ms(settings_.setup_ms));

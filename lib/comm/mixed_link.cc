@@ -31,11 +31,6 @@ Status MixedLink::inspect(uint64_t now_ns) {
   return {};
 }
 
-Status MixedLink::confirm(const CallMark& mark) {
-  for (const auto& link : links_) TUTTI_TRY(link->confirm(mark));
-  return {};
-}
-
 void MixedLink::arm() {
   for (const auto& link : links_) link->arm();
 }
@@ -49,6 +44,10 @@ void MixedLink::sleep(uint64_t until_ns) {
   constexpr uint64_t turn_ns = 100'000;
   links_[sleeper_]->sleep(std::min(until_ns, now_ns() + turn_ns));
   sleeper_ = (sleeper_ + 1) % links_.size();
+}
+
+void MixedLink::post_note(const Note& note) {
+  for (const auto& link : links_) link->post_note(note);
 }
 
 void MixedLink::abort(const Status& reason) {

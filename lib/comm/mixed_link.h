@@ -27,7 +27,6 @@ class MixedLink final : public Link {
     return to(peer).try_recv(peer, data, most);
   }
   Status inspect(uint64_t now_ns) override;
-  Status confirm(const CallMark& mark) override;
   void arm() override;
   void disarm() override;
   void sleep(uint64_t until_ns) override;
@@ -35,6 +34,10 @@ class MixedLink final : public Link {
     return links_[size_t(link_of_[size_t(peer)])]->last_seen(peer);
   }
   void abort(const Status& reason) override;
+  void post_note(const Note& note) override;
+  Note read_note(int peer) const override {
+    return links_[size_t(link_of_[size_t(peer)])]->read_note(peer);
+  }
 
  private:
   Link& to(int peer) { return *links_[size_t(link_of_[size_t(peer)])]; }

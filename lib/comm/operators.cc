@@ -12,26 +12,28 @@ uint64_t Communicator::next_serial() {
   return ++last;
 }
 
-Status Communicator::bind_operator(Prepared& prepared) const {
+tutti_level Communicator::level_of(const CallKey& key) const {
+  if (!reduces(key.collective) || key.collective == Collective::barrier) return TUTTI_LEVEL_FAST;
+  return key.level != TUTTI_LEVEL_DEFAULT ? key.level : settings_.level;
+}
+
+Status Communicator::bind_operator(Prepared& prepared, tutti_level level) const {
   const CallKey& key = prepared.key;
   if (unsigned(key.op) < TUTTI_OP_COUNT) {
-    prepared.kernels = find_kernels(key.dtype, key.op);
-    return {};
+    return find_kernels(key.dtype, key.op, level, &prepared.kernels);
   }
   UserOp op;
   if (!find_user_op(key.op, &op)) return {TUTTI_INVALID, "the operator has been freed"};
   if (op.function != nullptr) {
-    prepared.function = {op.function, op.context, key.dtype, prepared.element_size};
     prepared.kernels.user = &prepared.function;
-    return {};
+    return bind_function(op, key.dtype, level, &prepared.function);
   }
   if (op.communicator != serial_) {
     return {TUTTI_INVALID, "the pre-multiplied sum was made for another communicator"};
   }
-  prepared.kernels = find_kernels(key.dtype, TUTTI_SUM);
   prepared.premultiplies = true;
   prepared.scalar = op.scalar;
-  return {};
+  return find_kernels(key.dtype, TUTTI_SUM, level, &prepared.kernels);
 }
 
 Status Communicator::scale_input(const Prepared& prepared, Call* call) {
@@ -40,13 +42,8 @@ Status Communicator::scale_input(const Prepared& prepared, Call* call) {
   const bool one_block = key.collective == Collective::reduce_scatter && key.lengths == 0;
   const uint64_t count = key.count * (one_block ? uint64_t(nranks_) : 1);
   if (count == 0) return {};
-  const size_t bytes = count * prepared.element_size;
-  try {
-    if (products_.size() < bytes) products_.resize(bytes);
-  } catch (const std::bad_alloc&) {
-    return {TUTTI_NO_MEMORY, "cannot allocate " + std::to_string(bytes) +
-                                 " bytes for the products of a pre-multiplied sum"};
-  }
+  TUTTI_TRY(
+      grow(&products_, count * prepared.element_size, "the products of a pre-multiplied sum"));
   prepared.kernels.scale(products_.data(), call->input, prepared.scalar.data(), count);
   call->input = products_.data();
   return {};

@@ -4,6 +4,8 @@
 #include <limits>
 
 #include "lib/schedule/formula.h"
+#include "lib/schedule/levels.h"
+#include "lib/types.h"
 #include "transports/shm/segment.h"
 
 namespace tutti {
@@ -22,6 +24,8 @@ constexpr Medium crowded_memory{1.5, 1.0 / 5'000, 1.0 / 10'000};
 constexpr Medium sockets{12.0, 1.0 / 2'000, 1.0 / 20'000};
 // Through shared cells, for each vector written or read.
 constexpr double fused_byte = 1.0 / 33'000;
+// Added without rounding. Measured where the operands are in cache (lib/reduce/README.md).
+constexpr double exact_byte = 1.0 / 10'000;
 // A line from another last-level cache, where several are on their way at once. Not measured here:
 // this machine has one such cache.
 constexpr double far_line = 0.05;
@@ -38,7 +42,7 @@ struct Candidate {
   double us;
 };
 
-double predict(const Algorithm& algorithm, Path path, const Setting& setting, double bytes) {
+double predict_moves(const Algorithm& algorithm, Path path, const Setting& setting, double bytes) {
   const Medium& medium = !setting.all_share_memory ? sockets
                          : setting.crowded         ? crowded_memory
                                                    : memory;
@@ -66,6 +70,16 @@ double predict(const Algorithm& algorithm, Path path, const Setting& setting, do
                   claimed(claims.reduced, setting.nranks) * medium.reduced_byte);
 }
 
+double predict(const Algorithm& algorithm, Path path, const Setting& setting,
+               const Request& request) {
+  const double bytes = double(request.count) * request.element_size;
+  // Two operands are added exactly by any addition.
+  const double exact = request.level == TUTTI_LEVEL_EXACT && setting.nranks > 2
+                           ? claimed(algorithm.claims.reduced, setting.nranks) * exact_byte
+                           : 0;
+  return predict_moves(algorithm, path, setting, bytes) + bytes * exact;
+}
+
 // How `algorithm` runs here: fused where a fused path implements it.
 Path path_of(const Algorithm& algorithm, const Setting& setting, const Request& request,
              bool unfused) {
@@ -85,6 +99,32 @@ Path path_of(const Algorithm& algorithm, const Setting& setting, const Request& 
   return Path::schedule;
 }
 
+// Why not, by its schedule; the proof of that is made once.
+std::string breaks_level(const Algorithm& algorithm, const Setting& setting,
+                         const Request& request) {
+  if (request.level <= TUTTI_LEVEL_FAST) return {};
+  const auto levels = schedule::levels_of(
+      algorithm, {.nranks = setting.nranks, .root = request.root, .radix = group_size(setting)});
+  if (levels.hold(request.level)) return {};
+  const std::string level = std::string(" at level ") + level_name(request.level);
+  if (request.level == TUTTI_LEVEL_EXACT) {
+    return "it passes on sums of some of the ranks, which are rounded, and" + level +
+           " a result is rounded once";
+  }
+  if (request.level == TUTTI_LEVEL_CANONICAL) {
+    return "on " + std::to_string(setting.nranks) +
+           " ranks it does not combine by the one tree that all results have" + level;
+  }
+  return "it combines one part of a vector in another order than the next, which must not be" +
+         level;
+}
+
+// Empty when the algorithm can be chosen here.
+std::string why_not(const Algorithm& algorithm, const Setting& setting, const Request& request) {
+  std::string why = algorithm.applies(request);
+  return why.empty() ? breaks_level(algorithm, setting, request) : why;
+}
+
 std::string names_of(Collective collective) {
   std::string all;
   for (const Algorithm& algorithm : algorithms()) {
@@ -94,7 +134,7 @@ std::string names_of(Collective collective) {
   return all;
 }
 
-std::string reason_of(const Candidate& best, const Setting& setting) {
+std::string reason_of(const Candidate& best, const Setting& setting, tutti_level level) {
   const std::string ranks = std::to_string(setting.nranks) + " ranks";
   if (best.path == Path::one_shot) {
     return "all " + ranks +
@@ -112,6 +152,7 @@ std::string reason_of(const Candidate& best, const Setting& setting) {
   }
   return "of the algorithms that apply to " + ranks + " over " +
          (setting.all_share_memory ? "shared memory" : "sockets") +
+         (level > TUTTI_LEVEL_FAST ? std::string(" at level ") + level_name(level) : "") +
          " the model finds it fastest at this size";
 }
 
@@ -119,7 +160,6 @@ std::string reason_of(const Candidate& best, const Setting& setting) {
 
 Status choose(Collective collective, const Setting& setting, const Request& request,
               std::string_view forced, bool unfused, Choice* out) {
-  const double bytes = double(request.count) * request.element_size;
   if (!forced.empty()) {
     const Algorithm* algorithm = find_algorithm(collective, forced);
     if (algorithm == nullptr) {
@@ -127,22 +167,28 @@ Status choose(Collective collective, const Setting& setting, const Request& requ
                                  " algorithm \"" + std::string(forced) + "\"; there are: auto, " +
                                  names_of(collective)};
     }
-    if (const std::string why = algorithm->applies(request); !why.empty()) {
+    if (const std::string why = why_not(*algorithm, setting, request); !why.empty()) {
       return {TUTTI_UNSUPPORTED, "algorithm " + std::string(forced) + " cannot run here: " + why};
     }
     const Path path = path_of(*algorithm, setting, request, unfused);
-    *out = {algorithm, path, "it was asked for by name", predict(*algorithm, path, setting, bytes),
-            nullptr,   0};
+    *out = {
+        algorithm, path, "it was asked for by name", predict(*algorithm, path, setting, request),
+        nullptr,   0};
     return {};
   }
+  // At layout the size must not decide on the tree, so all that are chosen from have the same: they
+  // fold all operands in one place from the left, and round once.
+  Request wanted = request;
+  if (request.level == TUTTI_LEVEL_LAYOUT) wanted.level = TUTTI_LEVEL_EXACT;
   Candidate best{nullptr, Path::schedule, std::numeric_limits<double>::infinity()};
   Candidate next = best;
   for (const Algorithm& algorithm : algorithms()) {
-    if (algorithm.collective != collective || !algorithm.applies(request).empty()) continue;
+    if (algorithm.collective != collective || !why_not(algorithm, setting, wanted).empty())
+      continue;
     const Path path = path_of(algorithm, setting, request, unfused);
     // Pairs alone are no reason.
     if (path == Path::two_level && group_size(setting) != setting.cache_group) continue;
-    const Candidate candidate{&algorithm, path, predict(algorithm, path, setting, bytes)};
+    const Candidate candidate{&algorithm, path, predict(algorithm, path, setting, request)};
     if (candidate.us < best.us) {
       next = best;
       best = candidate;
@@ -154,7 +200,7 @@ Status choose(Collective collective, const Setting& setting, const Request& requ
     return {TUTTI_UNSUPPORTED,
             "no " + std::string(collective_name(collective)) + " algorithm can serve this call"};
   }
-  *out = {best.algorithm, best.path,      reason_of(best, setting),
+  *out = {best.algorithm, best.path,      reason_of(best, setting, request.level),
           best.us,        next.algorithm, next.algorithm ? next.us : 0};
   return {};
 }

@@ -1,49 +1,142 @@
 // New communicators out of one.
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "lib/comm/comm.h"
 #include "lib/comm/group_exchange.h"
+#include "lib/comm/host.h"
+#include "lib/control/agree.h"
 
 namespace tutti {
 
 namespace {
 
+// What a rank says of itself in a split.
 struct Membership {
   int32_t color;
   int32_t key;
 };
+struct HostMembership {
+  HostRecord host;
+  int32_t key;
+};
+
+// What a rank says of the list it passed: a digest, and as many as fit into a sentence.
+struct ListRecord {
+  static constexpr size_t shown = 13;
+  uint64_t digest = 0;
+  uint32_t length = 0;
+  int32_t first[shown] = {};
+
+  explicit ListRecord(std::span<const int> ranks = {}) : length(uint32_t(ranks.size())) {
+    std::vector<uint64_t> words(ranks.begin(), ranks.end());
+    words.push_back(ranks.size());
+    digest = hash_of(words);
+    std::copy_n(ranks.begin(), std::min(ranks.size(), shown), first);
+  }
+  bool operator==(const ListRecord&) const = default;
+
+  std::string describe() const {
+    std::string text = length == 1 ? "rank" : "ranks";
+    for (size_t i = 0; i < std::min<size_t>(length, shown); ++i) {
+      text += (i == 0 ? " " : ", ") + std::to_string(first[i]);
+    }
+    return length > shown ? text + " ... (" + std::to_string(length) + ")" : text;
+  }
+};
+
+template <class Place>
+std::vector<int> in_order(const std::vector<Place>& places, auto&& belongs) {
+  std::vector<int> members;
+  for (size_t rank = 0; rank < places.size(); ++rank) {
+    if (belongs(places[rank])) members.push_back(int(rank));
+  }
+  std::stable_sort(members.begin(), members.end(),
+                   [&](int a, int b) { return places[size_t(a)].key < places[size_t(b)].key; });
+  return members;
+}
 
 }  // namespace
 
-tutti_status Communicator::split(int color, int key, std::unique_ptr<Communicator>* out) {
-  if (grouping_) return fail({TUTTI_INVALID, "a group of messages is open"});
+template <class Place>
+Status Communicator::tell_places(const Place& mine, std::vector<Place>* all) {
   const uint64_t deadline_ns = deadline_after_ms(settings_.setup_ms);
-  const Membership mine{color, key};
-  std::vector<std::string> all;
-  Status gathered =
+  std::vector<std::string> texts;
+  TUTTI_TRY(
       GroupExchange(*this, key_)
-          .allgather({reinterpret_cast<const char*>(&mine), sizeof(mine)}, deadline_ns, &all);
-  if (!gathered.ok()) return fail(std::move(gathered));
-  if (color < 0) return TUTTI_OK;
-
-  std::vector<Membership> memberships(all.size());
-  for (size_t rank = 0; rank < all.size(); ++rank) {
-    if (all[rank].size() != sizeof(Membership)) {
-      return fail({TUTTI_MISMATCH,
-                   "rank " + std::to_string(rank) + " does not take part in the split", int(rank)});
+          .allgather({reinterpret_cast<const char*>(&mine), sizeof(mine)}, deadline_ns, &texts));
+  all->resize(texts.size());
+  for (size_t rank = 0; rank < texts.size(); ++rank) {
+    if (texts[rank].size() != sizeof(Place)) {
+      return {TUTTI_MISMATCH, "rank " + std::to_string(rank) + " does not take part in the split",
+              int(rank)};
     }
-    std::memcpy(&memberships[rank], all[rank].data(), sizeof(Membership));
+    std::memcpy(&(*all)[rank], texts[rank].data(), sizeof(Place));
   }
-  std::vector<int> members;
-  for (int rank = 0; rank < nranks_; ++rank) {
-    if (memberships[size_t(rank)].color == color) members.push_back(rank);
-  }
-  std::stable_sort(members.begin(), members.end(), [&](int a, int b) {
-    return memberships[size_t(a)].key < memberships[size_t(b)].key;
-  });
-  Status made = create(std::make_unique<GroupExchange>(*this, members, key_), settings_, out);
+  return {};
+}
+
+tutti_status Communicator::make_part(std::vector<int> members, std::unique_ptr<Communicator>* out) {
+  Status made =
+      create(std::make_unique<GroupExchange>(*this, std::move(members), key_), settings_, out);
   return made.ok() ? TUTTI_OK : fail(std::move(made));
+}
+
+tutti_status Communicator::split(int color, int key, std::unique_ptr<Communicator>* out) {
+  if (Status closed = outside_group(); !closed.ok()) return fail(std::move(closed));
+  std::vector<Membership> all;
+  if (Status told = tell_places(Membership{color, key}, &all); !told.ok()) {
+    return fail(std::move(told));
+  }
+  if (color < 0) return TUTTI_OK;
+  return make_part(in_order(all, [&](const Membership& one) { return one.color == color; }), out);
+}
+
+tutti_status Communicator::split_host(int key, std::unique_ptr<Communicator>* out) {
+  if (Status closed = outside_group(); !closed.ok()) return fail(std::move(closed));
+  HostMembership mine{{}, key};
+  const Status known = HostRecord::own(&mine.host);
+  std::vector<HostMembership> all;
+  Status told = tell_places(mine, &all);
+  if (told.ok()) {
+    GroupExchange everybody(*this, key_);
+    told = agree(everybody, known, deadline_after_ms(settings_.setup_ms));
+  }
+  if (!told.ok()) return fail(std::move(told));
+  const auto here = [&](const HostMembership& one) { return one.host.same_host(mine.host); };
+  return make_part(in_order(all, here), out);
+}
+
+// All members tell all others their list, at once, before anything else: so two whose lists differ
+// find out, unless neither knows of the other.
+tutti_status Communicator::create_group(std::vector<int> members,
+                                        std::unique_ptr<Communicator>* out) {
+  if (Status closed = outside_group(); !closed.ok()) return fail(std::move(closed));
+  constexpr int tag = -3;  // users' tags are not negative
+  const ListRecord mine(members);
+  std::vector<ListRecord> lists(members.size());
+  std::vector<Message> messages;
+  for (size_t i = 0; i < members.size(); ++i) {
+    if (members[i] == rank_) continue;
+    messages.push_back(Message::to_send(&mine, sizeof(mine), TUTTI_UINT8, members[i], tag));
+    messages.push_back(Message::to_receive(&lists[i], sizeof(mine), TUTTI_UINT8, members[i], tag));
+  }
+  if (!messages.empty()) {
+    const tutti_status told = run_messages(messages, settings_.setup_ms);
+    if (told != TUTTI_OK) return told;
+  }
+  for (size_t i = 0; i < members.size(); ++i) {
+    if (members[i] == rank_ || lists[i] == mine) continue;
+    const std::string peer = std::to_string(members[i]);
+    break_down({TUTTI_MISMATCH,
+                "rank " + std::to_string(rank_) + " makes a group of " + mine.describe() +
+                    ", rank " + peer + " one of " + lists[i].describe(),
+                members[i]},
+               "in tutti_comm_create_group()", 0);
+    return fail(broken_);
+  }
+  return make_part(std::move(members), out);
 }
 
 }  // namespace tutti

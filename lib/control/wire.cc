@@ -13,6 +13,8 @@ namespace {
 constexpr uint32_t magic = 0x69747574;  // "tuti"
 constexpr uint8_t version = 1;
 constexpr size_t checked_bytes = header_bytes - 4;
+constexpr int level_shift = 5;  // a collective's number has fewer bits
+static_assert(collective_count <= 1 << level_shift && TUTTI_LEVEL_COUNT <= 256 >> level_shift);
 constexpr size_t status_fixed_bytes = 20;  // code, rank, call, length of the text
 
 uint32_t most_length(Type type) {
@@ -23,6 +25,8 @@ uint32_t most_length(Type type) {
       return most_abort_bytes;
     case Type::exchange:
       return most_exchange_bytes;
+    case Type::note:
+      return most_note_bytes;
     case Type::status:
     case Type::bye:
       return 0;
@@ -45,7 +49,7 @@ HeaderBytes encode(const Header& header) {
   put_le<uint64_t>(at + 32, header.signature.count);
   put_le<int32_t>(at + 40, header.signature.root);
   put_le<uint16_t>(at + 44, header.signature.algorithm);
-  at[46] = uint8_t(header.signature.collective);
+  at[46] = uint8_t(uint8_t(header.signature.collective) | header.signature.level << level_shift);
   at[47] = header.signature.dtype;
   at[48] = header.signature.op;
   at[49] = header.signature.flags;
@@ -66,7 +70,7 @@ Status parse(std::span<const uint8_t, header_bytes> bytes, Header* out) {
     return {TUTTI_CORRUPT, "a frame of version " + std::to_string(at[4]) + ", this is version " +
                                std::to_string(version)};
   }
-  if (at[5] < uint8_t(Type::data) || at[5] > uint8_t(Type::exchange)) {
+  if (at[5] < uint8_t(Type::data) || at[5] > uint8_t(Type::note)) {
     return {TUTTI_CORRUPT, "a frame of unknown type"};
   }
   out->type = Type(at[5]);
@@ -78,7 +82,8 @@ Status parse(std::span<const uint8_t, header_bytes> bytes, Header* out) {
   out->signature.count = get_le<uint64_t>(at + 32);
   out->signature.root = get_le<int32_t>(at + 40);
   out->signature.algorithm = get_le<uint16_t>(at + 44);
-  out->signature.collective = Collective(at[46]);
+  out->signature.collective = Collective(at[46] & ((1 << level_shift) - 1));
+  out->signature.level = at[46] >> level_shift;
   out->signature.dtype = at[47];
   out->signature.op = at[48];
   out->signature.flags = at[49];
@@ -121,6 +126,35 @@ Status parse_status(std::span<const uint8_t> payload, Status* out) {
   std::replace_if(
       text.begin(), text.end(), [](char c) { return uint8_t(c) < 0x20 || c == 0x7f; }, ' ');
   *out = Status(tutti_status(code), std::move(text), rank, get_le<uint64_t>(at + 8));
+  return {};
+}
+
+std::string encode_note(const Note& note, Header* header) {
+  header->type = Type::note;
+  header->epoch = note.epoch;
+  header->signature = note.signature;
+  if (note.empty()) return {};
+  const std::span<const uint64_t> labels = note.labels();
+  std::string out(8 + 8 * labels.size(), '\0');
+  auto* at = reinterpret_cast<uint8_t*>(out.data());
+  put_le<uint64_t>(at, note.entered);
+  for (size_t i = 0; i < labels.size(); ++i) put_le<uint64_t>(at + 8 + 8 * i, labels[i]);
+  return out;
+}
+
+Status parse_note(const Header& header, std::span<const uint8_t> payload, Note* out) {
+  *out = {};
+  if (payload.empty()) return {};
+  if (payload.size() % 8 != 0 || payload.size() < 16 || payload.size() > most_note_bytes) {
+    return {TUTTI_CORRUPT, "a note has an impossible length"};
+  }
+  out->epoch = header.epoch;
+  out->signature = header.signature;
+  out->entered = get_le<uint64_t>(payload.data());
+  out->count = payload.size() / 8 - 1;
+  for (size_t i = 0; i < out->count; ++i) {
+    out->all_labels[i] = get_le<uint64_t>(payload.data() + 8 + 8 * i);
+  }
   return {};
 }
 

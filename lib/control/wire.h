@@ -3,7 +3,8 @@
 // A frame is a header of 64 bytes, little endian, and `length` bytes of payload. Offsets:
 //    0 magic (4)        4 version (1)    5 type (1)     6 bytes of a user-defined element (2)
 //    8 communicator (8) 16 epoch (8)    24 stream (8)
-//   32 count (8)  40 root (4)  44 algorithm (2)  46 collective  47 dtype  48 op  49 flags
+//   32 count (8)  40 root (4)  44 algorithm (2)  46 collective (low 5 bits) and level  47 dtype
+//   48 op  49 flags
 //   50 sender's rank (2)  52 digest (4)  56 length (4)  60 CRC-32C of the 60 bytes before (4)
 #pragma once
 
@@ -13,6 +14,7 @@
 #include <span>
 #include <string>
 
+#include "lib/note.h"
 #include "lib/signature.h"
 #include "lib/status.h"
 
@@ -22,6 +24,7 @@ constexpr size_t header_bytes = 64;
 constexpr uint32_t most_data_bytes = 1 << 20;      // payload of a data frame
 constexpr uint32_t most_abort_bytes = 1024;        // payload of an abort frame
 constexpr uint32_t most_exchange_bytes = 1 << 30;  // payload of an exchange frame
+constexpr uint32_t most_note_bytes = 8 + 8 * Note::most_labels;
 constexpr int most_ranks = 65535;
 
 enum class Type : uint8_t {
@@ -30,6 +33,7 @@ enum class Type : uint8_t {
   abort = 3,     // the communicator is over, and why
   bye = 4,       // the sender has freed the communicator
   exchange = 5,  // a step of an all-gather while a communicator is made
+  note = 6,      // what keeps the sender from entering calls; without payload: nothing
 };
 
 struct Header {
@@ -61,5 +65,9 @@ Status parse(std::span<const uint8_t, header_bytes> bytes, Header* out);
 // The payload of an abort frame: a status cut to fit.
 std::string encode_status(const Status& status);
 Status parse_status(std::span<const uint8_t> payload, Status* out);
+
+// A note travels in the header's epoch and signature, and the rest of it in the payload.
+std::string encode_note(const Note& note, Header* header);
+Status parse_note(const Header& header, std::span<const uint8_t> payload, Note* out);
 
 }  // namespace tutti::wire

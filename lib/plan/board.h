@@ -23,8 +23,11 @@ constexpr uint32_t pull = 20;       // and every other one after it: its slots
 constexpr uint32_t pull_slots = 16;
 }  // namespace line
 
-// The end of a rank's cells is the slots of pull.
-constexpr size_t pull_arena_bytes = 1 << 20;
+// The end of a rank's cells is the slots of pull. They begin some lines further on in their pages
+// one after the other: what lies at the same place of many pages drives itself out of the caches.
+constexpr size_t pull_slot_bytes = 64 << 10;
+constexpr size_t pull_slot_stride = pull_slot_bytes + 256;
+constexpr size_t pull_arena_bytes = line::pull_slots * pull_slot_stride;
 
 class Board {
  public:

@@ -42,6 +42,11 @@ Fused::Fused(shm::SlotLink& link, const shm::Regions& regions, uint32_t group_si
   publish_arena_ = (arenas - result_arena_) / line_bytes * line_bytes;
   const size_t fits = publish_arena_ / (least_window * (nranks_ - 1));
   most_slice_bytes_ = std::min(longest_slice, fits / line_bytes * line_bytes);
+  for (uint32_t rank = 0; rank < nranks_; ++rank) {
+    const uint32_t own = levels_.group_of(self_);
+    group_readers_ +=
+        levels_.group_of(rank) != own && levels_.partner(own, levels_.place_of(rank)) == self_;
+  }
 }
 
 size_t Fused::one_shot_bytes() { return longest_one_shot; }
@@ -98,6 +103,7 @@ bool Fused::advance_direct() {
   if (mode_ == Mode::meeting) return meet();
   const bool moved = direct_.advance();
   done_ = direct_.done();
+  if (done_) count_two_shot();
   return moved;
 }
 
@@ -143,6 +149,9 @@ bool Fused::advance_one_shot() {
     call_.kernels.reduce(call_.output, operands_.data(), nranks_, call_.count);
   }
   if (call_.kernels.divide != nullptr) call_.kernels.divide(call_.output, call_.count, nranks_);
+  const uint64_t peers = nranks_ - 1;
+  transfers_.sent(peers, peers * call_.bytes());
+  transfers_.received(peers, peers * call_.bytes());
   done_ = true;
   return true;
 }
@@ -204,6 +213,10 @@ bool Fused::fold_groups() {
   }
   call_.kernels.reduce(call_.output, operands_.data(), levels_.groups, call_.count);
   if (call_.kernels.divide != nullptr) call_.kernels.divide(call_.output, call_.count, nranks_);
+  const uint64_t mates = levels_.size(levels_.group_of(self_)) - 1;
+  const uint64_t sent = mates + group_readers_, received = mates + levels_.groups - 1;
+  transfers_.sent(sent, sent * call_.bytes());
+  transfers_.received(received, received * call_.bytes());
   done_ = true;
   return true;
 }
@@ -328,7 +341,22 @@ bool Fused::gather_slice() {
   }
   done_ = ++gathered_ == rounds_;
   if (done_ && streams_) stream_fence();
+  if (done_) count_two_shot();
   return true;
+}
+
+// A part of the own vector for every other owner, and the own part's result for all; the same comes
+// back. Shards that are empty are nobody's.
+void Fused::count_two_shot() {
+  const schedule::ChunkMap shards(call_.count, nranks_, line_bytes / call_.element_size);
+  const uint64_t own = shards.size(self_) * call_.element_size, peers = nranks_ - 1;
+  uint64_t messages = own != 0 ? peers : 0;
+  for (uint32_t owner = 0; owner < nranks_; ++owner) {
+    messages += owner != self_ && shards.size(owner) != 0;
+  }
+  const uint64_t bytes = call_.bytes() - own + peers * own;
+  transfers_.sent(messages, bytes);
+  transfers_.received(messages, bytes);
 }
 
 bool Fused::advance_two_shot() {

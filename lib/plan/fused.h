@@ -27,6 +27,7 @@
 
 #include "algorithms/patterns.h"
 #include "lib/plan/direct.h"
+#include "lib/transfers.h"
 
 namespace tutti::plan {
 
@@ -61,6 +62,8 @@ class Fused {
   int waits_for();
   // Calls so far that went direct.
   uint64_t direct_calls() const { return direct_calls_; }
+  // Of all calls that are done: those of the schedule that was followed.
+  const Transfers& transfers() const { return transfers_; }
 
  private:
   enum class Mode : uint8_t { staged, meeting, direct };
@@ -88,6 +91,7 @@ class Fused {
   bool published_one_shot(uint32_t rank) const;
   bool published_group(uint32_t rank) const;
   const std::byte* group_result(uint32_t rank) const;
+  void count_two_shot();
   void write_out(std::byte* to, const std::byte* from, size_t bytes) const;
   void reduce_into(std::byte* out, std::byte* copy, size_t bytes);
 
@@ -120,7 +124,8 @@ class Fused {
   uint32_t calls_ = 0;        // one-shot and two-level calls so far: the sequence of their flags
   uint32_t ready_peers_ = 0;  // one-shot: peers 0.. known to have published
   TwoLevels levels_;
-  bool group_folded_ = false;  // two-level: the own group's result is published
+  uint32_t group_readers_ = 0;  // two-level: ranks that read the own group's result here
+  bool group_folded_ = false;   // two-level: the own group's result is published
 
   uint32_t slices_ = 0;   // two-shot slices before this call: the sequence of theirs
   bool streams_ = false;  // the output is written past the caches
@@ -132,6 +137,7 @@ class Fused {
   std::vector<const void*> piece_;  // the operands of a piece of a slice
 
   uint64_t direct_calls_ = 0;
+  Transfers transfers_;
   Status failure_;
 };
 

@@ -1,13 +1,17 @@
 #include "lib/plan/lower.h"
 
 #include <algorithm>
+#include <optional>
 
+#include "algorithms/patterns.h"
+#include "lib/schedule/expressions.h"
 #include "lib/schedule/hazards.h"
 
 namespace tutti::plan {
 
 namespace {
 
+using schedule::Bracketing;
 using schedule::Kind;
 using schedule::Range;
 using schedule::Role;
@@ -22,6 +26,60 @@ struct Resolved {
   Range to;                     // all but send
   Range from;                   // send, copy; recv_reduce: the local operand
   std::vector<Range> operands;  // reduce, in order
+  bool joined = false;          // send, recv, recv_reduce: to the message before it
+};
+
+// What stands in ranges while a run of reduces combines what came there.
+class FoldedRanges {
+ public:
+  // `reduces`: how many there will be.
+  explicit FoldedRanges(size_t reduces) : expressions_(uint32_t(2 * reduces)) {}
+
+  // to = left op right. False when ranges overlap without being the same.
+  bool combine(const Range& left, const Range& right, const Range& to) {
+    const Id result = expressions_.combine(value(left), value(right));
+    if (Id* const held = find(to)) {
+      *held = result;
+    } else {
+      values_.push_back({to, result});
+    }
+    return !overlaps_;
+  }
+
+  // The ranges whose fold in this bracketing `to` holds, in order; false if it is not one of all.
+  bool fold_of(const Range& to, Bracketing bracketing, std::vector<Range>* operands) {
+    const Id result = *find(to);
+    const auto order = expressions_.contributions(result, leaves_.size() + 1);
+    if (order.size() != leaves_.size()) return false;
+    const Id wanted = bracketed(
+        bracketing, uint32_t(order.size()), [&](uint32_t k) { return Expressions::leaf(order[k]); },
+        [&](Id left, Id right) { return expressions_.combine(left, right); });
+    for (const uint32_t leaf : order) operands->push_back(leaves_[leaf]);
+    return result == wanted;
+  }
+
+ private:
+  using Expressions = schedule::Expressions;
+  using Id = Expressions::Id;
+
+  Id* find(const Range& range) {
+    for (auto& [held, id] : values_) {
+      if (held == range) return &id;
+      overlaps_ = overlaps_ || held.overlaps(range);
+    }
+    return nullptr;
+  }
+  Id value(const Range& range) {
+    if (const Id* const held = find(range)) return *held;
+    values_.push_back({range, Expressions::leaf(uint32_t(leaves_.size()))});
+    leaves_.push_back(range);
+    return values_.back().second;
+  }
+
+  Expressions expressions_;
+  std::vector<Range> leaves_;  // what came, by its number
+  std::vector<std::pair<Range, Id>> values_;
+  bool overlaps_ = false;
 };
 
 // Collects steps and applies the first rewrite, cutting ranges where only a part was written.
@@ -44,8 +102,28 @@ class Resolver final : public schedule::Sink {
       const Range to = resolve(step.to, done, &cut);
       const Range from = resolve(step.from, done, &cut);
       put(step, part(step.to, done, cut), first(to, cut), first(from, cut));
+      steps.back().joined = step.joined || done != 0;
       done += cut;
     }
+  }
+
+  // Second rewrite: reduces that follow one another and are one fold in the bracketing of the
+  // n-ary kernels become one step.
+  void fold_reduces(Bracketing bracketing) {
+    std::vector<Resolved> folded;
+    for (size_t i = 0; i < steps.size();) {
+      size_t end = i;
+      while (end < steps.size() && steps[end].verb == Verb::reduce) ++end;
+      if (end - i > 1) {
+        if (auto fold = one_fold(i, end, bracketing)) {
+          folded.push_back(std::move(*fold));
+          i = end;
+          continue;
+        }
+      }
+      for (end = std::max(end, i + 1); i < end; ++i) folded.push_back(std::move(steps[i]));
+    }
+    steps = std::move(folded);
   }
 
   // A message that was received only to be combined with one other operand is combined as it
@@ -95,7 +173,8 @@ class Resolver final : public schedule::Sink {
       break;
     }
     steps[at] = {Verb::recv_reduce, left ? Side::left : Side::right, steps[at].peer,
-                 reduce.to,         reduce.operands[left ? 1 : 0],   {}};
+                 reduce.to,         reduce.operands[left ? 1 : 0],   {},
+                 steps[at].joined};
     steps.erase(steps.begin() + ptrdiff_t(at) + 1);
   }
 
@@ -142,30 +221,41 @@ class Resolver final : public schedule::Sink {
     }
   }
 
-  // Second rewrite. A reduce that goes on where the step before it ended is folded into that one:
-  // either both add to the right of the same range, or the range before is the left operand of
-  // this.
   void put_reduce(Side side, const Range& to, const Range& to_read, const Range& from) {
-    if (!steps.empty() && steps.back().verb == Verb::reduce) {
-      Resolved& last = steps.back();
-      const bool extends = side == Side::right && last.to == to;
-      const bool continues = side == Side::left && last.to == from && from.role == Role::scratch;
-      const bool overwritten =  // an operand that the longer fold would still read
-          continues && std::any_of(last.operands.begin(), last.operands.end(),
-                                   [&](const Range& r) { return r.overlaps(to); });
-      if (extends) {
-        last.operands.push_back(from);
-        return;
-      }
-      if (continues && !overwritten) {
-        last.operands.push_back(to_read);
-        last.to = to;
-        return;
-      }
-    }
     const bool left = side == Side::left;
     steps.push_back(
         {Verb::reduce, side, 0, to, {}, {left ? from : to_read, left ? to_read : from}});
+  }
+
+  // The reduces [begin, end) as one fold, if they are one in this bracketing and what they leave in
+  // scratch on the way is not read again.
+  std::optional<Resolved> one_fold(size_t begin, size_t end, Bracketing bracketing) const {
+    FoldedRanges ranges(end - begin);
+    for (size_t i = begin; i < end; ++i) {
+      const Resolved& step = steps[i];
+      if (!ranges.combine(step.operands[0], step.operands[1], step.to)) return {};
+    }
+    const Range& to = steps[end - 1].to;
+    for (size_t i = begin; i < end; ++i) {
+      if (steps[i].to != to && !is_dead(steps[i].to, end)) return {};
+    }
+    Resolved fold{Verb::reduce, Side::left, 0, to, {}, {}};
+    if (!ranges.fold_of(to, bracketing, &fold.operands)) return {};
+    return fold;
+  }
+
+  // Whether nothing from step `from` on reads the range before it is written again.
+  bool is_dead(const Range& range, size_t from) const {
+    if (range.role != Role::scratch) return false;
+    for (size_t i = from; i < steps.size(); ++i) {
+      const auto reads = [&](const Range& read) { return read.overlaps(range); };
+      const Resolved& step = steps[i];
+      if (reads(step.from) || std::any_of(step.operands.begin(), step.operands.end(), reads)) {
+        return false;
+      }
+      if (step.to == range) return true;
+    }
+    return true;
   }
 
   const Goal& goal_;
@@ -230,6 +320,7 @@ void add_record(const Resolved& step, const WorkingMemory& place, schedule::Haza
   if (!sends) hazards->writes(step.to);
   record.wait = hazards->wait().steps;
   record.follow = hazards->wait().same_range ? 1 : 0;
+  record.joined = step.joined ? 1 : 0;
 
   if (step.verb == Verb::reduce) {
     record.from = uint32_t(plan->operands.size());
@@ -246,6 +337,7 @@ Plan lower(const Algorithm& algorithm, const Shape& shape, bool scattered) {
   const Goal goal(algorithm.collective, shape.nranks, shape.root);
   Resolver resolver(goal, shape.rank, scattered);
   algorithm.emit(shape, resolver);
+  resolver.fold_reduces(shape.bracketing);
   resolver.fuse_receives();
   resolver.copy_rest();
 

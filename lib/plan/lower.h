@@ -1,7 +1,8 @@
 // From the steps of a rank to its plan. Three rewrites: an output chunk that is not written yet
 // reads from the input, and output that the rank does not get is memory to work in; reduces are
-// fused (a left fold over buffered operands is one n-ary reduce, a receive that is reduced at once
-// is a receive with reduction); program order becomes how far each lane waits for the other.
+// fused (a fold over buffered operands in the bracketing of the shape is one n-ary reduce, a
+// receive that is reduced at once is a receive with reduction); program order becomes how far each
+// lane waits for the other.
 #pragma once
 
 #include "algorithms/algorithm.h"

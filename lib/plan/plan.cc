@@ -90,8 +90,19 @@ void Binding::place(std::span<const uint64_t> begin, std::span<const uint64_t> i
     if (has_from) result.from = offset(record.from_memory, record.from);
     return result;
   };
-  for (size_t i = 0; i < outgoing_.size(); ++i) outgoing_[i] = put(plan_->outgoing[i]);
-  for (size_t i = 0; i < incoming_.size(); ++i) incoming_[i] = put(plan_->incoming[i]);
+  const auto put_all = [&](const std::vector<Record>& records, std::vector<Place>& places) {
+    bool begun = false;  // the current message
+    for (size_t i = 0; i < records.size(); ++i) {
+      const Record& record = records[i];
+      places[i] = put(record);
+      if (record.verb == Verb::copy || record.verb == Verb::reduce) continue;
+      begun = begun && record.joined != 0;
+      places[i].messages = !begun && places[i].bytes != 0;
+      begun = begun || places[i].bytes != 0;
+    }
+  };
+  put_all(plan_->outgoing, outgoing_);
+  put_all(plan_->incoming, incoming_);
   for (size_t i = 0; i < operands_.size(); ++i) {
     operands_[i] = offset(plan_->operands[i].memory, plan_->operands[i].chunk);
   }

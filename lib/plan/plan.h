@@ -35,7 +35,8 @@ struct Record {
   uint32_t from = 0;  // the same; of a reduce: its first operand in Plan::operands
   uint32_t chunks = 0;
   uint32_t wait = 0;    // how many records of the other lane must be done before this one
-  uint32_t follow = 0;  // 1: the last of those is on the same range and may be just as far as this
+  uint16_t follow = 0;  // 1: the last of those is on the same range and may be just as far as this
+  uint16_t joined = 0;  // 1: goes on with the message that the one before it in its stream began
   uint32_t operands = 0;  // of a reduce
 };
 static_assert(sizeof(Record) == 32);
@@ -69,6 +70,7 @@ struct Place {
   uint64_t to = 0;
   uint64_t from = 0;
   uint64_t bytes = 0;
+  uint64_t messages = 0;  // 1: the first of a message that is not empty
 };
 
 // Where the chunks of one call's vector lie, in bytes.

@@ -12,7 +12,7 @@ namespace {
 constexpr size_t line_bytes = shm::line_bytes;
 constexpr size_t inline_bytes = sizeof(shm::FlagLine::payload);
 constexpr uint32_t slots = line::pull_slots;
-constexpr size_t slot_bytes = pull_arena_bytes / slots;
+constexpr size_t slot_bytes = pull_slot_bytes;
 constexpr size_t least_slice_bytes = 8 << 10;  // a shorter one costs more in flags than it hides
 
 constexpr uint32_t line_of(uint32_t sequence) { return line::pull + 2 * (sequence % slots); }
@@ -25,6 +25,7 @@ Pull::Pull(shm::SlotLink& link)
       nranks_(cells_.nranks()),
       self_(cells_.rank()),
       arena_(cells_.bytes() - pull_arena_bytes),
+      goal_(Collective::barrier, nranks_),
       room_until_(slots),
       operands_(nranks_) {}
 
@@ -32,38 +33,18 @@ size_t Pull::most_element_bytes(uint32_t nranks) {
   return slot_bytes / std::max(nranks - 1, 1u) / line_bytes * line_bytes;
 }
 
-bool Pull::publishes(uint32_t rank) const {
-  switch (call_.collective) {
-    case Collective::broadcast:
-    case Collective::scatter:
-      return rank == call_.root;
-    case Collective::gather:
-    case Collective::reduce:
-      return rank != call_.root;
-    case Collective::scan:
-    case Collective::exscan:
-      return rank + 1 < nranks_;
-    default:
-      return true;
+void Pull::set_roles(const Goal& goal) {
+  goal_ = goal;
+  const auto moves = [&](uint32_t from, uint32_t to) {
+    const uint32_t block = goal.block(from, to);
+    return from != to && goal.gets(to, block) && goal.combines(from, to, block);
+  };
+  readers_ = 0;
+  sources_.clear();
+  for (uint32_t rank = 0; rank < nranks_; ++rank) {
+    readers_ += moves(self_, rank);
+    if (moves(rank, self_)) sources_.push_back(rank);
   }
-}
-
-bool Pull::takes() const {
-  switch (call_.collective) {
-    case Collective::broadcast:
-    case Collective::scatter:
-      return self_ != call_.root;
-    case Collective::gather:
-    case Collective::reduce:
-      return self_ == call_.root;
-    default:
-      return true;
-  }
-}
-
-bool Pull::takes_from(uint32_t source) const {
-  if (is_scan(call_.collective)) return source < self_;
-  return source != self_ && publishes(source);
 }
 
 bool Pull::separate_parts() const {
@@ -72,8 +53,12 @@ bool Pull::separate_parts() const {
 }
 
 void Pull::start(const PullCall& call) {
+  if (call.collective != goal_.collective() || call.root != goal_.root()) {
+    set_roles(Goal(call.collective, nranks_, call.root));
+  }
   call_ = call;
   done_ = false;
+  ahead_ = true;
   before_ += slices_;
   published_ = taken_ = 0;
   part_bytes_ = call.count * call.element_size;
@@ -93,8 +78,8 @@ void Pull::start(const PullCall& call) {
     slices_ = uint32_t((part_bytes_ + slice_bytes_ - 1) / slice_bytes_);
     stride_ = (slice_bytes_ + line_bytes - 1) / line_bytes * line_bytes;
   }
-  if (!publishes(self_)) published_ = slices_;
-  if (!takes()) taken_ = slices_;
+  if (readers_ == 0) published_ = slices_;
+  if (sources_.empty()) taken_ = slices_;
   place_own_block();
   // Who takes nothing has gone past it all, and must not keep the others from going on.
   if (taken_ == slices_) board_.post(line::pull_read, before_ + slices_, 0);
@@ -121,10 +106,7 @@ void Pull::place_own_block() {
       own_from_ += own;
       return;
     case Collective::scan:
-    case Collective::exscan:
-      if (self_ != 0) break;
-      taken_ = slices_;
-      if (call_.collective == Collective::scan) return;
+      if (self_ == 0) return;
       break;
     default:
       break;
@@ -151,8 +133,7 @@ bool Pull::publish_slice() {
   const uint64_t offset = published_ * slice_bytes_;
   const size_t bytes = std::min(slice_bytes_, part_bytes_ - offset);
   const uint32_t flag_line = line_of(sequence);
-  std::byte* const to = in_line_ ? board_.at(self_, flag_line).payload
-                                 : cells_.data(self_) + arena_ + sequence % slots * slot_bytes;
+  std::byte* const to = in_line_ ? board_.at(self_, flag_line).payload : slot(self_, sequence);
   if (separate_parts()) {
     for (uint32_t reader = 0; reader < nranks_; ++reader) {
       if (reader == self_) continue;
@@ -173,19 +154,24 @@ bool Pull::there(uint32_t source, uint32_t slice) {
   return board_.posted(source, line_of(before_ + slice), before_ + slice + 1, call_.digest);
 }
 
+std::byte* Pull::slot(uint32_t rank, uint32_t sequence) const {
+  return cells_.data(rank) + arena_ + sequence % slots * pull_slot_stride;
+}
+
 const std::byte* Pull::part_of(uint32_t source, uint32_t slice) const {
   const uint32_t sequence = before_ + slice;
-  const std::byte* const from = in_line_
-                                    ? board_.at(source, line_of(sequence)).payload
-                                    : cells_.data(source) + arena_ + sequence % slots * slot_bytes;
+  const std::byte* const from =
+      in_line_ ? board_.at(source, line_of(sequence)).payload : slot(source, sequence);
   return separate_parts() ? from + peer_position(source, self_) * stride_ : from;
 }
 
 bool Pull::take_slice() {
   // What is written may lie over the own input, so that must be published first.
-  if (taken_ == slices_ || (publishes(self_) && taken_ == published_)) return false;
-  for (uint32_t source = 0; source < nranks_; ++source) {
-    if (takes_from(source) && !there(source, taken_)) return false;
+  if (taken_ == slices_ || (readers_ != 0 && taken_ == published_)) return false;
+  for (const uint32_t source : sources_) {
+    if (there(source, taken_)) continue;
+    ahead_ = false;
+    return false;
   }
   const uint64_t offset = taken_ * slice_bytes_;
   const size_t bytes = std::min(slice_bytes_, part_bytes_ - offset);
@@ -197,31 +183,36 @@ bool Pull::take_slice() {
   ++taken_;
   // Others wait for it only when they run out of slots.
   board_.post(line::pull_read, before_ + taken_, 0);
+  if (ahead_) fetch_next();
   return true;
+}
+
+// To be called only where the sources are ahead: else it would take from them what they write.
+void Pull::fetch_next() const {
+  const uint32_t next = before_ + taken_;
+  for (const uint32_t source : sources_) {
+    __builtin_prefetch(&board_.at(source, line_of(next)));
+    if (!in_line_) __builtin_prefetch(slot(source, next));
+  }
 }
 
 void Pull::copy_slice(uint64_t offset, size_t bytes) {
   const bool many = call_.collective == Collective::allgather ||
                     call_.collective == Collective::gather ||
                     call_.collective == Collective::alltoall;
-  for (uint32_t source = 0; source < nranks_; ++source) {
-    if (!takes_from(source)) continue;
+  for (const uint32_t source : sources_) {
     std::memcpy(call_.output + (many ? source * part_bytes_ : 0) + offset, part_of(source, taken_),
                 bytes);
   }
 }
 
 void Pull::reduce_slice(uint64_t offset, size_t bytes) {
-  const bool scans = is_scan(call_.collective);
-  const std::byte* const own =
-      call_.input + (call_.collective == Collective::reduce_scatter ? self_ * part_bytes_ : 0);
+  const uint32_t block = goal_.block(self_, self_);
+  const std::byte* const own = call_.input + block * part_bytes_;
   uint32_t n = 0;
   for (uint32_t rank = 0; rank < nranks_; ++rank) {
-    if (rank == self_) {
-      if (call_.collective != Collective::exscan) operands_[n++] = own + offset;
-    } else if (!scans || rank < self_) {
-      operands_[n++] = part_of(rank, taken_);
-    }
+    if (!goal_.combines(rank, self_, block)) continue;
+    operands_[n++] = rank == self_ ? own + offset : part_of(rank, taken_);
   }
   const size_t elements = bytes / call_.element_size;
   if (n == 2) {
@@ -229,7 +220,9 @@ void Pull::reduce_slice(uint64_t offset, size_t bytes) {
   } else {
     call_.kernels.reduce(call_.output + offset, operands_.data(), n, elements);
   }
-  if (call_.kernels.divide != nullptr) call_.kernels.divide(call_.output + offset, elements, n);
+  if (call_.kernels.divide != nullptr && n > 1) {
+    call_.kernels.divide(call_.output + offset, elements, n);
+  }
 }
 
 bool Pull::advance() {
@@ -240,14 +233,20 @@ bool Pull::advance() {
   }
   const bool taken = take_slice();
   done_ = published_ == slices_ && taken_ == slices_;
+  if (done_) {
+    transfers_.sent(readers_, readers_ * part_bytes_);
+    transfers_.received(sources_.size(), sources_.size() * part_bytes_);
+  }
   return published || taken;
 }
 
 int Pull::waits_for() {
   if (done_) return -1;
+  for (const uint32_t source : sources_) {
+    if (taken_ < slices_ && !there(source, taken_)) return int(source);
+  }
   for (uint32_t rank = 0; rank < nranks_; ++rank) {
     if (rank == self_) continue;
-    if (taken_ < slices_ && takes_from(rank) && !there(rank, taken_)) return int(rank);
     const uint32_t theirs = shm::flag_sequence(board_.flag(rank, line::pull_read));
     if (published_ < slices_ && int32_t(before_ + published_ - theirs) >= int32_t(slots)) {
       return int(rank);

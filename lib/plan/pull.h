@@ -15,6 +15,7 @@
 #include "algorithms/goal.h"
 #include "lib/plan/board.h"
 #include "lib/reduce/reduce.h"
+#include "lib/transfers.h"
 
 namespace tutti::plan {
 
@@ -44,12 +45,12 @@ class Pull {
   bool done() const { return done_; }
   // The lowest peer that is waited for, -1 if none.
   int waits_for();
+  // Of all calls that are done: those of the schedule.
+  const Transfers& transfers() const { return transfers_; }
 
  private:
-  // Who does what in a call.
-  bool publishes(uint32_t rank) const;
-  bool takes_from(uint32_t source) const;
-  bool takes() const;
+  // Who does what in calls of this collective and root.
+  void set_roles(const Goal& goal);
   // Whether every reader has a part of its own.
   bool separate_parts() const;
 
@@ -58,7 +59,9 @@ class Pull {
   bool take_slice();
   bool has_room();
   bool there(uint32_t source, uint32_t slice);
+  std::byte* slot(uint32_t rank, uint32_t sequence) const;
   const std::byte* part_of(uint32_t source, uint32_t slice) const;
+  void fetch_next() const;
   void reduce_slice(uint64_t offset, size_t bytes);
   void copy_slice(uint64_t offset, size_t bytes);
 
@@ -70,18 +73,23 @@ class Pull {
 
   PullCall call_;
   bool done_ = true;
-  uint64_t part_bytes_ = 0;   // of one part
-  uint32_t parts_ = 1;        // that a rank publishes
-  uint64_t slice_bytes_ = 0;  // of one part in one slice
-  size_t stride_ = 0;         // from part to part in a slot
+  Goal goal_;
+  uint32_t readers_ = 0;           // who take from this rank
+  std::vector<uint32_t> sources_;  // whom it takes from
+  uint64_t part_bytes_ = 0;        // of one part
+  uint32_t parts_ = 1;             // that a rank publishes
+  uint64_t slice_bytes_ = 0;       // of one part in one slice
+  size_t stride_ = 0;              // from part to part in a slot
   bool in_line_ = false;
   uint32_t slices_ = 0;  // of this call
   uint32_t before_ = 0;  // slices of all calls before it
   uint32_t published_ = 0, taken_ = 0;
+  bool ahead_ = true;                    // all that was looked for in this call was there already
   const std::byte* own_from_ = nullptr;  // the own block's way, until it has gone it
   std::byte* own_to_ = nullptr;
   uint32_t room_until_ = 0;  // slices of all calls that may be published, as far as known
   std::vector<const void*> operands_;
+  Transfers transfers_;
 };
 
 }  // namespace tutti::plan

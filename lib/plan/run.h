@@ -10,6 +10,7 @@
 
 #include "lib/plan/plan.h"
 #include "lib/reduce/reduce.h"
+#include "lib/transfers.h"
 #include "transports/transport.h"
 
 namespace tutti::plan {
@@ -49,13 +50,21 @@ class Run {
     return outgoing_.record == outgoing_end_ && incoming_.record == incoming_end_;
   }
 
-  // Returns whether anything moved.
+  // Returns whether anything moved. Ends where a stream has nothing more at once, instead of
+  // following it: its caller may have something better to do.
   template <class LinkType>
   bool advance(LinkType& link) {
+    if constexpr (LinkType::gulp != 0) dry_ = false;
     const bool sent = advance_outgoing(link);
     const bool received = advance_incoming(link);
     return sent || received;
   }
+
+  // Of all runs so far; a message counts from its first bytes on.
+  const Transfers& transfers() const { return transfers_; }
+
+  // Whether the last advance() ended there.
+  bool ran_dry() const { return dry_; }
 
   // The peer that a lane is held up by, -1: by none.
   int waits_to_send_to() const {
@@ -99,10 +108,14 @@ class Run {
       const uint64_t most = limit(record, place.bytes, incoming_);
       if (outgoing_.done < most) {
         const std::byte* from = bases_[size_t(record.from_memory)] + place.from + outgoing_.done;
-        const size_t sent = link.try_send(int(record.peer), from, most - outgoing_.done);
+        const uint64_t offered = most - outgoing_.done;
+        const size_t sent = link.try_send(int(record.peer), from, offered);
+        const bool dry = ends_stream<LinkType>(sent, offered);
         if (sent == 0) return moved;
+        transfers_.sent(outgoing_.done == 0 ? place.messages : 0, sent);
         outgoing_.done += sent;
         moved = true;
+        if (dry) return moved;
       } else if (most < place.bytes) {
         return moved;
       }
@@ -119,10 +132,14 @@ class Run {
       const Place& place = *incoming_.place;
       const uint64_t most = whole_granules(limit(record, place.bytes, outgoing_), element_size_);
       if (incoming_.done < most) {
-        const uint64_t moved_bytes = step(link, record, place, most - incoming_.done);
+        const uint64_t wanted = most - incoming_.done;
+        const uint64_t moved_bytes = step(link, record, place, wanted);
+        const bool dry = (record.verb == Verb::recv || record.verb == Verb::recv_reduce) &&
+                         ends_stream<LinkType>(moved_bytes, wanted);
         if (moved_bytes == 0) return moved;
         incoming_.done += moved_bytes;
         moved = true;
+        if (dry) return moved;
       } else if (most < place.bytes) {
         return moved;
       }
@@ -135,6 +152,13 @@ class Run {
     return moved;
   }
 
+  template <class LinkType>
+  bool ends_stream(uint64_t moved, uint64_t wanted) {
+    if (moved >= std::min<uint64_t>(wanted, LinkType::gulp)) return false;
+    dry_ = true;
+    return true;
+  }
+
   uint64_t elements_in(uint64_t bytes) const {
     return element_shift_ >= 0 ? bytes >> element_shift_ : bytes / element_size_;
   }
@@ -145,7 +169,7 @@ class Run {
     const int peer = int(record.peer);
     switch (record.verb) {
       case Verb::recv:
-        return link.try_recv(peer, to, most);
+        return count_received(place, link.try_recv(peer, to, most));
       case Verb::recv_reduce: {
         // Bare looks first: a pause between two of them costs more than the message's whole way.
         auto data = link.try_peek(peer, most, element_size_);
@@ -158,7 +182,7 @@ class Run {
         kernels_->reduce2(to, left ? data.data() : own, left ? own : data.data(),
                           elements_in(data.size()));
         link.consume(peer, data.size());
-        return data.size();
+        return count_received(place, data.size());
       }
       case Verb::copy: {
         const std::byte* from = bases_[size_t(record.from_memory)] + place.from + incoming_.done;
@@ -175,6 +199,11 @@ class Run {
     return 0;
   }
 
+  uint64_t count_received(const Place& place, uint64_t bytes) {
+    transfers_.received(incoming_.done == 0 && bytes != 0 ? place.messages : 0, bytes);
+    return bytes;
+  }
+
   uint64_t reduce(const Record& record, std::byte* to, uint64_t most);
 
   const Binding* binding_ = nullptr;
@@ -184,6 +213,8 @@ class Run {
   uint32_t element_size_ = 1;
   int element_shift_ = 0;  // log2 of it, -1: not a power of two
   Cursor outgoing_, incoming_;
+  bool dry_ = false;
+  Transfers transfers_;
   const Record* outgoing_end_ = nullptr;
   const Record* incoming_end_ = nullptr;
   std::vector<const void*> pointers_;  // the operands of a reduce; grows to what its plans need

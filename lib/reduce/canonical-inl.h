@@ -60,9 +60,12 @@ struct Folder<Format, Op, TreeOperands, Places, D> : Folder<Format, Op, ManyOper
   HWY_INLINE Folder(Places out, const TreeOperands& operands, Op op)
       : Base{out, kNone, op}, tree(operands) {}
 
+  // The root, which finish() rounds.
+  HWY_INLINE V root(V left, V right) const { return this->op.next(D(), left, right); }
+
   HWY_INLINE V node(V left, V right) const {
     const D d;
-    const V result = this->op.next(d, left, right);
+    const V result = root(left, right);
     if constexpr (requires { Format::round(d, result); }) {
       return Format::round(d, result);
     } else {
@@ -70,7 +73,7 @@ struct Folder<Format, Op, TreeOperands, Places, D> : Folder<Format, Op, ManyOper
     }
   }
 
-  V leaf(size_t index, size_t at) const {
+  HWY_INLINE V leaf(size_t index, size_t at) const {
     const D d;
     if (index >= tree.pairs) {
       return this->op.first(d, Format::load(d, tree[index + tree.pairs] + at));
@@ -81,12 +84,27 @@ struct Folder<Format, Op, TreeOperands, Places, D> : Folder<Format, Op, ManyOper
 
   V fold(size_t element) const {
     const size_t at = element * Format::kBytes;
+    return tree.leaves <= 4 ? fold_few(at) : fold_many(at);
+  }
+
+  // Two or four leaves, as straight code.
+  HWY_INLINE V fold_few(size_t at) const {
+    if (tree.leaves == 2) return root(leaf(0, at), leaf(1, at));
+    return root(node(leaf(0, at), leaf(1, at)), node(leaf(2, at), leaf(3, at)));
+  }
+
+  HWY_INLINE V four_leaves(size_t index, size_t at) const {
+    return node(node(leaf(index, at), leaf(index + 1, at)),
+                node(leaf(index + 2, at), leaf(index + 3, at)));
+  }
+
+  V fold_many(size_t at) const {
     V waiting[kMostLevels];
-    V done = leaf(0, at);
+    V done = four_leaves(0, at);
     size_t level = 0;
-    for (size_t index = 1; index < tree.leaves; ++index) {
+    for (size_t index = 1; index < tree.leaves / 4; ++index) {
       waiting[level] = done;
-      done = leaf(index, at);
+      done = four_leaves(4 * index, at);
       for (level = 0; (index >> level & 1) != 0; ++level) done = node(waiting[level], done);
     }
     return done;
@@ -142,10 +160,24 @@ struct Folder<Format, Op, TreeOperands, Places, D> : Folder<Format, Op, ManyOper
 
   HWY_INLINE void fold_and_finish_block(size_t element) const {
     if constexpr (kRoundsNodes) {
+      if (Format::kBytes > 1 && tree.leaves == 4 && tree.pairs == 0) {
+        return fold_and_finish_four(element);
+      }
       for (size_t i = element; i < element + kBlock; i += kLanes) this->finish(fold(i), i);
-      return;
     } else {
       fold_and_finish_trees(element);
+    }
+  }
+
+  // Four operands, whose places the stores to the result cannot change.
+  HWY_INLINE void fold_and_finish_four(size_t element) const {
+    const D d;
+    const uint8_t *const a = tree[0], *const b = tree[1], *const c = tree[2], *const e = tree[3];
+    for (size_t i = element; i < element + kBlock; i += kLanes) {
+      const size_t at = i * Format::kBytes;
+      const auto load = [&](const uint8_t* from)
+                            HWY_ATTR { return this->op.first(d, Format::load(d, from + at)); };
+      this->finish(root(node(load(a), load(b)), node(load(c), load(e))), i);
     }
   }
 

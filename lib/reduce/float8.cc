@@ -27,6 +27,8 @@ struct Float8 {
   // The least subnormal, and the float32 whose last place it is.
   static constexpr float kLeast = std::bit_cast<float>(uint32_t(128 - kBias - kMantissa) << 23);
   static constexpr float kStep = std::bit_cast<float>(uint32_t(151 - kBias - kMantissa) << 23);
+  // The greatest number, as a float32.
+  static constexpr uint32_t kGreatest = ((kSpecial - 1) << kDropped) + kRebias;
 
   template <class D>
   static HWY_INLINE hn::VFromD<D> load(D d, const uint8_t* from) {
@@ -85,10 +87,28 @@ struct Float8 {
     return hn::DemoteTo(hn::Rebind<uint8_t, D>(), hn::BitCast(di, result));
   }
 
-  // widen(narrow(v)).
+  // widen(narrow(v)), without the detour.
   template <class D, class V>
   static HWY_INLINE V round(D d, V v) {
-    return widen(d, narrow(v, d));
+    const hn::RebindToUnsigned<D> du;
+    const auto bits = hn::BitCast(du, v);
+    const auto magnitude = hn::And(bits, hn::Set(du, 0x7FFFFFFFu));
+    const auto sign = hn::Xor(bits, magnitude);
+    const auto odd = hn::And(hn::ShiftRight<kDropped>(magnitude), hn::Set(du, 1u));
+    const auto half = hn::Set(du, (1u << (kDropped - 1)) - 1);
+    const auto normal =
+        hn::AndNot(hn::Set(du, (1u << kDropped) - 1), hn::Add(hn::Add(magnitude, half), odd));
+    const auto step = hn::Set(d, kStep);
+    const auto subnormal = hn::BitCast(du, hn::Sub(hn::Add(hn::BitCast(d, magnitude), step), step));
+    const auto is_subnormal = hn::Lt(magnitude, hn::Set(du, uint32_t(128 - kBias) << 23));
+    const auto value = hn::Or(hn::IfThenElse(is_subnormal, subnormal, normal), sign);
+    // What the format has no number for: infinity where there is one, else NaN.
+    const auto over = hn::Gt(normal, hn::Set(du, kGreatest));
+    const auto nan = hn::Set(du, 0x7FC00000u);
+    if constexpr (kSpecial == kNan) return hn::BitCast(d, hn::IfThenElse(over, nan, value));
+    const auto infinite = hn::Or(sign, hn::Set(du, 0x7F800000u));
+    const auto is_nan = hn::Gt(magnitude, hn::Set(du, 0x7F800000u));
+    return hn::BitCast(d, hn::IfThenElse(is_nan, nan, hn::IfThenElse(over, infinite, value)));
   }
 
   template <class D>

@@ -79,6 +79,15 @@ Kernels find_kernels(tutti_dtype dtype, tutti_op op, std::string_view target) {
   return index < usable().names.size() ? kernels_of(dtype, op, index) : Kernels{};
 }
 
+Status find_kernels(tutti_dtype dtype, tutti_op op, tutti_level level, Kernels* out) {
+  *out = find_kernels(dtype, op);
+  if (level == TUTTI_LEVEL_CANONICAL) out->reduce_fn = out->reduce_canonical;
+  if (level == TUTTI_LEVEL_EXACT) out->reduce_fn = out->reduce_exact;
+  if (out->reduce_fn != nullptr) return {};
+  return {TUTTI_UNSUPPORTED, std::string("operator ") + op_name(op) + " on " + dtype_name(dtype) +
+                                 " has no form at level " + level_name(level)};
+}
+
 std::span<const char* const> reduce_target_names() { return usable().names; }
 
 const char* reduce_target_name() { return usable().names[chosen.load(std::memory_order_relaxed)]; }

@@ -99,6 +99,9 @@ Kernels find_kernels(tutti_dtype dtype, tutti_op op);
 // reduce_target_names().
 Kernels find_kernels(tutti_dtype dtype, tutti_op op, std::string_view target);
 
+// The first with `reduce` as it is at the level. UNSUPPORTED where it has no such form.
+Status find_kernels(tutti_dtype dtype, tutti_op op, tutti_level level, Kernels* out);
+
 // The instruction sets that were compiled and that this processor has, best first: some of
 // "avx512", "avx2", "sse4", "scalar" on x86-64. Never empty.
 std::span<const char* const> reduce_target_names();

@@ -1,7 +1,10 @@
 #include "lib/reduce/user_function.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
+
+#include "lib/types.h"
 
 namespace tutti {
 
@@ -47,6 +50,52 @@ void UserFunction::reduce2_twice(void* out, void* other, const void* a, const vo
   if (elements != 0) std::memcpy(other, out, elements * element_size);
 }
 
+Status bind_function(const UserOp& op, tutti_dtype dtype, tutti_level level, UserFunction* out) {
+  if (level == TUTTI_LEVEL_EXACT) {
+    return {TUTTI_UNSUPPORTED, "operators of the program's own have no form at level exact"};
+  }
+  *out = {op.function, op.context, dtype, dtype_size(dtype), level == TUTTI_LEVEL_CANONICAL};
+  return {};
+}
+
+// Some elements of each operand, a block at most.
+struct UserFunction::Operands {
+  const void* const* vectors;
+  size_t n;
+  size_t at;  // bytes
+
+  const void* operator[](size_t k) const { return static_cast<const std::byte*>(vectors[k]) + at; }
+};
+
+void UserFunction::fold(const Operands& x, void* out, size_t elements) const {
+  Block sum;
+  reduce2(sum.bytes, x[0], x[1], elements);
+  for (size_t k = 2; k + 1 < x.n; ++k) reduce2(sum.bytes, sum.bytes, x[k], elements);
+  reduce2(out, sum.bytes, x[x.n - 1], elements);
+}
+
+// The tree that canonical-inl.h describes. `room` is for the result; a lone operand is its own.
+const void* UserFunction::subtree(const Operands& x, size_t first, size_t size, size_t elements,
+                                  void* room) const {
+  const size_t pairs = x.n - std::bit_floor(x.n);
+  if (size == 1 && first >= pairs) return x[first + pairs];
+  if (size == 1) {
+    reduce2(room, x[2 * first], x[2 * first + 1], elements);
+    return room;
+  }
+  Block higher;
+  const void* const left = subtree(x, first, size / 2, elements, room);
+  const void* const right = subtree(x, first + size / 2, size / 2, elements, higher.bytes);
+  reduce2(room, left, right, elements);
+  return room;
+}
+
+void UserFunction::fold_tree(const Operands& x, void* out, size_t elements) const {
+  Block result;
+  subtree(x, 0, std::bit_floor(x.n), elements, result.bytes);
+  std::memcpy(out, result.bytes, elements * element_size);
+}
+
 // Block by block, because `out` may be an operand that is still to be read.
 void UserFunction::reduce(void* out, const void* const* operands, size_t n, size_t elements) const {
   if (n == 2) return reduce2(out, operands[0], operands[1], elements);
@@ -59,12 +108,9 @@ void UserFunction::reduce(void* out, const void* const* operands, size_t n, size
   const size_t most = block_bytes / element_size;
   for (size_t done = 0; done < elements;) {
     const size_t now = std::min(most, elements - done);
-    const size_t at = done * element_size;
-    const auto operand = [&](size_t k) { return static_cast<const std::byte*>(operands[k]) + at; };
-    Block sum;
-    reduce2(sum.bytes, operand(0), operand(1), now);
-    for (size_t k = 2; k + 1 < n; ++k) reduce2(sum.bytes, sum.bytes, operand(k), now);
-    reduce2(static_cast<std::byte*>(out) + at, sum.bytes, operand(n - 1), now);
+    const Operands x{operands, n, done * element_size};
+    void* const to = static_cast<std::byte*>(out) + x.at;
+    canonical ? fold_tree(x, to, now) : fold(x, to, now);
     done += now;
   }
 }

@@ -4,21 +4,35 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "lib/status.h"
+#include "lib/user_types.h"
 #include "tutti/tutti.h"
 
 namespace tutti {
 
-// The three forms of reduce.h, made of calls of one function. It gets whole vectors where they lie;
+// The forms of reduce.h, made of calls of one function. It gets whole vectors where they lie;
 // only where one of them is not aligned as the header promises do they go through blocks that are.
 struct UserFunction {
   tutti_op_fn function = nullptr;
   void* context = nullptr;
   tutti_dtype dtype = TUTTI_DTYPE_COUNT;
   size_t element_size = 1;  // at most TUTTI_DTYPE_MOST_BYTES
+  bool canonical = false;   // reduce() goes by that level's tree
 
   void reduce(void* out, const void* const* operands, size_t n, size_t elements) const;
   void reduce2(void* out, const void* a, const void* b, size_t elements) const;
   void reduce2_twice(void* out, void* other, const void* a, const void* b, size_t elements) const;
+
+ private:
+  struct Operands;
+  void fold(const Operands& x, void* out, size_t elements) const;
+  void fold_tree(const Operands& x, void* out, size_t elements) const;
+  const void* subtree(const Operands& x, size_t first, size_t size, size_t elements,
+                      void* room) const;
 };
+
+// The function of an operator that has one. UNSUPPORTED at exact: nobody knows what functions
+// round.
+Status bind_function(const UserOp& op, tutti_dtype dtype, tutti_level level, UserFunction* out);
 
 }  // namespace tutti

@@ -59,7 +59,6 @@ class Drawing {
   Drawing(const Algorithm& algorithm, uint32_t nranks, uint32_t root)
       : algorithm_(algorithm),
         nranks_(nranks),
-        root_(root),
         goal_(algorithm.collective, nranks, root),
         verdict_(prove(algorithm, nranks, root, &trace_)),
         chunks_(build(algorithm.emit, {.nranks = nranks, .root = root}).chunks) {
@@ -104,7 +103,7 @@ class Drawing {
 
   void heading(double right) {
     const std::string root =
-        is_rooted(algorithm_.collective) ? ", root " + std::to_string(root_) : "";
+        is_rooted(algorithm_.collective) ? ", root " + std::to_string(goal_.root()) : "";
     const auto number = [](uint64_t n, const char* word) {
       return std::to_string(n) + " " + word + (n == 1 ? "" : "s");
     };
@@ -245,7 +244,6 @@ class Drawing {
 
   const Algorithm& algorithm_;
   uint32_t nranks_;
-  uint32_t root_;
   Goal goal_;
   Trace trace_;
   Verdict verdict_;

@@ -4,6 +4,7 @@
 #include <array>
 #include <optional>
 
+#include "algorithms/patterns.h"
 #include "lib/schedule/check.h"
 #include "lib/schedule/expressions.h"
 #include "lib/schedule/formula.h"
@@ -26,6 +27,7 @@ struct Rounds {
 
 struct Cell {
   Id value = Expressions::none;
+  uint32_t fold = 0;     // which made it, from 1; 0: none
   Rounds written, read;  // when last
 };
 
@@ -35,11 +37,15 @@ struct Rank {
       : layout(program), waits(hazards(program, layout)), cells(layout.cells()) {
     for (uint32_t s = 0; s < program.steps.size(); ++s) {
       lanes[size_t(lane_of(program.steps[s].kind))].push_back(s);
+      const bool reduces = program.steps[s].kind == Kind::reduce;
+      const bool goes_on = reduces && s > 0 && program.steps[s - 1].kind == Kind::reduce;
+      folds.push_back(goes_on ? folds.back() : reduces ? s + 1 : 0);
     }
   }
 
   Layout layout;
   std::vector<uint32_t> waits;  // by step: how many of the other lane must be done
+  std::vector<uint32_t> folds;  // by step: the run of reduces that it belongs to, from 1; 0: none
   std::vector<Cell> cells;
   std::array<std::vector<uint32_t>, 2> lanes;  // step numbers
   std::array<uint32_t, 2> done{};              // steps done of each lane
@@ -309,20 +315,29 @@ class Prover {
     return round;
   }
 
+  // A fold takes in contributions, and what it has made itself. Two that meet on arrival are one.
+  void judge_operand(Id value, uint32_t made_by, uint32_t fold) {
+    if (expressions_.size(value) > 1 && (fold == 0 || made_by != fold)) one_fold_ = false;
+  }
+
   // Takes range `from` of a rank into the range `step.to` of a rank, combining if the step does.
   void apply(uint32_t from_rank, const Range& from, uint32_t to_rank, const Step& step,
              const Rounds& round) {
     Cell* source = &ranks_[from_rank].cells[ranks_[from_rank].layout.first(from)];
     Cell* target = &ranks_[to_rank].cells[ranks_[to_rank].layout.first(step.to)];
+    const uint32_t fold = ranks_[to_rank].folds[size_t(&step - programs_[to_rank].steps.data())];
     for (uint32_t i = 0; i < from.size(); ++i) {
       // The input is never written, whatever became of the output in the same cell.
       Id value = from.role == Role::input ? Expressions::leaf(from_rank) : source[i].value;
       source[i].read.raise(round);
       if (reads_to(step.kind)) {
+        judge_operand(value, source[i].fold, fold);
+        judge_operand(target[i].value, target[i].fold, fold);
         value = step.side == Side::left ? expressions_.combine(value, target[i].value)
                                         : expressions_.combine(target[i].value, value);
       }
       target[i].value = value;
+      target[i].fold = fold;
       target[i].written.raise(round);
       if (trace_ != nullptr && step.to.role == Role::output) {
         trace_->changes.push_back(
@@ -362,7 +377,8 @@ class Prover {
 
   void judge() {
     verdict_.complete = verdict_.ordered = verdict_.same_bits = true;
-    verdict_.position_independent = true;
+    verdict_.position_independent = verdict_.canonical = true;
+    verdict_.one_fold = one_fold_;
     for (uint32_t c = 0; c < chunks_; ++c) {
       std::optional<uint32_t> first;  // who gets the chunk
       for (uint32_t r = 0; r < nranks_; ++r) {
@@ -381,6 +397,7 @@ class Prover {
     }
     if (!verdict_.complete) {
       verdict_.same_bits = verdict_.ordered = verdict_.position_independent = false;
+      verdict_.canonical = verdict_.one_fold = false;
     }
     if (reduces(goal_.collective()) && verdict_.position_independent) verdict_.tree = tree_id();
   }
@@ -420,13 +437,23 @@ class Prover {
     }
     std::vector<uint32_t> found;
     if (value != Expressions::none) found = expressions_.contributions(value, expected.size() + 1);
-    if (found == expected) return;
-    verdict_.ordered = false;
+    if (found == expected) {
+      if (value != canonical(expected)) verdict_.canonical = false;
+      return;
+    }
+    verdict_.ordered = verdict_.canonical = false;
     std::sort(found.begin(), found.end());
     if (found == expected) return;
     verdict_.complete =
         fail("rank " + std::to_string(rank) + last_write(rank, chunk) + ": it ends with chunk " +
              std::to_string(chunk) + wrong_in(found, rank, chunk));
+  }
+
+  Id canonical(const std::vector<uint32_t>& ranks) {
+    if (ranks.empty()) return Expressions::none;
+    return canonical_tree(
+        uint32_t(ranks.size()), [&](uint32_t k) { return Expressions::leaf(ranks[k]); },
+        [&](Id left, Id right) { return expressions_.combine(left, right); });
   }
 
   std::string wrong_in(const std::vector<uint32_t>& found, uint32_t rank, uint32_t chunk) const {
@@ -465,6 +492,7 @@ class Prover {
   std::vector<Rank> ranks_;
   std::vector<uint32_t> last_of_pair_;  // many ports: the round of a directed pair's last message
   std::vector<bool> judged_;
+  bool one_fold_ = true;
   Verdict verdict_;
 };
 
@@ -485,9 +513,12 @@ Verdict prove(const std::vector<Program>& programs, Collective collective, uint3
   return Prover(programs, collective, root, trace).run();
 }
 
+Verdict prove(const Algorithm& algorithm, const Shape& shape, Trace* trace) {
+  return prove(build_all(algorithm.emit, shape), algorithm.collective, shape.root, trace);
+}
+
 Verdict prove(const Algorithm& algorithm, uint32_t nranks, uint32_t root, Trace* trace) {
-  const std::vector<Program> programs = build_all(algorithm.emit, {.nranks = nranks, .root = root});
-  return prove(programs, algorithm.collective, root, trace);
+  return prove(algorithm, Shape{.nranks = nranks, .root = root}, trace);
 }
 
 std::string broken_claim(const Algorithm& algorithm, uint32_t nranks, const Verdict& verdict,

@@ -28,6 +28,10 @@ struct Verdict {
   bool same_bits = false;      // one expression tree on all ranks that get it
   bool ordered = false;        // in rank order: serves operators that are not commutative
   bool position_independent = false;  // one expression tree for all chunks
+  bool canonical = false;             // every result is the canonical tree over its contributions
+  // Every result is made by one fold of contributions as they came, in one place: so it may be
+  // rounded once, or not depend on their order at all.
+  bool one_fold = false;
   // The id of the tree by which all chunks are combined (of a scan: of the trees of all ranks),
   // empty if there is no single one or nothing is combined. Equal trees have equal ids, in every
   // run and build.
@@ -69,6 +73,8 @@ struct Trace {
 Verdict prove(const std::vector<Program>& programs, Collective collective, uint32_t root = 0,
               Trace* trace = nullptr);
 
+// For all ranks of the shape; shape.rank is ignored.
+Verdict prove(const Algorithm& algorithm, const Shape& shape, Trace* trace = nullptr);
 Verdict prove(const Algorithm& algorithm, uint32_t nranks, uint32_t root = 0,
               Trace* trace = nullptr);
 

@@ -54,12 +54,17 @@ struct Step {
   bool operator==(const Step&) const = default;
 };
 
+// How a fold of several operands in one place is bracketed: from the left, or by the tree of level
+// canonical (algorithms/patterns.h has both).
+enum class Bracketing : uint8_t { left, canonical };
+
 // For which an algorithm emits. Everything here is equal on all ranks but `rank`.
 struct Shape {
   uint32_t rank = 0;
   uint32_t nranks = 1;
   uint32_t root = 0;   // rooted collectives
   uint32_t radix = 2;  // algorithms that have one
+  Bracketing bracketing = Bracketing::left;
 
   bool operator==(const Shape&) const = default;
 };

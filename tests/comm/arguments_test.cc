@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <string>
 #include <vector>
@@ -148,6 +149,24 @@ std::vector<Wrong> wrong_calls() {
   WRONG("overlap", tutti_sendrecv(a, 4, 1, 0, a + 2, 4, 1, 0, type, c));
   WRONG("unknown type", tutti_sendrecv(a, 4, 1, 0, b, 4, 1, 0, bad_type, c));
   WRONG("no group is open", tutti_group_end(c));
+  static tutti_call_config bad_level = TUTTI_CALL_CONFIG_INIT;
+  bad_level.level = static_cast<tutti_level>(9999);
+  WRONG("unknown level 9999", tutti_allreduce_with(a, b, 4, type, TUTTI_SUM, c, &bad_level));
+  WRONG("unknown level 9999", tutti_reduce_with(a, b, 4, type, TUTTI_SUM, 0, c, &bad_level));
+  WRONG("unknown level 9999", tutti_scan_with(a, b, 4, type, TUTTI_SUM, c, &bad_level));
+  WRONG("unknown level 9999", tutti_broadcast_with(a, 4, type, 0, c, &bad_level));
+
+  static tutti_comm made;
+  static const int all_ranks[] = {0, 1}, twice[] = {1, 0, 1}, outside[] = {0, 2}, less[] = {0, -1},
+                   without[] = {1};
+  WRONG("nowhere to put the communicator", tutti_comm_split_host(c, 0, nullptr));
+  WRONG("nowhere to put the communicator", tutti_comm_create_group(c, all_ranks, 2, nullptr));
+  WRONG("the list of ranks is NULL", tutti_comm_create_group(c, nullptr, 2, &made));
+  WRONG("the list of ranks is empty", tutti_comm_create_group(c, all_ranks, 0, &made));
+  WRONG("ranks[1], 2, is not a rank; there are 2", tutti_comm_create_group(c, outside, 2, &made));
+  WRONG("ranks[1], -1, is not a rank", tutti_comm_create_group(c, less, 2, &made));
+  WRONG("rank 1 is listed twice", tutti_comm_create_group(c, twice, 3, &made));
+  WRONG("the caller, rank 0, is not in the list", tutti_comm_create_group(c, without, 1, &made));
 #undef WRONG
   return all;
 }
@@ -183,6 +202,19 @@ TEST(WrongArguments, AnAlgorithmThatTheCollectiveLacksIsRefusedWithTheListOfThos
         << sentence(comm);
     EXPECT_EQ(tutti_send_with(a, 1, TUTTI_INT32, 1, 0, comm, &config), TUTTI_INVALID);
   });
+}
+
+TEST(WrongArguments, OfACommunicatorsLevelAreNamed) {
+  tutti_comm comm = nullptr;
+  tutti_comm_config config = TUTTI_COMM_CONFIG_INIT;
+  config.level = static_cast<tutti_level>(9999);
+  EXPECT_EQ(tutti_comm_create_from_env(&config, &comm), TUTTI_INVALID);
+  EXPECT_STREQ(tutti_last_error(), "unknown level 9999");
+  setenv("TUTTI_LEVEL", "highest", 1);
+  EXPECT_EQ(tutti_comm_create_from_env(nullptr, &comm), TUTTI_INVALID);
+  EXPECT_STREQ(tutti_last_error(),
+               "TUTTI_LEVEL is 'highest', but must be one of fast,layout,canonical,exact");
+  unsetenv("TUTTI_LEVEL");
 }
 
 TEST(Mismatch, OfAllToAllLengthsNamesBothRanksAndBothLengths) {

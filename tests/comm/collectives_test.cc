@@ -26,13 +26,21 @@ bool rooted(const std::string& name) {
 
 void run_all(int nranks, const char* transport, const std::vector<size_t>& counts) {
   on_comm(nranks, transport, [&](int rank, tutti_comm comm) {
+    int form = 0;  // each in its turn
     for (const std::string& name : collective_names()) {
       for (const std::string& algorithm : names_for(name)) {
         for (int root = 0; root<(rooted(name) ? nranks : 1); root += nranks> 8 ? 7 : 1) {
           for (const size_t count : counts) {
             for (const bool in_place : {false, true}) {
-              Case c{name,      algorithm, nranks,   root, {count, count / 2, 0, 3 * count},
-                     count % 3, in_place,  TUTTI_SUM};
+              Case c{name,
+                     algorithm,
+                     nranks,
+                     root,
+                     {count, count / 2, 0, 3 * count},
+                     count % 3,
+                     in_place,
+                     TUTTI_SUM,
+                     Form(++form % 3)};
               ASSERT_EQ(run_case(c, rank, comm), "") << c;
             }
           }
@@ -72,6 +80,7 @@ RC_GTEST_PROP(RandomCalls, InARowOnOneCommunicatorAreAllRight, ()) {
         *rc::gen::container<std::vector<size_t>>(size_t(nranks), rc::gen::inRange<size_t>(0, 3000));
     c.gap = *rc::gen::inRange<size_t>(0, 4);
     c.in_place = *rc::gen::arbitrary<bool>();
+    c.form = *rc::gen::element(Form::blocking, Form::nonblocking, Form::persistent);
     c.op = *rc::gen::element(TUTTI_SUM, TUTTI_PROD, TUTTI_MIN, TUTTI_MAX, TUTTI_BXOR);
     cases.push_back(std::move(c));
   }

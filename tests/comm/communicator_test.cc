@@ -1,7 +1,11 @@
 // Communicators, broadcast, barrier, messages, explain and wrong arguments, through the C API.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <vector>
 
@@ -106,6 +110,73 @@ TEST_P(Comm, SplitOrdersByKeyAndLeavesOutNegativeColors) {
     ASSERT_EQ(out, color == 0 ? 0b10101 : 0b1010);
     tutti_comm_free(part);
   });
+}
+
+int64_t sum_of_ranks(tutti_comm comm, int rank) {
+  int64_t in = int64_t{1} << rank, out = 0;
+  EXPECT_EQ(tutti_allreduce(&in, &out, 1, TUTTI_INT64, TUTTI_SUM, comm), TUTTI_OK)
+      << sentence(comm);
+  return out;
+}
+
+TEST_P(Comm, SplitHostPutsTheRanksOfAHostInOrderOfTheirKeys) {
+  on_comm(5, GetParam(), [&](int rank, tutti_comm comm) {
+    const tutti::communicator host = [&] {
+      tutti_comm made = nullptr;
+      EXPECT_EQ(tutti_comm_split_host(comm, rank == 3 ? -1 : 7, &made), TUTTI_OK) << sentence(comm);
+      return tutti::communicator(made);
+    }();
+    EXPECT_EQ(host.size(), 5);
+    EXPECT_EQ(host.rank(), rank == 3 ? 0 : rank < 3 ? rank + 1 : rank);
+    EXPECT_EQ(sum_of_ranks(host.get(), rank), 0b11111);
+  });
+}
+
+TEST_P(Comm, AGroupHasTheOrderOfItsListAndTheOthersNeedNotCall) {
+  on_comm(6, GetParam(), [&](int rank, tutti_comm comm) {
+    const auto group = [&](const std::vector<int>& ranks) {
+      const auto place = std::find(ranks.begin(), ranks.end(), rank);
+      if (place == ranks.end()) return;
+      tutti_comm made = nullptr;
+      ASSERT_EQ(tutti_comm_create_group(comm, ranks.data(), ranks.size(), &made), TUTTI_OK)
+          << sentence(comm);
+      const tutti::communicator owned(made);
+      EXPECT_EQ(owned.size(), int(ranks.size()));
+      EXPECT_EQ(owned.rank(), int(place - ranks.begin()));
+      int64_t sum = 0;
+      for (const int one : ranks) sum += int64_t{1} << one;
+      EXPECT_EQ(sum_of_ranks(made, rank), sum);
+    };
+    group({4, 1, 3});
+    group({2});
+    group({5, 0});
+    group({0, 3, 2, 1});
+    EXPECT_EQ(sum_of_ranks(comm, rank), 0b111111);
+  });
+}
+
+TEST_P(Comm, GroupsOfDifferentListsAreAMismatchThatNamesThem) {
+  struct Case {
+    std::vector<int> lists[3];
+    const char* says;
+  };
+  const Case cases[] = {
+      {{{0, 1, 2}, {1, 0, 2}, {0, 1, 2}}, "one of ranks "},
+      {{{0, 1, 2}, {0, 1, 2}, {2, 1}}, "ranks 2, 1"},
+      {{{0, 1}, {0, 1, 2}, {0, 1, 2}}, "ranks 0, 1, 2"},
+  };
+  for (const Case& c : cases) {
+    on_comm(3, GetParam(), [&](int rank, tutti_comm comm) {
+      const std::vector<int>& list = c.lists[rank];
+      tutti_comm made = nullptr;
+      const auto started = std::chrono::steady_clock::now();
+      EXPECT_EQ(tutti_comm_create_group(comm, list.data(), list.size(), &made), TUTTI_MISMATCH);
+      EXPECT_LT(std::chrono::steady_clock::now() - started, std::chrono::seconds(5));
+      EXPECT_NE(sentence(comm).find(c.says), std::string::npos) << sentence(comm);
+      EXPECT_EQ(made, nullptr);
+      EXPECT_EQ(tutti_barrier(comm), TUTTI_MISMATCH);
+    });
+  }
 }
 
 TEST_P(Comm, AbortEndsTheCallsOfAllRanksNowAndLater) {
@@ -233,6 +304,22 @@ TEST_P(Comm, AThousandCanBeMadeAndFreedWithoutGrowth) {
         ASSERT_EQ(tutti_barrier(comm), TUTTI_OK);
       }
     }
+  });
+}
+
+// Another effective user is what makes another host of a thread.
+TEST(SplitHost, SeparatesWhatCannotShareMemory) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can be another user";
+  on_comm(4, "tcp", [](int rank, tutti_comm comm) {
+    if (rank % 2 == 1) {
+      ASSERT_EQ(syscall(SYS_setresuid, -1, 65534, -1), 0);  // of this thread alone
+    }
+    tutti_comm made = nullptr;
+    ASSERT_EQ(tutti_comm_split_host(comm, -rank, &made), TUTTI_OK) << sentence(comm);
+    const tutti::communicator host(made);
+    EXPECT_EQ(host.size(), 2);
+    EXPECT_EQ(host.rank(), rank < 2 ? 1 : 0);
+    EXPECT_EQ(sum_of_ranks(made, rank), rank % 2 == 0 ? 0b0101 : 0b1010);
   });
 }
 

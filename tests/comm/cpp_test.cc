@@ -81,6 +81,61 @@ TEST(Cpp, MessagesGoBothWaysAndInGroups) {
   });
 }
 
+TEST(Cpp, RequestsAreWaitedForAtTheLatestWhenTheyGo) {
+  on_ranks([](int rank, const tutti::communicator& comm) {
+    const int next = (rank + 1) % nranks, previous = (rank + 2) % nranks;
+    const Values mine(2, rank);
+    Values sum(2), all(2 * nranks), got(2, -1);
+    tutti::request first = comm.iallreduce(in(mine), out(sum));
+    tutti::request second = comm.iallgather(in(mine), out(all));
+    {
+      const tutti::request to = comm.isend(in(mine), next);
+      const tutti::request from = comm.irecv(out(got), previous);
+    }
+    EXPECT_EQ(got, Values(2, previous));
+    while (!second.test()) continue;
+    first.wait();
+    EXPECT_EQ(sum, Values(2, 0 + 1 + 2));
+    EXPECT_EQ(all, (Values{0, 0, 1, 1, 2, 2}));
+    Values changing = mine;
+    tutti::request again = comm.allreduce_init(in(changing), out(sum));
+    for (int times = 1; times <= 3; ++times) {
+      changing.assign(2, rank * times);
+      again.start();
+      again.wait();
+      EXPECT_EQ(sum, Values(2, 3 * times));
+    }
+    EXPECT_THROW(first.start(), tutti::error) << "it has ended";
+  });
+}
+
+TEST(Cpp, SparseAndCompressedAllreduces) {
+  on_ranks([](int rank, const tutti::communicator& comm) {
+    const std::vector<uint32_t> indices = {1, uint32_t(4 + rank)};
+    const Values values = {10, rank};
+    std::vector<uint32_t> all(7);
+    Values sums(7);
+    const size_t entries = comm.allreduce_sparse(std::span<const uint32_t>(indices), in(values),
+                                                 std::span<uint32_t>(all), out(sums), 7);
+    all.resize(entries);
+    sums.resize(entries);
+    EXPECT_EQ(all, (std::vector<uint32_t>{1, 4, 5, 6}));
+    EXPECT_EQ(sums, (Values{30, 0, 1, 2}));
+
+    tutti::topk<float> largest(3, 1);
+    tutti::topk<float> moved(std::move(largest));
+    const std::vector<float> mine = {1, 5, float(rank)};
+    std::vector<float> sum(3);
+    comm.allreduce(moved, std::span<const float>(mine), std::span<float>(sum));
+    EXPECT_EQ(sum, (std::vector<float>{0, 15, 0}));
+    EXPECT_EQ(moved.residual()[2], float(rank));
+    comm.allreduce(tutti::find_codec("bf16"), mine, sum);
+    EXPECT_EQ(sum, (std::vector<float>{3, 15, 3}));
+    EXPECT_THROW(tutti::find_codec("zip"), tutti::error);
+    EXPECT_THROW(tutti::topk<double>(3, 4), tutti::error);
+  });
+}
+
 TEST(Cpp, SpansOfWrongLengthsThrowBeforeAnythingIsSent) {
   on_ranks([](int, const tutti::communicator& comm) {
     Values two(2), five(5);

@@ -88,6 +88,42 @@ TEST(ReduceLocal, TakesEveryTypeAndOperatorInPlaceOrNot) {
   }
 }
 
+// Writes down how its operands met.
+void bracket(const void* lower, const void* higher, void* out, size_t count, tutti_dtype,
+             void* context) {
+  auto& texts = *static_cast<std::vector<std::string>*>(context);
+  for (size_t i = 0; i < count; ++i) {
+    uint16_t a = 0, b = 0;
+    std::memcpy(&a, static_cast<const uint16_t*>(lower) + i, sizeof(a));
+    std::memcpy(&b, static_cast<const uint16_t*>(higher) + i, sizeof(b));
+    const auto result = uint16_t(texts.size());
+    texts.push_back("(" + texts[a] + texts[b] + ")");
+    std::memcpy(static_cast<uint16_t*>(out) + i, &result, sizeof(result));
+  }
+}
+
+TEST(ReduceLocal, CombinesByTheProgramsOperatorsFromTheLeftOrByTheTree) {
+  std::vector<std::string> texts = {"a", "b", "c", "d", "e", "f", "g"};
+  tutti_op op = TUTTI_OP_COUNT;
+  ASSERT_EQ(tutti_op_create(bracket, &texts, 0, &op), TUTTI_OK);
+  const auto of = [&](size_t n, tutti_level level) {
+    uint16_t values[7] = {0, 1, 2, 3, 4, 5, 6}, out = 0;
+    const void* operands[7];
+    for (size_t k = 0; k < n; ++k) operands[k] = &values[k];
+    EXPECT_EQ(tutti_reduce_local(operands, n, &out, 1, TUTTI_UINT16, op, level), TUTTI_OK);
+    return texts[out];
+  };
+  EXPECT_EQ(of(1, TUTTI_LEVEL_CANONICAL), "a");
+  EXPECT_EQ(of(2, TUTTI_LEVEL_CANONICAL), "(ab)");
+  EXPECT_EQ(of(3, TUTTI_LEVEL_CANONICAL), "((ab)c)");
+  EXPECT_EQ(of(4, TUTTI_LEVEL_CANONICAL), "((ab)(cd))");
+  EXPECT_EQ(of(5, TUTTI_LEVEL_CANONICAL), "(((ab)c)(de))");
+  EXPECT_EQ(of(6, TUTTI_LEVEL_CANONICAL), "(((ab)(cd))(ef))");
+  EXPECT_EQ(of(7, TUTTI_LEVEL_CANONICAL), "(((ab)(cd))((ef)g))");
+  EXPECT_EQ(of(5, TUTTI_LEVEL_FAST), "((((ab)c)d)e)");
+  EXPECT_EQ(tutti_op_free(op), TUTTI_OK);
+}
+
 TEST(ReduceLocal, RefusesWrongArguments) {
   float a[4] = {1, 2, 3, 4}, b[4] = {}, out[4] = {};
   const void* operands[] = {a, b};
@@ -107,13 +143,20 @@ TEST(ReduceLocal, RefusesWrongArguments) {
   refused(TUTTI_INVALID, "unknown level 99", operands, 2, out, 4, f32, sum, tutti_level(99));
   refused(TUTTI_UNSUPPORTED, "operator prod on float32 has no form at level exact", operands, 2,
           out, 4, f32, TUTTI_PROD, TUTTI_LEVEL_EXACT);
-  tutti_op own = TUTTI_OP_COUNT;
+  tutti_op own = TUTTI_OP_COUNT, scaled = TUTTI_OP_COUNT;
   const auto nothing = [](const void*, const void*, void*, size_t, tutti_dtype, void*) {};
   ASSERT_EQ(tutti_op_create(nothing, nullptr, 1, &own), TUTTI_OK);
-  refused(TUTTI_UNSUPPORTED,
-          "the program's own operators and pre-multiplied sums work on communicators only",
-          operands, 2, out, 4, f32, own, fast);
+  refused(TUTTI_UNSUPPORTED, "operators of the program's own have no form at level exact", operands,
+          2, out, 4, f32, own, TUTTI_LEVEL_EXACT);
   EXPECT_EQ(tutti_op_free(own), TUTTI_OK);
+  const float scalar = 2;
+  tutti_comm alone = nullptr;
+  ASSERT_EQ(tutti_comm_create_from_env(nullptr, &alone), TUTTI_OK);
+  ASSERT_EQ(tutti_op_create_premul_sum(alone, &scalar, f32, &scaled), TUTTI_OK);
+  refused(TUTTI_UNSUPPORTED, "pre-multiplied sums work on communicators only", operands, 2, out, 4,
+          f32, scaled, fast);
+  EXPECT_EQ(tutti_op_free(scaled), TUTTI_OK);
+  EXPECT_EQ(tutti_comm_free(alone), TUTTI_OK);
   refused(TUTTI_INVALID, "0 operands; there must be at least one and fewer than 2^31", operands, 0,
           out, 4, f32, sum, fast);
   refused(TUTTI_INVALID, "2147483648 operands; there must be at least one and fewer than 2^31",

@@ -2,7 +2,9 @@
 // per pair, and end in an error that names who is missing.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <numeric>
+#include <thread>
 #include <vector>
 
 #include "tests/support/thread_comm.h"
@@ -121,6 +123,25 @@ TEST_P(Messages, ThatNobodySendsEndAtTheDeadlineAndNameThePeer) {
     // Or the peer has freed its communicator by then.
     EXPECT_TRUE(status == TUTTI_TIMEOUT || status == TUTTI_PEER_FAILED) << sentence(comm);
     EXPECT_NE(sentence(comm).find("rank 1"), std::string::npos) << sentence(comm);
+  });
+}
+
+TEST_P(Messages, OfARankThatHasGoneAreNotWaitedForButWhatItSentArrives) {
+  on_comm(2, GetParam(), [](int rank, tutti_comm comm) {
+    std::vector<int32_t> sent(20'000, 7), got(20'000);
+    if (rank == 1) {
+      ASSERT_EQ(tutti_send(sent.data(), sent.size(), TUTTI_INT32, 0, 0, comm), TUTTI_OK);
+      return;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    ASSERT_EQ(tutti_recv(got.data(), got.size(), TUTTI_INT32, 1, 0, comm), TUTTI_OK)
+        << sentence(comm);
+    EXPECT_EQ(got, sent);
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_EQ(tutti_recv(got.data(), 1, TUTTI_INT32, 1, 0, comm), TUTTI_PEER_FAILED);
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+    EXPECT_NE(sentence(comm).find("rank 1 has freed the communicator"), std::string::npos)
+        << sentence(comm);
   });
 }
 

@@ -63,5 +63,19 @@ TEST_F(Config, ListsComeInPartsAndUnknownWordsAreInvalid) {
   }
 }
 
+TEST_F(Config, WordsAreOneOfThoseAllowed) {
+  std::optional<std::string> word;
+  set("TUTTI_LEVEL", "canonical");
+  ASSERT_TRUE(config_text(Variable::tutti_level, &word).ok());
+  EXPECT_EQ(word, "canonical");
+  for (const char* nonsense : {"fast,exact", "Fast", "default"}) {
+    set("TUTTI_LEVEL", nonsense);
+    const Status status = config_text(Variable::tutti_level, &word);
+    EXPECT_EQ(status.code(), TUTTI_INVALID) << nonsense;
+    EXPECT_EQ(status.text(), "TUTTI_LEVEL is '" + std::string(nonsense) +
+                                 "', but must be one of fast,layout,canonical,exact");
+  }
+}
+
 }  // namespace
 }  // namespace tutti

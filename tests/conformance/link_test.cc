@@ -341,6 +341,83 @@ TEST_P(LinkConformance, APeerThatHasLeftIsReportedToWhoWaitsForIt) {
   });
 }
 
+TEST_P(LinkConformance, ANoteIsSeenByAllPeersUntilTheNext) {
+  run(3, [](int rank, Link& link) {
+    link.begin(mark_of(1));
+    Note note;
+    note.entered = 3;
+    note.epoch = 8;
+    note.signature.count = 17;
+    note.count = 2;
+    note.all_labels = {100, 200};
+    // Looks until it is so.
+    const auto see = [&](const Note& expected) {
+      const uint64_t deadline_ns = deadline_after_ms(10'000);
+      while (!(link.read_note(0) == expected) && now_ns() < deadline_ns) {
+        ASSERT_TRUE(link.inspect(now_ns()).ok());
+        std::this_thread::yield();
+      }
+      EXPECT_EQ(link.read_note(0), expected);
+    };
+    // All have posted and seen what there was before any goes on.
+    const auto step = [&] {
+      uint32_t word = 0;
+      for (const int peer : {1, 2}) {
+        if (rank == 0) {
+          ASSERT_TRUE(recv_all(link, peer, &word, 4).ok());
+        }
+        if (rank == peer) {
+          ASSERT_TRUE(send_all(link, 0, &word, 4).ok());
+        }
+      }
+      for (const int peer : {1, 2}) {
+        if (rank == 0) {
+          ASSERT_TRUE(send_all(link, peer, &word, 4).ok());
+        }
+        if (rank == peer) {
+          ASSERT_TRUE(recv_all(link, 0, &word, 4).ok());
+        }
+      }
+    };
+    if (rank == 0) {
+      EXPECT_TRUE(link.read_note(1).empty());
+    }
+    if (rank == 0) std::thread([&] { link.post_note(note); }).join();
+    if (rank != 0) see(note);
+    step();
+    note.all_labels[1] = 300;
+    // It may be posted again and again, and some of it lost.
+    for (int i = 0; rank == 0 && i < 1000; ++i) {
+      note.all_labels[0] = uint64_t(i);
+      link.post_note(note);
+    }
+    if (rank != 0) {
+      const uint64_t deadline_ns = deadline_after_ms(10'000);
+      // While it is written it may seem empty, but never to be made of two.
+      Note seen;
+      while (seen.all_labels[1] != 300 && now_ns() < deadline_ns) {
+        ASSERT_TRUE(link.inspect(now_ns()).ok());
+        seen = link.read_note(0);
+        if (!seen.empty()) {
+          ASSERT_EQ(seen.entered, 3u);
+        }
+      }
+      EXPECT_EQ(seen.all_labels[1], 300u);
+    }
+    step();
+    if (rank == 0) {
+      const uint64_t until_ns = deadline_after_ms(300);
+      while (now_ns() < until_ns) {
+        link.post_note({});
+        ASSERT_TRUE(link.inspect(now_ns()).ok());
+      }
+    } else {
+      see({});
+    }
+    step();
+  });
+}
+
 TEST_P(LinkConformance, LastSeenTellsThePeersCall) {
   run(2, [](int rank, Link& link) {
     link.begin(mark_of(7, 42));

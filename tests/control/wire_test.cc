@@ -22,6 +22,7 @@ Header sample() {
   header.signature.dtype = TUTTI_FLOAT32;
   header.signature.op = TUTTI_MAX;
   header.signature.flags = 2;
+  header.signature.level = TUTTI_LEVEL_EXACT;
   header.signature.element_size = 4000;
   header.src = 65534;
   header.digest = call_digest(42, header.signature);
@@ -74,7 +75,7 @@ TEST(Wire, WhatIsWrongWithAFittingChecksumIsStillRefused) {
   } wrong[] = {
       {4, 2, "another version"},
       {5, 0, "type 0"},
-      {5, 6, "type 6"},
+      {5, 7, "type 7"},
   };
   for (const auto& one : wrong) {
     HeaderBytes bad = good;
@@ -91,7 +92,8 @@ TEST(Wire, NoTypeOfFrameMayBeLongerThanItsLimit) {
                 {Type::status, 0},
                 {Type::bye, 0},
                 {Type::abort, most_abort_bytes},
-                {Type::exchange, most_exchange_bytes}};
+                {Type::exchange, most_exchange_bytes},
+                {Type::note, most_note_bytes}};
   for (const auto& limit : limits) {
     Header header = sample(), parsed;
     header.type = limit.type;
@@ -102,6 +104,44 @@ TEST(Wire, NoTypeOfFrameMayBeLongerThanItsLimit) {
     header.length = 0xffffffff;
     EXPECT_EQ(parse(encode(header), &parsed).code(), TUTTI_CORRUPT) << int(limit.type);
   }
+}
+
+Status parse_payload(const Header& header, const std::string& payload, Note* out) {
+  return parse_note(header, {reinterpret_cast<const uint8_t*>(payload.data()), payload.size()},
+                    out);
+}
+
+TEST(Wire, ANoteArrivesAsItWasPosted) {
+  Note note;
+  note.entered = 4;
+  note.epoch = 7;
+  note.signature = sample().signature;
+  for (note.count = 0; note.count <= Note::most_labels; ++note.count) {
+    if (note.count != 0) note.all_labels[note.count - 1] = ~note.count;
+    Header header, parsed_header;
+    const std::string payload = encode_note(note, &header);
+    header.length = uint32_t(payload.size());
+    ASSERT_TRUE(parse(encode(header), &parsed_header).ok());
+    EXPECT_EQ(parsed_header.type, Type::note);
+    Note parsed;
+    ASSERT_TRUE(parse_payload(parsed_header, payload, &parsed).ok());
+    EXPECT_EQ(parsed, note.empty() ? Note() : note);
+  }
+}
+
+TEST(Wire, NotesOfImpossibleLengthsAreCorrupt) {
+  for (const size_t bytes : {size_t{1}, size_t{8}, size_t{15}, size_t{17}, most_note_bytes + 8ul}) {
+    Note parsed;
+    EXPECT_EQ(parse_payload(sample(), std::string(bytes, 'x'), &parsed).code(), TUTTI_CORRUPT)
+        << bytes;
+    EXPECT_TRUE(parsed.empty());
+  }
+}
+
+TEST(Wire, ANoteThatPromisesMoreLabelsThanItHoldsHasThoseThatItHolds) {
+  Note note;
+  note.count = uint64_t{1} << 40;
+  EXPECT_EQ(note.labels().size(), Note::most_labels);
 }
 
 Status parse_text(const std::string& payload, Status* out) {

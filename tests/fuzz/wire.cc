@@ -2,6 +2,7 @@
 // crash.
 #include "lib/control/wire.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -17,6 +18,18 @@ void check(std::span<const uint8_t, wire::header_bytes> bytes) {
   const wire::HeaderBytes again = wire::encode(header);
   if (std::memcmp(again.data(), bytes.data(), bytes.size()) != 0) abort();
   if (header.length > wire::most_exchange_bytes) abort();
+}
+
+// The rest of a frame as a note.
+void check_note(const wire::Header& header, std::span<const uint8_t> payload) {
+  Note note, again;
+  if (!wire::parse_note(header, payload, &note).ok()) return;
+  wire::Header copy;
+  const std::string encoded = wire::encode_note(note, &copy);
+  const auto* at = reinterpret_cast<const uint8_t*>(encoded.data());
+  if (!std::equal(payload.begin(), payload.end(), at, at + encoded.size())) abort();
+  if (!wire::parse_note(copy, {at, encoded.size()}, &again).ok() || !(again == note)) abort();
+  if (note.labels().size() != note.count) abort();
 }
 
 }  // namespace
@@ -41,5 +54,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
   const uint32_t checksum = crc32c(fitting.data(), 60);
   for (size_t i = 0; i < 4; ++i) fitting[60 + i] = uint8_t(checksum >> (8 * i));
   check(fitting);
+  wire::Header header;
+  if (wire::parse(fitting, &header).ok()) {
+    check_note(header, {data + wire::header_bytes, bytes - wire::header_bytes});
+  }
   return 0;
 }

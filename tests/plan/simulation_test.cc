@@ -8,6 +8,7 @@
 #include "lib/plan/simulate.h"
 #include "lib/schedule/build.h"
 #include "lib/schedule/chunks.h"
+#include "lib/schedule/levels.h"
 
 namespace tutti::plan {
 namespace {
@@ -217,6 +218,28 @@ TEST(Lowering, ALeftFoldOverBufferedOperandsIsOneReduce) {
     EXPECT_EQ(record.operands, 5u);
   }
   EXPECT_EQ(reduces, 1u);
+}
+
+// Whatever the prover says is one fold is one reduce on whoever folds.
+TEST(Lowering, WhatIsFoldedAtOnceIsOneReduceInEitherBracketing) {
+  for (const Algorithm& algorithm : algorithms()) {
+    for (uint32_t nranks = 4; nranks <= 33; ++nranks) {
+      if (!reduces(algorithm.collective)) continue;
+      if (!schedule::levels_of(algorithm, {.nranks = nranks}).exact) continue;
+      for (const auto bracketing : {schedule::Bracketing::left, schedule::Bracketing::canonical}) {
+        uint32_t folds = 0;
+        for (uint32_t rank = 0; rank < nranks; ++rank) {
+          const Plan plan =
+              lower(algorithm, {.rank = rank, .nranks = nranks, .bracketing = bracketing});
+          uint32_t here = 0;
+          for (const Record& record : plan.incoming) here += record.verb == Verb::reduce;
+          EXPECT_LE(here, 1u) << algorithm.name << " on " << nranks;
+          folds += here;
+        }
+        EXPECT_GE(folds, 1u) << algorithm.name << " on " << nranks;
+      }
+    }
+  }
 }
 
 TEST(Lowering, ScratchHoldsOnlyWhatIsUsed) {

@@ -7,6 +7,7 @@
 #include <map>
 #include <ostream>
 
+#include "lib/schedule/levels.h"
 #include "lib/schedule/prove.h"
 
 namespace tutti::schedule {
@@ -112,6 +113,31 @@ TEST_P(EveryAlgorithm, AgreesWithTheMasterTable) {
   EXPECT_NEAR(verdict.counts.reduced.value(), row.reduced, 1e-12);
   EXPECT_EQ(verdict.ordered, row.ordered);
   EXPECT_EQ(verdict.position_independent, row.position_independent);
+}
+
+// Which levels hold is part of what users are told.
+TEST_P(EveryAlgorithm, HoldsTheLevelsOfTheTable) {
+  const auto& [algorithm, p] = GetParam();
+  const Levels levels = derive_levels(*algorithm, {.nranks = p});
+  EXPECT_TRUE(levels.fast);
+  if (p <= 2 || !reduces(algorithm->collective)) {
+    EXPECT_TRUE(levels.layout && levels.canonical && levels.exact);
+    return;
+  }
+  const std::string name = algorithm->name;
+  const bool in_turn = name == "ring" || name == "circulant";
+  EXPECT_EQ(levels.layout, !in_turn);
+  const bool at_once = name == "master-worker" || name == "all-to-all" || name == "two-shot" ||
+                       name == "round-robin" || name == "flat" || name == "direct";
+  // A scan in which the last rank alone gets more than two contributions from one that has two.
+  const bool of_two = algorithm->collective == Collective::exscan && p == 3;
+  EXPECT_EQ(levels.exact, at_once || of_two);
+  if (at_once || name == "butterfly" || name == "halving-doubling") {
+    EXPECT_TRUE(levels.canonical);
+  }
+  if (in_turn) {
+    EXPECT_FALSE(levels.canonical);
+  }
 }
 
 // Which algorithms give equal bits is part of what users are told.

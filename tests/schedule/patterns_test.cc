@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <string>
 
 namespace tutti {
 namespace {
@@ -114,6 +115,24 @@ TEST(Patterns, HalvingGivesPartnersTheTwoHalvesAndEveryRankItsOwnChunk) {
     }
     EXPECT_EQ(owned.size(), q);
   }
+}
+
+std::string written(schedule::Bracketing bracketing, uint32_t n) {
+  return bracketed(
+      bracketing, n, [](uint32_t k) { return std::to_string(k); },
+      [](const std::string& left, const std::string& right) { return "(" + left + right + ")"; });
+}
+
+TEST(Patterns, TheCanonicalTreeIsPairsOfTheExtraThenAlignedAndBinary) {
+  const auto canonical = schedule::Bracketing::canonical;
+  EXPECT_EQ(written(canonical, 1), "0");
+  EXPECT_EQ(written(canonical, 3), "((01)2)");
+  EXPECT_EQ(written(canonical, 4), "((01)(23))");
+  EXPECT_EQ(written(canonical, 5), "(((01)2)(34))");
+  EXPECT_EQ(written(canonical, 6), "(((01)(23))(45))");
+  EXPECT_EQ(written(canonical, 7), "(((01)(23))((45)6))");
+  EXPECT_EQ(written(canonical, 9), "((((01)2)(34))((56)(78)))");
+  EXPECT_EQ(written(schedule::Bracketing::left, 4), "(((01)2)3)");
 }
 
 }  // namespace

@@ -127,6 +127,43 @@ TEST(Prover, TracesEveryMessageAndWhatItLeaves) {
   EXPECT_EQ(finished, 16u) << "each chunk on each rank, once";
 }
 
+// Four ranks send to rank 0, which combines them: ((0 1) 2) 3, or (0 1)(2 3), and not at once.
+std::string collected(const std::string& reduces) {
+  std::string text = "rank 0 of 4, 1 chunks, 3 scratch rows\n";
+  for (int r = 1; r < 4; ++r) {
+    const std::string row = "scratch[" + std::to_string(r - 1) + ":" + std::to_string(r) + ")\n";
+    text += "recv " + std::to_string(r) + " " + row;
+  }
+  text += reduces;
+  for (int r = 1; r < 4; ++r) {
+    text += "rank " + std::to_string(r) + " of 4, 1 chunks, 0 scratch rows\nsend 0 output[0:1)\n";
+  }
+  return text;
+}
+
+TEST(Prover, KnowsTheCanonicalTreeAndAFoldAtOnce) {
+  const std::string first = "reduce output[0:1) right scratch[0:1)\n";
+  const Verdict left = prove_text(collected(first + "reduce output[0:1) right scratch[1:2)\n" +
+                                            "reduce output[0:1) right scratch[2:3)\n"),
+                                  Collective::reduce);
+  EXPECT_TRUE(left.sound()) << left.failure;
+  EXPECT_FALSE(left.canonical);
+  EXPECT_TRUE(left.one_fold);
+  const std::string pairs =
+      "reduce scratch[1:2) right scratch[2:3)\nreduce output[0:1) right scratch[1:2)\n";
+  const Verdict tree = prove_text(collected(first + pairs), Collective::reduce);
+  EXPECT_TRUE(tree.canonical);
+  EXPECT_TRUE(tree.one_fold);
+  const Verdict interrupted =
+      prove_text(collected(first + "copy scratch[0:1) output[0:1)\n" + pairs), Collective::reduce);
+  EXPECT_TRUE(interrupted.canonical);
+  EXPECT_FALSE(interrupted.one_fold) << "what was combined before the copy is rounded";
+  const Verdict butterfly = prove(allreduce("butterfly"), 4);
+  EXPECT_TRUE(butterfly.canonical);
+  EXPECT_FALSE(butterfly.one_fold) << "partial sums travel";
+  EXPECT_TRUE(prove(allreduce("butterfly"), 2).one_fold);
+}
+
 TEST(Counter, CountsWhatTheProverCounts) {
   for (const Algorithm& algorithm : algorithms()) {
     Counts counts;

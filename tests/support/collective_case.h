@@ -32,6 +32,8 @@ inline std::string family_of(const std::string& name) {
   return name.back() == 'v' ? name.substr(0, name.size() - 1) : name;
 }
 
+enum class Form { blocking, nonblocking, persistent };
+
 struct Case {
   std::string name = "allreduce";
   std::string algorithm = "auto";
@@ -43,14 +45,38 @@ struct Case {
   size_t gap = 0;  // elements between blocks of v forms
   bool in_place = false;
   tutti_op op = TUTTI_SUM;
+  Form form = Form::blocking;
 };
 
 inline std::ostream& operator<<(std::ostream& out, const Case& c) {
   out << c.name << ", " << c.algorithm << ", " << c.nranks << " ranks, root " << c.root
       << ", lengths";
   for (const size_t length : c.lengths) out << " " << length;
-  return out << ", gap " << c.gap << (c.in_place ? ", in place" : "") << ", "
-             << tutti_op_name(c.op);
+  return out << ", gap " << c.gap << (c.in_place ? ", in place" : "") << ", " << tutti_op_name(c.op)
+             << (c.form == Form::blocking      ? ""
+                 : c.form == Form::nonblocking ? ", nonblocking"
+                                               : ", persistent");
+}
+
+// The three functions of a collective, for invoke().
+#define TUTTI_FORMS(name) tutti_##name##_with, tutti_i##name, tutti_##name##_init
+
+// Makes a call in the case's form; a persistent one twice where its input is still there then.
+template <class With, class Begin, class Init, class... Arguments>
+tutti_status invoke(const Case& c, With with, Begin begin, Init init, Arguments... arguments) {
+  if (c.form == Form::blocking) return with(arguments...);
+  tutti_request request = nullptr;
+  if (c.form == Form::nonblocking) {
+    const tutti_status begun = begin(arguments..., &request);
+    return begun == TUTTI_OK ? tutti_wait(&request) : begun;
+  }
+  tutti_status status = init(arguments..., &request);
+  for (int times = c.in_place ? 1 : 2; status == TUTTI_OK && times > 0; --times) {
+    status = tutti_start(request);
+    if (status == TUTTI_OK) status = tutti_wait(&request);
+  }
+  if (const tutti_status freed = tutti_request_free(&request); status == TUTTI_OK) status = freed;
+  return status;
 }
 
 class CaseOracle {
@@ -150,21 +176,25 @@ inline std::string run_case(const Case& c, int rank, tutti_comm comm) {
     if (family == "exscan" && rank > 0) expect_reduced(0, self, 0, count);
     send = in_place ? TUTTI_IN_PLACE : in.data();
     if (family == "allreduce") {
-      status = tutti_allreduce_with(send, out.data(), count, TUTTI_UINT32, c.op, comm, &config);
+      status = invoke(c, TUTTI_FORMS(allreduce), send, out.data(), count, TUTTI_UINT32, c.op, comm,
+                      &config);
     } else if (family == "scan") {
-      status = tutti_scan_with(send, out.data(), count, TUTTI_UINT32, c.op, comm, &config);
+      status =
+          invoke(c, TUTTI_FORMS(scan), send, out.data(), count, TUTTI_UINT32, c.op, comm, &config);
     } else if (family == "exscan") {
-      status = tutti_exscan_with(send, out.data(), count, TUTTI_UINT32, c.op, comm, &config);
+      status = invoke(c, TUTTI_FORMS(exscan), send, out.data(), count, TUTTI_UINT32, c.op, comm,
+                      &config);
     } else {
-      status = tutti_reduce_with(send, at_root ? out.data() : nullptr, count, TUTTI_UINT32, c.op,
-                                 c.root, comm, &config);
+      status = invoke(c, TUTTI_FORMS(reduce), send, at_root ? out.data() : nullptr, count,
+                      TUTTI_UINT32, c.op, c.root, comm, &config);
     }
   } else if (family == "broadcast") {
     out = blank(count);
     if (at_root) fill(&out, 0, 0, count);
     expected = out;
     expect(0, root, 0, count);
-    status = tutti_broadcast_with(out.data(), count, TUTTI_UINT32, c.root, comm, &config);
+    status =
+        invoke(c, TUTTI_FORMS(broadcast), out.data(), count, TUTTI_UINT32, c.root, comm, &config);
   } else if (family == "allgather" || family == "gather") {
     const bool gets = family == "allgather" || at_root;
     const bool in_place = c.in_place && gets;
@@ -178,17 +208,18 @@ inline std::string run_case(const Case& c, int rank, tutti_comm comm) {
     for (size_t r = 0; gets && r < n; ++r) expect(recv_at[r], r, 0, received[r]);
     send = in_place ? TUTTI_IN_PLACE : in.data();
     if (c.name == "allgather") {
-      status = tutti_allgather_with(send, out.data(), count, TUTTI_UINT32, comm, &config);
+      status =
+          invoke(c, TUTTI_FORMS(allgather), send, out.data(), count, TUTTI_UINT32, comm, &config);
     } else if (c.name == "allgatherv") {
-      status = tutti_allgatherv_with(send, own, out.data(), received.data(), recv_at.data(),
-                                     TUTTI_UINT32, comm, &config);
+      status = invoke(c, TUTTI_FORMS(allgatherv), send, own, out.data(), received.data(),
+                      recv_at.data(), TUTTI_UINT32, comm, &config);
     } else if (c.name == "gather") {
-      status = tutti_gather_with(send, gets ? out.data() : nullptr, count, TUTTI_UINT32, c.root,
-                                 comm, &config);
+      status = invoke(c, TUTTI_FORMS(gather), send, gets ? out.data() : nullptr, count,
+                      TUTTI_UINT32, c.root, comm, &config);
     } else {
-      status = tutti_gatherv_with(send, own, gets ? out.data() : nullptr,
-                                  gets ? received.data() : nullptr, gets ? recv_at.data() : nullptr,
-                                  TUTTI_UINT32, c.root, comm, &config);
+      status = invoke(c, TUTTI_FORMS(gatherv), send, own, gets ? out.data() : nullptr,
+                      gets ? received.data() : nullptr, gets ? recv_at.data() : nullptr,
+                      TUTTI_UINT32, c.root, comm, &config);
     }
   } else if (family == "scatter") {
     const bool in_place = c.in_place && at_root;
@@ -203,12 +234,12 @@ inline std::string run_case(const Case& c, int rank, tutti_comm comm) {
     void* const recv = in_place ? const_cast<void*>(TUTTI_IN_PLACE) : out.data();
     const Vector before = in;
     if (c.name == "scatter") {
-      status = tutti_scatter_with(at_root ? in.data() : nullptr, recv, count, TUTTI_UINT32, c.root,
-                                  comm, &config);
+      status = invoke(c, TUTTI_FORMS(scatter), at_root ? in.data() : nullptr, recv, count,
+                      TUTTI_UINT32, c.root, comm, &config);
     } else {
-      status = tutti_scatterv_with(at_root ? in.data() : nullptr, at_root ? sent.data() : nullptr,
-                                   at_root ? send_at.data() : nullptr, recv, own, TUTTI_UINT32,
-                                   c.root, comm, &config);
+      status = invoke(c, TUTTI_FORMS(scatterv), at_root ? in.data() : nullptr,
+                      at_root ? sent.data() : nullptr, at_root ? send_at.data() : nullptr, recv,
+                      own, TUTTI_UINT32, c.root, comm, &config);
     }
     if (in != before) return "the send buffer was changed";
   } else if (family == "alltoall") {
@@ -222,9 +253,9 @@ inline std::string run_case(const Case& c, int rank, tutti_comm comm) {
     send = c.in_place ? TUTTI_IN_PLACE : in.data();
     status =
         c.name == "alltoall"
-            ? tutti_alltoall_with(send, out.data(), count, TUTTI_UINT32, comm, &config)
-            : tutti_alltoallv_with(send, sent.data(), send_at.data(), out.data(), received.data(),
-                                   recv_at.data(), TUTTI_UINT32, comm, &config);
+            ? invoke(c, TUTTI_FORMS(alltoall), send, out.data(), count, TUTTI_UINT32, comm, &config)
+            : invoke(c, TUTTI_FORMS(alltoallv), send, sent.data(), send_at.data(), out.data(),
+                     received.data(), recv_at.data(), TUTTI_UINT32, comm, &config);
   } else {  // reduce_scatter
     const size_t own = sent[self];
     in = blank(send_size);
@@ -234,10 +265,10 @@ inline std::string run_case(const Case& c, int rank, tutti_comm comm) {
     expect_reduced(0, n, self, own);
     send = c.in_place ? TUTTI_IN_PLACE : in.data();
     status = c.name == "reduce_scatter"
-                 ? tutti_reduce_scatter_with(send, out.data(), sent.data(), TUTTI_UINT32, c.op,
-                                             comm, &config)
-                 : tutti_reduce_scatter_block_with(send, out.data(), count, TUTTI_UINT32, c.op,
-                                                   comm, &config);
+                 ? invoke(c, TUTTI_FORMS(reduce_scatter), send, out.data(), sent.data(),
+                          TUTTI_UINT32, c.op, comm, &config)
+                 : invoke(c, TUTTI_FORMS(reduce_scatter_block), send, out.data(), count,
+                          TUTTI_UINT32, c.op, comm, &config);
     // Past the result, the buffer of a call in place may hold anything that was there or not.
     if (c.in_place) {
       out.resize(own);

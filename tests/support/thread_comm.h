@@ -48,4 +48,11 @@ inline std::string sentence(tutti_comm comm) {
   return error.text != nullptr ? error.text : "";
 }
 
+inline tutti_comm_counters counters(tutti_comm comm) {
+  tutti_comm_counters value{};
+  value.size = sizeof(value);
+  EXPECT_EQ(tutti_comm_get_counters(comm, &value), TUTTI_OK);
+  return value;
+}
+
 }  // namespace tutti::testing

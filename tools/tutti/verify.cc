@@ -13,13 +13,16 @@
 #include <string>
 #include <vector>
 
+#include "lib/schedule/levels.h"
 #include "lib/schedule/prove.h"
+#include "lib/types.h"
 #include "tools/tutti/commands.h"
 #include "tools/tutti/rank_counts.h"
 
 namespace tutti {
 namespace {
 
+using schedule::Levels;
 using schedule::Verdict;
 
 constexpr uint32_t most_ranks = 512;
@@ -38,6 +41,7 @@ struct Proof {
   uint32_t nranks;
   Verdict verdict;     // for root 0
   std::string broken;  // empty: all as claimed, for every root tried
+  Levels levels;       // that hold for every root tried
 };
 
 // Those of the collective, or of all.
@@ -84,10 +88,17 @@ std::vector<uint32_t> roots(const Algorithm& algorithm, uint32_t nranks) {
 }
 
 Proof prove_one(const Algorithm& algorithm, uint32_t nranks) {
-  Proof proof{&algorithm, nranks, {}, {}};
+  Proof proof{&algorithm, nranks, {}, {}, {}};
   for (const uint32_t root : roots(algorithm, nranks)) {
     const Verdict verdict = schedule::prove(algorithm, nranks, root);
-    if (root == 0) proof.verdict = verdict;
+    const Levels levels = schedule::derive_levels(algorithm, {.nranks = nranks, .root = root});
+    if (root == 0) {
+      proof.verdict = verdict;
+      proof.levels = levels;
+    }
+    proof.levels.layout = proof.levels.layout && levels.layout;
+    proof.levels.canonical = proof.levels.canonical && levels.canonical;
+    proof.levels.exact = proof.levels.exact && levels.exact;
     proof.verdict.ordered = proof.verdict.ordered && verdict.ordered;
     if (!proof.broken.empty()) continue;
     proof.broken = schedule::broken_claim(algorithm, nranks, verdict, root);
@@ -115,6 +126,15 @@ class Progress {
   bool shown_;
 };
 
+std::vector<std::string> names_of(const Levels& levels) {
+  std::vector<std::string> names;
+  for (const tutti_level level :
+       {TUTTI_LEVEL_FAST, TUTTI_LEVEL_LAYOUT, TUTTI_LEVEL_CANONICAL, TUTTI_LEVEL_EXACT}) {
+    if (levels.hold(level)) names.emplace_back(level_name(level));
+  }
+  return names;
+}
+
 nlohmann::ordered_json to_json(const Proof& proof) {
   const Verdict& verdict = proof.verdict;
   nlohmann::ordered_json object = {
@@ -126,6 +146,7 @@ nlohmann::ordered_json to_json(const Proof& proof) {
       {"same_bits", verdict.same_bits},
       {"position_independent", verdict.position_independent},
       {"tree", nullptr},
+      {"levels", names_of(proof.levels)},
       {"rounds", verdict.rounds},
       {"rounds_multiport", verdict.rounds_multiport},
       {"messages", verdict.counts.messages},
@@ -178,6 +199,7 @@ struct Summary {
   const Algorithm* algorithm;
   size_t proofs = 0, ok = 0, same_bits = 0;
   size_t beyond_two = 0, ordered = 0, position_independent = 0;  // of more than two ranks
+  size_t layout = 0, canonical = 0, exact = 0;                   // the same
   std::string trees;  // ids of all rank counts, empty if one has none
 };
 
@@ -193,6 +215,9 @@ std::vector<Summary> summarise(const std::vector<Proof>& proofs) {
     ++sum.beyond_two;
     sum.ordered += proof.verdict.ordered;
     sum.position_independent += proof.verdict.position_independent;
+    sum.layout += proof.levels.layout;
+    sum.canonical += proof.levels.canonical;
+    sum.exact += proof.levels.exact;
     sum.trees += proof.verdict.tree + " ";
   }
   return all;
@@ -200,6 +225,21 @@ std::vector<Summary> summarise(const std::vector<Proof>& proofs) {
 
 std::string of(size_t some, size_t all) {
   return some == all ? "yes" : some == 0 ? "no" : fmt::format("{} of {}", some, all);
+}
+
+// "fast, layout, canonical on 9 of 62"
+std::string levels_of(const Summary& sum) {
+  if (sum.same_bits < sum.proofs) return "none";
+  std::string text = "fast";
+  const auto add = [&](const char* level, size_t holds) {
+    if (holds == 0) return;
+    text += std::string(", ") + level;
+    if (holds < sum.beyond_two) text += fmt::format(" on {} of {}", holds, sum.beyond_two);
+  };
+  add("layout", sum.layout);
+  add("canonical", sum.canonical);
+  add("exact", sum.exact);
+  return text;
 }
 
 void print_summary(const std::vector<Proof>& proofs) {
@@ -262,14 +302,11 @@ void print_markdown(const std::vector<Proof>& proofs) {
         const char next = char('A' + letters.size());
         tree = letters.try_emplace(sum.trees, next).first->second;
       }
-      const std::string levels = sum.same_bits < sum.proofs ? "none"
-                                 : one_tree                 ? "fast, layout"
-                                                            : "fast";
       const Claims& c = sum.algorithm->claims;
       fmt::print("| `{}` | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |\n",
                  sum.algorithm->name, c.rounds, c.rounds_multiport, c.messages, c.sent, c.reduced,
                  of(sum.ordered, sum.beyond_two), of(sum.same_bits, sum.proofs),
-                 of(sum.position_independent, sum.beyond_two), tree, levels);
+                 of(sum.position_independent, sum.beyond_two), tree, levels_of(sum));
     }
     fmt::print("\n");
   }

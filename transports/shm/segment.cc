@@ -44,7 +44,7 @@ Geometry Geometry::for_ranks(uint32_t nranks) {
   // Enough for blocks of the fused paths to rotate through about a core's own cache
   // (lib/plan/fused.h says why), and no more: every page costs a microsecond or two when a
   // communicator is made.
-  constexpr size_t resident = 64 << 10, pulled = 1 << 20;
+  constexpr size_t resident = 64 << 10, pulled = (1 << 20) + page_bytes;
   geometry.cell_bytes = resident + pulled +
                         (nranks <= 4   ? 2 << 20
                          : nranks <= 8 ? 3 << 20

@@ -12,6 +12,7 @@
 #include <memory>
 #include <vector>
 
+#include "lib/note.h"
 #include "lib/signature.h"
 #include "lib/status.h"
 
@@ -74,6 +75,12 @@ struct alignas(line_bytes) CallLine {
   std::atomic<uint64_t> signature[sizeof(CallSignature) / 8];
 };
 
+// What keeps a rank from entering calls. `sequence` is odd while the note is being written.
+struct alignas(line_bytes) NoteLines {
+  std::atomic<uint32_t> sequence;
+  std::atomic<uint64_t> words[sizeof(Note) / 8];
+};
+
 // What a rank is doing: its last calls (call e in line e % kept), the latest epoch that it entered,
 // whether it has freed the communicator, and its doorbell: the futex word that is 1 while it
 // sleeps.
@@ -83,6 +90,7 @@ struct alignas(line_bytes) RankLines {
   alignas(line_bytes) std::atomic<uint64_t> epoch;
   std::atomic<uint32_t> left;
   alignas(line_bytes) std::atomic<uint32_t> doorbell;
+  NoteLines note;
 };
 
 struct Geometry {

@@ -166,6 +166,7 @@ void SlotLink::begin(const CallMark& mark) {
   mark_ = mark;
   digest_ = mark.digest;
   stranger_ = -1;
+  results_.forget();
   suspect_ = -1;
   if (mark.epoch == 0) return;  // point to point: its digest says enough
   RankLines& lines = segment_.rank(self_);
@@ -208,8 +209,13 @@ std::optional<CallMark> SlotLink::last_seen(int peer) const {
 
 Status SlotLink::inspect(uint64_t now_ns) {
   TUTTI_TRY(find_abort());
-  TUTTI_TRY(compare_calls());
-  return find_dead(now_ns);
+  Status found = compare_calls(now_ns);
+  if (found.ok()) return find_dead(now_ns);
+  if (found.code() != TUTTI_PEER_FAILED) return found;
+  // Who has left may have done so because another died: that is what the caller wants to hear.
+  watched_ns_ = 0;
+  Status dead = find_dead(now_ns);
+  return dead.ok() ? found : dead;
 }
 
 Status SlotLink::find_abort() const {
@@ -219,29 +225,44 @@ Status SlotLink::find_abort() const {
   return {tutti_status(record.code), std::string(record.text, length), record.rank, record.call};
 }
 
-Status SlotLink::compare_call(uint32_t local, const CallMark& mark) const {
+Status SlotLink::compare_call(uint32_t local, const CallMark& mark, uint64_t now_ns) {
   const std::optional<CallMark> theirs = read_call(local, mark.epoch);
   if (!theirs || theirs->signature == mark.signature) return {};
+  if (theirs->signature.same_call(mark.signature)) return compare_results(mark, now_ns);
   return {TUTTI_MISMATCH,
           "call " + std::to_string(mark.epoch) + ": " + rank_calls(ranks_[self_], mark) + ", but " +
               rank_calls(ranks_[local], *theirs),
           ranks_[local], mark.epoch};
 }
 
-Status SlotLink::confirm(const CallMark& mark) {
+Status SlotLink::compare_results(const CallMark& mark, uint64_t now_ns) {
+  std::vector<Announced> peers;
   for (uint32_t local = 0; local < ranks_.size(); ++local) {
-    if (local != self_) TUTTI_TRY(compare_call(local, mark));
+    if (local == self_) continue;
+    const std::optional<CallMark> theirs = read_call(local, mark.epoch);
+    if (!theirs || !theirs->signature.same_call(mark.signature)) continue;
+    peers.push_back({ranks_[local], theirs->digest});
+  }
+  waits_for_results_ = true;
+  return results_.judge(mark, ranks_[self_], peers, ranks_.size(), now_ns);
+}
+
+Status SlotLink::compare_earlier(uint32_t local) {
+  for (uint64_t back = 1; back < RankLines::kept && back < mark_.epoch; ++back) {
+    const std::optional<CallMark> mine = read_call(self_, mark_.epoch - back);
+    if (mine) TUTTI_TRY(compare_call(local, *mine, 0));
   }
   return {};
 }
 
-Status SlotLink::compare_calls() {
+Status SlotLink::compare_calls(uint64_t now_ns) {
+  waits_for_results_ = false;
   int suspect = -1;
   for (uint32_t local = 0; local < ranks_.size(); ++local) {
     if (local == self_) continue;
     const int peer = ranks_[local];
     const uint64_t latest = latest_epoch(local);
-    if (mark_.epoch != 0) TUTTI_TRY(compare_call(local, mark_));
+    if (mark_.epoch != 0) TUTTI_TRY(compare_call(local, mark_, now_ns));
     // Point to point: a peer inside a collective call that this rank has not entered will not come.
     // What it had sent before is visible by now, so when a second look finds no data it is certain.
     const bool elsewhere = mark_.epoch == 0 && latest > segment_.rank(self_).epoch.load();
@@ -257,6 +278,15 @@ Status SlotLink::compare_calls() {
       suspect = peer;
     }
     const bool gone = segment_.rank(local).left.load(std::memory_order_acquire) != 0;
+    if (gone && mark_.epoch == 0 && peer == mark_.peer) {  // here, too, the second look is certain
+      if (suspect_ == peer) {
+        return {TUTTI_PEER_FAILED,
+                "rank " + std::to_string(peer) + " has freed the communicator; rank " +
+                    std::to_string(ranks_[self_]) + " is in " + mark_.signature.describe(),
+                peer, mark_.epoch};
+      }
+      suspect = peer;
+    }
     if (gone && mark_.epoch > latest) {
       return {TUTTI_PEER_FAILED,
               "rank " + std::to_string(peer) + " has freed the communicator, its last call was " +
@@ -266,13 +296,17 @@ Status SlotLink::compare_calls() {
     }
   }
   suspect_ = suspect;
-  if (stranger_ >= 0) {
+  if (stranger_ >= 0 && !waits_for_results_) {
+    TUTTI_TRY(compare_earlier(uint32_t(local_[stranger_])));
     const std::optional<CallMark> theirs = last_seen(stranger_);
-    return {TUTTI_MISMATCH,
-            rank_calls(ranks_[self_], mark_) + ", but what rank " + std::to_string(stranger_) +
-                " sent belongs to another call" +
-                (theirs ? "; its latest is " + theirs->signature.describe() : std::string()),
-            stranger_, mark_.epoch};
+    std::string text = rank_calls(ranks_[self_], mark_) + ", but what rank " +
+                       std::to_string(stranger_) + " sent belongs to another call";
+    if (theirs && theirs->epoch == mark_.epoch) {
+      text += ", or it made other calls before this one";
+    } else if (theirs) {
+      text += "; its latest is " + theirs->signature.describe();
+    }
+    return {TUTTI_MISMATCH, std::move(text), stranger_, mark_.epoch};
   }
   return {};
 }
@@ -325,6 +359,41 @@ void SlotLink::abort(const Status& reason) {
   std::memcpy(record.text, reason.text().data(), record.length);
   record.state.store(2, std::memory_order_release);
   for (uint32_t local = 0; local < ranks_.size(); ++local) ring(segment_.rank(local).doorbell);
+}
+
+void SlotLink::post_note(const Note& note) {
+  if (note == note_) return;
+  note_ = note;
+  NoteLines& lines = segment_.rank(self_).note;
+  uint64_t words[sizeof(Note) / 8];
+  std::memcpy(words, &note, sizeof(words));
+  const uint32_t sequence = lines.sequence.load(std::memory_order_relaxed);
+  lines.sequence.store(sequence + 1, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_release);
+  for (size_t i = 0; i < std::size(words); ++i) {
+    lines.words[i].store(words[i], std::memory_order_relaxed);
+  }
+  lines.sequence.store(sequence + 2, std::memory_order_release);
+}
+
+Note SlotLink::read_note(int peer) const {
+  constexpr int tries = 8;
+  if (local_[peer] < 0) return {};
+  const NoteLines& lines = segment_.rank(uint32_t(local_[peer])).note;
+  uint64_t words[sizeof(Note) / 8];
+  for (int i = 0; i < tries; ++i) {
+    const uint32_t sequence = lines.sequence.load(std::memory_order_acquire);
+    if (sequence % 2 != 0) continue;
+    for (size_t word = 0; word < std::size(words); ++word) {
+      words[word] = lines.words[word].load(std::memory_order_relaxed);
+    }
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (lines.sequence.load(std::memory_order_relaxed) != sequence) continue;
+    Note note;
+    std::memcpy(&note, words, sizeof(words));
+    return note;
+  }
+  return {};
 }
 
 }  // namespace tutti::shm

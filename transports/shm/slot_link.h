@@ -49,6 +49,7 @@ std::vector<int> group_of(const LinkSetup& setup, uint32_t* self);
 class SlotLink final : public Link {
  public:
   static constexpr int looks = 8;
+  static constexpr size_t gulp = 0;  // what is short is a slot; the next one may be there
 
   explicit SlotLink(SlotLinkParts parts);
   ~SlotLink() override;
@@ -119,12 +120,13 @@ class SlotLink final : public Link {
   bool dead(uint32_t local) { return watch_ != nullptr && watch_->dead(local); }
 
   Status inspect(uint64_t now_ns) override;
-  Status confirm(const CallMark& mark) override;
   void arm() override;
   void disarm() override;
   void sleep(uint64_t until_ns) override;
   std::optional<CallMark> last_seen(int peer) const override;
   void abort(const Status& reason) override;
+  void post_note(const Note& note) override;
+  Note read_note(int peer) const override;
   SharedCells* cells() override { return cells_ ? &*cells_ : nullptr; }
 
  private:
@@ -184,8 +186,12 @@ class SlotLink final : public Link {
   std::optional<CallMark> read_call(uint32_t local, uint64_t epoch) const;
   uint64_t latest_epoch(uint32_t local) const;
   Status find_abort() const;
-  Status compare_calls();
-  Status compare_call(uint32_t local, const CallMark& mark) const;
+  Status compare_calls(uint64_t now_ns);
+  Status compare_call(uint32_t local, const CallMark& mark, uint64_t now_ns);
+  // The calls before this one, as far back as they are known.
+  Status compare_earlier(uint32_t local);
+  // A peer makes this call, too, but after another result.
+  Status compare_results(const CallMark& mark, uint64_t now_ns);
   Status find_dead(uint64_t now_ns);
 
   // Hot: what the try_ verbs touch comes first.
@@ -206,8 +212,11 @@ class SlotLink final : public Link {
   std::vector<int> local_;  // local index by rank, -1: not here
   std::optional<SharedCells> cells_;
   CallMark mark_;
+  Note note_;                // the own one, as it stands in the segment
   uint64_t watched_ns_ = 0;  // when deaths were last looked for
-  int suspect_ = -1;         // a peer that seemed to be in another call when last looked at
+  ResultMismatch results_;
+  bool waits_for_results_ = false;  // of other peers, before it judges
+  int suspect_ = -1;                // a peer that seemed to be in another call when last looked at
 };
 
 }  // namespace tutti::shm

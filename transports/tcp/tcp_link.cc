@@ -21,6 +21,7 @@ namespace {
 constexpr uint64_t tell_period_ns = 50'000'000;
 // A peer that says nothing itself is not told more often: it may not read for a long time.
 constexpr uint32_t most_told = 512;
+constexpr uint32_t most_notes = 128;  // likewise
 // Data and control close at the same moment but may arrive apart.
 constexpr uint64_t goodbye_patience_ns = 250'000'000;
 // Of data that nobody will take, so that closing does not cut off what the peer has yet to get.
@@ -103,6 +104,7 @@ void TcpLink::begin(const CallMark& mark) {
   if (mark_.epoch != 0) previous_ = mark_;
   mark_ = mark;
   ++calls_;
+  results_.forget();
   if (mark.epoch != 0) collective_ = mark.epoch;
   // Nothing will be sent that a peer could compare with its own call.
   if (mark.signature.count == 0 && mark.epoch != 0) tell_call(0);
@@ -191,6 +193,8 @@ void TcpLink::take_frame(Peer& peer, const wire::Header& header, std::string_vie
     return fail({TUTTI_CORRUPT, who + " sent a frame of another communicator or rank", peer.rank});
   }
   peer.told_count = 0;
+  peer.notes_unheard.store(0, std::memory_order_relaxed);
+  const auto* const bytes = reinterpret_cast<const uint8_t*>(payload.data());
   switch (header.type) {
     case wire::Type::status:
       peer.said[peer.said_count++ % peer.said.size()] = {header.mark(), header.stream};
@@ -200,9 +204,13 @@ void TcpLink::take_frame(Peer& peer, const wire::Header& header, std::string_vie
       return;
     case wire::Type::abort: {
       Status reason;
-      const auto* bytes = reinterpret_cast<const uint8_t*>(payload.data());
       const Status parsed = wire::parse_status({bytes, payload.size()}, &reason);
       if (parsed.ok()) return fail(std::move(reason));
+      return fail({parsed.code(), "from " + who + ": " + parsed.text(), peer.rank});
+    }
+    case wire::Type::note: {
+      const Status parsed = wire::parse_note(header, {bytes, payload.size()}, &peer.note);
+      if (parsed.ok()) return;
       return fail({parsed.code(), "from " + who + ": " + parsed.text(), peer.rank});
     }
     case wire::Type::data:
@@ -253,7 +261,10 @@ void TcpLink::tell_call(uint64_t now_ns) {
   for (const auto& peer : peers_) {
     if (peer == nullptr || peer->left || peer->closed) continue;
     if (mark_.epoch == 0 && mark_.peer != peer->rank) continue;
-    if (peer->stream.delivered() != peer->heard_stream) peer->told_count = 0;
+    if (peer->stream.delivered() != peer->heard_stream) {
+      peer->told_count = 0;
+      peer->notes_unheard.store(0, std::memory_order_relaxed);
+    }
     peer->heard_stream = peer->stream.delivered();
     const bool news = peer->told_call != calls_ || peer->told_stream != peer->stream.sent();
     if (!news || peer->told_count >= most_told || !peer->control.flush() ||
@@ -265,6 +276,32 @@ void TcpLink::tell_call(uint64_t now_ns) {
     ++peer->told_count;
     tell(*peer, wire::Type::status);
   }
+}
+
+// Nothing here but what the mutex guards: the link's own thread may be at work.
+void TcpLink::post_note(const Note& note) {
+  const std::lock_guard lock(control_mutex_);
+  if (!(note == note_)) {
+    note_ = note;
+    ++notes_;
+  }
+  for (const auto& peer : peers_) {
+    if (peer == nullptr || peer->note_told == notes_) continue;
+    if (peer->notes_unheard.load(std::memory_order_relaxed) >= most_notes) continue;
+    if (!peer->control.flush() || !peer->control.flushed()) continue;
+    wire::Header header;
+    const std::string payload = wire::encode_note(note_, &header);
+    header.comm = comm_id_;
+    header.src = uint16_t(self_);
+    peer->control.queue(header, payload);
+    peer->control.flush();
+    peer->note_told = notes_;
+    peer->notes_unheard.fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
+Note TcpLink::read_note(int peer) const {
+  return peers_[size_t(peer)] != nullptr ? peers_[size_t(peer)]->note : Note();
 }
 
 void TcpLink::abort(const Status& reason) {
@@ -290,6 +327,7 @@ void TcpLink::abort(const Status& reason) {
 
 Status TcpLink::inspect(uint64_t now_ns) {
   if (over_) return failure_;
+  inspected_ns_ = now_ns;
   take_events();
   if (failure_.ok() && aborted_.load(std::memory_order_acquire)) {
     const std::lock_guard lock(control_mutex_);
@@ -330,10 +368,44 @@ std::string TcpLink::latest_call(const Peer& peer) const {
          seen->signature.describe();
 }
 
-Status TcpLink::stranger_error(const Peer& peer) const {
+Status TcpLink::compare_results() {
+  std::vector<Announced> peers;
+  for (const auto& peer : peers_) {
+    if (peer == nullptr) continue;
+    const wire::Header* const frame = peer->stream.stranger();
+    std::optional<CallMark> theirs = last_seen(peer->rank);
+    if (frame != nullptr && frame->epoch == mark_.epoch) theirs = frame->mark();
+    if (!theirs || theirs->epoch != mark_.epoch) continue;
+    if (theirs->signature.same_call(mark_.signature)) peers.push_back({peer->rank, theirs->digest});
+  }
+  return results_.judge(mark_, self_, peers, peers_.size(), inspected_ns_);
+}
+
+// The peer makes this call, too, but the two have not made the same calls before it.
+Status TcpLink::earlier_error(const Peer& peer) const {
+  std::string text = "rank " + std::to_string(peer.rank) + " and rank " + std::to_string(self_) +
+                     " have not made the same calls before call " + std::to_string(mark_.epoch);
+  for (const Said& said : peer.said) {
+    if (said.mark.epoch == 0 || said.mark.epoch != previous_.epoch ||
+        said.mark.signature.same_call(previous_.signature)) {
+      continue;
+    }
+    text = "call " + std::to_string(previous_.epoch) + ": rank " + std::to_string(self_) +
+           " calls " + previous_.signature.describe() + ", but rank " + std::to_string(peer.rank) +
+           " calls " + said.mark.signature.describe();
+  }
+  return {TUTTI_MISMATCH, std::move(text), peer.rank, mark_.epoch};
+}
+
+Status TcpLink::stranger_error(const Peer& peer) {
   const wire::Header& frame = *peer.stream.stranger();
+  if (frame.epoch != 0 && frame.epoch == mark_.epoch &&
+      frame.signature.same_call(mark_.signature)) {
+    return mark_.signature.result != 0 ? compare_results() : earlier_error(peer);
+  }
   if (frame.epoch != 0 && frame.epoch == previous_.epoch &&
-      frame.signature != previous_.signature) {  // the disagreement was in the call before this
+      !frame.signature.same_call(
+          previous_.signature)) {  // the disagreement was in the call before this
     return {TUTTI_MISMATCH,
             "call " + std::to_string(frame.epoch) + ": rank " + std::to_string(self_) + " calls " +
                 previous_.signature.describe() + ", but rank " + std::to_string(peer.rank) +
@@ -367,10 +439,13 @@ Status TcpLink::find_mismatch() {
   return {};
 }
 
-Status TcpLink::compare(const Peer& peer) const {
+Status TcpLink::compare(const Peer& peer) {
   if (mark_.epoch == 0) return {};
   for (const Said& said : peer.said) {
-    if (said.mark.epoch != mark_.epoch || said.mark.signature == mark_.signature) continue;
+    if (said.mark.epoch != mark_.epoch || said.mark.digest == mark_.digest) continue;
+    if (said.mark.signature.same_call(mark_.signature)) {
+      return mark_.signature.result != 0 ? compare_results() : earlier_error(peer);
+    }
     return {TUTTI_MISMATCH,
             "call " + std::to_string(mark_.epoch) + ": " + own_call() + ", but rank " +
                 std::to_string(peer.rank) + " calls " + said.mark.signature.describe(),

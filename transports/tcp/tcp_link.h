@@ -40,6 +40,8 @@ class TcpLink final : public Link {
   void sleep(uint64_t until_ns) override;
   std::optional<CallMark> last_seen(int peer) const override;
   void abort(const Status& reason) override;
+  void post_note(const Note& note) override;
+  Note read_note(int peer) const override;
 
  private:
   // What a peer said of itself in a status frame.
@@ -62,11 +64,14 @@ class TcpLink final : public Link {
     uint64_t told_stream = 0;
     uint32_t told_count = 0;
     uint64_t heard_stream = 0;
-    bool left = false;      // it said goodbye
-    bool closed = false;    // its control channel
-    Status broken;          // why the channel is, if it is
-    bool hung_up = false;   // its data connection, says the kernel
-    uint64_t ended_ns = 0;  // when its data was first seen to have ended
+    Note note;               // the latest that it posted
+    uint64_t note_told = 0;  // which of the own notes it was sent last; under control_mutex_
+    std::atomic<uint32_t> notes_unheard{0};  // sent to it since it was last heard
+    bool left = false;                       // it said goodbye
+    bool closed = false;                     // its control channel
+    Status broken;                           // why the channel is, if it is
+    bool hung_up = false;                    // its data connection, says the kernel
+    uint64_t ended_ns = 0;                   // when its data was first seen to have ended
   };
 
   Status watch(int fd, uint32_t events, uint64_t what);
@@ -80,10 +85,13 @@ class TcpLink final : public Link {
 
   Status find_corrupt() const;
   Status find_mismatch();
-  Status compare(const Peer& peer) const;
+  Status compare(const Peer& peer);
+  // Peers make this call, too, but after another result.
+  Status compare_results();
   Status find_absent(const Peer& peer) const;
   Status find_failed(uint64_t now_ns);
-  Status stranger_error(const Peer& peer) const;
+  Status stranger_error(const Peer& peer);
+  Status earlier_error(const Peer& peer) const;
   std::string own_call() const;
   std::string latest_call(const Peer& peer) const;
 
@@ -104,11 +112,15 @@ class TcpLink final : public Link {
   uint64_t told_ns_ = 0;  // when this call was last told to the peers, or first inspected
   uint64_t told_in_ = 0;  // the call that told_ns_ is of
   Status failure_;
+  ResultMismatch results_;
+  uint64_t inspected_ns_ = 0;
 
   // Guards what is sent through the control channels, and the reason.
   std::mutex control_mutex_;
   std::atomic<bool> aborted_{false};
   Status abort_reason_;
+  Note note_;           // the own one
+  uint64_t notes_ = 0;  // that were posted
 };
 
 }  // namespace tutti::tcp

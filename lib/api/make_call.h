@@ -1,0 +1,106 @@
+// The arguments of each collective of the C API, checked and turned into a call. One function for
+// each, whether the call is made at once, beside the caller or again and again.
+#pragma once
+
+#include "lib/api/checks.h"
+#include "lib/comm/call.h"
+#include "lib/types.h"
+
+namespace tutti::api {
+
+inline const std::byte* bytes(const void* at) { return static_cast<const std::byte*>(at); }
+inline std::byte* bytes(void* at) { return static_cast<std::byte*>(at); }
+
+// In place: a copy of what was just written field by field would cost more than the whole check.
+inline void set_key(MadeCall* made, Collective collective, uint64_t count, tutti_dtype dtype,
+                    tutti_op op = TUTTI_SUM, int root = 0) {
+  CallKey& key = made->call.key;
+  key.count = count;
+  key.root = root;
+  key.collective = collective;
+  key.dtype = dtype;
+  key.op = op;
+}
+
+// A vector in, one of the same length out: allreduce, scans, and the root of a reduce.
+Status check_vectors(const void* send, const void* recv, uint64_t count, tutti_dtype dtype,
+                     tutti_op op);
+
+// What nearly every call is, so that it passes with a few comparisons; else the checks say why not.
+inline bool plainly_right(const void* send, const void* recv, uint64_t count, tutti_dtype dtype,
+                          tutti_op op) {
+  constexpr uint64_t plainly_fits = uint64_t{1} << 40;
+  if (!builtin_supports(op, dtype) || count == 0 || count > plainly_fits) return false;
+  if (send == nullptr || recv == nullptr || recv == TUTTI_IN_PLACE) return false;
+  if (send == TUTTI_IN_PLACE) return true;
+  const uintptr_t a = reinterpret_cast<uintptr_t>(send), b = reinterpret_cast<uintptr_t>(recv);
+  const uint64_t bytes = count * builtin_size(dtype);
+  return a >= b + bytes || b >= a + bytes;
+}
+
+inline Status make_vectors(Collective collective, const void* send, void* recv, uint64_t count,
+                           tutti_dtype dtype, tutti_op op, MadeCall* out) {
+  if (!plainly_right(send, recv, count, dtype, op)) [[unlikely]]
+    TUTTI_TRY(check_vectors(send, recv, count, dtype, op));
+  set_key(out, collective, count, dtype, op);
+  out->call.input = bytes(send == TUTTI_IN_PLACE ? recv : send);
+  out->call.output = bytes(recv);
+  return {};
+}
+
+inline Status make_allreduce(const Communicator&, const void* send, void* recv, size_t count,
+                             tutti_dtype dtype, tutti_op op, MadeCall* out) {
+  return make_vectors(Collective::allreduce, send, recv, count, dtype, op, out);
+}
+
+Status make_scan(const Communicator&, const void* send, void* recv, size_t count, tutti_dtype dtype,
+                 tutti_op op, MadeCall* out);
+Status make_exscan(const Communicator&, const void* send, void* recv, size_t count,
+                   tutti_dtype dtype, tutti_op op, MadeCall* out);
+Status make_reduce(const Communicator& c, const void* send, void* recv, size_t count,
+                   tutti_dtype dtype, tutti_op op, int root, MadeCall* out);
+Status make_broadcast(const Communicator& c, void* buffer, size_t count, tutti_dtype dtype,
+                      int root, MadeCall* out);
+Status make_barrier(const Communicator&, MadeCall* out);
+Status make_allgather(const Communicator& c, const void* send, void* recv, size_t count,
+                      tutti_dtype dtype, MadeCall* out);
+Status make_allgatherv(const Communicator& c, const void* send, size_t send_count, void* recv,
+                       const size_t* counts, const size_t* displs, tutti_dtype dtype,
+                       MadeCall* out);
+Status make_gather(const Communicator& c, const void* send, void* recv, size_t count,
+                   tutti_dtype dtype, int root, MadeCall* out);
+Status make_gatherv(const Communicator& c, const void* send, size_t send_count, void* recv,
+                    const size_t* counts, const size_t* displs, tutti_dtype dtype, int root,
+                    MadeCall* out);
+Status make_scatter(const Communicator& c, const void* send, void* recv, size_t count,
+                    tutti_dtype dtype, int root, MadeCall* out);
+Status make_scatterv(const Communicator& c, const void* send, const size_t* counts,
+                     const size_t* displs, void* recv, size_t recv_count, tutti_dtype dtype,
+                     int root, MadeCall* out);
+Status make_reduce_scatter_block(const Communicator& c, const void* send, void* recv, size_t count,
+                                 tutti_dtype dtype, tutti_op op, MadeCall* out);
+Status make_reduce_scatter(const Communicator& c, const void* send, void* recv,
+                           const size_t* counts, tutti_dtype dtype, tutti_op op, MadeCall* out);
+Status make_alltoall(const Communicator& c, const void* send, void* recv, size_t count,
+                     tutti_dtype dtype, MadeCall* out);
+Status make_alltoallv(const Communicator& c, const void* send, const size_t* send_counts,
+                      const size_t* send_displs, void* recv, const size_t* recv_counts,
+                      const size_t* recv_displs, tutti_dtype dtype, MadeCall* out);
+
+// A call made by one of the functions above and what its config adds, if it may be made now.
+template <auto make, class... Arguments>
+Status make_call(Communicator& c, const tutti_call_config* config, MadeCall* out,
+                 Arguments... arguments) {
+  CallSettings settings;
+  if (config != nullptr) TUTTI_TRY(read_config(config, &settings));
+  TUTTI_TRY(make(c, arguments..., out));
+  TUTTI_TRY(c.outside_group());
+  out->call.key.unfused = settings.unfused;
+  out->call.key.level = settings.level;
+  out->call.key.algorithm = settings.algorithm;
+  out->call.timeout_ms = settings.timeout_ms;
+  if (out->call.key.lengths != 0) out->call.blocks = &out->blocks;
+  return {};
+}
+
+}  // namespace tutti::api

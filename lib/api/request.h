@@ -1,0 +1,36 @@
+// Requests: operations in the hands of the program.
+#pragma once
+
+#include <memory>
+
+#include "lib/api/guard.h"
+#include "lib/comm/operation.h"
+
+namespace tutti::api {
+
+inline tutti_request wrap(Operation* operation) {
+  return reinterpret_cast<tutti_request>(operation);
+}
+inline Operation* unwrap(tutti_request request) { return reinterpret_cast<Operation*>(request); }
+
+enum class Begins : uint8_t { now, when_started };
+
+// A request for what `make` puts into the operation, begun at once or prepared for being started.
+template <class Make>
+tutti_status make_request(Begins begins, tutti_comm comm, tutti_request* out, Make&& make) {
+  if (out != nullptr) *out = nullptr;
+  return guarded(comm, [&](Communicator& c) {
+    if (out == nullptr) return c.fail({TUTTI_INVALID, "there is nowhere to put the request"});
+    auto operation = std::make_unique<Operation>();
+    if (Status made = make(c, operation.get()); !made.ok()) return c.fail(std::move(made));
+    operation->persistent = begins == Begins::when_started;
+    if (const tutti_status prepared = c.prepare(operation.get()); prepared != TUTTI_OK) {
+      return prepared;
+    }
+    if (begins == Begins::now) c.start(operation.get());
+    *out = wrap(operation.release());
+    return TUTTI_OK;
+  });
+}
+
+}  // namespace tutti::api

@@ -1,0 +1,50 @@
+// A call that runs beside its caller, from tutti_iallreduce() or tutti_start() until it has ended;
+// what a tutti_request points to.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "lib/comm/call.h"
+#include "lib/comm/message.h"
+#include "lib/status.h"
+
+namespace tutti {
+
+class Communicator;
+struct Prepared;
+
+// Outlives its communicator, so that whoever still holds a request finds out.
+struct CommunicatorRef {
+  explicit CommunicatorRef(Communicator* owner) : communicator(owner) {}
+  Communicator* communicator;  // null once it is freed
+};
+
+struct Operation {
+  MadeCall made;                  // of a collective; `prepared` says which
+  std::vector<size_t> lengths;    // the caller's arrays of a v form
+  std::vector<Message> messages;  // instead of a collective
+  int64_t timeout_ms = 0;
+  std::shared_ptr<Prepared> prepared;
+  std::shared_ptr<CommunicatorRef> owner;
+  bool persistent = false;
+  bool active = false;  // between start and wait
+
+  // While it is in flight: the next of its communicator, and whether it runs already.
+  Operation* next = nullptr;
+  bool running = false;
+  Call call;  // as it runs, where that is not as it was made
+  const Call* runs = nullptr;
+  size_t left = 0;  // messages that have not ended
+  Status failure;   // written before `result`
+  // IN_PROGRESS until it has ended; then no other thread touches the operation any more.
+  std::atomic<tutti_status> result{TUTTI_OK};
+
+  bool moves_messages() const { return prepared == nullptr; }
+  bool ended() const { return result.load(std::memory_order_acquire) != TUTTI_IN_PROGRESS; }
+  // The caller's arrays may be gone before the call runs.
+  void keep_lengths(size_t nranks);
+};
+
+}  // namespace tutti

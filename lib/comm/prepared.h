@@ -1,0 +1,53 @@
+// Everything about a call that does not change from one to the next like it.
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+#include "lib/comm/blocks.h"
+#include "lib/comm/select.h"
+#include "lib/plan/run.h"
+#include "lib/reduce/reduce.h"
+#include "lib/signature.h"
+
+namespace tutti {
+
+// A lowered schedule and its last binding; one per algorithm, root, form and bracketing.
+struct CachedPlan {
+  const Algorithm* algorithm;
+  int root;
+  bool scattered;
+  schedule::Bracketing bracketing;
+  plan::Plan plan;
+  plan::Binding binding;
+  CallKey bound_to;  // of collectives of equal blocks: what the binding is for
+
+  CachedPlan(const Algorithm* algorithm, int root, bool scattered, schedule::Bracketing bracketing,
+             plan::Plan lowered)
+      : algorithm(algorithm),
+        root(root),
+        scattered(scattered),
+        bracketing(bracketing),
+        plan(std::move(lowered)),
+        binding(plan) {}
+};
+
+struct Prepared {
+  CallKey key;
+  Choice choice;
+  CallSignature signature;
+  uint64_t signature_hash = 0;
+  Kernels kernels;
+  UserFunction function;  // what kernels.user points to
+  bool premultiplies = false;
+  alignas(16) std::array<std::byte, 16> scalar{};  // of a pre-multiplied sum
+  uint32_t element_size = 1;
+  CachedPlan* plan = nullptr;  // the communicator's
+
+  // Block lengths that only the ends of each block know: the ranks agree on them first.
+  bool lengths_are_private() const {
+    return key.lengths != 0 && tutti::lengths_are_private(key.collective);
+  }
+};
+
+}  // namespace tutti

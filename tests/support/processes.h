@@ -1,0 +1,98 @@
+// Communicators whose ranks are processes, forked by the test.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <functional>
+#include <vector>
+
+#include "lib/clock.h"
+#include "tutti/tutti.h"
+
+namespace tutti::testing {
+
+// What a rank tells the test through its pipe when it is done.
+struct Report {
+  int status = -1;
+  int rank = -1;
+  uint64_t call = 0;
+  uint64_t ended_ns = 0;
+  char text[700] = {};
+};
+
+// With the last error of `comm`.
+inline Report report_of(tutti_status status, tutti_comm comm) {
+  Report report;
+  report.status = status;
+  tutti_error error{};
+  tutti_comm_last_error(comm, &error);
+  report.rank = error.rank;
+  report.call = error.call;
+  snprintf(report.text, sizeof(report.text), "%s", error.text);
+  return report;
+}
+
+struct Child {
+  pid_t pid;
+  int pipe;
+};
+
+// Forks `nranks` processes that join one communicator and run `body`.
+inline std::vector<Child> start(int nranks, const char* transport,
+                                const std::function<Report(int, tutti_comm)>& body) {
+  // The id must be made by rank 0's process; it passes it on through a pipe.
+  int ids[2];
+  EXPECT_EQ(pipe(ids), 0);
+  std::vector<Child> children;
+  for (int rank = 0; rank < nranks; ++rank) {
+    int fds[2];
+    EXPECT_EQ(pipe(fds), 0);
+    const pid_t pid = fork();
+    if (pid == 0) {
+      close(fds[0]);
+      tutti_unique_id id;
+      if (rank == 0) {
+        if (tutti_unique_id_create(nullptr, &id) != TUTTI_OK) _exit(90);
+        for (int r = 1; r < nranks; ++r) {
+          if (write(ids[1], &id, sizeof(id)) != ssize_t(sizeof(id))) _exit(91);
+        }
+      } else if (read(ids[0], &id, sizeof(id)) != ssize_t(sizeof(id))) {
+        _exit(92);
+      }
+      tutti_comm_config config = TUTTI_COMM_CONFIG_INIT;
+      config.transports = transport;
+      config.setup_ms = 20'000;
+      tutti_comm comm = nullptr;
+      Report report;
+      report.status = tutti_comm_create_from_id(&id, rank, nranks, &config, &comm);
+      if (report.status == TUTTI_OK) {
+        report = body(rank, comm);
+      } else {
+        snprintf(report.text, sizeof(report.text), "%s", tutti_last_error());
+      }
+      report.ended_ns = now_ns();
+      if (write(fds[1], &report, sizeof(report)) != ssize_t(sizeof(report))) _exit(93);
+      tutti_comm_free(comm);
+      _exit(0);
+    }
+    close(fds[1]);
+    children.push_back({pid, fds[0]});
+  }
+  close(ids[0]);
+  close(ids[1]);
+  return children;
+}
+
+// The rank's report; nothing when it died without one.
+inline bool finish(const Child& child, Report* report) {
+  const bool told = read(child.pipe, report, sizeof(*report)) == ssize_t(sizeof(*report));
+  close(child.pipe);
+  int status = 0;
+  waitpid(child.pid, &status, 0);
+  return told;
+}
+
+}  // namespace tutti::testing
