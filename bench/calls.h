@@ -19,7 +19,15 @@ struct Call {
 };
 
 using CallFunction = tutti_status (*)(const Call& call);
+using RequestFunction = tutti_status (*)(const Call& call, tutti_request* request);
 
-CallFunction call_of(const Collective& collective);
+// The forms of one collective.
+struct Calls {
+  CallFunction plain;
+  RequestFunction begin;  // its i form
+  RequestFunction init;   // for a request that is started again and again
+};
+
+Calls calls_of(const Collective& collective);
 
 }  // namespace tutti::bench

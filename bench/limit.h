@@ -1,5 +1,5 @@
 // What this machine could do at all, measured beside the algorithms: the least work that any
-// allreduce must do on the transport, without a library.
+// implementation of the collective must do on the transport, without a library.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace tutti::bench {
 class Limit {
  public:
   virtual ~Limit() = default;
-  // Collective: once, for vectors of `bytes` on every rank.
+  // Collective: once, with `bytes` in the longer buffer.
   virtual void run(size_t bytes) = 0;
 };
 
@@ -27,13 +27,34 @@ struct LimitWay {
   size_t most_bytes = SIZE_MAX;
 };
 
-// A loop over mapped buffers: every rank reads its share of each input and writes it to each
-// output, between two exchanges of flags (with plain and with streaming stores); and for small
-// vectors one exchange that carries the whole input.
-std::vector<LimitWay> mapped_limits(const Rank& me, SharedMap& map);
+// Which call it is the limit of.
+struct LimitOf {
+  std::string collective;
+  int root = 0;
+  bool in_place = false;
+};
 
-// Raw sockets: every rank sends the bytes that the busiest rank of any allreduce must send to its
-// neighbour while it receives as many from the other one. All ranks must be on one host.
-std::vector<LimitWay> tcp_limits(const Rank& me);
+// Over memory that all ranks map. For allreduce every rank reads its share of each input and writes
+// it to each output, between two exchanges of flags (with plain and with streaming stores); for
+// small vectors one exchange carries the whole input.
+std::vector<LimitWay> mapped_limits(const Rank& me, SharedMap& map, const LimitOf& what);
+std::vector<LimitWay> allreduce_limits(const Rank& me, SharedMap& map);
+// The same for the others: their inputs are read and their outputs written once, shared among the
+// ranks.
+std::vector<LimitWay> copy_limits(const Rank& me, SharedMap& map, const LimitOf& what);
+
+// Raw sockets round a ring: every rank sends to one neighbour what a rank of any implementation
+// must send, while it receives from the other one what it must receive. All ranks must be on one
+// host.
+std::vector<LimitWay> tcp_limits(const Rank& me, const LimitOf& what);
+
+// Where there is none, one sentence; "" where there is one for every size.
+std::string undefined_limit(const std::string& collective, const std::string& transport,
+                            int nranks);
+// Below that many bytes there is none over shared memory: the ranks of a rooted collective and of a
+// scan need not wait for each other, and how far they may run ahead is a matter of taste.
+size_t least_mapped_bytes(const std::string& collective);
+// Over tcp: whether what passes through a ring is no more than it must be.
+bool has_tcp_limit(const std::string& collective, int nranks);
 
 }  // namespace tutti::bench

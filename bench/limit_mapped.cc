@@ -1,51 +1,16 @@
-#include <sched.h>
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <iterator>
 
-#include "bench/cores.h"
-#include "bench/error.h"
 #include "bench/limit.h"
+#include "bench/limit_loops.h"
 
 namespace tutti::bench {
 namespace {
 
-constexpr size_t line_bytes = 64;
-constexpr size_t block_floats = 512;  // what several inputs are added in: stays in the first cache
-// Where ranks share cores, who is waited for may be waiting for this very core.
-constexpr uint64_t spins_on_own_core = 2000;
-constexpr uint64_t spins_on_shared_core = 20;
-constexpr auto longest_wait = std::chrono::seconds(30);
-constexpr size_t streaming_from = size_t(1) << 20;
-
-// For every processor the best instructions; ThreadSanitizer cannot stand the resolvers.
-#if defined(__SANITIZE_THREAD__)
-#define TUTTI_CLONES
-#else
-#define TUTTI_CLONES [[gnu::target_clones("avx512f", "avx2", "default")]]
-#endif
-
 // Elements are added as float32 whatever the type: the traffic is what counts.
 TUTTI_CLONES void add_two(const float* a, const float* b, float* x, float* y, size_t n) {
   for (size_t i = 0; i < n; ++i) x[i] = y[i] = a[i] + b[i];
-}
-
-TUTTI_CLONES void add_to(float* sum, const float* a, size_t n) {
-  for (size_t i = 0; i < n; ++i) sum[i] += a[i];
-}
-
-void stream(float* out, const float* in, size_t n) {
-  size_t i = 0;
-#if defined(__SSE2__)
-  for (; i + 4 <= n && reinterpret_cast<uintptr_t>(out) % 16 == 0; i += 4)
-    _mm_stream_ps(out + i, _mm_loadu_ps(in + i));
-#endif
-  std::memcpy(out + i, in + i, (n - i) * sizeof(float));
 }
 
 // The same past the caches; the places are aligned to lines.
@@ -59,75 +24,6 @@ TUTTI_CLONES void add_two_streaming(const float* a, const float* b, float* x, fl
   }
   add_two(a, b, x, y, n);
 }
-
-// A flag and its payload in one store: a reader that polls would otherwise take the line away
-// between the two.
-#if defined(__x86_64__)
-[[gnu::target("avx")]] void publish_at_once(SharedMap::Cell* to, uint64_t flag,
-                                            const int64_t (&payload)[3]) {
-  _mm256_store_si256(reinterpret_cast<__m256i*>(to),
-                     _mm256_set_epi64x(payload[2], payload[1], payload[0], int64_t(flag)));
-}
-const bool at_once = __builtin_cpu_supports("avx");
-#else
-constexpr bool at_once = false;
-void publish_at_once(SharedMap::Cell*, uint64_t, const int64_t (&)[3]) {}
-#endif
-
-void publish(SharedMap::Cell* to, uint64_t flag, const void* from) {
-  int64_t payload[3];
-  static_assert(sizeof payload == sizeof to->payload);
-  std::memcpy(payload, from, sizeof payload);
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-  if (at_once) return publish_at_once(to, flag, payload);
-  std::memcpy(to->payload, payload, sizeof payload);
-  std::atomic_ref(to->flag).store(flag, std::memory_order_release);
-}
-
-// Spins, then yields, until the flag has reached the epoch. Throws after a while.
-class Patience {
- public:
-  explicit Patience(int nranks)
-      : spins_(size_t(nranks) <= usable_cores().size() ? spins_on_own_core : spins_on_shared_core) {
-  }
-  template <class Flag>
-  void await(const Flag& flag, uint64_t epoch) {
-    for (uint64_t spins = 0; flag.load(std::memory_order_acquire) < epoch; ++spins)
-      if (spins >= spins_) yield(spins);
-  }
-
- private:
-  void yield(uint64_t spins) {
-    sched_yield();
-    if (spins == spins_) since_ = std::chrono::steady_clock::now();
-    if (spins % 1024 == 0 && std::chrono::steady_clock::now() - since_ > longest_wait)
-      throw Failure("measuring the limit: another rank does not come");
-  }
-  uint64_t spins_;
-  std::chrono::steady_clock::time_point since_;
-};
-
-class Flags {
- public:
-  Flags(SharedMap& map, int rank, int nranks, uint64_t* epoch)
-      : map_(map), rank_(rank), nranks_(nranks), epoch_(*epoch), patience_(nranks) {}
-  // Returns after all ranks have called it as often.
-  void exchange() {
-    announce();
-    for (int peer = 0; peer < nranks_; ++peer)
-      if (peer != rank_) await(peer);
-  }
-  void announce() { map_.line(rank_).flag.store(++epoch_, std::memory_order_release); }
-  void await(int peer) { patience_.await(map_.line(peer).flag, epoch_); }
-  uint64_t epoch() const { return epoch_; }
-
- private:
-  SharedMap& map_;
-  int rank_;
-  int nranks_;
-  uint64_t& epoch_;  // all ways of a rank share the lines
-  Patience patience_;
-};
 
 class MappedLoop : public Limit {
  public:
@@ -176,9 +72,7 @@ class MappedLoop : public Limit {
     fence();
   }
   void fence() const {
-#if defined(__SSE2__)
-    if (streaming_) _mm_sfence();
-#endif
+    if (streaming_) stream_fence();
   }
 
   SharedMap& map_;
@@ -255,7 +149,7 @@ class OneLine : public Limit {
 
 }  // namespace
 
-std::vector<LimitWay> mapped_limits(const Rank& me, SharedMap& map) {
+std::vector<LimitWay> allreduce_limits(const Rank& me, SharedMap& map) {
   auto epoch = std::make_shared<uint64_t>(0);
   return {
       {"loop", std::make_shared<MappedLoop>(me, map, epoch, false), 0, SIZE_MAX},

@@ -79,9 +79,38 @@ Socket accept_from(const Socket& listener) {
   return socket;
 }
 
+// What a rank of any implementation must send and receive.
+struct Amounts {
+  size_t send, receive;
+};
+
+Amounts amounts(const LimitOf& what, int rank, int nranks, size_t bytes) {
+  const auto n = size_t(nranks);
+  const size_t others = (bytes * (n - 1) + n - 1) / n;  // bytes (n-1)/n, rounded up
+  const std::string& name = what.collective;
+  // Down a chain that begins at `begin`, all at once.
+  auto chain = [&](int begin) {
+    const int place = (rank - begin + nranks) % nranks;
+    return Amounts{place < nranks - 1 ? bytes : 0, place > 0 ? bytes : 0};
+  };
+  const bool root = rank == what.root;
+  if (name == "allreduce") {
+    const size_t both = (2 * bytes * (n - 1) + n - 1) / n;
+    return {both, both};
+  }
+  if (name == "broadcast") return chain(what.root);
+  if (name == "reduce") return chain((what.root + 1) % nranks);
+  if (name == "scan" || name == "exscan") return chain(0);
+  if (name == "sendrecv") return {bytes, bytes};
+  if (name == "gather") return {root ? 0 : others, root ? others : 0};
+  if (name == "scatter") return {root ? others : 0, root ? 0 : others};
+  return {others, others};
+}
+
 class TcpExchange : public Limit {
  public:
-  explicit TcpExchange(const Rank& me) : nranks_(me.nranks()) {
+  TcpExchange(const Rank& me, const LimitOf& what)
+      : what_(what), rank_(me.rank()), nranks_(me.nranks()) {
     uint16_t port = 0;
     const Socket listener = listen_on_loopback(&port);
     std::vector<uint16_t> ports(size_t(me.nranks()));
@@ -95,11 +124,9 @@ class TcpExchange : public Limit {
   }
 
   void run(size_t bytes) override {
-    const auto n = size_t(nranks_);
-    // 2n(p-1)/p, rounded up.
-    size_t to_send = (2 * bytes * (n - 1) + n - 1) / n, to_receive = to_send;
-    if (buffer_.size() < 2 * std::min(to_send, most_a_call))
-      buffer_.assign(2 * std::min(to_send, most_a_call), 1);
+    auto [to_send, to_receive] = amounts(what_, rank_, nranks_, bytes);
+    const size_t a_call = std::min(std::max(to_send, to_receive), most_a_call);
+    if (buffer_.size() < 2 * a_call) buffer_.assign(2 * a_call, 1);
     const size_t half = buffer_.size() / 2;
     for (int idle = 0; to_send || to_receive;) {
       const size_t sent = to_send ? move_out(std::min(to_send, half)) : 0;
@@ -136,7 +163,8 @@ class TcpExchange : public Limit {
     }
   }
 
-  int nranks_;
+  LimitOf what_;
+  int rank_, nranks_;
   Socket to_right_, from_left_;
   int out_fd_ = -1, in_fd_ = -1;
   std::vector<unsigned char> buffer_;
@@ -144,8 +172,9 @@ class TcpExchange : public Limit {
 
 }  // namespace
 
-std::vector<LimitWay> tcp_limits(const Rank& me) {
-  return {{"raw sockets", std::make_shared<TcpExchange>(me), 0, SIZE_MAX}};
+std::vector<LimitWay> tcp_limits(const Rank& me, const LimitOf& what) {
+  if (!has_tcp_limit(what.collective, me.nranks())) return {};
+  return {{"raw sockets", std::make_shared<TcpExchange>(me, what), 0, SIZE_MAX}};
 }
 
 }  // namespace tutti::bench

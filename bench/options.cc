@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdlib>
 #include <sstream>
 
 #include "bench/error.h"
@@ -17,8 +18,8 @@ namespace {
 
 const std::vector<std::string> known_transports = {"shm", "tcp", "inproc"};
 
-// The exchange of gradients is an allreduce.
-bool has_workloads(const Collective& collective) {
+// The exchange of gradients is one, and there are sparse and encoded ones.
+bool is_allreduce(const Collective& collective) {
   return std::string(collective.name) == "allreduce";
 }
 
@@ -91,6 +92,17 @@ tutti_op maker_of_values(tutti_dtype dtype) {
   return TUTTI_SUM;
 }
 
+std::vector<tutti_level> resolve_levels(const std::string& text) {
+  std::vector<tutti_level> levels;
+  for (const std::string& word : words(text == "all" ? "fast,layout,canonical,exact" : text)) {
+    tutti_level level = TUTTI_LEVEL_DEFAULT;
+    if (tutti_level_from_name(word.c_str(), &level) != TUTTI_OK) throw BadInput(tutti_last_error());
+    levels.push_back(level);
+  }
+  if (levels.empty()) throw BadInput("--level: name at least one");
+  return levels;
+}
+
 std::vector<tutti_op> resolve_ops(const std::string& text) {
   std::vector<tutti_op> ops;
   if (text == "all") {
@@ -116,6 +128,50 @@ std::vector<TypeAndOp> resolve_combinations(const Options& o) {
   return combinations;
 }
 
+void resolve_compressed(Options& o) {
+  o.codecs = words(o.codecs_text);
+  for (const std::string& codec : o.codecs) {
+    const tutti_codec* found = nullptr;
+    if (tutti_codec_from_name(codec.c_str(), &found) != TUTTI_OK)
+      throw BadInput(tutti_last_error());
+  }
+  for (const std::string& word : words(o.densities_text)) {
+    char* end = nullptr;
+    const double density = std::strtod(word.c_str(), &end);
+    if (*end != 0 || !(density > 0 && density <= 1))
+      throw BadInput(fmt::format("--density {}: must be more than 0 and at most 1", word));
+    o.densities.push_back(density);
+  }
+  if (o.codecs.empty() && o.densities.empty()) return;
+  const TypeAndOp& of = o.combinations.front();
+  if (o.combinations.size() > 1 || of.dtype != TUTTI_FLOAT32 || of.op != TUTTI_SUM ||
+      o.levels != std::vector{TUTTI_LEVEL_FAST} || !o.workload.empty() || o.in_place)
+    throw BadInput("--density and --codec: of float32, sum, fast, one vector, not in place");
+  if (o.form != Form::plain)
+    throw BadInput(
+        "--density and --codec: their calls are plain ones; leave out --nonblocking and "
+        "--persistent");
+}
+
+void resolve_form(Options& o) {
+  if (o.nonblocking && o.persistent)
+    throw BadInput("--nonblocking and --persistent: one of them at a time");
+  if (o.nonblocking) o.form = Form::nonblocking;
+  if (o.persistent) o.form = Form::persistent;
+  if (o.form != Form::nonblocking && !o.progress_text.empty())
+    throw BadInput("--progress means something with --nonblocking only");
+  if (o.form != Form::nonblocking && o.tests)
+    throw BadInput("--tests means something with --nonblocking only");
+  if (o.form != Form::plain && !o.workload.empty())
+    throw BadInput(
+        "--workload: its calls are plain ones; leave out --nonblocking and --persistent");
+  if (!o.progress_text.empty() && o.progress_text != "caller" && o.progress_text != "thread")
+    throw BadInput(
+        fmt::format("unknown progress '{}': allowed are caller, thread", o.progress_text));
+  o.progress_thread = o.progress_text == "thread";
+  if (o.algorithms_text.empty()) o.algorithms_text = o.form == Form::plain ? "all" : "auto";
+}
+
 }  // namespace
 
 void add_options(CLI::App& app, Options& o) {
@@ -128,8 +184,9 @@ void add_options(CLI::App& app, Options& o) {
                    fmt::format("bytes of the {}: 4:64M (the default; factor 4), 4,1K,10M; K, M, G "
                                "are binary",
                                collective.blocks ? "longer buffer, made whole blocks" : "vector"));
-  app.add_option("--algorithms", o.algorithms_text, "all, auto or a comma list")
-      ->capture_default_str();
+  app.add_option("--algorithms", o.algorithms_text,
+                 "all (the default, but auto with --nonblocking and --persistent), auto or a comma "
+                 "list");
   app.add_option("--transport", o.transports_text, "comma list of shm, tcp, inproc (threads)")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
       ->capture_default_str();
@@ -140,15 +197,34 @@ void add_options(CLI::App& app, Options& o) {
         ->capture_default_str();
   if (collective.reduces)
     app.add_option("--op", o.op_text, "operator, or all that the type has")->capture_default_str();
+  if (collective.reduces)
+    app.add_option("--level", o.levels_text,
+                   "what is promised of the bits: fast, layout, canonical, exact; several, or all: "
+                   "what they cost")
+        ->capture_default_str();
   if (collective.sized)
     app.add_option("--memory", o.memory_text,
                    "heap, or symmetric: memory that all ranks of a host map")
         ->capture_default_str();
   if (collective.in_place != InPlace::never && collective.in_place != InPlace::always)
     app.add_flag("--in-place", o.in_place, "the result replaces the input");
-  if (has_workloads(collective))
+  if (is_allreduce(collective)) {
     app.add_option("--workload", o.workload,
                    "instead of sizes, a model's gradients in buckets: resnet50, gpt2, bert-large");
+    app.add_option("--density", o.densities_text,
+                   "also sparse vectors with this share of the elements: 0.01 or a comma list");
+    app.add_option("--codec", o.codecs_text, "also through codecs: bf16, fp8 or both");
+  }
+  app.add_flag("--nonblocking", o.nonblocking,
+               "how much of a call hides behind computing: begin it, compute for as long, wait");
+  app.add_flag("--persistent", o.persistent,
+               "beside the plain call one that was made once and is started again and again");
+  app.add_option("--progress", o.progress_text,
+                 "with --nonblocking: who moves calls on meanwhile, caller or thread (one of the "
+                 "library's)")
+      ->type_name("WHO");
+  app.add_option("--tests", o.tests, "with --nonblocking: calls of tutti_test() while computing")
+      ->check(CLI::Range(0, 1000000));
   app.add_option("--iterations", o.method.iterations, "calls a batch; 0: at least 20 us' worth")
       ->capture_default_str();
   app.add_option("--batches", o.method.batches, "batches an algorithm; 0: what --seconds allows")
@@ -165,7 +241,9 @@ void add_options(CLI::App& app, Options& o) {
 }
 
 void resolve(Options& o) {
+  resolve_form(o);
   o.combinations = resolve_combinations(o);
+  o.levels = resolve_levels(o.levels_text);
   if (o.root < 0) throw BadInput(fmt::format("--root {}: ranks begin with 0", o.root));
   o.transports = words(o.transports_text);
   for (const std::string& transport : o.transports)
@@ -177,6 +255,7 @@ void resolve(Options& o) {
     throw BadInput(fmt::format("unknown memory '{}': allowed are heap, symmetric", o.memory_text));
   o.memory = o.memory_text == "heap" ? Memory::heap : Memory::symmetric;
   o.algorithms = resolve_algorithms(o.collective->name, o.algorithms_text);
+  resolve_compressed(o);
   size_t element = 1;
   for (const TypeAndOp& c : o.combinations) element = std::max(element, tutti_dtype_size(c.dtype));
   if (o.sizes_text.empty()) o.sizes_text = fmt::format("{}:64M", std::max<size_t>(4, element));

@@ -8,6 +8,7 @@
 #include "bench/buffers.h"
 #include "bench/collectives.h"
 #include "bench/measure.h"
+#include "bench/result.h"
 #include "tutti/tutti.h"
 
 namespace CLI {
@@ -28,14 +29,19 @@ struct Options {
   // As given.
   int nranks = 2;
   int root = 0;
-  std::string sizes_text;  // "": 4:64M, or from one element on
-  std::string algorithms_text = "all";
+  std::string sizes_text;       // "": 4:64M, or from one element on
+  std::string algorithms_text;  // "": all; auto where another form of the call is measured
   std::string transports_text = "shm";
   std::string dtype_text = "float32";
   std::string op_text = "sum";
+  std::string levels_text = "fast";
   std::string workload;
   std::string memory_text = "heap";
+  std::string densities_text, codecs_text;  // allreduce only
   bool in_place = false;
+  bool nonblocking = false, persistent = false;
+  std::string progress_text;  // "": caller
+  size_t tests = 0;           // calls of tutti_test() while a rank computes
   bool check = true;
   bool unfused = false;
   Method method;
@@ -46,8 +52,13 @@ struct Options {
   std::vector<size_t> sizes;  // bytes
   std::vector<std::string> algorithms;
   std::vector<std::string> transports;
+  std::vector<tutti_level> levels;      // that take turns; one where nothing is reduced
   std::vector<TypeAndOp> combinations;  // one, or all that --dtype all and --op all mean
   Memory memory = Memory::heap;
+  std::vector<double> densities;    // of sparse vectors, measured beside dense ones
+  std::vector<std::string> codecs;  // through which vectors go, beside those that are not encoded
+  Form form = Form::plain;          // that is measured beside the plain call
+  bool progress_thread = false;
 };
 
 // Those that mean something to the collective.

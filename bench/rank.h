@@ -53,8 +53,9 @@ class Rank {
   void gather(const void* mine, void* all, size_t bytes) const;
   void broadcast(void* buffer, size_t bytes, int root) const;
 
-  // A communicator of the same ranks that uses only `transport`.
-  Comm open(const std::string& transport) const;
+  // A communicator of the same ranks that uses only `transport`, and a progress thread if asked
+  // for.
+  Comm open(const std::string& transport, bool progress_thread = false) const;
 
  private:
   Rank(tutti_comm world, bool threads);

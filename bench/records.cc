@@ -13,6 +13,23 @@ double rounded(double value) { return std::round(value * 1e4) / 1e4; }
 
 Json or_null(bool known, double value) { return known ? Json(rounded(value)) : Json(nullptr); }
 
+void add_form(const Result& r, Json& j) {
+  const Beside& b = r.beside;
+  const bool computes = b.form == Form::nonblocking;
+  j["form"] = computes ? "nonblocking" : b.form == Form::persistent ? "persistent" : "plain";
+  j["form_median_us"] = or_null(r.ran, b.us.median);
+  j["form_p95_us"] = or_null(r.ran, b.us.p95);
+  j["compute_median_us"] = or_null(computes, b.compute_us.median);
+  j["sequence_median_us"] = or_null(computes, b.sequence_us.median);
+  j["sequence_p95_us"] = or_null(computes, b.sequence_us.p95);
+  j["together_median_us"] = or_null(computes, b.together_us.median);
+  j["together_p95_us"] = or_null(computes, b.together_us.p95);
+  j["overlap_percent"] = or_null(computes, b.overlap_percent);
+  j["overlap_p5_percent"] = or_null(computes, b.overlap_p5_percent);
+  j["progress"] = b.progress_thread ? "thread" : "caller";
+  j["tests"] = b.tests;
+}
+
 Json object(const Result& r) {
   Json j;
   j["collective"] = r.collective;
@@ -23,6 +40,7 @@ Json object(const Result& r) {
   j["count"] = r.count;
   j["dtype"] = r.dtype;
   j["op"] = r.op;
+  j["level"] = r.level;
   j["in_place"] = r.in_place;
   j["memory"] = r.memory;
   j["iterations"] = r.iterations;
@@ -34,6 +52,7 @@ Json object(const Result& r) {
   j["p99_us"] = or_null(r.ran, r.us.p99);
   j["algbw_GBs"] = or_null(r.ran, r.algbw_GBs());
   j["busbw_GBs"] = or_null(r.ran, r.busbw_GBs());
+  j["of_fast"] = or_null(r.price() > 0, r.price());
   j["limit_us"] = or_null(r.limit_us > 0, r.limit_us);
   j["limit_way"] = r.limit_way;
   j["hop_ns"] = or_null(r.hop_ns > 0, r.hop_ns);
@@ -41,7 +60,12 @@ Json object(const Result& r) {
   j["chosen"] = r.chosen;
   j["path"] = r.path;
   j["reason"] = r.reason;
+  if (!r.dense()) {
+    j["sent_bytes"] = rounded(r.sent_bytes);
+    j["relative_error"] = r.relative_error;
+  }
   if (r.root >= 0) j["root"] = r.root;
+  if (r.beside.form != Form::plain) add_form(r, j);
   if (!r.workload.empty()) {
     j["workload"] = r.workload;
     j["bucket"] = r.bucket < 0 ? Json("all") : Json(r.bucket);
@@ -61,12 +85,18 @@ std::string cell(const Json& value) {
   return value.is_string() ? quoted(value.get<std::string>()) : value.dump();
 }
 
-// CSV has the same columns in every file.
+// CSV has the same columns in every file: those that not all results have are empty in the others.
 Json with_all_columns(const Result& r) {
-  Json j = object(r);
-  if (r.workload.empty()) j["workload"] = j["bucket"] = "";
-  j.erase("root");
-  j["root"] = r.root < 0 ? Json("") : Json(r.root);
+  Json j = object(r), form;
+  add_form(r, form);
+  std::vector<std::string> often_absent{"sent_bytes", "relative_error"};
+  for (const auto& item : form.items()) often_absent.push_back(item.key());
+  for (const char* key : {"workload", "bucket", "root"}) often_absent.emplace_back(key);
+  for (const std::string& key : often_absent) {
+    Json value = j.contains(key) ? j[key] : Json("");
+    j.erase(key);
+    j[key] = std::move(value);
+  }
   return j;
 }
 

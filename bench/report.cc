@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "bench/error.h"
+#include "bench/forms_table.h"
 #include "bench/records.h"
 #include "bench/table.h"
 #include "bench/terminal.h"
@@ -13,6 +14,7 @@ namespace tutti::bench {
 Report::Report(const Options& options)
     : append_(options.append),
       workload_(!options.workload.empty()),
+      form_(options.form),
       json_(open(options.json, json_file_)),
       csv_(open(options.csv, csv_file_)),
       tables_(options.json != "-" && options.csv != "-") {
@@ -35,6 +37,13 @@ void Report::add(const Result& result) {
 
 void Report::progress(double fraction, const std::string& what) { show_progress(fraction, what); }
 
+std::string Report::render(const std::vector<Result>& results, size_t width) const {
+  if (workload_) return render_workload(results, width);
+  if (form_ == Form::nonblocking) return render_nonblocking(results, width);
+  if (form_ == Form::persistent) return render_persistent(results, width);
+  return render_sizes(results, width);
+}
+
 void Report::finish() {
   show_progress(1, "");
   if (!tables_) return;
@@ -49,8 +58,7 @@ void Report::finish() {
       if (r.transport == transport) part.push_back(r);
     if (!first) std::cout << "\n";
     first = false;
-    std::cout << (workload_ ? render_workload(part, screen_width())
-                            : render_sizes(part, screen_width()));
+    std::cout << render(part, screen_width());
   }
   std::cout.flush();
 }

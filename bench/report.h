@@ -23,8 +23,10 @@ class Report {
 
  private:
   std::ostream* open(const std::string& name, std::ofstream& file) const;
+  std::string render(const std::vector<Result>& results, size_t width) const;
   bool append_;
   bool workload_;
+  Form form_;
   std::ofstream json_file_, csv_file_;
   std::ostream* json_;
   std::ostream* csv_;

@@ -11,6 +11,23 @@
 
 namespace tutti::bench {
 
+// How a call is made.
+enum class Form { plain, nonblocking, persistent };
+
+// What ran in turn with the plain call (--nonblocking, --persistent).
+struct Beside {
+  Form form = Form::plain;  // plain: nothing
+  bool progress_thread = false;
+  size_t tests = 0;  // calls of tutti_test() while computing
+  Summary us;        // begun or started, and waited for at once
+  // Nonblocking only:
+  Summary compute_us;
+  Summary sequence_us;  // the plain call, then the computing
+  Summary together_us;  // begun, then the computing, then waited for
+  double overlap_percent = 0;
+  double overlap_p5_percent = 0;  // over rounds
+};
+
 // One algorithm at one size (or one bucket of a workload, or its whole gradient exchange).
 struct Result {
   std::string collective = "allreduce";
@@ -18,10 +35,11 @@ struct Result {
   std::string algorithm;  // as asked for: "ring", "auto"
   std::string transport;
   int ranks = 0;
-  size_t bytes = 0;   // of the vector, or of the longest buffer of any rank
-  size_t count = 0;   // elements of the vector, or of one block
-  std::string dtype;  // "none" where nothing is moved
-  std::string op;     // "none" where nothing is reduced
+  size_t bytes = 0;            // of the vector, or of the longest buffer of any rank
+  size_t count = 0;            // elements of the vector, or of one block
+  std::string dtype;           // "none" where nothing is moved
+  std::string op;              // "none" where nothing is reduced
+  std::string level = "fast";  // the same
   bool in_place = false;
   std::string memory = "heap";  // or "symmetric"
 
@@ -35,14 +53,23 @@ struct Result {
   size_t dropped = 0;
   Summary us;           // one call
   double limit_us = 0;  // 0: unknown
+  double fast_us = 0;   // of the same algorithm at level fast; 0: not measured
   double hop_ns = 0;    // 0: unknown
   bool checked = false;
   uint64_t wrong = 0;  // elements, over all ranks
 
+  // Of allreduces of sparse or encoded vectors, which do not compete with the dense ones; else 0:
+  double sent_bytes = 0;      // by the rank that sends most
+  double relative_error = 0;  // of encoding: root mean squares of what it changed and was given
+
   std::string workload;   // "" unless it is one
   int bucket = -1;        // -1: all buckets
   std::string limit_way;  // the loop that reached the limit
+  Beside beside;
 
+  bool dense() const { return sent_bytes == 0; }
+  // Of the level, in times of fast; 0: unknown.
+  double price() const { return ran && fast_us > 0 ? us.median / fast_us : 0; }
   // As nccl-tests defines them; GB = 1e9 bytes.
   double algbw_GBs() const { return us.median > 0 ? double(bytes) / us.median / 1e3 : 0; }
   double busbw_GBs() const { return algbw_GBs() * find_collective(collective).factor(ranks); }

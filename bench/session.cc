@@ -7,6 +7,8 @@
 #include <numeric>
 #include <optional>
 
+#include "bench/compressed.h"
+#include "bench/forms.h"
 #include "bench/limit.h"
 #include "bench/measure.h"
 #include "bench/sizes.h"
@@ -20,6 +22,9 @@ namespace {
 // times any cache, so that each one meets memory as cold as in training.
 constexpr size_t window_bytes = size_t(256) << 20;
 
+// Of a time that is measured to know how long to compute.
+constexpr size_t quick_batches = 7;
+
 struct Link {
   std::string transport;
   Comm comm;
@@ -29,8 +34,9 @@ struct Link {
 
 struct Candidate {
   const Link* link;
-  std::unique_ptr<CollectiveSubject> subject;
+  std::unique_ptr<CheckedSubject> subject;
   Result result;
+  std::unique_ptr<Companions> companions;  // null: the plain call alone
 };
 
 // One row of the table: spans that are exchanged together.
@@ -61,9 +67,8 @@ class Session {
   }
 
  private:
-  // Of which the least work is known.
   bool has_limit() const {
-    return me_.nranks() > 1 && std::string(collective_.name) == "allreduce";
+    return me_.nranks() > 1 && collective_.sized && options_.form != Form::nonblocking;
   }
 
   void make_tasks(const TypeAndOp& of) {
@@ -105,11 +110,12 @@ class Session {
   }
 
   void open(const std::string& transport) {
-    Comm comm = me_.open(transport);
+    Comm comm = me_.open(transport, options_.progress_thread);
     Buffers buffers(options_.memory, comm.get(), extent_);
     Link link{transport, std::move(comm), std::move(buffers), {}};
+    const LimitOf what{collective_.name, options_.root, options_.in_place};
     if (map_ && has_limit())
-      link.limits = transport == "tcp" ? tcp_limits(me_) : mapped_limits(me_, *map_);
+      link.limits = transport == "tcp" ? tcp_limits(me_, what) : mapped_limits(me_, *map_, what);
     links_.push_back(std::make_unique<Link>(std::move(link)));
   }
 
@@ -137,52 +143,103 @@ class Session {
     for (const auto& link : links_) {
       for (const LimitWay& way : link->limits) {
         if (!fits(way, task)) continue;
-        limits.push_back(std::make_unique<LimitSubject>(way, task.spans, task.element()));
+        limits.push_back(std::make_unique<LimitSubject>(way, lengths(task)));
         limit_links.push_back(link.get());
         limits.back()->run(1);
       }
     }
     std::vector<Subject*> subjects;
-    for (Candidate& c : candidates)
-      if (c.result.ran) subjects.push_back(c.subject.get());
+    for (Candidate& c : candidates) {
+      if (!c.result.ran) continue;
+      subjects.push_back(c.subject.get());
+      if (!c.companions) continue;
+      const std::vector<Subject*> others = c.companions->subjects();
+      subjects.insert(subjects.end(), others.begin(), others.end());
+    }
     for (auto& limit : limits) subjects.push_back(limit.get());
     const Measurement m = measure(me_, map_.get(), subjects, options_.method, say);
     check(candidates);
     add_results(task, candidates, limits, limit_links, m);
   }
 
+  // Bytes of the longer buffer of each call.
+  std::vector<size_t> lengths(const Task& task) const {
+    std::vector<size_t> lengths;
+    for (const Span& span : task.spans) lengths.push_back(bytes_of(task.of, span.count));
+    return lengths;
+  }
+
   bool fits(const LimitWay& way, const Task& task) const {
-    return std::all_of(task.spans.begin(), task.spans.end(), [&](const Span& span) {
-      const size_t bytes = span.count * task.element();
+    const std::vector<size_t> all = lengths(task);
+    return std::all_of(all.begin(), all.end(), [&](size_t bytes) {
       return bytes >= way.least_bytes && bytes <= way.most_bytes;
     });
   }
 
+  std::unique_ptr<Companions> make_companions(const SubjectMaker& maker, Subject& plain) {
+    if (options_.form == Form::plain) return nullptr;
+    if (options_.form == Form::persistent) return persistent_companions(maker);
+    const auto quick_us = [this](Subject& subject) {
+      const Method quick{options_.method.iterations, quick_batches, 0};
+      const Measurement m = measure(me_, map_.get(), {&subject}, quick, [](double) {});
+      return summarise(m.timings.front().batch_us).median;
+    };
+    return nonblocking_companions(maker, plain, options_.tests, quick_us);
+  }
+
   std::vector<Candidate> make_candidates(const Task& task) {
-    const CallShape shape{task.of.dtype, task.of.op, options_.root, options_.in_place,
-                          options_.unfused};
     std::vector<Candidate> candidates;
     for (const auto& link : links_) {
-      for (const std::string& algorithm : options_.algorithms) {
-        Candidate c{
-            link.get(),
-            std::make_unique<CollectiveSubject>(collective_, me_, link->comm.get(), algorithm,
-                                                shape, task.spans, link->buffers),
-            {}};
-        describe(task, c);
-        candidates.push_back(std::move(c));
+      for (const tutti_level level : options_.levels) {
+        for (const std::string& algorithm : options_.algorithms) {
+          candidates.push_back(make_candidate(task, *link, level, algorithm));
+        }
       }
+      add_compressed(task, *link, candidates);
     }
     return candidates;
   }
 
-  void describe(const Task& task, Candidate& c) {
+  Candidate make_candidate(const Task& task, const Link& link, tutti_level level,
+                           const std::string& algorithm) {
+    const CallShape shape{task.of.dtype, task.of.op,        level,
+                          options_.root, options_.in_place, options_.unfused};
+    auto subject = std::make_unique<CollectiveSubject>(collective_, me_, link.comm.get(), algorithm,
+                                                       shape, task.spans, link.buffers);
     tutti_explanation explanation{};
+    const bool runs = subject->explain(&explanation);
+    Candidate c{&link, std::move(subject), {}, nullptr};
+    c.result.level = collective_.reduces ? tutti_level_name(level) : "none";
+    c.result.beside.progress_thread = options_.progress_thread;
+    c.result.beside.tests = options_.tests;
+    describe(task, explanation, runs, c);
+    const SubjectMaker maker{collective_, me_,        link.comm.get(), algorithm,
+                             shape,       task.spans, link.buffers};
+    if (runs) c.companions = make_companions(maker, *c.subject);
+    return c;
+  }
+
+  void add_compressed(const Task& task, const Link& link, std::vector<Candidate>& candidates) {
+    const size_t count = task.spans.front().count;
+    std::vector<std::unique_ptr<CheckedSubject>> subjects;
+    for (const double density : options_.densities)
+      subjects.push_back(std::make_unique<SparseSubject>(me_, link.comm.get(), density, count));
+    for (const std::string& codec : options_.codecs)
+      subjects.push_back(
+          std::make_unique<CodedSubject>(me_, link.comm.get(), codec, count, link.buffers));
+    for (auto& subject : subjects) {
+      Candidate c{&link, std::move(subject), {}, nullptr};
+      c.result.level = tutti_level_name(options_.levels.front());
+      describe(task, {}, true, c);
+      candidates.push_back(std::move(c));
+    }
+  }
+
+  void describe(const Task& task, const tutti_explanation& explanation, bool runs, Candidate& c) {
     Result& r = c.result;
     r.collective = collective_.name;
     r.root = collective_.rooted ? options_.root : -1;
-    r.ran = c.subject->explain(&explanation);
-    r.algorithm = c.subject->algorithm();
+    r.ran = runs;
     r.transport = c.link->transport;
     r.ranks = me_.nranks();
     r.count = task.count();
@@ -193,6 +250,7 @@ class Session {
     r.memory = options_.memory_text;
     r.workload = options_.workload;
     r.reason = explanation.reason;
+    c.subject->describe(&r);
     if (!r.ran) return;
     r.chosen = explanation.algorithm;
     r.path = explanation.path;
@@ -204,10 +262,16 @@ class Session {
       if (!c.result.ran) continue;
       if (!options_.check || !collective_.sized) {
         c.subject->run(1);
+        if (c.companions) c.companions->warm_up();
         continue;
       }
       c.result.checked = true;
-      const uint64_t wrong = me_.sum(c.subject->check(*oracle_));
+      uint64_t wrong = c.subject->check(*oracle_);
+      if (c.companions) {
+        wrong += c.companions->check(*oracle_);
+        c.companions->warm_up();
+      }
+      wrong = me_.sum(wrong);
       c.result.wrong += wrong;
       wrong_ += wrong;
     }
@@ -224,7 +288,13 @@ class Session {
       c.result.dropped = timing->dropped;
       c.result.us = summarise(timing->batch_us);
       c.result.hop_ns = m.hop_ns;
+      c.subject->describe(&c.result);
+      c.result.sent_bytes = me_.max(c.result.sent_bytes);
+      c.result.relative_error = me_.max(c.result.relative_error);
       ++timing;
+      if (!c.companions) continue;
+      c.companions->summarise(&*timing, &c.result);
+      timing += std::ptrdiff_t(c.companions->subjects().size());
     }
     for (size_t i = 0; i < limits.size(); ++i, ++timing) {
       const double median = summarise(timing->batch_us).median;
@@ -235,10 +305,21 @@ class Session {
         r.limit_way = limits[i]->name();
       }
     }
+    for (Candidate& c : candidates) c.result.fast_us = at_fast(candidates, c);
     for (Candidate& c : candidates) {
       if (task.spans.size() > 1 && c.result.ran) add_buckets(task, c);
       if (report_) report_->add(c.result);
     }
+  }
+
+  // What the same took at level fast; 0 if that was not measured.
+  static double at_fast(const std::vector<Candidate>& candidates, const Candidate& same) {
+    for (const Candidate& c : candidates) {
+      if (c.result.level == "fast" && c.link == same.link && c.result.ran &&
+          c.result.algorithm == same.result.algorithm)
+        return c.result.us.median;
+    }
+    return 0;
   }
 
   void add_buckets(const Task& task, Candidate& c) {
@@ -257,7 +338,7 @@ class Session {
       r.batches = us.size();
       r.dropped = 0;
       r.us = summarise(us);
-      r.limit_us = 0;
+      r.limit_us = r.fast_us = 0;
       report_->add(r);
     }
   }

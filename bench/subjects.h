@@ -17,6 +17,7 @@
 #include "bench/measure.h"
 #include "bench/oracle.h"
 #include "bench/rank.h"
+#include "bench/result.h"
 
 namespace tutti::bench {
 
@@ -29,26 +30,42 @@ struct Span {
 struct CallShape {
   tutti_dtype dtype;
   tutti_op op;
+  tutti_level level;
   int root;
   bool in_place;
   bool unfused;
 };
 
-class CollectiveSubject : public Subject {
+// What can say what it is and check what comes out. Collective, as run().
+class CheckedSubject : public Subject {
+ public:
+  // Calls once with a poisoned output; wrong elements on this rank.
+  virtual uint64_t check(const Oracle& oracle) = 0;
+  // Known after the first call.
+  virtual void describe(Result* result) const = 0;
+  // One a span and call, of all calls so far; only of several spans.
+  std::vector<double>& span_us() { return span_us_; }
+
+ protected:
+  std::vector<double> span_us_;
+};
+
+class CollectiveSubject : public CheckedSubject {
  public:
   CollectiveSubject(const Collective& collective, const Rank& me, tutti_comm comm,
                     std::string algorithm, const CallShape& shape, std::vector<Span> spans,
                     const Buffers& buffers)
-      : collective_(collective),
-        function_(call_of(collective)),
-        place_{me.rank(), me.nranks(), shape.root, 0},
+      : functions_(calls_of(collective)),
         comm_(comm),
         algorithm_(std::move(algorithm)),
+        collective_(collective),
+        place_{me.rank(), me.nranks(), shape.root, 0},
         shape_(shape),
         spans_(std::move(spans)),
         buffers_(buffers),
         element_(tutti_dtype_size(shape.dtype)) {
     config_.algorithm = algorithm_.c_str();
+    config_.level = shape.level;
     if (shape.unfused) config_.flags |= TUTTI_CALL_UNFUSED;
     if (collective.in_place == InPlace::always)
       in_place_ = place_.at_root();
@@ -83,22 +100,28 @@ class CollectiveSubject : public Subject {
     return true;
   }
 
-  // Calls once with a poisoned output; wrong elements on this rank.
-  uint64_t check(const Oracle& oracle) {
+  void describe(Result* result) const override { result->algorithm = algorithm_; }
+
+  uint64_t check(const Oracle& oracle) override {
     uint64_t wrong = 0;
     for (size_t i = 0; i < spans_.size(); ++i) wrong += check(oracle, spans_[i], calls_[i]);
     return wrong + buffers_.broken_guard();
   }
 
-  const std::string& algorithm() const { return algorithm_; }
-  // One a span and call, of all calls so far; only for several spans.
-  std::vector<double>& span_us() { return span_us_; }
+ protected:
+  // As run() makes it.
+  virtual void check_call(const Call& c) { call(c); }
+
+  Calls functions_;
+  tutti_comm comm_;
+  std::string algorithm_;
+  std::vector<Call> calls_;  // one a span
 
  private:
   bool explainable() const { return std::string(collective_.name) == "allreduce"; }
 
   tutti_status attempt(const Call& c, tutti_explanation* explanation) const {
-    const tutti_status status = function_(c);
+    const tutti_status status = functions_.plain(c);
     tutti_error error{};
     if (status == TUTTI_UNSUPPORTED && tutti_comm_last_error(comm_, &error) == TUTTI_OK)
       std::snprintf(explanation->reason, sizeof explanation->reason, "%s", error.text);
@@ -143,7 +166,7 @@ class CollectiveSubject : public Subject {
       oracle.fill(input, lengths.send);
       replaced = lengths.recv > 0;
     }
-    call(c);
+    check_call(c);
     uint64_t wrong = collective_.wrong({oracle, place, output, element_});
     if (!replaced) wrong += oracle.wrong_inputs(input, lengths.send);
     if (!in_place_)
@@ -153,7 +176,7 @@ class CollectiveSubject : public Subject {
   }
 
   void call(const Call& c) {
-    const tutti_status status = function_(c);
+    const tutti_status status = functions_.plain(c);
     if (status != TUTTI_OK) [[unlikely]]
       require(status, comm_, algorithm_.c_str());
   }
@@ -167,26 +190,20 @@ class CollectiveSubject : public Subject {
   }
 
   const Collective& collective_;
-  CallFunction function_;
   Place place_;  // without a count
-  tutti_comm comm_;
-  std::string algorithm_;
   CallShape shape_;
   std::vector<Span> spans_;
   const Buffers& buffers_;
   size_t element_;
   bool in_place_ = false;  // on this rank
   tutti_call_config config_ = TUTTI_CALL_CONFIG_INIT;
-  std::vector<Call> calls_;  // one a span
-  std::vector<double> span_us_;
 };
 
 class LimitSubject : public Subject {
  public:
-  LimitSubject(LimitWay way, const std::vector<Span>& spans, size_t element)
-      : way_(std::move(way)) {
-    for (const Span& span : spans) bytes_.push_back(span.count * element);
-  }
+  // `bytes`: of the longer buffer of each call.
+  LimitSubject(LimitWay way, std::vector<size_t> bytes)
+      : way_(std::move(way)), bytes_(std::move(bytes)) {}
   void run(size_t calls) override {
     for (size_t i = 0; i < calls; ++i)
       for (size_t bytes : bytes_) way_.limit->run(bytes);

@@ -6,7 +6,9 @@
 #include <map>
 
 #include "bench/grid.h"
+#include "bench/limit.h"
 #include "bench/sizes.h"
+#include "bench/table_parts.h"
 
 namespace tutti::bench {
 namespace {
@@ -23,7 +25,7 @@ std::vector<Key> in_order(const Results& results, Key Result::*member) {
 
 // What a row of the tables is about.
 bool same_row(const Result& a, const Result& b) {
-  return a.bytes == b.bytes && a.dtype == b.dtype && a.op == b.op;
+  return a.bytes == b.bytes && a.dtype == b.dtype && a.op == b.op && a.level == b.level;
 }
 
 // One result of each row.
@@ -54,15 +56,29 @@ bool several_types(const Results& results) {
                      [&](const Result& r) { return type_and_op(r) != type_and_op(results[0]); });
 }
 
-// A row's name.
-std::string row_text(const Results& results, const Result& r) {
+bool several_levels(const Results& results) {
+  return std::any_of(results.begin(), results.end(),
+                     [&](const Result& r) { return r.level != results[0].level; });
+}
+
+// A row's name, without the level.
+std::string vector_text(const Results& results, const Result& r) {
   if (!find_collective(r.collective).sized) return "-";
   return (several_types(results) ? type_and_op(r) + ", " : "") + format_bytes(r.bytes);
 }
 
+}  // namespace
+
+std::string row_text(const Results& results, const Result& r) {
+  return vector_text(results, r) + (several_levels(results) ? ", " + r.level : "");
+}
+
+namespace {
+
 Column row_names(const Results& results) {
   const bool blocks = find_collective(results.front().collective).blocks;
-  Column names{blocks ? "buffer" : "vector", several_types(results), {}};
+  const bool text = several_types(results) || several_levels(results);
+  Column names{blocks ? "buffer" : "vector", text, {}};
   for (const Result* row : rows(results)) names.cells.push_back(row_text(results, *row));
   return names;
 }
@@ -76,7 +92,7 @@ bool repeats(const Results& results, const Result& r) {
 const Result* fastest(const Results& results, const Result& row) {
   const Result* best = nullptr;
   for (const Result& r : results) {
-    if (!same_row(r, row) || !r.ran || repeats(results, r)) continue;
+    if (!same_row(r, row) || !r.ran || !r.dense() || repeats(results, r)) continue;
     if (!best || r.us.median < best->us.median) best = &r;
   }
   return best;
@@ -91,6 +107,8 @@ std::string reached_cell(const Result* r) {
 }
 std::string rate_cell(double GBs) { return GBs > 0 ? fmt::format("{:.2f}", GBs) : "-"; }
 
+}  // namespace
+
 std::string heading(const Results& results) {
   const Result& r = results.front();
   const Collective& collective = find_collective(r.collective);
@@ -101,6 +119,10 @@ std::string heading(const Results& results) {
   out +=
       fmt::format(", {}, {} buffers",
                   several_types(results) ? "several types or operators" : type_and_op(r), r.memory);
+  if (several_levels(results))
+    out += ", several levels";
+  else if (r.level != "fast" && r.level != "none")
+    out += ", level " + r.level;
   if (collective.in_place != InPlace::always) out += r.in_place ? ", in place" : ", input kept";
   return out + "\n";
 }
@@ -146,18 +168,29 @@ std::string about_checks(const Results& results) {
 }
 
 std::string about_limit(const Results& results) {
-  if (!find_collective(results.front().collective).sized) return "";
-  if (results.front().collective != "allreduce") return "limit: defined for allreduce only.";
-  for (const Result& r : results) {
-    if (r.limit_us <= 0) continue;
-    if (r.transport == "tcp")
-      return "limit: raw sockets that send and receive at once the bytes which the busiest rank of "
-             "any allreduce must send.";
-    return "limit: a bare loop, without a library, over memory that all ranks map; the least work "
-           "that any allreduce must do here.";
-  }
-  return "limit: not measured (it needs all ranks on one host, and memory for it).";
+  const Result& any = results.front();
+  if (!find_collective(any.collective).sized) return "";
+  const bool known =
+      std::any_of(results.begin(), results.end(), [](const Result& r) { return r.limit_us > 0; });
+  const std::string undefined = undefined_limit(any.collective, any.transport, any.ranks);
+  if (!known && undefined.empty())
+    return "limit: not measured (it needs all ranks on one host, and memory for it).";
+  if (!known) return "limit: " + undefined;
+  std::string text;
+  if (any.transport == "tcp")
+    text = fmt::format(
+        "limit: raw sockets that send and receive at once the bytes which each rank of any {} must "
+        "send and receive.",
+        any.collective);
+  else
+    text = fmt::format(
+        "limit: a bare loop, without a library, over memory that all ranks map; the least work "
+        "that any {} must do here.",
+        any.collective);
+  return undefined.empty() ? text : text + " " + undefined;
 }
+
+namespace {
 
 std::string about_rates(const Result& r) {
   const Collective& collective = find_collective(r.collective);
@@ -248,6 +281,59 @@ std::string all_grid(const Results& results, size_t width) {
   return render_grid(columns, width);
 }
 
+// What the levels cost: of each the fastest algorithm, and the time of the first level in that of
+// the others.
+std::string price_grid(const Results& results, size_t width) {
+  const auto levels = in_order(results, &Result::level);
+  std::vector<Column> columns{{"vector", several_types(results), {}}};
+  for (const std::string& level : levels) {
+    columns.push_back({level + " µs", false, {}});
+    if (level != levels.front()) columns.push_back({"/ " + levels.front(), false, {}});
+  }
+  for (const Result* row : rows(results)) {
+    if (row->level != levels.front()) continue;
+    columns[0].cells.push_back(vector_text(results, *row));
+    size_t column = 1;
+    double first = 0;
+    for (const std::string& level : levels) {
+      Result same = *row;
+      same.level = level;
+      const Result* best = fastest(results, same);
+      columns[column++].cells.push_back(best ? format_us(best->us.median) : "-");
+      if (level == levels.front()) {
+        first = best ? best->us.median : 0;
+      } else {
+        columns[column++].cells.push_back(
+            best && first > 0 ? fmt::format("{:.2f}", best->us.median / first) : "-");
+      }
+    }
+  }
+  return render_grid(columns, width);
+}
+
+// What sparse and encoded vectors save, and what encoding costs.
+std::string compressed_grid(const Results& results, size_t width) {
+  std::vector<Column> columns{row_names(results)};
+  for (const std::string& name : in_order(results, &Result::algorithm)) {
+    const bool dense = std::all_of(results.begin(), results.end(), [&](const Result& r) {
+      return r.algorithm != name || r.dense();
+    });
+    if (dense) continue;
+    Column sent{name + ": sent", false, {}}, error{"error", false, {}};
+    for (const Result* row : rows(results)) {
+      const Result* r = find(results, name, *row);
+      const double least = double(r->bytes) * 2 * (r->ranks - 1) / r->ranks;
+      sent.cells.push_back(least > 0 ? fmt::format("{:.1f} %", 100 * r->sent_bytes / least) : "-");
+      error.cells.push_back(fmt::format("{:.2g}", r->relative_error));
+    }
+    columns.push_back(std::move(sent));
+    if (name.starts_with("codec")) columns.push_back(std::move(error));
+  }
+  if (columns.size() == 1) return "";
+  return "\nBytes sent, of the least that a dense allreduce sends; error of encoding, relative:\n" +
+         render_grid(columns, width);
+}
+
 }  // namespace
 
 std::string render_sizes(const Results& results, size_t width) {
@@ -260,6 +346,9 @@ std::string render_sizes(const Results& results, size_t width) {
   out += "\n" + fastest_grid(results, width);
   if (algorithms > 1)
     out += "\nEvery algorithm, µs (* the fastest of its row):\n" + all_grid(results, width);
+  if (several_levels(results))
+    out += "\nWhat the levels cost, each by its fastest algorithm:\n" + price_grid(results, width);
+  out += compressed_grid(results, width);
   return out + about_auto(results, width) + about_missing(results, width) + footer(results, width);
 }
 

@@ -16,7 +16,7 @@ class Tutti : public Implementation {
  public:
   Tutti(const Collective& collective, const std::string& transports, std::string algorithm,
         Memory memory)
-      : function_(call_of(collective)), algorithm_(std::move(algorithm)), memory_(memory) {
+      : function_(calls_of(collective).plain), algorithm_(std::move(algorithm)), memory_(memory) {
     tutti_comm_config config = TUTTI_COMM_CONFIG_INIT;
     if (!transports.empty()) config.transports = transports.c_str();
     tutti_comm comm = nullptr;

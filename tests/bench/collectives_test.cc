@@ -96,8 +96,11 @@ TEST(Collectives, FactorsAreThoseOfNcclTests) {
   EXPECT_EQ(find_collective("sendrecv").factor_shown(4), "");
 }
 
-TEST(Collectives, EachHasACall) {
-  for (const Collective& collective : collectives()) EXPECT_TRUE(call_of(collective));
+TEST(Collectives, EachHasAllFormsOfItsCall) {
+  for (const Collective& collective : collectives()) {
+    const Calls calls = calls_of(collective);
+    EXPECT_TRUE(calls.plain && calls.begin && calls.init) << collective.name;
+  }
 }
 
 TEST(Collectives, AnUnknownNameSaysWhatIsAllowed) {

@@ -83,6 +83,16 @@ TEST(Records, WorkloadsNameTheirBuckets) {
   EXPECT_EQ(nlohmann::json::parse(to_json(r))["bucket"], 3);
 }
 
+TEST(Records, CompressedRowsSayWhatTheySend) {
+  Result r = ring();
+  EXPECT_FALSE(nlohmann::json::parse(to_json(r)).contains("sent_bytes"));
+  r.algorithm = "codec fp8";
+  r.sent_bytes = 1'546'875;
+  r.relative_error = 0.026;
+  EXPECT_EQ(nlohmann::json::parse(to_json(r))["sent_bytes"], 1'546'875);
+  EXPECT_EQ(nlohmann::json::parse(to_json(r))["relative_error"], 0.026);
+}
+
 TEST(Records, RootedCollectivesNameTheirRoot) {
   Result r = ring();
   EXPECT_FALSE(nlohmann::json::parse(to_json(r)).contains("root"));

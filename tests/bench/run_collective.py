@@ -1,8 +1,8 @@
 """Runs tutti-bench COLLECTIVE as users do and checks what it says.
 
 Arguments: tutti-bench, the folder of `tutti`, then what is checked: of allreduce one of shm, tcp, inproc,
-all, bad-input, workload; of every collective one of every-shm, every-tcp, every-inproc, every-type,
-every-bad-input.
+all, bad-input, workload, levels, compressed; of every collective one of every-shm, every-tcp, every-inproc,
+every-type, every-form, every-limit, every-bad-input.
 """
 import csv
 import json
@@ -107,6 +107,74 @@ def check_types():
     assert code == 0 and "int32 bxor, 8 KiB" in out and "all right" in out, (code, out, err)
 
 
+def check_levels():
+    """--level: each is measured and checked, and its time set beside that of fast."""
+    fixed = ["-n", "3", "--sizes", "16,8K", "--algorithms", "auto,ring", "--batches", "2", "--iterations", "2"]
+    for name in ("allreduce", "reduce_scatter"):
+        found = rows(*fixed, "--level", "all", collective=name)
+        assert {r["level"] for r in found} == {"fast", "layout", "canonical", "exact"}, found
+        for r in found:
+            if r["algorithm"] == "ring" and r["level"] != "fast":
+                assert r["median_us"] is None and "at level " + r["level"] in r["reason"], r
+                continue
+            assert r["wrong"] == 0 and r["of_fast"] > 0, r
+            assert r["level"] != "fast" or r["of_fast"] == 1, r
+    assert all(r["of_fast"] is None for r in rows(*fixed, "--level", "exact"))
+    code, out, err = run(*fixed, "--level", "fast,canonical")
+    assert code == 0 and "What the levels cost" in out and "8 KiB, canonical" in out, (code, out, err)
+    code, out, err = run(*fixed, "--level", "canonical")
+    assert code == 0 and ", level canonical, " in out and "What the levels cost" not in out, (code, out, err)
+    code, out, err = run(*fixed, "--level", "best")
+    assert code == 2 and 'unknown level "best"' in err and "canonical" in err, (code, out, err)
+    code, out, err = run("-n", "2", "--level", "exact", collective="alltoall")
+    assert code == 2, "nothing is reduced"
+
+
+def check_forms():
+    """--nonblocking and --persistent: their figures fit together, and their results are checked."""
+    fixed = ["--batches", "2", "--iterations", "2"]
+    for name in collectives:
+        sizes = [] if name == "barrier" else ["--sizes", "64,40000"]
+        for form, transport, more in (("nonblocking", "shm", ["--progress", "thread"]),
+                                      ("nonblocking", "tcp", ["--tests", "3", "-n", "3"]),
+                                      ("persistent", "inproc", []), ("persistent", "tcp", ["-n", "3"])):
+            found = rows("--" + form, "--transport", transport, *sizes, *fixed, *more, collective=name)
+            assert len(found) == (2 if sizes else 1), found
+            for r in found:
+                assert r["form"] == form and r["collective"] == name and r["algorithm"] == "auto", r
+                assert r["wrong"] == (0 if sizes else None), r
+                assert r["median_us"] > 0 and r["form_median_us"] > 0, r
+                if form == "persistent":
+                    assert r["overlap_percent"] is None, r
+                    continue
+                assert r["progress"] == ("thread" if "--progress" in more else "caller"), r
+                assert r["tests"] == (3 if "--tests" in more else 0), r
+                overlap = 100 * (1 - (r["together_median_us"] - r["compute_median_us"]) / r["form_median_us"])
+                assert abs(r["overlap_percent"] - min(max(overlap, 0), 100)) < 1, r
+    code, out, err = run("--persistent", "--algorithms", "ring,auto", "--sizes", "64", *fixed)
+    assert code == 0 and "persistent" in out and "ring" in out and "all right" in out, (code, out, err)
+
+
+def check_limits():
+    """Where there is a limit, and where a sentence says that there is none."""
+    fixed = ["--batches", "2", "--iterations", "2", "--algorithms", "auto"]
+    ahead = ("reduce", "broadcast", "gather", "scatter", "scan", "exscan", "sendrecv")
+    for name in collectives:
+        if name == "barrier":
+            continue
+        for ranks in ("2", "3"):
+            found = rows("-n", ranks, "--transport", "shm,tcp", "--sizes", "64,256K,2M", *fixed, collective=name)
+            for r in found:
+                if r["transport"] == "shm":
+                    known = r["bytes"] > 1000 or name not in ahead
+                else:
+                    known = ranks == "2" or name not in ("gather", "scatter")
+                assert (r["limit_us"] is not None) == known, r
+                assert bool(r["limit_way"]) == known, r
+    code, out, err = run("--sizes", "64", *fixed, collective="broadcast")
+    assert code == 0 and "Below 64 KiB there is none" in out, (code, out, err)
+
+
 def check_rows(found, transports, sizes, ranks):
     assert {r["transport"] for r in found} == set(transports), found
     assert {r["bytes"] for r in found} == set(sizes), found
@@ -144,6 +212,12 @@ elif what in ("every-shm", "every-tcp", "every-inproc"):
         check_collective(name, transport, 3, True)
 elif what == "every-type":
     check_types()
+elif what == "levels":
+    check_levels()
+elif what == "every-form":
+    check_forms()
+elif what == "every-limit":
+    check_limits()
 elif what == "every-bad-input":
     for name, args, words in (("broadcast", ("--root", "2"), ("--root 2",)),
                               ("reduce", ("--root", "-1"), ("--root -1",)),
@@ -158,6 +232,13 @@ elif what == "every-bad-input":
                               ("scan", ("--sizes", "4", "--dtype", "all"), ("16",)),
                               ("allreduce", ("--dtype", "float32", "--op", "band"), ("band", "float32")),
                               ("allreduce", ("--workload", "gpt2", "--op", "all"), ("--workload",)),
+                              ("scan", ("--nonblocking", "--persistent"), ("one of them",)),
+                              ("scan", ("--nonblocking", "--progress", "nobody"), ("nobody", "caller, thread")),
+                              ("scan", ("--nonblocking", "--tests", "-1"), ("--tests",)),
+                              ("scan", ("--persistent", "--tests", "2"), ("--tests", "--nonblocking")),
+                              ("barrier", ("--progress", "thread"), ("--progress", "--nonblocking")),
+                              ("allreduce", ("--persistent", "--workload", "gpt2"), ("--workload",)),
+                              ("allreduce", ("--persistent", "--codec", "bf16"), ("--codec",)),
                               ("allfold", (), ("allfold",))):
         code, out, err = run(*args, collective=name)
         assert code == 2, (name, args, code, out, err)
@@ -192,12 +273,35 @@ elif what == "bad-input":
                         (("-n", "0"), ("1",)),
                         (("-n", "many"), ("1",)),
                         (("--workload", "vgg"), ("resnet50",)),
+                        (("--density", "1.5"), ("1.5", "at most 1")),
+                        (("--density", "thin"), ("thin",)),
+                        (("--codec", "zip"), ("zip", "bf16, fp8")),
+                        (("--codec", "fp8", "--dtype", "float64"), ("float32",)),
+                        (("--density", "0.1", "--op", "max"), ("sum",)),
                         (("--no-such-option",), ("no-such-option",)),
                         (("--json", "/no/such/folder/x"), ("/no/such/folder/x",))):
         code, out, err = run(*args)
         assert code == 2, (args, code, out, err)
         assert out == "" and err.count("\n") == 1, (args, out, err)
         assert all(word in err for word in words), (args, err)
+elif what == "compressed":
+    for transport in ("shm", "tcp", "inproc"):
+        found = rows("-n", "3", "--sizes", "40,400K", "--algorithms", "auto", "--batches", "2", "--density",
+                     "0.01,1", "--codec", "bf16,fp8", "--transport", transport)
+        assert all(r["wrong"] == 0 and r["median_us"] > 0 for r in found), found
+        share = {}
+        for r in found:
+            if r["algorithm"] == "auto":
+                assert "sent_bytes" not in r, r
+            elif r["bytes"] > 40:
+                share[r["algorithm"]] = r["sent_bytes"] / (r["bytes"] * 4 / 3)
+        assert share.keys() == {"sparse 0.01", "sparse 1", "codec bf16", "codec fp8"}, share
+        assert 0.02 < share["sparse 0.01"] < 0.06 and 1 < share["sparse 1"] < 1.04, share
+        assert abs(share["codec bf16"] - 0.5) < 1e-6 and 0.25 < share["codec fp8"] < 0.26, share
+        fp8 = [r["relative_error"] for r in found if r["algorithm"] == "codec fp8"]
+        assert all(0 < error < 1 / 16 for error in fp8), fp8
+    code, out, err = run("-n", "2", "--sizes", "4K", "--algorithms", "auto", "--codec", "fp8", "--batches", "2")
+    assert code == 0 and "fp8: sent" in out and "25.8 %" in out, (code, out, err)
 elif what == "workload":
     found = rows("-n", "2", "--workload", "resnet50", "--algorithms", "auto", "--batches", "1")
     whole = [r for r in found if r["bucket"] == "all"]

@@ -105,7 +105,7 @@ call, slowest rank, median over batches.
    buffer  fastest    µs    µs     µs  limit   GB/s   GB/s
   4.0 KiB  bruck    10.0  12.0      -      -   0.41   0.27
 
-limit: defined for allreduce only.
+limit: Below 64 KiB there is none: ranks need not wait for each other there.
 algbw: bytes of the longer buffer / time. busbw: algbw x (n-1)/n = 0.67 for n =
   3 ranks, the rate that each rank must reach. GB = 1e9 bytes.
 A flag takes 80 ns from core to core.
