@@ -1,0 +1,196 @@
+// The pipeline schedules against the formulas of the literature, and the checker against mutants.
+#include "trainer/pipeline_schedule.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <stdexcept>
+
+#include "trainer/pipeline_drawing.h"
+#include "trainer/random.h"
+
+namespace tutti::train {
+namespace {
+
+using Kind = Action::Kind;
+
+PipelineRun run_of(const PipelineShape& shape, const PartTimes& times) {
+  const auto connections = chain(shape.parts());
+  const Schedule schedule = make_schedule(shape, connections);
+  EXPECT_EQ(check_schedule(schedule, shape, connections), "")
+      << shape.schedule << " " << shape.stages << " " << shape.micro_batches;
+  return simulate(schedule, shape, std::vector(size_t(shape.parts()), times));
+}
+
+void for_each_shape(const std::function<void(int k, int m, const PartTimes& times)>& body) {
+  for (int k = 1; k <= 8; ++k)
+    for (int m = 1; m <= 19; ++m)
+      for (const PartTimes times : {PartTimes{1, 2}, PartTimes{1, 1}, PartTimes{3, 5}})
+        body(k, m, times);
+}
+
+TEST(PipelineSchedule, NaiveUsesOneStageAtATime) {
+  for_each_shape([](int k, int m, const PartTimes& t) {
+    const PipelineRun run = run_of({"naive", k, m}, t);
+    EXPECT_DOUBLE_EQ(run.makespan, m * k * (t.forward + t.backward));
+    EXPECT_DOUBLE_EQ(run.utilisation, 1.0 / k);
+    EXPECT_EQ(run.peak_live, std::vector<int>(size_t(k), 1));
+  });
+}
+
+TEST(PipelineSchedule, GpipeTakesTheFormulasTimeAndKeepsAll) {
+  for_each_shape([](int k, int m, const PartTimes& t) {
+    const PipelineRun run = run_of({"gpipe", k, m}, t);
+    EXPECT_DOUBLE_EQ(run.makespan, (m + k - 1) * (t.forward + t.backward));
+    EXPECT_NEAR(run.utilisation, double(m) / (m + k - 1), 1e-12);
+    EXPECT_EQ(run.peak_live, std::vector<int>(size_t(k), m));
+  });
+  EXPECT_NEAR(run_of({"gpipe", 4, 4}, {1, 2}).utilisation, 48.0 / 84, 1e-12);
+  EXPECT_NEAR(run_of({"gpipe", 4, 8}, {1, 2}).utilisation, 96.0 / 132, 1e-12);
+}
+
+TEST(PipelineSchedule, OneForwardOneBackwardTakesTheSameTimeAndKeepsFew) {
+  for_each_shape([](int k, int m, const PartTimes& t) {
+    const PipelineRun run = run_of({"1f1b", k, m}, t);
+    EXPECT_DOUBLE_EQ(run.makespan, (m + k - 1) * (t.forward + t.backward));
+    EXPECT_NEAR(run.utilisation, double(m) / (m + k - 1), 1e-12);
+    for (int s = 0; s < k; ++s) EXPECT_EQ(run.peak_live[size_t(s)], std::min(m, k - s));
+  });
+}
+
+TEST(PipelineSchedule, InterleavedFillsInSmallerSteps) {
+  for (int k = 1; k <= 8; ++k)
+    for (int v = 1; v <= 4; ++v)
+      for (int m = k; m <= 4 * k; m += k)
+        for (const PartTimes t : {PartTimes{1, 2}, PartTimes{1, 1}, PartTimes{3, 5}}) {
+          const PipelineRun run = run_of({"interleaved", k, m, v}, t);
+          EXPECT_DOUBLE_EQ(run.makespan, (m * v + k - 1) * (t.forward + t.backward))
+              << k << " " << v << " " << m;
+          EXPECT_NEAR(run.utilisation, double(m * v) / (m * v + k - 1), 1e-12);
+          EXPECT_EQ(run.peak_live[0],
+                    m == k ? m * v : std::min(m * v, 2 * (k - 1) + (v - 1) * k + 1));
+        }
+}
+
+TEST(PipelineSchedule, ZeroBubbleH1LeavesAThirdOfTheGaps) {
+  for (int k = 1; k <= 8; ++k)
+    for (int m = 1; m <= 4 * k; ++m) {
+      const PipelineRun run = run_of({"zb-h1", k, m}, {1, 1, 1});
+      for (const int live : run.peak_live) EXPECT_LE(live, std::min(m, k));
+      if (m < k) continue;  // the formula is for a pipeline that fills
+      EXPECT_DOUBLE_EQ(run.makespan, 3 * m + k - 1) << k << " " << m;
+      EXPECT_NEAR(run.utilisation, 3.0 * m / (3 * m + k - 1), 1e-12);
+      EXPECT_EQ(run.peak_live, std::vector<int>(size_t(k), k));
+    }
+}
+
+// The formula is for gaps that weight gradients can fill.
+TEST(PipelineSchedule, ZeroBubbleH1TakesTheFormulasTimeForOtherProportions) {
+  for (const PartTimes t : {PartTimes{3, 3, 3}, PartTimes{2, 2, 1}, PartTimes{4, 5, 3}})
+    for (int k = 1; k <= 8; ++k)
+      for (int m = 2 * k; m <= 4 * k; ++m)
+        EXPECT_DOUBLE_EQ(
+            run_of({"zb-h1", k, m}, t).makespan,
+            m * (t.forward + t.backward + t.weight) + (k - 1) * (t.forward + t.backward - t.weight))
+            << k << " " << m;
+}
+
+// Portals between any two parts, and weights that are sent once.
+TEST(PipelineSchedule, PortalsDoNotBlock) {
+  for (int k = 1; k <= 6; ++k)
+    for (const std::string& name : pipeline_schedules()) {
+      const int v = name == "interleaved" ? 3 : 1;
+      for (const int m : {k, 2 * k, 3 * k}) {
+        const PipelineShape shape{name, k, m, v};
+        for (int from = 0; from < shape.parts(); ++from)
+          for (int to = from + 2; to < shape.parts(); ++to) {
+            auto connections = chain(shape.parts());
+            connections.push_back({from, to, false});
+            connections.push_back({0, shape.parts() - 1, true});
+            const Schedule schedule = make_schedule(shape, connections);
+            ASSERT_EQ(check_schedule(schedule, shape, connections), "")
+                << name << " " << k << " " << m << " " << from << "-" << to;
+          }
+      }
+    }
+}
+
+// However long anything takes: no more messages are kept than micro-batches are alive.
+TEST(PipelineSchedule, UnevenTimesNeitherBlockNorPileUpMessages) {
+  for (const std::string& name : pipeline_schedules()) {
+    const PipelineShape shape{name, 4, 12, name == "interleaved" ? 2 : 1};
+    auto connections = chain(shape.parts());
+    connections.push_back({0, 3});
+    const Schedule schedule = make_schedule(shape, connections);
+    for (uint64_t seed = 0; seed < 200; ++seed) {
+      std::vector<PartTimes> times;
+      for (uint64_t part = 0; part < uint64_t(shape.parts()); ++part) {
+        const auto time = [&](uint64_t kind) { return fraction(mixed(seed, part, kind)); };
+        times.push_back({time(0), time(1), time(2)});
+      }
+      const PipelineRun run = simulate(schedule, shape, times);
+      ASSERT_TRUE(run.stuck.empty());
+      for (const auto* peaks : {&run.peak_activations, &run.peak_gradients})
+        for (size_t c = 0; c < peaks->size(); ++c)
+          EXPECT_LE((*peaks)[c], run.peak_live[size_t(connections[c].from % 4)])
+              << name << " " << c;
+    }
+  }
+}
+
+TEST(PipelineSchedule, TheCheckerRefusesMutants) {
+  for (const std::string& name : pipeline_schedules()) {
+    const PipelineShape shape{name, 4, 8, name == "interleaved" ? 2 : 1};
+    const auto connections = chain(shape.parts());
+    const Schedule whole = make_schedule(shape, connections);
+    int mutants = 0;
+    for (size_t s = 0; s < whole.size(); ++s)
+      for (size_t i = 0; i < whole[s].size(); ++i) {
+        Schedule dropped = whole, twice = whole, other = whole;
+        dropped[s].erase(dropped[s].begin() + std::ptrdiff_t(i));
+        twice[s].insert(twice[s].begin() + std::ptrdiff_t(i), twice[s][i]);
+        other[s][i].micro_batch = (other[s][i].micro_batch + 1) % 8;
+        for (const Schedule& mutant : {dropped, twice, other}) {
+          EXPECT_NE(check_schedule(mutant, shape, connections), "") << name << " " << s << " " << i;
+          ++mutants;
+        }
+      }
+    EXPECT_GT(mutants, 300);
+  }
+  // All send first and receive later than the other can send: with one buffer they wait in a
+  // circle.
+  const PipelineShape shape{"gpipe", 2, 4};
+  const auto connections = chain(2);
+  Schedule late = make_schedule(shape, connections);
+  std::stable_partition(late[0].begin(), late[0].end(),
+                        [](const Action& a) { return a.kind == Kind::receive; });
+  EXPECT_NE(check_schedule(late, shape, connections).find("wait for each other"),
+            std::string::npos);
+}
+
+TEST(PipelineSchedule, ShapesThatAreNotAllowedAreRefused) {
+  EXPECT_THROW(make_schedule({"2f2b", 2, 2}, chain(2)), std::invalid_argument);
+  EXPECT_THROW(make_schedule({"interleaved", 4, 6, 2}, chain(8)), std::invalid_argument);
+  EXPECT_THROW(make_schedule({"gpipe", 4, 6, 2}, chain(8)), std::invalid_argument);
+  EXPECT_THROW(make_schedule({"gpipe", 4, 0}, chain(4)), std::invalid_argument);
+}
+
+TEST(PipelineDrawing, IsThePictureOfTheTextbook) {
+  const PipelineShape shape{"1f1b", 2, 3};
+  EXPECT_EQ(drawing_text(simulate(make_schedule(shape, chain(2)), shape)),
+            "stage 0  f0 f1 .. .. b0 -- f2 b1 -- .. b2 --\n"
+            "stage 1  .. f0 b0 -- f1 b1 -- f2 b2 --\n");
+  const PipelineShape zero{"zb-h1", 2, 2};
+  EXPECT_EQ(drawing_text(simulate(make_schedule(zero, chain(2)), zero)),
+            "stage 0  f0 f1 .. b0 w0 b1 w1\n"
+            "stage 1  .. f0 b0 f1 b1 w0 w1\n");
+  const std::string svg = drawing_svg(simulate(make_schedule(shape, chain(2)), shape).slots);
+  size_t slots = 0;
+  for (size_t at = svg.find("<rect"); at != std::string::npos; at = svg.find("<rect", at + 1))
+    ++slots;
+  EXPECT_EQ(slots, 12u);
+}
+
+}  // namespace
+}  // namespace tutti::train

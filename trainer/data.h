@@ -1,0 +1,57 @@
+// What is learnt from: samples numbered from 0, the same on every rank, cut into those to train
+// with and those to validate with.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tutti::train {
+
+// Some samples. Which vectors are filled depends on the data: text has tokens, pictures have pixels
+// and labels, noise has only the numbers of its samples.
+struct Batch {
+  int64_t samples = 0;
+  std::vector<int64_t> tokens;  // samples x (context + 1) bytes
+  std::vector<float> pixels;    // samples x height x width, from 0 to 1
+  std::vector<int64_t> labels;
+  std::vector<uint64_t> indices;
+};
+
+class Data {
+ public:
+  virtual ~Data() = default;
+  virtual std::string about() const = 0;  // one line
+  // Of all that the samples depend on; a checkpoint goes on with the same data only.
+  virtual uint64_t digest() const = 0;
+  virtual uint64_t training_samples() const = 0;
+  virtual uint64_t validation_samples() const = 0;
+  // Appends the sample; validation samples come after those for training.
+  virtual void append(uint64_t index, Batch& batch) const = 0;
+  // Terms of the loss in one sample: predicted bytes of a text, 1 of a picture.
+  virtual int64_t terms() const { return 1; }
+  int64_t height = 0;
+  int64_t width = 0;
+  int64_t classes = 0;
+};
+
+// Opens `name`, "text:PATH", "idx:FOLDER", "digits" or "noise"; BadInput if that is not there or
+// not what it should be. `context`: bytes of text that predict, and of which each predicts the
+// next.
+std::unique_ptr<Data> open_data(const std::string& name, int64_t context, uint64_t seed);
+
+// The samples of one step, in order: every epoch goes through all training samples once, in an
+// order that the seed and the epoch pick. [begin, end) of the step's `batch` samples.
+Batch samples_of(const Data& data, uint64_t seed, int64_t step, int64_t batch, int64_t begin,
+                 int64_t end);
+// The first `count` validation samples.
+Batch validation_of(const Data& data, uint64_t begin, uint64_t end);
+
+// Where piece `piece` of `pieces` begins when `total` is cut evenly; lengths differ by at most one.
+constexpr int64_t cut(int64_t total, int64_t pieces, int64_t piece) {
+  return total / pieces * piece + (piece < total % pieces ? piece : total % pieces);
+}
+
+}  // namespace tutti::train

@@ -1,0 +1,32 @@
+// Texts of all ranks, of any length.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tutti/tutti.hpp"
+
+namespace tutti::train {
+
+// Collective. By rank, on rank 0; empty elsewhere.
+inline std::vector<std::string> gather_text(const communicator& comm, const std::string& mine) {
+  std::vector<uint64_t> lengths(size_t(comm.size()));
+  const uint64_t length = mine.size();
+  comm.allgather<uint64_t>(std::span(&length, 1), lengths);
+  const std::vector<size_t> counts(lengths.begin(), lengths.end());
+  size_t total = 0;
+  for (const size_t count : counts) total += count;
+  std::string all(total, '\0');
+  comm.allgatherv<int8_t>(std::span(reinterpret_cast<const int8_t*>(mine.data()), mine.size()),
+                          std::span(reinterpret_cast<int8_t*>(all.data()), total), counts);
+  std::vector<std::string> texts;
+  if (comm.rank() != 0) return texts;
+  size_t at = 0;
+  for (const size_t count : counts) {
+    texts.push_back(all.substr(at, count));
+    at += count;
+  }
+  return texts;
+}
+
+}  // namespace tutti::train

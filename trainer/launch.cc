@@ -1,0 +1,70 @@
+#include "trainer/launch.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <sstream>
+
+#include "trainer/error.h"
+
+namespace tutti::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path own_path() {
+  std::error_code error;
+  fs::path path = fs::read_symlink("/proc/self/exe", error);
+  if (error) throw Failure("cannot find this program's own file: " + error.message());
+  return path;
+}
+
+std::string find_tutti() {
+  const fs::path here = own_path().parent_path();
+  std::vector<fs::path> places{here / "tutti", here / "../tools/tutti"};
+  if (const char* path = std::getenv("PATH")) {
+    std::istringstream folders(path);
+    for (std::string folder; std::getline(folders, folder, ':');)
+      places.push_back(fs::path(folder) / "tutti");
+  }
+  for (const fs::path& place : places) {
+    std::error_code error;
+    if (fs::is_regular_file(place, error) && access(place.c_str(), X_OK) == 0)
+      return place.lexically_normal();
+  }
+  throw Failure(
+      "cannot start ranks: the program `tutti` is neither beside tutti-train nor in PATH");
+}
+
+}  // namespace
+
+bool launched() {
+  return std::getenv("TUTTI_RANK") || (std::getenv("RANK") && std::getenv("WORLD_SIZE"));
+}
+
+void restart_with_one_thread(char** argv) {
+  if (std::getenv("OMP_NUM_THREADS") && std::getenv("OPENBLAS_NUM_THREADS")) return;
+  setenv("OMP_NUM_THREADS", "1", 0);
+  setenv("OPENBLAS_NUM_THREADS", "1", 0);
+  execv("/proc/self/exe", argv);  // if it cannot, things are slower, not wrong
+}
+
+void become_ranks(int nranks, const std::string& transport,
+                  const std::vector<std::string>& arguments) {
+  std::vector<std::string> command{find_tutti(), "run", "-n", std::to_string(nranks)};
+  if (!transport.empty()) command.insert(command.end(), {"--transport", transport});
+  command.push_back(own_path());
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  std::vector<char*> argv;
+  argv.reserve(command.size() + 1);
+  for (std::string& word : command) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  execv(argv[0], argv.data());
+  throw Failure(fmt::format("cannot start {}: {}", command.front(), std::strerror(errno)));
+}
+
+}  // namespace tutti::train

@@ -1,0 +1,204 @@
+#include "trainer/models/divided.h"
+
+#include <torch/nn/functional.h>
+
+#include <limits>
+
+namespace tutti::train {
+namespace {
+
+namespace nn = torch::nn;
+using torch::Tensor;
+
+}  // namespace
+
+void Divided::divide(const std::string& parameter, int64_t dimension, int64_t whole,
+                     const Group& group, int64_t pieces) {
+  if (group.size == 1) return;
+  Division division{dimension, whole, {}};
+  for (int64_t i = 0; i < pieces; ++i) {
+    const Span part = part_of(whole / pieces, group.size, group.rank);
+    division.spans.push_back({whole / pieces * i + part.begin, whole / pieces * i + part.end});
+  }
+  divisions[parameter] = division;
+}
+
+void Divided::keep_alone(const std::string& name, const nn::Module& module) {
+  for (const auto& p : module.named_parameters())
+    divisions[name + "." + p.key()] = {0, p.value().size(0), {{0, p.value().size(0)}}};
+}
+
+std::map<std::string, Division> divisions_of(const nn::Module& module) {
+  std::map<std::string, Division> all;
+  for (const auto& named : module.named_modules()) {
+    const auto* divided = dynamic_cast<const Divided*>(named.value().get());
+    if (!divided) continue;
+    for (const auto& [parameter, division] : divided->divisions)
+      all[named.key().empty() ? parameter : named.key() + "." + parameter] = division;
+  }
+  return all;
+}
+
+void divide(nn::Module& module) {
+  const torch::NoGradGuard fixed;
+  auto parameters = module.named_parameters();
+  for (const auto& [name, division] : divisions_of(module)) {
+    Tensor& parameter = parameters[name];
+    std::vector<Tensor> parts;
+    parts.reserve(division.spans.size());
+    for (const Span& span : division.spans)
+      parts.push_back(parameter.detach().narrow(division.dimension, span.begin, span.size()));
+    parameter.set_data(torch::cat(parts, division.dimension));
+  }
+}
+
+// ---------------------------------------------------------------- regions
+
+Tensor Region::enter(const Tensor& x) const {
+  return sequence_ ? gather_to(x, 1, x.size(1) * group_.size, group_) : copy_to(x, group_);
+}
+
+Tensor Region::leave(const Tensor& y) const {
+  return sequence_ ? reduce_scatter_from(y, 1, group_) : reduce_from(y, group_);
+}
+
+Tensor Region::between(const Tensor& parameter) const {
+  return sequence_ ? copy_to(parameter, group_) : parameter;
+}
+
+Tensor Region::norm(nn::LayerNorm& norm, const Tensor& x) const {
+  return torch::layer_norm(x, norm->options.normalized_shape(), between(norm->weight),
+                           between(norm->bias), norm->options.eps());
+}
+
+Tensor Region::dropout(const Tensor& x, double rate, bool training) const {
+  if (!training || rate == 0) return x;
+  std::vector<int64_t> sizes = x.sizes().vec();
+  if (sequence_) sizes[1] *= group_.size;
+  const Tensor mask = torch::empty(sizes, x.options().requires_grad(false)).bernoulli_(1 - rate);
+  return x * (sequence_ ? own_part(mask, 1, group_) : mask).div(1 - rate);
+}
+
+Tensor Region::places(const Tensor& x) const { return sequence_ ? own_part(x, 0, group_) : x; }
+
+// ---------------------------------------------------------------- matrices
+
+ColumnLinearImpl::ColumnLinearImpl(int64_t in, int64_t out, const Group& group, int64_t pieces)
+    : LinearImpl(in, out) {
+  divide("weight", 0, out, group, pieces);
+  divide("bias", 0, out, group, pieces);
+}
+
+RowLinearImpl::RowLinearImpl(int64_t in, int64_t out, const Group& group) : LinearImpl(in, out) {
+  divide("weight", 1, in, group);
+}
+
+Tensor RowLinearImpl::forward(const Tensor& x, const Region& region) {
+  if (region.group().size == 1) return LinearImpl::forward(x);
+  return region.leave(linear(x, weight, Tensor())) + region.between(bias);
+}
+
+// ---------------------------------------------------------------- words
+
+DividedEmbeddingImpl::DividedEmbeddingImpl(int64_t words, int64_t width, const Group& group)
+    : EmbeddingImpl(words, width), words(words) {
+  divide("weight", 0, words, group);
+}
+
+Tensor DividedEmbeddingImpl::forward(const Tensor& tokens, const Region& region) {
+  const Group& group = region.group();
+  if (group.size == 1) return EmbeddingImpl::forward(tokens);
+  const Span own = part_of(words, group.size, group.rank);
+  const Tensor foreign = tokens.lt(own.begin).logical_or(tokens.ge(own.end));
+  const Tensor found = EmbeddingImpl::forward((tokens - own.begin).masked_fill(foreign, 0));
+  return region.leave(found.masked_fill(foreign.unsqueeze(-1), 0));
+}
+
+Tensor divided_cross_entropy(const Tensor& logits, const Tensor& targets, int64_t classes,
+                             const Group& group) {
+  if (group.size == 1)
+    return nn::functional::cross_entropy(
+        logits, targets, nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum));
+  const Span own = part_of(classes, group.size, group.rank);
+  const Tensor most = most_of(std::get<0>(logits.detach().max(1)), group);
+  const Tensor sums = reduce_from((logits - most.unsqueeze(1)).exp().sum(1), group);
+  const Tensor foreign = targets.lt(own.begin).logical_or(targets.ge(own.end));
+  const Tensor local = (targets - own.begin).masked_fill(foreign, 0);
+  const Tensor hit = logits.gather(1, local.unsqueeze(1)).squeeze(1).masked_fill(foreign, 0);
+  return (sums.log() + most - reduce_from(hit, group)).sum();
+}
+
+// ---------------------------------------------------------------- pictures
+
+DividedConv2dImpl::DividedConv2dImpl(const nn::Conv2dOptions& options, int64_t height,
+                                     const Split& split)
+    : Conv2dImpl(options), group_(split.group), way_(split.conv), height_(height) {
+  const auto& padding = *c10::get<torch::ExpandingArray<2>>(options.padding());
+  // A picture of one channel, say, is not divided.
+  if (way_ == "input" && options.in_channels() < group_.size) way_ = "whole";
+  window_ = {(*options.kernel_size())[0], (*options.stride())[0], padding[0]};
+  if (way_ == "output") divide("weight", 0, options.out_channels(), group_);
+  if (way_ == "input") divide("weight", 1, options.in_channels(), group_);
+}
+
+Tensor DividedConv2dImpl::forward(const Tensor& x) {
+  if (group_.size == 1 || way_ == "whole") return Conv2dImpl::forward(x);
+  if (way_ == "output")
+    return gather_from(Conv2dImpl::forward(copy_to(x, group_)), 1,
+                       parts(options.out_channels(), group_), group_);
+  if (way_ == "input") return reduce_from(Conv2dImpl::forward(scatter_to(x, 1, group_)), group_);
+  return strips(x);
+}
+
+namespace {
+
+// The rows under the rank's rows of the output, with the padding above and below the picture.
+Tensor with_halo(const Tensor& x, int64_t height, const Window& window, double padding,
+                 const Group& group) {
+  std::vector<Span> needed;
+  Needed own;
+  for (int r = 0; r < group.size; ++r) {
+    const Span out = part_of(rows_after(height, window), group.size, r);
+    const Needed need = rows_under(out, height, window);
+    needed.push_back(need.rows);
+    if (r == group.rank) own = need;
+  }
+  return torch::constant_pad_nd(exchange_rows(x, height, needed, group),
+                                {0, 0, own.above, own.below}, padding);
+}
+
+}  // namespace
+
+Tensor DividedConv2dImpl::strips(const Tensor& x) {
+  const std::vector<int64_t> stride(2, window_.stride), padding = {0, window_.padding};
+  return torch::conv2d(with_halo(x, height_, window_, 0, group_), copy_to(weight, group_), {},
+                       at::IntArrayRef(stride), at::IntArrayRef(padding));
+}
+
+Tensor strip_of(const Tensor& pictures, const Group& group) { return own_part(pictures, 2, group); }
+
+Tensor strip_max(const Tensor& x, int64_t height, const Window& w, const Group& group) {
+  return torch::max_pool2d(with_halo(x, height, w, -std::numeric_limits<double>::infinity(), group),
+                           w.kernel, w.stride, {0, w.padding});
+}
+
+Tensor strip_mean(const Tensor& x, int64_t height, const Group& group) {
+  return reduce_from(x.sum({2, 3}), group) / double(height * x.size(3));
+}
+
+Tensor strip_norm(nn::GroupNorm& norm, const Tensor& x, int64_t height, const Group& group) {
+  const int64_t groups = norm->options.num_groups(), channels = x.size(1);
+  const Tensor grouped = x.reshape({x.size(0), groups, -1});
+  const double terms = double(channels / groups * height * x.size(3));
+  // A sum over all ranks that each then uses for its own rows: its gradient is their sum.
+  const auto over_all = [&](const Tensor& sums) {
+    return copy_to(reduce_from(sums, group), group) / terms;
+  };
+  const Tensor centred = grouped - over_all(grouped.sum(2, true));
+  const Tensor variance = over_all(centred.square().sum(2, true));
+  const Tensor normal = (centred / (variance + norm->options.eps()).sqrt()).view(x.sizes());
+  return normal * copy_to(norm->weight, group).view({1, channels, 1, 1}) +
+         copy_to(norm->bias, group).view({1, channels, 1, 1});
+}
+
+}  // namespace tutti::train

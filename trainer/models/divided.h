@@ -1,0 +1,108 @@
+// Layers whose work is divided among the ranks of a group (Shoeybi et al. 2019; Korthikanti et al.
+// 2023; Dryden et al. 2019). Each is made with all its parameters, so that whatever sets them at
+// the beginning does the same however many ranks there are; divide() then leaves a rank its part.
+// Only the files that compute include this.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "trainer/models/group.h"
+#include "trainer/models/layer.h"
+#include "trainer/strips.h"
+
+namespace tutti::train {
+
+// A module that holds parts of some of its own parameters.
+struct Divided {
+  virtual ~Divided() = default;
+  std::map<std::string, Division> divisions;  // by the parameters' names in the module
+
+ protected:
+  // The rank's part of a dimension, or of each of `pieces` equal parts of it.
+  void divide(const std::string& parameter, int64_t dimension, int64_t whole, const Group& group,
+              int64_t pieces = 1);
+  // All parameters of a module that no other rank has.
+  void keep_alone(const std::string& name, const torch::nn::Module& module);
+};
+
+// The divisions of all parameters in the module, by their full names.
+std::map<std::string, Division> divisions_of(const torch::nn::Module& module);
+// Leaves every divided parameter this rank's part.
+void divide(torch::nn::Module& module);
+
+// What lies between divided layers is the same on all ranks or, with sequence parallelism, itself
+// divided along the sequence, dimension 1.
+class Region {
+ public:
+  explicit Region(const Split& split) : group_(split.group), sequence_(split.sequence) {}
+  const Group& group() const { return group_; }
+  torch::Tensor enter(const torch::Tensor& x) const;  // a layer whose columns are divided
+  torch::Tensor leave(const torch::Tensor& y) const;  // one whose rows are
+  // A parameter of what lies between.
+  torch::Tensor between(const torch::Tensor& parameter) const;
+  torch::Tensor norm(torch::nn::LayerNorm& norm, const torch::Tensor& x) const;
+  // The rank's part of the mask that one process would draw.
+  torch::Tensor dropout(const torch::Tensor& x, double rate, bool training) const;
+  // Of something about places in the sequence, what the rank needs.
+  torch::Tensor places(const torch::Tensor& x) const;
+
+ private:
+  const Group& group_;
+  bool sequence_;
+};
+
+// The outputs are divided: y_r = x W_r.
+struct ColumnLinearImpl : LinearImpl, Divided {
+  // `pieces`: side by side in the outputs, each divided by itself.
+  ColumnLinearImpl(int64_t in, int64_t out, const Group& group, int64_t pieces = 1);
+};
+TORCH_MODULE(ColumnLinear);
+
+// The inputs are divided: y = the sum of x_r W_r.
+struct RowLinearImpl : LinearImpl, Divided {
+  RowLinearImpl(int64_t in, int64_t out, const Group& group);
+  torch::Tensor forward(const torch::Tensor& x, const Region& region);
+};
+TORCH_MODULE(RowLinear);
+
+// The words are divided.
+struct DividedEmbeddingImpl : torch::nn::EmbeddingImpl, Divided {
+  DividedEmbeddingImpl(int64_t words, int64_t width, const Group& group);
+  torch::Tensor forward(const torch::Tensor& tokens, const Region& region);
+  int64_t words;
+};
+TORCH_MODULE(DividedEmbedding);
+
+// The sum of the cross entropies, in nats, of logits whose `classes` are divided: three reductions
+// of one number a row.
+torch::Tensor divided_cross_entropy(const torch::Tensor& logits, const torch::Tensor& targets,
+                                    int64_t classes, const Group& group);
+
+// A convolution of whole pictures whose output channels or input channels are divided, or one of
+// strips of pictures, that gets and gives the rank's own rows.
+struct DividedConv2dImpl : Conv2dImpl, Divided {
+  // `height`: of the pictures; of consequence to strips only.
+  DividedConv2dImpl(const torch::nn::Conv2dOptions& options, int64_t height, const Split& split);
+  torch::Tensor forward(const torch::Tensor& x);
+
+ private:
+  torch::Tensor strips(const torch::Tensor& x);
+  const Group& group_;
+  std::string way_;
+  int64_t height_;
+  Window window_;
+};
+TORCH_MODULE(DividedConv2d);
+
+// The rank's rows of whole pictures; the largest values under a window, of strips; the mean over
+// each picture, of strips; a normalisation over groups of channels, of strips.
+torch::Tensor strip_of(const torch::Tensor& pictures, const Group& group);
+torch::Tensor strip_max(const torch::Tensor& x, int64_t height, const Window& window,
+                        const Group& group);
+torch::Tensor strip_mean(const torch::Tensor& x, int64_t height, const Group& group);
+torch::Tensor strip_norm(torch::nn::GroupNorm& norm, const torch::Tensor& x, int64_t height,
+                         const Group& group);
+
+}  // namespace tutti::train

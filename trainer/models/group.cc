@@ -1,0 +1,283 @@
+#include "trainer/models/group.h"
+
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/utils.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <stdexcept>
+#include <utility>
+
+#include "trainer/call.h"
+
+namespace tutti::train {
+namespace {
+
+using torch::Tensor;
+using Back = std::function<Tensor(const Tensor&)>;
+
+// y is a function of x whose gradient `back` makes of y's.
+struct Step : torch::autograd::Node {
+  explicit Step(Back back) : back(std::move(back)) {}
+  torch::autograd::variable_list apply(torch::autograd::variable_list&& outer) override {
+    const torch::NoGradGuard fixed;
+    return {back(outer[0])};
+  }
+  Back back;
+};
+
+Tensor step(const Tensor& x, Tensor y, Back back) {
+  if (!torch::GradMode::is_enabled() || !x.requires_grad()) return y;
+  auto node = std::make_shared<Step>(std::move(back));
+  node->set_next_edges(torch::autograd::collect_next_edges(x));
+  torch::autograd::set_history(y, node);
+  return y;
+}
+
+tutti_dtype dtype_in(const Tensor& x) {
+  switch (x.scalar_type()) {
+    case torch::kFloat32:
+      return TUTTI_FLOAT32;
+    case torch::kFloat64:
+      return TUTTI_FLOAT64;
+    default:
+      throw std::logic_error("only floats travel between ranks");
+  }
+}
+
+Tensor reduced(const Tensor& x, tutti_op op, const Group& group) {
+  Tensor y = x.detach().clone(torch::MemoryFormat::Contiguous);
+  check(tutti_allreduce_with(TUTTI_IN_PLACE, y.data_ptr(), size_t(y.numel()), dtype_in(y), op,
+                             group.comm->get(), &group.sums),
+        *group.comm);
+  return y;
+}
+
+// Elements of each rank's part, `row` elements a row.
+std::vector<size_t> counts(const std::vector<int64_t>& sizes, int64_t row) {
+  std::vector<size_t> out;
+  out.reserve(sizes.size());
+  for (const int64_t size : sizes) out.push_back(size_t(size * row));
+  return out;
+}
+
+int64_t sum(const std::vector<int64_t>& sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), int64_t(0));
+}
+
+// With the dimension first, blocks of ranks lie one after the other.
+Tensor gathered(const Tensor& x, int64_t dimension, const std::vector<int64_t>& sizes,
+                const Group& group) {
+  const Tensor mine = x.detach().movedim(dimension, 0).contiguous();
+  std::vector<int64_t> shape = mine.sizes().vec();
+  const int64_t row = mine.numel() / std::max<int64_t>(mine.size(0), 1);
+  shape[0] = sum(sizes);
+  Tensor all = torch::empty(shape, mine.options());
+  const int64_t width = all.numel() / std::max<int64_t>(shape[0], 1);
+  const std::vector<size_t> lengths = counts(sizes, mine.size(0) > 0 ? row : width);
+  check(tutti_allgatherv(mine.data_ptr(), size_t(mine.numel()), all.data_ptr(), lengths.data(),
+                         nullptr, dtype_in(mine), group.comm->get()),
+        *group.comm);
+  return all.movedim(0, dimension).contiguous();
+}
+
+Tensor scattered_sum(const Tensor& x, int64_t dimension, const Group& group) {
+  const Tensor all = x.detach().movedim(dimension, 0).contiguous();
+  const std::vector<int64_t> sizes = parts(all.size(0), group);
+  std::vector<int64_t> shape = all.sizes().vec();
+  shape[0] = sizes[size_t(group.rank)];
+  Tensor mine = torch::empty(shape, all.options());
+  const std::vector<size_t> lengths =
+      counts(sizes, all.numel() / std::max<int64_t>(all.size(0), 1));
+  tutti_call_config config = TUTTI_CALL_CONFIG_INIT;  // an allreduce's algorithm is none here
+  config.level = group.sums.level;
+  check(tutti_reduce_scatter_with(all.data_ptr(), mine.data_ptr(), lengths.data(), dtype_in(all),
+                                  TUTTI_SUM, group.comm->get(), &config),
+        *group.comm);
+  return mine.movedim(0, dimension).contiguous();
+}
+
+Tensor slice(const Tensor& x, int64_t dimension, const std::vector<int64_t>& sizes,
+             const Group& group) {
+  const int64_t begin = std::accumulate(sizes.begin(), sizes.begin() + group.rank, int64_t(0));
+  return x.detach().narrow(dimension, begin, sizes[size_t(group.rank)]).contiguous();
+}
+
+void send_to(const Tensor& x, int to, const Group& group) {
+  const Tensor whole = x.detach().contiguous();
+  check(tutti_send(whole.data_ptr(), size_t(whole.numel()), dtype_in(whole), to, 0,
+                   group.comm->get()),
+        *group.comm);
+}
+
+void receive_from(Tensor& x, int from, const Group& group) {
+  check(tutti_recv(x.data_ptr(), size_t(x.numel()), dtype_in(x), from, 0, group.comm->get()),
+        *group.comm);
+}
+
+}  // namespace
+
+std::vector<int64_t> parts(int64_t total, const Group& group) {
+  std::vector<int64_t> sizes;
+  for (int r = 0; r < group.size; ++r) sizes.push_back(part_of(total, group.size, r).size());
+  return sizes;
+}
+
+Tensor own_part(const Tensor& x, int64_t dimension, const Group& group) {
+  if (group.size == 1) return x;
+  const Span mine = part_of(x.size(dimension), group.size, group.rank);
+  return x.narrow(dimension, mine.begin, mine.size());
+}
+
+Tensor copy_to(const Tensor& x, const Group& group) {
+  if (group.size == 1) return x;
+  return step(x, x.detach(), [&group](const Tensor& outer) { return sum_of(outer, group); });
+}
+
+Tensor reduce_from(const Tensor& x, const Group& group) {
+  if (group.size == 1) return x;
+  return step(x, sum_of(x, group), [](const Tensor& outer) { return outer; });
+}
+
+Tensor gather_to(const Tensor& x, int64_t dimension, int64_t total, const Group& group) {
+  if (group.size == 1) return x;
+  return step(
+      x, gathered(x, dimension, parts(total, group), group),
+      [&group, dimension](const Tensor& outer) { return scattered_sum(outer, dimension, group); });
+}
+
+Tensor reduce_scatter_from(const Tensor& x, int64_t dimension, const Group& group) {
+  if (group.size == 1) return x;
+  return step(x, scattered_sum(x, dimension, group),
+              [&group, dimension, sizes = parts(x.size(dimension), group)](const Tensor& outer) {
+                return gathered(outer, dimension, sizes, group);
+              });
+}
+
+Tensor scatter_to(const Tensor& x, int64_t dimension, const Group& group) {
+  if (group.size == 1) return x;
+  const std::vector<int64_t> sizes = parts(x.size(dimension), group);
+  return step(x, slice(x, dimension, sizes, group),
+              [&group, dimension, sizes](const Tensor& outer) {
+                return gathered(outer, dimension, sizes, group);
+              });
+}
+
+Tensor gather_from(const Tensor& x, int64_t dimension, const std::vector<int64_t>& sizes,
+                   const Group& group) {
+  if (group.size == 1) return x;
+  return step(x, gathered(x, dimension, sizes, group),
+              [&group, dimension, sizes](const Tensor& outer) {
+                return slice(outer, dimension, sizes, group);
+              });
+}
+
+Tensor send(const Tensor& x, int to, const Group& group) {
+  send_to(x, to, group);
+  return step(x, torch::zeros({}, x.options()),
+              [&group, to, shape = x.sizes().vec()](const Tensor& outer) {
+                Tensor back = torch::empty(shape, outer.options());
+                receive_from(back, to, group);
+                return back;
+              });
+}
+
+Tensor receive(const Tensor& before, std::vector<int64_t> shape, int from, const Group& group) {
+  Tensor x = torch::empty(shape, before.options().requires_grad(false));
+  receive_from(x, from, group);
+  return step(before, x, [&group, from, sizes = before.sizes().vec()](const Tensor& outer) {
+    send_to(outer, from, group);
+    return torch::zeros(sizes, outer.options());
+  });
+}
+
+Tensor sum_of(const Tensor& x, const Group& group) {
+  return group.size == 1 ? x.detach() : reduced(x, TUTTI_SUM, group);
+}
+
+Tensor most_of(const Tensor& x, const Group& group) {
+  return group.size == 1 ? x.detach() : reduced(x, TUTTI_MAX, group);
+}
+
+// ---------------------------------------------------------------- strips
+
+namespace {
+
+Span overlap(Span a, Span b) {
+  const Span both{std::max(a.begin, b.begin), std::min(a.end, b.end)};
+  return both.size() > 0 ? both : Span{};
+}
+
+// Span travel between neighbours: each rank gives `out` and wants `in` of the one above (0) and the
+// one below (1).
+struct Neighbours {
+  Tensor out[2], in[2];
+};
+void swap_rows(Neighbours& n, const Group& group) {
+  group.comm->group([&] {
+    for (const int side : {0, 1}) {
+      const int peer = group.rank + (side == 0 ? -1 : 1);
+      if (n.out[side].defined()) send_to(n.out[side], peer, group);
+      if (n.in[side].defined()) receive_from(n.in[side], peer, group);
+    }
+  });
+}
+
+}  // namespace
+
+Tensor exchange_rows(const Tensor& x, int64_t height, const std::vector<Span>& needed,
+                     const Group& group) {
+  const auto own = [&](int rank) { return part_of(height, group.size, rank); };
+  const Span mine = own(group.rank), want = needed[size_t(group.rank)];
+  // What a side gives and gets, and what of the own rows stays.
+  Span gives[2], gets[2];
+  for (const int side : {0, 1}) {
+    const int peer = group.rank + (side == 0 ? -1 : 1);
+    if (peer < 0 || peer >= group.size) continue;
+    gives[side] = overlap(mine, needed[size_t(peer)]);
+    gets[side] = overlap(own(peer), want);
+  }
+  const Span stays = overlap(mine, want);
+  if (gets[0].size() + stays.size() + gets[1].size() != want.size())
+    throw std::logic_error("a strip needs more rows than its neighbours hold");
+  const auto rows_of = [](const Tensor& t, Span rows, int64_t origin) {
+    return t.narrow(2, rows.begin - origin, rows.size()).contiguous();
+  };
+  std::vector<int64_t> shape = x.sizes().vec();
+  const auto empty_rows = [shape, options = x.options().requires_grad(false)](int64_t rows) {
+    std::vector<int64_t> sizes = shape;
+    sizes[2] = rows;
+    return torch::empty(sizes, options);
+  };
+  Neighbours forward;
+  for (const int side : {0, 1}) {
+    if (gives[side].size() > 0) forward.out[side] = rows_of(x.detach(), gives[side], mine.begin);
+    if (gets[side].size() > 0) forward.in[side] = empty_rows(gets[side].size());
+  }
+  swap_rows(forward, group);
+  std::vector<Tensor> all;
+  if (forward.in[0].defined()) all.push_back(forward.in[0]);
+  if (stays.size() > 0) all.push_back(rows_of(x.detach(), stays, mine.begin));
+  if (forward.in[1].defined()) all.push_back(forward.in[1]);
+  return step(x, torch::cat(all, 2), [=, &group](const Tensor& outer) {
+    Neighbours back;
+    const Span places[] = {{0, gets[0].size()}, {want.size() - gets[1].size(), want.size()}};
+    for (const int side : {0, 1}) {
+      if (gets[side].size() > 0) back.out[side] = rows_of(outer, places[side], 0);
+      if (gives[side].size() > 0) back.in[side] = empty_rows(gives[side].size());
+    }
+    swap_rows(back, group);
+    Tensor gradient = torch::zeros(shape, outer.options());
+    if (stays.size() > 0)
+      gradient.narrow(2, stays.begin - mine.begin, stays.size())
+          .copy_(outer.narrow(2, gets[0].size(), stays.size()));
+    for (const int side : {0, 1})
+      if (gives[side].size() > 0)
+        gradient.narrow(2, gives[side].begin - mine.begin, gives[side].size()).add_(back.in[side]);
+    return gradient;
+  });
+}
+
+}  // namespace tutti::train

@@ -1,0 +1,41 @@
+// Models whose layers are on different ranks, which hand tensors on: every layer is on one rank,
+// and the last rank has the loss.
+#pragma once
+
+#include "trainer/models/models.h"
+
+namespace tutti::train {
+
+// On the last rank the last layer gives the logits; on the others as many zeros, whose gradient is
+// that of all that the rank has sent.
+class HandoverModel : public TextModel, public Divided {
+ public:
+  HandoverModel(int64_t classes, const Group& ranks) : TextModel(classes, alone_), ranks_(ranks) {}
+  torch::Tensor loss(const torch::Tensor& output, const Batch& batch) const override {
+    if (ranks_.size == 1) return last_loss(output, batch);
+    const bool last = ranks_.rank + 1 == ranks_.size;
+    const torch::Tensor own = last ? last_loss(output, batch) : output.flatten()[0];
+    const torch::Tensor all = sum_of(own, ranks_);
+    return last ? own : own + all;
+  }
+  torch::Tensor whole(const torch::Tensor& output) const override { return sum_of(output, ranks_); }
+
+ protected:
+  // Of the last rank's logits.
+  virtual torch::Tensor last_loss(const torch::Tensor& output, const Batch& batch) const {
+    return TextModel::loss(output, batch);
+  }
+  // A layer that this rank has. The model runs it where it has all.
+  template <class L>
+  std::shared_ptr<L> hold(const std::string& name, std::shared_ptr<L> layer) {
+    append(name, layer);
+    if (ranks_.size > 1) keep_alone(name, *layer);
+    return layer;
+  }
+
+ private:
+  static inline const Group alone_;
+  const Group& ranks_;
+};
+
+}  // namespace tutti::train

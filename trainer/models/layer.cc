@@ -1,0 +1,96 @@
+#include "trainer/models/layer.h"
+
+namespace tutti::train {
+namespace {
+
+using torch::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::Variable;
+using torch::autograd::variable_list;
+
+// Gives the gradients of parameters to autograd, or, where they are deferred, adds them later.
+// `gradients` computes them in the order of `parameters`.
+variable_list now_or_later(std::vector<Tensor> parameters,
+                           std::function<variable_list()> gradients) {
+  Deferred* const later = Deferred::open();
+  if (!later) return gradients();
+  later->work.push_back([parameters, gradients = std::move(gradients)] {
+    const torch::NoGradGuard fixed;
+    const variable_list made = gradients();
+    for (size_t i = 0; i < parameters.size(); ++i) parameters[i].mutable_grad().add_(made[i]);
+  });
+  return variable_list(parameters.size());
+}
+
+struct LinearFunction : torch::autograd::Function<LinearFunction> {
+  static Variable forward(AutogradContext* context, const Variable& x, const Variable& weight,
+                          const c10::optional<Variable>& bias) {
+    context->save_for_backward({x, weight, bias.value_or(Tensor())});
+    context->saved_data["input"] = x.requires_grad();
+    return at::linear(x, weight, bias);
+  }
+  static variable_list backward(AutogradContext* context, variable_list outer) {
+    const variable_list saved = context->get_saved_variables();
+    const Tensor &x = saved[0], &weight = saved[1], &bias = saved[2];
+    const Tensor flat = outer[0].reshape({-1, outer[0].size(-1)});
+    Tensor back;
+    if (context->saved_data["input"].toBool()) back = flat.mm(weight).view(x.sizes());
+    const auto of_weight = [x, flat] { return flat.t().mm(x.reshape({-1, x.size(-1)})); };
+    variable_list rest =
+        bias.defined() ? now_or_later({weight, bias},
+                                      [=]() -> variable_list {
+                                        return {of_weight(), flat.sum(0)};
+                                      })
+                       : now_or_later({weight}, [=]() -> variable_list { return {of_weight()}; });
+    rest.resize(2);
+    return {back, rest[0], rest[1]};
+  }
+};
+
+struct Conv2dFunction : torch::autograd::Function<Conv2dFunction> {
+  static Variable forward(AutogradContext* context, const Variable& x, const Variable& weight,
+                          std::vector<int64_t> stride, std::vector<int64_t> padding,
+                          int64_t groups) {
+    context->save_for_backward({x, weight});
+    context->saved_data["input"] = x.requires_grad();
+    context->saved_data["stride"] = stride;
+    context->saved_data["padding"] = padding;
+    context->saved_data["groups"] = groups;
+    return at::conv2d(x, weight, {}, stride, padding, 1, groups);
+  }
+  static variable_list backward(AutogradContext* context, variable_list outer) {
+    const variable_list saved = context->get_saved_variables();
+    const Tensor x = saved[0], weight = saved[1], out = outer[0];
+    const auto stride = context->saved_data["stride"].toIntVector();
+    const auto padding = context->saved_data["padding"].toIntVector();
+    const int64_t groups = context->saved_data["groups"].toInt();
+    const auto gradients = [=](bool of_input) {
+      return at::convolution_backward(out, x, weight, c10::nullopt, stride, padding, {1, 1}, false,
+                                      {0, 0}, groups, {of_input, !of_input, false});
+    };
+    Tensor back;
+    if (context->saved_data["input"].toBool()) back = std::get<0>(gradients(true));
+    variable_list rest = now_or_later(
+        {weight}, [gradients]() -> variable_list { return {std::get<1>(gradients(false))}; });
+    return {back, rest[0], {}, {}, {}};
+  }
+};
+
+}  // namespace
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  return LinearFunction::apply(x, weight,
+                               bias.defined() ? c10::optional<Tensor>(bias) : c10::nullopt);
+}
+
+Tensor LinearImpl::forward(const Tensor& x) { return linear(x, weight, bias); }
+
+Tensor Conv2dImpl::forward(const Tensor& x) {
+  const auto& stride = *options.stride();
+  const auto& padding = *c10::get<torch::ExpandingArray<2>>(options.padding());
+  return Conv2dFunction::apply(x, weight, std::vector<int64_t>(stride.begin(), stride.end()),
+                               std::vector<int64_t>(padding.begin(), padding.end()),
+                               options.groups());
+}
+
+}  // namespace tutti::train

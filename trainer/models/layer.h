@@ -1,0 +1,75 @@
+// What models are made of. A model is a list of layers: a pipeline's stage has some that follow
+// each other, a whole replica has all. Only the files that compute include this.
+#pragma once
+
+#include <torch/nn.h>
+
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tutti::train {
+
+// What a layer hands to a later one beside the tensor that all in between pass on: long skip
+// connections, and weights that two layers share. Each is put once and taken once.
+class Stash {
+ public:
+  void put(const std::string& name, const torch::Tensor& tensor) {
+    // A node of its own in autograd's graph, as at every layer's input: the gradients of a tensor's
+    // uses are added up in the same order wherever a model is cut.
+    if (!held_.emplace(name, tensor.view_as(tensor)).second)
+      throw std::logic_error("two layers stash " + name);
+  }
+  torch::Tensor take(const std::string& name) {
+    auto found = held_.extract(name);
+    if (found.empty()) throw std::logic_error("no layer before has stashed " + name);
+    return found.mapped();
+  }
+  const std::map<std::string, torch::Tensor>& held() const { return held_; }
+
+ private:
+  std::map<std::string, torch::Tensor> held_;
+};
+
+struct Layer : torch::nn::Module {
+  virtual torch::Tensor forward(const torch::Tensor& x, Stash& stash) = 0;
+  std::string name;    // in the model
+  bool draws = false;  // random numbers, while it is trained
+};
+
+// Gradients of weights that are left for later. While one is open, backward on its thread leaves
+// those of Linear and Convolution to it, and computes only what the layers before are waiting for.
+class Deferred {
+ public:
+  Deferred() : outer_(std::exchange(open_, this)) {}
+  ~Deferred() { open_ = outer_; }
+  Deferred(const Deferred&) = delete;
+  Deferred& operator=(const Deferred&) = delete;
+  static Deferred* open() { return open_; }
+  // Adds a gradient to that of its parameter.
+  using Work = std::function<void()>;
+  std::vector<Work> work;
+
+ private:
+  static inline thread_local Deferred* open_ = nullptr;
+  Deferred* outer_;
+};
+
+// torch::nn's, but for deferred gradients. The bias may be undefined.
+torch::Tensor linear(const torch::Tensor& x, const torch::Tensor& weight,
+                     const torch::Tensor& bias);
+struct LinearImpl : torch::nn::LinearImpl {
+  using torch::nn::LinearImpl::LinearImpl;
+  torch::Tensor forward(const torch::Tensor& x);
+};
+TORCH_MODULE(Linear);
+
+struct Conv2dImpl : torch::nn::Conv2dImpl {  // without bias
+  using torch::nn::Conv2dImpl::Conv2dImpl;
+  torch::Tensor forward(const torch::Tensor& x);
+};
+TORCH_MODULE(Conv2d);
+
+}  // namespace tutti::train

@@ -1,0 +1,80 @@
+#include "trainer/models/models.h"
+
+#include "trainer/random.h"
+
+namespace tutti::train {
+namespace {
+
+using torch::Tensor;
+
+// A copy: batches do not outlive the call that made them.
+Tensor tensor_of(const std::vector<int64_t>& values, std::vector<int64_t> shape) {
+  return torch::tensor(values, torch::kInt64).view(shape);
+}
+
+Tensor tokens_of(const Batch& batch) {
+  return tensor_of(batch.tokens, {batch.samples, int64_t(batch.tokens.size()) / batch.samples});
+}
+
+}  // namespace
+
+Tensor Model::run(size_t begin, size_t end, Tensor x, Stash& stash, uint64_t random) {
+  for (size_t i = begin; i < end; ++i) {
+    if (layers[i]->draws && is_training()) torch::manual_seed(mixed(random, i));
+    x = layers[i]->forward(x.view_as(x), stash);
+  }
+  return x;
+}
+
+Tensor TextModel::input(const Batch& batch) const {
+  const Tensor tokens = tokens_of(batch);
+  return tokens.narrow(1, 0, tokens.size(1) - 1);
+}
+
+Tensor TextModel::loss(const Tensor& output, const Batch& batch) const {
+  const Tensor tokens = tokens_of(batch);
+  return divided_cross_entropy(output.reshape({-1, output.size(-1)}),
+                               tokens.narrow(1, 1, tokens.size(1) - 1).reshape({-1}), classes,
+                               group);
+}
+
+Tensor TextModel::whole(const Tensor& output) const {
+  return gather_from(output, output.dim() - 1, parts(classes, group), group);
+}
+
+Tensor PictureModel::input(const Batch& batch) const {
+  const Tensor pixels = torch::tensor(batch.pixels).view({batch.samples, 1, height, width});
+  return pixels.to(parameters()[0].scalar_type());
+}
+
+Tensor PictureModel::loss(const Tensor& output, const Batch& batch) const {
+  return divided_cross_entropy(output, tensor_of(batch.labels, {batch.samples}), output.size(1),
+                               {});
+}
+
+int64_t drawn(const Tensor& logits, uint64_t random) {
+  torch::manual_seed(random);
+  return torch::multinomial(torch::softmax(logits.narrow(0, 0, 256) / 0.8, -1), 1).item<int64_t>();
+}
+
+namespace {
+
+std::shared_ptr<Model> whole_model(const Shape& shape, const Data& data, const Split& split) {
+  if (shape.name == "gpt") return make_gpt(shape, split);
+  if (shape.name == "rnn") return make_rnn(shape, split);
+  if (shape.name == "seq2seq") return make_seq2seq(shape, split);
+  if (shape.name == "mlp") return make_mlp(shape, data, split);
+  if (shape.size == "inception") return make_inception(shape, data, split);
+  if (shape.name == "cnn") return make_cnn(shape, data, split);
+  return make_quadratic(shape);
+}
+
+}  // namespace
+
+std::shared_ptr<Model> make_model(const Shape& shape, const Data& data, const Split& split) {
+  std::shared_ptr<Model> model = whole_model(shape, data, split);
+  divide(*model);
+  return model;
+}
+
+}  // namespace tutti::train

@@ -1,0 +1,75 @@
+// The models, as lists of layers. Only the files that compute include this.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "trainer/data.h"
+#include "trainer/models/divided.h"
+#include "trainer/shape.h"
+
+namespace tutti::train {
+
+struct Model : torch::nn::Module {
+  std::vector<std::shared_ptr<Layer>> layers;  // null where another rank has the layer
+  // What the first layer gets.
+  virtual torch::Tensor input(const Batch& batch) const = 0;
+  // The sum of the losses of the batch, from what the last layer gives: cross entropies in nats,
+  // one a term.
+  virtual torch::Tensor loss(const torch::Tensor& output, const Batch& batch) const = 0;
+
+  // What the last layer gives, of all ranks that it is divided among.
+  virtual torch::Tensor whole(const torch::Tensor& output) const { return output; }
+
+  // Layers [begin, end). `random` seeds what they draw, each layer by its number.
+  torch::Tensor run(size_t begin, size_t end, torch::Tensor x, Stash& stash, uint64_t random);
+  torch::Tensor run(const torch::Tensor& x, uint64_t random = 0) {
+    Stash stash;
+    return run(0, layers.size(), x, stash, random);
+  }
+
+ protected:
+  void append(const std::string& name, std::shared_ptr<Layer> layer) {
+    layer->name = name;
+    layers.push_back(register_module(name, std::move(layer)));
+  }
+};
+
+// On samples x length bytes, of which every one but the last predicts the next one; the last layer
+// gives samples x (length - 1) x vocabulary.
+struct TextModel : Model {
+  // The logits of each of `classes` bytes, which may be divided among the group.
+  TextModel(int64_t classes, const Group& group) : classes(classes), group(group) {}
+  torch::Tensor whole(const torch::Tensor& output) const override;
+  torch::Tensor input(const Batch& batch) const override;
+  torch::Tensor loss(const torch::Tensor& output, const Batch& batch) const override;
+  int64_t classes;
+  const Group& group;
+};
+
+// On samples x 1 x height x width pixels; the last layer gives samples x classes.
+struct PictureModel : Model {
+  explicit PictureModel(const Data& data) : height(data.height), width(data.width) {}
+  torch::Tensor input(const Batch& batch) const override;
+  torch::Tensor loss(const torch::Tensor& output, const Batch& batch) const override;
+  int64_t height, width;
+};
+
+// A byte drawn from the logits of all.
+int64_t drawn(const torch::Tensor& logits, uint64_t random);
+
+// With parameters drawn from torch's generator, of which this rank has its part. The split outlives
+// the model.
+std::shared_ptr<Model> make_model(const Shape& shape, const Data& data, const Split& split);
+
+// One file each.
+std::shared_ptr<Model> make_gpt(const Shape& shape, const Split& split);
+std::shared_ptr<Model> make_rnn(const Shape& shape, const Split& split);
+std::shared_ptr<Model> make_seq2seq(const Shape& shape, const Split& split);
+std::shared_ptr<Model> make_mlp(const Shape& shape, const Data& data, const Split& split);
+std::shared_ptr<Model> make_cnn(const Shape& shape, const Data& data, const Split& split);
+std::shared_ptr<Model> make_inception(const Shape& shape, const Data& data, const Split& split);
+std::shared_ptr<Model> make_quadratic(const Shape& shape);
+
+}  // namespace tutti::train

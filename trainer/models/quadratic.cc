@@ -1,0 +1,50 @@
+// The convex problem: the loss of a sample is half the sum of h (w - c - noise)^2, with curvature h
+// of 1 and 0.5 by turns, known centres c and noise of the sample's own. Optimum: w = c. A sample is
+// validated without noise, so that the optimum's loss is 0.
+#include "trainer/models/models.h"
+#include "trainer/random.h"
+
+namespace tutti::train {
+namespace {
+
+using torch::Tensor;
+
+// From the numbers of samples to the sum of their losses.
+struct Bowl : Layer {
+  explicit Bowl(int64_t count) {
+    weights = register_parameter("weights", torch::zeros({count}));
+    const Tensor number = torch::arange(count);
+    curvature = 1 - 0.5 * (number % 2);
+    centres = torch::sin(number.to(torch::kFloat32));
+  }
+  Tensor forward(const Tensor& indices, Stash&) override {
+    Tensor sum;
+    for (int64_t i = 0; i < indices.size(0); ++i) {
+      Tensor off = weights - centres;
+      if (is_training()) {
+        torch::manual_seed(mixed(uint64_t(indices[i].item<int64_t>()), 7));
+        off = off - 0.1 * torch::randn(weights.sizes());
+      }
+      const Tensor loss = (curvature * off * off).sum() * 0.5;
+      sum = sum.defined() ? sum + loss : loss;
+    }
+    return sum;
+  }
+  Tensor weights, curvature, centres;
+};
+
+struct Quadratic : Model {
+  explicit Quadratic(int64_t count) { append("bowl", std::make_shared<Bowl>(count)); }
+  Tensor input(const Batch& batch) const override {
+    return torch::tensor(std::vector<int64_t>(batch.indices.begin(), batch.indices.end()));
+  }
+  Tensor loss(const Tensor& output, const Batch&) const override { return output; }
+};
+
+}  // namespace
+
+std::shared_ptr<Model> make_quadratic(const Shape& shape) {
+  return std::make_shared<Quadratic>(shape.width);
+}
+
+}  // namespace tutti::train

@@ -1,0 +1,109 @@
+// Sutskever et al. 2014: an encoder reads the first half of a text, a decoder writes the second one
+// from what the encoder remembers. Divided, each is on a rank of its own; samples are handed over
+// in pieces, so that both work at once. The loss counts every byte that is predicted twice: half of
+// them are.
+#include <algorithm>
+#include <tuple>
+
+#include "trainer/models/handover.h"
+#include "trainer/models/models.h"
+
+namespace tutti::train {
+namespace {
+
+namespace nn = torch::nn;
+using torch::Tensor;
+
+constexpr int64_t pieces = 4;
+
+struct Reader : Layer {
+  explicit Reader(const Shape& shape) {
+    words = register_module("words", nn::Embedding(shape.vocabulary, shape.width));
+    lstm = register_module(
+        "lstm",
+        nn::LSTM(
+            nn::LSTMOptions(shape.width, shape.width).num_layers(shape.layers).batch_first(true)));
+  }
+  Tensor forward(const Tensor& x, Stash&) override { return x; }
+  nn::Embedding words{nullptr};
+  nn::LSTM lstm{nullptr};
+};
+
+struct Encoder : Reader {
+  using Reader::Reader;
+  // Hidden and cell state after the last byte.
+  Tensor remember(const Tensor& tokens) {
+    const auto [hidden, cell] = std::get<1>(lstm->forward(words(tokens)));
+    return torch::stack({hidden, cell});
+  }
+};
+
+struct Decoder : Reader {
+  explicit Decoder(const Shape& shape) : Reader(shape) {
+    out = register_module("out", Linear(shape.width, shape.vocabulary));
+  }
+  Tensor write(const Tensor& tokens, const Tensor& memory) {
+    return out(std::get<0>(lstm->forward(words(tokens), std::tuple(memory[0], memory[1]))));
+  }
+  Linear out{nullptr};
+};
+
+int64_t half(int64_t length) { return length / 2; }
+
+struct Both : Layer {
+  Both(const Shape& shape, const Split& split) : shape(shape), split(split) {}
+  Tensor forward(const Tensor& tokens, Stash&) override {
+    const Group& group = split.group;
+    const int64_t read = half(tokens.size(1)), written = tokens.size(1) - read;
+    std::vector<Tensor> logits;
+    Tensor zero;
+    Tensor before;
+    if (!encoder)
+      before = torch::zeros({}, decoder->parameters()[0].options()).set_requires_grad(true);
+    for (const Tensor& piece : tokens.chunk(pieces, 0)) {
+      Tensor memory = encoder ? encoder->remember(piece.narrow(1, 0, read))
+                              : receive(before, {2, shape.layers, piece.size(0), shape.width},
+                                        group.rank - 1, group);
+      if (decoder) {
+        logits.push_back(decoder->write(piece.narrow(1, read, written), memory));
+      } else {
+        const Tensor sent = send(memory, group.rank + 1, group);
+        zero = zero.defined() ? zero + sent : sent;
+      }
+    }
+    if (decoder) return torch::cat(logits, 0);
+    return zero.expand({tokens.size(0), written, shape.vocabulary});
+  }
+  Shape shape;
+  const Split& split;
+  std::shared_ptr<Encoder> encoder;
+  std::shared_ptr<Decoder> decoder;
+};
+
+struct Seq2Seq : HandoverModel {
+  Seq2Seq(const Shape& shape, const Split& split) : HandoverModel(shape.vocabulary, split.group) {
+    const auto both = std::make_shared<Both>(shape, split);
+    const auto encoder = std::make_shared<Encoder>(shape);
+    const auto decoder = std::make_shared<Decoder>(shape);
+    if (split.group.rank == 0) both->encoder = hold("encoder", encoder);
+    if (split.group.rank + 1 == split.group.size) both->decoder = hold("decoder", decoder);
+    layers = {both};
+  }
+  Tensor last_loss(const Tensor& output, const Batch& batch) const override {
+    const int64_t length = int64_t(batch.tokens.size()) / batch.samples - 1;
+    const int64_t read = half(length), written = length - read;
+    const Tensor targets = torch::tensor(batch.tokens, torch::kInt64)
+                               .view({batch.samples, length + 1})
+                               .narrow(1, read + 1, written);
+    return divided_cross_entropy(output.flatten(0, 1), targets.flatten(), classes, group) *
+           (double(length) / double(written));
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<Model> make_seq2seq(const Shape& shape, const Split& split) {
+  return std::make_shared<Seq2Seq>(shape, split);
+}
+
+}  // namespace tutti::train

@@ -1,0 +1,244 @@
+#include "trainer/plan.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "trainer/buckets.h"
+#include "trainer/checkpoint.h"
+#include "trainer/data.h"
+#include "trainer/error.h"
+#include "trainer/mesh.h"
+#include "trainer/pipeline.h"
+#include "trainer/pipeline_drawing.h"
+#include "trainer/replica.h"
+#include "trainer/shape.h"
+#include "trainer/volume.h"
+
+namespace tutti::train {
+namespace {
+
+void check_writable(const char* option, const std::string& path) {
+  if (path.empty() || path == "-") return;
+  const bool there = access(path.c_str(), F_OK) == 0;
+  std::FILE* file = std::fopen(path.c_str(), "a");
+  if (!file)
+    throw BadInput(fmt::format("{}: cannot write {}: {}", option, path, std::strerror(errno)));
+  std::fclose(file);
+  if (!there) std::remove(path.c_str());
+}
+
+// The grid and each rank's groups in it.
+void show_grid(const Options& o) {
+  const Mesh mesh(o.dp, o.pp, o.tp, o.grid_order);
+  if (mesh.ranks() == o.dp) return;
+  fmt::print("the grid   {} ranks: --dp {} x --pp {} x --tp {}; outermost first {}\n", mesh.ranks(),
+             o.dp, o.pp, o.tp, o.grid_order);
+  for (int rank = 0; rank < mesh.ranks(); ++rank)
+    fmt::print(
+        "rank {:<5} copy {}, stage {}, part {} of each layer; gradients with ranks {}, stages on "
+        "ranks {}, layers with ranks {}\n",
+        rank, mesh.at(rank, Axis::data), mesh.at(rank, Axis::pipeline), mesh.at(rank, Axis::tensor),
+        fmt::join(mesh.group(rank, {Axis::data}), " "),
+        fmt::join(mesh.group(rank, {Axis::pipeline}), " "),
+        fmt::join(mesh.group(rank, {Axis::tensor}), " "));
+}
+
+std::string megabytes(double bytes) { return fmt::format("{:.2f} MB", bytes / 1e6); }
+
+// Who is what, and what each holds.
+void show_memory(const Options& o, double bytes) {
+  const int p = o.workers();
+  fmt::print(
+      "{:<10} {} worker{}{}\n", p == 1 ? "rank 0" : fmt::format("ranks 0-{}", p - 1),
+      p == 1 ? "is a" : "are", p == 1 ? "" : "s",
+      o.has_servers()
+          ? fmt::format("; behind them {} parameter server{}, rank{} {}", o.servers,
+                        o.servers == 1 ? "" : "s", o.servers == 1 ? "" : "s",
+                        o.servers == 1 ? std::to_string(p) : fmt::format("{}-{}", p, o.world() - 1))
+          : "");
+  const double state = moments_of(o) * bytes;
+  fmt::print("a worker   holds {} of parameters, {} of gradients", megabytes(bytes),
+             megabytes(bytes));
+  if (!o.has_servers())
+    fmt::print(", {} of optimizer state", megabytes(o.zero ? state / o.dp : state));
+  if (o.topk > 0) fmt::print(", {} of gradients that were not sent yet", megabytes(bytes));
+  fmt::print("\n");
+  if (o.has_servers())
+    fmt::print("a server   holds {} of parameters and {} of optimizer state\n",
+               megabytes(bytes / o.servers), megabytes(state / o.servers));
+}
+
+void show_servers(const Options& o, double bytes) {
+  fmt::print(
+      "a step     when backward has finished a worker sends its gradient, {}, to the server{}, "
+      "waits "
+      "for new parameters, and gets {}\n",
+      megabytes(bytes), o.servers == 1 ? "" : "s, each its part", megabytes(bytes));
+  fmt::print("a server   receives and sends {} in all when each worker has made a step\n",
+             megabytes(2 * bytes * o.dp / o.servers));
+}
+
+void show_buckets(const Options& o, const std::vector<Parameter>& layout) {
+  const int p = o.dp;
+  const auto buckets = buckets_of(layout, o);
+  const bool as_ring = o.algorithm == "auto" && !o.zero && o.topk == 0;
+  const std::string algorithm = as_ring ? "ring" : o.algorithm;
+  fmt::print(
+      "a step     backward computes gradients from the last layer to the first; when those of a "
+      "bucket are there they are {}, {}\n",
+      o.zero ? "summed, a part on each worker" : "summed over the workers",
+      o.topk > 0  ? "after backward"
+      : o.overlap ? "while backward goes on"
+                  : "after backward");
+  fmt::print(
+      "bucket     leaves after                             bytes  sent by the busiest worker{}\n",
+      as_ring ? " (as ring; the library chooses)" : "");
+  double sent = 0;
+  for (size_t b = 0; b < buckets.size(); ++b) {
+    const auto size = double(o.element_bytes() * buckets[b].count);
+    Volume volume = allreduce_volume(algorithm, p, o.wire == "bf16" ? size / 2 : size);
+    if (o.zero) (volume = scatter_volume(p, size)) += scatter_volume(p, size);
+    if (o.topk > 0) volume = topk_volume(p, largest_of(o.topk, buckets[b].count));
+    sent += volume.bytes;
+    fmt::print("{:>6}     {:<32} {:>12}  {:>12} in {:.0f} messages\n", b,
+               layout[buckets[b].last - 1].name, megabytes(size), megabytes(volume.bytes),
+               volume.messages);
+  }
+  fmt::print("in all     {}{} a worker and step{}\n", o.topk > 0 ? "at most about " : "",
+             megabytes(sent), o.zero ? ", half of it gradients, half parameters" : "");
+}
+
+void check_layers(const Options& o, const Shape& shape) {
+  const int64_t layers = layers_of(shape, o.tp);
+  const int64_t parts = int64_t(o.pp) * o.chunks;
+  const std::string asked =
+      fmt::format("--pp {}{}", o.pp, o.chunks > 1 ? fmt::format(" x --chunks {}", o.chunks) : "");
+  if (parts > layers)
+    throw BadInput(
+        fmt::format("{}: {} {} has {} layers only", asked, shape.name, shape.size, layers));
+  if (o.stages == "even" && layers % parts != 0)
+    throw BadInput(fmt::format("--stages even: the {} layers of {} {} are no multiple of {}",
+                               layers, shape.name, shape.size, asked));
+  if (o.stages == "even" || o.stages == "profile") return;
+  size_t listed = 0;
+  for (const size_t count : o.stage_layers()) listed += count;
+  if (int64_t(listed) != layers)
+    throw BadInput(fmt::format("--stages {}: these are {} layers, {} {} has {}", o.stages, listed,
+                               shape.name, shape.size, layers));
+}
+
+// What each stage has and does, as far as it is known without running.
+void show_pipeline_plan(const Options& o, Replica& replica, const Data& data) {
+  const ModelFacts facts = facts_of(
+      replica, samples_of(data, o.seed, 0, o.batch, 0, o.batch / o.shards), o.stages == "profile");
+  const PipelinePlan plan = plan_pipeline(o, facts);
+  const PipelineRun run = simulate(plan.schedule, plan.shape);
+  fmt::print("pipeline   {}, {} micro-batches{}: {:.1f} % of the stages' time is used\n",
+             o.schedule, plan.shape.micro_batches,
+             o.micro_batches == "auto" ? " to begin with" : "", 100 * run.utilisation);
+  for (int s = 0; s < o.pp; ++s) {
+    std::string layers;
+    size_t parameters = 0;
+    for (int c = 0; c < o.chunks; ++c) {
+      const LayerRange& part = plan.parts[size_t(plan.shape.part(s, c))];
+      for (size_t i = part.begin; i < part.end; ++i) {
+        layers += (layers.empty() ? "" : " ") + facts.layers[i].name;
+        parameters += facts.layers[i].parameters;
+      }
+    }
+    fmt::print("stage {:<4} {}: {} of parameters, at most {} micro-batches alive\n", s, layers,
+               megabytes(double(o.element_bytes() * parameters)), run.peak_live[size_t(s)]);
+  }
+  for (const Port& port : plan.ports) {
+    auto count = double(o.element_bytes());
+    for (const int64_t size : port.sizes) count *= double(size);
+    fmt::print("part {:<5} to part {}: {:.0f} bytes {}{}, and as much back{}\n",
+               port.connection.from, port.connection.to, count, port.weight ? "a step" : "a sample",
+               port.name.empty() ? "" : " of " + port.name,
+               port.weight ? " with every micro-batch" : "");
+  }
+  fmt::print("\n{}\n", drawing_text(run));
+}
+
+}  // namespace
+
+void prepare(const Options& o) {
+  const Shape shape = shape_of(o);
+  if (o.pipelined()) check_layers(o, shape);
+  const std::unique_ptr<Data> data = open_data(o.data, shape.context, o.seed);
+  if (uint64_t(o.batch) > data->training_samples())
+    throw BadInput(fmt::format("--batch {}: {} has {} training samples only", o.batch,
+                               data->about(), data->training_samples()));
+  if (o.conv_split == "strips") check_strips(windows_of(shape, data->height), o.tp);
+  if (shape.size == "resnet50" && data->classes > 1000)
+    throw BadInput("the model cnn:resnet50 knows 1000 classes");
+  if (o.resume) {
+    std::vector<std::string> warnings;
+    const Checkpoint found = newest_checkpoint(o.checkpoint, warnings);
+    check_continues(found, o, data->digest());
+    for (const std::string& warning : warnings)
+      fmt::print(stderr, "tutti-train: {}: going on from {}\n", warning, found.folder);
+  } else if (!o.checkpoint.empty() && has_checkpoints(o.checkpoint)) {
+    throw BadInput(fmt::format(
+        "--checkpoint {} has checkpoints already: --resume goes on from them", o.checkpoint));
+  }
+  if (!o.checkpoint.empty()) check_space(o, Replica(shape, *data, o.seed).size());
+  check_writable("--json", o.json);
+  check_writable("--report", o.report);
+  check_writable("--trace", o.trace);
+  check_writable("--log", o.log);
+}
+
+void show_plan(const Options& o) {
+  const Shape shape = shape_of(o);
+  const std::unique_ptr<Data> data = open_data(o.data, shape.context, o.seed);
+  Replica replica(shape, *data, o.seed);
+  const auto& layout = replica.layout();
+  const size_t count = layout.empty() ? 0 : layout.back().offset + layout.back().count;
+  const auto bytes = double(o.element_bytes() * count);
+  const int p = o.dp;
+  fmt::print("model      {} {}: {} parameters in {} tensors, {}\n", shape.name, shape.size, count,
+             layout.size(), megabytes(bytes));
+  fmt::print("data       {}: {} samples to train with, {} to validate with\n", data->about(),
+             data->training_samples(), data->validation_samples());
+  fmt::print("a step     {} samples in {} shards, {} for each of {} worker{}\n", o.batch, o.shards,
+             o.shards / p, p, p == 1 ? "" : "s");
+  show_grid(o);
+  if (o.pipelined()) {
+    show_pipeline_plan(o, replica, *data);
+    if (o.dp > 1)
+      fmt::print("each stage averages its gradients over its {} copies, {} shards in all\n", o.dp,
+                 o.shards);
+    return;
+  }
+  show_memory(o, bytes);
+  if (o.has_servers())
+    show_servers(o, bytes);
+  else if (o.sync == "gossip")
+    fmt::print(
+        "a step     computes a gradient, then each worker of even rank sends its parameters, {}, "
+        "to "
+        "one of odd rank, picked at random, gets that one's, and both go on with the average\n",
+        megabytes(bytes));
+  else if (o.sync == "local-sgd")
+    fmt::print(
+        "a step     computes a gradient and updates the worker's own parameters; every {} steps "
+        "they "
+        "are averaged: {} from each worker (as ring)\n",
+        o.local_steps, megabytes(allreduce_volume("ring", o.dp, bytes).bytes));
+  else
+    show_buckets(o, layout);
+  if (!o.checkpoint.empty())
+    fmt::print("checkpoint {} after every {} steps, in {}\n",
+               megabytes(double(checkpoint_bytes(o, count))), o.checkpoint_every, o.checkpoint);
+}
+
+}  // namespace tutti::train

@@ -1,0 +1,107 @@
+#include "trainer/server_core.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tutti::train {
+
+ServerCore::ServerCore(ServerRule rule, Optimizer optimizer, Range range,
+                       std::span<const float> initial, int workers)
+    : rule_(rule),
+      optimizer_(std::move(optimizer)),
+      range_(range),
+      parameters_(initial.begin(), initial.end()),
+      sum_(initial.size()),
+      workers_(size_t(workers)) {
+  if (rule_.compensation != 0)
+    for (Seen& seen : workers_) seen.read = parameters_;
+}
+
+void ServerCore::update(std::span<const float> gradient, double factor) {
+  optimizer_.begin(version_, factor);
+  optimizer_.update(range_, parameters_, gradient);
+  optimizer_.finish(range_, parameters_);
+  ++version_;
+}
+
+void ServerCore::close_round() {
+  std::vector<const float*> gradients;
+  for (const auto& [worker, gradient] : round_) gradients.push_back(gradient.data());
+  reduce_local<float>(gradients, sum_, TUTTI_SUM, TUTTI_LEVEL_FAST);
+  update(sum_, 1);
+  round_.clear();
+}
+
+bool ServerCore::push(int worker, int64_t clock, std::span<const float> gradient) {
+  Seen& seen = workers_[size_t(worker)];
+  seen.clock = clock + 1;
+  if (rule_.rounds) {
+    staleness_ = 0;
+    if (clock != version_) return false;
+    round_[worker].assign(gradient.begin(), gradient.end());
+    if (int(round_.size()) == rule_.needed) close_round();
+    return true;
+  }
+  staleness_ = version_ - seen.read_version;
+  const double factor =
+      rule_.staleness_aware ? 1.0 / double(std::max<int64_t>(1, staleness_)) : 1.0;
+  if (rule_.compensation == 0) {
+    update(gradient, factor);
+    return true;
+  }
+  for (size_t i = 0; i < sum_.size(); ++i)
+    sum_[i] = gradient[i] +
+              rule_.compensation * gradient[i] * gradient[i] * (parameters_[i] - seen.read[i]);
+  update(sum_, factor);
+  return true;
+}
+
+bool ServerCore::may_read(int worker) const {
+  const Seen& own = workers_[size_t(worker)];
+  if (rule_.rounds) return version_ >= rule_.steps || !round_.contains(worker);
+  int64_t least = own.clock;
+  for (const Seen& seen : workers_)
+    if (seen.active) least = std::min(least, seen.clock);
+  return own.clock - least <= rule_.bound;
+}
+
+int64_t ServerCore::read(int worker, std::span<float> out) {
+  Seen& seen = workers_[size_t(worker)];
+  seen.read_version = version_;
+  if (rule_.compensation != 0) seen.read = parameters_;
+  std::copy(parameters_.begin(), parameters_.end(), out.begin());
+  return rule_.rounds ? version_ : seen.clock;
+}
+
+void ServerCore::resume(int64_t clock) {
+  version_ = rule_.rounds ? clock : clock * int64_t(workers_.size());
+  for (Seen& seen : workers_) {
+    seen.clock = clock;
+    seen.read_version = version_;
+    if (rule_.compensation != 0) seen.read = parameters_;
+  }
+}
+
+void ServerCore::leave(int worker) { workers_[size_t(worker)].active = false; }
+
+ServerRule server_rule(const Options& o) {
+  ServerRule rule;
+  rule.rounds = o.sync == "server" || o.sync == "backup" || (o.sync == "ssp" && o.staleness == 0);
+  rule.needed = o.sync == "backup" ? o.dp - o.backup : o.dp;
+  rule.steps = o.steps;
+  if (o.sync == "ssp") rule.bound = o.staleness;
+  rule.staleness_aware = o.staleness_aware;
+  rule.compensation = float(o.compensation);
+  return rule;
+}
+
+double server_scale(const Options& o, int64_t own_samples, double terms) {
+  const ServerRule rule = server_rule(o);
+  if (!rule.rounds) return 1 / (double(own_samples) * terms);
+  // The mean over the gradients that an update takes.
+  const double samples =
+      rule.needed == o.dp ? double(o.batch) : double(own_samples) * double(rule.needed);
+  return 1 / (samples * terms);
+}
+
+}  // namespace tutti::train

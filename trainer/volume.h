@@ -1,0 +1,31 @@
+// What travels. Bytes and messages that the busiest rank of a collective sends, by the formulas
+// that `tutti verify` derives from the algorithms' schedules (README.md, "The algorithms").
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace tutti::train {
+
+struct Volume {
+  double bytes = 0;
+  double messages = 0;
+  Volume& operator+=(const Volume& other) {
+    bytes += other.bytes;
+    messages += other.messages;
+    return *this;
+  }
+};
+
+// Of an allreduce of `bytes` over `ranks` by the named algorithm; NaN for one that is not known
+// here.
+Volume allreduce_volume(const std::string& algorithm, int ranks, double bytes);
+// Of a reduce_scatter or an allgather of vectors of `bytes` in all.
+Volume scatter_volume(int ranks, double bytes);
+// Of tutti_topk_allreduce() of k values of 4 bytes from each rank: at most, where their places are
+// spread evenly over the vector. The fewer they have in common, the more it is.
+Volume topk_volume(int ranks, size_t k);
+// How many values --topk sends of so many; one at least.
+size_t largest_of(double fraction, size_t count);
+
+}  // namespace tutti::train
