@@ -227,8 +227,6 @@ void check_agreement(const Options& o) {
   only(o.compensation > 0, "--compensation", asynchronous, "--sync server-async or ssp");
   only(!o.log.empty(), "--log", o.has_servers(),
        "a parameter server (--sync server, server-async, ssp, backup)");
-  only(o.optimizer == "lamb", "--optimizer lamb", !o.has_servers() || o.servers == 1,
-       "one server: its norms are over whole layers");
   if (o.sync == "backup" && o.backup >= o.dp)
     throw BadInput(fmt::format("--backup {} leaves none of --dp {} workers", o.backup, o.dp));
   only(o.sync == "backup" && o.servers > 1, "--sync backup", false,

@@ -17,22 +17,22 @@ std::vector<LayerRange> cut_layers(const std::vector<size_t>& counts) {
   return parts;
 }
 
-std::vector<LayerRange> balanced_cut(const std::vector<double>& seconds, size_t parts) {
-  const size_t n = seconds.size();
+std::vector<LayerRange> balanced_cut(const std::vector<double>& costs, size_t parts) {
+  const size_t n = costs.size();
   std::vector<double> before(n + 1);  // of layers [0, i)
-  for (size_t i = 0; i < n; ++i) before[i + 1] = before[i] + seconds[i];
-  // slowest[p][i]: of the best cut of layers [0, i) into p parts; last[p][i]: where its last
+  for (size_t i = 0; i < n; ++i) before[i + 1] = before[i] + costs[i];
+  // costliest[p][i]: of the best cut of layers [0, i) into p parts; last[p][i]: where its last
   // begins.
   const double never = std::numeric_limits<double>::infinity();
-  std::vector slowest(parts + 1, std::vector(n + 1, never));
+  std::vector costliest(parts + 1, std::vector(n + 1, never));
   std::vector last(parts + 1, std::vector(n + 1, size_t(0)));
-  slowest[0][0] = 0;
+  costliest[0][0] = 0;
   for (size_t p = 1; p <= parts; ++p)
     for (size_t i = p; i <= n; ++i)
       for (size_t j = p - 1; j < i; ++j) {
-        const double time = std::max(slowest[p - 1][j], before[i] - before[j]);
-        if (time < slowest[p][i]) {
-          slowest[p][i] = time;
+        const double cost = std::max(costliest[p - 1][j], before[i] - before[j]);
+        if (cost < costliest[p][i]) {
+          costliest[p][i] = cost;
           last[p][i] = j;
         }
       }

@@ -36,9 +36,9 @@ struct ModelFacts {
 
 // `counts` layers each.
 std::vector<LayerRange> cut_layers(const std::vector<size_t>& counts);
-// Contiguous parts, none empty, whose slowest takes as little time as possible: dynamic
+// Contiguous parts, none empty, of which the costliest costs as little as possible: dynamic
 // programming.
-std::vector<LayerRange> balanced_cut(const std::vector<double>& seconds, size_t parts);
+std::vector<LayerRange> balanced_cut(const std::vector<double>& costs, size_t parts);
 
 // A tensor on its way from one part to another.
 struct Port {

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
@@ -19,6 +20,7 @@
 #include "trainer/pipeline.h"
 #include "trainer/pipeline_drawing.h"
 #include "trainer/replica.h"
+#include "trainer/server_core.h"
 #include "trainer/shape.h"
 #include "trainer/volume.h"
 
@@ -53,8 +55,15 @@ void show_grid(const Options& o) {
 
 std::string megabytes(double bytes) { return fmt::format("{:.2f} MB", bytes / 1e6); }
 
+// Bytes of the largest part that a server holds.
+double largest_part(const Options& o, const std::vector<Parameter>& layout) {
+  size_t most = 0;
+  for (const Range& part : server_parts(o, layout)) most = std::max(most, part.size());
+  return double(o.element_bytes() * most);
+}
+
 // Who is what, and what each holds.
-void show_memory(const Options& o, double bytes) {
+void show_memory(const Options& o, const std::vector<Parameter>& layout, double bytes) {
   const int p = o.workers();
   fmt::print(
       "{:<10} {} worker{}{}\n", p == 1 ? "rank 0" : fmt::format("ranks 0-{}", p - 1),
@@ -71,19 +80,20 @@ void show_memory(const Options& o, double bytes) {
     fmt::print(", {} of optimizer state", megabytes(o.zero ? state / o.dp : state));
   if (o.topk > 0) fmt::print(", {} of gradients that were not sent yet", megabytes(bytes));
   fmt::print("\n");
-  if (o.has_servers())
-    fmt::print("a server   holds {} of parameters and {} of optimizer state\n",
-               megabytes(bytes / o.servers), megabytes(state / o.servers));
+  if (!o.has_servers()) return;
+  const double part = largest_part(o, layout);
+  fmt::print("a server   holds {}{} of parameters and {} of optimizer state\n",
+             o.servers == 1 ? "" : "at most ", megabytes(part), megabytes(moments_of(o) * part));
 }
 
-void show_servers(const Options& o, double bytes) {
+void show_servers(const Options& o, const std::vector<Parameter>& layout, double bytes) {
   fmt::print(
       "a step     when backward has finished a worker sends its gradient, {}, to the server{}, "
       "waits "
       "for new parameters, and gets {}\n",
       megabytes(bytes), o.servers == 1 ? "" : "s, each its part", megabytes(bytes));
   fmt::print("a server   receives and sends {} in all when each worker has made a step\n",
-             megabytes(2 * bytes * o.dp / o.servers));
+             megabytes(2 * o.dp * largest_part(o, layout)));
 }
 
 void show_buckets(const Options& o, const std::vector<Parameter>& layout) {
@@ -190,7 +200,11 @@ void prepare(const Options& o) {
     throw BadInput(fmt::format(
         "--checkpoint {} has checkpoints already: --resume goes on from them", o.checkpoint));
   }
-  if (!o.checkpoint.empty()) check_space(o, Replica(shape, *data, o.seed).size());
+  if ((o.has_servers() && o.optimizer == "lamb") || !o.checkpoint.empty()) {
+    const Replica replica(shape, *data, o.seed);
+    server_parts(o, replica.layout());
+    check_space(o, replica.size());
+  }
   check_writable("--json", o.json);
   check_writable("--report", o.report);
   check_writable("--trace", o.trace);
@@ -219,9 +233,9 @@ void show_plan(const Options& o) {
                  o.shards);
     return;
   }
-  show_memory(o, bytes);
+  show_memory(o, layout, bytes);
   if (o.has_servers())
-    show_servers(o, bytes);
+    show_servers(o, layout, bytes);
   else if (o.sync == "gossip")
     fmt::print(
         "a step     computes a gradient, then each worker of even rank sends its parameters, {}, "

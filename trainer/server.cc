@@ -41,12 +41,14 @@ std::vector<communicator> pairs_of(const Options& o, const communicator& world) 
   return make_pairs(world, numbers(0, o.dp), numbers(o.dp, o.dp + o.servers));
 }
 
+std::span<float> slice(std::span<float> all, const Range& range) {
+  return all.subspan(range.begin, range.size());
+}
+
 // Collective over workers and servers: what the servers hold becomes everybody's.
-void share_parameters(const Options& o, const communicator& world, std::span<float> all) {
-  for (int s = 0; s < o.servers; ++s) {
-    const Range range = server_range(all.size(), o.servers, s);
-    world.broadcast(all.subspan(range.begin, range.size()), o.dp + s);
-  }
+void share_parameters(const Options& o, const communicator& world, const std::vector<Range>& parts,
+                      std::span<float> all) {
+  for (size_t s = 0; s < parts.size(); ++s) world.broadcast(slice(all, parts[s]), o.dp + int(s));
 }
 
 // ---------------------------------------------------------------- worker
@@ -54,7 +56,10 @@ void share_parameters(const Options& o, const communicator& world, std::span<flo
 class ServerWorker : public Strategy {
  public:
   ServerWorker(const Worker& worker, const communicator& world)
-      : worker_(worker), world_(world), servers_(pairs_of(worker.options, world)) {
+      : worker_(worker),
+        world_(world),
+        servers_(pairs_of(worker.options, world)),
+        parts_(server_parts(worker.options, worker.replica.layout())) {
     for (const communicator& server : servers_) meters_.emplace_back(server);
   }
 
@@ -75,7 +80,7 @@ class ServerWorker : public Strategy {
   // The servers' parameters are the result, and it does not matter who leaves last.
   void finish() override {
     for (const communicator& server : servers_) server.send<int64_t>(std::span(&leaves, 1), 1);
-    share_parameters(worker_.options, world_, worker_.replica.parameters());
+    share_parameters(worker_.options, world_, parts_, worker_.replica.parameters());
     world_.barrier();  // the servers have written their log
   }
 
@@ -85,7 +90,7 @@ class ServerWorker : public Strategy {
     for (const communicator& server : servers_) server.send<int64_t>(std::span(&word, 1), 1);
   }
   void resumed() override {
-    share_parameters(worker_.options, world_, worker_.replica.parameters());
+    share_parameters(worker_.options, world_, parts_, worker_.replica.parameters());
   }
 
   // To each server its part, and in a message before it which iteration it is of.
@@ -101,20 +106,14 @@ class ServerWorker : public Strategy {
  private:
   // Everything leaves before anything is awaited.
   int64_t exchange(int64_t step) {
-    const int servers = worker_.options.servers;
-    const auto part = [&](std::span<float> all, int s) {
-      const Range range = server_range(all.size(), servers, s);
-      return all.subspan(range.begin, range.size());
-    };
-    for (int s = 0; s < servers; ++s) {
-      const std::span<const float> gradient = part(worker_.replica.gradients(), s);
-      servers_[size_t(s)].send<int64_t>(std::span(&step, 1), 1);
-      servers_[size_t(s)].send<float>(gradient, 1);
+    for (size_t s = 0; s < servers_.size(); ++s) {
+      servers_[s].send<int64_t>(std::span(&step, 1), 1);
+      servers_[s].send<float>(slice(worker_.replica.gradients(), parts_[s]), 1);
     }
     int64_t next = 0;
-    for (int s = 0; s < servers; ++s) {
-      servers_[size_t(s)].recv<int64_t>(std::span(&next, 1), 1);
-      servers_[size_t(s)].recv<float>(part(worker_.replica.parameters(), s), 1);
+    for (size_t s = 0; s < servers_.size(); ++s) {
+      servers_[s].recv<int64_t>(std::span(&next, 1), 1);
+      servers_[s].recv<float>(slice(worker_.replica.parameters(), parts_[s]), 1);
     }
     return next;
   }
@@ -122,7 +121,8 @@ class ServerWorker : public Strategy {
   Worker worker_;
   const communicator& world_;
   std::vector<communicator> servers_;
-  std::vector<Meter> meters_;  // of each
+  std::vector<Range> parts_;  // of each
+  std::vector<Meter> meters_;
 };
 
 // ---------------------------------------------------------------- server
@@ -230,8 +230,7 @@ class Server {
 };
 
 ServerCore make_core(const Options& o, const std::vector<Parameter>& layout,
-                     std::span<const float> initial, int index) {
-  const Range range = server_range(initial.size(), o.servers, index);
+                     std::span<const float> initial, const Range& range) {
   return ServerCore(server_rule(o), Optimizer(optimizer_settings(o), layout, {range}), range,
                     initial.subspan(range.begin, range.size()), o.dp);
 }
@@ -258,11 +257,6 @@ std::string digest_of(std::span<const float> values) {
                      digest_of(reinterpret_cast<const char*>(values.data()), values.size_bytes()));
 }
 
-Range server_range(size_t parameters, int servers, int index) {
-  return {size_t(cut(int64_t(parameters), servers, index)),
-          size_t(cut(int64_t(parameters), servers, index + 1))};
-}
-
 std::unique_ptr<Strategy> make_server_worker(const Worker& worker, const communicator& world) {
   return std::make_unique<ServerWorker>(worker, world);
 }
@@ -272,11 +266,13 @@ void serve(const Keepers& keepers, const communicator& servers, Replica& replica
   const Options& o = keepers.options;
   const communicator& world = keepers.comm;
   const std::span<float> all = replica.parameters();
-  Server server(make_core(o, replica.layout(), all, world.rank() - o.dp), pairs_of(o, world));
+  const std::vector<Range> parts = server_parts(o, replica.layout());
+  const Range& part = parts[size_t(servers.rank())];
+  Server server(make_core(o, replica.layout(), all, part), pairs_of(o, world));
   const auto share = [&] {
     const std::span<const float> own = server.core().parameters();
-    std::copy(own.begin(), own.end(), all.subspan(server.core().range().begin).begin());
-    share_parameters(o, world, all);
+    std::copy(own.begin(), own.end(), slice(all, part).begin());
+    share_parameters(o, world, parts, all);
   };
   if (o.resume) {
     std::vector<std::string> warnings;
@@ -326,8 +322,8 @@ class Replay {
         logs_(std::move(logs)),
         next_(logs_.size()) {
     const std::span<float> initial = replica.parameters();
-    for (int s = 0; s < options.servers; ++s)
-      cores_.push_back(make_core(options, replica.layout(), initial, s));
+    for (const Range& part : server_parts(options, replica.layout()))
+      cores_.push_back(make_core(options, replica.layout(), initial, part));
     workers_.resize(size_t(options.dp));
     for (Replayed& worker : workers_) {
       worker.parameters.assign(initial.begin(), initial.end());

@@ -11,9 +11,6 @@
 
 namespace tutti::train {
 
-// The part of server `index`.
-Range server_range(size_t parameters, int servers, int index);
-
 // A worker's side. `world`: the workers, then the servers.
 std::unique_ptr<Strategy> make_server_worker(const Worker& worker, const communicator& world);
 

@@ -1,7 +1,12 @@
 #include "trainer/server_core.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
+
+#include "trainer/error.h"
+#include "trainer/partition.h"
 
 namespace tutti::train {
 
@@ -93,6 +98,30 @@ ServerRule server_rule(const Options& o) {
   rule.staleness_aware = o.staleness_aware;
   rule.compensation = float(o.compensation);
   return rule;
+}
+
+std::vector<Range> server_parts(const Options& o, const std::vector<Parameter>& layout) {
+  std::vector<Range> parts;
+  if (o.optimizer != "lamb" || o.servers == 1) {
+    const size_t count = layout.empty() ? 0 : layout.back().offset + layout.back().count;
+    for (int s = 0; s < o.servers; ++s) {
+      const Span part = part_of(int64_t(count), o.servers, s);
+      parts.push_back({size_t(part.begin), size_t(part.end)});
+    }
+    return parts;
+  }
+  if (layout.size() < size_t(o.servers))
+    throw BadInput(
+        fmt::format("--servers {} with --optimizer lamb, which needs whole tensors: the model has "
+                    "{} only",
+                    o.servers, layout.size()));
+  std::vector<double> sizes;
+  for (const Parameter& p : layout) sizes.push_back(double(p.count));
+  for (const LayerRange& tensors : balanced_cut(sizes, size_t(o.servers))) {
+    const Parameter& last = layout[tensors.end - 1];
+    parts.push_back({layout[tensors.begin].offset, last.offset + last.count});
+  }
+  return parts;
 }
 
 double server_scale(const Options& o, int64_t own_samples, double terms) {

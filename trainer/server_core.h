@@ -76,6 +76,10 @@ class ServerCore {
 };
 
 ServerRule server_rule(const Options& options);
+// The part of the flat vector that each server holds: equal ones, but for lamb, whose norms are
+// over whole layers: whole tensors, the largest part as small as possible. Throws BadInput if these
+// are too few.
+std::vector<Range> server_parts(const Options& options, const std::vector<Parameter>& layout);
 // What every worker multiplies the sum of its losses by.
 double server_scale(const Options& options, int64_t own_samples, double terms);
 

@@ -342,7 +342,7 @@ def check_servers():
     with tempfile.TemporaryDirectory() as top:
         four = small + ["--dp", "4", "--batch", "8", "--steps", "5"]
         # Synchronous: the star's bits, for any number of servers.
-        for optimizer, counts in (("adamw", (3,)), ("lamb", (1,))):
+        for optimizer, counts in (("adamw", (3,)), ("lamb", (1, 2, 3))):
             star = digests(*four, "--optimizer", optimizer, "--algorithm", "master-worker")
             for count in counts:
                 assert star == digests(*four, "--optimizer", optimizer, "--sync", "server", "--servers", count), count
@@ -350,6 +350,8 @@ def check_servers():
         head, servers, digest = logged(top, *four, "--sync", "server", "--servers", "2")
         assert digest == star
         assert logged(top, *four, "--sync", "ssp", "--staleness", "0")[2] == star
+        # For lamb servers hold whole tensors.
+        logged(top, *four, "--optimizer", "lamb", "--sync", "server-async", "--servers", "3")
         assert logged(top, *four, "--sync", "backup", "--backup", "0")[2] == star
         # Bytes through the servers: 2 |A| p b an iteration.
         found, total = steps("--model", "quadratic:80000", "--dp", "8", "--sync", "server", "--steps", "2", "--servers",
@@ -612,7 +614,7 @@ def check_other_checkpoints():
     with tempfile.TemporaryDirectory() as top:
         # What the servers hold may be divided among another number of them.
         for name, args, other in (("server", (*server, "1"), (*server, "2")),
-                                  ("servers", (*server, "2", "--optimizer", "sgd"), (*server, "1", "--optimizer", "sgd")),
+                                  ("servers", (*server, "2", "--optimizer", "lamb"), (*server, "1", "--optimizer", "lamb")),
                                   ("ssp", ("--sync", "ssp", "--staleness", "0"), ()),
                                   ("backup", ("--sync", "backup", "--backup", "0"), ()),
                                   # The checkpoint is between two averages.
@@ -700,6 +702,8 @@ def check_bad_input():
                          (("--zero", "1", "--sync", "server"), "--zero"),
                          (("--servers", "2"), "--servers", "--sync server"),
                          (("--staleness", "2", "--sync", "server"), "--staleness", "ssp"),
+                         (("--model", "quadratic:9", "--sync", "server", "--servers", "2", "--optimizer", "lamb"), "--servers 2",
+                          "1 only"),
                          (("--topk", "0.1", "--algorithm", "ring"), "--algorithm", "--topk"),
                          (("--sync", "gossip", "--dp", "1"), "two workers"),
                          (("--sync", "backup", "--dp", "2", "--evaluate-every", "2"), "--evaluate-every"),

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "trainer/error.h"
 #include "trainer/server_core.h"
 
 namespace tutti::train {
@@ -82,6 +83,33 @@ TEST(AtOnce, StalenessDividesTheRateAndCompensationCorrectsTheGradient) {
   corrected.push(0, 0, std::span(&gradient, 1));  // not stale: 1 -> 0.5
   corrected.push(1, 0, std::span(&gradient, 1));  // read at 1: 1 + 2 * 1 * (0.5 - 1) = 0
   EXPECT_FLOAT_EQ(corrected.parameters()[0], 0.5F);
+}
+
+TEST(Parts, AreEqualOrOfWholeTensorsTheLargestAsSmallAsPossible) {
+  std::vector<Parameter> layout;
+  for (const size_t count : {5, 1, 7, 2}) {
+    const size_t offset = layout.empty() ? 0 : layout.back().offset + layout.back().count;
+    layout.push_back({"w", {int64_t(count)}, offset, count});
+  }
+  const auto ends = [&](const char* optimizer, int servers) {
+    Options o;
+    o.optimizer = optimizer;
+    o.servers = servers;
+    std::vector<size_t> found;
+    size_t next = 0;
+    for (const Range& part : server_parts(o, layout)) {
+      EXPECT_EQ(part.begin, next);
+      found.push_back(next = part.end);
+    }
+    return found;
+  };
+  using Ends = std::vector<size_t>;
+  EXPECT_EQ(ends("adamw", 4), (Ends{4, 8, 12, 15}));
+  EXPECT_EQ(ends("lamb", 1), (Ends{15}));
+  EXPECT_EQ(ends("lamb", 2), (Ends{6, 15}));
+  EXPECT_EQ(ends("lamb", 3), (Ends{6, 13, 15}));
+  EXPECT_EQ(ends("lamb", 4), (Ends{5, 6, 13, 15}));
+  EXPECT_THROW(ends("lamb", 5), BadInput);
 }
 
 TEST(Rounds, TakeTheFirstGradientsOfTheStepAndDropLateOnes) {
