@@ -229,8 +229,6 @@ void check_agreement(const Options& o) {
        "a parameter server (--sync server, server-async, ssp, backup)");
   if (o.sync == "backup" && o.backup >= o.dp)
     throw BadInput(fmt::format("--backup {} leaves none of --dp {} workers", o.backup, o.dp));
-  only(o.sync == "backup" && o.servers > 1, "--sync backup", false,
-       "--servers 1: all shards would have to agree on who was first");
   if (o.sync == "gossip" && o.dp < 2)
     throw BadInput(fmt::format("--sync gossip needs two workers at least, not {}", o.dp));
 }

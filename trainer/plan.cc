@@ -94,6 +94,10 @@ void show_servers(const Options& o, const std::vector<Parameter>& layout, double
       megabytes(bytes), o.servers == 1 ? "" : "s, each its part", megabytes(bytes));
   fmt::print("a server   receives and sends {} in all when each worker has made a step\n",
              megabytes(2 * o.dp * largest_part(o, layout)));
+  if (o.sync == "backup" && o.servers > 1)
+    fmt::print(
+        "server 0   decides which gradients were first, and tells the others: 16 bytes a "
+        "gradient\n");
 }
 
 void show_buckets(const Options& o, const std::vector<Parameter>& layout) {

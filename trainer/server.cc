@@ -5,10 +5,13 @@
 #include <algorithm>
 #include <condition_variable>
 #include <exception>
+#include <functional>
 #include <mutex>
 #include <numeric>
+#include <optional>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "trainer/error.h"
 #include "trainer/faults.h"
@@ -127,21 +130,55 @@ class ServerWorker : public Strategy {
 
 // ---------------------------------------------------------------- server
 
-// The threads of a server: one a worker, one core for all of them.
+// Who decides which gradients of a step were first, where that matters and servers are several.
+enum class Order {
+  own,     // every server for itself
+  leads,   // this one, server 0, and tells the others
+  follows  // server 0, which tells this one
+};
+Order order_of(const Options& o, int server) {
+  if (o.sync != "backup" || o.servers == 1) return Order::own;
+  return server == 0 ? Order::leads : Order::follows;
+}
+
+// A gradient in the order of server 0.
+struct Turn {
+  int64_t worker = -1;  // none: there will be no more
+  int64_t clock = 0;
+};
+
+// The threads of a server: one a worker, one core for all of them; and one that hears from server
+// 0, where that decides the order in which the core is given gradients.
 class Server {
  public:
-  Server(ServerCore core, std::vector<communicator> workers)
-      : core_(std::move(core)), workers_(std::move(workers)) {}
+  Server(ServerCore core, std::vector<communicator> workers, const communicator& servers,
+         Order order)
+      : core_(std::move(core)),
+        workers_(std::move(workers)),
+        servers_(servers),
+        order_(order),
+        seats_(workers_.size()) {
+    for (Seat& seat : seats_) seat.gradient.resize(core_.range().size());
+  }
 
   // Until all workers have left, or a checkpoint is due: then the iteration to do next; else -1.
   int64_t run() {
     saved_ = -1;
     std::vector<std::thread> threads;
-    threads.reserve(workers_.size());
+    threads.reserve(workers_.size() + 1);
     for (size_t w = 0; w < workers_.size(); ++w)
-      threads.emplace_back([this, w] { attend(int(w)); });
+      threads.push_back(begin([this, w] {
+        while (serve_once(int(w))) {
+        }
+      }));
+    if (order_ == Order::follows)
+      threads.push_back(begin([this] {
+        while (follow_once()) {
+        }
+      }));
     for (std::thread& thread : threads) thread.join();
     if (failed_) std::rethrow_exception(failed_);
+    tell({});
     return saved_;
   }
   std::vector<StateVector> state() {
@@ -168,62 +205,129 @@ class Server {
   }
 
  private:
-  void attend(int worker) {
-    try {
-      while (serve_once(worker)) {
+  struct Reply {
+    int64_t next = 0;
+    std::shared_ptr<const std::vector<float>> parameters;
+  };
+  // Where a worker's messages come and go.
+  struct Seat {
+    std::vector<float> gradient;
+    int64_t clock = -1;  // of the gradient, when it is there
+    bool waits = false;  // it has been pushed, and not answered
+    std::optional<Reply> reply;
+  };
+
+  // Whoever fails ends all.
+  std::thread begin(std::function<void()> body) {
+    return std::thread([this, body = std::move(body)] {
+      try {
+        body();
+      } catch (const std::exception& failed) {
+        {
+          const std::lock_guard lock(mutex_);
+          if (!failed_) failed_ = std::current_exception();
+        }
+        for (const communicator& other : workers_) other.abort(failed.what());
+        if (order_ != Order::own) servers_.abort(failed.what());
+        changed_.notify_all();
       }
-    } catch (const std::exception& failed) {
-      {
-        const std::lock_guard lock(mutex_);
-        if (!failed_) failed_ = std::current_exception();
-      }
-      for (const communicator& other : workers_) other.abort(failed.what());
-      changed_.notify_all();
-    }
+    });
   }
 
   // One iteration of a worker; false when it has left, or waits for a checkpoint.
   bool serve_once(int worker) {
     const communicator& comm = workers_[size_t(worker)];
+    Seat& seat = seats_[size_t(worker)];
     int64_t clock = 0;
     comm.recv<int64_t>(std::span(&clock, 1), 0);
-    std::unique_lock lock(mutex_);
-    if (clock == leaves) {
-      core_.leave(worker);
-      lock.unlock();
-      changed_.notify_all();
+    if (clock < 0) {
+      const std::lock_guard lock(mutex_);
+      if (clock == leaves)
+        core_.leave(worker);
+      else
+        saved_ = saved(clock);
+      answer();
       return false;
     }
-    if (clock < leaves) {
-      saved_ = saved(clock);
-      return false;
-    }
-    lock.unlock();
-    std::vector<float> values(core_.range().size());
-    comm.recv<float>(values, 0);
+    comm.recv<float>(seat.gradient, 0);
     may_die("server");
-    lock.lock();
-    const bool used = core_.push(worker, clock, values);
-    log_.push_back({{"push", worker},
-                    {"clock", clock},
+    std::unique_lock lock(mutex_);
+    seat.clock = clock;
+    changed_.notify_all();
+    if (order_ != Order::follows) push({worker, clock});
+    changed_.wait(lock, [&] { return failed_ || seat.reply; });
+    if (failed_) return false;
+    const Reply reply = *std::exchange(seat.reply, std::nullopt);
+    lock.unlock();
+    comm.send<int64_t>(std::span(&reply.next, 1), 0);
+    comm.send<float>(*reply.parameters, 0);
+    return true;
+  }
+
+  // The next gradient in the order of server 0, which may not have come here yet; false when there
+  // are no more.
+  bool follow_once() {
+    Turn turn;
+    servers_.recv<int64_t>(std::span(&turn.worker, 2), 0);
+    if (turn.worker < 0) return false;
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] {
+      return failed_ || core_.is_late(turn.clock) ||
+             seats_[size_t(turn.worker)].clock == turn.clock;
+    });
+    if (failed_) return false;
+    push(turn);
+    return true;
+  }
+
+  void tell(const Turn& turn) {
+    if (order_ != Order::leads) return;
+    for (int s = 1; s < servers_.size(); ++s) servers_.send<int64_t>(std::span(&turn.worker, 2), s);
+  }
+
+  // The three that follow are called with the mutex locked.
+  void push(const Turn& turn) {
+    tell(turn);
+    Seat& seat = seats_[size_t(turn.worker)];
+    const bool used = core_.push(int(turn.worker), turn.clock, seat.gradient);
+    log_.push_back({{"push", turn.worker},
+                    {"clock", turn.clock},
                     {"used", used},
                     {"staleness", core_.staleness()},
                     {"updates", core_.updates()}});
+    seat.waits = true;
+    answer();
+  }
+  // All that may go on.
+  void answer() {
+    for (size_t w = 0; w < seats_.size(); ++w) {
+      if (!seats_[w].waits || !core_.may_read(int(w))) continue;
+      const int64_t next = core_.read(int(w));
+      log_.push_back({{"read", w}, {"next", next}, {"updates", core_.updates()}});
+      seats_[w].reply = {next, snapshot()};
+      seats_[w].waits = false;
+    }
     changed_.notify_all();
-    changed_.wait(lock, [&] { return failed_ || core_.may_read(worker); });
-    if (failed_) return false;
-    const int64_t next = core_.read(worker, values);
-    log_.push_back({{"read", worker}, {"next", next}, {"updates", core_.updates()}});
-    lock.unlock();
-    comm.send<int64_t>(std::span(&next, 1), 0);
-    comm.send<float>(values, 0);
-    return true;
+  }
+  // Of the parameters as they are now, for all that read them before the next update.
+  std::shared_ptr<const std::vector<float>> snapshot() {
+    if (!snapshot_ || snapshot_updates_ != core_.updates()) {
+      const std::span<const float> now = std::as_const(core_).parameters();
+      snapshot_ = std::make_shared<const std::vector<float>>(now.begin(), now.end());
+      snapshot_updates_ = core_.updates();
+    }
+    return snapshot_;
   }
 
   std::mutex mutex_;
   std::condition_variable changed_;
   ServerCore core_;
   std::vector<communicator> workers_;
+  const communicator& servers_;
+  Order order_;
+  std::vector<Seat> seats_;  // of each worker
+  std::shared_ptr<const std::vector<float>> snapshot_;
+  int64_t snapshot_updates_ = 0;
   std::vector<json> log_;
   int64_t saved_ = -1;
   std::exception_ptr failed_;
@@ -268,7 +372,8 @@ void serve(const Keepers& keepers, const communicator& servers, Replica& replica
   const std::span<float> all = replica.parameters();
   const std::vector<Range> parts = server_parts(o, replica.layout());
   const Range& part = parts[size_t(servers.rank())];
-  Server server(make_core(o, replica.layout(), all, part), pairs_of(o, world));
+  Server server(make_core(o, replica.layout(), all, part), pairs_of(o, world), servers,
+                order_of(o, servers.rank()));
   const auto share = [&] {
     const std::span<const float> own = server.core().parameters();
     std::copy(own.begin(), own.end(), slice(all, part).begin());
@@ -357,8 +462,9 @@ class Replay {
     const Range range = core.range();
     if (event.contains("read")) {
       Replayed& worker = workers_.at(event["read"].get<size_t>());
-      worker.clock = core.read(int(event["read"]),
-                               std::span(worker.parameters).subspan(range.begin, range.size()));
+      worker.clock = core.read(int(event["read"]));
+      std::copy(core.parameters().begin(), core.parameters().end(),
+                slice(worker.parameters, range).begin());
       ++worker.reads;
       if (worker.clock != event["next"] || core.updates() != event["updates"])
         throw Failure("the replay differs from the log in the order of updates");
@@ -371,8 +477,7 @@ class Replay {
       if (worker.reads < options_.servers || worker.clock != clock) return false;
       compute(number);
     }
-    const bool used = core.push(int(number), clock,
-                                std::span(worker.gradient).subspan(range.begin, range.size()));
+    const bool used = core.push(int(number), clock, slice(worker.gradient, range));
     if (event.at("used") != used || event.at("staleness") != core.staleness())
       throw Failure("the replay differs from the log in what was used, or how stale it was");
     return true;

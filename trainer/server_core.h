@@ -34,12 +34,14 @@ class ServerCore {
   ServerCore(ServerRule rule, Optimizer optimizer, Range range, std::span<const float> initial,
              int workers);
 
-  // The gradient of iteration `clock` of the worker. Returns whether it was used or kept.
+  // The gradient of iteration `clock` of the worker. Returns whether it was used or kept. One that
+  // comes too late (`is_late`) need not be there.
   bool push(int worker, int64_t clock, std::span<const float> gradient);
+  bool is_late(int64_t clock) const { return rule_.rounds && clock != version_; }
   // Whether the worker, having pushed, may have the parameters now.
   bool may_read(int worker) const;
-  // Copies them; returns the iteration that the worker is to do next.
-  int64_t read(int worker, std::span<float> out);
+  // It gets parameters() as they are now; returns the iteration that it is to do next.
+  int64_t read(int worker);
   // All workers have completed `clock` iterations and read the parameters, which are what
   // parameters() has been filled with.
   void resume(int64_t clock);

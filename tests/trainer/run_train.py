@@ -352,7 +352,8 @@ def check_servers():
         assert logged(top, *four, "--sync", "ssp", "--staleness", "0")[2] == star
         # For lamb servers hold whole tensors.
         logged(top, *four, "--optimizer", "lamb", "--sync", "server-async", "--servers", "3")
-        assert logged(top, *four, "--sync", "backup", "--backup", "0")[2] == star
+        for count in (1, 2):
+            assert logged(top, *four, "--sync", "backup", "--backup", "0", "--servers", count)[2] == star, count
         # Bytes through the servers: 2 |A| p b an iteration.
         found, total = steps("--model", "quadratic:80000", "--dp", "8", "--sync", "server", "--steps", "2", "--servers",
                              "2", "--log", top + "/bytes")
@@ -381,17 +382,20 @@ def check_servers():
                     assert max(clocks.values()) - min(clocks.values()) <= bound + 1, clocks
                 else:
                     assert event["next"] == clocks[event["read"]] and event["next"] - min(clocks.values()) <= bound
-        # Backup workers: every update takes exactly the first N gradients of its step, no late one is ever used.
-        head, servers, digest = logged(top, *small, "--dp", "4", "--batch", "8", "--steps", "10", "--sync", "backup",
-                                       "--backup", "1")
-        used, updates = 0, 0
-        for event in servers[0]:
-            if "push" in event:
-                assert event["used"] == (event["clock"] == updates), event
-                used += event["used"]
-                updates = event["updates"]
-                assert updates == used // 3, event
-        assert updates == 10 and used == 30
+        # Backup workers: every update takes exactly the first N gradients of its step, no late one is ever used. All
+        # servers take the same.
+        for count, dp in ((1, 4), (3, 3)):
+            head, servers, digest = logged(top, *small, "--dp", dp, "--batch", "8", "--steps", "10", "--sync", "backup",
+                                           "--backup", "1", "--servers", count)
+            used, updates = 0, 0
+            for event in servers[0]:
+                if "push" in event:
+                    assert event["used"] == (event["clock"] == updates), event
+                    used += event["used"]
+                    updates = event["updates"]
+                    assert updates == used // (dp - 1), event
+            assert updates == 10 and used == 10 * (dp - 1)
+            assert len(servers) == count and all(events == servers[0] for events in servers), count
         # A damaged log is refused.
         text = open(top + "/log").read().splitlines()
         for bad in (text[:-1], ["x"] + text[1:], text[:2] + text[4:], []):
@@ -400,10 +404,12 @@ def check_servers():
             code, out, err = run("--replay", top + "/bad")
             assert code in (1, 2) and out == "" and err.count("\n") == 1, (bad[:3], code, out, err)
         # A worker or a server dies: the others end and say who it was.
-        for mode in ("server", "ssp"):
-            for die in ("forward:2:1", "server:0:4"):
-                code, out, err = run(*four, "--sync", mode, "--die-at", die, "--steps", "1000")
+        for mode, dies in ((("server",), ("forward:2:1", "server:0:4")), (("ssp",), ("forward:2:1", "server:0:4")),
+                           (("backup", "--servers", "2"), ("forward:0:1", "server:0:4", "server:0:5"))):
+            for die in dies:
+                code, out, err = run(*four, "--sync", *mode, "--die-at", die, "--steps", "1000")
                 assert code == 128 + 9 and f"rank {die[-1]}" in err and "rank 0: " in err, (mode, die, code, err)
+                assert err_seconds < 1.5, (mode, die, err_seconds)
 
 
 def check_decentralised():
@@ -610,13 +616,15 @@ def check_other_checkpoints():
         return found[-1]["parameters"], [s["step"] for s in found]
 
     server = ("--sync", "server", "--servers")
+    backup = ("--sync", "backup", "--backup", "0", "--servers")
     alone = ("--sync", "server-async", "--staleness-aware", "--compensation", "0.1")
     with tempfile.TemporaryDirectory() as top:
         # What the servers hold may be divided among another number of them.
         for name, args, other in (("server", (*server, "1"), (*server, "2")),
                                   ("servers", (*server, "2", "--optimizer", "lamb"), (*server, "1", "--optimizer", "lamb")),
                                   ("ssp", ("--sync", "ssp", "--staleness", "0"), ()),
-                                  ("backup", ("--sync", "backup", "--backup", "0"), ()),
+                                  ("backup", (*backup, "1"), (*backup, "2")),
+                                  ("backups", (*backup, "2"), (*backup, "1")),
                                   # The checkpoint is between two averages.
                                   ("local-sgd", ("--sync", "local-sgd", "--local-steps", "3"), ()),
                                   # One worker is never stale, so that this has one outcome, too.
@@ -639,7 +647,8 @@ def check_other_checkpoints():
         # Where it matters who was first, from a state that all have agreed on.
         for name, args in (("server-async", ("--sync", "server-async", "--servers", "2")),
                            ("ssp-2", ("--sync", "ssp", "--staleness", "2")),
-                           ("backup-1", ("--sync", "backup", "--backup", "1")), ("gossip", ("--sync", "gossip"))):
+                           ("backup-1", ("--sync", "backup", "--backup", "1")),
+                           ("backup-2", ("--sync", "backup", "--backup", "2", "--servers", "2")), ("gossip", ("--sync", "gossip"))):
             rest = ["--model", "quadratic:100", "--dp", "4", "--optimizer", "sgd", "--momentum", "0", *args,
                     "--checkpoint-every", "30", "--checkpoint", f"{top}/{name}"]
             first, total = steps(*rest, "--steps", "70")
