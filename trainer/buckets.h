@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "trainer/optimizer.h"
 #include "trainer/options.h"
 #include "trainer/replica.h"
 
@@ -15,6 +16,12 @@ struct Bucket {
   size_t first = 0, last = 0;  // parameters [first, last) of the layout
   size_t offset = 0, count = 0;
 };
+
+// What one of so many ranks keeps of a bucket that they divide.
+inline Range share_of(const Bucket& bucket, int ranks, int rank) {
+  const Span share = part_of(int64_t(bucket.count), ranks, rank);
+  return {bucket.offset + size_t(share.begin), bucket.offset + size_t(share.end)};
+}
 
 // A bucket closes as soon as it holds `first_bytes` (the first one) or `bytes` (the others), each
 // element counted as four.

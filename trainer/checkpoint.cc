@@ -101,11 +101,6 @@ const char* dtype_name(const Options& options) {
   return options.dtype == "float64" ? "F64" : "F32";
 }
 
-size_t elements_of(const Keepers& keepers) {
-  const auto& layout = keepers.layout;
-  return layout.empty() ? 0 : layout.back().offset + layout.back().count;
-}
-
 // Of a parameter over all ranks that divide it.
 std::vector<int64_t> whole_shape(const Parameter& p) {
   std::vector<int64_t> shape = p.shape;
@@ -160,7 +155,8 @@ Range own_share(const std::vector<Parameter>& layout, size_t total, int ranks, i
 
 std::vector<Piece> own_pieces(const Keepers& keepers, const std::vector<StateVector>& state) {
   const size_t width = keepers.options.element_bytes();
-  const Range share = own_share(keepers.layout, elements_of(keepers), keepers.copies, keepers.copy);
+  const Range share =
+      own_share(keepers.layout, elements_of(keepers.layout), keepers.copies, keepers.copy);
   std::vector<Piece> pieces;
   for (const StateVector& v : state) {
     if (v.kept != StateVector::Kept::alike) {
@@ -433,7 +429,7 @@ void load_checkpoint(const Checkpoint& checkpoint, const Keepers& keepers,
   const size_t width = keepers.options.element_bytes();
   try {
     const Parts parts(checkpoint);
-    std::vector<std::byte> whole(width * elements_of(keepers));
+    std::vector<std::byte> whole(width * elements_of(keepers.layout));
     for (const StateVector& v : state) {
       parts.read(own_name(v, keepers), keepers, whole);
       for (size_t i = 0; i < v.ranges.size(); ++i) {

@@ -19,7 +19,6 @@ struct LayerRange {
 struct ModelFacts {
   struct Layer {
     std::string name;
-    size_t parameters = 0;
     std::vector<int64_t> output;  // sizes; the first is the number of samples
     double seconds = 0;           // forward and backward; 0: not measured
   };

@@ -16,6 +16,7 @@
 #include "trainer/checkpoint.h"
 #include "trainer/data.h"
 #include "trainer/error.h"
+#include "trainer/held.h"
 #include "trainer/mesh.h"
 #include "trainer/pipeline.h"
 #include "trainer/pipeline_drawing.h"
@@ -37,20 +38,20 @@ void check_writable(const char* option, const std::string& path) {
   if (!there) std::remove(path.c_str());
 }
 
-// The grid and each rank's groups in it.
-void show_grid(const Options& o) {
-  const Mesh mesh(o.dp, o.pp, o.tp, o.grid_order);
+// The grid, and each rank's groups in it and what it holds.
+void show_grid(const Options& o, const Mesh& mesh, const std::vector<Held>& held) {
   if (mesh.ranks() == o.dp) return;
   fmt::print("the grid   {} ranks: --dp {} x --pp {} x --tp {}; outermost first {}\n", mesh.ranks(),
              o.dp, o.pp, o.tp, o.grid_order);
   for (int rank = 0; rank < mesh.ranks(); ++rank)
     fmt::print(
         "rank {:<5} copy {}, stage {}, part {} of each layer; gradients with ranks {}, stages on "
-        "ranks {}, layers with ranks {}\n",
+        "ranks {}, layers with ranks {}; {} parameters, {} values of optimizer state\n",
         rank, mesh.at(rank, Axis::data), mesh.at(rank, Axis::pipeline), mesh.at(rank, Axis::tensor),
         fmt::join(mesh.group(rank, {Axis::data}), " "),
         fmt::join(mesh.group(rank, {Axis::pipeline}), " "),
-        fmt::join(mesh.group(rank, {Axis::tensor}), " "));
+        fmt::join(mesh.group(rank, {Axis::tensor}), " "), held[size_t(rank)].parameters,
+        held[size_t(rank)].state);
 }
 
 std::string megabytes(double bytes) { return fmt::format("{:.2f} MB", bytes / 1e6); }
@@ -62,8 +63,17 @@ double largest_part(const Options& o, const std::vector<Parameter>& layout) {
   return double(o.element_bytes() * most);
 }
 
+// What the rank holds that holds most.
+Held most_held(const std::vector<Held>& held) {
+  Held most;
+  for (const Held& h : held)
+    most = {std::max(most.parameters, h.parameters), std::max(most.state, h.state)};
+  return most;
+}
+
 // Who is what, and what each holds.
-void show_memory(const Options& o, const std::vector<Parameter>& layout, double bytes) {
+void show_memory(const Options& o, const std::vector<Parameter>& layout,
+                 const std::vector<Held>& held) {
   const int p = o.workers();
   fmt::print(
       "{:<10} {} worker{}{}\n", p == 1 ? "rank 0" : fmt::format("ranks 0-{}", p - 1),
@@ -73,11 +83,12 @@ void show_memory(const Options& o, const std::vector<Parameter>& layout, double 
                         o.servers == 1 ? "" : "s", o.servers == 1 ? "" : "s",
                         o.servers == 1 ? std::to_string(p) : fmt::format("{}-{}", p, o.world() - 1))
           : "");
-  const double state = moments_of(o) * bytes;
-  fmt::print("a worker   holds {} of parameters, {} of gradients", megabytes(bytes),
-             megabytes(bytes));
+  const Held most = most_held(held);
+  const auto bytes = double(o.element_bytes() * most.parameters);
+  fmt::print("a worker   holds {}{} of parameters, {} of gradients", p == o.dp ? "" : "at most ",
+             megabytes(bytes), megabytes(bytes));
   if (!o.has_servers())
-    fmt::print(", {} of optimizer state", megabytes(o.zero ? state / o.dp : state));
+    fmt::print(", {} of optimizer state", megabytes(double(o.element_bytes() * most.state)));
   if (o.topk > 0) fmt::print(", {} of gradients that were not sent yet", megabytes(bytes));
   fmt::print("\n");
   if (!o.has_servers()) return;
@@ -149,27 +160,39 @@ void check_layers(const Options& o, const Shape& shape) {
                                shape.name, shape.size, layers));
 }
 
+PipelinePlan pipeline_plan(const Options& o, Replica& replica, const Data& data) {
+  return plan_pipeline(
+      o, facts_of(replica, samples_of(data, o.seed, 0, o.batch, 0, o.batch / o.shards),
+                  o.stages == "profile"));
+}
+
+// By stage, the names of its layers.
+std::vector<std::vector<std::string>> layers_of_stages(const PipelinePlan& plan) {
+  std::vector<std::vector<std::string>> stages(size_t(plan.shape.stages));
+  for (int part = 0; part < plan.shape.parts(); ++part) {
+    const LayerRange& range = plan.parts[size_t(part)];
+    auto& stage = stages[size_t(part % plan.shape.stages)];
+    stage.insert(stage.end(), plan.layers.begin() + std::ptrdiff_t(range.begin),
+                 plan.layers.begin() + std::ptrdiff_t(range.end));
+  }
+  return stages;
+}
+
 // What each stage has and does, as far as it is known without running.
-void show_pipeline_plan(const Options& o, Replica& replica, const Data& data) {
-  const ModelFacts facts = facts_of(
-      replica, samples_of(data, o.seed, 0, o.batch, 0, o.batch / o.shards), o.stages == "profile");
-  const PipelinePlan plan = plan_pipeline(o, facts);
+void show_pipeline_plan(const Options& o, const PipelinePlan& plan, const Mesh& mesh,
+                        const std::vector<Held>& held) {
   const PipelineRun run = simulate(plan.schedule, plan.shape);
   fmt::print("pipeline   {}, {} micro-batches{}: {:.1f} % of the stages' time is used\n",
              o.schedule, plan.shape.micro_batches,
              o.micro_batches == "auto" ? " to begin with" : "", 100 * run.utilisation);
+  const auto stages = layers_of_stages(plan);
   for (int s = 0; s < o.pp; ++s) {
-    std::string layers;
-    size_t parameters = 0;
-    for (int c = 0; c < o.chunks; ++c) {
-      const LayerRange& part = plan.parts[size_t(plan.shape.part(s, c))];
-      for (size_t i = part.begin; i < part.end; ++i) {
-        layers += (layers.empty() ? "" : " ") + facts.layers[i].name;
-        parameters += facts.layers[i].parameters;
-      }
-    }
-    fmt::print("stage {:<4} {}: {} of parameters, at most {} micro-batches alive\n", s, layers,
-               megabytes(double(o.element_bytes() * parameters)), run.peak_live[size_t(s)]);
+    size_t most = 0;
+    for (int t = 0; t < o.tp; ++t)
+      most = std::max(most, held[size_t(mesh.rank(0, s, t))].parameters);
+    fmt::print("stage {:<4} {}: {} of parameters{}, at most {} micro-batches alive\n", s,
+               fmt::join(stages[size_t(s)], " "), megabytes(double(o.element_bytes() * most)),
+               o.tp > 1 ? " at most on a rank" : "", run.peak_live[size_t(s)]);
   }
   for (const Port& port : plan.ports) {
     auto count = double(o.element_bytes());
@@ -220,7 +243,7 @@ void show_plan(const Options& o) {
   const std::unique_ptr<Data> data = open_data(o.data, shape.context, o.seed);
   Replica replica(shape, *data, o.seed);
   const auto& layout = replica.layout();
-  const size_t count = layout.empty() ? 0 : layout.back().offset + layout.back().count;
+  const size_t count = elements_of(layout);
   const auto bytes = double(o.element_bytes() * count);
   const int p = o.dp;
   fmt::print("model      {} {}: {} parameters in {} tensors, {}\n", shape.name, shape.size, count,
@@ -229,15 +252,23 @@ void show_plan(const Options& o) {
              data->training_samples(), data->validation_samples());
   fmt::print("a step     {} samples in {} shards, {} for each of {} worker{}\n", o.batch, o.shards,
              o.shards / p, p, p == 1 ? "" : "s");
-  show_grid(o);
+  const Mesh mesh(o.dp, o.pp, o.tp, o.grid_order);
+  std::vector<std::vector<Parameter>> layouts{layout};
+  if (o.tp > 1) layouts = divided_layouts(o, shape, *data);
   if (o.pipelined()) {
-    show_pipeline_plan(o, replica, *data);
+    const PipelinePlan plan = pipeline_plan(o, replica, *data);
+    const auto held = held_by_ranks(o, mesh, layouts, layers_of_stages(plan));
+    show_grid(o, mesh, held);
+    show_memory(o, layout, held);
+    show_pipeline_plan(o, plan, mesh, held);
     if (o.dp > 1)
       fmt::print("each stage averages its gradients over its {} copies, {} shards in all\n", o.dp,
                  o.shards);
     return;
   }
-  show_memory(o, layout, bytes);
+  const auto held = held_by_ranks(o, mesh, layouts, {});
+  show_grid(o, mesh, held);
+  show_memory(o, layout, held);
   if (o.has_servers())
     show_servers(o, layout, bytes);
   else if (o.sync == "gossip")
@@ -253,7 +284,10 @@ void show_plan(const Options& o) {
         "are averaged: {} from each worker (as ring)\n",
         o.local_steps, megabytes(allreduce_volume("ring", o.dp, bytes).bytes));
   else
-    show_buckets(o, layout);
+    show_buckets(
+        o, *std::max_element(layouts.begin(), layouts.end(), [](const auto& a, const auto& b) {
+          return elements_of(a) < elements_of(b);
+        }));
   if (!o.checkpoint.empty())
     fmt::print("checkpoint {} after every {} steps, in {}\n",
                megabytes(double(checkpoint_bytes(o, count))), o.checkpoint_every, o.checkpoint);

@@ -29,6 +29,11 @@ struct Parameter {
   bool counted = true;  // one rank of those that hold the same does, in sums over the model
 };
 
+// Of a layout of parameters one after the other.
+inline size_t elements_of(const std::vector<Parameter>& layout) {
+  return layout.empty() ? 0 : layout.back().offset + layout.back().count;
+}
+
 class Replica {
  public:
   Replica(const Shape& shape, const Data& data, uint64_t seed, const Split& split = {});

@@ -102,9 +102,8 @@ ServerRule server_rule(const Options& o) {
 std::vector<Range> server_parts(const Options& o, const std::vector<Parameter>& layout) {
   std::vector<Range> parts;
   if (o.optimizer != "lamb" || o.servers == 1) {
-    const size_t count = layout.empty() ? 0 : layout.back().offset + layout.back().count;
     for (int s = 0; s < o.servers; ++s) {
-      const Span part = part_of(int64_t(count), o.servers, s);
+      const Span part = part_of(int64_t(elements_of(layout)), o.servers, s);
       parts.push_back({size_t(part.begin), size_t(part.end)});
     }
     return parts;
@@ -115,6 +114,7 @@ std::vector<Range> server_parts(const Options& o, const std::vector<Parameter>& 
                     "{} only",
                     o.servers, layout.size()));
   std::vector<double> sizes;
+  sizes.reserve(layout.size());
   for (const Parameter& p : layout) sizes.push_back(double(p.count));
   for (const LayerRange& tensors : balanced_cut(sizes, size_t(o.servers))) {
     const Parameter& last = layout[tensors.end - 1];

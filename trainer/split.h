@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "trainer/data.h"
+#include "trainer/options.h"
 #include "tutti/tutti.hpp"
 
 namespace tutti::train {
@@ -24,6 +25,15 @@ struct Split {
   std::string conv = "output";  // what of a convolution: output or input channels, or strips
   int64_t chunk = 1 << 20;      // bytes that a recurrent layer works on at a time
 };
+
+inline Split split_of(const Options& o, const Group& group) {
+  Split split;
+  split.group = group;
+  split.sequence = o.sequence_parallel;
+  split.conv = o.conv_split;
+  if (o.rnn_chunk > 0 || o.tp > 1) split.chunk = o.rnn_chunk > 0 ? o.rnn_chunk : 8;
+  return split;
+}
 
 // Elements [begin, end) of a dimension.
 struct Span {

@@ -78,9 +78,7 @@ ModelFacts facts_of(Replica& whole, const Batch& batch, bool timed) {
       double seconds = timed ? now() - from : 0;
       if (!before.empty())
         seconds = std::min(seconds, before[i].seconds);  // the first one warms up
-      size_t parameters = 0;
-      for (const Tensor& p : model.layers[i]->parameters()) parameters += size_t(p.numel());
-      facts.layers.push_back({model.layers[i]->name, parameters, y.sizes().vec(), seconds});
+      facts.layers.push_back({model.layers[i]->name, y.sizes().vec(), seconds});
       x = leaf_of(y);
     }
     if (!held.empty())

@@ -43,14 +43,10 @@ std::unique_ptr<Strategy> make_strategy(const Worker& worker, const communicator
   return o.zero ? make_zero(worker) : make_data_parallel(worker);
 }
 
-Split split_of(const Options& o, const Grid& grid) {
-  Split split;
-  split.group = {&grid.tensor, grid.tensor.rank(), grid.tensor.size(), TUTTI_CALL_CONFIG_INIT};
-  if (o.zero == 0) split.group.sums = call_config(o);  // else the algorithm is a reduce_scatter's
-  split.sequence = o.sequence_parallel;
-  split.conv = o.conv_split;
-  if (o.rnn_chunk > 0 || o.tp > 1) split.chunk = o.rnn_chunk > 0 ? o.rnn_chunk : 8;
-  return split;
+Group tensor_group(const Options& o, const Grid& grid) {
+  Group group{&grid.tensor, grid.tensor.rank(), grid.tensor.size(), TUTTI_CALL_CONFIG_INIT};
+  if (o.zero == 0) group.sums = call_config(o);  // else the algorithm is a reduce_scatter's
+  return group;
 }
 
 void arm_faults(const Options& options, int rank) {
@@ -179,7 +175,7 @@ void train(const Options& asked, const std::vector<std::string>& arguments) {
                  replica, arguments);
   }
   const Grid grid(Mesh(options.dp, options.pp, options.tp, options.grid_order), std::move(own));
-  Replica replica(shape, *data, options.seed, split_of(options, grid));
+  Replica replica(shape, *data, options.seed, split_of(options, tensor_group(options, grid)));
   Timeline timeline(!options.report.empty() || !options.trace.empty());
   Screen screen(options, world.rank() == 0);
   RankPipeline rank;

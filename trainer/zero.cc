@@ -98,14 +98,10 @@ class ZeroOne : public Strategy {
     const double squared = norm.squared(worker_.grid.all);
     for (std::vector<Real>& own : mine_) shorten<Real>(own, squared, worker_.options.clip, figures);
   }
-  size_t share(size_t b, int rank) const {
-    return size_t(cut(int64_t(passes_.buckets()[b].count), worker_.comm.size(), rank));
+  Range part(size_t b, int rank) const {
+    return share_of(passes_.buckets()[b], worker_.comm.size(), rank);
   }
-  Range part(size_t b) const {
-    const int rank = worker_.comm.rank();
-    const size_t at = passes_.buckets()[b].offset;
-    return {at + share(b, rank), at + share(b, rank + 1)};
-  }
+  Range part(size_t b) const { return part(b, worker_.comm.rank()); }
   std::vector<Range> owned() const {
     std::vector<Range> ranges;
     ranges.reserve(passes_.buckets().size());
@@ -115,7 +111,7 @@ class ZeroOne : public Strategy {
   std::vector<size_t> counts(size_t b) const {
     std::vector<size_t> lengths;
     lengths.reserve(size_t(worker_.comm.size()));
-    for (int r = 0; r < worker_.comm.size(); ++r) lengths.push_back(share(b, r + 1) - share(b, r));
+    for (int r = 0; r < worker_.comm.size(); ++r) lengths.push_back(part(b, r).size());
     return lengths;
   }
   std::span<Real> parameters(Range range) {

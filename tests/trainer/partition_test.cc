@@ -53,7 +53,7 @@ TEST(BalancedCut, IsTheBestOfAllCuts) {
 
 ModelFacts model_with_skips() {
   ModelFacts facts;
-  for (int i = 0; i < 6; ++i) facts.layers.push_back({"layer", 10, {5, 3, i + 1}, 0});
+  for (int i = 0; i < 6; ++i) facts.layers.push_back({"layer", {5, 3, i + 1}, 0});
   facts.skips.push_back({"long", 0, 5, {5, 7}, false});
   facts.skips.push_back({"short", 1, 2, {5, 2}, false});
   facts.skips.push_back({"shared", 1, 4, {9, 9}, true});

@@ -245,6 +245,14 @@ def check_mesh():
                 assert not a["overflow"] and not b["overflow"]
 
 
+def planned(*args):
+    """What ranks of a grid hold according to --dry-run, as the summary has it."""
+    code, out, err = run(*args, "--dry-run")
+    assert code == 0, err
+    return [{"parameters": int(p), "optimizer_state": int(s)}
+            for p, s in re.findall(r"; (\d+) parameters, (\d+) values of optimizer state", out)]
+
+
 def check_held():
     """What ranks of a grid hold and send; an overflow."""
     # All but normalisations, places and the biases of rows is divided by tp, the optimizer's state by dp.
@@ -259,11 +267,18 @@ def check_held():
     assert [h["parameters"] for h in total["held"]] == [held] * 4, total["held"]
     assert all(abs(h["optimizer_state"] - 2 * held / dp) <= 2 for h in total["held"]), total["held"]
     assert sum(h["optimizer_state"] for h in total["held"]) == 2 * 2 * held
+    assert planned(*size, "direct", "--tp", tp, "--dp", dp, "--zero", "1") == total["held"]
     block = (12 * width * width + 7 * width) / tp + 6 * width
-    found, total = steps(*size, "auto", "--tp", tp, "--pp", "2", "--stages", "2,2", "--micro-batches", "2",
-                         "--grid-order", "dp,pp,tp")
+    piped = [*size, "auto", "--tp", tp, "--pp", "2", "--stages", "2,2", "--micro-batches", "2", "--grid-order", "dp,pp,tp"]
+    found, total = steps(*piped)
     stages = [256 * width / tp + context * width + block, block + 2 * width]
     assert [h["parameters"] for h in total["held"]] == [stages[0]] * 2 + [stages[1]] * 2, (total["held"], stages)
+    assert planned(*piped) == total["held"]
+    # Ranks that hold different layers, in several buckets.
+    waves = ["--model", "rnn", "--layers", "3", "--width", "20", "--tp", "2", "--dp", "2", "--zero", "1", "--steps", "1",
+             "--first-bucket", "0.01", "--bucket", "0.02", "--optimizer", "sgd"]
+    found, total = steps(*waves)
+    assert planned(*waves) == total["held"] and len({h["parameters"] for h in total["held"]}) == 2, total["held"]
     # What the divided layers send: four allreduces of batch x context x width a layer, one each for the words and for
     # the logits, three of batch x context for the loss.
     found, total = steps(*size, "ring", "--tp", tp)
