@@ -65,7 +65,6 @@ void check_division(const Options& o, const Shape& shape) {
   if (shape.name == "rnn") most(shape.layers, "recurrent layers");
   if (shape.name == "seq2seq") most(2, "halves, an encoder and a decoder,");
   if (shape.size == "inception") most(4, "branches a layer");
-  only(o.dropout > 0 && shape.name == "rnn", "--dropout of rnn", false, "--tp 1");
   const auto divides = [&](const char* option, int64_t size) {
     if (size % o.tp != 0)
       throw BadInput(

@@ -343,6 +343,9 @@ TEST(Wavefront, HasTheBitsOfTheSequentialDoubleLoop) {
       way.chunk = chunk;
       Models models({"rnn", "tiny", 3, 12, 0, 8, 30}, *data, ranks, way, torch::kFloat32);
       compare(models, ranks, text(3, 8), 0, same_loss);
+      Models dropping({"rnn", "tiny", 3, 12, 0, 8, 30, 0.3}, *data, ranks, way, torch::kFloat32);
+      compare(dropping, ranks, text(3, 8), 0, same_loss);
+      EXPECT_NE(loss_of(*dropping.whole, text(3, 8)), loss_of(*models.whole, text(3, 8)));
     }
 }
 

@@ -214,7 +214,8 @@ def check_tensor():
     code, out, err = run(*gpt, "--tp", "2", "--sample", "20")
     assert code == 0 and "what it writes" in out, (out, err)
     # Layer by layer, branch by branch, encoder and decoder: the bits of one process.
-    handed = (("rnn", ("--layers", "3", "--width", "16", "--context", "12", "--rnn-chunk", "5"), (2, 3)),
+    waves = ("--layers", "3", "--width", "16", "--context", "12", "--rnn-chunk", "5")
+    handed = (("rnn", waves, (2,)), ("rnn", (*waves, "--dropout", "0.2"), (3,)),
               ("seq2seq", ("--width", "16", "--context", "12"), (2,)))
     for model, size, widths in handed:
         rest = ["--model", model, *size, "--batch", "4", "--steps", "4"]

@@ -1,5 +1,7 @@
 #include "trainer/models/layer.h"
 
+#include "trainer/random.h"
+
 namespace tutti::train {
 namespace {
 
@@ -77,6 +79,10 @@ struct Conv2dFunction : torch::autograd::Function<Conv2dFunction> {
 };
 
 }  // namespace
+
+void Layer::seed(uint64_t random, size_t number) {
+  if (draws) torch::manual_seed(mixed(random, number));
+}
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   return LinearFunction::apply(x, weight,

@@ -4,6 +4,7 @@
 
 #include <torch/nn.h>
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
@@ -35,6 +36,9 @@ class Stash {
 
 struct Layer : torch::nn::Module {
   virtual torch::Tensor forward(const torch::Tensor& x, Stash& stash) = 0;
+  // Before forward(), while it is trained: what it draws depends on these and on nothing else.
+  // `number`: of the layer, in the whole model.
+  virtual void seed(uint64_t random, size_t number);
   std::string name;    // in the model
   bool draws = false;  // random numbers, while it is trained
 };

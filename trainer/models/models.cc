@@ -1,7 +1,5 @@
 #include "trainer/models/models.h"
 
-#include "trainer/random.h"
-
 namespace tutti::train {
 namespace {
 
@@ -20,7 +18,7 @@ Tensor tokens_of(const Batch& batch) {
 
 Tensor Model::run(size_t begin, size_t end, Tensor x, Stash& stash, uint64_t random) {
   for (size_t i = begin; i < end; ++i) {
-    if (layers[i]->draws && is_training()) torch::manual_seed(mixed(random, i));
+    if (is_training()) layers[i]->seed(random, i);
     x = layers[i]->forward(x.view_as(x), stash);
   }
   return x;

@@ -1,10 +1,13 @@
 // Stacked LSTM on bytes. Divided, each rank has some of the layers, and ranks work at once on
 // different pieces of time: the (layer, time) grid is walked along its anti-diagonals (Wu et al.
 // 2016). The order of the sums is that of a loop over layers and pieces.
+#include <ATen/CPUGeneratorImpl.h>
+
 #include <algorithm>
 
 #include "trainer/models/handover.h"
 #include "trainer/models/models.h"
+#include "trainer/random.h"
 
 namespace tutti::train {
 namespace {
@@ -22,8 +25,16 @@ struct Embedding : Layer {
 
 struct Recurrent : Layer {
   Recurrent(int64_t width, double dropout, int64_t piece) : dropout(dropout), piece(piece) {
-    draws = dropout > 0;
     lstm = register_module("lstm", nn::LSTM(nn::LSTMOptions(width, width).batch_first(true)));
+  }
+  void seed(uint64_t random, size_t number) override { dropout_seed = mixed(random, number); }
+  // What dropout multiplies an output of this size by; undefined where it leaves it as it is.
+  Tensor mask(std::vector<int64_t> sizes) const {
+    if (dropout == 0 || !is_training()) return {};
+    const auto options = lstm->parameters()[0].options().requires_grad(false);
+    return torch::empty(sizes, options)
+        .bernoulli_(1 - dropout, at::detail::createCPUGenerator(dropout_seed))
+        .div_(1 - dropout);
   }
   // A piece of time, from a state that it moves on.
   struct State {
@@ -41,10 +52,12 @@ struct Recurrent : Layer {
     State state;
     std::vector<Tensor> pieces;
     for (const Tensor& y : x.split(piece, 1)) pieces.push_back(advance(y, state));
-    return torch::dropout(torch::cat(pieces, 1), dropout, is_training());
+    const Tensor y = torch::cat(pieces, 1), kept = mask(y.sizes().vec());
+    return kept.defined() ? y * kept : y;
   }
   double dropout;
   int64_t piece;
+  uint64_t dropout_seed = 0;
   nn::LSTM lstm{nullptr};
 };
 
@@ -59,19 +72,33 @@ struct Head : Layer {
 // A rank's layers, piece by piece: those before have the rank before, those after the next one.
 struct Wavefront : Layer {
   Wavefront(const Shape& shape, const Split& split)
-      : width(shape.width), vocabulary(shape.vocabulary), split(split) {}
+      : width(shape.width),
+        vocabulary(shape.vocabulary),
+        split(split),
+        own(part_of(shape.layers, split.group.size, split.group.rank)) {}
+  void seed(uint64_t random, size_t) override {
+    for (size_t i = 0; i < recurrents.size(); ++i)
+      recurrents[i]->seed(random, size_t(own.begin) + i + 1);  // behind the embedding
+  }
   Tensor forward(const Tensor& tokens, Stash& stash) override {
     const Group& group = split.group;
     std::vector<Recurrent::State> states(recurrents.size());
-    std::vector<Tensor> last;
-    Tensor zero;  // all that was sent
+    std::vector<Tensor> masks, last;
+    for (const auto& layer : recurrents)
+      masks.push_back(layer->mask({tokens.size(0), tokens.size(1), width}));
+    int64_t begin = 0;  // of the piece
+    Tensor zero;        // all that was sent
     const Tensor before =
         torch::zeros({}, recurrents[0]->parameters()[0].options()).set_requires_grad(true);
     for (const Tensor& piece : tokens.split(recurrents[0]->piece, 1)) {
       Tensor x =
           embedding ? embedding->forward(piece, stash)
                     : receive(before, {piece.size(0), piece.size(1), width}, group.rank - 1, group);
-      for (size_t i = 0; i < recurrents.size(); ++i) x = recurrents[i]->advance(x, states[i]);
+      for (size_t i = 0; i < recurrents.size(); ++i) {
+        x = recurrents[i]->advance(x, states[i]);
+        if (masks[i].defined()) x = x * masks[i].narrow(1, begin, piece.size(1));
+      }
+      begin += piece.size(1);
       if (head) {
         last.push_back(x);
       } else {
@@ -84,6 +111,7 @@ struct Wavefront : Layer {
   }
   int64_t width, vocabulary;
   const Split& split;
+  Span own;                              // layers
   std::shared_ptr<Embedding> embedding;  // of the first rank
   std::vector<std::shared_ptr<Recurrent>> recurrents;
   std::shared_ptr<Head> head;  // of the last one
@@ -93,7 +121,6 @@ struct Rnn : HandoverModel {
   Rnn(const Shape& shape, const Split& split) : HandoverModel(shape.vocabulary, split.group) {
     const Group& group = split.group;
     const auto wave = std::make_shared<Wavefront>(shape, split);
-    const Span own = part_of(shape.layers, group.size, group.rank);
     // Every rank draws the parameters of all layers, and keeps its own.
     const auto embedding = std::make_shared<Embedding>(shape);
     if (group.rank == 0) wave->embedding = hold("embedding", embedding);
@@ -101,7 +128,7 @@ struct Rnn : HandoverModel {
     for (int64_t i = 0; i < shape.layers; ++i) {
       const auto layer = std::make_shared<Recurrent>(
           shape.width, i + 1 < shape.layers ? shape.dropout : 0, split.chunk);
-      if (i >= own.begin && i < own.end)
+      if (i >= wave->own.begin && i < wave->own.end)
         wave->recurrents.push_back(hold("recurrent" + std::to_string(i), layer));
     }
     const auto head = std::make_shared<Head>(shape);
