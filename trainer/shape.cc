@@ -65,6 +65,9 @@ void check_division(const Options& o, const Shape& shape) {
   if (shape.name == "rnn") most(shape.layers, "recurrent layers");
   if (shape.name == "seq2seq") most(2, "halves, an encoder and a decoder,");
   if (shape.size == "inception") most(4, "branches a layer");
+  only((shape.name == "rnn" || shape.name == "seq2seq") && o.pp == 1 && o.pipelined(),
+       "--schedule, or --recompute,", false,
+       "--tp 1 with a model whose ranks have different layers");
   const auto divides = [&](const char* option, int64_t size) {
     if (size % o.tp != 0)
       throw BadInput(

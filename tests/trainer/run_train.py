@@ -751,6 +751,7 @@ def check_bad_input():
                          (("--conv-split", "strips", "--tp", "2"), "--conv-split", "cnn"),
                          (("--model", "rnn", "--tp", "3"), "--tp 3", "2 recurrent layers"),
                          (("--model", "seq2seq", "--tp", "3"), "--tp 3", "2 halves"),
+                         (("--model", "rnn", "--tp", "2", "--recompute"), "--recompute", "--tp 1"),
                          (("--model", "cnn:inception", "--tp", "5"), "--tp 5", "4 branches"),
                          (("--model", "quadratic:10", "--tp", "2"), "--tp 2"),
                          (("--rnn-chunk", "4"), "--rnn-chunk", "rnn"),
