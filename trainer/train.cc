@@ -124,8 +124,15 @@ std::string checked_digest(const Worker& worker) {
   }
   check_equal(worker.grid.tensor, shared);
   if (worker.grid.tensor.size() == 1 && worker.pipeline) return digest_over_stages(worker);
-  std::vector<uint64_t> parts(size_t(model.size()));
-  model.allgather<uint64_t>(std::span(&own, 1), parts);
+  std::vector<uint64_t> found(size_t(model.size())), parts(found.size());
+  model.allgather<uint64_t>(std::span(&own, 1), found);
+  // By stage, then by part of its layers, whatever the order of the grid.
+  const Mesh& mesh = worker.grid.mesh;
+  const std::vector<int> ranks = mesh.group(worker.grid.all.rank(), {Axis::pipeline, Axis::tensor});
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    const int stage = mesh.at(ranks[i], Axis::pipeline), part = mesh.at(ranks[i], Axis::tensor);
+    parts[size_t(stage * mesh.size(Axis::tensor) + part)] = found[i];
+  }
   return fmt::format("{:016x}",
                      digest_of(reinterpret_cast<const char*>(parts.data()), 8 * parts.size()));
 }
