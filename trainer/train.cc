@@ -130,8 +130,9 @@ std::string checked_digest(const Worker& worker) {
   const Mesh& mesh = worker.grid.mesh;
   const std::vector<int> ranks = mesh.group(worker.grid.all.rank(), {Axis::pipeline, Axis::tensor});
   for (size_t i = 0; i < ranks.size(); ++i) {
-    const int stage = mesh.at(ranks[i], Axis::pipeline), part = mesh.at(ranks[i], Axis::tensor);
-    parts[size_t(stage * mesh.size(Axis::tensor) + part)] = found[i];
+    const auto stage = size_t(mesh.at(ranks[i], Axis::pipeline));
+    const auto part = size_t(mesh.at(ranks[i], Axis::tensor));
+    parts[stage * size_t(mesh.size(Axis::tensor)) + part] = found[i];
   }
   return fmt::format("{:016x}",
                      digest_of(reinterpret_cast<const char*>(parts.data()), 8 * parts.size()));
