@@ -36,6 +36,10 @@ constexpr VariableInfo table[] = {
      "Limit of each call of a communicator, in milliseconds.", 1, int64_t{1} << 40},
     {Variable::tutti_progress_thread, "TUTTI_PROGRESS_THREAD", "integer", "0",
      "1: a thread of the library moves nonblocking calls on while nobody waits for them.", 0, 1},
+    {Variable::tutti_single_copy, "TUTTI_SINGLE_COPY", "word", "auto",
+     "Whether ranks of a host copy long blocks straight from each other's memory, if it permits "
+     "that: auto (where each has a core), always or never; if one forbids it, none does.",
+     0, 0, "auto,always,never"},
     {Variable::tutti_check, "TUTTI_CHECK", "list", "none",
      "`result`: ranks compare a digest of each result that all should have; the same on all ranks.",
      0, 0, "result"},

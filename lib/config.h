@@ -25,6 +25,7 @@ enum class Variable {
   tutti_interface,
   tutti_timeout_ms,
   tutti_progress_thread,
+  tutti_single_copy,
   tutti_check,
   tutti_level,
   rank,

@@ -87,6 +87,10 @@ Status read_settings(const tutti_comm_config* config, CommSettings* out) {
   std::optional<int64_t> progress_thread;
   TUTTI_TRY(config_integer(Variable::tutti_progress_thread, &progress_thread));
   if (progress_thread) out->progress_thread = *progress_thread != 0;
+  std::optional<std::string> single_copy;
+  TUTTI_TRY(config_text(Variable::tutti_single_copy, &single_copy));
+  if (single_copy == "always") out->single_copy = SingleCopyUse::always;
+  if (single_copy == "never") out->single_copy = SingleCopyUse::never;
   std::optional<std::string> level;
   TUTTI_TRY(config_text(Variable::tutti_level, &level));
   if (level) TUTTI_TRY(level_from_name(*level, &out->level));

@@ -395,7 +395,12 @@ Status Communicator::end_call(const Prepared& prepared, const Call& call, Status
     if (!ended.ok()) lengths_of_ = nullptr;
     if (ended.ok() && prepared.kernels.divide != nullptr) [[unlikely]]
       average(prepared, call);
-  } else if (path != Path::pull) {
+  } else if (path == Path::pull) {
+    if (ended.ok() && !pull_->failure().ok()) [[unlikely]]
+      ended = pull_->failure();
+    if (!ended.ok()) [[unlikely]]
+      pull_->withdraw();
+  } else {
     if (ended.ok() && !fused_->failure().ok()) [[unlikely]]
       ended = fused_->failure();
     if (!ended.ok()) [[unlikely]]

@@ -27,12 +27,16 @@
 
 namespace tutti {
 
+// Whether ranks copy from each other's private memory (TUTTI_SINGLE_COPY).
+enum class SingleCopyUse : uint8_t { automatic, always, never };
+
 struct CommSettings {
   std::vector<std::string> transports = {"inproc", "shm", "tcp"};  // allowed, best first
   std::string interface;
   int64_t timeout_ms = 30'000;
   int64_t setup_ms = 60'000;
   bool progress_thread = false;
+  SingleCopyUse single_copy = SingleCopyUse::automatic;
   bool check_results = false;            // that those of a call are equal on all ranks
   tutti_level level = TUTTI_LEVEL_FAST;  // of calls that do not name one
 };

@@ -118,14 +118,14 @@ Status Communicator::connect(Exchange& exchange) {
     if (!used[i]) peers[i].clear();
   }
   setting_.cache_group = cache_group(hosts);
+  for (size_t rank = 0; rank < n; ++rank) {
+    setting_.crowded = setting_.crowded || crowded_host(hosts, rank);
+  }
   TUTTI_TRY(open_links(exchange, peers, comm_id, deadline_ns));
 
   patience_ = Patience::of(crowded_host(hosts, size_t(rank_)));
   // A look at a socket is a system call: as many of them as of looks at memory take milliseconds.
   if (slots_ == nullptr) patience_.spins = std::min(patience_.spins, 100u);
-  for (size_t rank = 0; rank < n; ++rank) {
-    setting_.crowded = setting_.crowded || crowded_host(hosts, rank);
-  }
   const uint64_t place[] = {comm_id, uint64_t(rank_)};
   watch_.open(rank_, nranks_, hash_of(place));
   deadlock::add(this);
@@ -161,7 +161,11 @@ Status Communicator::open_links(Exchange& exchange, std::vector<std::vector<uint
     using Reach = shm::Regions::Reach;
     regions_ = shm::Regions(slots_->one_process() ? Reach::process : Reach::host, slots_);
     fused_ = std::make_unique<plan::Fused>(*slots_, regions_, group_size(setting_));
-    pull_ = std::make_unique<plan::Pull>(*slots_);
+    // Everybody must be there at once: that takes turns of the scheduler where cores are shared.
+    const bool single_copy =
+        settings_.single_copy == SingleCopyUse::always ||
+        (settings_.single_copy == SingleCopyUse::automatic && !setting_.crowded);
+    pull_ = std::make_unique<plan::Pull>(*slots_, single_copy);
     setting_.pull_element_limit_bytes = plan::Pull::most_element_bytes(uint32_t(nranks_));
     setting_.one_shot_limit_bytes = plan::Fused::one_shot_bytes();
     setting_.two_level_limit_bytes = plan::Fused::two_level_bytes();

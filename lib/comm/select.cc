@@ -42,6 +42,24 @@ struct Candidate {
   double us;
 };
 
+// Vectors, or whole buffers of blocks, that the busiest rank writes and reads when each is written
+// once by who has it and read once by who wants it.
+double moved_by_pull(Collective collective, double p) {
+  const double others = (p - 1) / p;
+  switch (collective) {
+    case Collective::allgather:
+      return 1;
+    case Collective::gather:
+    case Collective::scatter:
+      return others;
+    case Collective::alltoall:
+    case Collective::reduce_scatter:
+      return 2 * others;
+    default:
+      return reduces(collective) ? 1 + p : 2;
+  }
+}
+
 double predict_moves(const Algorithm& algorithm, Path path, const Setting& setting, double bytes) {
   const Medium& medium = !setting.all_share_memory ? sockets
                          : setting.crowded         ? crowded_memory
@@ -59,10 +77,8 @@ double predict_moves(const Algorithm& algorithm, Path path, const Setting& setti
     return medium.hop * 1.25 + vectors * bytes * fused_byte + far_line * (std::ceil(p / group) - 1);
   }
   if (path == Path::two_shot) return 3 * medium.hop + 1.75 * bytes * fused_byte + 2 * far;
-  // Vectors are written once by who has them and read once by who wants them.
   if (path == Path::pull) {
-    const double read = reduces(algorithm.collective) ? p : 1;
-    return medium.hop / 2 + (1 + read) * bytes * fused_byte + far;
+    return medium.hop / 2 + moved_by_pull(algorithm.collective, p) * bytes * fused_byte + far;
   }
   const Claims& claims = algorithm.claims;
   return claimed(claims.rounds, setting.nranks) * medium.hop +

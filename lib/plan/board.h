@@ -19,15 +19,16 @@ constexpr uint32_t finish = 10;   // direct: the own share is done
 constexpr uint32_t group = 12;    // and 14: two-level: what the own group makes, in turn
 constexpr uint32_t begun = 16;  // direct: reads and writes the peers' vectors until it has finished
 constexpr uint32_t pull_read = 18;  // pull: slices that the rank has gone past
-constexpr uint32_t pull = 20;       // and every other one after it: its slots
-constexpr uint32_t pull_slots = 16;
+constexpr uint32_t identity = 20;   // single copy: who the rank is
+constexpr uint32_t can_read = 22;   // single copy: whether it can read all others' memory
+constexpr uint32_t pull = 24;       // and every other one after it: its slices
+constexpr uint32_t pull_slices = 128;
 }  // namespace line
 
-// The end of a rank's cells is the slots of pull. They begin some lines further on in their pages
-// one after the other: what lies at the same place of many pages drives itself out of the caches.
-constexpr size_t pull_slot_bytes = 64 << 10;
-constexpr size_t pull_slot_stride = pull_slot_bytes + 256;
-constexpr size_t pull_arena_bytes = line::pull_slots * pull_slot_stride;
+// The end of a rank's cells: the ring in which pull's slices lie. Longer than a core's own cache,
+// so that a writer that is far ahead leaves in the shared one what the readers come for: from there
+// it comes more than twice as fast as from the cache of the core that wrote it.
+constexpr size_t pull_ring_bytes = 2 << 20;
 
 class Board {
  public:

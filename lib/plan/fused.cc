@@ -26,7 +26,7 @@ size_t round_up(size_t bytes) { return (bytes + line_bytes - 1) / line_bytes * l
 
 }  // namespace
 
-// The cells of a rank: two resident vectors, the publish arena, the result arena, pull's slots.
+// The cells of a rank: two resident vectors, the publish arena, the result arena, pull's ring.
 Fused::Fused(shm::SlotLink& link, const shm::Regions& regions, uint32_t group_size)
     : cells_(*link.cells()),
       board_(link),
@@ -37,7 +37,7 @@ Fused::Fused(shm::SlotLink& link, const shm::Regions& regions, uint32_t group_si
       operands_(nranks_),
       piece_(nranks_) {
   last_level_cache_bytes();  // now, because the first time takes longer than a call
-  const size_t arenas = cells_.bytes() - pull_arena_bytes - 2 * resident_bytes;
+  const size_t arenas = cells_.bytes() - pull_ring_bytes - 2 * resident_bytes;
   result_arena_ = std::min(rotated_bytes, arenas / 2 / line_bytes * line_bytes);
   publish_arena_ = (arenas - result_arena_) / line_bytes * line_bytes;
   const size_t fits = publish_arena_ / (least_window * (nranks_ - 1));

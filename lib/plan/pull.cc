@@ -1,7 +1,9 @@
 #include "lib/plan/pull.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
+#include <new>
 
 #include "algorithms/patterns.h"
 
@@ -11,26 +13,30 @@ namespace {
 
 constexpr size_t line_bytes = shm::line_bytes;
 constexpr size_t inline_bytes = sizeof(shm::FlagLine::payload);
-constexpr uint32_t slots = line::pull_slots;
-constexpr size_t slot_bytes = pull_slot_bytes;
+constexpr uint32_t most_ahead = line::pull_slices;
+constexpr size_t most_slice_bytes = 64 << 10;  // of all parts
 constexpr size_t least_slice_bytes = 8 << 10;  // a shorter one costs more in flags than it hides
+constexpr size_t least_copied_bytes = 32 << 10;
+constexpr size_t most_copied_bytes = 256 << 10;  // between two looks at the clock
+constexpr size_t most_landed_bytes = 256 << 10;  // of all sources
 
-constexpr uint32_t line_of(uint32_t sequence) { return line::pull + 2 * (sequence % slots); }
+constexpr uint32_t line_of(uint32_t sequence) { return line::pull + 2 * (sequence % most_ahead); }
 
 }  // namespace
 
-Pull::Pull(shm::SlotLink& link)
+Pull::Pull(shm::SlotLink& link, bool single_copy)
     : cells_(*link.cells()),
       board_(link),
+      single_copy_(board_, single_copy),
       nranks_(cells_.nranks()),
       self_(cells_.rank()),
-      arena_(cells_.bytes() - pull_arena_bytes),
+      ring_(cells_.bytes() - pull_ring_bytes),
       goal_(Collective::barrier, nranks_),
-      room_until_(slots),
+      begins_(most_ahead),
       operands_(nranks_) {}
 
 size_t Pull::most_element_bytes(uint32_t nranks) {
-  return slot_bytes / std::max(nranks - 1, 1u) / line_bytes * line_bytes;
+  return most_slice_bytes / std::max(nranks - 1, 1u) / line_bytes * line_bytes;
 }
 
 void Pull::set_roles(const Goal& goal) {
@@ -56,33 +62,81 @@ void Pull::start(const PullCall& call) {
   if (call.collective != goal_.collective() || call.root != goal_.root()) {
     set_roles(Goal(call.collective, nranks_, call.root));
   }
+  if (slices_ > 0) place(slices_ - 1);
   call_ = call;
   done_ = false;
-  ahead_ = true;
+  failure_ = {};
   before_ += slices_;
-  published_ = taken_ = 0;
+  slices_ = published_ = taken_ = 0;
   part_bytes_ = call.count * call.element_size;
   parts_ = separate_parts() ? nranks_ - 1 : 1;
-  in_line_ = part_bytes_ * parts_ <= inline_bytes;
+  by_copy_ = false;
+  own_from_ = own_to_ = nullptr;
+  asks_ = worth_single_copy() && single_copy_.answer() == SingleCopy::Answer::unknown;
+  if (!asks_) begin();
+}
+
+// Measured on two ranks; elsewhere ranks run ahead through the ring, which is faster.
+bool Pull::worth_single_copy() const {
+  return part_bytes_ >= least_copied_bytes &&
+         (call_.collective == Collective::allgather || call_.collective == Collective::alltoall ||
+          call_.collective == Collective::reduce_scatter);
+}
+
+void Pull::begin() {
+  by_copy_ = worth_single_copy() && single_copy_.answer() == SingleCopy::Answer::yes;
+  in_line_ = by_copy_ || part_bytes_ * parts_ <= inline_bytes;
   if (in_line_) {
     slices_ = 1;
     slice_bytes_ = stride_ = part_bytes_;
   } else {
-    // Some slices even of a short part, so that writing and reading overlap; all equally long.
-    const size_t most =
-        whole_granules(slot_bytes / parts_ / line_bytes * line_bytes, call.element_size);
-    const size_t wanted = std::clamp<size_t>(part_bytes_ / 4, least_slice_bytes, slot_bytes);
-    slices_ = uint32_t((part_bytes_ + std::min(wanted, most) - 1) / std::min(wanted, most));
-    const uint64_t elements = (call.count + slices_ - 1) / slices_;
-    slice_bytes_ = std::min<uint64_t>(most, elements * call.element_size);
-    slices_ = uint32_t((part_bytes_ + slice_bytes_ - 1) / slice_bytes_);
-    stride_ = (slice_bytes_ + line_bytes - 1) / line_bytes * line_bytes;
+    cut_into_slices();
   }
+  if (by_copy_) show_input();
   if (readers_ == 0) published_ = slices_;
   if (sources_.empty()) taken_ = slices_;
   place_own_block();
   // Who takes nothing has gone past it all, and must not keep the others from going on.
   if (taken_ == slices_) board_.post(line::pull_read, before_ + slices_, 0);
+}
+
+// Some slices even of a short part, so that writing and reading overlap; all equally long.
+void Pull::cut_into_slices() {
+  const size_t most =
+      whole_granules(most_slice_bytes / parts_ / line_bytes * line_bytes, call_.element_size);
+  const size_t wanted = std::clamp<size_t>(part_bytes_ / 4, least_slice_bytes, most_slice_bytes);
+  slices_ = uint32_t((part_bytes_ + std::min(wanted, most) - 1) / std::min(wanted, most));
+  const uint64_t elements = (call_.count + slices_ - 1) / slices_;
+  slice_bytes_ = std::min<uint64_t>(most, elements * call_.element_size);
+  slices_ = uint32_t((part_bytes_ + slice_bytes_ - 1) / slice_bytes_);
+  stride_ = (slice_bytes_ + line_bytes - 1) / line_bytes * line_bytes;
+}
+
+void Pull::show_input() {
+  copied_ = 0;
+  source_ = 0;
+  shown_ = call_.input;
+  const uint64_t all = separate_parts() ? nranks_ * part_bytes_ : part_bytes_;
+  const uint64_t written = reduces(call_.collective) ? part_bytes_ : nranks_ * part_bytes_;
+  try {
+    if (reduces(call_.collective)) landed_.resize(most_landed_bytes);
+    // Of an allgather only the own block may lie there, which stays.
+    if (separate_parts() && shown_ < call_.output + written && call_.output < shown_ + all) {
+      shown_copy_.assign(shown_, shown_ + all);
+      shown_ = shown_copy_.data();
+    }
+  } catch (const std::bad_alloc&) {
+    fail({TUTTI_NO_MEMORY, "cannot allocate a copy of " + std::to_string(all) + " bytes of input"});
+  }
+}
+
+void Pull::fail(Status status) {
+  failure_ = std::move(status);
+  done_ = true;
+}
+
+void Pull::withdraw() {
+  if (by_copy_) board_.clear(line_of(before_));
 }
 
 // The own block, where all blocks come together, and what rank 0 gets of a scan.
@@ -114,17 +168,32 @@ void Pull::place_own_block() {
   own_from_ = own_to_;
 }
 
+void Pull::place(uint32_t slice) {
+  const uint64_t bytes = in_line_ ? 0 : parts_ * stride_;
+  for (; int32_t(placed_ - before_ - slice) <= 0; ++placed_) {
+    const uint64_t left = pull_ring_bytes - next_begin_ % pull_ring_bytes;
+    if (left < bytes) next_begin_ += left;  // no slice goes round the end
+    begins_[placed_ % most_ahead] = next_begin_;
+    next_begin_ += bytes;
+  }
+}
+
+bool Pull::fits(uint32_t sequence) const {
+  const uint64_t end = begin_of(sequence) + (in_line_ ? 0 : parts_ * stride_);
+  return sequence - read_ < most_ahead && end - begin_of(read_) <= pull_ring_bytes;
+}
+
 bool Pull::has_room() {
+  place(published_);
   const uint32_t next = before_ + published_;
-  if (int32_t(next - room_until_) < 0) return true;
-  uint32_t read = next;  // the least that a rank has gone past; nobody is ahead of this one
+  if (fits(next)) return true;
+  read_ = before_ + std::min(taken_, published_);
   for (uint32_t rank = 0; rank < nranks_; ++rank) {
     if (rank == self_) continue;
     const uint32_t theirs = shm::flag_sequence(board_.flag(rank, line::pull_read));
-    if (int32_t(theirs - read) < 0) read = theirs;
+    if (int32_t(theirs - read_) < 0) read_ = theirs;
   }
-  room_until_ = read + slots;
-  return int32_t(next - room_until_) < 0;
+  return fits(next);
 }
 
 bool Pull::publish_slice() {
@@ -133,7 +202,13 @@ bool Pull::publish_slice() {
   const uint64_t offset = published_ * slice_bytes_;
   const size_t bytes = std::min(slice_bytes_, part_bytes_ - offset);
   const uint32_t flag_line = line_of(sequence);
-  std::byte* const to = in_line_ ? board_.at(self_, flag_line).payload : slot(self_, sequence);
+  if (by_copy_) {
+    shm::fill_line(board_.at(self_, flag_line).payload, &shown_, sizeof(shown_));
+    ++published_;
+    board_.post(flag_line, sequence + 1, call_.digest);
+    return true;
+  }
+  std::byte* const to = in_line_ ? board_.at(self_, flag_line).payload : data_of(self_, sequence);
   if (separate_parts()) {
     for (uint32_t reader = 0; reader < nranks_; ++reader) {
       if (reader == self_) continue;
@@ -147,6 +222,7 @@ bool Pull::publish_slice() {
   }
   ++published_;
   board_.post(flag_line, sequence + 1, call_.digest);
+
   return true;
 }
 
@@ -154,14 +230,14 @@ bool Pull::there(uint32_t source, uint32_t slice) {
   return board_.posted(source, line_of(before_ + slice), before_ + slice + 1, call_.digest);
 }
 
-std::byte* Pull::slot(uint32_t rank, uint32_t sequence) const {
-  return cells_.data(rank) + arena_ + sequence % slots * pull_slot_stride;
+std::byte* Pull::data_of(uint32_t rank, uint32_t sequence) const {
+  return cells_.data(rank) + ring_ + begin_of(sequence) % pull_ring_bytes;
 }
 
 const std::byte* Pull::part_of(uint32_t source, uint32_t slice) const {
   const uint32_t sequence = before_ + slice;
   const std::byte* const from =
-      in_line_ ? board_.at(source, line_of(sequence)).payload : slot(source, sequence);
+      in_line_ ? board_.at(source, line_of(sequence)).payload : data_of(source, sequence);
   return separate_parts() ? from + peer_position(source, self_) * stride_ : from;
 }
 
@@ -170,9 +246,11 @@ bool Pull::take_slice() {
   if (taken_ == slices_ || (readers_ != 0 && taken_ == published_)) return false;
   for (const uint32_t source : sources_) {
     if (there(source, taken_)) continue;
-    ahead_ = false;
+    streak_ = 0;
     return false;
   }
+  if (by_copy_) return copy_piece();
+  place(taken_);
   const uint64_t offset = taken_ * slice_bytes_;
   const size_t bytes = std::min(slice_bytes_, part_bytes_ - offset);
   if (reduces(call_.collective)) {
@@ -183,16 +261,17 @@ bool Pull::take_slice() {
   ++taken_;
   // Others wait for it only when they run out of slots.
   board_.post(line::pull_read, before_ + taken_, 0);
-  if (ahead_) fetch_next();
+  if (++streak_ > 1) fetch_next();
   return true;
 }
 
 // To be called only where the sources are ahead: else it would take from them what they write.
 void Pull::fetch_next() const {
   const uint32_t next = before_ + taken_;
+  const uint64_t begin = next == placed_ ? next_begin_ : begin_of(next);
   for (const uint32_t source : sources_) {
-    __builtin_prefetch(&board_.at(source, line_of(next)));
-    if (!in_line_) __builtin_prefetch(slot(source, next));
+    __builtin_prefetch(&board_.at(source, line_of(next + std::min(streak_ / 4, 3u))));
+    if (!in_line_) __builtin_prefetch(cells_.data(source) + ring_ + begin % pull_ring_bytes);
   }
 }
 
@@ -206,13 +285,73 @@ void Pull::copy_slice(uint64_t offset, size_t bytes) {
   }
 }
 
+bool Pull::copy_piece() {
+  if (reduces(call_.collective)) {
+    if (!reduce_piece()) return false;
+  } else {
+    const uint32_t source = sources_[source_];
+    const size_t bytes = std::min<uint64_t>(most_copied_bytes, part_bytes_ - copied_);
+    if (!copy_from(source, call_.output + source * part_bytes_ + copied_, bytes)) return false;
+    copied_ += bytes;
+    if (copied_ < part_bytes_ || ++source_ < sources_.size()) {
+      copied_ %= part_bytes_;
+      return true;
+    }
+  }
+  if (!done_ && copied_ == part_bytes_) {
+    taken_ = slices_;
+    board_.post(line::pull_read, before_ + taken_, 0);
+  }
+  return true;
+}
+
+bool Pull::reduce_piece() {
+  const size_t most = most_landed_bytes / sources_.size() / line_bytes * line_bytes;
+  const size_t bytes =
+      std::min<uint64_t>(whole_granules(most, call_.element_size), part_bytes_ - copied_);
+  std::byte* to = landed_.data();
+  for (const uint32_t source : sources_) {
+    if (!copy_from(source, to, bytes)) return false;
+    to += bytes;
+  }
+  reduce_slice(copied_, bytes);
+  copied_ += bytes;
+  return true;
+}
+
+// What it reads is what was published only if the peer has not withdrawn it meanwhile.
+bool Pull::copy_from(uint32_t source, std::byte* to, size_t bytes) {
+  const std::byte* from = nullptr;
+  std::memcpy(&from, board_.at(source, line_of(before_)).payload, sizeof(from));
+  if (separate_parts()) from += self_ * part_bytes_;
+  const int error = single_copy_.read(source, from + copied_, to, bytes);
+  if (!there(source, 0)) return false;
+  if (error == 0) return true;
+  if (error != ESRCH) {  // else the link finds that it died
+    fail({TUTTI_INVALID,
+          "cannot read the input of rank " + std::to_string(source) + ": " + std::strerror(error),
+          int(source)});
+  }
+  return false;
+}
+
+bool Pull::all_have_taken() const {
+  for (uint32_t rank = 0; rank < nranks_; ++rank) {
+    const uint32_t theirs = shm::flag_sequence(board_.flag(rank, line::pull_read));
+    if (rank != self_ && int32_t(theirs - before_ - slices_) < 0) return false;
+  }
+  return true;
+}
+
 void Pull::reduce_slice(uint64_t offset, size_t bytes) {
   const uint32_t block = goal_.block(self_, self_);
-  const std::byte* const own = call_.input + block * part_bytes_;
-  uint32_t n = 0;
+  const std::byte* const own = (by_copy_ ? shown_ : call_.input) + block * part_bytes_;
+  uint32_t n = 0, landed = 0;
   for (uint32_t rank = 0; rank < nranks_; ++rank) {
     if (!goal_.combines(rank, self_, block)) continue;
-    operands_[n++] = rank == self_ ? own + offset : part_of(rank, taken_);
+    operands_[n++] = rank == self_ ? own + offset
+                     : by_copy_    ? landed_.data() + landed++ * bytes
+                                   : part_of(rank, taken_);
   }
   const size_t elements = bytes / call_.element_size;
   if (n == 2) {
@@ -226,14 +365,22 @@ void Pull::reduce_slice(uint64_t offset, size_t bytes) {
 }
 
 bool Pull::advance() {
+  if (asks_) {
+    if (single_copy_.answer() == SingleCopy::Answer::unknown) return false;
+    asks_ = false;
+    begin();
+  }
+  if (done_) return true;  // it has failed
   const bool published = publish_slice();
   if (own_from_ != own_to_) {  // while the peers look at what was published
     std::memcpy(own_to_, own_from_, part_bytes_);
     own_from_ = own_to_;
   }
   const bool taken = take_slice();
-  done_ = published_ == slices_ && taken_ == slices_;
+  if (done_) return true;
+  done_ = published_ == slices_ && taken_ == slices_ && (!by_copy_ || all_have_taken());
   if (done_) {
+    if (by_copy_) shown_copy_ = {};
     transfers_.sent(readers_, readers_ * part_bytes_);
     transfers_.received(sources_.size(), sources_.size() * part_bytes_);
   }
@@ -242,15 +389,15 @@ bool Pull::advance() {
 
 int Pull::waits_for() {
   if (done_) return -1;
+  if (asks_) return single_copy_.waits_for();
   for (const uint32_t source : sources_) {
     if (taken_ < slices_ && !there(source, taken_)) return int(source);
   }
+  const uint32_t needed = by_copy_ ? before_ + slices_ : read_ + 1;
+  if (!by_copy_ && (published_ == slices_ || has_room())) return -1;
   for (uint32_t rank = 0; rank < nranks_; ++rank) {
-    if (rank == self_) continue;
     const uint32_t theirs = shm::flag_sequence(board_.flag(rank, line::pull_read));
-    if (published_ < slices_ && int32_t(before_ + published_ - theirs) >= int32_t(slots)) {
-      return int(rank);
-    }
+    if (rank != self_ && int32_t(theirs - needed) < 0) return int(rank);
   }
   return -1;
 }

@@ -3,17 +3,22 @@
 //   allgather, alltoall, reduce_scatter, scan, exscan  direct
 //   broadcast, gather, scatter, reduce                 flat
 //
-// A rank's slices go through slots that are used in turn, calls one after the other; slice s of all
-// calls together lies in slot s % slots. All ranks know how many slices a call has, also those that
-// have no part in it, and every rank says how far it is with reading: a slot is written again when
-// all have gone past what was in it. So a rank may leave a call before others enter it, and runs
-// ahead by as many slices as there are slots. Short slices travel in the line of the slot's flag.
+// A rank's slices lie in a ring, calls one after the other. All ranks know how many slices a call
+// has and how long they are, also those that have no part in it, so slice s of all calls together
+// has the same place in everybody's ring; and every rank says how far it is with reading: a place
+// is written again when all have gone past what was in it. So a rank may leave a call before others
+// enter it, and runs ahead as far as the ring and its flags reach. Short slices travel in the line
+// of their flag.
+//
+// Where all ranks have something long for all others nobody can run ahead. Then, if the host
+// permits, they publish where their inputs lie, copy straight from there, and stay until all have.
 #pragma once
 
 #include <vector>
 
 #include "algorithms/goal.h"
 #include "lib/plan/board.h"
+#include "lib/plan/single_copy.h"
 #include "lib/reduce/reduce.h"
 #include "lib/transfers.h"
 
@@ -33,8 +38,8 @@ struct PullCall {
 
 class Pull {
  public:
-  // `link` must have cells.
-  explicit Pull(shm::SlotLink& link);
+  // `link` must have cells. `single_copy`: whether this rank's memory may be read by the others.
+  Pull(shm::SlotLink& link, bool single_copy);
 
   // The longest elements, in bytes, that it takes among so many ranks.
   static size_t most_element_bytes(uint32_t nranks);
@@ -43,6 +48,10 @@ class Pull {
   // Moves as far as the peers' flags allow and never blocks. Returns whether anything moved.
   bool advance();
   bool done() const { return done_; }
+  // Whether the call, once done, has failed, and how. The link knows of all other failures.
+  const Status& failure() const { return failure_; }
+  // The call has failed: what this rank has said of its memory holds no more.
+  void withdraw();
   // The lowest peer that is waited for, -1 if none.
   int waits_for();
   // Of all calls that are done: those of the schedule.
@@ -54,40 +63,70 @@ class Pull {
   // Whether every reader has a part of its own.
   bool separate_parts() const;
 
+  bool worth_single_copy() const;
+  // The rest of start(), once it is known how the blocks travel.
+  void begin();
+  void cut_into_slices();
+  // What the others are to read, and room for what this rank reads to reduce.
+  void show_input();
   void place_own_block();
   bool publish_slice();
   bool take_slice();
   bool has_room();
+  bool fits(uint32_t sequence) const;
   bool there(uint32_t source, uint32_t slice);
-  std::byte* slot(uint32_t rank, uint32_t sequence) const;
+  // Gives the slices of the call up to this one their places in the rings.
+  void place(uint32_t slice);
+  uint64_t begin_of(uint32_t sequence) const { return begins_[sequence % begins_.size()]; }
+  std::byte* data_of(uint32_t rank, uint32_t sequence) const;
   const std::byte* part_of(uint32_t source, uint32_t slice) const;
   void fetch_next() const;
+  // By single copy: the next piece of what is for this rank.
+  bool copy_piece();
+  bool copy_from(uint32_t source, std::byte* to, size_t bytes);
+  bool reduce_piece();
+  void fail(Status status);
+  bool all_have_taken() const;
   void reduce_slice(uint64_t offset, size_t bytes);
   void copy_slice(uint64_t offset, size_t bytes);
 
   SharedCells& cells_;
   Board board_;
+  SingleCopy single_copy_;
   uint32_t nranks_;
   uint32_t self_;
-  size_t arena_;  // of the slots in a rank's cells
+  size_t ring_;  // where it begins in a rank's cells
 
   PullCall call_;
   bool done_ = true;
+  bool asks_ = false;     // whether single copy is possible is not known yet
+  bool by_copy_ = false;  // the call goes by single copy
+  Status failure_;
   Goal goal_;
   uint32_t readers_ = 0;           // who take from this rank
   std::vector<uint32_t> sources_;  // whom it takes from
   uint64_t part_bytes_ = 0;        // of one part
   uint32_t parts_ = 1;             // that a rank publishes
   uint64_t slice_bytes_ = 0;       // of one part in one slice
-  size_t stride_ = 0;              // from part to part in a slot
+  size_t stride_ = 0;              // from part to part in a slice
   bool in_line_ = false;
   uint32_t slices_ = 0;  // of this call
   uint32_t before_ = 0;  // slices of all calls before it
   uint32_t published_ = 0, taken_ = 0;
-  bool ahead_ = true;                    // all that was looked for in this call was there already
+  uint32_t streak_ = 0;                  // slices that were there at the first look
   const std::byte* own_from_ = nullptr;  // the own block's way, until it has gone it
   std::byte* own_to_ = nullptr;
-  uint32_t room_until_ = 0;  // slices of all calls that may be published, as far as known
+  // Bytes of the ring, counted on and on: where the last slices begin, and where the next does.
+  std::vector<uint64_t> begins_;
+  uint64_t next_begin_ = 0;
+  uint32_t placed_ = 0;  // slices of all calls that have a place
+  uint32_t read_ = 0;    // slices of all calls that all have gone past, as far as known
+  // By single copy: what the others read, a copy of it where it will be overwritten; how far this
+  // rank has read, and whose; and what it has read to reduce.
+  const std::byte* shown_ = nullptr;
+  std::vector<std::byte> shown_copy_, landed_;
+  uint64_t copied_ = 0;  // bytes of a part
+  size_t source_ = 0;    // index
   std::vector<const void*> operands_;
   Transfers transfers_;
 };

@@ -40,11 +40,11 @@ size_t Geometry::total_bytes() const { return Segment(nullptr, *this).total_byte
 Geometry Geometry::for_ranks(uint32_t nranks) {
   Geometry geometry;
   geometry.nranks = nranks;
-  geometry.flag_lines = 52;
+  geometry.flag_lines = 24 + 2 * 128;  // as lib/plan/board.h gives them out
   // Enough for blocks of the fused paths to rotate through about a core's own cache
   // (lib/plan/fused.h says why), and no more: every page costs a microsecond or two when a
   // communicator is made.
-  constexpr size_t resident = 64 << 10, pulled = (1 << 20) + page_bytes;
+  constexpr size_t resident = 64 << 10, pulled = 2 << 20;
   geometry.cell_bytes = resident + pulled +
                         (nranks <= 4   ? 2 << 20
                          : nranks <= 8 ? 3 << 20

@@ -1,0 +1,90 @@
+#include "lib/plan/single_copy.h"
+
+#include <unistd.h>
+
+#include <cstring>
+#include <random>
+
+#include "transports/shm/peer_memory.h"
+
+namespace tutti::plan {
+
+namespace {
+
+// What a rank posts: where which number lies in which process.
+struct Identity {
+  int32_t pid = 0;
+  uint32_t allowed = 0;
+  uint64_t address = 0;
+  uint64_t nonce = 0;
+};
+static_assert(sizeof(Identity) <= sizeof(shm::FlagLine::payload));
+
+uint64_t random_number() {
+  std::random_device device;
+  return uint64_t(device()) << 32 | device();
+}
+
+}  // namespace
+
+SingleCopy::SingleCopy(Board& board, bool allowed)
+    : board_(board), nonce_(random_number()), allowed_(allowed), pids_(board.nranks()) {
+  const Identity mine{getpid(), allowed_, reinterpret_cast<uintptr_t>(&nonce_), nonce_};
+  shm::fill_line(board_.at(board_.self(), line::identity).payload, &mine, sizeof(mine));
+  board_.post(line::identity, 1, 0);
+}
+
+bool SingleCopy::all_posted(uint32_t line) const {
+  for (uint32_t rank = 0; rank < board_.nranks(); ++rank) {
+    if (shm::flag_sequence(board_.flag(rank, line)) == 0) return false;
+  }
+  return true;
+}
+
+SingleCopy::Answer SingleCopy::answer() {
+  if (answer_ != Answer::unknown) return answer_;
+  if (!told_) {
+    if (!all_posted(line::identity)) return answer_;
+    for (uint32_t rank = 0; rank < board_.nranks(); ++rank) {
+      Identity theirs;
+      std::memcpy(&theirs, board_.at(rank, line::identity).payload, sizeof(theirs));
+      pids_[rank] = theirs.pid;
+    }
+    board_.post(line::can_read, can_read_everyone() ? 2 : 1, 0);
+    told_ = true;
+  }
+  if (!all_posted(line::can_read)) return answer_;
+  answer_ = Answer::yes;
+  for (uint32_t rank = 0; rank < board_.nranks(); ++rank) {
+    if (shm::flag_sequence(board_.flag(rank, line::can_read)) != 2) answer_ = Answer::no;
+  }
+  return answer_;
+}
+
+bool SingleCopy::can_read_everyone() const {
+  for (uint32_t rank = 0; rank < board_.nranks(); ++rank) {
+    Identity theirs;
+    std::memcpy(&theirs, board_.at(rank, line::identity).payload, sizeof(theirs));
+    uint64_t found = 0;
+    const auto* at = reinterpret_cast<const std::byte*>(theirs.address);
+    if (theirs.allowed == 0 ||
+        read(rank, at, reinterpret_cast<std::byte*>(&found), sizeof(found)) != 0 ||
+        found != theirs.nonce) {
+      return false;
+    }
+  }
+  return true;
+}
+
+int SingleCopy::waits_for() const {
+  for (uint32_t rank = 0; rank < board_.nranks(); ++rank) {
+    if (shm::flag_sequence(board_.flag(rank, line::can_read)) == 0) return int(rank);
+  }
+  return -1;
+}
+
+int SingleCopy::read(uint32_t rank, const std::byte* from, std::byte* to, size_t bytes) const {
+  return shm::read_process(pids_[rank], from, to, bytes);
+}
+
+}  // namespace tutti::plan

@@ -1,0 +1,40 @@
+// Whether ranks may copy straight from each other's private memory, and doing it. The kernel does
+// the copying (transports/shm/peer_memory.h), so nothing need be registered or mapped; some hosts
+// and containers forbid it. All ranks get the same answer: each tells the others who it is, tries
+// to read a number from everyone, and tells how that went.
+#pragma once
+
+#include "lib/plan/board.h"
+
+namespace tutti::plan {
+
+class SingleCopy {
+ public:
+  enum class Answer : uint8_t { unknown, yes, no };
+
+  // Tells the others who this rank is. `allowed`: whether this rank takes part at all.
+  SingleCopy(Board& board, bool allowed);
+  SingleCopy(const SingleCopy&) = delete;
+  SingleCopy& operator=(const SingleCopy&) = delete;
+
+  // What is known by now; never blocks. Comes to be known when all ranks ask.
+  Answer answer();
+  // The lowest rank whose part of the answer is missing, -1 if none.
+  int waits_for() const;
+
+  // After a yes. 0, or an errno (see read_process()).
+  int read(uint32_t rank, const std::byte* from, std::byte* to, size_t bytes) const;
+
+ private:
+  bool all_posted(uint32_t line) const;
+  bool can_read_everyone() const;
+
+  Board& board_;
+  const uint64_t nonce_;
+  const bool allowed_;
+  bool told_ = false;  // how reading went
+  Answer answer_ = Answer::unknown;
+  std::vector<int32_t> pids_;
+};
+
+}  // namespace tutti::plan

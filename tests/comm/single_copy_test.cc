@@ -1,0 +1,159 @@
+// Long blocks that ranks copy straight from each other's memory: right results also where the
+// output lies over the input, inputs that are the caller's own again after the call, ranks that die
+// or stay away, and the same through the ring where single copy is forbidden.
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <thread>
+
+#include "tests/support/processes.h"
+#include "tests/support/thread_comm.h"
+
+namespace {
+
+using tutti::testing::on_comm;
+using tutti::testing::sentence;
+
+class SingleCopy : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override { setenv("TUTTI_SINGLE_COPY", GetParam(), 1); }
+  void TearDown() override { unsetenv("TUTTI_SINGLE_COPY"); }
+};
+
+INSTANTIATE_TEST_SUITE_P(Modes, SingleCopy, ::testing::Values("always", "never"));
+
+int32_t value(int from, int to, size_t at, int turn) {
+  return int32_t(at % 8191) * 64 + from * 8 + to + turn * 1'000'000;
+}
+
+std::vector<int32_t> blocks_of(int rank, int nranks, size_t count, int turn) {
+  std::vector<int32_t> all;
+  for (int to = 0; to < nranks; ++to) {
+    for (size_t i = 0; i < count; ++i) all.push_back(value(rank, to, i, turn));
+  }
+  return all;
+}
+
+void check_allgather(int rank, int nranks, size_t count, int turn, bool in_place, tutti_comm comm) {
+  std::vector<int32_t> all(size_t(nranks) * count, -1), mine;
+  for (size_t i = 0; i < count; ++i) mine.push_back(value(rank, 0, i, turn));
+  int32_t* const own = all.data() + size_t(rank) * count;
+  if (in_place) std::copy(mine.begin(), mine.end(), own);
+  ASSERT_EQ(tutti_allgather(in_place ? TUTTI_IN_PLACE : mine.data(), all.data(), count, TUTTI_INT32,
+                            comm),
+            TUTTI_OK)
+      << sentence(comm);
+  mine.assign(count, -7);
+  for (int from = 0; from < nranks; ++from) {
+    for (size_t i = 0; i < count; ++i) {
+      ASSERT_EQ(all[size_t(from) * count + i], value(from, 0, i, turn)) << from << " at " << i;
+    }
+  }
+}
+
+void check_alltoall(int rank, int nranks, size_t count, int turn, bool in_place, tutti_comm comm) {
+  std::vector<int32_t> mine = blocks_of(rank, nranks, count, turn);
+  std::vector<int32_t> out(mine.size(), -1);
+  int32_t* const to = in_place ? mine.data() : out.data();
+  ASSERT_EQ(tutti_alltoall(in_place ? TUTTI_IN_PLACE : mine.data(), to, count, TUTTI_INT32, comm),
+            TUTTI_OK)
+      << sentence(comm);
+  if (!in_place) mine.assign(mine.size(), -7);
+  for (int from = 0; from < nranks; ++from) {
+    for (size_t i = 0; i < count; ++i) {
+      ASSERT_EQ(to[size_t(from) * count + i], value(from, rank, i, turn)) << from << " at " << i;
+    }
+  }
+}
+
+void check_reduce_scatter(int rank, int nranks, size_t count, int turn, bool in_place,
+                          tutti_comm comm) {
+  std::vector<int32_t> mine = blocks_of(rank, nranks, count, turn);
+  std::vector<int32_t> out(count, -1);
+  int32_t* const to = in_place ? mine.data() : out.data();
+  ASSERT_EQ(tutti_reduce_scatter_block(in_place ? TUTTI_IN_PLACE : mine.data(), to, count,
+                                       TUTTI_INT32, TUTTI_SUM, comm),
+            TUTTI_OK)
+      << sentence(comm);
+  for (size_t i = 0; i < count; ++i) {
+    int32_t sum = 0;
+    for (int from = 0; from < nranks; ++from) sum += value(from, rank, i, turn);
+    ASSERT_EQ(to[i], sum) << i;
+  }
+  mine.assign(mine.size(), -7);
+}
+
+TEST_P(SingleCopy, GivesEveryBlockAndLeavesTheInputToItsOwner) {
+  for (const char* transport : {"shm", "inproc"}) {
+    for (const int nranks : {2, 3, 5}) {
+      on_comm(nranks, transport, [&](int rank, tutti_comm comm) {
+        int turn = 0;
+        // On both sides of where blocks become long, of the longest piece, and short ones between.
+        for (const size_t count : {size_t{8191}, size_t{8192}, size_t{3}, size_t{70'001}}) {
+          for (const bool in_place : {false, true}) {
+            check_allgather(rank, nranks, count, ++turn, in_place, comm);
+            check_alltoall(rank, nranks, count, ++turn, in_place, comm);
+            check_reduce_scatter(rank, nranks, count, ++turn, in_place, comm);
+          }
+        }
+      });
+    }
+  }
+}
+
+TEST_P(SingleCopy, WaitsForALateRank) {
+  on_comm(3, "shm", [&](int rank, tutti_comm comm) {
+    for (int turn = 0; turn < 30; ++turn) {
+      if (turn % 3 == rank) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      check_alltoall(rank, 3, 20'000, turn, turn % 2 == 1, comm);
+    }
+  });
+}
+
+TEST_P(SingleCopy, ARankThatStaysAwayIsNamed) {
+  tutti_unique_id id{};
+  ASSERT_EQ(tutti_unique_id_create(nullptr, &id), TUTTI_OK);
+  tutti::testing::on_threads(2, [&](int rank) {
+    tutti_comm_config config = TUTTI_COMM_CONFIG_INIT;
+    config.transports = "shm";
+    config.timeout_ms = 300;
+    tutti_comm comm = nullptr;
+    ASSERT_EQ(tutti_comm_create_from_id(&id, rank, 2, &config, &comm), TUTTI_OK);
+    check_alltoall(rank, 2, 50'000, 1, false, comm);
+    if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(600));
+    std::vector<int32_t> in(100'000), out(100'000);
+    const tutti_status status = tutti_alltoall(in.data(), out.data(), 50'000, TUTTI_INT32, comm);
+    if (rank == 0) {
+      EXPECT_EQ(status, TUTTI_TIMEOUT) << sentence(comm);
+      EXPECT_NE(sentence(comm).find("rank 1"), std::string::npos) << sentence(comm);
+    } else if (std::string(GetParam()) == "always") {
+      EXPECT_NE(status, TUTTI_OK);  // what rank 0 has taken back must not be used
+    }
+    tutti_comm_free(comm);
+  });
+}
+
+TEST_P(SingleCopy, ARankThatDiesBetweenTheOthersIsNamed) {
+  constexpr int nranks = 3, killed = 1;
+  std::vector<tutti::testing::Child> children =
+      tutti::testing::start(nranks, "shm", [](int rank, tutti_comm comm) {
+        std::vector<int32_t> in(3 << 20, rank), out(3 << 20);
+        tutti_status status = TUTTI_OK;
+        for (int call = 0; status == TUTTI_OK; ++call) {
+          if (rank == killed && call == 20) raise(SIGKILL);
+          status = tutti_alltoall(in.data(), out.data(), in.size() / 3, TUTTI_INT32, comm);
+        }
+        return tutti::testing::report_of(status, comm);
+      });
+  for (int rank = 0; rank < nranks; ++rank) {
+    tutti::testing::Report report;
+    const bool told = tutti::testing::finish(children[size_t(rank)], &report);
+    EXPECT_EQ(told, rank != killed);
+    if (rank == killed) continue;
+    EXPECT_EQ(report.status, TUTTI_PEER_FAILED) << report.text;
+    EXPECT_EQ(report.rank, killed) << report.text;
+  }
+}
+
+}  // namespace
