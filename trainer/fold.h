@@ -1,8 +1,11 @@
-// A sum of n vectors that come one after the other, in tutti's canonical tree: the same bits as
-// tutti_reduce_local() of all of them at that level, with a logarithmic number of them in memory.
+// A sum of n vectors that come one by one, in tutti's canonical tree: the same bits as
+// tutti_reduce_local() of all of them at that level. Where they come in order, a logarithmic number
+// of them is in memory.
 #pragma once
 
+#include <map>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "tutti/tutti.hpp"
@@ -15,37 +18,50 @@ class BasicFold {
   // The n vectors of one sum; n >= 1.
   explicit BasicFold(size_t n) : n_(n) {
     while (2 * inner_ <= n) inner_ *= 2;
-    slots_.resize(66);
   }
-  // The next vector; it is overwritten. After the last one it holds the sum, and the next one
-  // begins another.
-  void add(std::span<Real> vector) {
+  // Vector `leaf` of the n, each once and in any order; it is overwritten. After the last one it
+  // holds the sum, and the next one begins another.
+  void add(size_t leaf, std::span<Real> vector) {
     const size_t paired = n_ - inner_;  // pairs of extra leaves are joined first
-    size_t node = next_ < 2 * paired ? next_ / 2 : next_ - paired;
-    if (next_ < 2 * paired && next_ % 2 == 0) {
-      keep(65, vector);
-    } else {
-      if (next_ < 2 * paired) join(65, vector);
-      size_t level = 0;
-      for (; node >> level & 1; ++level) join(level, vector);
-      if (node + 1 < inner_) keep(level, vector);
+    size_t level = leaf < 2 * paired ? 0 : 1;
+    size_t node = level == 0 ? leaf : leaf - paired;
+    for (; level == 0 || inner_ >> (level - 1) > 1; ++level, node /= 2) {
+      const auto sibling = waiting_.find({level, node ^ 1});
+      if (sibling == waiting_.end()) return keep({level, node}, vector);
+      join(sibling->second, vector, node % 2 == 1);
+      spare_.push_back(std::move(sibling->second));
+      waiting_.erase(sibling);
     }
+  }
+  size_t size() const { return n_; }
+  // The next one, where they come in order.
+  void add(std::span<Real> vector) {
+    add(next_, vector);
     next_ = (next_ + 1) % n_;
   }
 
  private:
-  void keep(size_t slot, std::span<const Real> vector) {
-    slots_[slot].assign(vector.begin(), vector.end());
+  using Node = std::pair<size_t, size_t>;  // level, number in it
+  void keep(const Node& node, std::span<const Real> vector) {
+    std::vector<Real> room;
+    if (!spare_.empty()) {
+      room = std::move(spare_.back());
+      spare_.pop_back();
+    }
+    room.assign(vector.begin(), vector.end());
+    waiting_.emplace(node, std::move(room));
   }
-  void join(size_t slot, std::span<Real> right) {
-    const Real* operands[] = {slots_[slot].data(), right.data()};
-    reduce_local<Real>(operands, right, TUTTI_SUM, TUTTI_LEVEL_CANONICAL);
+  void join(const std::vector<Real>& sibling, std::span<Real> vector, bool right) {
+    const Real* operands[] = {sibling.data(), vector.data()};
+    if (!right) std::swap(operands[0], operands[1]);
+    reduce_local<Real>(operands, vector, TUTTI_SUM, TUTTI_LEVEL_CANONICAL);
   }
 
   size_t n_;
   size_t inner_ = 1;  // largest power of two <= n
   size_t next_ = 0;
-  std::vector<std::vector<Real>> slots_;
+  std::map<Node, std::vector<Real>> waiting_;
+  std::vector<std::vector<Real>> spare_;  // for more of them
 };
 using Fold = BasicFold<float>;
 

@@ -28,6 +28,7 @@ TEST(Fold, GivesTheBitsOfTheCanonicalTree) {
     std::vector<std::vector<float>> inputs;
     std::vector<const float*> pointers;
     for (size_t k = 0; k < n; ++k) inputs.push_back(noise(37, 100 * n + k));
+    pointers.reserve(n);
     for (const auto& input : inputs) pointers.push_back(input.data());
     std::vector<float> expected(37);
     reduce_local<float>(pointers, expected, TUTTI_SUM, TUTTI_LEVEL_CANONICAL);
@@ -37,6 +38,12 @@ TEST(Fold, GivesTheBitsOfTheCanonicalTree) {
       for (const auto& input : inputs) fold.add(last = input);
       EXPECT_EQ(last, expected) << n << " vectors, round " << round;
     }
+    std::vector<float> last;
+    for (uint64_t i = 0; i < n; ++i) {
+      const uint64_t leaf = permuted(i, n, 7);
+      fold.add(leaf, last = inputs[leaf]);
+    }
+    EXPECT_EQ(last, expected) << n << " vectors in another order";
   }
 }
 
