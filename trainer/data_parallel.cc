@@ -100,7 +100,7 @@ class DataParallel : public Strategy {
   void clip(StepFigures& figures) {
     GradientNorm norm;
     const std::span<Real> all = worker_.replica.gradients<Real>();
-    norm.add<Real>(worker_.replica.layout(), {0, all.size()}, all);
+    if (worker_.grid.counts) norm.add<Real>(worker_.replica.layout(), {0, all.size()}, all);
     shorten<Real>(all, norm.squared(worker_.grid.model), worker_.options.clip, figures);
   }
   // What the buckets took.

@@ -23,12 +23,13 @@ std::vector<Parameter> of_layers(const std::vector<Parameter>& layout,
   return kept;
 }
 
-Held held_of(const Options& o, const std::vector<Parameter>& layout, int copy) {
+// Of the `copies` ranks that have this layout, the one with that number.
+Held held_of(const Options& o, const std::vector<Parameter>& layout, int copies, int copy) {
   Held held;
   size_t optimized = 0;
   for (const Bucket& bucket : buckets_of(layout, o)) {
     held.parameters += bucket.count;
-    optimized += o.zero ? share_of(bucket, o.dp, copy).size() : bucket.count;
+    optimized += o.zero ? share_of(bucket, copies, copy).size() : bucket.count;
   }
   if (!o.has_servers()) held.state = moments_of(o) * optimized;
   return held;
@@ -54,9 +55,10 @@ std::vector<Held> held_by_ranks(const Options& o, const Mesh& mesh,
   held.reserve(size_t(mesh.ranks()));
   for (int rank = 0; rank < mesh.ranks(); ++rank) {
     const auto& all = layouts[size_t(mesh.at(rank, Axis::tensor))];
-    const auto stage = size_t(mesh.at(rank, Axis::pipeline));
-    const auto& own = stages.empty() ? all : of_layers(all, stages[stage]);
-    held.push_back(held_of(o, own, mesh.at(rank, Axis::data)));
+    const auto& own = stages.empty() ? all : of_layers(all, stages[size_t(mesh.stage(rank))]);
+    const std::vector<int> holders = mesh.holders(rank);
+    const auto place = std::find(holders.begin(), holders.end(), rank) - holders.begin();
+    held.push_back(held_of(o, own, int(holders.size()), int(place)));
   }
   return held;
 }

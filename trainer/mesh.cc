@@ -16,6 +16,12 @@ communicator among(const Mesh& mesh, const communicator& workers,
   return workers.split(mesh.group(rank, differ).front(), rank);
 }
 
+communicator among_holders(const Mesh& mesh, const communicator& workers) {
+  const std::vector<int> holders = mesh.holders(workers.rank());
+  const auto own = std::find(holders.begin(), holders.end(), workers.rank());
+  return workers.split(holders.front(), int(own - holders.begin()));
+}
+
 }  // namespace
 
 const char* short_name(Axis axis) {
@@ -29,8 +35,8 @@ const char* short_name(Axis axis) {
   }
 }
 
-Mesh::Mesh(int dp, int pp, int tp, const std::string& order)
-    : sizes_{dp, pp, tp}, strides_{0, 0, 0} {
+Mesh::Mesh(int dp, StageWidths widths, int tp, const std::string& order)
+    : widths_(std::move(widths)), sizes_{dp, widths_.ranks(), tp}, strides_{0, 0, 0} {
   std::string rest = order;
   for (int stride = 1; !rest.empty();) {
     const size_t comma = rest.rfind(',');
@@ -58,12 +64,25 @@ std::vector<int> Mesh::group(int rank, std::initializer_list<Axis> differ) const
   return members;
 }
 
+std::vector<int> Mesh::holders(int rank) const {
+  const int own = stage(rank), width = widths_.width(own);
+  std::vector<int> ranks(size_t(width) * size_t(size(Axis::data)));
+  for (int copy = 0; copy < size(Axis::data); ++copy)
+    for (int place = widths_.lead(own); place < widths_.lead(own) + width; ++place) {
+      const int next = copy * width + widths_.part(place);
+      ranks[size_t(next)] = this->rank(copy, place, at(rank, Axis::tensor));
+    }
+  return ranks;
+}
+
 Grid::Grid(const Mesh& whole, communicator workers)
     : mesh(whole),
       all(std::move(workers)),
-      data(among(whole, all, {Axis::data})),
+      data(among_holders(whole, all)),
       pipeline(among(whole, all, {Axis::pipeline})),
       tensor(among(whole, all, {Axis::tensor})),
-      model(among(whole, all, {Axis::pipeline, Axis::tensor})) {}
+      model(among(whole, all, {Axis::pipeline, Axis::tensor})),
+      copy(whole.copy(all.rank())),
+      counts(whole.replica(all.rank()) == 0) {}
 
 }  // namespace tutti::train

@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdlib>
 #include <sstream>
@@ -106,11 +107,15 @@ void declare(CLI::App& app, Options& o) {
   app.add_option(
       "--stages", o.stages,
       "layers of each part: profile (parts take equal time), even, or 2,3,1 for example");
+  app.add_option("--stage-widths", o.stage_widths,
+                 "ranks that hold each stage and take its micro-batches by turns: 1,2,1 gives the "
+                 "middle one of three stages two; powers of two");
   app.add_flag("--recompute", o.recompute,
                "keep only what a stage is given, and compute forward again for backward");
   app.add_flag("--portals,!--no-portals", o.portals,
                "send what skips stages straight to where it is needed");
   app.add_option("--stage-sleep", o.stage_sleep)->delimiter(',')->expected(2)->group("");
+  app.add_option("--stage-load", o.stage_load)->delimiter(',')->group("");
   app.add_option("--sync", o.sync,
                  "allreduce, server, server-async, ssp, backup, local-sgd or gossip");
   app.add_option("--algorithm", o.algorithm,
@@ -209,7 +214,7 @@ void check_agreement(const Options& o) {
        "--sync allreduce without --zero and --topk");
   only(o.level != "fast", "--level canonical", synchronous && o.topk == 0 && o.wire == "fp32",
        "--sync allreduce with whole fp32 gradients");
-  if (o.level == "canonical") {
+  if (o.canonical()) {
     if (o.dp > 1 && !power_of_two(o.shards / o.dp))
       throw BadInput(
           fmt::format("--level canonical: each worker needs 1, 2, 4, 8 ... of the --shards, not {}",
@@ -218,7 +223,9 @@ void check_agreement(const Options& o) {
                            ? Words{"auto", "direct"}
                            : Words{"auto",        "butterfly",     "halving-doubling", "two-shot",
                                    "round-robin", "master-worker", "all-to-all"};
-    one_of("--level canonical with --algorithm", o.algorithm, able);
+    one_of(o.level == "canonical" ? "--level canonical with --algorithm"
+                                  : "--stage-widths with --algorithm",
+           o.algorithm, able);
   }
   only(o.algorithm != "auto", "--algorithm", (synchronous && o.topk == 0) || o.sync == "local-sgd",
        "--sync allreduce without --topk, or local-sgd");
@@ -239,13 +246,39 @@ void check_grid(const Options& o) {
   within("--pp", o.pp, 1, 1024);
   within("--rnn-chunk", double(o.rnn_chunk), 0, 1e6);
   one_of("--conv-split", o.conv_split, {"output", "input", "strips"});
-  const Mesh mesh(o.dp, o.pp, o.tp, o.grid_order);
+  const Mesh mesh(o.dp, o.widths(), o.tp, o.grid_order);
   if (mesh.ranks() > 1024)
-    throw BadInput(fmt::format("--dp {} x --tp {} x --pp {} are {} ranks: at most 1024", o.dp, o.tp,
-                               o.pp, mesh.ranks()));
+    throw BadInput(
+        fmt::format("--dp {} x --tp {} x --pp {}{} are {} ranks: at most 1024", o.dp, o.tp, o.pp,
+                    o.stage_widths.empty() ? "" : " of widths " + o.stage_widths, mesh.ranks()));
   if (o.dp != mesh.ranks() && o.sync != "allreduce")
     throw BadInput(
         fmt::format("--tp {} and --pp {} need --sync allreduce, not {}", o.tp, o.pp, o.sync));
+}
+
+void check_stage_widths(const Options& o) {
+  if (o.stage_widths.empty()) return;
+  if (o.pp < 2)
+    throw BadInput("--stage-widths needs --pp of at least 2: --dp has copies of a model");
+  if (o.schedule != "gpipe" && o.schedule != "1f1b")
+    throw BadInput(
+        fmt::format("--stage-widths needs --schedule gpipe or 1f1b, not {}", o.schedule));
+  if (o.micro_batches == "auto")
+    throw BadInput("--stage-widths needs a number of --micro-batches, not auto");
+  if (o.wire != "fp32" || o.topk > 0)
+    throw BadInput("--stage-widths needs whole gradients: neither --wire bf16 nor --topk");
+  if (o.batch / o.dp < o.widths().widest())
+    throw BadInput(
+        fmt::format("--batch {} over --dp {} is less than a sample for each of the {} "
+                    "ranks of a stage",
+                    o.batch, o.dp, o.widths().widest()));
+}
+
+void check_replicas_shards(const Options& o, int64_t count) {
+  const int widest = o.widths().widest();
+  if (widest > 1 && (!power_of_two(count) || count < widest))
+    throw BadInput(fmt::format("--micro-batches {}: --stage-widths {} needs {}, {}, {} ...", count,
+                               o.stage_widths, widest, 2 * widest, 4 * widest));
 }
 
 // Fills in what depends on the stages.
@@ -270,11 +303,13 @@ void settle_pipeline(Options& o) {
         "--shards {}: the shards of a pipeline are the --micro-batches of all --dp copies",
         o.shards));
   const int64_t most = o.batch / o.dp;
-  int64_t count = 4L * o.pp;  // fills 80 % of the time
+  check_stage_widths(o);
+  int64_t count = 4L * o.widths().ranks();  // fills 80 % of the time
   if (o.micro_batches.empty() || o.micro_batches == "auto") {
     if (!o.pipelined()) return;
     count = std::min(count, most);
     if (interleaved) count = count / o.pp * o.pp;
+    if (o.widths().widest() > 1) count = int64_t(std::bit_floor(uint64_t(count)));
     count = std::max<int64_t>(count, interleaved ? o.pp : 1);
   } else {
     char* end = nullptr;
@@ -290,6 +325,7 @@ void settle_pipeline(Options& o) {
   if (o.pipelined() && count > most)
     throw BadInput(fmt::format("--batch {} over --dp {} cannot be divided into {} micro-batches",
                                o.batch, o.dp, count));
+  check_replicas_shards(o, count);
   o.shards = count * o.dp;
   if (o.stages != "profile" && o.stages != "even") {
     const std::vector<size_t> counts = o.stage_layers();

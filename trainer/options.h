@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "trainer/stage_widths.h"
+
 namespace tutti::train {
 
 struct Options {
@@ -47,9 +49,11 @@ struct Options {
   std::string micro_batches;       // a number, or auto; empty: what a pipeline fills well with
   int chunks = 0;                  // of the layers, a stage; 0: the schedule's own
   std::string stages = "profile";  // how layers are cut: profile, even, or how many each part has
+  std::string stage_widths;        // ranks that hold each stage; empty: one
   bool recompute = false;
   bool portals = true;
   std::vector<double> stage_sleep;  // milliseconds that a forward lasts: fixed, and for each sample
+  std::vector<double> stage_load;   // and how many times as long in each stage
 
   std::string sync = "allreduce";
   std::string algorithm = "auto";
@@ -87,7 +91,10 @@ struct Options {
   bool has_servers() const {
     return sync == "server" || sync == "server-async" || sync == "ssp" || sync == "backup";
   }
-  int workers() const { return dp * pp * tp; }
+  StageWidths widths() const { return StageWidths::parsed(stage_widths, pp); }
+  int workers() const { return dp * widths().ranks() * tp; }
+  // Sums over workers are those of the canonical tree. Replicas of a stage always add up so.
+  bool canonical() const { return level == "canonical" || widths().widest() > 1; }
   // Of a parameter or a gradient.
   size_t element_bytes() const { return dtype == "float64" ? 8 : 4; }
   int world() const { return workers() + (has_servers() ? servers : 0); }

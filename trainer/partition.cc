@@ -17,8 +17,9 @@ std::vector<LayerRange> cut_layers(const std::vector<size_t>& counts) {
   return parts;
 }
 
-std::vector<LayerRange> balanced_cut(const std::vector<double>& costs, size_t parts) {
-  const size_t n = costs.size();
+std::vector<LayerRange> balanced_cut(const std::vector<double>& costs,
+                                     const std::vector<int>& widths) {
+  const size_t n = costs.size(), parts = widths.size();
   std::vector<double> before(n + 1);  // of layers [0, i)
   for (size_t i = 0; i < n; ++i) before[i + 1] = before[i] + costs[i];
   // costliest[p][i]: of the best cut of layers [0, i) into p parts; last[p][i]: where its last
@@ -30,7 +31,7 @@ std::vector<LayerRange> balanced_cut(const std::vector<double>& costs, size_t pa
   for (size_t p = 1; p <= parts; ++p)
     for (size_t i = p; i <= n; ++i)
       for (size_t j = p - 1; j < i; ++j) {
-        const double cost = std::max(costliest[p - 1][j], before[i] - before[j]);
+        const double cost = std::max(costliest[p - 1][j], (before[i] - before[j]) / widths[p - 1]);
         if (cost < costliest[p][i]) {
           costliest[p][i] = cost;
           last[p][i] = j;
@@ -61,7 +62,7 @@ std::vector<int64_t> of_one_sample(std::vector<int64_t> sizes) {
 }  // namespace
 
 std::vector<Port> ports_of(const ModelFacts& facts, const std::vector<LayerRange>& parts,
-                           bool portals) {
+                           const std::vector<int>& widths, bool portals) {
   std::vector<Port> ports;
   for (int p = 0; p + 1 < int(parts.size()); ++p)
     ports.push_back(
@@ -70,8 +71,11 @@ std::vector<Port> ports_of(const ModelFacts& facts, const std::vector<LayerRange
     const int from = part_of(parts, skip.from), to = part_of(parts, skip.to);
     const auto sizes = skip.weight ? skip.sizes : of_one_sample(skip.sizes);
     const int hop = portals ? to - from : 1;
-    for (int p = from; p < to; p += hop)
-      ports.push_back({{p, p + hop, skip.weight}, skip.name, sizes, skip.weight});
+    for (int p = from; p < to; p += hop) {
+      const int next = p + hop;
+      ports.push_back(
+          {{p, next, skip.weight ? widths[size_t(next)] : 0}, skip.name, sizes, skip.weight});
+    }
   }
   return ports;
 }

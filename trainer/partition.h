@@ -35,9 +35,10 @@ struct ModelFacts {
 
 // `counts` layers each.
 std::vector<LayerRange> cut_layers(const std::vector<size_t>& counts);
-// Contiguous parts, none empty, of which the costliest costs as little as possible: dynamic
-// programming.
-std::vector<LayerRange> balanced_cut(const std::vector<double>& costs, size_t parts);
+// Contiguous parts, none empty, of which part i is done by widths[i] ranks by turns, and the
+// costliest costs a rank as little as possible: dynamic programming.
+std::vector<LayerRange> balanced_cut(const std::vector<double>& costs,
+                                     const std::vector<int>& widths);
 
 // A tensor on its way from one part to another.
 struct Port {
@@ -46,10 +47,10 @@ struct Port {
   std::vector<int64_t> sizes;  // of one sample, or of a weight
   bool weight = false;
 };
-// All of a model that is cut so. Skips go straight from the part that makes them to the one that
-// takes them; without `portals` through all in between.
+// All of a model that is cut so, part i on widths[i] ranks. Skips go straight from the part that
+// makes them to the one that takes them; without `portals` through all in between.
 std::vector<Port> ports_of(const ModelFacts& facts, const std::vector<LayerRange>& parts,
-                           bool portals);
+                           const std::vector<int>& widths, bool portals);
 std::vector<Connection> connections_of(const std::vector<Port>& ports);
 
 // The time of a micro-batch of n samples in the slowest stage is fixed + each * n seconds: m such

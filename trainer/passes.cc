@@ -1,5 +1,8 @@
 #include "trainer/passes.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "trainer/faults.h"
 #include "trainer/norms.h"
 #include "trainer/pipeline.h"
@@ -81,6 +84,7 @@ void Passes<Real>::sum_model(double& loss, double& shard_norm, double& step_norm
   const Grid& grid = worker_.grid;
   if (grid.model.size() == 1) return;
   double sums[] = {grid.tensor.rank() == 0 ? loss : 0, shard_norm, step_norm};
+  if (!grid.counts) std::fill(std::begin(sums), std::end(sums), 0);
   grid.model.allreduce<double>(sums);
   loss = sums[0];
   shard_norm = sums[1];

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <numeric>
 #include <thread>
 
 #include "trainer/continued.h"
@@ -32,24 +33,29 @@ std::span<const int8_t> signed_bytes(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const int8_t*>(bytes.data()), bytes.size()};
 }
 
-std::vector<LayerRange> cut_of(const Options& o, const ModelFacts& facts) {
-  const auto parts = size_t(o.pp) * size_t(o.chunks);
-  const size_t layers = facts.layers.size();
+// `widths`: ranks of each part.
+std::vector<LayerRange> cut_of(const Options& o, const ModelFacts& facts,
+                               const std::vector<int>& widths) {
+  const size_t parts = widths.size(), layers = facts.layers.size();
   if (o.stages == "even") return cut_layers(std::vector(parts, layers / parts));
   if (o.stages != "profile") return cut_layers(o.stage_layers());
   std::vector<double> seconds;
   for (const ModelFacts::Layer& layer : facts.layers) seconds.push_back(layer.seconds);
-  return balanced_cut(seconds, parts);
+  return balanced_cut(seconds, widths);
 }
 
 }  // namespace
 
 PipelinePlan plan_pipeline(const Options& o, const ModelFacts& facts) {
   PipelinePlan plan;
-  plan.shape = {o.schedule, o.pp, int(o.shards / o.dp), o.chunks};
+  plan.shape = {o.schedule, o.pp, int(o.shards / o.dp), o.chunks, o.widths()};
   for (const ModelFacts::Layer& layer : facts.layers) plan.layers.push_back(layer.name);
-  plan.parts = cut_of(o, facts);
-  plan.ports = ports_of(facts, plan.parts, o.portals);
+  std::vector<int> widths;  // of parts
+  widths.reserve(size_t(plan.shape.parts()));
+  for (int part = 0; part < plan.shape.parts(); ++part)
+    widths.push_back(plan.shape.widths.width(part % o.pp));
+  plan.parts = cut_of(o, facts, widths);
+  plan.ports = ports_of(facts, plan.parts, widths, o.portals);
   plan.schedule = make_schedule(plan.shape, connections_of(plan.ports));
   const std::string wrong = check_schedule(plan.schedule, plan.shape, connections_of(plan.ports));
   if (!wrong.empty()) throw Failure("the schedule is wrong: " + wrong);
@@ -61,16 +67,19 @@ Pipeline::Pipeline(const Options& options, const Data& data, const Grid& grid, T
     : options_(options),
       data_(data),
       comm_(grid.pipeline),
-      copy_(grid.data.rank()),
+      copy_(grid.copy),
       timeline_(timeline),
       stage_(stage),
       plan_(std::move(plan)),
       forward_(make_forward(plan_.shape, connections_of(plan_.ports))) {
+  const StageWidths& widths = plan_.shape.widths;
+  const auto own =
+      size_t(plan_.shape.micro_batches / widths.width(widths.stage(grid.pipeline.rank())));
   for (int c = 0; c < plan_.shape.chunks; ++c)
     if (options_.dtype == "float64")
-      wide_folds_.emplace_back(size_t(plan_.shape.micro_batches));
+      wide_folds_.emplace_back(own);
     else
-      folds_.emplace_back(size_t(plan_.shape.micro_batches));
+      folds_.emplace_back(own);
 }
 
 // ---------------------------------------------------------------- messages
@@ -81,14 +90,14 @@ void Pipeline::post(const std::vector<Action>& list, const std::vector<int64_t>&
     const Action& a = list[posted_];
     if (a.kind != Kind::receive) continue;
     receives_.push_back(comm_.irecv<int8_t>(
-        signed_bytes(stage_.incoming(key_of(a), samples[size_t(a.micro_batch)])), a.peer));
+        signed_bytes(stage_.incoming(key_of(a), samples[size_t(a.micro_batch)])), peer(a)));
   }
 }
 
 void Pipeline::send(const Action& a) {
   const auto bytes = stage_.outgoing(key_of(a));
   sent_bytes_[{a.connection, a.gradient}] += bytes.size();
-  sends_.emplace_back(key_of(a), comm_.isend<int8_t>(signed_bytes(bytes), a.peer));
+  sends_.emplace_back(key_of(a), comm_.isend<int8_t>(signed_bytes(bytes), peer(a)));
   wait_sends(false);
 }
 
@@ -144,7 +153,8 @@ void Pipeline::execute(const std::vector<Action>& list, const std::vector<int64_
 void Pipeline::show_stuck(const std::vector<Action>& list, size_t at) const {
   std::string text =
       fmt::format("tutti-train: stage {} of {}, schedule {}, micro-batches 0 to {}, was at\n",
-                  comm_.rank(), comm_.size(), plan_.shape.schedule, plan_.shape.micro_batches - 1);
+                  plan_.shape.widths.name(comm_.rank()), plan_.shape.stages, plan_.shape.schedule,
+                  plan_.shape.micro_batches - 1);
   for (size_t i = at < 2 ? 0 : at - 2; i < std::min(list.size(), at + 3); ++i)
     text += fmt::format("  {} {:>4} of {}  {}\n", i == at ? "->" : "  ", i + 1, list.size(),
                         describe(list[i]));
@@ -154,7 +164,12 @@ void Pipeline::show_stuck(const std::vector<Action>& list, size_t at) const {
 // ---------------------------------------------------------------- a step
 
 int64_t Pipeline::shard(int micro_batch) const {
-  return int64_t(copy_) * plan_.shape.micro_batches + micro_batch;
+  const int m = plan_.shape.micro_batches;
+  return int64_t(copy_) * m + plan_.shape.widths.shard(micro_batch, m);
+}
+
+int Pipeline::peer(const Action& message) const {
+  return plan_.shape.widths.rank(message.peer, message.micro_batch);
 }
 
 template <class Real>
@@ -164,7 +179,7 @@ void Pipeline::add(int chunk, int micro_batch, BasicFold<Real>& fold, Result& re
   for (const Range& own : stage_.counted(chunk))
     result.shard_norm +=
         squared_length<Real>(gradient.subspan(own.begin, own.size())) * whole * whole;
-  fold.add(gradient);
+  fold.add(size_t(shard(micro_batch)) % fold.size(), gradient);
 }
 
 void Pipeline::add(int chunk, int micro_batch, Result& result) {
@@ -198,7 +213,10 @@ void Pipeline::compute(int64_t step, const Action& a, Result& result) {
   }
   if (!o.stage_sleep.empty()) {
     const double twice = a.kind == Kind::backward && !split ? 2 : 1;
-    const double lasts = 1e-3 * twice * (o.stage_sleep[0] + o.stage_sleep[1] * double(samples));
+    const double load =
+        o.stage_load.empty() ? 1 : o.stage_load.at(size_t(plan_.shape.widths.stage(comm_.rank())));
+    const double lasts =
+        1e-3 * load * twice * (o.stage_sleep[0] + o.stage_sleep[1] * double(samples));
     std::this_thread::sleep_for(std::chrono::duration<double>(begin + lasts - now()));
   }
   slots_.push_back({a, begin, now()});
@@ -235,7 +253,7 @@ double Pipeline::loss(const Batch& batch) {
 std::string Pipeline::continued(const std::string& prompt, int64_t bytes, uint64_t seed) {
   const int64_t context = data_.terms();
   if (context == 1) return "";  // no text
-  const int last = comm_.size() - 1;
+  const int last = plan_.shape.widths.lead(plan_.shape.stages - 1);
   const auto next = [&](const std::vector<int64_t>& recent, uint64_t random) {
     Batch batch;
     batch.samples = 1;
@@ -257,13 +275,17 @@ std::vector<std::vector<Slot>> Pipeline::gather_slots() const {
   for (const Slot& s : slots_)
     own.insert(own.end(), {double(s.action.kind), double(s.action.micro_batch),
                            double(s.action.chunk), s.begin, s.end});
-  // All stages do as much.
-  std::vector<double> all(own.size() * size_t(comm_.size()));
-  comm_.allgather<double>(own, all);
-  std::vector<std::vector<Slot>> slots(static_cast<size_t>(comm_.size()));
-  for (size_t i = 0; i < all.size(); i += width)
-    slots[i / own.size()].push_back(
-        {{Kind(int(all[i])), int(all[i + 1]), int(all[i + 2])}, all[i + 3], all[i + 4]});
+  std::vector<size_t> counts(static_cast<size_t>(comm_.size()));
+  const size_t count = own.size();
+  comm_.allgather<size_t>(std::span(&count, 1), counts);
+  std::vector<double> all(std::accumulate(counts.begin(), counts.end(), size_t(0)));
+  comm_.allgatherv<double>(own, all, counts);
+  std::vector<std::vector<Slot>> slots(counts.size());
+  size_t at = 0;
+  for (size_t r = 0; r < counts.size(); ++r)
+    for (const size_t end = at + counts[r]; at < end; at += width)
+      slots[r].push_back(
+          {{Kind(int(all[at])), int(all[at + 1]), int(all[at + 2])}, all[at + 3], all[at + 4]});
   return slots;
 }
 

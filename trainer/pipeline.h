@@ -33,7 +33,7 @@ PipelinePlan plan_pipeline(const Options& options, const ModelFacts& facts);
 
 class Pipeline {
  public:
-  // All of it outlives the pipeline. `grid.pipeline` has the stages.
+  // All of it outlives the pipeline. `grid.pipeline` has the ranks of the stages.
   Pipeline(const Options& options, const Data& data, const Grid& grid, Timeline& timeline,
            Stage& stage, PipelinePlan plan);
 
@@ -41,24 +41,26 @@ class Pipeline {
     double loss = 0;        // sum over the samples; on the last stage, else 0
     double shard_norm = 0;  // sum over micro-batches of the squared length of the mean gradient
   };
-  // The stage's gradients are then the sum over the micro-batches in tutti's canonical tree: the
-  // bits do not depend on the schedule, nor on how many stages there are.
+  // The stage's gradients are then the sum over this rank's micro-batches in tutti's canonical
+  // tree: the bits do not depend on the schedule, nor on how many stages there are, nor, where
+  // replicas then add up theirs in that tree, on how many ranks hold a stage.
   Result run(int64_t step);
 
-  // On all stages with the same batch: the sum of the losses on the last one, else 0.
+  // On all ranks with the same batch: the sum of the losses on the first rank of the last stage,
+  // else 0.
   double loss(const Batch& batch);
-  // On all stages, which all get it: see Replica.
+  // On all ranks, which all get it: see Replica.
   std::string continued(const std::string& prompt, int64_t bytes, uint64_t seed);
 
   const PipelinePlan& plan() const { return plan_; }
-  const communicator& stages() const { return comm_; }
+  const communicator& ranks() const { return comm_; }
   std::span<const std::byte> parameters(int chunk) { return stage_.parameters(chunk); }
-  // Of the last run of each stage; collective over the stages.
+  // Of the last run of each rank; collective over them.
   std::vector<std::vector<Slot>> gather_slots() const;
-  // Busy part of the stages' time, the median over the runs; collective over the stages.
+  // Busy part of the ranks' time, the median over the runs; collective over them.
   double utilisation() const;
   double exposed() const { return exposed_; }  // seconds of the last run spent waiting
-  // What this stage has sent in the last run, by port: forward, and gradients back.
+  // What this rank has sent in the last run, by port: forward, and gradients back.
   const std::map<std::pair<int, bool>, uint64_t>& sent_bytes() const { return step_bytes_; }
   int peak_live() const { return peak_live_; }
   size_t peak_bytes() const { return stage_.peak_bytes(); }
@@ -77,11 +79,12 @@ class Pipeline {
   void add(int chunk, int micro_batch, Result& result);
   void show_stuck(const std::vector<Action>& list, size_t at) const;
   int64_t shard(int micro_batch) const;
+  int peer(const Action& message) const;
 
   const Options& options_;
   const Data& data_;
   const communicator& comm_;
-  const int copy_;  // of the model: the coordinate on the data axis
+  const int copy_;  // of the model
   Timeline& timeline_;
   Stage& stage_;
   PipelinePlan plan_;

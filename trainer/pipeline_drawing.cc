@@ -24,17 +24,18 @@ bool has_chunks(const std::vector<std::vector<Slot>>& slots) {
 
 }  // namespace
 
-std::string drawing_text(const PipelineRun& run) {
+std::string drawing_text(const PipelineRun& run, const PipelineShape& shape) {
   const bool chunks = has_chunks(run.slots);
   size_t width = 2;
   for (const auto& rank : run.slots)
     for (const Slot& b : rank) width = std::max(width, 1 + label(b.action, chunks).size());
   const std::string idle(width, '.'), more(width, '-');
+  const int name = shape.widths.widest() > 1 ? 4 : 2;
   std::string text;
-  for (size_t s = 0; s < run.slots.size(); ++s) {
-    std::string line = fmt::format("stage {:<2}", s);
+  for (size_t r = 0; r < run.slots.size(); ++r) {
+    std::string line = fmt::format("stage {:<{}}", shape.widths.name(int(r)), name);
     double at = 0;
-    for (const Slot& b : run.slots[s]) {
+    for (const Slot& b : run.slots[r]) {
       for (; at < b.begin; ++at) line += " " + idle;
       line += fmt::format(" {:<{}}", letters[int(b.action.kind)] + label(b.action, chunks), width);
       for (++at; at < b.end; ++at) line += " " + more;
@@ -44,7 +45,7 @@ std::string drawing_text(const PipelineRun& run) {
   return text;
 }
 
-std::string drawing_svg(const std::vector<std::vector<Slot>>& slots) {
+std::string drawing_svg(const std::vector<std::vector<Slot>>& slots, const PipelineShape& shape) {
   constexpr double width = 860, left = 70, lane = 24;
   double begin = INFINITY, end = -INFINITY;
   for (const auto& rank : slots)
@@ -56,10 +57,11 @@ std::string drawing_svg(const std::vector<std::vector<Slot>>& slots) {
   const double scale = (width - left - 4) / (end - begin);
   const bool chunks = has_chunks(slots);
   std::string shapes;
-  for (size_t s = 0; s < slots.size(); ++s) {
-    const double top = 4 + lane * double(s);
-    shapes += fmt::format("<text x=\"0\" y=\"{:.0f}\">stage {}</text>", top + 15, s);
-    for (const Slot& b : slots[s]) {
+  for (size_t r = 0; r < slots.size(); ++r) {
+    const double top = 4 + lane * double(r);
+    shapes += fmt::format("<text x=\"0\" y=\"{:.0f}\">stage {}</text>", top + 15,
+                          shape.widths.name(int(r)));
+    for (const Slot& b : slots[r]) {
       const double x = left + (b.begin - begin) * scale, w = (b.end - b.begin) * scale;
       const std::string number = label(b.action, chunks);
       shapes += fmt::format(

@@ -11,15 +11,15 @@ namespace tutti::train {
 
 struct PipelineFigures {
   double utilisation = 0;  // measured: the median over the steps
-  double ideal = 0;        // by the schedule, with stages that all take the same time
+  double ideal = 0;        // by the schedule, with ranks that all have as much to do
   double possible = 0;     // by the schedule, with the times that these stages took
-  struct Stage {
+  struct Rank {
     std::vector<std::string> layers;
     int peak_live = 0;  // micro-batches
     uint64_t activation_bytes = 0;
     uint64_t bytes_sent = 0, bytes_received = 0;  // to and from other stages, so far
   };
-  std::vector<Stage> stages;
+  std::vector<Rank> ranks;  // of the stages
   struct Sent {
     int from = 0, to = 0;  // parts
     std::string name;
@@ -29,7 +29,7 @@ struct PipelineFigures {
   std::vector<std::vector<Slot>> measured, expected;  // of the last step
 };
 
-// Collective over the stages; all get them.
+// Collective over the pipeline's ranks; all get them.
 PipelineFigures figures_of(const Pipeline& pipeline);
 nlohmann::json json_of(const PipelineFigures& figures, const PipelineShape& shape);
 // Some lines for the screen.

@@ -45,10 +45,10 @@ void one_each(int count, int warm, const Forward& forward, const Backward& backw
   for (int i = count - warm; i < count; ++i) backward(i);
 }
 
-std::vector<Action> one_forward_one_backward(int k, int m, int s, bool split) {
+std::vector<Action> one_forward_one_backward(int m, int ahead, int s, bool split) {
   std::vector<Action> order;
   one_each(
-      m, std::min(m, k - s - 1),
+      m, std::min(m, ahead),
       [&](int i) {
         order.push_back({Kind::forward, i});
       },
@@ -82,11 +82,26 @@ std::vector<Action> interleaved(int k, int m, int v, int s) {
   return order;
 }
 
-std::vector<Action> order_of(const PipelineShape& p, int stage) {
-  if (p.schedule == "naive") return naive(p.micro_batches);
-  if (p.schedule == "gpipe") return gpipe(p.micro_batches);
-  if (p.schedule == "interleaved") return interleaved(p.stages, p.micro_batches, p.chunks, stage);
-  return one_forward_one_backward(p.stages, p.micro_batches, stage, p.schedule == "zb-h1");
+// Micro-batches that a rank of the stage takes in before it waits for the gradient of its first
+// one. Until that has been through all later ranks and back, each of these takes in one; and where
+// w ranks hold a later stage, they begin by turns: w - 1 more keep all of them busy.
+int taken_ahead(const StageWidths& widths, int stage) {
+  int later = 0;
+  for (int s = stage + 1; s < widths.stages(); ++s) later += 2 * widths.width(s) - 1;
+  return (later + widths.width(stage) - 1) / widths.width(stage);
+}
+
+std::vector<Action> order_of(const PipelineShape& p, int rank) {
+  const int stage = p.widths.stage(rank), width = p.widths.width(stage);
+  const int m = p.micro_batches / width;
+  if (p.schedule == "naive") return naive(m);
+  if (p.schedule == "interleaved") return interleaved(p.stages, m, p.chunks, stage);
+  std::vector<Action> order =
+      p.schedule == "gpipe"
+          ? gpipe(m)
+          : one_forward_one_backward(m, taken_ahead(p.widths, stage), stage, p.schedule == "zb-h1");
+  for (Action& a : order) a.micro_batch = a.micro_batch * width + p.widths.replica(rank);
+  return order;
 }
 
 void check_shape(const PipelineShape& p) {
@@ -104,6 +119,14 @@ void check_shape(const PipelineShape& p) {
         fmt::format("{} micro-batches are no multiple of the {} stages that the schedule "
                     "interleaved needs",
                     p.micro_batches, p.stages));
+  if (p.widths.stages() != p.stages || p.micro_batches % p.widths.widest() != 0)
+    throw std::invalid_argument(
+        fmt::format("{} micro-batches are no multiple of the {} ranks of a stage, or stages have "
+                    "{} widths",
+                    p.micro_batches, p.widths.widest(), p.widths.stages()));
+  if (p.widths.widest() > 1 && p.schedule != "gpipe" && p.schedule != "1f1b")
+    throw std::invalid_argument(
+        fmt::format("several ranks hold a stage, but the schedule is {}", p.schedule));
 }
 
 // ---------------------------------------------------------------- messages
@@ -121,7 +144,12 @@ struct Parcel {
 Parcel parcel_of(const Action& a) { return {a.micro_batch, a.connection, a.gradient}; }
 
 bool travels(const Connection& c, const PipelineShape& p, int micro_batch, bool gradient) {
-  return c.from % p.stages != c.to % p.stages && (gradient || !c.once || micro_batch == 0);
+  return c.from % p.stages != c.to % p.stages && (gradient || c.sent_with(micro_batch));
+}
+
+// Whom the message goes to or comes from.
+int peer_rank(const Action& message, const PipelineShape& p) {
+  return p.widths.rank(message.peer, message.micro_batch);
 }
 
 // The messages that a piece of work makes, or those that it needs.
@@ -172,21 +200,23 @@ namespace {
 // Puts the messages between the work.
 Schedule with_messages(const std::vector<std::vector<Action>>& orders, const PipelineShape& p,
                        const std::vector<Connection>& connections) {
+  const int ranks = p.widths.ranks();
   // What goes from one rank to another, in the order in which it is sent.
   std::map<std::pair<int, int>, std::deque<Parcel>> sent;
-  for (int s = 0; s < p.stages; ++s)
-    for (const Action& work : orders[size_t(s)])
-      for (const Action& m : messages(work, p.part(s, work.chunk), Kind::send, p, connections))
-        sent[{s, m.peer}].push_back(parcel_of(m));
-  Schedule schedule(size_t(p.stages));
-  for (int s = 0; s < p.stages; ++s) {
-    std::vector<Action>& list = schedule[size_t(s)];
-    for (const Action& work : orders[size_t(s)]) {
-      const int part = p.part(s, work.chunk);
+  for (int r = 0; r < ranks; ++r)
+    for (const Action& work : orders[size_t(r)])
+      for (const Action& m :
+           messages(work, p.part(p.widths.stage(r), work.chunk), Kind::send, p, connections))
+        sent[{r, peer_rank(m, p)}].push_back(parcel_of(m));
+  Schedule schedule(static_cast<size_t>(ranks));
+  for (int r = 0; r < ranks; ++r) {
+    std::vector<Action>& list = schedule[size_t(r)];
+    for (const Action& work : orders[size_t(r)]) {
+      const int part = p.part(p.widths.stage(r), work.chunk);
       // A pair's messages are received in the order in which they are sent: also those that are not
       // needed yet, when they are in front of one that is.
       for (const Action& m : messages(work, part, Kind::receive, p, connections)) {
-        std::deque<Parcel>& queue = sent[{m.peer, s}];
+        std::deque<Parcel>& queue = sent[{peer_rank(m, p), r}];
         const auto wanted = std::find(queue.begin(), queue.end(), parcel_of(m));
         if (wanted == queue.end()) continue;  // came with an earlier one
         for (auto it = queue.begin(); it <= wanted; ++it) {
@@ -209,8 +239,8 @@ Schedule with_messages(const std::vector<std::vector<Action>>& orders, const Pip
 Schedule make_schedule(const PipelineShape& p, const std::vector<Connection>& connections) {
   check_shape(p);
   std::vector<std::vector<Action>> orders;
-  orders.reserve(size_t(p.stages));
-  for (int s = 0; s < p.stages; ++s) orders.push_back(order_of(p, s));
+  orders.reserve(size_t(p.widths.ranks()));
+  for (int r = 0; r < p.widths.ranks(); ++r) orders.push_back(order_of(p, r));
   return with_messages(orders, p, connections);
 }
 
@@ -218,7 +248,9 @@ Schedule make_forward(const PipelineShape& p, const std::vector<Connection>& con
   std::vector<Action> order;
   order.reserve(size_t(p.chunks));
   for (int c = 0; c < p.chunks; ++c) order.push_back({Kind::forward, 0, c});
-  return with_messages(std::vector(size_t(p.stages), order), p, connections);
+  std::vector<std::vector<Action>> orders(size_t(p.widths.ranks()));
+  for (int s = 0; s < p.stages; ++s) orders[size_t(p.widths.lead(s))] = order;
+  return with_messages(orders, p, connections);
 }
 
 // ---------------------------------------------------------------- virtual time
@@ -297,18 +329,18 @@ PipelineRun simulate(const Schedule& schedule, const PipelineShape& p,
     const Action& a = schedule[r][next[r]];
     double& now = clock[r];
     if (a.kind == Kind::send) {
-      Wire& wire = wires[{int(r), a.peer}];
+      Wire& wire = wires[{int(r), peer_rank(a, p)}];
       wire.parcels.push_back(parcel_of(a));
       wire.sent.push_back(now);
     } else if (a.kind == Kind::receive) {
-      Wire& wire = wires[{a.peer, int(r)}];
+      Wire& wire = wires[{peer_rank(a, p), int(r)}];
       const size_t n = wire.received.size();
       if (wire.sent.size() <= n || wire.parcels[n] != parcel_of(a)) return false;
       now = std::max(now, wire.sent[n]);
       wire.received.push_back(now);
     } else {
       const double begin = now;
-      now += duration_of(times[size_t(p.part(int(r), a.chunk))], a.kind);
+      now += duration_of(times[size_t(p.part(p.widths.stage(int(r)), a.chunk))], a.kind);
       run.slots[r].push_back({a, begin, now});
     }
     ++next[r];
@@ -329,8 +361,13 @@ PipelineRun simulate(const Schedule& schedule, const PipelineShape& p,
 }
 
 PipelineRun simulate(const Schedule& schedule, const PipelineShape& shape) {
-  const PartTimes times = shape.schedule == "zb-h1" ? PartTimes{1, 1, 1} : PartTimes{1, 2, 0};
-  return simulate(schedule, shape, std::vector(size_t(shape.parts()), times));
+  const PartTimes alike = shape.schedule == "zb-h1" ? PartTimes{1, 1, 1} : PartTimes{1, 2, 0};
+  std::vector<PartTimes> times;
+  for (int part = 0; part < shape.parts(); ++part) {
+    const double width = shape.widths.width(part % shape.stages);
+    times.push_back({width * alike.forward, width * alike.backward, width * alike.weight});
+  }
+  return simulate(schedule, shape, times);
 }
 
 // ---------------------------------------------------------------- the checker
@@ -338,18 +375,21 @@ PipelineRun simulate(const Schedule& schedule, const PipelineShape& shape) {
 namespace {
 
 // Work in program order: what each piece needs of its own rank and of messages is there.
-std::string check_rank(const std::vector<Action>& list, int stage, const PipelineShape& p,
+std::string check_rank(const std::vector<Action>& list, int rank, const PipelineShape& p,
                        const std::vector<Connection>& connections) {
+  const int stage = p.widths.stage(rank), width = p.widths.width(stage);
   std::map<std::pair<int, int>, int> done;  // chunk and micro-batch: forward, backward, weight
   std::map<std::pair<int, int>, int> next;  // chunk and kind: the micro-batch whose turn it is
   std::map<Parcel, int> arrived, made;
   const bool split = p.schedule == "zb-h1";
   const auto wrong = [&](const Action& a, const char* what) {
-    return fmt::format("stage {}: {}: {}", stage, describe(a), what);
+    return fmt::format("stage {}: {}: {}", p.widths.name(rank), describe(a), what);
   };
   for (const Action& a : list) {
     if (a.chunk < 0 || a.chunk >= p.chunks || a.micro_batch < 0 || a.micro_batch >= p.micro_batches)
       return wrong(a, "there is no such chunk or micro-batch");
+    if (p.widths.rank(stage, a.micro_batch) != rank)
+      return wrong(a, "this micro-batch is another rank's");
     if (a.kind == Kind::receive) {
       if (arrived[parcel_of(a)]++) return wrong(a, "for the second time");
     } else if (a.kind == Kind::send) {
@@ -358,7 +398,7 @@ std::string check_rank(const std::vector<Action>& list, int stage, const Pipelin
       int& so_far = done[{a.chunk, a.micro_batch}];
       if (so_far != int(a.kind)) return wrong(a, "not in its turn");
       ++so_far;
-      if (next[{a.chunk, int(a.kind)}]++ != a.micro_batch)
+      if (next[{a.chunk, int(a.kind)}]++ != a.micro_batch / width)
         return wrong(a, "not in ascending order");
       const int part = p.part(stage, a.chunk);
       for (const Action& m : messages(a, part, Kind::receive, p, connections))
@@ -367,12 +407,13 @@ std::string check_rank(const std::vector<Action>& list, int stage, const Pipelin
     }
   }
   for (int c = 0; c < p.chunks; ++c)
-    for (int i = 0; i < p.micro_batches; ++i)
+    for (int i = p.widths.replica(rank); i < p.micro_batches; i += width)
       if (done[{c, i}] != (split ? 3 : 2))
-        return fmt::format("stage {}: micro-batch {} of chunk {} is not finished", stage, i, c);
+        return fmt::format("stage {}: micro-batch {} of chunk {} is not finished",
+                           p.widths.name(rank), i, c);
   for (const auto& [parcel, left] : made)
     if (left != 0)
-      return fmt::format("stage {}: what micro-batch {} made is not sent", stage,
+      return fmt::format("stage {}: what micro-batch {} made is not sent", p.widths.name(rank),
                          parcel.micro_batch);
   return "";
 }
@@ -381,30 +422,33 @@ std::string check_rank(const std::vector<Action>& list, int stage, const Pipelin
 
 std::string check_schedule(const Schedule& schedule, const PipelineShape& p,
                            const std::vector<Connection>& connections) {
-  if (int(schedule.size()) != p.stages)
-    return fmt::format("{} lists for {} stages", schedule.size(), p.stages);
-  for (int s = 0; s < p.stages; ++s) {
-    std::string wrong = check_rank(schedule[size_t(s)], s, p, connections);
+  const int ranks = p.widths.ranks();
+  if (int(schedule.size()) != ranks)
+    return fmt::format("{} lists for {} ranks", schedule.size(), ranks);
+  for (int r = 0; r < ranks; ++r) {
+    std::string wrong = check_rank(schedule[size_t(r)], r, p, connections);
     if (!wrong.empty()) return wrong;
   }
   std::map<std::pair<int, int>, std::vector<Parcel>> sent, received;
-  for (int s = 0; s < p.stages; ++s)
-    for (const Action& a : schedule[size_t(s)]) {
-      if (a.kind == Kind::send) sent[{s, a.peer}].push_back(parcel_of(a));
-      if (a.kind == Kind::receive) received[{a.peer, s}].push_back(parcel_of(a));
+  for (int r = 0; r < ranks; ++r)
+    for (const Action& a : schedule[size_t(r)]) {
+      if (a.kind == Kind::send) sent[{r, peer_rank(a, p)}].push_back(parcel_of(a));
+      if (a.kind == Kind::receive) received[{peer_rank(a, p), r}].push_back(parcel_of(a));
     }
   if (sent != received) return "what is sent is not what is received, or not in the same order";
   const PipelineRun run = simulate(schedule, p, std::vector(size_t(p.parts()), PartTimes{1, 1, 1}));
   if (!run.stuck.empty()) {
     std::string text = "ranks wait for each other:";
-    for (size_t s = 0; s < schedule.size(); ++s)
-      if (run.stuck[s] < schedule[s].size())
-        text += fmt::format(" stage {} at '{}'", s, describe(schedule[s][run.stuck[s]]));
+    for (size_t r = 0; r < schedule.size(); ++r)
+      if (run.stuck[r] < schedule[r].size())
+        text += fmt::format(" stage {} at '{}'", p.widths.name(int(r)),
+                            describe(schedule[r][run.stuck[r]]));
     return text;
   }
   for (const auto* peaks : {&run.peak_activations, &run.peak_gradients})
     for (size_t c = 0; c < peaks->size(); ++c)
-      if ((*peaks)[c] > run.peak_live[size_t(connections[c].from % p.stages)])
+      // All ranks of a stage keep as many.
+      if ((*peaks)[c] > run.peak_live[size_t(p.widths.lead(connections[c].from % p.stages))])
         return "more messages on the way than micro-batches that are alive";
   return "";
 }

@@ -120,7 +120,7 @@ RankPipeline make_pipeline(Options& options, const Data& data, const Grid& grid,
   std::vector<int> own;
   own.reserve(size_t(plan.shape.chunks));
   for (int c = 0; c < plan.shape.chunks; ++c)
-    own.push_back(plan.shape.part(grid.pipeline.rank(), c));
+    own.push_back(plan.shape.part(plan.shape.widths.stage(grid.pipeline.rank()), c));
   made.stage =
       std::make_unique<Stage>(replica, plan.parts, own, plan.ports,
                               Stage::Settings{options.recompute, options.schedule == "zb-h1"});

@@ -41,14 +41,15 @@ void check_writable(const char* option, const std::string& path) {
 // The grid, and each rank's groups in it and what it holds.
 void show_grid(const Options& o, const Mesh& mesh, const std::vector<Held>& held) {
   if (mesh.ranks() == o.dp) return;
-  fmt::print("the grid   {} ranks: --dp {} x --pp {} x --tp {}; outermost first {}\n", mesh.ranks(),
-             o.dp, o.pp, o.tp, o.grid_order);
+  fmt::print("the grid   {} ranks: --dp {} x --pp {}{} x --tp {}; outermost first {}\n",
+             mesh.ranks(), o.dp, o.pp, o.stage_widths.empty() ? "" : " of widths " + o.stage_widths,
+             o.tp, o.grid_order);
   for (int rank = 0; rank < mesh.ranks(); ++rank)
     fmt::print(
         "rank {:<5} copy {}, stage {}, part {} of each layer; gradients with ranks {}, stages on "
         "ranks {}, layers with ranks {}; {} parameters, {} values of optimizer state\n",
-        rank, mesh.at(rank, Axis::data), mesh.at(rank, Axis::pipeline), mesh.at(rank, Axis::tensor),
-        fmt::join(mesh.group(rank, {Axis::data}), " "),
+        rank, mesh.copy(rank), mesh.widths().name(mesh.at(rank, Axis::pipeline)),
+        mesh.at(rank, Axis::tensor), fmt::join(mesh.holders(rank), " "),
         fmt::join(mesh.group(rank, {Axis::pipeline}), " "),
         fmt::join(mesh.group(rank, {Axis::tensor}), " "), held[size_t(rank)].parameters,
         held[size_t(rank)].state);
@@ -186,13 +187,15 @@ void show_pipeline_plan(const Options& o, const PipelinePlan& plan, const Mesh& 
              o.schedule, plan.shape.micro_batches,
              o.micro_batches == "auto" ? " to begin with" : "", 100 * run.utilisation);
   const auto stages = layers_of_stages(plan);
-  for (int s = 0; s < o.pp; ++s) {
+  const StageWidths& widths = plan.shape.widths;
+  for (int place = 0; place < widths.ranks(); ++place) {
     size_t most = 0;
     for (int t = 0; t < o.tp; ++t)
-      most = std::max(most, held[size_t(mesh.rank(0, s, t))].parameters);
-    fmt::print("stage {:<4} {}: {} of parameters{}, at most {} micro-batches alive\n", s,
-               fmt::join(stages[size_t(s)], " "), megabytes(double(o.element_bytes() * most)),
-               o.tp > 1 ? " at most on a rank" : "", run.peak_live[size_t(s)]);
+      most = std::max(most, held[size_t(mesh.rank(0, place, t))].parameters);
+    fmt::print("stage {:<4} {}: {} of parameters{}, at most {} micro-batches alive\n",
+               widths.name(place), fmt::join(stages[size_t(widths.stage(place))], " "),
+               megabytes(double(o.element_bytes() * most)), o.tp > 1 ? " at most on a rank" : "",
+               run.peak_live[size_t(place)]);
   }
   for (const Port& port : plan.ports) {
     auto count = double(o.element_bytes());
@@ -202,7 +205,14 @@ void show_pipeline_plan(const Options& o, const PipelinePlan& plan, const Mesh& 
                port.name.empty() ? "" : " of " + port.name,
                port.weight ? " with every micro-batch" : "");
   }
-  fmt::print("\n{}\n", drawing_text(run));
+  if (widths.widest() > 1) {
+    std::vector<int> shards;
+    shards.reserve(size_t(plan.shape.micro_batches));
+    for (int i = 0; i < plan.shape.micro_batches; ++i)
+      shards.push_back(widths.shard(i, plan.shape.micro_batches));
+    fmt::print("shards     of a copy enter as {}\n", fmt::join(shards, " "));
+  }
+  fmt::print("\n{}\n", drawing_text(run, plan.shape));
 }
 
 }  // namespace
@@ -252,7 +262,7 @@ void show_plan(const Options& o) {
              data->training_samples(), data->validation_samples());
   fmt::print("a step     {} samples in {} shards, {} for each of {} worker{}\n", o.batch, o.shards,
              o.shards / p, p, p == 1 ? "" : "s");
-  const Mesh mesh(o.dp, o.pp, o.tp, o.grid_order);
+  const Mesh mesh(o.dp, o.widths(), o.tp, o.grid_order);
   std::vector<std::vector<Parameter>> layouts{layout};
   if (o.tp > 1) layouts = divided_layouts(o, shape, *data);
   if (o.pipelined()) {

@@ -124,7 +124,7 @@ struct Stage::Inside {
   std::vector<Chunk> chunks;
   std::map<int, size_t> chunk_of;  // a part
   std::map<Key, Tensor> came, made;
-  std::map<int, Tensor> weights;  // of ports: what came with the first micro-batch
+  std::map<int, Tensor> weights;  // of ports: what came with one of the first micro-batches
   Tensor logits;
   int64_t bytes = 0, peak = 0;
 
@@ -157,7 +157,8 @@ struct Stage::Inside {
         all.push_back(leaf_of(take({p, micro_batch, false})));
         continue;
       }
-      if (micro_batch == 0) weights[p] = take({p, 0, false});
+      const Key key{p, micro_batch, false};
+      if (came.count(key)) weights[p] = take(key);
       all.push_back(leaf_of(weights.at(p)));
     }
     return all;
@@ -190,7 +191,7 @@ struct Stage::Inside {
 
   void hand_over_outputs(const Chunk& chunk, const Live& live, int micro_batch) {
     for (size_t i = 0; i < chunk.out.size(); ++i)
-      if (!ports[size_t(chunk.out[i])].weight || micro_batch == 0)
+      if (ports[size_t(chunk.out[i])].connection.sent_with(micro_batch))
         hand_over({chunk.out[i], micro_batch, false}, live.outputs[i]);
   }
 

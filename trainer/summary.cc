@@ -84,7 +84,7 @@ void show_summary(Screen& screen, const Worker& worker, const communicator& worl
       o.has_servers() ? gather_text(world, "") : std::vector<std::string>();
   // One copy of the model writes, on all its ranks.
   std::string text;
-  if (o.sample > 0 && worker.comm.rank() == 0)
+  if (o.sample > 0 && worker.grid.copy == 0)
     text = worker.pipeline ? worker.pipeline->continued("\n", o.sample, o.seed)
                            : worker.replica.continued("\n", o.sample, o.seed);
   PipelineFigures pipeline;

@@ -58,20 +58,20 @@ void arm_faults(const Options& options, int rank) {
               std::stoi(at.substr(second + 1)), 0, rank};
 }
 
-// Mean over a fixed part of the validation samples, each rank taking its share.
+// Mean over a fixed part of the validation samples, each copy of the model taking its share.
 double validate(const Worker& worker) {
   const uint64_t all = std::min<uint64_t>(worker.data.validation_samples(), 256);
-  const int ranks = worker.comm.size();
-  const auto begin = uint64_t(cut(int64_t(all), ranks, worker.comm.rank()));
-  const auto end = uint64_t(cut(int64_t(all), ranks, worker.comm.rank() + 1));
+  const int copies = worker.grid.mesh.size(Axis::data);
+  const auto begin = uint64_t(cut(int64_t(all), copies, worker.grid.copy));
+  const auto end = uint64_t(cut(int64_t(all), copies, worker.grid.copy + 1));
   double sums[] = {0, double(end - begin) * double(worker.data.terms())};
   for (uint64_t i = begin; i < end; i += 16) {
     const Batch batch = validation_of(worker.data, i, std::min(end, i + 16));
     sums[0] += worker.pipeline ? worker.pipeline->loss(batch) : worker.replica.loss(batch);
   }
-  worker.comm.allreduce<double>(sums);
   // Of all stages only the last one has a loss.
   if (worker.pipeline) worker.grid.pipeline.allreduce<double>(std::span(sums, 1));
+  worker.comm.allreduce<double>(sums);
   return sums[0] / sums[1];
 }
 
@@ -91,15 +91,15 @@ void check_equal(const communicator& comm, uint64_t digest) {
 // first, whichever stages have them.
 std::string digest_over_stages(const Worker& worker) {
   const PipelineShape& shape = worker.pipeline->plan().shape;
-  const communicator& stages = worker.grid.pipeline;
+  const communicator& ranks = worker.grid.pipeline;
   uint64_t digest = digest_of(nullptr, 0);
   for (int part = shape.parts() - 1; part >= 0; --part) {
-    const int owner = part % shape.stages;
-    if (owner == stages.rank()) {
+    const int owner = shape.widths.lead(part % shape.stages);
+    if (owner == ranks.rank()) {
       const auto values = worker.pipeline->parameters(part / shape.stages);
       digest = digest_of(reinterpret_cast<const char*>(values.data()), values.size_bytes(), digest);
     }
-    stages.broadcast<uint64_t>(std::span(&digest, 1), owner);
+    ranks.broadcast<uint64_t>(std::span(&digest, 1), owner);
   }
   return fmt::format("{:016x}", digest);
 }
@@ -126,13 +126,13 @@ std::string checked_digest(const Worker& worker) {
   if (worker.grid.tensor.size() == 1 && worker.pipeline) return digest_over_stages(worker);
   std::vector<uint64_t> found(size_t(model.size())), parts(found.size());
   model.allgather<uint64_t>(std::span(&own, 1), found);
-  // By stage, then by part of its layers, whatever the order of the grid.
+  // By place in the pipeline, then by part of its layers, whatever the order of the grid.
   const Mesh& mesh = worker.grid.mesh;
   const std::vector<int> ranks = mesh.group(worker.grid.all.rank(), {Axis::pipeline, Axis::tensor});
   for (size_t i = 0; i < ranks.size(); ++i) {
-    const auto stage = size_t(mesh.at(ranks[i], Axis::pipeline));
+    const auto place = size_t(mesh.at(ranks[i], Axis::pipeline));
     const auto part = size_t(mesh.at(ranks[i], Axis::tensor));
-    parts[stage * size_t(mesh.size(Axis::tensor)) + part] = found[i];
+    parts[place * size_t(mesh.size(Axis::tensor)) + part] = found[i];
   }
   return fmt::format("{:016x}",
                      digest_of(reinterpret_cast<const char*>(parts.data()), 8 * parts.size()));
@@ -155,7 +155,7 @@ void write_records(const Worker& worker, const Strategy& strategy,
   if (o.report.empty() && o.trace.empty()) return;
   const auto events = gather_events(worker);
   std::string pipeline;
-  if (worker.pipeline && worker.comm.rank() == 0)
+  if (worker.pipeline && worker.grid.copy == 0)
     pipeline = html_of(figures_of(*worker.pipeline), worker.pipeline->plan().shape);
   if (worker.grid.all.rank() != 0 || history.empty()) return;
   const Totals totals = totals_of(history, double(o.batch), double(o.batch) / double(o.shards));
@@ -182,7 +182,8 @@ void train(const Options& asked, const std::vector<std::string>& arguments) {
     return serve({options, *data, replica.layout(), world, world.rank(), world.size()}, own,
                  replica, arguments);
   }
-  const Grid grid(Mesh(options.dp, options.pp, options.tp, options.grid_order), std::move(own));
+  const Grid grid(Mesh(options.dp, options.widths(), options.tp, options.grid_order),
+                  std::move(own));
   Replica replica(shape, *data, options.seed, split_of(options, tensor_group(options, grid)));
   Timeline timeline(!options.report.empty() || !options.trace.empty());
   Screen screen(options, world.rank() == 0);

@@ -97,7 +97,7 @@ class Largest : public Wire<float> {
 tutti_call_config call_config(const Options& options) {
   tutti_call_config config = TUTTI_CALL_CONFIG_INIT;
   if (options.algorithm != "auto") config.algorithm = options.algorithm.c_str();
-  if (options.level == "canonical") config.level = TUTTI_LEVEL_CANONICAL;
+  if (options.canonical()) config.level = TUTTI_LEVEL_CANONICAL;
   return config;
 }
 

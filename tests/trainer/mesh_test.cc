@@ -74,6 +74,59 @@ TEST(Mesh, TheLastAxisOfTheOrderHasConsecutiveRanks) {
   EXPECT_EQ(other.group(5, {Axis::tensor}), (std::vector<int>{5, 11, 17, 23}));
 }
 
+TEST(StageWidths, ReplicasShardsFollowEachOther) {
+  for (const std::vector<int>& numbers : {std::vector{1, 2, 1}, {1, 1}, {4, 1, 2}, {8, 4, 1, 2}}) {
+    const StageWidths widths(numbers);
+    for (int m = widths.widest(); m <= 32; m *= 2)
+      for (int s = 0; s < widths.stages(); ++s) {
+        std::vector<std::vector<int>> shards(size_t(widths.width(s)));  // by part
+        for (int i = 0; i < m; ++i) {
+          const int rank = widths.rank(s, i);
+          EXPECT_EQ(widths.stage(rank), s);
+          EXPECT_EQ(widths.replica(rank), i % widths.width(s));
+          shards[size_t(widths.part(rank))].push_back(widths.shard(i, m));
+        }
+        int next = 0;
+        for (std::vector<int>& part : shards) {
+          std::sort(part.begin(), part.end());
+          for (const int shard : part) EXPECT_EQ(shard, next++);
+        }
+        EXPECT_EQ(next, m);
+      }
+  }
+  const StageWidths widths({4, 1, 2});
+  EXPECT_EQ(widths.ranks(), 7);
+  EXPECT_EQ(widths.name(3) + " " + widths.name(4) + " " + widths.name(5), "0.3 1 2.0");
+}
+
+TEST(StageWidths, RefusesWhatIsNoListOfPowersOfTwo) {
+  EXPECT_EQ(StageWidths::parsed("", 3).ranks(), 3);
+  EXPECT_EQ(StageWidths::parsed("1,16,2", 3).ranks(), 19);
+  for (const char* text :
+       {"1,3,1", "1,0,1", "1,2", "1,2,1,1", "1,,1", "1,x,1", "1,-2,1", "1,2048,1"})
+    EXPECT_THROW(StageWidths::parsed(text, 3), BadInput) << text;
+}
+
+TEST(Mesh, HoldersOfAStageComeInTheOrderOfTheirShards) {
+  const StageWidths widths({1, 4, 2});
+  for (const std::string& order : orders()) {
+    const Mesh mesh(2, widths, 2, order);
+    EXPECT_EQ(mesh.ranks(), 2 * 7 * 2);
+    for (int rank = 0; rank < mesh.ranks(); ++rank) {
+      const std::vector<int> holders = mesh.holders(rank);
+      ASSERT_EQ(int(holders.size()), 2 * widths.width(mesh.stage(rank)));
+      EXPECT_EQ(std::count(holders.begin(), holders.end(), rank), 1);
+      int next = 0;  // the part of the shards of both copies
+      for (const int other : holders) {
+        EXPECT_EQ(mesh.stage(other), mesh.stage(rank));
+        EXPECT_EQ(mesh.at(other, Axis::tensor), mesh.at(rank, Axis::tensor));
+        const int part = widths.part(mesh.at(other, Axis::pipeline));
+        EXPECT_EQ(mesh.copy(other) * widths.width(mesh.stage(rank)) + part, next++);
+      }
+    }
+  }
+}
+
 TEST(Mesh, RefusesAnOrderThatDoesNotNameEachAxisOnce) {
   for (const char* order :
        {"", "dp", "dp,pp", "dp,pp,pp", "dp,pp,tp,tp", "dp,pp,xp", "dp;pp;tp", ",dp,pp,tp"})

@@ -6,29 +6,32 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 
 #include "trainer/random.h"
 
 namespace tutti::train {
 namespace {
 
-double slowest(const std::vector<double>& seconds, const std::vector<LayerRange>& parts) {
+double slowest(const std::vector<double>& seconds, const std::vector<LayerRange>& parts,
+               std::span<const int> widths) {
   double most = 0;
-  for (const LayerRange& part : parts) {
+  for (size_t p = 0; p < parts.size(); ++p) {
     double sum = 0;
-    for (size_t i = part.begin; i < part.end; ++i) sum += seconds[i];
-    most = std::max(most, sum);
+    for (size_t i = parts[p].begin; i < parts[p].end; ++i) sum += seconds[i];
+    most = std::max(most, sum / widths[p]);
   }
   return most;
 }
 
 // All ways to cut layers [begin, n) into `parts`.
-double best_of_all(const std::vector<double>& seconds, size_t begin, size_t parts) {
-  if (parts == 1) return slowest(seconds, {{begin, seconds.size()}});
+double best_of_all(const std::vector<double>& seconds, size_t begin, std::span<const int> widths) {
+  const size_t parts = widths.size();
+  if (parts == 1) return slowest(seconds, {{begin, seconds.size()}}, widths);
   double best = std::numeric_limits<double>::infinity();
   for (size_t end = begin + 1; end + parts - 1 <= seconds.size(); ++end)
-    best = std::min(
-        best, std::max(slowest(seconds, {{begin, end}}), best_of_all(seconds, end, parts - 1)));
+    best = std::min(best, std::max(slowest(seconds, {{begin, end}}, widths),
+                                   best_of_all(seconds, end, widths.subspan(1))));
   return best;
 }
 
@@ -38,7 +41,9 @@ TEST(BalancedCut, IsTheBestOfAllCuts) {
       for (size_t parts = 1; parts <= layers; ++parts) {
         std::vector<double> seconds;
         for (size_t i = 0; i < layers; ++i) seconds.push_back(fraction(mixed(seed, layers, i)));
-        const auto cut = balanced_cut(seconds, parts);
+        std::vector<int> widths;
+        for (size_t p = 0; p < parts; ++p) widths.push_back(1 << mixed(seed, parts, p) % 3);
+        const auto cut = balanced_cut(seconds, widths);
         ASSERT_EQ(cut.size(), parts);
         size_t next = 0;
         for (const LayerRange& part : cut) {
@@ -47,7 +52,7 @@ TEST(BalancedCut, IsTheBestOfAllCuts) {
           next = part.end;
         }
         EXPECT_EQ(next, layers);
-        EXPECT_NEAR(slowest(seconds, cut), best_of_all(seconds, 0, parts), 1e-12);
+        EXPECT_NEAR(slowest(seconds, cut, widths), best_of_all(seconds, 0, widths), 1e-12);
       }
 }
 
@@ -62,15 +67,17 @@ ModelFacts model_with_skips() {
 
 TEST(Ports, OfSkipsGoStraightOrThroughAll) {
   const auto parts = cut_layers({1, 2, 1, 2});
-  const auto straight = ports_of(model_with_skips(), parts, true);
+  const std::vector<int> widths{1, 1, 2, 4};
+  const auto straight = ports_of(model_with_skips(), parts, widths, true);
   ASSERT_EQ(straight.size(), 5u);  // "short" stays within a part
   EXPECT_EQ(straight[1].sizes, (std::vector<int64_t>{1, 3, 3}));
   EXPECT_EQ(straight[3].connection.from, 0);
   EXPECT_EQ(straight[3].connection.to, 3);
   EXPECT_EQ(straight[3].sizes, (std::vector<int64_t>{1, 7}));
-  EXPECT_TRUE(straight[4].connection.once);
+  EXPECT_EQ(straight[3].connection.once, 0);
+  EXPECT_EQ(straight[4].connection.once, 4);  // on the ranks of the part where layer 4 is
   EXPECT_EQ(straight[4].sizes, (std::vector<int64_t>{9, 9}));
-  const auto through = ports_of(model_with_skips(), parts, false);
+  const auto through = ports_of(model_with_skips(), parts, widths, false);
   EXPECT_EQ(through.size(), 3u + 3u + 2u);
   for (const Port& port : through) EXPECT_EQ(port.connection.to, port.connection.from + 1);
 }

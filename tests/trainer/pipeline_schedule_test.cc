@@ -85,6 +85,72 @@ TEST(PipelineSchedule, ZeroBubbleH1LeavesAThirdOfTheGaps) {
     }
 }
 
+// Calls the body for all widths 1, 2 and 4 of up to four stages.
+void for_each_widths(const std::function<void(const StageWidths& widths)>& body) {
+  for (int stages = 1; stages <= 4; ++stages)
+    for (int n = 0; n < 1 << 2 * stages; ++n) {
+      std::vector<int> widths;
+      widths.reserve(size_t(stages));
+      for (int s = 0; s < stages; ++s) widths.push_back(1 << (n >> 2 * s & 3));
+      if (std::count(widths.begin(), widths.end(), 8) == 0) body(StageWidths(widths));
+    }
+}
+
+// A stage takes w times as long as one that a single rank holds: `alike` is that one's.
+std::vector<PartTimes> in_proportion(const StageWidths& widths, const PartTimes& alike) {
+  std::vector<PartTimes> times;
+  times.reserve(size_t(widths.stages()));
+  for (int s = 0; s < widths.stages(); ++s)
+    times.push_back({widths.width(s) * alike.forward, widths.width(s) * alike.backward, 0});
+  return times;
+}
+
+TEST(PipelineSchedule, RanksThatHoldAStageTogetherTakeTheFormulasTimeAndKeepFew) {
+  for_each_widths([](const StageWidths& widths) {
+    for (int m = widths.widest(); m <= 16; m *= 2)
+      for (const PartTimes t : {PartTimes{1, 2}, PartTimes{1, 1}, PartTimes{3, 5}}) {
+        std::vector<PipelineRun> runs;
+        for (const char* name : {"gpipe", "1f1b"}) {
+          const PipelineShape shape{name, widths.stages(), m, 1, widths};
+          auto connections = chain(shape.parts());
+          for (int to = 2; to < shape.parts(); ++to) {
+            connections.push_back({0, to});
+            connections.push_back({0, to, widths.width(to)});
+          }
+          const Schedule schedule = make_schedule(shape, connections);
+          ASSERT_EQ(check_schedule(schedule, shape, connections), "");
+          runs.push_back(simulate(schedule, shape, in_proportion(widths, t)));
+        }
+        const double formula = (m + widths.ranks() - 1) * (t.forward + t.backward);
+        ASSERT_EQ(runs[0].makespan, runs[1].makespan);
+        ASSERT_LE(runs[0].makespan, formula);
+        if (widths.width(widths.stages() - 1) == 1) {
+          ASSERT_EQ(runs[0].makespan, formula);
+        }
+        for (int r = 0; r < widths.ranks(); ++r) {
+          int later = 0;
+          for (int s = widths.stage(r) + 1; s < widths.stages(); ++s)
+            later += 2 * widths.width(s) - 1;
+          const int w = widths.width(widths.stage(r));
+          ASSERT_EQ(runs[0].peak_live[size_t(r)], m / w);
+          ASSERT_EQ(runs[1].peak_live[size_t(r)], std::min(m / w, (later + w - 1) / w + 1));
+        }
+      }
+  });
+}
+
+TEST(PipelineSchedule, ARankMoreForAStageTwiceAsSlowGivesTheTimeOfEqualStages) {
+  const std::vector<PartTimes> heavy{{1, 2}, {2, 4}, {1, 2}};
+  const auto takes = [&](const StageWidths& widths, const std::vector<PartTimes>& times) {
+    const PipelineShape shape{"1f1b", 3, 32, 1, widths};
+    return simulate(make_schedule(shape, chain(3)), shape, times).makespan;
+  };
+  const StageWidths single({1, 1, 1}), wider({1, 2, 1});
+  EXPECT_EQ(takes(single, std::vector(3, PartTimes{1, 2})), 3 * (32 + 2));
+  EXPECT_GE(takes(single, heavy), 3 * 2 * 32);
+  EXPECT_EQ(takes(wider, heavy), 3 * (32 + 3));
+}
+
 // The formula is for gaps that weight gradients can fill.
 TEST(PipelineSchedule, ZeroBubbleH1TakesTheFormulasTimeForOtherProportions) {
   for (const PartTimes t : {PartTimes{3, 3, 3}, PartTimes{2, 2, 1}, PartTimes{4, 5, 3}})
@@ -158,6 +224,11 @@ TEST(PipelineSchedule, TheCheckerRefusesMutants) {
       }
     EXPECT_GT(mutants, 300);
   }
+  // What one rank of a stage does is not another one's.
+  const PipelineShape wide{"1f1b", 3, 8, 1, StageWidths({1, 2, 1})};
+  Schedule swapped = make_schedule(wide, chain(3));
+  std::swap(swapped[1], swapped[2]);
+  EXPECT_NE(check_schedule(swapped, wide, chain(3)).find("another rank's"), std::string::npos);
   // All send first and receive later than the other can send: with one buffer they wait in a
   // circle.
   const PipelineShape shape{"gpipe", 2, 4};
@@ -174,18 +245,28 @@ TEST(PipelineSchedule, ShapesThatAreNotAllowedAreRefused) {
   EXPECT_THROW(make_schedule({"interleaved", 4, 6, 2}, chain(8)), std::invalid_argument);
   EXPECT_THROW(make_schedule({"gpipe", 4, 6, 2}, chain(8)), std::invalid_argument);
   EXPECT_THROW(make_schedule({"gpipe", 4, 0}, chain(4)), std::invalid_argument);
+  const StageWidths wide({1, 2});
+  EXPECT_THROW(make_schedule({"1f1b", 2, 5, 1, wide}, chain(2)), std::invalid_argument);
+  EXPECT_THROW(make_schedule({"1f1b", 3, 4, 1, wide}, chain(3)), std::invalid_argument);
+  EXPECT_THROW(make_schedule({"naive", 2, 4, 1, wide}, chain(2)), std::invalid_argument);
+  EXPECT_THROW(make_schedule({"zb-h1", 2, 4, 1, wide}, chain(2)), std::invalid_argument);
 }
 
 TEST(PipelineDrawing, IsThePictureOfTheTextbook) {
   const PipelineShape shape{"1f1b", 2, 3};
-  EXPECT_EQ(drawing_text(simulate(make_schedule(shape, chain(2)), shape)),
+  EXPECT_EQ(drawing_text(simulate(make_schedule(shape, chain(2)), shape), shape),
             "stage 0  f0 f1 .. .. b0 -- f2 b1 -- .. b2 --\n"
             "stage 1  .. f0 b0 -- f1 b1 -- f2 b2 --\n");
   const PipelineShape zero{"zb-h1", 2, 2};
-  EXPECT_EQ(drawing_text(simulate(make_schedule(zero, chain(2)), zero)),
+  EXPECT_EQ(drawing_text(simulate(make_schedule(zero, chain(2)), zero), zero),
             "stage 0  f0 f1 .. b0 w0 b1 w1\n"
             "stage 1  .. f0 b0 f1 b1 w0 w1\n");
-  const std::string svg = drawing_svg(simulate(make_schedule(shape, chain(2)), shape).slots);
+  const PipelineShape wide{"gpipe", 2, 2, 1, StageWidths({1, 2})};
+  EXPECT_EQ(drawing_text(simulate(make_schedule(wide, chain(2)), wide), wide),
+            "stage 0    f0 f1 .. .. .. .. .. b0 -- b1 --\n"
+            "stage 1.0  .. f0 -- b0 -- -- --\n"
+            "stage 1.1  .. .. f1 -- b1 -- -- --\n");
+  const std::string svg = drawing_svg(simulate(make_schedule(shape, chain(2)), shape).slots, shape);
   size_t slots = 0;
   for (size_t at = svg.find("<rect"); at != std::string::npos; at = svg.find("<rect", at + 1))
     ++slots;

@@ -60,6 +60,58 @@ def check_equal():
     assert abs(texts[0]["validation_loss"] - texts[1]["validation_loss"]) < 1e-12, texts
 
 
+def check_widths():
+    """Stages that several ranks hold: the bits of one process, checkpoints that others read, and the time that a heavy
+    stage takes when it has two."""
+    rest = gpt + ["--batch", "9", "--clip", "1"]
+    plain, total = steps(*rest, "--micro-batches", "8", "--steps", "4")
+    whole = [s["parameters"] for s in plain]
+    wide = ["--pp", "3", "--stage-widths", "1,2,1", "--micro-batches", "8"]
+    for more in (["--pp", "2", "--stage-widths", "1,2", "--micro-batches", "8", "--schedule", "gpipe", "--no-portals"],
+                 ["--pp", "2", "--stage-widths", "1,4", "--micro-batches", "8", "--recompute"],
+                 ["--pp", "2", "--stage-widths", "2,1", "--micro-batches", "4", "--dp", "2", "--grid-order", "tp,pp,dp"]):
+        assert trajectory(*rest, *more, "--steps", "2") == whole[:2], more
+    # Divided layers too: within rounding.
+    divided, other = steps(*rest, "--pp", "2", "--stage-widths", "1,2", "--tp", "2", "--micro-batches", "8", "--steps", "4")
+    for a, b in zip(plain, divided):
+        assert all(abs(a[f] - b[f]) < 2e-5 * a[f] for f in ("loss", "gradient_norm")), (a, b)
+    assert abs(total["validation_loss"] - other["validation_loss"]) < 2e-5 * total["validation_loss"], (total, other)
+    assert total["parameters"] == other["parameters"]
+    # Each value is on the disk once, and one process and another pipeline go on from it.
+    with tempfile.TemporaryDirectory() as top:
+        kept = ["--checkpoint", top + "/c"]
+        assert trajectory(*rest, *wide, *kept, "--steps", "2") == whole[:2]
+        folder = top + "/c/step-000000002"
+        found = sum(os.path.getsize(os.path.join(folder, f)) for f in os.listdir(folder) if f.endswith("safetensors"))
+        values = 4 * 3 * total["parameters"]
+        assert values < found < values + 20000, (values, found)
+        assert trajectory(*rest, "--micro-batches", "8", *kept, "--steps", "3", "--resume") == whole[2:3]
+        assert trajectory(*rest, *wide, "--zero", "1", *kept, "--steps", "4", "--resume") == whole[3:]
+    # A stage that takes twice as long: with two ranks m + 3 times 90 ms, with one 2 m times at least.
+    heavy = asleep[:10] + ["--pp", "3", "--stages", "2,4,2", "--stage-load", "1,2,1", "--batch", "8", "--micro-batches",
+                           "8", "--stage-sleep", "30,0", "--steps", "2"] + small[:2]
+    slow = pipeline(*heavy)
+    heavy += ["--stage-widths", "1,2,1"]
+    with tempfile.TemporaryDirectory() as top:
+        code, out, err = run(*heavy, "--sample", "8", "--json", "-", "--report", top + "/r.html")
+        assert code == 0, err
+        page = open(top + "/r.html").read()
+    summary = json.loads(out.splitlines()[-1])
+    found = summary["pipeline"]
+    assert len(summary["text"]) == 9, summary  # it begins with a new line
+    assert page.count(">stage 1.1</text>") == 2 and page.count('class="backward"') == 2 * 3 * 8, page
+    print(f"a heavy stage: {100 * slow['utilisation']:.1f} % with one rank; {100 * found['utilisation']:.1f} % with two, "
+          f"by the formula {800 / 11:.1f} %")
+    assert abs(found["utilisation_ideal"] - 8 / 11) < 1e-9 and abs(found["utilisation"] - 8 / 11) < 0.05, found
+    assert [(s["stage"], s["peak_live"]) for s in found["stages"]] == [("0", 5), ("1.0", 2), ("1.1", 2), ("2", 1)], found
+    assert abs(slow["utilisation"] - slow["utilisation_possible"]) < 0.05 and slow["utilisation"] < 4 / 6, slow
+    code, out, err = run(*heavy, "--dry-run")
+    assert code == 0 and "72.7 %" in out and "rank 2     copy 0, stage 1.1," in out, (code, out, err)
+    assert "enter as 0 4 1 5 2 6 3 7\n" in out, out
+    lanes = {name: re.findall(r"f(\d)", lane) for name, lane in re.findall(r"^stage (\S+) +((?:f0|\.\.) .*)$", out, re.M)}
+    assert lanes == {"0": list("01234567"), "1.0": list("0246"), "1.1": list("1357"), "2": list("01234567")}, out
+
+
 def check_figures():
     """With stages that sleep the measured utilisation is the formula's within 5 points."""
     live = {"naive": [1] * 4, "gpipe": [8] * 4, "1f1b": [4, 3, 2, 1], "zb-h1": [4] * 4}
@@ -164,6 +216,12 @@ def check_killed():
         assert code == 128 + 9 and time.monotonic() - began < 20, (schedule, place, code, err)
         for other in {0, 1, 2, 3} - {rank}:
             assert re.search(rf"rank {other}: .*rank {rank} ", err), (schedule, place, other, err)
+    code, out, err = run(*small, "--pp", "3", "--stage-widths", "1,2,1", "--batch", "8", "--micro-batches", "8", "--steps",
+                         "1000", "--timeout", "20000", "--die-at", "backward:3:2")
+    slowest = max(slowest, run_train.err_seconds)
+    assert code == 128 + 9, (code, err)
+    for other in (0, 1, 3):
+        assert re.search(rf"rank {other}: .*rank \d ", err), (other, err)
     print(f"after a stage was killed, the slowest end came {slowest:.2f} s after the first word")
     assert slowest < 1.5, slowest
     # Stage 0 sleeps for a hundred seconds: the others wait for it, and say for what.
@@ -188,7 +246,17 @@ def check_bad_input():
                          (("--pp", "2", "--accumulate", "4"), "--accumulate"),
                          (("--micro-batches", "auto"), "--pp"),
                          (("--pp", "2", "--sync", "server"), "server"),
-                         (("--pp", "2", "--model", "quadratic:10"), "1 layers")):
+                         (("--pp", "2", "--model", "quadratic:10"), "1 layers"),
+                         (("--pp", "3", "--stage-widths", "1,3,1"), "'3'", "1, 2, 4, 8"),
+                         (("--pp", "3", "--stage-widths", "1,2"), "2 stages", "--pp 3"),
+                         (("--stage-widths", "2"), "--pp"),
+                         (("--pp", "2", "--stage-widths", "1,2", "--schedule", "zb-h1"), "gpipe or 1f1b", "zb-h1"),
+                         (("--pp", "2", "--stage-widths", "1,2", "--micro-batches", "auto"), "--micro-batches"),
+                         (("--pp", "2", "--stage-widths", "1,4", "--batch", "24", "--micro-batches", "12"), "12", "4, 8, 16"),
+                         (("--pp", "2", "--stage-widths", "1,4", "--batch", "3"), "--batch 3", "4 ranks"),
+                         (("--pp", "2", "--stage-widths", "1,2", "--algorithm", "ring"), "ring", "butterfly"),
+                         (("--pp", "2", "--stage-widths", "1,2", "--topk", "0.1"), "--topk"),
+                         (("--pp", "2", "--stage-widths", "1,2", "--sync", "local-sgd"), "local-sgd")):
         refused(args, *words)
 
 
