@@ -6,6 +6,7 @@
 #include <new>
 
 #include "algorithms/patterns.h"
+#include "lib/plan/direct.h"
 
 namespace tutti::plan {
 
@@ -17,7 +18,7 @@ constexpr uint32_t most_ahead = line::pull_slices;
 constexpr size_t most_slice_bytes = 64 << 10;  // of all parts
 constexpr size_t least_slice_bytes = 8 << 10;  // a shorter one costs more in flags than it hides
 constexpr size_t least_copied_bytes = 32 << 10;
-constexpr size_t most_copied_bytes = 256 << 10;  // between two looks at the clock
+constexpr size_t most_copied_bytes = 4 << 20;    // between two looks at the clock
 constexpr size_t most_landed_bytes = 256 << 10;  // of all sources
 
 constexpr uint32_t line_of(uint32_t sequence) { return line::pull + 2 * (sequence % most_ahead); }
@@ -76,7 +77,7 @@ void Pull::start(const PullCall& call) {
   if (!asks_) begin();
 }
 
-// Measured on two ranks; elsewhere ranks run ahead through the ring, which is faster.
+// In other collectives ranks run ahead through the ring, which is faster (measured on two ranks).
 bool Pull::worth_single_copy() const {
   return part_bytes_ >= least_copied_bytes &&
          (call_.collective == Collective::allgather || call_.collective == Collective::alltoall ||
@@ -222,7 +223,6 @@ bool Pull::publish_slice() {
   }
   ++published_;
   board_.post(flag_line, sequence + 1, call_.digest);
-
   return true;
 }
 
@@ -259,7 +259,7 @@ bool Pull::take_slice() {
     copy_slice(offset, bytes);
   }
   ++taken_;
-  // Others wait for it only when they run out of slots.
+  // Others wait for it only when they run out of room.
   board_.post(line::pull_read, before_ + taken_, 0);
   if (++streak_ > 1) fetch_next();
   return true;
@@ -364,6 +364,16 @@ void Pull::reduce_slice(uint64_t offset, size_t bytes) {
   }
 }
 
+void Pull::copy_own_block() {
+  if (exceeds_cache(nranks_ * part_bytes_, nranks_)) {
+    stream_copy(own_to_, own_from_, part_bytes_);
+    stream_fence();
+  } else {
+    std::memcpy(own_to_, own_from_, part_bytes_);
+  }
+  own_from_ = own_to_;
+}
+
 bool Pull::advance() {
   if (asks_) {
     if (single_copy_.answer() == SingleCopy::Answer::unknown) return false;
@@ -373,8 +383,7 @@ bool Pull::advance() {
   if (done_) return true;  // it has failed
   const bool published = publish_slice();
   if (own_from_ != own_to_) {  // while the peers look at what was published
-    std::memcpy(own_to_, own_from_, part_bytes_);
-    own_from_ = own_to_;
+    copy_own_block();
   }
   const bool taken = take_slice();
   if (done_) return true;

@@ -70,6 +70,7 @@ class Pull {
   // What the others are to read, and room for what this rank reads to reduce.
   void show_input();
   void place_own_block();
+  void copy_own_block();
   bool publish_slice();
   bool take_slice();
   bool has_room();

@@ -90,7 +90,7 @@ Json describe_build() {
       feature("Highway", TUTTI_FOUND_HIGHWAY, true, "reduction kernels"),
       feature("CUDA", TUTTI_FOUND_CUDA, false, "device buffers"),
       feature("UCX", TUTTI_FOUND_UCX, false, "RDMA networks"),
-      feature("LibTorch", TUTTI_FOUND_LIBTORCH, false, "the reference trainer"),
+      feature("LibTorch", TUTTI_FOUND_LIBTORCH, TUTTI_WITH_TRAINER != 0, "the reference trainer"),
   };
   build["reductions"] = reduce_target_name();
   return build;
