@@ -23,7 +23,16 @@ constexpr uint32_t identity = 20;   // single copy: who the rank is
 constexpr uint32_t can_read = 22;   // single copy: whether it can read all others' memory
 constexpr uint32_t pull = 24;       // and every other one after it: its slices
 constexpr uint32_t pull_slices = 128;
+constexpr uint32_t tiny = pull + 2 * pull_slices;  // and those after it: the cells of tiny slices
+constexpr uint32_t tiny_in_line = 4;
 }  // namespace line
+
+// A flag with eight bytes. Several share a line: who is behind gets them with one look.
+struct TinyCell {
+  std::atomic<uint64_t> flag;
+  std::byte payload[8];
+};
+static_assert(sizeof(TinyCell) * line::tiny_in_line == sizeof(shm::FlagLine));
 
 // The end of a rank's cells: the ring in which pull's slices lie. Longer than a core's own cache,
 // so that a writer that is far ahead leaves in the shared one what the readers come for: from there
@@ -46,9 +55,16 @@ class Board {
   uint64_t flag(uint32_t rank, uint32_t line) const {
     return at(rank, line).flag.load(std::memory_order_acquire);
   }
+  TinyCell& tiny(uint32_t rank, uint32_t cell) const {
+    shm::FlagLine* const lines = &at(rank, line::tiny);
+    return reinterpret_cast<TinyCell*>(lines)[cell];
+  }
   // After what the flag announces was written.
   void post(uint32_t line, uint32_t sequence, uint32_t digest) {
-    at(self_, line).flag.store(shm::make_flag(sequence, digest), std::memory_order_release);
+    post(at(self_, line).flag, sequence, digest);
+  }
+  void post(std::atomic<uint64_t>& own, uint32_t sequence, uint32_t digest) {
+    own.store(shm::make_flag(sequence, digest), std::memory_order_release);
     for (uint32_t rank = 0; rank < nranks(); ++rank) {
       if (rank != self_) link_.wake(rank);
     }
@@ -56,7 +72,11 @@ class Board {
   void clear(uint32_t line) { at(self_, line).flag.store(0, std::memory_order_release); }
   // Whether `rank` has posted exactly that; one of another call is a stranger.
   bool posted(uint32_t rank, uint32_t line, uint32_t sequence, uint32_t digest) const {
-    const uint64_t there = flag(rank, line);
+    return posted(rank, at(rank, line).flag, sequence, digest);
+  }
+  bool posted(uint32_t rank, const std::atomic<uint64_t>& flag, uint32_t sequence,
+              uint32_t digest) const {
+    const uint64_t there = flag.load(std::memory_order_acquire);
     if (there == shm::make_flag(sequence, digest)) return true;
     if (shm::flag_sequence(there) == sequence) link_.note_stranger(int(rank));
     return false;

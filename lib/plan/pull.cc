@@ -87,6 +87,7 @@ bool Pull::worth_single_copy() const {
 void Pull::begin() {
   by_copy_ = worth_single_copy() && single_copy_.answer() == SingleCopy::Answer::yes;
   in_line_ = by_copy_ || part_bytes_ * parts_ <= inline_bytes;
+  tiny_ = !by_copy_ && part_bytes_ * parts_ <= sizeof(TinyCell::payload);
   if (in_line_) {
     slices_ = 1;
     slice_bytes_ = stride_ = part_bytes_;
@@ -202,32 +203,38 @@ bool Pull::publish_slice() {
   const uint32_t sequence = before_ + published_;
   const uint64_t offset = published_ * slice_bytes_;
   const size_t bytes = std::min(slice_bytes_, part_bytes_ - offset);
-  const uint32_t flag_line = line_of(sequence);
+  std::byte* const to = in_line_ ? payload_of(self_, sequence) : data_of(self_, sequence);
   if (by_copy_) {
-    shm::fill_line(board_.at(self_, flag_line).payload, &shown_, sizeof(shown_));
-    ++published_;
-    board_.post(flag_line, sequence + 1, call_.digest);
-    return true;
-  }
-  std::byte* const to = in_line_ ? board_.at(self_, flag_line).payload : data_of(self_, sequence);
-  if (separate_parts()) {
+    shm::fill_line(board_.at(self_, line_of(sequence)).payload, &shown_, sizeof(shown_));
+  } else if (separate_parts()) {
     for (uint32_t reader = 0; reader < nranks_; ++reader) {
       if (reader == self_) continue;
       std::memcpy(to + peer_position(self_, reader) * stride_,
                   call_.input + reader * part_bytes_ + offset, bytes);
     }
-  } else if (in_line_) {
-    shm::fill_line(board_.at(self_, flag_line).payload, call_.input, bytes);
+  } else if (in_line_ && !tiny_) {
+    shm::fill_line(board_.at(self_, line_of(sequence)).payload, call_.input, bytes);
   } else {
     std::memcpy(to, call_.input + offset, bytes);
   }
   ++published_;
-  board_.post(flag_line, sequence + 1, call_.digest);
+  board_.post(flag_of(self_, sequence), sequence + 1, call_.digest);
   return true;
 }
 
 bool Pull::there(uint32_t source, uint32_t slice) {
-  return board_.posted(source, line_of(before_ + slice), before_ + slice + 1, call_.digest);
+  const uint32_t sequence = before_ + slice;
+  return board_.posted(source, flag_of(source, sequence), sequence + 1, call_.digest);
+}
+
+std::atomic<uint64_t>& Pull::flag_of(uint32_t rank, uint32_t sequence) const {
+  return tiny_ ? board_.tiny(rank, sequence % most_ahead).flag
+               : board_.at(rank, line_of(sequence)).flag;
+}
+
+std::byte* Pull::payload_of(uint32_t rank, uint32_t sequence) const {
+  return tiny_ ? board_.tiny(rank, sequence % most_ahead).payload
+               : board_.at(rank, line_of(sequence)).payload;
 }
 
 std::byte* Pull::data_of(uint32_t rank, uint32_t sequence) const {
@@ -236,8 +243,7 @@ std::byte* Pull::data_of(uint32_t rank, uint32_t sequence) const {
 
 const std::byte* Pull::part_of(uint32_t source, uint32_t slice) const {
   const uint32_t sequence = before_ + slice;
-  const std::byte* const from =
-      in_line_ ? board_.at(source, line_of(sequence)).payload : data_of(source, sequence);
+  const std::byte* const from = in_line_ ? payload_of(source, sequence) : data_of(source, sequence);
   return separate_parts() ? from + peer_position(source, self_) * stride_ : from;
 }
 
@@ -270,7 +276,8 @@ void Pull::fetch_next() const {
   const uint32_t next = before_ + taken_;
   const uint64_t begin = next == placed_ ? next_begin_ : begin_of(next);
   for (const uint32_t source : sources_) {
-    __builtin_prefetch(&board_.at(source, line_of(next + std::min(streak_ / 4, 3u))));
+    const uint32_t ahead = tiny_ ? line::tiny_in_line : std::min(streak_ / 4, 3u);
+    __builtin_prefetch(&flag_of(source, next + ahead));
     if (!in_line_) __builtin_prefetch(cells_.data(source) + ring_ + begin % pull_ring_bytes);
   }
 }
