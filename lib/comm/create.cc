@@ -132,6 +132,19 @@ Status Communicator::connect(Exchange& exchange) {
   return {};
 }
 
+namespace {
+
+// Everybody must be there at once for single copy: that takes turns of the scheduler where cores
+// are shared. To reduce, what comes through a common cache is faster (measured on two ranks, 64 KiB
+// to 16 MiB: by 1.3 to 1.9), and what does not slower, by up to 4.
+plan::ReadFor may_be_read_for(SingleCopyUse use, const Setting& setting) {
+  if (use == SingleCopyUse::always) return plan::ReadFor::reducing;
+  if (use == SingleCopyUse::never || setting.crowded) return plan::ReadFor::nothing;
+  return setting.cache_group == setting.nranks ? plan::ReadFor::copying : plan::ReadFor::reducing;
+}
+
+}  // namespace
+
 Status Communicator::open_links(Exchange& exchange, std::vector<std::vector<uint8_t>>& peers,
                                 uint64_t comm_id, uint64_t deadline_ns) {
   std::vector<std::unique_ptr<Link>> links;
@@ -161,11 +174,7 @@ Status Communicator::open_links(Exchange& exchange, std::vector<std::vector<uint
     using Reach = shm::Regions::Reach;
     regions_ = shm::Regions(slots_->one_process() ? Reach::process : Reach::host, slots_);
     fused_ = std::make_unique<plan::Fused>(*slots_, regions_, group_size(setting_));
-    // Everybody must be there at once: that takes turns of the scheduler where cores are shared.
-    const bool single_copy =
-        settings_.single_copy == SingleCopyUse::always ||
-        (settings_.single_copy == SingleCopyUse::automatic && !setting_.crowded);
-    pull_ = std::make_unique<plan::Pull>(*slots_, single_copy);
+    pull_ = std::make_unique<plan::Pull>(*slots_, may_be_read_for(settings_.single_copy, setting_));
     setting_.pull_element_limit_bytes = plan::Pull::most_element_bytes(uint32_t(nranks_));
     setting_.one_shot_limit_bytes = plan::Fused::one_shot_bytes();
     setting_.two_level_limit_bytes = plan::Fused::two_level_bytes();

@@ -25,7 +25,7 @@ constexpr uint32_t line_of(uint32_t sequence) { return line::pull + 2 * (sequenc
 
 }  // namespace
 
-Pull::Pull(shm::SlotLink& link, bool single_copy)
+Pull::Pull(shm::SlotLink& link, ReadFor single_copy)
     : cells_(*link.cells()),
       board_(link),
       single_copy_(board_, single_copy),
@@ -85,7 +85,8 @@ bool Pull::worth_single_copy() const {
 }
 
 void Pull::begin() {
-  by_copy_ = worth_single_copy() && single_copy_.answer() == SingleCopy::Answer::yes;
+  by_copy_ = worth_single_copy() && single_copy_.answer() == SingleCopy::Answer::yes &&
+             (!reduces(call_.collective) || single_copy_.to_reduce());
   in_line_ = by_copy_ || part_bytes_ * parts_ <= inline_bytes;
   tiny_ = !by_copy_ && part_bytes_ * parts_ <= sizeof(TinyCell::payload);
   if (in_line_) {

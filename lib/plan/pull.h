@@ -39,8 +39,8 @@ struct PullCall {
 
 class Pull {
  public:
-  // `link` must have cells. `single_copy`: whether this rank's memory may be read by the others.
-  Pull(shm::SlotLink& link, bool single_copy);
+  // `link` must have cells. `single_copy`: what the others may read this rank's memory for.
+  Pull(shm::SlotLink& link, ReadFor single_copy);
 
   // The longest elements, in bytes, that it takes among so many ranks.
   static size_t most_element_bytes(uint32_t nranks);

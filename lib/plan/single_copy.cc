@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <random>
 
@@ -14,7 +15,7 @@ namespace {
 // What a rank posts: where which number lies in which process.
 struct Identity {
   int32_t pid = 0;
-  uint32_t allowed = 0;
+  ReadFor allowed = ReadFor::nothing;
   uint64_t address = 0;
   uint64_t nonce = 0;
 };
@@ -27,9 +28,9 @@ uint64_t random_number() {
 
 }  // namespace
 
-SingleCopy::SingleCopy(Board& board, bool allowed)
-    : board_(board), nonce_(random_number()), allowed_(allowed), pids_(board.nranks()) {
-  const Identity mine{getpid(), allowed_, reinterpret_cast<uintptr_t>(&nonce_), nonce_};
+SingleCopy::SingleCopy(Board& board, ReadFor allowed)
+    : board_(board), nonce_(random_number()), agreed_(allowed), pids_(board.nranks()) {
+  const Identity mine{getpid(), allowed, reinterpret_cast<uintptr_t>(&nonce_), nonce_};
   shm::fill_line(board_.at(board_.self(), line::identity).payload, &mine, sizeof(mine));
   board_.post(line::identity, 1, 0);
 }
@@ -45,11 +46,7 @@ SingleCopy::Answer SingleCopy::answer() {
   if (answer_ != Answer::unknown) return answer_;
   if (!told_) {
     if (!all_posted(line::identity)) return answer_;
-    for (uint32_t rank = 0; rank < board_.nranks(); ++rank) {
-      Identity theirs;
-      std::memcpy(&theirs, board_.at(rank, line::identity).payload, sizeof(theirs));
-      pids_[rank] = theirs.pid;
-    }
+    read_identities();
     board_.post(line::can_read, can_read_everyone() ? 2 : 1, 0);
     told_ = true;
   }
@@ -61,14 +58,23 @@ SingleCopy::Answer SingleCopy::answer() {
   return answer_;
 }
 
+void SingleCopy::read_identities() {
+  for (uint32_t rank = 0; rank < board_.nranks(); ++rank) {
+    Identity theirs;
+    std::memcpy(&theirs, board_.at(rank, line::identity).payload, sizeof(theirs));
+    pids_[rank] = theirs.pid;
+    agreed_ = std::min(agreed_, theirs.allowed);
+  }
+}
+
 bool SingleCopy::can_read_everyone() const {
+  if (agreed_ == ReadFor::nothing) return false;
   for (uint32_t rank = 0; rank < board_.nranks(); ++rank) {
     Identity theirs;
     std::memcpy(&theirs, board_.at(rank, line::identity).payload, sizeof(theirs));
     uint64_t found = 0;
     const auto* at = reinterpret_cast<const std::byte*>(theirs.address);
-    if (theirs.allowed == 0 ||
-        read(rank, at, reinterpret_cast<std::byte*>(&found), sizeof(found)) != 0 ||
+    if (read(rank, at, reinterpret_cast<std::byte*>(&found), sizeof(found)) != 0 ||
         found != theirs.nonce) {
       return false;
     }

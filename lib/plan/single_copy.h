@@ -8,17 +8,22 @@
 
 namespace tutti::plan {
 
+// What ranks may be read for; what all allow holds.
+enum class ReadFor : uint32_t { nothing, copying, reducing };
+
 class SingleCopy {
  public:
   enum class Answer : uint8_t { unknown, yes, no };
 
-  // Tells the others who this rank is. `allowed`: whether this rank takes part at all.
-  SingleCopy(Board& board, bool allowed);
+  // Tells the others who this rank is, and what it allows.
+  SingleCopy(Board& board, ReadFor allowed);
   SingleCopy(const SingleCopy&) = delete;
   SingleCopy& operator=(const SingleCopy&) = delete;
 
   // What is known by now; never blocks. Comes to be known when all ranks ask.
   Answer answer();
+  // After a yes: whether also for what is to be reduced.
+  bool to_reduce() const { return agreed_ == ReadFor::reducing; }
   // The lowest rank whose part of the answer is missing, -1 if none.
   int waits_for() const;
 
@@ -28,10 +33,11 @@ class SingleCopy {
  private:
   bool all_posted(uint32_t line) const;
   bool can_read_everyone() const;
+  void read_identities();
 
   Board& board_;
   const uint64_t nonce_;
-  const bool allowed_;
+  ReadFor agreed_;
   bool told_ = false;  // how reading went
   Answer answer_ = Answer::unknown;
   std::vector<int32_t> pids_;
