@@ -33,6 +33,8 @@ struct TinyCell {
   std::byte payload[8];
 };
 static_assert(sizeof(TinyCell) * line::tiny_in_line == sizeof(shm::FlagLine));
+static_assert(line::tiny + line::pull_slices / line::tiny_in_line ==
+              shm::Geometry::cell_flag_lines);
 
 // The end of a rank's cells: the ring in which pull's slices lie. Longer than a core's own cache,
 // so that a writer that is far ahead leaves in the shared one what the readers come for: from there

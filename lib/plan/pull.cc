@@ -172,7 +172,7 @@ void Pull::place_own_block() {
 }
 
 void Pull::place(uint32_t slice) {
-  const uint64_t bytes = in_line_ ? 0 : parts_ * stride_;
+  const uint64_t bytes = slice_in_ring();
   for (; int32_t(placed_ - before_ - slice) <= 0; ++placed_) {
     const uint64_t left = pull_ring_bytes - next_begin_ % pull_ring_bytes;
     if (left < bytes) next_begin_ += left;  // no slice goes round the end
@@ -182,7 +182,7 @@ void Pull::place(uint32_t slice) {
 }
 
 bool Pull::fits(uint32_t sequence) const {
-  const uint64_t end = begin_of(sequence) + (in_line_ ? 0 : parts_ * stride_);
+  const uint64_t end = begin_of(sequence) + slice_in_ring();
   return sequence - read_ < most_ahead && end - begin_of(read_) <= pull_ring_bytes;
 }
 
@@ -275,11 +275,10 @@ bool Pull::take_slice() {
 // To be called only where the sources are ahead: else it would take from them what they write.
 void Pull::fetch_next() const {
   const uint32_t next = before_ + taken_;
-  const uint64_t begin = next == placed_ ? next_begin_ : begin_of(next);
   for (const uint32_t source : sources_) {
     const uint32_t ahead = tiny_ ? line::tiny_in_line : std::min(streak_ / 4, 3u);
     __builtin_prefetch(&flag_of(source, next + ahead));
-    if (!in_line_) __builtin_prefetch(cells_.data(source) + ring_ + begin % pull_ring_bytes);
+    if (!in_line_) __builtin_prefetch(data_of(source, next));
   }
 }
 
@@ -343,12 +342,12 @@ bool Pull::copy_from(uint32_t source, std::byte* to, size_t bytes) {
   return false;
 }
 
-bool Pull::all_have_taken() const {
+int Pull::still_before(uint32_t sequence) const {
   for (uint32_t rank = 0; rank < nranks_; ++rank) {
     const uint32_t theirs = shm::flag_sequence(board_.flag(rank, line::pull_read));
-    if (rank != self_ && int32_t(theirs - before_ - slices_) < 0) return false;
+    if (rank != self_ && int32_t(theirs - sequence) < 0) return int(rank);
   }
-  return true;
+  return -1;
 }
 
 void Pull::reduce_slice(uint64_t offset, size_t bytes) {
@@ -395,7 +394,8 @@ bool Pull::advance() {
   }
   const bool taken = take_slice();
   if (done_) return true;
-  done_ = published_ == slices_ && taken_ == slices_ && (!by_copy_ || all_have_taken());
+  done_ = published_ == slices_ && taken_ == slices_ &&
+          (!by_copy_ || still_before(before_ + slices_) < 0);
   if (done_) {
     if (by_copy_) shown_copy_ = {};
     transfers_.sent(readers_, readers_ * part_bytes_);
@@ -410,13 +410,8 @@ int Pull::waits_for() {
   for (const uint32_t source : sources_) {
     if (taken_ < slices_ && !there(source, taken_)) return int(source);
   }
-  const uint32_t needed = by_copy_ ? before_ + slices_ : read_ + 1;
-  if (!by_copy_ && (published_ == slices_ || has_room())) return -1;
-  for (uint32_t rank = 0; rank < nranks_; ++rank) {
-    const uint32_t theirs = shm::flag_sequence(board_.flag(rank, line::pull_read));
-    if (rank != self_ && int32_t(theirs - needed) < 0) return int(rank);
-  }
-  return -1;
+  if (by_copy_) return still_before(before_ + slices_);
+  return published_ == slices_ || has_room() ? -1 : still_before(read_ + 1);
 }
 
 }  // namespace tutti::plan

@@ -81,7 +81,11 @@ class Pull {
   std::byte* payload_of(uint32_t rank, uint32_t sequence) const;
   // Gives the slices of the call up to this one their places in the rings.
   void place(uint32_t slice);
-  uint64_t begin_of(uint32_t sequence) const { return begins_[sequence % begins_.size()]; }
+  uint64_t slice_in_ring() const { return in_line_ ? 0 : parts_ * stride_; }  // bytes
+  // Of one that has a place, or the one after the last of them.
+  uint64_t begin_of(uint32_t sequence) const {
+    return sequence == placed_ ? next_begin_ : begins_[sequence % begins_.size()];
+  }
   std::byte* data_of(uint32_t rank, uint32_t sequence) const;
   const std::byte* part_of(uint32_t source, uint32_t slice) const;
   void fetch_next() const;
@@ -90,7 +94,8 @@ class Pull {
   bool copy_from(uint32_t source, std::byte* to, size_t bytes);
   bool reduce_piece();
   void fail(Status status);
-  bool all_have_taken() const;
+  // The lowest peer that has not gone past so many slices of all calls, -1 if none.
+  int still_before(uint32_t sequence) const;
   void reduce_slice(uint64_t offset, size_t bytes);
   void copy_slice(uint64_t offset, size_t bytes);
 

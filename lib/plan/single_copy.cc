@@ -46,7 +46,6 @@ SingleCopy::Answer SingleCopy::answer() {
   if (answer_ != Answer::unknown) return answer_;
   if (!told_) {
     if (!all_posted(line::identity)) return answer_;
-    read_identities();
     board_.post(line::can_read, can_read_everyone() ? 2 : 1, 0);
     told_ = true;
   }
@@ -58,23 +57,16 @@ SingleCopy::Answer SingleCopy::answer() {
   return answer_;
 }
 
-void SingleCopy::read_identities() {
+bool SingleCopy::can_read_everyone() {
   for (uint32_t rank = 0; rank < board_.nranks(); ++rank) {
     Identity theirs;
     std::memcpy(&theirs, board_.at(rank, line::identity).payload, sizeof(theirs));
     pids_[rank] = theirs.pid;
     agreed_ = std::min(agreed_, theirs.allowed);
-  }
-}
-
-bool SingleCopy::can_read_everyone() const {
-  if (agreed_ == ReadFor::nothing) return false;
-  for (uint32_t rank = 0; rank < board_.nranks(); ++rank) {
-    Identity theirs;
-    std::memcpy(&theirs, board_.at(rank, line::identity).payload, sizeof(theirs));
     uint64_t found = 0;
     const auto* at = reinterpret_cast<const std::byte*>(theirs.address);
-    if (read(rank, at, reinterpret_cast<std::byte*>(&found), sizeof(found)) != 0 ||
+    if (agreed_ == ReadFor::nothing ||
+        read(rank, at, reinterpret_cast<std::byte*>(&found), sizeof(found)) != 0 ||
         found != theirs.nonce) {
       return false;
     }

@@ -32,8 +32,7 @@ class SingleCopy {
 
  private:
   bool all_posted(uint32_t line) const;
-  bool can_read_everyone() const;
-  void read_identities();
+  bool can_read_everyone();
 
   Board& board_;
   const uint64_t nonce_;

@@ -40,7 +40,7 @@ size_t Geometry::total_bytes() const { return Segment(nullptr, *this).total_byte
 Geometry Geometry::for_ranks(uint32_t nranks) {
   Geometry geometry;
   geometry.nranks = nranks;
-  geometry.flag_lines = 24 + 2 * 128 + 128 / 4;  // as lib/plan/board.h gives them out
+  geometry.flag_lines = cell_flag_lines;
   // Enough for blocks of the fused paths to rotate through about a core's own cache
   // (lib/plan/fused.h says why), and no more: every page costs a microsecond or two when a
   // communicator is made.
