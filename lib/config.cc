@@ -46,6 +46,8 @@ constexpr VariableInfo table[] = {
     {Variable::tutti_level, "TUTTI_LEVEL", "word", "fast",
      "What is promised of the bits of reductions: fast, layout, canonical or exact.", 0, 0,
      "fast,layout,canonical,exact"},
+    {Variable::tutti_device, "TUTTI_DEVICE", "text", "none",
+     "The GPU whose memory a communicator takes, too: cuda:0 ..., cuda (the current one) or none."},
     {Variable::rank, "RANK", "integer", "none",
      "As TUTTI_RANK, from launchers in the manner of torchrun.", 0, most_int - 1},
     {Variable::world_size, "WORLD_SIZE", "integer", "none",

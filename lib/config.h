@@ -28,6 +28,7 @@ enum class Variable {
   tutti_single_copy,
   tutti_check,
   tutti_level,
+  tutti_device,
   rank,
   world_size,
   local_rank,

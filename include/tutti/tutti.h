@@ -266,9 +266,12 @@ typedef struct tutti_comm_config {
   int progress_thread; /* 1: a thread of the library moves nonblocking calls on while nobody waits
                           for them; one for all communicators of the process */
   tutti_level level;   /* of reductions that do not name one, equal on all ranks */
+  const char* device;  /* the GPU whose memory calls take, too: "cuda:0", or "cuda" for the one that
+                          is current in this thread; "none": no device; NULL: TUTTI_DEVICE, else
+                          none. All ranks name one, or none does (else MISMATCH) */
 } tutti_comm_config;
 #define TUTTI_COMM_CONFIG_INIT \
-  { sizeof(tutti_comm_config), NULL, 0, 0, NULL, 0, TUTTI_LEVEL_DEFAULT }
+  { sizeof(tutti_comm_config), NULL, 0, 0, NULL, 0, TUTTI_LEVEL_DEFAULT, NULL }
 
 /* Makes an id in this process, which must become rank 0 of the communicator made from it (in any of
  * its threads), and starts to listen for the others. `interface_`: network interface or address to
@@ -386,6 +389,41 @@ TUTTI_API tutti_status tutti_mem_register(tutti_comm comm, void* address, size_t
  */
 TUTTI_API tutti_status tutti_mem_deregister(tutti_comm comm, void* address);
 
+/* ---------------------------------------------------------------- device memory */
+
+/* Buffers of any call may lie on the GPU that the communicator was made with; a buffer of another
+ * GPU is INVALID. A call that blocks has ended on the GPU, too, when it returns; what the program
+ * has begun on its own streams it must have waited for. Where a call cannot run on the GPU it goes
+ * through pinned memory of the host, with the bits it has there. Managed memory is taken as memory
+ * of the GPU. i and _init forms take memory of the host only: their counterparts are the _on forms.
+ *
+ * A process may have one communicator, or one for each of its threads, on a GPU; several processes
+ * may share one. Where threads of a process are ranks on one GPU, each needs streams of its own,
+ * and CUDA_DEVICE_MAX_CONNECTIONS at least as many as there are streams with calls. */
+typedef enum tutti_memory_kind {
+  TUTTI_MEMORY_HOST = 0,    /* or anything the GPU's driver knows nothing of */
+  TUTTI_MEMORY_PINNED = 1,  /* of the host, registered with the driver */
+  TUTTI_MEMORY_MANAGED = 2, /* moves between host and GPU */
+  TUTTI_MEMORY_DEVICE = 3
+} tutti_memory_kind;
+/* Where `pointer` points. *device (may be NULL) is the GPU's number, -1 for memory of the host. OK
+ * also where there is no driver: then all memory is the host's. Any thread. */
+TUTTI_API tutti_status tutti_memory_classify(const void* pointer, tutti_memory_kind* kind,
+                                             int* device);
+
+/* Collective: as tutti_mem_alloc(), on the communicator's GPU, aligned to 512 bytes. The content is
+ * unspecified. Freed by tutti_mem_free(). */
+TUTTI_API tutti_status tutti_mem_alloc_device(tutti_comm comm, size_t bytes, void** out);
+/* Collective: as tutti_mem_register(), for memory of the GPU (from cudaMalloc(), or a mapping made
+ * with cuMemCreate() that can be exported as a file descriptor). Undone by tutti_mem_deregister(),
+ * before it is freed. */
+TUTTI_API tutti_status tutti_mem_register_device(tutti_comm comm, void* address, size_t bytes);
+
+/* OK: no stream-ordered call on the communicator has failed so far, and what ended is right. Else
+ * the first failure: its sentence is at tutti_comm_last_error(), further calls are refused, and
+ * those on streams end without having done anything. Local, never blocks, sends nothing. */
+TUTTI_API tutti_status tutti_comm_device_status(tutti_comm comm);
+
 /* ---------------------------------------------------------------- collectives */
 
 /* As `send`: take the input from the receive buffer. */
@@ -406,6 +444,11 @@ typedef struct tutti_call_config {
   { sizeof(tutti_call_config), 0, NULL, 0, TUTTI_LEVEL_DEFAULT }
 /* Run the algorithm's schedule step by step, also where a fused path would do the same faster. */
 #define TUTTI_CALL_UNFUSED 1u
+/* Of calls on device memory: the vectors of all ranks, input and output, lie in memory that
+ * tutti_mem_alloc_device() or tutti_mem_register_device() has made known, or all ranks are threads
+ * of one process. Then long ones go in one piece. INVALID where this rank's do not. All ranks must
+ * pass it alike. */
+#define TUTTI_CALL_SYMMETRIC 2u
 
 /* Collective. recv[i] = send[i] of rank 0 op send[i] of rank 1 op ..., on all ranks the same bits.
  * `send` may be TUTTI_IN_PLACE; otherwise the buffers must not overlap. `count` 0 is allowed. */
@@ -865,6 +908,59 @@ TUTTI_API tutti_status tutti_waitany(size_t n, tutti_request* requests, size_t* 
 TUTTI_API tutti_status tutti_test(tutti_request* request, int* ended);
 /* Frees the request of an _init form. INVALID while it is in flight. NULL is allowed. */
 TUTTI_API tutti_status tutti_request_free(tutti_request* request);
+
+/* ---------------------------------------------------------------- stream-ordered calls */
+
+/* The _on forms: collectives on memory of the communicator's GPU, in the order of `stream` (a
+ * cudaStream_t or CUstream of that GPU; NULL: the null stream). They enqueue and return: OK says no
+ * more than that the arguments are right; what becomes of the call tells tutti_comm_device_status()
+ * once the stream has got there. Buffers may be used by what the stream does after the call. Calls
+ * on a communicator run in the order in which they are made, on whatever streams; all ranks make
+ * them in the same order. `config` may be NULL; its deadline counts from when the call's turn comes
+ * on the GPU. When it passes, a rank dies or the communicator is aborted, what waits on the GPU is
+ * let go on.
+ *
+ * They can be captured into a CUDA graph, on all ranks alike, and replayed with changed data; calls
+ * made before the capture must have ended before the graph is launched, and two launches may not
+ * overlap.
+ *
+ * UNSUPPORTED where the communicator has no device, where the ranks' GPUs cannot reach each other,
+ * and for what has no kernel: the program's own types and operators, pre-multiplied sums,
+ * accumulators, and the level `exact`. */
+TUTTI_API tutti_status tutti_allreduce_on(const void* send, void* recv, size_t count,
+                                          tutti_dtype dtype, tutti_op op, tutti_comm comm,
+                                          const tutti_call_config* config, void* stream);
+TUTTI_API tutti_status tutti_reduce_on(const void* send, void* recv, size_t count,
+                                       tutti_dtype dtype, tutti_op op, int root, tutti_comm comm,
+                                       const tutti_call_config* config, void* stream);
+TUTTI_API tutti_status tutti_broadcast_on(void* buffer, size_t count, tutti_dtype dtype, int root,
+                                          tutti_comm comm, const tutti_call_config* config,
+                                          void* stream);
+TUTTI_API tutti_status tutti_allgather_on(const void* send, void* recv, size_t count,
+                                          tutti_dtype dtype, tutti_comm comm,
+                                          const tutti_call_config* config, void* stream);
+TUTTI_API tutti_status tutti_gather_on(const void* send, void* recv, size_t count,
+                                       tutti_dtype dtype, int root, tutti_comm comm,
+                                       const tutti_call_config* config, void* stream);
+TUTTI_API tutti_status tutti_scatter_on(const void* send, void* recv, size_t count,
+                                        tutti_dtype dtype, int root, tutti_comm comm,
+                                        const tutti_call_config* config, void* stream);
+TUTTI_API tutti_status tutti_reduce_scatter_block_on(const void* send, void* recv, size_t count,
+                                                     tutti_dtype dtype, tutti_op op,
+                                                     tutti_comm comm,
+                                                     const tutti_call_config* config, void* stream);
+TUTTI_API tutti_status tutti_alltoall_on(const void* send, void* recv, size_t count,
+                                         tutti_dtype dtype, tutti_comm comm,
+                                         const tutti_call_config* config, void* stream);
+TUTTI_API tutti_status tutti_scan_on(const void* send, void* recv, size_t count, tutti_dtype dtype,
+                                     tutti_op op, tutti_comm comm, const tutti_call_config* config,
+                                     void* stream);
+TUTTI_API tutti_status tutti_exscan_on(const void* send, void* recv, size_t count,
+                                       tutti_dtype dtype, tutti_op op, tutti_comm comm,
+                                       const tutti_call_config* config, void* stream);
+/* What comes after it on any rank's stream begins when all ranks' streams have got to it. */
+TUTTI_API tutti_status tutti_barrier_on(tutti_comm comm, const tutti_call_config* config,
+                                        void* stream);
 
 /* ---------------------------------------------------------------- algorithms */
 

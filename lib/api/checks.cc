@@ -40,13 +40,14 @@ Status read_config(const tutti_call_config* config, CallSettings* out) {
     return {TUTTI_INVALID, "the call config's size is not set; use TUTTI_CALL_CONFIG_INIT"};
   }
   if (config->timeout_ms < 0) return {TUTTI_INVALID, "timeout_ms is negative"};
-  if ((config->flags & ~TUTTI_CALL_UNFUSED) != 0) {
+  if ((config->flags & ~(TUTTI_CALL_UNFUSED | TUTTI_CALL_SYMMETRIC)) != 0) {
     return {TUTTI_INVALID, "unknown flags " + std::to_string(config->flags)};
   }
   TUTTI_TRY(check_level(config->level));
   out->level = config->level;
   out->timeout_ms = config->timeout_ms;
   out->unfused = (config->flags & TUTTI_CALL_UNFUSED) != 0;
+  out->symmetric = (config->flags & TUTTI_CALL_SYMMETRIC) != 0;
   if (config->algorithm != nullptr && std::string_view(config->algorithm) != "auto") {
     out->algorithm = config->algorithm;
   }

@@ -1,4 +1,5 @@
 // The part of the C API that makes, asks and ends communicators.
+#include <charconv>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -70,6 +71,23 @@ Status split_transports(std::string_view text, std::vector<std::string>* out) {
   return {};
 }
 
+Status read_device(const std::string& text, int* out) {
+  constexpr std::string_view prefix = "cuda:";
+  if (text == "none") {
+    *out = CommSettings::no_device;
+  } else if (text == "cuda") {
+    *out = CommSettings::current_device;
+  } else {
+    const char* const end = text.data() + text.size();
+    const bool named = text.starts_with(prefix);
+    const auto read = std::from_chars(text.data() + (named ? prefix.size() : 0), end, *out);
+    if (!named || read.ec != std::errc() || read.ptr != end || *out < 0) {
+      return {TUTTI_INVALID, "the device is '" + text + "', but must be cuda:0 ..., cuda or none"};
+    }
+  }
+  return {};
+}
+
 // The caller's settings, then the environment's, then the defaults.
 Status read_settings(const tutti_comm_config* config, CommSettings* out) {
   std::vector<std::string> listed;
@@ -94,6 +112,9 @@ Status read_settings(const tutti_comm_config* config, CommSettings* out) {
   std::optional<std::string> level;
   TUTTI_TRY(config_text(Variable::tutti_level, &level));
   if (level) TUTTI_TRY(level_from_name(*level, &out->level));
+  std::optional<std::string> device;
+  TUTTI_TRY(config_text(Variable::tutti_device, &device));
+  if (device) TUTTI_TRY(read_device(*device, &out->device));
   if (config == nullptr) return {};
   if (config->size < sizeof(tutti_comm_config)) {
     return {TUTTI_INVALID, "the communicator config's size is not set; use TUTTI_COMM_CONFIG_INIT"};
@@ -107,6 +128,7 @@ Status read_settings(const tutti_comm_config* config, CommSettings* out) {
   if (config->setup_ms > 0) out->setup_ms = config->setup_ms;
   if (config->progress_thread != 0) out->progress_thread = true;
   if (config->interface_ != nullptr) out->interface = config->interface_;
+  if (config->device != nullptr) TUTTI_TRY(read_device(config->device, &out->device));
   if (config->transports != nullptr) {
     TUTTI_TRY(split_transports(config->transports, &out->transports));
   }

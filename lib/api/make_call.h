@@ -96,6 +96,7 @@ Status make_call(Communicator& c, const tutti_call_config* config, MadeCall* out
   TUTTI_TRY(make(c, arguments..., out));
   TUTTI_TRY(c.outside_group());
   out->call.key.unfused = settings.unfused;
+  out->call.key.symmetric = settings.symmetric;
   out->call.key.level = settings.level;
   out->call.key.algorithm = settings.algorithm;
   out->call.timeout_ms = settings.timeout_ms;

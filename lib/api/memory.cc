@@ -45,3 +45,32 @@ tutti_status tutti_mem_register(tutti_comm comm, void* address, size_t bytes, in
 tutti_status tutti_mem_deregister(tutti_comm comm, void* address) {
   return tutti::api::guarded(comm, [&](Communicator& c) { return c.mem_release(address); });
 }
+
+tutti_status tutti_mem_alloc_device(tutti_comm comm, size_t bytes, void** out) {
+  return tutti::api::guarded(comm, [&](Communicator& c) {
+    Status checked = check_size(bytes);
+    if (checked.ok() && out == nullptr) {
+      checked = {TUTTI_INVALID, "there is nowhere to put the address of the memory"};
+    }
+    if (!checked.ok()) return c.fail(std::move(checked));
+    return c.mem_alloc_device(bytes, out);
+  });
+}
+
+tutti_status tutti_mem_register_device(tutti_comm comm, void* address, size_t bytes) {
+  return tutti::api::guarded(comm, [&](Communicator& c) {
+    Status checked = check_size(bytes);
+    if (checked.ok() && address == nullptr) checked = {TUTTI_INVALID, "the memory is NULL"};
+    if (!checked.ok()) return c.fail(std::move(checked));
+    return c.mem_register_device(address, bytes);
+  });
+}
+
+tutti_status tutti_memory_classify(const void*, tutti_memory_kind* kind, int* device) {
+  return tutti::api::guarded([&]() -> Status {
+    if (kind == nullptr) return {TUTTI_INVALID, "there is nowhere to put the kind of the memory"};
+    *kind = TUTTI_MEMORY_HOST;
+    if (device != nullptr) *device = -1;
+    return {};
+  });
+}

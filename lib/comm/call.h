@@ -16,6 +16,7 @@ struct CallSettings {
   int64_t timeout_ms = 0;  // 0: the communicator's
   std::string_view algorithm;
   bool unfused = false;
+  bool symmetric = false;
   tutti_level level = TUTTI_LEVEL_DEFAULT;  // the communicator's
 };
 
@@ -40,6 +41,7 @@ struct CallKey {
   tutti_dtype dtype = TUTTI_INT8;
   tutti_op op = TUTTI_SUM;
   bool unfused = false;
+  bool symmetric = false;  // of memory on GPUs
   tutti_level level = TUTTI_LEVEL_DEFAULT;
   Compound part_of = Compound::none;
   std::string_view algorithm;  // empty: chosen

@@ -39,6 +39,9 @@ struct CommSettings {
   SingleCopyUse single_copy = SingleCopyUse::automatic;
   bool check_results = false;            // that those of a call are equal on all ranks
   tutti_level level = TUTTI_LEVEL_FAST;  // of calls that do not name one
+  int device = no_device;                // a GPU's number
+  static constexpr int no_device = -1;
+  static constexpr int current_device = -2;  // the thread's
 };
 
 // One thread at a time, except abort() and what Member says.
@@ -77,6 +80,10 @@ class Communicator final : in_flight::Member, deadlock::Member {
   tutti_status test(Operation* operation, bool* ended);
   // What is in flight, if anything: then the communicator may not be freed.
   std::string what_is_in_flight();
+  // Enqueues a collective on memory of the communicator's GPU.
+  tutti_status enqueue(const Call& call, void* stream);
+  // The first failure of what was enqueued.
+  tutti_status device_status();
   // Runs messages at once, those with a peer in their order; between group_begin() and group_end()
   // only notes them.
   tutti_status exchange(std::span<const Message> messages, int64_t timeout_ms);
@@ -101,6 +108,9 @@ class Communicator final : in_flight::Member, deadlock::Member {
   tutti_status mem_alloc(size_t bytes, void** out);
   tutti_status mem_register(void* address, size_t bytes, int fd, uint64_t offset);
   tutti_status mem_release(const void* address);
+  // The same on the communicator's GPU.
+  tutti_status mem_alloc_device(size_t bytes, void** out);
+  tutti_status mem_register_device(void* address, size_t bytes);
 
   // Collective. *out stays empty for color < 0.
   tutti_status split(int color, int key, std::unique_ptr<Communicator>* out);

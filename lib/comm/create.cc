@@ -73,6 +73,9 @@ Status introduce(Exchange& exchange, const CommSettings& settings, uint64_t dead
 
 Status Communicator::create(std::unique_ptr<Exchange> exchange, const CommSettings& settings,
                             std::unique_ptr<Communicator>* out) {
+  if (settings.device != CommSettings::no_device) {
+    return {TUTTI_UNSUPPORTED, "this build knows nothing of devices"};
+  }
   std::unique_ptr<Communicator> made(new Communicator);
   made->rank_ = exchange->rank();
   made->nranks_ = exchange->nranks();

@@ -1,0 +1,151 @@
+// The driver of the GPUs: the functions of libcuda.so.1 that tutti uses, loaded at run time, so
+// that one build runs with and without GPUs. Every failure is a Status that names the function, the
+// GPU and the driver's words. All functions may be called from any thread.
+//
+// Calls on memory, streams and events want the GPU to be current in the thread: a Current says so.
+// tutti uses the primary context of a GPU, as CUDA's runtime does.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "lib/device/abi.h"
+#include "lib/status.h"
+#include "tutti/tutti.h"
+
+namespace tutti::device {
+
+using Stream = void*;  // CUstream; null: the null stream
+using Event = void*;   // CUevent
+using Kernel = void*;  // CUfunction
+using Graph = void*;   // CUgraphExec
+
+struct Info {
+  std::string name;
+  std::array<uint8_t, 16> uuid{};  // of the GPU, the same in all processes
+  size_t bytes = 0;
+  int multiprocessors = 0;
+  int major = 0, minor = 0;       // compute capability
+  bool waits_in_streams = false;  // stream_wait() can be had
+  bool flushes_remote_writes = false;
+};
+
+// Where a pointer points.
+struct Pointed {
+  tutti_memory_kind kind = TUTTI_MEMORY_HOST;
+  int device = -1;
+  Address base = 0;  // of the allocation, of device memory
+  size_t bytes = 0;  // of it
+};
+
+// An allocation for other processes: by an IPC handle or, memory made with cuMemCreate(), by a
+// file descriptor that is passed on by its number in the process that owns it.
+struct Exported {
+  enum class Kind : uint32_t { handle, descriptor };
+  Kind kind = Kind::handle;
+  int32_t fd = -1;  // stays open until close_export()
+  uint64_t bytes = 0;
+  std::array<uint8_t, 64> handle{};
+};
+
+// A flag to be waited for: the stream goes on when the word & (flag_set | flag_over) is not 0.
+using Flags = std::span<const Address>;
+
+class Driver {
+ public:
+  // The process's, loaded and initialised by the first call. UNSUPPORTED, with why, where there is
+  // none or no GPU.
+  static Status get(Driver** out);
+  Driver(const Driver&) = delete;
+  Driver& operator=(const Driver&) = delete;
+
+  int devices() const { return devices_; }
+  int version() const { return version_; }  // 13000 for 13.0
+  Status info(int device, Info* out);
+  // The GPU that is current in this thread, -1 if none.
+  int current() const;
+
+  // Makes a GPU current in this thread for as long as it lives; what was current before comes back.
+  class Current {
+   public:
+    Current(Driver& driver, int device);
+    ~Current();
+    Current(const Current&) = delete;
+    Current& operator=(const Current&) = delete;
+    const Status& status() const { return status_; }
+
+   private:
+    Driver& driver_;
+    Status status_;
+  };
+
+  // Never fails: what the driver knows nothing of is memory of the host.
+  Pointed classify(const void* pointer) const;
+
+  // Of the current GPU, aligned to 512 bytes. What is freed must not be in use.
+  Status allocate(size_t bytes, Address* out);
+  void release(Address memory);
+  // Memory of the host that the GPU reaches.
+  Status allocate_pinned(size_t bytes, void** host, Address* device);
+  void release_pinned(void* host);
+
+  // Between any two kinds of memory; the first waits until it is done.
+  Status copy(void* to, const void* from, size_t bytes);
+  Status copy_on(Stream stream, void* to, const void* from, size_t bytes);
+  Status fill(Address to, uint8_t byte, size_t bytes);  // waits
+
+  // `memory` begins an allocation.
+  Status export_memory(Address memory, Exported* out);
+  void close_export(Exported& exported);
+  // Of another process, `pid`, on whatever GPU; *out is where it begins here. The current GPU
+  // reaches it.
+  Status import_memory(const Exported& exported, int pid, Address* out);
+  void close_import(const Exported& exported, Address memory);
+  // Whether `device` can reach memory of the GPU with that identity, itself included; then makes it
+  // so for the two contexts of this process, if it has both.
+  Status reach(int device, const std::array<uint8_t, 16>& uuid, bool* reaches);
+
+  Status make_stream(Stream* out);  // does not wait for the null stream
+  void release_stream(Stream stream);
+  // 0: nothing is being captured; else a number that no other capture has.
+  Status capture_of(Stream stream, uint64_t* out);
+  Status make_event(Event* out);
+  void release_event(Event event);
+  Status record(Event event, Stream stream);
+  Status wait_event(Stream stream, Event event);
+  // Whether all that was before record() has ended.
+  Status ended(Event event, bool* out);
+
+  // What follows in the stream waits until all flags, at most most_ranks, let it go on.
+  Status wait_flags(Stream stream, Flags flags);
+
+  // Captures what follows in `stream`, and in streams that are joined with it, into a graph. What
+  // the program and the tests do with graphs; the library never makes one.
+  Status begin_capture(Stream stream);
+  Status end_capture(Stream stream, Graph* out);  // ready to be launched
+  Status launch_graph(Graph graph, Stream stream);
+  void release_graph(Graph graph);
+
+  // A kernel of kernels/list.h, "tutti_copy", for the current GPU.
+  Status kernel(std::string_view name, Kernel* out);
+  // `arguments`: the struct that the kernel takes, copied.
+  Status launch(Kernel kernel, uint32_t blocks, uint32_t threads, const void* arguments,
+                size_t bytes, Stream stream);
+
+ private:
+  struct Functions;
+  struct Device;
+  Driver();
+  ~Driver();
+  std::unique_ptr<Functions> functions_;
+  std::unique_ptr<Device[]> device_;
+  int devices_ = 0;
+  int version_ = 0;
+};
+
+}  // namespace tutti::device

@@ -1,0 +1,77 @@
+// The memory on GPUs that the ranks of a communicator share. Each rank has an arena on its GPU,
+// which all others map: its board, slots for messages from every rank, a place to stage its input
+// and one for what it makes of its share. What the program registers is shared beside it.
+//
+// Opening and registering are collective over an exchange; nothing is mapped or allocated
+// afterwards.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "lib/control/exchange.h"
+#include "lib/device/driver.h"
+
+namespace tutti::cuda_ipc {
+
+using device::Address;
+
+class Arena {
+ public:
+  struct Sizes {
+    uint64_t slot_bytes = 1 << 20;      // of each of the two from each rank; a multiple of 512
+    uint64_t staging_bytes = 32 << 20;  // the same
+  };
+
+  // All ranks get one, or an error. *out stays empty, with OK, where the GPUs of two ranks cannot
+  // reach each other, two ranks are on different hosts, or there are more than most_ranks:
+  // *why says so. `device` is this rank's GPU.
+  static Status open(device::Driver& driver, Exchange& exchange, int device, const Sizes& sizes,
+                     uint64_t deadline_ns, std::unique_ptr<Arena>* out, std::string* why);
+  ~Arena();  // nothing on the GPU uses it any more
+
+  device::Driver& driver() const;
+  int device() const;
+  uint32_t rank() const;
+  uint32_t nranks() const;
+  // Whether all ranks are threads of this process: then every address is a place.
+  bool one_process() const;
+  // Whether another rank is a thread of this process on the same GPU.
+  bool shares_context() const;
+
+  // Where, here, what belongs to `rank` lies.
+  Address board(uint32_t rank) const;
+  Address slot(uint32_t rank, uint32_t from, uint32_t which) const;  // for messages of rank `from`
+  Address staging(uint32_t rank) const;
+  Address results(uint32_t rank) const;
+  const Sizes& sizes() const;
+  uint64_t result_bytes() const;  // at least a share of staging_bytes, and 512 more
+  // The flag on the own board that `from` sets.
+  Address flag(device::Flag flag, uint32_t from) const;
+  // The place of the own staging, `offset` bytes into it.
+  device::Place staging_place(uint64_t offset) const;
+
+  // The own one, and where the GPU has it.
+  device::Report& report() const;
+  Address report_address() const;
+
+  // Collective, sizes may differ. `make`: the memory is allocated; else it is [address, +bytes).
+  Status add(Exchange& exchange, bool make, Address address, size_t bytes, uint64_t deadline_ns,
+             Address* out);
+  // Local. False when no region of this rank begins there.
+  bool remove(Address address);
+  // Whether the others reach all of [address, address + bytes); then where.
+  bool find(Address address, size_t bytes, device::Place* out) const;
+
+  // Lets everything that waits on this rank's GPU go on; from now on kernels do nothing. Any
+  // thread, again and again; does not wait for the GPU's streams.
+  Status let_go();
+
+ private:
+  struct State;
+  explicit Arena(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace tutti::cuda_ipc
