@@ -50,6 +50,7 @@ struct Place {
   uint32_t region;
   uint32_t unused;
   uint64_t offset;
+  uint64_t stride;  // bytes from one of its blocks to the next
 };
 constexpr uint32_t no_region = 0;
 constexpr uint32_t process_region = 1;
@@ -89,6 +90,7 @@ struct Board {
 // In pinned memory of the host: what a GPU tells its own host about a communicator.
 struct Report {
   uint64_t begun, ended;  // calls: whose turn came, that are done
+  uint64_t timeout_ms;    // of the call that has begun, written before `begun`
   uint32_t failed;        // 1: the entries of two ranks differ
   uint32_t rank;          // the other one
   Entry own, theirs;
@@ -99,7 +101,7 @@ struct Spot {
   Address address;  // here; 0: what the entry of `rank` says
   uint64_t offset;  // bytes, added to either
   uint32_t rank;
-  uint32_t unused;
+  uint32_t block;  // of what the entry says: so many strides are added, too
 };
 
 struct FlagSet {
@@ -123,6 +125,7 @@ struct Common {
   FlagSet set[2];     // of the boards of these ranks
   uint32_t begins;    // 1: the call begins with this kernel
   uint32_t ends;      // 1: it ends with it
+  uint64_t timeout_ms;  // where it begins: what it may take, for the report
 };
 
 // tutti_copy. Pieces with no bytes are allowed, as are none.
