@@ -1,0 +1,143 @@
+"""Copies what was built to a folder that runs from anywhere; called by tools/bundle.
+
+    bundle.py SOURCE BUILD FOLDER
+
+Programs and tests, stripped; every shared library that they need but the C library's own, found by
+$ORIGIN; sources and headers with which the trainer is built where LibTorch is.
+"""
+
+import datetime
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+MOST_BYTES = 64 << 20
+# Of the C library: a program and its C library must be the host's.
+HOSTS = re.compile(r"(ld-linux|linux-vdso|libc\.|libm\.|libpthread\.|libdl\.|librt\.|libresolv\.)")
+# Apart from the others: what is built on the host with a newer compiler takes that one's.
+COMPILERS = ("libstdc++.so.6", "libgcc_s.so.1")
+PROGRAMS = ("tools/tutti", "bench/tutti-bench")
+TESTS = ("tests/reduce/reduce_kernels_test", "tests/conformance/link_test")
+HEADERS = ("CLI", "fmt", "nlohmann", "openssl")
+CHECKS = ("tests/trainer/run_train.py", "tests/trainer/run_pipeline.py")
+
+
+def output(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def fail(sentence):
+    sys.exit(f"tools/bundle: {sentence}")
+
+
+class Bundle:
+    def __init__(self, source, build, folder):
+        self.source, self.build, self.folder = (os.path.abspath(path) for path in (source, build, folder))
+        self.libraries = {}  # name: path on this machine
+        self.glibc = (0, 0)
+
+    def path(self, *parts):
+        place = os.path.join(self.folder, *parts)
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        return place
+
+    def copy(self, origin, *parts):
+        shutil.copy2(origin, self.path(*parts))
+
+    def add_binary(self, origin, rpath, *parts):
+        """A program or library, and the names of the libraries that it needs."""
+        place = self.path(*parts)
+        shutil.copy(origin, place)
+        os.chmod(place, 0o755)
+        output("strip", "--strip-unneeded", place)
+        output("patchelf", "--set-rpath", rpath, place)
+        for version in re.findall(r"GLIBC_(\d+)\.(\d+)", output("objdump", "-T", place)):
+            self.glibc = max(self.glibc, (int(version[0]), int(version[1])))
+        for line in output("ldd", origin).splitlines():
+            found = re.match(r"\s*(\S+) => (/\S+)", line)
+            if found and not HOSTS.match(found[1]):
+                self.libraries[found[1]] = found[2]
+            elif "not found" in line:
+                fail(f"{origin}: {line.strip()}")
+
+    def add_programs(self):
+        for program in PROGRAMS:
+            self.add_binary(f"{self.build}/{program}", "$ORIGIN/../lib:$ORIGIN/../lib/compiler", "bin", os.path.basename(program))
+        tests = [name for name in TESTS if os.path.exists(f"{self.build}/{name}")]
+        for folder in ("tests/device",):
+            if os.path.isdir(f"{self.build}/{folder}"):
+                tests += sorted(f"{folder}/{name}" for name in os.listdir(f"{self.build}/{folder}") if name.endswith("_test"))
+        for test in tests:
+            self.add_binary(f"{self.build}/{test}", "$ORIGIN/../../lib:$ORIGIN/../../lib/compiler", *test.split("/"))
+
+    def add_libraries(self):
+        """Found by the programs; a library finds what it needs itself beside it."""
+        done = set()
+        while set(self.libraries) - done:
+            for name in sorted(set(self.libraries) - done):
+                below = ("lib", "compiler") if name in COMPILERS else ("lib",)
+                self.add_binary(self.libraries[name], "$ORIGIN", *below, name)
+                done.add(name)
+        os.symlink("libtutti.so.0", self.path("lib", "libtutti.so"))
+
+    def add_trainer(self):
+        """A Meson project of the trainer alone, with the headers that it includes."""
+        tracked = output("git", "-C", self.source, "ls-files", "trainer", "include", *CHECKS).splitlines()
+        for name in tracked:
+            self.copy(f"{self.source}/{name}", "source", name)
+        for name in ("meson.build", "meson_options.txt"):
+            self.copy(f"{self.source}/tools/packaging/trainer/{name}", "source", name)
+        for name in HEADERS:
+            shutil.copytree(f"/usr/include/{name}", self.path("source", "headers", name))
+        machine = output("c++", "-print-multiarch").strip()
+        if os.path.isdir(f"/usr/include/{machine}/openssl"):
+            shutil.copytree(f"/usr/include/{machine}/openssl", self.path("source", "headers", "openssl"), dirs_exist_ok=True)
+
+    def add_scripts(self):
+        self.copy(f"{self.source}/tools/packaging/build-trainer", "build-trainer")
+        self.copy(f"{self.source}/LICENSE", "LICENSE")
+
+    def add_description(self):
+        def git(*arguments):
+            return output("git", "-C", self.source, *arguments).strip()
+        about = {"commit": git("rev-parse", "HEAD") + ("-changed" if git("status", "--porcelain", "-uno") else ""),
+                 "committed": git("show", "-s", "--format=%cI"),
+                 "bundled": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+                 "glibc": "%d.%d" % self.glibc,
+                 "build": json.loads(output(f"{self.build}/tools/tutti", "info", "--json")).get("build")}
+        with open(self.path("about.json"), "w") as file:
+            json.dump(about, file, indent=1)
+        with open(f"{self.source}/tools/packaging/bundle.md") as text, open(self.path("README.md"), "w") as file:
+            file.write(text.read().replace("@COMMIT@", about["commit"]).replace("@GLIBC@", about["glibc"]))
+
+    def bytes(self):
+        return sum(os.lstat(os.path.join(at, name)).st_size for at, _, names in os.walk(self.folder) for name in names)
+
+
+def main():
+    if len(sys.argv) != 4:
+        sys.exit(__doc__)
+    if not shutil.which("patchelf"):
+        fail("patchelf is not installed (tools/setup bundle)")
+    bundle = Bundle(*sys.argv[1:])
+    # What is in the way is removed only where this script made it.
+    if os.path.exists(bundle.folder) and os.listdir(bundle.folder):
+        if not os.path.exists(f"{bundle.folder}/about.json"):
+            fail(f"{bundle.folder} is not empty and no bundle")
+        shutil.rmtree(bundle.folder)
+    bundle.add_programs()
+    bundle.add_libraries()
+    bundle.add_trainer()
+    bundle.add_scripts()
+    bundle.add_description()
+    size = bundle.bytes()
+    print(f"{bundle.folder}: {size / 2**20:.1f} MiB, needs an x86-64 Linux with glibc {bundle.glibc[0]}.{bundle.glibc[1]} or later")
+    if size > MOST_BYTES:
+        fail(f"that is more than {MOST_BYTES >> 20} MiB")
+
+
+if __name__ == "__main__":
+    main()
