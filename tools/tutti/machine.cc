@@ -88,7 +88,7 @@ Json describe_build() {
       feature("hwloc", TUTTI_FOUND_HWLOC, true, "topology and binding"),
       feature("OpenSSL", TUTTI_FOUND_OPENSSL, true, "keys of jobs"),
       feature("Highway", TUTTI_FOUND_HIGHWAY, true, "reduction kernels"),
-      feature("CUDA", TUTTI_FOUND_CUDA, false, "device buffers"),
+      feature("CUDA", TUTTI_FOUND_CUDA, true, "collectives on GPUs"),
       feature("UCX", TUTTI_FOUND_UCX, false, "RDMA networks"),
       feature("LibTorch", TUTTI_FOUND_LIBTORCH, TUTTI_WITH_TRAINER != 0, "the reference trainer"),
   };
