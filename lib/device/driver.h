@@ -71,6 +71,7 @@ class Driver {
   int current() const;
 
   // Makes a GPU current in this thread for as long as it lives; what was current before comes back.
+  // Meanwhile a capture that goes on elsewhere does not forbid this thread anything.
   class Current {
    public:
     Current(Driver& driver, int device);
@@ -82,6 +83,7 @@ class Driver {
    private:
     Driver& driver_;
     Status status_;
+    int capture_mode_ = 0;  // the thread's before
   };
 
   // Never fails: what the driver knows nothing of is memory of the host.
@@ -107,10 +109,12 @@ class Driver {
   Status import_memory(const Exported& exported, int pid, Address* out);
   void close_import(const Exported& exported, Address memory);
   // Whether `device` can reach memory of the GPU with that identity, itself included; then makes it
-  // so for the two contexts of this process, if it has both.
+  // so for the two contexts of this process, if it has both. A GPU that is hidden from this process
+  // counts as reached: import_memory() is UNSUPPORTED if it is not.
   Status reach(int device, const std::array<uint8_t, 16>& uuid, bool* reaches);
 
-  Status make_stream(Stream* out);  // does not wait for the null stream
+  // Does not wait for the null stream. An urgent one does not queue behind those that are not.
+  Status make_stream(Stream* out, bool urgent = false);
   void release_stream(Stream stream);
   // 0: nothing is being captured; else a number that no other capture has.
   Status capture_of(Stream stream, uint64_t* out);
@@ -131,7 +135,8 @@ class Driver {
   Status launch_graph(Graph graph, Stream stream);
   void release_graph(Graph graph);
 
-  // A kernel of kernels/list.h, "tutti_copy", for the current GPU.
+  // A kernel of kernels/list.h, "tutti_copy", for the current GPU. The first one asked for loads
+  // them all: loading waits for the GPU, which later may wait for other ranks.
   Status kernel(std::string_view name, Kernel* out);
   // `arguments`: the struct that the kernel takes, copied.
   Status launch(Kernel kernel, uint32_t blocks, uint32_t threads, const void* arguments,
@@ -142,6 +147,11 @@ class Driver {
   struct Device;
   Driver();
   ~Driver();
+  Status load();
+  Status number(int device) const;  // INVALID where there is no such GPU
+  Status copy_stream(Stream* out);  // of the current GPU
+  Status import_handle(const Exported& exported, int pid, Address* out);
+  Status import_descriptor(const Exported& exported, int pid, Address* out);
   std::unique_ptr<Functions> functions_;
   std::unique_ptr<Device[]> device_;
   int devices_ = 0;

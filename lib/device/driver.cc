@@ -1,0 +1,182 @@
+// Loading the driver, its GPUs, and which one is current.
+#include "lib/device/driver.h"
+
+#include <dlfcn.h>
+
+#include <cstring>
+
+#include "lib/device/driver_parts.h"
+
+namespace tutti::device {
+
+namespace {
+
+Status symbol(void* library, const char* name, void** out) {
+  *out = dlsym(library, name);
+  if (*out != nullptr) return {};
+  return {TUTTI_UNSUPPORTED,
+          std::string("the driver of the GPUs is too old: it has no ") + name + "()"};
+}
+
+}  // namespace
+
+Status Driver::Functions::load() {
+  // Never closed: the driver's threads and contexts live as long as the process.
+  void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    return {TUTTI_UNSUPPORTED, std::string("there is no driver of GPUs: ") + dlerror()};
+  }
+  const auto get = [library](const char* name, auto* out) {
+    return symbol(library, name, reinterpret_cast<void**>(out));
+  };
+#define TUTTI_TEXT(name) #name
+#define TUTTI_LOAD(name) TUTTI_TRY(get(TUTTI_TEXT(name), &name));
+  TUTTI_CUDA_FUNCTIONS(TUTTI_LOAD)
+#undef TUTTI_LOAD
+#undef TUTTI_TEXT
+  TUTTI_TRY(get("cuGetErrorString", &words));
+  TUTTI_TRY(get("cuDeviceGetUuid_v2", &uuid));
+  return get("cuStreamGetCaptureInfo_v2", &capture_info);
+}
+
+Status Driver::Functions::failure(CUresult result, const char* function,
+                                  const std::string& what) const {
+  std::string text = function;
+  if (!what.empty()) text += ' ' + what;
+  CUdevice device = -1;
+  if (cuCtxGetDevice(&device) == CUDA_SUCCESS) text += " on GPU " + std::to_string(device);
+  const char* said = nullptr;
+  if (words(result, &said) != CUDA_SUCCESS || said == nullptr) said = "an error without a name";
+  text += std::string(": ") + said;
+  switch (result) {
+    case CUDA_ERROR_OUT_OF_MEMORY:
+      return {TUTTI_NO_MEMORY, text};
+    case CUDA_ERROR_NOT_SUPPORTED:
+    case CUDA_ERROR_PEER_ACCESS_UNSUPPORTED:
+    case CUDA_ERROR_NO_DEVICE:
+      return {TUTTI_UNSUPPORTED, text};
+    default:
+      return {TUTTI_SYSTEM, text};
+  }
+}
+
+Status Driver::Device::describe(const Functions& f) {
+  char name[256] = {};
+  TUTTI_TRY(f.check(f.cuDeviceGetName(name, sizeof(name) - 1, handle), "cuDeviceGetName"));
+  info.name = name;
+  CUuuid identity{};
+  TUTTI_TRY(f.check(f.uuid(&identity, handle), "cuDeviceGetUuid"));
+  std::memcpy(info.uuid.data(), identity.bytes, info.uuid.size());
+  TUTTI_TRY(f.check(f.cuDeviceTotalMem(&info.bytes, handle), "cuDeviceTotalMem"));
+  int waits = 0, flushes = 0;
+  const std::pair<CUdevice_attribute, int*> attributes[] = {
+      {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &info.multiprocessors},
+      {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &info.major},
+      {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &info.minor},
+      // Of the functions that this driver has, waits for 32 bits come with those for 64.
+      {CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, &waits},
+      {CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES, &flushes}};
+  for (const auto& [attribute, value] : attributes) {
+    TUTTI_TRY(f.check(f.cuDeviceGetAttribute(value, attribute, handle), "cuDeviceGetAttribute"));
+  }
+  info.waits_in_streams = waits != 0;
+  info.flushes_remote_writes = flushes != 0;
+  return {};
+}
+
+// Its context, and made current in this thread.
+Status Driver::Device::open(const Functions& f) {
+  const std::lock_guard lock(mutex);
+  if (context != nullptr) {
+    return f.check(f.cuCtxPushCurrent(context), "cuCtxPushCurrent");
+  }
+  CUcontext made = nullptr;
+  TUTTI_TRY(f.check(f.cuDevicePrimaryCtxRetain(&made, handle), "cuDevicePrimaryCtxRetain",
+                    [this] { return "of GPU " + std::to_string(handle); }));
+  TUTTI_TRY(f.check(f.cuCtxPushCurrent(made), "cuCtxPushCurrent"));
+  const Status ready = f.check(f.cuStreamCreateWithPriority(&copies, CU_STREAM_NON_BLOCKING, 0),
+                               "cuStreamCreateWithPriority");
+  if (ready.ok()) {
+    context = made;
+  } else {
+    f.cuCtxPopCurrent(&made);
+  }
+  return ready;
+}
+
+Driver::Driver() : functions_(std::make_unique<Functions>()) {}
+Driver::~Driver() = default;
+
+Status Driver::get(Driver** out) {
+  struct Loaded {
+    std::unique_ptr<Driver, void (*)(Driver*)> driver{nullptr, [](Driver* old) { delete old; }};
+    Status status;
+  };
+  // Never destroyed: threads may use it until the process ends.
+  static const Loaded& loaded = *[] {
+    auto* const made = new Loaded;
+    made->driver.reset(new Driver);
+    made->status = made->driver->load();
+    return made;
+  }();
+  TUTTI_TRY(Status(loaded.status));
+  *out = loaded.driver.get();
+  return {};
+}
+
+Status Driver::load() {
+  Functions& f = *functions_;
+  TUTTI_TRY(f.load());
+  const auto unsupported = [](Status status) {
+    return status.ok() ? status : Status(TUTTI_UNSUPPORTED, status.text());
+  };
+  TUTTI_TRY(unsupported(f.check(f.cuInit(0), "cuInit")));
+  TUTTI_TRY(f.check(f.cuDriverGetVersion(&version_), "cuDriverGetVersion"));
+  TUTTI_TRY(f.check(f.cuDeviceGetCount(&devices_), "cuDeviceGetCount"));
+  if (devices_ == 0) return {TUTTI_UNSUPPORTED, "the driver finds no GPU"};
+  device_ = std::make_unique<Device[]>(size_t(devices_));
+  for (int number = 0; number < devices_; ++number) {
+    Device& device = device_[size_t(number)];
+    TUTTI_TRY(f.check(f.cuDeviceGet(&device.handle, number), "cuDeviceGet"));
+    TUTTI_TRY(device.describe(f));
+  }
+  return {};
+}
+
+Status Driver::number(int device) const {
+  if (device >= 0 && device < devices_) return {};
+  return {TUTTI_INVALID, "there is no GPU " + std::to_string(device) + ": they are numbered 0 to " +
+                             std::to_string(devices_ - 1)};
+}
+
+Status Driver::info(int device, Info* out) {
+  TUTTI_TRY(number(device));
+  *out = device_[size_t(device)].info;
+  return {};
+}
+
+int Driver::current() const {
+  CUdevice device = -1;
+  return functions_->cuCtxGetDevice(&device) == CUDA_SUCCESS ? device : -1;
+}
+
+Driver::Current::Current(Driver& driver, int device)
+    : driver_(driver), status_(driver.number(device)) {
+  const Functions& f = *driver.functions_;
+  if (status_.ok()) status_ = driver.device_[size_t(device)].open(f);
+  if (!status_.ok()) return;
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  f.cuThreadExchangeStreamCaptureMode(&mode);
+  capture_mode_ = mode;
+}
+
+Driver::Current::~Current() {
+  if (!status_.ok()) return;
+  const Functions& f = *driver_.functions_;
+  auto mode = CUstreamCaptureMode(capture_mode_);
+  f.cuThreadExchangeStreamCaptureMode(&mode);
+  CUcontext popped = nullptr;
+  f.cuCtxPopCurrent(&popped);
+}
+
+}  // namespace tutti::device

@@ -1,0 +1,113 @@
+// What the parts of the driver share: the loaded functions and what is kept for each GPU.
+#pragma once
+
+#include <cuda.h>
+
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "lib/device/driver.h"
+
+// cuda.h renames functions to their newest version; these are the names that it renames them to.
+#define TUTTI_CUDA_FUNCTIONS(X)        \
+  X(cuInit)                            \
+  X(cuDriverGetVersion)                \
+  X(cuDeviceGetCount)                  \
+  X(cuDeviceGet)                       \
+  X(cuDeviceGetName)                   \
+  X(cuDeviceTotalMem)                  \
+  X(cuDeviceGetAttribute)              \
+  X(cuDeviceCanAccessPeer)             \
+  X(cuDevicePrimaryCtxRetain)          \
+  X(cuCtxPushCurrent)                  \
+  X(cuCtxPopCurrent)                   \
+  X(cuCtxGetDevice)                    \
+  X(cuCtxEnablePeerAccess)             \
+  X(cuCtxGetStreamPriorityRange)       \
+  X(cuThreadExchangeStreamCaptureMode) \
+  X(cuPointerGetAttribute)             \
+  X(cuPointerGetAttributes)            \
+  X(cuMemAlloc)                        \
+  X(cuMemFree)                         \
+  X(cuMemHostAlloc)                    \
+  X(cuMemHostGetDevicePointer)         \
+  X(cuMemFreeHost)                     \
+  X(cuMemGetAddressRange)              \
+  X(cuMemcpyAsync)                     \
+  X(cuMemsetD8Async)                   \
+  X(cuIpcGetMemHandle)                 \
+  X(cuIpcOpenMemHandle)                \
+  X(cuIpcCloseMemHandle)               \
+  X(cuMemRetainAllocationHandle)       \
+  X(cuMemExportToShareableHandle)      \
+  X(cuMemImportFromShareableHandle)    \
+  X(cuMemRelease)                      \
+  X(cuMemAddressReserve)               \
+  X(cuMemAddressFree)                  \
+  X(cuMemMap)                          \
+  X(cuMemUnmap)                        \
+  X(cuMemSetAccess)                    \
+  X(cuStreamCreateWithPriority)        \
+  X(cuStreamDestroy)                   \
+  X(cuStreamSynchronize)               \
+  X(cuStreamWaitEvent)                 \
+  X(cuStreamBatchMemOp)                \
+  X(cuStreamBeginCapture)              \
+  X(cuStreamEndCapture)                \
+  X(cuEventCreate)                     \
+  X(cuEventDestroy)                    \
+  X(cuEventRecord)                     \
+  X(cuEventQuery)                      \
+  X(cuGraphInstantiate)                \
+  X(cuGraphDestroy)                    \
+  X(cuGraphLaunch)                     \
+  X(cuGraphExecDestroy)                \
+  X(cuModuleLoadData)                  \
+  X(cuModuleGetFunction)               \
+  X(cuFuncGetAttribute)                \
+  X(cuLaunchKernel)
+
+namespace tutti::device {
+
+struct Driver::Functions {
+#define TUTTI_MEMBER(name) decltype(&::name) name = nullptr;
+  TUTTI_CUDA_FUNCTIONS(TUTTI_MEMBER)
+#undef TUTTI_MEMBER
+  decltype(&::cuGetErrorString) words = nullptr;
+  // Versions whose types differ between the headers of CUDA 12 and 13.
+  CUresult (*uuid)(CUuuid*, CUdevice) = nullptr;
+  CUresult (*capture_info)(CUstream, CUstreamCaptureStatus*, cuuint64_t*, CUgraph*,
+                           const CUgraphNode**, size_t*) = nullptr;
+
+  Status load();
+
+  Status failure(CUresult result, const char* function, const std::string& what) const;
+  // OK, or `function`, what it was to do, the GPU that is current, and the driver's words.
+  Status check(CUresult result, const char* function) const {
+    return result == CUDA_SUCCESS ? Status() : failure(result, function, "");
+  }
+  template <class What>
+  Status check(CUresult result, const char* function, What&& what) const {
+    return result == CUDA_SUCCESS ? Status() : failure(result, function, what());
+  }
+};
+
+struct Driver::Device {
+  CUdevice handle = 0;
+  Info info;
+  std::mutex mutex;             // of what follows; none of it changes once it is there
+  CUcontext context = nullptr;  // primary, kept until the process ends
+  CUstream copies = nullptr;    // of copy() and fill()
+  std::map<std::string, CUfunction, std::less<>> kernels;
+
+  Status describe(const Functions& functions);
+  Status open(const Functions& functions);
+  Status load_kernels(const Functions& functions);
+};
+
+inline CUstream cuda_stream(Stream stream) { return static_cast<CUstream>(stream); }
+inline CUevent cuda_event(Event event) { return static_cast<CUevent>(event); }
+
+}  // namespace tutti::device
