@@ -1,0 +1,172 @@
+// What the parts of the fake driver share. One lock guards all of it; streams work without it.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/support/fake_cuda/fake_cuda.h"
+
+namespace fake {
+
+using Work = std::function<void()>;
+class Queue;
+
+// The end of a piece of work.
+struct Token {
+  std::shared_ptr<Queue> queue;
+  uint64_t number = 0;
+  bool done() const;
+  void wait() const;
+};
+
+// Work in order, by a thread of its own.
+class Queue : public std::enable_shared_from_this<Queue> {
+ public:
+  ~Queue();
+  // `work` begins when what was pushed before, and all of `after`, has ended.
+  Token push(Work work, std::vector<Token> after);
+  Token last() { return {shared_from_this(), pushed_}; }
+  // The thread ends when all is done.
+  void close();
+
+ private:
+  friend struct Token;
+  struct Shared;
+  static void run(std::shared_ptr<Shared> shared);
+  std::shared_ptr<Shared> shared_;
+  uint64_t pushed_ = 0;
+};
+
+struct Node {
+  Work work;
+  std::vector<size_t> after;
+  size_t lane = 0;  // one for each stream that was captured, 0 where it began
+};
+
+struct Stream;
+
+struct Capture {
+  uint64_t id = 0;
+  Stream* origin = nullptr;
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+  std::thread::id thread;
+  std::vector<Node> nodes;
+  std::vector<Stream*> streams;  // by lane
+};
+
+struct Context {
+  int device = 0;
+  bool retained = false;
+  std::set<int> peers;
+  std::unique_ptr<Stream> null_stream;
+  std::set<Stream*> streams;
+};
+
+struct Stream {
+  Context* context = nullptr;
+  bool blocking = false;  // waits for the null stream, which waits for it
+  std::shared_ptr<Queue> queue;
+  std::shared_ptr<Capture> capture;
+  size_t lane = 0;
+  std::vector<size_t> ends;  // nodes that the next one comes after
+};
+
+struct Event {
+  Token token;
+  std::shared_ptr<Capture> capture;
+  std::vector<size_t> ends;
+};
+
+struct Allocation {
+  enum class Kind { device, pinned, managed, registered, imported, mapped };
+  Kind kind = Kind::device;
+  uintptr_t base = 0;
+  size_t bytes = 0;
+  int device = 0;
+  int fd = -1;                                // of device memory
+  void* header = nullptr;                     // SharedHeader of the file
+  uint32_t users = 1;                         // imported: how often it was opened
+  std::vector<std::byte> handle;              // imported: by
+  CUmemGenericAllocationHandle physical = 0;  // mapped
+};
+
+struct Function {
+  Context* context = nullptr;
+  std::string name;
+};
+
+struct Graph {
+  std::vector<Node> nodes;
+  size_t lanes = 1;
+};
+struct GraphExec {
+  Graph graph;
+  std::vector<std::shared_ptr<Queue>> queues;  // of lanes but the first
+  Token last;
+};
+
+struct State {
+  std::mutex mutex;
+  bool initialised = false;
+  int pid = 0;
+  std::vector<std::unique_ptr<Context>> contexts;  // by GPU
+  std::map<uintptr_t, Allocation> allocations;     // by where they begin
+  std::map<uintptr_t, size_t> freed;
+  std::map<int, size_t> used;  // bytes, by GPU
+  std::set<Event*> events;
+  std::map<CUmodule, Context*> module_contexts;
+  std::map<std::pair<Context*, std::string>, std::unique_ptr<Function>> functions;
+  std::set<const Capture*> captures;  // that go on
+  uint64_t last_capture = 0;
+  FakeCudaCounts counts{};
+  std::map<std::string, uint64_t> calls;
+};
+State& state();
+
+// The thread's.
+std::vector<Context*>& current_contexts();
+CUstreamCaptureMode& capture_mode();
+
+// Every function begins with one and returns its error(), if there is one.
+class Call {
+ public:
+  enum class Needs { nothing, driver, context };
+  explicit Call(const char* name, Needs needs = Needs::context);
+  CUresult error() const { return error_; }
+  void unlock() { lock_.unlock(); }
+
+ private:
+  CUresult check(const char* name, Needs needs);
+  std::unique_lock<std::mutex> lock_;
+  CUresult error_;
+};
+
+Context& context();  // the current one
+uint64_t setting(const char* variable, uint64_t otherwise);
+CUresult unsafe_while_capturing();
+
+// null if nothing is allocated there.
+Allocation* find(uintptr_t address);
+// INVALID_VALUE unless the bytes are all in one allocation, or memory that the driver does not
+// know.
+CUresult check_range(uintptr_t address, size_t bytes);
+bool is_pageable(uintptr_t address);
+
+// The stream of a handle, in the current context, or null.
+Stream* stream_of(CUstream handle);
+CUresult enqueue(Stream& stream, Work work);
+// What has to end before the next piece of work of the stream, besides what is in it.
+std::vector<Token> before(Stream& stream);
+
+}  // namespace fake
