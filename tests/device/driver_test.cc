@@ -13,71 +13,19 @@
 
 #include "lib/clock.h"
 #include "tests/device/child.h"
+#include "tests/device/gpu.h"
 #include "tests/support/fake_cuda/fake_cuda.h"
 
 namespace tutti::device {
 namespace {
 
+using testing::at;
+using testing::cuda_function;
+using testing::Gpu;
 using testing::in_child;
+using testing::make_mapped;
 
 constexpr size_t some_bytes = 4096;
-
-// The driver with GPU 0 current.
-struct Gpu {
-  Driver* driver = nullptr;
-  std::unique_ptr<Driver::Current> here;
-  explicit Gpu(int device = 0) {
-    const Status got = Driver::get(&driver);
-    EXPECT_TRUE(got.ok()) << got.text();
-    here = std::make_unique<Driver::Current>(*driver, device);
-    EXPECT_TRUE(here->status().ok()) << here->status().text();
-  }
-  Driver* operator->() const { return driver; }
-  Address memory(size_t bytes) const {
-    Address made = 0;
-    const Status status = driver->allocate(bytes, &made);
-    EXPECT_TRUE(status.ok()) << status.text();
-    return made;
-  }
-  Stream stream() const {
-    Stream made = nullptr;
-    EXPECT_TRUE(driver->make_stream(&made).ok());
-    return made;
-  }
-};
-
-void* at(Address address) { return reinterpret_cast<void*>(address); }
-
-uint32_t word(const Gpu& gpu, Address address) {
-  uint32_t value = 0;
-  EXPECT_TRUE(gpu->copy(&value, at(address), sizeof(value)).ok());
-  return value;
-}
-void set_word(const Gpu& gpu, Address address, uint32_t value) {
-  EXPECT_TRUE(gpu->copy(at(address), &value, sizeof(value)).ok());
-}
-
-// Waits, for seconds at most, until what the stream holds has ended.
-bool drained(const Gpu& gpu, Stream stream, int64_t milliseconds = 20'000) {
-  Event event = nullptr;
-  EXPECT_TRUE(gpu->make_event(&event).ok());
-  EXPECT_TRUE(gpu->record(event, stream).ok());
-  const uint64_t deadline = deadline_after_ms(milliseconds);
-  bool ended = false;
-  while (!ended && now_ns() < deadline) {
-    EXPECT_TRUE(gpu->ended(event, &ended).ok());
-    std::this_thread::yield();
-  }
-  gpu->release_event(event);
-  return ended;
-}
-
-// A function of the library that the driver does not load.
-template <class Function>
-Function* cuda_function(const char* name) {
-  void* const library = dlopen("libcuda.so.1", RTLD_NOW);
-  return reinterpret_cast<Function*>(dlsym(library, name));
-}
 
 TEST(Driver, DescribesItsGpus) {
   in_child({{"FAKE_CUDA_DEVICES", "3"}, {"FAKE_CUDA_MEMORY", "1048576"}}, [] {
@@ -229,13 +177,13 @@ TEST(Driver, AStreamWaitsForItsFlags) {
     ASSERT_TRUE(gpu->fill(flags, 0, some_bytes).ok());
     const Address waited[] = {flags, flags + 32, flags + 64};
     ASSERT_TRUE(gpu->wait_flags(stream, waited).ok());
-    set_word(gpu, flags, flag_set);
-    set_word(gpu, flags + 64, flag_over);
-    EXPECT_FALSE(drained(gpu, stream, 50));
-    set_word(gpu, flags + 32, 4);  // neither bit
-    EXPECT_FALSE(drained(gpu, stream, 50));
-    set_word(gpu, flags + 32, flag_set);
-    EXPECT_TRUE(drained(gpu, stream));
+    gpu.set_word(flags, flag_set);
+    gpu.set_word(flags + 64, flag_over);
+    EXPECT_FALSE(gpu.drained(stream, 50));
+    gpu.set_word(flags + 32, 4);  // neither bit
+    EXPECT_FALSE(gpu.drained(stream, 50));
+    gpu.set_word(flags + 32, flag_set);
+    EXPECT_TRUE(gpu.drained(stream));
     EXPECT_TRUE(gpu->wait_flags(stream, {}).ok());
     int variable = 0;
     const Address wrong[] = {reinterpret_cast<Address>(&variable)};
@@ -262,11 +210,11 @@ TEST(Driver, StreamsWaitForEvents) {
     ASSERT_TRUE(gpu->wait_event(second, event).ok());
     EXPECT_TRUE(gpu->ended(event, &ended).ok());
     EXPECT_FALSE(ended);
-    EXPECT_FALSE(drained(gpu, second, 50));
-    EXPECT_TRUE(drained(gpu, nullptr));  // streams of tutti do not hold up the null stream
-    set_word(gpu, flag, flag_set);
-    EXPECT_TRUE(drained(gpu, second));
-    EXPECT_TRUE(drained(gpu, first));
+    EXPECT_FALSE(gpu.drained(second, 50));
+    EXPECT_TRUE(gpu.drained(nullptr));  // streams of tutti do not hold up the null stream
+    gpu.set_word(flag, flag_set);
+    EXPECT_TRUE(gpu.drained(second));
+    EXPECT_TRUE(gpu.drained(first));
   });
 }
 
@@ -281,14 +229,14 @@ TEST(Driver, TheNullStreamWaitsForBlockingStreams) {
         CUDA_SUCCESS);
     const Address waited[] = {flag};
     ASSERT_TRUE(gpu->wait_flags(blocking, waited).ok());
-    EXPECT_FALSE(drained(gpu, nullptr, 50));
-    set_word(gpu, flag, flag_set);
-    EXPECT_TRUE(drained(gpu, nullptr));
-    set_word(gpu, flag, 0);
+    EXPECT_FALSE(gpu.drained(nullptr, 50));
+    gpu.set_word(flag, flag_set);
+    EXPECT_TRUE(gpu.drained(nullptr));
+    gpu.set_word(flag, 0);
     ASSERT_TRUE(gpu->wait_flags(nullptr, waited).ok());
-    EXPECT_FALSE(drained(gpu, blocking, 50));
-    set_word(gpu, flag, flag_set);
-    EXPECT_TRUE(drained(gpu, blocking));
+    EXPECT_FALSE(gpu.drained(blocking, 50));
+    gpu.set_word(flag, flag_set);
+    EXPECT_TRUE(gpu.drained(blocking));
   });
 }
 
@@ -332,8 +280,8 @@ TEST(Driver, RunsKernels) {
     ASSERT_TRUE(
         gpu->launch(copying.kernel, 1, 32, &copying.arguments, sizeof(CopyArguments), stream).ok());
     copying.arguments.piece[0].from.address = 0;  // the arguments were copied
-    ASSERT_TRUE(drained(gpu, stream));
-    EXPECT_EQ(word(gpu, copying.to), 0x07070707u);
+    ASSERT_TRUE(gpu.drained(stream));
+    EXPECT_EQ(gpu.word(copying.to), 0x07070707u);
     Kernel again = nullptr, other = nullptr;
     ASSERT_TRUE(gpu->kernel("tutti_copy", &again).ok());
     EXPECT_EQ(again, copying.kernel);
@@ -375,13 +323,13 @@ TEST(Driver, AGraphRepeatsWhatTwoStreamsDid) {
     ASSERT_TRUE(gpu->end_capture(stream, &graph).ok());
     ASSERT_TRUE(gpu->capture_of(side, &capture).ok());
     EXPECT_EQ(capture, 0u);
-    EXPECT_EQ(word(gpu, flag), 0u);  // nothing ran
+    EXPECT_EQ(gpu.word(flag), 0u);  // nothing ran
     for (uint32_t turn = 0; turn < 100; ++turn) {
-      set_word(gpu, flag, 0);
-      set_word(gpu, copying.from, turn << 2 | flag_set);
+      gpu.set_word(flag, 0);
+      gpu.set_word(copying.from, turn << 2 | flag_set);
       ASSERT_TRUE(gpu->launch_graph(graph, stream).ok());
-      ASSERT_TRUE(drained(gpu, stream));
-      EXPECT_EQ(word(gpu, copying.to), turn << 2 | flag_set);
+      ASSERT_TRUE(gpu.drained(stream));
+      EXPECT_EQ(gpu.word(copying.to), turn << 2 | flag_set);
     }
     gpu->release_graph(graph);
   });
@@ -407,7 +355,7 @@ TEST(Driver, CapturesMustBeJoinedAndDoNotMix) {
     Graph graph = nullptr;
     EXPECT_FALSE(gpu->end_capture(stream, &graph).ok());
     EXPECT_TRUE(gpu->copy_on(side, at(memory), at(memory + 8), 8).ok());
-    EXPECT_TRUE(drained(gpu, side));
+    EXPECT_TRUE(gpu.drained(side));
   });
 }
 
@@ -428,29 +376,6 @@ struct Pair {
   }
 };
 
-// Makes memory that is exported by a descriptor.
-Address make_mapped(size_t bytes) {
-  CUmemAllocationProp properties{};
-  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
-  CUmemGenericAllocationHandle handle = 0;
-  CUdeviceptr address = 0;
-  CUmemAccessDesc access{};
-  access.location = properties.location;
-  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  EXPECT_EQ(cuda_function<decltype(cuMemCreate)>("cuMemCreate")(&handle, bytes, &properties, 0),
-            CUDA_SUCCESS);
-  EXPECT_EQ(
-      cuda_function<decltype(cuMemAddressReserve)>("cuMemAddressReserve")(&address, bytes, 0, 0, 0),
-      CUDA_SUCCESS);
-  EXPECT_EQ(cuda_function<decltype(cuMemMap)>("cuMemMap")(address, bytes, 0, handle, 0),
-            CUDA_SUCCESS);
-  EXPECT_EQ(cuda_function<decltype(cuMemSetAccess)>("cuMemSetAccess")(address, bytes, &access, 1),
-            CUDA_SUCCESS);
-  return address;
-}
-
 // The child imports what the parent exports, twice, and writes into it.
 void exchange_memory(bool by_descriptor) {
   constexpr size_t bytes = size_t(2) << 20;
@@ -465,10 +390,10 @@ void exchange_memory(bool by_descriptor) {
     const Status opened = gpu->import_memory(exported, getppid(), &first);
     EXPECT_TRUE(opened.ok()) << opened.text();
     EXPECT_TRUE(gpu->import_memory(exported, getppid(), &second).ok());
-    EXPECT_EQ(word(gpu, first + bytes - 4), 0x03030303u);
-    set_word(gpu, second, 42);
+    EXPECT_EQ(gpu.word(first + bytes - 4), 0x03030303u);
+    gpu.set_word(second, 42);
     gpu->close_import(exported, second);
-    EXPECT_EQ(word(gpu, first), 42u);
+    EXPECT_EQ(gpu.word(first), 42u);
     gpu->close_import(exported, first);
     EXPECT_EQ(gpu->classify(at(first)).kind, TUTTI_MEMORY_HOST);
     Pair::send(pipes.to_parent, 1);
@@ -486,7 +411,7 @@ void exchange_memory(bool by_descriptor) {
   Pair::send(pipes.to_child, exported);
   int done = 0;
   EXPECT_TRUE(Pair::receive(pipes.to_parent, &done));
-  EXPECT_EQ(word(gpu, memory), 42u);
+  EXPECT_EQ(gpu.word(memory), 42u);
   gpu->close_export(exported);
   EXPECT_EQ(exported.fd, -1);
   if (!by_descriptor) gpu->release(memory);

@@ -1,0 +1,114 @@
+// What the parts of the arena share.
+#pragma once
+
+#include <mutex>
+#include <span>
+#include <string>
+
+#include "lib/control/exchange.h"
+#include "transports/cuda_ipc/arena.h"
+#include "transports/cuda_ipc/ledger.h"
+
+namespace tutti::cuda_ipc {
+
+constexpr uint32_t arena_region = 2;        // of abi.h's Place: the arenas themselves
+constexpr uint32_t first_region_added = 3;  // and those that the program added
+
+// A process, and the GPU that the rank uses in it.
+struct Neighbour {
+  std::array<char, 40> boot{};  // of the host: random, as text
+  uint64_t process_namespace = 0;
+  uint64_t process_cookie = 0;  // random: a number may come again
+  int32_t pid = 0;
+  uint32_t uid = 0;
+  int32_t device = 0;
+  uint32_t waits = 0;
+  std::array<uint8_t, 16> uuid{};
+  uint64_t slot_bytes = 0, staging_bytes = 0;
+
+  bool same_host(const Neighbour& other) const {
+    return boot == other.boot && process_namespace == other.process_namespace && uid == other.uid;
+  }
+  bool same_process(const Neighbour& other) const {
+    return same_host(other) && pid == other.pid && process_cookie == other.process_cookie;
+  }
+};
+
+// What a rank offers of a region: where its part begins in an allocation.
+struct Offer {
+  device::Exported exported;
+  uint64_t address = 0;  // in its process
+  uint64_t offset = 0;   // of it in what is exported
+  uint64_t free_regions = 0;
+  int32_t ledger = -1;  // rank 0's, while an arena is opened
+};
+
+struct Part {
+  Address address = 0;    // here
+  Address imported = 0;   // where what was exported begins here; 0: nothing was imported
+  device::Exported from;  // what was
+};
+
+struct Region {
+  uint32_t id = 0;
+  uint64_t bytes = 0;  // of the own part
+  bool made = false;   // by tutti
+  device::Exported exported;
+  std::vector<Part> parts;  // by rank
+};
+
+// A text of one rank: what it offers, or why it cannot.
+std::string pack(const Status& status, const void* offer, size_t bytes);
+// All ranks' texts: the first error among them, or all offers.
+Status unpack(const std::vector<std::string>& all, void* offers, size_t bytes);
+
+// Collective: what every rank offers, or an error on all. A rank's own error is its own.
+template <class Item>
+Status gather(Exchange& exchange, const Status& own, const Item& mine, uint64_t deadline_ns,
+              std::vector<Item>* out) {
+  std::vector<std::string> all;
+  const Status exchanged = exchange.allgather(pack(own, &mine, sizeof(mine)), deadline_ns, &all);
+  if (!own.ok()) return own;
+  if (!exchanged.ok()) return exchanged;
+  out->resize(all.size());
+  return unpack(all, out->data(), sizeof(Item));
+}
+
+struct Arena::State {
+  device::Driver* driver = nullptr;
+  std::vector<Neighbour> ranks;
+  uint32_t self = 0;
+  Sizes sizes;
+  bool one_process = true;
+  std::shared_ptr<Ledger> ledger;
+  std::vector<Region> regions;
+  std::vector<Address> table;  // Board::regions
+  device::Report* report = nullptr;
+  Address report_address = 0;
+  device::Stream urgent = nullptr;  // of let_go()
+  uint32_t* over = nullptr;         // pinned: what let_go() writes
+  std::mutex letting_go;
+
+  ~State();
+  const Neighbour& own() const { return ranks[self]; }
+  uint64_t slots_offset() const;
+  uint64_t staging_offset() const;
+  uint64_t results_offset() const;
+  uint64_t bytes() const;
+  Address base(uint32_t rank) const { return regions[0].parts[rank].address; }
+
+  // Of opening.
+  std::string obstacle() const;  // "" or why these ranks cannot share memory
+  Status allocate(Region* arena);
+  Status start_board(Address board);
+  Status join_ledger(const std::vector<Offer>& offers);
+
+  Status offer(const Region& region, Offer* out);
+  Status share(Exchange& exchange, const Status& ready, const Offer& mine, uint64_t deadline_ns,
+               Region* region);
+  Status import(const std::vector<Offer>& offers, Region* region);
+  Status publish(const Region& region);
+  void close(Region& region);
+};
+
+}  // namespace tutti::cuda_ipc
