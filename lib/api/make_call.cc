@@ -60,8 +60,10 @@ Status make_reduce(const Communicator& c, const void* send, void* recv, size_t c
 
 Status make_broadcast(const Communicator& c, void* buffer, size_t count, tutti_dtype dtype,
                       int root, MadeCall* out) {
-  TUTTI_TRY(check_vector(count, dtype));
-  TUTTI_TRY(check_root(c, root));
+  if (!plain_vector(count, dtype)) [[unlikely]]
+    TUTTI_TRY(check_vector(count, dtype));
+  if (root < 0 || root >= c.nranks()) [[unlikely]]
+    TUTTI_TRY(check_root(c, root));
   if (count != 0 && buffer == nullptr) return {TUTTI_INVALID, "the buffer is NULL"};
   set_key(out, Collective::broadcast, count, dtype, TUTTI_SUM, root);
   out->call.input = out->call.output = bytes(buffer);

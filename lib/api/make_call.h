@@ -26,10 +26,16 @@ inline void set_key(MadeCall* made, Collective collective, uint64_t count, tutti
 Status check_vectors(const void* send, const void* recv, uint64_t count, tutti_dtype dtype,
                      tutti_op op);
 
+constexpr uint64_t plainly_fits = uint64_t{1} << 40;
+
+// What nearly every vector is; else check_vector() says why not.
+inline bool plain_vector(uint64_t count, tutti_dtype dtype) {
+  return uint32_t(dtype) < TUTTI_DTYPE_COUNT && count <= plainly_fits;
+}
+
 // What nearly every call is, so that it passes with a few comparisons; else the checks say why not.
 inline bool plainly_right(const void* send, const void* recv, uint64_t count, tutti_dtype dtype,
                           tutti_op op) {
-  constexpr uint64_t plainly_fits = uint64_t{1} << 40;
   if (!builtin_supports(op, dtype) || count == 0 || count > plainly_fits) return false;
   if (send == nullptr || recv == nullptr || recv == TUTTI_IN_PLACE) return false;
   if (send == TUTTI_IN_PLACE) return true;

@@ -261,7 +261,7 @@ Status Communicator::begin_call(Prepared& prepared, const Call& call, bool* ende
       return begin_schedule(prepared, call);
     case Path::pull:
       pull_->start({collective, uint32_t(prepared.key.root), call.input, call.output,
-                    prepared.key.count, prepared.element_size, prepared.kernels, mark_.digest});
+                    prepared.key.count, prepared.element_size, &prepared.kernels, mark_.digest});
       return {};
     default:
       begin_fused(prepared, call);

@@ -59,17 +59,19 @@ bool Pull::separate_parts() const {
          call_.collective == Collective::reduce_scatter;
 }
 
-void Pull::start(const PullCall& call) {
-  if (call.collective != goal_.collective() || call.root != goal_.root()) {
-    set_roles(Goal(call.collective, nranks_, call.root));
-  }
-  if (slices_ > 0) place(slices_ - 1);
-  call_ = call;
-  done_ = false;
-  failure_ = {};
+void Pull::end_last(Collective next, uint32_t next_root) {
+  if (slices_ > 0 && !in_line_) place(slices_ - 1);
   before_ += slices_;
   slices_ = published_ = taken_ = 0;
-  part_bytes_ = call.count * call.element_size;
+  if (next != goal_.collective() || next_root != goal_.root()) {
+    set_roles(Goal(next, nranks_, next_root));
+  }
+}
+
+void Pull::start_next() {
+  done_ = false;
+  failure_ = {};
+  part_bytes_ = call_.count * call_.element_size;
   parts_ = separate_parts() ? nranks_ - 1 : 1;
   by_copy_ = false;
   own_from_ = own_to_ = nullptr;
@@ -77,16 +79,13 @@ void Pull::start(const PullCall& call) {
   if (!asks_) begin();
 }
 
-// In other collectives ranks run ahead through the ring, which is faster (measured on two ranks).
-bool Pull::worth_single_copy() const {
-  return part_bytes_ >= least_copied_bytes &&
-         (call_.collective == Collective::allgather || call_.collective == Collective::alltoall ||
-          call_.collective == Collective::reduce_scatter);
-}
+bool Pull::worth_single_copy() const { return part_bytes_ >= least_copied_bytes; }
 
 void Pull::begin() {
+  const bool exchange =
+      call_.collective == Collective::allgather || call_.collective == Collective::alltoall;
   by_copy_ = worth_single_copy() && single_copy_.answer() == SingleCopy::Answer::yes &&
-             (!reduces(call_.collective) || single_copy_.to_reduce());
+             (exchange || single_copy_.for_everything());
   in_line_ = by_copy_ || part_bytes_ * parts_ <= inline_bytes;
   tiny_ = !by_copy_ && part_bytes_ * parts_ <= sizeof(TinyCell::payload);
   if (in_line_) {
@@ -94,6 +93,7 @@ void Pull::begin() {
     slice_bytes_ = stride_ = part_bytes_;
   } else {
     cut_into_slices();
+    place_earlier();
   }
   if (by_copy_) show_input();
   if (readers_ == 0) published_ = slices_;
@@ -121,10 +121,12 @@ void Pull::show_input() {
   shown_ = call_.input;
   const uint64_t all = separate_parts() ? nranks_ * part_bytes_ : part_bytes_;
   const uint64_t written = reduces(call_.collective) ? part_bytes_ : nranks_ * part_bytes_;
+  // Of an allgather only the own block may lie there, which stays.
+  const bool writes_while_read =
+      call_.collective != Collective::allgather && readers_ != 0 && !sources_.empty();
   try {
-    if (reduces(call_.collective)) landed_.resize(most_landed_bytes);
-    // Of an allgather only the own block may lie there, which stays.
-    if (separate_parts() && shown_ < call_.output + written && call_.output < shown_ + all) {
+    if (reduces(call_.collective) && !sources_.empty()) landed_.resize(most_landed_bytes);
+    if (writes_while_read && shown_ < call_.output + written && call_.output < shown_ + all) {
       shown_copy_.assign(shown_, shown_ + all);
       shown_ = shown_copy_.data();
     }
@@ -181,13 +183,18 @@ void Pull::place(uint32_t slice) {
   }
 }
 
+void Pull::place_earlier() {
+  if (before_ - placed_ > most_ahead) placed_ = before_ - most_ahead;
+  for (; placed_ != before_; ++placed_) begins_[placed_ % most_ahead] = next_begin_;
+}
+
 bool Pull::fits(uint32_t sequence) const {
-  const uint64_t end = begin_of(sequence) + slice_in_ring();
-  return sequence - read_ < most_ahead && end - begin_of(read_) <= pull_ring_bytes;
+  if (sequence - read_ >= most_ahead) return false;
+  return in_line_ || begin_of(sequence) + slice_in_ring() - begin_of(read_) <= pull_ring_bytes;
 }
 
 bool Pull::has_room() {
-  place(published_);
+  if (!in_line_) place(published_);
   const uint32_t next = before_ + published_;
   if (fits(next)) return true;
   read_ = before_ + std::min(taken_, published_);
@@ -257,7 +264,7 @@ bool Pull::take_slice() {
     return false;
   }
   if (by_copy_) return copy_piece();
-  place(taken_);
+  if (!in_line_) place(taken_);
   const uint64_t offset = taken_ * slice_bytes_;
   const size_t bytes = std::min(slice_bytes_, part_bytes_ - offset);
   if (reduces(call_.collective)) {
@@ -282,13 +289,16 @@ void Pull::fetch_next() const {
   }
 }
 
-void Pull::copy_slice(uint64_t offset, size_t bytes) {
+std::byte* Pull::place_of(uint32_t source) const {
   const bool many = call_.collective == Collective::allgather ||
                     call_.collective == Collective::gather ||
                     call_.collective == Collective::alltoall;
+  return call_.output + (many ? source * part_bytes_ : 0);
+}
+
+void Pull::copy_slice(uint64_t offset, size_t bytes) {
   for (const uint32_t source : sources_) {
-    std::memcpy(call_.output + (many ? source * part_bytes_ : 0) + offset, part_of(source, taken_),
-                bytes);
+    std::memcpy(place_of(source) + offset, part_of(source, taken_), bytes);
   }
 }
 
@@ -298,7 +308,7 @@ bool Pull::copy_piece() {
   } else {
     const uint32_t source = sources_[source_];
     const size_t bytes = std::min<uint64_t>(most_copied_bytes, part_bytes_ - copied_);
-    if (!copy_from(source, call_.output + source * part_bytes_ + copied_, bytes)) return false;
+    if (!copy_from(source, place_of(source) + copied_, bytes)) return false;
     copied_ += bytes;
     if (copied_ < part_bytes_ || ++source_ < sources_.size()) {
       copied_ %= part_bytes_;
@@ -362,12 +372,12 @@ void Pull::reduce_slice(uint64_t offset, size_t bytes) {
   }
   const size_t elements = bytes / call_.element_size;
   if (n == 2) {
-    call_.kernels.reduce2(call_.output + offset, operands_[0], operands_[1], elements);
+    call_.kernels->reduce2(call_.output + offset, operands_[0], operands_[1], elements);
   } else {
-    call_.kernels.reduce(call_.output + offset, operands_.data(), n, elements);
+    call_.kernels->reduce(call_.output + offset, operands_.data(), n, elements);
   }
-  if (call_.kernels.divide != nullptr && n > 1) {
-    call_.kernels.divide(call_.output + offset, elements, n);
+  if (call_.kernels->divide != nullptr && n > 1) {
+    call_.kernels->divide(call_.output + offset, elements, n);
   }
 }
 
@@ -395,7 +405,7 @@ bool Pull::advance() {
   const bool taken = take_slice();
   if (done_) return true;
   done_ = published_ == slices_ && taken_ == slices_ &&
-          (!by_copy_ || still_before(before_ + slices_) < 0);
+          (!is_read() || still_before(before_ + slices_) < 0);
   if (done_) {
     if (by_copy_) shown_copy_ = {};
     transfers_.sent(readers_, readers_ * part_bytes_);
@@ -410,7 +420,7 @@ int Pull::waits_for() {
   for (const uint32_t source : sources_) {
     if (taken_ < slices_ && !there(source, taken_)) return int(source);
   }
-  if (by_copy_) return still_before(before_ + slices_);
+  if (is_read()) return still_before(before_ + slices_);
   return published_ == slices_ || has_room() ? -1 : still_before(read_ + 1);
 }
 

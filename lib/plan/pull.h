@@ -12,7 +12,8 @@
 // four calls with one look.
 //
 // Where all ranks have something long for all others nobody can run ahead. Then, if the host
-// permits, they publish where their inputs lie, copy straight from there, and stay until all have.
+// permits, they publish where their inputs lie, copy straight from there, and who is read stays
+// until all have. So they do with all that is long where what comes through the ring is slow.
 #pragma once
 
 #include <vector>
@@ -33,7 +34,7 @@ struct PullCall {
   std::byte* output = nullptr;
   uint64_t count = 0;  // elements of a vector, or of a block; at least 1
   uint32_t element_size = 1;
-  Kernels kernels;
+  const Kernels* kernels = nullptr;  // stay until the call has ended
   uint32_t digest = 0;
 };
 
@@ -45,7 +46,13 @@ class Pull {
   // The longest elements, in bytes, that it takes among so many ranks.
   static size_t most_element_bytes(uint32_t nranks);
 
-  void start(const PullCall& call);
+  // Here, so that `call` never is in memory: reading what was just written field by field in larger
+  // words costs as much as ten instructions.
+  void start(const PullCall& call) {
+    end_last(call.collective, call.root);
+    call_ = call;
+    start_next();
+  }
   // Moves as far as the peers' flags allow and never blocks. Returns whether anything moved.
   bool advance();
   bool done() const { return done_; }
@@ -65,7 +72,9 @@ class Pull {
   bool separate_parts() const;
 
   bool worth_single_copy() const;
-  // The rest of start(), once it is known how the blocks travel.
+  void end_last(Collective next, uint32_t next_root);
+  void start_next();
+  // The rest of start_next(), once it is known how the blocks travel.
   void begin();
   void cut_into_slices();
   // What the others are to read, and room for what this rank reads to reduce.
@@ -81,7 +90,9 @@ class Pull {
   std::byte* payload_of(uint32_t rank, uint32_t sequence) const;
   // Gives the slices of the call up to this one their places in the rings.
   void place(uint32_t slice);
-  uint64_t slice_in_ring() const { return in_line_ ? 0 : parts_ * stride_; }  // bytes
+  // The same for calls before that needed none.
+  void place_earlier();
+  uint64_t slice_in_ring() const { return parts_ * stride_; }  // bytes
   // Of one that has a place, or the one after the last of them.
   uint64_t begin_of(uint32_t sequence) const {
     return sequence == placed_ ? next_begin_ : begins_[sequence % begins_.size()];
@@ -92,6 +103,8 @@ class Pull {
   // By single copy: the next piece of what is for this rank.
   bool copy_piece();
   bool copy_from(uint32_t source, std::byte* to, size_t bytes);
+  bool is_read() const { return by_copy_ && readers_ != 0; }
+  std::byte* place_of(uint32_t source) const;  // of what comes from it, in the output
   bool reduce_piece();
   void fail(Status status);
   // The lowest peer that has not gone past so many slices of all calls, -1 if none.
@@ -129,7 +142,7 @@ class Pull {
   // Bytes of the ring, counted on and on: where the last slices begin, and where the next does.
   std::vector<uint64_t> begins_;
   uint64_t next_begin_ = 0;
-  uint32_t placed_ = 0;  // slices of all calls that have a place
+  uint32_t placed_ = 0;  // slices of all calls that have a place, but for those in lines
   uint32_t read_ = 0;    // slices of all calls that all have gone past, as far as known
   // By single copy: what the others read, a copy of it where it will be overwritten; how far this
   // rank has read, and whose; and what it has read to reduce.

@@ -8,8 +8,9 @@
 
 namespace tutti::plan {
 
-// What ranks may be read for; what all allow holds.
-enum class ReadFor : uint32_t { nothing, copying, reducing };
+// What ranks may be read for: nothing, collectives in which all have something long for all others,
+// everything long. What all allow holds.
+enum class ReadFor : uint32_t { nothing, exchanges, everything };
 
 class SingleCopy {
  public:
@@ -22,8 +23,8 @@ class SingleCopy {
 
   // What is known by now; never blocks. Comes to be known when all ranks ask.
   Answer answer();
-  // After a yes: whether also for what is to be reduced.
-  bool to_reduce() const { return agreed_ == ReadFor::reducing; }
+  // After a yes: whether for everything.
+  bool for_everything() const { return agreed_ == ReadFor::everything; }
   // The lowest rank whose part of the answer is missing, -1 if none.
   int waits_for() const;
 

@@ -84,6 +84,57 @@ void check_reduce_scatter(int rank, int nranks, size_t count, int turn, bool in_
   mine.assign(mine.size(), -7);
 }
 
+// Those that have a root, or a rank that only others take from.
+void check_rooted(int rank, int nranks, size_t count, int turn, bool in_place, tutti_comm comm) {
+  const int root = turn % nranks;
+  const auto n = size_t(nranks);
+  std::vector<int32_t> vector(count), out(count, -1);
+  const auto fill = [&](int from) {
+    for (size_t i = 0; i < count; ++i) vector[i] = value(from, 0, i, turn);
+  };
+  const auto sum = [&](int ranks, size_t i) {
+    int32_t all = 0;
+    for (int from = 0; from < ranks; ++from) all += value(from, 0, i, turn);
+    return all;
+  };
+
+  if (rank == root) fill(root);
+  ASSERT_EQ(tutti_broadcast(vector.data(), count, TUTTI_INT32, root, comm), TUTTI_OK);
+  for (size_t i = 0; i < count; ++i) ASSERT_EQ(vector[i], value(root, 0, i, turn)) << i;
+
+  fill(rank);
+  const bool over_input = in_place && rank == root;
+  int32_t* const total = over_input ? vector.data() : out.data();
+  ASSERT_EQ(tutti_reduce(over_input ? TUTTI_IN_PLACE : vector.data(), total, count, TUTTI_INT32,
+                         TUTTI_SUM, root, comm),
+            TUTTI_OK);
+  if (rank == root) {
+    for (size_t i = 0; i < count; ++i) ASSERT_EQ(total[i], sum(nranks, i)) << i;
+  } else {
+    vector.assign(count, -7);  // the root has it
+  }
+
+  fill(rank);
+  int32_t* const prefix = in_place ? vector.data() : out.data();
+  ASSERT_EQ(tutti_scan(in_place ? TUTTI_IN_PLACE : vector.data(), prefix, count, TUTTI_INT32,
+                       TUTTI_SUM, comm),
+            TUTTI_OK);
+  for (size_t i = 0; i < count; ++i) ASSERT_EQ(prefix[i], sum(rank + 1, i)) << i;
+
+  fill(rank);
+  std::vector<int32_t> blocks(rank == root ? n * count : 0);
+  ASSERT_EQ(tutti_gather(vector.data(), blocks.data(), count, TUTTI_INT32, root, comm), TUTTI_OK);
+  if (rank == root) {
+    for (size_t i = 0; i < n * count; ++i) {
+      ASSERT_EQ(blocks[i], value(int(i / count), 0, i % count, turn)) << i;
+    }
+    blocks = blocks_of(root, nranks, count, turn);
+  }
+  ASSERT_EQ(tutti_scatter(blocks.data(), out.data(), count, TUTTI_INT32, root, comm), TUTTI_OK);
+  blocks.assign(blocks.size(), -7);
+  for (size_t i = 0; i < count; ++i) ASSERT_EQ(out[i], value(root, rank, i, turn)) << i;
+}
+
 TEST_P(SingleCopy, GivesEveryBlockAndLeavesTheInputToItsOwner) {
   for (const char* transport : {"shm", "inproc"}) {
     for (const int nranks : {2, 3, 5}) {
@@ -95,6 +146,7 @@ TEST_P(SingleCopy, GivesEveryBlockAndLeavesTheInputToItsOwner) {
             check_allgather(rank, nranks, count, ++turn, in_place, comm);
             check_alltoall(rank, nranks, count, ++turn, in_place, comm);
             check_reduce_scatter(rank, nranks, count, ++turn, in_place, comm);
+            check_rooted(rank, nranks, count, ++turn, in_place, comm);
           }
         }
       });

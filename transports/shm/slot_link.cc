@@ -162,8 +162,25 @@ void SlotLink::consume_carried(int peer, size_t bytes) {
   std::memmove(carry.data(), carry.data() + bytes, carried);
 }
 
+namespace {
+
+// Word `i` of what was just written in words: read in longer ones, the processor would wait until
+// it has got to memory.
+inline uint64_t word_of(const void* from, size_t i) {
+  uint64_t word;
+  std::memcpy(&word, static_cast<const std::byte*>(from) + 8 * i, sizeof(word));
+  asm("" : "+r"(word));
+  return word;
+}
+
+}  // namespace
+
 void SlotLink::begin(const CallMark& mark) {
-  mark_ = mark;
+  static_assert(sizeof(mark) % 8 == 0 && std::is_trivially_copyable_v<CallMark>);
+  for (size_t i = 0; i < sizeof(mark) / 8; ++i) {
+    const uint64_t word = word_of(&mark, i);
+    std::memcpy(reinterpret_cast<std::byte*>(&mark_) + 8 * i, &word, sizeof(word));
+  }
   digest_ = mark.digest;
   stranger_ = -1;
   results_.forget();
@@ -173,10 +190,8 @@ void SlotLink::begin(const CallMark& mark) {
   CallLine& call = lines.calls[mark.epoch % RankLines::kept];
   call.epoch.store(0, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_release);
-  uint64_t words[sizeof(CallSignature) / 8];
-  std::memcpy(words, &mark.signature, sizeof(words));
-  for (size_t i = 0; i < std::size(words); ++i) {
-    call.signature[i].store(words[i], std::memory_order_relaxed);
+  for (size_t i = 0; i < std::size(call.signature); ++i) {
+    call.signature[i].store(word_of(&mark.signature, i), std::memory_order_relaxed);
   }
   call.epoch.store(mark.epoch, std::memory_order_release);
   lines.epoch.store(mark.epoch, std::memory_order_release);
