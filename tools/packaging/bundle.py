@@ -21,6 +21,8 @@ HOSTS = re.compile(r"(ld-linux|linux-vdso|libc\.|libm\.|libpthread\.|libdl\.|lib
 COMPILERS = ("libstdc++.so.6", "libgcc_s.so.1")
 PROGRAMS = ("tools/tutti", "bench/tutti-bench")
 TESTS = ("tests/reduce/reduce_kernels_test", "tests/conformance/link_test")
+# About machines without a GPU.
+NO_GPU = ("no_driver_test",)
 HEADERS = ("CLI", "fmt", "nlohmann", "openssl")
 CHECKS = ("tests/trainer/run_train.py", "tests/trainer/run_pipeline.py")
 
@@ -69,7 +71,8 @@ class Bundle:
         tests = [name for name in TESTS if os.path.exists(f"{self.build}/{name}")]
         for folder in ("tests/device",):
             if os.path.isdir(f"{self.build}/{folder}"):
-                tests += sorted(f"{folder}/{name}" for name in os.listdir(f"{self.build}/{folder}") if name.endswith("_test"))
+                tests += sorted(f"{folder}/{name}" for name in os.listdir(f"{self.build}/{folder}")
+                                if name.endswith("_test") and name not in NO_GPU)
         for test in tests:
             self.add_binary(f"{self.build}/{test}", "$ORIGIN/../../lib:$ORIGIN/../../lib/compiler", *test.split("/"))
 
@@ -98,6 +101,7 @@ class Bundle:
 
     def add_scripts(self):
         self.copy(f"{self.source}/tools/packaging/build-trainer", "build-trainer")
+        self.copy(f"{self.source}/tools/gpu-check", "gpu-check")
         self.copy(f"{self.source}/LICENSE", "LICENSE")
 
     def add_description(self):
