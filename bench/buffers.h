@@ -1,5 +1,6 @@
 // The vectors of one rank, touched by their owner, with a guard behind the output: plain heap
-// memory, or symmetric memory of a communicator.
+// memory, or symmetric memory of a communicator. For calls on a GPU (gpu_buffers.h) they are heap
+// memory in which inputs are made and outputs checked.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +12,16 @@
 
 namespace tutti::bench {
 
-enum class Memory { heap, symmetric };
+enum class Memory { heap, symmetric, cuda, cuda_symmetric };
+
+inline bool on_gpu(Memory memory) {
+  return memory == Memory::cuda || memory == Memory::cuda_symmetric;
+}
 
 // `bytes` of memory of that kind. Collective over the communicator, which must outlive it.
 inline std::shared_ptr<unsigned char[]> allocate(Memory memory, tutti_comm comm, size_t bytes) {
-  if (memory == Memory::heap) return std::shared_ptr<unsigned char[]>(new unsigned char[bytes]);
+  if (memory != Memory::symmetric)
+    return std::shared_ptr<unsigned char[]>(new unsigned char[bytes]);
   void* made = nullptr;
   require(tutti_mem_alloc(comm, bytes, &made), comm, "allocating symmetric memory");
   return {static_cast<unsigned char*>(made), [comm](void* p) { tutti_mem_free(comm, p); }};
@@ -30,6 +36,8 @@ class Buffers {
     std::memset(send_.get(), 0, bytes + guard);
     std::memset(recv_.get(), poison, bytes + guard);
   }
+  static constexpr size_t guard = 64;
+  size_t bytes() const { return bytes_; }  // of each, without the guard
   unsigned char* send() const { return send_.get(); }
   unsigned char* recv() const { return recv_.get(); }
   void poison_output(size_t at, size_t bytes) const {
@@ -45,7 +53,6 @@ class Buffers {
   size_t broken_guard() const { return written(bytes_, guard); }
 
  private:
-  static constexpr size_t guard = 64;
   static constexpr unsigned char poison = 0xcb;
   size_t bytes_;
   std::shared_ptr<unsigned char[]> send_, recv_;

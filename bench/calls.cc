@@ -13,9 +13,20 @@ struct Entry {
   Calls calls;
 };
 
+template <auto on, class Arguments>
+constexpr StreamFunction on_stream(Arguments) {
+  if constexpr (on == nullptr) {
+    return nullptr;
+  } else {
+    return [](const Call& c, void* stream) {
+      return std::apply(on, std::tuple_cat(Arguments{}(c), std::tuple(c.comm, c.config, stream)));
+    };
+  }
+}
+
 // All forms take the same arguments, then the communicator and the settings; those with a request
 // its place, too. `Arguments` makes a tuple of what comes first.
-template <auto plain, auto begin, auto init, class Arguments>
+template <auto plain, auto begin, auto init, auto on, class Arguments>
 constexpr Entry entry(const char* name, Arguments) {
   return {name,
           {[](const Call& c) {
@@ -28,7 +39,8 @@ constexpr Entry entry(const char* name, Arguments) {
            [](const Call& c, tutti_request* request) {
              return std::apply(
                  init, std::tuple_cat(Arguments{}(c), std::tuple(c.comm, c.config, request)));
-           }}};
+           },
+           on_stream<on>(Arguments{})}};
 }
 
 constexpr auto moves = [](const Call& c) { return std::tuple(c.send, c.recv, c.count, c.dtype); };
@@ -51,19 +63,29 @@ constexpr auto round_the_ring = [](const Call& c) {
 };
 
 constexpr Entry entries[] = {
-    entry<tutti_allreduce_with, tutti_iallreduce, tutti_allreduce_init>("allreduce", reduces),
-    entry<tutti_reduce_with, tutti_ireduce, tutti_reduce_init>("reduce", reduces_rooted),
-    entry<tutti_broadcast_with, tutti_ibroadcast, tutti_broadcast_init>("broadcast", one_buffer),
-    entry<tutti_allgather_with, tutti_iallgather, tutti_allgather_init>("allgather", moves),
+    entry<tutti_allreduce_with, tutti_iallreduce, tutti_allreduce_init, tutti_allreduce_on>(
+        "allreduce", reduces),
+    entry<tutti_reduce_with, tutti_ireduce, tutti_reduce_init, tutti_reduce_on>("reduce",
+                                                                                reduces_rooted),
+    entry<tutti_broadcast_with, tutti_ibroadcast, tutti_broadcast_init, tutti_broadcast_on>(
+        "broadcast", one_buffer),
+    entry<tutti_allgather_with, tutti_iallgather, tutti_allgather_init, tutti_allgather_on>(
+        "allgather", moves),
     entry<tutti_reduce_scatter_block_with, tutti_ireduce_scatter_block,
-          tutti_reduce_scatter_block_init>("reduce_scatter", reduces),
-    entry<tutti_alltoall_with, tutti_ialltoall, tutti_alltoall_init>("alltoall", moves),
-    entry<tutti_gather_with, tutti_igather, tutti_gather_init>("gather", moves_rooted),
-    entry<tutti_scatter_with, tutti_iscatter, tutti_scatter_init>("scatter", moves_rooted),
-    entry<tutti_scan_with, tutti_iscan, tutti_scan_init>("scan", reduces),
-    entry<tutti_exscan_with, tutti_iexscan, tutti_exscan_init>("exscan", reduces),
-    entry<tutti_barrier_with, tutti_ibarrier, tutti_barrier_init>("barrier", nothing),
-    entry<tutti_sendrecv_with, tutti_isendrecv, tutti_sendrecv_init>("sendrecv", round_the_ring),
+          tutti_reduce_scatter_block_init, tutti_reduce_scatter_block_on>("reduce_scatter",
+                                                                          reduces),
+    entry<tutti_alltoall_with, tutti_ialltoall, tutti_alltoall_init, tutti_alltoall_on>("alltoall",
+                                                                                        moves),
+    entry<tutti_gather_with, tutti_igather, tutti_gather_init, tutti_gather_on>("gather",
+                                                                                moves_rooted),
+    entry<tutti_scatter_with, tutti_iscatter, tutti_scatter_init, tutti_scatter_on>("scatter",
+                                                                                    moves_rooted),
+    entry<tutti_scan_with, tutti_iscan, tutti_scan_init, tutti_scan_on>("scan", reduces),
+    entry<tutti_exscan_with, tutti_iexscan, tutti_exscan_init, tutti_exscan_on>("exscan", reduces),
+    entry<tutti_barrier_with, tutti_ibarrier, tutti_barrier_init, tutti_barrier_on>("barrier",
+                                                                                    nothing),
+    entry<tutti_sendrecv_with, tutti_isendrecv, tutti_sendrecv_init, nullptr>("sendrecv",
+                                                                              round_the_ring),
 };
 
 }  // namespace

@@ -19,6 +19,7 @@ struct Call {
 };
 
 using CallFunction = tutti_status (*)(const Call& call);
+using StreamFunction = tutti_status (*)(const Call& call, void* stream);
 using RequestFunction = tutti_status (*)(const Call& call, tutti_request* request);
 
 // The forms of one collective.
@@ -26,6 +27,7 @@ struct Calls {
   CallFunction plain;
   RequestFunction begin;  // its i form
   RequestFunction init;   // for a request that is started again and again
+  StreamFunction on;      // on a stream of the GPU; null where there is no such form
 };
 
 Calls calls_of(const Collective& collective);

@@ -4,11 +4,13 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <fstream>
 #include <memory>
 
 #include "bench/commands.h"
 #include "bench/error.h"
+#include "bench/gpu.h"
 #include "bench/launch.h"
 #include "bench/options.h"
 #include "bench/rank.h"
@@ -32,6 +34,7 @@ int exit_status(uint64_t wrong) {
 }
 
 int as_rank(const Options& options) {
+  if (options.gpu_threads) throw BadInput("--ranks-as threads: run it without a launcher");
   const auto& transports = options.transports;
   if (std::find(transports.begin(), transports.end(), "inproc") != transports.end())
     throw BadInput("transport inproc means ranks as threads: run it without a launcher");
@@ -56,7 +59,18 @@ int as_threads(const Options& options) {
   return exit_status(wrong);
 }
 
+// Before the driver is loaded: streams that share a queue of the GPU would wait for each other.
+void give_threads_queues() { setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0); }
+
+int start_on_gpus(const Options& options, const std::vector<std::string>& arguments) {
+  if (options.gpu_threads) give_threads_queues();
+  gpu_of_rank(options.nranks - 1, options.nranks, options.ranks_a_gpu, count_gpus());
+  if (options.gpu_threads) return as_threads(options);
+  become(run_ranks_command(options.nranks, arguments));
+}
+
 int start(Options options, std::vector<std::string> arguments) {
+  if (on_gpu(options.memory)) return start_on_gpus(options, arguments);
   std::string processes;
   bool threads = false;
   for (const std::string& transport : options.transports) {

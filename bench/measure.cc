@@ -13,10 +13,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double batch_us_wanted = 30;  // at least 20, with room for a machine that gets faster
+constexpr double batch_room = 1.5;  // for a machine that gets faster
 constexpr int calibrations = 4;
-constexpr double batch_us_least = 20;
-constexpr size_t most_iterations = 4096;
 constexpr double segment_us = 5000;  // between two looks at the hop
 constexpr size_t least_rounds = 5;
 constexpr size_t most_rounds = 400;
@@ -54,9 +52,10 @@ class Run {
         continue;
       }
       double us = least_us(i);
-      while (us < batch_us_least && iterations_[i] < most_iterations) {
-        const double factor = std::clamp(batch_us_wanted / std::max(us, 0.1), 2.0, 8.0);
-        iterations_[i] = std::min(size_t(double(iterations_[i]) * factor), most_iterations);
+      while (us < method_.least_batch_us && iterations_[i] < method_.most_iterations) {
+        const double wanted = batch_room * method_.least_batch_us;
+        const double factor = std::clamp(wanted / std::max(us, 0.1), 2.0, 8.0);
+        iterations_[i] = std::min(size_t(double(iterations_[i]) * factor), method_.most_iterations);
         us = least_us(i);
       }
       round_us_ += us;

@@ -25,6 +25,8 @@ struct Method {
   size_t iterations = 0;  // calls a batch; 0: as many as make a batch long enough
   size_t batches = 0;     // 0: as many as fit into `seconds`
   double seconds = 2;     // for all subjects of one measurement together
+  double least_batch_us = 20;
+  size_t most_iterations = 4096;  // where `iterations` is 0
 };
 
 struct Timing {

@@ -8,7 +8,9 @@
 #include <cstdlib>
 #include <sstream>
 
+#include "bench/calls.h"
 #include "bench/error.h"
+#include "bench/gpu.h"
 #include "bench/oracle.h"
 #include "bench/sizes.h"
 #include "bench/workload.h"
@@ -17,6 +19,7 @@ namespace tutti::bench {
 namespace {
 
 const std::vector<std::string> known_transports = {"shm", "tcp", "inproc"};
+const std::string default_transport = "shm";
 
 // The exchange of gradients is one, and there are sparse and encoded ones.
 bool is_allreduce(const Collective& collective) {
@@ -114,6 +117,47 @@ std::vector<tutti_op> resolve_ops(const std::string& text) {
   return ops;
 }
 
+Memory resolve_memory(std::string& text) {
+  if (text == "host") text = "heap";
+  if (text == "heap") return Memory::heap;
+  if (text == "symmetric") return Memory::symmetric;
+  if (text == "cuda") return Memory::cuda;
+  if (text == "cuda-symmetric") return Memory::cuda_symmetric;
+  throw BadInput(fmt::format(
+      "unknown memory '{}': allowed are heap (or host), symmetric, cuda, cuda-symmetric", text));
+}
+
+// Batches long enough for what waiting for a GPU costs, and no longer than its queue.
+void resolve_gpu_method(Method& method) {
+  method.least_batch_us = 200;
+  method.most_iterations = Batches::most_calls;
+}
+
+void resolve_gpu(Options& o) {
+  o.memory = resolve_memory(o.memory_text);
+  if (!on_gpu(o.memory)) {
+    if (!o.ranks_as_text.empty() || o.ranks_a_gpu || o.graph)
+      throw BadInput("--ranks-as, --ranks-per-gpu and --graph: mean something with --memory cuda");
+    return;
+  }
+  if (!o.ranks_as_text.empty() && o.ranks_as_text != "processes" && o.ranks_as_text != "threads")
+    throw BadInput(fmt::format("--ranks-as {}: allowed are processes, threads", o.ranks_as_text));
+  o.gpu_threads = o.ranks_as_text == "threads";
+  if (!calls_of(*o.collective).on)
+    throw BadInput(
+        fmt::format("--memory {}: {} has no form on a stream", o.memory_text, o.collective->name));
+  if (o.nonblocking || o.persistent || !o.workload.empty() || !o.densities_text.empty() ||
+      !o.codecs_text.empty())
+    throw BadInput(fmt::format(
+        "--memory {}: leave out --nonblocking, --persistent, --workload, --density and --codec",
+        o.memory_text));
+  if (o.transports_text != default_transport)
+    throw BadInput(
+        fmt::format("--memory {}: vectors stay on the GPU; leave out --transport", o.memory_text));
+  o.transports_text = "cuda";
+  resolve_gpu_method(o.method);
+}
+
 std::vector<TypeAndOp> resolve_combinations(const Options& o) {
   if (!o.collective->sized) return {{TUTTI_UINT8, TUTTI_MAX}};
   std::vector<TypeAndOp> combinations;
@@ -204,8 +248,20 @@ void add_options(CLI::App& app, Options& o) {
         ->capture_default_str();
   if (collective.sized)
     app.add_option("--memory", o.memory_text,
-                   "heap, or symmetric: memory that all ranks of a host map")
+                   "heap (or host), symmetric: memory that all ranks of a host map, cuda: of GPUs, "
+                   "cuda-symmetric")
         ->capture_default_str();
+  if (calls_of(collective).on && collective.sized) {
+    app.add_option("--ranks-as", o.ranks_as_text,
+                   "with --memory cuda: processes (the default), or threads of one")
+        ->type_name("WHAT");
+    app.add_option("--ranks-per-gpu", o.ranks_a_gpu,
+                   "with --memory cuda: rank / N is the GPU; 0: ranks are spread over all")
+        ->type_name("N")
+        ->check(CLI::Range(0, int(Oracle::most_ranks)));
+    app.add_flag("--graph", o.graph,
+                 "with --memory cuda: each batch is captured into a graph, which is replayed");
+  }
   if (collective.in_place != InPlace::never && collective.in_place != InPlace::always)
     app.add_flag("--in-place", o.in_place, "the result replaces the input");
   if (is_allreduce(collective)) {
@@ -241,19 +297,17 @@ void add_options(CLI::App& app, Options& o) {
 }
 
 void resolve(Options& o) {
+  resolve_gpu(o);
   resolve_form(o);
   o.combinations = resolve_combinations(o);
   o.levels = resolve_levels(o.levels_text);
   if (o.root < 0) throw BadInput(fmt::format("--root {}: ranks begin with 0", o.root));
   o.transports = words(o.transports_text);
   for (const std::string& transport : o.transports)
-    if (!contains(known_transports, transport))
+    if (!on_gpu(o.memory) && !contains(known_transports, transport))
       throw BadInput(fmt::format("unknown transport '{}': allowed are {}", transport,
                                  fmt::join(known_transports, ", ")));
   if (o.transports.empty()) throw BadInput("--transport: name at least one");
-  if (o.memory_text != "heap" && o.memory_text != "symmetric")
-    throw BadInput(fmt::format("unknown memory '{}': allowed are heap, symmetric", o.memory_text));
-  o.memory = o.memory_text == "heap" ? Memory::heap : Memory::symmetric;
   o.algorithms = resolve_algorithms(o.collective->name, o.algorithms_text);
   resolve_compressed(o);
   size_t element = 1;

@@ -38,6 +38,9 @@ struct Options {
   std::string workload;
   std::string memory_text = "heap";
   std::string densities_text, codecs_text;  // allreduce only
+  std::string ranks_as_text;                // "": processes
+  int ranks_a_gpu = 0;                      // 0: spread over the GPUs
+  bool graph = false;                       // calls on a GPU are captured and replayed
   bool in_place = false;
   bool nonblocking = false, persistent = false;
   std::string progress_text;  // "": caller
@@ -55,6 +58,7 @@ struct Options {
   std::vector<tutti_level> levels;      // that take turns; one where nothing is reduced
   std::vector<TypeAndOp> combinations;  // one, or all that --dtype all and --op all mean
   Memory memory = Memory::heap;
+  bool gpu_threads = false;         // with memory of a GPU: ranks are threads of one process
   std::vector<double> densities;    // of sparse vectors, measured beside dense ones
   std::vector<std::string> codecs;  // through which vectors go, beside those that are not encoded
   Form form = Form::plain;          // that is measured beside the plain call

@@ -55,10 +55,12 @@ void Rank::gather(const void* mine, void* all, size_t bytes) const {
   for (int root = 0; root < nranks_; ++root) broadcast(out + size_t(root) * bytes, bytes, root);
 }
 
-Comm Rank::open(const std::string& transport, bool progress_thread) const {
+Comm Rank::open(const std::string& transport, bool progress_thread,
+                const std::string& device) const {
   tutti_comm_config config = TUTTI_COMM_CONFIG_INIT;
   config.transports = transport.c_str();
   config.progress_thread = progress_thread ? 1 : 0;
+  config.device = device.empty() ? "none" : device.c_str();
   auto gather_bytes = [](const void* mine, void* all, size_t bytes, void* self) {
     try {
       static_cast<const Rank*>(self)->gather(mine, all, bytes);

@@ -54,8 +54,9 @@ class Rank {
   void broadcast(void* buffer, size_t bytes, int root) const;
 
   // A communicator of the same ranks that uses only `transport`, and a progress thread if asked
-  // for.
-  Comm open(const std::string& transport, bool progress_thread = false) const;
+  // for. `device`: the GPU whose memory its calls take, too; "" for none.
+  Comm open(const std::string& transport, bool progress_thread = false,
+            const std::string& device = "") const;
 
  private:
   Rank(tutti_comm world, bool threads);

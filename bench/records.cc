@@ -30,6 +30,18 @@ void add_form(const Result& r, Json& j) {
   j["tests"] = b.tests;
 }
 
+void add_gpu(const Result& r, Json& j) {
+  const OnGpu& g = r.gpu;
+  j["ranks_as"] = g.threads ? "threads" : "processes";
+  j["gpus"] = g.gpus;
+  j["graph"] = g.graph;
+  j["enqueue_us"] = or_null(r.ran, g.enqueue_us);
+  j["empty_us"] = or_null(g.empty_us > 0, g.empty_us);
+  j["of_empty"] = or_null(r.ran && g.empty_us > 0, r.us.median / g.empty_us);
+  j["copy_GBs"] = or_null(g.copy_GBs > 0, g.copy_GBs);
+  j["hand_over_us"] = or_null(g.hand_over_us > 0, g.hand_over_us);
+}
+
 Json object(const Result& r) {
   Json j;
   j["collective"] = r.collective;
@@ -66,6 +78,7 @@ Json object(const Result& r) {
   }
   if (r.root >= 0) j["root"] = r.root;
   if (r.beside.form != Form::plain) add_form(r, j);
+  if (r.gpu.measured) add_gpu(r, j);
   if (!r.workload.empty()) {
     j["workload"] = r.workload;
     j["bucket"] = r.bucket < 0 ? Json("all") : Json(r.bucket);
@@ -87,10 +100,12 @@ std::string cell(const Json& value) {
 
 // CSV has the same columns in every file: those that not all results have are empty in the others.
 Json with_all_columns(const Result& r) {
-  Json j = object(r), form;
+  Json j = object(r), form, gpu;
   add_form(r, form);
+  add_gpu(r, gpu);
   std::vector<std::string> often_absent{"sent_bytes", "relative_error"};
-  for (const auto& item : form.items()) often_absent.push_back(item.key());
+  for (const Json& part : {form, gpu})
+    for (const auto& item : part.items()) often_absent.push_back(item.key());
   for (const char* key : {"workload", "bucket", "root"}) often_absent.emplace_back(key);
   for (const std::string& key : often_absent) {
     Json value = j.contains(key) ? j[key] : Json("");

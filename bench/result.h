@@ -28,6 +28,18 @@ struct Beside {
   double overlap_p5_percent = 0;  // over rounds
 };
 
+// What is known besides where vectors lie on GPUs.
+struct OnGpu {
+  bool measured = false;
+  bool threads = false;     // ranks are threads of one process
+  int gpus = 0;             // that ranks are on
+  bool graph = false;       // calls were captured and replayed
+  double enqueue_us = 0;    // of a call, on the host
+  double empty_us = 0;      // of the kernels and waits that no short call can do without, empty
+  double copy_GBs = 0;      // read and written by copies within the memory of a GPU
+  double hand_over_us = 0;  // of a flag, from a kernel of rank 0 to one of rank 1; 0: one rank
+};
+
 // One algorithm at one size (or one bucket of a workload, or its whole gradient exchange).
 struct Result {
   std::string collective = "allreduce";
@@ -41,7 +53,7 @@ struct Result {
   std::string op;              // "none" where nothing is reduced
   std::string level = "fast";  // the same
   bool in_place = false;
-  std::string memory = "heap";  // or "symmetric"
+  std::string memory = "heap";  // or "symmetric", "cuda", "cuda-symmetric"
 
   bool ran = false;
   std::string chosen;  // what `auto` took
@@ -66,6 +78,7 @@ struct Result {
   int bucket = -1;        // -1: all buckets
   std::string limit_way;  // the loop that reached the limit
   Beside beside;
+  OnGpu gpu;
 
   bool dense() const { return sent_bytes == 0; }
   // Of the level, in times of fast; 0: unknown.

@@ -9,6 +9,7 @@
 
 #include "bench/compressed.h"
 #include "bench/forms.h"
+#include "bench/gpu_session.h"
 #include "bench/limit.h"
 #include "bench/measure.h"
 #include "bench/sizes.h"
@@ -30,6 +31,7 @@ struct Link {
   Comm comm;
   Buffers buffers;
   std::vector<LimitWay> limits;
+  std::unique_ptr<GpuBuffers> gpu;  // null: calls are on `buffers`
 };
 
 struct Candidate {
@@ -59,7 +61,10 @@ class Session {
 
   uint64_t run() {
     for (const TypeAndOp& of : options_.combinations) make_tasks(of);
-    map_ = SharedMap::create(me_, has_limit() ? largest_ : 0);
+    if (on_gpu(options_.memory))
+      gpu_.emplace(options_, me_);
+    else
+      map_ = SharedMap::create(me_, has_limit() ? largest_ : 0);
     for (const std::string& transport : options_.transports) open(transport);
     for (size_t i = 0; i < tasks_.size(); ++i) run_task(i);
     if (report_) report_->finish();
@@ -110,13 +115,15 @@ class Session {
   }
 
   void open(const std::string& transport) {
-    Comm comm = me_.open(transport, options_.progress_thread);
+    Comm comm = gpu_ ? gpu_->open() : me_.open(transport, options_.progress_thread);
     Buffers buffers(options_.memory, comm.get(), extent_);
-    Link link{transport, std::move(comm), std::move(buffers), {}};
+    Link link{transport, std::move(comm), std::move(buffers), {}, nullptr};
     const LimitOf what{collective_.name, options_.root, options_.in_place};
     if (map_ && has_limit())
       link.limits = transport == "tcp" ? tcp_limits(me_, what) : mapped_limits(me_, *map_, what);
     links_.push_back(std::make_unique<Link>(std::move(link)));
+    Link& kept = *links_.back();
+    if (gpu_) kept.gpu = gpu_->buffers(kept.comm.get(), kept.buffers);
   }
 
   // Its inputs, where those of the task before were others.
@@ -157,6 +164,10 @@ class Session {
       subjects.insert(subjects.end(), others.begin(), others.end());
     }
     for (auto& limit : limits) subjects.push_back(limit.get());
+    if (gpu_) {
+      gpu_->empty().run(1);
+      subjects.push_back(&gpu_->empty());
+    }
     const Measurement m = measure(me_, map_.get(), subjects, options_.method, say);
     check(candidates);
     add_results(task, candidates, limits, limit_links, m);
@@ -204,8 +215,10 @@ class Session {
                            const std::string& algorithm) {
     const CallShape shape{task.of.dtype, task.of.op,        level,
                           options_.root, options_.in_place, options_.unfused};
-    auto subject = std::make_unique<CollectiveSubject>(collective_, me_, link.comm.get(), algorithm,
-                                                       shape, task.spans, link.buffers);
+    std::unique_ptr<CollectiveSubject> subject =
+        gpu_ ? gpu_->subject(link.comm.get(), algorithm, shape, task.spans, link.buffers, *link.gpu)
+             : std::make_unique<CollectiveSubject>(collective_, me_, link.comm.get(), algorithm,
+                                                   shape, task.spans, link.buffers);
     tutti_explanation explanation{};
     const bool runs = subject->explain(&explanation);
     Candidate c{&link, std::move(subject), {}, nullptr};
@@ -305,6 +318,11 @@ class Session {
         r.limit_way = limits[i]->name();
       }
     }
+    if (gpu_) {
+      const double empty_us = summarise(timing->batch_us).median;
+      for (Candidate& c : candidates)
+        gpu_->describe(task.count(), task.element(), empty_us, &c.result);
+    }
     for (Candidate& c : candidates) c.result.fast_us = at_fast(candidates, c);
     for (Candidate& c : candidates) {
       if (task.spans.size() > 1 && c.result.ran) add_buckets(task, c);
@@ -352,7 +370,8 @@ class Session {
   size_t largest_ = 0;  // bytes of one call
   std::optional<Oracle> oracle_;
   TypeAndOp filled_{};
-  std::unique_ptr<SharedMap> map_;
+  std::unique_ptr<SharedMap> map_;  // null on GPUs
+  std::optional<GpuSession> gpu_;   // only on GPUs
   std::vector<std::unique_ptr<Link>> links_;
   uint64_t wrong_ = 0;
 };

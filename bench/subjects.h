@@ -34,6 +34,7 @@ struct CallShape {
   int root;
   bool in_place;
   bool unfused;
+  bool symmetric = false;  // TUTTI_CALL_SYMMETRIC
 };
 
 // What can say what it is and check what comes out. Collective, as run().
@@ -67,6 +68,7 @@ class CollectiveSubject : public CheckedSubject {
     config_.algorithm = algorithm_.c_str();
     config_.level = shape.level;
     if (shape.unfused) config_.flags |= TUTTI_CALL_UNFUSED;
+    if (shape.symmetric) config_.flags |= TUTTI_CALL_SYMMETRIC;
     if (collective.in_place == InPlace::always)
       in_place_ = place_.at_root();
     else
@@ -86,7 +88,7 @@ class CollectiveSubject : public CheckedSubject {
 
   // False: this algorithm cannot run here; explanation->reason says why. Collective: what the
   // library does not explain is tried.
-  bool explain(tutti_explanation* explanation) const {
+  virtual bool explain(tutti_explanation* explanation) {
     for (const Call& c : calls_) {
       *explanation = {};
       explanation->size = sizeof *explanation;
@@ -112,6 +114,16 @@ class CollectiveSubject : public CheckedSubject {
   // As run() makes it.
   virtual void check_call(const Call& c) { call(c); }
 
+  // What the library said of a call that it was asked to try.
+  void describe_attempt(tutti_status status, tutti_explanation* explanation) const {
+    tutti_error error{};
+    if (status == TUTTI_UNSUPPORTED && tutti_comm_last_error(comm_, &error) == TUTTI_OK)
+      std::snprintf(explanation->reason, sizeof explanation->reason, "%s", error.text);
+    if (algorithm_ != "auto")
+      std::snprintf(explanation->algorithm, sizeof explanation->algorithm, "%s",
+                    algorithm_.c_str());
+  }
+
   Calls functions_;
   tutti_comm comm_;
   std::string algorithm_;
@@ -122,12 +134,7 @@ class CollectiveSubject : public CheckedSubject {
 
   tutti_status attempt(const Call& c, tutti_explanation* explanation) const {
     const tutti_status status = functions_.plain(c);
-    tutti_error error{};
-    if (status == TUTTI_UNSUPPORTED && tutti_comm_last_error(comm_, &error) == TUTTI_OK)
-      std::snprintf(explanation->reason, sizeof explanation->reason, "%s", error.text);
-    if (algorithm_ != "auto")
-      std::snprintf(explanation->algorithm, sizeof explanation->algorithm, "%s",
-                    algorithm_.c_str());
+    describe_attempt(status, explanation);
     return status;
   }
 

@@ -124,6 +124,7 @@ std::string heading(const Results& results) {
   else if (r.level != "fast" && r.level != "none")
     out += ", level " + r.level;
   if (collective.in_place != InPlace::always) out += r.in_place ? ", in place" : ", input kept";
+  if (r.gpu.measured) out += gpu_heading(r);
   return out + "\n";
 }
 
@@ -172,6 +173,7 @@ std::string about_limit(const Results& results) {
   if (!find_collective(any.collective).sized) return "";
   const bool known =
       std::any_of(results.begin(), results.end(), [](const Result& r) { return r.limit_us > 0; });
+  if (any.gpu.measured) return known ? about_gpu_limit(any) : "";
   const std::string undefined = undefined_limit(any.collective, any.transport, any.ranks);
   if (!known && undefined.empty())
     return "limit: not measured (it needs all ranks on one host, and memory for it).";
@@ -240,8 +242,9 @@ std::string about_missing(const Results& results, size_t width) {
 
 std::string footer(const Results& results, size_t width) {
   std::string out = "\n";
+  const std::string gpu = results.front().gpu.measured ? about_gpu(results.front()) : "";
   for (const std::string& text : {about_limit(results), about_rates(results.front()),
-                                  about_machine(results), about_checks(results)})
+                                  about_machine(results), gpu, about_checks(results)})
     if (!text.empty()) out += wrap(text, width, 2);
   return out;
 }
@@ -250,8 +253,9 @@ std::string fastest_grid(const Results& results, size_t width) {
   Column name{"fastest", true, {}}, time{"time µs", false, {}}, p95{"p95 µs", false, {}},
       limit{"limit µs", false, {}}, reached{"of limit", false, {}}, algbw{"algbw GB/s", false, {}},
       busbw{"busbw GB/s", false, {}};
+  std::vector<const Result*> bests;
   for (const Result* row : rows(results)) {
-    const Result* best = fastest(results, *row);
+    const Result* best = bests.emplace_back(fastest(results, *row));
     name.cells.push_back(best ? best->algorithm : "-");
     time.cells.push_back(best ? format_us(best->us.median) : "-");
     p95.cells.push_back(best ? format_us(best->us.p95) : "-");
@@ -262,7 +266,10 @@ std::string fastest_grid(const Results& results, size_t width) {
   }
   if (!find_collective(results.front().collective).sized)
     return render_grid({name, time, p95}, width);
-  return render_grid({row_names(results), name, time, p95, limit, reached, algbw, busbw}, width);
+  std::vector<Column> columns{row_names(results), name, time, p95, limit, reached, algbw, busbw};
+  if (results.front().gpu.measured)
+    for (Column& column : gpu_columns(bests)) columns.push_back(std::move(column));
+  return render_grid(columns, width);
 }
 
 std::string all_grid(const Results& results, size_t width) {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/grid.h"
 #include "bench/result.h"
 
 namespace tutti::bench {
@@ -16,5 +17,12 @@ std::string heading(const std::vector<Result>& results);
 std::string about_machine(const std::vector<Result>& results);
 std::string about_checks(const std::vector<Result>& results);
 std::string about_limit(const std::vector<Result>& results);
+
+// Where vectors lie on GPUs: columns about one result a row, null where there is none; an ending of
+// the heading; sentences of the footer.
+std::vector<Column> gpu_columns(const std::vector<const Result*>& best);
+std::string gpu_heading(const Result& r);
+std::string about_gpu_limit(const Result& r);
+std::string about_gpu(const Result& r);
 
 }  // namespace tutti::bench

@@ -32,6 +32,22 @@ Result ring() {
   return r;
 }
 
+TEST(Records, OnGpusThereIsMore) {
+  Result r = ring();
+  r.us.median = 30;
+  EXPECT_FALSE(nlohmann::json::parse(to_json(r)).contains("ranks_as"));
+  r.gpu = {true, true, 2, true, 1.5, 10, 2500, 0};
+  const auto j = nlohmann::json::parse(to_json(r));
+  EXPECT_EQ(j["ranks_as"], "threads");
+  EXPECT_EQ(j["gpus"], 2);
+  EXPECT_EQ(j["graph"], true);
+  EXPECT_EQ(j["enqueue_us"], 1.5);
+  EXPECT_EQ(j["empty_us"], 10);
+  EXPECT_EQ(j["of_empty"], 3);
+  EXPECT_EQ(j["copy_GBs"], 2500);
+  EXPECT_TRUE(j["hand_over_us"].is_null());
+}
+
 TEST(Records, JsonHasEveryField) {
   const auto j = nlohmann::json::parse(to_json(ring()));
   EXPECT_EQ(j["collective"], "allreduce");

@@ -113,6 +113,19 @@ Every result was checked on every rank, before and after timing: all right.
 )");
 }
 
+TEST(Table, OnGpusTheEmptyKernelsStandBesideTheTime) {
+  Result r = row("two-shot", 65536, 30);
+  r.transport = r.memory = "cuda";
+  r.hop_ns = 0;
+  r.gpu = {true, false, 1, false, 4, 10, 2500, 25};
+  const std::string text = render_sizes({r}, 120);
+  for (const char* words :
+       {"2 ranks over cuda, float32 sum, cuda buffers, input kept, processes on 1 GPU\n",
+        "2500 GB/s", "begin within 25.0 µs, in which"})
+    EXPECT_NE(text.find(words), std::string::npos) << words << text;
+  EXPECT_NE(text.find("4.00   10.0    3.0\n"), std::string::npos) << text;
+}
+
 TEST(Table, RowsOfSeveralTypesNameThem) {
   std::vector<Result> results = two_sizes();
   results.push_back(row("two-shot", 4, 0.7));
