@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "lib/comm/blocks.h"
+#include "lib/comm/device_calls.h"
 #include "lib/plan/lower.h"
 #include "lib/schedule/levels.h"
 #include "lib/types.h"
@@ -47,10 +48,11 @@ Transfers Communicator::transfers() {
 
 void Communicator::abort(std::string_view reason) {
   over_.store(true, std::memory_order_release);
-  if (link_ == nullptr) return;
   std::string text = "rank " + std::to_string(rank_) + " called tutti_comm_abort()";
   if (!reason.empty()) text.append(": ").append(reason);
-  link_->abort({TUTTI_ABORTED, std::move(text), rank_});
+  const Status why{TUTTI_ABORTED, std::move(text), rank_};
+  if (link_ != nullptr) link_->abort(why);
+  if (device_ != nullptr) device_->fail(why);
 }
 
 // ---------------------------------------------------------------- preparing a call
@@ -153,7 +155,7 @@ const std::shared_ptr<Prepared>* Communicator::find(const CallKey& key) {
   return &prepared;
 }
 
-tutti_status Communicator::run(const Call& call) {
+tutti_status Communicator::run_on_host(const Call& call) {
   enter();
   if (in_flight_.load(std::memory_order_acquire) != 0) [[unlikely]]
     return run_behind(call);
@@ -580,11 +582,14 @@ void Communicator::break_down(Status status, const CallSignature& signature, uin
 void Communicator::break_down(Status status, const std::string& where, uint64_t call) {
   over_.store(true, std::memory_order_release);
   if (broken_.ok()) {
+    if (status.text().empty() && device_ != nullptr) status = device_->failure();
     if (status.text().empty() && link_ != nullptr) {  // aborted: the link knows why
       if (Status found = link_->inspect(now_ns()); !found.ok()) status = std::move(found);
     }
+    if (status.ok()) status = {TUTTI_ABORTED, "the communicator is over"};
     if (link_ != nullptr) link_->abort(status);
     broken_ = {status.code(), where + ": " + status.text(), status.rank(), call};
+    if (device_ != nullptr) device_->fail(broken_);
   }
 }
 

@@ -27,6 +27,9 @@
 
 namespace tutti {
 
+class DeviceCalls;
+class PinnedCopies;
+
 // Whether ranks copy from each other's private memory (TUTTI_SINGLE_COPY).
 enum class SingleCopyUse : uint8_t { automatic, always, never };
 
@@ -66,7 +69,9 @@ class Communicator final : in_flight::Member, deadlock::Member {
   const Status& last_error() const { return last_error_; }
 
   // Runs a collective to its end, after what is in flight.
-  tutti_status run(const Call& call);
+  tutti_status run(const Call& call) {
+    return device_ == nullptr ? run_on_host(call) : run_anywhere(call);
+  }
 
   // Calls that run beside their caller: all in the order in which they were started, but for
   // messages next to each other, which run at once. prepare() makes ready what `operation` is to
@@ -137,6 +142,25 @@ class Communicator final : in_flight::Member, deadlock::Member {
   Status connect(Exchange& exchange);
   Status open_links(Exchange& exchange, std::vector<std::vector<uint8_t>>& peers, uint64_t comm_id,
                     uint64_t deadline_ns);
+  tutti_status run_on_host(const Call& call);
+  // Of a communicator with a GPU: where it runs follows from where all ranks' buffers lie.
+  tutti_status run_anywhere(const Call& call);
+  tutti_status run_on_device(const Call& call);
+  tutti_status run_staged(const Call& call);
+  tutti_status run_messages_anywhere(std::span<const Message> messages, int64_t timeout_ms) {
+    return device_ == nullptr ? run_messages(messages, timeout_ms)
+                              : run_messages_staged(messages, timeout_ms);
+  }
+  tutti_status run_messages_staged(std::span<const Message> messages, int64_t timeout_ms);
+  Status open_device(Exchange& exchange, uint64_t deadline_ns);
+  // Where this rank's buffers lie: a set of Lies; INVALID where one is of another GPU.
+  Status where_it_lies(const Call& call, uint8_t* out) const;
+  Status agree_where(int64_t timeout_ms, uint8_t* lies);
+  Status wait_on_device(uint64_t timeout_ns);
+  // INVALID where its memory lies on a GPU.
+  Status refuse_device(const Operation& operation) const;
+  // Keeps why what was enqueued has failed, as the reason why all is over.
+  void adopt_device_failure();
   // Finds or makes what is known about calls like this one; null, and the error is kept, if there
   // can be none.
   const std::shared_ptr<Prepared>* find(const CallKey& key);
@@ -293,6 +317,9 @@ class Communicator final : in_flight::Member, deadlock::Member {
   uint64_t inspected_ns_ = 0;  // by test()
   bool listed_ = false;        // among those that whoever waits moves on
   std::shared_ptr<CommunicatorRef> self_ = std::make_shared<CommunicatorRef>(this);
+
+  std::unique_ptr<DeviceCalls> device_;   // null: none
+  std::unique_ptr<PinnedCopies> pinned_;  // of device_
 
   std::atomic<bool> over_{false};  // failed or aborted: no further call
   Status last_error_;

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "lib/comm/comm.h"
+#include "lib/comm/device_calls.h"
 #include "lib/comm/host.h"
 #include "lib/comm/mixed_link.h"
 #include "lib/control/agree.h"
@@ -20,6 +21,7 @@ struct Introduction {
   HostRecord host;
   uint64_t random = 0;
   uint64_t checks_results = 0;
+  uint64_t has_device = 0;
 };
 
 std::string join(const std::vector<std::string>& words) {
@@ -32,6 +34,7 @@ Status introduce(Exchange& exchange, const CommSettings& settings, uint64_t dead
                  std::vector<HostRecord>* hosts, uint64_t* comm_id) {
   Introduction mine;
   mine.checks_results = settings.check_results ? 1 : 0;
+  mine.has_device = settings.device != CommSettings::no_device ? 1 : 0;
   Status known = HostRecord::own(&mine.host);
   if (known.ok() &&
       getrandom(&mine.random, sizeof(mine.random), 0) != ssize_t(sizeof(mine.random))) {
@@ -58,6 +61,14 @@ Status introduce(Exchange& exchange, const CommSettings& settings, uint64_t dead
                   ": TUTTI_CHECK must be the same on all ranks",
               rank};
     }
+    if (other.has_device != mine.has_device) {
+      const bool here = mine.has_device != 0;
+      return {TUTTI_MISMATCH,
+              "rank " + std::to_string(exchange.rank()) + (here ? " names a" : " names no") +
+                  " device, rank " + std::to_string(rank) + (here ? " does not" : " does") +
+                  ": all ranks of a communicator must, or none",
+              rank};
+    }
     if (all[rank].substr(sizeof(other)) != text.substr(sizeof(mine))) {
       return {TUTTI_MISMATCH,
               "rank " + std::to_string(exchange.rank()) + " allows the transports " +
@@ -73,9 +84,6 @@ Status introduce(Exchange& exchange, const CommSettings& settings, uint64_t dead
 
 Status Communicator::create(std::unique_ptr<Exchange> exchange, const CommSettings& settings,
                             std::unique_ptr<Communicator>* out) {
-  if (settings.device != CommSettings::no_device) {
-    return {TUTTI_UNSUPPORTED, "this build knows nothing of devices"};
-  }
   std::unique_ptr<Communicator> made(new Communicator);
   made->rank_ = exchange->rank();
   made->nranks_ = exchange->nranks();
@@ -88,6 +96,9 @@ Status Communicator::create(std::unique_ptr<Exchange> exchange, const CommSettin
   // Communicators made out of this one, which exchange over it, stay on its network.
   if (made->settings_.interface.empty()) made->settings_.interface = exchange->local_address();
   if (made->nranks_ > 1) TUTTI_TRY(made->connect(*exchange));
+  if (settings.device != CommSettings::no_device) {
+    TUTTI_TRY(made->open_device(*exchange, deadline_after_ms(settings.setup_ms)));
+  }
   *out = std::move(made);
   return {};
 }

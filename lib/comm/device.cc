@@ -1,22 +1,123 @@
-// Calls on memory of a GPU.
+// A communicator's calls on memory of its GPU: those that are enqueued, and blocking ones.
+#include <sched.h>
+
 #include "lib/comm/comm.h"
+#include "lib/comm/device_calls.h"
+#include "lib/comm/group_exchange.h"
+#include "lib/comm/staged.h"
 
 namespace tutti {
 
 namespace {
 
-Status no_device() {
-  return {TUTTI_UNSUPPORTED, "the communicator was made without a device"};
+Status no_device() { return {TUTTI_UNSUPPORTED, "the communicator was made without a device"}; }
+
+// What is wrong with one rank's arguments, and known before anything is enqueued.
+bool stays_with_caller(const Status& status) {
+  return status.code() == TUTTI_INVALID || status.code() == TUTTI_UNSUPPORTED;
 }
 
 }  // namespace
 
-tutti_status Communicator::enqueue(const Call&, void*) { return fail(no_device()); }
+Status Communicator::open_device(Exchange& exchange, uint64_t deadline_ns) {
+  DeviceCalls::Setup setup;
+  setup.device = settings_.device;
+  setup.setting = setting_;
+  setup.timeout_ms = settings_.timeout_ms;
+  setup.on_failure = [this](const Status& why) {
+    over_.store(true, std::memory_order_release);
+    if (link_ != nullptr) link_->abort(why);
+  };
+  TUTTI_TRY(DeviceCalls::open(exchange, setup, deadline_ns, &device_));
+  settings_.device = device_->device();  // of communicators made out of this one, in any thread
+  pinned_ = std::make_unique<PinnedCopies>(device_->driver(), device_->device());
+  return {};
+}
 
-tutti_status Communicator::device_status() { return TUTTI_OK; }
+void Communicator::adopt_device_failure() {
+  if (!broken_.ok()) return;
+  Status why = device_->failure();
+  if (why.ok()) return;
+  over_.store(true, std::memory_order_release);
+  broken_ = std::move(why);
+}
 
-tutti_status Communicator::mem_alloc_device(size_t, void**) { return fail(no_device()); }
+tutti_status Communicator::enqueue(const Call& call, void* stream) {
+  enter();
+  if (device_ == nullptr) return fail(no_device());
+  if (over_.load(std::memory_order_relaxed)) {
+    adopt_device_failure();
+    break_down({TUTTI_ABORTED, {}}, "on the GPU", 0);
+    return fail(broken_);
+  }
+  Status enqueued = device_->enqueue(call, level_of(call.key), stream);
+  if (enqueued.ok()) return TUTTI_OK;
+  if (!stays_with_caller(enqueued)) {
+    break_down(enqueued, std::string("on the GPU, in ") + collective_name(call.key.collective), 0);
+    return fail(broken_);
+  }
+  return fail(std::move(enqueued));
+}
 
-tutti_status Communicator::mem_register_device(void*, size_t) { return fail(no_device()); }
+tutti_status Communicator::device_status() {
+  if (device_ == nullptr) return TUTTI_OK;
+  adopt_device_failure();
+  if (!over_.load(std::memory_order_relaxed)) return TUTTI_OK;
+  break_down({TUTTI_ABORTED, {}}, "on the GPU", 0);
+  return fail(broken_);
+}
+
+// ---------------------------------------------------------------- blocking calls
+
+Status Communicator::wait_on_device(uint64_t timeout_ns) {
+  constexpr uint32_t looks_per_clock = 64;
+  const uint64_t deadline_ns = now_ns() + timeout_ns;
+  for (uint32_t look = 1;; ++look) {
+    bool ended = false;
+    TUTTI_TRY(device_->own_ended(&ended));
+    if (ended) return device_->failure();  // one that failed ends, too
+    if (look % looks_per_clock == 0) {
+      TUTTI_TRY(device_->failure());
+      if (now_ns() >= deadline_ns) return device_->describe_timeout();
+    }
+    if (in_flight::advance_all() != in_flight::Moved::freely) sched_yield();
+  }
+}
+
+tutti_status Communicator::run_on_device(const Call& call) {
+  Status ended;
+  if (over_.load(std::memory_order_relaxed)) {
+    ended = {TUTTI_ABORTED, {}};
+  } else {
+    ended = device_->enqueue_own(call, level_of(call.key));
+    if (stays_with_caller(ended)) return fail(std::move(ended));
+    if (ended.ok()) ended = wait_on_device(timeout_ns(call.timeout_ms));
+  }
+  if (ended.ok()) return TUTTI_OK;
+  break_down(std::move(ended), std::string("in ") + collective_name(call.key.collective), 0);
+  device_->settle();  // what was enqueued no longer touches the caller's memory
+  return fail(broken_);
+}
+
+// ---------------------------------------------------------------- memory
+
+tutti_status Communicator::mem_alloc_device(size_t bytes, void** out) {
+  if (device_ == nullptr) return fail(no_device());
+  if (Status closed = outside_group(); !closed.ok()) return fail(std::move(closed));
+  GroupExchange exchange(*this, key_);
+  Status ended = device_->add_memory(exchange, true, nullptr, bytes,
+                                     deadline_after_ms(settings_.setup_ms), out);
+  return ended.ok() ? TUTTI_OK : fail(std::move(ended));
+}
+
+tutti_status Communicator::mem_register_device(void* address, size_t bytes) {
+  if (device_ == nullptr) return fail(no_device());
+  if (Status closed = outside_group(); !closed.ok()) return fail(std::move(closed));
+  GroupExchange exchange(*this, key_);
+  void* registered = nullptr;
+  Status ended = device_->add_memory(exchange, false, address, bytes,
+                                     deadline_after_ms(settings_.setup_ms), &registered);
+  return ended.ok() ? TUTTI_OK : fail(std::move(ended));
+}
 
 }  // namespace tutti

@@ -1,5 +1,6 @@
 // Symmetric memory of a communicator: see transports/shm/regions.h.
 #include "lib/comm/comm.h"
+#include "lib/comm/device_calls.h"
 #include "lib/comm/group_exchange.h"
 
 namespace tutti {
@@ -24,6 +25,7 @@ tutti_status Communicator::mem_register(void* address, size_t bytes, int fd, uin
 
 tutti_status Communicator::mem_release(const void* address) {
   if (regions_.remove(address)) return TUTTI_OK;
+  if (device_ != nullptr && device_->remove_memory(address)) return TUTTI_OK;
   return fail({TUTTI_INVALID, "no memory of this communicator begins at that address"});
 }
 

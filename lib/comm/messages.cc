@@ -22,7 +22,7 @@ CallSignature signature_of(const Message& message) {
 }  // namespace
 
 tutti_status Communicator::exchange(std::span<const Message> messages, int64_t timeout_ms) {
-  if (!grouping_) return run_messages(messages, timeout_ms);
+  if (!grouping_) return run_messages_anywhere(messages, timeout_ms);
   group_.insert(group_.end(), messages.begin(), messages.end());
   return TUTTI_OK;
 }
@@ -49,7 +49,7 @@ tutti_status Communicator::group_end(int64_t timeout_ms) {
   if (!grouping_) return fail({TUTTI_INVALID, "no group is open"});
   grouping_ = false;
   const std::vector<Message> messages = std::exchange(group_, {});
-  return messages.empty() ? TUTTI_OK : run_messages(messages, timeout_ms);
+  return messages.empty() ? TUTTI_OK : run_messages_anywhere(messages, timeout_ms);
 }
 
 tutti_status Communicator::group_cancel() {

@@ -4,6 +4,8 @@
 #include <mutex>
 
 #include "lib/comm/comm.h"
+#include "lib/comm/device_calls.h"
+#include "lib/comm/staged.h"
 
 namespace tutti {
 
@@ -32,6 +34,8 @@ void Operation::keep_lengths(size_t nranks) {
 Communicator::Communicator() = default;
 
 Communicator::~Communicator() {
+  pinned_.reset();
+  device_.reset();  // while there is a link to tell others by
   deadlock::remove(this);
   if (listed_) in_flight::remove(this);
   if (settings_.progress_thread) in_flight::release_progress_thread();
@@ -56,6 +60,9 @@ std::string Communicator::what_is_in_flight() {
 
 tutti_status Communicator::prepare(Operation* operation) {
   operation->owner = self_;
+  if (device_ != nullptr) {
+    if (Status refused = refuse_device(*operation); !refused.ok()) return fail(std::move(refused));
+  }
   if (!operation->messages.empty()) return TUTTI_OK;
   const std::lock_guard guard(lock_);  // what runs looks for plans, too
   const std::shared_ptr<Prepared>* const found = find(operation->made.call.key);

@@ -1,0 +1,58 @@
+// Calls on memory of a GPU that run on the host: what they read is copied into pinned memory of the
+// host before, what they write from there after.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "lib/comm/call.h"
+#include "lib/device/driver.h"
+
+namespace tutti {
+
+// Which memory the vectors of a call are in; all ranks' together where they have agreed.
+enum Lies : uint8_t { lies_on_host = 1, lies_on_device = 2 };
+
+// What a call reads and writes.
+struct Vectors {
+  const std::byte* input = nullptr;
+  size_t input_bytes = 0;
+  std::byte* output = nullptr;
+  size_t output_bytes = 0;
+  bool gaps = false;  // there may be bytes within the output that are not written
+};
+
+// Of rank `rank` of `nranks`.
+Vectors vectors_of(const Call& call, uint32_t rank, uint32_t nranks);
+
+// Memory of the host for copies of what lies on a GPU; kept for the next call.
+class PinnedCopies {
+ public:
+  PinnedCopies(device::Driver& driver, int device) : driver_(driver), device_(device) {}
+  ~PinnedCopies();
+  PinnedCopies(const PinnedCopies&) = delete;
+  PinnedCopies& operator=(const PinnedCopies&) = delete;
+
+  // Whether it lies on the GPU; INVALID: on another one.
+  Status look(const void* pointer, bool* on_device) const;
+
+  // The call as it is to run, with copies of what lies on the GPU, until it has been brought back.
+  Status put(const Vectors& vectors, Call* call);
+  Status bring_back();
+
+  // Memory for so many bytes, valid until the next is asked for.
+  Status memory(size_t bytes, std::byte** out);
+  Status copy(void* to, const void* from, size_t bytes);
+
+ private:
+  device::Driver& driver_;
+  int device_;
+  std::byte* memory_ = nullptr;
+  size_t bytes_ = 0;
+  // What bring_back() copies.
+  void* to_ = nullptr;
+  const void* from_ = nullptr;
+  size_t back_bytes_ = 0;
+};
+
+}  // namespace tutti

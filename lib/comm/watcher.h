@@ -1,0 +1,21 @@
+// The one service thread of a process that has communicators on GPUs: a GPU that waits for another
+// tells nobody, so this looks every few milliseconds whether there is a reason to stop waiting. It
+// exists from the first add() to the last remove(); a process that forks has it in the parent only.
+#pragma once
+
+#include <cstdint>
+
+namespace tutti::watcher {
+
+class Watched {
+ public:
+  virtual ~Watched() = default;
+  // Never blocks. Neither adds nor removes.
+  virtual void look(uint64_t now_ns) = 0;
+};
+
+// Once each; after remove() the thread is not in it. Not from look().
+void add(Watched* watched);
+void remove(Watched* watched);
+
+}  // namespace tutti::watcher
