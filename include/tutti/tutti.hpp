@@ -409,6 +409,71 @@ class communicator {
           comm_);
   }
 
+  // In the order of `stream`, on memory of the communicator's GPU; the spans as in the functions
+  // without _on. They return when that is enqueued: device_status() tells what became of it.
+  template <element T>
+  void allreduce_on(void* stream, std::span<const T> in, std::span<T> out, tutti_op op = TUTTI_SUM,
+                    const tutti_call_config* config = nullptr) const {
+    detail::require(in.size() == out.size(), "the input and output spans have different lengths");
+    check(tutti_allreduce_on(in.data(), out.data(), in.size(), dtype_of<T>, op, comm_, config,
+                             stream),
+          comm_);
+  }
+  template <element T>
+  void allreduce_on(void* stream, std::span<T> in_place, tutti_op op = TUTTI_SUM,
+                    const tutti_call_config* config = nullptr) const {
+    check(tutti_allreduce_on(TUTTI_IN_PLACE, in_place.data(), in_place.size(), dtype_of<T>, op,
+                             comm_, config, stream),
+          comm_);
+  }
+  template <element T>
+  void reduce_on(void* stream, std::span<const T> in, std::span<T> out, int root,
+                 tutti_op op = TUTTI_SUM, const tutti_call_config* config = nullptr) const {
+    detail::require(rank() != root || in.size() == out.size(),
+                    "the input and output spans have different lengths");
+    check(tutti_reduce_on(in.data(), out.data(), in.size(), dtype_of<T>, op, root, comm_, config,
+                          stream),
+          comm_);
+  }
+  template <element T>
+  void broadcast_on(void* stream, std::span<T> buffer, int root,
+                    const tutti_call_config* config = nullptr) const {
+    check(
+        tutti_broadcast_on(buffer.data(), buffer.size(), dtype_of<T>, root, comm_, config, stream),
+        comm_);
+  }
+  template <element T>
+  void allgather_on(void* stream, std::span<const T> in, std::span<T> out,
+                    const tutti_call_config* config = nullptr) const {
+    detail::require(out.size() == in.size() * size_t(size()),
+                    "a block from each rank does not fill `out`");
+    check(tutti_allgather_on(in.data(), out.data(), in.size(), dtype_of<T>, comm_, config, stream),
+          comm_);
+  }
+  template <element T>
+  void reduce_scatter_on(void* stream, std::span<const T> in, std::span<T> out,
+                         tutti_op op = TUTTI_SUM, const tutti_call_config* config = nullptr) const {
+    detail::require(in.size() == out.size() * size_t(size()),
+                    "`in` is not a block for each rank, as long as `out`");
+    check(tutti_reduce_scatter_block_on(in.data(), out.data(), out.size(), dtype_of<T>, op, comm_,
+                                        config, stream),
+          comm_);
+  }
+  template <element T>
+  void alltoall_on(void* stream, std::span<const T> in, std::span<T> out,
+                   const tutti_call_config* config = nullptr) const {
+    detail::require(in.size() == out.size() && in.size() % size_t(size()) == 0,
+                    "the spans are not a block for each rank");
+    check(tutti_alltoall_on(in.data(), out.data(), in.size() / size_t(size()), dtype_of<T>, comm_,
+                            config, stream),
+          comm_);
+  }
+  void barrier_on(void* stream, const tutti_call_config* config = nullptr) const {
+    check(tutti_barrier_on(comm_, config, stream), comm_);
+  }
+  // Throws the first failure of what was enqueued.
+  void device_status() const { check(tutti_comm_device_status(comm_), comm_); }
+
   // Begun, to be waited for; the spans as in the functions without i.
   template <element T>
   [[nodiscard]] request iallreduce(std::span<const T> in, std::span<T> out, tutti_op op = TUTTI_SUM,
@@ -527,6 +592,13 @@ class communicator {
   std::span<T> alloc(size_t count) const {
     void* memory = nullptr;
     check(tutti_mem_alloc(comm_, count * sizeof(T), &memory), comm_);
+    return {static_cast<T*>(memory), count};
+  }
+  // The same on the communicator's GPU; the content is unspecified.
+  template <element T>
+  std::span<T> alloc_device(size_t count) const {
+    void* memory = nullptr;
+    check(tutti_mem_alloc_device(comm_, count * sizeof(T), &memory), comm_);
     return {static_cast<T*>(memory), count};
   }
   template <element T>
