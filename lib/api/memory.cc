@@ -1,5 +1,6 @@
 // The part of the C API for memory that ranks share.
 #include "lib/api/guard.h"
+#include "lib/device/driver.h"
 
 using tutti::Communicator;
 using tutti::Status;
@@ -66,11 +67,15 @@ tutti_status tutti_mem_register_device(tutti_comm comm, void* address, size_t by
   });
 }
 
-tutti_status tutti_memory_classify(const void*, tutti_memory_kind* kind, int* device) {
+tutti_status tutti_memory_classify(const void* pointer, tutti_memory_kind* kind, int* device) {
   return tutti::api::guarded([&]() -> Status {
     if (kind == nullptr) return {TUTTI_INVALID, "there is nowhere to put the kind of the memory"};
-    *kind = TUTTI_MEMORY_HOST;
-    if (device != nullptr) *device = -1;
+    tutti::device::Pointed pointed;
+    tutti::device::Driver* driver = nullptr;
+    // Without a driver all memory is the host's.
+    if (tutti::device::Driver::get(&driver).ok()) pointed = driver->classify(pointer);
+    *kind = pointed.kind;
+    if (device != nullptr) *device = pointed.device;
     return {};
   });
 }

@@ -120,6 +120,20 @@ TEST(Driver, ClassifiesMemory) {
   });
 }
 
+TEST(Driver, TheApiClassifiesTheSame) {
+  in_child({{"FAKE_CUDA_DEVICES", "2"}}, [] {
+    Gpu gpu(1);
+    const Address memory = gpu.memory(some_bytes);
+    tutti_memory_kind kind = TUTTI_MEMORY_HOST;
+    int device = -1;
+    EXPECT_EQ(tutti_memory_classify(at(memory + 1), &kind, &device), TUTTI_OK);
+    EXPECT_EQ(kind, TUTTI_MEMORY_DEVICE);
+    EXPECT_EQ(device, 1);
+    EXPECT_EQ(tutti_memory_classify(&device, &kind, nullptr), TUTTI_OK);
+    EXPECT_EQ(kind, TUTTI_MEMORY_HOST);
+  });
+}
+
 TEST(Driver, MemoryThatIsNotThereIsSaidToBe) {
   in_child({{"FAKE_CUDA_MEMORY", "1000000"}}, [] {
     Gpu gpu;

@@ -236,6 +236,10 @@ class Info(unittest.TestCase):
         self.assertIn(data["build"]["reductions"], text)
         self.assertEqual(data["topology"]["processors"], os.cpu_count())
         self.assertIn("lo", [i["name"] for i in data["interfaces"]])
+        gpus = data["gpus"]
+        self.assertIn(f"device buffers: yes, driver {gpus['driver']}" if gpus["usable"]
+                      else f"device buffers: no: {gpus['reason']}", text)
+        self.assertNotEqual(gpus["usable"], bool(gpus["reason"]))
 
     def test_under_the_launcher_it_names_the_job(self):
         result = run("-n", "2", "--prefix", TUTTI, "info")

@@ -80,6 +80,21 @@ void print_topology(const Json& topology) {
                plural(cache["processors_each"], "processor"));
 }
 
+void print_gpus(const Json& gpus) {
+  fmt::print("\nGPUs\n");
+  if (gpus["usable"]) {
+    fmt::print("  device buffers: yes, driver {}\n", gpus["driver"].get<std::string>());
+  } else {
+    fmt::print("  device buffers: no: {}\n", gpus["reason"].get<std::string>());
+  }
+  int number = 0;
+  for (const Json& gpu : gpus["gpus"])
+    fmt::print("  cuda:{:<5}{}, {} of memory, {}, compute capability {}\n", number++,
+               gpu["name"].get<std::string>(), size_text(gpu["memory_bytes"]),
+               plural(gpu["multiprocessors"], "multiprocessor"),
+               gpu["capability"].get<std::string>());
+}
+
 void print_job(const Json& job) {
   fmt::print("\nJob\n  started by {}", job["started_by"].get<std::string>());
   if (job.contains("problem")) {
@@ -114,6 +129,7 @@ void run(const Options& options) {
   all["transports"] = tutti::describe_transports();
   all["interfaces"] = tutti::describe_interfaces();
   all["topology"] = tutti::describe_topology();
+  all["gpus"] = tutti::describe_gpus();
   all["job"] = tutti::describe_job();
   if (options.json) {
     fmt::print("{}\n", all.dump(2));
@@ -123,6 +139,7 @@ void run(const Options& options) {
   print_transports(all["transports"]);
   print_interfaces(all["interfaces"]);
   print_topology(all["topology"]);
+  print_gpus(all["gpus"]);
   print_job(all["job"]);
 }
 

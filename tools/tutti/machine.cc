@@ -16,6 +16,8 @@
 #include <memory>
 #include <string>
 
+#include "lib/device/driver.h"
+#include "lib/device/kernels/images.h"
 #include "lib/fd.h"
 #include "lib/launch.h"
 #include "lib/reduce/reduce.h"
@@ -151,6 +153,33 @@ Json describe_topology() {
   // What hwloc adds up leaves out memory that came after the start.
   all["memory_bytes"] = uint64_t(sysconf(_SC_PHYS_PAGES)) * uint64_t(sysconf(_SC_PAGESIZE));
   all["caches"] = describe_caches(topology);
+  return all;
+}
+
+Json describe_gpus() {
+  Json all{{"usable", false}, {"reason", ""}, {"driver", ""}, {"gpus", Json::array()}};
+  const auto because = [&all](const std::string& reason) {
+    all["reason"] = reason;
+    return all;
+  };
+  device::Driver* driver = nullptr;
+  if (const Status got = device::Driver::get(&driver); !got.ok()) return because(got.text());
+  const int version = driver->version();
+  all["driver"] = std::to_string(version / 1000) + '.' + std::to_string(version % 1000 / 10);
+  bool waits = true;
+  for (int number = 0; number < driver->devices(); ++number) {
+    device::Info info;
+    if (const Status asked = driver->info(number, &info); !asked.ok()) return because(asked.text());
+    waits = waits && info.waits_in_streams;
+    all["gpus"].push_back(
+        {{"name", info.name},
+         {"memory_bytes", info.bytes},
+         {"multiprocessors", info.multiprocessors},
+         {"capability", std::to_string(info.major) + '.' + std::to_string(info.minor)}});
+  }
+  if (device::kernel_images().empty()) return because("this build has no kernels for GPUs");
+  if (!waits) return because("a GPU cannot wait for flags in streams");
+  all["usable"] = true;
   return all;
 }
 
