@@ -14,6 +14,7 @@
 #include "trainer/faults.h"
 #include "trainer/files.h"
 #include "trainer/safetensors.h"
+#include "trainer/vectors.h"
 
 namespace tutti::train {
 namespace {
@@ -94,7 +95,8 @@ Header header_of(const fs::path& path) {
 
 struct Piece {
   Tensor tensor;
-  const std::byte* values = nullptr;
+  std::span<const std::byte> values;
+  Device device;  // that has them
 };
 
 const char* dtype_name(const Options& options) {
@@ -117,7 +119,8 @@ Box whole_box(const std::vector<int64_t>& shape) {
 // Elements of a box lie one after the other: ranges are cut at rows, and parameters that are
 // divided along an inner dimension have one span of it.
 void add_pieces(const Keepers& keepers, const std::string& vector, std::span<const Range> ranges,
-                std::span<const std::span<std::byte>> values, std::vector<Piece>& out) {
+                std::span<const std::span<std::byte>> values, const Device& device,
+                std::vector<Piece>& out) {
   const size_t width = keepers.options.element_bytes();
   for (size_t i = 0; i < ranges.size(); ++i) {
     for (const Parameter& p : keepers.layout) {
@@ -132,8 +135,9 @@ void add_pieces(const Keepers& keepers, const std::string& vector, std::span<con
           if (box.whole != whole_box(whole_shape(p))) piece.tensor.name += text_of(box.whole);
           piece.tensor.dtype = dtype_name(keepers.options);
           for (const Span& span : box.whole) piece.tensor.shape.push_back(uint64_t(span.size()));
-          piece.values = at;
-          at += width * size_t(elements(box.whole));
+          piece.values = {at, width * size_t(elements(box.whole))};
+          piece.device = device;
+          at += piece.values.size();
           out.push_back(std::move(piece));
         }
     }
@@ -160,18 +164,16 @@ std::vector<Piece> own_pieces(const Keepers& keepers, const std::vector<StateVec
   std::vector<Piece> pieces;
   for (const StateVector& v : state) {
     if (v.kept != StateVector::Kept::alike) {
-      add_pieces(keepers, own_name(v, keepers), v.ranges, v.values, pieces);
+      add_pieces(keepers, own_name(v, keepers), v.ranges, v.values, v.device, pieces);
       continue;
     }
     const std::span<std::byte> own = v.values[0].subspan(width * share.begin, width * share.size());
-    add_pieces(keepers, v.name, std::span(&share, 1), std::span(&own, 1), pieces);
+    add_pieces(keepers, v.name, std::span(&share, 1), std::span(&own, 1), v.device, pieces);
   }
   uint64_t at = 0;
   for (Piece& piece : pieces) {
-    uint64_t bytes = width;
-    for (const uint64_t length : piece.tensor.shape) bytes *= length;
     piece.tensor.begin = at;
-    at = piece.tensor.end = at + bytes;
+    at = piece.tensor.end = at + piece.values.size();
   }
   return pieces;
 }
@@ -196,7 +198,8 @@ Written write_own(const Keepers& keepers, const std::vector<StateVector>& state,
     file.write(header.data(), header.size());
     may_die("save-header");
     for (size_t i = 0; i < pieces.size(); ++i) {
-      file.write(pieces[i].values, pieces[i].tensor.end - pieces[i].tensor.begin);
+      const OnHost<const std::byte> here(pieces[i].device, pieces[i].values);
+      file.write(here.values().data(), here.values().size());
       if (i == pieces.size() / 2) may_die("save-half");
     }
     may_die("save-written");
@@ -434,7 +437,9 @@ void load_checkpoint(const Checkpoint& checkpoint, const Keepers& keepers,
       parts.read(own_name(v, keepers), keepers, whole);
       for (size_t i = 0; i < v.ranges.size(); ++i) {
         const auto part = std::span(whole).subspan(width * v.ranges[i].begin, v.values[i].size());
-        std::copy(part.begin(), part.end(), v.values[i].begin());
+        const OnHost<std::byte> here(v.device, v.values[i]);
+        std::copy(part.begin(), part.end(), here.values().begin());
+        here.store();
       }
     }
   } catch (const json::exception&) {

@@ -21,16 +21,16 @@ class DataParallel : public Strategy {
         passes_(worker),
         wire_(make_wire<Real>(worker.options, passes_.buckets())),
         optimizer_(optimizer_settings(worker.options), worker.replica.layout(),
-                   {{0, worker.replica.size()}}),
-        calls_(worker.comm, worker.options.overlap && wire_->beside()),
+                   {{0, worker.replica.size()}}, worker.replica.device()),
+        calls_(worker.comm, worker.options.overlap && wire_->beside(), worker.replica.device()),
         meter_(calls_.comm()) {}
 
   StepFigures step(int64_t step) override {
     const auto& buckets = passes_.buckets();
     const auto start = [this](size_t b) {
-      calls_.start([this, b](const communicator& comm) {
+      calls_.start([this, b](const Way& way) {
         may_die("allreduce");
-        return wire_->begin(comm, b, passes_.gradient(passes_.buckets()[b]));
+        return wire_->begin(way, b, passes_.gradient(passes_.buckets()[b]));
       });
     };
     const typename Passes<Real>::Result local = passes_.run(step, start, [this] { calls_.look(); });
@@ -66,8 +66,8 @@ class DataParallel : public Strategy {
 
   std::vector<StateVector> state() override {
     std::vector<StateVector> all = wire_->state();
-    all.push_back(
-        parameter_state(worker_.replica.bytes(), worker_.replica.size(), StateVector::Kept::alike));
+    all.push_back(parameter_state(worker_.replica.bytes(), worker_.replica.size(),
+                                  StateVector::Kept::alike, worker_.replica.device()));
     add_state(optimizer_, StateVector::Kept::alike, all);
     return all;
   }
@@ -91,17 +91,19 @@ class DataParallel : public Strategy {
     calls_.wait(b);
     figures.exposed += now() - from;
     const std::span<Real> gradient = passes_.gradient(passes_.buckets()[b]);
-    wire_->finish(b, gradient);
+    const Device& device = worker_.replica.device();
+    wire_->finish(device, b, gradient);
     for_counted(worker_.replica.layout(), range(b), [&](Range own) {
-      for (const Real g : gradient.subspan(own.begin - range(b).begin, own.size()))
-        figures.step_norm += double(g) * double(g);
+      figures.step_norm = with_squares<Real>(
+          device, gradient.subspan(own.begin - range(b).begin, own.size()), figures.step_norm);
     });
   }
   void clip(StepFigures& figures) {
-    GradientNorm norm;
+    GradientNorm norm(worker_.replica.device());
     const std::span<Real> all = worker_.replica.gradients<Real>();
     if (worker_.grid.counts) norm.add<Real>(worker_.replica.layout(), {0, all.size()}, all);
-    shorten<Real>(all, norm.squared(worker_.grid.model), worker_.options.clip, figures);
+    shorten<Real>(worker_.replica.device(), all, norm.squared(worker_.grid.model),
+                  worker_.options.clip, figures);
   }
   // What the buckets took.
   void record(StepFigures& figures) {
@@ -131,8 +133,9 @@ std::unique_ptr<Strategy> make_data_parallel(const Worker& worker) {
   return std::make_unique<DataParallel<float>>(worker);
 }
 
-StateVector parameter_state(std::span<std::byte> parameters, size_t count, StateVector::Kept kept) {
-  return {"parameters", kept, {{0, count}}, {parameters}};
+StateVector parameter_state(std::span<std::byte> parameters, size_t count, StateVector::Kept kept,
+                            const Device& device) {
+  return {"parameters", kept, {{0, count}}, {parameters}, device};
 }
 
 size_t moments_of(const Options& o) {

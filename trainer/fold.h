@@ -8,15 +8,15 @@
 #include <utility>
 #include <vector>
 
-#include "tutti/tutti.hpp"
+#include "trainer/vectors.h"
 
 namespace tutti::train {
 
 template <class Real>
 class BasicFold {
  public:
-  // The n vectors of one sum; n >= 1.
-  explicit BasicFold(size_t n) : n_(n) {
+  // The n vectors of one sum, all on the device; n >= 1.
+  explicit BasicFold(size_t n, const Device& device = {}) : n_(n), device_(device) {
     while (2 * inner_ <= n) inner_ *= 2;
   }
   // Vector `leaf` of the n, each once and in any order; it is overwritten. After the last one it
@@ -28,7 +28,7 @@ class BasicFold {
     for (; level == 0 || inner_ >> (level - 1) > 1; ++level, node /= 2) {
       const auto sibling = waiting_.find({level, node ^ 1});
       if (sibling == waiting_.end()) return keep({level, node}, vector);
-      join(sibling->second, vector, node % 2 == 1);
+      train::add<Real>(device_, sibling->second.span(), vector);
       spare_.push_back(std::move(sibling->second));
       waiting_.erase(sibling);
     }
@@ -43,25 +43,22 @@ class BasicFold {
  private:
   using Node = std::pair<size_t, size_t>;  // level, number in it
   void keep(const Node& node, std::span<const Real> vector) {
-    std::vector<Real> room;
+    Buffer<Real> room;
     if (!spare_.empty()) {
       room = std::move(spare_.back());
       spare_.pop_back();
     }
-    room.assign(vector.begin(), vector.end());
+    if (room.size() != vector.size()) room = Buffer<Real>(device_, vector.size());
+    copy<Real>(device_, vector, room.span());
     waiting_.emplace(node, std::move(room));
-  }
-  void join(const std::vector<Real>& sibling, std::span<Real> vector, bool right) {
-    const Real* operands[] = {sibling.data(), vector.data()};
-    if (!right) std::swap(operands[0], operands[1]);
-    reduce_local<Real>(operands, vector, TUTTI_SUM, TUTTI_LEVEL_CANONICAL);
   }
 
   size_t n_;
+  Device device_;
   size_t inner_ = 1;  // largest power of two <= n
   size_t next_ = 0;
-  std::map<Node, std::vector<Real>> waiting_;
-  std::vector<std::vector<Real>> spare_;  // for more of them
+  std::map<Node, Buffer<Real>> waiting_;
+  std::vector<Buffer<Real>> spare_;  // for more of them
 };
 using Fold = BasicFold<float>;
 

@@ -12,6 +12,7 @@
 #include "trainer/meter.h"
 #include "trainer/pairs.h"
 #include "trainer/shard_pass.h"
+#include "trainer/vectors.h"
 
 namespace tutti::train {
 namespace {
@@ -32,7 +33,8 @@ class Gossip : public Strategy {
     std::vector<int> asking, answering;
     for (int r = 0; r < worker.comm.size(); ++r) (r % 2 == 0 ? asking : answering).push_back(r);
     pairs_ = make_pairs(worker.comm, asking, answering);
-    const auto initial = worker.replica.parameters();
+    const OnHost<float> here(worker.replica.device(), worker.replica.parameters());
+    const auto initial = here.values();
     shared_.assign(initial.begin(), initial.end());
     if (worker.comm.rank() % 2 == 1)
       for (const communicator& pair : pairs_)
@@ -49,13 +51,14 @@ class Gossip : public Strategy {
     StepFigures figures;
     {
       const std::lock_guard lock(mutex_);
-      std::copy(shared_.begin(), shared_.end(), worker_.replica.parameters().begin());
+      take_shared();
     }
     figures.loss = own_pass(worker_, step);
+    const OnHost<float> gradients(worker_.replica.device(), worker_.replica.gradients());
     if (threads_.empty()) ask(step, figures);
     const std::lock_guard lock(mutex_);
     optimizer_.begin(step);
-    optimizer_.update(whole_, shared_, worker_.replica.gradients());
+    optimizer_.update(whole_, shared_, gradients.values());
     optimizer_.finish(whole_, shared_);
     figures.volume = std::exchange(sent_, {});
     return figures;
@@ -81,8 +84,8 @@ class Gossip : public Strategy {
     threads_.clear();
     finished_ = true;
     check();
-    std::copy(shared_.begin(), shared_.end(), worker_.replica.parameters().begin());
-    worker_.comm.allreduce(worker_.replica.parameters(), TUTTI_AVG);
+    worker_.comm.allreduce(std::span(shared_), TUTTI_AVG);
+    take_shared();
   }
 
   // A worker that asks: its parameters, and in a message before them which step it is.
@@ -92,6 +95,12 @@ class Gossip : public Strategy {
   }
 
  private:
+  // They become the model's parameters.
+  void take_shared() {
+    const OnHost<float> here(worker_.replica.device(), worker_.replica.parameters());
+    std::copy(shared_.begin(), shared_.end(), here.values().begin());
+    here.store();
+  }
   void ask(int64_t step, StepFigures& figures) {
     const double from = now();
     const uint64_t random =

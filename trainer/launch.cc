@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -44,6 +45,12 @@ std::string find_tutti() {
 
 bool launched() {
   return std::getenv("TUTTI_RANK") || (std::getenv("RANK") && std::getenv("WORLD_SIZE"));
+}
+
+int local_rank() {
+  for (const char* name : {"TUTTI_LOCAL_RANK", "LOCAL_RANK", "TUTTI_RANK", "RANK"})
+    if (const char* number = std::getenv(name)) return std::max(0, std::atoi(number));
+  return 0;
 }
 
 void restart_with_one_thread(char** argv) {

@@ -6,6 +6,9 @@
 
 namespace tutti::train {
 
+// This rank's number among those on its host, as launchers say; 0 where there is none.
+int local_rank();
+
 // Whether a launcher has started this process as a rank.
 bool launched();
 

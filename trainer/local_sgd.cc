@@ -14,7 +14,8 @@ class LocalSgd : public Strategy {
   explicit LocalSgd(const Worker& worker)
       : worker_(worker),
         whole_{0, worker.replica.parameters().size()},
-        optimizer_(optimizer_settings(worker.options), worker.replica.layout(), {whole_}),
+        optimizer_(optimizer_settings(worker.options), worker.replica.layout(), {whole_},
+                   worker.replica.device()),
         averages_(worker.comm.dup()),
         meter_(averages_) {}
 
@@ -33,8 +34,8 @@ class LocalSgd : public Strategy {
     if (!averaged_) average(uncounted);
   }
   std::vector<StateVector> state() override {
-    std::vector<StateVector> all{
-        parameter_state(worker_.replica.bytes(), worker_.replica.size(), StateVector::Kept::own)};
+    std::vector<StateVector> all{parameter_state(worker_.replica.bytes(), worker_.replica.size(),
+                                                 StateVector::Kept::own, worker_.replica.device())};
     add_state(optimizer_, StateVector::Kept::own, all);
     return all;
   }
@@ -53,6 +54,7 @@ class LocalSgd : public Strategy {
     const double from = now();
     const tutti_call_config config = call_config(worker_.options);
     may_die("allreduce");
+    worker_.replica.device().wait();
     averages_.allreduce(worker_.replica.parameters(), TUTTI_AVG, &config);
     figures.exposed = figures.communication = now() - from;
     figures.volume = meter_.sent();

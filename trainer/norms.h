@@ -11,6 +11,7 @@
 #include "trainer/optimizer.h"
 #include "trainer/replica.h"
 #include "trainer/strategy.h"
+#include "trainer/vectors.h"
 
 namespace tutti::train {
 
@@ -25,13 +26,12 @@ void for_counted(const std::vector<Parameter>& layout, Range range, Body&& body)
 
 class GradientNorm {
  public:
-  // The gradient of `range`.
+  explicit GradientNorm(const Device& device = {}) : device_(device) {}
+  // The gradient of `range`, on the device.
   template <class Real>
   void add(const std::vector<Parameter>& layout, Range range, std::span<const Real> gradient) {
     for_counted(layout, range, [&](Range part) {
-      squares_.clear();
-      for (const Real g : gradient.subspan(part.begin - range.begin, part.size()))
-        squares_.push_back(double(g) * double(g));
+      squares_of<Real>(device_, gradient.subspan(part.begin - range.begin, part.size()), squares_);
       deposit_all<tutti_binned_float64, double>(sum_, squares_);
     });
   }
@@ -46,18 +46,19 @@ class GradientNorm {
   }
 
  private:
+  Device device_;
   tutti_binned_float64 sum_{};
   std::vector<double> squares_;
 };
 
 // What --clip does to a gradient of this squared length, of which `part` is some.
 template <class Real>
-void shorten(std::span<Real> part, double squared, double most, StepFigures& figures) {
+void shorten(const Device& device, std::span<Real> part, double squared, double most,
+             StepFigures& figures) {
   figures.gradient = std::sqrt(squared);
   figures.overflow = !std::isfinite(squared);
   if (figures.overflow || figures.gradient <= most) return;
-  const auto factor = Real(most / figures.gradient);
-  for (Real& g : part) g *= factor;
+  scale<Real>(device, part, Real(most / figures.gradient));
 }
 
 // Collective over the ranks that divide layers among them: lamb's norms become those of whole

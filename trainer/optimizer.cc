@@ -25,17 +25,20 @@ size_t total(const std::vector<Range>& ranges) {
 
 template <class Real>
 BasicOptimizer<Real>::BasicOptimizer(OptimizerSettings settings, std::vector<Parameter> layout,
-                                     std::vector<Range> owned)
-    : settings_(std::move(settings)), layout_(std::move(layout)), owned_(std::move(owned)) {
+                                     std::vector<Range> owned, const Device& device)
+    : settings_(std::move(settings)),
+      layout_(std::move(layout)),
+      owned_(std::move(owned)),
+      device_(device) {
   const size_t size = total(owned_);
   if (settings_.kind == "sgd") {
-    if (settings_.momentum > 0) state_["momentum"].resize(size);
+    if (settings_.momentum > 0) state_.emplace("momentum", Buffer<Real>(device, size));
   } else {
-    state_["mean"].resize(size);
-    state_["square"].resize(size);
+    state_.emplace("mean", Buffer<Real>(device, size));
+    state_.emplace("square", Buffer<Real>(device, size));
   }
   if (has_norms()) {
-    direction_.resize(size);
+    direction_ = Buffer<Real>(device, size);
     norms_.resize(2 * layout_.size());
   }
 }
@@ -64,6 +67,11 @@ void BasicOptimizer<Real>::update(Range range, std::span<Real> parameters,
                                   std::span<const Real> gradients) {
   const size_t n = range.size();
   const size_t at = place(range);
+  if (!device_.is_host()) {
+    update_there(at, parameters.first(n), gradients.first(n));
+    if (has_norms()) add_norms(range, parameters, direction_.span().subspan(at, n));
+    return;
+  }
   Real* const w = parameters.data();
   const Real* const g = gradients.data();
   const Real rate = rate_;
@@ -98,6 +106,33 @@ void BasicOptimizer<Real>::update(Range range, std::span<Real> parameters,
   if (u) add_norms(range, parameters, {u, n});
 }
 
+// The same where the vectors are not the host's.
+template <class Real>
+void BasicOptimizer<Real>::update_there(size_t at, std::span<Real> parameters,
+                                        std::span<const Real> gradients) {
+  const size_t n = parameters.size();
+  const auto part = [at, n](Buffer<Real>& buffer) { return buffer.span().subspan(at, n); };
+  if (settings_.kind == "sgd") {
+    if (settings_.momentum == 0) return gpu::descend<Real>(device_, parameters, gradients, rate_);
+    const std::span<Real> m = part(state_["momentum"]);
+    gpu::accelerate<Real>(device_, m, gradients, Real(settings_.momentum));
+    return gpu::descend<Real>(device_, parameters, m, rate_);
+  }
+  const auto unbiased = [this](Real beta) {
+    return Real(1 / (1 - std::pow(double(beta), double(step_ + 1))));
+  };
+  const gpu::Moments<Real> moments{
+      part(state_["mean"]),  part(state_["square"]), beta1<Real>,  beta2<Real>,
+      unbiased(beta1<Real>), unbiased(beta2<Real>),  epsilon<Real>};
+  const auto decay = Real(settings_.weight_decay);
+  if (has_norms())
+    return gpu::adam<Real>(device_, moments, gradients, parameters, decay, part(direction_));
+  if (step_room_.size() < n) step_room_ = Buffer<Real>(device_, n);
+  const std::span<Real> step = step_room_.span().first(n);
+  gpu::adam<Real>(device_, moments, gradients, parameters, decay, step);
+  gpu::descend<Real>(device_, parameters, step, rate_);
+}
+
 template <class Real>
 void BasicOptimizer<Real>::add_norms(Range range, std::span<const Real> parameters,
                                      std::span<const Real> update) {
@@ -107,9 +142,7 @@ void BasicOptimizer<Real>::add_norms(Range range, std::span<const Real> paramete
     const size_t end = std::min(range.end, layout_[layer].offset + layout_[layer].count);
     if (begin >= end) continue;
     for (const auto& [norm, values] : {std::pair{2 * layer, parameters}, {2 * layer + 1, update}}) {
-      squares.clear();
-      for (const Real x : values.subspan(begin - range.begin, end - begin))
-        squares.push_back(double(x) * double(x));
+      squares_of<Real>(device_, values.subspan(begin - range.begin, end - begin), squares);
       deposit_all<tutti_binned_float64, double>(norms_[norm], squares);
     }
   }
@@ -120,7 +153,8 @@ void BasicOptimizer<Real>::finish(Range range, std::span<Real> parameters) {
   if (!has_norms()) return;
   std::vector<double> squares(norms_.size());
   tutti::finish<tutti_binned_float64, double>(norms_, squares);
-  const Real* const u = direction_.data() + place(range);
+  const std::span<const Real> u =
+      std::as_const(direction_).span().subspan(place(range), range.size());
   for (size_t layer = 0; layer < layout_.size(); ++layer) {
     const size_t begin = std::max(range.begin, layout_[layer].offset);
     const size_t end = std::min(range.end, layout_[layer].offset + layout_[layer].count);
@@ -128,7 +162,11 @@ void BasicOptimizer<Real>::finish(Range range, std::span<Real> parameters) {
     const double step = std::sqrt(squares[2 * layer + 1]);
     const double trust = weights > 0 && step > 0 ? std::min(weights / step, 10.0) : 1.0;
     const Real rate = rate_ * Real(trust);
-    for (size_t i = begin; i < end; ++i) parameters[i - range.begin] -= rate * u[i - range.begin];
+    if (!device_.is_host() && begin < end)
+      gpu::descend<Real>(device_, parameters.subspan(begin - range.begin, end - begin),
+                         u.subspan(begin - range.begin, end - begin), rate);
+    else
+      for (size_t i = begin; i < end; ++i) parameters[i - range.begin] -= rate * u[i - range.begin];
   }
 }
 

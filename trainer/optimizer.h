@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "trainer/replica.h"
+#include "trainer/vectors.h"
 #include "tutti/tutti.hpp"
 
 namespace tutti::train {
@@ -32,9 +33,9 @@ struct OptimizerSettings {
 template <class Real>
 class BasicOptimizer {
  public:
-  // For the parameters in `owned`, disjoint and ascending.
+  // For the parameters in `owned`, disjoint and ascending. All vectors are on the device.
   BasicOptimizer(OptimizerSettings settings, std::vector<Parameter> layout,
-                 std::vector<Range> owned);
+                 std::vector<Range> owned, const Device& device = {});
 
   // A step, counted from 0, begins; `factor` multiplies its rate.
   void begin(int64_t step, double factor = 1);
@@ -49,18 +50,22 @@ class BasicOptimizer {
   std::span<tutti_binned_float64> norms() { return norms_; }
 
   // What has to be kept from step to step: vectors over the owned ranges, one after the other.
-  std::map<std::string, std::vector<Real>>& state() { return state_; }
+  std::map<std::string, Buffer<Real>>& state() { return state_; }
+  const Device& device() const { return device_; }
   const std::vector<Range>& owned() const { return owned_; }
 
  private:
   size_t place(Range range) const;  // of its begin in the state
+  void update_there(size_t at, std::span<Real> parameters, std::span<const Real> gradients);
   void add_norms(Range range, std::span<const Real> parameters, std::span<const Real> update);
 
   OptimizerSettings settings_;
   std::vector<Parameter> layout_;
   std::vector<Range> owned_;
-  std::map<std::string, std::vector<Real>> state_;
-  std::vector<Real> direction_;  // lamb: the update before its length is set
+  Device device_;
+  std::map<std::string, Buffer<Real>> state_;
+  Buffer<Real> direction_;  // lamb: the update before its length is set
+  Buffer<Real> step_room_;  // adamw, not on the host: the update before the rate
   std::vector<tutti_binned_float64> norms_;
   Real rate_ = 0;
   int64_t step_ = 0;

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <sstream>
 
+#include "trainer/device.h"
 #include "trainer/error.h"
 #include "trainer/mesh.h"
 #include "trainer/pipeline_schedule.h"
@@ -66,6 +67,9 @@ void declare(CLI::App& app, Options& o) {
   app.add_option("--seed", o.seed, "of parameters, of the order of the data, of everything random");
 
   app.add_option("--dtype", o.dtype, "of parameters and gradients: float32 or float64");
+
+  app.add_option("--device", o.device,
+                 "what computes: cpu, cuda (each rank takes the next GPU of its host) or cuda:N");
 
   what("How much");
   app.add_option("--steps", o.steps, "updates of the parameters");
@@ -167,6 +171,8 @@ void check_model(const Options& o) {
                                     {"--context", o.context}})
     if (value < 0 || value > 1 << 20) throw BadInput(fmt::format("{} {}: is no size", name, value));
   within("--dropout", o.dropout, 0, 0.95);
+  if (!Device::is_name(o.device))
+    throw BadInput(fmt::format("--device {}: allowed are cpu, cuda and cuda:N", o.device));
 }
 
 void check_amounts(const Options& o) {

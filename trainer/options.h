@@ -21,6 +21,7 @@ struct Options {
   std::string data;  // empty: the model's own kind
   uint64_t seed = 1;
   std::string dtype = "float32";
+  std::string device = "cpu";  // or cuda, cuda:N
 
   // How much, and with what step.
   int64_t steps = 0;           // 0: the model's own

@@ -11,27 +11,14 @@
 namespace tutti::train {
 
 template <class Real>
-double squared_length(std::span<const Real> v) {
-  // Four sums, so that the additions need not wait for each other.
-  double sums[4] = {};
-  size_t i = 0;
-  for (; i + 4 <= v.size(); i += 4)
-    for (size_t j = 0; j < 4; ++j) sums[j] += double(v[i + j]) * double(v[i + j]);
-  for (; i < v.size(); ++i) sums[0] += double(v[i]) * double(v[i]);
-  return sums[0] + sums[1] + (sums[2] + sums[3]);
-}
-
-template double squared_length(std::span<const float> v);
-template double squared_length(std::span<const double> v);
-
-template <class Real>
-Passes<Real>::Passes(const Worker& worker) : worker_(worker) {
+Passes<Real>::Passes(const Worker& worker)
+    : worker_(worker), shard_norm_(worker.replica.device(), 1) {
   const Options& o = worker.options;
   buckets_ = buckets_of(worker.replica.layout(), o);
   bucket_of_.resize(worker.replica.layout().size());
   for (size_t b = 0; b < buckets_.size(); ++b) {
     for (size_t i = buckets_[b].first; i < buckets_[b].last; ++i) bucket_of_[i] = b;
-    folds_.emplace_back(size_t(o.shards / o.dp));
+    folds_.emplace_back(size_t(o.shards / o.dp), worker.replica.device());
   }
 }
 
@@ -47,7 +34,9 @@ typename Passes<Real>::Result Passes<Real>::run(int64_t step,
   const Options& o = worker_.options;
   const int64_t own = o.shards / o.dp;
   const int64_t first = own * worker_.comm.rank();
+  const Device& device = worker_.replica.device();
   Result result;
+  clear<double>(device, shard_norm_.span());
   for (int64_t shard = first; shard < first + own; ++shard) {
     // Gradients are those of the mean over the whole step, however unequal the shards are.
     const auto samples = double(shard_samples(o, shard));
@@ -63,9 +52,8 @@ typename Passes<Real>::Result Passes<Real>::run(int64_t step,
         const std::span<Real> part = gradient(buckets_[next]);
         const Range range{buckets_[next].offset, buckets_[next].offset + buckets_[next].count};
         for_counted(worker_.replica.layout(), range, [&](Range own) {
-          result.shard_norm +=
-              squared_length<Real>(part.subspan(own.begin - range.begin, own.size())) * whole *
-              whole;
+          add_squares<Real>(device, part.subspan(own.begin - range.begin, own.size()), whole,
+                            shard_norm_.span());
         });
         folds_[next].add(part);
         if (next == 0) may_die("backward");
@@ -76,6 +64,7 @@ typename Passes<Real>::Result Passes<Real>::run(int64_t step,
     result.loss += shard_pass(o, worker_.data, worker_.replica, step, shard, 1 / terms(), ready);
     worker_.timeline.add("compute", "forward and backward", from, now());
   }
+  result.shard_norm = OnHost<double>(device, shard_norm_.span()).values()[0];
   return result;
 }
 

@@ -12,9 +12,6 @@
 
 namespace tutti::train {
 
-template <class Real>
-double squared_length(std::span<const Real> v);
-
 // `Real`: of the gradients.
 template <class Real>
 class Passes {
@@ -50,6 +47,7 @@ class Passes {
   std::vector<Bucket> buckets_;
   std::vector<size_t> bucket_of_;       // of a parameter
   std::vector<BasicFold<Real>> folds_;  // of a bucket
+  Buffer<double> shard_norm_;
 };
 
 }  // namespace tutti::train

@@ -11,7 +11,6 @@
 #include "trainer/continued.h"
 #include "trainer/error.h"
 #include "trainer/faults.h"
-#include "trainer/passes.h"
 #include "trainer/random.h"
 #include "trainer/shard_pass.h"
 #include "trainer/timeline.h"
@@ -71,15 +70,16 @@ Pipeline::Pipeline(const Options& options, const Data& data, const Grid& grid, T
       timeline_(timeline),
       stage_(stage),
       plan_(std::move(plan)),
-      forward_(make_forward(plan_.shape, connections_of(plan_.ports))) {
+      forward_(make_forward(plan_.shape, connections_of(plan_.ports))),
+      shard_norm_(stage.device(), 1) {
   const StageWidths& widths = plan_.shape.widths;
   const auto own =
       size_t(plan_.shape.micro_batches / widths.width(widths.stage(grid.pipeline.rank())));
   for (int c = 0; c < plan_.shape.chunks; ++c)
     if (options_.dtype == "float64")
-      wide_folds_.emplace_back(own);
+      wide_folds_.emplace_back(own, stage.device());
     else
-      folds_.emplace_back(own);
+      folds_.emplace_back(own, stage.device());
 }
 
 // ---------------------------------------------------------------- messages
@@ -173,20 +173,20 @@ int Pipeline::peer(const Action& message) const {
 }
 
 template <class Real>
-void Pipeline::add(int chunk, int micro_batch, BasicFold<Real>& fold, Result& result) {
+void Pipeline::add(int chunk, int micro_batch, BasicFold<Real>& fold) {
   const std::span<Real> gradient = stage_.gradients<Real>(chunk);
   const double whole = double(options_.batch) / double(shard_samples(options_, shard(micro_batch)));
   for (const Range& own : stage_.counted(chunk))
-    result.shard_norm +=
-        squared_length<Real>(gradient.subspan(own.begin, own.size())) * whole * whole;
+    add_squares<Real>(stage_.device(), gradient.subspan(own.begin, own.size()), whole,
+                      shard_norm_.span());
   fold.add(size_t(shard(micro_batch)) % fold.size(), gradient);
 }
 
-void Pipeline::add(int chunk, int micro_batch, Result& result) {
+void Pipeline::add(int chunk, int micro_batch) {
   if (wide_folds_.empty())
-    add(chunk, micro_batch, folds_[size_t(chunk)], result);
+    add(chunk, micro_batch, folds_[size_t(chunk)]);
   else
-    add(chunk, micro_batch, wide_folds_[size_t(chunk)], result);
+    add(chunk, micro_batch, wide_folds_[size_t(chunk)]);
 }
 
 void Pipeline::compute(int64_t step, const Action& a, Result& result) {
@@ -208,7 +208,7 @@ void Pipeline::compute(int64_t step, const Action& a, Result& result) {
     stage_.weight(a.chunk, a.micro_batch);
   }
   if (a.kind == (split ? Kind::weight : Kind::backward)) {
-    add(a.chunk, a.micro_batch, result);
+    add(a.chunk, a.micro_batch);
     --live_;
   }
   if (!o.stage_sleep.empty()) {
@@ -225,6 +225,7 @@ void Pipeline::compute(int64_t step, const Action& a, Result& result) {
 
 Pipeline::Result Pipeline::run(int64_t step) {
   Result result;
+  clear<double>(stage_.device(), shard_norm_.span());
   slots_.clear();
   sent_bytes_.clear();
   exposed_ = 0;
@@ -234,6 +235,7 @@ Pipeline::Result Pipeline::run(int64_t step) {
     samples.push_back(shard_samples(options_, shard(i)));
   execute(plan_.schedule[size_t(comm_.rank())], samples,
           [&](const Action& a) { compute(step, a, result); });
+  result.shard_norm = OnHost<double>(stage_.device(), shard_norm_.span()).values()[0];
   step_bytes_ = sent_bytes_;
   Extent times{slots_.front().begin, slots_.back().end, 0};
   for (const Slot& slot : slots_) times.busy += slot.end - slot.begin;

@@ -54,6 +54,7 @@ class Pipeline {
 
   const PipelinePlan& plan() const { return plan_; }
   const communicator& ranks() const { return comm_; }
+  // On the device of the stage.
   std::span<const std::byte> parameters(int chunk) { return stage_.parameters(chunk); }
   // Of the last run of each rank; collective over them.
   std::vector<std::vector<Slot>> gather_slots() const;
@@ -75,8 +76,8 @@ class Pipeline {
   void wait_sends(bool all);
   void compute(int64_t step, const Action& action, Result& result);
   template <class Real>
-  void add(int chunk, int micro_batch, BasicFold<Real>& fold, Result& result);
-  void add(int chunk, int micro_batch, Result& result);
+  void add(int chunk, int micro_batch, BasicFold<Real>& fold);
+  void add(int chunk, int micro_batch);
   void show_stuck(const std::vector<Action>& list, size_t at) const;
   int64_t shard(int micro_batch) const;
   int peer(const Action& message) const;
@@ -91,6 +92,7 @@ class Pipeline {
   Schedule forward_;
   std::vector<BasicFold<float>> folds_;  // of a chunk
   std::vector<BasicFold<double>> wide_folds_;
+  Buffer<double> shard_norm_;  // of the run
 
   std::deque<request> receives_;  // posted, the next one first
   size_t posted_ = 0;             // position in the list behind the last one posted

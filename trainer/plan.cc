@@ -218,6 +218,7 @@ void show_pipeline_plan(const Options& o, const PipelinePlan& plan, const Mesh& 
 }  // namespace
 
 void prepare(const Options& o) {
+  Device::open(o.device, 0);  // first: see there
   const Shape shape = shape_of(o);
   if (o.pipelined()) check_layers(o, shape);
   const std::unique_ptr<Data> data = open_data(o.data, shape.context, o.seed);

@@ -10,6 +10,7 @@
 
 #include "trainer/continued.h"
 #include "trainer/models/models.h"
+#include "trainer/tensors.h"
 
 namespace tutti::train {
 namespace {
@@ -32,6 +33,7 @@ struct Accumulated : torch::autograd::FunctionPostHook {
 struct Replica::Inside {
   Shape shape;
   Split split;
+  Device device;
   std::shared_ptr<Model> model;
   std::vector<Parameter> layout;
   Tensor parameters, gradients;
@@ -48,14 +50,17 @@ struct Replica::Inside {
   }
 };
 
-Replica::Replica(const Shape& shape, const Data& data, uint64_t seed, const Split& split)
+Replica::Replica(const Shape& shape, const Data& data, uint64_t seed, const Split& split,
+                 const Device& device)
     : inside_(std::make_unique<Inside>()) {
   Inside& in = *inside_;
   in.shape = shape;
   in.split = split;
+  in.device = device;
   torch::manual_seed(seed);
   in.model = make_model(shape, data, in.split);
   if (shape.dtype == "float64") in.model->to(torch::kFloat64);
+  in.model->device = torch_device(device);
   in.flatten();
 }
 
@@ -73,7 +78,8 @@ void Replica::Inside::flatten() {
                       whole ? Division{} : divided->second, !whole || split.group.rank == 0});
     total += size_t(tensor.numel());
   }
-  const auto type = torch::dtype(shape.dtype == "float64" ? torch::kFloat64 : torch::kFloat32);
+  const auto type = torch::dtype(shape.dtype == "float64" ? torch::kFloat64 : torch::kFloat32)
+                        .device(torch_device(device));
   parameters = torch::empty({int64_t(total)}, type);
   gradients = torch::zeros({int64_t(total)}, type);
   for (size_t i = 0; i < named.size(); ++i) {
@@ -103,6 +109,8 @@ void Replica::keep(const std::vector<LayerRange>& parts) {
   }
   in.flatten();
 }
+
+const Device& Replica::device() const { return inside_->device; }
 
 Model& Replica::model() { return *inside_->model; }
 
@@ -146,6 +154,7 @@ double Replica::backward(const Batch& batch, double scale, uint64_t random, cons
   }
   for (size_t i = 0; i < in.fired.size(); ++i) in.fire(i);
   in.ready = nullptr;
+  in.device.wait();
   return sum;
 }
 
@@ -167,8 +176,8 @@ std::string Replica::continued(const std::string& prompt, int64_t bytes, uint64_
     while (inside_->split.sequence && recent.size() % size_t(inside_->split.group.size) != 0)
       recent.push_back(0);
     Model& model = *inside_->model;
-    const Tensor logits =
-        model.whole(model.run(torch::tensor(recent).view({1, int64_t(recent.size())})));
+    const Tensor logits = model.whole(
+        model.run(torch::tensor(recent).view({1, int64_t(recent.size())}).to(model.device)));
     return drawn(logits[0][last], random);
   };
   return continued_text(prompt, bytes, shape.context, seed, next);

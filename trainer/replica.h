@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "trainer/data.h"
+#include "trainer/device.h"
 #include "trainer/partition.h"
 #include "trainer/shape.h"
 #include "trainer/split.h"
@@ -36,7 +37,9 @@ inline size_t elements_of(const std::vector<Parameter>& layout) {
 
 class Replica {
  public:
-  Replica(const Shape& shape, const Data& data, uint64_t seed, const Split& split = {});
+  // The first parameters are drawn on the host, whatever the device.
+  Replica(const Shape& shape, const Data& data, uint64_t seed, const Split& split = {},
+          const Device& device = {});
   ~Replica();
   Replica(const Replica&) = delete;
   Replica& operator=(const Replica&) = delete;
@@ -44,8 +47,9 @@ class Replica {
   // Forgets all layers but those of these parts; the vectors become theirs.
   void keep(const std::vector<LayerRange>& parts);
 
+  const Device& device() const;
   const std::vector<Parameter>& layout() const;
-  // Of the type that the shape names: float or double.
+  // On the device, of the type that the shape names: float or double.
   template <class Real = float>
   std::span<Real> parameters();
   template <class Real = float>

@@ -17,11 +17,13 @@
 #include "trainer/faults.h"
 #include "trainer/files.h"
 #include "trainer/gather_text.h"
+#include "trainer/launch.h"
 #include "trainer/meter.h"
 #include "trainer/pairs.h"
 #include "trainer/server_core.h"
 #include "trainer/shard_pass.h"
 #include "trainer/sources.h"
+#include "trainer/vectors.h"
 
 namespace tutti::train {
 namespace {
@@ -83,7 +85,7 @@ class ServerWorker : public Strategy {
   // The servers' parameters are the result, and it does not matter who leaves last.
   void finish() override {
     for (const communicator& server : servers_) server.send<int64_t>(std::span(&leaves, 1), 1);
-    share_parameters(worker_.options, world_, parts_, worker_.replica.parameters());
+    take_parameters();
     world_.barrier();  // the servers have written their log
   }
 
@@ -92,9 +94,7 @@ class ServerWorker : public Strategy {
     const int64_t word = saves(next);
     for (const communicator& server : servers_) server.send<int64_t>(std::span(&word, 1), 1);
   }
-  void resumed() override {
-    share_parameters(worker_.options, world_, parts_, worker_.replica.parameters());
-  }
+  void resumed() override { take_parameters(); }
 
   // To each server its part, and in a message before it which iteration it is of.
   Volume formula() const override {
@@ -107,17 +107,26 @@ class ServerWorker : public Strategy {
   }
 
  private:
+  void take_parameters() {
+    const OnHost<float> here(worker_.replica.device(), worker_.replica.parameters());
+    share_parameters(worker_.options, world_, parts_, here.values());
+    here.store();
+  }
   // Everything leaves before anything is awaited.
   int64_t exchange(int64_t step) {
+    const Device& device = worker_.replica.device();
+    const OnHost<float> gradients(device, worker_.replica.gradients());
+    const OnHost<float> parameters(device, worker_.replica.parameters());
     for (size_t s = 0; s < servers_.size(); ++s) {
       servers_[s].send<int64_t>(std::span(&step, 1), 1);
-      servers_[s].send<float>(slice(worker_.replica.gradients(), parts_[s]), 1);
+      servers_[s].send<float>(slice(gradients.values(), parts_[s]), 1);
     }
     int64_t next = 0;
     for (size_t s = 0; s < servers_.size(); ++s) {
       servers_[s].recv<int64_t>(std::span(&next, 1), 1);
-      servers_[s].recv<float>(slice(worker_.replica.parameters(), parts_[s]), 1);
+      servers_[s].recv<float>(slice(parameters.values(), parts_[s]), 1);
     }
+    parameters.store();
     return next;
   }
 
@@ -426,7 +435,8 @@ class Replay {
         replica_(replica),
         logs_(std::move(logs)),
         next_(logs_.size()) {
-    const std::span<float> initial = replica.parameters();
+    const OnHost<float> here(replica.device(), replica.parameters());
+    const std::span<float> initial = here.values();
     for (const Range& part : server_parts(options, replica.layout()))
       cores_.push_back(make_core(options, replica.layout(), initial, part));
     workers_.resize(size_t(options.dp));
@@ -485,11 +495,15 @@ class Replay {
 
   void compute(size_t number) {
     Replayed& worker = workers_[number];
-    std::copy(worker.parameters.begin(), worker.parameters.end(), replica_.parameters().begin());
+    const Device& device = replica_.device();
+    const OnHost<float> parameters(device, replica_.parameters());
+    std::copy(worker.parameters.begin(), worker.parameters.end(), parameters.values().begin());
+    parameters.store();
     const int64_t samples = shard_samples(options_, int64_t(number));
     shard_pass(options_, data_, replica_, worker.clock, int64_t(number),
                server_scale(options_, samples, double(data_.terms())), [](size_t) {});
-    worker.gradient.assign(replica_.gradients().begin(), replica_.gradients().end());
+    const OnHost<float> gradient(device, replica_.gradients());
+    worker.gradient.assign(gradient.values().begin(), gradient.values().end());
     worker.gradient_clock = worker.clock;
     worker.reads = 0;
   }
@@ -543,10 +557,11 @@ std::string replay(const std::string& path) {
     }
     if (int(logs.size()) != options.servers)
       throw BadInput(fmt::format("--replay: {} is no whole log", path));
+    const Device device = Device::open(options.device, local_rank());
     use_one_thread();
     const Shape shape = shape_of(options);
     const std::unique_ptr<Data> data = open_data(options.data, shape.context, options.seed);
-    Replica replica(shape, *data, options.seed);
+    Replica replica(shape, *data, options.seed, {}, device);
     const std::string digest = Replay(options, *data, replica, std::move(logs)).run();
     if (digest != lines.back()["parameters"])
       throw Failure(fmt::format("the replay of {} ends with other parameters", path));

@@ -17,6 +17,7 @@ struct Group {
   int rank = 0;
   int size = 1;
   tutti_call_config sums = TUTTI_CALL_CONFIG_INIT;  // how allreduces are called
+  bool streams = false;  // collectives of tensors on a GPU can be stream-ordered
 };
 
 struct Split {

@@ -9,6 +9,7 @@
 
 #include "trainer/models/models.h"
 #include "trainer/norms.h"
+#include "trainer/tensors.h"
 #include "trainer/timeline.h"
 
 namespace tutti::train {
@@ -16,8 +17,9 @@ namespace {
 
 using torch::Tensor;
 
-// Bytes that this process has allocated.
-int64_t allocated() {
+// Bytes that this process has allocated; of a GPU LibTorch's count is not asked for.
+int64_t allocated(const Device& device) {
+  if (device.is_gpu()) return 0;
   const struct mallinfo2 info = mallinfo2();
   return int64_t(info.uordblks + info.hblkhd);
 }
@@ -75,6 +77,7 @@ ModelFacts facts_of(Replica& whole, const Batch& batch, bool timed) {
       } else if (timed) {
         y.backward(torch::ones_like(y));
       }
+      whole.device().wait();
       double seconds = timed ? now() - from : 0;
       if (!before.empty())
         seconds = std::min(seconds, before[i].seconds);  // the first one warms up
@@ -134,7 +137,7 @@ struct Stage::Inside {
   Tensor take(const Key& key) {
     const auto found = came.extract(key);
     if (found.empty()) throw std::logic_error("a part runs before what it needs has come");
-    return found.mapped();
+    return found.mapped().to(model.device);
   }
 
   // To a part of this rank, or to be sent.
@@ -145,7 +148,7 @@ struct Stage::Inside {
     if (chunk_of.count(to))
       came[key] = whole;
     else
-      made[key] = whole;
+      made[key] = whole.to(torch::kCPU);
   }
 
   // The tensors that come into the chunk.
@@ -247,7 +250,8 @@ std::span<std::byte> Stage::incoming(const Key& key, int64_t samples) {
   std::vector<int64_t> sizes = port.sizes;
   if (!port.weight) sizes.front() = samples;
   const auto type = inside_->replica.width() == 8 ? torch::kFloat64 : torch::kFloat32;
-  return bytes_of(inside_->came[key] = torch::empty(sizes, type));
+  const auto options = torch::dtype(type).pinned_memory(inside_->model.device.is_cuda());
+  return bytes_of(inside_->came[key] = torch::empty(sizes, options));
 }
 
 std::span<const std::byte> Stage::outgoing(const Key& key) const {
@@ -261,7 +265,7 @@ double Stage::forward(int number, int micro_batch, const Batch& batch, uint64_t 
   Chunk& chunk = in.chunks[size_t(number)];
   Live& live = chunk.live[micro_batch];
   in.model.train();
-  const int64_t before = allocated();
+  const int64_t before = allocated(device());
   live.batch = batch;
   live.random = random;
   live.leaves = in.leaves(chunk, micro_batch);
@@ -275,9 +279,10 @@ double Stage::forward(int number, int micro_batch, const Batch& batch, uint64_t 
     live.outputs.clear();
     live.loss = Tensor();
   }
-  live.bytes = allocated() - before;  // and what came before:
+  live.bytes = allocated(device()) - before;  // and what came before:
   for (const Tensor& leaf : live.leaves) live.bytes += int64_t(leaf.nbytes());
   in.bytes += live.bytes;
+  device().wait();
   in.peak = std::max(in.peak, in.bytes);
   return loss;
 }
@@ -305,6 +310,7 @@ void Stage::backward(int number, int micro_batch, double scale) {
   for (size_t i = 0; i < chunk.in.size(); ++i)
     in.hand_over({chunk.in[i], micro_batch, true},
                  found[i].defined() ? found[i] : torch::zeros_like(live.leaves[i]));
+  device().wait();
   found.erase(found.begin(), found.begin() + std::ptrdiff_t(live.leaves.size()));
   if (in.settings.split) {
     live.early = std::move(found);
@@ -323,6 +329,7 @@ void Stage::weight(int number, int micro_batch) {
   const Live& live = chunk.live.at(micro_batch);
   in.add(chunk, live.early);
   for (const Deferred::Work& work : live.later) work();
+  device().wait();
   in.retire(chunk, micro_batch);
 }
 
@@ -333,6 +340,8 @@ std::span<Real> Stage::gradients(int chunk) {
 }
 template std::span<float> Stage::gradients(int chunk);
 template std::span<double> Stage::gradients(int chunk);
+
+const Device& Stage::device() const { return inside_->replica.device(); }
 
 const std::vector<Range>& Stage::counted(int chunk) const {
   return inside_->chunks[size_t(chunk)].counted;

@@ -37,7 +37,7 @@ class Stage {
     bool gradient = false;
     auto operator<=>(const Key&) const = default;
   };
-  // Where what comes is to be written, before it is needed.
+  // On the host, whatever the device: where what comes is to be written, before it is needed.
   std::span<std::byte> incoming(const Key& key, int64_t samples);
   // What has been made, until it is dropped.
   std::span<const std::byte> outgoing(const Key& key) const;
@@ -62,9 +62,10 @@ class Stage {
   // On the last part, after evaluate() of one sample: a byte drawn from what follows byte `place`.
   int64_t draw(int64_t place, uint64_t random);
 
+  const Device& device() const;  // of gradients and parameters
   bool first(int chunk) const;
   bool last(int chunk) const;
-  // Most bytes that forward has left for backward at once.
+  // Most bytes that forward has left for backward at once; on a GPU only what came.
   size_t peak_bytes() const;
 
  private:

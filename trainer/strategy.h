@@ -60,16 +60,18 @@ struct StateVector {
   Kept kept = Kept::alike;
   std::vector<Range> ranges;
   std::vector<std::span<std::byte>> values;  // of each range, in the type of the parameters
+  Device device = {};                        // where the values are
 };
 // All `count` parameters.
-StateVector parameter_state(std::span<std::byte> parameters, size_t count, StateVector::Kept kept);
+StateVector parameter_state(std::span<std::byte> parameters, size_t count, StateVector::Kept kept,
+                            const Device& device = {});
 // The optimizer's.
 template <class Real>
 void add_state(BasicOptimizer<Real>& optimizer, StateVector::Kept kept,
                std::vector<StateVector>& all) {
   for (auto& [name, values] : optimizer.state()) {
-    StateVector vector{name, kept, optimizer.owned(), {}};
-    std::span<Real> rest = values;
+    StateVector vector{name, kept, optimizer.owned(), {}, optimizer.device()};
+    std::span<Real> rest = values.span();
     for (const Range& range : vector.ranges) {
       vector.values.push_back(std::as_writable_bytes(rest.first(range.size())));
       rest = rest.subspan(range.size());

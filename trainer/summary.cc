@@ -68,9 +68,10 @@ std::string printable(const std::string& text) {
 void show_heading(Screen& screen, const Worker& worker, const Strategy& strategy,
                   const Shape& shape) {
   const Options& o = worker.options;
-  screen.line(fmt::format("{} {} of {} parameters, {}, on {}; {}", shape.name, shape.size,
-                          worker.replica.size(), o.optimizer, worker.data.about(),
-                          tensor_library()));
+  screen.line(fmt::format(
+      "{} {} of {} parameters, {}, on {}; {}", shape.name, shape.size, worker.replica.size(),
+      o.optimizer, worker.data.about(),
+      tensor_library() + (o.device == "cpu" ? "" : ", " + worker.replica.device().name())));
   screen.line(fmt::format("{} worker{} over {}, {} samples a step in {} shards; {}",
                           worker.grid.all.size(), worker.grid.all.size() == 1 ? "" : "s",
                           worker.grid.all.transport(), o.batch, o.shards, strategy.about()));

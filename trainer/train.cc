@@ -4,10 +4,13 @@
 
 #include <memory>
 
+#include "trainer/call.h"
+#include "trainer/calls.h"
 #include "trainer/checkpoint.h"
 #include "trainer/error.h"
 #include "trainer/faults.h"
 #include "trainer/history.h"
+#include "trainer/launch.h"
 #include "trainer/meter.h"
 #include "trainer/pipeline_figures.h"
 #include "trainer/pipeline_setup.h"
@@ -19,15 +22,23 @@
 #include "trainer/sources.h"
 #include "trainer/strategy.h"
 #include "trainer/summary.h"
+#include "trainer/vectors.h"
 #include "trainer/wire.h"
 
 namespace tutti::train {
 namespace {
 
-communicator join(const Options& options) {
+// Who exchanges messages, not vectors, has them on the host. All ranks of a run are alike.
+const char* device_of_calls(const Options& options, const std::string& gpu) {
+  return options.has_servers() || options.sync == "gossip" ? "none" : gpu.c_str();
+}
+
+communicator join(const Options& options, const Device& device) {
   tutti_comm_config config = TUTTI_COMM_CONFIG_INIT;
   config.timeout_ms = options.timeout_ms;
   config.progress_thread = options.overlap || options.pp > 1 ? 1 : 0;
+  const std::string name = device.name();
+  if (device.is_gpu()) config.device = device_of_calls(options, name);
   communicator world = communicator::from_env(&config);
   if (world.size() != options.world())
     throw BadInput(
@@ -43,8 +54,9 @@ std::unique_ptr<Strategy> make_strategy(const Worker& worker, const communicator
   return o.zero ? make_zero(worker) : make_data_parallel(worker);
 }
 
-Group tensor_group(const Options& o, const Grid& grid) {
+Group tensor_group(const Options& o, const Grid& grid, const Device& device) {
   Group group{&grid.tensor, grid.tensor.rank(), grid.tensor.size(), TUTTI_CALL_CONFIG_INIT};
+  group.streams = has_stream_calls(grid.tensor, device);
   if (o.zero == 0) group.sums = call_config(o);  // else the algorithm is a reduce_scatter's
   return group;
 }
@@ -96,7 +108,9 @@ std::string digest_over_stages(const Worker& worker) {
   for (int part = shape.parts() - 1; part >= 0; --part) {
     const int owner = shape.widths.lead(part % shape.stages);
     if (owner == ranks.rank()) {
-      const auto values = worker.pipeline->parameters(part / shape.stages);
+      const OnHost<const std::byte> here(worker.replica.device(),
+                                         worker.pipeline->parameters(part / shape.stages));
+      const auto values = here.values();
       digest = digest_of(reinterpret_cast<const char*>(values.data()), values.size_bytes(), digest);
     }
     ranks.broadcast<uint64_t>(std::span(&digest, 1), owner);
@@ -107,7 +121,8 @@ std::string digest_over_stages(const Worker& worker) {
 // A digest of the model's parameters, and of which rank has which. Throws where what several ranks
 // hold should be equal and is not.
 std::string checked_digest(const Worker& worker) {
-  const std::span<const std::byte> all = worker.replica.bytes();
+  const OnHost<const std::byte> here(worker.replica.device(), worker.replica.bytes());
+  const std::span<const std::byte> all = here.values();
   const auto digest = [](std::span<const std::byte> v, uint64_t so_far) {
     return digest_of(reinterpret_cast<const char*>(v.data()), v.size(), so_far);
   };
@@ -149,6 +164,14 @@ int64_t resume(Screen& screen, const Worker& worker, const Keepers& keepers, Str
   return found.step;
 }
 
+// Of all ranks of the communicator rank 0's.
+void share_initial(const communicator& comm, Replica& replica) {
+  const OnHost<std::byte> here(replica.device(), replica.bytes());
+  const std::span<std::byte> all = here.values();
+  comm.broadcast(std::span(reinterpret_cast<uint8_t*>(all.data()), all.size()), 0);
+  here.store();
+}
+
 void write_records(const Worker& worker, const Strategy& strategy,
                    const std::vector<StepRecord>& history) {
   const Options& o = worker.options;
@@ -167,31 +190,30 @@ void write_records(const Worker& worker, const Strategy& strategy,
 }  // namespace
 
 void train(const Options& asked, const std::vector<std::string>& arguments) {
+  const Device device = Device::open(asked.device, local_rank());  // first: see there
   use_one_thread();
   Options options = asked;
   const Shape shape = shape_of(options);
   const std::unique_ptr<Data> data = open_data(options.data, shape.context, options.seed);
-  const communicator world = join(options);
+  const communicator world = join(options, device);
   arm_faults(options, world.rank());
   const bool serves = world.rank() >= options.workers();
   communicator own = world.split(serves ? 1 : 0, world.rank());
   if (serves) {
     Replica replica(shape, *data, options.seed);
-    const std::span<std::byte> initial = replica.bytes();
-    world.broadcast(std::span(reinterpret_cast<uint8_t*>(initial.data()), initial.size()), 0);
+    share_initial(world, replica);
     return serve({options, *data, replica.layout(), world, world.rank(), world.size()}, own,
                  replica, arguments);
   }
   const Grid grid(Mesh(options.dp, options.widths(), options.tp, options.grid_order),
                   std::move(own));
-  Replica replica(shape, *data, options.seed, split_of(options, tensor_group(options, grid)));
+  Replica replica(shape, *data, options.seed,
+                  split_of(options, tensor_group(options, grid, device)), device);
   Timeline timeline(!options.report.empty() || !options.trace.empty());
   Screen screen(options, world.rank() == 0);
   RankPipeline rank;
   if (options.pipelined()) rank = make_pipeline(options, *data, grid, replica, timeline);
-  const std::span<std::byte> initial = replica.bytes();
-  (options.has_servers() ? world : grid.data)
-      .broadcast(std::span(reinterpret_cast<uint8_t*>(initial.data()), initial.size()), 0);
+  share_initial(options.has_servers() ? world : grid.data, replica);
   const Worker worker{options, *data, replica, grid, grid.data, timeline, rank.pipeline.get()};
   const std::unique_ptr<Strategy> strategy = make_strategy(worker, world);
   show_heading(screen, worker, *strategy, shape);
@@ -213,6 +235,8 @@ void train(const Options& asked, const std::vector<std::string>& arguments) {
     const double from = now();
     StepRecord record;
     record.figures = strategy->step(step);
+    if (device.is_gpu() && options.tp > 1)
+      check(tutti_comm_device_status(grid.tensor.get()), grid.tensor);
     record.figures.divided = divided.sent();
     next = record.figures.next >= 0 ? record.figures.next : step + 1;
     record.step = step + 1;

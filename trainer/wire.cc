@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "trainer/call.h"
+#include "trainer/vectors.h"
 
 namespace tutti::train {
 namespace {
@@ -11,9 +12,8 @@ template <class Real>
 class Whole : public Wire<Real> {
  public:
   explicit Whole(const Options& options) : options_(options) {}
-  request begin(const communicator& comm, size_t, std::span<Real> gradient) override {
-    const tutti_call_config config = call_config(options_);
-    return comm.iallreduce(gradient, TUTTI_SUM, &config);
+  request begin(const Way& way, size_t, std::span<Real> gradient) override {
+    return way.allreduce(gradient.data(), gradient.size(), dtype_of<Real>, call_config(options_));
   }
   Volume formula(const communicator& comm, size_t count) const override {
     return formula_of(options_, comm, count, dtype_of<Real>);
@@ -28,21 +28,15 @@ class Whole : public Wire<Real> {
 
 class Bf16 : public Wire<float> {
  public:
-  Bf16(const Options& options, size_t buckets)
-      : options_(options), codec_(find_codec("bf16")), encoded_(buckets) {}
-  request begin(const communicator& comm, size_t bucket, std::span<float> gradient) override {
-    std::vector<uint16_t>& to = encoded_[bucket];
-    to.resize(gradient.size());
-    codec_.encode(gradient.data(), gradient.size(), to.data(), codec_.context);
-    const tutti_call_config config = call_config(options_);
-    tutti_request begun = nullptr;
-    check(tutti_iallreduce(TUTTI_IN_PLACE, to.data(), to.size(), TUTTI_BFLOAT16, TUTTI_SUM,
-                           comm.get(), &config, &begun),
-          comm);
-    return request(begun);
+  Bf16(const Options& options, size_t buckets) : options_(options), encoded_(buckets) {}
+  request begin(const Way& way, size_t bucket, std::span<float> gradient) override {
+    Buffer<uint16_t>& to = encoded_[bucket];
+    if (to.size() != gradient.size()) to = Buffer<uint16_t>(way.device(), gradient.size());
+    to_bf16(way.device(), gradient, to.span());
+    return way.allreduce(to.data(), to.size(), TUTTI_BFLOAT16, call_config(options_));
   }
-  void finish(size_t bucket, std::span<float> gradient) override {
-    codec_.decode(encoded_[bucket].data(), gradient.size(), gradient.data(), codec_.context);
+  void finish(const Device& device, size_t bucket, std::span<float> gradient) override {
+    from_bf16(device, encoded_[bucket].span(), gradient);
   }
   Volume formula(const communicator& comm, size_t count) const override {
     return formula_of(options_, comm, count, TUTTI_BFLOAT16);
@@ -51,8 +45,7 @@ class Bf16 : public Wire<float> {
 
  private:
   const Options& options_;
-  const tutti_codec& codec_;
-  std::vector<std::vector<uint16_t>> encoded_;
+  std::vector<Buffer<uint16_t>> encoded_;
 };
 
 // Every rank sends its largest values with their places and keeps the rest for later (error
@@ -65,10 +58,12 @@ class Largest : public Wire<float> {
       largest_.emplace_back(bucket.count, largest_of(fraction_, bucket.count));
     }
   }
-  request begin(const communicator& comm, size_t bucket, std::span<float> gradient) override {
-    check(tutti_topk_allreduce(TUTTI_IN_PLACE, gradient.data(), TUTTI_SUM, largest_[bucket].get(),
-                               comm.get()),
-          comm);
+  request begin(const Way& way, size_t bucket, std::span<float> gradient) override {
+    const OnHost<float> here(way.device(), gradient);
+    check(tutti_topk_allreduce(TUTTI_IN_PLACE, here.values().data(), TUTTI_SUM,
+                               largest_[bucket].get(), way.comm().get()),
+          way.comm());
+    here.store();
     return {};
   }
   bool beside() const override { return false; }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "trainer/buckets.h"
+#include "trainer/calls.h"
 #include "trainer/strategy.h"
 
 namespace tutti::train {
@@ -17,8 +18,9 @@ class Wire {
   virtual ~Wire() = default;
   // Collective: begins to sum the gradient of a bucket over the ranks. When the call has ended and
   // finish() has returned, `gradient` is the sum; the same bits on all ranks.
-  virtual request begin(const communicator& comm, size_t bucket, std::span<Real> gradient) = 0;
-  virtual void finish(size_t bucket, std::span<Real> gradient) {
+  virtual request begin(const Way& way, size_t bucket, std::span<Real> gradient) = 0;
+  virtual void finish(const Device& device, size_t bucket, std::span<Real> gradient) {
+    (void)device;
     (void)bucket;
     (void)gradient;
   }

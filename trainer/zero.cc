@@ -19,16 +19,18 @@ class ZeroOne : public Strategy {
   explicit ZeroOne(const Worker& worker)
       : worker_(worker),
         passes_(worker),
-        optimizer_(optimizer_settings(worker.options), worker.replica.layout(), owned()),
-        calls_(worker.comm, worker.options.overlap),
+        optimizer_(optimizer_settings(worker.options), worker.replica.layout(), owned(),
+                   worker.replica.device()),
+        calls_(worker.comm, worker.options.overlap, worker.replica.device()),
         meter_(calls_.comm()) {
-    for (size_t b = 0; b < passes_.buckets().size(); ++b) mine_.emplace_back(part(b).size());
+    for (size_t b = 0; b < passes_.buckets().size(); ++b)
+      mine_.emplace_back(worker.replica.device(), part(b).size());
   }
 
   StepFigures step(int64_t step) override {
     const size_t count = passes_.buckets().size();
     const auto start = [this](size_t b) {
-      calls_.start([this, b](const communicator& comm) { return reduce(comm, b); });
+      calls_.start([this, b](const Way& way) { return reduce(way, b); });
     };
     const typename Passes<Real>::Result local = passes_.run(step, start, [this] { calls_.look(); });
     StepFigures figures;
@@ -41,12 +43,12 @@ class ZeroOne : public Strategy {
     for (size_t b = 0; b < count; ++b) {
       if (worker_.options.clip == 0) take(b, figures, squares);
       if (b == 0) may_die("update");
-      if (!figures.overflow) optimizer_.update(part(b), parameters(part(b)), mine_[b]);
+      if (!figures.overflow) optimizer_.update(part(b), parameters(part(b)), mine_[b].span());
     }
     if (optimizer_.has_norms()) sum_norms();
     for (size_t b = 0; b < count; ++b) {
       if (!figures.overflow) optimizer_.finish(part(b), parameters(part(b)));
-      calls_.start([this, b](const communicator& comm) { return gather(comm, b); });
+      calls_.start([this, b](const Way& way) { return gather(way, b); });
     }
     const double from = now();
     calls_.wait(2 * count - 1);
@@ -62,8 +64,9 @@ class ZeroOne : public Strategy {
   }
 
   std::vector<StateVector> state() override {
-    std::vector<StateVector> all{
-        parameter_state(worker_.replica.bytes(), worker_.replica.size(), StateVector::Kept::alike)};
+    std::vector<StateVector> all{parameter_state(worker_.replica.bytes(), worker_.replica.size(),
+                                                 StateVector::Kept::alike,
+                                                 worker_.replica.device())};
     add_state(optimizer_, StateVector::Kept::part, all);
     return all;
   }
@@ -87,16 +90,19 @@ class ZeroOne : public Strategy {
     calls_.wait(b);
     figures.exposed += now() - from;
     for_counted(worker_.replica.layout(), part(b), [&](Range own) {
-      for (const Real g : std::span(mine_[b]).subspan(own.begin - part(b).begin, own.size()))
-        squares += double(g) * double(g);
+      squares = with_squares<Real>(worker_.replica.device(),
+                                   mine_[b].span().subspan(own.begin - part(b).begin, own.size()),
+                                   squares);
     });
   }
   void clip(StepFigures& figures) {
-    GradientNorm norm;
+    const Device& device = worker_.replica.device();
+    GradientNorm norm(device);
     for (size_t b = 0; b < mine_.size(); ++b)
-      norm.add<Real>(worker_.replica.layout(), part(b), mine_[b]);
+      norm.add<Real>(worker_.replica.layout(), part(b), mine_[b].span());
     const double squared = norm.squared(worker_.grid.all);
-    for (std::vector<Real>& own : mine_) shorten<Real>(own, squared, worker_.options.clip, figures);
+    for (Buffer<Real>& own : mine_)
+      shorten<Real>(device, own.span(), squared, worker_.options.clip, figures);
   }
   Range part(size_t b, int rank) const {
     return share_of(passes_.buckets()[b], worker_.comm.size(), rank);
@@ -118,24 +124,14 @@ class ZeroOne : public Strategy {
     return worker_.replica.parameters<Real>().subspan(range.begin, range.size());
   }
 
-  request reduce(const communicator& comm, size_t b) {
+  request reduce(const Way& way, size_t b) {
     may_die("allreduce");
-    const std::vector<size_t> lengths = counts(b);
-    const tutti_call_config config = call_config(worker_.options);
-    tutti_request begun = nullptr;
-    check(tutti_ireduce_scatter(passes_.gradient(passes_.buckets()[b]).data(), mine_[b].data(),
-                                lengths.data(), dtype_of<Real>, TUTTI_SUM, comm.get(), &config,
-                                &begun),
-          comm);
-    return request(begun);
+    return way.reduce_scatter(passes_.gradient(passes_.buckets()[b]).data(), mine_[b].data(),
+                              counts(b), dtype_of<Real>, call_config(worker_.options));
   }
-  request gather(const communicator& comm, size_t b) {
-    const std::vector<size_t> lengths = counts(b);
-    tutti_request begun = nullptr;
-    check(tutti_iallgatherv(TUTTI_IN_PLACE, 0, passes_.parameters(passes_.buckets()[b]).data(),
-                            lengths.data(), nullptr, dtype_of<Real>, comm.get(), nullptr, &begun),
-          comm);
-    return request(begun);
+  request gather(const Way& way, size_t b) {
+    return way.allgather(passes_.parameters(passes_.buckets()[b]).data(), counts(b),
+                         dtype_of<Real>);
   }
   // Layers are cut: their lengths are sums over the ranks.
   void sum_norms() {
@@ -164,8 +160,8 @@ class ZeroOne : public Strategy {
   Worker worker_;
   Passes<Real> passes_;
   BasicOptimizer<Real> optimizer_;
-  std::vector<std::vector<Real>> mine_;  // of each bucket, this rank's part of the summed gradient
-  Calls calls_;                          // after what its calls use
+  std::vector<Buffer<Real>> mine_;  // of each bucket, this rank's part of the summed gradient
+  Calls calls_;                     // after what its calls use
   Meter meter_;
 };
 

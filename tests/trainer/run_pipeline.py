@@ -1,4 +1,4 @@
-"""Runs pipelines of tutti-train and checks what they claim. Arguments: tutti-train, tutti, what is checked."""
+"""Runs pipelines of tutti-train and checks what they claim. Arguments: as those of run_train.py."""
 import json
 import os
 import re

@@ -1,4 +1,5 @@
-"""Runs tutti-train as users do and checks what it claims. Arguments: tutti-train, tutti, what is checked."""
+"""Runs tutti-train as users do and checks what it claims. Arguments: tutti-train, tutti, what is checked; then perhaps
+--device DEVICE, which all runs get that name none."""
 import itertools
 import json
 import math
@@ -13,6 +14,7 @@ import time
 import xml.etree.ElementTree
 
 train, tutti, what = sys.argv[1:4]
+device = sys.argv[4:]
 env = {k: v for k, v in os.environ.items()
        if not k.startswith("TUTTI_") and k not in ("RANK", "WORLD_SIZE")}
 env["PATH"] = os.path.dirname(tutti) + os.pathsep + env["PATH"]
@@ -35,7 +37,7 @@ err_seconds = 0  # from the first line on stderr to the end of the last run
 def run(*args, timeout=120):
     global err_seconds
     with tempfile.TemporaryFile("w+") as out:
-        begun = subprocess.Popen([train, *map(str, args)], env=env, stdin=subprocess.DEVNULL, stdout=out,
+        begun = subprocess.Popen([train, *device, *map(str, args)], env=env, stdin=subprocess.DEVNULL, stdout=out,
                                  stderr=subprocess.PIPE, text=True)
         watch = threading.Timer(timeout, begun.kill)
         watch.start()

@@ -1,5 +1,7 @@
 #include "trainer/models/group.h"
 
+#include <c10/core/Stream.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
 
@@ -47,11 +49,27 @@ tutti_dtype dtype_in(const Tensor& x) {
   }
 }
 
+// Calls of the library on tensors of a GPU go into the null stream, in which LibTorch computes, as
+// far as they have a stream-ordered form. A call that blocks reads at once what is there.
+bool on_stream(const Tensor& x, const Group& group) {
+  if (!x.is_cuda()) return false;
+  if (!group.streams)
+    c10::impl::VirtualGuardImpl(x.device().type()).getDefaultStream(x.device()).synchronize();
+  return group.streams;
+}
+
 Tensor reduced(const Tensor& x, tutti_op op, const Group& group) {
   Tensor y = x.detach().clone(torch::MemoryFormat::Contiguous);
-  check(tutti_allreduce_with(TUTTI_IN_PLACE, y.data_ptr(), size_t(y.numel()), dtype_in(y), op,
-                             group.comm->get(), &group.sums),
-        *group.comm);
+  const tutti_comm comm = group.comm->get();
+  const size_t count = size_t(y.numel());
+  if (on_stream(y, group))
+    check(tutti_allreduce_on(TUTTI_IN_PLACE, y.data_ptr(), count, dtype_in(y), op, comm,
+                             &group.sums, nullptr),
+          *group.comm);
+  else
+    check(tutti_allreduce_with(TUTTI_IN_PLACE, y.data_ptr(), count, dtype_in(y), op, comm,
+                               &group.sums),
+          *group.comm);
   return y;
 }
 
@@ -61,6 +79,16 @@ std::vector<size_t> counts(const std::vector<int64_t>& sizes, int64_t row) {
   out.reserve(sizes.size());
   for (const int64_t size : sizes) out.push_back(size_t(size * row));
   return out;
+}
+
+// What stream-ordered calls need.
+bool all_equal(const std::vector<size_t>& counts) {
+  return std::all_of(counts.begin(), counts.end(), [&](size_t n) { return n == counts.front(); });
+}
+Group without_streams(const Group& group, bool without) {
+  Group other = group;
+  if (without) other.streams = false;
+  return other;
 }
 
 int64_t sum(const std::vector<int64_t>& sizes) {
@@ -77,9 +105,14 @@ Tensor gathered(const Tensor& x, int64_t dimension, const std::vector<int64_t>& 
   Tensor all = torch::empty(shape, mine.options());
   const int64_t width = all.numel() / std::max<int64_t>(shape[0], 1);
   const std::vector<size_t> lengths = counts(sizes, mine.size(0) > 0 ? row : width);
-  check(tutti_allgatherv(mine.data_ptr(), size_t(mine.numel()), all.data_ptr(), lengths.data(),
-                         nullptr, dtype_in(mine), group.comm->get()),
-        *group.comm);
+  if (on_stream(mine, without_streams(group, !all_equal(lengths))))
+    check(tutti_allgather_on(mine.data_ptr(), all.data_ptr(), lengths[0], dtype_in(mine),
+                             group.comm->get(), nullptr, nullptr),
+          *group.comm);
+  else
+    check(tutti_allgatherv(mine.data_ptr(), size_t(mine.numel()), all.data_ptr(), lengths.data(),
+                           nullptr, dtype_in(mine), group.comm->get()),
+          *group.comm);
   return all.movedim(0, dimension).contiguous();
 }
 
@@ -93,9 +126,14 @@ Tensor scattered_sum(const Tensor& x, int64_t dimension, const Group& group) {
       counts(sizes, all.numel() / std::max<int64_t>(all.size(0), 1));
   tutti_call_config config = TUTTI_CALL_CONFIG_INIT;  // an allreduce's algorithm is none here
   config.level = group.sums.level;
-  check(tutti_reduce_scatter_with(all.data_ptr(), mine.data_ptr(), lengths.data(), dtype_in(all),
-                                  TUTTI_SUM, group.comm->get(), &config),
-        *group.comm);
+  if (on_stream(all, without_streams(group, !all_equal(lengths))))
+    check(tutti_reduce_scatter_block_on(all.data_ptr(), mine.data_ptr(), lengths[0], dtype_in(all),
+                                        TUTTI_SUM, group.comm->get(), &config, nullptr),
+          *group.comm);
+  else
+    check(tutti_reduce_scatter_with(all.data_ptr(), mine.data_ptr(), lengths.data(), dtype_in(all),
+                                    TUTTI_SUM, group.comm->get(), &config),
+          *group.comm);
   return mine.movedim(0, dimension).contiguous();
 }
 
@@ -105,16 +143,20 @@ Tensor slice(const Tensor& x, int64_t dimension, const std::vector<int64_t>& siz
   return x.detach().narrow(dimension, begin, sizes[size_t(group.rank)]).contiguous();
 }
 
+// Messages are of memory of the host.
 void send_to(const Tensor& x, int to, const Group& group) {
-  const Tensor whole = x.detach().contiguous();
+  const Tensor whole = x.detach().contiguous().to(torch::kCPU);
   check(tutti_send(whole.data_ptr(), size_t(whole.numel()), dtype_in(whole), to, 0,
                    group.comm->get()),
         *group.comm);
 }
 
 void receive_from(Tensor& x, int from, const Group& group) {
-  check(tutti_recv(x.data_ptr(), size_t(x.numel()), dtype_in(x), from, 0, group.comm->get()),
-        *group.comm);
+  Tensor here = x.is_cuda() ? torch::empty_like(x, torch::kCPU) : x;
+  check(
+      tutti_recv(here.data_ptr(), size_t(here.numel()), dtype_in(here), from, 0, group.comm->get()),
+      *group.comm);
+  if (x.is_cuda()) x.copy_(here);
 }
 
 }  // namespace
@@ -215,14 +257,22 @@ Span overlap(Span a, Span b) {
 struct Neighbours {
   Tensor out[2], in[2];
 };
+// Nothing has come or gone before the group's end: until then messages need memory that stays.
 void swap_rows(Neighbours& n, const Group& group) {
+  Neighbours here;
+  for (const int side : {0, 1}) {
+    if (n.out[side].defined()) here.out[side] = n.out[side].to(torch::kCPU);
+    if (n.in[side].defined()) here.in[side] = n.in[side].to(torch::kCPU);
+  }
   group.comm->group([&] {
     for (const int side : {0, 1}) {
       const int peer = group.rank + (side == 0 ? -1 : 1);
-      if (n.out[side].defined()) send_to(n.out[side], peer, group);
-      if (n.in[side].defined()) receive_from(n.in[side], peer, group);
+      if (here.out[side].defined()) send_to(here.out[side], peer, group);
+      if (here.in[side].defined()) receive_from(here.in[side], peer, group);
     }
   });
+  for (const int side : {0, 1})
+    if (n.in[side].defined() && n.in[side].is_cuda()) n.in[side].copy_(here.in[side]);
 }
 
 }  // namespace

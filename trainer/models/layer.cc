@@ -10,11 +10,15 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Variable;
 using torch::autograd::variable_list;
 
+void keep_place(AutogradContext* context) {
+  context->saved_data["place"] = int64_t(reinterpret_cast<intptr_t>(Deferred::place()));
+}
+
 // Gives the gradients of parameters to autograd, or, where they are deferred, adds them later.
-// `gradients` computes them in the order of `parameters`.
-variable_list now_or_later(std::vector<Tensor> parameters,
+// `gradients` computes them in the order of `parameters`. `place`: as forward kept it.
+variable_list now_or_later(AutogradContext* context, std::vector<Tensor> parameters,
                            std::function<variable_list()> gradients) {
-  Deferred* const later = Deferred::open();
+  Deferred* const later = *reinterpret_cast<Deferred**>(context->saved_data["place"].toInt());
   if (!later) return gradients();
   later->work.push_back([parameters, gradients = std::move(gradients)] {
     const torch::NoGradGuard fixed;
@@ -29,6 +33,7 @@ struct LinearFunction : torch::autograd::Function<LinearFunction> {
                           const c10::optional<Variable>& bias) {
     context->save_for_backward({x, weight, bias.value_or(Tensor())});
     context->saved_data["input"] = x.requires_grad();
+    keep_place(context);
     return at::linear(x, weight, bias);
   }
   static variable_list backward(AutogradContext* context, variable_list outer) {
@@ -39,11 +44,12 @@ struct LinearFunction : torch::autograd::Function<LinearFunction> {
     if (context->saved_data["input"].toBool()) back = flat.mm(weight).view(x.sizes());
     const auto of_weight = [x, flat] { return flat.t().mm(x.reshape({-1, x.size(-1)})); };
     variable_list rest =
-        bias.defined() ? now_or_later({weight, bias},
-                                      [=]() -> variable_list {
-                                        return {of_weight(), flat.sum(0)};
-                                      })
-                       : now_or_later({weight}, [=]() -> variable_list { return {of_weight()}; });
+        bias.defined()
+            ? now_or_later(context, {weight, bias},
+                           [=]() -> variable_list {
+                             return {of_weight(), flat.sum(0)};
+                           })
+            : now_or_later(context, {weight}, [=]() -> variable_list { return {of_weight()}; });
     rest.resize(2);
     return {back, rest[0], rest[1]};
   }
@@ -58,6 +64,7 @@ struct Conv2dFunction : torch::autograd::Function<Conv2dFunction> {
     context->saved_data["stride"] = stride;
     context->saved_data["padding"] = padding;
     context->saved_data["groups"] = groups;
+    keep_place(context);
     return at::conv2d(x, weight, {}, stride, padding, 1, groups);
   }
   static variable_list backward(AutogradContext* context, variable_list outer) {
@@ -72,8 +79,9 @@ struct Conv2dFunction : torch::autograd::Function<Conv2dFunction> {
     };
     Tensor back;
     if (context->saved_data["input"].toBool()) back = std::get<0>(gradients(true));
-    variable_list rest = now_or_later(
-        {weight}, [gradients]() -> variable_list { return {std::get<1>(gradients(false))}; });
+    variable_list rest = now_or_later(context, {weight}, [gradients]() -> variable_list {
+      return {std::get<1>(gradients(false))};
+    });
     return {back, rest[0], {}, {}, {}};
   }
 };

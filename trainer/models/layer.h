@@ -43,21 +43,24 @@ struct Layer : torch::nn::Module {
   bool draws = false;  // random numbers, while it is trained
 };
 
-// Gradients of weights that are left for later. While one is open, backward on its thread leaves
-// those of Linear and Convolution to it, and computes only what the layers before are waiting for.
+// Gradients of weights that are left for later. While one is open on a thread, backward of what was
+// computed forward on that thread leaves those of Linear and Convolution to it, and computes only
+// what the layers before are waiting for. Of a GPU, backward itself runs on a thread of LibTorch's.
 class Deferred {
  public:
-  Deferred() : outer_(std::exchange(open_, this)) {}
-  ~Deferred() { open_ = outer_; }
+  Deferred() : place_(open_), outer_(std::exchange(open_, this)) {}
+  ~Deferred() { place_ = outer_; }
   Deferred(const Deferred&) = delete;
   Deferred& operator=(const Deferred&) = delete;
-  static Deferred* open() { return open_; }
+  // Where this thread has the open one, or null; valid as long as the thread.
+  static Deferred** place() { return &open_; }
   // Adds a gradient to that of its parameter.
   using Work = std::function<void()>;
   std::vector<Work> work;
 
  private:
   static inline thread_local Deferred* open_ = nullptr;
+  Deferred*& place_;  // of the thread that opened it
   Deferred* outer_;
 };
 

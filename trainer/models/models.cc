@@ -10,8 +10,9 @@ Tensor tensor_of(const std::vector<int64_t>& values, std::vector<int64_t> shape)
   return torch::tensor(values, torch::kInt64).view(shape);
 }
 
-Tensor tokens_of(const Batch& batch) {
-  return tensor_of(batch.tokens, {batch.samples, int64_t(batch.tokens.size()) / batch.samples});
+Tensor tokens_of(const Batch& batch, const torch::Device& device) {
+  return tensor_of(batch.tokens, {batch.samples, int64_t(batch.tokens.size()) / batch.samples})
+      .to(device);
 }
 
 }  // namespace
@@ -25,12 +26,12 @@ Tensor Model::run(size_t begin, size_t end, Tensor x, Stash& stash, uint64_t ran
 }
 
 Tensor TextModel::input(const Batch& batch) const {
-  const Tensor tokens = tokens_of(batch);
+  const Tensor tokens = tokens_of(batch, device);
   return tokens.narrow(1, 0, tokens.size(1) - 1);
 }
 
 Tensor TextModel::loss(const Tensor& output, const Batch& batch) const {
-  const Tensor tokens = tokens_of(batch);
+  const Tensor tokens = tokens_of(batch, device);
   return divided_cross_entropy(output.reshape({-1, output.size(-1)}),
                                tokens.narrow(1, 1, tokens.size(1) - 1).reshape({-1}), classes,
                                group);
@@ -42,17 +43,18 @@ Tensor TextModel::whole(const Tensor& output) const {
 
 Tensor PictureModel::input(const Batch& batch) const {
   const Tensor pixels = torch::tensor(batch.pixels).view({batch.samples, 1, height, width});
-  return pixels.to(parameters()[0].scalar_type());
+  return pixels.to(device, parameters()[0].scalar_type());
 }
 
 Tensor PictureModel::loss(const Tensor& output, const Batch& batch) const {
-  return divided_cross_entropy(output, tensor_of(batch.labels, {batch.samples}), output.size(1),
-                               {});
+  const Tensor labels = tensor_of(batch.labels, {batch.samples}).to(device);
+  return divided_cross_entropy(output, labels, output.size(1), {});
 }
 
 int64_t drawn(const Tensor& logits, uint64_t random) {
   torch::manual_seed(random);
-  return torch::multinomial(torch::softmax(logits.narrow(0, 0, 256) / 0.8, -1), 1).item<int64_t>();
+  const Tensor likely = torch::softmax(logits.narrow(0, 0, 256) / 0.8, -1);
+  return torch::multinomial(likely.to(torch::kCPU), 1).item<int64_t>();
 }
 
 namespace {

@@ -13,6 +13,7 @@ namespace tutti::train {
 
 struct Model : torch::nn::Module {
   std::vector<std::shared_ptr<Layer>> layers;  // null where another rank has the layer
+  torch::Device device{torch::kCPU};           // of the parameters, and of what layers get
   // What the first layer gets.
   virtual torch::Tensor input(const Batch& batch) const = 0;
   // The sum of the losses of the batch, from what the last layer gives: cross entropies in nats,

@@ -20,12 +20,12 @@ struct Bowl : Layer {
   Tensor forward(const Tensor& indices, Stash&) override {
     Tensor sum;
     for (int64_t i = 0; i < indices.size(0); ++i) {
-      Tensor off = weights - centres;
+      Tensor off = weights - centres.to(weights.device());
       if (is_training()) {
         torch::manual_seed(mixed(uint64_t(indices[i].item<int64_t>()), 7));
-        off = off - 0.1 * torch::randn(weights.sizes());
+        off = off - 0.1 * torch::randn(weights.sizes()).to(weights.device());
       }
-      const Tensor loss = (curvature * off * off).sum() * 0.5;
+      const Tensor loss = (curvature.to(weights.device()) * off * off).sum() * 0.5;
       sum = sum.defined() ? sum + loss : loss;
     }
     return sum;

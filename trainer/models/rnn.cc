@@ -32,9 +32,10 @@ struct Recurrent : Layer {
   Tensor mask(std::vector<int64_t> sizes) const {
     if (dropout == 0 || !is_training()) return {};
     const auto options = lstm->parameters()[0].options().requires_grad(false);
-    return torch::empty(sizes, options)
+    return torch::empty(sizes, options.device(torch::kCPU))
         .bernoulli_(1 - dropout, at::detail::createCPUGenerator(dropout_seed))
-        .div_(1 - dropout);
+        .div_(1 - dropout)
+        .to(options.device());
   }
   // A piece of time, from a state that it moves on.
   struct State {

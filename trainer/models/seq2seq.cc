@@ -93,6 +93,7 @@ struct Seq2Seq : HandoverModel {
     const int64_t length = int64_t(batch.tokens.size()) / batch.samples - 1;
     const int64_t read = half(length), written = length - read;
     const Tensor targets = torch::tensor(batch.tokens, torch::kInt64)
+                               .to(device)
                                .view({batch.samples, length + 1})
                                .narrow(1, read + 1, written);
     return divided_cross_entropy(output.flatten(0, 1), targets.flatten(), classes, group) *
