@@ -36,6 +36,7 @@ Status Driver::Functions::load() {
 #undef TUTTI_TEXT
   TUTTI_TRY(get("cuGetErrorString", &words));
   TUTTI_TRY(get("cuDeviceGetUuid_v2", &uuid));
+  load_function = reinterpret_cast<decltype(load_function)>(dlsym(library, "cuFuncLoad"));
   return get("cuStreamGetCaptureInfo_v2", &capture_info);
 }
 

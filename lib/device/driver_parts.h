@@ -66,7 +66,6 @@
   X(cuGraphExecDestroy)                \
   X(cuModuleLoadData)                  \
   X(cuModuleGetFunction)               \
-  X(cuFuncGetAttribute)                \
   X(cuLaunchKernel)
 
 namespace tutti::device {
@@ -78,6 +77,7 @@ struct Driver::Functions {
   decltype(&::cuGetErrorString) words = nullptr;
   // Versions whose types differ between the headers of CUDA 12 and 13.
   CUresult (*uuid)(CUuuid*, CUdevice) = nullptr;
+  CUresult (*load_function)(CUfunction) = nullptr;  // null before CUDA 12.4
   CUresult (*capture_info)(CUstream, CUstreamCaptureStatus*, cuuint64_t*, CUgraph*,
                            const CUgraphNode**, size_t*) = nullptr;
 

@@ -138,10 +138,10 @@ Status Driver::Device::load_kernels(const Functions& f) {
       result = f.cuModuleGetFunction(&found, modules[i], name);
     }
     TUTTI_TRY(f.check(result, "cuModuleGetFunction", what));
-    // Asking for an attribute loads it; else its first launch would, which waits for the GPU.
-    int registers = 0;
-    TUTTI_TRY(f.check(f.cuFuncGetAttribute(&registers, CU_FUNC_ATTRIBUTE_NUM_REGS, found),
-                      "cuFuncGetAttribute", what));
+    // Else its first launch might finish the loading, which waits for the GPU.
+    if (f.load_function != nullptr) {
+      TUTTI_TRY(f.check(f.load_function(found), "cuFuncLoad", what));
+    }
     kernels.emplace(name, found);
   }
   return {};
