@@ -62,7 +62,7 @@ tutti_status tutti_allreduce_coded_with(const void* send, void* recv, size_t cou
                                         const tutti_codec* codec, tutti_comm comm,
                                         const tutti_call_config* config, tutti_codec_error* error) {
   return api::compound(
-      comm, Compound::allreduce_coded, config,
+      comm, Compound::allreduce_coded, config, {send, recv},
       [&](tutti_level level) -> Status {
         TUTTI_TRY(api::check_coded(send, recv, count, op, codec, error));
         // What is encoded in blocks depends on where in a block it stands.

@@ -46,10 +46,10 @@ inline Status check_held(tutti_level asked, tutti_level most, tutti_dtype dtype,
 }
 
 // `check` gives the Status of the arguments and of the level that is asked for, `body` that of the
-// call.
+// call. `buffers` are looked into by both, so they may not lie on a GPU; NULL is allowed.
 template <class Check, class Body>
 tutti_status compound(tutti_comm comm, Compound kind, const tutti_call_config* config,
-                      Check&& check, Body&& body) {
+                      std::initializer_list<const void*> buffers, Check&& check, Body&& body) {
   return guarded(comm, [&](Communicator& c) {
     CallSettings settings;
     Status checked = read_config(config, &settings);
@@ -57,6 +57,7 @@ tutti_status compound(tutti_comm comm, Compound kind, const tutti_call_config* c
       checked = {TUTTI_INVALID, "this call has one algorithm, which is not chosen by name"};
     }
     if (settings.level == TUTTI_LEVEL_DEFAULT) settings.level = c.settings().level;
+    if (checked.ok()) checked = c.check_on_host(buffers);
     if (checked.ok()) checked = check(settings.level);
     if (checked.ok()) checked = c.outside_group();
     if (!checked.ok()) return c.fail(std::move(checked));

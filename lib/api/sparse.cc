@@ -74,6 +74,8 @@ tutti_status tutti_allreduce_sparse_with(const tutti_sparse_in* send, tutti_spar
                                          tutti_comm comm, const tutti_call_config* config) {
   return api::compound(
       comm, Compound::allreduce_sparse, config,
+      {send != nullptr ? send->indices : nullptr, send != nullptr ? send->values : nullptr,
+       recv != nullptr ? recv->indices : nullptr, recv != nullptr ? recv->values : nullptr},
       [&](tutti_level level) -> Status {
         TUTTI_TRY(api::check_sparse(send, recv, length, dtype, op));
         return api::check_held(level, TUTTI_LEVEL_LAYOUT, dtype, op);

@@ -79,7 +79,7 @@ tutti_status tutti_topk_allreduce(const void* send, void* recv, tutti_op op, tut
 tutti_status tutti_topk_allreduce_with(const void* send, void* recv, tutti_op op, tutti_topk topk,
                                        tutti_comm comm, const tutti_call_config* config) {
   return api::compound(
-      comm, Compound::topk_allreduce, config,
+      comm, Compound::topk_allreduce, config, {send, recv},
       [&](tutti_level level) -> Status {
         TUTTI_TRY(api::check_topk(send, recv, op, api::topk_of(topk)));
         return api::check_held(level, TUTTI_LEVEL_LAYOUT, api::topk_of(topk)->dtype(), op);

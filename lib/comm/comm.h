@@ -109,6 +109,9 @@ class Communicator final : in_flight::Member, deadlock::Member {
   tutti_status explain_allreduce(uint64_t count, tutti_dtype dtype, tutti_op op,
                                  const CallSettings& settings, Choice* out);
 
+  // INVALID where one of them lies on a GPU: for calls that take memory of the host only.
+  Status check_on_host(std::initializer_list<const void*> buffers) const;
+
   // Memory that the other ranks reach directly where they can. The first two are collective.
   tutti_status mem_alloc(size_t bytes, void** out);
   tutti_status mem_register(void* address, size_t bytes, int fd, uint64_t offset);
@@ -147,6 +150,10 @@ class Communicator final : in_flight::Member, deadlock::Member {
   tutti_status run_anywhere(const Call& call);
   tutti_status run_on_device(const Call& call);
   tutti_status run_staged(const Call& call);
+  // Of long vectors, where that does not change bits: copies of one piece beside the call of
+  // another.
+  bool goes_in_pieces(const Call& call, Call* piece);
+  tutti_status run_in_pieces(const Call& call, Call piece);
   tutti_status run_messages_anywhere(std::span<const Message> messages, int64_t timeout_ms) {
     return device_ == nullptr ? run_messages(messages, timeout_ms)
                               : run_messages_staged(messages, timeout_ms);

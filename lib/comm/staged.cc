@@ -47,7 +47,12 @@ Vectors vectors_of(const Call& call, uint32_t rank, uint32_t nranks) {
 
 PinnedCopies::~PinnedCopies() {
   const device::Driver::Current current(driver_, device_);
+  for (const device::Event event : events_) {
+    if (event != nullptr) driver_.release_event(event);
+  }
+  if (stream_ != nullptr) driver_.release_stream(stream_);
   if (memory_ != nullptr) driver_.release_pinned(memory_);
+  for (void* const memory : outgrown_) driver_.release_pinned(memory);
 }
 
 Status PinnedCopies::look(const void* pointer, bool* on_device) const {
@@ -62,12 +67,11 @@ Status PinnedCopies::memory(size_t bytes, std::byte** out) {
   if (bytes > bytes_) {
     const device::Driver::Current current(driver_, device_);
     TUTTI_TRY(Status(current.status()));
-    if (memory_ != nullptr) driver_.release_pinned(memory_);
-    memory_ = nullptr;
-    bytes_ = 0;
+    bytes = std::max(bytes, 2 * bytes_);
     void* made = nullptr;
     device::Address unused = 0;
     TUTTI_TRY(driver_.allocate_pinned(bytes, &made, &unused));
+    if (memory_ != nullptr) outgrown_.push_back(memory_);
     memory_ = static_cast<std::byte*>(made);
     bytes_ = bytes;
   }
@@ -157,7 +161,8 @@ tutti_status Communicator::run_anywhere(const Call& call) {
   if (lies == lies_on_device && device_->check(key, level_of(key)).ok()) {
     return run_on_device(call);
   }
-  return run_staged(call);
+  Call piece;
+  return goes_in_pieces(call, &piece) ? run_in_pieces(call, piece) : run_staged(call);
 }
 
 tutti_status Communicator::run_staged(const Call& asked) {
@@ -213,6 +218,20 @@ tutti_status Communicator::run_messages_staged(std::span<const Message> asked, i
   if (ended != TUTTI_OK) return ended;
   copy(false);
   return copied.ok() ? TUTTI_OK : fail(std::move(copied));
+}
+
+Status Communicator::check_on_host(std::initializer_list<const void*> buffers) const {
+  if (device_ == nullptr) return {};
+  for (const void* const buffer : buffers) {
+    bool on_device = false;
+    if (buffer != nullptr && buffer != TUTTI_IN_PLACE) {
+      TUTTI_TRY(pinned_->look(buffer, &on_device));
+    }
+    if (!on_device) continue;
+    return {TUTTI_INVALID, "a buffer lies on GPU " + std::to_string(device_->device()) +
+                               ", but this call takes memory of the host only"};
+  }
+  return {};
 }
 
 Status Communicator::refuse_device(const Operation& operation) const {

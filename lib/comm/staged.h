@@ -2,8 +2,10 @@
 // host before, what they write from there after.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <span>
+#include <vector>
 
 #include "lib/comm/call.h"
 #include "lib/device/driver.h"
@@ -44,9 +46,21 @@ class PinnedCopies {
   Status memory(size_t bytes, std::byte** out);
   Status copy(void* to, const void* from, size_t bytes);
 
+  // Copies that go on beside their caller, in the order in which they were begun, each with one of
+  // two numbers; then whether those that were begun last with a number, and all before, have ended.
+  Status begin_copy(int number, void* to, const void* from, size_t bytes);
+  Status copy_ended(int number, bool* out);
+  // Until all have, or will not soon.
+  void settle();
+
  private:
+  Status open_stream();
+
   device::Driver& driver_;
   int device_;
+  device::Stream stream_ = nullptr;
+  std::array<device::Event, 2> events_{};
+  std::vector<void*> outgrown_;  // freeing would wait for the GPU, which may wait for other ranks
   std::byte* memory_ = nullptr;
   size_t bytes_ = 0;
   // What bring_back() copies.

@@ -35,8 +35,7 @@ std::vector<int32_t> scaled(std::vector<int32_t> values, int factor, int offset)
   return values;
 }
 
-void negate_sum(const void* lower, const void* higher, void* out, size_t count, tutti_dtype,
-                void*) {
+void own_sum(const void* lower, const void* higher, void* out, size_t count, tutti_dtype, void*) {
   const auto *a = static_cast<const int32_t*>(lower), *b = static_cast<const int32_t*>(higher);
   for (size_t i = 0; i < count; ++i) static_cast<int32_t*>(out)[i] = a[i] + b[i];
 }
@@ -66,7 +65,7 @@ TEST(BlockingCalls, GoThroughTheHostWhereThereIsNoKernel) {
   on_gpu_threads(3, [](int rank, tutti_comm comm) {
     Vector in(true, numbers(some, rank)), out(true, std::vector<int32_t>(some, -1));
     tutti_op own{};
-    ASSERT_EQ(tutti_op_create(negate_sum, nullptr, 1, &own), TUTTI_OK) << tutti_last_error();
+    ASSERT_EQ(tutti_op_create(own_sum, nullptr, 1, &own), TUTTI_OK) << tutti_last_error();
     ASSERT_EQ(tutti_allreduce(in.get(), out.get(), some, TUTTI_INT32, own, comm), TUTTI_OK)
         << sentence(comm);
     EXPECT_EQ(out.values(), scaled(numbers(some, 0), 3, 3));
@@ -90,6 +89,64 @@ TEST(BlockingCalls, GoThroughTheHostWhereThereIsNoKernel) {
         TUTTI_OK)
         << sentence(comm);
     EXPECT_EQ(gathered.values(), numbers(9, 0));
+  });
+}
+
+// Long enough to go in pieces; on rank 0 one vector lies in the host.
+TEST(BlockingCalls, GoThroughTheHostInPieces) {
+  on_gpu_threads(2, [](int rank, tutti_comm comm) {
+    constexpr size_t count = (5 << 20) / 2 + 7;
+    for (const int there : {1, 2, 3}) {
+      const bool input_there = rank != 0 || (there & 1) != 0;
+      const bool output_there = rank != 0 || (there & 2) != 0;
+      const std::vector<int32_t> sum = scaled(numbers(count, 0), 2, 1);
+      Vector in(input_there, numbers(count, rank)), out(output_there, std::vector<int32_t>(count));
+      tutti_op own{};
+      ASSERT_EQ(tutti_op_create(own_sum, nullptr, 1, &own), TUTTI_OK) << tutti_last_error();
+      const tutti_op op = there == 3 ? own : TUTTI_SUM;
+      ASSERT_EQ(tutti_allreduce(in.get(), out.get(), count, TUTTI_INT32, op, comm), TUTTI_OK)
+          << sentence(comm);
+      EXPECT_EQ(out.values() == sum, true) << there;
+      ASSERT_EQ(tutti_allreduce(TUTTI_IN_PLACE, in.get(), count, TUTTI_INT32, op, comm), TUTTI_OK)
+          << sentence(comm);
+      EXPECT_EQ(in.values() == sum, true) << there;
+      EXPECT_EQ(tutti_op_free(own), TUTTI_OK);
+      Vector sent(rank == 1 || there == 3, numbers(count, rank));
+      ASSERT_EQ(tutti_broadcast(sent.get(), count, TUTTI_INT32, 1, comm), TUTTI_OK)
+          << sentence(comm);
+      EXPECT_EQ(sent.values() == numbers(count, 1), true) << there;
+    }
+  });
+}
+
+// The bits of sums that round are those of the same call on the host.
+TEST(BlockingCalls, InPiecesHaveTheBitsOfTheHost) {
+  on_gpu_threads(3, [](int rank, tutti_comm comm) {
+    constexpr size_t count = (5 << 19) + 7;
+    std::vector<float> mine(count), expected(count), got(count);
+    for (size_t i = 0; i < count; ++i) mine[i] = float(i % 1009) / float(rank + 3);
+    GpuBuffer in(count * 4), out(count * 4);
+    to_gpu(in.get(), mine);
+    ASSERT_EQ(tutti_allreduce(mine.data(), expected.data(), count, TUTTI_FLOAT32, TUTTI_SUM, comm),
+              TUTTI_OK)
+        << sentence(comm);
+    // The output of rank 0 lies in the host, so all go through it.
+    void* const to = rank == 0 ? static_cast<void*>(got.data()) : out.get();
+    ASSERT_EQ(tutti_allreduce(in.get(), to, count, TUTTI_FLOAT32, TUTTI_SUM, comm), TUTTI_OK)
+        << sentence(comm);
+    if (rank != 0) got = from_gpu<float>(out.get(), count);
+    EXPECT_EQ(got == expected, true);
+  });
+}
+
+TEST(BlockingCalls, ThatLookIntoBuffersTakeThoseOfTheHost) {
+  on_gpu_threads(2, [](int, tutti_comm comm) {
+    GpuBuffer in(64), out(64);
+    const tutti_codec* codec = nullptr;
+    ASSERT_EQ(tutti_codec_from_name("bf16", &codec), TUTTI_OK) << tutti_last_error();
+    EXPECT_EQ(tutti_allreduce_coded(in.get(), out.get(), 4, TUTTI_SUM, codec, comm), TUTTI_INVALID);
+    EXPECT_NE(sentence(comm).find("takes memory of the host only"), std::string::npos)
+        << sentence(comm);
   });
 }
 

@@ -109,7 +109,8 @@ class GpuStream {
 // As on_comm(), with threads of a process of their own that are ranks on GPU 0.
 inline void on_gpu_threads(int nranks, const std::function<void(int, tutti_comm)>& body,
                            int64_t timeout_ms = 20'000) {
-  in_child([&] {
+  // A stream that waits holds up no other: see tutti.h.
+  in_child({{"CUDA_DEVICE_MAX_CONNECTIONS", "32"}}, [&] {
     tutti_unique_id id{};
     ASSERT_EQ(tutti_unique_id_create(nullptr, &id), TUTTI_OK) << tutti_last_error();
     on_threads(nranks, [&](int rank) {

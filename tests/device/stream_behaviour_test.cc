@@ -61,6 +61,11 @@ TEST(Streams, MayNotBeTheNullStreamThatThreadsShare) {
   });
 }
 
+int replays() {
+  const char* const wanted = getenv("TUTTI_TEST_REPLAYS");  // more, where there is a real GPU
+  return wanted != nullptr ? atoi(wanted) : 100;
+}
+
 // Replayed with other data each time; `flags`: of the calls.
 void replay(int rank, tutti_comm comm, uint32_t flags) {
   GpuStream stream;
@@ -78,7 +83,7 @@ void replay(int rank, tutti_comm comm, uint32_t flags) {
     ASSERT_EQ(sum_on(b, c, some, comm, stream, &config), TUTTI_OK) << sentence(comm);
     expect_ok(driver.end_capture(stream, &graph));
   }
-  for (int time = 0; time < 100; ++time) {
+  for (int time = 0; time < replays(); ++time) {
     to_gpu(a.get(), std::vector<int32_t>(some, rank + time));
     {
       const device::Driver::Current current(driver, 0);
@@ -307,6 +312,70 @@ TEST(Communicators, ThatAreSplitHaveTheSameDevice) {
     EXPECT_EQ(tutti_comm_device_status(half), TUTTI_OK) << sentence(half);
     EXPECT_EQ(from_gpu<int32_t>(out.get(), some), std::vector<int32_t>(some, rank < 2 ? 1 : 5));
     EXPECT_EQ(tutti_comm_free(half), TUTTI_OK);
+  });
+}
+
+// Two ranks, each on a GPU of its own, in one process.
+void on_two_gpus(std::map<std::string, std::string> environment,
+                 const std::function<void(int, tutti_comm)>& body) {
+  environment["FAKE_CUDA_DEVICES"] = "2";
+  in_child(environment, [&] {
+    tutti_unique_id id{};
+    ASSERT_EQ(tutti_unique_id_create(nullptr, &id), TUTTI_OK);
+    on_threads(2, [&](int rank) {
+      tutti_comm_config config = TUTTI_COMM_CONFIG_INIT;
+      config.device = rank == 0 ? "cuda:0" : "cuda:1";
+      tutti_comm comm = nullptr;
+      ASSERT_EQ(tutti_comm_create_from_id(&id, rank, 2, &config, &comm), TUTTI_OK)
+          << tutti_last_error();
+      body(rank, comm);
+      ASSERT_EQ(tutti_comm_free(comm), TUTTI_OK);
+    });
+  });
+}
+
+TEST(TwoGpus, ReachEachOther) {
+  on_two_gpus({}, [](int rank, tutti_comm comm) {
+    void* memory = nullptr;
+    ASSERT_EQ(tutti_mem_alloc_device(comm, some * 4, &memory), TUTTI_OK) << sentence(comm);
+    to_gpu(memory, std::vector<int32_t>(some, rank + 1));
+    // Of the null stream each GPU has its own.
+    ASSERT_EQ(tutti_allreduce_on(TUTTI_IN_PLACE, memory, some, TUTTI_INT32, TUTTI_SUM, comm,
+                                 nullptr, nullptr),
+              TUTTI_OK)
+        << sentence(comm);
+    ASSERT_EQ(tutti_allreduce(TUTTI_IN_PLACE, memory, some, TUTTI_INT32, TUTTI_SUM, comm), TUTTI_OK)
+        << sentence(comm);
+    EXPECT_EQ(from_gpu<int32_t>(memory, some), std::vector<int32_t>(some, 6));
+    GpuBuffer on_the_first(some * 4);
+    if (rank == 1) {
+      EXPECT_EQ(tutti_allreduce_on(TUTTI_IN_PLACE, on_the_first.get(), some, TUTTI_INT32, TUTTI_SUM,
+                                   comm, nullptr, nullptr),
+                TUTTI_INVALID);
+      EXPECT_NE(sentence(comm).find("lies in memory of GPU 0, but the communicator is on GPU 1"),
+                std::string::npos)
+          << sentence(comm);
+    }
+    EXPECT_EQ(tutti_comm_device_status(comm), TUTTI_OK) << sentence(comm);
+    ASSERT_EQ(tutti_barrier(comm), TUTTI_OK);
+    EXPECT_EQ(tutti_mem_free(comm, memory), TUTTI_OK) << sentence(comm);
+  });
+}
+
+TEST(TwoGpus, ThatCannotReachEachOtherGoThroughTheHost) {
+  on_two_gpus({{"FAKE_CUDA_PEER", "0"}}, [](int rank, tutti_comm comm) {
+    void* memory = nullptr;
+    ASSERT_EQ(tutti_mem_alloc_device(comm, some * 4, &memory), TUTTI_OK) << sentence(comm);
+    to_gpu(memory, std::vector<int32_t>(some, rank + 1));
+    EXPECT_EQ(tutti_allreduce_on(TUTTI_IN_PLACE, memory, some, TUTTI_INT32, TUTTI_SUM, comm,
+                                 nullptr, nullptr),
+              TUTTI_UNSUPPORTED);
+    EXPECT_NE(sentence(comm).find("cannot reach each other"), std::string::npos) << sentence(comm);
+    ASSERT_EQ(tutti_allreduce(TUTTI_IN_PLACE, memory, some, TUTTI_INT32, TUTTI_SUM, comm), TUTTI_OK)
+        << sentence(comm);
+    EXPECT_EQ(from_gpu<int32_t>(memory, some), std::vector<int32_t>(some, 3));
+    EXPECT_EQ(tutti_comm_device_status(comm), TUTTI_OK) << sentence(comm);
+    EXPECT_EQ(tutti_mem_free(comm, memory), TUTTI_OK) << sentence(comm);
   });
 }
 

@@ -45,7 +45,11 @@ class RanksOnAGpu : public ::testing::TestWithParam<int> {};
 
 TEST_P(RanksOnAGpu, RunEveryCollective) {
   const int nranks = GetParam();
-  const std::vector<StreamCase> cases = every_collective(nranks, {0, 1, 7, 1000, 40'000});
+  std::vector<StreamCase> cases = every_collective(nranks, {0, 1, 7, 1000, 40'000});
+  for (const size_t count : {0, 1, 3, 1000}) {  // also shares of nothing
+    StreamCase c{.algorithm = "two-shot", .nranks = nranks, .count = count};
+    if (nranks > 1) cases.push_back(c);
+  }
   on_gpu_threads(nranks, [&](int rank, tutti_comm comm) { run_all(cases, rank, comm); });
 }
 INSTANTIATE_TEST_SUITE_P(Threads, RanksOnAGpu, ::testing::Values(1, 2, 3, 4, 5, 8));

@@ -1,0 +1,139 @@
+// Long vectors on GPUs that are combined, or sent to all, by the hosts: they go in pieces, so that
+// one is copied while another is on its way between the ranks.
+#include <sched.h>
+
+#include <algorithm>
+
+#include "lib/comm/comm.h"
+#include "lib/comm/device_calls.h"
+#include "lib/comm/staged.h"
+#include "lib/schedule/levels.h"
+#include "lib/types.h"
+
+namespace tutti {
+
+namespace {
+
+// Large enough that a call of one is as fast, for each byte, as a long one.
+constexpr uint64_t piece_bytes = 4 << 20;
+
+}  // namespace
+
+Status PinnedCopies::open_stream() {
+  if (stream_ != nullptr) return {};
+  for (device::Event& event : events_) {
+    if (event == nullptr) TUTTI_TRY(driver_.make_event(&event));
+  }
+  return driver_.make_stream(&stream_);
+}
+
+Status PinnedCopies::begin_copy(int number, void* to, const void* from, size_t bytes) {
+  const device::Driver::Current current(driver_, device_);
+  TUTTI_TRY(Status(current.status()));
+  TUTTI_TRY(open_stream());
+  TUTTI_TRY(driver_.copy_on(stream_, to, from, bytes));
+  return driver_.record(events_[size_t(number)], stream_);
+}
+
+Status PinnedCopies::copy_ended(int number, bool* out) {
+  const device::Driver::Current current(driver_, device_);
+  TUTTI_TRY(Status(current.status()));
+  return driver_.ended(events_[size_t(number)], out);
+}
+
+void PinnedCopies::settle() {
+  constexpr int64_t most_ms = 2000;
+  const uint64_t limit_ns = deadline_after_ms(most_ms);
+  for (int number = 0; number < 2; ++number) {
+    bool ended = events_[size_t(number)] == nullptr;
+    while (!ended && now_ns() < limit_ns && copy_ended(number, &ended).ok()) sched_yield();
+  }
+}
+
+// Decided from what all ranks know. Bits must be those of the whole call: its algorithm runs on the
+// pieces, too, and combines all elements alike.
+bool Communicator::goes_in_pieces(const Call& call, Call* piece) {
+  const CallKey& key = call.key;
+  if (key.collective != Collective::allreduce && key.collective != Collective::broadcast) {
+    return false;
+  }
+  const uint64_t size = dtype_size(key.dtype);
+  if (key.count * size <= 2 * piece_bytes || size > piece_bytes) return false;
+  *piece = call;
+  piece->key.count = piece_bytes / size;
+  if (key.collective == Collective::broadcast || nranks_ == 1) return true;
+  const std::shared_ptr<Prepared>* const found = find(key);
+  if (found == nullptr) return false;  // run_staged() finds the reason, too
+  const Prepared& prepared = **found;
+  if (prepared.premultiplies || !op_rounds(key.op, key.dtype)) return !prepared.premultiplies;
+  const Algorithm& algorithm = *prepared.choice.algorithm;
+  piece->key.algorithm = algorithm.name;
+  return schedule::levels_of(algorithm, {.rank = 0,
+                                         .nranks = uint32_t(nranks_),
+                                         .root = 0,
+                                         .radix = group_size(setting_),
+                                         .bracketing = schedule::Bracketing::left})
+      .layout;
+}
+
+tutti_status Communicator::run_in_pieces(const Call& call, Call piece) {
+  const uint64_t deadline_ns = now_ns() + timeout_ns(call.timeout_ms);
+  const uint64_t size = dtype_size(call.key.dtype), most = piece.key.count * size;
+  const uint64_t bytes = call.key.count * size, pieces = (bytes + most - 1) / most;
+  const bool reads = call.key.collective == Collective::allreduce || call.key.root == rank_;
+  const bool writes = call.key.collective == Collective::allreduce || call.key.root != rank_;
+  bool input_there = false, output_there = false;
+  std::byte* host = nullptr;
+  Status going = reads ? pinned_->look(call.input, &input_there) : Status();
+  if (going.ok() && writes) going = pinned_->look(call.output, &output_there);
+  if (going.ok()) going = pinned_->memory(2 * most, &host);
+  const auto begin = [&](uint64_t i, bool in) -> Status {
+    if (i >= pieces || !(in ? input_there : output_there)) return {};
+    const uint64_t at = i * most, length = std::min(most, bytes - at);
+    std::byte* const here = host + (i % 2) * most;
+    return in ? pinned_->begin_copy(int(i % 2), here, call.input + at, length)
+              : pinned_->begin_copy(int(i % 2), call.output + at, here, length);
+  };
+  const auto wait = [&](uint64_t i) -> Status {
+    for (bool ended = false;;) {
+      TUTTI_TRY(pinned_->copy_ended(int(i % 2), &ended));
+      if (ended) return {};
+      if (now_ns() >= deadline_ns) return {TUTTI_TIMEOUT, "a copy did not end before the deadline"};
+      sched_yield();
+    }
+  };
+  if (going.ok()) going = begin(0, true);
+  if (going.ok()) going = begin(1, true);
+  for (uint64_t i = 0; i < pieces && going.ok(); ++i) {
+    if (input_there) going = wait(i);
+    // What was copied from here to the GPU two pieces ago has ended before what came from there.
+    if (going.ok() && !input_there && output_there && i >= 2) going = wait(i);
+    if (!going.ok()) break;
+    const uint64_t at = i * most, now = now_ns();
+    std::byte* const here = host + (i % 2) * most;
+    piece.key.count = std::min(most, bytes - at) / size;
+    piece.input = input_there ? here : call.input + at;
+    piece.output = output_there ? here : call.output + at;
+    if (call.key.collective == Collective::broadcast) {
+      const bool there = input_there || output_there;
+      piece.output = there ? here : call.output + at;
+      piece.input = piece.output;
+    }
+    piece.timeout_ms = now < deadline_ns ? int64_t((deadline_ns - now) / 1'000'000u) + 1 : 1;
+    if (const tutti_status ended = run_on_host(piece); ended != TUTTI_OK) {
+      pinned_->settle();
+      return ended;
+    }
+    going = begin(i, false);
+    if (going.ok()) going = begin(i + 2, true);
+  }
+  for (const uint64_t last : {pieces - 2, pieces - 1}) {
+    if (going.ok() && output_there) going = wait(last);
+  }
+  if (going.ok()) return TUTTI_OK;
+  pinned_->settle();
+  break_down(std::move(going), "between GPU and host", 0);
+  return fail(broken_);
+}
+
+}  // namespace tutti
