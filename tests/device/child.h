@@ -12,18 +12,29 @@
 #include <map>
 #include <string>
 
+#include "tests/support/fake_cuda/fake_cuda.h"
+
 namespace tutti::testing {
 
-constexpr unsigned child_seconds = 60;  // then it has hung
+// Then it has hung.
+inline unsigned child_seconds() {
+  const char* seconds = getenv("TUTTI_TEST_SECONDS");
+  return seconds ? unsigned(atoi(seconds)) : 60;
+}
 
-// Runs `body` in a child with these environment variables; its failures are the test's.
+// Runs `body` in a child with these environment variables; its failures are the test's. What they
+// ask of the fake driver no other one can do.
 inline void in_child(const std::map<std::string, std::string>& environment,
                      const std::function<void()>& body) {
+  for (const auto& [name, value] : environment) {
+    if (name.starts_with("FAKE_CUDA") && !driver_is_fake())
+      GTEST_SKIP() << "only the fake driver can be told " << name << "=" << value;
+  }
   fflush(nullptr);
   const pid_t pid = fork();
   ASSERT_GE(pid, 0);
   if (pid == 0) {
-    alarm(child_seconds);
+    alarm(child_seconds());
     for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
     body();
     fflush(nullptr);

@@ -396,7 +396,7 @@ void exchange_memory(bool by_descriptor) {
   const Pair pipes;
   const pid_t child = fork();
   if (child == 0) {
-    alarm(testing::child_seconds);
+    alarm(testing::child_seconds());
     Gpu gpu;
     Exported exported;
     if (!Pair::receive(pipes.to_child, &exported)) _exit(1);

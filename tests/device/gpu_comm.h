@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -138,7 +139,7 @@ inline std::vector<Child> start_on_gpu(int nranks,
 // All must come to a good end.
 inline void on_gpu_processes(int nranks, const std::function<void(int, tutti_comm)>& body) {
   const std::vector<Child> children = start_on_gpu(nranks, [&](int rank, tutti_comm comm) {
-    alarm(100);
+    alarm(std::max(100U, child_seconds()));
     body(rank, comm);
     const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
     Report report;

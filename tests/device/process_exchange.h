@@ -95,7 +95,7 @@ inline void on_processes(int nranks, const std::function<void(Exchange&)>& body,
   for (int rank = 0; rank < nranks; ++rank) {
     children.push_back(fork());
     if (children.back() != 0) continue;
-    alarm(child_seconds);
+    alarm(child_seconds());
     ProcessExchange exchange(group, rank);
     body(exchange);
     fflush(nullptr);

@@ -126,7 +126,9 @@ TEST(Calls, ThatAreRepeatedAllocateAndWaitForNothing) {
       EXPECT_EQ(after.allocations, before.allocations) << algorithm;
       EXPECT_EQ(after.created, before.created) << algorithm;
       EXPECT_EQ(after.synchronisations, before.synchronisations) << algorithm;
-      EXPECT_GT(after.launches, before.launches) << algorithm;
+      if (driver_is_fake()) {
+        EXPECT_GT(after.launches, before.launches) << algorithm;
+      }
       ASSERT_TRUE(stream.wait());
     }
   });

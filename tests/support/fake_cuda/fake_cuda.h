@@ -15,6 +15,12 @@ struct FakeCudaCounts {
   uint64_t freed_while_imported;  // memory that another process still had open: never allowed
 };
 
+// Whether the driver that is found is the fake one. Initialises nothing.
+inline bool driver_is_fake() {
+  void* const library = dlopen("libcuda.so.1", RTLD_NOW);
+  return library != nullptr && dlsym(library, "fake_cuda_counts") != nullptr;
+}
+
 // All 0 where the driver is not the fake one.
 inline FakeCudaCounts fake_cuda_counts_now() {
   FakeCudaCounts counts{};
