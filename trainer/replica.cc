@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <utility>
 
 #include "trainer/continued.h"
 #include "trainer/models/models.h"
@@ -38,7 +39,8 @@ struct Replica::Inside {
   std::vector<Parameter> layout;
   Tensor parameters, gradients;
   // A parameter refers to the node that adds up its gradient only weakly.
-  std::vector<std::shared_ptr<torch::autograd::Node>> nodes;
+  using Node = decltype(torch::autograd::impl::grad_accumulator(std::declval<const Tensor&>()));
+  std::vector<Node> nodes;
   std::vector<char> fired;
   const Ready* ready = nullptr;
 

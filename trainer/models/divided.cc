@@ -133,7 +133,7 @@ Tensor divided_cross_entropy(const Tensor& logits, const Tensor& targets, int64_
 DividedConv2dImpl::DividedConv2dImpl(const nn::Conv2dOptions& options, int64_t height,
                                      const Split& split)
     : Conv2dImpl(options), group_(split.group), way_(split.conv), height_(height) {
-  const auto& padding = *c10::get<torch::ExpandingArray<2>>(options.padding());
+  const auto& padding = *get<torch::ExpandingArray<2>>(options.padding());
   // A picture of one channel, say, is not divided.
   if (way_ == "input" && options.in_channels() < group_.size) way_ = "whole";
   window_ = {(*options.kernel_size())[0], (*options.stride())[0], padding[0]};

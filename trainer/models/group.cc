@@ -2,14 +2,17 @@
 
 #include <c10/core/Stream.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <c10/util/intrusive_ptr.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <functional>
 #include <memory>
 #include <numeric>
 #include <stdexcept>
+#include <type_traits>
 #include <utility>
 
 #include "trainer/call.h"
@@ -30,9 +33,19 @@ struct Step : torch::autograd::Node {
   Back back;
 };
 
+// What a node is held by: since LibTorch 2.12 or so it counts its uses itself.
+using Node = decltype(torch::autograd::impl::grad_accumulator(std::declval<const Tensor&>()));
+template <class Pointer, class Work>
+Pointer made_node(Work work) {
+  if constexpr (std::is_same_v<Pointer, std::shared_ptr<torch::autograd::Node>>)
+    return std::make_shared<Step>(std::move(work));
+  else
+    return c10::make_intrusive<Step>(std::move(work));
+}
+
 Tensor step(const Tensor& x, Tensor y, Back back) {
   if (!torch::GradMode::is_enabled() || !x.requires_grad()) return y;
-  auto node = std::make_shared<Step>(std::move(back));
+  const Node node = made_node<Node>(std::move(back));
   node->set_next_edges(torch::autograd::collect_next_edges(x));
   torch::autograd::set_history(y, node);
   return y;

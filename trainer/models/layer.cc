@@ -101,7 +101,7 @@ Tensor LinearImpl::forward(const Tensor& x) { return linear(x, weight, bias); }
 
 Tensor Conv2dImpl::forward(const Tensor& x) {
   const auto& stride = *options.stride();
-  const auto& padding = *c10::get<torch::ExpandingArray<2>>(options.padding());
+  const auto& padding = *get<torch::ExpandingArray<2>>(options.padding());
   return Conv2dFunction::apply(x, weight, std::vector<int64_t>(stride.begin(), stride.end()),
                                std::vector<int64_t>(padding.begin(), padding.end()),
                                options.groups());
