@@ -267,7 +267,7 @@ elif what == "bad-input":
                         (("--dtype", "float31"), ("float32",)),
                         (("--dtype", "binned_float64"), ("binned_float64", "accumulators")),
                         (("--op", "plus"), ("sum",)),
-                        (("--memory", "stack"), ("stack", "heap, symmetric")),
+                        (("--memory", "stack"), ("stack", "heap", "symmetric", "cuda")),
                         (("--op", "band"), ("band", "float32")),
                         (("--sizes", "4:x"), ("x", "4:64M")),
                         (("-n", "0"), ("1",)),
