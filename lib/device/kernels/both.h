@@ -108,9 +108,7 @@ TUTTI_ON_BOTH bool arrives_last(uint32_t* arrived, uint32_t blocks) {
 template <class T>
 TUTTI_ON_BOTH T load(Address address) {
 #ifdef __CUDA_ARCH__
-  const void* const from = reinterpret_cast<const void*>(address);
-  __builtin_assume(__isGlobal(from));
-  return *static_cast<const T*>(from);
+  return *static_cast<const T*>(__cvta_global_to_generic(address));
 #else
   T value;
   memcpy(&value, reinterpret_cast<const void*>(address), sizeof(T));
@@ -120,9 +118,7 @@ TUTTI_ON_BOTH T load(Address address) {
 template <class T>
 TUTTI_ON_BOTH void store(Address address, const T& value) {
 #ifdef __CUDA_ARCH__
-  void* const to = reinterpret_cast<void*>(address);
-  __builtin_assume(__isGlobal(to));
-  *static_cast<T*>(to) = value;
+  *static_cast<T*>(__cvta_global_to_generic(address)) = value;
 #else
   memcpy(reinterpret_cast<void*>(address), &value, sizeof(T));
 #endif

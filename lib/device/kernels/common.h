@@ -46,24 +46,28 @@ TUTTI_ON_BOTH Address output_at(const Common& common, const Spot& spot) {
   return address_of(common, spot, entry_of(common, spot.rank).output);
 }
 
+// By one thread of all.
+TUTTI_ON_BOTH void report_begin(const Common& common) {
+  common.own->call += 1;
+  store_shared(&common.report->timeout_ms, common.timeout_ms);
+  fence_system();
+  store_shared(&common.report->begun, common.own->call);
+}
+
 // First of all. What it finds is there for all threads of the block after their next synchronise().
 TUTTI_ON_BOTH void begin(const Common& common, const Team& team, Turn& turn) {
-  if (team.thread == 0) {
-    turn.over = load_shared(&common.own->over);
-    turn.differs = most_ranks;
-    if (common.begins != 0 && team.block == 0) {
-      common.own->call += 1;
-      store_shared(&common.report->timeout_ms, common.timeout_ms);
-      fence_system();
-      store_shared(&common.report->begun, common.own->call);
-    }
-  }
+  if (team.thread == 0) turn.differs = most_ranks;
   team.synchronise();
+  if (team.thread == 0) turn.over = load_shared(&common.own->over);
   for (uint32_t rank = team.thread; rank < most_ranks; rank += team.threads) {
     if (!holds(common.check, rank) || rank == common.self) continue;
     if (!agree(common.own->entries[common.channel][rank], common.entry)) {
       lower_to(&turn.differs, rank);
     }
+  }
+  // By a thread that has nothing to look for.
+  if (common.begins != 0 && team.block == 0 && team.thread == team.threads - 1) {
+    report_begin(common);
   }
 }
 
@@ -92,8 +96,9 @@ TUTTI_ON_BOTH void tell(const Common& common, const Team& team) {
     }
   }
   team.synchronise();
-  fence_system();
   for (uint32_t rank = team.thread; rank < most_ranks; rank += team.threads) {
+    if (!holds(common.set[0].ranks | common.set[1].ranks, rank)) continue;
+    fence_system();
     for (const FlagSet& set : common.set) {
       if (holds(set.ranks, rank)) {
         set_bits(&common.boards[rank]->flags[set.flag][common.self].value, flag_set);
@@ -109,12 +114,12 @@ TUTTI_ON_BOTH void end(const Common& common, const Team& team, Turn& turn) {
   if (team.thread == 0) {
     fence_system();
     turn.last = arrives_last(&common.own->arrived[common.lane], team.blocks) ? 1 : 0;
+    fence_system();
     // Another block may have seen it where this one has not.
     turn.over = load_shared(&common.own->over);
   }
   team.synchronise();
   if (turn.last == 0) return;
-  fence_system();
   if (turn.works()) {
     tell(common, team);
   } else if (team.thread == 0 && turn.over == 0) {

@@ -121,20 +121,19 @@ struct PacketLanes {
 struct LeftFold {
   static constexpr uint32_t batch = 4;
   template <class Lanes>
-  static constexpr uint32_t width_of = sizeof(typename Lanes::State) > 32 ? 1 : 2;
+  static constexpr uint32_t width_of = Lanes::lanes > 4 ? 1 : 2;
 
   template <class Lanes, uint32_t width, class Source>
   TUTTI_ON_BOTH static void fold(const Source& source, uint32_t n,
                                  typename Lanes::Data (&out)[width]) {
-    typename Lanes::State state[width];
-    TUTTI_UNROLL
-    for (uint32_t i = 0; i < width; ++i) {
-      out[i] = source.load(0, i);
-      state[i] = Lanes::first(out[i]);
+    if (n == 1) {
+      TUTTI_UNROLL
+      for (uint32_t i = 0; i < width; ++i) out[i] = source.load(0, i);
+      return;
     }
-    if (n == 1) return;
+    typename Lanes::State state[width] = {};
     TUTTI_DO_NOT_UNROLL
-    for (uint32_t begin = 1; begin < n; begin += batch) {
+    for (uint32_t begin = 0; begin < n; begin += batch) {
       typename Lanes::Data data[batch][width] = {};
       TUTTI_UNROLL
       for (uint32_t k = 0; k < batch; ++k) {
@@ -146,7 +145,10 @@ struct LeftFold {
       for (uint32_t k = 0; k < batch; ++k) {
         if (begin + k >= n) continue;
         TUTTI_UNROLL
-        for (uint32_t i = 0; i < width; ++i) state[i] = Lanes::next(state[i], data[k][i]);
+        for (uint32_t i = 0; i < width; ++i) {
+          const bool first = k == 0 && begin == 0;
+          state[i] = first ? Lanes::first(data[k][i]) : Lanes::next(state[i], data[k][i]);
+        }
       }
     }
     TUTTI_UNROLL

@@ -17,11 +17,12 @@ TUTTI_ON_BOTH Team this_team() {
 
 }  // namespace tutti::device
 
-#define TUTTI_GLOBAL(name, Arguments, Scratch, body)                         \
-  extern "C" __global__ void __launch_bounds__(tutti::device::block_threads) \
-      name(const __grid_constant__ Arguments arguments) {                    \
-    __shared__ Scratch scratch;                                              \
-    body(arguments, tutti::device::this_team(), scratch);                    \
+#define TUTTI_GLOBAL(name, Arguments, Scratch, body)                                     \
+  extern "C" __global__ void __launch_bounds__(tutti::device::block_threads,             \
+                                               tutti::device::blocks_per_multiprocessor) \
+      name(const __grid_constant__ Arguments arguments) {                                \
+    __shared__ Scratch scratch;                                                          \
+    body(arguments, tutti::device::this_team(), scratch);                                \
   }
 
 #define TUTTI_COMBINE(name, Fold, ...) \
