@@ -104,12 +104,21 @@ TUTTI_ON_BOTH bool arrives_last(uint32_t* arrived, uint32_t blocks) {
 #endif
 }
 
-// One access on a GPU, whose memory `address` must be in, and be a multiple of T's alignment.
+// A GPU refuses what is not a multiple of the alignment; so that tests on the host find it, too.
+template <class T>
+TUTTI_ON_BOTH void refuse_misaligned(Address address) {
+#ifndef __CUDA_ARCH__
+  if (address % alignof(T) != 0) __builtin_trap();
+#endif
+}
+
+// One access on a GPU, whose memory `address` must be in.
 template <class T>
 TUTTI_ON_BOTH T load(Address address) {
 #ifdef __CUDA_ARCH__
   return *static_cast<const T*>(__cvta_global_to_generic(address));
 #else
+  refuse_misaligned<T>(address);
   T value;
   memcpy(&value, reinterpret_cast<const void*>(address), sizeof(T));
   return value;
@@ -120,6 +129,7 @@ TUTTI_ON_BOTH void store(Address address, const T& value) {
 #ifdef __CUDA_ARCH__
   *static_cast<T*>(__cvta_global_to_generic(address)) = value;
 #else
+  refuse_misaligned<T>(address);
   memcpy(reinterpret_cast<void*>(address), &value, sizeof(T));
 #endif
 }
