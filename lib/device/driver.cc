@@ -1,65 +1,11 @@
-// Loading the driver, its GPUs, and which one is current.
+// The process's driver, its GPUs, and which one is current.
 #include "lib/device/driver.h"
-
-#include <dlfcn.h>
 
 #include <cstring>
 
 #include "lib/device/driver_parts.h"
 
 namespace tutti::device {
-
-namespace {
-
-Status symbol(void* library, const char* name, void** out) {
-  *out = dlsym(library, name);
-  if (*out != nullptr) return {};
-  return {TUTTI_UNSUPPORTED,
-          std::string("the driver of the GPUs is too old: it has no ") + name + "()"};
-}
-
-}  // namespace
-
-Status Driver::Functions::load() {
-  // Never closed: the driver's threads and contexts live as long as the process.
-  void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    return {TUTTI_UNSUPPORTED, std::string("there is no driver of GPUs: ") + dlerror()};
-  }
-  const auto get = [library](const char* name, auto* out) {
-    return symbol(library, name, reinterpret_cast<void**>(out));
-  };
-#define TUTTI_TEXT(name) #name
-#define TUTTI_LOAD(name) TUTTI_TRY(get(TUTTI_TEXT(name), &name));
-  TUTTI_CUDA_FUNCTIONS(TUTTI_LOAD)
-#undef TUTTI_LOAD
-#undef TUTTI_TEXT
-  TUTTI_TRY(get("cuGetErrorString", &words));
-  TUTTI_TRY(get("cuDeviceGetUuid_v2", &uuid));
-  load_function = reinterpret_cast<decltype(load_function)>(dlsym(library, "cuFuncLoad"));
-  return get("cuStreamGetCaptureInfo_v2", &capture_info);
-}
-
-Status Driver::Functions::failure(CUresult result, const char* function,
-                                  const std::string& what) const {
-  std::string text = function;
-  if (!what.empty()) text += ' ' + what;
-  CUdevice device = -1;
-  if (cuCtxGetDevice(&device) == CUDA_SUCCESS) text += " on GPU " + std::to_string(device);
-  const char* said = nullptr;
-  if (words(result, &said) != CUDA_SUCCESS || said == nullptr) said = "an error without a name";
-  text += std::string(": ") + said;
-  switch (result) {
-    case CUDA_ERROR_OUT_OF_MEMORY:
-      return {TUTTI_NO_MEMORY, text};
-    case CUDA_ERROR_NOT_SUPPORTED:
-    case CUDA_ERROR_PEER_ACCESS_UNSUPPORTED:
-    case CUDA_ERROR_NO_DEVICE:
-      return {TUTTI_UNSUPPORTED, text};
-    default:
-      return {TUTTI_SYSTEM, text};
-  }
-}
 
 Status Driver::Device::describe(const Functions& f) {
   char name[256] = {};
@@ -128,10 +74,9 @@ Status Driver::get(Driver** out) {
 Status Driver::load() {
   Functions& f = *functions_;
   TUTTI_TRY(f.load());
-  const auto unsupported = [](Status status) {
-    return status.ok() ? status : Status(TUTTI_UNSUPPORTED, status.text());
-  };
-  TUTTI_TRY(unsupported(f.check(f.cuInit(0), "cuInit")));
+  if (const Status started = f.check(f.cuInit(0), "cuInit"); !started.ok()) {
+    return {TUTTI_UNSUPPORTED, started.text()};
+  }
   TUTTI_TRY(f.check(f.cuDriverGetVersion(&version_), "cuDriverGetVersion"));
   TUTTI_TRY(f.check(f.cuDeviceGetCount(&devices_), "cuDeviceGetCount"));
   if (devices_ == 0) return {TUTTI_UNSUPPORTED, "the driver finds no GPU"};
@@ -161,13 +106,16 @@ int Driver::current() const {
   return functions_->cuCtxGetDevice(&device) == CUDA_SUCCESS ? device : -1;
 }
 
+Status Driver::enter(int device) {
+  TUTTI_TRY(number(device));
+  return device_[size_t(device)].open(*functions_);
+}
+
 Driver::Current::Current(Driver& driver, int device)
-    : driver_(driver), status_(driver.number(device)) {
-  const Functions& f = *driver.functions_;
-  if (status_.ok()) status_ = driver.device_[size_t(device)].open(f);
+    : driver_(driver), status_(driver.enter(device)) {
   if (!status_.ok()) return;
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-  f.cuThreadExchangeStreamCaptureMode(&mode);
+  driver.functions_->cuThreadExchangeStreamCaptureMode(&mode);
   capture_mode_ = mode;
 }
 

@@ -149,6 +149,7 @@ class Driver {
   ~Driver();
   Status load();
   Status number(int device) const;  // INVALID where there is no such GPU
+  Status enter(int device);         // makes it current
   Status copy_stream(Stream* out);  // of the current GPU
   Status import_handle(const Exported& exported, int pid, Address* out);
   Status import_descriptor(const Exported& exported, int pid, Address* out);

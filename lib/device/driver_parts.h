@@ -70,8 +70,11 @@
 
 namespace tutti::device {
 
+template <auto* function>
+using Pointer = decltype(function);
+
 struct Driver::Functions {
-#define TUTTI_MEMBER(name) decltype(&::name) name = nullptr;
+#define TUTTI_MEMBER(name) Pointer<::name> name = nullptr;
   TUTTI_CUDA_FUNCTIONS(TUTTI_MEMBER)
 #undef TUTTI_MEMBER
   decltype(&::cuGetErrorString) words = nullptr;
@@ -86,11 +89,13 @@ struct Driver::Functions {
   Status failure(CUresult result, const char* function, const std::string& what) const;
   // OK, or `function`, what it was to do, the GPU that is current, and the driver's words.
   Status check(CUresult result, const char* function) const {
-    return result == CUDA_SUCCESS ? Status() : failure(result, function, "");
+    if (result == CUDA_SUCCESS) return {};
+    return failure(result, function, "");
   }
   template <class What>
   Status check(CUresult result, const char* function, What&& what) const {
-    return result == CUDA_SUCCESS ? Status() : failure(result, function, what());
+    if (result == CUDA_SUCCESS) return {};
+    return failure(result, function, what());
   }
 };
 

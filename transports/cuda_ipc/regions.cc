@@ -10,8 +10,6 @@
 namespace tutti::cuda_ipc {
 
 using device::Driver;
-using device::Exported;
-using device::most_ranks;
 using device::most_regions;
 
 namespace {
