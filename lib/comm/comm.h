@@ -162,7 +162,7 @@ class Communicator final : in_flight::Member, deadlock::Member {
   Status open_device(Exchange& exchange, uint64_t deadline_ns);
   // Where this rank's buffers lie: a set of Lies; INVALID where one is of another GPU.
   Status where_it_lies(const Call& call, uint8_t* out) const;
-  Status agree_where(int64_t timeout_ms, uint8_t* lies);
+  tutti_status agree_where(int64_t timeout_ms, uint8_t* lies);
   Status wait_on_device(uint64_t timeout_ns);
   // INVALID where its memory lies on a GPU.
   Status refuse_device(const Operation& operation) const;

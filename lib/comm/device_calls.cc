@@ -1,5 +1,7 @@
 #include "lib/comm/device_calls.h"
 
+#include <sched.h>
+
 #include <algorithm>
 
 #include "lib/clock.h"
@@ -117,8 +119,7 @@ void DeviceCalls::drain() {
       if (rank == notices_->rank() || !notices_->look(rank).dead) continue;
       fail({TUTTI_PEER_FAILED, rank_text(rank) + "'s process has ended", rank});
     }
-    const timespec pause{0, 100'000};
-    nanosleep(&pause, nullptr);
+    sched_yield();
   }
 }
 
@@ -127,8 +128,7 @@ void DeviceCalls::settle() {
   const uint64_t limit_ns = now_ns() + most_ns;
   bool ended = false;
   while (own_ended(&ended).ok() && !ended && now_ns() < limit_ns) {
-    const timespec pause{0, 100'000};
-    nanosleep(&pause, nullptr);
+    sched_yield();
   }
 }
 

@@ -139,15 +139,15 @@ Status Communicator::where_it_lies(const Call& call, uint8_t* out) const {
 }
 
 // One rank's memory may lie on its GPU, another's in its host: what all have decides.
-Status Communicator::agree_where(int64_t timeout_ms, uint8_t* lies) {
-  if (nranks_ == 1) return {};
+tutti_status Communicator::agree_where(int64_t timeout_ms, uint8_t* lies) {
+  if (nranks_ == 1) return TUTTI_OK;
   const uint8_t mine = *lies;
   Call call;
   call.key = {.count = 1, .dtype = TUTTI_UINT8, .op = TUTTI_BOR, .level = TUTTI_LEVEL_FAST};
   call.input = reinterpret_cast<const std::byte*>(&mine);
   call.output = reinterpret_cast<std::byte*>(lies);
   call.timeout_ms = timeout_ms;
-  return run_on_host(call) == TUTTI_OK ? Status() : last_error_;
+  return run_on_host(call);
 }
 
 tutti_status Communicator::run_anywhere(const Call& call) {
@@ -156,7 +156,8 @@ tutti_status Communicator::run_anywhere(const Call& call) {
   if (key.collective == Collective::barrier || nothing) return run_on_host(call);
   uint8_t lies = 0;
   if (Status looked = where_it_lies(call, &lies); !looked.ok()) return fail(std::move(looked));
-  if (Status agreed = agree_where(call.timeout_ms, &lies); !agreed.ok()) return agreed.code();
+  const tutti_status agreed = agree_where(call.timeout_ms, &lies);
+  if (agreed != TUTTI_OK) return agreed;
   if ((lies & lies_on_device) == 0) return run_on_host(call);
   if (lies == lies_on_device && device_->check(key, level_of(key)).ok()) {
     return run_on_device(call);

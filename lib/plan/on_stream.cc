@@ -9,7 +9,6 @@ namespace tutti::plan {
 using device::CombineArguments;
 using device::Common;
 using device::CopyArguments;
-using device::CopyPiece;
 using device::Place;
 using device::Spot;
 

@@ -139,7 +139,7 @@ Status StreamLanes::step(Lane* lane, Lane* other, bool* moved) {
   const bool message = is_message(record);
   if (message && lane->slice == 0) begin_slice(lane);
   const uint64_t bytes = message ? std::min(most - done, lane->slice - lane->filled) : most - done;
-  TUTTI_TRY(wait_for(other, record, done + bytes, lane->stream));
+  TUTTI_TRY(follow(other, record, done + bytes, lane->stream));
   if (record.verb == Verb::send) {
     TUTTI_TRY(send(record, at(record.from_memory, place.from + done), bytes));
   } else if (message) {
@@ -191,12 +191,12 @@ Status StreamLanes::mark(Lane* lane) {
   return kernels_.driver().record(lane->events[next], lane->stream);
 }
 
-Status StreamLanes::wait_for(Lane* other, const Record& record, uint64_t upto,
-                             device::Stream stream) {
+Status StreamLanes::follow(Lane* other, const Record& record, uint64_t upto,
+                           device::Stream stream) {
   if (record.wait == 0) return {};
   const Progress needed =
       record.follow != 0 ? Progress{record.wait - 1, upto} : Progress{record.wait, 0};
-  if (needed <= other->nothing || needed <= other->awaited) return {};
+  if (!(other->nothing < needed) || !(other->awaited < needed)) return {};
   const auto found = std::lower_bound(other->marks.begin(), other->marks.end(), needed);
   if (found == other->marks.end())
     return {};  // only nothing was done since the last that is awaited

@@ -28,7 +28,10 @@ class StreamLanes {
   struct Progress {
     uint32_t records = 0;
     uint64_t bytes = 0;  // of the next one
-    auto operator<=>(const Progress&) const = default;
+    bool operator==(const Progress&) const = default;
+    bool operator<(const Progress& other) const {
+      return records < other.records || (records == other.records && bytes < other.bytes);
+    }
   };
   struct Lane {
     device::Stream stream = nullptr;
@@ -57,7 +60,7 @@ class StreamLanes {
   Status step(Lane* lane, Lane* other, bool* moved);
   uint64_t most_bytes(const Record& record, const Place& place, const Lane& other) const;
   // The stream goes on when the other lane has got to where the record may be done up to `upto`.
-  Status wait_for(Lane* other, const Record& record, uint64_t upto, device::Stream stream);
+  Status follow(Lane* other, const Record& record, uint64_t upto, device::Stream stream);
   Status mark(Lane* lane);
   void begin_slice(Lane* lane) const;
   void count(Lane* lane, uint32_t peer, uint64_t bytes) const;
