@@ -47,10 +47,13 @@ Transfers Communicator::transfers() {
 }
 
 void Communicator::abort(std::string_view reason) {
-  over_.store(true, std::memory_order_release);
   std::string text = "rank " + std::to_string(rank_) + " called tutti_comm_abort()";
   if (!reason.empty()) text.append(": ").append(reason);
-  const Status why{TUTTI_ABORTED, std::move(text), rank_};
+  abort(Status{TUTTI_ABORTED, std::move(text), rank_});
+}
+
+void Communicator::abort(const Status& why) {
+  over_.store(true, std::memory_order_release);
   if (link_ != nullptr) link_->abort(why);
   if (device_ != nullptr) device_->fail(why);
 }
@@ -227,6 +230,15 @@ tutti_status Communicator::run(Prepared& prepared, const Call& call) {
   return give_up(std::move(status), prepared.signature, calls());
 }
 
+void Communicator::add_to_mark() {
+  CallSignature& signature = mark_.signature;
+  if (slice_of_ != 0) signature.count = slice_of_;
+  signature.result = std::exchange(last_result_, 0);
+  // Results are compared by digests of signatures alone.
+  const uint64_t history = signature.result == 0 ? history_ : 0;
+  mark_.digest = call_digest(mark_.epoch, signature_hash(signature) ^ history);
+}
+
 Status Communicator::begin_call(Prepared& prepared, const Call& call, bool* ended) {
   const uint64_t epoch = calls() + 1;
   epoch_.store(epoch, std::memory_order_relaxed);
@@ -240,10 +252,8 @@ Status Communicator::begin_call(Prepared& prepared, const Call& call, bool* ende
   mark_.epoch = epoch;
   mark_.signature = prepared.signature;
   mark_.digest = call_digest(epoch, prepared.signature_hash ^ history_);
-  if (last_result_ != 0) [[unlikely]] {
-    mark_.signature.result = std::exchange(last_result_, 0);
-    mark_.digest = call_digest(epoch, mark_.signature);
-  }
+  if ((last_result_ | slice_of_) != 0) [[unlikely]]
+    add_to_mark();
   // Of a v form whose lengths not all know, none may be said to be empty.
   const bool empty = prepared.key.count == 0 && !prepared.lengths_are_private();
   const Collective collective = prepared.key.collective;

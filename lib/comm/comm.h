@@ -127,8 +127,16 @@ class Communicator final : in_flight::Member, deadlock::Member {
   // Collective over `members`, which are distinct ranks, the own one among them.
   tutti_status create_group(std::vector<int> members, std::unique_ptr<Communicator>* out);
 
-  // Any thread; never blocks.
+  // Any thread; never block. The second is for whoever knows why.
   void abort(std::string_view reason);
+  void abort(const Status& why);
+
+  // A collective of so many elements of a call of `whole`, which ranks agree on, too. For
+  // DeviceProxy's thread.
+  tutti_status run_slice(const Call& call, uint64_t whole) {
+    slice_of_ = whole;
+    return run_on_host(call);
+  }
 
   // Keeps `status` as the last error and returns its code; for errors found before a call starts.
   tutti_status fail(Status status);
@@ -160,6 +168,9 @@ class Communicator final : in_flight::Member, deadlock::Member {
   }
   tutti_status run_messages_staged(std::span<const Message> messages, int64_t timeout_ms);
   Status open_device(Exchange& exchange, uint64_t deadline_ns);
+  Status open_proxy(Exchange& exchange, uint64_t deadline_ns);
+  // Whether the host can make what it is to make of the call.
+  Status check_slices(const Call& call);
   // Where this rank's buffers lie: a set of Lies; INVALID where one is of another GPU.
   Status where_it_lies(const Call& call, uint8_t* out) const;
   tutti_status agree_where(int64_t timeout_ms, uint8_t* lies);
@@ -193,6 +204,8 @@ class Communicator final : in_flight::Member, deadlock::Member {
   // `call` and `prepared` must stay until the end. A call of nothing has ended then.
   Status begin_call(Prepared& prepared, const Call& call, bool* ended);
   Status begin_schedule(Prepared& prepared, const Call& call);
+  // What ranks agree on besides what the call is prepared for.
+  void add_to_mark();
   void begin_fused(const Prepared& prepared, const Call& call);
   bool advance_call(const Prepared& prepared);
   template <class LinkType>
@@ -296,6 +309,7 @@ class Communicator final : in_flight::Member, deadlock::Member {
   std::vector<std::unique_ptr<CachedPlan>> plans_;
   CallMark mark_;             // of the call that runs
   uint32_t last_result_ = 0;  // a digest of what the last one gave, if it is checked
+  uint64_t slice_of_ = 0;     // elements of what the call is a slice of
   plan::Run run_;
   const Prepared* waits_in_ = nullptr;  // what a thread waits for in complete_call()
   deadlock::Watch watch_{this, [this](int peer) { return needs(peer); }};

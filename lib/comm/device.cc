@@ -1,6 +1,8 @@
 // A communicator's calls on memory of its GPU: those that are enqueued, and blocking ones.
 #include <sched.h>
 
+#include <mutex>
+
 #include "lib/comm/comm.h"
 #include "lib/comm/device_calls.h"
 #include "lib/comm/group_exchange.h"
@@ -31,6 +33,33 @@ Status Communicator::open_device(Exchange& exchange, uint64_t deadline_ns) {
   TUTTI_TRY(DeviceCalls::open(exchange, setup, deadline_ns, &device_));
   settings_.device = device_->device();  // of communicators made out of this one, in any thread
   pinned_ = std::make_unique<PinnedCopies>(device_->driver(), device_->device());
+  return device_->reach_each_other() ? Status() : open_proxy(exchange, deadline_ns);
+}
+
+// The host's own calls are on another communicator than those that it makes for GPUs, whose turn
+// comes in the order of streams.
+Status Communicator::open_proxy(Exchange& exchange, uint64_t deadline_ns) {
+  CommSettings settings = settings_;
+  settings.device = CommSettings::no_device;
+  settings.progress_thread = false;
+  std::unique_ptr<Communicator> host;
+  TUTTI_TRY(create(std::make_unique<GroupExchange>(*this, key_), settings, &host));
+  return device_->open_proxy(exchange, std::move(host), deadline_ns);
+}
+
+Status Communicator::check_slices(const Call& call) {
+  std::array<CallKey, 2> keys;
+  TUTTI_TRY(device_->proxy()->keys_of(call.key, level_of(call.key), &keys));
+  const std::lock_guard guard(lock_);  // what runs looks for plans, too
+  for (const CallKey& key : keys) {
+    const std::shared_ptr<Prepared>* const found = find(key);
+    if (found == nullptr) return last_error_;
+    if ((*found)->premultiplies) {
+      return {TUTTI_UNSUPPORTED,
+              "pre-multiplied sums are not made in the order of a stream where the ranks' GPUs "
+              "cannot reach each other"};
+    }
+  }
   return {};
 }
 
@@ -50,7 +79,8 @@ tutti_status Communicator::enqueue(const Call& call, void* stream) {
     break_down({TUTTI_ABORTED, {}}, "on the GPU", 0);
     return fail(broken_);
   }
-  Status enqueued = device_->enqueue(call, level_of(call.key), stream);
+  Status enqueued = device_->proxy() != nullptr ? check_slices(call) : Status();
+  if (enqueued.ok()) enqueued = device_->enqueue(call, level_of(call.key), stream);
   if (enqueued.ok()) return TUTTI_OK;
   if (!stays_with_caller(enqueued)) {
     break_down(enqueued, std::string("on the GPU, in ") + collective_name(call.key.collective), 0);

@@ -55,6 +55,7 @@ Status DeviceCalls::open(Exchange& exchange, const Setup& setup, uint64_t deadli
   }
   TUTTI_TRY(agree(exchange, found, deadline_ns));
   std::unique_ptr<DeviceCalls> made(new DeviceCalls(*driver, own));
+  made->rank_ = uint32_t(exchange.rank());
   const Driver::Current current(*driver, own.device);
   TUTTI_TRY(agree(exchange, current.status(), deadline_ns));
   TUTTI_TRY(cuda_ipc::Arena::open(*driver, exchange, own.device, {}, deadline_ns, &made->arena_,
@@ -73,14 +74,29 @@ Status DeviceCalls::open_local() {
   TUTTI_TRY(plan::StreamKernels::open(*arena_, &kernels_));
   TUTTI_TRY(plan::StreamLanes::open(*kernels_, &lanes_));
   TUTTI_TRY(driver_.make_stream(&own_stream_));
+  return make_events();
+}
+
+Status DeviceCalls::make_events() {
   for (device::Event* event : {&own_event_, &last_event_, &captured_event_}) {
     TUTTI_TRY(driver_.make_event(event));
   }
   return {};
 }
 
+Status DeviceCalls::open_proxy(Exchange& exchange, std::unique_ptr<Communicator> host,
+                               uint64_t deadline_ns) {
+  const Driver::Current current(driver_, setup_.device);
+  TUTTI_TRY(agree(exchange, current.status().ok() ? make_events() : current.status(), deadline_ns));
+  return DeviceProxy::open(
+      exchange, driver_, setup_.device, std::move(host), [this](const Status& why) { fail(why); },
+      deadline_ns, &proxy_, &why_not_);
+}
+
 DeviceCalls::~DeviceCalls() {
   const Driver::Current current(driver_, setup_.device);
+  if (proxy_ != nullptr) drain_proxy();
+  proxy_.reset();
   if (watched_) {
     drain();
     watcher::remove(this);
@@ -123,6 +139,20 @@ void DeviceCalls::drain() {
   }
 }
 
+// The host ends what has begun, or fails.
+void DeviceCalls::drain_proxy() {
+  constexpr uint64_t most_ns = 2'000'000'000;
+  const uint64_t limit_ns = now_ns() + uint64_t(setup_.timeout_ms) * 1'000'000u + most_ns;
+  uint64_t failed_ns = 0;
+  while (now_ns() < limit_ns && (failed_ns == 0 || now_ns() - failed_ns < most_ns)) {
+    bool ended = !any_;
+    if (any_ && !driver_.ended(last_event_, &ended).ok()) return;
+    if (failed() && failed_ns == 0) failed_ns = now_ns();
+    if (ended && (proxy_->idle() || failed())) return;
+    sched_yield();
+  }
+}
+
 void DeviceCalls::settle() {
   constexpr uint64_t most_ns = 2'000'000'000;
   const uint64_t limit_ns = now_ns() + most_ns;
@@ -144,6 +174,7 @@ void DeviceCalls::fail(Status why) {
   {
     const std::lock_guard lock(mutex_);
     if (failed_.load(std::memory_order_relaxed)) return;
+    if (proxy_ != nullptr) proxy_->let_go(why);
     if (arena_ != nullptr) {
       notices_->fail(why);
       if (const Status gone = arena_->let_go(); !gone.ok()) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lib/comm/call.h"
+#include "lib/comm/device_proxy.h"
 #include "lib/comm/notices.h"
 #include "lib/comm/stream_choice.h"
 #include "lib/comm/watcher.h"
@@ -28,15 +29,22 @@ class DeviceCalls final : watcher::Watched {
     std::function<void(const Status&)> on_failure;  // any thread, once; may not block
   };
 
-  // Collective. Calls that have no way over the GPUs are refused by enqueue().
+  // Collective. Calls that have no way over the GPUs are refused by enqueue(), but where there is a
+  // proxy.
   static Status open(Exchange& exchange, const Setup& setup, uint64_t deadline_ns,
                      std::unique_ptr<DeviceCalls>* out);
   // Waits until the other ranks have done with this rank's memory, if they still will.
   ~DeviceCalls() override;
 
+  // Collective, where the GPUs cannot reach each other; see DeviceProxy::open().
+  Status open_proxy(Exchange& exchange, std::unique_ptr<Communicator> host, uint64_t deadline_ns);
+  bool reach_each_other() const { return arena_ != nullptr; }
+  // Null: calls are not made by the host.
+  const DeviceProxy* proxy() const { return proxy_.get(); }
+
   device::Driver& driver() const { return driver_; }
   int device() const { return setup_.device; }
-  // Whether the call can run on the GPUs; equal on all ranks.
+  // Whether the call can run on the GPUs themselves; equal on all ranks.
   Status check(const CallKey& key, tutti_level level) const;
 
   // The one who calls is alone in these. `level`: what the ranks agree on.
@@ -75,10 +83,12 @@ class DeviceCalls final : watcher::Watched {
 
   DeviceCalls(device::Driver& driver, const Setup& setup) : driver_(driver), setup_(setup) {}
   Status open_local();
+  Status make_events();
   Status find(const CallKey& key, tutti_level level, Prepared** out);
   Status prepare(const CallKey& key, tutti_level level, Prepared* out);
   Status prepare_plan(const CallKey& key, Prepared* out) const;
   Status check_buffers(const Call& call) const;
+  Status check_stream(device::Stream stream) const;
   // Calls run in the order in which they are made, on whatever streams.
   Status follow_last(device::Stream stream, uint64_t capture);
   Status remember(device::Stream stream, uint64_t capture);
@@ -90,11 +100,15 @@ class DeviceCalls final : watcher::Watched {
   Status look_at_others(uint64_t begun);
   Status mismatch() const;
   void drain();
+  void drain_proxy();
+  Status enqueue_by_host(const Call& call, tutti_level level, device::Stream stream);
 
   device::Driver& driver_;
   Setup setup_;
+  uint32_t rank_ = 0;
   std::unique_ptr<cuda_ipc::Arena> arena_;  // null: no way over the GPUs
   std::string why_not_;
+  std::unique_ptr<DeviceProxy> proxy_;
   std::unique_ptr<plan::StreamKernels> kernels_;
   std::unique_ptr<plan::StreamLanes> lanes_;
   std::unique_ptr<Notices> notices_;

@@ -113,7 +113,7 @@ Status DeviceCalls::check_buffers(const Call& call) const {
   const CallKey& key = call.key;
   if (key.count == 0 || key.collective == Collective::barrier) return {};
   const Goal goal(key.collective, setup_.setting.nranks, uint32_t(key.root));
-  const uint32_t self = arena_->rank();
+  const uint32_t self = rank_;
   const auto check = [&](const void* buffer, const char* name) -> Status {
     const device::Pointed pointed = driver_.classify(buffer);
     const bool there = pointed.kind == TUTTI_MEMORY_DEVICE || pointed.kind == TUTTI_MEMORY_MANAGED;
@@ -132,7 +132,8 @@ Status DeviceCalls::check_buffers(const Call& call) const {
   if (!only_root || self == goal.root()) TUTTI_TRY(check(call.input, "send buffer"));
   const bool gets = self == goal.root() ||
                     (key.collective != Collective::reduce && key.collective != Collective::gather);
-  return gets ? check(call.output, "receive buffer") : Status();
+  if (!gets) return {};
+  return check(call.output, "receive buffer");
 }
 
 Status DeviceCalls::follow_last(Stream stream, uint64_t capture) {
@@ -149,18 +150,34 @@ Status DeviceCalls::remember(Stream stream, uint64_t capture) {
   return driver_.record(captured_event_, stream);
 }
 
+Status DeviceCalls::check_stream(Stream stream) const {
+  const bool shared = proxy_ != nullptr ? proxy_->shares_context() : arena_->shares_context();
+  if (stream != nullptr || !shared) return {};
+  return {TUTTI_INVALID,
+          "threads that are ranks on one GPU share its null stream and would wait for each "
+          "other: each needs a stream of its own"};
+}
+
+Status DeviceCalls::enqueue_by_host(const Call& asked, tutti_level level, Stream stream) {
+  TUTTI_TRY(check_buffers(asked));
+  TUTTI_TRY(check_stream(stream));
+  uint64_t capture = 0;
+  TUTTI_TRY(driver_.capture_of(stream, &capture));
+  TUTTI_TRY(follow_last(stream, capture));
+  const int64_t timeout_ms = asked.timeout_ms > 0 ? asked.timeout_ms : setup_.timeout_ms;
+  TUTTI_TRY(proxy_->enqueue(asked, level, timeout_ms, stream));
+  return remember(stream, capture);
+}
+
 Status DeviceCalls::enqueue(const Call& asked, tutti_level level, Stream stream) {
-  if (arena_ == nullptr) return {TUTTI_UNSUPPORTED, why_not_};
+  if (arena_ == nullptr && proxy_ == nullptr) return {TUTTI_UNSUPPORTED, why_not_};
   const Driver::Current current(driver_, setup_.device);
   TUTTI_TRY(Status(current.status()));
+  if (proxy_ != nullptr) return enqueue_by_host(asked, level, stream);
   Prepared* prepared = nullptr;
   TUTTI_TRY(find(asked.key, level, &prepared));
   TUTTI_TRY(check_buffers(asked));
-  if (stream == nullptr && arena_->shares_context()) {
-    return {TUTTI_INVALID,
-            "threads that are ranks on one GPU share its null stream and would wait for each "
-            "other: each needs a stream of its own"};
-  }
+  TUTTI_TRY(check_stream(stream));
   uint64_t capture = 0;
   TUTTI_TRY(driver_.capture_of(stream, &capture));
   plan::StreamCall call = prepared->call;

@@ -1,4 +1,5 @@
-// What tests of calls on GPU memory share: memory and streams of GPU 0, and communicators on it.
+// What tests of calls on GPU memory share: memory and streams, of GPU 0 unless a test says
+// otherwise, and communicators on it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -34,15 +35,18 @@ inline void expect_ok(const Status& status) { EXPECT_TRUE(status.ok()) << status
 
 inline void* pointer_to(device::Address address) { return reinterpret_cast<void*>(address); }
 
-// Memory of GPU 0, `offset` bytes into an allocation of its own.
+// Where this thread's memory and streams are.
+inline thread_local int this_gpu = 0;
+
+// Memory of this_gpu, `offset` bytes into an allocation of its own.
 class GpuBuffer {
  public:
   explicit GpuBuffer(size_t bytes, size_t offset = 0) : offset_(offset) {
-    const device::Driver::Current current(gpu_driver(), 0);
+    const device::Driver::Current current(gpu_driver(), this_gpu);
     expect_ok(gpu_driver().allocate(bytes + offset + 1, &memory_));
   }
   ~GpuBuffer() {
-    const device::Driver::Current current(gpu_driver(), 0);
+    const device::Driver::Current current(gpu_driver(), this_gpu);
     gpu_driver().release(memory_);
   }
   GpuBuffer(const GpuBuffer&) = delete;
@@ -57,7 +61,7 @@ class GpuBuffer {
 
 inline void copy_gpu(void* to, const void* from, size_t bytes) {
   if (bytes == 0) return;
-  const device::Driver::Current current(gpu_driver(), 0);
+  const device::Driver::Current current(gpu_driver(), this_gpu);
   expect_ok(gpu_driver().copy(to, from, bytes));
 }
 template <class T>
@@ -74,12 +78,12 @@ void to_gpu(void* at, const std::vector<T>& values) {
 class GpuStream {
  public:
   GpuStream() {
-    const device::Driver::Current current(gpu_driver(), 0);
+    const device::Driver::Current current(gpu_driver(), this_gpu);
     expect_ok(gpu_driver().make_stream(&stream_));
     expect_ok(gpu_driver().make_event(&event_));
   }
   ~GpuStream() {
-    const device::Driver::Current current(gpu_driver(), 0);
+    const device::Driver::Current current(gpu_driver(), this_gpu);
     gpu_driver().release_event(event_);
     gpu_driver().release_stream(stream_);
   }
@@ -91,7 +95,7 @@ class GpuStream {
   bool wait(int64_t most_ms = 20'000) const { return wait_for(stream_, most_ms); }
   // Of any stream.
   bool wait_for(device::Stream stream, int64_t most_ms = 20'000) const {
-    const device::Driver::Current current(gpu_driver(), 0);
+    const device::Driver::Current current(gpu_driver(), this_gpu);
     expect_ok(gpu_driver().record(event_, stream));
     const uint64_t deadline_ns = deadline_after_ms(most_ms);
     for (bool ended = false; now_ns() < deadline_ns;) {
