@@ -395,7 +395,8 @@ TUTTI_API tutti_status tutti_mem_deregister(tutti_comm comm, void* address);
  * GPU is INVALID. A call that blocks has ended on the GPU, too, when it returns; what the program
  * has begun on its own streams it must have waited for. Where a call cannot run on the GPU it goes
  * through pinned memory of the host, with the bits it has there. Managed memory is taken as memory
- * of the GPU. i and _init forms take memory of the host only: their counterparts are the _on forms.
+ * of the GPU. Memory of the host only is taken by i and _init forms, whose counterparts are the _on
+ * forms, and by sparse and compressed allreduces.
  *
  * A process may have one communicator, or one for each of its threads, on a GPU; several processes
  * may share one. Where threads of a process are ranks on one GPU, each needs streams of its own,
@@ -924,9 +925,14 @@ TUTTI_API tutti_status tutti_request_free(tutti_request* request);
  * made before the capture must have ended before the graph is launched, and two launches may not
  * overlap.
  *
- * UNSUPPORTED where the communicator has no device, where the ranks' GPUs cannot reach each other,
- * and for what has no kernel: the program's own types and operators, pre-multiplied sums,
- * accumulators, and the level `exact`. */
+ * Where the ranks' GPUs cannot reach each other, on different hosts for one, the hosts make the
+ * calls, on a thread of the library: in slices of 2 MiB through pinned memory, copies beside the
+ * network. The bits are those of the same call of each slice in memory of the host; the deadline is
+ * that of each slice.
+ *
+ * UNSUPPORTED where the communicator has no device, for pre-multiplied sums and, where the GPUs
+ * reach each other, for what has no kernel: the program's own types and operators, accumulators,
+ * and the level `exact`. */
 TUTTI_API tutti_status tutti_allreduce_on(const void* send, void* recv, size_t count,
                                           tutti_dtype dtype, tutti_op op, tutti_comm comm,
                                           const tutti_call_config* config, void* stream);
