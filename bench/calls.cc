@@ -2,6 +2,7 @@
 
 #include <string>
 #include <tuple>
+#include <type_traits>
 
 #include "bench/error.h"
 
@@ -15,7 +16,7 @@ struct Entry {
 
 template <auto on, class Arguments>
 constexpr StreamFunction on_stream(Arguments) {
-  if constexpr (on == nullptr) {
+  if constexpr (std::is_null_pointer_v<decltype(on)>) {
     return nullptr;
   } else {
     return [](const Call& c, void* stream) {
