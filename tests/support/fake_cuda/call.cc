@@ -37,13 +37,16 @@ State& state() {
   return all;
 }
 
+// Both lie in the memory that every thread begins with: what the dynamic linker allocates later and
+// frees with the thread looks like a race to ThreadSanitizer.
 std::vector<Context*>& current_contexts() {
-  static thread_local std::vector<Context*> stack;
+  [[gnu::tls_model("initial-exec")]] static thread_local std::vector<Context*> stack;
   return stack;
 }
 
 CUstreamCaptureMode& capture_mode() {
-  static thread_local CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+  [[gnu::tls_model("initial-exec")]] static thread_local CUstreamCaptureMode mode =
+      CU_STREAM_CAPTURE_MODE_GLOBAL;
   return mode;
 }
 

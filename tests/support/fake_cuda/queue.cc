@@ -17,32 +17,31 @@ struct Queue::Shared {
 };
 
 bool Token::done() const {
-  if (queue == nullptr || queue->shared_ == nullptr) return true;
+  if (queue == nullptr) return true;
   const std::lock_guard lock(queue->shared_->mutex);
   return queue->shared_->done >= number;
 }
 
 void Token::wait() const {
-  if (queue == nullptr || queue->shared_ == nullptr) return;
+  if (queue == nullptr) return;
   Queue::Shared& shared = *queue->shared_;
   std::unique_lock lock(shared.mutex);
   shared.changed.wait(lock, [&] { return shared.done >= number; });
 }
 
+Queue::Queue() : shared_(std::make_shared<Shared>()) {}
+
 Queue::~Queue() { close(); }
 
 void Queue::close() {
-  if (shared_ == nullptr) return;
   const std::lock_guard lock(shared_->mutex);
   shared_->closed = true;
   shared_->changed.notify_all();
 }
 
 Token Queue::push(Work work, std::vector<Token> after) {
-  if (shared_ == nullptr) {
-    shared_ = std::make_shared<Shared>();
-    std::thread(run, shared_).detach();
-  }
+  if (!started_) std::thread(run, shared_).detach();
+  started_ = true;
   const std::lock_guard lock(shared_->mutex);
   shared_->items.push_back({std::move(work), std::move(after)});
   shared_->changed.notify_all();

@@ -33,6 +33,7 @@ struct Token {
 // Work in order, by a thread of its own.
 class Queue : public std::enable_shared_from_this<Queue> {
  public:
+  Queue();
   ~Queue();
   // `work` begins when what was pushed before, and all of `after`, has ended.
   Token push(Work work, std::vector<Token> after);
@@ -44,7 +45,8 @@ class Queue : public std::enable_shared_from_this<Queue> {
   friend struct Token;
   struct Shared;
   static void run(std::shared_ptr<Shared> shared);
-  std::shared_ptr<Shared> shared_;
+  const std::shared_ptr<Shared> shared_;
+  bool started_ = false;  // the thread: with the first work
   uint64_t pushed_ = 0;
 };
 
