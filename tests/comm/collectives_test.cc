@@ -4,6 +4,7 @@
 #include <rapidcheck/gtest.h>
 
 #include "tests/support/collective_case.h"
+#include "tests/support/sanitized.h"
 
 namespace {
 
@@ -53,7 +54,9 @@ void run_all(int nranks, const char* transport, const std::vector<size_t>& count
 class Collectives : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Collectives, AreRightForEveryAlgorithmAndRoot) {
-  for (const int nranks : {1, 2, 3, 4, 5, 8}) run_all(nranks, GetParam(), {0, 1, 17, 5000});
+  for (const int nranks : sanitized ? std::vector{1, 2, 5} : std::vector{1, 2, 3, 4, 5, 8}) {
+    run_all(nranks, GetParam(), {0, 1, 17, 5000});
+  }
 }
 
 TEST_P(Collectives, MoveMoreThanTheBuffersInBetweenHold) { run_all(3, GetParam(), {400'001}); }
@@ -62,7 +65,9 @@ INSTANTIATE_TEST_SUITE_P(Transports, Collectives, ::testing::Values("inproc", "s
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(ManyRanks, AreServedByEveryAlgorithm) {
-  for (const int nranks : {7, 12, 16, 33}) run_all(nranks, "inproc", {0, 5});
+  for (const int nranks : sanitized ? std::vector{7, 16} : std::vector{7, 12, 16, 33}) {
+    run_all(nranks, "inproc", {0, 5});
+  }
 }
 
 RC_GTEST_PROP(RandomCalls, InARowOnOneCommunicatorAreAllRight, ()) {

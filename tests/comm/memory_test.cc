@@ -9,11 +9,13 @@
 #include <random>
 #include <vector>
 
+#include "tests/support/sanitized.h"
 #include "tests/support/thread_comm.h"
 
 namespace {
 
 using tutti::testing::on_comm;
+using tutti::testing::sanitized;
 using tutti::testing::sentence;
 
 uint64_t direct_calls(tutti_comm comm) { return tutti::testing::counters(comm).direct_calls; }
@@ -97,7 +99,8 @@ TEST_P(Memory, MixesWithHeapBuffersOfAnyRank) {
     Vectors symmetric(comm, 4 * most + 16'384);
     std::vector<float> in(most), out(most);
     const uint64_t before = direct_calls(comm);
-    for (int round = 0; round < 200; ++round) {
+    constexpr int rounds = sanitized ? 40 : 200;
+    for (int round = 0; round < rounds; ++round) {
       const size_t count = round % 2 == 0 ? 3000 + size_t(round) : most - size_t(round);
       // In some rounds nobody, in others a changing rank, passes heap memory.
       const bool heap = round % 4 != 0 && round % 3 == rank;
@@ -113,7 +116,7 @@ TEST_P(Memory, MixesWithHeapBuffersOfAnyRank) {
       }
     }
     const uint64_t direct = direct_calls(comm) - before;
-    EXPECT_EQ(direct, threads() ? 200u : shared() ? 50u : 0u);
+    EXPECT_EQ(direct, threads() ? uint64_t(rounds) : shared() ? uint64_t(rounds / 4) : 0u);
   });
 }
 
@@ -188,7 +191,7 @@ TEST(SharedMemory, FreedByOneOnlyIsAMismatchForAll) {
 TEST(ThreadsMemory, IsLeftAloneAfterACallHasFailed) {
   constexpr size_t bytes = 8 << 20;
   int failed = 0;
-  for (int round = 0; round < 60; ++round) {
+  for (int round = 0; round < (sanitized ? 20 : 60); ++round) {
     on_comm(2, "inproc", [&](int rank, tutti_comm comm) {
       void* memory = mmap(nullptr, 2 * bytes, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);

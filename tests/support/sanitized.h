@@ -1,0 +1,14 @@
+// Whether this is a build with a sanitizer: many times slower, and looking for other faults than
+// wrong bits. Tests that repeat a case for the sake of its bits, or to see that nothing grows,
+// repeat it less often there.
+#pragma once
+
+namespace tutti::testing {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool sanitized = true;
+#else
+inline constexpr bool sanitized = false;
+#endif
+
+}  // namespace tutti::testing
