@@ -12,6 +12,7 @@ GpuSession::GpuSession(const Options& options, const Rank& me)
       empty_(std::make_unique<EmptySubject>(gpu_, me.nranks(), options.graph)) {
   copy_GBs_ = measure_copy_GBs(me, gpu_);
   hand_over_us_ = measure_hand_over_us(me, gpu_);
+  if (me.threads()) gpu_.driver().keep_released_memory(gpu_.device());
 }
 
 Comm GpuSession::open() const {

@@ -41,14 +41,24 @@ Status Driver::Device::open(const Functions& f) {
   TUTTI_TRY(f.check(f.cuDevicePrimaryCtxRetain(&made, handle), "cuDevicePrimaryCtxRetain",
                     [this] { return "of GPU " + std::to_string(handle); }));
   TUTTI_TRY(f.check(f.cuCtxPushCurrent(made), "cuCtxPushCurrent"));
-  const Status ready = f.check(f.cuStreamCreateWithPriority(&copies, CU_STREAM_NON_BLOCKING, 0),
-                               "cuStreamCreateWithPriority");
+  const Status ready = open_streams(f);
   if (ready.ok()) {
     context = made;
   } else {
     f.cuCtxPopCurrent(&made);
   }
   return ready;
+}
+
+Status Driver::Device::open_streams(const Functions& f) {
+  int least = 0, most = 0;
+  TUTTI_TRY(f.check(f.cuCtxGetStreamPriorityRange(&least, &most), "cuCtxGetStreamPriorityRange"));
+  for (const auto& [stream, priority] : {std::pair{&copies, least}, {&urgent, most}}) {
+    if (*stream != nullptr) continue;
+    TUTTI_TRY(f.check(f.cuStreamCreateWithPriority(stream, CU_STREAM_NON_BLOCKING, priority),
+                      "cuStreamCreateWithPriority"));
+  }
+  return {};
 }
 
 Driver::Driver() : functions_(std::make_unique<Functions>()) {}
@@ -109,6 +119,13 @@ int Driver::current() const {
 Status Driver::enter(int device) {
   TUTTI_TRY(number(device));
   return device_[size_t(device)].open(*functions_);
+}
+
+Status Driver::current_device(Device** out) {
+  CUdevice number = -1;
+  TUTTI_TRY(functions_->check(functions_->cuCtxGetDevice(&number), "cuCtxGetDevice"));
+  *out = &device_[size_t(number)];
+  return {};
 }
 
 Driver::Current::Current(Driver& driver, int device)

@@ -89,9 +89,14 @@ class Driver {
   // Never fails: what the driver knows nothing of is memory of the host.
   Pointed classify(const void* pointer) const;
 
-  // Of the current GPU, aligned to 512 bytes. What is freed must not be in use.
+  // Of the current GPU, aligned to 512 bytes. What is freed must not be in use. Freeing waits for
+  // all that the GPU's streams hold in this process.
   Status allocate(size_t bytes, Address* out);
   void release(Address memory);
+  // From now on, memory of this GPU that is released, pinned memory too, is kept for those who
+  // allocate next instead of being freed: where threads are ranks on one GPU, streams of one wait
+  // for what another one is about to enqueue, but would not while it waits for them.
+  void keep_released_memory(int device);
   // Memory of the host that the GPU reaches.
   Status allocate_pinned(size_t bytes, void** host, Address* device);
   void release_pinned(void* host);
@@ -113,8 +118,8 @@ class Driver {
   // counts as reached: import_memory() is UNSUPPORTED if it is not.
   Status reach(int device, const std::array<uint8_t, 16>& uuid, bool* reaches);
 
-  // Does not wait for the null stream. An urgent one does not queue behind those that are not.
-  Status make_stream(Stream* out, bool urgent = false);
+  // Does not wait for the null stream.
+  Status make_stream(Stream* out);
   void release_stream(Stream stream);
   // 0: nothing is being captured; else a number that no other capture has.
   Status capture_of(Stream stream, uint64_t* out);
@@ -127,6 +132,11 @@ class Driver {
 
   // What follows in the stream waits until all flags, at most most_ranks, let it go on.
   Status wait_flags(Stream stream, Flags flags);
+
+  // Makes all of the words `value`, one after the other, in a stream of the driver's own for the
+  // current GPU, whose priority is above all others, so that it does not queue behind a stream that
+  // waits. Needs no kernel and no engine that copies; waits for nothing.
+  Status write_words(std::span<const Address> words, uint32_t value);
 
   // Captures what follows in `stream`, and in streams that are joined with it, into a graph. What
   // the program and the tests do with graphs; the library never makes one.
@@ -150,7 +160,8 @@ class Driver {
   Status load();
   Status number(int device) const;  // INVALID where there is no such GPU
   Status enter(int device);         // makes it current
-  Status copy_stream(Stream* out);  // of the current GPU
+  Status current_device(Device** out);
+  bool free_kept(Device& device);  // whether there was anything
   Status import_handle(const Exported& exported, int pid, Address* out);
   Status import_descriptor(const Exported& exported, int pid, Address* out);
   std::unique_ptr<Functions> functions_;

@@ -73,47 +73,115 @@ Pointed Driver::classify(const void* pointer) const {
   return out;
 }
 
+// ---------------------------------------------------------------- allocating
+
+bool KeptMemory::take(size_t bytes, Block* out) {
+  const std::lock_guard lock(mutex_);
+  const auto found = kept_.lower_bound(bytes);
+  if (found == kept_.end() || found->first / 2 > bytes) return false;
+  *out = found->second;
+  lent_[key_of(*out)] = *found;
+  kept_.erase(found);
+  return true;
+}
+
+void KeptMemory::lend(size_t bytes, const Block& block) {
+  const std::lock_guard lock(mutex_);
+  lent_[key_of(block)] = {bytes, block};
+}
+
+bool KeptMemory::give_back(const Block& block, bool keeps) {
+  const std::lock_guard lock(mutex_);
+  const auto found = lent_.find(key_of(block));
+  if (found == lent_.end()) return false;
+  if (keeps) kept_.insert(found->second);
+  lent_.erase(found);
+  return keeps;
+}
+
+std::vector<KeptMemory::Block> KeptMemory::all() {
+  const std::lock_guard lock(mutex_);
+  std::vector<Block> blocks;
+  for (const auto& [bytes, block] : kept_) blocks.push_back(block);
+  kept_.clear();
+  return blocks;
+}
+
+void Driver::keep_released_memory(int device) {
+  if (number(device).ok()) device_[size_t(device)].keeps_memory.store(true);
+}
+
 Status Driver::allocate(size_t bytes, Address* out) {
-  CUdeviceptr memory = 0;
-  TUTTI_TRY(functions_->check(functions_->cuMemAlloc(&memory, bytes), "cuMemAlloc",
-                              [&] { return of_bytes(bytes); }));
-  *out = memory;
+  const Functions& f = *functions_;
+  Device* device = nullptr;
+  TUTTI_TRY(current_device(&device));
+  KeptMemory::Block block;
+  if (!device->memory.take(bytes, &block)) {
+    CUdeviceptr memory = 0;
+    CUresult made = f.cuMemAlloc(&memory, bytes);
+    if (made == CUDA_ERROR_OUT_OF_MEMORY && free_kept(*device)) {
+      made = f.cuMemAlloc(&memory, bytes);
+    }
+    TUTTI_TRY(f.check(made, "cuMemAlloc", [&] { return of_bytes(bytes); }));
+    block.address = memory;
+    device->memory.lend(bytes, block);
+  }
+  *out = block.address;
   return {};
 }
 
-void Driver::release(Address memory) {
-  if (memory != 0) functions_->cuMemFree(memory);
+bool Driver::free_kept(Device& device) {
+  const std::vector<KeptMemory::Block> kept = device.memory.all();
+  for (const KeptMemory::Block& block : kept) functions_->cuMemFree(block.address);
+  return !kept.empty();
 }
 
-Status Driver::allocate_pinned(size_t bytes, void** host, Address* device) {
+void Driver::release(Address memory) {
+  Device* device = nullptr;
+  if (memory == 0 || !current_device(&device).ok()) return;
+  if (device->memory.give_back({nullptr, memory}, device->keeps_memory.load())) return;
+  functions_->cuMemFree(memory);
+}
+
+Status Driver::allocate_pinned(size_t bytes, void** host, Address* address) {
   const Functions& f = *functions_;
-  void* memory = nullptr;
-  TUTTI_TRY(f.check(
-      f.cuMemHostAlloc(&memory, bytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),
-      "cuMemHostAlloc", [&] { return of_bytes(bytes); }));
-  CUdeviceptr address = 0;
-  const Status reached =
-      f.check(f.cuMemHostGetDevicePointer(&address, memory, 0), "cuMemHostGetDevicePointer");
-  if (!reached.ok()) {
-    f.cuMemFreeHost(memory);
-    return reached;
+  Device* device = nullptr;
+  TUTTI_TRY(current_device(&device));
+  KeptMemory::Block block;
+  if (!device->pinned.take(bytes, &block)) {
+    constexpr unsigned flags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
+    TUTTI_TRY(f.check(f.cuMemHostAlloc(&block.host, bytes, flags), "cuMemHostAlloc",
+                      [&] { return of_bytes(bytes); }));
+    CUdeviceptr reached = 0;
+    const Status found =
+        f.check(f.cuMemHostGetDevicePointer(&reached, block.host, 0), "cuMemHostGetDevicePointer");
+    if (!found.ok()) {
+      f.cuMemFreeHost(block.host);
+      return found;
+    }
+    block.address = reached;
+    device->pinned.lend(bytes, block);
   }
-  *host = memory;
-  *device = address;
+  *host = block.host;
+  *address = block.address;
   return {};
 }
 
 void Driver::release_pinned(void* host) {
-  if (host != nullptr) functions_->cuMemFreeHost(host);
+  Device* device = nullptr;
+  if (host == nullptr || !current_device(&device).ok()) return;
+  if (device->pinned.give_back({host, 0}, device->keeps_memory.load())) return;
+  functions_->cuMemFreeHost(host);
 }
+
+// ---------------------------------------------------------------- copying
 
 // Not by the null stream: it would wait for the program's streams, which may wait for other ranks.
 Status Driver::copy(void* to, const void* from, size_t bytes) {
-  Stream stream = nullptr;
-  TUTTI_TRY(copy_stream(&stream));
-  TUTTI_TRY(copy_on(stream, to, from, bytes));
-  return functions_->check(functions_->cuStreamSynchronize(cuda_stream(stream)),
-                           "cuStreamSynchronize");
+  Device* device = nullptr;
+  TUTTI_TRY(current_device(&device));
+  TUTTI_TRY(copy_on(device->copies, to, from, bytes));
+  return functions_->check(functions_->cuStreamSynchronize(device->copies), "cuStreamSynchronize");
 }
 
 Status Driver::copy_on(Stream stream, void* to, const void* from, size_t bytes) {
@@ -127,18 +195,11 @@ Status Driver::copy_on(Stream stream, void* to, const void* from, size_t bytes) 
 Status Driver::fill(Address to, uint8_t byte, size_t bytes) {
   if (bytes == 0) return {};
   const Functions& f = *functions_;
-  Stream stream = nullptr;
-  TUTTI_TRY(copy_stream(&stream));
-  TUTTI_TRY(f.check(f.cuMemsetD8Async(to, byte, bytes, cuda_stream(stream)), "cuMemsetD8Async",
+  Device* device = nullptr;
+  TUTTI_TRY(current_device(&device));
+  TUTTI_TRY(f.check(f.cuMemsetD8Async(to, byte, bytes, device->copies), "cuMemsetD8Async",
                     [&] { return of_bytes(bytes); }));
-  return f.check(f.cuStreamSynchronize(cuda_stream(stream)), "cuStreamSynchronize");
-}
-
-Status Driver::copy_stream(Stream* out) {
-  const int device = current();
-  if (device < 0) return {TUTTI_INTERNAL, "no GPU is current in this thread"};
-  *out = device_[size_t(device)].copies;
-  return {};
+  return f.check(f.cuStreamSynchronize(device->copies), "cuStreamSynchronize");
 }
 
 Status Driver::export_memory(Address memory, Exported* out) {

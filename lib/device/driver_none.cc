@@ -23,6 +23,7 @@ Driver::Current::~Current() = default;
 Pointed Driver::classify(const void*) const { return {}; }
 Status Driver::allocate(size_t, Address*) { return none(); }
 void Driver::release(Address) {}
+void Driver::keep_released_memory(int) {}
 Status Driver::allocate_pinned(size_t, void**, Address*) { return none(); }
 void Driver::release_pinned(void*) {}
 Status Driver::copy(void*, const void*, size_t) { return none(); }
@@ -33,7 +34,7 @@ void Driver::close_export(Exported&) {}
 Status Driver::import_memory(const Exported&, int, Address*) { return none(); }
 void Driver::close_import(const Exported&, Address) {}
 Status Driver::reach(int, const std::array<uint8_t, 16>&, bool*) { return none(); }
-Status Driver::make_stream(Stream*, bool) { return none(); }
+Status Driver::make_stream(Stream*) { return none(); }
 void Driver::release_stream(Stream) {}
 Status Driver::capture_of(Stream, uint64_t*) { return none(); }
 Status Driver::make_event(Event*) { return none(); }
@@ -42,6 +43,7 @@ Status Driver::record(Event, Stream) { return none(); }
 Status Driver::wait_event(Stream, Event) { return none(); }
 Status Driver::ended(Event, bool*) { return none(); }
 Status Driver::wait_flags(Stream, Flags) { return none(); }
+Status Driver::write_words(std::span<const Address>, uint32_t) { return none(); }
 Status Driver::begin_capture(Stream) { return none(); }
 Status Driver::end_capture(Stream, Graph*) { return none(); }
 Status Driver::launch_graph(Graph, Stream) { return none(); }

@@ -3,9 +3,11 @@
 
 #include <cuda.h>
 
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lib/device/driver.h"
@@ -99,16 +101,48 @@ struct Driver::Functions {
   }
 };
 
+// Memory that was released, kept to be given out again, where freeing it could not end; see
+// Driver::keep_released_memory().
+class KeptMemory {
+ public:
+  struct Block {
+    void* host = nullptr;  // of pinned memory
+    Address address = 0;
+  };
+
+  // Of at least so many bytes, and not far more.
+  bool take(size_t bytes, Block* out);
+  // A new one.
+  void lend(size_t bytes, const Block& block);
+  // Whether it is kept; else it is to be freed. Of pinned memory `host` says which.
+  bool give_back(const Block& block, bool keeps);
+  std::vector<Block> all();  // none is kept any more
+
+ private:
+  using Key = uintptr_t;
+  static Key key_of(const Block& block) {
+    return block.host != nullptr ? reinterpret_cast<Key>(block.host) : block.address;
+  }
+  std::mutex mutex_;
+  std::map<Key, std::pair<size_t, Block>> lent_;
+  std::multimap<size_t, Block> kept_;  // by bytes
+};
+
 struct Driver::Device {
   CUdevice handle = 0;
   Info info;
   std::mutex mutex;             // of what follows; none of it changes once it is there
   CUcontext context = nullptr;  // primary, kept until the process ends
   CUstream copies = nullptr;    // of copy() and fill()
+  CUstream urgent = nullptr;    // of write_words()
   std::map<std::string, CUfunction, std::less<>> kernels;
+  // With locks of their own.
+  std::atomic<bool> keeps_memory{false};
+  KeptMemory memory, pinned;
 
   Status describe(const Functions& functions);
   Status open(const Functions& functions);
+  Status open_streams(const Functions& functions);
   Status load_kernels(const Functions& functions);
 };
 

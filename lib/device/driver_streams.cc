@@ -1,4 +1,6 @@
 // Streams, events, waits, captures and kernels.
+#include <algorithm>
+
 #include "lib/device/driver_parts.h"
 #include "lib/device/kernels/images.h"
 #include "lib/device/kernels/list.h"
@@ -15,14 +17,11 @@ constexpr const char* kernel_names[] = {"tutti_copy", "tutti_empty",
 
 }  // namespace
 
-Status Driver::make_stream(Stream* out, bool urgent) {
+Status Driver::make_stream(Stream* out) {
   const Functions& f = *functions_;
-  int least = 0, most = 0;
-  TUTTI_TRY(f.check(f.cuCtxGetStreamPriorityRange(&least, &most), "cuCtxGetStreamPriorityRange"));
   CUstream stream = nullptr;
-  TUTTI_TRY(
-      f.check(f.cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, urgent ? most : least),
-              "cuStreamCreateWithPriority"));
+  TUTTI_TRY(f.check(f.cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0),
+                    "cuStreamCreateWithPriority"));
   *out = stream;
   return {};
 }
@@ -94,6 +93,26 @@ Status Driver::wait_flags(Stream stream, Flags flags) {
       "cuStreamBatchMemOp");
 }
 
+Status Driver::write_words(std::span<const Address> words, uint32_t value) {
+  constexpr size_t most = 128;  // of a batch
+  Device* device = nullptr;
+  TUTTI_TRY(current_device(&device));
+  while (!words.empty()) {
+    const auto some = words.first(std::min(words.size(), most));
+    CUstreamBatchMemOpParams writes[most] = {};
+    for (size_t i = 0; i < some.size(); ++i) {
+      writes[i].writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
+      writes[i].writeValue.address = some[i];
+      writes[i].writeValue.value = value;
+    }
+    TUTTI_TRY(functions_->check(
+        functions_->cuStreamBatchMemOp(device->urgent, unsigned(some.size()), writes, 0),
+        "cuStreamBatchMemOp"));
+    words = words.subspan(some.size());
+  }
+  return {};
+}
+
 Status Driver::begin_capture(Stream stream) {
   return functions_->check(
       functions_->cuStreamBeginCapture(cuda_stream(stream), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
@@ -148,9 +167,9 @@ Status Driver::Device::load_kernels(const Functions& f) {
 }
 
 Status Driver::kernel(std::string_view name, Kernel* out) {
-  const int number = current();
-  if (number < 0) return {TUTTI_INTERNAL, "no GPU is current in this thread"};
-  Device& device = device_[size_t(number)];
+  Device* here = nullptr;
+  TUTTI_TRY(current_device(&here));
+  Device& device = *here;
   const std::lock_guard lock(device.mutex);
   if (device.kernels.empty()) {
     if (Status status = device.load_kernels(*functions_); !status.ok()) {

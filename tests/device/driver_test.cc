@@ -63,7 +63,7 @@ TEST(Driver, DoesNotSurviveAFork) {
       Address memory = 0;
       const Status status = gpu->allocate(some_bytes, &memory);
       EXPECT_EQ(status.code(), TUTTI_SYSTEM);
-      EXPECT_EQ(status.text(), "cuMemAlloc of 4096 bytes: initialization error");
+      EXPECT_EQ(status.text(), "cuCtxGetDevice: initialization error");
     });
   });
 }
@@ -204,6 +204,63 @@ TEST(Driver, AStreamWaitsForItsFlags) {
     EXPECT_EQ(gpu->wait_flags(stream, wrong).text(),
               "cuStreamBatchMemOp on GPU 0: invalid argument");
     gpu->release_stream(stream);
+  });
+}
+
+TEST(Driver, WritesWordsBesideStreamsThatWait) {
+  in_child([] {
+    Gpu gpu;
+    constexpr size_t words = 200;
+    const Address flags = gpu.memory(words * 4);
+    ASSERT_TRUE(gpu->fill(flags, 0, words * 4).ok());
+    std::vector<Address> all;
+    for (size_t i = 0; i < words; ++i) all.push_back(flags + i * 4);
+    std::vector<Stream> streams;
+    for (size_t i = 0; i < 6; ++i) {
+      streams.push_back(gpu.stream());
+      ASSERT_TRUE(gpu->wait_flags(streams[i], {&all[words - 1 - i], 1}).ok());
+    }
+    EXPECT_FALSE(gpu.drained(streams[0], 20));
+    ASSERT_TRUE(gpu->write_words(all, flag_over).ok());
+    for (const Stream stream : streams) EXPECT_TRUE(gpu.drained(stream));
+    for (const size_t i : {size_t{0}, size_t{127}, size_t{128}, words - 1}) {
+      EXPECT_EQ(gpu.word(all[i]), flag_over) << i;
+    }
+  });
+}
+
+// Freeing waits for all streams, those that wait for another thread among them.
+TEST(Driver, KeepsMemoryThatThreadsRelease) {
+  in_child([] {
+    Gpu gpu;
+    gpu->keep_released_memory(0);
+    const Address flag = gpu.memory(some_bytes), memory = gpu.memory(some_bytes);
+    ASSERT_TRUE(gpu->fill(flag, 0, some_bytes).ok());
+    void *pinned = nullptr, *again = nullptr;
+    Address reached = 0, reached_again = 0;
+    ASSERT_TRUE(gpu->allocate_pinned(some_bytes, &pinned, &reached).ok());
+    const Stream stream = gpu.stream();
+    ASSERT_TRUE(gpu->wait_flags(stream, {&flag, 1}).ok());
+    gpu->release(memory);
+    gpu->release_pinned(pinned);
+    EXPECT_EQ(gpu.memory(some_bytes - 100), memory);
+    ASSERT_TRUE(gpu->allocate_pinned(some_bytes, &again, &reached_again).ok());
+    EXPECT_EQ(again, pinned);
+    EXPECT_EQ(reached_again, reached);
+    EXPECT_NE(gpu.memory(some_bytes), memory);
+    EXPECT_FALSE(gpu.drained(stream, 20));
+    gpu.set_word(flag, flag_set);
+    EXPECT_TRUE(gpu.drained(stream));
+  });
+}
+
+TEST(Driver, FreesWhatItKeepsBeforeThereIsNoMemory) {
+  in_child({{"FAKE_CUDA_MEMORY", "1000000"}}, [] {
+    Gpu gpu;
+    gpu->keep_released_memory(0);
+    gpu->release(gpu.memory(400'000));
+    gpu->release(gpu.memory(400'001));
+    gpu->release(gpu.memory(900'000));
   });
 }
 

@@ -98,6 +98,13 @@ uint64_t Arena::State::bytes() const {
   return results_offset() + aligned(sizes.staging_bytes / ranks.size() + 1) + alignment;
 }
 
+bool Arena::State::shares_process() const {
+  for (uint32_t rank = 0; rank < ranks.size(); ++rank) {
+    if (rank != self && ranks[rank].same_process(own())) return true;
+  }
+  return false;
+}
+
 std::string Arena::State::obstacle() const {
   for (uint32_t rank = 0; rank < ranks.size(); ++rank) {
     const Neighbour& other = ranks[rank];
@@ -141,11 +148,7 @@ Status Arena::State::allocate(Region* arena) {
   void* pinned = nullptr;
   TUTTI_TRY(driver->allocate_pinned(sizeof(device::Report), &pinned, &report_address));
   report = new (pinned) device::Report{};
-  Address unused = 0;
-  TUTTI_TRY(driver->allocate_pinned(sizeof(Board::flags), &pinned, &unused));
-  over = static_cast<uint32_t*>(pinned);
-  std::fill_n(over, sizeof(Board::flags) / sizeof(uint32_t), device::flag_over);
-  return driver->make_stream(&urgent, true);
+  return {};
 }
 
 Status Arena::State::join_ledger(const std::vector<Offer>& offers) {
@@ -203,6 +206,7 @@ Status Arena::open(Driver& driver, Exchange& exchange, int device, const Sizes& 
   if (const std::string obstacle = state->obstacle(); !obstacle.empty()) {
     ready = {TUTTI_UNSUPPORTED, obstacle};
   } else {
+    if (state->shares_process()) driver.keep_released_memory(device);
     ready = state->allocate(&arena);
     if (ready.ok() && state->self == 0) ready = Ledger::make(&ledger);
     if (ready.ok()) ready = state->offer(arena, &offer);
@@ -234,10 +238,8 @@ Arena::State::~State() {
   if (regions.empty()) return;
   const Driver::Current here(*driver, own().device);
   if (!here.status().ok()) return;
-  driver->release_stream(urgent);
   for (Region& region : regions) close(region);
   driver->release_pinned(report);
-  driver->release_pinned(over);
 }
 
 device::Driver& Arena::driver() const { return *state_->driver; }
@@ -281,18 +283,19 @@ device::Place Arena::staging_place(uint64_t offset) const {
 device::Report& Arena::report() const { return *state_->report; }
 Address Arena::report_address() const { return state_->report_address; }
 
-// By copies from pinned memory in a stream of its own, which need neither memory nor a kernel.
+// First `over`, so that no kernel behind a flag does anything.
 Status Arena::let_go() {
   State& state = *state_;
   const std::lock_guard lock(state.letting_go);
   const Driver::Current here(*state.driver, device());
   TUTTI_TRY(Status(here.status()));
-  const Address own = board(rank());
-  const auto at = [own](size_t offset) { return reinterpret_cast<void*>(own + offset); };
-  TUTTI_TRY(state.driver->copy_on(state.urgent, at(offsetof(Board, over)), state.over,
-                                  sizeof(Board::over)));
-  return state.driver->copy_on(state.urgent, at(offsetof(Board, flags)), state.over,
-                               sizeof(Board::flags));
+  const Address over = board(rank()) + offsetof(Board, over);
+  TUTTI_TRY(state.driver->write_words({&over, 1}, 1));
+  std::vector<Address> flags;
+  for (uint32_t kind = 0; kind < device::flag_kinds; ++kind) {
+    for (uint32_t from = 0; from < nranks(); ++from) flags.push_back(flag(Flag(kind), from));
+  }
+  return state.driver->write_words(flags, device::flag_over);
 }
 
 }  // namespace tutti::cuda_ipc

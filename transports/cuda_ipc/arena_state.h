@@ -85,8 +85,6 @@ struct Arena::State {
   std::vector<Address> table;  // Board::regions
   device::Report* report = nullptr;
   Address report_address = 0;
-  device::Stream urgent = nullptr;  // of let_go()
-  uint32_t* over = nullptr;         // pinned: what let_go() writes
   std::mutex letting_go;
 
   ~State();
@@ -96,6 +94,9 @@ struct Arena::State {
   uint64_t results_offset() const;
   uint64_t bytes() const;
   Address base(uint32_t rank) const { return regions[0].parts[rank].address; }
+
+  // Whether another rank is a thread of this process.
+  bool shares_process() const;
 
   // Of opening.
   std::string obstacle() const;  // "" or why these ranks cannot share memory

@@ -62,6 +62,15 @@ CUresult Call::check(const char* name, Needs needs) {
   return wanted_error(name);
 }
 
+void Call::wait_for_context() {
+  std::vector<Token> tokens;
+  for (Stream* stream : context().streams) tokens.push_back(stream->queue->last());
+  tokens.push_back(context().null_stream->queue->last());
+  lock_.unlock();
+  for (const Token& token : tokens) token.wait();
+  lock_.lock();
+}
+
 Context& context() { return *current_contexts().back(); }
 
 uint64_t setting(const char* variable, uint64_t otherwise) {

@@ -126,9 +126,10 @@ CUresult cuMemAllocManaged(CUdeviceptr* out, size_t bytes, unsigned int) {
 }
 
 CUresult cuMemFree(CUdeviceptr memory) {
-  const Call call("cuMemFree");
+  Call call("cuMemFree");
   if (call.error() != CUDA_SUCCESS) return call.error();
   if (const CUresult unsafe = fake::unsafe_while_capturing(); unsafe != CUDA_SUCCESS) return unsafe;
+  call.wait_for_context();
   const auto found = state().allocations.find(memory);
   if (found == state().allocations.end()) return CUDA_ERROR_INVALID_VALUE;
   const Allocation& allocation = found->second;
@@ -163,8 +164,9 @@ CUresult cuMemHostAlloc(void** out, size_t bytes, unsigned int) {
 }
 
 CUresult cuMemFreeHost(void* memory) {
-  const Call call("cuMemFreeHost");
+  Call call("cuMemFreeHost");
   if (call.error() != CUDA_SUCCESS) return call.error();
+  call.wait_for_context();
   const auto found = state().allocations.find(reinterpret_cast<uintptr_t>(memory));
   if (found == state().allocations.end() || found->second.kind != Allocation::Kind::pinned) {
     return CUDA_ERROR_INVALID_VALUE;
@@ -309,8 +311,9 @@ CUresult cuIpcOpenMemHandle(CUdeviceptr* out, CUipcMemHandle opaque, unsigned in
 }
 
 CUresult cuIpcCloseMemHandle(CUdeviceptr memory) {
-  const Call call("cuIpcCloseMemHandle");
+  Call call("cuIpcCloseMemHandle");
   if (call.error() != CUDA_SUCCESS) return call.error();
+  call.wait_for_context();
   const auto found = state().allocations.find(memory);
   if (found == state().allocations.end() || found->second.kind != Allocation::Kind::imported) {
     return CUDA_ERROR_INVALID_VALUE;

@@ -147,6 +147,8 @@ class Call {
   explicit Call(const char* name, Needs needs = Needs::context);
   CUresult error() const { return error_; }
   void unlock() { lock_.unlock(); }
+  // Until all that the context's streams hold has ended: freeing memory waits for that.
+  void wait_for_context();
 
  private:
   CUresult check(const char* name, Needs needs);
