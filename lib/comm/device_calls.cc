@@ -72,9 +72,15 @@ Status DeviceCalls::open(Exchange& exchange, const Setup& setup, uint64_t deadli
 
 Status DeviceCalls::open_local() {
   TUTTI_TRY(plan::StreamKernels::open(*arena_, &kernels_));
-  TUTTI_TRY(plan::StreamLanes::open(*kernels_, &lanes_));
-  TUTTI_TRY(driver_.make_stream(&own_stream_));
   return make_events();
+}
+
+// A GPU has few queues, which streams share, so there is none before it is needed: a stream that
+// waits would hold up others in its queue.
+Status DeviceCalls::own_stream(device::Stream* out) {
+  if (own_stream_ == nullptr) TUTTI_TRY(driver_.make_stream(&own_stream_));
+  *out = own_stream_;
+  return {};
 }
 
 Status DeviceCalls::make_events() {
@@ -88,9 +94,11 @@ Status DeviceCalls::open_proxy(Exchange& exchange, std::unique_ptr<Communicator>
                                uint64_t deadline_ns) {
   const Driver::Current current(driver_, setup_.device);
   TUTTI_TRY(agree(exchange, current.status().ok() ? make_events() : current.status(), deadline_ns));
-  return DeviceProxy::open(
+  TUTTI_TRY(DeviceProxy::open(
       exchange, driver_, setup_.device, std::move(host), [this](const Status& why) { fail(why); },
-      deadline_ns, &proxy_, &why_not_);
+      deadline_ns, &proxy_, &why_not_));
+  if (proxy_ != nullptr && proxy_->shares_context()) driver_.keep_released_memory(setup_.device);
+  return {};
 }
 
 DeviceCalls::~DeviceCalls() {
@@ -116,14 +124,16 @@ DeviceCalls::~DeviceCalls() {
 void DeviceCalls::drain() {
   constexpr uint64_t grace_ns = 100'000'000, most_ns = 2'000'000'000;
   const uint32_t others = kernels_->others();
-  Status told = any_ ? driver_.wait_event(own_stream_, last_event_) : Status();
+  device::Stream stream = nullptr;
+  Status told = own_stream(&stream);
+  if (told.ok() && any_) told = driver_.wait_event(stream, last_event_);
   if (told.ok()) {
-    told = kernels_->wait(own_stream_, {{device::free_1, others},
-                                        {device::free_2, others},
-                                        {device::empty_0, others},
-                                        {device::empty_1, others}});
+    told = kernels_->wait(stream, {{device::free_1, others},
+                                   {device::free_2, others},
+                                   {device::empty_0, others},
+                                   {device::empty_1, others}});
   }
-  if (told.ok()) told = driver_.record(own_event_, own_stream_);
+  if (told.ok()) told = driver_.record(own_event_, stream);
   const uint64_t begun_ns = now_ns(), limit_ns = uint64_t(setup_.timeout_ms) * 1'000'000u;
   bool ended = false;
   while (told.ok()) {

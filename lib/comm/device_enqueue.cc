@@ -196,6 +196,7 @@ Status DeviceCalls::enqueue(const Call& asked, tutti_level level, Stream stream)
 
 Status DeviceCalls::enqueue_lanes(const Prepared& prepared, const Call& asked,
                                   plan::StreamCall call, uint64_t capture, Stream stream) {
+  if (lanes_ == nullptr) TUTTI_TRY(plan::StreamLanes::open(*kernels_, &lanes_));
   const bool barrier = call.collective == Collective::barrier;
   const uint64_t scratch = (prepared.binding->scratch_bytes() + 511) / 512 * 512;
   const uint64_t aside = barrier ? 1 : asked.aside_count * call.element_size;
@@ -234,10 +235,12 @@ Status DeviceCalls::grow_scratch(uint64_t bytes, uint64_t capture) {
 }
 
 Status DeviceCalls::enqueue_own(const Call& call, tutti_level level) {
-  TUTTI_TRY(enqueue(call, level, own_stream_));
   const Driver::Current current(driver_, setup_.device);
   TUTTI_TRY(Status(current.status()));
-  return driver_.record(own_event_, own_stream_);
+  Stream stream = nullptr;
+  TUTTI_TRY(own_stream(&stream));
+  TUTTI_TRY(enqueue(call, level, stream));
+  return driver_.record(own_event_, stream);
 }
 
 Status DeviceCalls::own_ended(bool* out) {
