@@ -78,14 +78,16 @@ uint64_t setting(const char* variable, uint64_t otherwise) {
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
 
-// Of calls that the real one forbids, for this thread, while something is being captured.
+// Of calls that the real one forbids, for this thread, while something is being captured; which
+// spoils it.
 CUresult unsafe_while_capturing() {
   if (capture_mode() == CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_SUCCESS;
-  for (const Capture* capture : state().captures) {
+  for (Capture* capture : state().captures) {
     const bool own = capture->thread == std::this_thread::get_id();
     const bool global = capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL &&
                         capture_mode() == CU_STREAM_CAPTURE_MODE_GLOBAL;
     if (global || (own && capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED)) {
+      capture->invalid = true;
       return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     }
   }

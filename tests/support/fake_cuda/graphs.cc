@@ -73,8 +73,9 @@ extern "C" CUresult cuStreamGetCaptureInfo_v2(CUstream handle, CUstreamCaptureSt
   if (call.error() != CUDA_SUCCESS) return call.error();
   const fake::Stream* const stream = fake::stream_of(handle);
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  *status =
-      stream->capture == nullptr ? CU_STREAM_CAPTURE_STATUS_NONE : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+  *status = stream->capture == nullptr ? CU_STREAM_CAPTURE_STATUS_NONE
+            : stream->capture->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
+                                       : CU_STREAM_CAPTURE_STATUS_ACTIVE;
   if (stream->capture != nullptr) *id = stream->capture->id;
   return CUDA_SUCCESS;
 }
@@ -98,6 +99,7 @@ CUresult cuStreamEndCapture(CUstream handle, CUgraph* out) {
   }
   state().captures.erase(capture.get());
   *out = nullptr;
+  if (capture->invalid) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
   if (!whole) return CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
   *out = reinterpret_cast<CUgraph>(
       new fake::Graph{std::move(capture->nodes), capture->streams.size()});

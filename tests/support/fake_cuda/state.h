@@ -60,6 +60,7 @@ struct Stream;
 
 struct Capture {
   uint64_t id = 0;
+  bool invalid = false;  // something forbidden was done: nothing goes on but its end
   Stream* origin = nullptr;
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   std::thread::id thread;
@@ -129,7 +130,7 @@ struct State {
   std::set<Event*> events;
   std::map<CUmodule, Context*> module_contexts;
   std::map<std::pair<Context*, std::string>, std::unique_ptr<Function>> functions;
-  std::set<const Capture*> captures;  // that go on
+  std::set<Capture*> captures;  // that go on
   uint64_t last_capture = 0;
   FakeCudaCounts counts{};
   std::map<std::string, uint64_t> calls;

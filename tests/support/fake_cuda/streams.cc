@@ -94,12 +94,20 @@ Event* event_of(CUevent handle) {
   return state().events.contains(event) ? event : nullptr;
 }
 
+// What the real one forbids spoils the capture, too.
+CUresult forbidden(Capture* capture, CUresult error) {
+  if (capture != nullptr) capture->invalid = true;
+  return error;
+}
+
 // The stream, brought into the capture of an event.
 CUresult join(Stream& stream, const Event& event) {
   if (stream.capture != nullptr && stream.capture != event.capture) {
-    return CUDA_ERROR_STREAM_CAPTURE_MERGE;
+    event.capture->invalid = true;
+    return forbidden(stream.capture.get(), CUDA_ERROR_STREAM_CAPTURE_MERGE);
   }
   if (!state().captures.contains(event.capture.get())) return CUDA_ERROR_CAPTURED_EVENT;
+  if (event.capture->invalid) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
   if (stream.capture == nullptr) {
     if (&stream == stream.context->null_stream.get()) return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
     stream.capture = event.capture;
@@ -137,6 +145,7 @@ CUresult enqueue(Stream& stream, Work work) {
     stream.queue->push(std::move(work), before(stream));
     return CUDA_SUCCESS;
   }
+  if (stream.capture->invalid) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
   auto& nodes = stream.capture->nodes;
   nodes.push_back({std::move(work), stream.ends, stream.lane});
   stream.ends = {nodes.size() - 1};
@@ -185,7 +194,9 @@ CUresult cuStreamSynchronize(CUstream handle) {
   if (call.error() != CUDA_SUCCESS) return call.error();
   fake::Stream* const stream = fake::stream_of(handle);
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (stream->capture != nullptr) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  if (stream->capture != nullptr) {
+    return fake::forbidden(stream->capture.get(), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  }
   if (const CUresult unsafe = fake::unsafe_while_capturing(); unsafe != CUDA_SUCCESS) return unsafe;
   ++state().counts.synchronisations;
   std::vector<fake::Token> tokens = fake::before(*stream);
@@ -200,7 +211,9 @@ CUresult cuStreamQuery(CUstream handle) {
   if (call.error() != CUDA_SUCCESS) return call.error();
   fake::Stream* const stream = fake::stream_of(handle);
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (stream->capture != nullptr) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  if (stream->capture != nullptr) {
+    return fake::forbidden(stream->capture.get(), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  }
   return stream->queue->last().done() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
@@ -231,6 +244,7 @@ CUresult cuEventRecord(CUevent handle, CUstream stream_handle) {
   fake::Stream* const stream = fake::stream_of(stream_handle);
   if (event == nullptr || stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (stream->capture != nullptr) {
+    if (stream->capture->invalid) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     *event = {{}, stream->capture, stream->ends};
     return CUDA_SUCCESS;
   }
@@ -245,7 +259,9 @@ CUresult cuEventQuery(CUevent handle) {
   fake::Event* const event = fake::event_of(handle);
   if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (const CUresult unsafe = fake::unsafe_while_capturing(); unsafe != CUDA_SUCCESS) return unsafe;
-  if (event->capture != nullptr) return CUDA_ERROR_CAPTURED_EVENT;
+  if (event->capture != nullptr) {
+    return fake::forbidden(event->capture.get(), CUDA_ERROR_CAPTURED_EVENT);
+  }
   return event->token.done() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
@@ -256,7 +272,9 @@ CUresult cuStreamWaitEvent(CUstream stream_handle, CUevent handle, unsigned int)
   fake::Stream* const stream = fake::stream_of(stream_handle);
   if (event == nullptr || stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (event->capture != nullptr) return fake::join(*stream, *event);
-  if (stream->capture != nullptr) return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+  if (stream->capture != nullptr) {
+    return fake::forbidden(stream->capture.get(), CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
+  }
   std::vector<fake::Token> after = fake::before(*stream);
   after.push_back(event->token);
   stream->queue->push({}, std::move(after));
