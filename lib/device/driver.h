@@ -160,6 +160,8 @@ class Driver {
   Status load();
   Status number(int device) const;  // INVALID where there is no such GPU
   Status enter(int device);         // makes it current
+  template <class Ask>
+  auto in_any_context(const Ask& ask) const;  // what a call of the driver gives in one of a GPU
   Status current_device(Device** out);
   bool free_kept(Device& device);  // whether there was anything
   Status import_handle(const Exported& exported, int pid, Address* out);

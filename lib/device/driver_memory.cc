@@ -42,6 +42,19 @@ Status borrow_descriptor(int pid, int number, Fd* out) {
 
 }  // namespace
 
+template <class Ask>
+auto Driver::in_any_context(const Ask& ask) const {
+  CUresult asked = CUDA_ERROR_INVALID_CONTEXT;
+  for (int number = 0; number < devices_ && asked == CUDA_ERROR_INVALID_CONTEXT; ++number) {
+    const std::lock_guard lock(device_[size_t(number)].mutex);
+    CUcontext context = device_[size_t(number)].context;
+    if (context == nullptr || functions_->cuCtxPushCurrent(context) != CUDA_SUCCESS) continue;
+    asked = ask();
+    functions_->cuCtxPopCurrent(&context);
+  }
+  return asked;
+}
+
 Pointed Driver::classify(const void* pointer) const {
   unsigned int type = 0;
   int managed = 0, device = -1;
@@ -54,11 +67,13 @@ Pointed Driver::classify(const void* pointer) const {
   void* values[] = {&type, &managed, &device, &base, &bytes};
   const auto address = reinterpret_cast<CUdeviceptr>(pointer);
   Pointed out;
-  if (functions_->cuPointerGetAttributes(std::size(attributes), attributes, values, address) !=
-          CUDA_SUCCESS ||
-      type == 0) {
-    return out;
-  }
+  const auto ask = [&] {
+    return functions_->cuPointerGetAttributes(std::size(attributes), attributes, values, address);
+  };
+  CUresult asked = ask();
+  // Some drivers want one in the thread.
+  if (asked == CUDA_ERROR_INVALID_CONTEXT) asked = in_any_context(ask);
+  if (asked != CUDA_SUCCESS || type == 0) return out;
   if (managed != 0) {
     out.kind = TUTTI_MEMORY_MANAGED;
   } else if (type == CU_MEMORYTYPE_HOST) {

@@ -120,6 +120,17 @@ TEST(Driver, ClassifiesMemory) {
   });
 }
 
+TEST(Driver, ClassifiesMemoryInThreadsWithoutAGpu) {
+  in_child([] {
+    Gpu gpu;
+    const Address memory = gpu.memory(some_bytes);
+    Pointed pointed;
+    std::thread([&] { pointed = gpu->classify(at(memory)); }).join();
+    EXPECT_EQ(pointed.kind, TUTTI_MEMORY_DEVICE);
+    EXPECT_EQ(pointed.base, memory);
+  });
+}
+
 TEST(Driver, TheApiClassifiesTheSame) {
   in_child({{"FAKE_CUDA_DEVICES", "2"}}, [] {
     Gpu gpu(1);

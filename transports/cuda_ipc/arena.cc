@@ -89,6 +89,13 @@ Status unpack(const std::vector<std::string>& all, void* offers, size_t bytes) {
   return {};
 }
 
+// The driver exports whole blocks: of anything shorter, also what it keeps in the same one.
+uint64_t Arena::State::allocated_bytes(uint64_t bytes) const {
+  constexpr uint64_t block = uint64_t(2) << 20;
+  if (one_process || bytes > UINT64_MAX - block) return bytes;
+  return (bytes + block - 1) / block * block;
+}
+
 uint64_t Arena::State::slots_offset() const { return aligned(sizeof(Board)); }
 uint64_t Arena::State::staging_offset() const {
   return slots_offset() + ranks.size() * 2 * sizes.slot_bytes;
@@ -139,15 +146,32 @@ Status Arena::State::start_board(Address board) {
 // All that this rank needs, before the others are asked for theirs.
 Status Arena::State::allocate(Region* arena) {
   Address memory = 0;
-  TUTTI_TRY(driver->allocate(bytes(), &memory));
+  TUTTI_TRY(driver->allocate(allocated_bytes(bytes()), &memory));
   arena->id = arena_region;
   arena->bytes = bytes();
   arena->made = true;
   arena->parts[self].address = memory;
   TUTTI_TRY(start_board(memory));
+  const uint64_t mark = mark_of(self);
+  TUTTI_TRY(driver->copy(reinterpret_cast<void*>(memory + staging_offset()), &mark, sizeof(mark)));
   void* pinned = nullptr;
   TUTTI_TRY(driver->allocate_pinned(sizeof(device::Report), &pinned, &report_address));
   report = new (pinned) device::Report{};
+  return {};
+}
+
+// Whether what was imported from each rank is its arena.
+Status Arena::State::check_marks() const {
+  for (uint32_t rank = 0; rank < ranks.size(); ++rank) {
+    uint64_t mark = 0;
+    const Address at = base(rank) + staging_offset();
+    TUTTI_TRY(driver->copy(&mark, reinterpret_cast<const void*>(at), sizeof(mark)));
+    if (mark == mark_of(rank)) continue;
+    return {
+        TUTTI_SYSTEM,
+        "the driver opened other memory than that which rank " + std::to_string(rank) + " shares",
+        int(rank)};
+  }
   return {};
 }
 
@@ -221,6 +245,7 @@ Status Arena::open(Driver& driver, Exchange& exchange, int device, const Sizes& 
   ready = state->join_ledger(offers);
   if (ready.ok()) state->ledger->open(arena_region);
   if (ready.ok()) ready = state->import(offers, &state->regions[0]);
+  if (ready.ok()) ready = state->check_marks();
   state->table.assign(size_t(most_ranks) * most_regions, 0);
   if (ready.ok()) ready = state->publish(state->regions[0]);
   std::vector<uint8_t> all;

@@ -93,6 +93,9 @@ struct Arena::State {
   uint64_t staging_offset() const;
   uint64_t results_offset() const;
   uint64_t bytes() const;
+  uint64_t allocated_bytes(uint64_t bytes) const;  // where so many are to be shared
+  // What a rank's staging begins with before it is used.
+  uint64_t mark_of(uint32_t rank) const { return ranks[rank].process_cookie + rank; }
   Address base(uint32_t rank) const { return regions[0].parts[rank].address; }
 
   // Whether another rank is a thread of this process.
@@ -102,6 +105,7 @@ struct Arena::State {
   std::string obstacle() const;  // "" or why these ranks cannot share memory
   Status allocate(Region* arena);
   Status start_board(Address board);
+  Status check_marks() const;
   Status join_ledger(const std::vector<Offer>& offers);
 
   Status offer(const Region& region, Offer* out);

@@ -117,7 +117,7 @@ Status Arena::add(Exchange& exchange, bool make, Address address, size_t bytes,
   Address& own_part = region.parts[rank()].address;
   device::Pointed pointed;
   if (ready.ok()) {
-    ready = make ? state.driver->allocate(bytes, &own_part)
+    ready = make ? state.driver->allocate(state.allocated_bytes(bytes), &own_part)
                  : check_memory(*state.driver, device(), address, bytes, &pointed);
   }
   if (!make) own_part = address;

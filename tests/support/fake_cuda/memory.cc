@@ -233,7 +233,7 @@ CUresult cuPointerGetAttribute(void* value, CUpointer_attribute attribute, CUdev
 
 CUresult cuPointerGetAttributes(unsigned int number, CUpointer_attribute* attributes, void** values,
                                 CUdeviceptr pointer) {
-  const Call call("cuPointerGetAttributes", Call::Needs::driver);
+  const Call call("cuPointerGetAttributes");
   if (call.error() != CUDA_SUCCESS) return call.error();
   using Kind = Allocation::Kind;
   const Allocation* const found = fake::find(pointer);
