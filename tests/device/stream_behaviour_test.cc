@@ -1,7 +1,9 @@
 // What a program may do with stream-ordered calls, and what becomes of those that cannot end.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/mman.h>
 
+#include <atomic>
 #include <thread>
 
 #include "tests/device/gpu_comm.h"
@@ -192,8 +194,26 @@ TEST(Calls, EndWhenTheCommunicatorIsAborted) {
   });
 }
 
+// How many ranks have got so far, in memory that processes share.
+class Meeting {
+ public:
+  Meeting()
+      : there_(static_cast<std::atomic<int>*>(mmap(nullptr, sizeof(*there_), PROT_READ | PROT_WRITE,
+                                                   MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {}
+  void arrive() const { there_->fetch_add(1); }
+  void wait_for(int ranks) const {
+    const uint64_t deadline_ns = deadline_after_ms(30'000);
+    while (there_->load() < ranks && now_ns() < deadline_ns) usleep(1000);
+    EXPECT_GE(there_->load(), ranks);
+  }
+
+ private:
+  std::atomic<int>* there_;
+};
+
 TEST(Calls, EndWhenARankDies) {
   for (const char* algorithm : {"auto", "ring"}) {
+    const Meeting first_call;
     const std::vector<Child> children = start_on_gpu(3, [&](int rank, tutti_comm comm) {
       alarm(60);
       GpuStream stream;
@@ -201,15 +221,17 @@ TEST(Calls, EndWhenARankDies) {
       tutti_call_config config = TUTTI_CALL_CONFIG_INIT;
       config.algorithm = algorithm;
       tutti_status status = TUTTI_OK;
-      while (status == TUTTI_OK) {
+      for (int call = 0; status == TUTTI_OK; ++call) {
         status = sum_on(in, out, 1 << 18, comm, stream, &config);
         if (!stream.wait()) break;
         if (status == TUTTI_OK) status = tutti_comm_device_status(comm);
+        if (call == 0) first_call.arrive();
         if (rank == 1) usleep(1000);
       }
       return report_of(status, comm);
     });
-    usleep(500'000);
+    first_call.wait_for(3);
+    usleep(100'000);
     const uint64_t killed_ns = now_ns();
     kill(children[1].pid, SIGKILL);
     for (const size_t rank : {size_t{0}, size_t{2}, size_t{1}}) {
