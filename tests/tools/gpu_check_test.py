@@ -3,8 +3,10 @@
     gpu_check_test.py GPU_CHECK
 """
 
+import contextlib
 import importlib.machinery
 import importlib.util
+import io
 import json
 import os
 import subprocess
@@ -43,7 +45,7 @@ class GpuCheck(unittest.TestCase):
             self.assertEqual(os.listdir(self.folder), [])
 
     def test_an_unknown_part_is_refused(self):
-        done = self.run_without_gpu("--part", "8")
+        done = self.run_without_gpu("--part", "9")
         self.assertEqual(done.returncode, 2)
         self.assertIn("--part", done.stderr)
 
@@ -64,6 +66,23 @@ class GpuCheck(unittest.TestCase):
         with open(f"{self.folder}/part-1.txt") as file:
             self.assertIn("== says something: failed: exit status 3", file.read())
         self.assertFalse(part.passed())
+
+    def test_the_end_of_what_a_failed_check_says_is_shown(self):
+        with contextlib.redirect_stdout(io.StringIO()) as shown:
+            self.part().check("says something", ["sh", "-c", "seq 100; exit 3"])
+        self.assertIn("failed: exit status 3", shown.getvalue())
+        self.assertIn("      100\n", shown.getvalue())
+        self.assertNotIn("      50\n", shown.getvalue())
+
+    def test_children_are_found_in_their_order(self):
+        begun = [subprocess.Popen(["sleep", "60"]) for _ in range(3)]
+        try:
+            self.assertEqual([child for child in load().children(os.getpid()) if child in [one.pid for one in begun]],
+                             [one.pid for one in begun])
+        finally:
+            for one in begun:
+                one.kill()
+                one.wait()
 
     def test_what_does_not_end_is_killed_with_all_that_it_started(self):
         part = self.part()

@@ -21,8 +21,8 @@ HOSTS = re.compile(r"(ld-linux|linux-vdso|libc\.|libm\.|libpthread\.|libdl\.|lib
 COMPILERS = ("libstdc++.so.6", "libgcc_s.so.1")
 PROGRAMS = ("tools/tutti", "bench/tutti-bench")
 TESTS = ("tests/reduce/reduce_kernels_test", "tests/conformance/link_test")
-# About machines without a GPU.
-NO_GPU = ("no_driver_test",)
+# What a GPU has nothing to do with.
+NO_GPU = ("no_driver_test", "device_combine_test", "device_formats_test", "device_images_test", "device_protocol_test")
 HEADERS = ("CLI", "fmt", "nlohmann", "openssl")
 CHECKS = ("tests/trainer/*.py",)
 
