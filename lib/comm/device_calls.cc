@@ -72,14 +72,21 @@ Status DeviceCalls::open(Exchange& exchange, const Setup& setup, uint64_t deadli
 
 Status DeviceCalls::open_local() {
   TUTTI_TRY(plan::StreamKernels::open(*arena_, &kernels_));
+  TUTTI_TRY(plan::StreamLanes::open(*kernels_, &lanes_));
   return make_events();
 }
 
-// A GPU has few queues, which streams share, so there is none before it is needed: a stream that
-// waits would hold up others in its queue.
-Status DeviceCalls::own_stream(device::Stream* out) {
-  if (own_stream_ == nullptr) TUTTI_TRY(driver_.make_stream(&own_stream_));
-  *out = own_stream_;
+// That of a lane: a GPU has few queues, which streams share, and what waits in one holds up what is
+// behind it.
+Status DeviceCalls::own_stream(device::Stream* out) const {
+  uint64_t capture = 0;
+  TUTTI_TRY(driver_.capture_of(lanes_->outgoing_stream(), &capture));
+  if (capture != 0) {
+    return {TUTTI_INVALID,
+            "calls of the communicator are being captured that use its streams: a call that blocks "
+            "must wait until the capture has ended"};
+  }
+  *out = lanes_->outgoing_stream();
   return {};
 }
 
@@ -115,7 +122,6 @@ DeviceCalls::~DeviceCalls() {
   for (const device::Event event : {own_event_, last_event_, captured_event_}) {
     if (event != nullptr) driver_.release_event(event);
   }
-  if (own_stream_ != nullptr) driver_.release_stream(own_stream_);
   for (const Address memory : scratch_) driver_.release(memory);
   for (const Address memory : unshared_) driver_.release(memory);
 }

@@ -84,7 +84,7 @@ class DeviceCalls final : watcher::Watched {
   DeviceCalls(device::Driver& driver, const Setup& setup) : driver_(driver), setup_(setup) {}
   Status open_local();
   Status make_events();
-  Status own_stream(device::Stream* out);
+  Status own_stream(device::Stream* out) const;
   Status find(const CallKey& key, tutti_level level, Prepared** out);
   Status prepare(const CallKey& key, tutti_level level, Prepared* out);
   Status prepare_plan(const CallKey& key, Prepared* out) const;
@@ -111,12 +111,11 @@ class DeviceCalls final : watcher::Watched {
   std::string why_not_;
   std::unique_ptr<DeviceProxy> proxy_;
   std::unique_ptr<plan::StreamKernels> kernels_;
-  std::unique_ptr<plan::StreamLanes> lanes_;  // from the first call that takes them
+  std::unique_ptr<plan::StreamLanes> lanes_;
   std::unique_ptr<Notices> notices_;
   bool watched_ = false;
   std::array<std::unique_ptr<Prepared>, 64> prepared_;
 
-  device::Stream own_stream_ = nullptr;  // from the first use of own_stream()
   device::Event own_event_ = nullptr;
   // Behind the last call, and behind the last that was captured.
   device::Event last_event_ = nullptr, captured_event_ = nullptr;

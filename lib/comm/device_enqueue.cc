@@ -196,7 +196,6 @@ Status DeviceCalls::enqueue(const Call& asked, tutti_level level, Stream stream)
 
 Status DeviceCalls::enqueue_lanes(const Prepared& prepared, const Call& asked,
                                   plan::StreamCall call, uint64_t capture, Stream stream) {
-  if (lanes_ == nullptr) TUTTI_TRY(plan::StreamLanes::open(*kernels_, &lanes_));
   const bool barrier = call.collective == Collective::barrier;
   const uint64_t scratch = (prepared.binding->scratch_bytes() + 511) / 512 * 512;
   const uint64_t aside = barrier ? 1 : asked.aside_count * call.element_size;

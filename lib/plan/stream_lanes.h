@@ -19,7 +19,10 @@ class StreamLanes {
   static Status open(const StreamKernels& kernels, std::unique_ptr<StreamLanes>* out);
   ~StreamLanes();  // its streams have come to rest
 
-  // `binding` is bound. `scratch`: as much memory as it asks for.
+  // For calls that come with no stream.
+  device::Stream outgoing_stream() const { return outgoing_.stream; }
+
+  // `binding` is bound. `stream` may be that of a lane. `scratch`: as much memory as it asks for.
   Status enqueue(const StreamCall& call, const Binding& binding, Address scratch,
                  device::Stream stream);
 

@@ -111,6 +111,31 @@ TEST(Graphs, OfSchedulesCanBeReplayedWithOtherData) {
   on_gpu_processes(3, [](int rank, tutti_comm comm) { replay(rank, comm, TUTTI_CALL_UNFUSED); });
 }
 
+TEST(Graphs, AreNotMadeOfCallsThatBlock) {
+  on_gpu_threads(2, [](int rank, tutti_comm comm) {
+    GpuStream stream;
+    GpuBuffer a(some * 4), b(some * 4);
+    to_gpu(a.get(), std::vector<int32_t>(some, rank));
+    tutti_call_config config = TUTTI_CALL_CONFIG_INIT;
+    config.flags = TUTTI_CALL_UNFUSED;
+    ASSERT_EQ(sum_on(a, b, some, comm, stream, &config), TUTTI_OK) << sentence(comm);
+    ASSERT_TRUE(stream.wait());
+    device::Driver& driver = gpu_driver();
+    device::Graph graph = nullptr;
+    const device::Driver::Current current(driver, 0);
+    expect_ok(driver.begin_capture(stream));
+    ASSERT_EQ(sum_on(a, b, some, comm, stream, &config), TUTTI_OK) << sentence(comm);
+    EXPECT_EQ(tutti_allreduce(a.get(), b.get(), some, TUTTI_INT32, TUTTI_SUM, comm), TUTTI_INVALID);
+    EXPECT_NE(sentence(comm).find("must wait until the capture has ended"), std::string::npos)
+        << sentence(comm);
+    expect_ok(driver.end_capture(stream, &graph));
+    EXPECT_EQ(tutti_allreduce(a.get(), b.get(), some, TUTTI_INT32, TUTTI_SUM, comm), TUTTI_OK)
+        << sentence(comm);
+    EXPECT_EQ(from_gpu<int32_t>(b.get(), some), std::vector<int32_t>(some, 1));
+    driver.release_graph(graph);
+  });
+}
+
 TEST(Calls, ThatAreRepeatedAllocateAndWaitForNothing) {
   on_gpu_processes(2, [](int, tutti_comm comm) {
     GpuStream stream;
