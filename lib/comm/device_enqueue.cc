@@ -152,7 +152,7 @@ Status DeviceCalls::remember(Stream stream, uint64_t capture) {
 
 Status DeviceCalls::check_stream(Stream stream) const {
   const bool shared = proxy_ != nullptr ? proxy_->shares_context() : arena_->shares_context();
-  if (stream != nullptr || !shared) return {};
+  if (!device::is_null_stream(stream) || !shared) return {};
   return {TUTTI_INVALID,
           "threads that are ranks on one GPU share its null stream and would wait for each "
           "other: each needs a stream of its own"};

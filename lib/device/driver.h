@@ -35,6 +35,9 @@ struct Info {
   bool flushes_remote_writes = false;
 };
 
+// What CUDA's runtime calls cudaStreamLegacy is the null stream by another name.
+inline bool is_null_stream(Stream stream) { return reinterpret_cast<uintptr_t>(stream) <= 1; }
+
 // Where a pointer points.
 struct Pointed {
   tutti_memory_kind kind = TUTTI_MEMORY_HOST;

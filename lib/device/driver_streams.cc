@@ -33,9 +33,13 @@ void Driver::release_stream(Stream stream) {
 Status Driver::capture_of(Stream stream, uint64_t* out) {
   CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
   cuuint64_t id = 0;
-  TUTTI_TRY(functions_->check(
-      functions_->capture_info(cuda_stream(stream), &state, &id, nullptr, nullptr, nullptr),
-      "cuStreamGetCaptureInfo"));
+  const CUresult asked =
+      functions_->capture_info(cuda_stream(stream), &state, &id, nullptr, nullptr, nullptr);
+  if (asked == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) {
+    return {TUTTI_INVALID,
+            "the null stream cannot be used while a stream that waits for it is being captured"};
+  }
+  TUTTI_TRY(functions_->check(asked, "cuStreamGetCaptureInfo"));
   if (state == CU_STREAM_CAPTURE_STATUS_INVALIDATED) {
     return {TUTTI_INVALID, "the capture of the stream has failed"};
   }

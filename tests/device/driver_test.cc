@@ -63,7 +63,7 @@ TEST(Driver, DoesNotSurviveAFork) {
       Address memory = 0;
       const Status status = gpu->allocate(some_bytes, &memory);
       EXPECT_EQ(status.code(), TUTTI_SYSTEM);
-      EXPECT_EQ(status.text(), "cuCtxGetDevice: initialization error");
+      EXPECT_TRUE(status.text().ends_with(": initialization error")) << status.text();
     });
   });
 }
@@ -187,9 +187,9 @@ TEST(Driver, CopiesAndFills) {
     EXPECT_EQ(got[0], sent[0]);
     EXPECT_EQ(got[1], 9);
     EXPECT_EQ(got.back(), 9);
+    if (!driver_is_fake()) return;  // others may take what they do not know for the host's
     EXPECT_EQ(gpu->copy(at(memory), sent.data(), some_bytes + 1).code(), TUTTI_SYSTEM);
     gpu->release(memory);
-    if (!driver_is_fake()) return;  // others may take it for memory of the host
     EXPECT_EQ(gpu->copy(at(memory), sent.data(), 1).text(),
               "cuMemcpyAsync of 1 bytes on GPU 0: invalid argument");
   });
@@ -213,8 +213,10 @@ TEST(Driver, AStreamWaitsForItsFlags) {
     EXPECT_TRUE(gpu->wait_flags(stream, {}).ok());
     int variable = 0;
     const Address wrong[] = {reinterpret_cast<Address>(&variable)};
-    EXPECT_EQ(gpu->wait_flags(stream, wrong).text(),
-              "cuStreamBatchMemOp on GPU 0: invalid argument");
+    if (driver_is_fake()) {  // a GPU may reach all of the host's memory
+      EXPECT_EQ(gpu->wait_flags(stream, wrong).text(),
+                "cuStreamBatchMemOp on GPU 0: invalid argument");
+    }
     gpu->release_stream(stream);
   });
 }
@@ -414,6 +416,23 @@ TEST(Driver, AGraphRepeatsWhatTwoStreamsDid) {
       ASSERT_TRUE(gpu.drained(stream));
       EXPECT_EQ(gpu.word(copying.to), turn << 2 | flag_set);
     }
+    gpu->release_graph(graph);
+  });
+}
+
+TEST(Driver, TheNullStreamIsNotUsedBesideCaptures) {
+  in_child([] {
+    Gpu gpu;
+    CUstream blocking = nullptr;
+    ASSERT_EQ(
+        cuda_function<decltype(cuStreamCreate)>("cuStreamCreate")(&blocking, CU_STREAM_DEFAULT),
+        CUDA_SUCCESS);
+    uint64_t capture = 0;
+    ASSERT_TRUE(gpu->begin_capture(blocking).ok());
+    EXPECT_EQ(gpu->capture_of(nullptr, &capture).code(), TUTTI_INVALID);
+    Graph graph = nullptr;
+    ASSERT_TRUE(gpu->end_capture(blocking, &graph).ok());
+    EXPECT_TRUE(gpu->capture_of(nullptr, &capture).ok());
     gpu->release_graph(graph);
   });
 }

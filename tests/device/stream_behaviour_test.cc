@@ -57,9 +57,11 @@ TEST(Streams, MayBeTheNullStreamOfAProcess) {
 TEST(Streams, MayNotBeTheNullStreamThatThreadsShare) {
   on_gpu_threads(2, [](int, tutti_comm comm) {
     GpuBuffer in(some * 4), out(some * 4);
-    EXPECT_EQ(sum_on(in, out, some, comm, nullptr), TUTTI_INVALID);
-    EXPECT_NE(sentence(comm).find("each needs a stream of its own"), std::string::npos)
-        << sentence(comm);
+    for (void* const null_stream : {pointer_to(0), pointer_to(1)}) {
+      EXPECT_EQ(sum_on(in, out, some, comm, null_stream), TUTTI_INVALID);
+      EXPECT_NE(sentence(comm).find("each needs a stream of its own"), std::string::npos)
+          << sentence(comm);
+    }
   });
 }
 

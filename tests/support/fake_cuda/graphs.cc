@@ -73,6 +73,7 @@ extern "C" CUresult cuStreamGetCaptureInfo_v2(CUstream handle, CUstreamCaptureSt
   if (call.error() != CUDA_SUCCESS) return call.error();
   const fake::Stream* const stream = fake::stream_of(handle);
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (fake::blocked_by_capture(*stream)) return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
   *status = stream->capture == nullptr ? CU_STREAM_CAPTURE_STATUS_NONE
             : stream->capture->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
                                        : CU_STREAM_CAPTURE_STATUS_ACTIVE;

@@ -171,6 +171,8 @@ bool is_pageable(uintptr_t address);
 // The stream of a handle, in the current context, or null.
 Stream* stream_of(CUstream handle);
 CUresult enqueue(Stream& stream, Work work);
+// Whether a stream is being captured that the null stream would have to wait for.
+bool blocked_by_capture(const Stream& stream);
 // What has to end before the next piece of work of the stream, besides what is in it.
 std::vector<Token> before(Stream& stream);
 

@@ -69,15 +69,6 @@ CUresult check_operation(const CUstreamBatchMemOpParams& operation) {
   return allowed && address % 4 == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-// Whether a stream is being captured that the null stream would have to wait for.
-bool blocked_by_capture(const Stream& stream) {
-  if (&stream != stream.context->null_stream.get()) return false;
-  for (const Stream* other : stream.context->streams) {
-    if (other->blocking && other->capture != nullptr) return true;
-  }
-  return false;
-}
-
 CUresult make(CUstream* out, bool blocking) {
   auto* const made = new Stream;
   made->context = &context();
@@ -120,6 +111,14 @@ CUresult join(Stream& stream, const Event& event) {
 }
 
 }  // namespace
+
+bool blocked_by_capture(const Stream& stream) {
+  if (&stream != stream.context->null_stream.get()) return false;
+  for (const Stream* other : stream.context->streams) {
+    if (other->blocking && other->capture != nullptr) return true;
+  }
+  return false;
+}
 
 Stream* stream_of(CUstream handle) {
   if (handle == nullptr || handle == CU_STREAM_LEGACY) return context().null_stream.get();
