@@ -48,6 +48,10 @@ constexpr VariableInfo table[] = {
      "fast,layout,canonical,exact"},
     {Variable::tutti_device, "TUTTI_DEVICE", "text", "none",
      "The GPU whose memory a communicator takes, too: cuda:0 ..., cuda (the current one) or none."},
+    {Variable::tutti_device_path, "TUTTI_DEVICE_PATH", "word", "auto",
+     "How calls on memory of GPUs go: auto (from GPU to GPU where all reach each other) or host "
+     "(through memory of the host, by its transports); if one rank says host, all do.",
+     0, 0, "auto,host"},
     {Variable::rank, "RANK", "integer", "none",
      "As TUTTI_RANK, from launchers in the manner of torchrun.", 0, most_int - 1},
     {Variable::world_size, "WORLD_SIZE", "integer", "none",

@@ -29,6 +29,7 @@ enum class Variable {
   tutti_check,
   tutti_level,
   tutti_device,
+  tutti_device_path,
   rank,
   world_size,
   local_rank,

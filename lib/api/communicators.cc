@@ -115,6 +115,9 @@ Status read_settings(const tutti_comm_config* config, CommSettings* out) {
   std::optional<std::string> device;
   TUTTI_TRY(config_text(Variable::tutti_device, &device));
   if (device) TUTTI_TRY(read_device(*device, &out->device));
+  std::optional<std::string> device_path;
+  TUTTI_TRY(config_text(Variable::tutti_device_path, &device_path));
+  out->devices_through_host = device_path == "host";
   if (config == nullptr) return {};
   if (config->size < sizeof(tutti_comm_config)) {
     return {TUTTI_INVALID, "the communicator config's size is not set; use TUTTI_COMM_CONFIG_INIT"};

@@ -43,6 +43,7 @@ struct CommSettings {
   bool check_results = false;            // that those of a call are equal on all ranks
   tutti_level level = TUTTI_LEVEL_FAST;  // of calls that do not name one
   int device = no_device;                // a GPU's number
+  bool devices_through_host = false;     // TUTTI_DEVICE_PATH
   static constexpr int no_device = -1;
   static constexpr int current_device = -2;  // the thread's
 };

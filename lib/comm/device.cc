@@ -26,6 +26,7 @@ Status Communicator::open_device(Exchange& exchange, uint64_t deadline_ns) {
   setup.device = settings_.device;
   setup.setting = setting_;
   setup.timeout_ms = settings_.timeout_ms;
+  setup.through_host = settings_.devices_through_host;
   setup.on_failure = [this](const Status& why) {
     over_.store(true, std::memory_order_release);
     if (link_ != nullptr) link_->abort(why);

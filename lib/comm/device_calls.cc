@@ -58,8 +58,7 @@ Status DeviceCalls::open(Exchange& exchange, const Setup& setup, uint64_t deadli
   made->rank_ = uint32_t(exchange.rank());
   const Driver::Current current(*driver, own.device);
   TUTTI_TRY(agree(exchange, current.status(), deadline_ns));
-  TUTTI_TRY(cuda_ipc::Arena::open(*driver, exchange, own.device, {}, deadline_ns, &made->arena_,
-                                  &made->why_not_));
+  TUTTI_TRY(made->open_arena(exchange, deadline_ns));
   if (made->arena_ != nullptr) {
     TUTTI_TRY(Notices::open(exchange, deadline_ns, &made->notices_));
     TUTTI_TRY(agree(exchange, made->open_local(), deadline_ns));
@@ -68,6 +67,20 @@ Status DeviceCalls::open(Exchange& exchange, const Setup& setup, uint64_t deadli
   }
   *out = std::move(made);
   return {};
+}
+
+// Where one rank wants to go through the host, its UNSUPPORTED is everybody's.
+Status DeviceCalls::open_arena(Exchange& exchange, uint64_t deadline_ns) {
+  Status own;
+  if (setup_.through_host) own = {TUTTI_UNSUPPORTED, "TUTTI_DEVICE_PATH is host"};
+  Status agreed = agree(exchange, own, deadline_ns);
+  if (agreed.code() == TUTTI_UNSUPPORTED) {
+    why_not_ = agreed.text();
+    return {};
+  }
+  TUTTI_TRY(std::move(agreed));
+  return cuda_ipc::Arena::open(driver_, exchange, setup_.device, {}, deadline_ns, &arena_,
+                               &why_not_);
 }
 
 Status DeviceCalls::open_local() {

@@ -26,6 +26,7 @@ class DeviceCalls final : watcher::Watched {
     int device = 0;
     Setting setting;
     int64_t timeout_ms = 0;                         // of calls that name none
+    bool through_host = false;                      // also where GPUs reach each other
     std::function<void(const Status&)> on_failure;  // any thread, once; may not block
   };
 
@@ -82,6 +83,7 @@ class DeviceCalls final : watcher::Watched {
   };
 
   DeviceCalls(device::Driver& driver, const Setup& setup) : driver_(driver), setup_(setup) {}
+  Status open_arena(Exchange& exchange, uint64_t deadline_ns);
   Status open_local();
   Status make_events();
   Status own_stream(device::Stream* out) const;
