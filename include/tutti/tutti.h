@@ -399,8 +399,8 @@ TUTTI_API tutti_status tutti_mem_deregister(tutti_comm comm, void* address);
  * forms, and by sparse and compressed allreduces.
  *
  * A process may have one communicator, or one for each of its threads, on a GPU; several processes
- * may share one. Where threads of a process are ranks on one GPU, each needs streams of its own,
- * and CUDA_DEVICE_MAX_CONNECTIONS at least as many as there are streams with calls. */
+ * may share one. Threads that are ranks on one GPU must have streams of their own, free none of its
+ * memory while calls go on, and CUDA_DEVICE_MAX_CONNECTIONS of these and two a communicator. */
 typedef enum tutti_memory_kind {
   TUTTI_MEMORY_HOST = 0,    /* or anything the GPU's driver knows nothing of */
   TUTTI_MEMORY_PINNED = 1,  /* of the host, registered with the driver */
