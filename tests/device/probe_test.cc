@@ -236,22 +236,25 @@ TEST(Probe, CopiesBehindWaits) {
     HostFlags flags(gpu);
     Nothing nothing(gpu);
     constexpr size_t bytes = 1 << 20, streams = 12;
-    void* host = nullptr;
+    void* pinned = nullptr;
     Address unused = 0;
-    ASSERT_TRUE(gpu->allocate_pinned(bytes, &host, &unused).ok());
-    const Address memory = gpu.memory(bytes), word = gpu.memory(some_bytes);
+    ASSERT_TRUE(gpu->allocate_pinned((streams + 1) * bytes, &pinned, &unused).ok());
+    const Address memory = gpu.memory((streams + 1) * bytes), word = gpu.memory(some_bytes);
+    auto* host = static_cast<std::byte*>(pinned);
     ASSERT_TRUE(gpu->fill(word, 0, some_bytes).ok());
     for (size_t i = 0; i < streams; ++i) {
       const Stream stream = gpu.stream();
       const Address flag = flags.at(i);
       ASSERT_TRUE(gpu->wait_flags(stream, {&flag, 1}).ok());
-      ASSERT_TRUE(gpu->copy_on(stream, at(memory), host, bytes).ok());
-      ASSERT_TRUE(gpu->copy_on(stream, host, at(memory), bytes).ok());
+      const size_t own = i * bytes;
+      ASSERT_TRUE(gpu->copy_on(stream, at(memory + own), host + own, bytes).ok());
+      ASSERT_TRUE(gpu->copy_on(stream, host + own, at(memory + own), bytes).ok());
     }
     const Stream stream = gpu.stream();
     ASSERT_TRUE(nothing.launch(gpu, stream).ok());
     const bool kernels = ends(gpu, stream);
-    ASSERT_TRUE(gpu->copy_on(stream, at(memory), host, bytes).ok());
+    constexpr size_t last_part = streams * bytes;
+    ASSERT_TRUE(gpu->copy_on(stream, at(memory + last_part), host + last_part, bytes).ok());
     const bool copies = ends(gpu, stream);
     const Stream last = gpu.stream();
     ASSERT_TRUE(gpu->wait_flags(last, {&word, 1}).ok());
