@@ -70,6 +70,17 @@ void tune(int fd, int limit_ms) {
   if (limit_ms > 0) set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, limit_ms);
 }
 
+void close_in_order(int fd) {
+  constexpr size_t most_drained_bytes = 1 << 20;
+  std::byte waste[4096];
+  ::shutdown(fd, SHUT_WR);
+  for (size_t drained = 0; drained < most_drained_bytes;) {
+    const ssize_t got = ::recv(fd, waste, sizeof(waste), MSG_DONTWAIT);
+    if (got <= 0) return;
+    drained += size_t(got);
+  }
+}
+
 Status wait_for_events(std::vector<pollfd>& set, uint64_t until_ns) {
   const uint64_t now = now_ns();
   const uint64_t left = until_ns > now ? until_ns - now : 0;

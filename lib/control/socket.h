@@ -24,6 +24,9 @@ Address local_address(int fd);
 // No delay, and a dead host is noticed: after `limit_ms` without an answer, also on an idle
 // connection. 0: an unanswered write may wait as long as the kernel's own limit.
 void tune(int fd, int limit_ms);
+// Ends what is sent, and throws away what has come that nobody will take: the kernel would answer
+// it with a reset, which can cut off what the peer has yet to get.
+void close_in_order(int fd);
 
 // One of the few places that sleep in the kernel: until an event, or until `until_ns`.
 Status wait_for_events(std::vector<pollfd>& set, uint64_t until_ns);

@@ -218,7 +218,7 @@ void expect_corrupt(const std::function<void(tcp::Wires&, const wire::Header&)>&
     const std::vector<uint8_t> peers = {0, 1};
     const LinkSetup setup{&exchange, 77, peers, "", deadline_after_ms(20'000)};
     std::vector<tcp::Wires> wires;
-    ASSERT_TRUE(tcp::connect_mesh(setup, &wires).ok());
+    ASSERT_TRUE(tcp::connect_mesh(setup, tcp::Needs::data_and_control, &wires).ok());
     ASSERT_TRUE(agree(exchange, {}, deadline_after_ms(20'000)).ok());
     const CallMark mark = mark_of(1);
     wire::Header good;

@@ -20,18 +20,8 @@ namespace {
 // A control connection whose peer's host answers nothing for so long is lost. Data connections have
 // no such limit: the kernel would also apply it to a receiver that is only busy elsewhere.
 constexpr int control_limit_ms = 4000;
-constexpr uint8_t purposes = uint8_t(Purpose::data) | uint8_t(Purpose::control);
 
 std::string name(int rank) { return "rank " + std::to_string(rank); }
-
-// Equal for two processes whose loopback interfaces are one.
-std::string network_of_this_process() {
-  char boot[64] = {}, network[64] = {};
-  const Fd file(::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
-  if (!file || ::read(file.get(), boot, sizeof(boot) - 1) <= 0) return {};
-  if (::readlink("/proc/self/ns/net", network, sizeof(network) - 1) <= 0) return {};
-  return std::string(boot) + network;
-}
 
 Status first_outward(Address* out) {
   for (const Interface& one : interfaces()) {
@@ -45,8 +35,11 @@ Status first_outward(Address* out) {
 
 class Mesh {
  public:
-  explicit Mesh(const LinkSetup& setup)
-      : setup_(setup), self_(setup.exchange->rank()), nranks_(setup.exchange->nranks()) {}
+  Mesh(const LinkSetup& setup, Needs needs)
+      : setup_(setup), self_(setup.exchange->rank()), nranks_(setup.exchange->nranks()) {
+    if (needs == Needs::data_and_control) purposes_.push_back(Purpose::data);
+    purposes_.push_back(Purpose::control);
+  }
 
   Status connect(std::vector<Wires>* out) {
     Exchange& exchange = *setup_.exchange;
@@ -97,7 +90,7 @@ class Mesh {
     for (int rank = 0; rank < nranks_; ++rank) peers += is_peer(rank);
     if (peers == 0) return {};
     TUTTI_TRY(listen_on(&own_, &listener_));
-    const size_t needed = 2 * peers + 2;  // the link's own two
+    const size_t needed = purposes_.size() * peers + 2;  // the link's own two
     for (size_t i = 0; i < needed; ++i) {
       Fd place(::fcntl(listener_.get(), F_DUPFD_CLOEXEC, 0));
       if (!place) {
@@ -121,7 +114,7 @@ class Mesh {
       }
       if (own_.is_loopback() == to.address.is_loopback()) to.from = own_;
       to.key = setup_.exchange->key();
-      for (const Purpose purpose : {Purpose::data, Purpose::control}) {
+      for (const Purpose purpose : purposes_) {
         to.claim = {purpose, setup_.comm_id, self_, rank, uint32_t(nranks_)};
         callers->emplace_back(to);
       }
@@ -132,7 +125,9 @@ class Mesh {
   Status meet(const std::vector<std::string>& addresses) {
     std::vector<Caller> callers;
     TUTTI_TRY(make_callers(addresses, &callers));
-    Door door(std::move(listener_), setup_.exchange->key(), purposes, setup_.comm_id, self_);
+    uint8_t welcome = 0;
+    for (const Purpose purpose : purposes_) welcome |= uint8_t(purpose);
+    Door door(std::move(listener_), setup_.exchange->key(), welcome, setup_.comm_id, self_);
     std::vector<Door::Guest> guests;
     std::vector<pollfd> set;
     for (;;) {
@@ -169,7 +164,10 @@ class Mesh {
   void keep(int rank, Purpose purpose, Fd socket) {
     Wires& wires = wires_[size_t(rank)];
     tune(socket.get(), purpose == Purpose::control ? control_limit_ms : 0);
-    (purpose == Purpose::control ? wires.control : wires.data) = std::move(socket);
+    socket_of(wires, purpose) = std::move(socket);
+  }
+  static Fd& socket_of(Wires& wires, Purpose purpose) {
+    return purpose == Purpose::control ? wires.control : wires.data;
   }
 
   // A guest holds the key; one that has no business here is a member gone astray and not let in.
@@ -177,15 +175,17 @@ class Mesh {
     const Claim& claim = guest.claim;
     if (claim.client <= self_ || !is_peer(claim.client) || claim.nranks != uint32_t(nranks_))
       return;
-    const Wires& wires = wires_[size_t(claim.client)];
-    if (claim.purpose == Purpose::control ? bool(wires.control) : bool(wires.data)) return;
+    if (socket_of(wires_[size_t(claim.client)], claim.purpose)) return;
     keep(claim.client, claim.purpose, std::move(guest.socket));
   }
 
-  int first_missing() const {
+  int first_missing() {
     for (int rank = 0; rank < nranks_; ++rank) {
-      const Wires& wires = wires_[size_t(rank)];
-      if (is_peer(rank) && (!wires.data || !wires.control)) return rank;
+      if (!is_peer(rank)) continue;
+      Wires& wires = wires_[size_t(rank)];
+      for (const Purpose purpose : purposes_) {
+        if (!socket_of(wires, purpose)) return rank;
+      }
     }
     return -1;
   }
@@ -212,6 +212,7 @@ class Mesh {
 
   const LinkSetup& setup_;
   int self_, nranks_;
+  std::vector<Purpose> purposes_;
   Address own_;
   Fd listener_;
   std::vector<Fd> reserved_;
@@ -221,8 +222,16 @@ class Mesh {
 
 }  // namespace
 
-Status connect_mesh(const LinkSetup& setup, std::vector<Wires>* out) {
-  return Mesh(setup).connect(out);
+std::string network_of_this_process() {
+  char boot[64] = {}, network[64] = {};
+  const Fd file(::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
+  if (!file || ::read(file.get(), boot, sizeof(boot) - 1) <= 0) return {};
+  if (::readlink("/proc/self/ns/net", network, sizeof(network) - 1) <= 0) return {};
+  return std::string(boot) + network;
+}
+
+Status connect_mesh(const LinkSetup& setup, Needs needs, std::vector<Wires>* out) {
+  return Mesh(setup, needs).connect(out);
 }
 
 }  // namespace tutti::tcp

@@ -15,8 +15,13 @@ struct Wires {
   Fd control;
 };
 
+enum class Needs { data_and_control, control };
+
 // Collective over setup.exchange. *out: by rank, empty where setup.peers says so. Every rank calls
 // those below it and is called by those above; when all are there nothing listens any more.
-Status connect_mesh(const LinkSetup& setup, std::vector<Wires>* out);
+Status connect_mesh(const LinkSetup& setup, Needs needs, std::vector<Wires>* out);
+
+// Equal for two processes whose loopback interfaces are one; empty where that is not known.
+std::string network_of_this_process();
 
 }  // namespace tutti::tcp

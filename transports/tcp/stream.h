@@ -15,36 +15,34 @@
 #include <optional>
 #include <span>
 
-#include "lib/control/wire.h"
+#include "lib/control/socket.h"
 #include "lib/fd.h"
+#include "transports/tcp/data_stream.h"
 
 namespace tutti::tcp {
 
-class Stream {
+class Stream final : public DataStream {
  public:
   Stream(Fd socket, uint64_t comm, int self, int peer)
       : socket_(std::move(socket)), comm_(comm), self_(self), peer_(peer) {}
+  ~Stream() override { close_in_order(socket_.get()); }
 
-  int fd() const { return socket_.get(); }
+  int fd() const override { return socket_.get(); }
 
-  // As in Link; `mark` is the own call.
-  size_t send(const CallMark& mark, const std::byte* data, size_t bytes);
-  size_t receive(const CallMark& mark, std::byte* to, size_t most);
-  std::span<const std::byte> peek(const CallMark& mark, size_t most, size_t granule);
-  void consume(size_t bytes);
+  size_t send(const CallMark& mark, const std::byte* data, size_t bytes) override;
+  size_t receive(const CallMark& mark, std::byte* to, size_t most) override;
+  std::span<const std::byte> peek(const CallMark& mark, size_t most, size_t granule) override;
+  void consume(size_t bytes) override;
 
-  // What was met on the way, for inspect() to tell.
-  bool ended() const { return ended_; }  // the peer sends no more, all that came was taken
-  bool send_failed() const { return send_failed_; }
-  const Status& corrupt() const { return corrupt_; }  // OK: nothing is
-  // The frame that comes next, where it is not of the call that a receive was tried in.
-  const wire::Header* stranger() const { return stranger_ ? &frame_ : nullptr; }
-  void forget_stranger() { stranger_ = false; }
+  bool ended() const override { return ended_; }
+  bool send_failed() const override { return send_failed_; }
+  const Status& corrupt() const override { return corrupt_; }
+  const wire::Header* stranger() const override { return stranger_ ? &frame_ : nullptr; }
+  void forget_stranger() override { stranger_ = false; }
 
-  // The call of the latest frame.
-  std::optional<CallMark> latest() const;
-  uint64_t sent() const { return sent_; }
-  uint64_t delivered() const { return announced_ - frame_left_ - carried_; }
+  std::optional<CallMark> latest() const override;
+  uint64_t sent() const override { return sent_; }
+  uint64_t delivered() const override { return announced_ - frame_left_ - carried_; }
 
  private:
   static constexpr size_t stage_bytes = 256 << 10;

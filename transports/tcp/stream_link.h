@@ -1,4 +1,4 @@
-// A Link over sockets: for every peer a data stream and a control channel.
+// A Link over data streams, each with a control channel beside it, which is a socket.
 //
 // A rank that waits tells its peers, through the control channels, which call it is in; so two that
 // wait for each other in different calls find out. A channel that closes without a goodbye is a
@@ -13,23 +13,31 @@
 #include <vector>
 
 #include "lib/control/frame_channel.h"
-#include "transports/tcp/mesh.h"
-#include "transports/tcp/stream.h"
+#include "lib/fd.h"
+#include "transports/tcp/data_stream.h"
 #include "transports/transport.h"
 
 namespace tutti::tcp {
 
-class TcpLink final : public Link {
+// Of one pair. Data and what is said about it go apart, so that bulk never holds up an alarm.
+struct Pair {
+  std::unique_ptr<DataStream> data;
+  Fd control;
+};
+
+class StreamLink final : public Link {
  public:
-  // `wires`: by rank of the communicator.
-  TcpLink(uint64_t comm_id, int self, std::vector<Wires> wires);
-  ~TcpLink() override;
+  // `pairs`: by rank of the communicator, empty where there is none. `carrier`: of their data,
+  // where the streams have no sockets.
+  StreamLink(const char* name, uint64_t comm_id, int self, std::vector<Pair> pairs,
+             std::unique_ptr<Carrier> carrier = nullptr);
+  ~StreamLink() override;
 
   // What can fail before the first call.
   Status prepare();
   bool has_peers() const { return has_peers_; }
 
-  const char* name() const override { return "tcp"; }
+  const char* name() const override { return name_; }
   void begin(const CallMark& mark) override;
   size_t try_send(int peer, const std::byte* data, size_t bytes) override;
   std::span<const std::byte> try_peek(int peer, size_t most, size_t granule) override;
@@ -50,10 +58,10 @@ class TcpLink final : public Link {
     uint64_t stream = 0;  // bytes that it had sent here by then
   };
   struct Peer {
-    Peer(Wires wires, uint64_t comm, int self, int rank);
+    Peer(Pair pair, int rank);
 
     int rank;
-    Stream stream;
+    std::unique_ptr<DataStream> stream;
     FrameChannel control;
     uint64_t receive_waits_in = 0;  // the number of the call in which a receive found nothing
     uint64_t send_waits_in = 0;
@@ -95,6 +103,8 @@ class TcpLink final : public Link {
   std::string own_call() const;
   std::string latest_call(const Peer& peer) const;
 
+  const char* name_;
+  std::unique_ptr<Carrier> carrier_;  // outlives the streams
   bool over_ = false;
   CallMark mark_;
   CallMark previous_;                         // the collective call before it
@@ -105,7 +115,7 @@ class TcpLink final : public Link {
 
   uint64_t comm_id_;
   int self_;
-  Fd events_;  // epoll: control channels and bell, later also the data
+  Fd events_;  // epoll: control channels and bell, later also what carries the data
   Fd bell_;    // rung by abort()
   bool watches_data_ = false;
   bool stirred_ = false;  // something happened to the data since arm()

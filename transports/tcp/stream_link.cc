@@ -1,4 +1,4 @@
-#include "transports/tcp/tcp_link.h"
+#include "transports/tcp/stream_link.h"
 
 #include <poll.h>
 #include <sys/epoll.h>
@@ -24,46 +24,42 @@ constexpr uint32_t most_told = 512;
 constexpr uint32_t most_notes = 128;  // likewise
 // Data and control close at the same moment but may arrive apart.
 constexpr uint64_t goodbye_patience_ns = 250'000'000;
-// Of data that nobody will take, so that closing does not cut off what the peer has yet to get.
-constexpr size_t most_drained_bytes = 1 << 20;
 
 constexpr uint64_t bell_event = ~uint64_t{0};
+constexpr uint64_t carrier_event = bell_event - 2;
 constexpr uint64_t control_bit = 1;
 
 }  // namespace
 
-TcpLink::Peer::Peer(Wires wires, uint64_t comm, int self, int rank)
+StreamLink::Peer::Peer(Pair pair, int rank)
     : rank(rank),
-      stream(std::move(wires.data), comm, self, rank),
-      control(std::move(wires.control), wire::most_abort_bytes) {}
+      stream(std::move(pair.data)),
+      control(std::move(pair.control), wire::most_abort_bytes) {}
 
-TcpLink::TcpLink(uint64_t comm_id, int self, std::vector<Wires> wires)
-    : peers_(wires.size()), comm_id_(comm_id), self_(self) {
-  for (size_t rank = 0; rank < wires.size(); ++rank) {
-    if (!wires[rank].data) continue;
-    peers_[rank] = std::make_unique<Peer>(std::move(wires[rank]), comm_id, self, int(rank));
+StreamLink::StreamLink(const char* name, uint64_t comm_id, int self, std::vector<Pair> pairs,
+                       std::unique_ptr<Carrier> carrier)
+    : name_(name),
+      carrier_(std::move(carrier)),
+      peers_(pairs.size()),
+      comm_id_(comm_id),
+      self_(self) {
+  for (size_t rank = 0; rank < pairs.size(); ++rank) {
+    if (pairs[rank].data == nullptr) continue;
+    peers_[rank] = std::make_unique<Peer>(std::move(pairs[rank]), int(rank));
     has_peers_ = true;
   }
 }
 
-TcpLink::~TcpLink() {
+StreamLink::~StreamLink() {
   const std::lock_guard lock(control_mutex_);
   for (const auto& peer : peers_) {
     if (peer == nullptr) continue;
     tell(*peer, wire::Type::bye);
-    std::byte waste[4096];
-    for (const int fd : {peer->control.fd(), peer->stream.fd()}) {
-      ::shutdown(fd, SHUT_WR);
-      for (size_t drained = 0; drained < most_drained_bytes;) {
-        const ssize_t got = ::recv(fd, waste, sizeof(waste), MSG_DONTWAIT);
-        if (got <= 0) break;
-        drained += size_t(got);
-      }
-    }
+    close_in_order(peer->control.fd());
   }
 }
 
-Status TcpLink::prepare() {
+Status StreamLink::prepare() {
   if (!has_peers_) return {};
   events_ = Fd(::epoll_create1(EPOLL_CLOEXEC));
   if (!events_) return resource_error("cannot make an epoll instance", errno);
@@ -78,7 +74,7 @@ Status TcpLink::prepare() {
   return {};
 }
 
-Status TcpLink::watch(int fd, uint32_t events, uint64_t what) {
+Status StreamLink::watch(int fd, uint32_t events, uint64_t what) {
   epoll_event event{};
   event.events = events;
   event.data.u64 = what;
@@ -87,12 +83,17 @@ Status TcpLink::watch(int fd, uint32_t events, uint64_t what) {
 }
 
 // Only from the first sleep on: a rank that never sleeps need not pay for being woken.
-void TcpLink::watch_data() {
+void StreamLink::watch_data() {
   watches_data_ = true;
+  if (carrier_ != nullptr) {
+    Status watched = watch(carrier_->fd(), EPOLLIN, carrier_event);
+    if (!watched.ok()) fail(std::move(watched));
+    return;
+  }
   for (const auto& peer : peers_) {
     if (peer == nullptr) continue;
     // By edge: data that nobody wants yet wakes a sleeper once, not again and again.
-    Status watched = watch(peer->stream.fd(), EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
+    Status watched = watch(peer->stream->fd(), EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
                            uint64_t(peer->rank) << 1);
     if (!watched.ok()) fail(std::move(watched));
   }
@@ -100,7 +101,7 @@ void TcpLink::watch_data() {
 
 // ---------------------------------------------------------------- moving data
 
-void TcpLink::begin(const CallMark& mark) {
+void StreamLink::begin(const CallMark& mark) {
   if (mark_.epoch != 0) previous_ = mark_;
   mark_ = mark;
   ++calls_;
@@ -110,38 +111,38 @@ void TcpLink::begin(const CallMark& mark) {
   if (mark.signature.count == 0 && mark.epoch != 0) tell_call(0);
 }
 
-size_t TcpLink::try_send(int rank, const std::byte* data, size_t bytes) {
+size_t StreamLink::try_send(int rank, const std::byte* data, size_t bytes) {
   if (over_) [[unlikely]]
     return 0;
   Peer& peer = *peers_[size_t(rank)];
-  const size_t taken = peer.stream.send(mark_, data, bytes);
+  const size_t taken = peer.stream->send(mark_, data, bytes);
   peer.send_waits_in = taken == 0 ? calls_ : 0;
   return taken;
 }
 
-std::span<const std::byte> TcpLink::try_peek(int rank, size_t most, size_t granule) {
+std::span<const std::byte> StreamLink::try_peek(int rank, size_t most, size_t granule) {
   if (over_) [[unlikely]]
     return {};
   Peer& peer = *peers_[size_t(rank)];
-  const std::span<const std::byte> found = peer.stream.peek(mark_, most, granule);
+  const std::span<const std::byte> found = peer.stream->peek(mark_, most, granule);
   peer.receive_waits_in = found.empty() ? calls_ : 0;
   return found;
 }
 
-void TcpLink::consume(int rank, size_t bytes) { peers_[size_t(rank)]->stream.consume(bytes); }
+void StreamLink::consume(int rank, size_t bytes) { peers_[size_t(rank)]->stream->consume(bytes); }
 
-size_t TcpLink::try_recv(int rank, std::byte* to, size_t most) {
+size_t StreamLink::try_recv(int rank, std::byte* to, size_t most) {
   if (over_) [[unlikely]]
     return 0;
   Peer& peer = *peers_[size_t(rank)];
-  const size_t got = peer.stream.receive(mark_, to, most);
+  const size_t got = peer.stream->receive(mark_, to, most);
   peer.receive_waits_in = got == 0 ? calls_ : 0;
   return got;
 }
 
 // ---------------------------------------------------------------- events
 
-void TcpLink::take_events() {
+void StreamLink::take_events() {
   std::array<epoll_event, 64> events;
   for (int count = int(events.size()); count == int(events.size());) {
     count = ::epoll_wait(events_.get(), events.data(), int(events.size()), 0);  // a look
@@ -150,6 +151,10 @@ void TcpLink::take_events() {
       if (event.data.u64 == bell_event) {
         uint64_t rings;
         static_cast<void>(::read(bell_.get(), &rings, sizeof(rings)));
+        stirred_ = true;
+        continue;
+      }
+      if (event.data.u64 == carrier_event) {
         stirred_ = true;
         continue;
       }
@@ -164,7 +169,7 @@ void TcpLink::take_events() {
   }
 }
 
-void TcpLink::read_control(Peer& peer) {
+void StreamLink::read_control(Peer& peer) {
   for (;;) {
     wire::Header header;
     std::string_view payload;
@@ -187,7 +192,7 @@ void TcpLink::read_control(Peer& peer) {
   }
 }
 
-void TcpLink::take_frame(Peer& peer, const wire::Header& header, std::string_view payload) {
+void StreamLink::take_frame(Peer& peer, const wire::Header& header, std::string_view payload) {
   const std::string who = "rank " + std::to_string(peer.rank);
   if (header.comm != comm_id_ || header.src != uint16_t(peer.rank)) {
     return fail({TUTTI_CORRUPT, who + " sent a frame of another communicator or rank", peer.rank});
@@ -201,6 +206,7 @@ void TcpLink::take_frame(Peer& peer, const wire::Header& header, std::string_vie
       return;
     case wire::Type::bye:
       peer.left = true;
+      peer.stream->ends_at(header.stream);
       return;
     case wire::Type::abort: {
       Status reason;
@@ -221,20 +227,21 @@ void TcpLink::take_frame(Peer& peer, const wire::Header& header, std::string_vie
         peer.rank});
 }
 
-void TcpLink::fail(Status error) {
+void StreamLink::fail(Status error) {
   if (failure_.ok()) failure_ = std::move(error);
 }
 
-void TcpLink::arm() {
+void StreamLink::arm() {
   if (!watches_data_) watch_data();
   take_events();
-  stirred_ = false;
+  stirred_ = carrier_ != nullptr && !carrier_->arm();
 }
 
-void TcpLink::sleep(uint64_t until_ns) {
+void StreamLink::sleep(uint64_t until_ns) {
   const uint64_t now = now_ns();
   if (stirred_ || !failure_.ok() || until_ns <= now) return;
-  const uint64_t left = until_ns - now;
+  uint64_t left = until_ns - now;
+  if (carrier_ != nullptr) left = std::min(left, carrier_->most_sleep_ns());
   const timespec timeout{time_t(left / 1'000'000'000u), long(left % 1'000'000'000u)};
   pollfd entry{events_.get(), POLLIN, 0};
   if (::ppoll(&entry, 1, &timeout, nullptr) > 0) take_events();
@@ -242,12 +249,12 @@ void TcpLink::sleep(uint64_t until_ns) {
 
 // ---------------------------------------------------------------- telling
 
-void TcpLink::tell(Peer& peer, wire::Type type, std::string_view payload) {
+void StreamLink::tell(Peer& peer, wire::Type type, std::string_view payload) {
   wire::Header header;
   header.type = type;
   header.comm = comm_id_;
   header.epoch = mark_.epoch;
-  header.stream = peer.stream.sent();
+  header.stream = peer.stream->sent();
   header.signature = mark_.signature;
   header.src = uint16_t(self_);
   header.digest = mark_.digest;
@@ -255,31 +262,31 @@ void TcpLink::tell(Peer& peer, wire::Type type, std::string_view payload) {
   peer.control.flush();
 }
 
-void TcpLink::tell_call(uint64_t now_ns) {
+void StreamLink::tell_call(uint64_t now_ns) {
   told_ns_ = now_ns;
   const std::lock_guard lock(control_mutex_);
   for (const auto& peer : peers_) {
     if (peer == nullptr || peer->left || peer->closed) continue;
     if (mark_.epoch == 0 && mark_.peer != peer->rank) continue;
-    if (peer->stream.delivered() != peer->heard_stream) {
+    if (peer->stream->delivered() != peer->heard_stream) {
       peer->told_count = 0;
       peer->notes_unheard.store(0, std::memory_order_relaxed);
     }
-    peer->heard_stream = peer->stream.delivered();
-    const bool news = peer->told_call != calls_ || peer->told_stream != peer->stream.sent();
+    peer->heard_stream = peer->stream->delivered();
+    const bool news = peer->told_call != calls_ || peer->told_stream != peer->stream->sent();
     if (!news || peer->told_count >= most_told || !peer->control.flush() ||
         !peer->control.flushed()) {
       continue;
     }
     peer->told_call = calls_;
-    peer->told_stream = peer->stream.sent();
+    peer->told_stream = peer->stream->sent();
     ++peer->told_count;
     tell(*peer, wire::Type::status);
   }
 }
 
 // Nothing here but what the mutex guards: the link's own thread may be at work.
-void TcpLink::post_note(const Note& note) {
+void StreamLink::post_note(const Note& note) {
   const std::lock_guard lock(control_mutex_);
   if (!(note == note_)) {
     note_ = note;
@@ -300,11 +307,11 @@ void TcpLink::post_note(const Note& note) {
   }
 }
 
-Note TcpLink::read_note(int peer) const {
+Note StreamLink::read_note(int peer) const {
   return peers_[size_t(peer)] != nullptr ? peers_[size_t(peer)]->note : Note();
 }
 
-void TcpLink::abort(const Status& reason) {
+void StreamLink::abort(const Status& reason) {
   const std::lock_guard lock(control_mutex_);
   if (aborted_.load(std::memory_order_relaxed)) return;
   abort_reason_ = reason;
@@ -325,10 +332,11 @@ void TcpLink::abort(const Status& reason) {
 
 // ---------------------------------------------------------------- inspecting
 
-Status TcpLink::inspect(uint64_t now_ns) {
+Status StreamLink::inspect(uint64_t now_ns) {
   if (over_) return failure_;
   inspected_ns_ = now_ns;
   take_events();
+  if (carrier_ != nullptr) carrier_->advance();
   if (failure_.ok() && aborted_.load(std::memory_order_acquire)) {
     const std::lock_guard lock(control_mutex_);
     failure_ = abort_reason_;
@@ -349,18 +357,18 @@ Status TcpLink::inspect(uint64_t now_ns) {
   return {};
 }
 
-Status TcpLink::find_corrupt() const {
+Status StreamLink::find_corrupt() const {
   for (const auto& peer : peers_) {
-    if (peer != nullptr && !peer->stream.corrupt().ok()) return peer->stream.corrupt();
+    if (peer != nullptr && !peer->stream->corrupt().ok()) return peer->stream->corrupt();
   }
   return {};
 }
 
-std::string TcpLink::own_call() const {
+std::string StreamLink::own_call() const {
   return "rank " + std::to_string(self_) + " calls " + mark_.signature.describe();
 }
 
-std::string TcpLink::latest_call(const Peer& peer) const {
+std::string StreamLink::latest_call(const Peer& peer) const {
   const std::optional<CallMark> seen = last_seen(peer.rank);
   if (!seen) return "no call of it was seen";
   return "its last call seen was " +
@@ -368,11 +376,11 @@ std::string TcpLink::latest_call(const Peer& peer) const {
          seen->signature.describe();
 }
 
-Status TcpLink::compare_results() {
+Status StreamLink::compare_results() {
   std::vector<Announced> peers;
   for (const auto& peer : peers_) {
     if (peer == nullptr) continue;
-    const wire::Header* const frame = peer->stream.stranger();
+    const wire::Header* const frame = peer->stream->stranger();
     std::optional<CallMark> theirs = last_seen(peer->rank);
     if (frame != nullptr && frame->epoch == mark_.epoch) theirs = frame->mark();
     if (!theirs || theirs->epoch != mark_.epoch) continue;
@@ -382,7 +390,7 @@ Status TcpLink::compare_results() {
 }
 
 // The peer makes this call, too, but the two have not made the same calls before it.
-Status TcpLink::earlier_error(const Peer& peer) const {
+Status StreamLink::earlier_error(const Peer& peer) const {
   std::string text = "rank " + std::to_string(peer.rank) + " and rank " + std::to_string(self_) +
                      " have not made the same calls before call " + std::to_string(mark_.epoch);
   for (const Said& said : peer.said) {
@@ -397,8 +405,8 @@ Status TcpLink::earlier_error(const Peer& peer) const {
   return {TUTTI_MISMATCH, std::move(text), peer.rank, mark_.epoch};
 }
 
-Status TcpLink::stranger_error(const Peer& peer) {
-  const wire::Header& frame = *peer.stream.stranger();
+Status StreamLink::stranger_error(const Peer& peer) {
+  const wire::Header& frame = *peer.stream->stranger();
   if (frame.epoch != 0 && frame.epoch == mark_.epoch &&
       frame.signature.same_call(mark_.signature)) {
     return mark_.signature.result != 0 ? compare_results() : earlier_error(peer);
@@ -423,15 +431,15 @@ Status TcpLink::stranger_error(const Peer& peer) {
   return {TUTTI_MISMATCH, std::move(text), peer.rank, mark_.epoch};
 }
 
-Status TcpLink::find_mismatch() {
+Status StreamLink::find_mismatch() {
   for (const auto& peer : peers_) {
     if (peer == nullptr) continue;
     // The frame may have become right since: a call that is over tried to receive it.
-    if (peer->stream.stranger() != nullptr) {
-      if (peer->stream.stranger()->digest != mark_.digest) {
+    if (peer->stream->stranger() != nullptr) {
+      if (peer->stream->stranger()->digest != mark_.digest) {
         if (peer->receive_waits_in == calls_) return stranger_error(*peer);
       }
-      peer->stream.forget_stranger();
+      peer->stream->forget_stranger();
     }
     TUTTI_TRY(compare(*peer));
     TUTTI_TRY(find_absent(*peer));
@@ -439,7 +447,7 @@ Status TcpLink::find_mismatch() {
   return {};
 }
 
-Status TcpLink::compare(const Peer& peer) {
+Status StreamLink::compare(const Peer& peer) {
   if (mark_.epoch == 0) return {};
   for (const Said& said : peer.said) {
     if (said.mark.epoch != mark_.epoch || said.mark.digest == mark_.digest) continue;
@@ -456,10 +464,10 @@ Status TcpLink::compare(const Peer& peer) {
 
 // Point to point: a peer that waits inside a collective call which this rank has not entered, and
 // has sent nothing that is still to come, will not send.
-Status TcpLink::find_absent(const Peer& peer) const {
+Status StreamLink::find_absent(const Peer& peer) const {
   if (mark_.epoch != 0 || mark_.peer != peer.rank || peer.said_count == 0) return {};
   const Said& said = peer.said[(peer.said_count - 1) % peer.said.size()];
-  const bool waits = peer.receive_waits_in == calls_ && said.stream == peer.stream.delivered();
+  const bool waits = peer.receive_waits_in == calls_ && said.stream == peer.stream->delivered();
   // Calls without data end at once and are told of without waiting.
   if (!waits || said.mark.epoch <= collective_ || said.mark.signature.count == 0) return {};
   return {TUTTI_MISMATCH,
@@ -468,14 +476,14 @@ Status TcpLink::find_absent(const Peer& peer) const {
           peer.rank, said.mark.epoch};
 }
 
-Status TcpLink::find_failed(uint64_t now_ns) {
+Status StreamLink::find_failed(uint64_t now_ns) {
   for (const auto& peer : peers_) {
     if (peer == nullptr) continue;
     const std::string who = "rank " + std::to_string(peer->rank);
     if (peer->left) {
       // Who has left in order is missed only by who waits for it.
-      const bool missed = (peer->receive_waits_in == calls_ && peer->stream.ended()) ||
-                          (peer->send_waits_in == calls_ && peer->stream.send_failed());
+      const bool missed = (peer->receive_waits_in == calls_ && peer->stream->ended()) ||
+                          (peer->send_waits_in == calls_ && peer->stream->send_failed());
       if (!missed) continue;
       return {TUTTI_PEER_FAILED, who + " has freed the communicator; " + latest_call(*peer),
               peer->rank, mark_.epoch};
@@ -487,7 +495,7 @@ Status TcpLink::find_failed(uint64_t now_ns) {
     if (peer->closed) {
       return {TUTTI_PEER_FAILED, who + " died; " + latest_call(*peer), peer->rank, mark_.epoch};
     }
-    if (!peer->hung_up && !peer->stream.ended() && !peer->stream.send_failed()) continue;
+    if (!peer->hung_up && !peer->stream->ended() && !peer->stream->send_failed()) continue;
     if (peer->ended_ns == 0) peer->ended_ns = now_ns;
     if (now_ns - peer->ended_ns < goodbye_patience_ns) continue;
     return {TUTTI_PEER_FAILED, who + " has closed its connection; " + latest_call(*peer),
@@ -496,12 +504,12 @@ Status TcpLink::find_failed(uint64_t now_ns) {
   return {};
 }
 
-std::optional<CallMark> TcpLink::last_seen(int rank) const {
+std::optional<CallMark> StreamLink::last_seen(int rank) const {
   if (rank < 0 || size_t(rank) >= peers_.size() || peers_[size_t(rank)] == nullptr) {
     return std::nullopt;
   }
   const Peer& peer = *peers_[size_t(rank)];
-  std::optional<CallMark> seen = peer.stream.latest();
+  std::optional<CallMark> seen = peer.stream->latest();
   if (peer.said_count > 0) {
     const CallMark& said = peer.said[(peer.said_count - 1) % peer.said.size()].mark;
     if (!seen || said.epoch >= seen->epoch) seen = said;
