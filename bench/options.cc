@@ -18,7 +18,7 @@
 namespace tutti::bench {
 namespace {
 
-const std::vector<std::string> known_transports = {"shm", "tcp", "inproc"};
+const std::vector<std::string> known_transports = {"shm", "tcp", "inproc", "ucx"};
 const std::string default_transport = "shm";
 
 // The exchange of gradients is one, and there are sparse and encoded ones.
@@ -231,7 +231,7 @@ void add_options(CLI::App& app, Options& o) {
   app.add_option("--algorithms", o.algorithms_text,
                  "all (the default, but auto with --nonblocking and --persistent), auto or a comma "
                  "list");
-  app.add_option("--transport", o.transports_text, "comma list of shm, tcp, inproc (threads)")
+  app.add_option("--transport", o.transports_text, "comma list of shm, tcp, inproc (threads), ucx")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
       ->capture_default_str();
   if (collective.rooted)

@@ -28,8 +28,11 @@ constexpr VariableInfo table[] = {
     {Variable::tutti_key_file, "TUTTI_KEY_FILE", "path", "none",
      "File with the 32-byte key of a job whose launcher is not `tutti run`; only its owner may be "
      "able to read it."},
-    {Variable::tutti_transports, "TUTTI_TRANSPORTS", "list", "inproc,shm,tcp",
-     "The transports that a communicator may use, in order of preference.", 0, 0, "inproc,shm,tcp"},
+    {Variable::tutti_transports, "TUTTI_TRANSPORTS", "list", "inproc,shm,ucx,tcp",
+     "The transports that a communicator may use, in order of preference; unless it is set, ucx "
+     "only "
+     "between hosts with RDMA.",
+     0, 0, "inproc,shm,ucx,tcp"},
     {Variable::tutti_interface, "TUTTI_INTERFACE", "text", "the one that reaches rank 0",
      "Network interface (its name or an address) that the tcp transport uses."},
     {Variable::tutti_timeout_ms, "TUTTI_TIMEOUT_MS", "integer", "30000",
@@ -144,6 +147,8 @@ Status config_text(Variable variable, std::optional<std::string>* out) {
   *out = value;
   return {};
 }
+
+bool environment_has(const char* name) { return std::getenv(name) != nullptr; }
 
 Status config_list(Variable variable, std::vector<std::string>* out) {
   std::optional<std::string> text;

@@ -60,4 +60,8 @@ Status config_integer(Variable variable, std::optional<int64_t>* out);
 Status config_text(Variable variable, std::optional<std::string>* out);
 Status config_list(Variable variable, std::vector<std::string>* out);
 
+// Whether the program's environment sets a variable of another library, which tutti then leaves to
+// it.
+bool environment_has(const char* name);
+
 }  // namespace tutti

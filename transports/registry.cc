@@ -3,6 +3,7 @@
 #include "transports/inproc/inproc.h"
 #include "transports/shm/shm.h"
 #include "transports/tcp/tcp.h"
+#include "transports/ucx/ucx.h"
 
 namespace tutti {
 
@@ -13,6 +14,8 @@ const Transport table[] = {
      [](const HostRecord& a, const HostRecord& b) { return a.same_process(b); }, open_inproc},
     {"shm", "processes of one host, through shared memory",
      [](const HostRecord& a, const HostRecord& b) { return a.same_host(b); }, open_shm},
+    {"ucx", "any two processes, through UCX: over RDMA, shared memory or IP",
+     [](const HostRecord& a, const HostRecord& b) { return a.takes_ucx && b.takes_ucx; }, open_ucx},
     {"tcp", "any two processes that reach each other by IP",
      [](const HostRecord&, const HostRecord&) { return true; }, open_tcp},
 };

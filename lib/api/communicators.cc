@@ -93,6 +93,7 @@ Status read_settings(const tutti_comm_config* config, CommSettings* out) {
   std::vector<std::string> listed;
   TUTTI_TRY(config_list(Variable::tutti_transports, &listed));
   if (!listed.empty()) out->transports = listed;
+  out->transports_named = !listed.empty();
   std::optional<std::string> interface;
   TUTTI_TRY(config_text(Variable::tutti_interface, &interface));
   if (interface) out->interface = *interface;
@@ -134,6 +135,7 @@ Status read_settings(const tutti_comm_config* config, CommSettings* out) {
   if (config->device != nullptr) TUTTI_TRY(read_device(config->device, &out->device));
   if (config->transports != nullptr) {
     TUTTI_TRY(split_transports(config->transports, &out->transports));
+    out->transports_named = true;
   }
   return {};
 }

@@ -34,7 +34,8 @@ class PinnedCopies;
 enum class SingleCopyUse : uint8_t { automatic, always, never };
 
 struct CommSettings {
-  std::vector<std::string> transports = {"inproc", "shm", "tcp"};  // allowed, best first
+  std::vector<std::string> transports = {"inproc", "shm", "ucx", "tcp"};  // allowed, best first
+  bool transports_named = false;  // by the program or its user: ucx also where there is no RDMA
   std::string interface;
   int64_t timeout_ms = 30'000;
   int64_t setup_ms = 60'000;

@@ -11,6 +11,7 @@
 #include "lib/comm/mixed_link.h"
 #include "lib/control/agree.h"
 #include "transports/registry.h"
+#include "transports/ucx/ucx.h"
 
 namespace tutti {
 
@@ -30,12 +31,19 @@ std::string join(const std::vector<std::string>& words) {
   return all;
 }
 
+bool allows(const CommSettings& settings, const char* transport) {
+  const auto& list = settings.transports;
+  return std::find(list.begin(), list.end(), transport) != list.end();
+}
+
 Status introduce(Exchange& exchange, const CommSettings& settings, uint64_t deadline_ns,
                  std::vector<HostRecord>* hosts, uint64_t* comm_id) {
   Introduction mine;
   mine.checks_results = settings.check_results ? 1 : 0;
   mine.has_device = settings.device != CommSettings::no_device ? 1 : 0;
   Status known = HostRecord::own(&mine.host);
+  mine.host.takes_ucx =
+      settings.transports_named || (allows(settings, "ucx") && ucx_may_use_rdma());
   if (known.ok() &&
       getrandom(&mine.random, sizeof(mine.random), 0) != ssize_t(sizeof(mine.random))) {
     known = system_error("cannot read random bytes", errno);

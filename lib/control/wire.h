@@ -21,9 +21,10 @@
 namespace tutti::wire {
 
 constexpr size_t header_bytes = 64;
-constexpr uint32_t most_data_bytes = 1 << 20;      // payload of a data frame
-constexpr uint32_t most_abort_bytes = 1024;        // payload of an abort frame
-constexpr uint32_t most_exchange_bytes = 1 << 30;  // payload of an exchange frame
+constexpr size_t comm_offset = 8, src_offset = 50;  // in it
+constexpr uint32_t most_data_bytes = 1 << 20;       // payload of a data frame
+constexpr uint32_t most_abort_bytes = 1024;         // payload of an abort frame
+constexpr uint32_t most_exchange_bytes = 1 << 30;   // payload of an exchange frame
 constexpr uint32_t most_note_bytes = 8 + 8 * Note::most_labels;
 constexpr int most_ranks = 65535;
 

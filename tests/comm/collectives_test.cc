@@ -5,6 +5,7 @@
 
 #include "tests/support/collective_case.h"
 #include "tests/support/sanitized.h"
+#include "tests/support/with_ucx.h"
 
 namespace {
 
@@ -54,14 +55,17 @@ void run_all(int nranks, const char* transport, const std::vector<size_t>& count
 class Collectives : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Collectives, AreRightForEveryAlgorithmAndRoot) {
+  // What a stream does is the same for all numbers of ranks, and workers of ucx are dear.
+  const int most = std::string(GetParam()) == "ucx" ? 3 : 8;
   for (const int nranks : sanitized ? std::vector{1, 2, 5} : std::vector{1, 2, 3, 4, 5, 8}) {
-    run_all(nranks, GetParam(), {0, 1, 17, 5000});
+    if (nranks <= most) run_all(nranks, GetParam(), {0, 1, 17, 5000});
   }
 }
 
 TEST_P(Collectives, MoveMoreThanTheBuffersInBetweenHold) { run_all(3, GetParam(), {400'001}); }
 
-INSTANTIATE_TEST_SUITE_P(Transports, Collectives, ::testing::Values("inproc", "shm", "tcp"),
+INSTANTIATE_TEST_SUITE_P(Transports, Collectives,
+                         ::testing::ValuesIn(tutti::testing::with_ucx({"inproc", "shm", "tcp"})),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(ManyRanks, AreServedByEveryAlgorithm) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/support/thread_comm.h"
+#include "tests/support/with_ucx.h"
 
 namespace {
 
@@ -145,7 +146,8 @@ TEST_P(Messages, OfARankThatHasGoneAreNotWaitedForButWhatItSentArrives) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Transports, Messages, ::testing::Values("inproc", "shm", "tcp"),
+INSTANTIATE_TEST_SUITE_P(Transports, Messages,
+                         ::testing::ValuesIn(tutti::testing::with_ucx({"inproc", "shm", "tcp"})),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

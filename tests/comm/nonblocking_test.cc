@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/support/thread_comm.h"
+#include "tests/support/with_ucx.h"
 
 namespace {
 
@@ -266,7 +267,8 @@ TEST_P(Nonblocking, PersistentCallsStartAgainAndAgain) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Transports, Nonblocking, ::testing::Values("inproc", "shm", "tcp"),
+INSTANTIATE_TEST_SUITE_P(Transports, Nonblocking,
+                         ::testing::ValuesIn(tutti::testing::with_ucx({"inproc", "shm", "tcp"})),
                          [](const auto& info) { return std::string(info.param); });
 
 // As on_comm(), with a progress thread.

@@ -59,7 +59,7 @@ TEST_F(Config, ListsComeInPartsAndUnknownWordsAreInvalid) {
     set("TUTTI_TRANSPORTS", nonsense);
     const Status status = config_list(Variable::tutti_transports, &parts);
     EXPECT_EQ(status.code(), TUTTI_INVALID) << nonsense;
-    EXPECT_NE(status.text().find("inproc,shm,tcp"), std::string::npos) << status.text();
+    EXPECT_NE(status.text().find("inproc,shm,ucx,tcp"), std::string::npos) << status.text();
   }
 }
 

@@ -9,6 +9,7 @@
 #include "lib/comm/host.h"
 #include "lib/wait.h"
 #include "tests/support/thread_exchange.h"
+#include "tests/support/with_ucx.h"
 #include "transports/registry.h"
 
 namespace tutti {
@@ -434,7 +435,8 @@ TEST_P(LinkConformance, LastSeenTellsThePeersCall) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Transports, LinkConformance, ::testing::Values("inproc", "shm", "tcp"),
+INSTANTIATE_TEST_SUITE_P(Transports, LinkConformance,
+                         ::testing::ValuesIn(tutti::testing::with_ucx({"inproc", "shm", "tcp"})),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

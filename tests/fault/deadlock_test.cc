@@ -10,6 +10,7 @@
 #include "lib/clock.h"
 #include "tests/support/processes.h"
 #include "tests/support/thread_comm.h"
+#include "tests/support/with_ucx.h"
 #include "tutti/tutti.hpp"
 
 namespace {
@@ -212,7 +213,8 @@ TEST_P(Deadlock, IsNotSeenWhereACallIsOnlyLate) {
       [](const Report& report) { EXPECT_EQ(report.status, TUTTI_OK) << report.text; });
 }
 
-INSTANTIATE_TEST_SUITE_P(Transports, Deadlock, ::testing::Values("shm", "tcp"),
+INSTANTIATE_TEST_SUITE_P(Transports, Deadlock,
+                         ::testing::ValuesIn(tutti::testing::with_ucx({"shm", "tcp"})),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(DeadlockOfThreads, IsReportedWhereEachHasUsedItsCommunicators) {

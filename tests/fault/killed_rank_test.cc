@@ -9,6 +9,7 @@
 
 #include "lib/clock.h"
 #include "tests/support/processes.h"
+#include "tests/support/with_ucx.h"
 
 namespace {
 
@@ -232,7 +233,8 @@ TEST_P(KilledRank, EveryRankLearnsOfAMismatchAndOfBothSides) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Transports, KilledRank, ::testing::Values("shm", "tcp"),
+INSTANTIATE_TEST_SUITE_P(Transports, KilledRank,
+                         ::testing::ValuesIn(tutti::testing::with_ucx({"shm", "tcp"})),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

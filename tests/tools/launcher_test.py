@@ -215,7 +215,7 @@ class BadInput(unittest.TestCase):
         self.refused(["run", "-n", "2"], r"which program\?")
         self.refused(["run", "-n", "2", "--fast", "true"], r"unknown option --fast \(allowed.*--prefix")
         self.refused(["run", "-n", "2", "--bind", "socket", "true"], r"none,core,numa")
-        self.refused(["run", "-n", "2", "--transport", "pigeon", "true"], r"inproc,shm,tcp")
+        self.refused(["run", "-n", "2", "--transport", "pigeon", "true"], r"inproc,shm,ucx,tcp")
         self.refused(["run", "-n", "2", "--timeout", "0", "true"], r"--timeout")
 
 
@@ -230,7 +230,7 @@ class Info(unittest.TestCase):
     def test_text_and_json_agree(self):
         text = subprocess.run([TUTTI, "info"], capture_output=True, text=True, timeout=60).stdout
         data = json.loads(subprocess.run([TUTTI, "info", "--json"], capture_output=True, text=True, timeout=60).stdout)
-        self.assertEqual([t["name"] for t in data["transports"]], ["inproc", "shm", "tcp"])
+        self.assertEqual([t["name"] for t in data["transports"]], ["inproc", "shm", "ucx", "tcp"])
         for feature in data["build"]["features"]:
             self.assertRegex(text, rf"(?m)^  {feature['name']} +{'yes' if feature['found'] else 'no'}\b")
         self.assertIn(data["build"]["reductions"], text)

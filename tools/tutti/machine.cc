@@ -23,6 +23,7 @@
 #include "lib/reduce/reduce.h"
 #include "tools/build_info.h"
 #include "transports/registry.h"
+#include "transports/ucx/ucx.h"
 
 namespace tutti {
 namespace {
@@ -50,7 +51,22 @@ std::string obstacle(const std::string& transport) {
       if (interface["up"] && !interface["addresses"].empty()) return "";
     return "no network interface is up and has an address";
   }
+  if (transport == "ucx") {
+    UcxFound found;
+    return find_ucx(&found).text();
+  }
   return "";
+}
+
+// "UCX 1.13.1 over tcp/eth0, posix/memory"; "" without UCX.
+std::string describe_ucx() {
+  UcxFound found;
+  if (!find_ucx(&found).ok()) return "";
+  std::string text = "UCX " + found.version + " over ";
+  for (const std::string& one : found.resources) {
+    text += (&one == found.resources.data() ? "" : ", ") + one;
+  }
+  return text;
 }
 
 std::string address_text(const sockaddr* address) {
@@ -91,7 +107,7 @@ Json describe_build() {
       feature("OpenSSL", TUTTI_FOUND_OPENSSL, true, "keys of jobs"),
       feature("Highway", TUTTI_FOUND_HIGHWAY, true, "reduction kernels"),
       feature("CUDA", TUTTI_FOUND_CUDA, true, "collectives on GPUs"),
-      feature("UCX", TUTTI_FOUND_UCX, false, "RDMA networks"),
+      feature("UCX", TUTTI_FOUND_UCX, true, "RDMA networks"),
       feature("LibTorch", TUTTI_FOUND_LIBTORCH, TUTTI_WITH_TRAINER != 0, "the reference trainer"),
   };
   build["reductions"] = reduce_target_name();
@@ -102,10 +118,12 @@ Json describe_transports() {
   Json all = Json::array();
   for (const Transport& transport : transports()) {
     const std::string reason = obstacle(transport.name);
-    all.push_back({{"name", transport.name},
-                   {"about", transport.about},
-                   {"usable", reason.empty()},
-                   {"reason", reason}});
+    all.push_back(
+        {{"name", transport.name},
+         {"about", std::string(transport.name) == "ucx" && reason.empty() ? describe_ucx()
+                                                                          : transport.about},
+         {"usable", reason.empty()},
+         {"reason", reason}});
   }
   return all;
 }

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <span>
 
@@ -46,6 +47,11 @@ class DataStream {
 class Carrier {
  public:
   virtual ~Carrier() = default;
+
+  // Whoever uses the streams or the carrier holds it: a thread of the carrier's may be at work.
+  virtual std::unique_lock<std::mutex> hold() = 0;
+  // The last use: from here on nobody else does.
+  virtual void close() = 0;
 
   // Readable when there is news after an arm() that returned true.
   virtual int fd() const = 0;

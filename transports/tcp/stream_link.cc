@@ -51,6 +51,7 @@ StreamLink::StreamLink(const char* name, uint64_t comm_id, int self, std::vector
 }
 
 StreamLink::~StreamLink() {
+  if (carrier_ != nullptr) carrier_->close();
   const std::lock_guard lock(control_mutex_);
   for (const auto& peer : peers_) {
     if (peer == nullptr) continue;
@@ -102,6 +103,7 @@ void StreamLink::watch_data() {
 // ---------------------------------------------------------------- moving data
 
 void StreamLink::begin(const CallMark& mark) {
+  const auto held = hold();
   if (mark_.epoch != 0) previous_ = mark_;
   mark_ = mark;
   ++calls_;
@@ -112,6 +114,7 @@ void StreamLink::begin(const CallMark& mark) {
 }
 
 size_t StreamLink::try_send(int rank, const std::byte* data, size_t bytes) {
+  const auto held = hold();
   if (over_) [[unlikely]]
     return 0;
   Peer& peer = *peers_[size_t(rank)];
@@ -121,6 +124,7 @@ size_t StreamLink::try_send(int rank, const std::byte* data, size_t bytes) {
 }
 
 std::span<const std::byte> StreamLink::try_peek(int rank, size_t most, size_t granule) {
+  const auto held = hold();
   if (over_) [[unlikely]]
     return {};
   Peer& peer = *peers_[size_t(rank)];
@@ -129,9 +133,13 @@ std::span<const std::byte> StreamLink::try_peek(int rank, size_t most, size_t gr
   return found;
 }
 
-void StreamLink::consume(int rank, size_t bytes) { peers_[size_t(rank)]->stream->consume(bytes); }
+void StreamLink::consume(int rank, size_t bytes) {
+  const auto held = hold();
+  peers_[size_t(rank)]->stream->consume(bytes);
+}
 
 size_t StreamLink::try_recv(int rank, std::byte* to, size_t most) {
+  const auto held = hold();
   if (over_) [[unlikely]]
     return 0;
   Peer& peer = *peers_[size_t(rank)];
@@ -232,6 +240,7 @@ void StreamLink::fail(Status error) {
 }
 
 void StreamLink::arm() {
+  const auto held = hold();
   if (!watches_data_) watch_data();
   take_events();
   stirred_ = carrier_ != nullptr && !carrier_->arm();
@@ -241,10 +250,15 @@ void StreamLink::sleep(uint64_t until_ns) {
   const uint64_t now = now_ns();
   if (stirred_ || !failure_.ok() || until_ns <= now) return;
   uint64_t left = until_ns - now;
-  if (carrier_ != nullptr) left = std::min(left, carrier_->most_sleep_ns());
+  if (carrier_ != nullptr) {
+    const auto held = hold();
+    left = std::min(left, carrier_->most_sleep_ns());
+  }
   const timespec timeout{time_t(left / 1'000'000'000u), long(left % 1'000'000'000u)};
   pollfd entry{events_.get(), POLLIN, 0};
-  if (::ppoll(&entry, 1, &timeout, nullptr) > 0) take_events();
+  if (::ppoll(&entry, 1, &timeout, nullptr) <= 0) return;
+  const auto held = hold();
+  take_events();
 }
 
 // ---------------------------------------------------------------- telling
@@ -333,6 +347,7 @@ void StreamLink::abort(const Status& reason) {
 // ---------------------------------------------------------------- inspecting
 
 Status StreamLink::inspect(uint64_t now_ns) {
+  const auto held = hold();
   if (over_) return failure_;
   inspected_ns_ = now_ns;
   take_events();
@@ -369,7 +384,7 @@ std::string StreamLink::own_call() const {
 }
 
 std::string StreamLink::latest_call(const Peer& peer) const {
-  const std::optional<CallMark> seen = last_seen(peer.rank);
+  const std::optional<CallMark> seen = seen_of(peer.rank);
   if (!seen) return "no call of it was seen";
   return "its last call seen was " +
          (seen->epoch != 0 ? std::to_string(seen->epoch) + ", " : std::string()) +
@@ -381,7 +396,7 @@ Status StreamLink::compare_results() {
   for (const auto& peer : peers_) {
     if (peer == nullptr) continue;
     const wire::Header* const frame = peer->stream->stranger();
-    std::optional<CallMark> theirs = last_seen(peer->rank);
+    std::optional<CallMark> theirs = seen_of(peer->rank);
     if (frame != nullptr && frame->epoch == mark_.epoch) theirs = frame->mark();
     if (!theirs || theirs->epoch != mark_.epoch) continue;
     if (theirs->signature.same_call(mark_.signature)) peers.push_back({peer->rank, theirs->digest});
@@ -505,6 +520,11 @@ Status StreamLink::find_failed(uint64_t now_ns) {
 }
 
 std::optional<CallMark> StreamLink::last_seen(int rank) const {
+  const auto held = hold();
+  return seen_of(rank);
+}
+
+std::optional<CallMark> StreamLink::seen_of(int rank) const {
   if (rank < 0 || size_t(rank) >= peers_.size() || peers_[size_t(rank)] == nullptr) {
     return std::nullopt;
   }

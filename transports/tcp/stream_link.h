@@ -82,6 +82,9 @@ class StreamLink final : public Link {
     uint64_t ended_ns = 0;                   // when its data was first seen to have ended
   };
 
+  std::unique_lock<std::mutex> hold() const {
+    return carrier_ != nullptr ? carrier_->hold() : std::unique_lock<std::mutex>();
+  }
   Status watch(int fd, uint32_t events, uint64_t what);
   void watch_data();
   void take_events();
@@ -101,6 +104,7 @@ class StreamLink final : public Link {
   Status stranger_error(const Peer& peer);
   Status earlier_error(const Peer& peer) const;
   std::string own_call() const;
+  std::optional<CallMark> seen_of(int rank) const;
   std::string latest_call(const Peer& peer) const;
 
   const char* name_;

@@ -1,0 +1,24 @@
+// The transports that a test runs on, and ucx where this build has it and the machine its library.
+#pragma once
+
+#include <dlfcn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <vector>
+
+namespace tutti::testing {
+
+inline std::vector<const char*> with_ucx(std::vector<const char*> transports) {
+#ifdef TUTTI_HAS_UCX
+  // Looked for in a child: who has loaded UCX itself is taken to want its messages and handlers.
+  const pid_t child = fork();
+  if (child == 0) _exit(dlopen("libucp.so.0", RTLD_NOW) != nullptr ? 0 : 1);
+  int status = 1;
+  waitpid(child, &status, 0);
+  if (status == 0) transports.push_back("ucx");
+#endif
+  return transports;
+}
+
+}  // namespace tutti::testing

@@ -1,0 +1,24 @@
+// For a build without UCX's headers.
+#include "lib/control/agree.h"
+#include "transports/ucx/ucx.h"
+
+namespace tutti {
+
+namespace {
+
+Status absent() { return {TUTTI_UNSUPPORTED, "ucx: this build of tutti has no UCX"}; }
+
+}  // namespace
+
+// The others may have one, and wait to hear of it.
+Status open_ucx(const LinkSetup& setup, std::unique_ptr<Link>*) {
+  return agree(*setup.exchange, absent(), setup.deadline_ns);
+}
+
+Status find_ucx(UcxFound*) { return absent(); }
+
+uint32_t ucx_threads() { return 0; }
+
+bool ucx_may_use_rdma() { return false; }
+
+}  // namespace tutti

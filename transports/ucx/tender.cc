@@ -1,0 +1,80 @@
+#include "transports/ucx/tender.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "transports/ucx/worker.h"
+
+namespace tutti::ucx {
+
+namespace {
+
+// Between two rounds; longer and longer while workers wait for peers that do nothing, or rest.
+constexpr std::chrono::milliseconds least_rest{5}, most_rest{50};
+
+class Tender {
+ public:
+  static Tender& get() {
+    // Never destroyed: links may outlive the program's static objects.
+    static Tender* const tender = new Tender;
+    return *tender;
+  }
+
+  void add(Worker* worker) {
+    const std::lock_guard turn(threads_);
+    const std::lock_guard lock(mutex_);
+    workers_.push_back(worker);
+    if (workers_.size() > 1) return;
+    over_ = false;
+    thread_ = std::thread([this] { work(); });
+  }
+
+  void remove(Worker* worker) {
+    const std::lock_guard turn(threads_);
+    {
+      const std::lock_guard lock(mutex_);
+      if (std::erase(workers_, worker) == 0 || !workers_.empty()) return;
+      over_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+  bool runs() {
+    const std::lock_guard lock(mutex_);
+    return !workers_.empty();
+  }
+
+ private:
+  void work() {
+    std::unique_lock lock(mutex_);
+    auto rest = least_rest;
+    while (!over_) {
+      bool moved = false;
+      for (Worker* worker : workers_) moved = worker->look_after() || moved;
+      rest = moved ? least_rest : std::min(2 * rest, most_rest);
+      changed_.wait_for(lock, rest);
+    }
+  }
+
+  std::mutex threads_;  // one at a time starts or ends the thread
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Worker*> workers_;
+  std::thread thread_;
+  bool over_ = false;
+};
+
+}  // namespace
+
+void tend(Worker* worker) { Tender::get().add(worker); }
+
+bool tender_runs() { return Tender::get().runs(); }
+
+void stop_tending(Worker* worker) { Tender::get().remove(worker); }
+
+}  // namespace tutti::ucx

@@ -1,0 +1,202 @@
+#include "transports/ucx/ucx.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <string_view>
+
+#include "lib/clock.h"
+#include "lib/control/agree.h"
+#include "lib/control/socket.h"
+#include "transports/tcp/mesh.h"
+#include "transports/tcp/stream_link.h"
+#include "transports/ucx/stream.h"
+#include "transports/ucx/tender.h"
+#include "transports/ucx/worker.h"
+
+namespace tutti {
+
+namespace ucx {
+
+namespace {
+
+std::string name(int rank) { return "rank " + std::to_string(rank); }
+
+// While ranks connect, some of UCX's ways are quiet until both sides have moved.
+constexpr uint64_t most_connecting_sleep_ns = 1'000'000;
+
+class Setup {
+ public:
+  explicit Setup(const LinkSetup& setup)
+      : setup_(setup), self_(setup.exchange->rank()), nranks_(size_t(setup.exchange->nranks())) {}
+
+  ~Setup() {
+    if (worker_ != nullptr) worker_->close();
+  }
+  Setup(const Setup&) = delete;
+  Setup& operator=(const Setup&) = delete;
+
+  Status open(std::unique_ptr<Link>* out) {
+    Exchange& exchange = *setup_.exchange;
+    const Status prepared = has_peers() ? make_worker() : Status();
+    TUTTI_TRY(agree(exchange, prepared, setup_.deadline_ns));
+    const std::string address = worker_ != nullptr ? worker_->address() : std::string();
+    TUTTI_TRY(exchange.allgather(address, setup_.deadline_ns, &addresses_));
+    TUTTI_TRY(exchange.allgather(tcp::network_of_this_process(), setup_.deadline_ns, &networks_));
+    std::vector<tcp::Wires> wires;
+    TUTTI_TRY(tcp::connect_mesh(setup_, tcp::Needs::control, &wires));
+    TUTTI_TRY(agree(exchange, make_streams(), setup_.deadline_ns));
+    TUTTI_TRY(agree(exchange, greet_all(wires), setup_.deadline_ns));
+
+    std::vector<tcp::Pair> pairs(nranks_);
+    for (size_t rank = 0; rank < nranks_; ++rank) {
+      pairs[rank] = {std::move(streams_[rank]), std::move(wires[rank].control)};
+    }
+    auto link = std::make_unique<tcp::StreamLink>("ucx", setup_.comm_id, self_, std::move(pairs),
+                                                  std::move(worker_));
+    TUTTI_TRY(agree(exchange, link->prepare(), setup_.deadline_ns));
+    if (link->has_peers()) *out = std::move(link);
+    return {};
+  }
+
+ private:
+  bool is_peer(size_t rank) const { return int(rank) != self_ && setup_.peers[rank] != 0; }
+  bool has_peers() const {
+    for (size_t rank = 0; rank < nranks_; ++rank) {
+      if (is_peer(rank)) return true;
+    }
+    return false;
+  }
+
+  Status make_worker() { return Worker::create(setup_.comm_id, self_, nranks_, &worker_); }
+
+  Status make_streams() {
+    streams_.resize(nranks_);
+    for (size_t rank = 0; rank < nranks_; ++rank) {
+      if (!is_peer(rank)) continue;
+      if (addresses_[rank].empty()) {
+        return {TUTTI_CORRUPT, name(int(rank)) + " gave no address of UCX", int(rank)};
+      }
+      const bool across = networks_[rank].empty() || networks_[rank] != networks_[size_t(self_)];
+      auto stream = std::make_unique<UcxStream>(*worker_, int(rank), across);
+      TUTTI_TRY(stream->connect(addresses_[rank]));
+      streams_[rank] = std::move(stream);
+    }
+    return {};
+  }
+
+  // Who has heard of all goes on; what others still need of it to connect, the tender does.
+  Status greet_all(const std::vector<tcp::Wires>& wires) {
+    for (const auto& stream : streams_) {
+      if (stream != nullptr) stream->greet();
+    }
+    for (size_t rank = 0; rank < nranks_; ++rank) {
+      if (streams_[rank] != nullptr) TUTTI_TRY(await(*streams_[rank], int(rank), wires));
+    }
+    if (worker_ != nullptr) worker_->open();
+    return {};
+  }
+
+  Status await(UcxStream& stream, int rank, const std::vector<tcp::Wires>& wires) {
+    for (;;) {
+      worker_->advance();
+      TUTTI_TRY(stream.corrupt());
+      TUTTI_TRY(stream.failure());
+      if (stream.greeted()) return {};
+      const uint64_t now = now_ns();
+      if (now >= setup_.deadline_ns) {
+        return {TUTTI_TIMEOUT, "ucx: no connection to " + name(rank) + " came about in time", rank};
+      }
+      if (!worker_->arm()) continue;
+      std::vector<pollfd> set{{worker_->fd(), POLLIN, 0}};
+      for (const tcp::Wires& one : wires) {
+        if (one.control) set.push_back({one.control.get(), POLLRDHUP, 0});
+      }
+      TUTTI_TRY(wait_for_events(set, std::min(setup_.deadline_ns, now + most_connecting_sleep_ns)));
+      TUTTI_TRY(find_gone(wires, set));
+    }
+  }
+
+  Status find_gone(const std::vector<tcp::Wires>& wires, const std::vector<pollfd>& set) const {
+    size_t place = 1;
+    for (size_t rank = 0; rank < wires.size(); ++rank) {
+      if (!wires[rank].control || set[place++].revents == 0) continue;
+      return {TUTTI_PEER_FAILED, name(int(rank)) + " has gone while connections were made",
+              int(rank)};
+    }
+    return {};
+  }
+
+  const LinkSetup& setup_;
+  int self_;
+  size_t nranks_;
+  std::unique_ptr<Worker> worker_;  // outlives the streams
+  std::vector<std::string> addresses_, networks_;
+  std::vector<std::unique_ptr<UcxStream>> streams_;
+};
+
+// The last words of the lines "resource 1 : md 1 dev 1 flags -- tcp/eth0".
+std::vector<std::string> resources_in(const std::string& text) {
+  std::vector<std::string> found;
+  for (size_t at = text.find(" resource "); at != text.npos; at = text.find(" resource ", at + 1)) {
+    const std::string line = text.substr(at, text.find('\n', at) - at);
+    const size_t space = line.find_last_of(' ');
+    if (line.find("--") != line.npos) found.push_back(line.substr(space + 1));
+  }
+  return found;
+}
+
+}  // namespace
+
+}  // namespace ucx
+
+Status open_ucx(const LinkSetup& setup, std::unique_ptr<Link>* out) {
+  return ucx::Setup(setup).open(out);
+}
+
+Status find_ucx(UcxFound* out) {
+  std::shared_ptr<ucx::Context> context;
+  TUTTI_TRY(ucx::Context::shared(&context));
+  out->version = context->ucx->ucp_get_version_string();
+  char* text = nullptr;
+  size_t bytes = 0;
+  FILE* const memory = open_memstream(&text, &bytes);
+  if (memory == nullptr) return system_error("no memory stream", errno);
+  context->ucx->ucp_context_print_info(context->handle, memory);
+  fclose(memory);
+  out->resources = ucx::resources_in(std::string(text, bytes));
+  free(text);
+  return {};
+}
+
+uint32_t ucx_threads() {
+  if (!ucx::tender_runs()) return 0;
+  uint32_t found = 1;
+  DIR* const tasks = opendir("/proc/self/task");
+  if (tasks == nullptr) return found;
+  while (const dirent* const entry = readdir(tasks)) {
+    char name[16] = {};
+    const std::string path = std::string("/proc/self/task/") + entry->d_name + "/comm";
+    const Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!file || ::read(file.get(), name, sizeof(name) - 1) <= 0) continue;
+    found += std::string_view(name) == "async\n";  // what UCX calls it
+  }
+  closedir(tasks);
+  return found;
+}
+
+bool ucx_may_use_rdma() {
+  DIR* const devices = opendir("/sys/class/infiniband");
+  if (devices == nullptr) return false;
+  bool some = false;
+  while (const dirent* const entry = readdir(devices)) some = some || entry->d_name[0] != '.';
+  closedir(devices);
+  const ucx::Functions* functions = nullptr;
+  return some && ucx::Functions::get(&functions).ok();
+}
+
+}  // namespace tutti

@@ -1,0 +1,27 @@
+// The ucx transport: data through UCX, over whatever the hosts have (RDMA, shared memory, tcp).
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "transports/transport.h"
+
+namespace tutti {
+
+Status open_ucx(const LinkSetup& setup, std::unique_ptr<Link>* out);
+
+// What UCX this process can load, and what that can use; or the sentence why it cannot.
+struct UcxFound {
+  std::string version;
+  std::vector<std::string> resources;  // "tcp/eth0", "rc_mlx5/mlx5_0:1"
+};
+Status find_ucx(UcxFound* out);
+
+// How many threads run in this process because of the transport, UCX's own one included.
+uint32_t ucx_threads();
+
+// Whether this host has an RDMA device and a UCX that can be loaded. Cheap where there is none.
+bool ucx_may_use_rdma();
+
+}  // namespace tutti

@@ -1,0 +1,133 @@
+// UCX's worker of one link: its endpoints, what arrives at it, and how to sleep until something
+// does.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "transports/tcp/data_stream.h"
+#include "transports/ucx/functions.h"
+
+namespace tutti::ucx {
+
+class UcxStream;
+
+// UCX's context: one a process, for finding out what there is takes long. Gone with its last user.
+struct Context {
+  const Functions* ucx;
+  ucp_context_h handle;
+
+  explicit Context(const Functions* ucx, ucp_context_h handle) : ucx(ucx), handle(handle) {}
+  ~Context() { ucx->ucp_cleanup(handle); }
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  static Status shared(std::shared_ptr<Context>* out);
+};
+
+// A request of UCX, or none. `failed`: it ended with an error, or never began.
+struct Request {
+  void* pending = nullptr;
+  bool failed = false;
+};
+
+class Worker final : public tcp::Carrier {
+ public:
+  // The kinds of active messages.
+  enum Kind : unsigned { data = 1, note = 2, hello = 3 };
+
+  static Status create(uint64_t comm_id, int self, size_t nranks, std::unique_ptr<Worker>* out);
+  ~Worker() override;
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  const std::string& address() const { return address_; }
+  uint64_t comm_id() const { return comm_id_; }
+  int self() const { return self_; }
+  const Functions& ucx() const { return *ucx_; }
+  ucp_worker_h handle() const { return worker_; }
+
+  // An endpoint to the peer; `stream` is told of its failure and gets what comes from it.
+  // `across_hosts`: UCX watches it for failures. Within a host the fastest ways cannot.
+  Status connect(int peer, const std::string& address, bool across_hosts, UcxStream* stream,
+                 ucp_ep_h* out);
+  // The stream goes; what UCX may still touch stays until it cannot any more.
+  void part(int peer, std::shared_ptr<void> memory);
+
+  // Once: whether anything moved.
+  bool progress();
+  // What a function that ends in _nbx returned.
+  Request begun(ucs_status_ptr_t result) const;
+  // Whether it has ended; then it is none any more.
+  bool ended(Request* request) const;
+
+  // First what is wrong with what no stream can be told of.
+  const Status& corrupt() const { return corrupt_; }
+
+  // From here on, until the link goes, the tender looks after it.
+  void open();
+  // By the tender: moves on what was left behind, where nobody else uses the worker. False:
+  // nothing moved.
+  bool look_after();
+
+  std::unique_lock<std::mutex> hold() override;
+  void close() override;
+  int fd() const override { return events_; }
+  void advance() override;
+  bool arm() override;
+  uint64_t most_sleep_ns() const override;
+
+ private:
+  Worker(std::shared_ptr<Context> context, uint64_t comm_id, int self, size_t nranks)
+      : ucx_(context->ucx),
+        context_(std::move(context)),
+        comm_id_(comm_id),
+        self_(self),
+        streams_(nranks),
+        endpoints_(nranks) {}
+  Status prepare();
+  Status handle_kind(Kind kind, ucp_am_recv_callback_t callback);
+  UcxStream* sender(uint64_t comm, uint64_t src);
+  void refuse(const char* what);
+  void settle();
+  void close_endpoints();
+  static ucs_status_t take_data(void* self, const void* header, size_t header_bytes, void* bytes,
+                                size_t length, const ucp_am_recv_param_t* param);
+  static ucs_status_t take_note(void* self, const void* header, size_t header_bytes, void* bytes,
+                                size_t length, const ucp_am_recv_param_t* param);
+  static ucs_status_t take_hello(void* self, const void* header, size_t header_bytes, void* bytes,
+                                 size_t length, const ucp_am_recv_param_t* param);
+
+  const Functions* ucx_;
+  std::shared_ptr<Context> context_;
+  uint64_t comm_id_;
+  int self_;
+  std::vector<std::shared_ptr<void>> kept_;  // of streams that are gone
+  ucp_worker_h worker_ = nullptr;
+  int events_ = -1;  // UCX's own
+  std::string address_;
+  // Who UCX tells of an endpoint's failure.
+  struct Told {
+    Worker* worker;
+    int peer;
+    void fail(ucs_status_t why) const;
+  };
+  struct Endpoint {
+    ucp_ep_h handle = nullptr;
+    std::unique_ptr<Told> told;
+    bool across_hosts = false;
+  };
+  std::vector<UcxStream*> streams_;  // by rank
+  std::vector<Endpoint> endpoints_;
+  Status corrupt_;
+
+  std::mutex mutex_;
+  uint64_t uses_ = 1;        // connecting is one
+  uint64_t visited_at_ = 0;  // by the tender, after so many uses
+  bool open_ = false;
+  bool answers_due_ = false;
+};
+
+}  // namespace tutti::ucx
