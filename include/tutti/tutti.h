@@ -258,7 +258,7 @@ typedef struct tutti_unique_id {
 /* Settings of a communicator. Zero or NULL means the default. */
 typedef struct tutti_comm_config {
   size_t size;            /* sizeof(tutti_comm_config) */
-  const char* transports; /* allowed ones in order of preference, "shm,tcp"; NULL: inproc,shm,tcp */
+  const char* transports; /* allowed ones in order of preference, "shm,tcp"; NULL: what suits */
   int64_t timeout_ms;     /* limit of each call on the communicator; default 30000 */
   int64_t setup_ms;       /* limit of making the communicator; default 60000 */
   const char* interface_; /* network interface or address that tcp uses; NULL: the one that reaches
