@@ -33,7 +33,7 @@ sleep 0.2
 ID = """#!/bin/bash
 echo "${TEST_UID:-0}"
 """
-BUILD = "meson ninja-build g++ pkg-config libhwloc-dev libhwy-dev libcli11-dev libfmt-dev nlohmann-json3-dev libssl-dev"
+BUILD = "meson ninja-build g++ pkg-config libhwloc-dev libhwy-dev libcli11-dev libfmt-dev nlohmann-json3-dev libssl-dev libucx-dev"
 
 
 class Setup(unittest.TestCase):
