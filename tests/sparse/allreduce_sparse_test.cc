@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/sanitized.h"
 #include "tests/support/thread_comm.h"
 
 namespace {
@@ -177,7 +178,9 @@ std::vector<Case> usual_cases(int nranks) {
 class Sparse : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Sparse, ResultsAreThoseOfTheOracle) {
-  for (const int nranks : {1, 2, 3, 4, 5, 6, 7, 8}) check(usual_cases(nranks), GetParam());
+  for (int nranks = 1; nranks <= (sanitized ? 4 : 8); ++nranks) {
+    check(usual_cases(nranks), GetParam());
+  }
 }
 
 TEST_P(Sparse, VectorsMayBeLongerThanTheBuffersInBetween) {
@@ -188,7 +191,9 @@ INSTANTIATE_TEST_SUITE_P(Transports, Sparse, ::testing::Values("inproc", "shm", 
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(ManyRanks, HaveResultsLikeThoseOfTheOracle) {
-  for (const int nranks : {12, 16, 33}) check(usual_cases(nranks), "inproc");
+  for (const int nranks : sanitized ? std::vector{12} : std::vector{12, 16, 33}) {
+    check(usual_cases(nranks), "inproc");
+  }
 }
 
 TEST(EveryTypeAndOperator, IsReducedInRankOrder) {
