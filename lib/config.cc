@@ -30,8 +30,7 @@ constexpr VariableInfo table[] = {
      "able to read it."},
     {Variable::tutti_transports, "TUTTI_TRANSPORTS", "list", "inproc,shm,ucx,tcp",
      "The transports that a communicator may use, in order of preference; unless it is set, ucx "
-     "only "
-     "between hosts with RDMA.",
+     "only between hosts with RDMA.",
      0, 0, "inproc,shm,ucx,tcp"},
     {Variable::tutti_interface, "TUTTI_INTERFACE", "text", "the one that reaches rank 0",
      "Network interface (its name or an address) that the tcp transport uses."},

@@ -43,7 +43,7 @@ HeaderBytes encode(const Header& header) {
   at[4] = version;
   at[5] = uint8_t(header.type);
   put_le<uint16_t>(at + 6, header.signature.element_size);
-  put_le<uint64_t>(at + 8, header.comm);
+  put_le<uint64_t>(at + comm_offset, header.comm);
   put_le<uint64_t>(at + 16, header.epoch);
   put_le<uint64_t>(at + 24, header.stream);
   put_le<uint64_t>(at + 32, header.signature.count);
@@ -53,7 +53,7 @@ HeaderBytes encode(const Header& header) {
   at[47] = header.signature.dtype;
   at[48] = header.signature.op;
   at[49] = header.signature.flags;
-  put_le<uint16_t>(at + 50, header.src);
+  put_le<uint16_t>(at + src_offset, header.src);
   put_le<uint32_t>(at + 52, header.digest);
   put_le<uint32_t>(at + 56, header.length);
   put_le<uint32_t>(at + checked_bytes, crc32c(at, checked_bytes));
@@ -74,7 +74,7 @@ Status parse(std::span<const uint8_t, header_bytes> bytes, Header* out) {
     return {TUTTI_CORRUPT, "a frame of unknown type"};
   }
   out->type = Type(at[5]);
-  out->comm = get_le<uint64_t>(at + 8);
+  out->comm = get_le<uint64_t>(at + comm_offset);
   out->epoch = get_le<uint64_t>(at + 16);
   out->stream = get_le<uint64_t>(at + 24);
   out->signature = {};
@@ -87,7 +87,7 @@ Status parse(std::span<const uint8_t, header_bytes> bytes, Header* out) {
   out->signature.dtype = at[47];
   out->signature.op = at[48];
   out->signature.flags = at[49];
-  out->src = get_le<uint16_t>(at + 50);
+  out->src = get_le<uint16_t>(at + src_offset);
   out->digest = get_le<uint32_t>(at + 52);
   out->length = get_le<uint32_t>(at + 56);
   if (out->length > most_length(out->type)) {

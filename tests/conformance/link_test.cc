@@ -7,74 +7,36 @@
 #include <random>
 
 #include "lib/comm/host.h"
-#include "lib/wait.h"
-#include "tests/support/thread_exchange.h"
+#include "tests/support/links.h"
 #include "tests/support/with_ucx.h"
 #include "transports/registry.h"
 
 namespace tutti {
 namespace {
 
+using testing::leave_together;
+using testing::mark_of;
+using testing::on_linked_threads;
 using testing::on_threads;
+using testing::recv_all;
+using testing::send_all;
 using testing::ThreadExchange;
 using testing::ThreadExchangeGroup;
-
-CallMark mark_of(uint64_t epoch, uint64_t count = 1) {
-  CallMark mark;
-  mark.epoch = epoch;
-  mark.signature.count = count;
-  mark.signature.dtype = TUTTI_FLOAT32;
-  mark.digest = call_digest(epoch, mark.signature);
-  return mark;
-}
 
 class LinkConformance : public ::testing::TestWithParam<const char*> {
  protected:
   // Runs body(rank, link) on every rank of a fully connected communicator.
   void run(int nranks, const std::function<void(int, Link&)>& body) {
-    static std::atomic<uint64_t> next_id{1};
-    const uint64_t comm_id = next_id++;
-    auto group = std::make_shared<ThreadExchangeGroup>(nranks);
-    on_threads(nranks, [&](int rank) {
-      ThreadExchange exchange(group, rank);
-      std::vector<uint8_t> peers(size_t(nranks), 1);
-      peers[size_t(rank)] = 0;
-      LinkSetup setup{&exchange, comm_id, peers, "", deadline_after_ms(20'000)};
-      std::unique_ptr<Link> link;
-      const Status opened = open_transport(GetParam(), setup, &link);
-      ASSERT_TRUE(opened.ok()) << opened.text();
-      ASSERT_STREQ(link->name(), GetParam());
-      body(rank, *link);
-      // Nobody leaves while a peer may still look.
-      std::vector<std::string> all;
-      ASSERT_TRUE(exchange.allgather("", deadline_after_ms(20'000), &all).ok());
+    const auto open = [](const LinkSetup& setup, std::unique_ptr<Link>* link) {
+      return open_transport(GetParam(), setup, link);
+    };
+    on_linked_threads(nranks, open, [&](int rank, Link& link, Exchange& exchange) {
+      ASSERT_STREQ(link.name(), GetParam());
+      body(rank, link);
+      leave_together(exchange);
     });
   }
 
-  // Blocks until the whole message has moved.
-  static Status send_all(Link& link, int peer, const void* data, size_t bytes) {
-    size_t done = 0;
-    return complete(
-        link, Patience{200, 50}, 10'000'000'000u,
-        [&] {
-          const size_t n =
-              link.try_send(peer, static_cast<const std::byte*>(data) + done, bytes - done);
-          done += n;
-          return n != 0;
-        },
-        [&] { return done == bytes; });
-  }
-  static Status recv_all(Link& link, int peer, void* data, size_t bytes) {
-    size_t done = 0;
-    return complete(
-        link, Patience{200, 50}, 10'000'000'000u,
-        [&] {
-          const size_t n = link.try_recv(peer, static_cast<std::byte*>(data) + done, bytes - done);
-          done += n;
-          return n != 0;
-        },
-        [&] { return done == bytes; });
-  }
   static std::vector<uint8_t> pattern(size_t bytes, unsigned seed) {
     std::mt19937 random(seed);
     std::vector<uint8_t> data(bytes);

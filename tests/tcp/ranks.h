@@ -1,4 +1,4 @@
-// Ranks over tcp for tests: as threads, as processes, and calls that block until they are through.
+// Ranks over tcp for tests: as threads, as processes.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,47 +12,10 @@
 
 #include "lib/clock.h"
 #include "lib/control/bootstrap.h"
-#include "lib/wait.h"
-#include "tests/support/thread_exchange.h"
+#include "tests/support/links.h"
 #include "transports/tcp/tcp.h"
 
 namespace tutti::testing {
-
-inline CallMark mark_of(uint64_t epoch, uint64_t count = 1) {
-  CallMark mark;
-  mark.epoch = epoch;
-  mark.signature.count = count;
-  mark.signature.dtype = TUTTI_FLOAT32;
-  mark.digest = call_digest(epoch, mark.signature);
-  return mark;
-}
-
-inline Status send_all(Link& link, int peer, const void* data, size_t bytes,
-                       uint64_t limit_ns = 10'000'000'000u) {
-  size_t done = 0;
-  return complete(
-      link, Patience{100, 20}, limit_ns,
-      [&] {
-        const size_t n =
-            link.try_send(peer, static_cast<const std::byte*>(data) + done, bytes - done);
-        done += n;
-        return n != 0;
-      },
-      [&] { return done == bytes; });
-}
-
-inline Status recv_all(Link& link, int peer, void* data, size_t bytes,
-                       uint64_t limit_ns = 10'000'000'000u) {
-  size_t done = 0;
-  return complete(
-      link, Patience{100, 20}, limit_ns,
-      [&] {
-        const size_t n = link.try_recv(peer, static_cast<std::byte*>(data) + done, bytes - done);
-        done += n;
-        return n != 0;
-      },
-      [&] { return done == bytes; });
-}
 
 // All pairs over tcp.
 inline Status open_all(Exchange& exchange, uint64_t comm_id, std::unique_ptr<Link>* out,
@@ -65,18 +28,9 @@ inline Status open_all(Exchange& exchange, uint64_t comm_id, std::unique_ptr<Lin
 
 // Runs body(rank, link) on threads that are joined by tcp.
 inline void on_links(int nranks, const std::function<void(int, Link&)>& body) {
-  static std::atomic<uint64_t> next_id{100};
-  const uint64_t comm_id = next_id++;
-  auto group = std::make_shared<ThreadExchangeGroup>(nranks);
-  on_threads(nranks, [&](int rank) {
-    ThreadExchange exchange(group, rank);
-    std::unique_ptr<Link> link;
-    const Status opened = open_all(exchange, comm_id, &link);
-    ASSERT_TRUE(opened.ok()) << opened.text();
-    body(rank, *link);
-    // Nobody leaves while a peer may still look.
-    std::vector<std::string> all;
-    ASSERT_TRUE(exchange.allgather("", deadline_after_ms(20'000), &all).ok());
+  on_linked_threads(nranks, open_tcp, [&](int rank, Link& link, Exchange& exchange) {
+    body(rank, link);
+    leave_together(exchange);
   });
 }
 

@@ -103,4 +103,42 @@ class TwoHosts : public ::testing::Test {
   Shared shared_;
 };
 
+// What both of TwoHosts do, once they have a link: returns as RANK_EXPECT does.
+inline int exchange_both_ways(int rank, Link& link) {
+  std::vector<uint32_t> mine(1 << 20), theirs(1 << 20);
+  for (size_t i = 0; i < mine.size(); ++i) mine[i] = uint32_t(i * 7 + size_t(rank));
+  link.begin(mark_of(1));
+  size_t sent = 0, got = 0;
+  const size_t bytes = mine.size() * 4;
+  const Status ended = complete(
+      link, Patience{100, 20}, 20'000'000'000u,
+      [&] {
+        const size_t s = link.try_send(
+            1 - rank, reinterpret_cast<const std::byte*>(mine.data()) + sent, bytes - sent);
+        const size_t g =
+            link.try_recv(1 - rank, reinterpret_cast<std::byte*>(theirs.data()) + got, bytes - got);
+        sent += s;
+        got += g;
+        return s + g != 0;
+      },
+      [&] { return sent == bytes && got == bytes; });
+  RANK_EXPECT(ended.ok(), ended.text());
+  for (size_t i = 0; i < mine.size(); ++i) {
+    RANK_EXPECT(theirs[i] == uint32_t(i * 7 + size_t(1 - rank)), std::to_string(i));
+  }
+  return 0;
+}
+
+// Cuts the cable; who only waits finds out.
+inline int notice_a_cut_cable(int rank, Link& link) {
+  link.begin(mark_of(1));
+  if (rank == 0) run("ip link set tt0 down");
+  uint64_t word = 0;
+  const uint64_t start = now_ns();
+  const Status ended = recv_all(link, 1 - rank, &word, 8, 20'000'000'000u);
+  RANK_EXPECT(ended.code() == TUTTI_PEER_FAILED && ended.rank() == 1 - rank, ended.text());
+  RANK_EXPECT(now_ns() - start < 8'000'000'000u, std::to_string(now_ns() - start));
+  return 0;
+}
+
 }  // namespace tutti::testing

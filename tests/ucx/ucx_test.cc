@@ -5,9 +5,9 @@
 
 #include <cstring>
 
+#include "lib/control/bytes.h"
 #include "tests/support/sanitized.h"
 #include "tests/tcp/ranks.h"
-#include "transports/ucx/little_endian.h"
 #include "transports/ucx/stream.h"
 #include "transports/ucx/ucx.h"
 
@@ -15,27 +15,12 @@ namespace tutti {
 namespace {
 
 using testing::mark_of;
-using testing::on_threads;
 using testing::recv_all;
-using testing::ThreadExchange;
-using testing::ThreadExchangeGroup;
 using ucx::UcxStream;
 using ucx::Worker;
 
 void on_links(int nranks, const std::function<void(int, Link&, Exchange&)>& body) {
-  static std::atomic<uint64_t> next_id{500};
-  const uint64_t comm_id = next_id++;
-  auto group = std::make_shared<ThreadExchangeGroup>(nranks);
-  on_threads(nranks, [&](int rank) {
-    ThreadExchange exchange(group, rank);
-    std::vector<uint8_t> peers(size_t(nranks), 1);
-    peers[size_t(rank)] = 0;
-    const LinkSetup setup{&exchange, comm_id, peers, "", deadline_after_ms(20'000)};
-    std::unique_ptr<Link> link;
-    const Status opened = open_ucx(setup, &link);
-    ASSERT_TRUE(opened.ok()) << opened.text();
-    body(rank, *link, exchange);
-  });
+  testing::on_linked_threads(nranks, open_ucx, body);
 }
 
 // ---------------------------------------------------------------- what must not be left undone
@@ -104,7 +89,7 @@ class UcxFrames : public ::testing::Test {
     std::array<uint8_t, UcxStream::header_bytes> bytes;
     std::copy(encoded.begin(), encoded.end(), bytes.begin());
     bytes[40] ^= spoil_;
-    ucx::put_le(bytes.data() + wire::header_bytes, freed);
+    put_le(bytes.data() + wire::header_bytes, freed);
     stream_->take_frame(bytes.data(), payload_.data(), length, false);
   }
   void expect_corrupt(const char* words) {

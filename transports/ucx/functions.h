@@ -33,8 +33,11 @@
 
 namespace tutti::ucx {
 
+template <auto* function>
+using Pointer = decltype(function);
+
 struct Functions {
-#define TUTTI_DECLARE(name) decltype (&::name)(name) = nullptr;
+#define TUTTI_DECLARE(name) Pointer<::name> name = nullptr;
   TUTTI_UCX_FUNCTIONS(TUTTI_DECLARE)
 #undef TUTTI_DECLARE
   const char* (*ucs_status_string)(ucs_status_t) = nullptr;

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "lib/clock.h"
-#include "transports/ucx/little_endian.h"
+#include "lib/control/bytes.h"
 
 namespace tutti::ucx {
 
@@ -233,7 +233,7 @@ bool UcxStream::take_frame(const uint8_t* header, std::byte* payload, size_t len
                 peer_};
   }
   if (!corrupt_.ok()) return false;
-  take_room(get_le(header + wire::header_bytes, 8));
+  take_room(get_le<uint64_t>(header + wire::header_bytes));
   frame.left = length;
   frame.by_rendezvous = by_rendezvous;
   if (by_rendezvous) {

@@ -3,12 +3,11 @@
 #include <sched.h>
 
 #include <algorithm>
-
 #include <mutex>
 
 #include "lib/clock.h"
 #include "lib/config.h"
-#include "transports/ucx/little_endian.h"
+#include "lib/control/bytes.h"
 #include "transports/ucx/stream.h"
 #include "transports/ucx/tender.h"
 
@@ -296,8 +295,8 @@ ucs_status_t Worker::take_data(void* self, const void* header, size_t header_byt
     worker->refuse("a message that is no frame");
     return UCS_OK;
   }
-  UcxStream* const stream =
-      worker->sender(get_le(at + wire::comm_offset, 8), get_le(at + wire::src_offset, 2));
+  UcxStream* const stream = worker->sender(get_le<uint64_t>(at + wire::comm_offset),
+                                           get_le<uint16_t>(at + wire::src_offset));
   if (stream == nullptr) return UCS_OK;
   const bool by_rendezvous = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
   const bool keeps = stream->take_frame(at, static_cast<std::byte*>(bytes), length, by_rendezvous);
@@ -312,9 +311,9 @@ ucs_status_t Worker::take_note(void* self, const void* header, size_t header_byt
     worker->refuse("a note that makes no sense");
     return UCS_OK;
   }
-  UcxStream* const stream = worker->sender(get_le(at, 8), get_le(at + 8, 8));
+  UcxStream* const stream = worker->sender(get_le<uint64_t>(at), get_le<uint64_t>(at + 8));
   worker->answers_due_ = true;
-  if (stream != nullptr) stream->take_note(get_le(at + 16, 8), at[24]);
+  if (stream != nullptr) stream->take_note(get_le<uint64_t>(at + 16), at[24]);
   return UCS_OK;
 }
 
@@ -326,7 +325,7 @@ ucs_status_t Worker::take_hello(void* self, const void* header, size_t header_by
     worker->refuse("a greeting that makes no sense");
     return UCS_OK;
   }
-  UcxStream* const stream = worker->sender(get_le(at, 8), get_le(at + 8, 8));
+  UcxStream* const stream = worker->sender(get_le<uint64_t>(at), get_le<uint64_t>(at + 8));
   if (stream != nullptr) stream->take_greeting();
   return UCS_OK;
 }
