@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstring>
@@ -133,9 +134,14 @@ tutti_status call(const Case& c, int rank, tutti_comm comm, size_t capacity, Vec
   return status;
 }
 
+std::vector<Vector> oracles(const std::vector<Case>& cases) {
+  std::vector<Vector> expected(cases.size());
+  std::transform(cases.begin(), cases.end(), expected.begin(), oracle);
+  return expected;
+}
+
 void check(const std::vector<Case>& cases, const char* transport) {
-  std::vector<Vector> expected;
-  for (const Case& c : cases) expected.push_back(oracle(c));
+  const std::vector<Vector> expected = oracles(cases);
   on_comm(int(cases[0].ranks.size()), transport, [&](int rank, tutti_comm comm) {
     for (size_t i = 0; i < cases.size(); ++i) {
       Vector result;
@@ -204,7 +210,7 @@ TEST(EveryTypeAndOperator, IsReducedInRankOrder) {
       const auto op = static_cast<tutti_op>(o);
       if (tutti_op_supports(op, dtype) == 0) continue;
       if (op == TUTTI_AVG && dtype != TUTTI_FLOAT32 && dtype != TUTTI_INT32) continue;
-      cases.push_back(make_case(600, dtype, op, {0.5, 0.02, 0.9}, uint64_t(t * 100 + o)));
+      cases.push_back(make_case(600, dtype, op, {0.5, 0.02, 0.9}, uint64_t(t) * 100 + uint64_t(o)));
     }
   }
   check(cases, "inproc");
@@ -220,8 +226,7 @@ RC_GTEST_PROP(RandomVectors, InARowOnOneCommunicatorAreRight, ()) {
     cases.push_back(make_case(*rc::gen::inRange<size_t>(0, 3000), TUTTI_FLOAT32, TUTTI_SUM,
                               densities, *rc::gen::arbitrary<uint64_t>()));
   }
-  std::vector<Vector> expected;
-  for (const Case& c : cases) expected.push_back(oracle(c));
+  const std::vector<Vector> expected = oracles(cases);
   std::atomic<bool> all_right = true;
   on_comm(nranks, "inproc", [&](int rank, tutti_comm comm) {
     for (size_t i = 0; i < cases.size(); ++i) {
