@@ -8,7 +8,7 @@
 #include "lib/control/bytes.h"
 #include "tests/support/sanitized.h"
 #include "tests/tcp/ranks.h"
-#include "transports/ucx/stream.h"
+#include "transports/ucx/staged_stream.h"
 #include "transports/ucx/ucx.h"
 
 namespace tutti {
@@ -16,7 +16,7 @@ namespace {
 
 using testing::mark_of;
 using testing::recv_all;
-using ucx::UcxStream;
+using ucx::StagedStream;
 using ucx::Worker;
 
 void on_links(int nranks, const std::function<void(int, Link&, Exchange&)>& body) {
@@ -77,7 +77,7 @@ class UcxFrames : public ::testing::Test {
   void SetUp() override {
     const Status made = Worker::create(77, 0, 2, &worker_);
     ASSERT_TRUE(made.ok()) << made.text();
-    stream_ = std::make_unique<UcxStream>(*worker_, 1, false);
+    stream_ = std::make_unique<StagedStream>(*worker_, 1, false);
     frame_.comm = 77;
     frame_.src = 1;
     frame_.length = 64;
@@ -86,7 +86,7 @@ class UcxFrames : public ::testing::Test {
 
   void take(const wire::Header& header, size_t length, uint64_t freed = 0) {
     const wire::HeaderBytes encoded = wire::encode(header);
-    std::array<uint8_t, UcxStream::header_bytes> bytes;
+    std::array<uint8_t, StagedStream::header_bytes> bytes;
     std::copy(encoded.begin(), encoded.end(), bytes.begin());
     bytes[40] ^= spoil_;
     put_le(bytes.data() + wire::header_bytes, freed);
@@ -101,11 +101,11 @@ class UcxFrames : public ::testing::Test {
   }
 
   std::unique_ptr<Worker> worker_;
-  std::unique_ptr<UcxStream> stream_;
+  std::unique_ptr<StagedStream> stream_;
   CallMark mark_ = mark_of(1);
   wire::Header frame_;
   uint8_t spoil_ = 0;
-  std::vector<std::byte> payload_ = std::vector<std::byte>(UcxStream::most_short_bytes + 1);
+  std::vector<std::byte> payload_ = std::vector<std::byte>(StagedStream::most_short_bytes + 1);
 };
 
 TEST_F(UcxFrames, ThatAreRightAreRead) {
@@ -146,7 +146,7 @@ TEST_F(UcxFrames, ThatAreTooLongForShortOnesAreCorrupt) {
 }
 
 TEST_F(UcxFrames, BeyondTheRoomThatWasGivenAreCorrupt) {
-  frame_.length = UcxStream::most_short_bytes;
+  frame_.length = StagedStream::most_short_bytes;
   for (int i = 0; i < 100; ++i, frame_.stream += frame_.length) take(frame_, frame_.length);
   expect_corrupt("more than there is room for");
 }

@@ -14,7 +14,7 @@
 #include "lib/control/socket.h"
 #include "transports/tcp/mesh.h"
 #include "transports/tcp/stream_link.h"
-#include "transports/ucx/stream.h"
+#include "transports/ucx/staged_stream.h"
 #include "transports/ucx/tender.h"
 #include "transports/ucx/worker.h"
 
@@ -82,7 +82,7 @@ class Setup {
         return {TUTTI_CORRUPT, name(int(rank)) + " gave no address of UCX", int(rank)};
       }
       const bool across = networks_[rank].empty() || networks_[rank] != networks_[size_t(self_)];
-      auto stream = std::make_unique<UcxStream>(*worker_, int(rank), across);
+      auto stream = std::make_unique<StagedStream>(*worker_, int(rank), across);
       TUTTI_TRY(stream->connect(addresses_[rank]));
       streams_[rank] = std::move(stream);
     }

@@ -147,11 +147,6 @@ void Worker::Told::fail(ucs_status_t why) const {
   }
 }
 
-void Worker::part(int peer, std::shared_ptr<void> memory) {
-  streams_[size_t(peer)] = nullptr;
-  kept_.push_back(std::move(memory));
-}
-
 // Before the endpoints go: what UCX still holds is lost with them. Peers that do not answer cannot
 // hold this up for long.
 void Worker::settle() {

@@ -53,8 +53,10 @@ class Worker final : public tcp::Carrier {
   // `across_hosts`: UCX watches it for failures. Within a host the fastest ways cannot.
   Status connect(int peer, const std::string& address, bool across_hosts, UcxStream* stream,
                  ucp_ep_h* out);
-  // The stream goes; what UCX may still touch stays until it cannot any more.
-  void part(int peer, std::shared_ptr<void> memory);
+  // The stream goes.
+  void part(int peer) { streams_[size_t(peer)] = nullptr; }
+  // What UCX may still touch stays until it cannot any more.
+  void keep(std::shared_ptr<void> memory) { kept_.push_back(std::move(memory)); }
 
   // Once: whether anything moved.
   bool progress();
