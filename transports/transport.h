@@ -28,6 +28,13 @@ constexpr size_t whole_granules(size_t bytes, size_t granule) {
 
 class SharedCells;  // transports/shm/cells.h: memory that all ranks of a host map, for fused paths
 
+// What the vectors lie in that a link moves.
+enum class LinkMemory : uint8_t {
+  host,
+  gpu,     // memory of GPUs: no byte of it may be touched, nothing peeked at; ucx only
+  unknown  // the same, and what it is finds out who moves it
+};
+
 // What a transport needs to bring up one communicator. open() functions are collective over the
 // exchange: all ranks call them, in the same order, also a rank that has no peer on the transport.
 struct LinkSetup {
@@ -36,6 +43,7 @@ struct LinkSetup {
   std::span<const uint8_t> peers;  // peers[r] != 0: this link serves the pair (own rank, r)
   std::string interface;           // tcp: interface name or address; empty: choose
   uint64_t deadline_ns = 0;        // of open()
+  LinkMemory memory = LinkMemory::host;
 };
 
 class Link {

@@ -8,6 +8,7 @@
 #include "lib/control/bytes.h"
 #include "tests/support/sanitized.h"
 #include "tests/tcp/ranks.h"
+#include "transports/ucx/direct_stream.h"
 #include "transports/ucx/staged_stream.h"
 #include "transports/ucx/ucx.h"
 
@@ -16,7 +17,9 @@ namespace {
 
 using testing::mark_of;
 using testing::recv_all;
+using ucx::DirectStream;
 using ucx::StagedStream;
+using ucx::UcxStream;
 using ucx::Worker;
 
 void on_links(int nranks, const std::function<void(int, Link&, Exchange&)>& body) {
@@ -84,13 +87,14 @@ class UcxFrames : public ::testing::Test {
     frame_.digest = mark_.digest;
   }
 
-  void take(const wire::Header& header, size_t length, uint64_t freed = 0) {
+  void take(const wire::Header& header, size_t length, uint64_t freed = 0,
+            bool by_rendezvous = false) {
     const wire::HeaderBytes encoded = wire::encode(header);
     std::array<uint8_t, StagedStream::header_bytes> bytes;
     std::copy(encoded.begin(), encoded.end(), bytes.begin());
     bytes[40] ^= spoil_;
     put_le(bytes.data() + wire::header_bytes, freed);
-    stream_->take_frame(bytes.data(), payload_.data(), length, false);
+    stream_->take_frame(bytes.data(), payload_.data(), length, by_rendezvous);
   }
   void expect_corrupt(const char* words) {
     const Status& found = stream_->corrupt();
@@ -101,7 +105,7 @@ class UcxFrames : public ::testing::Test {
   }
 
   std::unique_ptr<Worker> worker_;
-  std::unique_ptr<StagedStream> stream_;
+  std::unique_ptr<UcxStream> stream_;
   CallMark mark_ = mark_of(1);
   wire::Header frame_;
   uint8_t spoil_ = 0;
@@ -165,6 +169,38 @@ TEST_F(UcxFrames, OfAnotherCallAreHeldForThatOne) {
   ASSERT_NE(stream_->stranger(), nullptr);
   EXPECT_EQ(stream_->stranger()->epoch, 2u);
   EXPECT_EQ(stream_->receive(mark_of(2), out, 64), 64u);
+}
+
+// The same of a stream to memory that the host may not touch.
+class DirectFrames : public UcxFrames {
+ protected:
+  void SetUp() override {
+    UcxFrames::SetUp();
+    stream_.reset();
+    stream_ = std::make_unique<DirectStream>(*worker_, 1, false, UCS_MEMORY_TYPE_UNKNOWN);
+  }
+};
+
+TEST_F(DirectFrames, WhosePayloadComesThroughTheHostAreCorrupt) {
+  take(frame_, 64);
+  expect_corrupt("bytes through memory of the host");
+}
+
+TEST_F(DirectFrames, ThatAreTooLongAreCorrupt) {
+  frame_.length = DirectStream::most_long_bytes + 1;
+  take(frame_, frame_.length, 0, true);
+  expect_corrupt("too long");
+}
+
+TEST_F(DirectFrames, ThatDoNotFollowAreCorrupt) {
+  frame_.stream = 1;
+  take(frame_, 64, 0, true);
+  expect_corrupt("does not follow");
+}
+
+TEST_F(DirectFrames, ThatGiveBackRoomThatNobodyTookAreCorrupt) {
+  stream_->take_note(1, 0);
+  expect_corrupt("took more than it was sent");
 }
 
 // ---------------------------------------------------------------- what is left alone

@@ -58,7 +58,7 @@ std::string obstacle(const std::string& transport) {
   return "";
 }
 
-// "UCX 1.13.1 over tcp/eth0, posix/memory"; "" without UCX.
+// "UCX 1.13.1 over tcp/eth0, posix/memory; not for memory of GPUs"; "" without UCX.
 std::string describe_ucx() {
   UcxFound found;
   if (!find_ucx(&found).ok()) return "";
@@ -66,7 +66,7 @@ std::string describe_ucx() {
   for (const std::string& one : found.resources) {
     text += (&one == found.resources.data() ? "" : ", ") + one;
   }
-  return text;
+  return text + (found.moves_gpu_memory ? "; also for memory of GPUs" : "; not for memory of GPUs");
 }
 
 std::string address_text(const sockaddr* address) {

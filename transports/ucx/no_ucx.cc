@@ -17,6 +17,8 @@ Status open_ucx(const LinkSetup& setup, std::unique_ptr<Link>*) {
 
 Status find_ucx(UcxFound*) { return absent(); }
 
+Status ucx_moves_gpu_memory() { return absent(); }
+
 uint32_t ucx_threads() { return 0; }
 
 bool ucx_may_use_rdma() { return false; }

@@ -14,6 +14,7 @@
 #include "lib/control/socket.h"
 #include "transports/tcp/mesh.h"
 #include "transports/tcp/stream_link.h"
+#include "transports/ucx/direct_stream.h"
 #include "transports/ucx/staged_stream.h"
 #include "transports/ucx/tender.h"
 #include "transports/ucx/worker.h"
@@ -82,11 +83,23 @@ class Setup {
         return {TUTTI_CORRUPT, name(int(rank)) + " gave no address of UCX", int(rank)};
       }
       const bool across = networks_[rank].empty() || networks_[rank] != networks_[size_t(self_)];
-      auto stream = std::make_unique<StagedStream>(*worker_, int(rank), across);
-      TUTTI_TRY(stream->connect(addresses_[rank]));
-      streams_[rank] = std::move(stream);
+      streams_[rank] = make_stream(int(rank), across);
+      TUTTI_TRY(streams_[rank]->connect(addresses_[rank]));
     }
     return {};
+  }
+
+  std::unique_ptr<UcxStream> make_stream(int rank, bool across_hosts) const {
+    switch (setup_.memory) {
+      case LinkMemory::gpu:
+        return std::make_unique<DirectStream>(*worker_, rank, across_hosts, UCS_MEMORY_TYPE_CUDA);
+      case LinkMemory::unknown:
+        return std::make_unique<DirectStream>(*worker_, rank, across_hosts,
+                                              UCS_MEMORY_TYPE_UNKNOWN);
+      case LinkMemory::host:
+        break;
+    }
+    return std::make_unique<StagedStream>(*worker_, rank, across_hosts);
   }
 
   // Who has heard of all goes on; what others still need of it to connect, the tender does.
@@ -162,6 +175,7 @@ Status find_ucx(UcxFound* out) {
   std::shared_ptr<ucx::Context> context;
   TUTTI_TRY(ucx::Context::shared(&context));
   out->version = context->ucx->ucp_get_version_string();
+  out->moves_gpu_memory = context->handles_gpu_memory();
   char* text = nullptr;
   size_t bytes = 0;
   FILE* const memory = open_memstream(&text, &bytes);
@@ -187,6 +201,13 @@ uint32_t ucx_threads() {
   }
   closedir(tasks);
   return found;
+}
+
+Status ucx_moves_gpu_memory() {
+  UcxFound found;
+  TUTTI_TRY(find_ucx(&found));
+  if (found.moves_gpu_memory) return {};
+  return {TUTTI_UNSUPPORTED, "UCX " + found.version + " does not handle memory of GPUs here"};
 }
 
 bool ucx_may_use_rdma() {

@@ -15,8 +15,12 @@ Status open_ucx(const LinkSetup& setup, std::unique_ptr<Link>* out);
 struct UcxFound {
   std::string version;
   std::vector<std::string> resources;  // "tcp/eth0", "rc_mlx5/mlx5_0:1"
+  bool moves_gpu_memory = false;
 };
 Status find_ucx(UcxFound* out);
+
+// OK: UCX sends from memory of this process's GPUs and receives into it; UNSUPPORTED, with why.
+Status ucx_moves_gpu_memory();
 
 // How many threads run in this process because of the transport, UCX's own one included.
 uint32_t ucx_threads();

@@ -78,6 +78,13 @@ Status Context::shared(std::shared_ptr<Context>* out) {
   return {};
 }
 
+bool Context::handles_gpu_memory() const {
+  ucp_context_attr_t found{};
+  found.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES;
+  return ucx->ucp_context_query(handle, &found) == UCS_OK &&
+         (found.memory_types & UCS_BIT(UCS_MEMORY_TYPE_CUDA)) != 0;
+}
+
 Status Worker::create(uint64_t comm_id, int self, size_t nranks, std::unique_ptr<Worker>* out) {
   std::shared_ptr<Context> context;
   TUTTI_TRY(Context::shared(&context));

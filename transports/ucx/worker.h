@@ -25,6 +25,7 @@ struct Context {
   Context& operator=(const Context&) = delete;
 
   static Status shared(std::shared_ptr<Context>* out);
+  bool handles_gpu_memory() const;
 };
 
 // A request of UCX, or none. `failed`: it ended with an error, or never began.
