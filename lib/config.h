@@ -26,6 +26,7 @@ enum class Variable {
   tutti_timeout_ms,
   tutti_progress_thread,
   tutti_single_copy,
+  tutti_past_caches,
   tutti_check,
   tutti_level,
   tutti_device,

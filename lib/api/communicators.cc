@@ -71,6 +71,14 @@ Status split_transports(std::string_view text, std::vector<std::string>* out) {
   return {};
 }
 
+Status read_use(Variable variable, Use* out) {
+  std::optional<std::string> word;
+  TUTTI_TRY(config_text(variable, &word));
+  if (word == "always") *out = Use::always;
+  if (word == "never") *out = Use::never;
+  return {};
+}
+
 Status read_device(const std::string& text, int* out) {
   constexpr std::string_view prefix = "cuda:";
   if (text == "none") {
@@ -106,10 +114,8 @@ Status read_settings(const tutti_comm_config* config, CommSettings* out) {
   std::optional<int64_t> progress_thread;
   TUTTI_TRY(config_integer(Variable::tutti_progress_thread, &progress_thread));
   if (progress_thread) out->progress_thread = *progress_thread != 0;
-  std::optional<std::string> single_copy;
-  TUTTI_TRY(config_text(Variable::tutti_single_copy, &single_copy));
-  if (single_copy == "always") out->single_copy = SingleCopyUse::always;
-  if (single_copy == "never") out->single_copy = SingleCopyUse::never;
+  TUTTI_TRY(read_use(Variable::tutti_single_copy, &out->single_copy));
+  TUTTI_TRY(read_use(Variable::tutti_past_caches, &out->past_caches));
   std::optional<std::string> level;
   TUTTI_TRY(config_text(Variable::tutti_level, &level));
   if (level) TUTTI_TRY(level_from_name(*level, &out->level));

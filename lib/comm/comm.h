@@ -30,8 +30,8 @@ namespace tutti {
 class DeviceCalls;
 class PinnedCopies;
 
-// Whether ranks copy from each other's private memory (TUTTI_SINGLE_COPY).
-enum class SingleCopyUse : uint8_t { automatic, always, never };
+// Of what the library decides by itself unless it is told.
+enum class Use : uint8_t { automatic, always, never };
 
 struct CommSettings {
   std::vector<std::string> transports = {"inproc", "shm", "ucx", "tcp"};  // allowed, best first
@@ -40,7 +40,8 @@ struct CommSettings {
   int64_t timeout_ms = 30'000;
   int64_t setup_ms = 60'000;
   bool progress_thread = false;
-  SingleCopyUse single_copy = SingleCopyUse::automatic;
+  Use single_copy = Use::automatic;      // of other ranks' private memory
+  Use past_caches = Use::automatic;      // for slices in shared memory
   bool check_results = false;            // that those of a call are equal on all ranks
   tutti_level level = TUTTI_LEVEL_FAST;  // of calls that do not name one
   int device = no_device;                // a GPU's number
@@ -298,6 +299,7 @@ class Communicator final : in_flight::Member, deadlock::Member {
   std::unique_ptr<Link> link_;      // null for one rank
   shm::SlotLink* slots_ = nullptr;  // link_, when it is one: the executor's fast form
   shm::Regions regions_{shm::Regions::Reach::none, nullptr};
+  std::unique_ptr<plan::SliceWriter> slice_writer_;
   std::unique_ptr<plan::Fused> fused_;
   std::unique_ptr<plan::Pull> pull_;
 

@@ -157,13 +157,17 @@ Status Communicator::connect(Exchange& exchange) {
 namespace {
 
 // Everybody must be there at once for single copy: that takes turns of the scheduler where cores
-// are shared. What comes through a common cache is faster where ranks can run ahead or reduce
-// (measured on two ranks, 64 KiB to 16 MiB: by 1.3 to 3), and what does not slower, by up to 4.
-plan::ReadFor may_be_read_for(SingleCopyUse use, const Setting& setting) {
-  if (use == SingleCopyUse::always) return plan::ReadFor::everything;
-  if (use == SingleCopyUse::never || setting.crowded) return plan::ReadFor::nothing;
-  const bool near = setting.cache_group == setting.nranks;
-  return near ? plan::ReadFor::exchanges : plan::ReadFor::everything;
+// are shared. Where ranks can run ahead or reduce, what comes through the ring is faster (measured
+// on two ranks, 64 KiB to 16 MiB: by 1.3 to 3 where they share a cache, by 1.3 to 3.5 where not).
+plan::ReadFor may_be_read_for(Use use, const Setting& setting) {
+  if (use == Use::always) return plan::ReadFor::everything;
+  if (use == Use::never) return plan::ReadFor::nothing;
+  return setting.crowded ? plan::ReadFor::long_exchanges : plan::ReadFor::exchanges;
+}
+
+plan::SlicePath path_of(Use past_caches) {
+  if (past_caches == Use::always) return plan::SlicePath::past_caches;
+  return past_caches == Use::never ? plan::SlicePath::cached : plan::SlicePath::measured;
 }
 
 }  // namespace
@@ -196,8 +200,10 @@ Status Communicator::open_links(Exchange& exchange, std::vector<std::vector<uint
   if (setting_.all_share_memory) {
     using Reach = shm::Regions::Reach;
     regions_ = shm::Regions(slots_->one_process() ? Reach::process : Reach::host, slots_);
-    fused_ = std::make_unique<plan::Fused>(*slots_, regions_, group_size(setting_));
-    pull_ = std::make_unique<plan::Pull>(*slots_, may_be_read_for(settings_.single_copy, setting_));
+    slice_writer_ = std::make_unique<plan::SliceWriter>(*slots_, path_of(settings_.past_caches));
+    fused_ = std::make_unique<plan::Fused>(*slots_, *slice_writer_, regions_, group_size(setting_));
+    pull_ = std::make_unique<plan::Pull>(*slots_, *slice_writer_,
+                                         may_be_read_for(settings_.single_copy, setting_));
     setting_.pull_element_limit_bytes = plan::Pull::most_element_bytes(uint32_t(nranks_));
     setting_.one_shot_limit_bytes = plan::Fused::one_shot_bytes();
     setting_.two_level_limit_bytes = plan::Fused::two_level_bytes();

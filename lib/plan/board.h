@@ -8,8 +8,9 @@
 
 namespace tutti::plan {
 
-// Which line is for what. Every other line only: processors fetch lines in pairs, so neighbours are
-// not independent of each other.
+// Which line is for what. Every other line only, because processors fetch lines in pairs, so that
+// neighbours are not independent of each other; but for those of slices, which come one after the
+// other.
 namespace line {
 constexpr uint32_t one_shot = 0;  // and 2: vectors, in turn
 constexpr uint32_t publish = 4;   // two-shot: slices published
@@ -21,9 +22,10 @@ constexpr uint32_t begun = 16;  // direct: reads and writes the peers' vectors u
 constexpr uint32_t pull_read = 18;  // pull: slices that the rank has gone past
 constexpr uint32_t identity = 20;   // single copy: who the rank is
 constexpr uint32_t can_read = 22;   // single copy: whether it can read all others' memory
-constexpr uint32_t pull = 24;       // and every other one after it: its slices
+constexpr uint32_t distance = 24;   // changed with what the rank reads: see slice_writer.h
+constexpr uint32_t pull = 26;       // and those after it: its slices
 constexpr uint32_t pull_slices = 128;
-constexpr uint32_t tiny = pull + 2 * pull_slices;  // and those after it: the cells of tiny slices
+constexpr uint32_t tiny = pull + pull_slices;  // and those after it: the cells of tiny slices
 constexpr uint32_t tiny_in_line = 4;
 }  // namespace line
 

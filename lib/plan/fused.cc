@@ -27,10 +27,12 @@ size_t round_up(size_t bytes) { return (bytes + line_bytes - 1) / line_bytes * l
 }  // namespace
 
 // The cells of a rank: two resident vectors, the publish arena, the result arena, pull's ring.
-Fused::Fused(shm::SlotLink& link, const shm::Regions& regions, uint32_t group_size)
+Fused::Fused(shm::SlotLink& link, SliceWriter& writer, const shm::Regions& regions,
+             uint32_t group_size)
     : cells_(*link.cells()),
       board_(link),
       direct_(board_, regions),
+      writer_(writer),
       nranks_(cells_.nranks()),
       self_(cells_.rank()),
       levels_(nranks_, group_size),
@@ -285,7 +287,7 @@ bool Fused::publish_slice() {
   for (uint32_t owner = 0; owner < nranks_; ++owner) {
     if (owner == self_) continue;
     const Slice slice = slice_of(owner, published_);
-    std::memcpy(published(self_, published_, owner), call_.input + slice.offset, slice.bytes);
+    writer_.copy(published(self_, published_, owner), call_.input + slice.offset, slice.bytes);
   }
   ++published_;
   board_.post(line::publish, slices_ + published_, call_.digest);
@@ -303,6 +305,8 @@ void Fused::write_out(std::byte* to, const std::byte* from, size_t bytes) const 
 
 // Combines operands_ into what the peers will read, and copies that to `out`, a piece at a time.
 void Fused::reduce_into(std::byte* out, std::byte* copy, size_t bytes) {
+  const bool past_caches = writer_.past_caches(bytes);
+  alignas(line_bytes) std::byte block[piece_bytes];
   for (size_t done = 0; done < bytes; done += piece_bytes) {
     const size_t now = std::min(piece_bytes, bytes - done);
     const size_t elements = now / call_.element_size;
@@ -310,14 +314,22 @@ void Fused::reduce_into(std::byte* out, std::byte* copy, size_t bytes) {
       piece_[rank] = static_cast<const std::byte*>(operands_[rank]) + done;
     }
     if (nranks_ == 2 && call_.kernels.divide == nullptr) {
-      call_.kernels.reduce2_twice(copy + done, out + done, piece_[0], piece_[1], elements,
-                                  streams_ ? Stores::stream_other : Stores::cached);
+      const Stores stores = past_caches && streams_   ? Stores::stream_both
+                            : past_caches || streams_ ? Stores::stream_other
+                                                      : Stores::cached;
+      std::byte* const first = past_caches ? out : copy;
+      std::byte* const other = past_caches ? copy : out;
+      call_.kernels.reduce2_twice(first + done, other + done, piece_[0], piece_[1], elements,
+                                  stores);
       continue;
     }
-    call_.kernels.reduce(copy + done, piece_.data(), nranks_, elements);
-    if (call_.kernels.divide != nullptr) call_.kernels.divide(copy + done, elements, nranks_);
-    write_out(out + done, copy + done, now);
+    std::byte* const result = past_caches ? block : copy + done;
+    call_.kernels.reduce(result, piece_.data(), nranks_, elements);
+    if (call_.kernels.divide != nullptr) call_.kernels.divide(result, elements, nranks_);
+    if (past_caches) stream_copy(copy + done, result, now);
+    write_out(out + done, result, now);
   }
+  if (past_caches) stream_fence();
 }
 
 bool Fused::reduce_slice() {
@@ -339,6 +351,7 @@ bool Fused::gather_slice() {
     const Slice slice = slice_of(owner, gathered_);
     write_out(call_.output + slice.offset, result(owner, gathered_), slice.bytes);
   }
+  writer_.has_read();
   done_ = ++gathered_ == rounds_;
   if (done_ && streams_) stream_fence();
   if (done_) count_two_shot();

@@ -27,15 +27,16 @@
 
 #include "algorithms/patterns.h"
 #include "lib/plan/direct.h"
+#include "lib/plan/slice_writer.h"
 #include "lib/transfers.h"
 
 namespace tutti::plan {
 
 class Fused {
  public:
-  // `link` must have cells.
+  // `link` must have cells; `writer` outlives this.
   // `group_size`: of two-level's groups.
-  Fused(shm::SlotLink& link, const shm::Regions& regions, uint32_t group_size);
+  Fused(shm::SlotLink& link, SliceWriter& writer, const shm::Regions& regions, uint32_t group_size);
 
   // The longest vectors, in bytes, that they take.
   static size_t one_shot_bytes();
@@ -108,6 +109,7 @@ class Fused {
   SharedCells& cells_;
   Board board_;
   Direct direct_;
+  SliceWriter& writer_;
   uint32_t nranks_;
   uint32_t self_;
   size_t publish_arena_;  // bytes of a rank's cells for what it publishes, then for its results

@@ -6,7 +6,7 @@
 #include <new>
 
 #include "algorithms/patterns.h"
-#include "lib/plan/direct.h"
+#include "lib/cache.h"
 
 namespace tutti::plan {
 
@@ -18,20 +18,23 @@ constexpr uint32_t most_ahead = line::pull_slices;
 constexpr size_t most_slice_bytes = 64 << 10;  // of all parts
 constexpr size_t least_slice_bytes = 8 << 10;  // a shorter one costs more in flags than it hides
 constexpr size_t least_copied_bytes = 32 << 10;
+constexpr size_t least_long_bytes = 512 << 10;   // of long_exchanges
 constexpr size_t most_copied_bytes = 4 << 20;    // between two looks at the clock
 constexpr size_t most_landed_bytes = 256 << 10;  // of all sources
 
-constexpr uint32_t line_of(uint32_t sequence) { return line::pull + 2 * (sequence % most_ahead); }
+constexpr uint32_t line_of(uint32_t sequence) { return line::pull + (sequence % most_ahead); }
 
 }  // namespace
 
-Pull::Pull(shm::SlotLink& link, ReadFor single_copy)
+Pull::Pull(shm::SlotLink& link, SliceWriter& writer, ReadFor single_copy)
     : cells_(*link.cells()),
       board_(link),
       single_copy_(board_, single_copy),
+      writer_(writer),
       nranks_(cells_.nranks()),
       self_(cells_.rank()),
       ring_(cells_.bytes() - pull_ring_bytes),
+      most_kept_bytes_(last_level_cache_bytes() / (4 * nranks_)),
       goal_(Collective::barrier, nranks_),
       begins_(most_ahead),
       operands_(nranks_) {}
@@ -81,11 +84,18 @@ void Pull::start_next() {
 
 bool Pull::worth_single_copy() const { return part_bytes_ >= least_copied_bytes; }
 
-void Pull::begin() {
+// What single copy would be for.
+ReadFor Pull::read_for() const {
   const bool exchange =
       call_.collective == Collective::allgather || call_.collective == Collective::alltoall;
+  if (!exchange || streams_) return ReadFor::everything;
+  return part_bytes_ < least_long_bytes ? ReadFor::exchanges : ReadFor::long_exchanges;
+}
+
+void Pull::begin() {
+  streams_ = part_bytes_ * sources_.size() > most_kept_bytes_ && !reduces(call_.collective);
   by_copy_ = worth_single_copy() && single_copy_.answer() == SingleCopy::Answer::yes &&
-             (exchange || single_copy_.for_everything());
+             single_copy_.allows(read_for());
   in_line_ = by_copy_ || part_bytes_ * parts_ <= inline_bytes;
   tiny_ = !by_copy_ && part_bytes_ * parts_ <= sizeof(TinyCell::payload);
   if (in_line_) {
@@ -206,6 +216,14 @@ bool Pull::has_room() {
   return fits(next);
 }
 
+void Pull::write(std::byte* to, const std::byte* from, size_t bytes) {
+  if (in_line_) {
+    std::memcpy(to, from, bytes);
+  } else {
+    writer_.copy(to, from, bytes);
+  }
+}
+
 bool Pull::publish_slice() {
   if (published_ == slices_ || !has_room()) return false;
   const uint32_t sequence = before_ + published_;
@@ -217,13 +235,13 @@ bool Pull::publish_slice() {
   } else if (separate_parts()) {
     for (uint32_t reader = 0; reader < nranks_; ++reader) {
       if (reader == self_) continue;
-      std::memcpy(to + peer_position(self_, reader) * stride_,
-                  call_.input + reader * part_bytes_ + offset, bytes);
+      write(to + peer_position(self_, reader) * stride_,
+            call_.input + reader * part_bytes_ + offset, bytes);
     }
   } else if (in_line_ && !tiny_) {
     shm::fill_line(board_.at(self_, line_of(sequence)).payload, call_.input, bytes);
   } else {
-    std::memcpy(to, call_.input + offset, bytes);
+    write(to, call_.input + offset, bytes);
   }
   ++published_;
   board_.post(flag_of(self_, sequence), sequence + 1, call_.digest);
@@ -272,6 +290,7 @@ bool Pull::take_slice() {
   } else {
     copy_slice(offset, bytes);
   }
+  if (!in_line_) writer_.has_read();
   ++taken_;
   // Others wait for it only when they run out of room.
   board_.post(line::pull_read, before_ + taken_, 0);
@@ -298,7 +317,9 @@ std::byte* Pull::place_of(uint32_t source) const {
 
 void Pull::copy_slice(uint64_t offset, size_t bytes) {
   for (const uint32_t source : sources_) {
-    std::memcpy(place_of(source) + offset, part_of(source, taken_), bytes);
+    std::byte* const to = place_of(source) + offset;
+    const std::byte* const from = part_of(source, taken_);
+    streams_ ? stream_copy(to, from, bytes) : void(std::memcpy(to, from, bytes));
   }
 }
 
@@ -382,7 +403,7 @@ void Pull::reduce_slice(uint64_t offset, size_t bytes) {
 }
 
 void Pull::copy_own_block() {
-  if (exceeds_cache(nranks_ * part_bytes_, nranks_)) {
+  if (nranks_ * part_bytes_ > most_kept_bytes_) {
     stream_copy(own_to_, own_from_, part_bytes_);
     stream_fence();
   } else {
@@ -408,6 +429,7 @@ bool Pull::advance() {
           (!is_read() || still_before(before_ + slices_) < 0);
   if (done_) {
     if (by_copy_) shown_copy_ = {};
+    if (streams_) stream_fence();
     transfers_.sent(readers_, readers_ * part_bytes_);
     transfers_.received(sources_.size(), sources_.size() * part_bytes_);
   }

@@ -13,7 +13,7 @@
 //
 // Where all ranks have something long for all others nobody can run ahead. Then, if the host
 // permits, they publish where their inputs lie, copy straight from there, and who is read stays
-// until all have. So they do with all that is long where what comes through the ring is slow.
+// until all have.
 #pragma once
 
 #include <vector>
@@ -21,6 +21,7 @@
 #include "algorithms/goal.h"
 #include "lib/plan/board.h"
 #include "lib/plan/single_copy.h"
+#include "lib/plan/slice_writer.h"
 #include "lib/reduce/reduce.h"
 #include "lib/transfers.h"
 
@@ -40,8 +41,9 @@ struct PullCall {
 
 class Pull {
  public:
-  // `link` must have cells. `single_copy`: what the others may read this rank's memory for.
-  Pull(shm::SlotLink& link, ReadFor single_copy);
+  // `link` must have cells; `writer` outlives this. `single_copy`: what the others may read this
+  // rank's memory for.
+  Pull(shm::SlotLink& link, SliceWriter& writer, ReadFor single_copy);
 
   // The longest elements, in bytes, that it takes among so many ranks.
   static size_t most_element_bytes(uint32_t nranks);
@@ -72,6 +74,7 @@ class Pull {
   bool separate_parts() const;
 
   bool worth_single_copy() const;
+  ReadFor read_for() const;
   void end_last(Collective next, uint32_t next_root);
   void start_next();
   // The rest of start_next(), once it is known how the blocks travel.
@@ -82,6 +85,7 @@ class Pull {
   void place_own_block();
   void copy_own_block();
   bool publish_slice();
+  void write(std::byte* to, const std::byte* from, size_t bytes);
   bool take_slice();
   bool has_room();
   bool fits(uint32_t sequence) const;
@@ -115,14 +119,17 @@ class Pull {
   SharedCells& cells_;
   Board board_;
   SingleCopy single_copy_;
+  SliceWriter& writer_;
   uint32_t nranks_;
   uint32_t self_;
-  size_t ring_;  // where it begins in a rank's cells
+  size_t ring_;             // where it begins in a rank's cells
+  size_t most_kept_bytes_;  // longer output that is only copied goes past the caches
 
   PullCall call_;
   bool done_ = true;
   bool asks_ = false;     // whether single copy is possible is not known yet
   bool by_copy_ = false;  // the call goes by single copy
+  bool streams_ = false;  // this call's does
   Status failure_;
   Goal goal_;
   uint32_t readers_ = 0;           // who take from this rank

@@ -8,9 +8,10 @@
 
 namespace tutti::plan {
 
-// What ranks may be read for: nothing, collectives in which all have something long for all others,
-// everything long. What all allow holds.
-enum class ReadFor : uint32_t { nothing, exchanges, everything };
+// What ranks may be read for: nothing, collectives in which all have something long for all others
+// (or something so long that it takes many turns of the scheduler), everything long. What all allow
+// holds.
+enum class ReadFor : uint32_t { nothing, long_exchanges, exchanges, everything };
 
 class SingleCopy {
  public:
@@ -23,8 +24,8 @@ class SingleCopy {
 
   // What is known by now; never blocks. Comes to be known when all ranks ask.
   Answer answer();
-  // After a yes: whether for everything.
-  bool for_everything() const { return agreed_ == ReadFor::everything; }
+  // After a yes: whether for this.
+  bool allows(ReadFor what) const { return agreed_ >= what; }
   // The lowest rank whose part of the answer is missing, -1 if none.
   int waits_for() const;
 

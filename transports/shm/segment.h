@@ -94,7 +94,7 @@ struct alignas(line_bytes) RankLines {
 };
 
 struct Geometry {
-  static constexpr uint32_t cell_flag_lines = 312;  // lib/plan/board.h gives them out
+  static constexpr uint32_t cell_flag_lines = 186;  // lib/plan/board.h gives them out
   uint32_t nranks = 1;
   uint32_t slots = 8;               // of a ring, a power of two
   uint32_t slice_bytes = 16 << 10;  // payload of a slot, a multiple of a line

@@ -1,0 +1,64 @@
+#include "lib/plan/slice_writer.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "lib/clock.h"
+#include "lib/reduce/reduce.h"
+
+namespace tutti::plan {
+
+namespace {
+
+constexpr int64_t between_looks_bytes = 256 << 10;
+constexpr uint32_t most_lines = 3;      // in one look
+constexpr uint32_t deciding_looks = 3;  // in a row: one that was disturbed is not enough
+// What comes from further away than memory is far.
+constexpr uint64_t far_ns = 60;
+
+}  // namespace
+
+SliceWriter::SliceWriter(shm::SlotLink& link, SlicePath path)
+    : board_(link), path_(path), seen_(board_.nranks()), far_(path == SlicePath::past_caches) {}
+
+void SliceWriter::copy(std::byte* to, const std::byte* from, size_t bytes) {
+  if (past_caches(bytes)) {
+    stream_copy(to, from, bytes);
+    stream_fence();
+  } else {
+    std::memcpy(to, from, bytes);
+  }
+}
+
+uint64_t SliceWriter::time_of_line(uint32_t rank) {
+  board_.flag(rank, line::identity);  // of the same page: the time of finding that does not count
+  const uint64_t begin = now_ns();
+  const uint64_t found = board_.flag(rank, line::distance);
+  const uint64_t middle = now_ns();
+  if (found == seen_[rank]) return 0;
+  seen_[rank] = board_.flag(rank, line::distance);
+  const uint64_t end = now_ns();  // the second time it is here, and what is left is the clock's
+  return std::max<int64_t>(1, int64_t(middle - begin) - int64_t(end - middle));
+}
+
+void SliceWriter::look() {
+  until_look_bytes_ = between_looks_bytes;
+  if (path_ != SlicePath::measured) return;
+  uint64_t longest = 0;
+  const uint32_t others = board_.nranks() - 1;
+  for (uint32_t i = 0; i < std::min(others, most_lines); ++i) {
+    next_ = (next_ + 1) % board_.nranks();
+    if (next_ == board_.self()) next_ = (next_ + 1) % board_.nranks();
+    longest = std::max(longest, time_of_line(next_));
+  }
+  if (longest != 0) decide(longest);
+}
+
+void SliceWriter::decide(uint64_t time_ns) {
+  contrary_looks_ = (time_ns > far_ns) == far_ ? 0 : contrary_looks_ + 1;
+  if (contrary_looks_ < deciding_looks) return;
+  far_ = !far_;
+  contrary_looks_ = 0;
+}
+
+}  // namespace tutti::plan
