@@ -59,6 +59,11 @@ constexpr VariableInfo table[] = {
      "How calls on memory of GPUs go: auto (from GPU to GPU where all reach each other) or host "
      "(through memory of the host, by its transports); if one rank says host, all do.",
      0, 0, "auto,host"},
+    {Variable::tutti_ucx_device, "TUTTI_UCX_DEVICE", "word", "auto",
+     "Whether UCX moves memory of GPUs itself, in calls that only move data: auto (where it says "
+     "that it can, on all ranks), always (without asking it) or never; if one rank says never, "
+     "none does.",
+     0, 0, "auto,always,never"},
     {Variable::rank, "RANK", "integer", "none",
      "As TUTTI_RANK, from launchers in the manner of torchrun.", 0, most_int - 1},
     {Variable::world_size, "WORLD_SIZE", "integer", "none",

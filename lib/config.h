@@ -31,6 +31,7 @@ enum class Variable {
   tutti_level,
   tutti_device,
   tutti_device_path,
+  tutti_ucx_device,
   rank,
   world_size,
   local_rank,

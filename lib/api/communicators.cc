@@ -125,6 +125,7 @@ Status read_settings(const tutti_comm_config* config, CommSettings* out) {
   std::optional<std::string> device_path;
   TUTTI_TRY(config_text(Variable::tutti_device_path, &device_path));
   out->devices_through_host = device_path == "host";
+  TUTTI_TRY(read_use(Variable::tutti_ucx_device, &out->ucx_device));
   if (config == nullptr) return {};
   if (config->size < sizeof(tutti_comm_config)) {
     return {TUTTI_INVALID, "the communicator config's size is not set; use TUTTI_COMM_CONFIG_INIT"};

@@ -60,10 +60,11 @@ void Communicator::abort(const Status& why) {
 
 // ---------------------------------------------------------------- preparing a call
 
-Status Communicator::plan_for(const Algorithm& algorithm, int root, bool scattered,
+Status Communicator::plan_for(const Algorithm& algorithm, int root, plan::Chunks chunks,
                               schedule::Bracketing bracketing, CachedPlan** out) {
+  if (setting_.only_moves) chunks = plan::Chunks::out_of_reach;
   for (const auto& cached : plans_) {
-    if (cached->algorithm == &algorithm && cached->root == root && cached->scattered == scattered &&
+    if (cached->algorithm == &algorithm && cached->root == root && cached->chunks == chunks &&
         cached->bracketing == bracketing) {
       *out = cached.get();
       return {};
@@ -74,17 +75,19 @@ Status Communicator::plan_for(const Algorithm& algorithm, int root, bool scatter
                               .root = uint32_t(root),
                               .radix = group_size(setting_),
                               .bracketing = bracketing};
-  plans_.push_back(std::make_unique<CachedPlan>(&algorithm, root, scattered, bracketing,
-                                                plan::lower(algorithm, shape, scattered)));
+  plans_.push_back(std::make_unique<CachedPlan>(&algorithm, root, chunks, bracketing,
+                                                plan::lower(algorithm, shape, chunks)));
   *out = plans_.back().get();
   return {};
 }
 
-Status Communicator::prepare(const CallKey& key, std::shared_ptr<Prepared>* out) {
-  // A barrier runs as an allreduce of one byte, whatever it holds.
-  const Collective runs_as =
-      key.collective == Collective::barrier ? Collective::allreduce : key.collective;
-  const Goal goal(runs_as, uint32_t(nranks_), uint32_t(key.root));
+// A barrier runs as an allreduce of one byte, whatever it holds.
+static Collective runs_as(const CallKey& key) {
+  return key.collective == Collective::barrier ? Collective::allreduce : key.collective;
+}
+
+Request Communicator::request_of(const CallKey& key) const {
+  const Goal goal(runs_as(key), uint32_t(nranks_), uint32_t(key.root));
   const bool v_form = key.lengths != 0;
   Request request;
   request.nranks = uint32_t(nranks_);
@@ -94,10 +97,21 @@ Status Communicator::prepare(const CallKey& key, std::shared_ptr<Prepared>* out)
   request.ordered = reduces(key.collective) && !op_commutes(key.op);
   request.uneven = v_form;
   request.private_lengths = v_form && tutti::lengths_are_private(key.collective);
-  const tutti_level level = level_of(key);
-  request.level = op_rounds(key.op, key.dtype) ? level : TUTTI_LEVEL_FAST;
+  request.level = op_rounds(key.op, key.dtype) ? level_of(key) : TUTTI_LEVEL_FAST;
+  return request;
+}
+
+bool Communicator::can_move(const CallKey& key) const {
+  Choice choice;
+  return setting_.only_moves &&
+         choose(runs_as(key), setting_, request_of(key), key.algorithm, key.unfused, &choice).ok();
+}
+
+Status Communicator::prepare(const CallKey& key, std::shared_ptr<Prepared>* out) {
+  const Request request = request_of(key);
+  const bool v_form = request.uneven;
   auto next = std::make_shared<Prepared>();
-  TUTTI_TRY(choose(runs_as, setting_, request, key.algorithm, key.unfused, &next->choice));
+  TUTTI_TRY(choose(runs_as(key), setting_, request, key.algorithm, key.unfused, &next->choice));
 
   const Choice& choice = next->choice;
   next->key = key;
@@ -111,13 +125,14 @@ Status Communicator::prepare(const CallKey& key, std::shared_ptr<Prepared>* out)
   signature.flags =
       uint8_t(uint8_t(choice.path) | uint8_t(key.part_of) << CallSignature::compound_shift |
               (v_form ? CallSignature::v_form : 0));
-  signature.level = uint8_t(level);
+  signature.level = uint8_t(level_of(key));
   signature.algorithm = uint16_t(choice.algorithm - algorithms().data());
   next->signature_hash = signature_hash(signature);
   if (reduces(key.collective)) TUTTI_TRY(bind_operator(*next, request.level));
   if (choice.path == Path::schedule) {
-    TUTTI_TRY(plan_for(*choice.algorithm, key.root, v_form, schedule::bracketing_of(request.level),
-                       &next->plan));
+    TUTTI_TRY(plan_for(*choice.algorithm, key.root,
+                       v_form ? plan::Chunks::scattered : plan::Chunks::together,
+                       schedule::bracketing_of(request.level), &next->plan));
   }
   *out = std::move(next);
   return {};
@@ -513,8 +528,8 @@ Status Communicator::begin_lengths(Prepared& prepared, const Call& call) {
   key.count = 1;
   key.dtype = TUTTI_UINT64;
   CachedPlan* cached = nullptr;
-  TUTTI_TRY(
-      plan_for(*prepared.choice.algorithm, key.root, false, schedule::Bracketing::left, &cached));
+  TUTTI_TRY(plan_for(*prepared.choice.algorithm, key.root, plan::Chunks::together,
+                     schedule::Bracketing::left, &cached));
   Call exchange;
   exchange.key = key;
   bind(*cached, key, sizeof(uint64_t), exchange);

@@ -46,6 +46,10 @@ struct CommSettings {
   tutti_level level = TUTTI_LEVEL_FAST;  // of calls that do not name one
   int device = no_device;                // a GPU's number
   bool devices_through_host = false;     // TUTTI_DEVICE_PATH
+  Use ucx_device = Use::automatic;       // TUTTI_UCX_DEVICE
+  // Other than host: what ranks have and get nobody but the link touches, so only calls that move
+  // data can be made, and what a rank gets of its own its caller puts there.
+  LinkMemory memory = LinkMemory::host;
   static constexpr int no_device = -1;
   static constexpr int current_device = -2;  // the thread's
 };
@@ -141,6 +145,12 @@ class Communicator final : in_flight::Member, deadlock::Member {
     return run_on_host(call);
   }
 
+  // Whoever calls this will make the calls: known before the first, so that circles of ranks that
+  // wait for each other on several communicators are found (deadlock.h).
+  void claim() { enter(); }
+  // Whether it can make the call, being one of memory that only its link may touch. Any thread.
+  bool can_move(const CallKey& key) const;
+
   // Keeps `status` as the last error and returns its code; for errors found before a call starts.
   tutti_status fail(Status status);
   // The same for an error between the collectives of a compound call, whose last one was like
@@ -172,6 +182,7 @@ class Communicator final : in_flight::Member, deadlock::Member {
   tutti_status run_messages_staged(std::span<const Message> messages, int64_t timeout_ms);
   Status open_device(Exchange& exchange, uint64_t deadline_ns);
   Status open_proxy(Exchange& exchange, uint64_t deadline_ns);
+  Status check_direct(const Communicator& staged) const;
   // Whether the host can make what it is to make of the call.
   Status check_slices(const Call& call);
   // Where this rank's buffers lie: a set of Lies; INVALID where one is of another GPU.
@@ -188,13 +199,14 @@ class Communicator final : in_flight::Member, deadlock::Member {
   Status prepare(const CallKey& key, std::shared_ptr<Prepared>* out);
   // Makes memory at least so long; `user` is for whom, in the sentence when it cannot be had.
   static Status grow(std::vector<std::byte>* memory, size_t bytes, const char* user);
+  Request request_of(const CallKey& key) const;
   // What all ranks must agree on: fast for calls that do not combine.
   tutti_level level_of(const CallKey& key) const;
   // Finds the kernels, or the program's function, for the level.
   Status bind_operator(Prepared& prepared, tutti_level level) const;
   // A pre-multiplied sum: the call's input becomes its product with the scalar.
   Status scale_input(const Prepared& prepared, Call* call);
-  Status plan_for(const Algorithm& algorithm, int root, bool scattered,
+  Status plan_for(const Algorithm& algorithm, int root, plan::Chunks chunks,
                   schedule::Bracketing bracketing, CachedPlan** out);
 
   // The stages of a call. All but complete_call() leave at once; a blocking call goes through them

@@ -99,6 +99,7 @@ Status Communicator::create(std::unique_ptr<Exchange> exchange, const CommSettin
   if (settings.progress_thread) in_flight::use_progress_thread();
   made->key_ = exchange->key();
   made->setting_.nranks = uint32_t(made->nranks_);
+  made->setting_.only_moves = settings.memory != LinkMemory::host;
   made->sends_.resize(size_t(made->nranks_));
   made->receives_.resize(size_t(made->nranks_));
   // Communicators made out of this one, which exchange over it, stay on its network.
@@ -180,7 +181,8 @@ Status Communicator::open_links(Exchange& exchange, std::vector<std::vector<uint
   for (size_t i = 0; i < peers.size(); ++i) {
     if (peers[i].empty()) continue;
     ++transports;
-    LinkSetup setup{&exchange, comm_id, peers[i], settings_.interface, deadline_ns};
+    LinkSetup setup{&exchange,           comm_id,     peers[i],
+                    settings_.interface, deadline_ns, settings_.memory};
     std::unique_ptr<Link> link;
     TUTTI_TRY(open_transport(settings_.transports[i], setup, &link));
     if (link == nullptr) continue;

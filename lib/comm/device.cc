@@ -7,6 +7,9 @@
 #include "lib/comm/device_calls.h"
 #include "lib/comm/group_exchange.h"
 #include "lib/comm/staged.h"
+#include "lib/control/agree.h"
+#include "lib/log.h"
+#include "transports/ucx/ucx.h"
 
 namespace tutti {
 
@@ -43,9 +46,44 @@ Status Communicator::open_proxy(Exchange& exchange, uint64_t deadline_ns) {
   CommSettings settings = settings_;
   settings.device = CommSettings::no_device;
   settings.progress_thread = false;
-  std::unique_ptr<Communicator> host;
-  TUTTI_TRY(create(std::make_unique<GroupExchange>(*this, key_), settings, &host));
-  return device_->open_proxy(exchange, std::move(host), deadline_ns);
+  DeviceProxy::Hosts hosts;
+  TUTTI_TRY(create(std::make_unique<GroupExchange>(*this, key_), settings, &hosts.staged));
+  Status direct = agree(exchange, check_direct(*hosts.staged), deadline_ns);
+  if (direct.ok()) {
+    const device::Driver::Current current(device_->driver(), device_->device());
+    settings.transports = {"ucx"};
+    settings.transports_named = true;
+    const bool sure = settings.ucx_device == Use::automatic;
+    settings.memory = sure ? LinkMemory::gpu : LinkMemory::unknown;
+    TUTTI_TRY(create(std::make_unique<GroupExchange>(*this, key_), settings, &hosts.direct));
+  } else if (direct.code() != TUTTI_UNSUPPORTED) {
+    return direct;
+  }
+  if (logging()) {
+    log(TUTTI_LOG_INFO,
+        direct.ok() ? "calls that only move data go from GPU to GPU by UCX, others through the host"
+                    : "calls on memory of GPUs go through the host: " + direct.text());
+  }
+  return device_->open_proxy(exchange, std::move(hosts), deadline_ns);
+}
+
+// UNSUPPORTED, with why, unless UCX can move memory of this rank's GPU to and from all others.
+// Every rank has another one over UCX then, so any two can be joined by it.
+Status Communicator::check_direct(const Communicator& staged) const {
+  const auto because = [](const char* why) { return Status(TUTTI_UNSUPPORTED, why); };
+  if (settings_.ucx_device == Use::never) return because("TUTTI_UCX_DEVICE is never");
+  if (settings_.check_results) return because("TUTTI_CHECK has the host read results");
+  if (std::string_view(staged.transport()).find("ucx") == std::string_view::npos) {
+    return because("no other rank is joined by UCX");
+  }
+  device::Info gpu;
+  TUTTI_TRY(device_->driver().info(device_->device(), &gpu));
+  if (!gpu.flushes_remote_writes && !gpu.orders_remote_writes) {
+    return because("the GPU neither flushes nor orders what a network writes");
+  }
+  if (settings_.ucx_device == Use::always) return {};
+  if (settings_.devices_through_host) return because("TUTTI_DEVICE_PATH is host");
+  return ucx_moves_gpu_memory();
 }
 
 Status Communicator::check_slices(const Call& call) {

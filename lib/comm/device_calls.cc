@@ -110,12 +110,11 @@ Status DeviceCalls::make_events() {
   return {};
 }
 
-Status DeviceCalls::open_proxy(Exchange& exchange, std::unique_ptr<Communicator> host,
-                               uint64_t deadline_ns) {
+Status DeviceCalls::open_proxy(Exchange& exchange, DeviceProxy::Hosts hosts, uint64_t deadline_ns) {
   const Driver::Current current(driver_, setup_.device);
   TUTTI_TRY(agree(exchange, current.status().ok() ? make_events() : current.status(), deadline_ns));
   TUTTI_TRY(DeviceProxy::open(
-      exchange, driver_, setup_.device, std::move(host), [this](const Status& why) { fail(why); },
+      exchange, driver_, setup_.device, std::move(hosts), [this](const Status& why) { fail(why); },
       deadline_ns, &proxy_, &why_not_));
   if (proxy_ != nullptr && proxy_->shares_context()) driver_.keep_released_memory(setup_.device);
   return {};

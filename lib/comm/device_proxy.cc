@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <cstring>
+#include <optional>
 #include <system_error>
 
 #include "lib/clock.h"
@@ -49,19 +50,17 @@ class Rest {
 
 // ---------------------------------------------------------------- opening and closing
 
-DeviceProxy::DeviceProxy(device::Driver& driver, int device, std::unique_ptr<Communicator> host,
-                         OnFailure on_failure)
-    : driver_(driver),
-      device_(device),
-      host_(std::move(host)),
-      on_failure_(std::move(on_failure)) {}
+DeviceProxy::DeviceProxy(device::Driver& driver, int device, Hosts hosts, OnFailure on_failure)
+    : driver_(driver), device_(device), on_failure_(std::move(on_failure)) {
+  staged_.host = std::move(hosts.staged);
+  direct_.host = std::move(hosts.direct);
+}
 
-Status DeviceProxy::open(Exchange& exchange, device::Driver& driver, int device,
-                         std::unique_ptr<Communicator> host, OnFailure on_failure,
-                         uint64_t deadline_ns, std::unique_ptr<DeviceProxy>* out,
-                         std::string* why) {
+Status DeviceProxy::open(Exchange& exchange, device::Driver& driver, int device, Hosts hosts,
+                         OnFailure on_failure, uint64_t deadline_ns,
+                         std::unique_ptr<DeviceProxy>* out, std::string* why) {
   std::unique_ptr<DeviceProxy> made(
-      new DeviceProxy(driver, device, std::move(host), std::move(on_failure)));
+      new DeviceProxy(driver, device, std::move(hosts), std::move(on_failure)));
   std::string obstacle;
   TUTTI_TRY(made->meet(exchange, deadline_ns, &obstacle));
   if (!obstacle.empty()) {
@@ -104,9 +103,9 @@ Status DeviceProxy::meet(Exchange& exchange, uint64_t deadline_ns, std::string* 
 }
 
 Status DeviceProxy::open_local() {
-  void *memory = nullptr, *board = nullptr;
-  TUTTI_TRY(driver_.allocate_pinned(2 * slots * slot_bytes, &memory, &memory_address_));
-  memory_ = static_cast<std::byte*>(memory);
+  TUTTI_TRY(staged_.slots.allocate(driver_, device_, ProxySlots::In::host));
+  if (direct_.host) TUTTI_TRY(direct_.slots.allocate(driver_, device_, ProxySlots::In::gpu));
+  void* board = nullptr;
   TUTTI_TRY(driver_.allocate_pinned(sizeof(device::Board), &board, &board_address_));
   std::memset(board, 0, sizeof(device::Board));
   board_ = static_cast<device::Board*>(board);
@@ -145,13 +144,19 @@ DeviceProxy::~DeviceProxy() {
   for (const device::Stream stream : {giving_, taking_}) {
     if (stream != nullptr) driver_.release_stream(stream);
   }
-  if (memory_ != nullptr) driver_.release_pinned(memory_);
+  for (Way* way : {&staged_, &direct_}) way->host.reset();
   if (board_ != nullptr) driver_.release_pinned(board_);
 }
 
 // ---------------------------------------------------------------- the thread
 
 void DeviceProxy::work() {
+  // UCX asks the thread's GPU.
+  std::optional<device::Driver::Current> current;
+  if (direct_.host) current.emplace(driver_, device_);
+  for (const Way* way : {&staged_, &direct_}) {
+    if (way->host) way->host->claim();
+  }
   Rest rest;
   while (!stops_.load(std::memory_order_acquire)) {
     if (failed_.load(std::memory_order_acquire)) {
@@ -193,11 +198,12 @@ Status DeviceProxy::run_slice(const Described& described, uint64_t number, uint3
   Call call;
   call.key = described.key;
   call.key.count = described.count_of(number);
-  call.input = input_of(slot);
-  call.output = output_of(call.key.collective, slot);
+  const Way& way = *described.way;
+  call.input = way.slots.input(slot);
+  call.output = way.slots.output(call.key.collective, slot);
   call.timeout_ms = described.timeout_ms;
-  const bool made = host_->run_slice(call, described.key.count) == TUTTI_OK;
-  return made ? Status() : host_->last_error();
+  const bool made = way.host->run_slice(call, described.key.count) == TUTTI_OK;
+  return made ? Status() : way.host->last_error();
 }
 
 // ---------------------------------------------------------------- any thread
@@ -212,7 +218,9 @@ void DeviceProxy::release_waits() {
 void DeviceProxy::let_go(const Status& why) {
   failed_.store(true, std::memory_order_release);
   release_waits();
-  host_->abort(why);
+  for (const Way* way : {&staged_, &direct_}) {
+    if (way->host) way->host->abort(why);
+  }
 }
 
 bool DeviceProxy::idle() const {

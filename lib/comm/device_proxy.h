@@ -1,6 +1,6 @@
 // Stream-ordered calls where the ranks' GPUs cannot reach each other: the hosts make them. A call
 // is cut into slices, on all ranks alike; on its way each goes through one of a few slots of pinned
-// memory:
+// memory, or of the GPU's where calls only move data and the network reaches that:
 //
 //   one stream      wait until the slot is free   copy GPU -> slot   kernel: "slice k is there"
 //   host's thread                                                    the same collective, of slice
@@ -8,10 +8,10 @@
 //   GPU
 //
 // so that copies of the slices before and after go on beside the network and the reduction of one.
-// The thread calls nothing of CUDA: kernels set and clear flags of a board (lib/device/abi.h) that
-// lies in pinned memory, with slots in the place of ranks. What a kernel tells the host is a
-// pointer to what the call is and the number of the slice. Nothing is counted when a call is
-// enqueued, so it can be captured and replayed.
+// The thread calls nothing of CUDA, unless UCX does: kernels set and clear flags of a board
+// (lib/device/abi.h) that lies in pinned memory, with slots in the place of ranks. What a kernel
+// tells the host is a pointer to what the call is and the number of the slice. Nothing is counted
+// when a call is enqueued, so it can be captured and replayed.
 #pragma once
 
 #include <array>
@@ -24,6 +24,7 @@
 
 #include "lib/comm/call.h"
 #include "lib/comm/comm.h"
+#include "lib/comm/proxy_slots.h"
 #include "lib/device/driver.h"
 
 namespace tutti {
@@ -32,11 +33,15 @@ class DeviceProxy {
  public:
   using OnFailure = std::function<void(const Status&)>;  // from the thread; calls let_go()
 
-  // Collective. `host`: a communicator of the same ranks without a device, for this alone. *out
-  // stays empty, with OK, where a GPU cannot wait in its streams: *why says so.
-  static Status open(Exchange& exchange, device::Driver& driver, int device,
-                     std::unique_ptr<Communicator> host, OnFailure on_failure, uint64_t deadline_ns,
-                     std::unique_ptr<DeviceProxy>* out, std::string* why);
+  // Communicators of the same ranks without a device, for this alone.
+  struct Hosts {
+    std::unique_ptr<Communicator> staged;
+    std::unique_ptr<Communicator> direct;  // of memory of GPUs; null on all ranks: there is none
+  };
+  // Collective. *out stays empty, with OK, where a GPU cannot wait in its streams: *why says so.
+  static Status open(Exchange& exchange, device::Driver& driver, int device, Hosts hosts,
+                     OnFailure on_failure, uint64_t deadline_ns, std::unique_ptr<DeviceProxy>* out,
+                     std::string* why);
   // Nothing on the GPU uses it any more.
   ~DeviceProxy();
 
@@ -56,12 +61,19 @@ class DeviceProxy {
   bool idle() const;
 
  private:
-  static constexpr uint32_t slots = 4;
-  static constexpr uint64_t slot_bytes = 2 << 20;  // of what goes in, and of what comes out
+  static constexpr uint32_t slots = ProxySlots::count;
+
+  // How slices are made: by whom, and through what. When a call has failed the communicator's link
+  // may still read and write the slots: they go after it.
+  struct Way {
+    ProxySlots slots;
+    std::unique_ptr<Communicator> host;
+  };
 
   // What a call is, for as long as the communicator lives: captured calls may come again.
   struct Described {
     CallKey key;  // of the whole call
+    const Way* way = nullptr;
     std::string algorithm;
     int64_t timeout_ms = 0;
     uint64_t slice = 0;  // elements, of each block
@@ -77,29 +89,26 @@ class DeviceProxy {
     device::Address at = 0;
   };
 
-  DeviceProxy(device::Driver& driver, int device, std::unique_ptr<Communicator> host,
-              OnFailure on_failure);
+  DeviceProxy(device::Driver& driver, int device, Hosts hosts, OnFailure on_failure);
   Status meet(Exchange& exchange, uint64_t deadline_ns, std::string* why);
   Status open_local();
 
+  uint32_t rank() const { return uint32_t(staged_.host->rank()); }
+  uint32_t nranks() const { return uint32_t(staged_.host->nranks()); }
   Status cut(const CallKey& key, tutti_level level, Described* out) const;
+  // Follows from what all ranks know, too.
+  const Way* way_of(const Described& described) const;
   Status describe(const CallKey& key, tutti_level level, int64_t timeout_ms, const Described** out);
   Side input_side(const Call& call) const;
   Side output_side(const Call& call) const;
-  Status give(const Described& described, uint64_t number, const Side& input);
+  Status give(const Described& described, uint64_t number, const Side& input, const Side& output);
+  Status give_own(const Described& described, uint64_t number, const Side& input,
+                  const Side& output);
   Status take(const Described& described, uint64_t number, const Side& output);
   Status copy_blocks(const Described& described, uint64_t number, const Side& side,
-                     device::Address slot, bool to_host, device::Stream stream) const;
+                     device::Address slot, bool to_slot, device::Stream stream) const;
   Status signal(const device::Common& common, device::Stream stream) const;
 
-  std::byte* input_of(uint32_t slot) const { return memory_ + 2 * slot * slot_bytes; }
-  // A broadcast's is its input.
-  std::byte* output_of(Collective collective, uint32_t slot) const {
-    return input_of(slot) + (collective == Collective::broadcast ? 0 : slot_bytes);
-  }
-  device::Address on_gpu(const std::byte* place) const {
-    return memory_address_ + uint64_t(place - memory_);
-  }
   uint32_t* flag(device::Flag flag, uint32_t slot) const {
     return &board_->flags[flag][slot].value;
   }
@@ -110,14 +119,14 @@ class DeviceProxy {
 
   device::Driver& driver_;
   const int device_;
-  std::unique_ptr<Communicator> host_;
+  Way staged_;
+  Way direct_;  // without a host: there is no such way
   OnFailure on_failure_;
   bool shares_context_ = false;
 
-  // Both pinned, and where the GPU has them.
-  std::byte* memory_ = nullptr;
+  // Pinned, and where the GPU has it.
   device::Board* board_ = nullptr;
-  device::Address memory_address_ = 0, board_address_ = 0;
+  device::Address board_address_ = 0;
   device::Kernel kernel_ = nullptr;
   device::Common common_{};  // what all kernels are told
   device::Stream giving_ = nullptr, taking_ = nullptr;

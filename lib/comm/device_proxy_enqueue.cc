@@ -35,12 +35,12 @@ Status DeviceProxy::cut(const CallKey& key, tutti_level level, Described* out) c
   out->key.level = level;
   out->key.symmetric = false;  // where its memory lies does not matter
   const bool blocks = blocks_go_in(key.collective) || blocks_come_out(key.collective);
-  const uint64_t size = dtype_size(key.dtype), n = blocks ? uint64_t(host_->nranks()) : 1;
-  out->slice = slot_bytes / (size * n);
+  const uint64_t size = dtype_size(key.dtype), n = blocks ? uint64_t(nranks()) : 1;
+  out->slice = ProxySlots::bytes / (size * n);
   if (out->slice == 0) {
     return {TUTTI_UNSUPPORTED, "an element of each rank, " + std::to_string(size * n) +
                                    " bytes, is longer than what goes through the host at once, " +
-                                   std::to_string(slot_bytes)};
+                                   std::to_string(ProxySlots::bytes)};
   }
   out->slices = std::max<uint64_t>(1, (key.count + out->slice - 1) / out->slice);
   return {};
@@ -56,6 +56,15 @@ Status DeviceProxy::keys_of(const CallKey& key, tutti_level level,
   return {};
 }
 
+const DeviceProxy::Way* DeviceProxy::way_of(const Described& described) const {
+  CallKey first = described.key, last = described.key;
+  first.count = described.count_of(0);
+  last.count = described.count_of(described.slices - 1);
+  const bool moves =
+      direct_.host != nullptr && direct_.host->can_move(first) && direct_.host->can_move(last);
+  return moves ? &direct_ : &staged_;
+}
+
 Status DeviceProxy::describe(const CallKey& key, tutti_level level, int64_t timeout_ms,
                              const Described** out) {
   auto made = std::make_unique<Described>();
@@ -69,6 +78,7 @@ Status DeviceProxy::describe(const CallKey& key, tutti_level level, int64_t time
   // The caller's text may be gone when the call is made.
   made->algorithm = key.algorithm;
   made->key.algorithm = made->algorithm;
+  made->way = way_of(*made);
   *out = made.get();
   described_.push_back(std::move(made));
   return {};
@@ -76,7 +86,7 @@ Status DeviceProxy::describe(const CallKey& key, tutti_level level, int64_t time
 
 DeviceProxy::Side DeviceProxy::input_side(const Call& call) const {
   const CallKey& key = call.key;
-  const auto n = uint32_t(host_->nranks()), self = uint32_t(host_->rank());
+  const uint32_t n = nranks(), self = rank();
   const Goal goal(key.collective, n, uint32_t(key.root));
   if (key.collective == Collective::barrier || !goal.has(self, goal.block(self, self))) return {};
   return {blocks_go_in(key.collective) ? n : 1u, address_of(call.input)};
@@ -84,7 +94,7 @@ DeviceProxy::Side DeviceProxy::input_side(const Call& call) const {
 
 DeviceProxy::Side DeviceProxy::output_side(const Call& call) const {
   const CallKey& key = call.key;
-  const auto n = uint32_t(host_->nranks()), self = uint32_t(host_->rank());
+  const uint32_t n = nranks(), self = rank();
   const Goal goal(key.collective, n, uint32_t(key.root));
   const bool has_it = key.collective == Collective::broadcast && self == goal.root();
   const bool gets = !has_it && goal.gets(self, goal.block(self, self));
@@ -104,7 +114,7 @@ Status DeviceProxy::enqueue(const Call& call, tutti_level level, int64_t timeout
     if (number >= slots && number - slots < described->slices) {
       TUTTI_TRY(take(*described, number - slots, output));
     }
-    if (number < described->slices) TUTTI_TRY(give(*described, number, input));
+    if (number < described->slices) TUTTI_TRY(give(*described, number, input, output));
   }
   for (const Stream own : {giving_, taking_}) {
     TUTTI_TRY(driver_.record(joined_, own));
@@ -115,10 +125,14 @@ Status DeviceProxy::enqueue(const Call& call, tutti_level level, int64_t timeout
 
 // The waits for events say what the flags say, too: however the GPU orders what two streams hold,
 // nothing waits for what is behind it.
-Status DeviceProxy::give(const Described& described, uint64_t number, const Side& input) {
+Status DeviceProxy::give(const Described& described, uint64_t number, const Side& input,
+                         const Side& output) {
   const auto slot = uint32_t(number % slots);
+  const ProxySlots& memory = described.way->slots;
   if (number >= slots) TUTTI_TRY(driver_.wait_event(giving_, taken_[slot]));
-  TUTTI_TRY(copy_blocks(described, number, input, on_gpu(input_of(slot)), true, giving_));
+  const Address place = memory.on_gpu(memory.input(slot));
+  TUTTI_TRY(copy_blocks(described, number, input, place, true, giving_));
+  if (described.way == &direct_) TUTTI_TRY(give_own(described, number, input, output));
   Common common = common_;
   common.self = slot;
   common.lane = device::outgoing_lane;
@@ -131,6 +145,22 @@ Status DeviceProxy::give(const Described& described, uint64_t number, const Side
   return driver_.record(given_[slot], giving_);
 }
 
+// The block that a rank gets of itself goes through no network, and the host does not touch slots
+// of the GPU: so it is put where the others' blocks will come.
+Status DeviceProxy::give_own(const Described& described, uint64_t number, const Side& input,
+                             const Side& output) {
+  if (input.blocks == 0 || output.blocks == 0) return {};
+  const uint64_t size = dtype_size(described.key.dtype), skipped = number * described.slice;
+  const uint64_t length = described.count_of(number), block = described.key.count;
+  const uint64_t from = (input.blocks > 1 ? rank() * block : 0) + skipped;
+  const uint64_t to = output.blocks > 1 ? rank() * length : 0;
+  const ProxySlots& memory = described.way->slots;
+  const std::byte* const place =
+      memory.output(described.key.collective, uint32_t(number % slots)) + to * size;
+  return driver_.copy_on(giving_, pointer_to(memory.on_gpu(place)),
+                         pointer_to(input.at + from * size), length * size);
+}
+
 Status DeviceProxy::take(const Described& described, uint64_t number, const Side& output) {
   const auto slot = uint32_t(number % slots);
   TUTTI_TRY(driver_.wait_event(taking_, given_[slot]));
@@ -138,8 +168,9 @@ Status DeviceProxy::take(const Described& described, uint64_t number, const Side
   const auto* const board = reinterpret_cast<const std::byte*>(board_);
   const Address awaited = board_address_ + uint64_t(flag - board);
   TUTTI_TRY(driver_.wait_flags(taking_, {&awaited, 1}));
-  const std::byte* const place = output_of(described.key.collective, slot);
-  TUTTI_TRY(copy_blocks(described, number, output, on_gpu(place), false, taking_));
+  const ProxySlots& memory = described.way->slots;
+  const Address place = memory.on_gpu(memory.output(described.key.collective, slot));
+  TUTTI_TRY(copy_blocks(described, number, output, place, false, taking_));
   Common common = common_;
   common.self = slot;
   common.lane = device::incoming_lane;
@@ -150,7 +181,7 @@ Status DeviceProxy::take(const Described& described, uint64_t number, const Side
 
 // Of each block so many elements, in the slot one behind the other.
 Status DeviceProxy::copy_blocks(const Described& described, uint64_t number, const Side& side,
-                                Address slot, bool to_host, Stream stream) const {
+                                Address slot, bool to_slot, Stream stream) const {
   const uint64_t size = dtype_size(described.key.dtype);
   const uint64_t bytes = described.count_of(number) * size, block = described.key.count * size;
   const uint64_t blocks = bytes == 0 ? 0 : side.blocks;
@@ -159,7 +190,7 @@ Status DeviceProxy::copy_blocks(const Described& described, uint64_t number, con
   for (uint64_t b = 0; b < (whole ? std::min<uint64_t>(blocks, 1) : blocks); ++b) {
     void* const there = pointer_to(side.at + b * block + number * described.slice * size);
     void* const here = pointer_to(slot + b * bytes);
-    TUTTI_TRY(driver_.copy_on(stream, to_host ? here : there, to_host ? there : here,
+    TUTTI_TRY(driver_.copy_on(stream, to_slot ? here : there, to_slot ? there : here,
                               whole ? blocks * bytes : bytes));
   }
   return {};

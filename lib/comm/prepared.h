@@ -6,6 +6,7 @@
 
 #include "lib/comm/blocks.h"
 #include "lib/comm/select.h"
+#include "lib/plan/lower.h"
 #include "lib/plan/run.h"
 #include "lib/reduce/reduce.h"
 #include "lib/signature.h"
@@ -16,17 +17,17 @@ namespace tutti {
 struct CachedPlan {
   const Algorithm* algorithm;
   int root;
-  bool scattered;
+  plan::Chunks chunks;
   schedule::Bracketing bracketing;
   plan::Plan plan;
   plan::Binding binding;
   CallKey bound_to;  // of collectives of equal blocks: what the binding is for
 
-  CachedPlan(const Algorithm* algorithm, int root, bool scattered, schedule::Bracketing bracketing,
-             plan::Plan lowered)
+  CachedPlan(const Algorithm* algorithm, int root, plan::Chunks chunks,
+             schedule::Bracketing bracketing, plan::Plan lowered)
       : algorithm(algorithm),
         root(root),
-        scattered(scattered),
+        chunks(chunks),
         bracketing(bracketing),
         plan(std::move(lowered)),
         binding(plan) {}

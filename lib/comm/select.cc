@@ -5,6 +5,7 @@
 
 #include "lib/schedule/formula.h"
 #include "lib/schedule/levels.h"
+#include "lib/schedule/moves.h"
 #include "lib/types.h"
 #include "transports/shm/segment.h"
 
@@ -138,6 +139,10 @@ std::string breaks_level(const Algorithm& algorithm, const Setting& setting,
 // Empty when the algorithm can be chosen here.
 std::string why_not(const Algorithm& algorithm, const Setting& setting, const Request& request) {
   std::string why = algorithm.applies(request);
+  if (why.empty() && setting.only_moves &&
+      !schedule::only_moves(algorithm, {.nranks = setting.nranks, .root = request.root})) {
+    return "it does more than move data from inputs to outputs";
+  }
   return why.empty() ? breaks_level(algorithm, setting, request) : why;
 }
 

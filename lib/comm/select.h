@@ -16,6 +16,7 @@ enum class Path : uint8_t { schedule, one_shot, two_level, two_shot, pull };
 struct Setting {
   uint32_t nranks = 1;
   bool all_share_memory = false;    // fused paths can run
+  bool only_moves = false;          // nobody but the link may touch what the ranks have and get
   bool crowded = false;             // more ranks than cores on some host
   size_t one_shot_limit_bytes = 0;  // of the fused paths
   size_t two_level_limit_bytes = 0;

@@ -15,19 +15,21 @@ Status Driver::Device::describe(const Functions& f) {
   TUTTI_TRY(f.check(f.uuid(&identity, handle), "cuDeviceGetUuid"));
   std::memcpy(info.uuid.data(), identity.bytes, info.uuid.size());
   TUTTI_TRY(f.check(f.cuDeviceTotalMem(&info.bytes, handle), "cuDeviceTotalMem"));
-  int waits = 0, flushes = 0;
+  int waits = 0, flushes = 0, ordering = 0;
   const std::pair<CUdevice_attribute, int*> attributes[] = {
       {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &info.multiprocessors},
       {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &info.major},
       {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &info.minor},
       // Of the functions that this driver has, waits for 32 bits come with those for 64.
       {CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, &waits},
-      {CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES, &flushes}};
+      {CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES, &flushes},
+      {CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING, &ordering}};
   for (const auto& [attribute, value] : attributes) {
     TUTTI_TRY(f.check(f.cuDeviceGetAttribute(value, attribute, handle), "cuDeviceGetAttribute"));
   }
   info.waits_in_streams = waits != 0;
   info.flushes_remote_writes = flushes != 0;
+  info.orders_remote_writes = ordering >= CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER;
   return {};
 }
 

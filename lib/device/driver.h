@@ -33,6 +33,8 @@ struct Info {
   int major = 0, minor = 0;       // compute capability
   bool waits_in_streams = false;  // stream_wait() can be had
   bool flushes_remote_writes = false;
+  // What a network's card wrote before a flag is seen by who waited for the flag, without a flush.
+  bool orders_remote_writes = false;
 };
 
 // What CUDA's runtime calls cudaStreamLegacy is the null stream by another name.

@@ -88,7 +88,9 @@ Status Driver::wait_flags(Stream stream, Flags flags) {
     wait.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32;
     wait.address = flags[i];
     wait.value = flag_set | flag_over;
-    // Once, after the last: what other GPUs wrote before their flags is then seen.
+    // Once, after the last: what other GPUs, or a network's card, wrote before the flags is then
+    // seen. A GPU that cannot flush gets nothing from such a card unless it orders the card's
+    // writes itself (Info::orders_remote_writes).
     const bool last = i + 1 == flags.size();
     wait.flags = CU_STREAM_WAIT_VALUE_AND | (flush && last ? CU_STREAM_WAIT_VALUE_FLUSH : 0);
   }

@@ -333,13 +333,13 @@ void add_record(const Resolved& step, const WorkingMemory& place, schedule::Haza
 
 }  // namespace
 
-Plan lower(const Algorithm& algorithm, const Shape& shape, bool scattered) {
+Plan lower(const Algorithm& algorithm, const Shape& shape, Chunks chunks) {
   const Goal goal(algorithm.collective, shape.nranks, shape.root);
-  Resolver resolver(goal, shape.rank, scattered);
+  Resolver resolver(goal, shape.rank, chunks != Chunks::together);
   algorithm.emit(shape, resolver);
   resolver.fold_reduces(shape.bracketing);
   resolver.fuse_receives();
-  resolver.copy_rest();
+  if (chunks != Chunks::out_of_reach) resolver.copy_rest();
 
   schedule::Layout layout(resolver.chunks(), resolver.scratch_rows());
   WorkingMemory work(goal, shape.rank, resolver.chunks());

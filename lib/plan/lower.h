@@ -10,8 +10,17 @@
 
 namespace tutti::plan {
 
+// How the chunks of a call lie.
+enum class Chunks : uint8_t {
+  together,   // neighbours in the vector are so in memory
+  scattered,  // anyhow (Binding::bind(Extents)): one chunk a record
+  // Where nobody but the link may touch them: one chunk a record, so that both ends of a message
+  // cut it alike; what a rank gets of its own its caller brings. For schedules that only move.
+  out_of_reach,
+};
+
 // What `algorithm` says for the rank of `shape`. The schedule must be one that the prover accepts.
-// `scattered`: for calls whose chunks lie anyhow (Binding::bind(Extents)), one chunk a record.
-Plan lower(const Algorithm& algorithm, const schedule::Shape& shape, bool scattered = false);
+Plan lower(const Algorithm& algorithm, const schedule::Shape& shape,
+           Chunks chunks = Chunks::together);
 
 }  // namespace tutti::plan

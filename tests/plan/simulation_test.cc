@@ -9,6 +9,7 @@
 #include "lib/schedule/build.h"
 #include "lib/schedule/chunks.h"
 #include "lib/schedule/levels.h"
+#include "lib/schedule/moves.h"
 #include "tests/support/sanitized.h"
 
 namespace tutti::plan {
@@ -220,6 +221,38 @@ TEST(Lowering, ALeftFoldOverBufferedOperandsIsOneReduce) {
     EXPECT_EQ(record.operands, 5u);
   }
   EXPECT_EQ(reduces, 1u);
+}
+
+// Where nobody but the link may touch the vectors, there is nothing else to be done; and a message
+// is cut alike at both ends.
+TEST(Lowering, OutOfReachNothingButMessagesOfOneChunkIsLeft) {
+  std::string movers;
+  for (const Algorithm& algorithm : algorithms()) {
+    for (uint32_t nranks = 2; nranks <= 9; ++nranks) {
+      for (uint32_t root = 0; root < (is_rooted(algorithm.collective) ? nranks : 1); ++root) {
+        const bool moves = schedule::only_moves(algorithm, {.nranks = nranks, .root = root});
+        if (nranks == 9 && root == 0 && moves) {
+          movers +=
+              std::string(collective_name(algorithm.collective)) + " " + algorithm.name + "\n";
+        }
+        for (uint32_t rank = 0; moves && rank < nranks; ++rank) {
+          const Plan plan = lower(algorithm, {.rank = rank, .nranks = nranks, .root = root},
+                                  Chunks::out_of_reach);
+          EXPECT_TRUE(plan.rows.empty() && plan.work.empty()) << algorithm.name;
+          for (const auto* lane : {&plan.outgoing, &plan.incoming}) {
+            for (const Record& record : *lane) {
+              EXPECT_TRUE(record.verb == Verb::send || record.verb == Verb::recv) << algorithm.name;
+              EXPECT_EQ(record.chunks, 1u) << algorithm.name;
+            }
+          }
+        }
+      }
+    }
+  }
+  EXPECT_EQ(movers,
+            "broadcast binomial\nbroadcast flat\nbroadcast scatter-allgather\n"
+            "allgather direct\nallgather bruck\nallgather ring\n"
+            "gather flat\nscatter flat\nalltoall direct\n");
 }
 
 // Whatever the prover says is one fold is one reduce on whoever folds.

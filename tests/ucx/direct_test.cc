@@ -1,7 +1,10 @@
-// Links that move bytes from where they lie to where they are wanted. What they move is memory of
-// the host here: UCX finds out itself what it is.
+// Links that move bytes from where they lie to where they are wanted, and communicators over them.
+// What they move is memory of the host here: UCX finds out itself what it is.
 #include <gtest/gtest.h>
 
+#include <cstring>
+
+#include "lib/comm/comm.h"
 #include "tests/support/links.h"
 #include "transports/ucx/ucx.h"
 
@@ -10,8 +13,11 @@ namespace {
 
 using testing::leave_together;
 using testing::mark_of;
+using testing::on_threads;
 using testing::recv_all;
 using testing::send_all;
+using testing::ThreadExchange;
+using testing::ThreadExchangeGroup;
 
 Status open_direct(const LinkSetup& setup, std::unique_ptr<Link>* link) {
   LinkSetup direct = setup;
@@ -120,6 +126,113 @@ TEST(DirectLinks, GoWithWhatIsOnItsWay) {
       if (rank == 0) link.try_send(1, bytes.data(), bytes.size());
       if (rank == 1) link.try_recv(0, got.data(), got.size() - 1);
     }
+  });
+}
+
+// ---------------------------------------------------------------- communicators
+
+using Body = std::function<void(uint32_t, Communicator&)>;
+
+void on_communicators(int nranks, const Body& body) {
+  auto group = std::make_shared<ThreadExchangeGroup>(nranks);
+  on_threads(nranks, [&](int rank) {
+    CommSettings settings;
+    settings.transports = {"ucx"};
+    settings.transports_named = true;
+    settings.timeout_ms = 20'000;
+    settings.memory = LinkMemory::unknown;
+    std::unique_ptr<Communicator> comm;
+    const Status made =
+        Communicator::create(std::make_unique<ThreadExchange>(group, rank), settings, &comm);
+    ASSERT_TRUE(made.ok()) << made.text();
+    body(uint32_t(rank), *comm);
+    ThreadExchange exchange(group, rank);
+    leave_together(exchange);
+  });
+}
+
+// Of a call of blocks: where block `chunk` of the vector lies in a buffer that has it.
+size_t place_in_input(const Goal& goal, uint32_t chunk) {
+  if (goal.collective() == Collective::alltoall) return chunk % goal.nranks();
+  return goal.collective() == Collective::scatter ? chunk : 0;
+}
+size_t place_in_output(const Goal& goal, uint32_t chunk) {
+  if (goal.collective() == Collective::alltoall) return chunk / goal.nranks();
+  return goal.collective() == Collective::scatter || goal.blocks() == 1 ? 0 : chunk;
+}
+
+// What a rank gets of others comes; its own is left to its caller.
+void expect_moves(const CallKey& key, uint32_t self, Communicator& comm) {
+  const auto n = uint32_t(comm.nranks());
+  const Goal goal(key.collective, n, uint32_t(key.root));
+  const bool broadcast = key.collective == Collective::broadcast;
+  constexpr std::byte blank{0xa5};
+  std::vector<std::byte> input(n * key.count, blank), output(n * key.count, blank);
+  std::vector<std::byte> expected = output;
+  const auto block = [&](uint32_t from, uint32_t chunk) {
+    return pattern(key.count, int(from * 31 + chunk));
+  };
+  for (uint32_t chunk = 0; chunk < goal.blocks(); ++chunk) {
+    for (uint32_t from = 0; from < n; ++from) {
+      if (!goal.has(from, chunk)) continue;
+      const std::vector<std::byte> bytes = block(from, chunk);
+      if (from == self) {
+        std::copy(bytes.begin(), bytes.end(),
+                  input.begin() + ptrdiff_t(place_in_input(goal, chunk) * key.count));
+      } else if (goal.gets(self, chunk)) {
+        std::copy(bytes.begin(), bytes.end(),
+                  expected.begin() + ptrdiff_t(place_in_output(goal, chunk) * key.count));
+      }
+    }
+  }
+  Call call;
+  call.key = key;
+  call.input = input.data();
+  call.output = output.data();
+  if (broadcast && self == goal.root()) call.output = input.data();
+  if (broadcast && self != goal.root()) call.input = output.data();
+  ASSERT_EQ(comm.run_slice(call, key.count), TUTTI_OK) << comm.last_error().text();
+  EXPECT_EQ(output, expected) << collective_name(key.collective) << " by " << key.algorithm;
+}
+
+TEST(DirectCommunicators, MoveWhatOthersHaveAndTouchNothingElse) {
+  for (const int nranks : {2, 3, 4}) {
+    on_communicators(nranks, [&](uint32_t rank, Communicator& comm) {
+      for (const Algorithm& algorithm : algorithms()) {
+        for (const uint64_t count : {1, 1000, 700'001}) {
+          CallKey key{.count = count, .root = nranks - 1, .collective = algorithm.collective};
+          key.algorithm = algorithm.name;
+          if (comm.can_move(key)) expect_moves(key, rank, comm);
+        }
+      }
+    });
+  }
+}
+
+TEST(DirectCommunicators, RefuseWhatDoesMoreThanMove) {
+  on_communicators(4, [](uint32_t, Communicator& comm) {
+    const auto can = [&](Collective collective, const char* algorithm) {
+      CallKey key{.count = 10, .collective = collective};
+      key.algorithm = algorithm;
+      return comm.can_move(key);
+    };
+    for (const Collective collective :
+         {Collective::broadcast, Collective::allgather, Collective::gather, Collective::scatter,
+          Collective::alltoall}) {
+      EXPECT_TRUE(can(collective, "")) << collective_name(collective);
+      EXPECT_FALSE(can(collective, "nonsense"));
+    }
+    EXPECT_TRUE(can(Collective::broadcast, "scatter-allgather"));
+    EXPECT_TRUE(can(Collective::allgather, "bruck"));
+    EXPECT_FALSE(can(Collective::alltoall, "bruck"));
+    for (const Collective collective :
+         {Collective::allreduce, Collective::barrier, Collective::reduce,
+          Collective::reduce_scatter, Collective::scan, Collective::exscan}) {
+      EXPECT_FALSE(can(collective, "")) << collective_name(collective);
+    }
+    Call call;
+    call.key.count = 1;
+    EXPECT_EQ(comm.run_slice(call, 1), TUTTI_UNSUPPORTED);
   });
 }
 

@@ -139,6 +139,9 @@ CUresult cuDeviceGetAttribute(int* out, CUdevice_attribute attribute, CUdevice d
     case CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES:
       *out = 0;
       return CUDA_SUCCESS;
+    case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING:
+      *out = int(fake::setting("FAKE_CUDA_ORDERING", CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER));
+      return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS:
       *out = 1;
       return CUDA_SUCCESS;
