@@ -1,9 +1,6 @@
 // What a program may do with stream-ordered calls, and what becomes of those that cannot end.
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/mman.h>
 
-#include <atomic>
 #include <thread>
 
 #include "tests/device/gpu_comm.h"
@@ -221,23 +218,6 @@ TEST(Calls, EndWhenTheCommunicatorIsAborted) {
   });
 }
 
-// How many ranks have got so far, in memory that processes share.
-class Meeting {
- public:
-  Meeting()
-      : there_(static_cast<std::atomic<int>*>(mmap(nullptr, sizeof(*there_), PROT_READ | PROT_WRITE,
-                                                   MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {}
-  void arrive() const { there_->fetch_add(1); }
-  void wait_for(int ranks) const {
-    const uint64_t deadline_ns = deadline_after_ms(30'000);
-    while (there_->load() < ranks && now_ns() < deadline_ns) usleep(1000);
-    EXPECT_GE(there_->load(), ranks);
-  }
-
- private:
-  std::atomic<int>* there_;
-};
-
 TEST(Calls, EndWhenARankDies) {
   for (const char* algorithm : {"auto", "ring"}) {
     const Meeting first_call;
@@ -259,18 +239,7 @@ TEST(Calls, EndWhenARankDies) {
     });
     first_call.wait_for(3);
     usleep(100'000);
-    const uint64_t killed_ns = now_ns();
-    kill(children[1].pid, SIGKILL);
-    for (const size_t rank : {size_t{0}, size_t{2}, size_t{1}}) {
-      Report report;
-      const bool told = finish(children[rank], &report);
-      EXPECT_EQ(told, rank != 1);
-      if (!told) continue;
-      EXPECT_EQ(report.status, TUTTI_PEER_FAILED) << report.text;
-      EXPECT_EQ(report.rank, 1) << report.text;
-      EXPECT_NE(std::string(report.text).find("rank 1"), std::string::npos) << report.text;
-      EXPECT_LT(report.ended_ns - killed_ns, 1'000'000'000u) << report.text;
-    }
+    kill_and_expect_it_named(children, 1, 1'000'000'000);
   }
 }
 

@@ -39,21 +39,7 @@ tutti_status reduce_forever(tutti_comm comm, size_t count, const char* algorithm
 
 void kill_rank_2_and_expect_it_named(const std::vector<Child>& children) {
   usleep(300'000);
-  const uint64_t killed_ns = tutti::now_ns();
-  kill(children[2].pid, SIGKILL);
-  for (size_t rank = 0; rank < children.size(); ++rank) {
-    Report report;
-    const bool told = finish(children[rank], &report);
-    if (rank == 2) {
-      EXPECT_FALSE(told) << report.text;
-      continue;
-    }
-    ASSERT_TRUE(told) << "rank " << rank << " ended without a word";
-    EXPECT_EQ(report.status, TUTTI_PEER_FAILED) << report.text;
-    EXPECT_EQ(report.rank, 2) << report.text;
-    EXPECT_NE(std::string(report.text).find("rank 2"), std::string::npos) << report.text;
-    EXPECT_LT(report.ended_ns - killed_ns, 1'000'000'000u) << report.text;
-  }
+  tutti::testing::kill_and_expect_it_named(children, 2, 1'000'000'000);
 }
 
 class KilledRank : public ::testing::TestWithParam<const char*> {};
@@ -97,14 +83,7 @@ TEST_P(KilledRank, EndsARankThatOnlyReceives) {
     return tutti_recv(&value, 1, TUTTI_FLOAT32, 1, 0, comm);
   });
   usleep(300'000);
-  const uint64_t killed_ns = tutti::now_ns();
-  kill(children[1].pid, SIGKILL);
-  Report report;
-  ASSERT_TRUE(finish(children[0], &report));
-  EXPECT_EQ(report.status, TUTTI_PEER_FAILED) << report.text;
-  EXPECT_EQ(report.rank, 1);
-  EXPECT_LT(report.ended_ns - killed_ns, 1'000'000'000u);
-  finish(children[1], &report);
+  tutti::testing::kill_and_expect_it_named(children, 1, 1'000'000'000);
 }
 
 TEST_P(KilledRank, AStoppedRankEndsTheCallAtItsDeadlineAndIsNamed) {

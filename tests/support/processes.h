@@ -2,11 +2,15 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "lib/clock.h"
@@ -93,6 +97,41 @@ inline bool finish(const Child& child, Report* report) {
   int status = 0;
   waitpid(child.pid, &status, 0);
   return told;
+}
+
+// How many ranks have got so far, in memory that processes share.
+class Meeting {
+ public:
+  Meeting()
+      : there_(static_cast<std::atomic<int>*>(mmap(nullptr, sizeof(*there_), PROT_READ | PROT_WRITE,
+                                                   MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {}
+  void arrive() const { there_->fetch_add(1); }
+  void wait_for(int ranks) const {
+    const uint64_t deadline_ns = deadline_after_ms(30'000);
+    while (there_->load() < ranks && now_ns() < deadline_ns) usleep(1000);
+    EXPECT_GE(there_->load(), ranks);
+  }
+
+ private:
+  std::atomic<int>* there_;
+};
+
+// Kills one of the ranks: it tells nothing more, and the others say within so long who has failed.
+inline void kill_and_expect_it_named(const std::vector<Child>& children, int killed,
+                                     uint64_t within_ns) {
+  const uint64_t killed_ns = now_ns();
+  kill(children[size_t(killed)].pid, SIGKILL);
+  for (int rank = 0; rank < int(children.size()); ++rank) {
+    Report report;
+    const bool told = finish(children[size_t(rank)], &report);
+    EXPECT_EQ(told, rank != killed) << "rank " << rank << ": " << report.text;
+    if (!told || rank == killed) continue;
+    EXPECT_EQ(report.status, TUTTI_PEER_FAILED) << report.text;
+    EXPECT_EQ(report.rank, killed) << report.text;
+    EXPECT_NE(std::string(report.text).find("rank " + std::to_string(killed)), std::string::npos)
+        << report.text;
+    EXPECT_LT(report.ended_ns - killed_ns, within_ns) << report.text;
+  }
 }
 
 }  // namespace tutti::testing
