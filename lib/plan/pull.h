@@ -89,6 +89,7 @@ class Pull {
   bool take_slice();
   bool has_room();
   bool fits(uint32_t sequence) const;
+  void ask_line_back(uint32_t sequence) const;
   bool there(uint32_t source, uint32_t slice);
   std::atomic<uint64_t>& flag_of(uint32_t rank, uint32_t sequence) const;
   std::byte* payload_of(uint32_t rank, uint32_t sequence) const;
