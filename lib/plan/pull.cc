@@ -18,9 +18,10 @@ constexpr uint32_t most_ahead = line::pull_slices;
 constexpr size_t most_slice_bytes = 64 << 10;  // of all parts
 constexpr size_t least_slice_bytes = 8 << 10;  // a shorter one costs more in flags than it hides
 constexpr size_t least_copied_bytes = 32 << 10;
-constexpr size_t least_long_bytes = 512 << 10;   // of long_exchanges
-constexpr size_t most_copied_bytes = 4 << 20;    // between two looks at the clock
-constexpr size_t most_landed_bytes = 256 << 10;  // of all sources
+constexpr size_t least_long_bytes = 512 << 10;    // of long_exchanges
+constexpr size_t most_copied_bytes = 4 << 20;     // between two looks at the clock
+constexpr size_t streamed_piece_bytes = 4 << 10;  // reduced in the innermost cache
+constexpr size_t most_landed_bytes = 256 << 10;   // of all sources
 
 constexpr uint32_t line_of(uint32_t sequence) { return line::pull + (sequence % most_ahead); }
 
@@ -93,7 +94,8 @@ ReadFor Pull::read_for() const {
 }
 
 void Pull::begin() {
-  streams_ = part_bytes_ * sources_.size() > most_kept_bytes_ && !reduces(call_.collective);
+  const uint64_t blocks = reduces(call_.collective) ? !sources_.empty() : sources_.size();
+  streams_ = part_bytes_ * blocks > most_kept_bytes_ && call_.element_size <= streamed_piece_bytes;
   by_copy_ = worth_single_copy() && single_copy_.answer() == SingleCopy::Answer::yes &&
              single_copy_.allows(read_for());
   in_line_ = by_copy_ || part_bytes_ * parts_ <= inline_bytes;
@@ -404,15 +406,31 @@ void Pull::reduce_slice(uint64_t offset, size_t bytes) {
                      : by_copy_    ? landed_.data() + landed++ * bytes
                                    : part_of(rank, taken_);
   }
+  if (!streams_) {
+    reduce_to(call_.output + offset, n, bytes);
+    return;
+  }
+  alignas(line_bytes) std::byte piece[streamed_piece_bytes];
+  const size_t most = whole_granules(streamed_piece_bytes, call_.element_size);
+  for (size_t done = 0; done < bytes; done += most) {
+    const size_t now = std::min(most, bytes - done);
+    reduce_to(piece, n, now);
+    stream_copy(call_.output + offset + done, piece, now);
+    for (uint32_t i = 0; i < n; ++i) {
+      operands_[i] = static_cast<const std::byte*>(operands_[i]) + now;
+    }
+  }
+}
+
+// Of the first n of operands_.
+void Pull::reduce_to(std::byte* out, uint32_t n, size_t bytes) {
   const size_t elements = bytes / call_.element_size;
   if (n == 2) {
-    call_.kernels->reduce2(call_.output + offset, operands_[0], operands_[1], elements);
+    call_.kernels->reduce2(out, operands_[0], operands_[1], elements);
   } else {
-    call_.kernels->reduce(call_.output + offset, operands_.data(), n, elements);
+    call_.kernels->reduce(out, operands_.data(), n, elements);
   }
-  if (call_.kernels->divide != nullptr && n > 1) {
-    call_.kernels->divide(call_.output + offset, elements, n);
-  }
+  if (call_.kernels->divide != nullptr && n > 1) call_.kernels->divide(out, elements, n);
 }
 
 void Pull::copy_own_block() {

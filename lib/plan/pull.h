@@ -115,6 +115,7 @@ class Pull {
   // The lowest peer that has not gone past so many slices of all calls, -1 if none.
   int still_before(uint32_t sequence) const;
   void reduce_slice(uint64_t offset, size_t bytes);
+  void reduce_to(std::byte* out, uint32_t n, size_t bytes);
   void copy_slice(uint64_t offset, size_t bytes);
 
   SharedCells& cells_;
@@ -124,7 +125,7 @@ class Pull {
   uint32_t nranks_;
   uint32_t self_;
   size_t ring_;             // where it begins in a rank's cells
-  size_t most_kept_bytes_;  // longer output that is only copied goes past the caches
+  size_t most_kept_bytes_;  // longer output goes past the caches
 
   PullCall call_;
   bool done_ = true;

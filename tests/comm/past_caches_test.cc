@@ -91,12 +91,22 @@ TEST_P(PastCaches, GivesTheBitsOfTheSchedules) {
 }
 
 // What is longer than a rank's share of the cache goes past it on the reader's side, too.
-TEST_P(PastCaches, ALongBroadcastArrives) {
+TEST_P(PastCaches, LongOutputsArrive) {
   on_comm(2, "shm", [](int rank, tutti_comm comm) {
     const size_t count = (9 << 20) / sizeof(float) + 13;
     std::vector<float> buffer = values(rank, count, 1);
     ASSERT_EQ(tutti_broadcast(buffer.data(), count, TUTTI_FLOAT32, 1, comm), TUTTI_OK);
-    EXPECT_EQ(buffer, values(1, count, 1));
+    const std::vector<float> one = values(0, count, 1), other = values(1, count, 1);
+    EXPECT_EQ(buffer, other);
+
+    buffer = values(rank, count, 1);
+    const bool root = rank == 0;
+    ASSERT_EQ(tutti_reduce(root ? TUTTI_IN_PLACE : buffer.data(), buffer.data(), count,
+                           TUTTI_FLOAT32, TUTTI_AVG, 0, comm),
+              TUTTI_OK);
+    for (size_t i = 0; i < count && root; ++i) {
+      ASSERT_EQ(buffer[i], (one[i] + other[i]) / 2) << i;
+    }
   });
 }
 
