@@ -57,6 +57,8 @@ class Bundle(unittest.TestCase):
         programs = [f"{self.folder}/bin/{name}" for name in os.listdir(f"{self.folder}/bin")]
         for at, _, names in os.walk(f"{self.folder}/tests"):
             programs += [f"{at}/{name}" for name in names]
+        for at, _, names in os.walk(f"{self.folder}/lib"):  # opened only when it is asked for
+            programs += [f"{at}/{name}" for name in names if name.startswith("libuc")]
         self.assertGreater(len(programs), 2)
         for program in programs:
             for line in run("/lib64/ld-linux-x86-64.so.2", "--list", program, env={}).stdout.splitlines():
@@ -64,6 +66,15 @@ class Bundle(unittest.TestCase):
                 if not found or re.match(r"(ld-linux|linux-vdso|lib(c|m|pthread|dl|rt|resolv)\.)", found[1]):
                     continue
                 self.assertTrue(os.path.realpath(found[2]).startswith(os.path.realpath(self.folder)), f"{program}: {line}")
+
+    def test_it_has_ucx_where_the_library_can_use_it(self):
+        described = re.search(r"^ *ucx +(.*)$", self.run_inside("bin/tutti", "info").stdout, re.MULTILINE)
+        if not described or "usable" not in described[1]:
+            self.skipTest("the library was built without UCX")
+        opened = self.run_inside("bin/tutti-bench", "allreduce", "-n", "2", "--sizes", "64", "--batches", "2", "--algorithms", "ring",
+                                 "--transport", "ucx")
+        self.assertEqual(opened.returncode, 0, opened.stderr)
+        self.assertTrue(os.path.exists(f"{self.folder}/lib/libucp.so.0"))
 
     def test_a_folder_with_something_else_in_it_stays(self):
         with tempfile.TemporaryDirectory() as other:

@@ -74,6 +74,22 @@ class GpuCheck(unittest.TestCase):
         self.assertIn("      100\n", shown.getvalue())
         self.assertNotIn("      50\n", shown.getvalue())
 
+    def test_ucx_is_tried_where_it_is_for_memory_of_gpus(self):
+        for said, expected in (("also for memory of GPUs", ["broadcast", "allgather", "alltoall", "gather", "scatter"]),
+                               ("not for memory of GPUs", ["straight"])):
+            bundle = f"{self.folder}/{said[:4].strip()}"
+            os.makedirs(f"{bundle}/bin")
+            for name in ("tutti", "tutti-bench"):
+                with open(f"{bundle}/bin/{name}", "w") as file:
+                    file.write(f"#!/bin/sh\necho ucx usable: {said}; env | grep ^TUTTI_\n")
+                os.chmod(f"{bundle}/bin/{name}", 0o755)
+            gpu_check = load()
+            part = gpu_check.Part(1, "a part", bundle, self.folder, {"gpus": ["one"]})
+            gpu_check.straight_by_ucx(part)
+            checks = self.written()["checks"]
+            self.assertEqual([check["name"].split()[0] for check in checks], expected)
+            self.assertEqual("TUTTI_UCX_DEVICE=always" in checks[0].get("output", ""), len(expected) > 1)
+
     def test_children_are_found_in_their_order(self):
         begun = [subprocess.Popen(["sleep", "60"]) for _ in range(3)]
         try:

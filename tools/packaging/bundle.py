@@ -21,8 +21,8 @@ HOSTS = re.compile(r"(ld-linux|linux-vdso|libc\.|libm\.|libpthread\.|libdl\.|lib
 COMPILERS = ("libstdc++.so.6", "libgcc_s.so.1")
 PROGRAMS = ("tools/tutti", "bench/tutti-bench")
 TESTS = ("tests/reduce/reduce_kernels_test", "tests/conformance/link_test")
-# What a GPU has nothing to do with.
-NO_GPU = ("no_driver_test", "device_combine_test", "device_formats_test", "device_images_test", "device_protocol_test")
+# What a GPU has nothing to do with, or only the tests' driver can show.
+NO_GPU = ("no_driver_test", "device_combine_test", "device_formats_test", "device_images_test", "device_protocol_test", "direct_test")
 HEADERS = ("CLI", "fmt", "nlohmann", "openssl")
 CHECKS = ("tests/trainer/*.py",)
 
@@ -39,6 +39,7 @@ class Bundle:
     def __init__(self, source, build, folder):
         self.source, self.build, self.folder = (os.path.abspath(path) for path in (source, build, folder))
         self.libraries = {}  # name: path on this machine
+        self.added = set()  # names
         self.glibc = (0, 0)
 
     def path(self, *parts):
@@ -78,13 +79,29 @@ class Bundle:
 
     def add_libraries(self):
         """Found by the programs; a library finds what it needs itself beside it."""
-        done = set()
-        while set(self.libraries) - done:
-            for name in sorted(set(self.libraries) - done):
+        while set(self.libraries) - self.added:
+            for name in sorted(set(self.libraries) - self.added):
                 below = ("lib", "compiler") if name in COMPILERS else ("lib",)
                 self.add_binary(self.libraries[name], "$ORIGIN", *below, name)
-                done.add(name)
+                self.added.add(name)
+
+    def add_link(self):
+        """For who links with it."""
         os.symlink("libtutti.so.0", self.path("lib", "libtutti.so"))
+
+    def add_ucx(self):
+        """What the library opens when it is asked for UCX, with the modules that need nothing else: those for RDMA belong
+        to the host's drivers. A host's own UCX is taken instead where LD_LIBRARY_PATH has it."""
+        listed = re.search(r"^\s*libucp\.so\.0 .*=> (/\S+)$", output("/sbin/ldconfig", "-p"), re.MULTILINE)
+        if not listed:
+            return
+        self.libraries["libucp.so.0"] = listed[1]
+        self.add_libraries()
+        modules = os.path.join(os.path.dirname(os.path.realpath(self.libraries["libucs.so.0"])), "ucx")
+        for name in sorted(name for name in os.listdir(modules) if name.endswith(".so.0")):
+            needed = re.findall(r"NEEDED\s+(\S+)", output("objdump", "-p", f"{modules}/{name}"))
+            if all(HOSTS.match(one) or one in self.libraries for one in needed):
+                self.add_binary(f"{modules}/{name}", "$ORIGIN/..", "lib", "ucx", name)
 
     def add_trainer(self):
         """A Meson project of the trainer alone, with the headers that it includes."""
@@ -134,6 +151,8 @@ def main():
         shutil.rmtree(bundle.folder)
     bundle.add_programs()
     bundle.add_libraries()
+    bundle.add_ucx()
+    bundle.add_link()
     bundle.add_trainer()
     bundle.add_scripts()
     bundle.add_description()
