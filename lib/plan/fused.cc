@@ -294,15 +294,6 @@ bool Fused::publish_slice() {
   return true;
 }
 
-// To the output, which nobody reads during the call.
-void Fused::write_out(std::byte* to, const std::byte* from, size_t bytes) const {
-  if (streams_) {
-    stream_copy(to, from, bytes);
-  } else {
-    std::memcpy(to, from, bytes);
-  }
-}
-
 // Combines operands_ into what the peers will read, and copies that to `out`, a piece at a time.
 void Fused::reduce_into(std::byte* out, std::byte* copy, size_t bytes) {
   const bool past_caches = writer_.past_caches(bytes);
@@ -327,7 +318,7 @@ void Fused::reduce_into(std::byte* out, std::byte* copy, size_t bytes) {
     call_.kernels.reduce(result, piece_.data(), nranks_, elements);
     if (call_.kernels.divide != nullptr) call_.kernels.divide(result, elements, nranks_);
     if (past_caches) stream_copy(copy + done, result, now);
-    write_out(out + done, result, now);
+    copy_bytes(out + done, result, now, streams_);
   }
   if (past_caches) stream_fence();
 }
@@ -349,7 +340,7 @@ bool Fused::gather_slice() {
   for (uint32_t owner = 0; owner < nranks_; ++owner) {
     if (owner == self_) continue;
     const Slice slice = slice_of(owner, gathered_);
-    write_out(call_.output + slice.offset, result(owner, gathered_), slice.bytes);
+    copy_bytes(call_.output + slice.offset, result(owner, gathered_), slice.bytes, streams_);
   }
   writer_.has_read();
   done_ = ++gathered_ == rounds_;

@@ -93,7 +93,6 @@ class Fused {
   bool published_group(uint32_t rank) const;
   const std::byte* group_result(uint32_t rank) const;
   void count_two_shot();
-  void write_out(std::byte* to, const std::byte* from, size_t bytes) const;
   void reduce_into(std::byte* out, std::byte* copy, size_t bytes);
 
   struct Slice {

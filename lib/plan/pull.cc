@@ -23,6 +23,9 @@ constexpr size_t most_copied_bytes = 4 << 20;     // between two looks at the cl
 constexpr size_t streamed_piece_bytes = 4 << 10;  // reduced in the innermost cache
 constexpr size_t most_landed_bytes = 256 << 10;   // of all sources
 
+// A quarter of a rank's share of the cache: also what output is copied from wants room.
+size_t kept_bytes(uint32_t nranks) { return last_level_cache_bytes() / (4 * nranks); }
+
 constexpr uint32_t line_of(uint32_t sequence) { return line::pull + (sequence % most_ahead); }
 
 }  // namespace
@@ -30,12 +33,12 @@ constexpr uint32_t line_of(uint32_t sequence) { return line::pull + (sequence % 
 Pull::Pull(shm::SlotLink& link, SliceWriter& writer, ReadFor single_copy)
     : cells_(*link.cells()),
       board_(link),
-      single_copy_(board_, single_copy),
+      single_copy_(board_, single_copy, kept_bytes(board_.nranks())),
       writer_(writer),
       nranks_(cells_.nranks()),
       self_(cells_.rank()),
       ring_(cells_.bytes() - pull_ring_bytes),
-      most_kept_bytes_(last_level_cache_bytes() / (4 * nranks_)),
+      most_kept_bytes_(kept_bytes(nranks_)),
       goal_(Collective::barrier, nranks_),
       begins_(most_ahead),
       operands_(nranks_) {}
@@ -89,13 +92,16 @@ bool Pull::worth_single_copy() const { return part_bytes_ >= least_copied_bytes;
 ReadFor Pull::read_for() const {
   const bool exchange =
       call_.collective == Collective::allgather || call_.collective == Collective::alltoall;
-  if (!exchange || streams_) return ReadFor::everything;
+  const uint64_t fetched = part_bytes_ * (nranks_ - 1);
+  if (!exchange || fetched > single_copy_.most_exchanged_bytes()) return ReadFor::everything;
   return part_bytes_ < least_long_bytes ? ReadFor::exchanges : ReadFor::long_exchanges;
 }
 
 void Pull::begin() {
-  const uint64_t blocks = reduces(call_.collective) ? !sources_.empty() : sources_.size();
-  streams_ = part_bytes_ * blocks > most_kept_bytes_ && call_.element_size <= streamed_piece_bytes;
+  const bool combines = reduces(call_.collective);
+  const uint64_t blocks = combines ? !sources_.empty() : sources_.size();
+  streams_ = part_bytes_ * blocks > most_kept_bytes_ &&
+             (!combines || call_.element_size <= streamed_piece_bytes);
   by_copy_ = worth_single_copy() && single_copy_.answer() == SingleCopy::Answer::yes &&
              single_copy_.allows(read_for());
   in_line_ = by_copy_ || part_bytes_ * parts_ <= inline_bytes;
@@ -332,9 +338,7 @@ std::byte* Pull::place_of(uint32_t source) const {
 
 void Pull::copy_slice(uint64_t offset, size_t bytes) {
   for (const uint32_t source : sources_) {
-    std::byte* const to = place_of(source) + offset;
-    const std::byte* const from = part_of(source, taken_);
-    streams_ ? stream_copy(to, from, bytes) : void(std::memcpy(to, from, bytes));
+    copy_bytes(place_of(source) + offset, part_of(source, taken_), bytes, streams_);
   }
 }
 
@@ -434,12 +438,9 @@ void Pull::reduce_to(std::byte* out, uint32_t n, size_t bytes) {
 }
 
 void Pull::copy_own_block() {
-  if (nranks_ * part_bytes_ > most_kept_bytes_) {
-    stream_copy(own_to_, own_from_, part_bytes_);
-    stream_fence();
-  } else {
-    std::memcpy(own_to_, own_from_, part_bytes_);
-  }
+  const bool past_caches = nranks_ * part_bytes_ > most_kept_bytes_;
+  copy_bytes(own_to_, own_from_, part_bytes_, past_caches);
+  if (past_caches) stream_fence();
   own_from_ = own_to_;
 }
 

@@ -16,6 +16,7 @@ namespace {
 struct Identity {
   int32_t pid = 0;
   ReadFor allowed = ReadFor::nothing;
+  uint64_t most_exchanged_bytes = 0;
   uint64_t address = 0;
   uint64_t nonce = 0;
 };
@@ -28,9 +29,14 @@ uint64_t random_number() {
 
 }  // namespace
 
-SingleCopy::SingleCopy(Board& board, ReadFor allowed)
-    : board_(board), nonce_(random_number()), agreed_(allowed), pids_(board.nranks()) {
-  const Identity mine{getpid(), allowed, reinterpret_cast<uintptr_t>(&nonce_), nonce_};
+SingleCopy::SingleCopy(Board& board, ReadFor allowed, uint64_t most_exchanged_bytes)
+    : board_(board),
+      nonce_(random_number()),
+      agreed_(allowed),
+      most_exchanged_bytes_(most_exchanged_bytes),
+      pids_(board.nranks()) {
+  const Identity mine{getpid(), allowed, most_exchanged_bytes, reinterpret_cast<uintptr_t>(&nonce_),
+                      nonce_};
   shm::fill_line(board_.at(board_.self(), line::identity).payload, &mine, sizeof(mine));
   board_.post(line::identity, 1, 0);
 }
@@ -63,6 +69,7 @@ bool SingleCopy::can_read_everyone() {
     std::memcpy(&theirs, board_.at(rank, line::identity).payload, sizeof(theirs));
     pids_[rank] = theirs.pid;
     agreed_ = std::min(agreed_, theirs.allowed);
+    most_exchanged_bytes_ = std::min(most_exchanged_bytes_, theirs.most_exchanged_bytes);
     uint64_t found = 0;
     const auto* at = reinterpret_cast<const std::byte*>(theirs.address);
     if (agreed_ == ReadFor::nothing ||

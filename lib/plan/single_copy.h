@@ -17,8 +17,9 @@ class SingleCopy {
  public:
   enum class Answer : uint8_t { unknown, yes, no };
 
-  // Tells the others who this rank is, and what it allows.
-  SingleCopy(Board& board, ReadFor allowed);
+  // Tells the others who this rank is, and what it allows: exchanges in which a rank fetches no
+  // more than `most_exchanged_bytes`.
+  SingleCopy(Board& board, ReadFor allowed, uint64_t most_exchanged_bytes);
   SingleCopy(const SingleCopy&) = delete;
   SingleCopy& operator=(const SingleCopy&) = delete;
 
@@ -26,6 +27,8 @@ class SingleCopy {
   Answer answer();
   // After a yes: whether for this.
   bool allows(ReadFor what) const { return agreed_ >= what; }
+  // The same for all ranks then.
+  uint64_t most_exchanged_bytes() const { return most_exchanged_bytes_; }
   // The lowest rank whose part of the answer is missing, -1 if none.
   int waits_for() const;
 
@@ -39,6 +42,7 @@ class SingleCopy {
   Board& board_;
   const uint64_t nonce_;
   ReadFor agreed_;
+  uint64_t most_exchanged_bytes_;
   bool told_ = false;  // how reading went
   Answer answer_ = Answer::unknown;
   std::vector<int32_t> pids_;

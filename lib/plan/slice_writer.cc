@@ -1,7 +1,6 @@
 #include "lib/plan/slice_writer.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "lib/clock.h"
 #include "lib/reduce/reduce.h"
@@ -13,7 +12,7 @@ namespace {
 constexpr int64_t between_looks_bytes = 256 << 10;
 constexpr uint32_t most_lines = 3;      // in one look
 constexpr uint32_t deciding_looks = 3;  // in a row: one that was disturbed is not enough
-// What comes from further away than memory is far.
+// Between what was measured among cores that share a cache and among others (README.md).
 constexpr uint64_t far_ns = 60;
 
 }  // namespace
@@ -22,12 +21,9 @@ SliceWriter::SliceWriter(shm::SlotLink& link, SlicePath path)
     : board_(link), path_(path), seen_(board_.nranks()), far_(path == SlicePath::past_caches) {}
 
 void SliceWriter::copy(std::byte* to, const std::byte* from, size_t bytes) {
-  if (past_caches(bytes)) {
-    stream_copy(to, from, bytes);
-    stream_fence();
-  } else {
-    std::memcpy(to, from, bytes);
-  }
+  const bool past = past_caches(bytes);
+  copy_bytes(to, from, bytes, past);
+  if (past) stream_fence();
 }
 
 uint64_t SliceWriter::time_of_line(uint32_t rank) {

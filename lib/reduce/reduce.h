@@ -20,6 +20,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string_view>
 
@@ -116,5 +117,9 @@ Status reduce_target_force(std::string_view name);
 // memcpy() with stores past the caches. Before another thread may be told, stream_fence().
 void stream_copy(void* to, const void* from, size_t bytes);
 void stream_fence();
+// One or the other.
+inline void copy_bytes(void* to, const void* from, size_t bytes, bool past_caches) {
+  past_caches ? stream_copy(to, from, bytes) : void(std::memcpy(to, from, bytes));
+}
 
 }  // namespace tutti
