@@ -58,18 +58,6 @@ Status make_reduce(const Communicator& c, const void* send, void* recv, size_t c
   return {};
 }
 
-Status make_broadcast(const Communicator& c, void* buffer, size_t count, tutti_dtype dtype,
-                      int root, MadeCall* out) {
-  if (!plain_vector(count, dtype)) [[unlikely]]
-    TUTTI_TRY(check_vector(count, dtype));
-  if (root < 0 || root >= c.nranks()) [[unlikely]]
-    TUTTI_TRY(check_root(c, root));
-  if (count != 0 && buffer == nullptr) return {TUTTI_INVALID, "the buffer is NULL"};
-  set_key(out, Collective::broadcast, count, dtype, TUTTI_SUM, root);
-  out->call.input = out->call.output = bytes(buffer);
-  return {};
-}
-
 Status make_barrier(const Communicator&, MadeCall* out) {
   // Runs as an allreduce of one byte, of which only that it comes matters.
   set_key(out, Collective::barrier, 1, TUTTI_UINT8, TUTTI_MAX);

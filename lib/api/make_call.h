@@ -59,14 +59,24 @@ inline Status make_allreduce(const Communicator&, const void* send, void* recv, 
   return make_vectors(Collective::allreduce, send, recv, count, dtype, op, out);
 }
 
+inline Status make_broadcast(const Communicator& c, void* buffer, size_t count, tutti_dtype dtype,
+                             int root, MadeCall* out) {
+  if (!plain_vector(count, dtype)) [[unlikely]]
+    TUTTI_TRY(check_vector(count, dtype));
+  if (root < 0 || root >= c.nranks()) [[unlikely]]
+    TUTTI_TRY(check_root(c, root));
+  if (count != 0 && buffer == nullptr) return {TUTTI_INVALID, "the buffer is NULL"};
+  set_key(out, Collective::broadcast, count, dtype, TUTTI_SUM, root);
+  out->call.input = out->call.output = bytes(buffer);
+  return {};
+}
+
 Status make_scan(const Communicator&, const void* send, void* recv, size_t count, tutti_dtype dtype,
                  tutti_op op, MadeCall* out);
 Status make_exscan(const Communicator&, const void* send, void* recv, size_t count,
                    tutti_dtype dtype, tutti_op op, MadeCall* out);
 Status make_reduce(const Communicator& c, const void* send, void* recv, size_t count,
                    tutti_dtype dtype, tutti_op op, int root, MadeCall* out);
-Status make_broadcast(const Communicator& c, void* buffer, size_t count, tutti_dtype dtype,
-                      int root, MadeCall* out);
 Status make_barrier(const Communicator&, MadeCall* out);
 Status make_allgather(const Communicator& c, const void* send, void* recv, size_t count,
                       tutti_dtype dtype, MadeCall* out);
@@ -93,19 +103,24 @@ Status make_alltoallv(const Communicator& c, const void* send, const size_t* sen
                       const size_t* send_displs, void* recv, const size_t* recv_counts,
                       const size_t* recv_displs, tutti_dtype dtype, MadeCall* out);
 
+inline void add_settings(const CallSettings& settings, Call* call) {
+  call->key.unfused = settings.unfused;
+  call->key.symmetric = settings.symmetric;
+  call->key.level = settings.level;
+  call->key.algorithm = settings.algorithm;
+  call->timeout_ms = settings.timeout_ms;
+}
+
 // A call made by one of the functions above and what its config adds, if it may be made now.
 template <auto make, class... Arguments>
-Status make_call(Communicator& c, const tutti_call_config* config, MadeCall* out,
-                 Arguments... arguments) {
+[[gnu::always_inline]] inline Status make_call(Communicator& c, const tutti_call_config* config,
+                                               MadeCall* out, Arguments... arguments) {
   CallSettings settings;
   if (config != nullptr) TUTTI_TRY(read_config(config, &settings));
   TUTTI_TRY(make(c, arguments..., out));
   TUTTI_TRY(c.outside_group());
-  out->call.key.unfused = settings.unfused;
-  out->call.key.symmetric = settings.symmetric;
-  out->call.key.level = settings.level;
-  out->call.key.algorithm = settings.algorithm;
-  out->call.timeout_ms = settings.timeout_ms;
+  // Else there is nothing to add, and what adding that costs is felt.
+  if (config != nullptr) add_settings(settings, &out->call);
   if (out->call.key.lengths != 0) out->call.blocks = &out->blocks;
   return {};
 }

@@ -128,6 +128,8 @@ Status Communicator::prepare(const CallKey& key, std::shared_ptr<Prepared>* out)
   signature.level = uint8_t(level_of(key));
   signature.algorithm = uint16_t(choice.algorithm - algorithms().data());
   next->signature_hash = signature_hash(signature);
+  next->ends_when_done =
+      choice.path == Path::pull && !is_scan(key.collective) && !settings_.check_results;
   if (reduces(key.collective)) TUTTI_TRY(bind_operator(*next, request.level));
   if (choice.path == Path::schedule) {
     TUTTI_TRY(plan_for(*choice.algorithm, key.root,
@@ -159,10 +161,10 @@ tutti_status Communicator::explain_allreduce(uint64_t count, tutti_dtype dtype, 
 // ---------------------------------------------------------------- collectives
 
 const std::shared_ptr<Prepared>* Communicator::find(const CallKey& key) {
-  const uint64_t hash = ((key.count + 31 * uint64_t(key.root)) * 0x9e3779b97f4a7c15u) ^
-                        (uint64_t(key.dtype) << 59) ^ (uint64_t(key.op) << 61) ^
-                        (uint64_t(key.collective) << 60) ^ key.lengths ^
-                        (uint64_t(key.level) << 58) ^ (key.algorithm.size() * 0xff51afd7ed558ccdu);
+  const uint32_t kind = uint32_t(key.root) ^ uint32_t(key.dtype) << 8 ^ uint32_t(key.op) << 13 ^
+                        uint32_t(key.collective) << 18 ^ uint32_t(key.level) << 23 ^
+                        uint32_t(key.algorithm.size()) << 26;
+  const uint64_t hash = (key.count ^ key.lengths ^ (uint64_t(kind) << 20)) * 0x9e3779b97f4a7c15u;
   std::shared_ptr<Prepared>& prepared = prepared_[hash >> 58];
   if (prepared == nullptr || !(prepared->key == key)) [[unlikely]] {
     if (Status made = prepare(key, &prepared); !made.ok()) {
@@ -237,12 +239,18 @@ tutti_status Communicator::run(Prepared& prepared, const Call& call) {
   bool ended = false;
   Status status = begin_call(prepared, call, &ended);
   if (status.ok() && !ended) {
+    if (prepared.ends_when_done && done_at_once()) return TUTTI_OK;
     status = complete_call(prepared, timeout_ns(call.timeout_ms));
     status = end_call(prepared, call, std::move(status));
   }
   if (status.ok()) [[likely]]
     return TUTTI_OK;
   return give_up(std::move(status), prepared.signature, calls());
+}
+
+// What nearly every call of a rank is that others are behind or ahead of.
+bool Communicator::done_at_once() {
+  return pull_->advance() && pull_->done() && pull_->failure().ok();
 }
 
 void Communicator::add_to_mark() {
@@ -287,8 +295,8 @@ Status Communicator::begin_call(Prepared& prepared, const Call& call, bool* ende
     case Path::schedule:
       return begin_schedule(prepared, call);
     case Path::pull:
-      pull_->start({collective, uint32_t(prepared.key.root), call.input, call.output,
-                    prepared.key.count, prepared.element_size, &prepared.kernels, mark_.digest});
+      pull_->start({collective, uint32_t(prepared.key.root), call.input, prepared.key.count,
+                    call.output, prepared.element_size, &prepared.kernels, mark_.digest});
       return {};
     default:
       begin_fused(prepared, call);

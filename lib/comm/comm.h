@@ -226,6 +226,8 @@ class Communicator final : in_flight::Member, deadlock::Member {
   template <class LinkType>
   bool advance_schedule(LinkType& link);
   bool call_done(const Prepared& prepared) const;
+  // Of a call that goes by pull and has begun.
+  bool done_at_once();
   Status complete_call(const Prepared& prepared, uint64_t timeout_ns);
   Status complete_path(const Prepared& prepared, uint64_t timeout_ns);
   Status inspect_call(uint64_t now_ns);

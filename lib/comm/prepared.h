@@ -43,7 +43,8 @@ struct Prepared {
   bool premultiplies = false;
   alignas(16) std::array<std::byte, 16> scalar{};  // of a pre-multiplied sum
   uint32_t element_size = 1;
-  CachedPlan* plan = nullptr;  // the communicator's
+  CachedPlan* plan = nullptr;   // the communicator's
+  bool ends_when_done = false;  // goes by pull, after which nothing is left to do
 
   // Block lengths that only the ends of each block know: the ranks agree on them first.
   bool lengths_are_private() const {

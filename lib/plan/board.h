@@ -35,6 +35,7 @@ struct TinyCell {
   std::byte payload[8];
 };
 static_assert(sizeof(TinyCell) * line::tiny_in_line == sizeof(shm::FlagLine));
+static_assert(offsetof(TinyCell, payload) == offsetof(shm::FlagLine, payload));
 static_assert(line::tiny + line::pull_slices / line::tiny_in_line ==
               shm::Geometry::cell_flag_lines);
 
@@ -59,19 +60,17 @@ class Board {
   uint64_t flag(uint32_t rank, uint32_t line) const {
     return at(rank, line).flag.load(std::memory_order_acquire);
   }
-  TinyCell& tiny(uint32_t rank, uint32_t cell) const {
-    shm::FlagLine* const lines = &at(rank, line::tiny);
-    return reinterpret_cast<TinyCell*>(lines)[cell];
-  }
   // After what the flag announces was written.
   void post(uint32_t line, uint32_t sequence, uint32_t digest) {
     post(at(self_, line).flag, sequence, digest);
   }
   void post(std::atomic<uint64_t>& own, uint32_t sequence, uint32_t digest) {
     own.store(shm::make_flag(sequence, digest), std::memory_order_release);
-    for (uint32_t rank = 0; rank < nranks(); ++rank) {
-      if (rank != self_) link_.wake(rank);
-    }
+    link_.wake_all();
+  }
+  // Without waking anybody: for what a post() follows.
+  void set(uint32_t line, uint32_t sequence, uint32_t digest) {
+    at(self_, line).flag.store(shm::make_flag(sequence, digest), std::memory_order_release);
   }
   void clear(uint32_t line) { at(self_, line).flag.store(0, std::memory_order_release); }
   // Whether `rank` has posted exactly that; one of another call is a stranger.

@@ -45,7 +45,7 @@ bool Direct::announce(const FusedCall& call, uint32_t turn) {
   streams_ = exceeds_cache(call.bytes(), board_.nranks());
   shared_ = false;
   finished_peers_ = 0;
-  shm::fill_line(board_.at(board_.self(), line::places).payload, &mine, sizeof(mine));
+  std::memcpy(board_.at(board_.self(), line::places).payload, &mine, sizeof(mine));
   board_.post(line::places, turn, call.digest);
   return true;
 }

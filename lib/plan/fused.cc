@@ -116,7 +116,7 @@ void Fused::stage_one_shot() {
   const size_t bytes = call_.bytes();
   const uint32_t cell = calls_ & 1;
   if (bytes <= inline_bytes) {
-    shm::fill_line(board_.at(self_, line::one_shot + 2 * cell).payload, call_.input, bytes);
+    shm::copy_short(board_.at(self_, line::one_shot + 2 * cell).payload, call_.input, bytes);
   } else {
     block_ = cell * resident_bytes;
     if (bytes > resident_bytes) {
@@ -167,7 +167,8 @@ void Fused::stage_two_level() {
   const uint32_t cell = calls_ & 1;
   block_ = cell * resident_bytes;
   if (call_.bytes() <= inline_bytes) {
-    shm::fill_line(board_.at(self_, line::one_shot + 2 * cell).payload, call_.input, call_.bytes());
+    shm::copy_short(board_.at(self_, line::one_shot + 2 * cell).payload, call_.input,
+                    call_.bytes());
   } else {
     std::memcpy(cells_.data(self_) + block_, call_.input, call_.bytes());
   }
@@ -196,7 +197,8 @@ bool Fused::fold_group() {
   if (call_.bytes() <= inline_bytes) {
     alignas(line_bytes) std::byte result[inline_bytes];
     call_.kernels.reduce(result, operands_.data(), members, call_.count);
-    shm::fill_line(board_.at(self_, line::group + 2 * (calls_ & 1)).payload, result, call_.bytes());
+    shm::copy_short(board_.at(self_, line::group + 2 * (calls_ & 1)).payload, result,
+                    call_.bytes());
   } else {
     std::byte* const result = cells_.data(self_) + block_ + resident_bytes / 2;
     call_.kernels.reduce(result, operands_.data(), members, call_.count);

@@ -26,6 +26,11 @@ constexpr size_t most_landed_bytes = 256 << 10;   // of all sources
 // A quarter of a rank's share of the cache: also what output is copied from wants room.
 size_t kept_bytes(uint32_t nranks) { return last_level_cache_bytes() / (4 * nranks); }
 
+std::atomic<uint64_t>& flag_at(std::byte* cell) {
+  return *reinterpret_cast<std::atomic<uint64_t>*>(cell);
+}
+std::byte* payload_at(std::byte* cell) { return cell + offsetof(TinyCell, payload); }
+
 constexpr uint32_t line_of(uint32_t sequence) { return line::pull + (sequence % most_ahead); }
 
 }  // namespace
@@ -61,29 +66,18 @@ void Pull::set_roles(const Goal& goal) {
   }
 }
 
-bool Pull::separate_parts() const {
-  return call_.collective == Collective::scatter || call_.collective == Collective::alltoall ||
-         call_.collective == Collective::reduce_scatter;
-}
-
-void Pull::end_last(Collective next, uint32_t next_root) {
-  if (slices_ > 0 && !in_line_) place(slices_ - 1);
-  before_ += slices_;
-  slices_ = published_ = taken_ = 0;
-  if (next != goal_.collective() || next_root != goal_.root()) {
-    set_roles(Goal(next, nranks_, next_root));
+void Pull::shape() {
+  shaped_ = false;
+  if (call_.collective != goal_.collective() || call_.root != goal_.root()) {
+    set_roles(Goal(call_.collective, nranks_, call_.root));
   }
-}
-
-void Pull::start_next() {
-  done_ = false;
-  failure_ = {};
   part_bytes_ = call_.count * call_.element_size;
-  parts_ = separate_parts() ? nranks_ - 1 : 1;
-  by_copy_ = false;
-  own_from_ = own_to_ = nullptr;
-  asks_ = worth_single_copy() && single_copy_.answer() == SingleCopy::Answer::unknown;
-  if (!asks_) begin();
+  separate_parts_ = call_.collective == Collective::scatter ||
+                    call_.collective == Collective::alltoall ||
+                    call_.collective == Collective::reduce_scatter;
+  parts_ = separate_parts_ ? nranks_ - 1 : 1;
+  find_own_block();
+  if (!worth_single_copy() || single_copy_.answer() != SingleCopy::Answer::unknown) choose_way();
 }
 
 bool Pull::worth_single_copy() const { return part_bytes_ >= least_copied_bytes; }
@@ -97,7 +91,7 @@ ReadFor Pull::read_for() const {
   return part_bytes_ < least_long_bytes ? ReadFor::exchanges : ReadFor::long_exchanges;
 }
 
-void Pull::begin() {
+void Pull::choose_way() {
   const bool combines = reduces(call_.collective);
   const uint64_t blocks = combines ? !sources_.empty() : sources_.size();
   streams_ = part_bytes_ * blocks > most_kept_bytes_ &&
@@ -106,19 +100,31 @@ void Pull::begin() {
              single_copy_.allows(read_for());
   in_line_ = by_copy_ || part_bytes_ * parts_ <= inline_bytes;
   tiny_ = !by_copy_ && part_bytes_ * parts_ <= sizeof(TinyCell::payload);
+  first_line_ = tiny_ ? line::tiny : line::pull;
+  cell_bytes_ = tiny_ ? sizeof(TinyCell) : sizeof(shm::FlagLine);
   if (in_line_) {
     slices_ = 1;
     slice_bytes_ = stride_ = part_bytes_;
   } else {
     cut_into_slices();
-    place_earlier();
   }
+  shaped_ = true;
+}
+
+void Pull::begin() {
+  after_ = before_ + slices_;
+  published_ = readers_ == 0 ? slices_ : 0;
+  taken_ = sources_.empty() ? slices_ : 0;
+  own_left_ = has_own_block_;
+  if (!in_line_) place_earlier();
   if (by_copy_) show_input();
-  if (readers_ == 0) published_ = slices_;
-  if (sources_.empty()) taken_ = slices_;
-  place_own_block();
+  if (taken_ != slices_) return;
   // Who takes nothing has gone past it all, and must not keep the others from going on.
-  if (taken_ == slices_) board_.post(line::pull_read, before_ + slices_, 0);
+  if (readers_ == 0) {
+    board_.post(line::pull_read, after_, 0);
+  } else {
+    board_.set(line::pull_read, after_, 0);
+  }
 }
 
 // Some slices even of a short part, so that writing and reading overlap; all equally long.
@@ -137,7 +143,7 @@ void Pull::show_input() {
   copied_ = 0;
   source_ = 0;
   shown_ = call_.input;
-  const uint64_t all = separate_parts() ? nranks_ * part_bytes_ : part_bytes_;
+  const uint64_t all = separate_parts_ ? nranks_ * part_bytes_ : part_bytes_;
   const uint64_t written = reduces(call_.collective) ? part_bytes_ : nranks_ * part_bytes_;
   // Of an allgather only the own block may lie there, which stays.
   const bool writes_while_read =
@@ -163,32 +169,31 @@ void Pull::withdraw() {
 }
 
 // The own block, where all blocks come together, and what rank 0 gets of a scan.
-void Pull::place_own_block() {
+void Pull::find_own_block() {
   const uint64_t own = self_ * part_bytes_;
-  own_from_ = call_.input;
-  own_to_ = call_.output;
+  const bool root = self_ == call_.root;
+  own_from_ = own_to_ = 0;
   switch (call_.collective) {
-    case Collective::gather:
-      if (self_ != call_.root) break;
-      [[fallthrough]];
     case Collective::allgather:
-      own_to_ += own;
+    case Collective::gather:
+      has_own_block_ = root || call_.collective == Collective::allgather;
+      own_to_ = own;
       return;
     case Collective::alltoall:
-      own_from_ += own;
-      own_to_ += own;
+      has_own_block_ = true;
+      own_from_ = own_to_ = own;
       return;
     case Collective::scatter:
-      if (self_ != call_.root) break;
-      own_from_ += own;
+      has_own_block_ = root;
+      own_from_ = own;
       return;
     case Collective::scan:
-      if (self_ == 0) return;
-      break;
+      has_own_block_ = self_ == 0;
+      return;
     default:
-      break;
+      has_own_block_ = false;
+      return;
   }
-  own_from_ = own_to_;
 }
 
 void Pull::place(uint32_t slice) {
@@ -214,45 +219,46 @@ bool Pull::fits(uint32_t sequence) const {
 bool Pull::has_room() {
   if (!in_line_) place(published_);
   const uint32_t next = before_ + published_;
-  if (fits(next)) return true;
+  return fits(next) || fits_by_now(next);
+}
+
+bool Pull::fits_by_now(uint32_t sequence) {
   read_ = before_ + std::min(taken_, published_);
   for (uint32_t rank = 0; rank < nranks_; ++rank) {
     if (rank == self_) continue;
     const uint32_t theirs = shm::flag_sequence(board_.flag(rank, line::pull_read));
     if (int32_t(theirs - read_) < 0) read_ = theirs;
   }
-  return fits(next);
+  return fits(sequence);
 }
 
-void Pull::write(std::byte* to, const std::byte* from, size_t bytes) {
-  if (in_line_) {
-    std::memcpy(to, from, bytes);
-  } else {
-    writer_.copy(to, from, bytes);
+// A slice of what the readers get, beginning at `from` in the first part.
+template <class Copy>
+void Pull::write_parts(std::byte* to, const std::byte* from, size_t bytes, Copy&& copy) const {
+  if (!separate_parts_) return copy(to, from, bytes);
+  for (uint32_t reader = 0; reader < nranks_; ++reader, from += part_bytes_) {
+    if (reader != self_) copy(to + peer_position(self_, reader) * stride_, from, bytes);
   }
 }
 
 bool Pull::publish_slice() {
-  if (published_ == slices_ || !has_room()) return false;
+  if (!has_room()) return false;
   const uint32_t sequence = before_ + published_;
   const uint64_t offset = published_ * slice_bytes_;
-  const size_t bytes = std::min(slice_bytes_, part_bytes_ - offset);
-  std::byte* const to = in_line_ ? payload_of(self_, sequence) : data_of(self_, sequence);
-  if (by_copy_) {
-    shm::fill_line(board_.at(self_, line_of(sequence)).payload, &shown_, sizeof(shown_));
-  } else if (separate_parts()) {
-    for (uint32_t reader = 0; reader < nranks_; ++reader) {
-      if (reader == self_) continue;
-      write(to + peer_position(self_, reader) * stride_,
-            call_.input + reader * part_bytes_ + offset, bytes);
-    }
-  } else if (in_line_ && !tiny_) {
-    shm::fill_line(board_.at(self_, line_of(sequence)).payload, call_.input, bytes);
-  } else {
-    write(to, call_.input + offset, bytes);
-  }
   ++published_;
-  board_.post(flag_of(self_, sequence), sequence + 1, call_.digest);
+  std::byte* const cell = cell_of(self_, sequence);
+  if (by_copy_) {
+    std::memcpy(payload_at(cell), &shown_, sizeof(shown_));
+  } else if (in_line_) {
+    write_parts(payload_at(cell), call_.input, part_bytes_, shm::copy_short);
+  } else {
+    write_parts(data_of(self_, sequence), call_.input + offset,
+                std::min(slice_bytes_, part_bytes_ - offset),
+                [this](std::byte* to, const std::byte* from, size_t bytes) {
+                  writer_.copy(to, from, bytes);
+                });
+  }
+  board_.post(flag_at(cell), sequence + 1, call_.digest);
   if (in_line_ && !tiny_) ask_line_back(sequence + 4);
   return true;
 }
@@ -271,17 +277,12 @@ void Pull::ask_line_back(uint32_t sequence) const {
 
 bool Pull::there(uint32_t source, uint32_t slice) {
   const uint32_t sequence = before_ + slice;
-  return board_.posted(source, flag_of(source, sequence), sequence + 1, call_.digest);
+  return board_.posted(source, flag_at(cell_of(source, sequence)), sequence + 1, call_.digest);
 }
 
-std::atomic<uint64_t>& Pull::flag_of(uint32_t rank, uint32_t sequence) const {
-  return tiny_ ? board_.tiny(rank, sequence % most_ahead).flag
-               : board_.at(rank, line_of(sequence)).flag;
-}
-
-std::byte* Pull::payload_of(uint32_t rank, uint32_t sequence) const {
-  return tiny_ ? board_.tiny(rank, sequence % most_ahead).payload
-               : board_.at(rank, line_of(sequence)).payload;
+std::byte* Pull::cell_of(uint32_t rank, uint32_t sequence) const {
+  return reinterpret_cast<std::byte*>(&board_.at(rank, first_line_)) +
+         sequence % most_ahead * cell_bytes_;
 }
 
 std::byte* Pull::data_of(uint32_t rank, uint32_t sequence) const {
@@ -290,13 +291,14 @@ std::byte* Pull::data_of(uint32_t rank, uint32_t sequence) const {
 
 const std::byte* Pull::part_of(uint32_t source, uint32_t slice) const {
   const uint32_t sequence = before_ + slice;
-  const std::byte* const from = in_line_ ? payload_of(source, sequence) : data_of(source, sequence);
-  return separate_parts() ? from + peer_position(source, self_) * stride_ : from;
+  const std::byte* const from =
+      in_line_ ? payload_at(cell_of(source, sequence)) : data_of(source, sequence);
+  return separate_parts_ ? from + peer_position(source, self_) * stride_ : from;
 }
 
 bool Pull::take_slice() {
   // What is written may lie over the own input, so that must be published first.
-  if (taken_ == slices_ || (readers_ != 0 && taken_ == published_)) return false;
+  if (readers_ != 0 && taken_ == published_) return false;
   for (const uint32_t source : sources_) {
     if (there(source, taken_)) continue;
     streak_ = 0;
@@ -324,7 +326,7 @@ void Pull::fetch_next() const {
   const uint32_t next = before_ + taken_;
   for (const uint32_t source : sources_) {
     const uint32_t ahead = tiny_ ? line::tiny_in_line : std::min(streak_ / 4, 3u);
-    __builtin_prefetch(&flag_of(source, next + ahead));
+    __builtin_prefetch(&flag_at(cell_of(source, next + ahead)));
     if (!in_line_) __builtin_prefetch(data_of(source, next));
   }
 }
@@ -338,7 +340,9 @@ std::byte* Pull::place_of(uint32_t source) const {
 
 void Pull::copy_slice(uint64_t offset, size_t bytes) {
   for (const uint32_t source : sources_) {
-    copy_bytes(place_of(source) + offset, part_of(source, taken_), bytes, streams_);
+    std::byte* const to = place_of(source) + offset;
+    const std::byte* const from = part_of(source, taken_);
+    in_line_ ? shm::copy_short(to, from, bytes) : copy_bytes(to, from, bytes, streams_);
   }
 }
 
@@ -380,7 +384,7 @@ bool Pull::reduce_piece() {
 bool Pull::copy_from(uint32_t source, std::byte* to, size_t bytes) {
   const std::byte* from = nullptr;
   std::memcpy(&from, board_.at(source, line_of(before_)).payload, sizeof(from));
-  if (separate_parts()) from += self_ * part_bytes_;
+  if (separate_parts_) from += self_ * part_bytes_;
   const int error = single_copy_.read(source, from + copied_, to, bytes);
   if (!there(source, 0)) return false;
   if (error == 0) return true;
@@ -438,27 +442,27 @@ void Pull::reduce_to(std::byte* out, uint32_t n, size_t bytes) {
 }
 
 void Pull::copy_own_block() {
+  own_left_ = false;
+  const std::byte* const from = call_.input + own_from_;
+  std::byte* const to = call_.output + own_to_;
+  if (from == to) return;
   const bool past_caches = nranks_ * part_bytes_ > most_kept_bytes_;
-  copy_bytes(own_to_, own_from_, part_bytes_, past_caches);
+  copy_bytes(to, from, part_bytes_, past_caches);
   if (past_caches) stream_fence();
-  own_from_ = own_to_;
 }
 
 bool Pull::advance() {
-  if (asks_) {
+  if (!shaped_) {
     if (single_copy_.answer() == SingleCopy::Answer::unknown) return false;
-    asks_ = false;
+    choose_way();
     begin();
   }
   if (done_) return true;  // it has failed
-  const bool published = publish_slice();
-  if (own_from_ != own_to_) {  // while the peers look at what was published
-    copy_own_block();
-  }
-  const bool taken = take_slice();
+  const bool published = published_ != slices_ && publish_slice();
+  if (own_left_) copy_own_block();  // while the peers look at what was published
+  const bool taken = taken_ != slices_ && take_slice();
   if (done_) return true;
-  done_ = published_ == slices_ && taken_ == slices_ &&
-          (!is_read() || still_before(before_ + slices_) < 0);
+  done_ = published_ == slices_ && taken_ == slices_ && (!is_read() || still_before(after_) < 0);
   if (done_) {
     if (by_copy_) shown_copy_ = {};
     if (streams_) stream_fence();
@@ -470,11 +474,11 @@ bool Pull::advance() {
 
 int Pull::waits_for() {
   if (done_) return -1;
-  if (asks_) return single_copy_.waits_for();
+  if (!shaped_) return single_copy_.waits_for();
   for (const uint32_t source : sources_) {
     if (taken_ < slices_ && !there(source, taken_)) return int(source);
   }
-  if (is_read()) return still_before(before_ + slices_);
+  if (is_read()) return still_before(after_);
   return published_ == slices_ || has_room() ? -1 : still_before(read_ + 1);
 }
 

@@ -32,8 +32,10 @@ struct PullCall {
   Collective collective = Collective::allgather;
   uint32_t root = 0;
   const std::byte* input = nullptr;
-  std::byte* output = nullptr;
+  // Between them, so that the two are not copied in one word: they were just written as two, and
+  // that would cost as much as twenty instructions.
   uint64_t count = 0;  // elements of a vector, or of a block; at least 1
+  std::byte* output = nullptr;
   uint32_t element_size = 1;
   const Kernels* kernels = nullptr;  // stay until the call has ended
   uint32_t digest = 0;
@@ -48,12 +50,18 @@ class Pull {
   // The longest elements, in bytes, that it takes among so many ranks.
   static size_t most_element_bytes(uint32_t nranks);
 
-  // Here, so that `call` never is in memory: reading what was just written field by field in larger
-  // words costs as much as ten instructions.
+  // Here, so that `call` never is in memory.
   void start(const PullCall& call) {
-    end_last(call.collective, call.root);
+    if (before_ != after_ && !in_line_) place(slices_ - 1);
+    before_ = after_;
+    done_ = false;
+    const bool alike = shaped_ && call.count == call_.count && call.root == call_.root &&
+                       call.element_size == call_.element_size &&
+                       call.collective == call_.collective;
     call_ = call;
-    start_next();
+    if (!alike) [[unlikely]]
+      shape();
+    if (shaped_) begin();
   }
   // Moves as far as the peers' flags allow and never blocks. Returns whether anything moved.
   bool advance();
@@ -70,29 +78,31 @@ class Pull {
  private:
   // Who does what in calls of this collective and root.
   void set_roles(const Goal& goal);
-  // Whether every reader has a part of its own.
-  bool separate_parts() const;
-
   bool worth_single_copy() const;
   ReadFor read_for() const;
-  void end_last(Collective next, uint32_t next_root);
-  void start_next();
-  // The rest of start_next(), once it is known how the blocks travel.
-  void begin();
+  // What is the same for all calls of this collective, root and length, but how the blocks travel.
+  void shape();
+  // The rest of it, once it is known whether single copy is possible.
+  void choose_way();
   void cut_into_slices();
+  void find_own_block();
+  // Of each call.
+  void begin();
   // What the others are to read, and room for what this rank reads to reduce.
   void show_input();
-  void place_own_block();
   void copy_own_block();
   bool publish_slice();
-  void write(std::byte* to, const std::byte* from, size_t bytes);
+  template <class Copy>
+  void write_parts(std::byte* to, const std::byte* from, size_t bytes, Copy&& copy) const;
   bool take_slice();
   bool has_room();
   bool fits(uint32_t sequence) const;
+  // The same, after a look at how far the peers are.
+  bool fits_by_now(uint32_t sequence);
   void ask_line_back(uint32_t sequence) const;
   bool there(uint32_t source, uint32_t slice);
-  std::atomic<uint64_t>& flag_of(uint32_t rank, uint32_t sequence) const;
-  std::byte* payload_of(uint32_t rank, uint32_t sequence) const;
+  // Where the flag of a slice is, and after that its bytes where they travel with it.
+  std::byte* cell_of(uint32_t rank, uint32_t sequence) const;
   // Gives the slices of the call up to this one their places in the rings.
   void place(uint32_t slice);
   // The same for calls before that needed none.
@@ -129,25 +139,30 @@ class Pull {
 
   PullCall call_;
   bool done_ = true;
-  bool asks_ = false;     // whether single copy is possible is not known yet
-  bool by_copy_ = false;  // the call goes by single copy
-  bool streams_ = false;  // this call's does
-  Status failure_;
+  // What is the same for calls like this one; not yet while it is not known whether single copy is
+  // possible.
+  bool shaped_ = false;
+  bool by_copy_ = false;         // the call goes by single copy
+  bool streams_ = false;         // its output goes past the caches
+  bool separate_parts_ = false;  // every reader has a part of its own
   Goal goal_;
-  uint32_t readers_ = 0;           // who take from this rank
-  std::vector<uint32_t> sources_;  // whom it takes from
-  uint64_t part_bytes_ = 0;        // of one part
-  uint32_t parts_ = 1;             // that a rank publishes
-  uint64_t slice_bytes_ = 0;       // of one part in one slice
-  size_t stride_ = 0;              // from part to part in a slice
-  bool in_line_ = false;           // slices travel in the line of their flag
-  bool tiny_ = false;              // with others
-  uint32_t slices_ = 0;            // of this call
-  uint32_t before_ = 0;            // slices of all calls before it
+  uint32_t readers_ = 0;                      // who take from this rank
+  std::vector<uint32_t> sources_;             // whom it takes from
+  uint64_t part_bytes_ = 0;                   // of one part
+  uint32_t parts_ = 1;                        // that a rank publishes
+  uint64_t slice_bytes_ = 0;                  // of one part in one slice
+  size_t stride_ = 0;                         // from part to part in a slice
+  bool in_line_ = false;                      // slices travel in the line of their flag
+  bool tiny_ = false;                         // with others
+  uint32_t first_line_ = 0, cell_bytes_ = 0;  // where their flags are
+  bool has_own_block_ = false;                // which is to go from the input to the output
+  uint64_t own_from_ = 0, own_to_ = 0;        // where in them, in bytes
+  uint32_t slices_ = 0;                       // of a call
+  uint32_t before_ = 0, after_ = 0;           // slices of all calls, without this one and with it
   uint32_t published_ = 0, taken_ = 0;
-  uint32_t streak_ = 0;                  // slices that were there at the first look
-  const std::byte* own_from_ = nullptr;  // the own block's way, until it has gone it
-  std::byte* own_to_ = nullptr;
+  bool own_left_ = false;
+  uint32_t streak_ = 0;  // slices that were there at the first look
+  Status failure_;
   // Bytes of the ring, counted on and on: where the last slices begin, and where the next does.
   std::vector<uint64_t> begins_;
   uint64_t next_begin_ = 0;

@@ -37,7 +37,7 @@ SingleCopy::SingleCopy(Board& board, ReadFor allowed, uint64_t most_exchanged_by
       pids_(board.nranks()) {
   const Identity mine{getpid(), allowed, most_exchanged_bytes, reinterpret_cast<uintptr_t>(&nonce_),
                       nonce_};
-  shm::fill_line(board_.at(board_.self(), line::identity).payload, &mine, sizeof(mine));
+  std::memcpy(board_.at(board_.self(), line::identity).payload, &mine, sizeof(mine));
   board_.post(line::identity, 1, 0);
 }
 

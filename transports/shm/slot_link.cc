@@ -119,6 +119,7 @@ SlotLink::SlotLink(SlotLinkParts parts)
   for (uint32_t local = 0; local < ranks_.size(); ++local) {
     local_[ranks_[local]] = int(local);
     if (local == self_) continue;
+    others_doorbells_.push_back(&segment_.rank(local).doorbell);
     Outgoing& out = outgoing_[ranks_[local]];
     out.lines = segment_.slot_lines(self_, local);
     out.data = segment_.slot_data(self_, local);
@@ -136,9 +137,7 @@ SlotLink::SlotLink(SlotLinkParts parts)
 SlotLink::~SlotLink() {
   LiveLinks::get().remove(&segment_.rank(self_).left);
   segment_.rank(self_).left.store(1, std::memory_order_release);
-  for (uint32_t local = 0; local < ranks_.size(); ++local) {
-    if (local != self_) wake(local);
-  }
+  wake_all();
 }
 
 std::span<const std::byte> SlotLink::peek_carried(int peer, size_t most, size_t granule) {
@@ -176,11 +175,13 @@ inline uint64_t word_of(const void* from, size_t i) {
 }  // namespace
 
 void SlotLink::begin(const CallMark& mark) {
-  static_assert(sizeof(mark) % 8 == 0 && std::is_trivially_copyable_v<CallMark>);
-  for (size_t i = 0; i < sizeof(mark) / 8; ++i) {
-    const uint64_t word = word_of(&mark, i);
-    std::memcpy(reinterpret_cast<std::byte*>(&mark_) + 8 * i, &word, sizeof(word));
-  }
+  uint64_t signature[sizeof(CallSignature) / 8];
+#pragma GCC unroll 4
+  for (size_t i = 0; i < std::size(signature); ++i) signature[i] = word_of(&mark.signature, i);
+  mark_.epoch = mark.epoch;
+  std::memcpy(&mark_.signature, signature, sizeof(signature));
+  mark_.digest = mark.digest;
+  mark_.peer = mark.peer;
   digest_ = mark.digest;
   stranger_ = -1;
   results_.forget();
@@ -190,8 +191,9 @@ void SlotLink::begin(const CallMark& mark) {
   CallLine& call = lines.calls[mark.epoch % RankLines::kept];
   call.epoch.store(0, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_release);
-  for (size_t i = 0; i < std::size(call.signature); ++i) {
-    call.signature[i].store(word_of(&mark.signature, i), std::memory_order_relaxed);
+#pragma GCC unroll 4
+  for (size_t i = 0; i < std::size(signature); ++i) {
+    call.signature[i].store(signature[i], std::memory_order_relaxed);
   }
   call.epoch.store(mark.epoch, std::memory_order_release);
   lines.epoch.store(mark.epoch, std::memory_order_release);

@@ -111,6 +111,15 @@ class SlotLink final : public Link {
       ring(doorbell);
   }
 
+  // The same for all others.
+  void wake_all() {
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    for (std::atomic<uint32_t>* const doorbell : others_doorbells_) {
+      if (doorbell->load(std::memory_order_relaxed) != 0) [[unlikely]]
+        ring(*doorbell);
+    }
+  }
+
   // A flag of the right sequence but of another call was met at `peer` (fused paths report it
   // here).
   void note_stranger(int peer) { stranger_ = peer; }
@@ -204,6 +213,7 @@ class SlotLink final : public Link {
   std::vector<std::vector<std::byte>> carries_;  // the pieces of a granule; by rank
   Segment segment_;
   uint32_t self_;
+  std::vector<std::atomic<uint32_t>*> others_doorbells_;
 
   std::string name_;
   std::shared_ptr<void> mapping_;
