@@ -175,11 +175,13 @@ inline uint64_t word_of(const void* from, size_t i) {
 }  // namespace
 
 void SlotLink::begin(const CallMark& mark) {
-  uint64_t signature[sizeof(CallSignature) / 8];
-#pragma GCC unroll 4
-  for (size_t i = 0; i < std::size(signature); ++i) signature[i] = word_of(&mark.signature, i);
+  constexpr size_t words = sizeof(CallSignature) / 8;
   mark_.epoch = mark.epoch;
-  std::memcpy(&mark_.signature, signature, sizeof(signature));
+#pragma GCC unroll 4
+  for (size_t i = 0; i < words; ++i) {
+    const uint64_t word = word_of(&mark.signature, i);
+    std::memcpy(reinterpret_cast<std::byte*>(&mark_.signature) + 8 * i, &word, sizeof(word));
+  }
   mark_.digest = mark.digest;
   mark_.peer = mark.peer;
   digest_ = mark.digest;
@@ -192,8 +194,8 @@ void SlotLink::begin(const CallMark& mark) {
   call.epoch.store(0, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_release);
 #pragma GCC unroll 4
-  for (size_t i = 0; i < std::size(signature); ++i) {
-    call.signature[i].store(signature[i], std::memory_order_relaxed);
+  for (size_t i = 0; i < words; ++i) {
+    call.signature[i].store(word_of(&mark.signature, i), std::memory_order_relaxed);
   }
   call.epoch.store(mark.epoch, std::memory_order_release);
   lines.epoch.store(mark.epoch, std::memory_order_release);
