@@ -31,9 +31,9 @@ uint64_t SliceWriter::time_of_line(uint32_t rank) {
   const uint64_t begin = now_ns();
   const uint64_t found = board_.flag(rank, line::distance);
   const uint64_t middle = now_ns();
+  const uint64_t end = now_ns();  // what the clock takes
   if (found == seen_[rank]) return 0;
-  seen_[rank] = board_.flag(rank, line::distance);
-  const uint64_t end = now_ns();  // the second time it is here, and what is left is the clock's
+  seen_[rank] = found;
   return std::max<int64_t>(1, int64_t(middle - begin) - int64_t(end - middle));
 }
 
