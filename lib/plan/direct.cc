@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "lib/cache.h"
+#include "lib/reduce/copy.h"
 #include "lib/schedule/chunks.h"
 
 namespace tutti::plan {

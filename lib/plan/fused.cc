@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "lib/cache.h"
+#include "lib/reduce/copy.h"
 #include "lib/schedule/chunks.h"
 
 namespace tutti::plan {
@@ -17,7 +18,8 @@ constexpr size_t resident_bytes =
 constexpr size_t longest_one_shot = 64 << 10;
 constexpr size_t least_direct = 4 << 10;  // up to here staging costs less than a second hop
 constexpr size_t longest_slice = 64 << 10;
-constexpr size_t rotated_bytes = 1 << 20;  // more would only push the vectors out of cache
+constexpr size_t least_measured_bytes = 2 << 10;  // of a vector whose way depends on the distance
+constexpr size_t rotated_bytes = 1 << 20;         // more would only push the vectors out of cache
 constexpr uint32_t longest_window = 16;
 constexpr uint32_t least_window = 4;
 constexpr size_t piece_bytes = 4 << 10;  // reduced, then copied from the innermost cache
@@ -124,7 +126,9 @@ void Fused::stage_one_shot() {
       block_ = 2 * resident_bytes + next_block_;
       next_block_ += round_up(bytes);
     }
-    std::memcpy(cells_.data(self_) + block_, call_.input, bytes);
+    std::byte* const to = cells_.data(self_) + block_;
+    bytes < least_measured_bytes ? void(std::memcpy(to, call_.input, bytes))
+                                 : writer_.copy(to, call_.input, bytes);
   }
   board_.post(line::one_shot + 2 * cell, calls_, call_.digest);
 }
@@ -151,6 +155,7 @@ bool Fused::advance_one_shot() {
     call_.kernels.reduce(call_.output, operands_.data(), nranks_, call_.count);
   }
   if (call_.kernels.divide != nullptr) call_.kernels.divide(call_.output, call_.count, nranks_);
+  if (call_.bytes() >= least_measured_bytes) writer_.has_read();
   const uint64_t peers = nranks_ - 1;
   transfers_.sent(peers, peers * call_.bytes());
   transfers_.received(peers, peers * call_.bytes());
@@ -299,6 +304,9 @@ bool Fused::publish_slice() {
 // Combines operands_ into what the peers will read, and copies that to `out`, a piece at a time.
 void Fused::reduce_into(std::byte* out, std::byte* copy, size_t bytes) {
   const bool past_caches = writer_.past_caches(bytes);
+  // Both places at once; past the caches the kernel does that only where they are equally aligned.
+  const bool at_once = nranks_ == 2 && call_.kernels.divide == nullptr &&
+                       (!past_caches || size_t(out - copy) % line_bytes == 0);
   alignas(line_bytes) std::byte block[piece_bytes];
   for (size_t done = 0; done < bytes; done += piece_bytes) {
     const size_t now = std::min(piece_bytes, bytes - done);
@@ -306,7 +314,7 @@ void Fused::reduce_into(std::byte* out, std::byte* copy, size_t bytes) {
     for (uint32_t rank = 0; rank < nranks_; ++rank) {
       piece_[rank] = static_cast<const std::byte*>(operands_[rank]) + done;
     }
-    if (nranks_ == 2 && call_.kernels.divide == nullptr) {
+    if (at_once) {
       const Stores stores = past_caches && streams_   ? Stores::stream_both
                             : past_caches || streams_ ? Stores::stream_other
                                                       : Stores::cached;
@@ -342,7 +350,10 @@ bool Fused::gather_slice() {
   for (uint32_t owner = 0; owner < nranks_; ++owner) {
     if (owner == self_) continue;
     const Slice slice = slice_of(owner, gathered_);
-    copy_bytes(call_.output + slice.offset, result(owner, gathered_), slice.bytes, streams_);
+    std::byte* const to = call_.output + slice.offset;
+    const std::byte* const from = result(owner, gathered_);
+    writer_.far() ? fetch_bytes(to, from, slice.bytes, streams_)
+                  : copy_bytes(to, from, slice.bytes, streams_);
   }
   writer_.has_read();
   done_ = ++gathered_ == rounds_;

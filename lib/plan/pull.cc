@@ -7,6 +7,7 @@
 
 #include "algorithms/patterns.h"
 #include "lib/cache.h"
+#include "lib/reduce/copy.h"
 
 namespace tutti::plan {
 
@@ -342,7 +343,7 @@ void Pull::copy_slice(uint64_t offset, size_t bytes) {
   for (const uint32_t source : sources_) {
     std::byte* const to = place_of(source) + offset;
     const std::byte* const from = part_of(source, taken_);
-    in_line_ ? shm::copy_short(to, from, bytes) : copy_bytes(to, from, bytes, streams_);
+    in_line_ ? shm::copy_short(to, from, bytes) : fetch_bytes(to, from, bytes, streams_);
   }
 }
 

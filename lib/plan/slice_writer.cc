@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "lib/clock.h"
-#include "lib/reduce/reduce.h"
+#include "lib/reduce/copy.h"
 
 namespace tutti::plan {
 

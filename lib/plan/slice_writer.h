@@ -30,6 +30,8 @@ class SliceWriter {
     if (until_look_bytes_ <= 0) look();
     return far_;
   }
+  // What the last look has found.
+  bool far() const { return far_; }
   // This rank has read a slice: gives the others something to look at.
   void has_read() {
     board_.at(board_.self(), line::distance).flag.store(++slices_read_, std::memory_order_relaxed);

@@ -114,12 +114,4 @@ const char* reduce_target_name();
 // what they were. INVALID, with the names that are allowed, for any other. Thread-safe.
 Status reduce_target_force(std::string_view name);
 
-// memcpy() with stores past the caches. Before another thread may be told, stream_fence().
-void stream_copy(void* to, const void* from, size_t bytes);
-void stream_fence();
-// One or the other.
-inline void copy_bytes(void* to, const void* from, size_t bytes, bool past_caches) {
-  past_caches ? stream_copy(to, from, bytes) : void(std::memcpy(to, from, bytes));
-}
-
 }  // namespace tutti

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/reduce/copy.h"
 #include "lib/reduce/reduce.h"
 #include "lib/types.h"
 #include "tests/reduce/reference.h"
@@ -206,16 +207,23 @@ TEST_P(EveryKernel, WritesToTwoPlacesWhatItWritesToOne) {
   }
 }
 
-TEST(StreamCopy, CopiesAnySizeToAnyAlignment) {
-  std::mt19937_64 random(7);
-  for (size_t bytes = 0; bytes < 700; ++bytes) {
-    std::vector<uint8_t> from(bytes + 64), to(bytes + 64, 0xab);
-    for (uint8_t& byte : from) byte = uint8_t(random());
-    const size_t a = random() % 32, b = 1 + random() % 32;
-    stream_copy(to.data() + b, from.data() + a, bytes);
-    ASSERT_EQ(std::memcmp(to.data() + b, from.data() + a, bytes), 0) << bytes;
-    ASSERT_EQ(to[b - 1], 0xab);
-    ASSERT_EQ(to[b + bytes], 0xab);
+TEST(Copy, CopiesAnySizeToAnyAlignment) {
+  const auto fetch = [](void* to, const void* from, size_t n) { fetch_bytes(to, from, n, false); };
+  const auto fetch_past = [](void* to, const void* from, size_t n) {
+    fetch_bytes(to, from, n, true);
+  };
+  using Copies = void (*)(void*, const void*, size_t);
+  for (const Copies copies : {Copies(stream_copy), Copies(fetch), Copies(fetch_past)}) {
+    std::mt19937_64 random(7);
+    for (size_t bytes = 0; bytes < 700; ++bytes) {
+      std::vector<uint8_t> from(bytes + 64), to(bytes + 64, 0xab);
+      for (uint8_t& byte : from) byte = uint8_t(random());
+      const size_t a = random() % 32, b = 1 + random() % 32;
+      copies(to.data() + b, from.data() + a, bytes);
+      ASSERT_EQ(std::memcmp(to.data() + b, from.data() + a, bytes), 0) << bytes;
+      ASSERT_EQ(to[b - 1], 0xab);
+      ASSERT_EQ(to[b + bytes], 0xab);
+    }
   }
 }
 

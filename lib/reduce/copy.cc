@@ -1,0 +1,95 @@
+#include "lib/reduce/copy.h"
+
+#include <cstdint>
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+namespace tutti {
+
+namespace {
+
+constexpr size_t line = 64;
+constexpr size_t fetched_ahead_bytes = 2 << 10;
+
+struct Line {
+#if defined(__SSE2__)
+  static constexpr size_t part = sizeof(__m128i);
+  __m128i parts[line / part];
+#else
+  std::byte bytes[line];
+#endif
+};
+
+inline Line load(const std::byte* from) {
+  Line out;
+#if defined(__SSE2__)
+  for (size_t i = 0; i < line / Line::part; ++i) {
+    out.parts[i] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i * Line::part));
+  }
+#else
+  std::memcpy(&out, from, line);
+#endif
+  return out;
+}
+
+inline void store(std::byte* to, const Line& from) {
+#if defined(__SSE2__)
+  for (size_t i = 0; i < line / Line::part; ++i) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i * Line::part), from.parts[i]);
+  }
+#else
+  std::memcpy(to, &from, line);
+#endif
+}
+
+// `to` begins a line: four stores of 16 bytes fill it, and the processor writes it as a whole.
+inline void stream(std::byte* to, const Line& from) {
+#if defined(__SSE2__)
+  for (size_t i = 0; i < line / Line::part; ++i) {
+    _mm_stream_si128(reinterpret_cast<__m128i*>(to + i * Line::part), from.parts[i]);
+  }
+#else
+  store(to, from);
+#endif
+}
+
+// In lines, from where one begins at `to`.
+template <bool fetches, class Store>
+void copy_lines(void* to, const void* from, size_t bytes, Store store_line) {
+  auto* const out = static_cast<std::byte*>(to);
+  const auto* const in = static_cast<const std::byte*>(from);
+  size_t at = (line - reinterpret_cast<uintptr_t>(out) % line) % line;
+  if (at + line > bytes) {
+    std::memcpy(to, from, bytes);
+    return;
+  }
+  std::memcpy(out, in, at);
+  for (; at + line <= bytes; at += line) {
+    if constexpr (fetches) __builtin_prefetch(in + at + fetched_ahead_bytes);
+    store_line(out + at, load(in + at));
+  }
+  std::memcpy(out + at, in + at, bytes - at);
+}
+
+}  // namespace
+
+void stream_copy(void* to, const void* from, size_t bytes) {
+  copy_lines<false>(to, from, bytes, stream);
+}
+
+void stream_fence() {
+#if defined(__SSE2__)
+  _mm_sfence();
+#endif
+}
+
+void fetch_bytes(void* to, const void* from, size_t bytes, bool past_caches) {
+  if (past_caches) {
+    copy_lines<true>(to, from, bytes, stream);
+  } else {
+    copy_lines<true>(to, from, bytes, store);
+  }
+}
+
+}  // namespace tutti
