@@ -40,8 +40,8 @@ constexpr VariableInfo table[] = {
      "1: a thread of the library moves nonblocking calls on while nobody waits for them.", 0, 1},
     {Variable::tutti_single_copy, "TUTTI_SINGLE_COPY", "word", "auto",
      "Whether ranks of a host copy long blocks straight from each other's memory, if it permits "
-     "that: auto (where each has a core, or blocks are very long), always or never; if one forbids "
-     "it, none does.",
+     "that: auto (where it is faster than writing them for each other), always or never; if one "
+     "forbids it, none does.",
      0, 0, "auto,always,never"},
     {Variable::tutti_past_caches, "TUTTI_PAST_CACHES", "word", "auto",
      "Whether ranks of a host write long slices for each other past their caches: auto (while a "

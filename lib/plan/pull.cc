@@ -22,7 +22,6 @@ constexpr size_t least_copied_bytes = 32 << 10;
 constexpr size_t least_long_bytes = 512 << 10;    // of long_exchanges
 constexpr size_t most_copied_bytes = 4 << 20;     // between two looks at the clock
 constexpr size_t streamed_piece_bytes = 4 << 10;  // reduced in the innermost cache
-constexpr size_t most_landed_bytes = 256 << 10;   // of all sources
 
 // A quarter of a rank's share of the cache: also what output is copied from wants room.
 size_t kept_bytes(uint32_t nranks) { return last_level_cache_bytes() / (4 * nranks); }
@@ -47,6 +46,7 @@ Pull::Pull(shm::SlotLink& link, SliceWriter& writer, ReadFor single_copy)
       most_kept_bytes_(kept_bytes(nranks_)),
       goal_(Collective::barrier, nranks_),
       begins_(most_ahead),
+      shown_(nranks_),
       operands_(nranks_) {}
 
 size_t Pull::most_element_bytes(uint32_t nranks) {
@@ -83,13 +83,15 @@ void Pull::shape() {
 
 bool Pull::worth_single_copy() const { return part_bytes_ >= least_copied_bytes; }
 
-// What single copy would be for.
+// What single copy would be for. Where ranks take turns on their cores, a block that goes to all is
+// better written once and read from the cache.
 ReadFor Pull::read_for() const {
   const bool exchange =
       call_.collective == Collective::allgather || call_.collective == Collective::alltoall;
   const uint64_t fetched = part_bytes_ * (nranks_ - 1);
   if (!exchange || fetched > single_copy_.most_exchanged_bytes()) return ReadFor::everything;
-  return part_bytes_ < least_long_bytes ? ReadFor::exchanges : ReadFor::long_exchanges;
+  return separate_parts_ && part_bytes_ >= least_long_bytes ? ReadFor::long_exchanges
+                                                            : ReadFor::exchanges;
 }
 
 void Pull::choose_way() {
@@ -97,10 +99,10 @@ void Pull::choose_way() {
   const uint64_t blocks = combines ? !sources_.empty() : sources_.size();
   streams_ = part_bytes_ * blocks > most_kept_bytes_ &&
              (!combines || call_.element_size <= streamed_piece_bytes);
-  by_copy_ = worth_single_copy() && single_copy_.answer() == SingleCopy::Answer::yes &&
-             single_copy_.allows(read_for());
-  in_line_ = by_copy_ || part_bytes_ * parts_ <= inline_bytes;
-  tiny_ = !by_copy_ && part_bytes_ * parts_ <= sizeof(TinyCell::payload);
+  may_show_ = worth_single_copy() && single_copy_.answer() == SingleCopy::Answer::yes &&
+              single_copy_.allows(read_for());
+  in_line_ = part_bytes_ * parts_ <= inline_bytes;
+  tiny_ = part_bytes_ * parts_ <= sizeof(TinyCell::payload);
   first_line_ = tiny_ ? line::tiny : line::pull;
   cell_bytes_ = tiny_ ? sizeof(TinyCell) : sizeof(shm::FlagLine);
   if (in_line_) {
@@ -110,6 +112,13 @@ void Pull::choose_way() {
     cut_into_slices();
   }
   shaped_ = true;
+  if (!may_show_ || !combines) return;
+  const size_t bytes = sources_.size() * slice_bytes_;
+  try {
+    if (landed_.size() < bytes) landed_.resize(bytes);
+  } catch (const std::bad_alloc&) {
+    fail({TUTTI_NO_MEMORY, "cannot allocate " + std::to_string(bytes) + " bytes to reduce from"});
+  }
 }
 
 void Pull::begin() {
@@ -118,7 +127,8 @@ void Pull::begin() {
   taken_ = sources_.empty() ? slices_ : 0;
   own_left_ = has_own_block_;
   if (!in_line_) place_earlier();
-  if (by_copy_) show_input();
+  shows_ = may_show_ && published_ != slices_ && shows_input();
+  if (may_show_) std::fill(shown_.begin(), shown_.end(), Shown());
   if (taken_ != slices_) return;
   // Who takes nothing has gone past it all, and must not keep the others from going on.
   if (readers_ == 0) {
@@ -140,24 +150,17 @@ void Pull::cut_into_slices() {
   stride_ = (slice_bytes_ + line_bytes - 1) / line_bytes * line_bytes;
 }
 
-void Pull::show_input() {
-  copied_ = 0;
-  source_ = 0;
-  shown_ = call_.input;
+// Not where this rank's output overwrites what others have yet to read.
+bool Pull::shows_input() {
   const uint64_t all = separate_parts_ ? nranks_ * part_bytes_ : part_bytes_;
   const uint64_t written = reduces(call_.collective) ? part_bytes_ : nranks_ * part_bytes_;
   // Of an allgather only the own block may lie there, which stays.
-  const bool writes_while_read =
-      call_.collective != Collective::allgather && readers_ != 0 && !sources_.empty();
-  try {
-    if (reduces(call_.collective) && !sources_.empty()) landed_.resize(most_landed_bytes);
-    if (writes_while_read && shown_ < call_.output + written && call_.output < shown_ + all) {
-      shown_copy_.assign(shown_, shown_ + all);
-      shown_ = shown_copy_.data();
-    }
-  } catch (const std::bad_alloc&) {
-    fail({TUTTI_NO_MEMORY, "cannot allocate a copy of " + std::to_string(all) + " bytes of input"});
+  const bool writes = call_.collective != Collective::allgather && !sources_.empty();
+  if (writes && call_.input < call_.output + written && call_.output < call_.input + all) {
+    return false;
   }
+  const bool far = writer_.past_caches(part_bytes_);
+  return far || !single_copy_.only_from_afar();
 }
 
 void Pull::fail(Status status) {
@@ -166,7 +169,7 @@ void Pull::fail(Status status) {
 }
 
 void Pull::withdraw() {
-  if (by_copy_) board_.clear(line_of(before_));
+  if (shows_) board_.clear(line_of(before_));
 }
 
 // The own block, where all blocks come together, and what rank 0 gets of a scan.
@@ -248,11 +251,12 @@ bool Pull::publish_slice() {
   const uint64_t offset = published_ * slice_bytes_;
   ++published_;
   std::byte* const cell = cell_of(self_, sequence);
-  if (by_copy_) {
-    std::memcpy(payload_at(cell), &shown_, sizeof(shown_));
-  } else if (in_line_) {
+  if (in_line_) {
     write_parts(payload_at(cell), call_.input, part_bytes_, shm::copy_short);
+  } else if (shows_) {
+    std::memcpy(payload_at(cell), &call_.input, sizeof(call_.input));
   } else {
+    if (may_show_) std::memset(payload_at(cell), 0, sizeof(call_.input));
     write_parts(data_of(self_, sequence), call_.input + offset,
                 std::min(slice_bytes_, part_bytes_ - offset),
                 [this](std::byte* to, const std::byte* from, size_t bytes) {
@@ -261,6 +265,7 @@ bool Pull::publish_slice() {
   }
   board_.post(flag_at(cell), sequence + 1, call_.digest);
   if (in_line_ && !tiny_) ask_line_back(sequence + 4);
+  if (shows_) published_ = slices_;
   return true;
 }
 
@@ -300,25 +305,43 @@ const std::byte* Pull::part_of(uint32_t source, uint32_t slice) const {
 bool Pull::take_slice() {
   // What is written may lie over the own input, so that must be published first.
   if (readers_ != 0 && taken_ == published_) return false;
-  for (const uint32_t source : sources_) {
-    if (there(source, taken_)) continue;
+  for (size_t i = 0; i < sources_.size(); ++i) {
+    if (shows(i) || there(sources_[i], taken_)) continue;
     streak_ = 0;
     return false;
   }
-  if (by_copy_) return copy_piece();
+  if (may_show_ && taken_ == 0) note_shown();
   if (!in_line_) place(taken_);
   const uint64_t offset = taken_ * slice_bytes_;
   const size_t bytes = std::min(slice_bytes_, part_bytes_ - offset);
-  if (reduces(call_.collective)) {
-    reduce_slice(offset, bytes);
-  } else {
-    copy_slice(offset, bytes);
+  if (!(reduces(call_.collective) ? reduce_slice(offset, bytes) : copy_slice(offset, bytes))) {
+    return false;
   }
   if (!in_line_) writer_.has_read();
-  ++taken_;
+  do {
+    ++taken_;
+  } while (has_copied_slice());
   // Others wait for it only when they run out of room.
   board_.post(line::pull_read, before_ + taken_, 0);
   if (++streak_ > 1) fetch_next();
+  return true;
+}
+
+// Who of the sources lets others copy from its input: its first flag says where that lies.
+void Pull::note_shown() {
+  for (size_t i = 0; i < sources_.size(); ++i) {
+    std::memcpy(&shown_[i].part, payload_at(cell_of(sources_[i], before_)), sizeof(shown_[i].part));
+    if (shows(i) && separate_parts_) shown_[i].part += self_ * part_bytes_;
+  }
+}
+
+// Whether the next slice has come with the ones before.
+bool Pull::has_copied_slice() const {
+  if (!may_show_ || taken_ == slices_ || (readers_ != 0 && taken_ >= published_)) return false;
+  const uint64_t end = std::min((taken_ + 1) * slice_bytes_, part_bytes_);
+  for (size_t i = 0; i < sources_.size(); ++i) {
+    if (shown_[i].copied < end) return false;
+  }
   return true;
 }
 
@@ -339,54 +362,34 @@ std::byte* Pull::place_of(uint32_t source) const {
   return call_.output + (many ? source * part_bytes_ : 0);
 }
 
-void Pull::copy_slice(uint64_t offset, size_t bytes) {
-  for (const uint32_t source : sources_) {
+bool Pull::copy_slice(uint64_t offset, size_t bytes) {
+  for (size_t i = 0; i < sources_.size(); ++i) {
+    const uint32_t source = sources_[i];
     std::byte* const to = place_of(source) + offset;
-    const std::byte* const from = part_of(source, taken_);
-    in_line_ ? shm::copy_short(to, from, bytes) : fetch_bytes(to, from, bytes, streams_);
-  }
-}
-
-bool Pull::copy_piece() {
-  if (reduces(call_.collective)) {
-    if (!reduce_piece()) return false;
-  } else {
-    const uint32_t source = sources_[source_];
-    const size_t bytes = std::min<uint64_t>(most_copied_bytes, part_bytes_ - copied_);
-    if (!copy_from(source, place_of(source) + copied_, bytes)) return false;
-    copied_ += bytes;
-    if (copied_ < part_bytes_ || ++source_ < sources_.size()) {
-      copied_ %= part_bytes_;
-      return true;
+    if (in_line_) {
+      shm::copy_short(to, part_of(source, taken_), bytes);
+    } else if (!shows(i)) {
+      fetch_bytes(to, part_of(source, taken_), bytes, streams_);
+    } else if (shown_[i].copied < offset + bytes && !copy_shown(i)) {
+      return false;
     }
   }
-  if (!done_ && copied_ == part_bytes_) {
-    taken_ = slices_;
-    board_.post(line::pull_read, before_ + taken_, 0);
-  }
   return true;
 }
 
-bool Pull::reduce_piece() {
-  const size_t most = most_landed_bytes / sources_.size() / line_bytes * line_bytes;
-  const size_t bytes =
-      std::min<uint64_t>(whole_granules(most, call_.element_size), part_bytes_ - copied_);
-  std::byte* to = landed_.data();
-  for (const uint32_t source : sources_) {
-    if (!copy_from(source, to, bytes)) return false;
-    to += bytes;
-  }
-  reduce_slice(copied_, bytes);
-  copied_ += bytes;
+// The next piece of what source `i` shows: many slices at once.
+bool Pull::copy_shown(size_t i) {
+  uint64_t& copied = shown_[i].copied;
+  const size_t bytes = std::min<uint64_t>(most_copied_bytes, part_bytes_ - copied);
+  if (!copy_from(i, copied, place_of(sources_[i]) + copied, bytes)) return false;
+  copied += bytes;
   return true;
 }
 
-// What it reads is what was published only if the peer has not withdrawn it meanwhile.
-bool Pull::copy_from(uint32_t source, std::byte* to, size_t bytes) {
-  const std::byte* from = nullptr;
-  std::memcpy(&from, board_.at(source, line_of(before_)).payload, sizeof(from));
-  if (separate_parts_) from += self_ * part_bytes_;
-  const int error = single_copy_.read(source, from + copied_, to, bytes);
+// What it reads is what source `i` has shown only if that has not been withdrawn meanwhile.
+bool Pull::copy_from(size_t i, uint64_t offset, std::byte* to, size_t bytes) {
+  const uint32_t source = sources_[i];
+  const int error = single_copy_.read(source, shown_[i].part + offset, to, bytes);
   if (!there(source, 0)) return false;
   if (error == 0) return true;
   if (error != ESRCH) {  // else the link finds that it died
@@ -405,19 +408,27 @@ int Pull::still_before(uint32_t sequence) const {
   return -1;
 }
 
-void Pull::reduce_slice(uint64_t offset, size_t bytes) {
+// Where the slice of source `i` can be read: in the ring, or where it lands in this rank's memory;
+// null where it was withdrawn.
+const std::byte* Pull::fetched(size_t i, uint64_t offset, size_t bytes) {
+  if (!shows(i)) return part_of(sources_[i], taken_);
+  std::byte* const to = landed_.data() + i * slice_bytes_;
+  return copy_from(i, offset, to, bytes) ? to : nullptr;
+}
+
+bool Pull::reduce_slice(uint64_t offset, size_t bytes) {
   const uint32_t block = goal_.block(self_, self_);
-  const std::byte* const own = (by_copy_ ? shown_ : call_.input) + block * part_bytes_;
-  uint32_t n = 0, landed = 0;
+  uint32_t n = 0;
+  size_t i = 0;
   for (uint32_t rank = 0; rank < nranks_; ++rank) {
     if (!goal_.combines(rank, self_, block)) continue;
-    operands_[n++] = rank == self_ ? own + offset
-                     : by_copy_    ? landed_.data() + landed++ * bytes
-                                   : part_of(rank, taken_);
+    operands_[n] =
+        rank == self_ ? call_.input + block * part_bytes_ + offset : fetched(i++, offset, bytes);
+    if (operands_[n++] == nullptr) return false;
   }
   if (!streams_) {
     reduce_to(call_.output + offset, n, bytes);
-    return;
+    return true;
   }
   alignas(line_bytes) std::byte piece[streamed_piece_bytes];
   const size_t most = whole_granules(streamed_piece_bytes, call_.element_size);
@@ -429,6 +440,7 @@ void Pull::reduce_slice(uint64_t offset, size_t bytes) {
       operands_[i] = static_cast<const std::byte*>(operands_[i]) + now;
     }
   }
+  return true;
 }
 
 // Of the first n of operands_.
@@ -465,7 +477,6 @@ bool Pull::advance() {
   if (done_) return true;
   done_ = published_ == slices_ && taken_ == slices_ && (!is_read() || still_before(after_) < 0);
   if (done_) {
-    if (by_copy_) shown_copy_ = {};
     if (streams_) stream_fence();
     transfers_.sent(readers_, readers_ * part_bytes_);
     transfers_.received(sources_.size(), sources_.size() * part_bytes_);

@@ -11,9 +11,10 @@
 // of their flag, those of up to eight bytes in a quarter of a line: a reader that is behind gets
 // four calls with one look.
 //
-// Where all ranks have something long for all others nobody can run ahead. Then, if the host
-// permits, they publish where their inputs lie, copy straight from there, and who is read stays
-// until all have.
+// Where lines come from afar, or ranks take turns on their cores, what is long for others may stay
+// where it is: its rank then says where that is, in the line of the first slice, and stays until
+// all have copied it from there (single_copy.h). Each rank decides so for itself, call by call; a
+// call has as many slices either way.
 #pragma once
 
 #include <vector>
@@ -88,8 +89,8 @@ class Pull {
   void find_own_block();
   // Of each call.
   void begin();
-  // What the others are to read, and room for what this rank reads to reduce.
-  void show_input();
+  // Whether the others copy from this rank's input in this call.
+  bool shows_input();
   void copy_own_block();
   bool publish_slice();
   template <class Copy>
@@ -115,18 +116,21 @@ class Pull {
   std::byte* data_of(uint32_t rank, uint32_t sequence) const;
   const std::byte* part_of(uint32_t source, uint32_t slice) const;
   void fetch_next() const;
-  // By single copy: the next piece of what is for this rank.
-  bool copy_piece();
-  bool copy_from(uint32_t source, std::byte* to, size_t bytes);
-  bool is_read() const { return by_copy_ && readers_ != 0; }
+  void note_shown();
+  bool shows(size_t i) const { return may_show_ && shown_[i].part != nullptr; }
+  bool has_copied_slice() const;
+  bool copy_shown(size_t i);
+  bool copy_from(size_t i, uint64_t offset, std::byte* to, size_t bytes);
+  const std::byte* fetched(size_t i, uint64_t offset, size_t bytes);
+  bool is_read() const { return shows_ && readers_ != 0; }
   std::byte* place_of(uint32_t source) const;  // of what comes from it, in the output
-  bool reduce_piece();
   void fail(Status status);
   // The lowest peer that has not gone past so many slices of all calls, -1 if none.
   int still_before(uint32_t sequence) const;
-  void reduce_slice(uint64_t offset, size_t bytes);
+  // False: a source has withdrawn what it showed.
+  bool reduce_slice(uint64_t offset, size_t bytes);
   void reduce_to(std::byte* out, uint32_t n, size_t bytes);
-  void copy_slice(uint64_t offset, size_t bytes);
+  bool copy_slice(uint64_t offset, size_t bytes);
 
   SharedCells& cells_;
   Board board_;
@@ -142,7 +146,7 @@ class Pull {
   // What is the same for calls like this one; not yet while it is not known whether single copy is
   // possible.
   bool shaped_ = false;
-  bool by_copy_ = false;         // the call goes by single copy
+  bool may_show_ = false;        // ranks may let others copy from their input
   bool streams_ = false;         // its output goes past the caches
   bool separate_parts_ = false;  // every reader has a part of its own
   Goal goal_;
@@ -161,6 +165,7 @@ class Pull {
   uint32_t before_ = 0, after_ = 0;           // slices of all calls, without this one and with it
   uint32_t published_ = 0, taken_ = 0;
   bool own_left_ = false;
+  bool shows_ = false;   // the others copy from this rank's input
   uint32_t streak_ = 0;  // slices that were there at the first look
   Status failure_;
   // Bytes of the ring, counted on and on: where the last slices begin, and where the next does.
@@ -168,12 +173,14 @@ class Pull {
   uint64_t next_begin_ = 0;
   uint32_t placed_ = 0;  // slices of all calls that have a place, but for those in lines
   uint32_t read_ = 0;    // slices of all calls that all have gone past, as far as known
-  // By single copy: what the others read, a copy of it where it will be overwritten; how far this
-  // rank has read, and whose; and what it has read to reduce.
-  const std::byte* shown_ = nullptr;
-  std::vector<std::byte> shown_copy_, landed_;
-  uint64_t copied_ = 0;  // bytes of a part
-  size_t source_ = 0;    // index
+  // Of each source: the part that is for this rank where it lies in the source's input, null where
+  // it comes in slices; and how much of it was copied, in bytes from its beginning.
+  struct Shown {
+    const std::byte* part = nullptr;
+    uint64_t copied = 0;
+  };
+  std::vector<Shown> shown_;
+  std::vector<std::byte> landed_;  // what was copied to be reduced: a slice of each source
   std::vector<const void*> operands_;
   Transfers transfers_;
 };

@@ -8,9 +8,9 @@
 
 namespace tutti::plan {
 
-// What ranks may be read for: nothing, collectives in which all have something long for all others
-// (or something so long that it takes many turns of the scheduler), everything long. What all allow
-// holds.
+// What ranks may be read for: nothing; where ranks take turns on their cores, what is separate for
+// each other rank and so long that it takes many turns; collectives in which all have something
+// long for all others; everything long. What all allow holds.
 enum class ReadFor : uint32_t { nothing, long_exchanges, exchanges, everything };
 
 class SingleCopy {
@@ -27,6 +27,9 @@ class SingleCopy {
   Answer answer();
   // After a yes: whether for this.
   bool allows(ReadFor what) const { return agreed_ >= what; }
+  // Whether it is better only where lines come from afar: where ranks have cores of their own, and
+  // nobody has asked for it.
+  bool only_from_afar() const { return agreed_ == ReadFor::exchanges; }
   // The same for all ranks then.
   uint64_t most_exchanged_bytes() const { return most_exchanged_bytes_; }
   // The lowest rank whose part of the answer is missing, -1 if none.

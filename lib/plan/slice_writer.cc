@@ -10,8 +10,10 @@ namespace tutti::plan {
 namespace {
 
 constexpr int64_t between_looks_bytes = 256 << 10;
-constexpr uint32_t most_lines = 3;      // in one look
-constexpr uint32_t deciding_looks = 3;  // in a row: one that was disturbed is not enough
+constexpr uint32_t most_lines = 3;  // in one look
+// In a row: one that was disturbed is not enough. A line from afar may also have come before it was
+// asked for, now and then three times in a row; one from near never takes long.
+constexpr uint32_t looks_to_far = 3, looks_to_near = 8;
 // Between what was measured among cores that share a cache and among others (README.md).
 constexpr uint64_t far_ns = 60;
 
@@ -52,7 +54,7 @@ void SliceWriter::look() {
 
 void SliceWriter::decide(uint64_t time_ns) {
   contrary_looks_ = (time_ns > far_ns) == far_ ? 0 : contrary_looks_ + 1;
-  if (contrary_looks_ < deciding_looks) return;
+  if (contrary_looks_ < (far_ ? looks_to_near : looks_to_far)) return;
   far_ = !far_;
   contrary_looks_ = 0;
 }
