@@ -103,6 +103,13 @@ void Pull::choose_way() {
               single_copy_.allows(read_for());
   in_line_ = part_bytes_ * parts_ <= inline_bytes;
   tiny_ = part_bytes_ * parts_ <= sizeof(TinyCell::payload);
+  // Of all ranks: what they read, what they write, and their rings.
+  const uint64_t inputs = nranks_ * part_bytes_ * (separate_parts_ ? nranks_ : 1);
+  const uint64_t outputs = nranks_ * part_bytes_ * (gets_many() ? nranks_ : 1);
+  const uint64_t all = inputs + outputs + nranks_ * pull_ring_bytes;
+  const uint64_t cache = last_level_cache_bytes();
+  exceeds_cache_ = all > cache;
+  fits_without_ring_ = !exceeds_cache_ && all > cache / 4 * 3;
   first_line_ = tiny_ ? line::tiny : line::pull;
   cell_bytes_ = tiny_ ? sizeof(TinyCell) : sizeof(shm::FlagLine);
   if (in_line_) {
@@ -160,7 +167,7 @@ bool Pull::shows_input() {
     return false;
   }
   const bool far = writer_.past_caches(part_bytes_);
-  return far || !single_copy_.only_from_afar();
+  return far || fits_without_ring_ || !single_copy_.only_from_afar();
 }
 
 void Pull::fail(Status status) {
@@ -355,11 +362,13 @@ void Pull::fetch_next() const {
   }
 }
 
+bool Pull::gets_many() const {
+  return call_.collective == Collective::allgather || call_.collective == Collective::gather ||
+         call_.collective == Collective::alltoall;
+}
+
 std::byte* Pull::place_of(uint32_t source) const {
-  const bool many = call_.collective == Collective::allgather ||
-                    call_.collective == Collective::gather ||
-                    call_.collective == Collective::alltoall;
-  return call_.output + (many ? source * part_bytes_ : 0);
+  return call_.output + (gets_many() ? source * part_bytes_ : 0);
 }
 
 bool Pull::copy_slice(uint64_t offset, size_t bytes) {
@@ -459,9 +468,8 @@ void Pull::copy_own_block() {
   const std::byte* const from = call_.input + own_from_;
   std::byte* const to = call_.output + own_to_;
   if (from == to) return;
-  const bool past_caches = nranks_ * part_bytes_ > most_kept_bytes_;
-  copy_bytes(to, from, part_bytes_, past_caches);
-  if (past_caches) stream_fence();
+  copy_bytes(to, from, part_bytes_, exceeds_cache_);
+  if (exceeds_cache_) stream_fence();
 }
 
 bool Pull::advance() {

@@ -123,6 +123,7 @@ class Pull {
   bool copy_from(size_t i, uint64_t offset, std::byte* to, size_t bytes);
   const std::byte* fetched(size_t i, uint64_t offset, size_t bytes);
   bool is_read() const { return shows_ && readers_ != 0; }
+  bool gets_many() const;                      // a block from everybody
   std::byte* place_of(uint32_t source) const;  // of what comes from it, in the output
   void fail(Status status);
   // The lowest peer that has not gone past so many slices of all calls, -1 if none.
@@ -146,9 +147,11 @@ class Pull {
   // What is the same for calls like this one; not yet while it is not known whether single copy is
   // possible.
   bool shaped_ = false;
-  bool may_show_ = false;        // ranks may let others copy from their input
-  bool streams_ = false;         // its output goes past the caches
-  bool separate_parts_ = false;  // every reader has a part of its own
+  bool may_show_ = false;           // ranks may let others copy from their input
+  bool streams_ = false;            // what comes from others goes past the caches
+  bool exceeds_cache_ = false;      // what all ranks read and write does not fit
+  bool fits_without_ring_ = false;  // it does, but hardly beside the rings
+  bool separate_parts_ = false;     // every reader has a part of its own
   Goal goal_;
   uint32_t readers_ = 0;                      // who take from this rank
   std::vector<uint32_t> sources_;             // whom it takes from
