@@ -130,6 +130,10 @@ Status Communicator::prepare(const CallKey& key, std::shared_ptr<Prepared>* out)
   next->signature_hash = signature_hash(signature);
   next->ends_when_done =
       choice.path == Path::pull && !is_scan(key.collective) && !settings_.check_results;
+  if (choice.path == Path::pull) {
+    next->pull = plan::PullShape(key.collective, uint32_t(key.root), key.count, next->element_size,
+                                 uint32_t(nranks_), uint32_t(rank_));
+  }
   if (reduces(key.collective)) TUTTI_TRY(bind_operator(*next, request.level));
   if (choice.path == Path::schedule) {
     TUTTI_TRY(plan_for(*choice.algorithm, key.root,
@@ -295,8 +299,7 @@ Status Communicator::begin_call(Prepared& prepared, const Call& call, bool* ende
     case Path::schedule:
       return begin_schedule(prepared, call);
     case Path::pull:
-      pull_->start({collective, uint32_t(prepared.key.root), call.input, prepared.key.count,
-                    call.output, prepared.element_size, &prepared.kernels, mark_.digest});
+      pull_->start({&prepared.pull, &prepared.kernels, call.input, mark_.digest, call.output});
       return {};
     default:
       begin_fused(prepared, call);

@@ -206,7 +206,7 @@ Status Communicator::open_links(Exchange& exchange, std::vector<std::vector<uint
     fused_ = std::make_unique<plan::Fused>(*slots_, *slice_writer_, regions_, group_size(setting_));
     pull_ = std::make_unique<plan::Pull>(*slots_, *slice_writer_,
                                          may_be_read_for(settings_.single_copy, setting_));
-    setting_.pull_element_limit_bytes = plan::Pull::most_element_bytes(uint32_t(nranks_));
+    setting_.pull_element_limit_bytes = plan::PullShape::most_element_bytes(uint32_t(nranks_));
     setting_.one_shot_limit_bytes = plan::Fused::one_shot_bytes();
     setting_.two_level_limit_bytes = plan::Fused::two_level_bytes();
   }

@@ -7,6 +7,7 @@
 #include "lib/comm/blocks.h"
 #include "lib/comm/select.h"
 #include "lib/plan/lower.h"
+#include "lib/plan/pull_shape.h"
 #include "lib/plan/run.h"
 #include "lib/reduce/reduce.h"
 #include "lib/signature.h"
@@ -44,6 +45,7 @@ struct Prepared {
   alignas(16) std::array<std::byte, 16> scalar{};  // of a pre-multiplied sum
   uint32_t element_size = 1;
   CachedPlan* plan = nullptr;   // the communicator's
+  plan::PullShape pull;         // where it goes by pull
   bool ends_when_done = false;  // goes by pull, after which nothing is left to do
 
   // Block lengths that only the ends of each block know: the ranks agree on them first.

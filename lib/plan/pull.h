@@ -19,8 +19,8 @@
 
 #include <vector>
 
-#include "algorithms/goal.h"
 #include "lib/plan/board.h"
+#include "lib/plan/pull_shape.h"
 #include "lib/plan/single_copy.h"
 #include "lib/plan/slice_writer.h"
 #include "lib/reduce/reduce.h"
@@ -28,18 +28,14 @@
 
 namespace tutti::plan {
 
-// A call as this path sees it: equal blocks, one after the other in a buffer that has several.
 struct PullCall {
-  Collective collective = Collective::allgather;
-  uint32_t root = 0;
+  const PullShape* shape = nullptr;  // this and the next stay until the call has ended
+  const Kernels* kernels = nullptr;
   const std::byte* input = nullptr;
   // Between them, so that the two are not copied in one word: they were just written as two, and
   // that would cost as much as twenty instructions.
-  uint64_t count = 0;  // elements of a vector, or of a block; at least 1
-  std::byte* output = nullptr;
-  uint32_t element_size = 1;
-  const Kernels* kernels = nullptr;  // stay until the call has ended
   uint32_t digest = 0;
+  std::byte* output = nullptr;
 };
 
 class Pull {
@@ -48,21 +44,11 @@ class Pull {
   // rank's memory for.
   Pull(shm::SlotLink& link, SliceWriter& writer, ReadFor single_copy);
 
-  // The longest elements, in bytes, that it takes among so many ranks.
-  static size_t most_element_bytes(uint32_t nranks);
-
   // Here, so that `call` never is in memory.
   void start(const PullCall& call) {
-    if (before_ != after_ && !in_line_) place(slices_ - 1);
-    before_ = after_;
-    done_ = false;
-    const bool alike = shaped_ && call.count == call_.count && call.root == call_.root &&
-                       call.element_size == call_.element_size &&
-                       call.collective == call_.collective;
     call_ = call;
-    if (!alike) [[unlikely]]
-      shape();
-    if (shaped_) begin();
+    shape_ = call.shape;
+    start_next();
   }
   // Moves as far as the peers' flags allow and never blocks. Returns whether anything moved.
   bool advance();
@@ -77,17 +63,10 @@ class Pull {
   const Transfers& transfers() const { return transfers_; }
 
  private:
-  // Who does what in calls of this collective and root.
-  void set_roles(const Goal& goal);
-  bool worth_single_copy() const;
+  void start_next();
   ReadFor read_for() const;
-  // What is the same for all calls of this collective, root and length, but how the blocks travel.
-  void shape();
-  // The rest of it, once it is known whether single copy is possible.
+  // Whether ranks may copy from each other's input, where it is known if they can.
   void choose_way();
-  void cut_into_slices();
-  void find_own_block();
-  // Of each call.
   void begin();
   // Whether the others copy from this rank's input in this call.
   bool shows_input();
@@ -108,7 +87,6 @@ class Pull {
   void place(uint32_t slice);
   // The same for calls before that needed none.
   void place_earlier();
-  uint64_t slice_in_ring() const { return parts_ * stride_; }  // bytes
   // Of one that has a place, or the one after the last of them.
   uint64_t begin_of(uint32_t sequence) const {
     return sequence == placed_ ? next_begin_ : begins_[sequence % begins_.size()];
@@ -122,8 +100,7 @@ class Pull {
   bool copy_shown(size_t i);
   bool copy_from(size_t i, uint64_t offset, std::byte* to, size_t bytes);
   const std::byte* fetched(size_t i, uint64_t offset, size_t bytes);
-  bool is_read() const { return shows_ && readers_ != 0; }
-  bool gets_many() const;                      // a block from everybody
+  bool is_read() const { return shows_ && shape_->readers != 0; }
   std::byte* place_of(uint32_t source) const;  // of what comes from it, in the output
   void fail(Status status);
   // The lowest peer that has not gone past so many slices of all calls, -1 if none.
@@ -139,33 +116,14 @@ class Pull {
   SliceWriter& writer_;
   uint32_t nranks_;
   uint32_t self_;
-  size_t ring_;             // where it begins in a rank's cells
-  size_t most_kept_bytes_;  // longer output goes past the caches
+  size_t ring_;  // where it begins in a rank's cells
 
   PullCall call_;
+  const PullShape* shape_ = nullptr;  // the call's
   bool done_ = true;
-  // What is the same for calls like this one; not yet while it is not known whether single copy is
-  // possible.
-  bool shaped_ = false;
-  bool may_show_ = false;           // ranks may let others copy from their input
-  bool streams_ = false;            // what comes from others goes past the caches
-  bool exceeds_cache_ = false;      // what all ranks read and write does not fit
-  bool fits_without_ring_ = false;  // it does, but hardly beside the rings
-  bool separate_parts_ = false;     // every reader has a part of its own
-  Goal goal_;
-  uint32_t readers_ = 0;                      // who take from this rank
-  std::vector<uint32_t> sources_;             // whom it takes from
-  uint64_t part_bytes_ = 0;                   // of one part
-  uint32_t parts_ = 1;                        // that a rank publishes
-  uint64_t slice_bytes_ = 0;                  // of one part in one slice
-  size_t stride_ = 0;                         // from part to part in a slice
-  bool in_line_ = false;                      // slices travel in the line of their flag
-  bool tiny_ = false;                         // with others
-  uint32_t first_line_ = 0, cell_bytes_ = 0;  // where their flags are
-  bool has_own_block_ = false;                // which is to go from the input to the output
-  uint64_t own_from_ = 0, own_to_ = 0;        // where in them, in bytes
-  uint32_t slices_ = 0;                       // of a call
-  uint32_t before_ = 0, after_ = 0;           // slices of all calls, without this one and with it
+  bool asks_ = false;                // whether single copy is possible is not known yet
+  bool may_show_ = false;            // ranks may let others copy from their input
+  uint32_t before_ = 0, after_ = 0;  // slices of all calls, without this one and with it
   uint32_t published_ = 0, taken_ = 0;
   bool own_left_ = false;
   bool shows_ = false;   // the others copy from this rank's input

@@ -1,0 +1,62 @@
+// What is the same for all calls of one collective, root and length that go by pull.h: who gives
+// what to whom, and how that is cut into slices.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "algorithms/goal.h"
+
+namespace tutti::plan {
+
+struct PullShape {
+  PullShape() = default;
+  // As `self`, among `nranks`. `count` elements of a vector, or of a block; at least 1.
+  PullShape(Collective collective, uint32_t root, uint64_t count, uint32_t element_size,
+            uint32_t nranks, uint32_t self);
+
+  // The longest elements, in bytes, that can be cut among so many ranks.
+  static size_t most_element_bytes(uint32_t nranks);
+
+  Goal goal{Collective::barrier, 1};
+  uint64_t count = 0;
+  uint32_t element_size = 1;
+  bool combines = false;
+
+  uint32_t readers = 0;               // who take from this rank
+  std::vector<uint32_t> sources;      // whom it takes from
+  bool separate_parts = false;        // every reader has a part of its own
+  bool gets_many = false;             // a block from everybody
+  uint64_t part_bytes = 0;            // of one part
+  uint32_t parts = 1;                 // that a rank publishes
+  bool has_own_block = false;         // which is to go from the input to the output
+  uint64_t own_from = 0, own_to = 0;  // where in them, in bytes
+
+  uint32_t slices = 0;                      // of a call
+  uint64_t slice_bytes = 0;                 // of one part in one slice
+  size_t stride = 0;                        // from part to part in a slice, in bytes
+  bool in_line = false;                     // slices travel in the line of their flag
+  bool tiny = false;                        // with others
+  uint32_t first_line = 0, cell_bytes = 0;  // where their flags are (board.h)
+
+  bool streams = false;            // what comes from others goes past the caches
+  bool exceeds_cache = false;      // what all ranks read and write does not fit
+  bool fits_without_ring = false;  // it does, but hardly beside the rings
+
+  uint64_t slice_in_ring() const { return parts * stride; }  // bytes
+
+ private:
+  void set_roles(uint32_t nranks, uint32_t self);
+  void find_own_block(uint32_t self);
+  void cut();
+  void weigh(uint32_t nranks);
+};
+
+// A quarter of a rank's share of the last-level cache, in bytes: longer output goes past it, for
+// also what it is copied from wants room.
+size_t kept_bytes(uint32_t nranks);
+
+// Streamed reductions go through a piece of the stack.
+constexpr size_t streamed_piece_bytes = 4 << 10;
+
+}  // namespace tutti::plan
