@@ -164,7 +164,10 @@ bool Pull::publish_slice() {
   ++published_;
   std::byte* const cell = cell_of(self_, sequence);
   if (shape_->in_line) {
-    write_parts(payload_at(cell), call_.input, shape_->part_bytes, shm::copy_short);
+    write_parts(payload_at(cell), call_.input, shape_->part_bytes,
+                [](std::byte* to, const std::byte* from, size_t bytes) {
+                  shm::copy_short(to, from, bytes);
+                });
   } else if (shows_) {
     std::memcpy(payload_at(cell), &call_.input, sizeof(call_.input));
   } else {
