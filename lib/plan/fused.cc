@@ -64,6 +64,8 @@ void Fused::start(const FusedCall& call, Path path) {
   slices_ += rounds_;
   rounds_ = 0;
   if (path != Path::two_shot) ++calls_;
+  unread_ = staged_;
+  staged_ = {};
   if (call.bytes() > least_direct && direct_.announce(call, turn_)) {
     mode_ = Mode::meeting;
     return;
@@ -124,7 +126,8 @@ void Fused::stage_one_shot() {
     if (bytes > resident_bytes) {
       if (next_block_ + bytes > publish_arena_) next_block_ = 0;
       block_ = 2 * resident_bytes + next_block_;
-      next_block_ += round_up(bytes);
+      staged_ = {next_block_, next_block_ + round_up(bytes)};
+      next_block_ = staged_.end;
     }
     std::byte* const to = cells_.data(self_) + block_;
     bytes < least_measured_bytes ? void(std::memcpy(to, call_.input, bytes))
@@ -243,13 +246,18 @@ void Fused::stage_two_shot() {
       std::max(shards.size(0), shards.size(nranks_ - 1)) * call_.element_size;
   rounds_ = uint32_t((shard_bytes + most_slice_bytes_ - 1) / most_slice_bytes_);
   slice_bytes_ = round_up((shard_bytes + rounds_ - 1) / rounds_);
-  // All that a call may overwrite of an earlier one was read by then, so a new slice size may use
-  // the arenas from anywhere; going on where the last call ended keeps the blocks rotating.
+  // Going on where the last call ended keeps the blocks rotating.
   const size_t stride = slice_bytes_ * (nranks_ - 1);
   publish_slots_ = uint32_t(std::max(std::min(publish_arena_, rotated_bytes), 4 * stride) / stride);
   result_slots_ = uint32_t(std::min(result_arena_, rotated_bytes) / slice_bytes_);
   window_ = std::min({publish_slots_, result_slots_, longest_window});
   first_slot_ = uint32_t((next_block_ + stride - 1) / stride);
+  if (first_slot_ >= publish_slots_) first_slot_ = 0;
+  clear_slots_ = publish_slots_;
+  const auto first_unread = uint32_t(unread_.begin / stride);
+  if (unread_.end != 0 && first_unread < publish_slots_) {
+    clear_slots_ = (first_unread + publish_slots_ - first_slot_) % publish_slots_;
+  }
   next_block_ = (first_slot_ + rounds_) % publish_slots_ * stride;
 }
 
@@ -291,6 +299,8 @@ bool Fused::all_reached(uint32_t line, uint32_t index) {
 
 bool Fused::publish_slice() {
   if (published_ == rounds_ || published_ + 2 > gathered_ + window_) return false;
+  // Whoever has published in this call has read all of the one before.
+  if (reduced_ == 0 && published_ == clear_slots_) return false;
   for (uint32_t owner = 0; owner < nranks_; ++owner) {
     if (owner == self_) continue;
     const Slice slice = slice_of(owner, published_);

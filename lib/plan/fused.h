@@ -8,13 +8,21 @@
 // could go direct says so and waits; as soon as it sees anybody stage, it stages too. All are state
 // machines: advance() moves as far as the peers' flags allow and never blocks.
 //
-// No acknowledgements are needed. One-shot: whoever publishes call s has seen everybody publish
-// s-1, and they did that after reading s-2, so whatever two calls ago was read may be overwritten.
-// Two-level: the same, for what a group has made in s-1 shows that all its members had published.
-// Two-shot: a rank publishes slice i only after gathering slice i-w+1 (w: the window); seeing slice
-// i of everybody therefore means that slice i-w+1 of the results was read, and gathering slice
-// i-w+1 means that slice i-w+1 of what was published was reduced; so w slots of either kind
-// suffice.
+// No acknowledgements are needed, because before a rank has heard from all peers in a call, it
+// writes nothing that the call before may have left unread. Within a path: one-shot: whoever
+// publishes call s has seen everybody publish s-1, and they did that after reading s-2, so whatever
+// two calls ago was read may be overwritten. Two-level: the same, for what a group has made in s-1
+// shows that all its members had published. Two-shot: a rank publishes slice i only after gathering
+// slice i-w+1 (w: the window); seeing slice i of everybody therefore means that slice i-w+1 of the
+// results was read, and gathering slice i-w+1 means that slice i-w+1 of what was published was
+// reduced; so w slots of either kind suffice. From path to path: who has ended call s has heard
+// from all in it, so all have ended s-1 and nobody reads anything of it. What s may leave unread
+// is, of one-shot and two-level, a vector and a group's result; of two-shot, results, but nothing
+// that was published, for whoever has all results knows that all have reduced; of direct, nothing.
+// What s+1 writes before it has heard from all is, of one-shot and two-level, in the other resident
+// place or clear of the block of s in the arena; of two-shot, its first slices, as far as they are
+// clear of that block, then no more until all are heard from. Calls of nothing and by other ways
+// touch none of this memory; after an error nobody makes another call.
 //
 // Blocks rotate through more memory than a core's cache holds: a line that a peer has just read is
 // dear to write again (the peer's copy must be invalidated first), one that has left its cache is
@@ -119,9 +127,15 @@ class Fused {
   Path path_ = Path::one_shot;
   bool done_ = true;
   Mode mode_ = Mode::staged;
-  uint32_t turn_ = 0;         // calls so far
-  size_t block_ = 0;          // offset in the publish arena of the current one-shot vector
-  size_t next_block_ = 0;     // where the next block of any call begins
+  uint32_t turn_ = 0;      // calls so far
+  size_t block_ = 0;       // offset in the publish arena of the current one-shot vector
+  size_t next_block_ = 0;  // where the next block of any call begins
+  // Of the publish arena, in bytes; empty: none.
+  struct Block {
+    size_t begin = 0, end = 0;
+  };
+  Block staged_;              // of this call
+  Block unread_;              // of the call before: peers may still read it
   uint32_t calls_ = 0;        // one-shot and two-level calls so far: the sequence of their flags
   uint32_t ready_peers_ = 0;  // one-shot: peers 0.. known to have published
   TwoLevels levels_;
@@ -133,6 +147,7 @@ class Fused {
   size_t slice_bytes_ = 1;
   uint32_t publish_slots_ = 1, result_slots_ = 1, window_ = 1;
   uint32_t first_slot_ = 0;
+  uint32_t clear_slots_ = 1;  // slots from the first on that the call before has left nothing in
   uint32_t rounds_ = 0, published_ = 0, reduced_ = 0, gathered_ = 0;
   std::vector<const void*> operands_;
   std::vector<const void*> piece_;  // the operands of a piece of a slice
