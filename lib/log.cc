@@ -31,7 +31,11 @@ bool logging() {
 
 void log(tutti_log_level level, const std::string& text) {
   const std::lock_guard lock(listener().mutex);
-  if (listener().log != nullptr) listener().log(level, text.c_str(), listener().context);
+  if (listener().log == nullptr) return;
+  try {
+    listener().log(level, text.c_str(), listener().context);
+  } catch (...) {  // NOLINT(bugprone-empty-catch): what is logged is no part of any call
+  }
 }
 
 }  // namespace tutti

@@ -102,8 +102,12 @@ inline uint32_t call_digest(uint64_t epoch, const CallSignature& signature) {
   return call_digest(epoch, signature_hash(signature));
 }
 
-// Of the calls that a rank can end without having heard from all others: who made another one is
-// found out by the digest of the next call that does hear from it.
+// Whether a rank can end such a call without having heard from all others. In a v form its blocks
+// may all be empty. The digests of later calls tell of those: who made another one is found out by
+// the next that hears from it.
+inline bool ends_unheard(Collective collective, bool empty, bool v_form) {
+  return empty || v_form || is_rooted(collective) || is_scan(collective);
+}
 inline uint64_t history_after(uint64_t history, uint64_t epoch, uint64_t hash) {
   return (history ^ (hash + epoch)) * 0xff51afd7ed558ccdu;
 }

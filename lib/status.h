@@ -1,4 +1,7 @@
 // The one status type inside the library. Success is a null pointer and costs nothing to return.
+//
+// Where there is no memory to keep an error in, it becomes NO_MEMORY, "out of memory": making and
+// copying a status throws nothing.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +17,20 @@ class [[nodiscard]] Status {
  public:
   Status() = default;  // OK
   Status(tutti_status code, std::string text, int rank = -1, uint64_t call = 0)
-      : error_(new Error{code, rank, call, std::move(text)}) {}
+      : error_(make({code, rank, call, std::move(text)})) {}
   Status(Status&&) = default;
   Status& operator=(Status&&) = default;
-  Status(const Status& other) : error_(other.error_ ? new Error(*other.error_) : nullptr) {}
+  Status(const Status& other) : error_(other.error_ ? copy_of(*other.error_) : nullptr) {}
   Status& operator=(const Status& other) {
-    error_.reset(other.error_ ? new Error(*other.error_) : nullptr);
+    error_.reset(other.error_ ? copy_of(*other.error_) : nullptr);
     return *this;
+  }
+
+  // Takes no memory.
+  static Status out_of_memory() {
+    Status status;
+    status.error_.reset(&no_memory);
+    return status;
   }
 
   bool ok() const { return error_ == nullptr; }
@@ -41,8 +51,37 @@ class [[nodiscard]] Status {
     uint64_t call;
     std::string text;
   };
-  std::unique_ptr<Error> error_;
+  static Error no_memory;
+  struct Drop {
+    void operator()(Error* error) const {
+      if (error != &no_memory) delete error;
+    }
+  };
+  static Error* make(Error&& error) noexcept;
+  static Error* copy_of(const Error& error) noexcept;
+
+  std::unique_ptr<Error, Drop> error_;
 };
+
+// In a handler: that the exception came out of the function of the program's of this name.
+Status callback_failure(const char* name) noexcept;
+
+// A status on its way through functions that return none.
+struct Thrown {
+  Status status;
+};
+// Calls a function of the program's. `name` says which: "the operator".
+template <class Function>
+decltype(auto) call_back(const char* name, Function&& function) {
+  try {
+    return function();
+  } catch (...) {
+    throw Thrown{callback_failure(name)};
+  }
+}
+
+// In a handler: what the exception says.
+Status status_of_exception() noexcept;
 
 // SYSTEM, or NO_MEMORY where errno says so, with `what` and the words for errno.
 Status system_error(const std::string& what, int error_number);

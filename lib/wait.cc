@@ -18,8 +18,12 @@ constexpr uint32_t yields_per_clock = 16;
 
 }  // namespace
 
-Waiter::Waiter(Link& link, const Patience& patience, uint64_t timeout_ns, const Inspect* inspect)
-    : link_(link), patience_(patience), inspect_(inspect), deadline_ns_(now_ns() + timeout_ns) {}
+Status moving_too_long() {
+  return {TUTTI_TIMEOUT, "the call was still moving data at its deadline"};
+}
+
+Waiter::Waiter(Link& link, const Patience& patience, uint64_t deadline_ns, const Inspect* inspect)
+    : link_(link), patience_(patience), inspect_(inspect), deadline_ns_(deadline_ns) {}
 
 Waiter::~Waiter() {
   if (armed_) link_.disarm();

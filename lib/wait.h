@@ -38,7 +38,7 @@ using Inspect = std::function<Status(uint64_t now_ns)>;
 class Waiter {
  public:
   // `inspect` may be null: the link's.
-  Waiter(Link& link, const Patience& patience, uint64_t timeout_ns, const Inspect* inspect);
+  Waiter(Link& link, const Patience& patience, uint64_t deadline_ns, const Inspect* inspect);
   ~Waiter();
 
   // OK: look again. TIMEOUT without a text (the caller knows what for), or what the link found.
@@ -56,13 +56,19 @@ class Waiter {
   bool armed_ = false;
 };
 
+// A call that does not end in time although there is always something to move.
+Status moving_too_long();
+
 // Calls advance() until done(); both are state machines that never block.
 template <class Advance, class Done>
 Status complete(Link& link, const Patience& patience, uint64_t timeout_ns, Advance&& advance,
                 Done&& done, const Inspect* inspect = nullptr) {
+  Limit limit(timeout_ns);
   for (uint32_t idle = 0; idle < patience.spins;) {
     if (advance()) {
       if (done()) return {};
+      if (limit.passed_while_moving()) [[unlikely]]
+        return moving_too_long();
       idle = 0;
     } else {
       if (done()) return {};
@@ -70,11 +76,13 @@ Status complete(Link& link, const Patience& patience, uint64_t timeout_ns, Advan
       if (++idle > bare_looks) cpu_relax();
     }
   }
-  Waiter waiter(link, patience, timeout_ns, inspect);
+  Waiter waiter(link, patience, limit.deadline_ns(), inspect);
   for (;;) {
     const bool moved = advance();
     if (done()) return {};
     if (moved) {
+      if (limit.passed_while_moving()) [[unlikely]]
+        return moving_too_long();
       waiter.progressed();
     } else {
       TUTTI_TRY(waiter.pause());

@@ -5,6 +5,23 @@
  * sentence that says why is at tutti_comm_last_error() (for functions that have a communicator) or
  * tutti_last_error() (the calling thread's last failure, for those that have none).
  *
+ * Limits: that of a blocking call counts from entering it, that of a nonblocking one from entering
+ * each tutti_wait(). Past it a call ends with TIMEOUT, whether nothing moves any more or data still
+ * does; a function of the program's that does not return is not called off, though, and the clock
+ * is only read now and then, which a slow one is felt in. INT64_MAX is no limit at all.
+ *
+ * Errors: INVALID and UNSUPPORTED leave the communicator as it was, and so does whatever a local
+ * function says. Any other error of a collective call or a message
+ * ends the communicator on all ranks: TIMEOUT, and also memory that runs out on one of them, or a
+ * function of the program's that throws, be it before that rank's call had begun. The calls of the
+ * others end at once with the same status and a sentence that names the rank and the cause; all
+ * that is left to do with the communicator is tutti_comm_free().
+ *
+ * Structs that start with their size may be shorter or longer than this header's, as those of
+ * programs built with another version's are: what a shorter one does not have is the default, and
+ * what a longer one has more must be zero (else INVALID); of results a program gets what its own
+ * has room for, and zeros for what this version does not know.
+ *
  * Threads: one thread at a time per communicator; different communicators may be used from
  * different threads in parallel. tutti_comm_abort() may be called from any thread at any time.
  * Functions without a communicator are thread-safe.
@@ -44,10 +61,10 @@ typedef enum tutti_status {
   TUTTI_IN_PROGRESS = 1, /* a nonblocking operation has not ended */
   TUTTI_INVALID = 2,     /* an argument is wrong; nothing was sent, the communicator is unharmed */
   TUTTI_UNSUPPORTED = 3, /* right, but not possible here (a forced algorithm that does not apply) */
-  TUTTI_NO_MEMORY = 4,
+  TUTTI_NO_MEMORY = 4,   /* on this rank or on the one that the text names */
   TUTTI_TIMEOUT = 5,     /* the deadline passed; the text names who was waited for */
   TUTTI_PEER_FAILED = 6, /* a rank died; the error names it */
-  TUTTI_ABORTED = 7,     /* somebody called tutti_comm_abort() */
+  TUTTI_ABORTED = 7,     /* somebody called tutti_comm_abort(), or the program's function threw */
   TUTTI_MISMATCH = 8,    /* ranks made different calls, or made those on several communicators in
                             orders that cannot end; the text names both */
   TUTTI_CORRUPT = 9,     /* bytes from a peer make no sense */
@@ -151,7 +168,7 @@ TUTTI_API tutti_status tutti_dtype_free(tutti_dtype dtype);
  * the largest power of two that divides the type's size, 16 at most. Must be associative, and a
  * function of its operands alone: it is called by whichever rank holds them, on a thread
  * that moves that rank's calls on, with parts of vectors of any length, also in shared memory. Must
- * not call tutti, nor throw. */
+ * not call tutti. An exception that it throws ends the call, on all ranks, with ABORTED. */
 typedef void (*tutti_op_fn)(const void* lower, const void* higher, void* out, size_t count,
                             tutti_dtype dtype, void* context);
 /* The operator is defined on every type, built-in or not; the function is told which. `context` is
@@ -289,8 +306,8 @@ TUTTI_API tutti_status tutti_comm_create_from_id(const tutti_unique_id* id, int 
 TUTTI_API tutti_status tutti_comm_create_from_env(const tutti_comm_config* config, tutti_comm* out);
 
 /* The caller's own all-gather: every rank gives `bytes` bytes at `mine`; `all` receives nranks
- * times `bytes` in rank order. Returns 0 on success. Used only while the communicator is made;
- * whoever can listen to it can join the job. */
+ * times `bytes` in rank order. Returns 0 on success; one that throws has failed. Used only while
+ * the communicator is made; whoever can listen to it can join the job. */
 typedef int (*tutti_allgather_fn)(const void* mine, void* all, size_t bytes, void* context);
 TUTTI_API tutti_status tutti_comm_create_from_allgather(tutti_allgather_fn allgather, void* context,
                                                         int rank, int nranks,
@@ -653,8 +670,9 @@ TUTTI_API tutti_status tutti_topk_allreduce_with(const void* send, void* recv, t
  * valid until the next call with it. */
 TUTTI_API tutti_status tutti_topk_residual(tutti_topk topk, void** out);
 
-/* How vectors of float32 travel. The functions must not call tutti, nor throw; they are called on
- * the threads of calls, so that several may run at once. What is encoded may have any alignment. */
+/* How vectors of float32 travel. The functions must not call tutti; an exception that one throws
+ * ends the call, on all ranks, with ABORTED. They are called on the threads of calls, so that
+ * several may run at once. What is encoded may have any alignment. */
 typedef struct tutti_codec {
   size_t size;      /* sizeof(tutti_codec) */
   const char* name; /* 1 to 31 printable characters, the same on all ranks */
@@ -748,9 +766,10 @@ typedef struct tutti_request_s* tutti_request;
  * and nothing was begun; what goes wrong on the way is said by the function that finds the end.
  *
  * Calls move on while any thread of the process waits or tests, on whatever communicator; with a
- * progress thread (tutti_comm_config, TUTTI_PROGRESS_THREAD) at any time. The time limit counts
- * from the begin of each wait. A request has one thread at a time, and its communicator's threads
- * must not be in another call on it meanwhile. */
+ * progress thread (tutti_comm_config, TUTTI_PROGRESS_THREAD) at any time. The limit counts from
+ * entering each wait; of tutti_waitany() it is that of the first request in the list. A request has
+ * one thread at a time, and its communicator's threads must not be in another call on it meanwhile.
+ */
 TUTTI_API tutti_status tutti_iallreduce(const void* send, void* recv, size_t count,
                                         tutti_dtype dtype, tutti_op op, tutti_comm comm,
                                         const tutti_call_config* config, tutti_request* request);
@@ -1004,7 +1023,7 @@ typedef enum tutti_log_level {
   TUTTI_LOG_DEBUG = 3
 } tutti_log_level;
 /* Where the library's messages go; NULL, the default: nowhere. Process-wide; called from any
- * thread, also the library's own; must not call tutti. */
+ * thread, also the library's own; must not call tutti. What it throws is dropped. */
 typedef void (*tutti_log_fn)(tutti_log_level level, const char* text, void* context);
 TUTTI_API void tutti_log_set(tutti_log_fn log, void* context);
 

@@ -8,7 +8,7 @@ namespace {
 
 template <auto make, class... Arguments>
 tutti_status blocking(tutti_comm comm, const tutti_call_config* config, Arguments... arguments) {
-  return guarded(comm, [&](Communicator& c) {
+  return calling(comm, [&](Communicator& c) {
     MadeCall made;
     if (Status checked = make_call<make>(c, config, &made, arguments...); !checked.ok())
         [[unlikely]]

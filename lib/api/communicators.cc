@@ -6,6 +6,7 @@
 
 #include "lib/api/checks.h"
 #include "lib/api/guard.h"
+#include "lib/api/sized.h"
 #include "lib/config.h"
 #include "lib/control/bootstrap.h"
 #include "lib/control/callback_exchange.h"
@@ -97,7 +98,7 @@ Status read_device(const std::string& text, int* out) {
 }
 
 // The caller's settings, then the environment's, then the defaults.
-Status read_settings(const tutti_comm_config* config, CommSettings* out) {
+Status read_settings(const tutti_comm_config* given, CommSettings* out) {
   std::vector<std::string> listed;
   TUTTI_TRY(config_list(Variable::tutti_transports, &listed));
   if (!listed.empty()) out->transports = listed;
@@ -126,22 +127,21 @@ Status read_settings(const tutti_comm_config* config, CommSettings* out) {
   TUTTI_TRY(config_text(Variable::tutti_device_path, &device_path));
   out->devices_through_host = device_path == "host";
   TUTTI_TRY(read_use(Variable::tutti_ucx_device, &out->ucx_device));
-  if (config == nullptr) return {};
-  if (config->size < sizeof(tutti_comm_config)) {
-    return {TUTTI_INVALID, "the communicator config's size is not set; use TUTTI_COMM_CONFIG_INIT"};
-  }
-  if (config->timeout_ms < 0 || config->setup_ms < 0) {
+  if (given == nullptr) return {};
+  tutti_comm_config config = TUTTI_COMM_CONFIG_INIT;
+  TUTTI_TRY(read_sized(given, "the communicator config", &config));
+  if (config.timeout_ms < 0 || config.setup_ms < 0) {
     return {TUTTI_INVALID, "a time limit of the communicator config is negative"};
   }
-  TUTTI_TRY(check_level(config->level));
-  if (config->level != TUTTI_LEVEL_DEFAULT) out->level = config->level;
-  if (config->timeout_ms > 0) out->timeout_ms = config->timeout_ms;
-  if (config->setup_ms > 0) out->setup_ms = config->setup_ms;
-  if (config->progress_thread != 0) out->progress_thread = true;
-  if (config->interface_ != nullptr) out->interface = config->interface_;
-  if (config->device != nullptr) TUTTI_TRY(read_device(config->device, &out->device));
-  if (config->transports != nullptr) {
-    TUTTI_TRY(split_transports(config->transports, &out->transports));
+  TUTTI_TRY(check_level(config.level));
+  if (config.level != TUTTI_LEVEL_DEFAULT) out->level = config.level;
+  if (config.timeout_ms > 0) out->timeout_ms = config.timeout_ms;
+  if (config.setup_ms > 0) out->setup_ms = config.setup_ms;
+  if (config.progress_thread != 0) out->progress_thread = true;
+  if (config.interface_ != nullptr) out->interface = config.interface_;
+  if (config.device != nullptr) TUTTI_TRY(read_device(config.device, &out->device));
+  if (config.transports != nullptr) {
+    TUTTI_TRY(split_transports(config.transports, &out->transports));
     out->transports_named = true;
   }
   return {};
@@ -216,7 +216,7 @@ Status from_env(const CommSettings& settings, tutti_comm* out) {
 template <class Make>
 tutti_status make_from(tutti_comm comm, tutti_comm* out, Make&& make) {
   if (out != nullptr) *out = nullptr;
-  return guarded(comm, [&](Communicator& c) {
+  return calling(comm, [&](Communicator& c) {
     if (out == nullptr) {
       return c.fail({TUTTI_INVALID, "there is nowhere to put the communicator"});
     }
@@ -350,7 +350,12 @@ tutti_status tutti_comm_free(tutti_comm comm) {
 
 tutti_status tutti_comm_abort(tutti_comm comm, const char* reason) {
   if (comm == nullptr) return api::keep({TUTTI_INVALID, "the communicator is NULL"});
-  api::unwrap(comm).abort(reason != nullptr ? reason : "");
+  Communicator& c = api::unwrap(comm);
+  try {
+    c.abort(reason != nullptr ? reason : "");
+  } catch (const std::bad_alloc&) {
+    c.abort(Status::out_of_memory());
+  }
   return TUTTI_OK;
 }
 
@@ -380,16 +385,19 @@ tutti_status tutti_comm_transport(tutti_comm comm, const char** name) {
 
 tutti_status tutti_comm_get_counters(tutti_comm comm, tutti_comm_counters* out) {
   return api::guarded(comm, [&](Communicator& c) {
-    if (out == nullptr || out->size < sizeof(tutti_comm_counters)) {
-      return c.fail({TUTTI_INVALID, "the size of the counters is not set"});
+    if (out == nullptr) return c.fail({TUTTI_INVALID, "there is nowhere to put the counters"});
+    if (Status sized = api::check_size(out, "the counters"); !sized.ok()) {
+      return c.fail(std::move(sized));
     }
-    out->calls = c.calls();
-    out->direct_calls = c.direct_calls();
     const Transfers transfers = c.transfers();
-    out->messages_sent = transfers.messages_sent;
-    out->bytes_sent = transfers.bytes_sent;
-    out->messages_received = transfers.messages_received;
-    out->bytes_received = transfers.bytes_received;
+    tutti_comm_counters counters{};
+    counters.calls = c.calls();
+    counters.direct_calls = c.direct_calls();
+    counters.messages_sent = transfers.messages_sent;
+    counters.bytes_sent = transfers.bytes_sent;
+    counters.messages_received = transfers.messages_received;
+    counters.bytes_received = transfers.bytes_received;
+    api::write_sized(counters, out);
     return TUTTI_OK;
   });
 }

@@ -50,7 +50,7 @@ inline Status check_held(tutti_level asked, tutti_level most, tutti_dtype dtype,
 template <class Check, class Body>
 tutti_status compound(tutti_comm comm, Compound kind, const tutti_call_config* config,
                       std::initializer_list<const void*> buffers, Check&& check, Body&& body) {
-  return guarded(comm, [&](Communicator& c) {
+  return calling(comm, [&](Communicator& c) {
     CallSettings settings;
     Status checked = read_config(config, &settings);
     if (checked.ok() && !settings.algorithm.empty()) {

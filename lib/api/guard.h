@@ -14,7 +14,11 @@ namespace tutti::api {
 std::string& thread_error();
 
 inline tutti_status keep(const Status& status) {
-  thread_error() = status.text();
+  try {
+    thread_error() = status.text();
+  } catch (const std::bad_alloc&) {
+    thread_error().clear();
+  }
   return status.code();
 }
 
@@ -26,23 +30,32 @@ template <class Body>
 tutti_status guarded(Body&& body) {
   try {
     return keep(body());
-  } catch (const std::bad_alloc&) {
-    return keep({TUTTI_NO_MEMORY, "out of memory"});
-  } catch (const std::exception& e) {
-    return keep({TUTTI_INTERNAL, e.what()});
+  } catch (...) {
+    return keep(status_of_exception());
   }
 }
 
-// For functions on a communicator: `body` takes it and gives a tutti_status.
+// For local functions on a communicator, which is unharmed: `body` takes it and gives a
+// tutti_status.
 template <class Body>
 tutti_status guarded(tutti_comm comm, Body&& body) {
   if (comm == nullptr) return keep({TUTTI_INVALID, "the communicator is NULL"});
   try {
     return body(unwrap(comm));
-  } catch (const std::bad_alloc&) {
-    return unwrap(comm).fail({TUTTI_NO_MEMORY, "out of memory"});
-  } catch (const std::exception& e) {
-    return unwrap(comm).fail({TUTTI_INTERNAL, e.what()});
+  } catch (...) {
+    return unwrap(comm).fail(status_of_exception());
+  }
+}
+
+// For calls, for which other ranks wait: what is thrown, be it before the call has begun, ends them
+// there, too.
+template <class Body>
+tutti_status calling(tutti_comm comm, Body&& body) {
+  if (comm == nullptr) return keep({TUTTI_INVALID, "the communicator is NULL"});
+  try {
+    return body(unwrap(comm));
+  } catch (...) {
+    return unwrap(comm).abandon();
   }
 }
 

@@ -18,7 +18,7 @@ Status check_size(size_t bytes) {
 }  // namespace
 
 tutti_status tutti_mem_alloc(tutti_comm comm, size_t bytes, void** out) {
-  return tutti::api::guarded(comm, [&](Communicator& c) {
+  return tutti::api::calling(comm, [&](Communicator& c) {
     Status checked = check_size(bytes);
     if (checked.ok() && out == nullptr) {
       checked = {TUTTI_INVALID, "there is nowhere to put the address of the memory"};
@@ -35,7 +35,7 @@ tutti_status tutti_mem_free(tutti_comm comm, void* memory) {
 
 tutti_status tutti_mem_register(tutti_comm comm, void* address, size_t bytes, int fd,
                                 uint64_t offset) {
-  return tutti::api::guarded(comm, [&](Communicator& c) {
+  return tutti::api::calling(comm, [&](Communicator& c) {
     Status checked = check_size(bytes);
     if (checked.ok() && address == nullptr) checked = {TUTTI_INVALID, "the memory is NULL"};
     if (!checked.ok()) return c.fail(std::move(checked));
@@ -48,7 +48,7 @@ tutti_status tutti_mem_deregister(tutti_comm comm, void* address) {
 }
 
 tutti_status tutti_mem_alloc_device(tutti_comm comm, size_t bytes, void** out) {
-  return tutti::api::guarded(comm, [&](Communicator& c) {
+  return tutti::api::calling(comm, [&](Communicator& c) {
     Status checked = check_size(bytes);
     if (checked.ok() && out == nullptr) {
       checked = {TUTTI_INVALID, "there is nowhere to put the address of the memory"};
@@ -59,7 +59,7 @@ tutti_status tutti_mem_alloc_device(tutti_comm comm, size_t bytes, void** out) {
 }
 
 tutti_status tutti_mem_register_device(tutti_comm comm, void* address, size_t bytes) {
-  return tutti::api::guarded(comm, [&](Communicator& c) {
+  return tutti::api::calling(comm, [&](Communicator& c) {
     Status checked = check_size(bytes);
     if (checked.ok() && address == nullptr) checked = {TUTTI_INVALID, "the memory is NULL"};
     if (!checked.ok()) return c.fail(std::move(checked));

@@ -1,4 +1,6 @@
 // Point to point in the C API: argument checks, then the communicator.
+#include <array>
+
 #include "lib/api/checks.h"
 #include "lib/api/request.h"
 
@@ -48,7 +50,7 @@ Status check_messages(const Communicator& c, std::span<const Message> messages,
 
 tutti_status exchange(tutti_comm comm, std::span<const Message> messages,
                       const tutti_call_config* config) {
-  return guarded(comm, [&](Communicator& c) {
+  return calling(comm, [&](Communicator& c) {
     CallSettings settings;
     Status checked = check_messages(c, messages, config, &settings);
     if (!checked.ok()) return c.fail(std::move(checked));
@@ -68,18 +70,24 @@ tutti_status request_messages(Begins begins, tutti_comm comm, std::span<const Me
   });
 }
 
-// The halves of a sendrecv that there are.
-std::vector<Message> both(const void* send, size_t send_count, int to, int send_tag, void* recv,
-                          size_t recv_count, int from, int recv_tag, tutti_dtype dtype) {
-  std::vector<Message> messages;
-  if (to != TUTTI_NO_PEER) {
-    messages.push_back(Message::to_send(send, send_count, dtype, to, send_tag));
+// The halves of a sendrecv that there are; without memory of their own, for nothing is guarded yet.
+class Halves {
+ public:
+  Halves(const void* send, size_t send_count, int to, int send_tag, void* recv, size_t recv_count,
+         int from, int recv_tag, tutti_dtype dtype) {
+    if (to != TUTTI_NO_PEER) {
+      messages_[n_++] = Message::to_send(send, send_count, dtype, to, send_tag);
+    }
+    if (from != TUTTI_NO_PEER) {
+      messages_[n_++] = Message::to_receive(recv, recv_count, dtype, from, recv_tag);
+    }
   }
-  if (from != TUTTI_NO_PEER) {
-    messages.push_back(Message::to_receive(recv, recv_count, dtype, from, recv_tag));
-  }
-  return messages;
-}
+  operator std::span<const Message>() const { return {messages_.data(), n_}; }
+
+ private:
+  std::array<Message, 2> messages_;
+  size_t n_ = 0;
+};
 
 }  // namespace
 
@@ -120,7 +128,7 @@ tutti_status tutti_sendrecv_with(const void* send, size_t send_count, int to, in
                                  tutti_dtype dtype, tutti_comm comm,
                                  const tutti_call_config* config) {
   return api::exchange(
-      comm, api::both(send, send_count, to, send_tag, recv, recv_count, from, recv_tag, dtype),
+      comm, api::Halves(send, send_count, to, send_tag, recv, recv_count, from, recv_tag, dtype),
       config);
 }
 
@@ -152,7 +160,7 @@ tutti_status tutti_isendrecv(const void* send, size_t send_count, int to, int se
                              tutti_request* request) {
   return api::request_messages(
       api::Begins::now, comm,
-      api::both(send, send_count, to, send_tag, recv, recv_count, from, recv_tag, dtype), config,
+      api::Halves(send, send_count, to, send_tag, recv, recv_count, from, recv_tag, dtype), config,
       request);
 }
 tutti_status tutti_sendrecv_init(const void* send, size_t send_count, int to, int send_tag,
@@ -161,7 +169,7 @@ tutti_status tutti_sendrecv_init(const void* send, size_t send_count, int to, in
                                  const tutti_call_config* config, tutti_request* request) {
   return api::request_messages(
       api::Begins::when_started, comm,
-      api::both(send, send_count, to, send_tag, recv, recv_count, from, recv_tag, dtype), config,
+      api::Halves(send, send_count, to, send_tag, recv, recv_count, from, recv_tag, dtype), config,
       request);
 }
 
@@ -173,7 +181,7 @@ tutti_status tutti_group_cancel(tutti_comm comm) {
 }
 tutti_status tutti_group_end(tutti_comm comm) { return tutti_group_end_with(comm, nullptr); }
 tutti_status tutti_group_end_with(tutti_comm comm, const tutti_call_config* config) {
-  return api::guarded(comm, [&](Communicator& c) {
+  return api::calling(comm, [&](Communicator& c) {
     CallSettings settings;
     if (Status read = api::read_limit(config, &settings); !read.ok()) {
       return c.fail(std::move(read));

@@ -1,6 +1,7 @@
 // The part of the C API that needs no communicator: names, types, algorithms, the log.
 #include "algorithms/algorithm.h"
 #include "lib/api/guard.h"
+#include "lib/api/sized.h"
 #include "lib/log.h"
 #include "lib/types.h"
 
@@ -54,15 +55,16 @@ tutti_status tutti_level_from_name(const char* name, tutti_level* out) {
 
 tutti_status tutti_algorithm_get(size_t index, tutti_algorithm_info* out) {
   return api::guarded([&]() -> Status {
-    if (out == nullptr || out->size < sizeof(tutti_algorithm_info)) {
-      return {TUTTI_INVALID, "the algorithm info is NULL or its size is not set"};
-    }
+    if (out == nullptr) return {TUTTI_INVALID, "there is nowhere to put the algorithm info"};
+    TUTTI_TRY(api::check_size(out, "the algorithm info"));
     const std::span<const Algorithm> all = algorithms();
     if (index >= all.size()) {
       return {TUTTI_INVALID, "there are " + std::to_string(all.size()) + " algorithms"};
     }
-    *out = {sizeof(tutti_algorithm_info), all[index].name, collective_name(all[index].collective),
-            all[index].about};
+    const Algorithm& one = all[index];
+    const tutti_algorithm_info info{sizeof(info), one.name, collective_name(one.collective),
+                                    one.about};
+    api::write_sized(info, out);
     return {};
   });
 }

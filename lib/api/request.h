@@ -19,7 +19,7 @@ enum class Begins : uint8_t { now, when_started };
 template <class Make>
 tutti_status make_request(Begins begins, tutti_comm comm, tutti_request* out, Make&& make) {
   if (out != nullptr) *out = nullptr;
-  return guarded(comm, [&](Communicator& c) {
+  const auto body = [&](Communicator& c) {
     if (out == nullptr) return c.fail({TUTTI_INVALID, "there is nowhere to put the request"});
     auto operation = std::make_unique<Operation>();
     if (Status made = make(c, operation.get()); !made.ok()) return c.fail(std::move(made));
@@ -30,7 +30,8 @@ tutti_status make_request(Begins begins, tutti_comm comm, tutti_request* out, Ma
     if (begins == Begins::now) c.start(operation.get());
     *out = wrap(operation.release());
     return TUTTI_OK;
-  });
+  };
+  return begins == Begins::now ? calling(comm, body) : guarded(comm, body);
 }
 
 }  // namespace tutti::api

@@ -23,7 +23,7 @@ tutti_status on_owner(Operation& operation, Body&& body) {
     operation.active = false;
     return keep(operation.failure);
   }
-  const tutti_status status = guarded(reinterpret_cast<tutti_comm>(c), body);
+  const tutti_status status = calling(reinterpret_cast<tutti_comm>(c), body);
   return status == TUTTI_OK ? TUTTI_OK : keep(c->last_error());
 }
 
@@ -62,8 +62,10 @@ tutti_status start(tutti_request request) {
 }
 
 tutti_status wait_any(size_t n, tutti_request* requests, size_t* index) {
+  std::vector<Operation*> active;
+  active.reserve(n);
   for (;;) {
-    std::vector<Operation*> active;
+    active.clear();
     for (size_t i = 0; i < n; ++i) {
       Operation* const operation = requests[i] != nullptr ? unwrap(requests[i]) : nullptr;
       if (operation == nullptr || !operation->active) continue;
@@ -128,9 +130,10 @@ tutti_status tutti_waitall(size_t n, tutti_request* requests) {
     const tutti_status status = api::wait(&requests[i]);
     if (status == TUTTI_OK || first != TUTTI_OK) continue;
     first = status;
-    text = api::thread_error();
+    text.swap(api::thread_error());
   }
-  return first == TUTTI_OK ? TUTTI_OK : api::keep({first, text});
+  if (first != TUTTI_OK) api::thread_error().swap(text);
+  return first;
 }
 
 tutti_status tutti_waitany(size_t n, tutti_request* requests, size_t* index) {
@@ -140,7 +143,11 @@ tutti_status tutti_waitany(size_t n, tutti_request* requests, size_t* index) {
   }
   if (!checked.ok()) return api::keep(checked);
   *index = TUTTI_NO_REQUEST;
-  return api::wait_any(n, requests, index);
+  try {
+    return api::wait_any(n, requests, index);
+  } catch (...) {
+    return api::keep(status_of_exception());
+  }
 }
 
 tutti_status tutti_request_free(tutti_request* request) {

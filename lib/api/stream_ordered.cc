@@ -9,7 +9,7 @@ namespace {
 template <auto make, class... Arguments>
 tutti_status on_stream(tutti_comm comm, const tutti_call_config* config, void* stream,
                        Arguments... arguments) {
-  return guarded(comm, [&](Communicator& c) {
+  return calling(comm, [&](Communicator& c) {
     MadeCall made;
     if (Status checked = make_call<make>(c, config, &made, arguments...); !checked.ok())
       return c.fail(std::move(checked));

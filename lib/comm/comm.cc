@@ -5,7 +5,6 @@
 
 #include "lib/comm/blocks.h"
 #include "lib/comm/device_calls.h"
-#include "lib/plan/lower.h"
 #include "lib/schedule/levels.h"
 #include "lib/types.h"
 
@@ -39,10 +38,8 @@ tutti_status Communicator::fail(Status status) {
 
 Transfers Communicator::transfers() {
   const std::lock_guard guard(lock_);
-  Transfers all = run_.transfers();
+  Transfers all = protocols_.transfers();
   all += traffic_.transfers();
-  if (fused_) all += fused_->transfers();
-  if (pull_) all += pull_->transfers();
   return all;
 }
 
@@ -59,27 +56,6 @@ void Communicator::abort(const Status& why) {
 }
 
 // ---------------------------------------------------------------- preparing a call
-
-Status Communicator::plan_for(const Algorithm& algorithm, int root, plan::Chunks chunks,
-                              schedule::Bracketing bracketing, CachedPlan** out) {
-  if (setting_.only_moves) chunks = plan::Chunks::out_of_reach;
-  for (const auto& cached : plans_) {
-    if (cached->algorithm == &algorithm && cached->root == root && cached->chunks == chunks &&
-        cached->bracketing == bracketing) {
-      *out = cached.get();
-      return {};
-    }
-  }
-  const schedule::Shape shape{.rank = uint32_t(rank_),
-                              .nranks = uint32_t(nranks_),
-                              .root = uint32_t(root),
-                              .radix = group_size(setting_),
-                              .bracketing = bracketing};
-  plans_.push_back(std::make_unique<CachedPlan>(&algorithm, root, chunks, bracketing,
-                                                plan::lower(algorithm, shape, chunks)));
-  *out = plans_.back().get();
-  return {};
-}
 
 // A barrier runs as an allreduce of one byte, whatever it holds.
 static Collective runs_as(const CallKey& key) {
@@ -129,16 +105,16 @@ Status Communicator::prepare(const CallKey& key, std::shared_ptr<Prepared>* out)
   signature.algorithm = uint16_t(choice.algorithm - algorithms().data());
   next->signature_hash = signature_hash(signature);
   next->ends_when_done =
-      choice.path == Path::pull && !is_scan(key.collective) && !settings_.check_results;
-  if (choice.path == Path::pull) {
-    next->pull = plan::PullShape(key.collective, uint32_t(key.root), key.count, next->element_size,
-                                 uint32_t(nranks_), uint32_t(rank_));
+      choice.path == Path::one_hop && !is_scan(key.collective) && !settings_.check_results;
+  if (choice.path == Path::one_hop) {
+    next->one_hop = shared::OneHopShape(key.collective, uint32_t(key.root), key.count,
+                                        next->element_size, uint32_t(nranks_), uint32_t(rank_));
   }
   if (reduces(key.collective)) TUTTI_TRY(bind_operator(*next, request.level));
   if (choice.path == Path::schedule) {
-    TUTTI_TRY(plan_for(*choice.algorithm, key.root,
-                       v_form ? plan::Chunks::scattered : plan::Chunks::together,
-                       schedule::bracketing_of(request.level), &next->plan));
+    next->plan = protocols_.schedules().plan_for(
+        *choice.algorithm, key.root, v_form ? plan::Chunks::scattered : plan::Chunks::together,
+        schedule::bracketing_of(request.level));
   }
   *out = std::move(next);
   return {};
@@ -226,10 +202,11 @@ tutti_status Communicator::run_alone(const Prepared& prepared, const Call& call)
   const std::byte* from = call.input;
   std::byte* to = call.output;
   if (key.lengths != 0) {
-    extents_of(Goal(collective, 1), 0, call, prepared.element_size, &extents_);
-    count = extents_.begin[1] / prepared.element_size;
-    from += extents_.input[0];
-    to += extents_.output[0];
+    plan::Extents extents;
+    extents_of(Goal(collective, 1), 0, call, prepared.element_size, &extents);
+    count = extents.begin[1] / prepared.element_size;
+    from += extents.input[0];
+    to += extents.output[0];
   }
   if (reduces(collective) && gives_truth(key.op, key.dtype)) {
     find_kernels(key.dtype, TUTTI_LOR).reduce2(to, from, from, count);
@@ -240,21 +217,27 @@ tutti_status Communicator::run_alone(const Prepared& prepared, const Call& call)
 }
 
 tutti_status Communicator::run(Prepared& prepared, const Call& call) {
-  bool ended = false;
-  Status status = begin_call(prepared, call, &ended);
-  if (status.ok() && !ended) {
-    if (prepared.ends_when_done && done_at_once()) return TUTTI_OK;
-    status = complete_call(prepared, timeout_ns(call.timeout_ms));
-    status = end_call(prepared, call, std::move(status));
+  Status status;
+  try {
+    bool ended = false;
+    status = begin_call(prepared, call, &ended);
+    if (status.ok() && !ended) {
+      if (prepared.ends_when_done && done_at_once()) return TUTTI_OK;
+      status = complete_call(prepared, timeout_ns(call.timeout_ms));
+      status = end_call(prepared, call, std::move(status));
+    }
+    if (status.ok()) [[likely]]
+      return TUTTI_OK;
+  } catch (...) {
+    status = end_thrown_call(prepared, call);
   }
-  if (status.ok()) [[likely]]
-    return TUTTI_OK;
   return give_up(std::move(status), prepared.signature, calls());
 }
 
 // What nearly every call of a rank is that others are behind or ahead of.
 bool Communicator::done_at_once() {
-  return pull_->advance() && pull_->done() && pull_->failure().ok();
+  shared::OneHop& one_hop = protocols_.shared()->one_hop;
+  return one_hop.advance() && one_hop.done() && one_hop.failure().ok();
 }
 
 void Communicator::add_to_mark() {
@@ -283,9 +266,7 @@ Status Communicator::begin_call(Prepared& prepared, const Call& call, bool* ende
     add_to_mark();
   // Of a v form whose lengths not all know, none may be said to be empty.
   const bool empty = prepared.key.count == 0 && !prepared.lengths_are_private();
-  const Collective collective = prepared.key.collective;
-  // Those in which a rank need not hear from all; of a v form a rank's blocks may all be empty.
-  if (empty || is_rooted(collective) || is_scan(collective) || prepared.key.lengths != 0) {
+  if (ends_unheard(prepared.key.collective, empty, prepared.key.lengths != 0)) {
     history_ = history_after(history_, epoch, prepared.signature_hash);
   }
   if (prepared.choice.path == Path::schedule) {
@@ -295,102 +276,48 @@ Status Communicator::begin_call(Prepared& prepared, const Call& call, bool* ende
   }
   *ended = empty;
   if (empty) return {};
-  switch (prepared.choice.path) {
-    case Path::schedule:
-      return begin_schedule(prepared, call);
-    case Path::pull:
-      pull_->start({&prepared.pull, &prepared.kernels, call.input, mark_.digest, call.output});
-      return {};
-    default:
-      begin_fused(prepared, call);
-      return {};
-  }
-}
-
-void Communicator::begin_fused(const Prepared& prepared, const Call& asked) {
-  const plan::FusedCall call{asked.input,           asked.output,     prepared.key.count,
-                             prepared.element_size, prepared.kernels, mark_.digest};
-  if (prepared.choice.path == Path::one_shot) {
-    fused_->start_one_shot(call);
-  } else if (prepared.choice.path == Path::two_level) {
-    fused_->start_two_level(call);
-  } else {
-    fused_->start_two_shot(call);
-  }
-}
-
-Status Communicator::begin_schedule(Prepared& prepared, const Call& call) {
-  if (lengths_of_ == nullptr && prepared.lengths_are_private() && !call.lengths_agreed) {
-    return begin_lengths(prepared, call);
-  }
-  lengths_of_ = nullptr;
-  bind(*prepared.plan, prepared.key, prepared.element_size, call);
-  return start_plan(*prepared.plan, prepared.kernels, call.input, call.output);
-}
-
-template <class LinkType>
-bool Communicator::advance_schedule(LinkType& link) {
-  const bool moved = run_.advance(link);
-  if (lengths_of_ == nullptr || !run_.done()) [[likely]]
-    return moved;
-  // The lengths are there, the call itself comes next.
-  path_failure_ = compare_lengths(*lengths_of_, *lengths_call_);
-  if (path_failure_.ok()) path_failure_ = begin_schedule(*lengths_of_, *lengths_call_);
-  lengths_of_ = nullptr;
-  return true;
+  protocols_.start(prepared, call, mark_);
+  return {};
 }
 
 bool Communicator::advance_call(const Prepared& prepared) {
-  switch (prepared.choice.path) {
-    case Path::schedule:
-      return slots_ != nullptr ? advance_schedule(*slots_) : advance_schedule(*link_);
-    case Path::pull:
-      return pull_->advance();
-    default:
-      return fused_->advance();
-  }
+  return protocols_.with(prepared.choice.path,
+                         [](auto&& protocol, auto&) { return protocol.advance(); });
 }
 
-bool Communicator::call_done(const Prepared& prepared) const {
-  switch (prepared.choice.path) {
-    case Path::schedule:
-      return lengths_of_ == nullptr && (run_.done() || !path_failure_.ok());
-    case Path::pull:
-      return pull_->done();
-    default:
-      return fused_->done();
-  }
+bool Communicator::call_done(const Prepared& prepared) {
+  return protocols_.with(prepared.choice.path,
+                         [](auto&& protocol, auto&) { return protocol.done(); });
 }
 
 Status Communicator::complete_call(const Prepared& prepared, uint64_t timeout_ns) {
   waits_in_ = &prepared;
-  Status ended = complete_path(prepared, timeout_ns);
+  Status ended;
+  try {
+    ended = prepared.kernels.user == nullptr ? complete_protocol(prepared, timeout_ns)
+                                             : complete_limited(prepared, timeout_ns);
+  } catch (...) {
+    ended = own_failure();
+  }
   if (watch_.posted()) [[unlikely]]
     watch_.leave();
   return ended;
 }
 
-// One loop for each path, so that its state machine is part of the loop.
-Status Communicator::complete_path(const Prepared& prepared, uint64_t timeout_ns) {
-  switch (prepared.choice.path) {
-    case Path::schedule: {
-      const auto done = [&] { return call_done(prepared); };
-      return slots_ != nullptr ? complete(
-                                     *slots_, patience_, timeout_ns,
-                                     [this] { return advance_schedule(*slots_); }, done, &inspect_)
-                               : complete(
-                                     *link_, patience_, timeout_ns,
-                                     [this] { return advance_schedule(*link_); }, done, &inspect_);
-    }
-    case Path::pull:
-      return complete(
-          *slots_, patience_, timeout_ns, [this] { return pull_->advance(); },
-          [this] { return pull_->done(); }, &inspect_);
-    default:
-      return complete(
-          *slots_, patience_, timeout_ns, [this] { return fused_->advance(); },
-          [this] { return fused_->done(); }, &inspect_);
-  }
+// Pieces are as long as suits fast kernels, so the program's operator looks at the clock, too.
+Status Communicator::complete_limited(const Prepared& prepared, uint64_t timeout_ns) {
+  Limit limit(timeout_ns);
+  const Limited limited(&limit_, &limit);
+  return complete_protocol(prepared, timeout_ns);
+}
+
+// One loop for each protocol, so that its state machine is part of the loop.
+Status Communicator::complete_protocol(const Prepared& prepared, uint64_t timeout_ns) {
+  return protocols_.with(prepared.choice.path, [&](auto&& protocol, auto& link) {
+    return complete(
+        link, patience_, timeout_ns, [&] { return protocol.advance(); },
+        [&] { return protocol.done(); }, &inspect_);
+  });
 }
 
 Status Communicator::inspect_call(uint64_t now_ns) {
@@ -409,41 +336,21 @@ bool Communicator::needs(int peer) {
   const auto rank = uint32_t(rank_), source = uint32_t(peer);
   const uint32_t chunk = goal.block(source, rank);
   if (key.lengths == 0 && goal.gets(rank, chunk) && goal.combines(source, rank, chunk)) return true;
-  // Or it is what the call is held up by: not where it is to receive, for what goes to it may fit
-  // into buffers.
-  switch (prepared.choice.path) {
-    case Path::schedule:
-      return run_.waits_to_receive_from() == peer;
-    case Path::pull:
-      return pull_->waits_for() == peer;
-    default:
-      return false;
-  }
+  // Or it is what the call is held up by.
+  return protocols_.with(prepared.choice.path,
+                         [&](auto&& protocol, auto&) { return protocol.needs() == peer; });
 }
 
 Status Communicator::end_call(const Prepared& prepared, const Call& call, Status ended) {
-  const Path path = prepared.choice.path;
-  if (ended.code() == TUTTI_TIMEOUT && ended.text().empty()) {
-    const int peer = waits_for(prepared);
-    ended = {TUTTI_TIMEOUT, describe_wait(peer, mark_.epoch), peer, mark_.epoch};
-  }
-  if (path == Path::schedule) {
-    if (!path_failure_.ok()) [[unlikely]]
-      ended = std::exchange(path_failure_, {});
-    if (!ended.ok()) lengths_of_ = nullptr;
-    if (ended.ok() && prepared.kernels.divide != nullptr) [[unlikely]]
-      average(prepared, call);
-  } else if (path == Path::pull) {
-    if (ended.ok() && !pull_->failure().ok()) [[unlikely]]
-      ended = pull_->failure();
+  protocols_.with(prepared.choice.path, [&](auto&& protocol, auto&) {
+    if (ended.code() == TUTTI_TIMEOUT && ended.text().empty()) {
+      ended = timed_out(protocol.waits_for(), mark_.epoch);
+    }
+    if (ended.ok() && !protocol.failure().ok()) [[unlikely]]
+      ended = protocol.failure();
     if (!ended.ok()) [[unlikely]]
-      pull_->withdraw();
-  } else {
-    if (ended.ok() && !fused_->failure().ok()) [[unlikely]]
-      ended = fused_->failure();
-    if (!ended.ok()) [[unlikely]]
-      fused_->withdraw();
-  }
+      protocol.withdraw();
+  });
   if (ended.ok() && is_scan(prepared.key.collective)) [[unlikely]]
     normalise_lone_vector(prepared, call);
   if (ended.ok() && settings_.check_results) [[unlikely]]
@@ -473,12 +380,10 @@ uint32_t Communicator::digest_of_result(const Prepared& prepared, const Call& ca
   return uint32_t(hash_of(blocks)) | 1;
 }
 
-// The peer that the running call is held up by, -1 if none.
-int Communicator::waits_for(const Prepared& prepared) {
-  if (prepared.choice.path == Path::pull) return pull_->waits_for();
-  if (prepared.choice.path != Path::schedule) return fused_->waits_for();
-  const int from = run_.waits_to_receive_from();
-  return from >= 0 ? from : run_.waits_to_send_to();
+// In a handler. Ending a call that has failed takes no memory that could be missing.
+Status Communicator::end_thrown_call(const Prepared& prepared, const Call& call) {
+  Status thrown = own_failure();
+  return link_ != nullptr ? end_call(prepared, call, std::move(thrown)) : thrown;
 }
 
 // Truth becomes 0 or 1 also where a scan has combined nothing yet.
@@ -487,87 +392,6 @@ void Communicator::normalise_lone_vector(const Prepared& prepared, const Call& c
   if (!gives_truth(key.op, key.dtype) || rank_ != (key.collective == Collective::scan ? 0 : 1))
     return;
   find_kernels(key.dtype, TUTTI_LOR).reduce2(call.output, call.output, call.output, key.count);
-}
-
-void Communicator::bind(CachedPlan& cached, const CallKey& key, uint32_t element_size,
-                        const Call& call) {
-  const Goal goal(key.collective, uint32_t(nranks_), uint32_t(key.root));
-  if (goal.blocks() == 1) {
-    if (!cached.binding.bound_to(key.count, element_size)) {
-      cached.binding.bind(key.count, element_size);
-    }
-    return;
-  }
-  if (key.lengths == 0 && cached.bound_to == key) return;
-  extents_of(goal, uint32_t(rank_), call, element_size, &extents_);
-  cached.binding.bind(extents_);
-  cached.bound_to = key;
-}
-
-Status Communicator::start_plan(CachedPlan& cached, const Kernels& kernels, const std::byte* input,
-                                std::byte* output) {
-  TUTTI_TRY(grow(&scratch_, cached.binding.scratch_bytes(), cached.algorithm->name));
-  // The executor writes to the input only where it is the output.
-  run_.start(cached.binding, {const_cast<std::byte*>(input), output, scratch_.data()}, kernels);
-  return {};
-}
-
-// Divides what this rank got by the number of vectors in it.
-void Communicator::average(const Prepared& prepared, const Call& call) const {
-  const CallKey& key = prepared.key;
-  const auto rank = uint32_t(rank_);
-  const Goal goal(key.collective, uint32_t(nranks_), uint32_t(key.root));
-  const uint32_t chunk = goal.block(rank, rank);
-  if (!goal.gets(rank, chunk)) return;
-  uint32_t vectors = 0;
-  for (uint32_t r = 0; r < goal.nranks(); ++r) vectors += goal.combines(r, rank, chunk);
-  if (vectors == 1) return;  // it stays as it is, also where it is NaN
-  const uint64_t count = key.lengths != 0 ? call.blocks->send_counts[rank_] : key.count;
-  prepared.kernels.divide(call.output, count, vectors);
-}
-
-// The same collective with the lengths as blocks: so those at both ends of each block know them.
-Status Communicator::begin_lengths(Prepared& prepared, const Call& call) {
-  static constexpr Kernels none;
-  const auto n = size_t(nranks_);
-  const Blocks& blocks = *call.blocks;
-  own_lengths_.assign(n, blocks.own);
-  peer_lengths_.assign(n, 0);
-  if (blocks.send_counts != nullptr) std::copy_n(blocks.send_counts, n, own_lengths_.begin());
-  CallKey key = prepared.key;
-  key.lengths = 0;
-  key.count = 1;
-  key.dtype = TUTTI_UINT64;
-  CachedPlan* cached = nullptr;
-  TUTTI_TRY(plan_for(*prepared.choice.algorithm, key.root, plan::Chunks::together,
-                     schedule::Bracketing::left, &cached));
-  Call exchange;
-  exchange.key = key;
-  bind(*cached, key, sizeof(uint64_t), exchange);
-  lengths_of_ = &prepared;
-  lengths_call_ = &call;
-  return start_plan(*cached, none, reinterpret_cast<const std::byte*>(own_lengths_.data()),
-                    reinterpret_cast<std::byte*>(peer_lengths_.data()));
-}
-
-Status Communicator::compare_lengths(const Prepared& prepared, const Call& call) const {
-  const CallKey& key = prepared.key;
-  const auto n = uint32_t(nranks_);
-  const Blocks& blocks = *call.blocks;
-  const Goal goal(key.collective, uint32_t(nranks_), uint32_t(key.root));
-  for (uint32_t from = 0; from < n; ++from) {
-    if (key.collective == Collective::scatter && from != goal.root()) continue;
-    if (!goal.gets(uint32_t(rank_), goal.block(from, uint32_t(rank_)))) continue;
-    const uint64_t sent = peer_lengths_[key.collective == Collective::scatter ? 0 : from];
-    const uint64_t expected = blocks.recv_counts != nullptr ? blocks.recv_counts[from] : blocks.own;
-    if (sent == expected) continue;
-    return {TUTTI_MISMATCH,
-            "rank " + std::to_string(from) + " sends " + std::to_string(sent) +
-                " elements to rank " + std::to_string(rank_) + ", which expects " +
-                std::to_string(expected),
-            int(from), calls()};
-  }
-  return {};
 }
 
 // ---------------------------------------------------------------- other communicators
@@ -590,6 +414,14 @@ void Communicator::post(Note note) {
 
 // ---------------------------------------------------------------- failure
 
+Status Communicator::timed_out(int peer, uint64_t call) const noexcept {
+  try {
+    return {TUTTI_TIMEOUT, describe_wait(peer, call), peer, call};
+  } catch (...) {
+    return {TUTTI_TIMEOUT, "deadline passed", peer, call};
+  }
+}
+
 std::string Communicator::describe_wait(int peer, uint64_t call) const {
   if (peer < 0) return "nothing came before the deadline";
   std::string text = "rank " + std::to_string(rank_) + " waited for rank " + std::to_string(peer);
@@ -606,27 +438,76 @@ std::string Communicator::describe_wait(int peer, uint64_t call) const {
 tutti_status Communicator::break_off(Status status, const CallKey& last) {
   const std::lock_guard guard(lock_);
   const std::shared_ptr<Prepared>* const found = find(last);
-  if (found == nullptr) return last_error_.code();
-  return give_up(std::move(status), (*found)->signature, epoch_);
+  if (found != nullptr) return give_up(std::move(status), (*found)->signature, epoch_);
+  break_down(std::move(status), "in a call of several", epoch_);
+  return fail(broken_);
+}
+
+Status Communicator::look() {
+  const std::lock_guard guard(lock_);
+  if (!broken_.ok() || link_ == nullptr) return broken_;
+  return first_ != nullptr ? inspect_queue(now_ns()) : link_->inspect(now_ns());
+}
+
+tutti_status Communicator::abandon() {
+  Status thrown = own_failure();
+  const std::lock_guard guard(lock_);
+  if (first_ != nullptr) {
+    break_queue(std::move(thrown));
+  } else {
+    break_down(std::move(thrown), "before a call began", 0);
+  }
+  return fail(broken_);
+}
+
+Status Communicator::own_failure() const noexcept {
+  const Status thrown = status_of_exception();
+  try {
+    return {thrown.code(), "rank " + std::to_string(rank_) + ": " + thrown.text(), rank_};
+  } catch (const std::bad_alloc&) {
+    return Status::out_of_memory();
+  }
+}
+
+void Communicator::tell_peers(const Status& why) noexcept {
+  if (link_ == nullptr) return;
+  try {
+    link_->abort(why);
+  } catch (const std::bad_alloc&) {
+    try {
+      link_->abort(Status::out_of_memory());
+    } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): they find it gone when freed
+    }
+  }
 }
 
 void Communicator::break_down(Status status, const CallSignature& signature, uint64_t call) {
-  const std::string where = call == 0 ? "in " : "in call " + std::to_string(call) + ", ";
-  break_down(std::move(status), where + signature.describe(), call);
+  std::string where;
+  try {
+    where = call == 0 ? "in " : "in call " + std::to_string(call) + ", ";
+    where += signature.describe();
+  } catch (const std::bad_alloc&) {
+    where.clear();
+  }
+  break_down(std::move(status), where, call);
 }
 
 void Communicator::break_down(Status status, const std::string& where, uint64_t call) {
   over_.store(true, std::memory_order_release);
-  if (broken_.ok()) {
+  if (!broken_.ok()) return;
+  try {
     if (status.text().empty() && device_ != nullptr) status = device_->failure();
     if (status.text().empty() && link_ != nullptr) {  // aborted: the link knows why
       if (Status found = link_->inspect(now_ns()); !found.ok()) status = std::move(found);
     }
     if (status.ok()) status = {TUTTI_ABORTED, "the communicator is over"};
-    if (link_ != nullptr) link_->abort(status);
     broken_ = {status.code(), where + ": " + status.text(), status.rank(), call};
-    if (device_ != nullptr) device_->fail(broken_);
+  } catch (...) {
+    if (status.ok()) status = status_of_exception();
+    broken_ = status;
   }
+  tell_peers(status);
+  if (device_ != nullptr) device_->fail(broken_);
 }
 
 }  // namespace tutti

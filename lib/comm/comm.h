@@ -14,13 +14,11 @@
 #include "lib/comm/message.h"
 #include "lib/comm/operation.h"
 #include "lib/comm/prepared.h"
+#include "lib/comm/protocols.h"
 #include "lib/comm/traffic.h"
 #include "lib/control/exchange.h"
 #include "lib/in_flight.h"
 #include "lib/lock.h"
-#include "lib/plan/fused.h"
-#include "lib/plan/pull.h"
-#include "lib/plan/run.h"
 #include "lib/reduce/reduce.h"
 #include "lib/transfers.h"
 #include "lib/wait.h"
@@ -54,6 +52,18 @@ struct CommSettings {
   static constexpr int current_device = -2;  // the thread's
 };
 
+// What `place` points to for the time of a wait.
+class Limited {
+ public:
+  Limited(Limit** place, Limit* limit) : place_(place) { *place = limit; }
+  ~Limited() { *place_ = nullptr; }
+  Limited(const Limited&) = delete;
+  Limited& operator=(const Limited&) = delete;
+
+ private:
+  Limit** place_;
+};
+
 // One thread at a time, except abort() and what Member says.
 class Communicator final : in_flight::Member, deadlock::Member {
  public:
@@ -69,7 +79,9 @@ class Communicator final : in_flight::Member, deadlock::Member {
   uint64_t calls() const { return epoch_.load(std::memory_order_relaxed); }
   uint64_t serial() const { return serial_; }  // no other communicator of the process has it
   // Calls so far that went directly from the ranks' memory to the ranks' memory.
-  uint64_t direct_calls() const { return fused_ ? fused_->direct_calls() : 0; }
+  uint64_t direct_calls() const {
+    return protocols_.shared() != nullptr ? protocols_.shared()->direct_calls() : 0;
+  }
   // What was moved so far.
   Transfers transfers();
   // The last failure of a call, with its full sentence; OK if none failed.
@@ -142,7 +154,11 @@ class Communicator final : in_flight::Member, deadlock::Member {
   // DeviceProxy's thread.
   tutti_status run_slice(const Call& call, uint64_t whole) {
     slice_of_ = whole;
-    return run_on_host(call);
+    try {
+      return run_on_host(call);
+    } catch (...) {
+      return abandon();
+    }
   }
 
   // Whoever calls this will make the calls: known before the first, so that circles of ranks that
@@ -156,6 +172,13 @@ class Communicator final : in_flight::Member, deadlock::Member {
   // The same for an error between the collectives of a compound call, whose last one was like
   // `last`: the communicator is over, for all.
   tutti_status break_off(Status status, const CallKey& last);
+  // Whether something has gone wrong that no call has met yet.
+  Status look();
+  // In a handler: what the exception says, in this rank's name.
+  Status own_failure() const noexcept;
+  // In a handler of what was thrown out of a call, maybe before it had begun, for which other ranks
+  // wait: the communicator is over, for all.
+  tutti_status abandon();
   // Memory for compound calls, uninitialised, kept for the next one: each of the places holds one
   // piece of it, valid until it is asked for again. Throws std::bad_alloc.
   static constexpr size_t compound_places = 6;
@@ -206,8 +229,6 @@ class Communicator final : in_flight::Member, deadlock::Member {
   Status bind_operator(Prepared& prepared, tutti_level level) const;
   // A pre-multiplied sum: the call's input becomes its product with the scalar.
   Status scale_input(const Prepared& prepared, Call* call);
-  Status plan_for(const Algorithm& algorithm, int root, plan::Chunks chunks,
-                  schedule::Bracketing bracketing, CachedPlan** out);
 
   // The stages of a call. All but complete_call() leave at once; a blocking call goes through them
   // in a row, one in flight in steps.
@@ -218,36 +239,26 @@ class Communicator final : in_flight::Member, deadlock::Member {
   void bring_back(const Prepared& prepared, const Call& asked);
   // `call` and `prepared` must stay until the end. A call of nothing has ended then.
   Status begin_call(Prepared& prepared, const Call& call, bool* ended);
-  Status begin_schedule(Prepared& prepared, const Call& call);
   // What ranks agree on besides what the call is prepared for.
   void add_to_mark();
-  void begin_fused(const Prepared& prepared, const Call& call);
   bool advance_call(const Prepared& prepared);
-  template <class LinkType>
-  bool advance_schedule(LinkType& link);
-  bool call_done(const Prepared& prepared) const;
-  // Of a call that goes by pull and has begun.
+  bool call_done(const Prepared& prepared);
+  // Of a call that goes by one hop and has begun.
   bool done_at_once();
   Status complete_call(const Prepared& prepared, uint64_t timeout_ns);
-  Status complete_path(const Prepared& prepared, uint64_t timeout_ns);
+  Status complete_limited(const Prepared& prepared, uint64_t timeout_ns);
+  Status complete_protocol(const Prepared& prepared, uint64_t timeout_ns);
   Status inspect_call(uint64_t now_ns);
   // Whether the call that runs cannot end before `peer` has entered it; false where that is not
   // sure.
   bool needs(int peer);
   // What ended it is `ended`, or something that a path has found.
+  Status end_thrown_call(const Prepared& prepared, const Call& call);
   Status end_call(const Prepared& prepared, const Call& call, Status ended);
   tutti_status run(Prepared& prepared, const Call& call);
   tutti_status run_behind(const Call& call);
   tutti_status run_alone(const Prepared& prepared, const Call& call);
-  int waits_for(const Prepared& prepared);
   void normalise_lone_vector(const Prepared& prepared, const Call& call) const;
-  // The ranks that know how long a block is agree on it.
-  Status begin_lengths(Prepared& prepared, const Call& call);
-  Status compare_lengths(const Prepared& prepared, const Call& call) const;
-  Status start_plan(CachedPlan& cached, const Kernels& kernels, const std::byte* input,
-                    std::byte* output);
-  void bind(CachedPlan& cached, const CallKey& key, uint32_t element_size, const Call& call);
-  void average(const Prepared& prepared, const Call& call) const;
   // 0 unless all ranks should have the same.
   uint32_t digest_of_result(const Prepared& prepared, const Call& call) const;
   tutti_status run_messages(std::span<const Message> messages, int64_t timeout_ms);
@@ -280,6 +291,8 @@ class Communicator final : in_flight::Member, deadlock::Member {
   void end_first(Status ended);
   void retire(Operation* operation);
   Status inspect_queue(uint64_t now_ns);
+  void look_into_queue(uint64_t now_ns);
+  bool move_on();
   // What runs has failed: it all has.
   void break_queue(Status ended);
   void fail_all(const Status& why);
@@ -291,13 +304,15 @@ class Communicator final : in_flight::Member, deadlock::Member {
   // A call has failed on its way: the communicator is over, for all.
   void break_down(Status status, const CallSignature& signature, uint64_t call);
   void break_down(Status status, const std::string& where, uint64_t call);
+  void tell_peers(const Status& why) noexcept;
   tutti_status give_up(Status status, const CallSignature& signature, uint64_t call) {
     break_down(std::move(status), signature, call);
     return fail(broken_);
   }
+  Status timed_out(int peer, uint64_t call) const noexcept;
   std::string describe_wait(int peer, uint64_t call) const;
   uint64_t timeout_ns(int64_t timeout_ms) const {
-    return uint64_t(timeout_ms > 0 ? timeout_ms : settings_.timeout_ms) * 1'000'000u;
+    return ns_of_ms(timeout_ms > 0 ? timeout_ms : settings_.timeout_ms);
   }
 
   static uint64_t next_serial();
@@ -313,9 +328,7 @@ class Communicator final : in_flight::Member, deadlock::Member {
   std::unique_ptr<Link> link_;      // null for one rank
   shm::SlotLink* slots_ = nullptr;  // link_, when it is one: the executor's fast form
   shm::Regions regions_{shm::Regions::Reach::none, nullptr};
-  std::unique_ptr<plan::SliceWriter> slice_writer_;
-  std::unique_ptr<plan::Fused> fused_;
-  std::unique_ptr<plan::Pull> pull_;
+  CallProtocols protocols_;
 
   std::atomic<uint64_t> epoch_{0};  // number of the last collective call
   // The thread that calls; null: none has yet, `this`: there were two.
@@ -324,21 +337,14 @@ class Communicator final : in_flight::Member, deadlock::Member {
   std::array<std::shared_ptr<Prepared>, 64> prepared_;
   // Of the calls so far that a rank can end without having heard from all; part of later digests.
   uint64_t history_ = 0;
-  std::vector<std::unique_ptr<CachedPlan>> plans_;
-  CallMark mark_;             // of the call that runs
-  uint32_t last_result_ = 0;  // a digest of what the last one gave, if it is checked
-  uint64_t slice_of_ = 0;     // elements of what the call is a slice of
-  plan::Run run_;
+  CallMark mark_;                       // of the call that runs
+  uint32_t last_result_ = 0;            // a digest of what the last one gave, if it is checked
+  uint64_t slice_of_ = 0;               // elements of what the call is a slice of
+  Limit* limit_ = nullptr;              // of the wait, for functions of the program's
   const Prepared* waits_in_ = nullptr;  // what a thread waits for in complete_call()
   deadlock::Watch watch_{this, [this](int peer) { return needs(peer); }};
   const Inspect inspect_ = [this](uint64_t now_ns) { return inspect_call(now_ns); };
-  // While lengths are exchanged: of which call, and what this rank knows and what it hears.
-  Prepared* lengths_of_ = nullptr;
-  const Call* lengths_call_ = nullptr;
-  std::vector<uint64_t> own_lengths_, peer_lengths_;
-  Status path_failure_;    // found on the way of the call that runs
-  plan::Extents extents_;  // of the last call of blocks
-  std::vector<std::byte> scratch_, aside_, products_;
+  std::vector<std::byte> aside_, products_;
   struct Kept {
     std::unique_ptr<std::byte[]> memory;
     size_t bytes = 0;

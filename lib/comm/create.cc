@@ -146,6 +146,9 @@ Status Communicator::connect(Exchange& exchange) {
   }
   TUTTI_TRY(open_links(exchange, peers, comm_id, deadline_ns));
 
+  protocols_.open(link_.get(), slots_);
+  protocols_.schedules().open(uint32_t(rank_), uint32_t(nranks_), group_size(setting_),
+                              setting_.only_moves);
   patience_ = Patience::of(crowded_host(hosts, size_t(rank_)));
   // A look at a socket is a system call: as many of them as of looks at memory take milliseconds.
   if (slots_ == nullptr) patience_.spins = std::min(patience_.spins, 100u);
@@ -160,15 +163,15 @@ namespace {
 // Everybody must be there at once for single copy: that takes turns of the scheduler where cores
 // are shared. Where ranks can run ahead or reduce, what comes through the ring is faster (measured
 // on two ranks, 64 KiB to 16 MiB: by 1.3 to 3 where they share a cache, by 1.3 to 3.5 where not).
-plan::ReadFor may_be_read_for(Use use, const Setting& setting) {
-  if (use == Use::always) return plan::ReadFor::everything;
-  if (use == Use::never) return plan::ReadFor::nothing;
-  return setting.crowded ? plan::ReadFor::long_exchanges : plan::ReadFor::exchanges;
+shared::ReadFor may_be_read_for(Use use, const Setting& setting) {
+  if (use == Use::always) return shared::ReadFor::everything;
+  if (use == Use::never) return shared::ReadFor::nothing;
+  return setting.crowded ? shared::ReadFor::long_exchanges : shared::ReadFor::exchanges;
 }
 
-plan::SlicePath path_of(Use past_caches) {
-  if (past_caches == Use::always) return plan::SlicePath::past_caches;
-  return past_caches == Use::never ? plan::SlicePath::cached : plan::SlicePath::measured;
+shared::SlicePath path_of(Use past_caches) {
+  if (past_caches == Use::always) return shared::SlicePath::past_caches;
+  return past_caches == Use::never ? shared::SlicePath::cached : shared::SlicePath::measured;
 }
 
 }  // namespace
@@ -202,13 +205,14 @@ Status Communicator::open_links(Exchange& exchange, std::vector<std::vector<uint
   if (setting_.all_share_memory) {
     using Reach = shm::Regions::Reach;
     regions_ = shm::Regions(slots_->one_process() ? Reach::process : Reach::host, slots_);
-    slice_writer_ = std::make_unique<plan::SliceWriter>(*slots_, path_of(settings_.past_caches));
-    fused_ = std::make_unique<plan::Fused>(*slots_, *slice_writer_, regions_, group_size(setting_));
-    pull_ = std::make_unique<plan::Pull>(*slots_, *slice_writer_,
-                                         may_be_read_for(settings_.single_copy, setting_));
-    setting_.pull_element_limit_bytes = plan::PullShape::most_element_bytes(uint32_t(nranks_));
-    setting_.one_shot_limit_bytes = plan::Fused::one_shot_bytes();
-    setting_.two_level_limit_bytes = plan::Fused::two_level_bytes();
+    auto shared = std::make_unique<shared::Protocols>(
+        *slots_, regions_, path_of(settings_.past_caches),
+        may_be_read_for(settings_.single_copy, setting_), group_size(setting_));
+    setting_.one_hop_element_limit_bytes =
+        shared::OneHopShape::most_element_bytes(uint32_t(nranks_));
+    setting_.one_shot_limit_bytes = shared->one_shot_bytes();
+    setting_.two_level_limit_bytes = shared->two_level_bytes();
+    protocols_.share(std::move(shared));
   }
   return {};
 }

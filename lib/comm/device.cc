@@ -140,7 +140,7 @@ tutti_status Communicator::device_status() {
 
 Status Communicator::wait_on_device(uint64_t timeout_ns) {
   constexpr uint32_t looks_per_clock = 64;
-  const uint64_t deadline_ns = now_ns() + timeout_ns;
+  const uint64_t deadline_ns = later_ns(now_ns(), timeout_ns);
   for (uint32_t look = 1;; ++look) {
     bool ended = false;
     TUTTI_TRY(device_->own_ended(&ended));

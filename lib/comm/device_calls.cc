@@ -152,12 +152,12 @@ void DeviceCalls::drain() {
                                    {device::empty_1, others}});
   }
   if (told.ok()) told = driver_.record(own_event_, stream);
-  const uint64_t begun_ns = now_ns(), limit_ns = uint64_t(setup_.timeout_ms) * 1'000'000u;
+  const uint64_t begun_ns = now_ns(), limit_ns = ns_of_ms(setup_.timeout_ms);
   bool ended = false;
   while (told.ok()) {
     told = driver_.ended(own_event_, &ended);
     const uint64_t waited_ns = now_ns() - begun_ns;
-    if (ended || waited_ns > limit_ns + most_ns) break;
+    if (ended || waited_ns > later_ns(limit_ns, most_ns)) break;
     if (waited_ns > limit_ns) fail({TUTTI_TIMEOUT, "other ranks still use memory of this one"});
     for (int rank = 0; rank < notices_->nranks() && waited_ns > grace_ns; ++rank) {
       if (rank == notices_->rank() || !notices_->look(rank).dead) continue;
@@ -170,7 +170,7 @@ void DeviceCalls::drain() {
 // The host ends what has begun, or fails.
 void DeviceCalls::drain_proxy() {
   constexpr uint64_t most_ns = 2'000'000'000;
-  const uint64_t limit_ns = now_ns() + uint64_t(setup_.timeout_ms) * 1'000'000u + most_ns;
+  const uint64_t limit_ns = later_ns(deadline_after_ms(setup_.timeout_ms), most_ns);
   uint64_t failed_ns = 0;
   while (now_ns() < limit_ns && (failed_ns == 0 || now_ns() - failed_ns < most_ns)) {
     bool ended = !any_;
@@ -242,7 +242,7 @@ Status DeviceCalls::look_at_own(uint64_t now_ns) {
     suspect_ = -1;
   }
   TUTTI_TRY(look_at_others(begun));
-  if (now_ns - seen_ns_ < read(report.timeout_ms) * 1'000'000u) return {};
+  if (now_ns - seen_ns_ < ns_of_ms(int64_t(read(report.timeout_ms)))) return {};
   return describe_timeout();
 }
 

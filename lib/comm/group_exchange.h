@@ -22,6 +22,7 @@ class GroupExchange final : public Exchange {
   const JobKey& key() const override { return key_; }
   Status allgather(std::string_view mine, uint64_t deadline_ns,
                    std::vector<std::string>* all) override;
+  Status look() override { return parent_.look(); }
 
  private:
   static std::vector<int> all_of(int nranks) {

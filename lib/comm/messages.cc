@@ -81,13 +81,18 @@ tutti_status Communicator::run_messages(std::span<const Message> messages, int64
     return wait(&operation);
   }
   size_t left = 0;
-  Status ended = add_messages(messages, &left);
-  if (ended.ok() && left == 0) return TUTTI_OK;
-  if (ended.ok()) {
-    const Inspect inspect = [this](uint64_t now_ns) { return traffic_.inspect(*link_, now_ns); };
-    ended = complete(
-        *link_, patience_, timeout_ns(timeout_ms), [this] { return traffic_.advance(*link_); },
-        [&] { return left == 0; }, &inspect);
+  Status ended;
+  try {
+    ended = add_messages(messages, &left);
+    if (ended.ok() && left == 0) return TUTTI_OK;
+    if (ended.ok()) {
+      const Inspect inspect = [this](uint64_t now_ns) { return traffic_.inspect(*link_, now_ns); };
+      ended = complete(
+          *link_, patience_, timeout_ns(timeout_ms), [this] { return traffic_.advance(*link_); },
+          [&] { return left == 0; }, &inspect);
+    }
+  } catch (...) {
+    ended = own_failure();
   }
   if (ended.ok()) return TUTTI_OK;
   break_messages(messages[0], std::move(ended));
@@ -97,7 +102,7 @@ tutti_status Communicator::run_messages(std::span<const Message> messages, int64
 void Communicator::break_messages(const Message& asked, Status ended) {
   const Message stuck = traffic_.empty() ? asked : traffic_.first();
   if (ended.code() == TUTTI_TIMEOUT && ended.text().empty()) {
-    ended = {TUTTI_TIMEOUT, describe_wait(stuck.peer, 0), stuck.peer};
+    ended = timed_out(stuck.peer, 0);
   }
   traffic_.clear();
   break_down(std::move(ended), signature_of(stuck), 0);

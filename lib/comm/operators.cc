@@ -26,7 +26,10 @@ Status Communicator::bind_operator(Prepared& prepared, tutti_level level) const 
   if (!find_user_op(key.op, &op)) return {TUTTI_INVALID, "the operator has been freed"};
   if (op.function != nullptr) {
     prepared.kernels.user = &prepared.function;
-    return bind_function(op, key.dtype, level, &prepared.function);
+    TUTTI_TRY(bind_function(op, key.dtype, level, &prepared.function));
+    prepared.function.limit = &limit_;
+    prepared.ends_when_done = false;  // it is called under the limit only
+    return {};
   }
   if (op.communicator != serial_) {
     return {TUTTI_INVALID, "the pre-multiplied sum was made for another communicator"};

@@ -7,9 +7,9 @@
 #include "lib/comm/blocks.h"
 #include "lib/comm/select.h"
 #include "lib/plan/lower.h"
-#include "lib/plan/pull_shape.h"
 #include "lib/plan/run.h"
 #include "lib/reduce/reduce.h"
+#include "lib/shared_memory/one_hop_shape.h"
 #include "lib/signature.h"
 
 namespace tutti {
@@ -44,9 +44,9 @@ struct Prepared {
   bool premultiplies = false;
   alignas(16) std::array<std::byte, 16> scalar{};  // of a pre-multiplied sum
   uint32_t element_size = 1;
-  CachedPlan* plan = nullptr;   // the communicator's
-  plan::PullShape pull;         // where it goes by pull
-  bool ends_when_done = false;  // goes by pull, after which nothing is left to do
+  CachedPlan* plan = nullptr;   // the communicator's, where it goes by its schedule
+  shared::OneHopShape one_hop;  // where it goes by one hop
+  bool ends_when_done = false;  // goes by one hop, after which nothing is left to do
 
   // Block lengths that only the ends of each block know: the ranks agree on them first.
   bool lengths_are_private() const {

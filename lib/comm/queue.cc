@@ -39,7 +39,7 @@ Communicator::~Communicator() {
   deadlock::remove(this);
   if (listed_) in_flight::remove(this);
   if (settings_.progress_thread) in_flight::release_progress_thread();
-  fail_all({TUTTI_ABORTED, "the communicator was freed"});
+  if (first_ != nullptr) fail_all({TUTTI_ABORTED, "the communicator was freed"});
   self_->communicator = nullptr;
 }
 
@@ -101,7 +101,13 @@ tutti_status Communicator::wait(Operation* operation) {
     const std::lock_guard guard(lock_);
     // A collective that runs is waited for as a blocking one is; what comes after it, in steps.
     if (operation == first_ && operation->running && !operation->moves_messages()) {
-      end_first(complete_call(*operation->prepared, limit_ns));
+      Status ended;
+      try {
+        ended = complete_call(*operation->prepared, limit_ns);
+      } catch (...) {
+        ended = own_failure();
+      }
+      end_first(std::move(ended));
     } else {
       run_until([operation] { return operation->ended(); }, limit_ns);
     }
@@ -122,10 +128,17 @@ void Communicator::wait_any(std::span<Operation* const> operations) {
 template <class Done>
 void Communicator::run_until(Done&& done, uint64_t timeout_ns) {
   if (done() || first_ == nullptr) return;
-  const Inspect inspect = [this](uint64_t now_ns) { return inspect_queue(now_ns); };
-  Status ended = complete(
-      *link_, patience_, timeout_ns, [this] { return advance_queue(); },
-      [&] { return done() || first_ == nullptr; }, &inspect);
+  Status ended;
+  Limit limit(timeout_ns);
+  const Limited limited(&limit_, &limit);
+  try {
+    const Inspect inspect = [this](uint64_t now_ns) { return inspect_queue(now_ns); };
+    ended = complete(
+        *link_, patience_, timeout_ns, [this] { return advance_queue(); },
+        [&] { return done() || first_ == nullptr; }, &inspect);
+  } catch (...) {
+    ended = own_failure();
+  }
   if (!ended.ok()) break_queue(std::move(ended));
 }
 
@@ -137,7 +150,7 @@ tutti_status Communicator::test(Operation* operation, bool* ended) {
     const uint64_t now = now_ns();
     if (!moved && first_ != nullptr && now - inspected_ns_ >= inspect_period_ns) {
       inspected_ns_ = now;
-      if (Status found = inspect_queue(now); !found.ok()) break_queue(std::move(found));
+      look_into_queue(now);
     }
   }
   *ended = !operation->active || operation->ended();
@@ -173,10 +186,21 @@ in_flight::Moved Communicator::advance_if_free() {
 // Whether what was moved on last, over a stream, needs time before there is more to move.
 bool Communicator::ran_dry() const {
   if (slots_ != nullptr || first_ == nullptr) return false;
-  return first_->moves_messages() ? traffic_.ran_dry() : run_.ran_dry();
+  return first_->moves_messages() ? traffic_.ran_dry() : protocols_.schedules().ran_dry();
 }
 
+// Whoever calls this may be in a call on another communicator, or the progress thread: nothing that
+// an operation throws gets there.
 bool Communicator::advance_queue() {
+  try {
+    return move_on();
+  } catch (...) {
+    break_queue(own_failure());
+    return true;
+  }
+}
+
+bool Communicator::move_on() {
   bool moved = begin_next();
   if (first_ == nullptr) return moved;
   if (!first_->moves_messages()) {
@@ -187,7 +211,11 @@ bool Communicator::advance_queue() {
   moved = traffic_.advance(*link_) || moved;
   for (Operation *one = first_, *next; one != nullptr && one->running; one = next) {
     next = one->next;
-    if (one->left == 0) retire(one);
+    if (one->left != 0) continue;
+    // inspect() may have moved the last of it. What comes next is to begin before anybody inspects
+    // again: the link still has the mark of the message, whose sender may be a call further.
+    retire(one);
+    moved = true;
   }
   return moved;
 }
@@ -197,12 +225,16 @@ bool Communicator::advance_queue() {
 void Communicator::look_at_first() {
   if (!first_->running || first_->moves_messages()) return;
   const Prepared& prepared = *first_->prepared;
-  if (prepared.choice.path == Path::schedule) return;
+  if (prepared.choice.path == Path::schedule || prepared.kernels.user != nullptr) return;
   const uint32_t looks = std::min(first_looks, patience_.spins);
-  for (uint32_t look = 0; look < looks; ++look) {
-    advance_call(prepared);
-    if (call_done(prepared)) return end_first({});
+  Status ended;
+  try {
+    for (uint32_t look = 0; look < looks && !call_done(prepared); ++look) advance_call(prepared);
+    if (!call_done(prepared)) return;
+  } catch (...) {
+    ended = own_failure();
   }
+  end_first(std::move(ended));
 }
 
 // Begins those whose turn it is; afterwards the first one runs, if there is one.
@@ -244,8 +276,8 @@ bool Communicator::begin_operation(Operation& operation) {
       operation.runs = &operation.call;
     }
     if (status.ok()) status = begin_call(prepared, *operation.runs, &ended);
-  } catch (const std::bad_alloc&) {
-    status = {TUTTI_NO_MEMORY, "out of memory"};
+  } catch (...) {
+    status = own_failure();
   }
   if (!status.ok()) {
     break_down(std::move(status), prepared.signature, calls());
@@ -263,7 +295,11 @@ bool Communicator::begin_operation(Operation& operation) {
 void Communicator::end_first(Status ended) {
   Operation* const operation = first_;
   const Prepared& prepared = *operation->prepared;
-  ended = end_call(prepared, *operation->runs, std::move(ended));
+  try {
+    ended = end_call(prepared, *operation->runs, std::move(ended));
+  } catch (...) {
+    ended = end_thrown_call(prepared, *operation->runs);
+  }
   if (!ended.ok()) {
     break_down(std::move(ended), prepared.signature, mark_.epoch);
     fail_all(broken_);
@@ -289,6 +325,16 @@ void Communicator::retire(Operation* operation) {
 Status Communicator::inspect_queue(uint64_t now_ns) {
   if (first_ != nullptr && first_->moves_messages()) return traffic_.inspect(*link_, now_ns);
   return link_->inspect(now_ns);
+}
+
+void Communicator::look_into_queue(uint64_t now_ns) {
+  Status found;
+  try {
+    found = inspect_queue(now_ns);
+  } catch (...) {
+    found = own_failure();
+  }
+  if (!found.ok()) break_queue(std::move(found));
 }
 
 void Communicator::break_queue(Status ended) {

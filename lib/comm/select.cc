@@ -45,7 +45,7 @@ struct Candidate {
 
 // Vectors, or whole buffers of blocks, that the busiest rank writes and reads when each is written
 // once by who has it and read once by who wants it.
-double moved_by_pull(Collective collective, double p) {
+double moved_by_one_hop(Collective collective, double p) {
   const double others = (p - 1) / p;
   switch (collective) {
     case Collective::allgather:
@@ -78,8 +78,8 @@ double predict_moves(const Algorithm& algorithm, Path path, const Setting& setti
     return medium.hop * 1.25 + vectors * bytes * fused_byte + far_line * (std::ceil(p / group) - 1);
   }
   if (path == Path::two_shot) return 3 * medium.hop + 1.75 * bytes * fused_byte + 2 * far;
-  if (path == Path::pull) {
-    return medium.hop / 2 + moved_by_pull(algorithm.collective, p) * bytes * fused_byte + far;
+  if (path == Path::one_hop) {
+    return medium.hop / 2 + moved_by_one_hop(algorithm.collective, p) * bytes * fused_byte + far;
   }
   const Claims& claims = algorithm.claims;
   return claimed(claims.rounds, setting.nranks) * medium.hop +
@@ -104,8 +104,8 @@ Path path_of(const Algorithm& algorithm, const Setting& setting, const Request& 
   const std::string_view name = algorithm.name;
   if (algorithm.collective != Collective::allreduce) {
     const bool one_hop = name == "direct" || name == "flat";
-    const bool fits = request.element_size <= setting.pull_element_limit_bytes;
-    return one_hop && fits && !request.uneven ? Path::pull : Path::schedule;
+    const bool fits = request.element_size <= setting.one_hop_element_limit_bytes;
+    return one_hop && fits && !request.uneven ? Path::one_hop : Path::schedule;
   }
   // They cut vectors at cache lines.
   if (shm::line_bytes % request.element_size != 0) return Path::schedule;
@@ -165,7 +165,7 @@ std::string reason_of(const Candidate& best, const Setting& setting, tutti_level
     return "the " + ranks + " sit in groups of " + std::to_string(group_size(setting)) +
            " around their caches and the vector is short: one hop within each, one between them";
   }
-  if (best.path == Path::pull) {
+  if (best.path == Path::one_hop) {
     return "all " + ranks + " share memory: who has something publishes it, the others take it";
   }
   if (best.path == Path::two_shot) {

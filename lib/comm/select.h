@@ -10,17 +10,17 @@
 
 namespace tutti {
 
-enum class Path : uint8_t { schedule, one_shot, two_level, two_shot, pull };
+enum class Path : uint8_t { schedule, one_shot, two_level, two_shot, one_hop };
 
 // What a communicator can do, equal on all its ranks.
 struct Setting {
   uint32_t nranks = 1;
-  bool all_share_memory = false;    // fused paths can run
+  bool all_share_memory = false;    // protocols of lib/shared_memory can run
   bool only_moves = false;          // nobody but the link may touch what the ranks have and get
   bool crowded = false;             // more ranks than cores on some host
-  size_t one_shot_limit_bytes = 0;  // of the fused paths
+  size_t one_shot_limit_bytes = 0;  // of those protocols
   size_t two_level_limit_bytes = 0;
-  size_t pull_element_limit_bytes = 0;
+  size_t one_hop_element_limit_bytes = 0;
   // Ranks that share a last-level cache, where ranks fall into such groups in order; else nranks.
   uint32_t cache_group = 1;
 };

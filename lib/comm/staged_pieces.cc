@@ -77,7 +77,7 @@ bool Communicator::goes_in_pieces(const Call& call, Call* piece) {
 }
 
 tutti_status Communicator::run_in_pieces(const Call& call, Call piece) {
-  const uint64_t deadline_ns = now_ns() + timeout_ns(call.timeout_ms);
+  const uint64_t deadline_ns = later_ns(now_ns(), timeout_ns(call.timeout_ms));
   const uint64_t size = dtype_size(call.key.dtype), most = piece.key.count * size;
   const uint64_t bytes = call.key.count * size, pieces = (bytes + most - 1) / most;
   const bool reads = call.key.collective == Collective::allreduce || call.key.root == rank_;

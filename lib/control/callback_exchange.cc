@@ -74,7 +74,9 @@ class CallbackExchange final : public Exchange {
 
   Status gather(std::string_view mine, std::string* all) {
     all->assign(mine.size() * size_t(nranks_), '\0');
-    const int failed = allgather_(mine.data(), all->data(), mine.size(), context_);
+    const int failed = call_back("all-gather callback", [&] {
+      return allgather_(mine.data(), all->data(), mine.size(), context_);
+    });
     if (failed == 0) return {};
     return {TUTTI_SYSTEM, "the all-gather callback returned " + std::to_string(failed)};
   }

@@ -23,6 +23,9 @@ class Exchange {
   // Collective: (*all)[r] becomes what rank r passed. Lengths may differ; at most 64 KiB each.
   virtual Status allgather(std::string_view mine, uint64_t deadline_ns,
                            std::vector<std::string>* all) = 0;
+  // For whoever waits, between two all-gathers, for what other ranks do elsewhere: whether it is
+  // known that they will not come to the next. Never blocks.
+  virtual Status look() { return {}; }
   // The address of this host through which the ranks found each other; empty where they did not by
   // IP.
   virtual std::string local_address() const { return {}; }

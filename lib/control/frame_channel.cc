@@ -22,6 +22,7 @@ void FrameChannel::queue(wire::Header header, std::string_view payload) {
   }
   header.length = uint32_t(payload.size());
   const wire::HeaderBytes bytes = wire::encode(header);
+  out_.reserve(out_.size() + bytes.size() + payload.size());  // all of the frame or nothing
   out_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   out_.append(payload);
 }

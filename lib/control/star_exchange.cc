@@ -1,5 +1,7 @@
 #include "lib/control/star_exchange.h"
 
+#include <sys/socket.h>
+
 #include <algorithm>
 
 #include "lib/clock.h"
@@ -76,6 +78,19 @@ Status StarExchange::welcome(std::string* text, uint64_t deadline_ns) {
   Status ended = flush_all(deadline_ns);
   if (!ended.ok()) tell_all(ended);
   return ended;
+}
+
+// Without taking anything in: what has come is for the next all-gather.
+Status StarExchange::look() {
+  for (size_t i = 0; i < channels_.size(); ++i) {
+    const int fd = channels_[i].fd();
+    char byte = 0;
+    if (fd < 0 || ::recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) != 0) continue;
+    return {TUTTI_PEER_FAILED,
+            "rank " + std::to_string(rank_ == 0 ? i : 0) + " has gone while the job was set up",
+            int(rank_ == 0 ? i : 0)};
+  }
+  return {};
 }
 
 Status StarExchange::allgather(std::string_view mine, uint64_t deadline_ns,

@@ -22,6 +22,7 @@ class StarExchange final : public Exchange {
   std::string local_address() const override;
   Status allgather(std::string_view mine, uint64_t deadline_ns,
                    std::vector<std::string>* all) override;
+  Status look() override;
 
   // Collective, once and first: *text becomes what rank 0 passes. Until it has come, a rank says
   // nothing.

@@ -7,8 +7,16 @@
 // the loops take the number of lanes as a constant. Highway's emulated fallback is
 // left out in favour of its scalar one: GCC before 12.3 miscompiles the former, and one fallback
 // for all compilers is one thing to test.
+//
+// aarch64: NEON, which every such processor has, without Highway's choice at run time. With it, all
+// vector code is in a pragma that adds the cryptographic instructions, which nothing here uses; GCC
+// 12 leaves constructors that it makes itself out of the pragma, and then refuses to inline those
+// of their members.
 #pragma once
 
+#if defined(__aarch64__)
+#define TOOLCHAIN_MISS_SYS_AUXV_H 1  // Highway's own switch: HWY_HAVE_RUNTIME_DISPATCH is 0
+#endif
 #define HWY_BROKEN_EMU128 1
 #define TUTTI_ALWAYS_DISABLED \
   (HWY_SSSE3 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)

@@ -104,7 +104,7 @@ Kernels find_kernels(tutti_dtype dtype, tutti_op op, std::string_view target);
 Status find_kernels(tutti_dtype dtype, tutti_op op, tutti_level level, Kernels* out);
 
 // The instruction sets that were compiled and that this processor has, best first: some of
-// "avx512", "avx2", "sse4", "scalar" on x86-64. Never empty.
+// "avx512", "avx2", "sse4", "scalar" on x86-64; "neon" on aarch64. Never empty.
 std::span<const char* const> reduce_target_names();
 
 // The chosen one: the best, until reduce_target_force() says otherwise.

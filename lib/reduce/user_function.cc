@@ -24,11 +24,17 @@ size_t alignment_of(size_t element_size) {
 
 }  // namespace
 
+void UserFunction::call(const void* lower, const void* higher, void* out, size_t elements) const {
+  call_back("operator", [&] { function(lower, higher, out, elements, dtype, context); });
+  if (limit == nullptr || *limit == nullptr || !(*limit)->passed_while_moving()) return;
+  throw Thrown{{TUTTI_TIMEOUT, "the program's operator was still combining at the deadline"}};
+}
+
 void UserFunction::reduce2(void* out, const void* a, const void* b, size_t elements) const {
   const uintptr_t all = reinterpret_cast<uintptr_t>(out) | reinterpret_cast<uintptr_t>(a) |
                         reinterpret_cast<uintptr_t>(b);
   if (all % alignment_of(element_size) == 0) {
-    if (elements != 0) function(a, b, out, elements, dtype, context);
+    if (elements != 0) call(a, b, out, elements);
     return;
   }
   const size_t most = block_bytes / element_size;
@@ -38,7 +44,7 @@ void UserFunction::reduce2(void* out, const void* a, const void* b, size_t eleme
     Block lower, higher;
     std::memcpy(lower.bytes, static_cast<const std::byte*>(a) + at, bytes);
     std::memcpy(higher.bytes, static_cast<const std::byte*>(b) + at, bytes);
-    function(lower.bytes, higher.bytes, lower.bytes, now, dtype, context);
+    call(lower.bytes, higher.bytes, lower.bytes, now);
     std::memcpy(static_cast<std::byte*>(out) + at, lower.bytes, bytes);
     done += now;
   }

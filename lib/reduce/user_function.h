@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "lib/clock.h"
 #include "lib/status.h"
 #include "lib/user_types.h"
 #include "tutti/tutti.h"
@@ -16,8 +17,9 @@ struct UserFunction {
   tutti_op_fn function = nullptr;
   void* context = nullptr;
   tutti_dtype dtype = TUTTI_DTYPE_COUNT;
-  size_t element_size = 1;  // at most TUTTI_DTYPE_MOST_BYTES
-  bool canonical = false;   // reduce() goes by that level's tree
+  size_t element_size = 1;        // at most TUTTI_DTYPE_MOST_BYTES
+  bool canonical = false;         // reduce() goes by that level's tree
+  Limit* const* limit = nullptr;  // of the wait that it is called in, if any; may change
 
   void reduce(void* out, const void* const* operands, size_t n, size_t elements) const;
   void reduce2(void* out, const void* a, const void* b, size_t elements) const;
@@ -25,6 +27,7 @@ struct UserFunction {
 
  private:
   struct Operands;
+  void call(const void* lower, const void* higher, void* out, size_t elements) const;
   void fold(const Operands& x, void* out, size_t elements) const;
   void fold_tree(const Operands& x, void* out, size_t elements) const;
   const void* subtree(const Operands& x, size_t first, size_t size, size_t elements,

@@ -10,6 +10,17 @@ namespace tutti::sparse {
 
 namespace {
 
+// The program's functions, where one may throw.
+size_t encoded_bytes_of(const tutti_codec& codec, size_t count) {
+  return call_back("codec", [&] { return codec.encoded_bytes(count, codec.context); });
+}
+void encode_with(const tutti_codec& codec, const float* values, size_t count, std::byte* to) {
+  call_back("codec", [&] { codec.encode(values, count, to, codec.context); });
+}
+void decode_with(const tutti_codec& codec, const std::byte* from, size_t count, float* values) {
+  call_back("codec", [&] { codec.decode(from, count, values, codec.context); });
+}
+
 // What encoding changed.
 class ErrorMeter {
  public:
@@ -60,7 +71,7 @@ Status allreduce_coded(CompoundCall& call, const Arguments& arguments, const tut
   size_t encoded_bytes = 0;
   for (size_t r = 0; r < n; ++r) {
     const Part part = part_of(arguments.length, int(r), int(n), codec.block);
-    const size_t bytes = codec.encoded_bytes(part.size(), codec.context);
+    const size_t bytes = encoded_bytes_of(codec, part.size());
     blocks.push_back({part, bytes, encoded_bytes});
     lengths.push_back(bytes);
     encoded_bytes += bytes;
@@ -74,10 +85,10 @@ Status allreduce_coded(CompoundCall& call, const Arguments& arguments, const tut
   ErrorMeter meter;
   const auto encode = [&](const float* values, const Block& block, std::byte* to) {
     if (block.part.size() == 0) return;
-    codec.encode(values, block.part.size(), to, codec.context);
+    encode_with(codec, values, block.part.size(), to);
     if (error == nullptr) return;
     auto* const back = call.memory<float>(Place::values, block.part.size());
-    codec.decode(to, block.part.size(), back, codec.context);
+    decode_with(codec, to, block.part.size(), back);
     meter.add(values, back, block.part.size());
   };
 
@@ -87,7 +98,7 @@ Status allreduce_coded(CompoundCall& call, const Arguments& arguments, const tut
   for (size_t r = 0; r < n; ++r) {
     float* const operand = decoded + r * own_count;
     if (own_count != 0) {
-      codec.decode(incoming + r * own.bytes, own_count, operand, codec.context);
+      decode_with(codec, incoming + r * own.bytes, own_count, operand);
     }
     operands.push_back(operand);
   }
@@ -100,7 +111,7 @@ Status allreduce_coded(CompoundCall& call, const Arguments& arguments, const tut
   TUTTI_TRY(call.allgatherv(incoming, encoded, lengths));
   for (const Block& block : blocks) {
     if (block.part.size() == 0) continue;
-    codec.decode(encoded + block.at, block.part.size(), output + block.part.begin, codec.context);
+    decode_with(codec, encoded + block.at, block.part.size(), output + block.part.begin);
   }
   if (error != nullptr) meter.report(error);
   return {};

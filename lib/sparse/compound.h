@@ -57,6 +57,8 @@ class CompoundCall {
   Status allgatherv(const std::byte* send, std::byte* recv, std::span<const size_t> lengths);
   // For errors of this rank between these calls.
   Status broken_off(Status status);
+  // In a handler: the exception as such an error.
+  Status thrown() const { return c_.own_failure(); }
 
  private:
   Status run(Collective collective, uint64_t count, const void* input, void* output,
@@ -69,13 +71,13 @@ class CompoundCall {
   const uint64_t deadline_ns_;
 };
 
-// Runs `body`, which gives a Status, and fails on all ranks when this one is out of memory.
+// Runs `body`, which gives a Status, and fails on all ranks when it throws.
 template <class Body>
 Status attempt(CompoundCall& call, Body&& body) {
   try {
     return body();
-  } catch (const std::bad_alloc&) {
-    return call.broken_off({TUTTI_NO_MEMORY, "out of memory"});
+  } catch (...) {
+    return call.broken_off(call.thrown());
   }
 }
 

@@ -81,6 +81,34 @@ TEST_P(Nonblocking, TestMovesThemOnToTheirEnd) {
   });
 }
 
+// Two ranks send to each other, and read once something of their own is taken; both wait for a
+// third on another communicator, which waits for them on this one.
+TEST_P(Nonblocking, ExchangesMoveOnWhileRanksWaitElsewhere) {
+  on_comm(4, GetParam(), [](int rank, tutti_comm comm) {
+    tutti_comm other = nullptr;
+    ASSERT_EQ(tutti_comm_dup(comm, &other), TUTTI_OK);
+    tutti_call_config config = TUTTI_CALL_CONFIG_INIT;
+    config.algorithm = "butterfly";
+    config.timeout_ms = 10'000;
+    for (size_t call = 0; call < 20; ++call) {
+      const size_t count = call % 2 == 0 ? 10 : 4000;
+      const std::vector<int64_t> in = input_of(rank, call, count);
+      std::vector<int64_t> out(count);
+      tutti_request request = nullptr;
+      ASSERT_EQ(tutti_iallreduce(in.data(), out.data(), count, TUTTI_INT64, TUTTI_SUM, comm,
+                                 &config, &request),
+                TUTTI_OK);
+      if (rank == 2) {
+        ASSERT_EQ(tutti_wait(&request), TUTTI_OK) << sentence(comm);
+      }
+      ASSERT_EQ(tutti_barrier_with(other, &config), TUTTI_OK) << sentence(other);
+      ASSERT_EQ(tutti_wait(&request), TUTTI_OK) << sentence(comm);
+      EXPECT_EQ(out, sum_of(4, call, count));
+    }
+    EXPECT_EQ(tutti_comm_free(other), TUTTI_OK);
+  });
+}
+
 TEST_P(Nonblocking, BlockingCallsRunBehindWhatIsInFlight) {
   on_comm(3, GetParam(), [](int rank, tutti_comm comm) {
     int64_t first = rank, sum = 0, second = 0;

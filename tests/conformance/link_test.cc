@@ -3,13 +3,17 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <random>
+#include <thread>
 
 #include "lib/comm/host.h"
 #include "tests/support/links.h"
 #include "tests/support/with_ucx.h"
 #include "transports/registry.h"
+#include "transports/shm/mapping.h"
+#include "transports/shm/slot_link.h"
 
 namespace tutti {
 namespace {
@@ -397,9 +401,112 @@ TEST_P(LinkConformance, LastSeenTellsThePeersCall) {
   });
 }
 
+// It never stands still for as long as a wait would look at the clock for that.
+TEST_P(LinkConformance, AStreamThatTricklesEndsByTheDeadline) {
+  constexpr uint64_t limit_ns = 300'000'000;
+  std::atomic<bool> ended_twice = false;
+  run(2, [&ended_twice](int rank, Link& link) {
+    link.begin(mark_of(1));
+    const auto begin_ns = now_ns();
+    const auto past_limit = [&] { return now_ns() > begin_ns + 30 * limit_ns; };
+    if (rank == 0) {
+      const std::byte one{1};
+      while (!ended_twice) {
+        link.try_send(1, &one, 1);
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      }
+      return;
+    }
+    for (const Patience& patience : {Patience{}, Patience{1, 2000}}) {
+      std::byte got[64];
+      const auto entered_ns = now_ns();
+      const Status ended = complete(
+          link, patience, limit_ns, [&] { return link.try_recv(0, got, sizeof(got)) != 0; },
+          past_limit);
+      EXPECT_EQ(ended.code(), TUTTI_TIMEOUT) << ended.text();
+      EXPECT_LT(now_ns() - entered_ns, 10 * limit_ns);
+    }
+    ended_twice = true;
+  });
+}
+
+TEST_P(LinkConformance, WhatNeverStopsMovingEndsByTheDeadline) {
+  run(2, [](int, Link& link) {
+    link.begin(mark_of(1));
+    for (const int64_t each_us : {0, 1, 100, 10'000}) {
+      uint64_t moves = 0;
+      const auto begin_ns = now_ns();
+      const auto move = [&] {
+        ++moves;
+        const uint64_t until_ns = now_ns() + uint64_t(each_us) * 1000;
+        while (now_ns() < until_ns) continue;
+        return true;
+      };
+      const Status ended = complete(link, Patience{}, 50'000'000, move,
+                                    [&] { return now_ns() > begin_ns + 20'000'000'000u; });
+      EXPECT_EQ(ended.code(), TUTTI_TIMEOUT) << each_us;
+      EXPECT_NE(ended.text().find("still moving"), std::string::npos) << ended.text();
+      EXPECT_LT(now_ns() - begin_ns, 2'000'000'000u) << each_us << " us, " << moves << " moves";
+    }
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Transports, LinkConformance,
                          ::testing::ValuesIn(tutti::testing::with_ucx({"inproc", "shm", "tcp"})),
                          [](const auto& info) { return std::string(info.param); });
+
+// Two ranks of one thread, and the segment that a rank which lies could write to.
+class SlotThatLies : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const auto geometry = shm::Geometry::for_ranks(2);
+    shm::Mapping mapping;
+    ASSERT_TRUE(shm::map_private(geometry.total_bytes(), &mapping).ok());
+    segment_ = shm::Segment(mapping.base, geometry);
+    for (uint32_t rank = 0; rank < 2; ++rank) {
+      shm::SlotLinkParts parts;
+      parts.name = "shm";
+      parts.segment = segment_;
+      parts.mapping = mapping.owner;
+      parts.ranks = {0, 1};
+      parts.self = rank;
+      parts.comm_nranks = 2;
+      links_[rank] = std::make_unique<shm::SlotLink>(std::move(parts));
+      links_[rank]->begin(mark_of(1));
+    }
+    const std::byte data[100] = {};
+    ASSERT_EQ(links_[0]->try_send(1, data, sizeof(data)), sizeof(data));
+    length_ = &segment_.slot_lines(0, 1)->bytes;
+  }
+
+  shm::Segment segment_;
+  std::unique_ptr<shm::SlotLink> links_[2];
+  uint32_t* length_ = nullptr;  // of the slot that was sent last
+  uint32_t slot_ = 0;
+};
+
+TEST_F(SlotThatLies, ALengthThatChangesAfterItWasReadIsNotReadAgain) {
+  for (const uint32_t length : {0u, 7u, 101u, 16u << 10, ~0u}) {
+    ASSERT_EQ(links_[1]->try_peek(0, 1000, 1).size(), 100u);
+    links_[1]->consume(0, 40);
+    *length_ = length;
+    ASSERT_EQ(links_[1]->try_peek(0, 1000, 1).size(), 60u) << length;
+    links_[1]->consume(0, 60);
+    ASSERT_TRUE(links_[1]->try_peek(0, 1000, 1).empty()) << length;
+    const std::byte data[100] = {};
+    ASSERT_EQ(links_[0]->try_send(1, data, sizeof(data)), sizeof(data));
+    length_ = &segment_.slot_lines(0, 1)[++slot_].bytes;
+  }
+}
+
+TEST_F(SlotThatLies, ALengthBeyondTheSlotIsCorruptAndNamesTheRank) {
+  *length_ = segment_.geometry().slice_bytes + 1;
+  ASSERT_TRUE(links_[1]->try_peek(0, 1 << 20, 1).empty());
+  const Status found = links_[1]->inspect(now_ns());
+  EXPECT_EQ(found.code(), TUTTI_CORRUPT);
+  EXPECT_EQ(found.rank(), 0);
+  EXPECT_NE(found.text().find("rank 0"), std::string::npos) << found.text();
+}
 
 }  // namespace
 }  // namespace tutti

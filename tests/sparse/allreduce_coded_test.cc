@@ -276,7 +276,7 @@ TEST(WrongArguments, AreNamedAndTheCommunicatorGoesOn) {
       refused("the codec is NULL", nullptr);
       tutti_codec bad = good;
       bad.size = 3;
-      refused("the codec's size is not set", &bad);
+      refused("the size of the codec is not set", &bad);
       bad = good;
       bad.decode = nullptr;
       refused("a function of the codec is NULL", &bad);

@@ -1,6 +1,6 @@
-// Shared cells: what a fused path sees of the memory that all ranks of a communicator share. Every
-// rank has `flag_lines` cache lines with a flag and 56 bytes of payload each, and `bytes` bytes of
-// data that only it writes and everybody may read.
+// Shared cells: what the protocols of lib/shared_memory see of the memory that all ranks of a
+// communicator share. Every rank has `flag_lines` cache lines with a flag and 56 bytes of payload
+// each, and `bytes` bytes of data that only it writes and everybody may read.
 #pragma once
 
 #include "transports/shm/segment.h"

@@ -165,7 +165,7 @@ Status Meeting::admit(std::vector<Fd>* callers, std::vector<Fd>* given, uint64_t
 }
 
 Status Meeting::share(size_t members, Fd own, uint64_t deadline_ns,
-                      const std::function<bool(uint32_t)>& gone, std::vector<Fd>* out) {
+                      const std::function<Status(uint32_t)>& look, std::vector<Fd>* out) {
   std::vector<Fd> callers(members);
   out->clear();
   out->resize(members);
@@ -179,9 +179,10 @@ Status Meeting::share(size_t members, Fd own, uint64_t deadline_ns,
     TUTTI_TRY(wait_readable(listener_.get(), std::min(deadline_ns, now + look_ns), &readable));
     if (readable) {
       TUTTI_TRY(admit(&callers, out, deadline_ns));
-    } else if (gone(missing)) {
-      return {TUTTI_PEER_FAILED, "a rank of this host died while shared memory was set up"};
-    } else if (now >= deadline_ns) {
+      continue;
+    }
+    TUTTI_TRY(look(missing));
+    if (now >= deadline_ns) {
       return {TUTTI_TIMEOUT, "setting up shared memory timed out waiting for ranks of this host"};
     }
   }

@@ -24,10 +24,10 @@ class Meeting {
   const Ticket& ticket() const { return ticket_; }
 
   // What every member (local index 1 and up) gave, and the host's own, by local index; a member
-  // that gave none has an empty Fd. `members` counts all, the host (local index 0) included. `gone`
-  // tells whether a member has died meanwhile.
+  // that gave none has an empty Fd. `members` counts all, the host (local index 0) included. `look`
+  // looks for a reason why a member does not come.
   Status share(size_t members, Fd own, uint64_t deadline_ns,
-               const std::function<bool(uint32_t)>& gone, std::vector<Fd>* out);
+               const std::function<Status(uint32_t)>& look, std::vector<Fd>* out);
 
  private:
   Status admit(std::vector<Fd>* callers, std::vector<Fd>* given, uint64_t deadline_ns);

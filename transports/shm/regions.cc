@@ -87,12 +87,11 @@ Status Regions::adopt(Exchange& exchange, std::byte* address, size_t bytes, int 
 // From the own part to a region of everybody's; `ready`: whether there is one.
 Status Regions::share(Exchange& exchange, const Status& ready, Fd memory, uint64_t offset,
                       uint64_t deadline_ns, Part own) {
-  Region region;
-  region.id = ++registrations_;
+  std::vector<Part> parts;
   if (reach_ != Reach::host) {
     TUTTI_TRY(agree(exchange, ready, deadline_ns));
-    region.parts.push_back(std::move(own));
-    regions_.push_back(std::move(region));
+    parts.push_back(std::move(own));
+    add(std::move(parts), 0);
     return {};
   }
   const auto self = uint32_t(exchange.rank());
@@ -119,21 +118,30 @@ Status Regions::share(Exchange& exchange, const Status& ready, Fd memory, uint64
   Status shared =
       self == 0 ? meeting.share(
                       all.size(), std::move(memory), deadline_ns,
-                      [this](uint32_t local) { return link_->dead(local); }, &memories)
+                      [&](uint32_t local) -> Status {
+                        TUTTI_TRY(exchange.look());
+                        if (!link_->dead(local)) return {};
+                        return {TUTTI_PEER_FAILED,
+                                "a rank of this host died while shared memory was set up"};
+                      },
+                      &memories)
                 : shm::share(offers[0].ticket, all.size(), self, memory, deadline_ns, &memories);
-  region.own = self;
-  region.parts.resize(all.size());
-  region.parts[self] = std::move(own);
+  parts.resize(all.size());
+  parts[self] = std::move(own);
   for (uint32_t rank = 0; shared.ok() && rank < all.size(); ++rank) {
     if (rank == self) continue;
-    Part& part = region.parts[rank];
+    Part& part = parts[rank];
     part.bytes = offers[rank].bytes;
     shared = map_memory(memories[rank], {offers[rank].offset, part.bytes}, &part.mapping);
     if (shared.ok()) shared = touch(part.mapping.base, part.bytes);
   }
   TUTTI_TRY(agree(exchange, shared, deadline_ns));
-  regions_.push_back(std::move(region));
+  add(std::move(parts), self);
   return {};
+}
+
+void Regions::add(std::vector<Part> parts, size_t own) {
+  regions_.push_back({++registrations_, std::move(parts), own});
 }
 
 bool Regions::remove(const void* address) {

@@ -36,6 +36,12 @@ class Regions {
   // `address` is a mapping (MAP_SHARED) of the memory behind `fd`, which `offset` is the place of.
   Status adopt(Exchange& exchange, std::byte* address, size_t bytes, int fd, uint64_t offset,
                uint64_t deadline_ns);
+  // What all ranks have mapped here, by rank, as the next region; `own` is this rank's.
+  struct Part {
+    Mapping mapping;
+    size_t bytes = 0;
+  };
+  void add(std::vector<Part> parts, size_t own);
   // Local. False when no region of this rank begins at `address`.
   bool remove(const void* address);
 
@@ -56,10 +62,6 @@ class Regions {
   std::byte* at(uint32_t rank, const Place& place, size_t bytes) const;
 
  private:
-  struct Part {
-    Mapping mapping;
-    size_t bytes = 0;
-  };
   struct Region {
     uint64_t id = 0;
     std::vector<Part> parts;  // by rank; for Reach::none and process only the own one

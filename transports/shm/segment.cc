@@ -41,11 +41,10 @@ Geometry Geometry::for_ranks(uint32_t nranks) {
   Geometry geometry;
   geometry.nranks = nranks;
   geometry.flag_lines = cell_flag_lines;
-  // Enough for blocks of the fused paths to rotate through about a core's own cache
-  // (lib/plan/fused.h says why), and no more: every page costs a microsecond or two when a
-  // communicator is made.
-  constexpr size_t resident = 64 << 10, pulled = 2 << 20;
-  geometry.cell_bytes = resident + pulled +
+  // Enough for staged blocks to rotate through about a core's own cache
+  // (lib/shared_memory/staging.h says why), and no more: every page costs a microsecond or two when
+  // a communicator is made.
+  geometry.cell_bytes = resident_bytes + ring_bytes +
                         (nranks <= 4   ? 2 << 20
                          : nranks <= 8 ? 3 << 20
                                        : 6 << 20);

@@ -113,7 +113,10 @@ struct alignas(line_bytes) RankLines {
 };
 
 struct Geometry {
-  static constexpr uint32_t cell_flag_lines = 186;  // lib/plan/board.h gives them out
+  static constexpr uint32_t cell_flag_lines = 186;  // lib/shared_memory/flag_lines.h gives them out
+  // Of the cells of a rank, for ranks of a host (lib/shared_memory/staging.h): at most so much lies
+  // in resident places and in the ring.
+  static constexpr size_t resident_bytes = 64 << 10, ring_bytes = 2 << 20;
   uint32_t nranks = 1;
   uint32_t slots = 8;               // of a ring, a power of two
   uint32_t slice_bytes = 16 << 10;  // payload of a slot, a multiple of a line

@@ -92,7 +92,13 @@ Status open_group(const LinkSetup& setup, SlotLinkParts* parts) {
   std::vector<Fd> shared;
   TUTTI_TRY(leader ? meeting.share(
                          hellos.size(), std::move(memory), setup.deadline_ns,
-                         [&](uint32_t local) { return parts->watch->dead(local); }, &shared)
+                         [&](uint32_t local) -> Status {
+                           TUTTI_TRY(setup.exchange->look());
+                           if (!parts->watch->dead(local)) return {};
+                           return {TUTTI_PEER_FAILED,
+                                   "a rank of this host died while shared memory was set up"};
+                         },
+                         &shared)
                    : shm::share(hellos[0].ticket, hellos.size(), parts->self, {}, setup.deadline_ns,
                                 &shared));
   Mapping mapping;

@@ -140,6 +140,19 @@ SlotLink::~SlotLink() {
   wake_all();
 }
 
+std::span<const std::byte> SlotLink::peek_rest(int peer, size_t most, size_t granule) {
+  const Incoming& ring = incoming_[peer];
+  const size_t there = ring.bytes - ring.offset;
+  const std::byte* const data = data_of(ring, ring.received & (slots_ - 1));
+  will_read(data + ring.offset, there);
+  return {data + ring.offset, whole_granules(there < most ? there : most, granule)};
+}
+
+std::span<const std::byte> SlotLink::refuse_slot(int peer) {
+  corrupt_ = peer;
+  return {};
+}
+
 std::span<const std::byte> SlotLink::peek_carried(int peer, size_t most, size_t granule) {
   uint32_t& carried = incoming_[peer].carried;
   std::vector<std::byte>& carry = carries_[peer];
@@ -191,29 +204,29 @@ void SlotLink::begin(const CallMark& mark) {
   if (mark.epoch == 0) return;  // point to point: its digest says enough
   RankLines& lines = segment_.rank(self_);
   CallLine& call = lines.calls[mark.epoch % RankLines::kept];
-  call.epoch.store(0, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_release);
+  store(call.epoch, uint64_t{0}, std::memory_order_relaxed);
+  fence(std::memory_order_release);
 #pragma GCC unroll 4
   for (size_t i = 0; i < words; ++i) {
-    call.signature[i].store(word_of(&mark.signature, i), std::memory_order_relaxed);
+    store(call.signature[i], word_of(&mark.signature, i), std::memory_order_relaxed);
   }
-  call.epoch.store(mark.epoch, std::memory_order_release);
-  lines.epoch.store(mark.epoch, std::memory_order_release);
+  store(call.epoch, mark.epoch, std::memory_order_release);
+  store(lines.epoch, mark.epoch, std::memory_order_release);
 }
 
 uint64_t SlotLink::latest_epoch(uint32_t local) const {
-  return segment_.rank(local).epoch.load(std::memory_order_acquire);
+  return load(segment_.rank(local).epoch, std::memory_order_acquire);
 }
 
 std::optional<CallMark> SlotLink::read_call(uint32_t local, uint64_t epoch) const {
   const CallLine& call = segment_.rank(local).calls[epoch % RankLines::kept];
-  if (epoch == 0 || call.epoch.load(std::memory_order_acquire) != epoch) return std::nullopt;
+  if (epoch == 0 || load(call.epoch, std::memory_order_acquire) != epoch) return std::nullopt;
   uint64_t words[sizeof(CallSignature) / 8];
   for (size_t i = 0; i < std::size(words); ++i) {
-    words[i] = call.signature[i].load(std::memory_order_relaxed);
+    words[i] = load(call.signature[i], std::memory_order_relaxed);
   }
-  std::atomic_thread_fence(std::memory_order_acquire);
-  if (call.epoch.load(std::memory_order_relaxed) != epoch) return std::nullopt;
+  fence(std::memory_order_acquire);
+  if (load(call.epoch, std::memory_order_relaxed) != epoch) return std::nullopt;
   CallMark mark;
   mark.epoch = epoch;
   std::memcpy(&mark.signature, words, sizeof(words));
@@ -228,6 +241,13 @@ std::optional<CallMark> SlotLink::last_seen(int peer) const {
 
 Status SlotLink::inspect(uint64_t now_ns) {
   TUTTI_TRY(find_abort());
+  if (corrupt_ >= 0) {
+    return {TUTTI_CORRUPT,
+            "rank " + std::to_string(corrupt_) + " says that a slot of " +
+                std::to_string(slice_bytes_) + " bytes holds " +
+                std::to_string(incoming_[corrupt_].bytes),
+            corrupt_, mark_.epoch};
+  }
   Status found = compare_calls(now_ns);
   if (found.ok()) return find_dead(now_ns);
   if (found.code() != TUTTI_PEER_FAILED) return found;
@@ -239,7 +259,8 @@ Status SlotLink::inspect(uint64_t now_ns) {
 
 Status SlotLink::find_abort() const {
   const AbortRecord& record = segment_.abort_record();
-  if (record.state.load(std::memory_order_acquire) != 2) return {};
+  if (load(record.state, std::memory_order_acquire) != 2) return {};
+  will_read(&record.code, sizeof(record) - offsetof(AbortRecord, code));
   const size_t length = std::min<size_t>(record.length, AbortRecord::text_bytes);
   return {tutti_status(record.code), std::string(record.text, length), record.rank, record.call};
 }
@@ -296,7 +317,7 @@ Status SlotLink::compare_calls(uint64_t now_ns) {
       }
       suspect = peer;
     }
-    const bool gone = segment_.rank(local).left.load(std::memory_order_acquire) != 0;
+    const bool gone = load(segment_.rank(local).left, std::memory_order_acquire) != 0;
     if (gone && mark_.epoch == 0 && peer == mark_.peer) {  // here, too, the second look is certain
       if (suspect_ == peer) {
         return {TUTTI_PEER_FAILED,
@@ -345,15 +366,15 @@ Status SlotLink::find_dead(uint64_t now_ns) {
 }
 
 void SlotLink::ring(std::atomic<uint32_t>& doorbell) {
-  if (doorbell.exchange(0, std::memory_order_seq_cst) != 0) futex_wake(doorbell);
+  if (exchange(doorbell, 0u) != 0) futex_wake(doorbell);
 }
 
 void SlotLink::arm() {
-  segment_.rank(self_).doorbell.store(1, std::memory_order_seq_cst);
+  store(segment_.rank(self_).doorbell, 1u, std::memory_order_seq_cst);
   if (membarrier_registered()) syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
 }
 
-void SlotLink::disarm() { segment_.rank(self_).doorbell.store(0, std::memory_order_relaxed); }
+void SlotLink::disarm() { store(segment_.rank(self_).doorbell, 0u, std::memory_order_relaxed); }
 
 void SlotLink::sleep(uint64_t until_ns) {
   // Without the barrier a wake-up can be missed: then sleep only briefly.
@@ -369,14 +390,15 @@ void SlotLink::sleep(uint64_t until_ns) {
 
 void SlotLink::abort(const Status& reason) {
   AbortRecord& record = segment_.abort_record();
-  uint32_t none = 0;
-  if (!record.state.compare_exchange_strong(none, 1)) return;
+  if (!compare_exchange(record.state, 0u, 1u)) return;
+  will_write(&record.code, sizeof(record) - offsetof(AbortRecord, code));
   record.code = reason.code();
   record.rank = reason.rank();
   record.call = reason.call();
   record.length = uint32_t(std::min(reason.text().size(), AbortRecord::text_bytes));
   std::memcpy(record.text, reason.text().data(), record.length);
-  record.state.store(2, std::memory_order_release);
+  store(record.state, 2u, std::memory_order_release);
+  fence(std::memory_order_seq_cst);  // against arm(): who sleeps on has looked after this
   for (uint32_t local = 0; local < ranks_.size(); ++local) ring(segment_.rank(local).doorbell);
 }
 
@@ -387,12 +409,12 @@ void SlotLink::post_note(const Note& note) {
   uint64_t words[sizeof(Note) / 8];
   std::memcpy(words, &note, sizeof(words));
   const uint32_t sequence = lines.sequence.load(std::memory_order_relaxed);
-  lines.sequence.store(sequence + 1, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_release);
+  store(lines.sequence, sequence + 1, std::memory_order_relaxed);
+  fence(std::memory_order_release);
   for (size_t i = 0; i < std::size(words); ++i) {
-    lines.words[i].store(words[i], std::memory_order_relaxed);
+    store(lines.words[i], words[i], std::memory_order_relaxed);
   }
-  lines.sequence.store(sequence + 2, std::memory_order_release);
+  store(lines.sequence, sequence + 2, std::memory_order_release);
 }
 
 Note SlotLink::read_note(int peer) const {
@@ -401,13 +423,13 @@ Note SlotLink::read_note(int peer) const {
   const NoteLines& lines = segment_.rank(uint32_t(local_[peer])).note;
   uint64_t words[sizeof(Note) / 8];
   for (int i = 0; i < tries; ++i) {
-    const uint32_t sequence = lines.sequence.load(std::memory_order_acquire);
+    const uint32_t sequence = load(lines.sequence, std::memory_order_acquire);
     if (sequence % 2 != 0) continue;
     for (size_t word = 0; word < std::size(words); ++word) {
-      words[word] = lines.words[word].load(std::memory_order_relaxed);
+      words[word] = load(lines.words[word], std::memory_order_relaxed);
     }
-    std::atomic_thread_fence(std::memory_order_acquire);
-    if (lines.sequence.load(std::memory_order_relaxed) != sequence) continue;
+    fence(std::memory_order_acquire);
+    if (load(lines.sequence, std::memory_order_relaxed) != sequence) continue;
     Note note;
     std::memcpy(&note, words, sizeof(words));
     return note;

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "transports/shm/access.h"
 #include "transports/shm/cells.h"
 #include "transports/shm/segment.h"
 #include "transports/transport.h"
@@ -60,18 +61,20 @@ class SlotLink final : public Link {
   [[gnu::always_inline]] size_t try_send(int peer, const std::byte* data, size_t bytes) override {
     Outgoing& ring = outgoing_[peer];
     if (ring.sent - ring.credit >= slots_) {
-      ring.credit = ring.credit_line->consumed.load(std::memory_order_acquire);
+      ring.credit = load(ring.credit_line->consumed, std::memory_order_acquire);
       if (ring.sent - ring.credit >= slots_) return 0;
     }
     const uint32_t slot = ring.sent & (slots_ - 1);
     SlotLine& line = ring.lines[slot];
     const size_t taken = bytes < slice_bytes_ ? bytes : slice_bytes_;
+    std::byte* const to =
+        taken <= SlotLine::inline_bytes ? line.payload : ring.data + size_t(slot) * slice_bytes_;
+    will_write(&line.bytes, sizeof(line.bytes));
+    will_write(to, taken);
     line.bytes = uint32_t(taken);
-    std::memcpy(
-        taken <= SlotLine::inline_bytes ? line.payload : ring.data + size_t(slot) * slice_bytes_,
-        data, taken);
+    std::memcpy(to, data, taken);
     ++ring.sent;
-    line.flag.store(make_flag(ring.sent, digest_), std::memory_order_release);
+    store(line.flag, make_flag(ring.sent, digest_), std::memory_order_release);
     wake(ring.local);
     return taken;
   }
@@ -107,7 +110,7 @@ class SlotLink final : public Link {
   void wake(uint32_t local) {
     std::atomic_signal_fence(std::memory_order_seq_cst);
     std::atomic<uint32_t>& doorbell = segment_.rank(local).doorbell;
-    if (doorbell.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    if (load(doorbell, std::memory_order_relaxed) != 0) [[unlikely]]
       ring(doorbell);
   }
 
@@ -115,13 +118,13 @@ class SlotLink final : public Link {
   void wake_all() {
     std::atomic_signal_fence(std::memory_order_seq_cst);
     for (std::atomic<uint32_t>* const doorbell : others_doorbells_) {
-      if (doorbell->load(std::memory_order_relaxed) != 0) [[unlikely]]
+      if (load(*doorbell, std::memory_order_relaxed) != 0) [[unlikely]]
         ring(*doorbell);
     }
   }
 
-  // A flag of the right sequence but of another call was met at `peer` (fused paths report it
-  // here).
+  // A flag of the right sequence but of another call was met at `peer` (lib/shared_memory
+  // reports it here).
   void note_stranger(int peer) { stranger_ = peer; }
 
   bool one_process() const { return watch_ == nullptr; }
@@ -152,7 +155,8 @@ class SlotLink final : public Link {
     const std::byte* data = nullptr;
     CreditLine* credit_line = nullptr;
     uint32_t received = 0;
-    uint32_t offset = 0;  // consumed of the current slot
+    uint32_t bytes = 0;   // in the current slot: read once, for the peer could change it
+    uint32_t offset = 0;  // of them consumed
     uint32_t local = 0;
     uint32_t carried = 0;  // bytes in carries_ that come before the current slot
   };
@@ -163,29 +167,41 @@ class SlotLink final : public Link {
     Incoming& ring = incoming_[peer];
     const uint32_t slot = ring.received & (slots_ - 1);
     const SlotLine& line = ring.lines[slot];
-    const uint64_t flag = line.flag.load(std::memory_order_acquire);
+    const uint64_t flag = load(line.flag, std::memory_order_acquire);
     if (flag != make_flag(ring.received + 1, digest_)) {
       if (flag_sequence(flag) == ring.received + 1) stranger_ = peer;
       return {};
     }
-    const size_t there = line.bytes <= slice_bytes_ ? line.bytes - ring.offset : 0;
-    const size_t bytes = whole_granules(there < most ? there : most, granule);
-    const std::byte* data = line.bytes <= SlotLine::inline_bytes
-                                ? line.payload
-                                : ring.data + size_t(slot) * slice_bytes_;
-    return {data + ring.offset, bytes};
+    if (ring.offset != 0) [[unlikely]]
+      return peek_rest(peer, most, granule);
+    will_read(&line.bytes, sizeof(line.bytes));
+    ring.bytes = static_cast<const volatile SlotLine&>(line).bytes;
+    if (ring.bytes > slice_bytes_) [[unlikely]]
+      return refuse_slot(peer);
+    const std::byte* const data = data_of(ring, slot);
+    will_read(data, ring.bytes);
+    return {data, whole_granules(ring.bytes < most ? ring.bytes : most, granule)};
+  }
+
+  const std::byte* data_of(const Incoming& ring, uint32_t slot) const {
+    return ring.bytes <= SlotLine::inline_bytes ? ring.lines[slot].payload
+                                                : ring.data + size_t(slot) * slice_bytes_;
   }
 
   [[gnu::always_inline]] void consume_slot(int peer, size_t bytes) {
     Incoming& ring = incoming_[peer];
-    const SlotLine& line = ring.lines[ring.received & (slots_ - 1)];
     ring.offset += uint32_t(bytes);
-    if (ring.offset < line.bytes) return;
+    if (ring.offset < ring.bytes) return;
     ring.offset = 0;
     ++ring.received;
-    ring.credit_line->consumed.store(ring.received, std::memory_order_release);
+    store(ring.credit_line->consumed, ring.received, std::memory_order_release);
     wake(ring.local);
   }
+
+  // Of a slot of which a part is consumed.
+  std::span<const std::byte> peek_rest(int peer, size_t most, size_t granule);
+  // A slot that says it has more than fits: there is nothing to read, and inspect() says so.
+  std::span<const std::byte> refuse_slot(int peer);
 
   // The same where a granule lies in more than one slot, by way of a copy.
   std::span<const std::byte> peek_carried(int peer, size_t most, size_t granule);
@@ -208,6 +224,7 @@ class SlotLink final : public Link {
   uint32_t slice_bytes_;
   uint32_t digest_ = 0;
   int stranger_ = -1;               // a peer whose slice carried another digest
+  int corrupt_ = -1;                // a peer whose slot says that it has more than fits
   std::vector<Outgoing> outgoing_;  // by rank of the communicator
   std::vector<Incoming> incoming_;
   std::vector<std::vector<std::byte>> carries_;  // the pieces of a granule; by rank

@@ -20,6 +20,7 @@ namespace {
 // A control connection whose peer's host answers nothing for so long is lost. Data connections have
 // no such limit: the kernel would also apply it to a receiver that is only busy elsewhere.
 constexpr int control_limit_ms = 4000;
+constexpr uint64_t look_ns = 50'000'000;  // how often it looks whether all still come
 
 std::string name(int rank) { return "rank " + std::to_string(rank); }
 
@@ -155,8 +156,9 @@ class Mesh {
       for (const Caller& caller : callers) caller.watch(set);
       const size_t connected = set.size();
       watch_connected(set);
-      TUTTI_TRY(wait_for_events(set, due));
+      TUTTI_TRY(wait_for_events(set, std::min(due, now + look_ns)));
       TUTTI_TRY(find_gone(set, connected));
+      TUTTI_TRY(setup_.exchange->look());
     }
   }
 

@@ -327,17 +327,17 @@ Note StreamLink::read_note(int peer) const {
 
 void StreamLink::abort(const Status& reason) {
   const std::lock_guard lock(control_mutex_);
-  if (aborted_.load(std::memory_order_relaxed)) return;
-  abort_reason_ = reason;
+  if (!aborted_.load(std::memory_order_relaxed)) abort_reason_ = reason;
   aborted_.store(true, std::memory_order_release);
   wire::Header header;
   header.type = wire::Type::abort;
   header.comm = comm_id_;
   header.src = uint16_t(self_);
-  const std::string payload = wire::encode_status(reason);
+  const std::string payload = wire::encode_status(abort_reason_);
   for (const auto& peer : peers_) {
-    if (peer == nullptr) continue;
+    if (peer == nullptr || peer->told_of_abort) continue;
     peer->control.queue(header, payload);
+    peer->told_of_abort = true;
     peer->control.flush();
   }
   const uint64_t ring = 1;

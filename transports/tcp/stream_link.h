@@ -72,8 +72,9 @@ class StreamLink final : public Link {
     uint64_t told_stream = 0;
     uint32_t told_count = 0;
     uint64_t heard_stream = 0;
-    Note note;               // the latest that it posted
-    uint64_t note_told = 0;  // which of the own notes it was sent last; under control_mutex_
+    Note note;                   // the latest that it posted
+    uint64_t note_told = 0;      // which of the own notes it was sent last; under control_mutex_
+    bool told_of_abort = false;  // under control_mutex_
     std::atomic<uint32_t> notes_unheard{0};  // sent to it since it was last heard
     bool left = false;                       // it said goodbye
     bool closed = false;                     // its control channel

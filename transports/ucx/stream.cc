@@ -68,7 +68,9 @@ Request UcxStream::send_alone(Worker::Kind kind, std::span<const uint8_t> header
 size_t UcxStream::send(const CallMark& mark, const std::byte* data, size_t bytes) {
   if (bytes == 0) return 0;
   if (piece_count_ > 0) {
-    worker_.progress();
+    // A peer that sends, too, may read only once something of its own is taken: what it offers is
+    // fetched although nobody looks for it here.
+    worker_.advance();
     reap();
   }
   // The first of what is offered may be under way from an earlier offer.

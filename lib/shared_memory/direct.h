@@ -5,43 +5,26 @@
 // for bit.
 //
 // A rank leaves only when all are done, so nobody's vectors are touched after its call. When a call
-// ends in an error, withdraw() takes back what was said. Processes keep each other's memory mapped,
-// so a slow peer may still write there; threads do not, so the one that fails waits for those that
-// have begun: they never wait for anybody between begin() and their own share's end.
+// ends in an error, withdraw() takes back what was said. From then on its vectors may change, so
+// who has read them says "done" only after a look that none was taken back: else nobody's call ends
+// well. Processes keep each other's memory mapped, so a slow peer may still write there; threads do
+// not, so the one that fails waits for those that are in a slice, which no rank is for long.
 #pragma once
 
 #include <vector>
 
-#include "lib/plan/board.h"
-#include "lib/reduce/reduce.h"
+#include "lib/shared_memory/staging.h"
 #include "transports/shm/regions.h"
 
-namespace tutti::plan {
-
-// An allreduce as a fused path sees it.
-struct FusedCall {
-  const std::byte* input = nullptr;
-  std::byte* output = nullptr;
-  uint64_t count = 0;  // at least 1
-  uint32_t element_size = 1;
-  Kernels kernels;
-  uint32_t digest = 0;
-
-  size_t bytes() const { return count * element_size; }
-};
-
-// Whether the vectors of `nranks` ranks are more than the host's last-level cache holds: then
-// results are better written past it. Measured on two ranks: 16 MiB in 0.7 of the time, 4 MiB
-// in 1.4.
-bool exceeds_cache(size_t vector_bytes, uint32_t nranks);
+namespace tutti::shared {
 
 class Direct {
  public:
-  Direct(Board& board, const shm::Regions& regions);
+  Direct(FlagLines& flags, const shm::Regions& regions);
 
   // Posts where this rank's vectors lie; false, and nothing is posted, when the others cannot reach
   // them. `turn`: number of the call.
-  bool announce(const FusedCall& call, uint32_t turn);
+  bool announce(const AllreduceCall& call, uint32_t turn);
   bool announced(uint32_t rank) const;
 
   // To be called once all have announced. A rank may only be wrong about its own memory: then the
@@ -52,25 +35,30 @@ class Direct {
   void withdraw();
   // After begin(). Whether anything was done.
   bool advance();
-  bool done() const { return finished_peers_ == board_.nranks(); }
+  bool done() const { return finished_peers_ == flags_.nranks(); }
   bool finished(uint32_t rank) const;
 
  private:
+  bool all_announced() const;
+  // Against withdraw(), before vectors of threads are touched: either it sees that we have begun,
+  // or we see that it has gone; then false.
+  bool enter_slice();
   void reduce_slice();
   void reduce_piece(uint64_t at, size_t bytes);
   void reduce_pair(uint64_t at, size_t bytes);
 
-  Board& board_;
+  FlagLines& flags_;
   const shm::Regions& regions_;
-  FusedCall call_;
+  AllreduceCall call_;
   uint32_t turn_ = 0;
   uint64_t at_ = 0, end_ = 0;             // what is left of the own share, in bytes of the vector
   bool streams_ = false;                  // stores go past the caches
   bool shared_ = false;                   // the own share is done, and said to be
+  bool withdrawn_ = false;                // a peer has gone: the link knows why
   uint32_t finished_peers_ = 0;           // peers 0.. known to be done
   std::vector<const std::byte*> inputs_;  // by rank, in this process
   std::vector<std::byte*> outputs_;
   std::vector<const void*> operands_;
 };
 
-}  // namespace tutti::plan
+}  // namespace tutti::shared

@@ -1,4 +1,4 @@
-#include "lib/plan/pull.h"
+#include "lib/shared_memory/one_hop.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -9,13 +9,11 @@
 #include "lib/cache.h"
 #include "lib/reduce/copy.h"
 
-namespace tutti::plan {
+namespace tutti::shared {
 
 namespace {
 
 constexpr size_t line_bytes = shm::line_bytes;
-constexpr uint32_t most_ahead = line::pull_slices;
-constexpr size_t least_copied_bytes = 32 << 10;
 constexpr size_t least_long_bytes = 512 << 10;  // of long_exchanges
 constexpr size_t most_copied_bytes = 4 << 20;   // between two looks at the clock
 std::atomic<uint64_t>& flag_at(std::byte* cell) {
@@ -23,26 +21,25 @@ std::atomic<uint64_t>& flag_at(std::byte* cell) {
 }
 std::byte* payload_at(std::byte* cell) { return cell + offsetof(TinyCell, payload); }
 
-constexpr uint32_t line_of(uint32_t sequence) { return line::pull + (sequence % most_ahead); }
-
 }  // namespace
 
-Pull::Pull(shm::SlotLink& link, SliceWriter& writer, ReadFor single_copy)
-    : cells_(*link.cells()),
-      board_(link),
-      single_copy_(board_, single_copy, kept_bytes(board_.nranks())),
+OneHop::OneHop(shm::SlotLink& link, SliceWriter& writer, ReadFor single_copy, const Tuning& tuning)
+    : tuning_(tuning),
+      cells_(*link.cells()),
+      flags_(link),
+      single_copy_(flags_, single_copy, kept_bytes(flags_.nranks())),
       writer_(writer),
       nranks_(cells_.nranks()),
       self_(cells_.rank()),
-      ring_(cells_.bytes() - pull_ring_bytes),
-      begins_(most_ahead),
+      ring_(cells_.bytes() - tuning_.ring_bytes),
+      begins_(tuning_.ring_slices),
       shown_(nranks_),
       operands_(nranks_) {}
 
-void Pull::start_next() {
+void OneHop::start_next() {
   before_ = after_;
   done_ = asks_ = may_show_ = false;
-  if (shape_->part_bytes >= least_copied_bytes) [[unlikely]] {
+  if (shape_->part_bytes >= tuning_.single_copy_bytes) [[unlikely]] {
     asks_ = single_copy_.answer() == SingleCopy::Answer::unknown;
     if (!asks_) choose_way();
   }
@@ -51,7 +48,7 @@ void Pull::start_next() {
 
 // What single copy would be for. Where ranks take turns on their cores, a block that goes to all is
 // better written once and read from the cache.
-ReadFor Pull::read_for() const {
+ReadFor OneHop::read_for() const {
   const Collective collective = shape_->goal.collective();
   const bool exchange = collective == Collective::allgather || collective == Collective::alltoall;
   const uint64_t fetched = shape_->part_bytes * (nranks_ - 1);
@@ -60,7 +57,7 @@ ReadFor Pull::read_for() const {
                                                                           : ReadFor::exchanges;
 }
 
-void Pull::choose_way() {
+void OneHop::choose_way() {
   may_show_ = single_copy_.answer() == SingleCopy::Answer::yes && single_copy_.allows(read_for());
   if (!may_show_ || !shape_->combines) return;
   const size_t bytes = shape_->sources.size() * shape_->slice_bytes;
@@ -71,7 +68,7 @@ void Pull::choose_way() {
   }
 }
 
-void Pull::begin() {
+void OneHop::begin() {
   after_ = before_ + shape_->slices;
   published_ = shape_->readers == 0 ? shape_->slices : 0;
   taken_ = shape_->sources.empty() ? shape_->slices : 0;
@@ -82,14 +79,14 @@ void Pull::begin() {
   if (taken_ != shape_->slices) return;
   // Who takes nothing has gone past it all, and must not keep the others from going on.
   if (shape_->readers == 0) {
-    board_.post(line::pull_read, after_, 0);
+    flags_.post(line::one_hop_read, after_, 0);
   } else {
-    board_.set(line::pull_read, after_, 0);
+    flags_.set(line::one_hop_read, after_, 0);
   }
 }
 
 // Not where this rank's output overwrites what others have yet to read.
-bool Pull::shows_input() {
+bool OneHop::shows_input() {
   const uint64_t all = shape_->separate_parts ? nranks_ * shape_->part_bytes : shape_->part_bytes;
   const uint64_t written = shape_->combines ? shape_->part_bytes : nranks_ * shape_->part_bytes;
   // Of an allgather only the own block may lie there, which stays.
@@ -102,47 +99,49 @@ bool Pull::shows_input() {
   return far || shape_->fits_without_ring || !single_copy_.only_from_afar();
 }
 
-void Pull::fail(Status status) {
+void OneHop::fail(Status status) {
   failure_ = std::move(status);
   done_ = true;
 }
 
-void Pull::withdraw() {
-  if (shows_) board_.clear(line_of(before_));
+void OneHop::withdraw() {
+  if (!shows_) return;
+  flags_.clear(line_of(before_));
+  shm::fence(std::memory_order_seq_cst);  // before what the caller writes there now
 }
 
-void Pull::place(uint32_t slice) {
+void OneHop::place(uint32_t slice) {
   const uint64_t bytes = shape_->slice_in_ring();
   for (; int32_t(placed_ - before_ - slice) <= 0; ++placed_) {
-    const uint64_t left = pull_ring_bytes - next_begin_ % pull_ring_bytes;
+    const uint64_t left = tuning_.ring_bytes - (next_begin_ & (tuning_.ring_bytes - 1));
     if (left < bytes) next_begin_ += left;  // no slice goes round the end
-    begins_[placed_ % most_ahead] = next_begin_;
+    begins_[index_of(placed_)] = next_begin_;
     next_begin_ += bytes;
   }
 }
 
-void Pull::place_earlier() {
-  if (before_ - placed_ > most_ahead) placed_ = before_ - most_ahead;
-  for (; placed_ != before_; ++placed_) begins_[placed_ % most_ahead] = next_begin_;
+void OneHop::place_earlier() {
+  if (before_ - placed_ > tuning_.ring_slices) placed_ = before_ - tuning_.ring_slices;
+  for (; placed_ != before_; ++placed_) begins_[index_of(placed_)] = next_begin_;
 }
 
-bool Pull::fits(uint32_t sequence) const {
-  if (sequence - read_ >= most_ahead) return false;
+bool OneHop::fits(uint32_t sequence) const {
+  if (sequence - read_ >= tuning_.ring_slices) return false;
   return shape_->in_line ||
-         begin_of(sequence) + shape_->slice_in_ring() - begin_of(read_) <= pull_ring_bytes;
+         begin_of(sequence) + shape_->slice_in_ring() - begin_of(read_) <= tuning_.ring_bytes;
 }
 
-bool Pull::has_room() {
+bool OneHop::has_room() {
   if (!shape_->in_line) place(published_);
   const uint32_t next = before_ + published_;
   return fits(next) || fits_by_now(next);
 }
 
-bool Pull::fits_by_now(uint32_t sequence) {
+bool OneHop::fits_by_now(uint32_t sequence) {
   read_ = before_ + std::min(taken_, published_);
   for (uint32_t rank = 0; rank < nranks_; ++rank) {
     if (rank == self_) continue;
-    const uint32_t theirs = shm::flag_sequence(board_.flag(rank, line::pull_read));
+    const uint32_t theirs = shm::flag_sequence(flags_.flag(rank, line::one_hop_read));
     if (int32_t(theirs - read_) < 0) read_ = theirs;
   }
   return fits(sequence);
@@ -150,35 +149,41 @@ bool Pull::fits_by_now(uint32_t sequence) {
 
 // A slice of what the readers get, beginning at `from` in the first part.
 template <class Copy>
-void Pull::write_parts(std::byte* to, const std::byte* from, size_t bytes, Copy&& copy) const {
+void OneHop::write_parts(std::byte* to, const std::byte* from, size_t bytes, Copy&& copy) const {
   if (!shape_->separate_parts) return copy(to, from, bytes);
   for (uint32_t reader = 0; reader < nranks_; ++reader, from += shape_->part_bytes) {
     if (reader != self_) copy(to + peer_position(self_, reader) * shape_->stride, from, bytes);
   }
 }
 
-bool Pull::publish_slice() {
+bool OneHop::publish_slice() {
   if (!has_room()) return false;
   const uint32_t sequence = before_ + published_;
   const uint64_t offset = published_ * shape_->slice_bytes;
   ++published_;
   std::byte* const cell = cell_of(self_, sequence);
   if (shape_->in_line) {
+    shm::will_write(payload_at(cell), shape_->part_bytes * shape_->parts);
     write_parts(payload_at(cell), call_.input, shape_->part_bytes,
                 [](std::byte* to, const std::byte* from, size_t bytes) {
                   shm::copy_short(to, from, bytes);
                 });
   } else if (shows_) {
+    shm::will_write(payload_at(cell), sizeof(call_.input));
     std::memcpy(payload_at(cell), &call_.input, sizeof(call_.input));
   } else {
-    if (may_show_) std::memset(payload_at(cell), 0, sizeof(call_.input));
+    if (may_show_) {
+      shm::will_write(payload_at(cell), sizeof(call_.input));
+      std::memset(payload_at(cell), 0, sizeof(call_.input));
+    }
     write_parts(data_of(self_, sequence), call_.input + offset,
                 std::min(shape_->slice_bytes, shape_->part_bytes - offset),
                 [this](std::byte* to, const std::byte* from, size_t bytes) {
+                  shm::will_write(to, bytes);
                   writer_.copy(to, from, bytes);
                 });
   }
-  board_.post(flag_at(cell), sequence + 1, call_.digest);
+  flags_.post(flag_at(cell), sequence + 1, call_.digest);
   if (shape_->in_line && !shape_->tiny) ask_line_back(sequence + 4);
   if (shows_) published_ = shape_->slices;
   return true;
@@ -186,9 +191,9 @@ bool Pull::publish_slice() {
 
 // From the reader who has had it since the ring was there the last time: it comes while others are
 // written (broadcast of 32 B, 2 ranks: 92 -> 89 ns).
-void Pull::ask_line_back(uint32_t sequence) const {
-  if (sequence - read_ >= most_ahead) return;
-  const auto& flag = board_.at(self_, line_of(sequence)).flag;
+void OneHop::ask_line_back(uint32_t sequence) const {
+  if (sequence - read_ >= tuning_.ring_slices) return;
+  const auto& flag = flags_.at(self_, line_of(sequence)).flag;
 #if defined(__x86_64__)
   asm volatile("prefetchw %0" : : "m"(flag));
 #else
@@ -196,28 +201,30 @@ void Pull::ask_line_back(uint32_t sequence) const {
 #endif
 }
 
-bool Pull::there(uint32_t source, uint32_t slice) {
+bool OneHop::there(uint32_t source, uint32_t slice) {
   const uint32_t sequence = before_ + slice;
-  return board_.posted(source, flag_at(cell_of(source, sequence)), sequence + 1, call_.digest);
+  return flags_.posted(source, flag_at(cell_of(source, sequence)), sequence + 1, call_.digest);
 }
 
-std::byte* Pull::cell_of(uint32_t rank, uint32_t sequence) const {
-  return reinterpret_cast<std::byte*>(&board_.at(rank, shape_->first_line)) +
-         sequence % most_ahead * shape_->cell_bytes;
+std::byte* OneHop::cell_of(uint32_t rank, uint32_t sequence) const {
+  return reinterpret_cast<std::byte*>(&flags_.at(rank, shape_->first_line)) +
+         index_of(sequence) * shape_->cell_bytes;
 }
 
-std::byte* Pull::data_of(uint32_t rank, uint32_t sequence) const {
-  return cells_.data(rank) + ring_ + begin_of(sequence) % pull_ring_bytes;
+std::byte* OneHop::data_of(uint32_t rank, uint32_t sequence) const {
+  return cells_.data(rank) + ring_ + (begin_of(sequence) & (tuning_.ring_bytes - 1));
 }
 
-const std::byte* Pull::part_of(uint32_t source, uint32_t slice) const {
+const std::byte* OneHop::part_of(uint32_t source, uint32_t slice, size_t bytes) const {
   const uint32_t sequence = before_ + slice;
-  const std::byte* const from =
+  const std::byte* from =
       shape_->in_line ? payload_at(cell_of(source, sequence)) : data_of(source, sequence);
-  return shape_->separate_parts ? from + peer_position(source, self_) * shape_->stride : from;
+  if (shape_->separate_parts) from += peer_position(source, self_) * shape_->stride;
+  shm::will_read(from, bytes);
+  return from;
 }
 
-bool Pull::take_slice() {
+bool OneHop::take_slice() {
   // What is written may lie over the own input, so that must be published first.
   if (shape_->readers != 0 && taken_ == published_) return false;
   for (size_t i = 0; i < shape_->sources.size(); ++i) {
@@ -237,22 +244,23 @@ bool Pull::take_slice() {
     ++taken_;
   } while (has_copied_slice());
   // Others wait for it only when they run out of room.
-  board_.post(line::pull_read, before_ + taken_, 0);
+  flags_.post(line::one_hop_read, before_ + taken_, 0);
   if (++streak_ > 1) fetch_next();
   return true;
 }
 
 // Who of the sources lets others copy from its input: its first flag says where that lies.
-void Pull::note_shown() {
+void OneHop::note_shown() {
   for (size_t i = 0; i < shape_->sources.size(); ++i) {
-    std::memcpy(&shown_[i].part, payload_at(cell_of(shape_->sources[i], before_)),
-                sizeof(shown_[i].part));
+    const std::byte* const from = payload_at(cell_of(shape_->sources[i], before_));
+    shm::will_read(from, sizeof(shown_[i].part));
+    std::memcpy(&shown_[i].part, from, sizeof(shown_[i].part));
     if (shows(i) && shape_->separate_parts) shown_[i].part += self_ * shape_->part_bytes;
   }
 }
 
 // Whether the next slice has come with the ones before.
-bool Pull::has_copied_slice() const {
+bool OneHop::has_copied_slice() const {
   if (!may_show_ || taken_ == shape_->slices || (shape_->readers != 0 && taken_ >= published_))
     return false;
   const uint64_t end = std::min((taken_ + 1) * shape_->slice_bytes, shape_->part_bytes);
@@ -263,7 +271,7 @@ bool Pull::has_copied_slice() const {
 }
 
 // To be called only where the sources are ahead: else it would take from them what they write.
-void Pull::fetch_next() const {
+void OneHop::fetch_next() const {
   const uint32_t next = before_ + taken_;
   for (const uint32_t source : shape_->sources) {
     const uint32_t ahead = shape_->tiny ? line::tiny_in_line : std::min(streak_ / 4, 3u);
@@ -272,18 +280,18 @@ void Pull::fetch_next() const {
   }
 }
 
-std::byte* Pull::place_of(uint32_t source) const {
+std::byte* OneHop::place_of(uint32_t source) const {
   return call_.output + (shape_->gets_many ? source * shape_->part_bytes : 0);
 }
 
-bool Pull::copy_slice(uint64_t offset, size_t bytes) {
+bool OneHop::copy_slice(uint64_t offset, size_t bytes) {
   for (size_t i = 0; i < shape_->sources.size(); ++i) {
     const uint32_t source = shape_->sources[i];
     std::byte* const to = place_of(source) + offset;
     if (shape_->in_line) {
-      shm::copy_short(to, part_of(source, taken_), bytes);
+      shm::copy_short(to, part_of(source, taken_, bytes), bytes);
     } else if (!shows(i)) {
-      fetch_bytes(to, part_of(source, taken_), bytes, shape_->streams);
+      fetch_bytes(to, part_of(source, taken_, bytes), bytes, shape_->streams);
     } else if (shown_[i].copied < offset + bytes && !copy_shown(i)) {
       return false;
     }
@@ -292,7 +300,7 @@ bool Pull::copy_slice(uint64_t offset, size_t bytes) {
 }
 
 // The next piece of what source `i` shows: many slices at once.
-bool Pull::copy_shown(size_t i) {
+bool OneHop::copy_shown(size_t i) {
   uint64_t& copied = shown_[i].copied;
   const size_t bytes = std::min<uint64_t>(most_copied_bytes, shape_->part_bytes - copied);
   if (!copy_from(i, copied, place_of(shape_->sources[i]) + copied, bytes)) return false;
@@ -301,10 +309,12 @@ bool Pull::copy_shown(size_t i) {
 }
 
 // What it reads is what source `i` has shown only if that has not been withdrawn meanwhile.
-bool Pull::copy_from(size_t i, uint64_t offset, std::byte* to, size_t bytes) {
+bool OneHop::copy_from(size_t i, uint64_t offset, std::byte* to, size_t bytes) {
   const uint32_t source = shape_->sources[i];
   const int error = single_copy_.read(source, shown_[i].part + offset, to, bytes);
+  shm::fence(std::memory_order_acquire);  // the copy comes before the look
   if (!there(source, 0)) return false;
+  shm::will_read(shown_[i].part + offset, bytes);
   if (error == 0) return true;
   if (error != ESRCH) {  // else the link finds that it died
     fail({TUTTI_INVALID,
@@ -314,9 +324,9 @@ bool Pull::copy_from(size_t i, uint64_t offset, std::byte* to, size_t bytes) {
   return false;
 }
 
-int Pull::still_before(uint32_t sequence) const {
+int OneHop::still_before(uint32_t sequence) const {
   for (uint32_t rank = 0; rank < nranks_; ++rank) {
-    const uint32_t theirs = shm::flag_sequence(board_.flag(rank, line::pull_read));
+    const uint32_t theirs = shm::flag_sequence(flags_.flag(rank, line::one_hop_read));
     if (rank != self_ && int32_t(theirs - sequence) < 0) return int(rank);
   }
   return -1;
@@ -324,13 +334,13 @@ int Pull::still_before(uint32_t sequence) const {
 
 // Where the slice of source `i` can be read: in the ring, or where it lands in this rank's memory;
 // null where it was withdrawn.
-const std::byte* Pull::fetched(size_t i, uint64_t offset, size_t bytes) {
-  if (!shows(i)) return part_of(shape_->sources[i], taken_);
+const std::byte* OneHop::fetched(size_t i, uint64_t offset, size_t bytes) {
+  if (!shows(i)) return part_of(shape_->sources[i], taken_, bytes);
   std::byte* const to = landed_.data() + i * shape_->slice_bytes;
   return copy_from(i, offset, to, bytes) ? to : nullptr;
 }
 
-bool Pull::reduce_slice(uint64_t offset, size_t bytes) {
+bool OneHop::reduce_slice(uint64_t offset, size_t bytes) {
   const uint32_t block = shape_->goal.block(self_, self_);
   uint32_t n = 0;
   size_t i = 0;
@@ -358,7 +368,7 @@ bool Pull::reduce_slice(uint64_t offset, size_t bytes) {
 }
 
 // Of the first n of operands_.
-void Pull::reduce_to(std::byte* out, uint32_t n, size_t bytes) {
+void OneHop::reduce_to(std::byte* out, uint32_t n, size_t bytes) {
   const size_t elements = bytes / shape_->element_size;
   if (n == 2) {
     call_.kernels->reduce2(out, operands_[0], operands_[1], elements);
@@ -368,7 +378,7 @@ void Pull::reduce_to(std::byte* out, uint32_t n, size_t bytes) {
   if (call_.kernels->divide != nullptr && n > 1) call_.kernels->divide(out, elements, n);
 }
 
-void Pull::copy_own_block() {
+void OneHop::copy_own_block() {
   own_left_ = false;
   const std::byte* const from = call_.input + shape_->own_from;
   std::byte* const to = call_.output + shape_->own_to;
@@ -377,7 +387,7 @@ void Pull::copy_own_block() {
   if (shape_->exceeds_cache) stream_fence();
 }
 
-bool Pull::advance() {
+bool OneHop::advance() {
   if (asks_) {
     if (single_copy_.answer() == SingleCopy::Answer::unknown) return false;
     asks_ = false;
@@ -400,7 +410,7 @@ bool Pull::advance() {
   return published || taken;
 }
 
-int Pull::waits_for() {
+int OneHop::waits_for() {
   if (done_) return -1;
   if (asks_) return single_copy_.waits_for();
   for (const uint32_t source : shape_->sources) {
@@ -410,4 +420,4 @@ int Pull::waits_for() {
   return published_ == shape_->slices || has_room() ? -1 : still_before(read_ + 1);
 }
 
-}  // namespace tutti::plan
+}  // namespace tutti::shared

@@ -19,17 +19,17 @@
 
 #include <vector>
 
-#include "lib/plan/board.h"
-#include "lib/plan/pull_shape.h"
-#include "lib/plan/single_copy.h"
-#include "lib/plan/slice_writer.h"
 #include "lib/reduce/reduce.h"
+#include "lib/shared_memory/flag_lines.h"
+#include "lib/shared_memory/one_hop_shape.h"
+#include "lib/shared_memory/single_copy.h"
+#include "lib/shared_memory/slice_writer.h"
 #include "lib/transfers.h"
 
-namespace tutti::plan {
+namespace tutti::shared {
 
-struct PullCall {
-  const PullShape* shape = nullptr;  // this and the next stay until the call has ended
+struct OneHopCall {
+  const OneHopShape* shape = nullptr;  // this and the next stay until the call has ended
   const Kernels* kernels = nullptr;
   const std::byte* input = nullptr;
   // Between them, so that the two are not copied in one word: they were just written as two, and
@@ -38,14 +38,14 @@ struct PullCall {
   std::byte* output = nullptr;
 };
 
-class Pull {
+class OneHop {
  public:
   // `link` must have cells; `writer` outlives this. `single_copy`: what the others may read this
   // rank's memory for.
-  Pull(shm::SlotLink& link, SliceWriter& writer, ReadFor single_copy);
+  OneHop(shm::SlotLink& link, SliceWriter& writer, ReadFor single_copy, const Tuning& tuning = {});
 
   // Here, so that `call` never is in memory.
-  void start(const PullCall& call) {
+  void start(const OneHopCall& call) {
     call_ = call;
     shape_ = call.shape;
     start_next();
@@ -59,6 +59,7 @@ class Pull {
   void withdraw();
   // The lowest peer that is waited for, -1 if none.
   int waits_for();
+  int needs() { return waits_for(); }
   // Of all calls that are done: those of the schedule.
   const Transfers& transfers() const { return transfers_; }
 
@@ -89,10 +90,13 @@ class Pull {
   void place_earlier();
   // Of one that has a place, or the one after the last of them.
   uint64_t begin_of(uint32_t sequence) const {
-    return sequence == placed_ ? next_begin_ : begins_[sequence % begins_.size()];
+    return sequence == placed_ ? next_begin_ : begins_[index_of(sequence)];
   }
+  uint32_t index_of(uint32_t sequence) const { return sequence & (tuning_.ring_slices - 1); }
+  uint32_t line_of(uint32_t sequence) const { return line::one_hop + index_of(sequence); }
   std::byte* data_of(uint32_t rank, uint32_t sequence) const;
-  const std::byte* part_of(uint32_t source, uint32_t slice) const;
+  // The first bytes of this rank's part of a slice.
+  const std::byte* part_of(uint32_t source, uint32_t slice, size_t bytes) const;
   void fetch_next() const;
   void note_shown();
   bool shows(size_t i) const { return may_show_ && shown_[i].part != nullptr; }
@@ -110,16 +114,17 @@ class Pull {
   void reduce_to(std::byte* out, uint32_t n, size_t bytes);
   bool copy_slice(uint64_t offset, size_t bytes);
 
+  const Tuning tuning_;
   SharedCells& cells_;
-  Board board_;
+  FlagLines flags_;
   SingleCopy single_copy_;
   SliceWriter& writer_;
   uint32_t nranks_;
   uint32_t self_;
   size_t ring_;  // where it begins in a rank's cells
 
-  PullCall call_;
-  const PullShape* shape_ = nullptr;  // the call's
+  OneHopCall call_;
+  const OneHopShape* shape_ = nullptr;  // the call's
   bool done_ = true;
   bool asks_ = false;                // whether single copy is possible is not known yet
   bool may_show_ = false;            // ranks may let others copy from their input
@@ -146,4 +151,4 @@ class Pull {
   Transfers transfers_;
 };
 
-}  // namespace tutti::plan
+}  // namespace tutti::shared

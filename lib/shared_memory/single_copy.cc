@@ -1,4 +1,4 @@
-#include "lib/plan/single_copy.h"
+#include "lib/shared_memory/single_copy.h"
 
 #include <unistd.h>
 
@@ -8,7 +8,7 @@
 
 #include "transports/shm/peer_memory.h"
 
-namespace tutti::plan {
+namespace tutti::shared {
 
 namespace {
 
@@ -29,21 +29,23 @@ uint64_t random_number() {
 
 }  // namespace
 
-SingleCopy::SingleCopy(Board& board, ReadFor allowed, uint64_t most_exchanged_bytes)
-    : board_(board),
+SingleCopy::SingleCopy(FlagLines& flags, ReadFor allowed, uint64_t most_exchanged_bytes)
+    : flags_(flags),
       nonce_(random_number()),
       agreed_(allowed),
       most_exchanged_bytes_(most_exchanged_bytes),
-      pids_(board.nranks()) {
+      pids_(flags.nranks()) {
   const Identity mine{getpid(), allowed, most_exchanged_bytes, reinterpret_cast<uintptr_t>(&nonce_),
                       nonce_};
-  std::memcpy(board_.at(board_.self(), line::identity).payload, &mine, sizeof(mine));
-  board_.post(line::identity, 1, 0);
+  std::byte* const to = flags_.at(flags_.self(), line::identity).payload;
+  shm::will_write(to, sizeof(mine));
+  std::memcpy(to, &mine, sizeof(mine));
+  flags_.post(line::identity, 1, 0);
 }
 
 bool SingleCopy::all_posted(uint32_t line) const {
-  for (uint32_t rank = 0; rank < board_.nranks(); ++rank) {
-    if (shm::flag_sequence(board_.flag(rank, line)) == 0) return false;
+  for (uint32_t rank = 0; rank < flags_.nranks(); ++rank) {
+    if (shm::flag_sequence(flags_.flag(rank, line)) == 0) return false;
   }
   return true;
 }
@@ -52,21 +54,23 @@ SingleCopy::Answer SingleCopy::answer() {
   if (answer_ != Answer::unknown) return answer_;
   if (!told_) {
     if (!all_posted(line::identity)) return answer_;
-    board_.post(line::can_read, can_read_everyone() ? 2 : 1, 0);
+    flags_.post(line::can_read, can_read_everyone() ? 2 : 1, 0);
     told_ = true;
   }
   if (!all_posted(line::can_read)) return answer_;
   answer_ = Answer::yes;
-  for (uint32_t rank = 0; rank < board_.nranks(); ++rank) {
-    if (shm::flag_sequence(board_.flag(rank, line::can_read)) != 2) answer_ = Answer::no;
+  for (uint32_t rank = 0; rank < flags_.nranks(); ++rank) {
+    if (shm::flag_sequence(flags_.flag(rank, line::can_read)) != 2) answer_ = Answer::no;
   }
   return answer_;
 }
 
 bool SingleCopy::can_read_everyone() {
-  for (uint32_t rank = 0; rank < board_.nranks(); ++rank) {
+  for (uint32_t rank = 0; rank < flags_.nranks(); ++rank) {
     Identity theirs;
-    std::memcpy(&theirs, board_.at(rank, line::identity).payload, sizeof(theirs));
+    const std::byte* const from = flags_.at(rank, line::identity).payload;
+    shm::will_read(from, sizeof(theirs));
+    std::memcpy(&theirs, from, sizeof(theirs));
     pids_[rank] = theirs.pid;
     agreed_ = std::min(agreed_, theirs.allowed);
     most_exchanged_bytes_ = std::min(most_exchanged_bytes_, theirs.most_exchanged_bytes);
@@ -82,14 +86,15 @@ bool SingleCopy::can_read_everyone() {
 }
 
 int SingleCopy::waits_for() const {
-  for (uint32_t rank = 0; rank < board_.nranks(); ++rank) {
-    if (shm::flag_sequence(board_.flag(rank, line::can_read)) == 0) return int(rank);
+  for (uint32_t rank = 0; rank < flags_.nranks(); ++rank) {
+    if (shm::flag_sequence(flags_.flag(rank, line::can_read)) == 0) return int(rank);
   }
   return -1;
 }
 
 int SingleCopy::read(uint32_t rank, const std::byte* from, std::byte* to, size_t bytes) const {
+  shm::will_read_racing(from, bytes);
   return shm::read_process(pids_[rank], from, to, bytes);
 }
 
-}  // namespace tutti::plan
+}  // namespace tutti::shared

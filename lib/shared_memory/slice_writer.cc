@@ -1,11 +1,11 @@
-#include "lib/plan/slice_writer.h"
+#include "lib/shared_memory/slice_writer.h"
 
 #include <algorithm>
 
 #include "lib/clock.h"
 #include "lib/reduce/copy.h"
 
-namespace tutti::plan {
+namespace tutti::shared {
 
 namespace {
 
@@ -20,7 +20,7 @@ constexpr uint64_t far_ns = 60;
 }  // namespace
 
 SliceWriter::SliceWriter(shm::SlotLink& link, SlicePath path)
-    : board_(link), path_(path), seen_(board_.nranks()), far_(path == SlicePath::past_caches) {}
+    : flags_(link), path_(path), seen_(flags_.nranks()), far_(path == SlicePath::past_caches) {}
 
 void SliceWriter::copy(std::byte* to, const std::byte* from, size_t bytes) {
   const bool past = past_caches(bytes);
@@ -29,9 +29,9 @@ void SliceWriter::copy(std::byte* to, const std::byte* from, size_t bytes) {
 }
 
 uint64_t SliceWriter::time_of_line(uint32_t rank) {
-  board_.flag(rank, line::identity);  // of the same page: the time of finding that does not count
+  flags_.flag(rank, line::identity);  // of the same page: the time of finding that does not count
   const uint64_t begin = now_ns();
-  const uint64_t found = board_.flag(rank, line::distance);
+  const uint64_t found = flags_.flag(rank, line::distance);
   const uint64_t middle = now_ns();
   const uint64_t end = now_ns();  // what the clock takes
   if (found == seen_[rank]) return 0;
@@ -43,10 +43,10 @@ void SliceWriter::look() {
   until_look_bytes_ = between_looks_bytes;
   if (path_ != SlicePath::measured) return;
   uint64_t longest = 0;
-  const uint32_t others = board_.nranks() - 1;
+  const uint32_t others = flags_.nranks() - 1;
   for (uint32_t i = 0; i < std::min(others, most_lines); ++i) {
-    next_ = (next_ + 1) % board_.nranks();
-    if (next_ == board_.self()) next_ = (next_ + 1) % board_.nranks();
+    next_ = (next_ + 1) % flags_.nranks();
+    if (next_ == flags_.self()) next_ = (next_ + 1) % flags_.nranks();
     longest = std::max(longest, time_of_line(next_));
   }
   if (longest != 0) decide(longest);
@@ -59,4 +59,4 @@ void SliceWriter::decide(uint64_t time_ns) {
   contrary_looks_ = 0;
 }
 
-}  // namespace tutti::plan
+}  // namespace tutti::shared

@@ -1,30 +1,29 @@
-#include "lib/plan/pull_shape.h"
+#include "lib/shared_memory/one_hop_shape.h"
 
 #include <algorithm>
 
 #include "lib/cache.h"
-#include "lib/plan/board.h"
+#include "lib/shared_memory/flag_lines.h"
 #include "transports/transport.h"
 
-namespace tutti::plan {
+namespace tutti::shared {
 
 namespace {
 
 constexpr size_t line_bytes = shm::line_bytes;
 constexpr size_t inline_bytes = sizeof(shm::FlagLine::payload);
-constexpr size_t most_slice_bytes = 64 << 10;  // of all parts
-constexpr size_t least_slice_bytes = 8 << 10;  // a shorter one costs more in flags than it hides
 
 }  // namespace
 
 size_t kept_bytes(uint32_t nranks) { return last_level_cache_bytes() / (4 * nranks); }
 
-size_t PullShape::most_element_bytes(uint32_t nranks) {
-  return most_slice_bytes / std::max(nranks - 1, 1u) / line_bytes * line_bytes;
+size_t OneHopShape::most_element_bytes(uint32_t nranks, const Tuning& tuning) {
+  return tuning.one_hop_slice_bytes / std::max(nranks - 1, 1u) / line_bytes * line_bytes;
 }
 
-PullShape::PullShape(Collective collective, uint32_t root, uint64_t count, uint32_t element_size,
-                     uint32_t nranks, uint32_t self)
+OneHopShape::OneHopShape(Collective collective, uint32_t root, uint64_t count,
+                         uint32_t element_size, uint32_t nranks, uint32_t self,
+                         const Tuning& tuning)
     : goal(collective, nranks, root),
       count(count),
       element_size(element_size),
@@ -37,11 +36,11 @@ PullShape::PullShape(Collective collective, uint32_t root, uint64_t count, uint3
       parts(separate_parts ? nranks - 1 : 1) {
   set_roles(nranks, self);
   find_own_block(self);
-  cut();
-  weigh(nranks);
+  cut(tuning);
+  weigh(nranks, tuning);
 }
 
-void PullShape::set_roles(uint32_t nranks, uint32_t self) {
+void OneHopShape::set_roles(uint32_t nranks, uint32_t self) {
   const auto moves = [&](uint32_t from, uint32_t to) {
     const uint32_t block = goal.block(from, to);
     return from != to && goal.gets(to, block) && goal.combines(from, to, block);
@@ -53,7 +52,7 @@ void PullShape::set_roles(uint32_t nranks, uint32_t self) {
 }
 
 // The own block, where all blocks come together, and what rank 0 gets of a scan.
-void PullShape::find_own_block(uint32_t self) {
+void OneHopShape::find_own_block(uint32_t self) {
   const bool root = self == goal.root();
   switch (goal.collective()) {
     case Collective::allgather:
@@ -78,10 +77,10 @@ void PullShape::find_own_block(uint32_t self) {
 }
 
 // Some slices even of a short part, so that writing and reading overlap; all equally long.
-void PullShape::cut() {
+void OneHopShape::cut(const Tuning& tuning) {
   in_line = part_bytes * parts <= inline_bytes;
   tiny = part_bytes * parts <= sizeof(TinyCell::payload);
-  first_line = tiny ? line::tiny : line::pull;
+  first_line = tiny ? line::tiny : line::one_hop;
   cell_bytes = tiny ? sizeof(TinyCell) : sizeof(shm::FlagLine);
   if (in_line) {
     slices = 1;
@@ -89,25 +88,26 @@ void PullShape::cut() {
     return;
   }
   const size_t most =
-      whole_granules(most_slice_bytes / parts / line_bytes * line_bytes, element_size);
-  const size_t wanted = std::clamp<size_t>(part_bytes / 4, least_slice_bytes, most_slice_bytes);
+      whole_granules(tuning.one_hop_slice_bytes / parts / line_bytes * line_bytes, element_size);
+  const size_t wanted = std::clamp<size_t>(part_bytes / 4, tuning.least_one_hop_slice_bytes,
+                                           tuning.one_hop_slice_bytes);
   slices = uint32_t((part_bytes + std::min(wanted, most) - 1) / std::min(wanted, most));
   slice_bytes = std::min<uint64_t>(most, (count + slices - 1) / slices * element_size);
   slices = uint32_t((part_bytes + slice_bytes - 1) / slice_bytes);
   stride = (slice_bytes + line_bytes - 1) / line_bytes * line_bytes;
 }
 
-void PullShape::weigh(uint32_t nranks) {
+void OneHopShape::weigh(uint32_t nranks, const Tuning& tuning) {
   const uint64_t blocks = combines ? !sources.empty() : sources.size();
   streams = part_bytes * blocks > kept_bytes(nranks) &&
             (!combines || element_size <= streamed_piece_bytes);
   // Of all ranks: what they read, what they write, and their rings.
   const uint64_t inputs = nranks * part_bytes * (separate_parts ? nranks : 1);
   const uint64_t outputs = nranks * part_bytes * (gets_many ? nranks : 1);
-  const uint64_t all = inputs + outputs + nranks * pull_ring_bytes;
+  const uint64_t all = inputs + outputs + nranks * tuning.ring_bytes;
   const uint64_t cache = last_level_cache_bytes();
   exceeds_cache = all > cache;
   fits_without_ring = !exceeds_cache && all > cache / 4 * 3;
 }
 
-}  // namespace tutti::plan
+}  // namespace tutti::shared

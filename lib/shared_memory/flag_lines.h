@@ -1,12 +1,12 @@
-// The flag lines of all ranks, as the fused paths use them: each rank posts to its own and looks at
-// the others'.
+// The flag lines of all ranks: each rank posts to its own and looks at the others'.
 #pragma once
 
 #include <vector>
 
+#include "transports/shm/access.h"
 #include "transports/shm/slot_link.h"
 
-namespace tutti::plan {
+namespace tutti::shared {
 
 // Which line is for what. Every other line only, because processors fetch lines in pairs, so that
 // neighbours are not independent of each other; but for those of slices, which come one after the
@@ -19,13 +19,13 @@ constexpr uint32_t places = 8;    // direct: where the vectors lie
 constexpr uint32_t finish = 10;   // direct: the own share is done
 constexpr uint32_t group = 12;    // and 14: two-level: what the own group makes, in turn
 constexpr uint32_t begun = 16;  // direct: reads and writes the peers' vectors until it has finished
-constexpr uint32_t pull_read = 18;  // pull: slices that the rank has gone past
-constexpr uint32_t identity = 20;   // single copy: who the rank is
-constexpr uint32_t can_read = 22;   // single copy: whether it can read all others' memory
-constexpr uint32_t distance = 24;   // changed with what the rank reads: see slice_writer.h
-constexpr uint32_t pull = 26;       // and those after it: its slices
-constexpr uint32_t pull_slices = 128;
-constexpr uint32_t tiny = pull + pull_slices;  // and those after it: the cells of tiny slices
+constexpr uint32_t one_hop_read = 18;  // one-hop: slices that the rank has gone past
+constexpr uint32_t identity = 20;      // single copy: who the rank is
+constexpr uint32_t can_read = 22;      // single copy: whether it can read all others' memory
+constexpr uint32_t distance = 24;      // changed with what the rank reads: see slice_writer.h
+constexpr uint32_t one_hop = 26;       // and those after it: its slices
+constexpr uint32_t most_slices = 128;
+constexpr uint32_t tiny = one_hop + most_slices;  // and those after it: the cells of tiny slices
 constexpr uint32_t tiny_in_line = 4;
 }  // namespace line
 
@@ -36,18 +36,13 @@ struct TinyCell {
 };
 static_assert(sizeof(TinyCell) * line::tiny_in_line == sizeof(shm::FlagLine));
 static_assert(offsetof(TinyCell, payload) == offsetof(shm::FlagLine, payload));
-static_assert(line::tiny + line::pull_slices / line::tiny_in_line ==
+static_assert(line::tiny + line::most_slices / line::tiny_in_line ==
               shm::Geometry::cell_flag_lines);
 
-// The end of a rank's cells: the ring in which pull's slices lie. Longer than a core's own cache,
-// so that a writer that is far ahead leaves in the shared one what the readers come for: from there
-// it comes more than twice as fast as from the cache of the core that wrote it.
-constexpr size_t pull_ring_bytes = 2 << 20;
-
-class Board {
+class FlagLines {
  public:
   // `link` must have cells.
-  explicit Board(shm::SlotLink& link) : link_(link), self_(link.cells()->rank()) {
+  explicit FlagLines(shm::SlotLink& link) : link_(link), self_(link.cells()->rank()) {
     for (uint32_t rank = 0; rank < link.cells()->nranks(); ++rank) {
       ranks_.push_back(link.cells()->flags(rank));
     }
@@ -58,28 +53,30 @@ class Board {
 
   shm::FlagLine& at(uint32_t rank, uint32_t line) const { return ranks_[rank][line]; }
   uint64_t flag(uint32_t rank, uint32_t line) const {
-    return at(rank, line).flag.load(std::memory_order_acquire);
+    return shm::load(at(rank, line).flag, std::memory_order_acquire);
   }
   // After what the flag announces was written.
   void post(uint32_t line, uint32_t sequence, uint32_t digest) {
     post(at(self_, line).flag, sequence, digest);
   }
   void post(std::atomic<uint64_t>& own, uint32_t sequence, uint32_t digest) {
-    own.store(shm::make_flag(sequence, digest), std::memory_order_release);
+    shm::store(own, shm::make_flag(sequence, digest), std::memory_order_release);
     link_.wake_all();
   }
   // Without waking anybody: for what a post() follows.
   void set(uint32_t line, uint32_t sequence, uint32_t digest) {
-    at(self_, line).flag.store(shm::make_flag(sequence, digest), std::memory_order_release);
+    shm::store(at(self_, line).flag, shm::make_flag(sequence, digest), std::memory_order_release);
   }
-  void clear(uint32_t line) { at(self_, line).flag.store(0, std::memory_order_release); }
+  void clear(uint32_t line) {
+    shm::store(at(self_, line).flag, uint64_t{0}, std::memory_order_release);
+  }
   // Whether `rank` has posted exactly that; one of another call is a stranger.
   bool posted(uint32_t rank, uint32_t line, uint32_t sequence, uint32_t digest) const {
     return posted(rank, at(rank, line).flag, sequence, digest);
   }
   bool posted(uint32_t rank, const std::atomic<uint64_t>& flag, uint32_t sequence,
               uint32_t digest) const {
-    const uint64_t there = flag.load(std::memory_order_acquire);
+    const uint64_t there = shm::load(flag, std::memory_order_acquire);
     if (there == shm::make_flag(sequence, digest)) return true;
     if (shm::flag_sequence(there) == sequence) link_.note_stranger(int(rank));
     return false;
@@ -92,4 +89,4 @@ class Board {
   std::vector<shm::FlagLine*> ranks_;
 };
 
-}  // namespace tutti::plan
+}  // namespace tutti::shared

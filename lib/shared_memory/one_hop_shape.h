@@ -1,4 +1,4 @@
-// What is the same for all calls of one collective, root and length that go by pull.h: who gives
+// What is the same for all calls of one collective, root and length that go by one_hop.h: who gives
 // what to whom, and how that is cut into slices.
 #pragma once
 
@@ -6,17 +6,18 @@
 #include <vector>
 
 #include "algorithms/goal.h"
+#include "lib/shared_memory/tuning.h"
 
-namespace tutti::plan {
+namespace tutti::shared {
 
-struct PullShape {
-  PullShape() = default;
+struct OneHopShape {
+  OneHopShape() = default;
   // As `self`, among `nranks`. `count` elements of a vector, or of a block; at least 1.
-  PullShape(Collective collective, uint32_t root, uint64_t count, uint32_t element_size,
-            uint32_t nranks, uint32_t self);
+  OneHopShape(Collective collective, uint32_t root, uint64_t count, uint32_t element_size,
+              uint32_t nranks, uint32_t self, const Tuning& tuning = {});
 
   // The longest elements, in bytes, that can be cut among so many ranks.
-  static size_t most_element_bytes(uint32_t nranks);
+  static size_t most_element_bytes(uint32_t nranks, const Tuning& tuning = {});
 
   Goal goal{Collective::barrier, 1};
   uint64_t count = 0;
@@ -37,7 +38,7 @@ struct PullShape {
   size_t stride = 0;                        // from part to part in a slice, in bytes
   bool in_line = false;                     // slices travel in the line of their flag
   bool tiny = false;                        // with others
-  uint32_t first_line = 0, cell_bytes = 0;  // where their flags are (board.h)
+  uint32_t first_line = 0, cell_bytes = 0;  // where their flags are (flag_lines.h)
 
   bool streams = false;            // what comes from others goes past the caches
   bool exceeds_cache = false;      // what all ranks read and write does not fit
@@ -48,8 +49,8 @@ struct PullShape {
  private:
   void set_roles(uint32_t nranks, uint32_t self);
   void find_own_block(uint32_t self);
-  void cut();
-  void weigh(uint32_t nranks);
+  void cut(const Tuning& tuning);
+  void weigh(uint32_t nranks, const Tuning& tuning);
 };
 
 // A quarter of a rank's share of the last-level cache, in bytes: longer output goes past it, for
@@ -59,4 +60,4 @@ size_t kept_bytes(uint32_t nranks);
 // Streamed reductions go through a piece of the stack.
 constexpr size_t streamed_piece_bytes = 4 << 10;
 
-}  // namespace tutti::plan
+}  // namespace tutti::shared

@@ -4,9 +4,9 @@
 // to read a number from everyone, and tells how that went.
 #pragma once
 
-#include "lib/plan/board.h"
+#include "lib/shared_memory/flag_lines.h"
 
-namespace tutti::plan {
+namespace tutti::shared {
 
 // What ranks may be read for: nothing; where ranks take turns on their cores, what is separate for
 // each other rank and so long that it takes many turns; collectives in which all have something
@@ -19,7 +19,7 @@ class SingleCopy {
 
   // Tells the others who this rank is, and what it allows: exchanges in which a rank fetches no
   // more than `most_exchanged_bytes`.
-  SingleCopy(Board& board, ReadFor allowed, uint64_t most_exchanged_bytes);
+  SingleCopy(FlagLines& flags, ReadFor allowed, uint64_t most_exchanged_bytes);
   SingleCopy(const SingleCopy&) = delete;
   SingleCopy& operator=(const SingleCopy&) = delete;
 
@@ -42,7 +42,7 @@ class SingleCopy {
   bool all_posted(uint32_t line) const;
   bool can_read_everyone();
 
-  Board& board_;
+  FlagLines& flags_;
   const uint64_t nonce_;
   ReadFor agreed_;
   uint64_t most_exchanged_bytes_;
@@ -51,4 +51,4 @@ class SingleCopy {
   std::vector<int32_t> pids_;
 };
 
-}  // namespace tutti::plan
+}  // namespace tutti::shared

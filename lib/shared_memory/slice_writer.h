@@ -10,9 +10,9 @@
 
 #include <vector>
 
-#include "lib/plan/board.h"
+#include "lib/shared_memory/flag_lines.h"
 
-namespace tutti::plan {
+namespace tutti::shared {
 
 enum class SlicePath : uint8_t { measured, cached, past_caches };
 
@@ -34,7 +34,7 @@ class SliceWriter {
   bool far() const { return far_; }
   // This rank has read a slice: gives the others something to look at.
   void has_read() {
-    board_.at(board_.self(), line::distance).flag.store(++slices_read_, std::memory_order_relaxed);
+    flags_.at(flags_.self(), line::distance).flag.store(++slices_read_, std::memory_order_relaxed);
   }
 
  private:
@@ -43,7 +43,7 @@ class SliceWriter {
   // How long the line of `rank` took to come, in nanoseconds; 0 if it had not changed.
   uint64_t time_of_line(uint32_t rank);
 
-  Board board_;
+  FlagLines flags_;
   SlicePath path_;
   std::vector<uint64_t> seen_;  // last, of each rank's line
   uint32_t next_ = 0;           // rank to look at
@@ -53,4 +53,4 @@ class SliceWriter {
   uint64_t slices_read_ = 0;
 };
 
-}  // namespace tutti::plan
+}  // namespace tutti::shared

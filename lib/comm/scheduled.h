@@ -1,0 +1,100 @@
+// Calls that go by their schedules: the records of plans on a link (lib/plan/run.h). Where only the
+// two ends of each block know its length, the lengths go first, by the same schedule.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "lib/comm/call.h"
+#include "lib/comm/prepared.h"
+#include "lib/plan/run.h"
+#include "lib/shared_memory/protocols.h"
+
+namespace tutti {
+
+// The plans of a communicator, and the call that runs.
+class Schedules {
+ public:
+  // `group_size`: of two-level's groups. `only_moves`: nobody but the link may touch vectors.
+  void open(uint32_t rank, uint32_t nranks, uint32_t group_size, bool only_moves) {
+    rank_ = rank;
+    nranks_ = nranks;
+    group_size_ = group_size;
+    only_moves_ = only_moves;
+  }
+
+  // Finds or makes it. Throws std::bad_alloc.
+  CachedPlan* plan_for(const Algorithm& algorithm, int root, plan::Chunks chunks,
+                       schedule::Bracketing bracketing);
+
+  // `prepared` and `call`, number `epoch`, must stay until the end.
+  void start(Prepared& prepared, const Call& call, uint64_t epoch);
+  template <class LinkType>
+  bool advance(LinkType& link) {
+    if (done_) return true;  // it has failed
+    const bool moved = run_.advance(link);
+    if (run_.done()) [[unlikely]]
+      run_has_ended();
+    return moved;
+  }
+  bool done() const { return done_; }
+  const Status& failure() const { return failure_; }
+  int waits_for() const {
+    const int from = run_.waits_to_receive_from();
+    return from >= 0 ? from : run_.waits_to_send_to();
+  }
+  int waits_to_receive_from() const { return run_.waits_to_receive_from(); }
+  const Transfers& transfers() const { return run_.transfers(); }
+  bool ran_dry() const { return run_.ran_dry(); }
+
+ private:
+  Status start_call();
+  // The lengths are there, or the call has come to its end.
+  void run_has_ended();
+  void bind(CachedPlan& cached, const CallKey& key, uint32_t element_size, const Call& call);
+  Status start_plan(CachedPlan& cached, const Kernels& kernels, const std::byte* input,
+                    std::byte* output);
+  void average() const;
+  // The ranks that know how long a block is agree on it.
+  Status start_lengths();
+  Status compare_lengths() const;
+
+  uint32_t rank_ = 0, nranks_ = 1, group_size_ = 2;
+  bool only_moves_ = false;
+  std::vector<std::unique_ptr<CachedPlan>> plans_;
+
+  Prepared* prepared_ = nullptr;
+  const Call* call_ = nullptr;
+  uint64_t epoch_ = 0;
+  bool done_ = true;
+  bool exchanges_lengths_ = false;
+  Status failure_;
+  plan::Run run_;
+  std::vector<uint64_t> own_lengths_, peer_lengths_;  // what this rank knows and what it hears
+  plan::Extents extents_;                             // of the last call of blocks
+  std::vector<std::byte> scratch_;
+};
+
+// The same as a protocol, on a link whose type the loops know.
+template <class LinkType>
+class Scheduled {
+ public:
+  Scheduled(Schedules& schedules, LinkType& link) : schedules_(schedules), link_(link) {}
+  bool advance() { return schedules_.advance(link_); }
+  bool done() const { return schedules_.done(); }
+  const Status& failure() const { return schedules_.failure(); }
+  void withdraw() {}
+  int waits_for() const { return schedules_.waits_for(); }
+  // Whom the call cannot end without: not whom it is to send to, for what goes there may fit into
+  // buffers.
+  int needs() const { return schedules_.waits_to_receive_from(); }
+  const Transfers& transfers() const { return schedules_.transfers(); }
+
+ private:
+  Schedules& schedules_;
+  LinkType& link_;
+};
+
+static_assert(shared::Protocol<Scheduled<Link>>);
+
+}  // namespace tutti

@@ -1,0 +1,176 @@
+#include "lib/shared_memory/direct.h"
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+#include "lib/reduce/copy.h"
+#include "lib/schedule/chunks.h"
+#include "lib/shared_memory/two_shot.h"
+
+namespace tutti::shared {
+
+namespace {
+
+constexpr size_t piece_bytes = 4 << 10;  // reduced, then copied from the innermost cache
+constexpr size_t streamed_piece_bytes = 1 << 10;
+constexpr size_t slice_bytes = 256 << 10;  // between two looks at the clock and the abort word
+
+// What a rank posts.
+struct Places {
+  shm::Place input, output;
+};
+static_assert(sizeof(Places) <= sizeof(shm::FlagLine::payload));
+
+}  // namespace
+
+Direct::Direct(FlagLines& flags, const shm::Regions& regions)
+    : flags_(flags),
+      regions_(regions),
+      inputs_(flags.nranks()),
+      outputs_(flags.nranks()),
+      operands_(flags.nranks()) {}
+
+bool Direct::announce(const AllreduceCall& call, uint32_t turn) {
+  Places mine;
+  if (!regions_.find(call.input, call.bytes(), &mine.input) ||
+      !regions_.find(call.output, call.bytes(), &mine.output)) {
+    return false;
+  }
+  call_ = call;
+  turn_ = turn;
+  streams_ = exceeds_cache(call.bytes(), flags_.nranks());
+  shared_ = withdrawn_ = false;
+  finished_peers_ = 0;
+  std::byte* const to = flags_.at(flags_.self(), line::places).payload;
+  shm::will_write(to, sizeof(mine));
+  std::memcpy(to, &mine, sizeof(mine));
+  flags_.post(line::places, turn, call.digest);
+  return true;
+}
+
+bool Direct::announced(uint32_t rank) const {
+  return flags_.posted(rank, line::places, turn_, call_.digest);
+}
+
+bool Direct::finished(uint32_t rank) const {
+  return flags_.posted(rank, line::finish, turn_, call_.digest);
+}
+
+void Direct::withdraw() {
+  flags_.clear(line::places);
+  flags_.clear(line::begun);  // an operator that throws leaves a slice in its middle
+  // Before what the caller writes there now, and against enter_slice().
+  shm::fence(std::memory_order_seq_cst);
+  if (!regions_.may_vanish()) return;
+  for (uint32_t rank = 0; rank < flags_.nranks(); ++rank) {
+    if (rank == flags_.self()) continue;
+    while (flags_.flag(rank, line::begun) == shm::make_flag(turn_, call_.digest) &&
+           !finished(rank)) {
+      std::this_thread::yield();
+    }
+  }
+}
+
+bool Direct::all_announced() const {
+  for (uint32_t rank = 0; rank < flags_.nranks(); ++rank) {
+    if (rank != flags_.self() && !announced(rank)) return false;
+  }
+  return true;
+}
+
+bool Direct::enter_slice() {
+  if (!regions_.may_vanish()) return true;
+  flags_.set(line::begun, turn_, call_.digest);
+  shm::fence(std::memory_order_seq_cst);
+  if (all_announced()) return true;
+  flags_.clear(line::begun);
+  return false;
+}
+
+Status Direct::begin() {
+  for (uint32_t rank = 0; rank < flags_.nranks(); ++rank) {
+    if (rank == flags_.self()) {
+      inputs_[rank] = call_.input;
+      outputs_[rank] = call_.output;
+      continue;
+    }
+    Places places;
+    const std::byte* const from = flags_.at(rank, line::places).payload;
+    shm::will_read(from, sizeof(places));
+    std::memcpy(&places, from, sizeof(places));
+    inputs_[rank] = regions_.at(rank, places.input, call_.bytes());
+    outputs_[rank] = regions_.at(rank, places.output, call_.bytes());
+    if (inputs_[rank] == nullptr || outputs_[rank] == nullptr) {
+      return {TUTTI_MISMATCH,
+              "rank " + std::to_string(rank) + " passed symmetric memory that rank " +
+                  std::to_string(flags_.self()) + " has freed",
+              int(rank)};
+    }
+  }
+  const schedule::ChunkMap shares(call_.count, flags_.nranks(),
+                                  shm::line_bytes / call_.element_size);
+  at_ = shares.begin(flags_.self()) * call_.element_size;
+  end_ = at_ + shares.size(flags_.self()) * call_.element_size;
+  return {};
+}
+
+bool Direct::advance() {
+  if (!shared_) {
+    if (!withdrawn_) reduce_slice();
+    return !withdrawn_;
+  }
+  for (; finished_peers_ < flags_.nranks(); ++finished_peers_) {
+    if (finished_peers_ != flags_.self() && !finished(finished_peers_)) return false;
+  }
+  return true;
+}
+
+void Direct::reduce_slice() {
+  withdrawn_ = !enter_slice();
+  if (withdrawn_) return;
+  const uint64_t slice_end = std::min<uint64_t>(end_, at_ + slice_bytes);
+  const bool pair = flags_.nranks() == 2 && call_.kernels.divide == nullptr;
+  const size_t most = pair ? slice_bytes : streams_ ? streamed_piece_bytes : piece_bytes;
+  while (at_ < slice_end) {
+    const size_t bytes = std::min<uint64_t>(most, slice_end - at_);
+    for (uint32_t rank = 0; rank < flags_.nranks(); ++rank) {
+      shm::will_read(inputs_[rank] + at_, bytes);
+      shm::will_write(outputs_[rank] + at_, bytes);
+    }
+    pair ? reduce_pair(at_, bytes) : reduce_piece(at_, bytes);
+    at_ += bytes;
+  }
+  if (streams_) stream_fence();
+  if (regions_.may_vanish()) flags_.clear(line::begun);
+  if (at_ < end_) return;
+  shm::fence(std::memory_order_acquire);  // what was read comes before the look
+  withdrawn_ = !all_announced();
+  if (withdrawn_) return;
+  shared_ = true;
+  flags_.post(line::finish, turn_, call_.digest);
+}
+
+void Direct::reduce_pair(uint64_t at, size_t bytes) {
+  call_.kernels.reduce2_twice(outputs_[0] + at, outputs_[1] + at, inputs_[0] + at, inputs_[1] + at,
+                              bytes / call_.element_size,
+                              streams_ ? Stores::stream_both : Stores::cached);
+}
+
+void Direct::reduce_piece(uint64_t at, size_t bytes) {
+  const size_t elements = bytes / call_.element_size;
+  alignas(shm::line_bytes) std::byte block[streamed_piece_bytes];
+  std::byte* const result = streams_ ? block : call_.output + at;
+  for (uint32_t rank = 0; rank < flags_.nranks(); ++rank) operands_[rank] = inputs_[rank] + at;
+  call_.kernels.reduce(result, operands_.data(), flags_.nranks(), elements);
+  if (call_.kernels.divide != nullptr) call_.kernels.divide(result, elements, flags_.nranks());
+  for (uint32_t rank = 0; rank < flags_.nranks(); ++rank) {
+    if (streams_) {
+      stream_copy(outputs_[rank] + at, result, bytes);
+    } else if (rank != flags_.self()) {
+      std::memcpy(outputs_[rank] + at, result, bytes);
+    }
+  }
+}
+
+}  // namespace tutti::shared

@@ -1,0 +1,58 @@
+#include "lib/shared_memory/one_shot.h"
+
+#include <cstring>
+
+namespace tutti::shared {
+
+void OneShot::stage() {
+  const size_t bytes = call_.bytes();
+  in_line_ = bytes <= inline_bytes;
+  if (in_line_) {
+    std::byte* const to = flags_.at(self_, line()).payload;
+    shm::will_write(to, bytes);
+    shm::copy_short(to, call_.input, bytes);
+  } else {
+    place_ = bytes <= staging_.tuning().resident_bytes ? staging_.resident(sequence_)
+                                                       : staging_.place_block(bytes);
+    std::byte* const to = cells_[self_] + place_;
+    shm::will_write(to, bytes);
+    bytes < staging_.tuning().measured_bytes ? void(std::memcpy(to, call_.input, bytes))
+                                             : staging_.writer().copy(to, call_.input, bytes);
+  }
+  flags_.post(line(), sequence_, call_.digest);
+}
+
+bool OneShot::advance() {
+  for (; ready_peers_ < nranks_; ++ready_peers_) {
+    if (ready_peers_ != self_ && !staged_at(ready_peers_)) return false;
+  }
+  const auto vector_of = [&](uint32_t rank) -> const std::byte* {
+    if (rank == self_) return call_.input;
+    const std::byte* const at = in_line_ ? flags_.at(rank, line()).payload : cells_[rank] + place_;
+    shm::will_read(at, call_.bytes());
+    return at;
+  };
+  if (nranks_ == 2) {
+    call_.kernels.reduce2(call_.output, vector_of(0), vector_of(1), call_.count);
+  } else {
+    for (uint32_t rank = 0; rank < nranks_; ++rank) operands_[rank] = vector_of(rank);
+    call_.kernels.reduce(call_.output, operands_.data(), nranks_, call_.count);
+  }
+  if (call_.kernels.divide != nullptr) call_.kernels.divide(call_.output, call_.count, nranks_);
+  const size_t bytes = call_.bytes();
+  if (bytes >= staging_.tuning().measured_bytes) staging_.writer().has_read();
+  const uint64_t peers = nranks_ - 1;
+  transfers_.sent(peers, peers * bytes);
+  transfers_.received(peers, peers * bytes);
+  done_ = true;
+  return true;
+}
+
+int OneShot::waits_for() const {
+  for (uint32_t rank = 0; rank < nranks_ && !done_; ++rank) {
+    if (rank != self_ && !staged_at(rank)) return int(rank);
+  }
+  return -1;
+}
+
+}  // namespace tutti::shared

@@ -1,0 +1,77 @@
+// All the ways in which calls go through memory that the ranks share. Each is a state machine with
+// the same face (Protocol); they take turns, so that one may find what another has left.
+#pragma once
+
+#include <concepts>
+
+#include "lib/shared_memory/one_hop.h"
+#include "lib/shared_memory/one_shot.h"
+#include "lib/shared_memory/or_direct.h"
+#include "lib/shared_memory/two_level.h"
+#include "lib/shared_memory/two_shot.h"
+#include "lib/status.h"
+#include "lib/transfers.h"
+
+namespace tutti::shared {
+
+template <class P>
+concept Protocol = requires(P protocol, const P seen) {
+  // Moves as far as the peers' flags allow and never blocks. Returns whether anything moved.
+  { protocol.advance() } -> std::same_as<bool>;
+  { seen.done() } -> std::same_as<bool>;
+  // Whether the call, once done, has failed, and how. The link knows of all other failures.
+  { seen.failure() } -> std::convertible_to<const Status&>;
+  // The call has failed: what this rank has said of its memory holds no more.
+  {protocol.withdraw()};
+  // The lowest peer that the call is held up by, -1 if none.
+  { protocol.waits_for() } -> std::same_as<int>;
+  // The same, where it cannot end before that peer has entered it.
+  { protocol.needs() } -> std::same_as<int>;
+  // Of all calls that are done: those of the schedule that it implements.
+  { seen.transfers() } -> std::convertible_to<Transfers>;
+};
+
+class Protocols {
+ public:
+  // `link` must have cells. All ranks make theirs alike.
+  Protocols(shm::SlotLink& link, const shm::Regions& regions, SlicePath slice_path,
+            ReadFor single_copy, uint32_t group_size, const Tuning& tuning = {})
+      : writer_(link, slice_path),
+        staging_(link, writer_, tuning),
+        direct_(staging_.flags(), regions),
+        one_shot(staging_, direct_),
+        two_level(staging_, group_size),
+        two_shot(staging_, direct_),
+        one_hop(link, writer_, single_copy, tuning) {}
+  Protocols(const Protocols&) = delete;
+  Protocols& operator=(const Protocols&) = delete;
+
+  // The longest vectors, in bytes, that they take.
+  size_t one_shot_bytes() const { return staging_.most_block_bytes(); }
+  size_t two_level_bytes() const { return TwoLevel::most_bytes(staging_.tuning()); }
+
+  // Calls so far that went direct.
+  uint64_t direct_calls() const { return one_shot.direct_calls() + two_shot.direct_calls(); }
+  Transfers transfers() const {
+    Transfers all = one_shot.transfers();
+    all += two_level.transfers();
+    all += two_shot.transfers();
+    return all += one_hop.transfers();
+  }
+
+ private:
+  SliceWriter writer_;
+  Staging staging_;
+  Direct direct_;
+
+ public:
+  OrDirect<OneShot> one_shot;
+  TwoLevel two_level;
+  OrDirect<TwoShot> two_shot;
+  OneHop one_hop;
+};
+
+static_assert(Protocol<OrDirect<OneShot>> && Protocol<TwoLevel> && Protocol<OrDirect<TwoShot>> &&
+              Protocol<OneHop>);
+
+}  // namespace tutti::shared

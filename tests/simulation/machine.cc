@@ -1,0 +1,565 @@
+#include "tests/simulation/machine.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace tutti::simulation {
+
+namespace {
+
+constexpr uint64_t jump_ns = 10'000'000;
+constexpr uint32_t most_jumps = 60;
+constexpr uint32_t most_moves = 100'000;  // of a rank in a call
+
+uint64_t mix(uint64_t hash, uint64_t word) {
+  hash = (hash ^ word) * 0xff51afd7ed558ccdu;
+  return hash ^ (hash >> 32);
+}
+
+// x -> a x + b modulo 2^32, composed: associative, not commutative, exact; `a` is odd.
+uint64_t compose(uint64_t first, uint64_t second) {
+  const auto a = uint32_t(first), b = uint32_t(first >> 32);
+  const auto c = uint32_t(second), d = uint32_t(second >> 32);
+  return uint64_t(a * c) | uint64_t(b * c + d) << 32;
+}
+uint64_t element(const void* vector, size_t i) {
+  uint64_t value;
+  std::memcpy(&value, static_cast<const std::byte*>(vector) + 8 * i, 8);
+  return value;
+}
+void put(void* vector, size_t i, uint64_t value) {
+  std::memcpy(static_cast<std::byte*>(vector) + 8 * i, &value, 8);
+}
+void compose_all(void* out, const void* const* operands, size_t n, size_t elements) {
+  for (size_t i = 0; i < elements; ++i) {
+    uint64_t total = element(operands[0], i);
+    for (size_t k = 1; k < n; ++k) total = compose(total, element(operands[k], i));
+    put(out, i, total);
+  }
+}
+void compose2(void* out, const void* a, const void* b, size_t elements) {
+  for (size_t i = 0; i < elements; ++i) put(out, i, compose(element(a, i), element(b, i)));
+}
+void compose2_twice(void* out, void* other, const void* a, const void* b, size_t elements, Stores) {
+  for (size_t i = 0; i < elements; ++i) {
+    const uint64_t value = compose(element(a, i), element(b, i));
+    put(out, i, value);
+    put(other, i, value);
+  }
+}
+
+uint64_t value_of(uint32_t call, uint32_t rank, size_t i) {
+  return mix(mix(mix(1, call), rank), i) | 1;
+}
+
+bool has_parts(Collective collective) {
+  return collective == Collective::scatter || collective == Collective::alltoall ||
+         collective == Collective::reduce_scatter;
+}
+bool gets_blocks(Collective collective) {
+  return collective == Collective::allgather || collective == Collective::gather ||
+         collective == Collective::alltoall;
+}
+
+}  // namespace
+
+std::string CallSpec::describe() const {
+  static constexpr const char* paths[] = {"schedule", "one-shot", "two-level", "two-shot",
+                                          "one-hop"};
+  return std::string(paths[size_t(path)]) + " " + collective_name(collective) + " of " +
+         std::to_string(count * 8) + " bytes" + (reached != 0 ? ", reached" : "") +
+         (in_place ? ", in place" : "");
+}
+
+struct Machine::Rank {
+  uint32_t number = 0;
+  std::unique_ptr<shm::SlotLink> link;
+  shm::Regions regions{shm::Regions::Reach::none, nullptr};
+  CallProtocols protocols;
+  Prepared prepared;
+  std::byte *input = nullptr, *output = nullptr;
+
+  uint32_t call = 0;
+  uint64_t unheard = 0;  // of the calls that digests tell of
+  uint64_t own_accesses = 0;
+  bool ended = true, blocked = false, aborted = false, looks = false, in_fault = false;
+  bool missed = false;               // a word has changed that it watches, since it began to look
+  uint64_t history = 0;              // of all that it has seen
+  uint64_t look = 0, last_look = 0;  // of what this attempt to move has seen, and the one before
+  std::vector<const void*> watched;  // words looked at since it last moved
+  Status failure;
+};
+
+namespace {
+
+// Deaths as links see them.
+class DeadRanks final : public shm::Watch {
+ public:
+  explicit DeadRanks(std::shared_ptr<std::array<bool, most_ranks>> dead) : dead_(std::move(dead)) {}
+  bool dead(uint32_t local) override { return (*dead_)[local]; }
+
+ private:
+  std::shared_ptr<std::array<bool, most_ranks>> dead_;
+};
+
+}  // namespace
+
+Machine::Machine(const MachineSettings& settings)
+    : settings_(settings), dead_(std::make_shared<std::array<bool, most_ranks>>()) {
+  geometry_.nranks = settings.nranks;
+  geometry_.slots = settings.slots;
+  geometry_.slice_bytes = settings.slot_bytes;
+  geometry_.flag_lines = shm::Geometry::cell_flag_lines;
+  geometry_.cell_bytes =
+      settings.cell_bytes + settings.tuning.ring_bytes + 2 * settings.tuning.resident_bytes;
+  vector_bytes_ = 16 << 10;
+  total_bytes_ = geometry_.total_bytes() + 2 * settings.nranks * vector_bytes_;
+  if (!shm::map_private(total_bytes_, &memory_).ok()) std::abort();
+}
+
+Machine::~Machine() { shm::observer = nullptr; }
+
+void Machine::make_ranks() {
+  ranks_.clear();
+  std::memset(memory_.base, 0, geometry_.total_bytes());
+  dead_->fill(false);
+  for (uint32_t r = 0; r < settings_.nranks; ++r) {
+    shm::SlotLinkParts parts;
+    parts.name = "simulated";
+    parts.segment = shm::Segment(memory_.base, geometry_);
+    parts.mapping = memory_.owner;
+    parts.watch = std::make_unique<DeadRanks>(dead_);
+    for (uint32_t peer = 0; peer < settings_.nranks; ++peer) parts.ranks.push_back(int(peer));
+    parts.self = r;
+    parts.comm_nranks = settings_.nranks;
+    auto rank = std::make_unique<Rank>();
+    rank->number = r;
+    rank->link = std::make_unique<shm::SlotLink>(std::move(parts));
+    rank->protocols.open(rank->link.get(), rank->link.get());
+    rank->protocols.schedules().open(r, settings_.nranks, 2, false);
+    rank->protocols.share(
+        std::make_unique<shared::Protocols>(*rank->link, rank->regions, shared::SlicePath::cached,
+                                            settings_.single_copy, 2, settings_.tuning));
+    rank->input = memory_.base + geometry_.total_bytes() + 2 * r * vector_bytes_;
+    rank->output = rank->input + vector_bytes_;
+    ranks_.push_back(std::move(rank));
+  }
+}
+
+std::string Machine::run(const std::vector<CallSpec>& calls, Schedule& schedule) {
+  shm::observer = nullptr;
+  make_ranks();
+  calls_ = &calls;
+  schedule_ = &schedule;
+  stopping_ = false;
+  wrong_.clear();
+  now_ns_ = 1;
+  jumps_ = 0;
+  const auto* const staging =
+      reinterpret_cast<const std::byte*>(shm::Segment(memory_.base, geometry_).slot_lines(0, 0));
+  flags_begin_ = &shm::Segment(memory_.base, geometry_).credit(0, 0);
+  model_.reset(memory_.base, total_bytes_, size_t(staging - memory_.base), geometry_.total_bytes(),
+               settings_.nranks, settings_.weak);
+  for (uint32_t r = 0; r < settings_.nranks; ++r) {
+    ranks_[r]->ended = false;
+    fibers_.begin(r, [this, r] { return body(r); });
+  }
+  shm::observer = this;
+  for (int next = next_rank(); next >= 0; next = next_rank()) fibers_.run(size_t(next));
+  // Whoever is left ends where it is.
+  stopping_ = true;
+  for (uint32_t r = 0; r < settings_.nranks; ++r) {
+    if (!ranks_[r]->ended) fibers_.run(r);
+  }
+  shm::observer = nullptr;
+  return wrong_;
+}
+
+int Machine::body(uint32_t number) {
+  Rank& rank = *ranks_[number];
+  try {
+    for (uint32_t call = 1; call <= calls_->size(); ++call) {
+      if (!make_call(rank, call, (*calls_)[call - 1])) break;
+    }
+  } catch (const Killed&) {
+  }
+  rank.ended = true;
+  return stopping_ ? -1 : next_rank();
+}
+
+bool Machine::make_call(Rank& rank, uint32_t number, CallSpec spec) {
+  rank.call = number;
+  if (int(rank.number) == strays_ && number == stray_call_) {
+    spec.count += spec.count > 1 ? -1 : 1;  // by the same way
+  }
+  const uint64_t n = settings_.nranks;
+  const uint64_t in = spec.count * (has_parts(spec.collective) ? n : 1);
+  const uint64_t out = spec.count * (gets_blocks(spec.collective) ? n : 1);
+  std::byte* const output = spec.in_place ? rank.input : rank.output;
+  writes(rank.input, in * 8);
+  for (size_t i = 0; i < in; ++i) put(rank.input, i, value_of(number, rank.number, i));
+  if (!spec.in_place) {
+    writes(output, out * 8);
+    std::memset(output, 0xa5, out * 8);
+  }
+  CallMark mark;
+  mark.epoch = number;
+  mark.signature.count = spec.count;
+  mark.signature.collective = spec.collective;
+  mark.signature.root = int32_t(spec.root);
+  mark.signature.flags = uint8_t(spec.path);
+  const uint64_t hash = signature_hash(mark.signature);
+  mark.digest = call_digest(mark.epoch, hash ^ rank.unheard);
+  if (ends_unheard(spec.collective, spec.count == 0, false)) {
+    rank.unheard = history_after(rank.unheard, mark.epoch, hash);
+  }
+  rank.link->begin(mark);
+  if (spec.count == 0) return true;
+  prepare(rank, spec);
+  using Reach = shm::Regions::Reach;
+  const bool reached = (spec.reached >> rank.number & 1) != 0;
+  if (settings_.processes) {
+    rank.regions = shm::Regions(Reach::host, nullptr);
+    std::vector<shm::Regions::Part> parts;
+    for (const auto& each : ranks_) parts.push_back({{nullptr, each->input}, 2 * vector_bytes_});
+    // A rank that is not reached has none of its own there, but sees the others'.
+    if (!reached) parts[rank.number].mapping.base = memory_.base;
+    if (!reached) parts[rank.number].bytes = 0;
+    rank.regions.add(std::move(parts), rank.number);
+  } else {
+    rank.regions = shm::Regions(reached ? Reach::process : Reach::none, nullptr);
+  }
+  Call call;
+  call.key = rank.prepared.key;
+  call.input = rank.input;
+  call.output = output;
+  rank.protocols.start(rank.prepared, call, mark);
+  rank.failure = wait_for_end(rank);
+  if (rank.failure.ok()) {
+    check_result(rank, number, spec);
+    return !rank.aborted;
+  }
+  rank.protocols.with(spec.path, [&](auto&& protocol, auto&) { protocol.withdraw(); });
+  if (rank.failure.text().empty()) rank.failure = rank.link->inspect(now_ns_);  // it knows why
+  rank.link->abort(rank.failure);
+  // Its memory is its own again: nobody may touch it any more.
+  if (!settings_.processes && reached) {
+    writes(rank.input, in * 8);
+    writes(output, out * 8);
+  }
+  spoil(rank, rank.input, in * 8);
+  judge_failure(rank);
+  return false;
+}
+
+void Machine::judge_failure(const Rank& rank) {
+  const bool right = dies_ >= 0       ? rank.failure.rank() == dies_
+                     : aborts_ >= 0   ? rank.failure.code() == TUTTI_ABORTED
+                     : strays_ >= 0   ? rank.failure.code() == TUTTI_MISMATCH
+                     : gives_up_ >= 0 ? rank.failure.code() == TUTTI_TIMEOUT
+                                      : false;
+  if (right) return;
+  found("rank " + std::to_string(rank.number) + ", call " + std::to_string(rank.call) +
+        ", ends with " + std::to_string(rank.failure.code()) + ": " + rank.failure.text());
+}
+
+void Machine::prepare(Rank& rank, const CallSpec& spec) {
+  Prepared& prepared = rank.prepared;
+  prepared.key = {};
+  prepared.key.count = spec.count;
+  prepared.key.root = int32_t(spec.root);
+  prepared.key.collective = spec.collective;
+  prepared.key.dtype = TUTTI_UINT64;
+  prepared.choice.path = spec.path;
+  prepared.element_size = 8;
+  prepared.kernels = {};
+  prepared.kernels.reduce_fn = compose_all;
+  prepared.kernels.reduce2_fn = compose2;
+  prepared.kernels.reduce2_twice_fn = compose2_twice;
+  if (spec.path == Path::one_hop) {
+    prepared.one_hop = shared::OneHopShape(spec.collective, spec.root, spec.count, 8,
+                                           settings_.nranks, rank.number, settings_.tuning);
+  }
+  if (spec.path == Path::schedule) {
+    prepared.choice.algorithm = find_algorithm(spec.collective, spec.algorithm);
+    prepared.plan =
+        rank.protocols.schedules().plan_for(*prepared.choice.algorithm, int(spec.root),
+                                            plan::Chunks::together, schedule::Bracketing::left);
+  }
+}
+
+Status Machine::wait_for_end(Rank& rank) {
+  return rank.protocols.with(rank.prepared.choice.path, [&](auto&& protocol, auto& link) -> Status {
+    for (uint32_t moves = 0; moves < most_moves; ++moves) {
+      rank.watched.clear();
+      rank.missed = false;
+      rank.look = 0;
+      const uint64_t history = rank.history;
+      if (int(rank.number) == gives_up_ && moves_left_-- == 0) return {TUTTI_TIMEOUT, "limit"};
+      const bool moved = protocol.advance();
+      if (protocol.done()) return protocol.failure();
+      if (moved) {
+        jumps_ = 0;
+        rank.last_look = 0;
+        continue;
+      }
+      // A look that has seen what the one before has seen changes nothing.
+      if (rank.look == rank.last_look) rank.history = history;
+      rank.last_look = rank.look;
+      wait_for_change(rank);
+      if (!rank.looks && !schedule_->looks()) continue;
+      rank.looks = false;
+      if (Status why = link.inspect(now_ns_); !why.ok()) return why;
+    }
+    found("rank " + std::to_string(rank.number) + " moves for ever in call " +
+          std::to_string(rank.call));
+    return {};
+  });
+}
+
+void Machine::check_result(Rank& rank, uint32_t number, const CallSpec& spec) {
+  const uint32_t n = settings_.nranks, self = rank.number;
+  const Goal goal(spec.collective, n, spec.root);
+  const std::byte* const output = spec.in_place ? rank.input : rank.output;
+  const uint64_t in_at = has_parts(spec.collective) ? self * spec.count : 0;
+  const auto check = [&](size_t i, uint64_t expected) {
+    if (element(output, i) == expected) return;
+    found("rank " + std::to_string(self) + ", call " + std::to_string(number) + ", " +
+          spec.describe() + ": OK, but element " + std::to_string(i) + " is wrong");
+  };
+  if (gets_blocks(spec.collective)) {
+    if (spec.collective == Collective::gather && self != spec.root) return;
+    reads(output, spec.count * n * 8);
+    for (uint32_t source = 0; source < n; ++source) {
+      for (size_t i = 0; i < spec.count; ++i) {
+        check(source * spec.count + i, value_of(number, source, in_at + i));
+      }
+    }
+  } else {
+    const uint32_t block = goal.block(self, self);
+    if (!goal.gets(self, block)) return;
+    reads(output, spec.count * 8);
+    for (size_t i = 0; i < spec.count; ++i) {
+      bool first = true;
+      uint64_t expected = 0;
+      for (uint32_t source = 0; source < n; ++source) {
+        if (!goal.combines(source, self, block)) continue;
+        const uint64_t value = value_of(number, source, in_at + i);
+        expected = first ? value : compose(expected, value);
+        first = false;
+      }
+      if (!first) check(i, expected);
+    }
+  }
+  ++right_;
+}
+
+// ---------------------------------------------------------------- who moves
+
+uint64_t Machine::state() const {
+  uint64_t hash = 7;
+  for (const auto& rank : ranks_) {
+    hash = mix(hash, rank->history * 4 + rank->blocked * 2 + rank->ended);
+  }
+  return hash;
+}
+
+int Machine::next_rank() {
+  if (stopping_ || schedule_->stop()) return -1;
+  for (;;) {
+    ready_.clear();
+    bool alive = false;
+    for (const auto& rank : ranks_) {
+      alive = alive || !rank->ended;
+      if (!rank->ended && !rank->blocked) ready_.push_back(rank->number);
+    }
+    if (!alive) return -1;
+    if (!ready_.empty()) break;
+    if (!time_passes()) return -1;
+  }
+  const uint32_t chosen = schedule_->choose_rank(ready_, fibers_.current(), state());
+  return schedule_->stop() ? -1 : int(ready_[chosen]);
+}
+
+// Everybody waits: they look for a reason.
+bool Machine::time_passes() {
+  now_ns_ += jump_ns;
+  if (++jumps_ > most_jumps) {
+    std::string text = "nobody moves:";
+    for (const auto& rank : ranks_) {
+      if (rank->ended) continue;
+      const int peer = rank->protocols.with(
+          rank->prepared.choice.path, [](auto&& protocol, auto&) { return protocol.waits_for(); });
+      text += " rank " + std::to_string(rank->number) + " waits for " + std::to_string(peer) +
+              " in call " + std::to_string(rank->call) + ";";
+    }
+    found(text);
+    return false;
+  }
+  for (const auto& rank : ranks_) {
+    rank->looks = true;
+    rank->blocked = false;
+  }
+  return true;
+}
+
+void Machine::found(const std::string& text) {
+  if (wrong_.empty()) wrong_ = text;
+  stopping_ = true;
+}
+
+// Until one of the words changes that the rank has looked at.
+void Machine::wait_for_change(Rank& rank) {
+  if (stopping_) throw Killed();
+  const bool stale =
+      settings_.weak && std::any_of(rank.watched.begin(), rank.watched.end(), [&](const void* w) {
+        return !model_.has_seen_latest(rank.number, w);
+      });
+  if (!stale && !rank.looks && !rank.missed) rank.blocked = true;
+  fibers_.switch_to(next_rank());
+  if (stopping_) throw Killed();
+}
+
+void Machine::changed(const void* word, const Rank& by) {
+  for (const auto& rank : ranks_) {
+    if (rank.get() == &by) continue;
+    const auto& watched = rank->watched;
+    if (std::find(watched.begin(), watched.end(), word) == watched.end()) continue;
+    rank->blocked = false;
+    rank->missed = true;  // by a look that is under way
+  }
+}
+
+// ---------------------------------------------------------------- accesses
+
+void Machine::step(const void* word) {
+  Rank& rank = self();
+  if (rank.in_fault || std::uncaught_exceptions() > 0) return;
+  if (stopping_) throw Killed();
+  ++accesses_;
+  if (rank.own_accesses++ == fault_at_) {
+    if (int(rank.number) == dies_) {
+      (*dead_)[rank.number] = true;
+      throw Killed();
+    }
+    if (int(rank.number) == aborts_) {
+      rank.in_fault = true;
+      rank.link->abort({TUTTI_ABORTED, "asked for", aborts_});
+      rank.in_fault = false;
+      rank.aborted = true;
+    }
+  }
+  if (!schedule_->every_access() && word < flags_begin_) return;
+  fibers_.switch_to(next_rank());
+  if (stopping_) throw Killed();
+}
+
+uint64_t Machine::load(const void* word, uint64_t latest, std::memory_order order) {
+  Rank& rank = self();
+  const uint64_t value = model_.load(rank.number, word, latest, order, [this](uint32_t options) {
+    return options <= 1 ? 0 : schedule_->choose_load(options);
+  });
+  rank.history = mix(rank.history, value);
+  rank.look = mix(rank.look, value);
+  rank.watched.push_back(word);
+  return value;
+}
+
+void Machine::store(const void* word, uint64_t before, uint64_t value, std::memory_order order) {
+  Rank& rank = self();
+  model_.store(rank.number, word, before, value, order);
+  rank.history = mix(rank.history, 1);
+  changed(word, rank);
+}
+
+void Machine::exchanged(const void* word, uint64_t before, uint64_t value) {
+  Rank& rank = self();
+  model_.exchange(rank.number, word, before, value);
+  rank.history = mix(rank.history, before);
+  changed(word, rank);
+}
+
+void Machine::fence(std::memory_order order) { model_.fence(self().number, order); }
+
+void Machine::reads(const void* at, size_t bytes) {
+  const Rank& rank = self();
+  if (std::string wrong = model_.read(rank.number, rank.call, at, bytes); !wrong.empty()) {
+    found(wrong + " in " + (*calls_)[rank.call - 1].describe());
+  }
+}
+
+void Machine::writes(const void* at, size_t bytes) {
+  const Rank& rank = self();
+  if (std::string wrong = model_.write(rank.number, rank.call, at, bytes); !wrong.empty()) {
+    found(wrong + " in " + (*calls_)[rank.call - 1].describe());
+  }
+}
+
+void Machine::reads_racing(const void* at, size_t bytes) {
+  model_.read_racing(self().number, at, bytes);
+}
+
+void Machine::spoil(const Rank& rank, std::byte* at, size_t bytes) {
+  model_.write_racing(rank.number, at, bytes);
+  std::memset(at, 0x5a, bytes);
+}
+
+// ---------------------------------------------------------------- schedules
+
+RandomSchedule::RandomSchedule(uint64_t seed) : random_(seed) {
+  draw();
+  static constexpr uint32_t kinds[] = {0, 4, 12, 15};
+  stickiness_ = kinds[draw() % 4];
+}
+
+uint64_t RandomSchedule::draw() {  // splitmix64
+  uint64_t z = random_ += 0x9e3779b97f4a7c15u;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+uint32_t RandomSchedule::choose_load(uint32_t options) {
+  const uint64_t drawn = draw();
+  return drawn % 4 != 0 ? 0 : uint32_t((drawn >> 8) % options);
+}
+
+uint32_t RandomSchedule::choose_rank(const std::vector<uint32_t>& ranks, int current, uint64_t) {
+  const uint64_t drawn = draw();
+  if (sleeps_ == 0 && drawn % 64 == 0) {
+    sleeper_ = int(ranks[(drawn >> 8) % ranks.size()]);
+    sleeps_ = 1u << ((drawn >> 16) % 9);
+  }
+  if (sleeps_ != 0) --sleeps_;
+  if ((drawn >> 32) % 16 < stickiness_ && current >= 0 && (sleeps_ == 0 || current != sleeper_)) {
+    const auto found = std::find(ranks.begin(), ranks.end(), uint32_t(current));
+    if (found != ranks.end()) return uint32_t(found - ranks.begin());
+  }
+  auto chosen = uint32_t((drawn >> 40) % ranks.size());
+  if (sleeps_ != 0 && int(ranks[chosen]) == sleeper_) chosen = (chosen + 1) % ranks.size();
+  return chosen;
+}
+
+uint32_t EverySchedule::choose_rank(const std::vector<uint32_t>& ranks, int, uint64_t state) {
+  if (at_ < path_.size()) return path_[at_++].choice;
+  if (!seen_.insert(state).second) {
+    stop_ = true;
+    return 0;
+  }
+  path_.push_back({0, uint32_t(ranks.size())});
+  ++at_;
+  return 0;
+}
+
+bool EverySchedule::next() {
+  if (runs_++ != 0) {
+    while (!path_.empty() && path_.back().choice + 1 == path_.back().options) path_.pop_back();
+    if (path_.empty()) return false;
+    ++path_.back().choice;
+  }
+  at_ = 0;
+  stop_ = false;
+  return true;
+}
+
+}  // namespace tutti::simulation

@@ -1,0 +1,185 @@
+// A host whose ranks are fibers, sharing memory as processes or threads would: the protocols, links
+// and rings are the library's own (lib/comm/protocols.h), compiled so that every access to shared
+// memory is seen (transports/shm/access.h). Runs a sequence of calls on all ranks; who moves, which
+// value a load gives, who dies or aborts when, is decided by a Schedule. Holds every result against
+// what it must be, bit for bit, every access against the memory model, and the end of every call
+// against the clock.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "lib/comm/protocols.h"
+#include "tests/simulation/fibers.h"
+#include "tests/simulation/memory_model.h"
+#include "transports/shm/mapping.h"
+
+namespace tutti::simulation {
+
+// Decides whatever is open.
+class Schedule {
+ public:
+  virtual ~Schedule() = default;
+  // Which of `options` (at least 1) loads that are allowed to give, 0 the latest.
+  virtual uint32_t choose_load(uint32_t options) = 0;
+  // Who moves next, an index into `ranks`; `current` ran last, if it is there. `state`: equal only
+  // for machines that will behave alike, as far as what ranks have seen decides on that.
+  virtual uint32_t choose_rank(const std::vector<uint32_t>& ranks, int current, uint64_t state) = 0;
+  // Whether a rank that waits looks for a reason now; all do when nobody can move.
+  virtual bool looks() { return false; }
+  // Whether the machine need not go on: all that can follow is known.
+  virtual bool stop() { return false; }
+  // Whether other ranks may move before accesses that no rank but in failure reads.
+  virtual bool every_access() const { return true; }
+};
+
+// A call of all ranks.
+struct CallSpec {
+  Path path = Path::one_shot;
+  Collective collective = Collective::allreduce;
+  const char* algorithm = nullptr;  // of schedules
+  uint64_t count = 0;  // elements of eight bytes, of a vector or of a block; 0: nothing
+  uint32_t root = 0;
+  uint32_t reached = 0;  // bit r: the vectors of rank r can be reached by the others
+  bool in_place = false;
+
+  std::string describe() const;
+};
+
+struct MachineSettings {
+  uint32_t nranks = 2;
+  shared::Tuning tuning;
+  uint32_t slots = 2, slot_bytes = 64;
+  uint64_t cell_bytes = 0;  // beside what the tuning takes
+  shared::ReadFor single_copy = shared::ReadFor::nothing;
+  bool weak = false;       // loads may give older values
+  bool processes = false;  // ranks reach registered memory, and may die; else they are threads
+};
+
+class Machine final : public shm::Observer {
+ public:
+  explicit Machine(const MachineSettings& settings);
+  ~Machine() override;
+
+  // In runs from now on: who dies, or aborts, at which of its own accesses to flags; -1: nobody.
+  void set_fault(int dies, int aborts, uint64_t at) {
+    dies_ = dies;
+    aborts_ = aborts;
+    fault_at_ = at;
+  }
+  // In runs from now on: who makes which call with another number of elements.
+  void set_stray(int rank, uint32_t call) {
+    strays_ = rank;
+    stray_call_ = call;
+  }
+  // In runs from now on: whose calls end by their limit, at which of its moves.
+  void set_limit(int rank, uint64_t moves) {
+    gives_up_ = rank;
+    moves_left_ = moves;
+  }
+  // On memory as new. Empty, or what is wrong.
+  std::string run(const std::vector<CallSpec>& calls, Schedule& schedule);
+
+  uint64_t accesses() const { return accesses_; }  // to atomic words, of all runs so far
+  uint64_t right_results() const { return right_; }
+
+ private:
+  struct Killed {};  // thrown where a rank dies, or all end
+  struct Rank;
+
+  void step(const void* word) override;
+  uint64_t load(const void* word, uint64_t latest, std::memory_order order) override;
+  void store(const void* word, uint64_t before, uint64_t value, std::memory_order order) override;
+  void exchanged(const void* word, uint64_t before, uint64_t value) override;
+  void fence(std::memory_order order) override;
+  void reads(const void* at, size_t bytes) override;
+  void writes(const void* at, size_t bytes) override;
+  void reads_racing(const void* at, size_t bytes) override;
+  // Of a call that has failed: its owner writes there, whoever may still be reading.
+  void spoil(const Rank& rank, std::byte* at, size_t bytes);
+
+  void make_ranks();
+  int body(uint32_t rank);
+  // False: the rank makes no further calls.
+  bool make_call(Rank& rank, uint32_t number, CallSpec spec);
+  void judge_failure(const Rank& rank);
+  void prepare(Rank& rank, const CallSpec& spec);
+  Status wait_for_end(Rank& rank);
+  void check_result(Rank& rank, uint32_t number, const CallSpec& spec);
+  void wait_for_change(Rank& rank);
+  void changed(const void* word, const Rank& by);
+  // Who runs next; -1: nobody can, or need.
+  int next_rank();
+  bool time_passes();
+  uint64_t state() const;
+  void found(const std::string& text);
+  Rank& self() { return *ranks_[size_t(fibers_.current())]; }
+
+  const MachineSettings settings_;
+  shm::Geometry geometry_;
+  shm::Mapping memory_;
+  size_t total_bytes_ = 0, vector_bytes_ = 0;
+  const void* flags_begin_ = nullptr;  // what lies before is read by ranks in failure only
+  std::shared_ptr<std::array<bool, most_ranks>> dead_;
+  MemoryModel model_;
+  Fibers fibers_;
+  std::vector<std::unique_ptr<Rank>> ranks_;
+  const std::vector<CallSpec>* calls_ = nullptr;
+  Schedule* schedule_ = nullptr;
+  std::vector<uint32_t> ready_;
+  uint64_t now_ns_ = 1;
+  uint32_t jumps_ = 0;  // of the clock, since anybody moved
+  bool stopping_ = false;
+  int dies_ = -1, aborts_ = -1, strays_ = -1, gives_up_ = -1;
+  uint32_t stray_call_ = 0;
+  uint64_t moves_left_ = 0;
+  uint64_t fault_at_ = 0;
+  std::string wrong_;
+  uint64_t accesses_ = 0, right_ = 0;
+};
+
+// Moves at random: sometimes all take turns, sometimes one runs far ahead or sleeps long.
+class RandomSchedule final : public Schedule {
+ public:
+  explicit RandomSchedule(uint64_t seed);
+  uint32_t choose_load(uint32_t options) override;
+  uint32_t choose_rank(const std::vector<uint32_t>& ranks, int current, uint64_t state) override;
+  bool looks() override { return draw() % 8 == 0; }
+  uint64_t draw();  // of the same seed, for whatever else is to be decided
+
+ private:
+  uint64_t random_;
+  uint32_t stickiness_;  // of 16
+  int sleeper_ = -1;
+  uint32_t sleeps_ = 0;
+};
+
+// Every order in which ranks can access shared memory, one after the other: run the machine anew
+// while next() is true. Machines in which every rank has seen the same are one state; what comes
+// after it is looked at once.
+class EverySchedule final : public Schedule {
+ public:
+  bool next();
+  uint32_t choose_load(uint32_t) override { return 0; }
+  uint32_t choose_rank(const std::vector<uint32_t>& ranks, int current, uint64_t state) override;
+  bool stop() override { return stop_; }
+  bool every_access() const override { return false; }
+  uint64_t states() const { return seen_.size(); }
+  uint64_t runs() const { return runs_; }
+
+ private:
+  struct Decision {
+    uint32_t choice, options;
+  };
+  std::vector<Decision> path_;
+  size_t at_ = 0;
+  bool stop_ = false;
+  uint64_t runs_ = 0;
+  std::unordered_set<uint64_t> seen_;
+};
+
+}  // namespace tutti::simulation

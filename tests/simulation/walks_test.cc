@@ -1,0 +1,144 @@
+// Sequences of calls that go every way after every other, on ranks that move in every order, on
+// processors that reorder, and on ranks that die or abort anywhere.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "tests/simulation/cases.h"
+
+namespace tutti::simulation {
+namespace {
+
+struct Walks {
+  uint64_t walks = 0, wrong = 0, results = 0, accesses = 0;
+  std::string first;  // of what was wrong
+
+  Walks& operator+=(const Walks& other) {
+    walks += other.walks;
+    wrong += other.wrong;
+    results += other.results;
+    accesses += other.accesses;
+    if (first.empty()) first = other.first;
+    return *this;
+  }
+};
+
+enum class Fault { none, death, abort, limit, stray };
+
+struct Setting {
+  uint32_t nranks;
+  bool weak;  // the memory model of C++; else sequential consistency, whose walks are shorter
+  shared::ReadFor single_copy;
+  Fault fault = Fault::none;
+  bool one_hop_only = false;  // the ways in which a rank may leave a call without hearing from all
+};
+
+// So many walks: every ordered pair of ways in turn and a third, which in n times as many makes
+// every triple.
+Walks walk(const Setting& setting, uint64_t walks) {
+  MachineSettings settings = tiny_machine(setting.nranks);
+  settings.weak = setting.weak;
+  settings.single_copy = setting.single_copy;
+  settings.processes =
+      setting.fault == Fault::death || setting.single_copy == shared::ReadFor::everything;
+  Machine machine(settings);
+  std::vector<Way> ways = all_ways(setting.nranks);
+  if (setting.one_hop_only) {
+    std::erase_if(ways, [](const Way& way) { return way.calls[0].path != Path::one_hop; });
+  }
+  const uint64_t n = ways.size();
+  Walks all;
+  // Other pairs first on every machine.
+  const uint64_t begin =
+      walks * (setting.nranks * 4 + setting.weak * 2 + uint64_t(setting.single_copy) / 2);
+  for (uint64_t i = begin; i < begin + walks; ++i) {
+    RandomSchedule schedule(i * 1024 + setting.nranks * 32 + setting.weak * 16 +
+                            uint64_t(setting.single_copy) / 2 * 8 + uint64_t(setting.fault));
+    const std::vector<CallSpec> calls = {
+        call_of(ways[i % n], setting.nranks, schedule.draw()),
+        call_of(ways[i / n % n], setting.nranks, schedule.draw()),
+        call_of(ways[(i / n / n + i + i / n * 5) % n], setting.nranks, schedule.draw())};
+    if (setting.fault == Fault::stray) {
+      machine.set_stray(int(schedule.draw() % setting.nranks), 1 + schedule.draw() % 2);
+    } else if (setting.fault == Fault::limit) {
+      machine.set_limit(int(schedule.draw() % setting.nranks), schedule.draw() % 24);
+    } else if (setting.fault != Fault::none) {
+      const int rank = int(schedule.draw() % setting.nranks);
+      const uint64_t at = schedule.draw() % (uint64_t{1} << (2 + schedule.draw() % 8));
+      machine.set_fault(setting.fault == Fault::death ? rank : -1,
+                        setting.fault == Fault::abort ? rank : -1, at);
+    }
+    const std::string wrong = machine.run(calls, schedule);
+    ++all.walks;
+    if (wrong.empty() || all.wrong++ != 0) continue;
+    all.first = std::to_string(setting.nranks) + " ranks, walk " + std::to_string(i) + ", " +
+                describe(calls) + ": " + wrong;
+  }
+  all.results = machine.right_results();
+  all.accesses = machine.accesses();
+  return all;
+}
+
+// `walks` of them, spread over rank counts and kinds of machines.
+Walks walk_everywhere(uint64_t walks, Fault fault, bool one_hop_only = false) {
+  Walks all;
+  for (uint32_t nranks = 2; nranks <= 8; ++nranks) {
+    for (const bool weak : {false, true}) {
+      for (const auto single_copy : {shared::ReadFor::nothing, shared::ReadFor::everything}) {
+        all += walk({nranks, weak, single_copy, fault, one_hop_only}, walks / 28 + 1);
+      }
+    }
+  }
+  std::printf("%llu walks, %llu right results, %llu accesses to flags\n",
+              (unsigned long long)all.walks, (unsigned long long)all.results,
+              (unsigned long long)all.accesses);
+  return all;
+}
+
+TEST(Walks, EveryWayAfterEveryOtherIsRightInAnyOrderOfMoves) {
+  const Walks all = walk_everywhere(10'000, Fault::none);
+  EXPECT_EQ(all.wrong, 0u) << all.first;
+  EXPECT_GT(all.results, 5 * all.walks);
+}
+
+TEST(Walks, WhatEndsOkIsRightAndTheOthersNameTheRankThatDied) {
+  const Walks all = walk_everywhere(4'000, Fault::death);
+  EXPECT_EQ(all.wrong, 0u) << all.first;
+}
+
+TEST(Walks, AnAbortAnywhereEndsAllAndNoResultIsWrong) {
+  const Walks all = walk_everywhere(4'000, Fault::abort);
+  EXPECT_EQ(all.wrong, 0u) << all.first;
+}
+
+TEST(Walks, ARankThatGivesUpAnywhereEndsAllAndNoResultIsWrong) {
+  const Walks all = walk_everywhere(4'000, Fault::limit);
+  EXPECT_EQ(all.wrong, 0u) << all.first;
+}
+
+TEST(Walks, ACallThatDiffersOnOneRankEndsInMismatchOrWhereNobodyNeedsIt) {
+  const Walks all = walk_everywhere(4'000, Fault::stray);
+  EXPECT_EQ(all.wrong, 0u) << all.first;
+}
+
+// So that a rank may be in the next call before anybody can know.
+TEST(Walks, WhatComesAfterACallThatDiffersUnseenIsNeverWrong) {
+  const Walks all = walk_everywhere(4'000, Fault::stray, true);
+  EXPECT_EQ(all.wrong, 0u) << all.wrong << ": " << all.first;
+}
+
+// TUTTI_WALKS of each, by default a million altogether.
+TEST(Walks, AMillionWalksAreRight) {
+  const char* const asked = std::getenv("TUTTI_WALKS");
+  const uint64_t walks = asked != nullptr ? std::strtoull(asked, nullptr, 10) : 1'000'000;
+  Walks all = walk_everywhere(walks * 6 / 10, Fault::none);
+  all += walk_everywhere(walks / 10, Fault::death);
+  all += walk_everywhere(walks / 10, Fault::abort);
+  all += walk_everywhere(walks / 10, Fault::limit);
+  all += walk_everywhere(walks / 10, Fault::stray);
+  EXPECT_EQ(all.wrong, 0u) << all.first;
+}
+
+}  // namespace
+}  // namespace tutti::simulation
