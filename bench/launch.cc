@@ -48,7 +48,7 @@ std::string own_path() {
 
 std::string find_tutti() {
   const fs::path here = fs::path(own_path()).parent_path();
-  std::vector<fs::path> places{here / "tutti", here / "../tools/tutti",
+  std::vector<fs::path> places{here / "tutti", here / "../tutti", here / "../tools/tutti",
                                here / "../tools/tutti/tutti"};
   if (const char* path = std::getenv("PATH")) {
     std::istringstream folders(path);
@@ -57,8 +57,7 @@ std::string find_tutti() {
   }
   for (const fs::path& place : places)
     if (is_program(place)) return place.lexically_normal();
-  throw Failure(
-      "cannot start ranks: the program `tutti` is neither beside tutti-bench nor in PATH");
+  throw Failure("cannot start ranks: the program `tutti` is neither beside this one nor in PATH");
 }
 
 std::vector<std::string> run_ranks_command(int nranks, const std::vector<std::string>& arguments) {

@@ -55,17 +55,18 @@ class Oracle {
   // The value that `rank` contributes at `index`, before it is stored as the type.
   static OracleValue value(tutti_dtype dtype, tutti_op op, int nranks, int rank, size_t index);
 
- private:
-  using Pattern = std::vector<unsigned char>;  // one period; empty until somebody needs it
+  // One period of what a rank gives, and of the reduction of the first `ranks` ranks.
+  using Pattern = std::vector<unsigned char>;
   const Pattern& input_of(int rank) const;
   const Pattern& reduction_of(int ranks) const;
 
+ private:
   tutti_dtype dtype_;
   tutti_op op_;
   int nranks_, rank_;
   size_t element_;
-  mutable std::vector<Pattern> inputs_;      // [rank]
-  mutable std::vector<Pattern> reductions_;  // [ranks - 1]
+  mutable std::vector<Pattern> inputs_;      // [rank]; empty until somebody needs it
+  mutable std::vector<Pattern> reductions_;  // [ranks - 1]; likewise
 };
 
 // Writes a value as an element. Exact for what value() returns.

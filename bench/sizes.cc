@@ -11,7 +11,6 @@
 namespace tutti::bench {
 namespace {
 
-constexpr size_t range_factor = 4;
 // What one buffer may hold; also keeps every sum of sizes far from overflow.
 constexpr size_t largest = size_t(1) << 40;
 
@@ -63,7 +62,7 @@ size_t parse_bytes(const std::string& text) {
   return value << shift;
 }
 
-std::vector<size_t> parse_sizes(const std::string& text, size_t element) {
+std::vector<size_t> parse_sizes(const std::string& text, size_t element, size_t factor) {
   std::vector<size_t> sizes;
   for (const std::string& part : split(text, ',')) {
     auto ends = split(part, ':');
@@ -71,7 +70,7 @@ std::vector<size_t> parse_sizes(const std::string& text, size_t element) {
     size_t begin = parse_bytes(ends.front()), end = parse_bytes(ends.back());
     if (begin > end)
       throw BadInput(fmt::format("size range '{}': the begin must not exceed the end", part));
-    for (size_t size = begin; size < end; size *= range_factor) sizes.push_back(size);
+    for (size_t size = begin; size < end; size *= factor) sizes.push_back(size);
     sizes.push_back(end);
   }
   for (size_t size : sizes)

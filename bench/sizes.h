@@ -11,9 +11,9 @@ namespace tutti::bench {
 // One size. Throws BadInput.
 size_t parse_bytes(const std::string& text);
 
-// A comma list of sizes and ranges BEGIN:END (factor 4, END always included), in bytes; each must
-// be a multiple of `element`. Throws BadInput.
-std::vector<size_t> parse_sizes(const std::string& text, size_t element);
+// A comma list of sizes and ranges BEGIN:END (in steps of `factor`, END always included), in bytes;
+// each must be a multiple of `element`. Throws BadInput.
+std::vector<size_t> parse_sizes(const std::string& text, size_t element, size_t factor = 4);
 
 // "4 B", "1.5 KiB", "64 MiB".
 std::string format_bytes(size_t bytes);
