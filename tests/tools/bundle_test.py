@@ -52,6 +52,9 @@ class Bundle(unittest.TestCase):
         bench = self.run_inside("bin/tutti-bench", "allreduce", "-n", "2", "--sizes", "64", "--batches", "2", "--algorithms", "auto")
         self.assertEqual(bench.returncode, 0, bench.stderr)
         self.assertIn("all right", bench.stdout)
+        soak = self.run_inside("bin/tutti-soak", "--ranks", "2", "--transport", "inproc,shm", "--cores", "crowded", "--stretch", "1", "--rounds", "1")
+        self.assertEqual(soak.returncode, 0, soak.stderr)
+        self.assertRegex(soak.stdout, r"shm +2 processes")
 
     def test_all_libraries_but_the_c_librarys_are_its_own(self):
         programs = [f"{self.folder}/bin/{name}" for name in os.listdir(f"{self.folder}/bin")]
