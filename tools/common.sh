@@ -80,6 +80,29 @@ compile() {
   fi
 }
 
+# targets_of_tests without SUITE... | named NAME...: what the tests outside these suites, or those with
+# these names, need, for ninja.
+targets_of_tests() {
+  python3 - "$build" "$@" <<'END'
+import json, os, sys
+build, how, words = sys.argv[1], sys.argv[2], set(sys.argv[3:])
+def read(what):
+    return json.load(open(f"{build}/meson-info/intro-{what}.json"))
+tests = read("tests")
+if how == "named":
+    unknown = words - {test["name"] for test in tests}
+    if unknown:
+        sys.exit("no test is called " + ", ".join(sorted(unknown)))
+    tests = [test for test in tests if test["name"] in words]
+else:
+    words |= {"long", "timing"}
+    tests = [test for test in tests if not words & {suite.split(":")[-1] for suite in test["suite"]}]
+files = {target["id"]: target["filename"] for target in read("targets")}
+needed = {target for test in tests for target in test["depends"]}
+print(*sorted(os.path.relpath(file, build) for target in needed for file in files[target]), sep="\n")
+END
+}
+
 # run_tests SETUP ARGUMENTS...: `meson test` with that setup; closes with 'N passed, N failed, N
 # skipped'.
 run_tests() {
