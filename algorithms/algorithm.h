@@ -16,6 +16,7 @@ namespace tutti {
 struct Request {
   uint32_t nranks = 1;
   uint64_t count = 0;            // elements
+  uint64_t class_count = 0;      // the most that are decided alike (size classes); 0: `count`
   uint32_t element_size = 1;     // bytes
   uint32_t root = 0;             // of rooted collectives
   bool ordered = false;          // the operator is not commutative: operands must keep rank order

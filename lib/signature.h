@@ -63,12 +63,13 @@ struct CallMark {
   int32_t peer = -1;    // point to point: the other rank
 };
 
+inline uint64_t hash_with(uint64_t hash, uint64_t word) {
+  hash = (hash ^ word) * 0xff51afd7ed558ccdu;
+  return hash ^ hash >> 32;
+}
 inline uint64_t hash_of(std::span<const uint64_t> words) {
   uint64_t hash = 0x9e3779b97f4a7c15u;
-  for (const uint64_t word : words) {
-    hash = (hash ^ word) * 0xff51afd7ed558ccdu;
-    hash ^= hash >> 32;
-  }
+  for (const uint64_t word : words) hash = hash_with(hash, word);
   return hash;
 }
 
@@ -86,11 +87,16 @@ inline uint64_t hash_of_bytes(const std::byte* data, size_t bytes) {
   return hash_of(words);
 }
 
-// The part of a digest that is the same for every call like this one.
-inline uint64_t signature_hash(const CallSignature& signature) {
+// Of all but the count.
+inline uint64_t hash_without_count(const CallSignature& signature) {
   uint64_t words[sizeof(CallSignature) / 8];
   std::memcpy(words, &signature, sizeof(words));
-  return hash_of(words);
+  static_assert(offsetof(CallSignature, count) == 0);
+  return hash_of(std::span(words).subspan(1));
+}
+// The part of a digest that is the same for every call like this one.
+inline uint64_t signature_hash(const CallSignature& signature) {
+  return hash_with(hash_without_count(signature), signature.count);
 }
 
 // Never 0. Equal calls have equal digests; different ones differ but for a chance of 2^-32, and

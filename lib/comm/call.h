@@ -46,6 +46,13 @@ struct CallKey {
   Compound part_of = Compound::none;
   std::string_view algorithm;  // empty: chosen
   bool operator==(const CallKey&) const = default;
+  // Whether they differ in their size only: in count and lengths.
+  bool alike(const CallKey& other) const {
+    return root == other.root && collective == other.collective && dtype == other.dtype &&
+           op == other.op && unfused == other.unfused && symmetric == other.symmetric &&
+           level == other.level && part_of == other.part_of &&
+           (lengths != 0) == (other.lengths != 0) && algorithm == other.algorithm;
+  }
 };
 
 struct Call {

@@ -67,7 +67,9 @@ Request Communicator::request_of(const CallKey& key) const {
   const bool v_form = key.lengths != 0;
   Request request;
   request.nranks = uint32_t(nranks_);
-  request.count = key.count * (goal.blocks() == 1 || v_form ? 1 : uint64_t(nranks_));
+  const uint64_t blocks = goal.blocks() == 1 || v_form ? 1 : uint64_t(nranks_);
+  request.count = key.count * blocks;
+  request.class_count = largest_of_class(key.count) * blocks;
   request.element_size = uint32_t(dtype_size(key.dtype));
   request.root = uint32_t(key.root);
   request.ordered = reduces(key.collective) && !op_commutes(key.op);
@@ -93,9 +95,9 @@ Status Communicator::prepare(const CallKey& key, std::shared_ptr<Prepared>* out)
   next->key = key;
   if (!key.algorithm.empty()) next->key.algorithm = choice.algorithm->name;
   next->element_size = request.element_size;
+  next->counts = decided_alike(key.count, request.element_size, setting_);
   CallSignature& signature = next->signature;
-  signature.count = key.count;
-  signature.root = v_form && !is_rooted(key.collective) ? int32_t(key.lengths) : key.root;
+  signature.root = key.root;
   signature.collective = key.collective;
   signature.set_types(key.dtype, key.op);
   signature.flags =
@@ -103,7 +105,6 @@ Status Communicator::prepare(const CallKey& key, std::shared_ptr<Prepared>* out)
               (v_form ? CallSignature::v_form : 0));
   signature.level = uint8_t(level_of(key));
   signature.algorithm = uint16_t(choice.algorithm - algorithms().data());
-  next->signature_hash = signature_hash(signature);
   next->ends_when_done =
       choice.path == Path::one_hop && !is_scan(key.collective) && !settings_.check_results;
   if (choice.path == Path::one_hop) {
@@ -116,6 +117,7 @@ Status Communicator::prepare(const CallKey& key, std::shared_ptr<Prepared>* out)
         *choice.algorithm, key.root, v_form ? plan::Chunks::scattered : plan::Chunks::together,
         schedule::bracketing_of(request.level));
   }
+  next->set_size(key.count, key.lengths);
   *out = std::move(next);
   return {};
 }
@@ -125,6 +127,7 @@ tutti_status Communicator::explain_allreduce(uint64_t count, tutti_dtype dtype, 
   Request request;
   request.nranks = uint32_t(nranks_);
   request.count = count;
+  request.class_count = largest_of_class(count);
   request.element_size = uint32_t(dtype_size(dtype));
   request.ordered = !op_commutes(op);
   Prepared prepared;
@@ -141,18 +144,14 @@ tutti_status Communicator::explain_allreduce(uint64_t count, tutti_dtype dtype, 
 // ---------------------------------------------------------------- collectives
 
 const std::shared_ptr<Prepared>* Communicator::find(const CallKey& key) {
-  const uint32_t kind = uint32_t(key.root) ^ uint32_t(key.dtype) << 8 ^ uint32_t(key.op) << 13 ^
-                        uint32_t(key.collective) << 18 ^ uint32_t(key.level) << 23 ^
-                        uint32_t(key.algorithm.size()) << 26;
-  const uint64_t hash = (key.count ^ key.lengths ^ (uint64_t(kind) << 20)) * 0x9e3779b97f4a7c15u;
-  std::shared_ptr<Prepared>& prepared = prepared_[hash >> 58];
-  if (prepared == nullptr || !(prepared->key == key)) [[unlikely]] {
-    if (Status made = prepare(key, &prepared); !made.ok()) {
-      fail(std::move(made));
-      return nullptr;
-    }
+  if (const auto* const found = prepared_.find(key)) [[likely]]
+    return found;
+  std::shared_ptr<Prepared> made;
+  if (Status failed = prepare(key, &made); !failed.ok()) {
+    fail(std::move(failed));
+    return nullptr;
   }
-  return &prepared;
+  return prepared_.add(std::move(made));
 }
 
 tutti_status Communicator::run_on_host(const Call& call) {

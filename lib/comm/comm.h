@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "lib/comm/call.h"
+#include "lib/comm/call_cache.h"
 #include "lib/comm/deadlock.h"
 #include "lib/comm/message.h"
 #include "lib/comm/operation.h"
-#include "lib/comm/prepared.h"
 #include "lib/comm/protocols.h"
 #include "lib/comm/traffic.h"
 #include "lib/control/exchange.h"
@@ -334,7 +334,7 @@ class Communicator final : in_flight::Member, deadlock::Member {
   // The thread that calls; null: none has yet, `this`: there were two.
   std::atomic<const void*> owner_{nullptr};
   // Calls met before, each in the place that its key hashes to; a newcomer takes the place.
-  std::array<std::shared_ptr<Prepared>, 64> prepared_;
+  CallCache prepared_;
   // Of the calls so far that a rank can end without having heard from all; part of later digests.
   uint64_t history_ = 0;
   CallMark mark_;                       // of the call that runs

@@ -35,9 +35,11 @@ struct CachedPlan {
 };
 
 struct Prepared {
-  CallKey key;
+  CallKey key;    // of the call that it was last made ready for
+  Counts counts;  // that it can be made ready for
   Choice choice;
   CallSignature signature;
+  uint64_t hash_without_count = 0;  // of the signature
   uint64_t signature_hash = 0;
   Kernels kernels;
   UserFunction function;  // what kernels.user points to
@@ -48,6 +50,21 @@ struct Prepared {
   shared::OneHopShape one_hop;  // where it goes by one hop
   bool ends_when_done = false;  // goes by one hop, after which nothing is left to do
 
+  // Whether it can be made ready for such calls.
+  bool serves(const CallKey& other) const {
+    return other.count - counts.least <= counts.most - counts.least && key.alike(other);
+  }
+  // Makes it ready for a call of that size, one of `counts`.
+  void set_size(uint64_t count, uint64_t lengths) {
+    key.count = signature.count = count;
+    if (hash_without_count == 0 || lengths != key.lengths) {
+      key.lengths = lengths;
+      if (lengths != 0 && !is_rooted(key.collective)) signature.root = int32_t(lengths);
+      hash_without_count = tutti::hash_without_count(signature);
+    }
+    signature_hash = hash_with(hash_without_count, count);
+    if (choice.path == Path::one_hop) one_hop.resize(count);
+  }
   // Block lengths that only the ends of each block know: the ranks agree on them first.
   bool lengths_are_private() const {
     return key.lengths != 0 && tutti::lengths_are_private(key.collective);

@@ -89,7 +89,8 @@ double predict_moves(const Algorithm& algorithm, Path path, const Setting& setti
 
 double predict(const Algorithm& algorithm, Path path, const Setting& setting,
                const Request& request) {
-  const double bytes = double(request.count) * request.element_size;
+  const uint64_t count = request.class_count != 0 ? request.class_count : request.count;
+  const double bytes = double(count) * request.element_size;
   // Two operands are added exactly by any addition.
   const double exact = request.level == TUTTI_LEVEL_EXACT && setting.nranks > 2
                            ? claimed(algorithm.claims.reduced, setting.nranks) * exact_byte
@@ -178,6 +179,21 @@ std::string reason_of(const Candidate& best, const Setting& setting, tutti_level
 }
 
 }  // namespace
+
+Counts decided_alike(uint64_t count, uint32_t element_size, const Setting& setting) {
+  const uint64_t most = largest_of_class(count);
+  Counts alike{most <= 1 ? 0 : most / 2 + 1, most};
+  // Where protocols stop.
+  for (const size_t limit : {setting.one_shot_limit_bytes, setting.two_level_limit_bytes}) {
+    const uint64_t longest = limit / element_size;
+    if (count <= longest) {
+      alike.most = std::min(alike.most, longest);
+    } else {
+      alike.least = std::max(alike.least, longest + 1);
+    }
+  }
+  return alike;
+}
 
 Status choose(Collective collective, const Setting& setting, const Request& request,
               std::string_view forced, bool unfused, Choice* out) {

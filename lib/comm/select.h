@@ -2,6 +2,7 @@
 // Decided only from values that are equal on all ranks.
 #pragma once
 
+#include <bit>
 #include <string>
 #include <string_view>
 
@@ -24,6 +25,21 @@ struct Setting {
   // Ranks that share a last-level cache, where ranks fall into such groups in order; else nranks.
   uint32_t cache_group = 1;
 };
+
+// Counts of elements fall into classes, each up to a power of two, so that calls of one class can
+// be decided alike: by the model for the largest of them.
+constexpr uint32_t size_class(uint64_t count) {
+  return count == 0 ? 0 : uint32_t(std::bit_width(count - 1));
+}
+constexpr uint64_t largest_of_class(uint64_t count) {
+  const uint32_t order = size_class(count);
+  return order > 63 ? ~uint64_t{0} : uint64_t{1} << order;
+}
+// Counts, of a vector or a block, for which choose() says the same if all else is equal.
+struct Counts {
+  uint64_t least = 0, most = 0;
+};
+Counts decided_alike(uint64_t count, uint32_t element_size, const Setting& setting);
 
 // The size of two-level's groups: those that share a cache, pairs where nobody knows.
 inline uint32_t group_size(const Setting& setting) {

@@ -25,51 +25,57 @@ OneHopShape::OneHopShape(Collective collective, uint32_t root, uint64_t count,
                          uint32_t element_size, uint32_t nranks, uint32_t self,
                          const Tuning& tuning)
     : goal(collective, nranks, root),
-      count(count),
       element_size(element_size),
       combines(reduces(collective)),
       separate_parts(collective == Collective::scatter || collective == Collective::alltoall ||
                      collective == Collective::reduce_scatter),
       gets_many(collective == Collective::allgather || collective == Collective::gather ||
                 collective == Collective::alltoall),
-      part_bytes(count * element_size),
-      parts(separate_parts ? nranks - 1 : 1) {
-  set_roles(nranks, self);
-  find_own_block(self);
-  cut(tuning);
-  weigh(nranks, tuning);
+      parts(separate_parts ? nranks - 1 : 1),
+      nranks_(nranks),
+      self_(self) {
+  set_roles();
+  resize(count, tuning);
 }
 
-void OneHopShape::set_roles(uint32_t nranks, uint32_t self) {
+void OneHopShape::resize(uint64_t elements, const Tuning& tuning) {
+  count = elements;
+  part_bytes = count * element_size;
+  find_own_block();
+  cut(tuning);
+  weigh(tuning);
+}
+
+void OneHopShape::set_roles() {
   const auto moves = [&](uint32_t from, uint32_t to) {
     const uint32_t block = goal.block(from, to);
     return from != to && goal.gets(to, block) && goal.combines(from, to, block);
   };
-  for (uint32_t rank = 0; rank < nranks; ++rank) {
-    readers += moves(self, rank);
-    if (moves(rank, self)) sources.push_back(rank);
+  for (uint32_t rank = 0; rank < nranks_; ++rank) {
+    readers += moves(self_, rank);
+    if (moves(rank, self_)) sources.push_back(rank);
   }
 }
 
 // The own block, where all blocks come together, and what rank 0 gets of a scan.
-void OneHopShape::find_own_block(uint32_t self) {
-  const bool root = self == goal.root();
+void OneHopShape::find_own_block() {
+  const bool root = self_ == goal.root();
   switch (goal.collective()) {
     case Collective::allgather:
     case Collective::gather:
       has_own_block = root || goal.collective() == Collective::allgather;
-      own_to = self * part_bytes;
+      own_to = self_ * part_bytes;
       return;
     case Collective::alltoall:
       has_own_block = true;
-      own_from = own_to = self * part_bytes;
+      own_from = own_to = self_ * part_bytes;
       return;
     case Collective::scatter:
       has_own_block = root;
-      own_from = self * part_bytes;
+      own_from = self_ * part_bytes;
       return;
     case Collective::scan:
-      has_own_block = self == 0;
+      has_own_block = self_ == 0;
       return;
     default:
       return;
@@ -97,14 +103,14 @@ void OneHopShape::cut(const Tuning& tuning) {
   stride = (slice_bytes + line_bytes - 1) / line_bytes * line_bytes;
 }
 
-void OneHopShape::weigh(uint32_t nranks, const Tuning& tuning) {
+void OneHopShape::weigh(const Tuning& tuning) {
   const uint64_t blocks = combines ? !sources.empty() : sources.size();
-  streams = part_bytes * blocks > kept_bytes(nranks) &&
+  streams = part_bytes * blocks > kept_bytes(nranks_) &&
             (!combines || element_size <= streamed_piece_bytes);
   // Of all ranks: what they read, what they write, and their rings.
-  const uint64_t inputs = nranks * part_bytes * (separate_parts ? nranks : 1);
-  const uint64_t outputs = nranks * part_bytes * (gets_many ? nranks : 1);
-  const uint64_t all = inputs + outputs + nranks * tuning.ring_bytes;
+  const uint64_t inputs = nranks_ * part_bytes * (separate_parts ? nranks_ : 1);
+  const uint64_t outputs = nranks_ * part_bytes * (gets_many ? nranks_ : 1);
+  const uint64_t all = inputs + outputs + nranks_ * tuning.ring_bytes;
   const uint64_t cache = last_level_cache_bytes();
   exceeds_cache = all > cache;
   fits_without_ring = !exceeds_cache && all > cache / 4 * 3;

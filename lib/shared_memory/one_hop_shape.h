@@ -16,6 +16,9 @@ struct OneHopShape {
   OneHopShape(Collective collective, uint32_t root, uint64_t count, uint32_t element_size,
               uint32_t nranks, uint32_t self, const Tuning& tuning = {});
 
+  // For calls that differ in their count only.
+  void resize(uint64_t count, const Tuning& tuning = {});
+
   // The longest elements, in bytes, that can be cut among so many ranks.
   static size_t most_element_bytes(uint32_t nranks, const Tuning& tuning = {});
 
@@ -47,10 +50,12 @@ struct OneHopShape {
   uint64_t slice_in_ring() const { return parts * stride; }  // bytes
 
  private:
-  void set_roles(uint32_t nranks, uint32_t self);
-  void find_own_block(uint32_t self);
+  void set_roles();
+  void find_own_block();
   void cut(const Tuning& tuning);
-  void weigh(uint32_t nranks, const Tuning& tuning);
+  void weigh(const Tuning& tuning);
+
+  uint32_t nranks_ = 1, self_ = 0;
 };
 
 // A quarter of a rank's share of the last-level cache, in bytes: longer output goes past it, for
