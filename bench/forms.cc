@@ -91,9 +91,51 @@ class Persistent : public Companions {
   std::unique_ptr<PersistentSubject> subject_;
 };
 
+std::vector<Span> counted_down(const Span& from, size_t counts) {
+  std::vector<Span> spans;
+  for (size_t i = 0; i < std::min(counts, from.count); ++i)
+    spans.push_back({from.offset, from.count - i});
+  return spans;
+}
+
+class Varied : public Companions {
+ public:
+  Varied(const SubjectMaker& maker, size_t counts)
+      : counts_(std::min(counts, maker.spans.front().count)),
+        repeated_(maker, counted_down(maker.spans.front(), counts), repeats),
+        varied_(maker, counted_down(maker.spans.front(), counts), 1) {}
+  uint64_t check(const Oracle& oracle) override { return varied_.check(oracle); }
+  void warm_up() override {
+    repeated_.run(1);
+    varied_.run(counts_);
+  }
+  std::vector<Subject*> subjects() override { return {&repeated_, &varied_}; }
+  void summarise(const Timing* timings, Result* result) const override {
+    Beside& beside = result->beside;
+    beside.form = Form::varied;
+    beside.counts = counts_;
+    beside.repeated_us = bench::summarise(timings[0].batch_us);
+    beside.us = bench::summarise(timings[1].batch_us);
+  }
+
+ private:
+  static constexpr size_t repeats = 64;
+  size_t counts_;
+  VariedSubject repeated_, varied_;
+};
+
 }  // namespace
 
 // ---------------------------------------------------------------- subjects
+
+VariedSubject::VariedSubject(const SubjectMaker& maker, std::vector<Span> spans, size_t repeats)
+    : CollectiveSubject(maker.collective, maker.me, maker.comm, maker.algorithm, maker.shape,
+                        std::move(spans), maker.buffers),
+      repeats_(repeats) {}
+
+void VariedSubject::run(size_t calls) {
+  for (size_t i = 0; i < calls; ++i) call(calls_[next_++ / repeats_ % calls_.size()]);
+}
 
 void NonblockingSubject::begin(const Call& c, tutti_request* request) {
   const tutti_status status = functions_.begin(c, request);
@@ -148,6 +190,10 @@ std::unique_ptr<Companions> nonblocking_companions(const SubjectMaker& maker, Su
 
 std::unique_ptr<Companions> persistent_companions(const SubjectMaker& maker) {
   return std::make_unique<Persistent>(maker);
+}
+
+std::unique_ptr<Companions> varied_companions(const SubjectMaker& maker, size_t counts) {
+  return std::make_unique<Varied>(maker, counts);
 }
 
 double overlap_percent(double call_us, double compute_us, double together_us) {

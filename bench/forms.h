@@ -1,4 +1,4 @@
-// What is measured beside the plain call with `--nonblocking` and `--persistent`.
+// What is measured beside the plain call with `--nonblocking`, `--persistent` and `--vary-counts`.
 #pragma once
 
 #include <functional>
@@ -51,19 +51,6 @@ class PersistentSubject : public CollectiveSubject {
   tutti_request request_ = nullptr;
 };
 
-// The subjects beside one plain call.
-class Companions {
- public:
-  virtual ~Companions() = default;
-  // Wrong elements on this rank. Collective.
-  virtual uint64_t check(const Oracle& oracle) = 0;
-  // Collective: every subject runs at least once.
-  virtual void warm_up() = 0;
-  virtual std::vector<Subject*> subjects() = 0;
-  // `timings`: those of the subjects, in their order; `result` has the plain call's.
-  virtual void summarise(const Timing* timings, Result* result) const = 0;
-};
-
 // Makes another subject with the plain call's arguments.
 struct SubjectMaker {
   const Collective& collective;
@@ -80,6 +67,31 @@ struct SubjectMaker {
   }
 };
 
+// Calls of the counts from the plain call's down, one element fewer each, then from there again.
+class VariedSubject : public CollectiveSubject {
+ public:
+  // `spans`: one a count. Each count `repeats` times before the next.
+  VariedSubject(const SubjectMaker& maker, std::vector<Span> spans, size_t repeats);
+  void run(size_t calls) override;
+
+ private:
+  const size_t repeats_;
+  size_t next_ = 0;  // of the calls
+};
+
+// The subjects beside one plain call.
+class Companions {
+ public:
+  virtual ~Companions() = default;
+  // Wrong elements on this rank. Collective.
+  virtual uint64_t check(const Oracle& oracle) = 0;
+  // Collective: every subject runs at least once.
+  virtual void warm_up() = 0;
+  virtual std::vector<Subject*> subjects() = 0;
+  // `timings`: those of the subjects, in their order; `result` has the plain call's.
+  virtual void summarise(const Timing* timings, Result* result) const = 0;
+};
+
 // The time of a call of a subject, the same on all ranks; a few batches. Collective.
 using QuickTime = std::function<double(Subject&)>;
 
@@ -88,6 +100,8 @@ using QuickTime = std::function<double(Subject&)>;
 std::unique_ptr<Companions> nonblocking_companions(const SubjectMaker& maker, Subject& plain,
                                                    size_t tests, const QuickTime& quick_us);
 std::unique_ptr<Companions> persistent_companions(const SubjectMaker& maker);
+// Of at most so many different counts; of a short vector there are fewer.
+std::unique_ptr<Companions> varied_companions(const SubjectMaker& maker, size_t counts);
 
 // OSU's: the share of the call that hides behind the work, in percent, 0 to 100.
 double overlap_percent(double call_us, double compute_us, double together_us);

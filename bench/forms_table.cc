@@ -133,4 +133,29 @@ std::string render_persistent(const Results& results, size_t width) {
                     width);
 }
 
+std::string render_varied(const Results& results, size_t width) {
+  if (results.empty()) return "";
+  std::string out = heading(results);
+  out += wrap(
+      "Varied: counts that take turns, from the vector's down, another one with every call; in "
+      "turn "
+      "with the same counts, each repeated. Times: slowest rank, median over batches.",
+      width, 0);
+  Figures figures(results);
+  figures.add("counts", [](const Result& r) { return std::to_string(r.beside.counts); });
+  figures.add("repeated µs",
+              [](const Result& r) { return format_us(r.beside.repeated_us.median); });
+  figures.add("p95 µs", [](const Result& r) { return format_us(r.beside.repeated_us.p95); });
+  figures.add("varied µs", [](const Result& r) { return format_us(r.beside.us.median); });
+  figures.add("p95 µs", [](const Result& r) { return format_us(r.beside.us.p95); });
+  figures.add("varied / repeated", [](const Result& r) {
+    return fmt::format("{:.2f}", r.beside.us.median / r.beside.repeated_us.median);
+  });
+  out += figures.render(width);
+  return out + paragraphs({"varied / repeated: 1 where a call costs the same whatever the count of "
+                           "the one before was. p95: what 95 % of the batches stay below.",
+                           about_machine(results), about_checks(results)},
+                          width);
+}
+
 }  // namespace tutti::bench

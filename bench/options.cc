@@ -146,11 +146,12 @@ void resolve_gpu(Options& o) {
   if (!calls_of(*o.collective).on)
     throw BadInput(
         fmt::format("--memory {}: {} has no form on a stream", o.memory_text, o.collective->name));
-  if (o.nonblocking || o.persistent || !o.workload.empty() || !o.densities_text.empty() ||
-      !o.codecs_text.empty())
-    throw BadInput(fmt::format(
-        "--memory {}: leave out --nonblocking, --persistent, --workload, --density and --codec",
-        o.memory_text));
+  if (o.nonblocking || o.persistent || o.varied != 0 || !o.workload.empty() ||
+      !o.densities_text.empty() || !o.codecs_text.empty())
+    throw BadInput(
+        fmt::format("--memory {}: leave out --nonblocking, --persistent, --vary-counts, "
+                    "--workload, --density and --codec",
+                    o.memory_text));
   if (o.transports_text != default_transport)
     throw BadInput(
         fmt::format("--memory {}: vectors stay on the GPU; leave out --transport", o.memory_text));
@@ -198,17 +199,19 @@ void resolve_compressed(Options& o) {
 }
 
 void resolve_form(Options& o) {
-  if (o.nonblocking && o.persistent)
-    throw BadInput("--nonblocking and --persistent: one of them at a time");
+  if (o.nonblocking + o.persistent + (o.varied != 0) > 1)
+    throw BadInput("--nonblocking, --persistent and --vary-counts: one of them at a time");
   if (o.nonblocking) o.form = Form::nonblocking;
   if (o.persistent) o.form = Form::persistent;
+  if (o.varied != 0) o.form = Form::varied;
   if (o.form != Form::nonblocking && !o.progress_text.empty())
     throw BadInput("--progress means something with --nonblocking only");
   if (o.form != Form::nonblocking && o.tests)
     throw BadInput("--tests means something with --nonblocking only");
   if (o.form != Form::plain && !o.workload.empty())
     throw BadInput(
-        "--workload: its calls are plain ones; leave out --nonblocking and --persistent");
+        "--workload: its calls are plain ones; leave out --nonblocking, --persistent and "
+        "--vary-counts");
   if (!o.progress_text.empty() && o.progress_text != "caller" && o.progress_text != "thread")
     throw BadInput(
         fmt::format("unknown progress '{}': allowed are caller, thread", o.progress_text));
@@ -228,9 +231,10 @@ void add_options(CLI::App& app, Options& o) {
                    fmt::format("bytes of the {}: 4:64M (the default; factor 4), 4,1K,10M; K, M, G "
                                "are binary",
                                collective.blocks ? "longer buffer, made whole blocks" : "vector"));
-  app.add_option("--algorithms", o.algorithms_text,
-                 "all (the default, but auto with --nonblocking and --persistent), auto or a comma "
-                 "list");
+  app.add_option(
+      "--algorithms", o.algorithms_text,
+      "all (the default, but auto with --nonblocking, --persistent and --vary-counts), auto "
+      "or a comma list");
   app.add_option("--transport", o.transports_text, "comma list of shm, tcp, inproc (threads), ucx")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
       ->capture_default_str();
@@ -275,6 +279,11 @@ void add_options(CLI::App& app, Options& o) {
                "how much of a call hides behind computing: begin it, compute for as long, wait");
   app.add_flag("--persistent", o.persistent,
                "beside the plain call one that was made once and is started again and again");
+  if (collective.sized)
+    app.add_option("--vary-counts", o.varied,
+                   "beside the plain call calls of N different counts, another one each time")
+        ->type_name("N")
+        ->check(CLI::Range(2, 1 << 20));
   app.add_option("--progress", o.progress_text,
                  "with --nonblocking: who moves calls on meanwhile, caller or thread (one of the "
                  "library's)")

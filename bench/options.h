@@ -43,6 +43,7 @@ struct Options {
   bool graph = false;                       // calls on a GPU are captured and replayed
   bool in_place = false;
   bool nonblocking = false, persistent = false;
+  size_t varied = 0;          // counts that take turns beside the plain call; 0: none
   std::string progress_text;  // "": caller
   size_t tests = 0;           // calls of tutti_test() while a rank computes
   bool check = true;

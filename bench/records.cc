@@ -16,7 +16,11 @@ Json or_null(bool known, double value) { return known ? Json(rounded(value)) : J
 void add_form(const Result& r, Json& j) {
   const Beside& b = r.beside;
   const bool computes = b.form == Form::nonblocking;
-  j["form"] = computes ? "nonblocking" : b.form == Form::persistent ? "persistent" : "plain";
+  const bool varied = b.form == Form::varied;
+  j["form"] = computes                     ? "nonblocking"
+              : b.form == Form::persistent ? "persistent"
+              : varied                     ? "varied"
+                                           : "plain";
   j["form_median_us"] = or_null(r.ran, b.us.median);
   j["form_p95_us"] = or_null(r.ran, b.us.p95);
   j["compute_median_us"] = or_null(computes, b.compute_us.median);
@@ -26,6 +30,9 @@ void add_form(const Result& r, Json& j) {
   j["together_p95_us"] = or_null(computes, b.together_us.p95);
   j["overlap_percent"] = or_null(computes, b.overlap_percent);
   j["overlap_p5_percent"] = or_null(computes, b.overlap_p5_percent);
+  j["counts"] = varied ? Json(b.counts) : Json(nullptr);
+  j["repeated_median_us"] = or_null(varied && r.ran, b.repeated_us.median);
+  j["repeated_p95_us"] = or_null(varied && r.ran, b.repeated_us.p95);
   j["progress"] = b.progress_thread ? "thread" : "caller";
   j["tests"] = b.tests;
 }

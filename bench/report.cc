@@ -41,6 +41,7 @@ std::string Report::render(const std::vector<Result>& results, size_t width) con
   if (workload_) return render_workload(results, width);
   if (form_ == Form::nonblocking) return render_nonblocking(results, width);
   if (form_ == Form::persistent) return render_persistent(results, width);
+  if (form_ == Form::varied) return render_varied(results, width);
   return render_sizes(results, width);
 }
 

@@ -12,14 +12,17 @@
 namespace tutti::bench {
 
 // How a call is made.
-enum class Form { plain, nonblocking, persistent };
+enum class Form { plain, nonblocking, persistent, varied };
 
-// What ran in turn with the plain call (--nonblocking, --persistent).
+// What ran in turn with the plain call (--nonblocking, --persistent, --vary-counts).
 struct Beside {
   Form form = Form::plain;  // plain: nothing
   bool progress_thread = false;
   size_t tests = 0;  // calls of tutti_test() while computing
-  Summary us;        // begun or started, and waited for at once
+  Summary us;        // begun or started, and waited for at once; or with another count each time
+  // Varied only:
+  size_t counts = 0;    // that take turns
+  Summary repeated_us;  // the same counts, each many times before the next
   // Nonblocking only:
   Summary compute_us;
   Summary sequence_us;  // the plain call, then the computing

@@ -190,6 +190,7 @@ class Session {
   std::unique_ptr<Companions> make_companions(const SubjectMaker& maker, Subject& plain) {
     if (options_.form == Form::plain) return nullptr;
     if (options_.form == Form::persistent) return persistent_companions(maker);
+    if (options_.form == Form::varied) return varied_companions(maker, options_.varied);
     const auto quick_us = [this](Subject& subject) {
       const Method quick{options_.method.iterations, quick_batches, 0};
       const Measurement m = measure(me_, map_.get(), {&subject}, quick, [](double) {});

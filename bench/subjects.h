@@ -113,6 +113,11 @@ class CollectiveSubject : public CheckedSubject {
  protected:
   // As run() makes it.
   virtual void check_call(const Call& c) { call(c); }
+  void call(const Call& c) {
+    const tutti_status status = functions_.plain(c);
+    if (status != TUTTI_OK) [[unlikely]]
+      require(status, comm_, algorithm_.c_str());
+  }
 
   // What the library said of a call that it was asked to try.
   void describe_attempt(tutti_status status, tutti_explanation* explanation) const {
@@ -182,11 +187,6 @@ class CollectiveSubject : public CheckedSubject {
     return wrong;
   }
 
-  void call(const Call& c) {
-    const tutti_status status = functions_.plain(c);
-    if (status != TUTTI_OK) [[unlikely]]
-      require(status, comm_, algorithm_.c_str());
-  }
   void run_timed() {
     using Clock = std::chrono::steady_clock;
     for (const Call& c : calls_) {

@@ -99,6 +99,32 @@ Every result was checked on every rank, before and after timing: all right.
 )");
 }
 
+TEST(FormsTable, VariedStandsBesideTheSameCountsRepeated) {
+  Result r = row(Form::varied, 512);
+  r.beside.counts = 128;
+  r.beside.repeated_us.median = 64;
+  r.beside.repeated_us.p95 = 70;
+  EXPECT_EQ(render_varied({r}, 100),
+            R"(allreduce: 2 ranks over tcp, float32 sum, heap buffers, input kept
+Varied: counts that take turns, from the vector's down, another one with every call; in turn with
+the same counts, each repeated. Times: slowest rank, median over batches.
+
+                  repeated   p95  varied  p95  varied /
+  vector  counts        µs    µs      µs   µs  repeated
+   512 B     128      64.0  70.0    80.0  110      1.25
+
+varied / repeated: 1 where a call costs the same whatever the count of the one before was. p95: what
+  95 % of the batches stay below.
+A flag takes 80 ns from core to core.
+Every result was checked on every rank, before and after timing: all right.
+)");
+  const auto j = nlohmann::json::parse(to_json(r));
+  EXPECT_EQ(j["form"], "varied");
+  EXPECT_EQ(j["counts"], 128);
+  EXPECT_EQ(j["repeated_median_us"], 64);
+  EXPECT_EQ(j["form_median_us"], 80);
+}
+
 TEST(FormsTable, ABarrierHasNoVector) {
   Result r = row(Form::persistent, 0);
   r.collective = "barrier";

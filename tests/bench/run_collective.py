@@ -131,7 +131,7 @@ def check_levels():
 
 
 def check_forms():
-    """--nonblocking and --persistent: their figures fit together, and their results are checked."""
+    """--nonblocking, --persistent and --vary-counts: their figures fit together, and their results are checked."""
     fixed = ["--batches", "2", "--iterations", "2"]
     for name in collectives:
         sizes = [] if name == "barrier" else ["--sizes", "64,40000"]
@@ -151,6 +151,17 @@ def check_forms():
                 assert r["tests"] == (3 if "--tests" in more else 0), r
                 overlap = 100 * (1 - (r["together_median_us"] - r["compute_median_us"]) / r["form_median_us"])
                 assert abs(r["overlap_percent"] - min(max(overlap, 0), 100)) < 1, r
+    for name in collectives:
+        if name == "barrier":
+            continue
+        for transport, more in (("shm", []), ("tcp", ["-n", "3"]), ("inproc", ["--in-place"])):
+            if name in ("broadcast", "sendrecv") and more == ["--in-place"]:
+                continue
+            found = rows("--vary-counts", "5", "--transport", transport, "--sizes", "64,40000", *fixed, *more, collective=name)
+            assert len(found) == 2, found
+            for r in found:
+                assert r["form"] == "varied" and r["wrong"] == 0 and 1 <= r["counts"] <= 5, r
+                assert r["form_median_us"] > 0 and r["repeated_median_us"] > 0, r
     code, out, err = run("--persistent", "--algorithms", "ring,auto", "--sizes", "64", *fixed)
     assert code == 0 and "persistent" in out and "ring" in out and "all right" in out, (code, out, err)
 
@@ -233,6 +244,9 @@ elif what == "every-bad-input":
                               ("allreduce", ("--dtype", "float32", "--op", "band"), ("band", "float32")),
                               ("allreduce", ("--workload", "gpt2", "--op", "all"), ("--workload",)),
                               ("scan", ("--nonblocking", "--persistent"), ("one of them",)),
+                              ("scan", ("--vary-counts", "4", "--persistent"), ("one of them",)),
+                              ("scan", ("--vary-counts", "1"), ("--vary-counts",)),
+                              ("allreduce", ("--vary-counts", "4", "--workload", "gpt2"), ("--vary-counts",)),
                               ("scan", ("--nonblocking", "--progress", "nobody"), ("nobody", "caller, thread")),
                               ("scan", ("--nonblocking", "--tests", "-1"), ("--tests",)),
                               ("scan", ("--persistent", "--tests", "2"), ("--tests", "--nonblocking")),
