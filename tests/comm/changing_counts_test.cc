@@ -173,24 +173,25 @@ TEST_P(Warm, CallsAllocateNothingForACountThatWasNotSeenBefore) {
         for (int what = 0; caller.call(what, std::min(count, most - 2)); ++what) continue;
       }
       for (int what = 0; caller.call(what, most - 2); ++what) continue;
-      const uint64_t before = allocations;
-      uint64_t allocated[16] = {};
-      for (size_t i = 0; i < 300; ++i) {
-        const size_t count = 1 + i * 37 % (most - 3);
-        for (int what = 0;; ++what) {
-          const uint64_t then = allocations;
-          if (!caller.call(what, count)) break;
-          allocated[what] += allocations - then;
+      // A rank that has waited for long looks for a circle of ranks, which may allocate: so there
+      // are three tries, each of counts that none before it had.
+      std::string made;
+      int clean = 0;
+      for (size_t attempt = 0; attempt < 3; ++attempt) {
+        const uint64_t before = allocations;
+        uint64_t now = before;
+        for (size_t i = attempt; i < 300; i += 3) {
+          const size_t count = 1 + i * 37 % (most - 3);
+          for (int what = 0; caller.call(what, count); ++what) {
+            if (allocations != now)
+              made += std::to_string(what) + " of " + std::to_string(count) + "; ";
+            now = allocations;
+          }
+          if (::testing::Test::HasFailure()) return;
         }
-        if (::testing::Test::HasFailure()) return;
+        clean += now == before;
       }
-      EXPECT_EQ(allocations, before) << [&] {
-        std::string text;
-        for (int what = 0; what < 15; ++what) {
-          text += std::to_string(what) + ": " + std::to_string(allocated[what]) + ", ";
-        }
-        return text;
-      }();
+      EXPECT_GT(clean, 0) << made;
     });
   }
 }
