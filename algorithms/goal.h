@@ -126,6 +126,8 @@ class Goal {
     return has(source, chunk);
   }
 
+  bool operator==(const Goal&) const = default;
+
   constexpr Collective collective() const { return collective_; }
   constexpr uint32_t nranks() const { return nranks_; }
   constexpr uint32_t root() const { return root_; }

@@ -19,6 +19,8 @@ struct OneHopShape {
   // For calls that differ in their count only.
   void resize(uint64_t count, const Tuning& tuning = {});
 
+  bool operator==(const OneHopShape&) const = default;
+
   // The longest elements, in bytes, that can be cut among so many ranks.
   static size_t most_element_bytes(uint32_t nranks, const Tuning& tuning = {});
 

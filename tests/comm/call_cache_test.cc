@@ -64,6 +64,26 @@ TEST(CallCache, ForgetsNoneOfTheLastAndLetsHoldersKeepTheirs) {
   }
 }
 
+TEST(OneHopShapes, MadeToFitAreThoseThatWereMade) {
+  for (const Collective collective :
+       {Collective::broadcast, Collective::reduce, Collective::allgather, Collective::gather,
+        Collective::scatter, Collective::alltoall, Collective::reduce_scatter, Collective::scan,
+        Collective::exscan}) {
+    for (const uint32_t nranks : {2, 3, 8}) {
+      for (const uint32_t self : {0u, 1u, nranks - 1}) {
+        const auto shape_of = [&](uint64_t count) {
+          return shared::OneHopShape(collective, 1, count, 12, nranks, self);
+        };
+        shared::OneHopShape shape = shape_of(1);
+        for (const uint64_t count : {5, 4, 0, 1 << 20, 7, 5000, 3000, 1 << 24, 1, 60'000}) {
+          shape.resize(count);
+          EXPECT_EQ(shape, shape_of(count)) << collective_name(collective) << " of " << count;
+        }
+      }
+    }
+  }
+}
+
 TEST(SizeClasses, EndAtPowersOfTwoAndWhereProtocolsStop) {
   Setting setting;
   setting.one_shot_limit_bytes = 4000;
