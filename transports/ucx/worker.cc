@@ -40,7 +40,10 @@ class Config {
     // Acknowledged writes over tcp end the process now and then (UCX 1.13, tcp_ep.c, "Assertion
     // `ep->flags & UCT_TCP_EP_FLAG_PUT_TX_WAITING_ACK' failed").
     if (!environment_has("UCX_TCP_PUT_ENABLE")) {
-      ucx_->ucp_config_modify(config_, "TCP_PUT_ENABLE", "n");
+      // UCX 1.13 knows a transport's settings here without its name, and says nothing of others.
+      for (const char* name : {"PUT_ENABLE", "TCP_PUT_ENABLE"}) {
+        ucx_->ucp_config_modify(config_, name, "n");
+      }
     }
     return {};
   }
