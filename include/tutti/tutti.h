@@ -1006,7 +1006,7 @@ typedef struct tutti_explanation {
   char path[32];      /* how it runs: "fused", "schedule" */
   char transport[32];
   char reason[256];    /* one sentence */
-  double predicted_us; /* by the model, on all ranks the same; 0: no model */
+  double predicted_us; /* by the model, of as many elements as the next power of two; 0: no model */
   char runner_up[32];  /* the next best; "" if none applies */
   double runner_up_us;
 } tutti_explanation;

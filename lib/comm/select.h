@@ -49,8 +49,8 @@ inline uint32_t group_size(const Setting& setting) {
 struct Choice {
   const Algorithm* algorithm = nullptr;
   Path path = Path::schedule;
-  std::string reason;  // one sentence
-  double predicted_us = 0;
+  std::string reason;       // one sentence
+  double predicted_us = 0;  // of the largest call of the size class
   const Algorithm* runner_up = nullptr;
   double runner_up_us = 0;
 };
