@@ -31,6 +31,12 @@ void* operator new(size_t bytes) { return allocate(bytes, __STDCPP_DEFAULT_NEW_A
 void* operator new(size_t bytes, std::align_val_t alignment) {
   return allocate(bytes, size_t(alignment));
 }
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+  ++allocations;
+  return std::aligned_alloc(
+      __STDCPP_DEFAULT_NEW_ALIGNMENT__,
+      (bytes / __STDCPP_DEFAULT_NEW_ALIGNMENT__ + 1) * __STDCPP_DEFAULT_NEW_ALIGNMENT__);
+}
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
