@@ -145,11 +145,16 @@ std::string MemoryModel::describe(const char* what, uint32_t rank, uint32_t call
          " (written in call " + std::to_string(plain.write_call) + ")";
 }
 
-std::string MemoryModel::read(uint32_t rank, uint32_t call, const void* at, size_t bytes) {
+std::pair<size_t, size_t> MemoryModel::granules(const void* at, size_t bytes) const {
   const size_t begin = reinterpret_cast<uintptr_t>(at) - base_;
-  if (begin >= bytes_ || bytes == 0) return {};
+  if (begin >= bytes_ || bytes == 0) return {0, 0};
+  return {begin / granule_bytes, (begin + bytes - 1) / granule_bytes + 1};
+}
+
+std::string MemoryModel::read(uint32_t rank, uint32_t call, const void* at, size_t bytes) {
   const Clock& clock = ranks_[rank].now.clock;
-  for (size_t i = begin / granule_bytes; i <= (begin + bytes - 1) / granule_bytes; ++i) {
+  const auto [begin, end] = granules(at, bytes);
+  for (size_t i = begin; i < end; ++i) {
     Plain& plain = plain_at(i);
     if (plain.write_clock > clock[plain.writer] && plain.writer != rank) {
       return describe("reads what was written by nobody it has heard of,", rank, call, i, plain,
@@ -169,10 +174,9 @@ std::string MemoryModel::read(uint32_t rank, uint32_t call, const void* at, size
 }
 
 std::string MemoryModel::write(uint32_t rank, uint32_t call, const void* at, size_t bytes) {
-  const size_t begin = reinterpret_cast<uintptr_t>(at) - base_;
-  if (begin >= bytes_ || bytes == 0) return {};
   const Clock& clock = ranks_[rank].now.clock;
-  for (size_t i = begin / granule_bytes; i <= (begin + bytes - 1) / granule_bytes; ++i) {
+  const auto [begin, end] = granules(at, bytes);
+  for (size_t i = begin; i < end; ++i) {
     Plain& plain = plain_at(i);
     if (plain.write_clock > clock[plain.writer] && plain.writer != rank) {
       return describe("writes over what it has not heard of, of", rank, call, i, plain,

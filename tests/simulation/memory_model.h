@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tutti::simulation {
@@ -73,6 +74,8 @@ class MemoryModel {
   Word& word_of(const void* word, uint64_t initial);
   void append(Word& word, uint64_t value, const View& view, uint32_t rank);
   static void join(View* to, const View& from);
+  // The first that such memory touches, and the one after the last; none of other memory.
+  std::pair<size_t, size_t> granules(const void* at, size_t bytes) const;
   Plain& plain_at(size_t granule);
   std::string describe(const char* what, uint32_t rank, uint32_t call, size_t granule,
                        const Plain& plain, uint32_t other) const;

@@ -96,36 +96,33 @@ Walks walk_everywhere(uint64_t walks, Fault fault, bool one_hop_only = false) {
   return all;
 }
 
+void expect_none_wrong(const Walks& all) { EXPECT_EQ(all.wrong, 0u) << all.first; }
+
 TEST(Walks, EveryWayAfterEveryOtherIsRightInAnyOrderOfMoves) {
   const Walks all = walk_everywhere(10'000, Fault::none);
-  EXPECT_EQ(all.wrong, 0u) << all.first;
+  expect_none_wrong(all);
   EXPECT_GT(all.results, 5 * all.walks);
 }
 
 TEST(Walks, WhatEndsOkIsRightAndTheOthersNameTheRankThatDied) {
-  const Walks all = walk_everywhere(4'000, Fault::death);
-  EXPECT_EQ(all.wrong, 0u) << all.first;
+  expect_none_wrong(walk_everywhere(4'000, Fault::death));
 }
 
 TEST(Walks, AnAbortAnywhereEndsAllAndNoResultIsWrong) {
-  const Walks all = walk_everywhere(4'000, Fault::abort);
-  EXPECT_EQ(all.wrong, 0u) << all.first;
+  expect_none_wrong(walk_everywhere(4'000, Fault::abort));
 }
 
 TEST(Walks, ARankThatGivesUpAnywhereEndsAllAndNoResultIsWrong) {
-  const Walks all = walk_everywhere(4'000, Fault::limit);
-  EXPECT_EQ(all.wrong, 0u) << all.first;
+  expect_none_wrong(walk_everywhere(4'000, Fault::limit));
 }
 
 TEST(Walks, ACallThatDiffersOnOneRankEndsInMismatchOrWhereNobodyNeedsIt) {
-  const Walks all = walk_everywhere(4'000, Fault::stray);
-  EXPECT_EQ(all.wrong, 0u) << all.first;
+  expect_none_wrong(walk_everywhere(4'000, Fault::stray));
 }
 
 // So that a rank may be in the next call before anybody can know.
 TEST(Walks, WhatComesAfterACallThatDiffersUnseenIsNeverWrong) {
-  const Walks all = walk_everywhere(4'000, Fault::stray, true);
-  EXPECT_EQ(all.wrong, 0u) << all.wrong << ": " << all.first;
+  expect_none_wrong(walk_everywhere(4'000, Fault::stray, true));
 }
 
 // TUTTI_WALKS of each, by default a million altogether.
@@ -137,7 +134,7 @@ TEST(Walks, AMillionWalksAreRight) {
   all += walk_everywhere(walks / 10, Fault::abort);
   all += walk_everywhere(walks / 10, Fault::limit);
   all += walk_everywhere(walks / 10, Fault::stray);
-  EXPECT_EQ(all.wrong, 0u) << all.first;
+  expect_none_wrong(all);
 }
 
 }  // namespace
