@@ -78,8 +78,7 @@ inline uint64_t hash_of_bytes(const std::byte* data, size_t bytes) {
   for (; bytes >= 8; data += 8, bytes -= 8) {
     uint64_t word;
     std::memcpy(&word, data, 8);
-    hash = (hash ^ word) * 0xff51afd7ed558ccdu;
-    hash ^= hash >> 32;
+    hash = hash_with(hash, word);
   }
   uint64_t last = 0;
   if (bytes != 0) std::memcpy(&last, data, bytes);
