@@ -2,7 +2,7 @@
 // registry, help, tests and the README's table follow.
 #pragma once
 
-#include "algorithms/algorithm.h"
+#include "lib/schedule/algorithm.h"
 
 // clang-format off
 #define TUTTI_ALGORITHMS(entry) \

@@ -1,3 +1,5 @@
+#include "algorithms/registry.h"
+
 #include "algorithms/list.h"
 
 namespace tutti {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/comm/host.h"
+#include "lib/control/host.h"
 #include "transports/transport.h"
 
 namespace tutti {

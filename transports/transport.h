@@ -13,10 +13,10 @@
 #include <span>
 #include <string>
 
+#include "lib/base/status.h"
+#include "lib/call/note.h"
+#include "lib/call/signature.h"
 #include "lib/control/exchange.h"
-#include "lib/note.h"
-#include "lib/signature.h"
-#include "lib/status.h"
 
 namespace tutti {
 
@@ -26,7 +26,7 @@ constexpr size_t whole_granules(size_t bytes, size_t granule) {
   return (granule & (granule - 1)) == 0 ? bytes & ~(granule - 1) : bytes - bytes % granule;
 }
 
-class SharedCells;  // transports/shm/cells.h: memory that all ranks of a host map, for fused paths
+class SharedCells;  // lib/slots/cells.h: memory that all ranks of a host map, for fused paths
 
 // What the vectors lie in that a link moves.
 enum class LinkMemory : uint8_t {

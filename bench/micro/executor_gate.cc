@@ -12,13 +12,13 @@
 #include <thread>
 #include <vector>
 
-#include "algorithms/algorithm.h"
-#include "lib/clock.h"
+#include "algorithms/registry.h"
+#include "lib/base/clock.h"
+#include "lib/base/mapping.h"
 #include "lib/plan/lower.h"
 #include "lib/plan/run.h"
-#include "lib/wait.h"
-#include "transports/shm/mapping.h"
-#include "transports/shm/slot_link.h"
+#include "lib/progress/wait.h"
+#include "lib/slots/slot_link.h"
 
 namespace {
 

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/types.h"
 #include "lib/reduce/reduce.h"
-#include "lib/types.h"
 
 namespace tutti {
 namespace {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "lib/api/sized.h"
-#include "lib/types.h"
+#include "lib/base/types.h"
 
 namespace tutti::api {
 

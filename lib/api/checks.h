@@ -1,9 +1,9 @@
 // Checks of arguments that several functions of the C API share. INVALID with one sentence.
 #pragma once
 
-#include "lib/comm/call.h"
+#include "lib/base/status.h"
+#include "lib/call/call.h"
 #include "lib/comm/comm.h"
-#include "lib/status.h"
 #include "tutti/tutti.h"
 
 namespace tutti::api {

@@ -7,11 +7,11 @@
 #include "lib/api/checks.h"
 #include "lib/api/guard.h"
 #include "lib/api/sized.h"
-#include "lib/config.h"
+#include "lib/base/types.h"
+#include "lib/config/config.h"
+#include "lib/config/launch.h"
 #include "lib/control/bootstrap.h"
 #include "lib/control/callback_exchange.h"
-#include "lib/launch.h"
-#include "lib/types.h"
 #include "transports/registry.h"
 
 namespace tutti::api {

@@ -3,8 +3,8 @@
 
 #include "lib/api/checks.h"
 #include "lib/api/guard.h"
+#include "lib/base/types.h"
 #include "lib/sparse/compound.h"
-#include "lib/types.h"
 
 namespace tutti::api {
 

@@ -4,8 +4,8 @@
 #include <new>
 #include <string>
 
+#include "lib/base/status.h"
 #include "lib/comm/comm.h"
-#include "lib/status.h"
 #include "tutti/tutti.h"
 
 namespace tutti::api {

@@ -3,10 +3,10 @@
 
 #include "lib/api/checks.h"
 #include "lib/api/guard.h"
+#include "lib/base/types.h"
+#include "lib/base/user_types.h"
 #include "lib/reduce/binned.h"
 #include "lib/reduce/reduce.h"
-#include "lib/types.h"
-#include "lib/user_types.h"
 
 namespace tutti::api {
 

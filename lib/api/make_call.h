@@ -3,8 +3,8 @@
 #pragma once
 
 #include "lib/api/checks.h"
-#include "lib/comm/call.h"
-#include "lib/types.h"
+#include "lib/base/types.h"
+#include "lib/call/call.h"
 
 namespace tutti::api {
 

@@ -1,9 +1,9 @@
 // The part of the C API that needs no communicator: names, types, algorithms, the log.
-#include "algorithms/algorithm.h"
+#include "algorithms/registry.h"
 #include "lib/api/guard.h"
 #include "lib/api/sized.h"
-#include "lib/log.h"
-#include "lib/types.h"
+#include "lib/base/log.h"
+#include "lib/base/types.h"
 
 #define TUTTI_TEXT_(x) #x
 #define TUTTI_TEXT(x) TUTTI_TEXT_(x)

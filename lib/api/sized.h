@@ -7,7 +7,7 @@
 #include <cstring>
 #include <string>
 
-#include "lib/status.h"
+#include "lib/base/status.h"
 
 namespace tutti::api {
 

@@ -2,8 +2,8 @@
 #include <cstring>
 
 #include "lib/api/guard.h"
-#include "lib/types.h"
-#include "lib/user_types.h"
+#include "lib/base/types.h"
+#include "lib/base/user_types.h"
 
 using namespace tutti;
 

@@ -4,10 +4,10 @@
 #include <numeric>
 #include <span>
 
-#include "algorithms/goal.h"
-#include "lib/comm/call.h"
+#include "lib/call/call.h"
+#include "lib/call/signature.h"
 #include "lib/plan/plan.h"
-#include "lib/signature.h"
+#include "lib/schedule/goal.h"
 
 namespace tutti {
 

@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <mutex>
 
+#include "algorithms/registry.h"
+#include "lib/base/types.h"
 #include "lib/comm/blocks.h"
-#include "lib/comm/device_calls.h"
+#include "lib/gpu/device_calls.h"
 #include "lib/schedule/levels.h"
-#include "lib/types.h"
 
 namespace tutti {
 

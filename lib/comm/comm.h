@@ -9,7 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "lib/comm/call.h"
+#include "lib/base/lock.h"
+#include "lib/base/transfers.h"
+#include "lib/call/call.h"
 #include "lib/comm/call_cache.h"
 #include "lib/comm/deadlock.h"
 #include "lib/comm/message.h"
@@ -17,11 +19,9 @@
 #include "lib/comm/protocols.h"
 #include "lib/comm/traffic.h"
 #include "lib/control/exchange.h"
-#include "lib/in_flight.h"
-#include "lib/lock.h"
+#include "lib/progress/in_flight.h"
+#include "lib/progress/wait.h"
 #include "lib/reduce/reduce.h"
-#include "lib/transfers.h"
-#include "lib/wait.h"
 
 namespace tutti {
 

@@ -6,10 +6,10 @@
 #include <cstring>
 
 #include "lib/comm/comm.h"
-#include "lib/comm/device_calls.h"
-#include "lib/comm/host.h"
 #include "lib/comm/mixed_link.h"
 #include "lib/control/agree.h"
+#include "lib/control/host.h"
+#include "lib/gpu/device_calls.h"
 #include "transports/registry.h"
 #include "transports/ucx/ucx.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/in_flight.h"
+#include "lib/progress/in_flight.h"
 #include "transports/ucx/ucx.h"
 
 namespace tutti::deadlock {

@@ -18,8 +18,8 @@
 #include <cstdint>
 #include <functional>
 
-#include "lib/note.h"
-#include "lib/status.h"
+#include "lib/base/status.h"
+#include "lib/call/note.h"
 #include "transports/transport.h"
 
 namespace tutti::deadlock {

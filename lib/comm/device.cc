@@ -3,12 +3,12 @@
 
 #include <mutex>
 
+#include "lib/base/log.h"
 #include "lib/comm/comm.h"
-#include "lib/comm/device_calls.h"
 #include "lib/comm/group_exchange.h"
 #include "lib/comm/staged.h"
 #include "lib/control/agree.h"
-#include "lib/log.h"
+#include "lib/gpu/device_calls.h"
 #include "transports/ucx/ucx.h"
 
 namespace tutti {

@@ -1,7 +1,7 @@
-// Symmetric memory of a communicator: see transports/shm/regions.h.
+// Symmetric memory of a communicator: see lib/shared_memory/regions.h.
 #include "lib/comm/comm.h"
-#include "lib/comm/device_calls.h"
 #include "lib/comm/group_exchange.h"
+#include "lib/gpu/device_calls.h"
 
 namespace tutti {
 

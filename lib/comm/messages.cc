@@ -1,6 +1,6 @@
 // Point to point: messages between pairs of ranks, one alone or many at once.
+#include "lib/base/types.h"
 #include "lib/comm/comm.h"
-#include "lib/types.h"
 
 namespace tutti {
 

@@ -6,9 +6,9 @@
 #include <memory>
 #include <vector>
 
-#include "lib/comm/call.h"
+#include "lib/base/status.h"
+#include "lib/call/call.h"
 #include "lib/comm/message.h"
-#include "lib/status.h"
 
 namespace tutti {
 

@@ -1,9 +1,9 @@
 // Operators that are not a matter of kernels alone: the program's own, and pre-multiplied sums.
 #include <atomic>
 
+#include "lib/base/types.h"
+#include "lib/base/user_types.h"
 #include "lib/comm/comm.h"
-#include "lib/types.h"
-#include "lib/user_types.h"
 
 namespace tutti {
 

@@ -4,13 +4,13 @@
 #include <array>
 #include <cstddef>
 
+#include "lib/call/signature.h"
 #include "lib/comm/blocks.h"
-#include "lib/comm/select.h"
 #include "lib/plan/lower.h"
 #include "lib/plan/run.h"
 #include "lib/reduce/reduce.h"
+#include "lib/select/select.h"
 #include "lib/shared_memory/one_hop_shape.h"
-#include "lib/signature.h"
 
 namespace tutti {
 

@@ -4,10 +4,10 @@
 
 #include <memory>
 
+#include "lib/call/signature.h"
 #include "lib/comm/scheduled.h"
 #include "lib/shared_memory/protocols.h"
-#include "lib/signature.h"
-#include "transports/shm/slot_link.h"
+#include "lib/slots/slot_link.h"
 
 namespace tutti {
 

@@ -4,8 +4,8 @@
 #include <mutex>
 
 #include "lib/comm/comm.h"
-#include "lib/comm/device_calls.h"
 #include "lib/comm/staged.h"
+#include "lib/gpu/device_calls.h"
 
 namespace tutti {
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "lib/comm/call.h"
+#include "lib/call/call.h"
 #include "lib/comm/prepared.h"
 #include "lib/plan/run.h"
 #include "lib/shared_memory/protocols.h"

@@ -5,8 +5,8 @@
 
 #include "lib/comm/comm.h"
 #include "lib/comm/group_exchange.h"
-#include "lib/comm/host.h"
 #include "lib/control/agree.h"
+#include "lib/control/host.h"
 
 namespace tutti {
 

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "lib/base/types.h"
 #include "lib/comm/blocks.h"
 #include "lib/comm/comm.h"
-#include "lib/comm/device_calls.h"
-#include "lib/types.h"
+#include "lib/gpu/device_calls.h"
 
 namespace tutti {
 

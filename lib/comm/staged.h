@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "lib/comm/call.h"
+#include "lib/call/call.h"
 #include "lib/device/driver.h"
 
 namespace tutti {

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 
+#include "lib/base/types.h"
 #include "lib/comm/comm.h"
-#include "lib/comm/device_calls.h"
 #include "lib/comm/staged.h"
+#include "lib/gpu/device_calls.h"
 #include "lib/schedule/levels.h"
-#include "lib/types.h"
 
 namespace tutti {
 

@@ -3,9 +3,9 @@
 
 #include <vector>
 
+#include "lib/base/transfers.h"
+#include "lib/call/signature.h"
 #include "lib/comm/message.h"
-#include "lib/signature.h"
-#include "lib/transfers.h"
 #include "transports/transport.h"
 
 namespace tutti {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/status.h"
+#include "lib/base/status.h"
 
 namespace tutti {
 

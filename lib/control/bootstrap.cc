@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "lib/clock.h"
+#include "lib/base/clock.h"
 #include "lib/control/address.h"
 #include "lib/control/bytes.h"
 #include "lib/control/door.h"

@@ -4,8 +4,8 @@
 
 #include <memory>
 
+#include "lib/base/fd.h"
 #include "lib/control/exchange.h"
-#include "lib/fd.h"
 #include "tutti/tutti.h"
 
 namespace tutti {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "lib/clock.h"
+#include "lib/base/clock.h"
 
 namespace tutti {
 

@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/fd.h"
+#include "lib/base/status.h"
 #include "lib/control/address.h"
 #include "lib/control/handshake.h"
 #include "lib/control/socket.h"
-#include "lib/fd.h"
-#include "lib/status.h"
 
 namespace tutti {
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include "lib/base/fd.h"
 #include "lib/control/wire.h"
-#include "lib/fd.h"
 
 namespace tutti {
 

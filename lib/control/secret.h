@@ -7,8 +7,8 @@
 #include <span>
 #include <string_view>
 
+#include "lib/base/status.h"
 #include "lib/control/exchange.h"
-#include "lib/status.h"
 
 namespace tutti {
 

@@ -5,7 +5,7 @@
 
 #include <cerrno>
 
-#include "lib/clock.h"
+#include "lib/base/clock.h"
 
 namespace tutti {
 

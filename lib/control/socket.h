@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/fd.h"
+#include "lib/base/status.h"
 #include "lib/control/address.h"
-#include "lib/fd.h"
-#include "lib/status.h"
 
 namespace tutti {
 

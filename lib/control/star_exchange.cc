@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "lib/clock.h"
+#include "lib/base/clock.h"
 #include "lib/control/bytes.h"
 #include "lib/control/socket.h"
 

@@ -14,9 +14,9 @@
 #include <span>
 #include <string>
 
-#include "lib/note.h"
-#include "lib/signature.h"
-#include "lib/status.h"
+#include "lib/base/status.h"
+#include "lib/call/note.h"
+#include "lib/call/signature.h"
 
 namespace tutti::wire {
 

@@ -14,8 +14,8 @@
 #include <string>
 #include <string_view>
 
+#include "lib/base/status.h"
 #include "lib/device/abi.h"
-#include "lib/status.h"
 #include "tutti/tutti.h"
 
 namespace tutti::device {

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <tuple>
 
+#include "lib/base/fd.h"
 #include "lib/device/driver_parts.h"
-#include "lib/fd.h"
 
 namespace tutti::device {
 

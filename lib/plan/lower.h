@@ -5,8 +5,8 @@
 // lane waits for the other.
 #pragma once
 
-#include "algorithms/algorithm.h"
 #include "lib/plan/plan.h"
+#include "lib/schedule/algorithm.h"
 
 namespace tutti::plan {
 

@@ -12,8 +12,8 @@
 #include <span>
 #include <vector>
 
+#include "lib/base/status.h"
 #include "lib/schedule/schedule.h"
-#include "lib/status.h"
 
 namespace tutti::plan {
 

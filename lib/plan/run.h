@@ -8,9 +8,9 @@
 #include <bit>
 #include <cstring>
 
+#include "lib/base/transfers.h"
 #include "lib/plan/plan.h"
 #include "lib/reduce/reduce.h"
-#include "lib/transfers.h"
 #include "transports/transport.h"
 
 namespace tutti::plan {

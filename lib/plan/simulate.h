@@ -6,11 +6,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "algorithms/algorithm.h"
+#include "lib/base/mapping.h"
 #include "lib/plan/plan.h"
 #include "lib/reduce/reduce.h"
-#include "transports/shm/mapping.h"
-#include "transports/shm/slot_link.h"
+#include "lib/schedule/algorithm.h"
+#include "lib/slots/slot_link.h"
 
 namespace tutti::plan {
 

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "hwy/targets.h"
+#include "lib/base/types.h"
 #include "lib/reduce/binned.h"
 #include "lib/reduce/families.h"
-#include "lib/types.h"
 
 namespace tutti {
 namespace {

@@ -24,8 +24,8 @@
 #include <span>
 #include <string_view>
 
+#include "lib/base/status.h"
 #include "lib/reduce/user_function.h"
-#include "lib/status.h"
 #include "tutti/tutti.h"
 
 namespace tutti {

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstring>
 
-#include "lib/types.h"
+#include "lib/base/types.h"
 
 namespace tutti {
 

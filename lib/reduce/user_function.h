@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "lib/clock.h"
-#include "lib/status.h"
-#include "lib/user_types.h"
+#include "lib/base/clock.h"
+#include "lib/base/status.h"
+#include "lib/base/user_types.h"
 #include "tutti/tutti.h"
 
 namespace tutti {

@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "algorithms/goal.h"
 #include "lib/schedule/build.h"
+#include "lib/schedule/goal.h"
 
 namespace tutti::schedule {
 

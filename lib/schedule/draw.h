@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "algorithms/algorithm.h"
+#include "lib/schedule/algorithm.h"
 
 namespace tutti::schedule {
 

@@ -10,8 +10,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "lib/base/status.h"
 #include "lib/schedule/rational.h"
-#include "lib/status.h"
 
 namespace tutti::schedule {
 

@@ -1,7 +1,7 @@
 // Which promises of the numerics contract an algorithm holds: derived from proofs, never stated.
 #pragma once
 
-#include "algorithms/algorithm.h"
+#include "lib/schedule/algorithm.h"
 #include "tutti/tutti.h"
 
 namespace tutti::schedule {

@@ -1,7 +1,7 @@
 // Whether a schedule only moves data, so that who runs it need not touch a byte.
 #pragma once
 
-#include "algorithms/algorithm.h"
+#include "lib/schedule/algorithm.h"
 
 namespace tutti::schedule {
 

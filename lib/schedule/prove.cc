@@ -4,7 +4,7 @@
 #include <array>
 #include <optional>
 
-#include "algorithms/patterns.h"
+#include "lib/schedule/bracketing.h"
 #include "lib/schedule/check.h"
 #include "lib/schedule/expressions.h"
 #include "lib/schedule/formula.h"

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/algorithm.h"
+#include "lib/schedule/algorithm.h"
 #include "lib/schedule/build.h"
 #include "lib/schedule/count.h"
 

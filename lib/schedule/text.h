@@ -15,8 +15,8 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/base/status.h"
 #include "lib/schedule/build.h"
-#include "lib/status.h"
 
 namespace tutti::schedule {
 

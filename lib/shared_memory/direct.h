@@ -13,8 +13,8 @@
 
 #include <vector>
 
+#include "lib/shared_memory/regions.h"
 #include "lib/shared_memory/staging.h"
-#include "transports/shm/regions.h"
 
 namespace tutti::shared {
 

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "transports/shm/access.h"
-#include "transports/shm/slot_link.h"
+#include "lib/slots/access.h"
+#include "lib/slots/slot_link.h"
 
 namespace tutti::shared {
 

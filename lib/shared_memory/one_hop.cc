@@ -6,7 +6,7 @@
 #include <new>
 
 #include "algorithms/patterns.h"
-#include "lib/cache.h"
+#include "lib/base/cache.h"
 #include "lib/reduce/copy.h"
 
 namespace tutti::shared {

@@ -19,12 +19,12 @@
 
 #include <vector>
 
+#include "lib/base/transfers.h"
 #include "lib/reduce/reduce.h"
 #include "lib/shared_memory/flag_lines.h"
 #include "lib/shared_memory/one_hop_shape.h"
 #include "lib/shared_memory/single_copy.h"
 #include "lib/shared_memory/slice_writer.h"
-#include "lib/transfers.h"
 
 namespace tutti::shared {
 

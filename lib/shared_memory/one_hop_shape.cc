@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "lib/cache.h"
+#include "lib/base/cache.h"
 #include "lib/shared_memory/flag_lines.h"
 #include "transports/transport.h"
 

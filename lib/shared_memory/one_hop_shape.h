@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "algorithms/goal.h"
+#include "lib/schedule/goal.h"
 #include "lib/shared_memory/tuning.h"
 
 namespace tutti::shared {

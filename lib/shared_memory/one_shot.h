@@ -5,8 +5,8 @@
 
 #include <vector>
 
+#include "lib/base/transfers.h"
 #include "lib/shared_memory/staging.h"
-#include "lib/transfers.h"
 
 namespace tutti::shared {
 

@@ -3,10 +3,10 @@
 // that could go direct says so and waits; as soon as it sees anybody stage, it stages too.
 #pragma once
 
+#include "lib/base/transfers.h"
 #include "lib/shared_memory/direct.h"
 #include "lib/shared_memory/staging.h"
 #include "lib/shared_memory/two_shot.h"
-#include "lib/transfers.h"
 
 namespace tutti::shared {
 

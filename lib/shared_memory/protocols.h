@@ -4,13 +4,13 @@
 
 #include <concepts>
 
+#include "lib/base/status.h"
+#include "lib/base/transfers.h"
 #include "lib/shared_memory/one_hop.h"
 #include "lib/shared_memory/one_shot.h"
 #include "lib/shared_memory/or_direct.h"
 #include "lib/shared_memory/two_level.h"
 #include "lib/shared_memory/two_shot.h"
-#include "lib/status.h"
-#include "lib/transfers.h"
 
 namespace tutti::shared {
 

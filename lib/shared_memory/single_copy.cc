@@ -6,7 +6,7 @@
 #include <cstring>
 #include <random>
 
-#include "transports/shm/peer_memory.h"
+#include "lib/shared_memory/peer_memory.h"
 
 namespace tutti::shared {
 

@@ -1,7 +1,7 @@
 // Whether ranks may copy straight from each other's private memory, and doing it. The kernel does
-// the copying (transports/shm/peer_memory.h), so nothing need be registered or mapped; some hosts
-// and containers forbid it. All ranks get the same answer: each tells the others who it is, tries
-// to read a number from everyone, and tells how that went.
+// the copying (lib/shared_memory/peer_memory.h), so nothing need be registered or mapped; some
+// hosts and containers forbid it. All ranks get the same answer: each tells the others who it is,
+// tries to read a number from everyone, and tells how that went.
 #pragma once
 
 #include "lib/shared_memory/flag_lines.h"

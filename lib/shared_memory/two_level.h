@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "algorithms/patterns.h"
+#include "lib/base/transfers.h"
 #include "lib/shared_memory/staging.h"
-#include "lib/transfers.h"
 
 namespace tutti::shared {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "lib/cache.h"
+#include "lib/base/cache.h"
 #include "lib/reduce/copy.h"
 #include "lib/schedule/chunks.h"
 

@@ -4,9 +4,9 @@
 #include <cstring>
 #include <numeric>
 
+#include "lib/base/types.h"
 #include "lib/comm/blocks.h"
 #include "lib/sparse/merge.h"
-#include "lib/types.h"
 
 namespace tutti::sparse {
 

@@ -4,7 +4,7 @@
 #include <span>
 #include <string_view>
 
-#include "lib/status.h"
+#include "lib/base/status.h"
 #include "tutti/tutti.h"
 
 namespace tutti::sparse {

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "lib/clock.h"
+#include "lib/base/clock.h"
+#include "lib/base/types.h"
 #include "lib/comm/blocks.h"
-#include "lib/types.h"
 
 namespace tutti::sparse {
 

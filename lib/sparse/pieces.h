@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "lib/status.h"
+#include "lib/base/status.h"
 
 namespace tutti::sparse {
 

@@ -6,7 +6,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "lib/types.h"
+#include "lib/base/types.h"
 
 namespace tutti::sparse {
 

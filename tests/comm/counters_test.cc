@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/algorithm.h"
+#include "algorithms/registry.h"
+#include "lib/base/transfers.h"
 #include "lib/schedule/chunks.h"
-#include "lib/transfers.h"
 #include "tests/support/thread_comm.h"
 #include "tutti/tutti.hpp"
 

@@ -1,4 +1,4 @@
-#include "lib/config.h"
+#include "lib/config/config.h"
 
 #include <gtest/gtest.h>
 

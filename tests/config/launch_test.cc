@@ -1,4 +1,4 @@
-#include "lib/launch.h"
+#include "lib/config/launch.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@
 #include <cstring>
 #include <string>
 
-#include "lib/config.h"
-#include "lib/fd.h"
+#include "lib/base/fd.h"
+#include "lib/config/config.h"
 
 namespace tutti {
 namespace {

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <thread>
 
-#include "lib/clock.h"
+#include "lib/base/clock.h"
 #include "lib/control/address.h"
 #include "lib/control/bytes.h"
 #include "lib/control/callback_exchange.h"

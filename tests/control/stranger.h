@@ -8,8 +8,8 @@
 #include <cstring>
 #include <string>
 
+#include "lib/base/fd.h"
 #include "lib/control/address.h"
-#include "lib/fd.h"
 
 namespace tutti::testing {
 

@@ -11,9 +11,9 @@
 #include <thread>
 #include <vector>
 
-#include "lib/clock.h"
-#include "tests/device/child.h"
+#include "lib/base/clock.h"
 #include "tests/device/gpu.h"
+#include "tests/gpu/child.h"
 #include "tests/support/fake_cuda/fake_cuda.h"
 
 namespace tutti::device {

@@ -8,7 +8,7 @@
 #include <memory>
 #include <thread>
 
-#include "lib/clock.h"
+#include "lib/base/clock.h"
 #include "lib/device/driver.h"
 
 namespace tutti::testing {

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/types.h"
 #include "lib/device/abi.h"
 #include "lib/device/kernels/host.h"
 #include "lib/reduce/reduce.h"
-#include "lib/types.h"
 
 namespace tutti::device {
 

@@ -14,9 +14,9 @@
 #include <thread>
 #include <vector>
 
-#include "lib/clock.h"
+#include "lib/base/clock.h"
 #include "lib/control/exchange.h"
-#include "tests/device/child.h"
+#include "tests/gpu/child.h"
 
 namespace tutti::testing {
 

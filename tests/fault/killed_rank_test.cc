@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/clock.h"
+#include "lib/base/clock.h"
 #include "tests/support/processes.h"
 #include "tests/support/with_ucx.h"
 

@@ -371,8 +371,8 @@ void expect_in(const std::string& file, const std::string& function,
   }
 }
 
-constexpr char slot_link_h[] = "transports/shm/slot_link.h";
-constexpr char slot_link_cc[] = "transports/shm/slot_link.cc";
+constexpr char slot_link_h[] = "lib/slots/slot_link.h";
+constexpr char slot_link_cc[] = "lib/slots/slot_link.cc";
 constexpr char flag_lines_h[] = "lib/shared_memory/flag_lines.h";
 constexpr char direct_cc[] = "lib/shared_memory/direct.cc";
 

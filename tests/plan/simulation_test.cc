@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "algorithms/registry.h"
 #include "lib/plan/lower.h"
 #include "lib/plan/simulate.h"
 #include "lib/schedule/build.h"

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/types.h"
 #include "lib/reduce/exact.h"
 #include "lib/reduce/reduce.h"
-#include "lib/types.h"
 #include "tests/reduce/exact_oracle.h"
 
 namespace tutti {

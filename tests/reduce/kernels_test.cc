@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/types.h"
 #include "lib/reduce/copy.h"
 #include "lib/reduce/reduce.h"
-#include "lib/types.h"
 #include "tests/reduce/reference.h"
 
 namespace tutti {

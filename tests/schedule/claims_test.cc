@@ -7,6 +7,7 @@
 #include <map>
 #include <ostream>
 
+#include "algorithms/registry.h"
 #include "lib/schedule/levels.h"
 #include "lib/schedule/prove.h"
 

@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "algorithms/registry.h"
 #include "lib/schedule/prove.h"
 #include "tests/schedule/support.h"
 

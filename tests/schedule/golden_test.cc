@@ -6,6 +6,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "algorithms/registry.h"
 #include "lib/schedule/text.h"
 #include "tests/schedule/support.h"
 

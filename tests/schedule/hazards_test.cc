@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "algorithms/registry.h"
 #include "lib/schedule/emit.h"
 #include "tests/schedule/support.h"
 

@@ -7,6 +7,7 @@
 #include <ostream>
 #include <set>
 
+#include "algorithms/registry.h"
 #include "lib/schedule/prove.h"
 #include "tests/schedule/support.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/algorithm.h"
+#include "algorithms/registry.h"
 #include "lib/schedule/build.h"
 
 namespace tutti::schedule {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include "algorithms/registry.h"
 #include "tests/schedule/support.h"
 
 namespace tutti::schedule {

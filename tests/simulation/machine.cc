@@ -1,4 +1,5 @@
 #include "tests/simulation/machine.h"
+#include "algorithms/registry.h"
 
 #include <algorithm>
 #include <cstring>

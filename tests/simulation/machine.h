@@ -1,6 +1,6 @@
 // A host whose ranks are fibers, sharing memory as processes or threads would: the protocols, links
 // and rings are the library's own (lib/comm/protocols.h), compiled so that every access to shared
-// memory is seen (transports/shm/access.h). Runs a sequence of calls on all ranks; who moves, which
+// memory is seen (lib/slots/access.h). Runs a sequence of calls on all ranks; who moves, which
 // value a load gives, who dies or aborts when, is decided by a Schedule. Holds every result against
 // what it must be, bit for bit, every access against the memory model, and the end of every call
 // against the clock.
@@ -13,10 +13,10 @@
 #include <unordered_set>
 #include <vector>
 
+#include "lib/base/mapping.h"
 #include "lib/comm/protocols.h"
 #include "tests/simulation/fibers.h"
 #include "tests/simulation/memory_model.h"
-#include "transports/shm/mapping.h"
 
 namespace tutti::simulation {
 

@@ -136,7 +136,7 @@ MUTANTS = [
     ("a slot is read without acquire", SHM + "slot_link.h",
      "const uint64_t flag = load(line.flag, std::memory_order_acquire);",
      "const uint64_t flag = load(line.flag, std::memory_order_relaxed);", ORDER),
-    ("digests do not tell of calls that ranks end without hearing from all", "lib/signature.h",
+    ("digests do not tell of calls that ranks end without hearing from all", "lib/call/signature.h",
      "return (history ^ (hash + epoch)) * 0xff51afd7ed558ccdu;", "return history;", UNSEEN),
 ]
 

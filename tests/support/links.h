@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "lib/clock.h"
-#include "lib/wait.h"
+#include "lib/base/clock.h"
+#include "lib/progress/wait.h"
 #include "tests/support/thread_exchange.h"
 #include "transports/transport.h"
 

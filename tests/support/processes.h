@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/clock.h"
+#include "lib/base/clock.h"
 #include "tutti/tutti.h"
 
 namespace tutti::testing {

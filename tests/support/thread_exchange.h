@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "lib/clock.h"
+#include "lib/base/clock.h"
 #include "lib/control/exchange.h"
 
 namespace tutti::testing {

@@ -20,7 +20,7 @@ HOSTS = re.compile(r"(ld-linux|linux-vdso|libc\.|libm\.|libpthread\.|libdl\.|lib
 # Apart from the others: what is built on the host with a newer compiler takes that one's.
 COMPILERS = ("libstdc++.so.6", "libgcc_s.so.1")
 PROGRAMS = ("tools/tutti", "bench/tutti-bench", "tools/tutti-soak/tutti-soak")
-TESTS = ("tests/reduce/reduce_kernels_test", "tests/conformance/link_test")
+TESTS = ("tests/reduce/reduce_kernels_test", "tests/transports/conformance/link_test")
 # What a GPU has nothing to do with, or only the tests' driver can show.
 NO_GPU = ("no_driver_test", "device_combine_test", "device_formats_test", "device_images_test", "device_protocol_test", "direct_test")
 HEADERS = ("CLI", "fmt", "nlohmann", "openssl")

@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "lib/config.h"
+#include "lib/config/config.h"
 #include "tools/tutti/commands.h"
 #include "tools/tutti/machine.h"
 

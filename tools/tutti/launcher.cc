@@ -11,8 +11,8 @@
 #include <cstdio>
 #include <utility>
 
-#include "lib/clock.h"
-#include "lib/fd.h"
+#include "lib/base/clock.h"
+#include "lib/base/fd.h"
 #include "tools/tutti/ranks.h"
 
 namespace tutti {

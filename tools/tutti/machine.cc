@@ -16,10 +16,10 @@
 #include <memory>
 #include <string>
 
+#include "lib/base/fd.h"
+#include "lib/config/launch.h"
 #include "lib/device/driver.h"
 #include "lib/device/kernels/images.h"
-#include "lib/fd.h"
-#include "lib/launch.h"
 #include "lib/reduce/reduce.h"
 #include "tools/build_info.h"
 #include "transports/registry.h"

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "lib/fd.h"
+#include "lib/base/fd.h"
 
 namespace tutti {
 

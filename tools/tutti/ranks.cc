@@ -13,7 +13,7 @@
 #include <string>
 #include <utility>
 
-#include "lib/launch.h"
+#include "lib/config/launch.h"
 
 namespace tutti {
 namespace {

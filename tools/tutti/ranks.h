@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
+#include "lib/base/fd.h"
 #include "lib/control/bootstrap.h"
-#include "lib/fd.h"
 #include "tools/tutti/launcher.h"
 #include "tools/tutti/prefix.h"
 

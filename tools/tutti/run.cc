@@ -3,7 +3,7 @@
 #include <map>
 #include <memory>
 
-#include "lib/config.h"
+#include "lib/config/config.h"
 #include "tools/tutti/commands.h"
 #include "tools/tutti/launcher.h"
 

@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "algorithms/registry.h"
 #include "lib/schedule/draw.h"
 #include "lib/schedule/prove.h"
 #include "lib/schedule/text.h"

@@ -13,9 +13,10 @@
 #include <string>
 #include <vector>
 
+#include "algorithms/registry.h"
+#include "lib/base/types.h"
 #include "lib/schedule/levels.h"
 #include "lib/schedule/prove.h"
-#include "lib/types.h"
 #include "tools/tutti/commands.h"
 #include "tools/tutti/rank_counts.h"
 

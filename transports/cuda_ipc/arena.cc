@@ -1,4 +1,4 @@
-#include "transports/cuda_ipc/arena.h"
+#include "transports/arena.h"
 
 #include <fcntl.h>
 #include <sys/random.h>

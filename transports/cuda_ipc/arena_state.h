@@ -6,7 +6,7 @@
 #include <string>
 
 #include "lib/control/exchange.h"
-#include "transports/cuda_ipc/arena.h"
+#include "transports/arena.h"
 #include "transports/cuda_ipc/ledger.h"
 
 namespace tutti::cuda_ipc {

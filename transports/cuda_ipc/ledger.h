@@ -8,9 +8,9 @@
 #include <memory>
 #include <vector>
 
+#include "lib/base/fd.h"
+#include "lib/base/mapping.h"
 #include "lib/device/driver.h"
-#include "lib/fd.h"
-#include "transports/shm/mapping.h"
 
 namespace tutti::cuda_ipc {
 

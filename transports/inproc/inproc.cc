@@ -3,9 +3,9 @@
 #include <map>
 #include <mutex>
 
+#include "lib/base/mapping.h"
 #include "lib/control/agree.h"
-#include "transports/shm/mapping.h"
-#include "transports/shm/slot_link.h"
+#include "lib/slots/slot_link.h"
 
 namespace tutti {
 

@@ -7,11 +7,11 @@
 #include <cerrno>
 #include <cstring>
 
+#include "lib/base/fd.h"
+#include "lib/base/mapping.h"
 #include "lib/control/agree.h"
-#include "lib/fd.h"
-#include "transports/shm/descriptors.h"
-#include "transports/shm/mapping.h"
-#include "transports/shm/slot_link.h"
+#include "lib/control/descriptors.h"
+#include "lib/slots/slot_link.h"
 
 namespace tutti {
 

@@ -15,9 +15,9 @@
 #include <optional>
 #include <span>
 
+#include "lib/base/fd.h"
 #include "lib/control/socket.h"
-#include "lib/fd.h"
-#include "transports/tcp/data_stream.h"
+#include "transports/stream/data_stream.h"
 
 namespace tutti::tcp {
 

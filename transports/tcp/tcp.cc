@@ -1,9 +1,9 @@
 #include "transports/tcp/tcp.h"
 
 #include "lib/control/agree.h"
-#include "transports/tcp/mesh.h"
+#include "transports/stream/mesh.h"
+#include "transports/stream/stream_link.h"
 #include "transports/tcp/stream.h"
-#include "transports/tcp/stream_link.h"
 
 namespace tutti {
 

@@ -2,7 +2,7 @@
 
 #include <dlfcn.h>
 
-#include "lib/config.h"
+#include "lib/config/config.h"
 
 namespace tutti::ucx {
 

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "lib/status.h"
+#include "lib/base/status.h"
 
 #define TUTTI_UCX_FUNCTIONS(X)      \
   X(ucp_get_version_string)         \

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "lib/clock.h"
+#include "lib/base/clock.h"
 #include "lib/control/bytes.h"
 
 namespace tutti::ucx {

@@ -10,7 +10,7 @@
 #include <array>
 #include <utility>
 
-#include "transports/tcp/data_stream.h"
+#include "transports/stream/data_stream.h"
 #include "transports/ucx/queue.h"
 #include "transports/ucx/worker.h"
 

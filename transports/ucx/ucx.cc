@@ -9,11 +9,11 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "lib/clock.h"
+#include "lib/base/clock.h"
 #include "lib/control/agree.h"
 #include "lib/control/socket.h"
-#include "transports/tcp/mesh.h"
-#include "transports/tcp/stream_link.h"
+#include "transports/stream/mesh.h"
+#include "transports/stream/stream_link.h"
 #include "transports/ucx/direct_stream.h"
 #include "transports/ucx/staged_stream.h"
 #include "transports/ucx/tender.h"

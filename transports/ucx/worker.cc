@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <mutex>
 
-#include "lib/clock.h"
-#include "lib/config.h"
+#include "lib/base/clock.h"
+#include "lib/config/config.h"
 #include "lib/control/bytes.h"
 #include "transports/ucx/stream.h"
 #include "transports/ucx/tender.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "transports/tcp/data_stream.h"
+#include "transports/stream/data_stream.h"
 #include "transports/ucx/functions.h"
 
 namespace tutti::ucx {

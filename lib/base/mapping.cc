@@ -1,0 +1,116 @@
+#include "lib/base/mapping.h"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <linux/memfd.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace tutti::shm {
+
+namespace {
+
+constexpr size_t huge_bytes = 2u << 20;
+
+std::string mebibytes(size_t bytes) { return std::to_string((bytes + (1 << 20) - 1) >> 20); }
+
+size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+// Huge pages must be reserved: a mapping that works has got them.
+bool has_huge_pages(const Fd& memory, size_t bytes) {
+  void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), 0);
+  if (base == MAP_FAILED) return false;
+  munmap(base, bytes);
+  return true;
+}
+
+Fd make_huge(size_t bytes) {
+  Fd memory(memfd_create("tutti", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB | MFD_HUGE_2MB));
+  if (memory && (ftruncate(memory.get(), off_t(bytes)) != 0 || !has_huge_pages(memory, bytes))) {
+    memory.reset();
+  }
+  return memory;
+}
+
+size_t page_bytes(const Fd& memory) {
+  struct statfs found {};
+  const bool huge = fstatfs(memory.get(), &found) == 0 && found.f_type == HUGETLBFS_MAGIC;
+  return huge ? size_t(found.f_bsize) : size_t(sysconf(_SC_PAGESIZE));
+}
+
+std::shared_ptr<void> unmapped_at_end(void* base, size_t bytes) {
+  return {base, [bytes](void* p) { munmap(p, bytes); }};
+}
+
+}  // namespace
+
+Status touch(std::byte* at, size_t bytes) {
+  const auto page = size_t(sysconf(_SC_PAGESIZE));
+  const size_t before = reinterpret_cast<uintptr_t>(at) % page;
+  if (madvise(at - before, bytes + before, MADV_POPULATE_WRITE) == 0 ||
+      errno == EINVAL) {  // EINVAL: a kernel before 5.14; then pages come when they are touched
+    return {};
+  }
+  const int error = errno == EFAULT || errno == ENOSPC ? ENOMEM : errno;
+  return system_error("cannot allocate " + mebibytes(bytes) + " MiB of shared memory", error);
+}
+
+Status make_memory(size_t bytes, Fd* out) {
+  Fd memory;
+  if (bytes >= huge_bytes) {
+    bytes = round_up(bytes, huge_bytes);
+    memory = make_huge(bytes);
+  }
+  if (!memory) {
+    memory = Fd(memfd_create("tutti", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    if (!memory) return system_error("cannot make shared memory (memfd)", errno);
+    if (ftruncate(memory.get(), off_t(bytes)) != 0) {
+      return system_error("cannot size " + mebibytes(bytes) + " MiB of shared memory", errno);
+    }
+  }
+  if (fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    return system_error("cannot seal shared memory", errno);
+  }
+  *out = std::move(memory);
+  return {};
+}
+
+Status map_memory(const Fd& memory, const Extent& extent, Mapping* out) {
+  struct stat found {};
+  if (fstat(memory.get(), &found) != 0) return system_error("cannot look at shared memory", errno);
+  if (uint64_t(found.st_size) < extent.offset ||
+      uint64_t(found.st_size) - extent.offset < extent.bytes) {
+    return {TUTTI_CORRUPT, "shared memory of a rank is smaller than it must be"};
+  }
+  const size_t page = page_bytes(memory);
+  const uint64_t begin = extent.offset / page * page;
+  const size_t length = round_up(extent.offset + extent.bytes - begin, page);
+  void* base =
+      mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), off_t(begin));
+  if (base == MAP_FAILED) {
+    return system_error("cannot map " + mebibytes(length) + " MiB of shared memory", errno);
+  }
+  out->owner = unmapped_at_end(base, length);
+  out->base = static_cast<std::byte*>(base) + (extent.offset - begin);
+  madvise(base, length, MADV_HUGEPAGE);  // where the host allows it
+  return {};
+}
+
+Status map_private(size_t bytes, Mapping* out) {
+  const size_t length =
+      round_up(bytes, bytes >= huge_bytes ? huge_bytes : size_t(sysconf(_SC_PAGESIZE)));
+  void* base = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (base == MAP_FAILED) {
+    return system_error("cannot allocate " + mebibytes(length) + " MiB of memory", errno);
+  }
+  out->owner = unmapped_at_end(base, length);
+  out->base = static_cast<std::byte*>(base);
+  madvise(base, length, MADV_HUGEPAGE);
+  return touch(out->base, length);
+}
+
+}  // namespace tutti::shm

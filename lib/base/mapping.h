@@ -1,0 +1,33 @@
+// Anonymous memory for a segment, shared or private to the process, mapped and ready to use.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "lib/base/fd.h"
+#include "lib/base/status.h"
+
+namespace tutti::shm {
+
+struct Mapping {
+  std::shared_ptr<void> owner;  // unmaps with its last copy
+  std::byte* base = nullptr;
+};
+
+// A memfd of at least `bytes` zero bytes, sealed against resizing; of huge pages when it is long
+// enough and the host has reserved some. NO_MEMORY when the host has not as much.
+Status make_memory(size_t bytes, Fd* out);
+
+struct Extent {
+  uint64_t offset = 0;  // need not be aligned
+  size_t bytes = 0;
+};
+// Maps that part for reading and writing.
+Status map_memory(const Fd& memory, const Extent& extent, Mapping* out);
+// Touches every page of [at, at + bytes), so that neither the first call nor a later one pays for
+// it or meets the end of memory. Pages that nobody has touched yet come to lie near the caller.
+Status touch(std::byte* at, size_t bytes);
+// Memory of this process alone, all pages touched.
+Status map_private(size_t bytes, Mapping* out);
+
+}  // namespace tutti::shm

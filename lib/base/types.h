@@ -1,0 +1,128 @@
+// Element types and operators by number and by name: the one table behind the C API, the programs
+// and the kernels.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "lib/base/status.h"
+#include "tutti/tutti.h"
+
+namespace tutti {
+
+// Whether the number is one of the header's, or of the program's own making and not yet freed.
+bool dtype_known(tutti_dtype dtype);
+bool op_known(tutti_op op);
+
+// What arithmetic a type has.
+enum class DtypeKind : uint8_t {
+  none,
+  signed_integer,
+  unsigned_integer,
+  floating,
+  complex,
+  boolean,
+  located,  // a value and its index
+  binned,   // accumulators
+};
+
+// The built-in ones, in tables that calls look into.
+namespace builtin {
+
+using Kind = DtypeKind;
+// Indexed by tutti_dtype.
+inline constexpr uint8_t sizes[TUTTI_DTYPE_COUNT] = {1, 2,  4, 8, 1, 2, 4,  8, 2,  2,  4, 8,
+                                                     8, 16, 1, 1, 1, 8, 16, 8, 16, 32, 64};
+inline constexpr Kind kinds[TUTTI_DTYPE_COUNT] = {Kind::signed_integer,
+                                                  Kind::signed_integer,
+                                                  Kind::signed_integer,
+                                                  Kind::signed_integer,
+                                                  Kind::unsigned_integer,
+                                                  Kind::unsigned_integer,
+                                                  Kind::unsigned_integer,
+                                                  Kind::unsigned_integer,
+                                                  Kind::floating,
+                                                  Kind::floating,
+                                                  Kind::floating,
+                                                  Kind::floating,
+                                                  Kind::complex,
+                                                  Kind::complex,
+                                                  Kind::floating,
+                                                  Kind::floating,
+                                                  Kind::boolean,
+                                                  Kind::located,
+                                                  Kind::located,
+                                                  Kind::located,
+                                                  Kind::located,
+                                                  Kind::binned,
+                                                  Kind::binned};
+
+constexpr uint32_t bit(Kind kind) { return uint32_t{1} << uint32_t(kind); }
+inline constexpr uint32_t integers = bit(Kind::signed_integer) | bit(Kind::unsigned_integer);
+inline constexpr uint32_t numbers = integers | bit(Kind::floating);
+inline constexpr uint32_t truths = integers | bit(Kind::boolean);
+// On which an operator is defined, indexed by tutti_op.
+inline constexpr uint32_t operands[TUTTI_OP_COUNT] = {
+    numbers | bit(Kind::complex) | bit(Kind::boolean) | bit(Kind::binned),  // sum
+    numbers | bit(Kind::complex) | bit(Kind::boolean),                      // prod
+    numbers | bit(Kind::boolean),                                           // min
+    numbers | bit(Kind::boolean),                                           // max
+    numbers | bit(Kind::complex),                                           // avg
+    truths,                                                                 // land
+    truths,                                                                 // lor
+    truths,                                                                 // lxor
+    truths,                                                                 // band
+    truths,                                                                 // bor
+    truths,                                                                 // bxor
+    bit(Kind::located),                                                     // minloc
+    bit(Kind::located)};                                                    // maxloc
+
+}  // namespace builtin
+
+// Of one of the header's types.
+constexpr size_t builtin_size(tutti_dtype dtype) { return builtin::sizes[dtype]; }
+// False unless both are the header's.
+constexpr bool builtin_supports(tutti_op op, tutti_dtype dtype) {
+  return static_cast<unsigned>(op) < TUTTI_OP_COUNT &&
+         static_cast<unsigned>(dtype) < TUTTI_DTYPE_COUNT &&
+         (builtin::operands[op] & builtin::bit(builtin::kinds[dtype])) != 0;
+}
+
+// Whether what comes out is 0 or 1, whatever went in.
+constexpr bool gives_truth(tutti_op op, tutti_dtype dtype) {
+  return op == TUTTI_LAND || op == TUTTI_LOR || op == TUTTI_LXOR || dtype == TUTTI_BOOL;
+}
+
+// Whether the bits of a result depend on how its operands are bracketed.
+bool op_rounds(tutti_op op, tutti_dtype dtype);
+
+// Bytes of one element, 0 for an unknown type.
+size_t dtype_size(tutti_dtype dtype);
+DtypeKind dtype_kind(tutti_dtype dtype);  // none for an unknown type and for the program's own
+bool dtype_is_float(tutti_dtype dtype);   // not for complex numbers
+bool dtype_is_signed(tutti_dtype dtype);  // true for floats and complex numbers
+bool dtype_is_binned(tutti_dtype dtype);  // an accumulator, of which there are only sums
+
+// "float32", "sum"; nullptr for an unknown number. Static storage, but for the program's own types:
+// until they are freed.
+const char* dtype_name(tutti_dtype dtype);
+const char* op_name(tutti_op op);
+
+// The inverse of the header's names. INVALID, with the names that are allowed, for any other text.
+Status dtype_from_name(std::string_view name, tutti_dtype* out);
+Status op_from_name(std::string_view name, tutti_op* out);
+
+// "canonical"; nullptr and INVALID as above.
+const char* level_name(tutti_level level);
+Status level_from_name(std::string_view name, tutti_level* out);
+
+// Whether the operator is defined on the type: logical and bitwise ones are on integers and bool,
+// min and max not on complex numbers, avg not on bool, minloc and maxloc on values with an index,
+// which have no others, and of binned accumulators there are only sums. The program's functions are
+// on all types, its own types have nothing else. False when either is unknown.
+bool op_supports(tutti_op op, tutti_dtype dtype);
+// Whether operands may change places.
+bool op_commutes(tutti_op op);
+
+}  // namespace tutti

@@ -1,0 +1,41 @@
+// Where a rank lives: whether two ranks can share memory, and whether a host's cores suffice.
+#pragma once
+
+#include <sched.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "lib/base/status.h"
+
+namespace tutti {
+
+// Sent as it stands while a communicator is made.
+struct HostRecord {
+  uint8_t boot_id[16] = {};
+  uint64_t process_namespace = 0;
+  uint64_t network_namespace = 0;
+  uint64_t process_cookie = 0;  // random, one a process
+  int32_t pid = 0;
+  uint32_t uid = 0;
+  cpu_set_t cores = {};   // that the process may run on
+  uint8_t takes_ucx = 0;  // 1: it has RDMA for UCX to use, or the program has named that transport
+  int32_t cache = -1;     // the last-level cache that all of them share: its first core; -1: none
+
+  static Status own(HostRecord* out);
+  bool same_process(const HostRecord& other) const {
+    return same_host(other) && pid == other.pid && process_cookie == other.process_cookie;
+  }
+  // One kernel, and neither processes nor sockets hidden from one another.
+  bool same_host(const HostRecord& other) const;
+};
+
+// How many ranks share a last-level cache, where consecutive ranks fall into at least two groups
+// that do, equally large but perhaps for the last; else the number of ranks.
+uint32_t cache_group(std::span<const HostRecord> records);
+
+// Whether more ranks live on the host of `records[self]` than they have cores.
+bool crowded_host(std::span<const HostRecord> records, size_t self);
+
+}  // namespace tutti

@@ -1,0 +1,204 @@
+// How a call that the host is to make is cut and enqueued.
+#include <algorithm>
+
+#include "lib/base/types.h"
+#include "lib/gpu/device_proxy.h"
+
+namespace tutti {
+
+using device::Address;
+using device::Common;
+using device::Stream;
+
+namespace {
+
+Address address_of(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); }
+
+void* pointer_to(Address address) {
+  return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
+}
+
+constexpr bool blocks_go_in(Collective collective) {
+  return collective == Collective::alltoall || collective == Collective::reduce_scatter ||
+         collective == Collective::scatter;
+}
+constexpr bool blocks_come_out(Collective collective) {
+  return collective == Collective::alltoall || collective == Collective::allgather ||
+         collective == Collective::gather;
+}
+
+}  // namespace
+
+// Follows from what all ranks know.
+Status DeviceProxy::cut(const CallKey& key, tutti_level level, Described* out) const {
+  out->key = key;
+  out->key.level = level;
+  out->key.symmetric = false;  // where its memory lies does not matter
+  const bool blocks = blocks_go_in(key.collective) || blocks_come_out(key.collective);
+  const uint64_t size = dtype_size(key.dtype), n = blocks ? uint64_t(nranks()) : 1;
+  out->slice = ProxySlots::bytes / (size * n);
+  if (out->slice == 0) {
+    return {TUTTI_UNSUPPORTED, "an element of each rank, " + std::to_string(size * n) +
+                                   " bytes, is longer than what goes through the host at once, " +
+                                   std::to_string(ProxySlots::bytes)};
+  }
+  out->slices = std::max<uint64_t>(1, (key.count + out->slice - 1) / out->slice);
+  return {};
+}
+
+Status DeviceProxy::keys_of(const CallKey& key, tutti_level level,
+                            std::array<CallKey, 2>* out) const {
+  Described described;
+  TUTTI_TRY(cut(key, level, &described));
+  out->fill(described.key);
+  (*out)[0].count = described.count_of(0);
+  (*out)[1].count = described.count_of(described.slices - 1);
+  return {};
+}
+
+const DeviceProxy::Way* DeviceProxy::way_of(const Described& described) const {
+  CallKey first = described.key, last = described.key;
+  first.count = described.count_of(0);
+  last.count = described.count_of(described.slices - 1);
+  const bool moves =
+      direct_.host != nullptr && direct_.host->can_move(first) && direct_.host->can_move(last);
+  return moves ? &direct_ : &staged_;
+}
+
+Status DeviceProxy::describe(const CallKey& key, tutti_level level, int64_t timeout_ms,
+                             const Described** out) {
+  auto made = std::make_unique<Described>();
+  TUTTI_TRY(cut(key, level, made.get()));
+  made->timeout_ms = timeout_ms;
+  for (const auto& known : described_) {
+    if (!(known->key == made->key) || known->timeout_ms != timeout_ms) continue;
+    *out = known.get();
+    return {};
+  }
+  // The caller's text may be gone when the call is made.
+  made->algorithm = key.algorithm;
+  made->key.algorithm = made->algorithm;
+  made->way = way_of(*made);
+  *out = made.get();
+  described_.push_back(std::move(made));
+  return {};
+}
+
+DeviceProxy::Side DeviceProxy::input_side(const Call& call) const {
+  const CallKey& key = call.key;
+  const uint32_t n = nranks(), self = rank();
+  const Goal goal(key.collective, n, uint32_t(key.root));
+  if (key.collective == Collective::barrier || !goal.has(self, goal.block(self, self))) return {};
+  return {blocks_go_in(key.collective) ? n : 1u, address_of(call.input)};
+}
+
+DeviceProxy::Side DeviceProxy::output_side(const Call& call) const {
+  const CallKey& key = call.key;
+  const uint32_t n = nranks(), self = rank();
+  const Goal goal(key.collective, n, uint32_t(key.root));
+  const bool has_it = key.collective == Collective::broadcast && self == goal.root();
+  const bool gets = !has_it && goal.gets(self, goal.block(self, self));
+  if (key.collective == Collective::barrier || !gets) return {};
+  return {blocks_come_out(key.collective) ? n : 1u, address_of(call.output)};
+}
+
+Status DeviceProxy::enqueue(const Call& call, tutti_level level, int64_t timeout_ms,
+                            Stream stream) {
+  const Described* described = nullptr;
+  TUTTI_TRY(describe(call.key, level, timeout_ms, &described));
+  const Side input = input_side(call), output = output_side(call);
+  TUTTI_TRY(driver_.record(forked_, stream));
+  for (const Stream own : {giving_, taking_}) TUTTI_TRY(driver_.wait_event(own, forked_));
+  // A slot is taken from before it is given to again.
+  for (uint64_t number = 0; number < described->slices + slots; ++number) {
+    if (number >= slots && number - slots < described->slices) {
+      TUTTI_TRY(take(*described, number - slots, output));
+    }
+    if (number < described->slices) TUTTI_TRY(give(*described, number, input, output));
+  }
+  for (const Stream own : {giving_, taking_}) {
+    TUTTI_TRY(driver_.record(joined_, own));
+    TUTTI_TRY(driver_.wait_event(stream, joined_));
+  }
+  return {};
+}
+
+// The waits for events say what the flags say, too: however the GPU orders what two streams hold,
+// nothing waits for what is behind it.
+Status DeviceProxy::give(const Described& described, uint64_t number, const Side& input,
+                         const Side& output) {
+  const auto slot = uint32_t(number % slots);
+  const ProxySlots& memory = described.way->slots;
+  if (number >= slots) TUTTI_TRY(driver_.wait_event(giving_, taken_[slot]));
+  const Address place = memory.on_gpu(memory.input(slot));
+  TUTTI_TRY(copy_blocks(described, number, input, place, true, giving_));
+  if (described.way == &direct_) TUTTI_TRY(give_own(described, number, input, output));
+  Common common = common_;
+  common.self = slot;
+  common.lane = device::outgoing_lane;
+  common.channel = device::fused_channel;
+  common.entry.digest = address_of(&described);
+  common.entry.count = number;
+  common.announce = 1;
+  common.set[0] = {device::ready_1, 1};
+  TUTTI_TRY(signal(common, giving_));
+  return driver_.record(given_[slot], giving_);
+}
+
+// The block that a rank gets of itself goes through no network, and the host does not touch slots
+// of the GPU: so it is put where the others' blocks will come.
+Status DeviceProxy::give_own(const Described& described, uint64_t number, const Side& input,
+                             const Side& output) {
+  if (input.blocks == 0 || output.blocks == 0) return {};
+  const uint64_t size = dtype_size(described.key.dtype), skipped = number * described.slice;
+  const uint64_t length = described.count_of(number), block = described.key.count;
+  const uint64_t from = (input.blocks > 1 ? rank() * block : 0) + skipped;
+  const uint64_t to = output.blocks > 1 ? rank() * length : 0;
+  const ProxySlots& memory = described.way->slots;
+  const std::byte* const place =
+      memory.output(described.key.collective, uint32_t(number % slots)) + to * size;
+  return driver_.copy_on(giving_, pointer_to(memory.on_gpu(place)),
+                         pointer_to(input.at + from * size), length * size);
+}
+
+Status DeviceProxy::take(const Described& described, uint64_t number, const Side& output) {
+  const auto slot = uint32_t(number % slots);
+  TUTTI_TRY(driver_.wait_event(taking_, given_[slot]));
+  const auto* const flag = reinterpret_cast<const std::byte*>(this->flag(device::ready_2, slot));
+  const auto* const board = reinterpret_cast<const std::byte*>(board_);
+  const Address awaited = board_address_ + uint64_t(flag - board);
+  TUTTI_TRY(driver_.wait_flags(taking_, {&awaited, 1}));
+  const ProxySlots& memory = described.way->slots;
+  const Address place = memory.on_gpu(memory.output(described.key.collective, slot));
+  TUTTI_TRY(copy_blocks(described, number, output, place, false, taking_));
+  Common common = common_;
+  common.self = slot;
+  common.lane = device::incoming_lane;
+  common.clear[0] = {device::ready_2, 1u << slot};
+  TUTTI_TRY(signal(common, taking_));
+  return driver_.record(taken_[slot], taking_);
+}
+
+// Of each block so many elements, in the slot one behind the other.
+Status DeviceProxy::copy_blocks(const Described& described, uint64_t number, const Side& side,
+                                Address slot, bool to_slot, Stream stream) const {
+  const uint64_t size = dtype_size(described.key.dtype);
+  const uint64_t bytes = described.count_of(number) * size, block = described.key.count * size;
+  const uint64_t blocks = bytes == 0 ? 0 : side.blocks;
+  // Whole blocks lie in the slot as in the vector.
+  const bool whole = bytes == block;
+  for (uint64_t b = 0; b < (whole ? std::min<uint64_t>(blocks, 1) : blocks); ++b) {
+    void* const there = pointer_to(side.at + b * block + number * described.slice * size);
+    void* const here = pointer_to(slot + b * bytes);
+    TUTTI_TRY(driver_.copy_on(stream, to_slot ? here : there, to_slot ? there : here,
+                              whole ? blocks * bytes : bytes));
+  }
+  return {};
+}
+
+Status DeviceProxy::signal(const Common& common, Stream stream) const {
+  constexpr uint32_t threads = 32;
+  return driver_.launch(kernel_, 1, threads, &common, sizeof(common), stream);
+}
+
+}  // namespace tutti

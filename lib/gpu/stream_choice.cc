@@ -1,0 +1,100 @@
+#include "lib/gpu/stream_choice.h"
+
+#include "algorithms/registry.h"
+#include "lib/base/types.h"
+
+namespace tutti {
+
+namespace {
+
+// Short vectors are combined by everybody: two hops cost more than reading them all.
+constexpr uint64_t one_shot_bytes = 64 << 10;
+
+Collective runs_as(Collective collective) {
+  return collective == Collective::barrier ? Collective::allreduce : collective;
+}
+
+Request request_of(const CallKey& key, uint32_t nranks, tutti_level level) {
+  const Goal goal(runs_as(key.collective), nranks, uint32_t(key.root));
+  Request request;
+  request.nranks = nranks;
+  request.count = key.count * (goal.blocks() == 1 ? 1 : uint64_t(nranks));
+  request.element_size = uint32_t(dtype_size(key.dtype));
+  request.root = uint32_t(key.root);
+  request.level = level;
+  return request;
+}
+
+// The schedule that a path which skips it implements, or the lanes where none does.
+StreamPath path_of(const Algorithm& algorithm, const Request& request) {
+  const std::string_view name = algorithm.name;
+  if (algorithm.collective == Collective::allreduce) {
+    const uint64_t bytes = request.count * request.element_size;
+    if (name == "all-to-all" && bytes <= one_shot_bytes) return StreamPath::one_shot;
+    return name == "two-shot" ? StreamPath::two_shot : StreamPath::lanes;
+  }
+  return name == "direct" || name == "flat" ? StreamPath::one_hop : StreamPath::lanes;
+}
+
+const char* chosen_name(Collective collective, const Request& request) {
+  if (collective == Collective::allreduce) {
+    return request.count * request.element_size <= one_shot_bytes ? "all-to-all" : "two-shot";
+  }
+  return find_algorithm(collective, "direct") != nullptr ? "direct" : "flat";
+}
+
+}  // namespace
+
+std::string why_no_kernel(const CallKey& key, tutti_level level) {
+  if (key.collective == Collective::barrier) return {};
+  if (key.lengths != 0) return "there is no kernel for blocks with lengths of their own";
+  if (unsigned(key.dtype) >= TUTTI_DTYPE_COUNT) {
+    return "there is no kernel for the program's own types";
+  }
+  if (dtype_is_binned(key.dtype)) return "there is no kernel for accumulators";
+  if (!reduces(key.collective)) return {};
+  if (unsigned(key.op) >= TUTTI_OP_COUNT) {
+    return "there is no kernel for the program's own operators and pre-multiplied sums";
+  }
+  if (level == TUTTI_LEVEL_EXACT && op_rounds(key.op, key.dtype)) {
+    return "there is no kernel for the level exact";
+  }
+  return {};
+}
+
+std::string combine_kernel(tutti_dtype dtype, tutti_op op, tutti_level level) {
+  const bool tree = level == TUTTI_LEVEL_CANONICAL && op_rounds(op, dtype);
+  return std::string("tutti_combine_") + dtype_name(dtype) + "_" +
+         op_name(op == TUTTI_AVG ? TUTTI_SUM : op) + (tree ? "_canonical" : "");
+}
+
+Status choose_on_stream(const CallKey& key, const Setting& setting, tutti_level level,
+                        StreamChoice* out) {
+  if (const std::string why = why_no_kernel(key, level); !why.empty()) {
+    return {TUTTI_UNSUPPORTED, why};
+  }
+  *out = {};
+  const bool barrier = key.collective == Collective::barrier;
+  const Collective collective = runs_as(key.collective);
+  if (reduces(key.collective) && !barrier) {
+    out->level = op_rounds(key.op, key.dtype) ? level : TUTTI_LEVEL_FAST;
+    out->kernel = combine_kernel(key.dtype, key.op, out->level);
+    out->averages = key.op == TUTTI_AVG;
+  }
+  if (barrier) out->kernel = combine_kernel(key.dtype, key.op, TUTTI_LEVEL_FAST);
+  const Request request = request_of(key, setting.nranks, out->level);
+  if (key.algorithm.empty() && !key.unfused) {
+    // They fold all operands in one place, so they hold every level that there are kernels for.
+    if (barrier) return {};
+    out->algorithm = find_algorithm(collective, chosen_name(collective, request));
+    out->path = path_of(*out->algorithm, request);
+    return {};
+  }
+  Choice choice;
+  TUTTI_TRY(choose(collective, setting, request, key.algorithm, key.unfused, &choice));
+  out->algorithm = choice.algorithm;
+  out->path = key.unfused || barrier ? StreamPath::lanes : path_of(*choice.algorithm, request);
+  return {};
+}
+
+}  // namespace tutti

@@ -1,0 +1,76 @@
+// What all calls on a communicator's GPU are made of: kernels that are told what to do and which
+// flags to clear and set (lib/device/abi.h), and waits for flags, both in the order of a stream.
+#pragma once
+
+#include <initializer_list>
+#include <memory>
+
+#include "lib/device/abi.h"
+#include "lib/device/driver.h"
+#include "lib/schedule/goal.h"
+#include "transports/arena.h"
+
+namespace tutti::plan {
+
+using device::Address;
+
+// A collective on memory of the GPU, as whoever enqueues it needs to know it.
+struct StreamCall {
+  Collective collective = Collective::allreduce;
+  uint32_t root = 0;
+  Address input = 0, output = 0;  // 0: this rank has none
+  uint64_t count = 0;             // elements of the vector, or of a block
+  uint32_t element_size = 1;
+  device::Kernel combine = nullptr;  // of the operator; null: nothing is combined
+  device::Kernel truth = nullptr;    // makes 0 or 1 of vectors that are combined with nothing
+  bool averages = false;             // `combine` sums, and what comes out is divided
+  bool one_shot = false;             // allreduce: everybody combines everything
+  // Vectors are reached where they are, all ranks' in one piece.
+  bool one_piece = false;
+  uint64_t timeout_ms = 0;
+  device::Entry entry{};  // all but the places
+};
+
+class StreamKernels {
+ public:
+  static Status open(cuda_ipc::Arena& arena, std::unique_ptr<StreamKernels>* out);
+
+  cuda_ipc::Arena& arena() const { return arena_; }
+  device::Driver& driver() const { return arena_.driver(); }
+  uint32_t self() const { return arena_.rank(); }
+  uint32_t nranks() const { return arena_.nranks(); }
+  // The set of the other ranks.
+  uint32_t others() const { return others_; }
+
+  // What every kernel of the call is told: nothing is announced, checked, cleared or set.
+  device::Common common(const StreamCall& call, uint32_t lane) const;
+
+  Status copy(const device::CopyArguments& arguments, device::Stream stream) const;
+  Status combine(device::Kernel kernel, const device::CombineArguments& arguments,
+                 uint32_t element_size, device::Stream stream) const;
+  // One that only announces, clears and sets.
+  Status signal(const device::Common& common, device::Stream stream) const;
+  // Until all flags that these ranks set on this rank's board are set.
+  Status wait(device::Stream stream, std::initializer_list<device::FlagSet> sets) const;
+
+ private:
+  explicit StreamKernels(cuda_ipc::Arena& arena) : arena_(arena) {}
+  uint32_t blocks_for(uint64_t bytes) const;
+
+  cuda_ipc::Arena& arena_;
+  device::Common common_{};  // what is the same in all calls
+  device::Kernel copy_ = nullptr;
+  uint32_t others_ = 0;
+  uint32_t most_blocks_ = 1;
+};
+
+// What lies at `address`, here.
+inline device::Spot spot_at(Address address, uint64_t offset = 0) {
+  return {.address = address, .offset = offset, .rank = 0, .block = 0};
+}
+// Of what the entry of `rank` says.
+inline device::Spot spot_of(uint32_t rank, uint32_t block, uint64_t offset) {
+  return {.address = 0, .offset = offset, .rank = rank, .block = block};
+}
+
+}  // namespace tutti::plan

@@ -1,0 +1,68 @@
+#include "lib/gpu/watcher.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "lib/base/clock.h"
+
+namespace tutti::watcher {
+
+namespace {
+
+constexpr std::chrono::milliseconds period(10);
+
+class Service {
+ public:
+  static Service& get() {
+    static Service* const instance = new Service;  // outlives every thread
+    return *instance;
+  }
+
+  void add(Watched* watched) {
+    const std::lock_guard order(changes_);
+    {
+      const std::lock_guard lock(mutex_);
+      watched_.push_back(watched);
+    }
+    if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+  }
+
+  void remove(Watched* watched) {
+    const std::lock_guard order(changes_);
+    bool last = false;
+    {
+      const std::lock_guard lock(mutex_);
+      std::erase(watched_, watched);
+      last = watched_.empty();
+      if (last) changed_.notify_all();
+    }
+    if (last && thread_.joinable()) thread_.join();
+  }
+
+ private:
+  void run() {
+    std::unique_lock lock(mutex_);
+    while (!watched_.empty()) {
+      changed_.wait_for(lock, period);
+      const uint64_t now = now_ns();
+      for (Watched* one : watched_) one->look(now);
+    }
+  }
+
+  std::mutex changes_;  // of the thread
+  std::mutex mutex_;    // of who is watched
+  std::condition_variable changed_;
+  std::vector<Watched*> watched_;
+  std::thread thread_;
+};
+
+}  // namespace
+
+void add(Watched* watched) { Service::get().add(watched); }
+void remove(Watched* watched) { Service::get().remove(watched); }
+
+}  // namespace tutti::watcher

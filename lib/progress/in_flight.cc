@@ -1,0 +1,132 @@
+#include "lib/progress/in_flight.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace tutti::in_flight {
+
+namespace {
+
+// How long the progress thread leaves the processor to the program: little when nothing moved, for
+// a peer may be about to answer; while streams trickle, as long as it takes them to bring a few
+// gulps, which sockets' buffers hold. 4 MiB at 1 Gbit/s in looks 50 us apart took a third of the
+// processor.
+constexpr std::chrono::microseconds least_rest{50}, most_rest{2000};
+constexpr int few_gulps = 1, many_gulps = 4;
+
+struct Registry {
+  std::mutex mutex;
+  std::vector<Member*> members;
+  std::atomic<uint32_t> count{0};
+
+  std::mutex thread_mutex;  // of what follows; taken before `mutex` where both are
+  std::condition_variable_any changed;
+  std::jthread thread;
+  uint32_t users = 0;
+  std::atomic<bool> asleep{false};
+};
+
+Registry& registry() {
+  static Registry* const instance = new Registry;  // outlives every thread
+  return *instance;
+}
+
+void work(const std::stop_token& stop) {
+  Registry& r = registry();
+  auto rest = least_rest;
+  int gulps = 0;  // since the last rest
+  while (!stop.stop_requested()) {
+    const Moved moved = advance_all();
+    if (moved == Moved::freely) {
+      ++gulps;
+      continue;
+    }
+    if (moved == Moved::nothing) {
+      rest = least_rest;
+    } else if (gulps <= few_gulps) {
+      rest = std::min(rest * 2, most_rest);
+    } else if (gulps >= many_gulps) {
+      rest = std::max(rest / 2, least_rest);
+    }
+    gulps = 0;
+    std::unique_lock lock(r.thread_mutex);
+    r.asleep.store(true);
+    if (busy()) {
+      r.changed.wait_for(lock, stop, rest, [] { return false; });
+    } else {
+      r.changed.wait(lock, stop, busy);
+    }
+    r.asleep.store(false);
+  }
+}
+
+}  // namespace
+
+void add(Member* member) {
+  Registry& r = registry();
+  const std::lock_guard lock(r.mutex);
+  r.members.push_back(member);
+  r.count.store(uint32_t(r.members.size()));
+}
+
+void remove(Member* member) {
+  Registry& r = registry();
+  const std::lock_guard lock(r.mutex);
+  std::erase(r.members, member);
+  r.count.store(uint32_t(r.members.size()));
+}
+
+Moved advance_all() {
+  Registry& r = registry();
+  if (r.count.load(std::memory_order_relaxed) == 0) return Moved::nothing;
+  const std::unique_lock lock(r.mutex, std::try_to_lock);
+  if (!lock) return Moved::nothing;
+  Moved moved = Moved::nothing;
+  for (Member* const member : r.members) {
+    if (member->busy()) moved = std::max(moved, member->advance_if_free());
+  }
+  return moved;
+}
+
+bool busy() {
+  Registry& r = registry();
+  if (r.count.load(std::memory_order_relaxed) == 0) return false;
+  const std::lock_guard lock(r.mutex);
+  return std::any_of(r.members.begin(), r.members.end(),
+                     [](const Member* member) { return member->busy(); });
+}
+
+void use_progress_thread() {
+  Registry& r = registry();
+  const std::lock_guard lock(r.thread_mutex);
+  if (r.users++ == 0) r.thread = std::jthread(work);
+}
+
+void release_progress_thread() {
+  Registry& r = registry();
+  std::jthread ended;  // asked to stop and joined at the end of this function, without the lock
+  const std::lock_guard lock(r.thread_mutex);
+  if (--r.users == 0) ended = std::move(r.thread);
+}
+
+bool progress_thread_runs() {
+  Registry& r = registry();
+  const std::lock_guard lock(r.thread_mutex);
+  return r.users != 0;
+}
+
+void wake_progress_thread() {
+  Registry& r = registry();
+  // Either this sees that the thread sleeps, or the thread sees what was put in flight.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (!r.asleep.load()) return;
+  const std::lock_guard lock(r.thread_mutex);
+  r.changed.notify_all();
+}
+
+}  // namespace tutti::in_flight

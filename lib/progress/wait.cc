@@ -1,0 +1,62 @@
+#include "lib/progress/wait.h"
+
+#include <sched.h>
+
+#include <algorithm>
+
+#include "lib/progress/in_flight.h"
+
+namespace tutti {
+
+namespace {
+
+// How often a waiting rank looks for a reason why nothing comes, and the longest that it sleeps.
+constexpr uint64_t inspect_period_ns = 1'000'000;
+constexpr uint64_t most_sleep_ns = 10'000'000;
+constexpr uint64_t most_sleep_beside_ns = 200'000;  // while something else is in flight
+constexpr uint32_t yields_per_clock = 16;
+
+}  // namespace
+
+Status moving_too_long() {
+  return {TUTTI_TIMEOUT, "the call was still moving data at its deadline"};
+}
+
+Waiter::Waiter(Link& link, const Patience& patience, uint64_t deadline_ns, const Inspect* inspect)
+    : link_(link), patience_(patience), inspect_(inspect), deadline_ns_(deadline_ns) {}
+
+Waiter::~Waiter() {
+  if (armed_) link_.disarm();
+}
+
+void Waiter::progressed() {
+  idle_ = 0;
+  if (!armed_) return;
+  link_.disarm();
+  armed_ = false;
+}
+
+Status Waiter::pause() {
+  if (in_flight::advance_all() == in_flight::Moved::freely) {
+    idle_ = 0;
+  } else if (idle_++ < patience_.yields) {
+    sched_yield();
+    if (idle_ % yields_per_clock != 0) return {};
+  } else if (!armed_) {
+    link_.arm();  // the caller looks once more before the sleep
+    armed_ = true;
+    return {};
+  } else {
+    armed_ = false;
+    const uint64_t most = in_flight::busy() ? most_sleep_beside_ns : most_sleep_ns;
+    link_.sleep(std::min(deadline_ns_, now_ns() + most));
+  }
+  const uint64_t now = now_ns();
+  if (now - inspected_ns_ < inspect_period_ns && now < deadline_ns_) return {};
+  inspected_ns_ = now;
+  TUTTI_TRY(inspect_ != nullptr ? (*inspect_)(now) : link_.inspect(now));
+  if (now >= deadline_ns_) return {TUTTI_TIMEOUT, {}};
+  return {};
+}
+
+}  // namespace tutti

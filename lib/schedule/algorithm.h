@@ -1,0 +1,64 @@
+// An algorithm as the library sees it: a name, a pure emitter, and what it cannot serve.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "lib/schedule/goal.h"
+#include "lib/schedule/schedule.h"
+#include "tutti/tutti.h"
+
+namespace tutti {
+
+// What a caller asks of an algorithm; equal on all ranks.
+struct Request {
+  uint32_t nranks = 1;
+  uint64_t count = 0;            // elements
+  uint64_t class_count = 0;      // the most that are decided alike (size classes); 0: `count`
+  uint32_t element_size = 1;     // bytes
+  uint32_t root = 0;             // of rooted collectives
+  bool ordered = false;          // the operator is not commutative: operands must keep rank order
+  bool uneven = false;           // blocks have lengths of their own
+  bool private_lengths = false;  // only the ranks at its ends know how long a block is
+  // What must hold of arithmetic that rounds; fast where the order of operands does not matter.
+  tutti_level level = TUTTI_LEVEL_FAST;
+};
+
+// What an algorithm promises to cost, as formulas of the number of ranks (lib/schedule/formula.h
+// has the notation). They are exact: the prover's counts are compared with them at every rank
+// count, and the table of the README is made of them.
+struct Claims {
+  const char* rounds;            // with one port: one send and one receive at a time
+  const char* rounds_multiport;  // with a port for each peer
+  const char* messages;          // of all ranks together
+  const char* sent;              // by the rank that sends most, in buffers (Goal::buffers())
+  const char* reduced;           // by the rank that reduces most, in buffers
+};
+
+struct Algorithm {
+  const char* name;  // "halving-doubling"; unique within its collective
+  Collective collective;
+  const char* about;  // one sentence for a list
+  void (*emit)(const schedule::Shape& shape, schedule::Sink& sink);
+  // Empty when the algorithm can serve the request, else one sentence that says why not.
+  std::string (*applies)(const Request& request);
+  Claims claims;
+};
+
+// For an algorithm that serves every request.
+inline std::string serves_everything(const Request&) { return {}; }
+// For one that takes blocks through ranks that are at neither end.
+inline std::string lengths_known_to_all(const Request& request) {
+  if (!request.private_lengths) return {};
+  return "it takes blocks through ranks that do not know how long they are";
+}
+// For one that keeps rank order on two ranks only.
+inline std::string two_ranks_where_ordered(const Request& request) {
+  if (!request.ordered || request.nranks <= 2) return {};
+  return "it adds in an order that depends on the chunk, so it cannot serve an operator that is "
+         "not "
+         "commutative";
+}
+
+}  // namespace tutti

@@ -1,0 +1,246 @@
+#include "lib/select/select.h"
+
+#include <cmath>
+#include <limits>
+
+#include "algorithms/registry.h"
+#include "lib/base/types.h"
+#include "lib/schedule/formula.h"
+#include "lib/schedule/levels.h"
+#include "lib/schedule/moves.h"
+#include "lib/slots/segment.h"
+
+namespace tutti {
+
+namespace {
+
+// What one hop and one byte cost, in microseconds. Measured on a 2-core host (see bench/README.md);
+// only their ratios decide. "Crowded": every hop is a turn of the scheduler.
+struct Medium {
+  double hop;           // a message, send to receipt
+  double byte;          // streamed through a slot or a socket
+  double reduced_byte;  // added to a vector in cache
+};
+constexpr Medium memory{0.15, 1.0 / 9'000, 1.0 / 20'000};
+constexpr Medium crowded_memory{1.5, 1.0 / 5'000, 1.0 / 10'000};
+constexpr Medium sockets{12.0, 1.0 / 2'000, 1.0 / 20'000};
+// Through shared cells, for each vector written or read.
+constexpr double fused_byte = 1.0 / 33'000;
+// Added without rounding. Measured where the operands are in cache (lib/reduce/README.md).
+constexpr double exact_byte = 1.0 / 10'000;
+// A line from another last-level cache, where several are on their way at once. Not measured here:
+// this machine has one such cache.
+constexpr double far_line = 0.05;
+
+// One of an algorithm's claims for this many ranks; the tests hold them to the prover's counts.
+double claimed(const char* formula, uint32_t nranks) {
+  schedule::Rational value;
+  return schedule::evaluate(formula, nranks, &value).ok() ? value.value() : nranks;
+}
+
+struct Candidate {
+  const Algorithm* algorithm;
+  Path path;
+  double us;
+};
+
+// Vectors, or whole buffers of blocks, that the busiest rank writes and reads when each is written
+// once by who has it and read once by who wants it.
+double moved_by_one_hop(Collective collective, double p) {
+  const double others = (p - 1) / p;
+  switch (collective) {
+    case Collective::allgather:
+      return 1;
+    case Collective::gather:
+    case Collective::scatter:
+      return others;
+    case Collective::alltoall:
+    case Collective::reduce_scatter:
+      return 2 * others;
+    default:
+      return reduces(collective) ? 1 + p : 2;
+  }
+}
+
+double predict_moves(const Algorithm& algorithm, Path path, const Setting& setting, double bytes) {
+  const Medium& medium = !setting.all_share_memory ? sockets
+                         : setting.crowded         ? crowded_memory
+                                                   : memory;
+  const double p = setting.nranks;
+  const double far = far_line * (p - setting.cache_group);
+  // Fused paths have no records to step through. One-shot writes a vector and reads p-1 others;
+  // two-shot moves about two vectors whatever p is, in three hops.
+  if (path == Path::one_shot) {
+    return medium.hop / 2 + p * bytes * fused_byte + far;
+  }
+  if (path == Path::two_level) {
+    const double group = group_size(setting);
+    const double vectors = group + std::ceil(p / group);
+    return medium.hop * 1.25 + vectors * bytes * fused_byte + far_line * (std::ceil(p / group) - 1);
+  }
+  if (path == Path::two_shot) return 3 * medium.hop + 1.75 * bytes * fused_byte + 2 * far;
+  if (path == Path::one_hop) {
+    return medium.hop / 2 + moved_by_one_hop(algorithm.collective, p) * bytes * fused_byte + far;
+  }
+  const Claims& claims = algorithm.claims;
+  return claimed(claims.rounds, setting.nranks) * medium.hop +
+         bytes * (claimed(claims.sent, setting.nranks) * medium.byte +
+                  claimed(claims.reduced, setting.nranks) * medium.reduced_byte);
+}
+
+double predict(const Algorithm& algorithm, Path path, const Setting& setting,
+               const Request& request) {
+  const uint64_t count = request.class_count != 0 ? request.class_count : request.count;
+  const double bytes = double(count) * request.element_size;
+  // Two operands are added exactly by any addition.
+  const double exact = request.level == TUTTI_LEVEL_EXACT && setting.nranks > 2
+                           ? claimed(algorithm.claims.reduced, setting.nranks) * exact_byte
+                           : 0;
+  return predict_moves(algorithm, path, setting, bytes) + bytes * exact;
+}
+
+// How `algorithm` runs here: fused where a fused path implements it.
+Path path_of(const Algorithm& algorithm, const Setting& setting, const Request& request,
+             bool unfused) {
+  if (unfused || !setting.all_share_memory) return Path::schedule;
+  const std::string_view name = algorithm.name;
+  if (algorithm.collective != Collective::allreduce) {
+    const bool one_hop = name == "direct" || name == "flat";
+    const bool fits = request.element_size <= setting.one_hop_element_limit_bytes;
+    return one_hop && fits && !request.uneven ? Path::one_hop : Path::schedule;
+  }
+  // They cut vectors at cache lines.
+  if (shm::line_bytes % request.element_size != 0) return Path::schedule;
+  const uint64_t bytes = request.count * request.element_size;
+  if (name == "all-to-all" && bytes <= setting.one_shot_limit_bytes) return Path::one_shot;
+  if (name == "two-level" && bytes <= setting.two_level_limit_bytes) return Path::two_level;
+  if (name == "two-shot") return Path::two_shot;
+  return Path::schedule;
+}
+
+// Why not, by its schedule; the proof of that is made once.
+std::string breaks_level(const Algorithm& algorithm, const Setting& setting,
+                         const Request& request) {
+  if (request.level <= TUTTI_LEVEL_FAST) return {};
+  const auto levels = schedule::levels_of(
+      algorithm, {.nranks = setting.nranks, .root = request.root, .radix = group_size(setting)});
+  if (levels.hold(request.level)) return {};
+  const std::string level = std::string(" at level ") + level_name(request.level);
+  if (request.level == TUTTI_LEVEL_EXACT) {
+    return "it passes on sums of some of the ranks, which are rounded, and" + level +
+           " a result is rounded once";
+  }
+  if (request.level == TUTTI_LEVEL_CANONICAL) {
+    return "on " + std::to_string(setting.nranks) +
+           " ranks it does not combine by the one tree that all results have" + level;
+  }
+  return "it combines one part of a vector in another order than the next, which must not be" +
+         level;
+}
+
+// Empty when the algorithm can be chosen here.
+std::string why_not(const Algorithm& algorithm, const Setting& setting, const Request& request) {
+  std::string why = algorithm.applies(request);
+  if (why.empty() && setting.only_moves &&
+      !schedule::only_moves(algorithm, {.nranks = setting.nranks, .root = request.root})) {
+    return "it does more than move data from inputs to outputs";
+  }
+  return why.empty() ? breaks_level(algorithm, setting, request) : why;
+}
+
+std::string names_of(Collective collective) {
+  std::string all;
+  for (const Algorithm& algorithm : algorithms()) {
+    if (algorithm.collective != collective) continue;
+    all += (all.empty() ? "" : ", ") + std::string(algorithm.name);
+  }
+  return all;
+}
+
+std::string reason_of(const Candidate& best, const Setting& setting, tutti_level level) {
+  const std::string ranks = std::to_string(setting.nranks) + " ranks";
+  if (best.path == Path::one_shot) {
+    return "all " + ranks +
+           " share memory and the vector is short: publish once, read all, one hop";
+  }
+  if (best.path == Path::two_level) {
+    return "the " + ranks + " sit in groups of " + std::to_string(group_size(setting)) +
+           " around their caches and the vector is short: one hop within each, one between them";
+  }
+  if (best.path == Path::one_hop) {
+    return "all " + ranks + " share memory: who has something publishes it, the others take it";
+  }
+  if (best.path == Path::two_shot) {
+    return "all " + ranks + " share memory: each reduces its share while the others copy theirs";
+  }
+  return "of the algorithms that apply to " + ranks + " over " +
+         (setting.all_share_memory ? "shared memory" : "sockets") +
+         (level > TUTTI_LEVEL_FAST ? std::string(" at level ") + level_name(level) : "") +
+         " the model finds it fastest at this size";
+}
+
+}  // namespace
+
+Counts decided_alike(uint64_t count, uint32_t element_size, const Setting& setting) {
+  const uint64_t most = largest_of_class(count);
+  Counts alike{most <= 1 ? 0 : most / 2 + 1, most};
+  // Where protocols stop.
+  for (const size_t limit : {setting.one_shot_limit_bytes, setting.two_level_limit_bytes}) {
+    const uint64_t longest = limit / element_size;
+    if (count <= longest) {
+      alike.most = std::min(alike.most, longest);
+    } else {
+      alike.least = std::max(alike.least, longest + 1);
+    }
+  }
+  return alike;
+}
+
+Status choose(Collective collective, const Setting& setting, const Request& request,
+              std::string_view forced, bool unfused, Choice* out) {
+  if (!forced.empty()) {
+    const Algorithm* algorithm = find_algorithm(collective, forced);
+    if (algorithm == nullptr) {
+      return {TUTTI_INVALID, "there is no " + std::string(collective_name(collective)) +
+                                 " algorithm \"" + std::string(forced) + "\"; there are: auto, " +
+                                 names_of(collective)};
+    }
+    if (const std::string why = why_not(*algorithm, setting, request); !why.empty()) {
+      return {TUTTI_UNSUPPORTED, "algorithm " + std::string(forced) + " cannot run here: " + why};
+    }
+    const Path path = path_of(*algorithm, setting, request, unfused);
+    *out = {
+        algorithm, path, "it was asked for by name", predict(*algorithm, path, setting, request),
+        nullptr,   0};
+    return {};
+  }
+  // At layout the size must not decide on the tree, so all that are chosen from have the same: they
+  // fold all operands in one place from the left, and round once.
+  Request wanted = request;
+  if (request.level == TUTTI_LEVEL_LAYOUT) wanted.level = TUTTI_LEVEL_EXACT;
+  Candidate best{nullptr, Path::schedule, std::numeric_limits<double>::infinity()};
+  Candidate next = best;
+  for (const Algorithm& algorithm : algorithms()) {
+    if (algorithm.collective != collective || !why_not(algorithm, setting, wanted).empty())
+      continue;
+    const Path path = path_of(algorithm, setting, request, unfused);
+    // Pairs alone are no reason.
+    if (path == Path::two_level && group_size(setting) != setting.cache_group) continue;
+    const Candidate candidate{&algorithm, path, predict(algorithm, path, setting, request)};
+    if (candidate.us < best.us) {
+      next = best;
+      best = candidate;
+    } else if (candidate.us < next.us) {
+      next = candidate;
+    }
+  }
+  if (best.algorithm == nullptr) {
+    return {TUTTI_UNSUPPORTED,
+            "no " + std::string(collective_name(collective)) + " algorithm can serve this call"};
+  }
+  *out = {best.algorithm, best.path,      reason_of(best, setting, request.level),
+          best.us,        next.algorithm, next.algorithm ? next.us : 0};
+  return {};
+}
+
+}  // namespace tutti

@@ -1,0 +1,26 @@
+// Shared cells: what the protocols of lib/shared_memory see of the memory that all ranks of a
+// communicator share. Every rank has `flag_lines` cache lines with a flag and 56 bytes of payload
+// each, and `bytes` bytes of data that only it writes and everybody may read.
+#pragma once
+
+#include "lib/slots/segment.h"
+
+namespace tutti {
+
+class SharedCells {
+ public:
+  SharedCells(const shm::Segment& segment, uint32_t rank) : segment_(segment), rank_(rank) {}
+
+  uint32_t rank() const { return rank_; }
+  uint32_t nranks() const { return segment_.geometry().nranks; }
+  size_t bytes() const { return segment_.geometry().cell_bytes; }
+
+  shm::FlagLine* flags(uint32_t rank) const { return segment_.flag_lines(rank); }
+  std::byte* data(uint32_t rank) const { return segment_.cell_data(rank); }
+
+ private:
+  const shm::Segment& segment_;
+  uint32_t rank_;
+};
+
+}  // namespace tutti

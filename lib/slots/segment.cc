@@ -1,0 +1,54 @@
+#include "lib/slots/segment.h"
+
+namespace tutti::shm {
+
+namespace {
+
+constexpr size_t page_bytes = 4096;
+constexpr size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+}  // namespace
+
+Segment::Segment(std::byte* base, const Geometry& geometry) : base_(base), geometry_(geometry) {
+  const size_t n = geometry.nranks;
+  size_t at = 0;
+  const auto take = [&at](size_t bytes) {
+    const size_t begin = at;
+    at = round_up(at + bytes, page_bytes);
+    return begin;
+  };
+  take(sizeof(AbortRecord));
+  ranks_ = take(n * sizeof(RankLines));
+  credits_ = take(n * n * sizeof(CreditLine));
+  slot_lines_ = take(n * n * geometry.slots * sizeof(SlotLine));
+  flags_ = take(n * geometry.flag_lines * sizeof(FlagLine));
+  cells_ = take(n * geometry.cell_bytes);
+  slot_data_ = take(n * n * geometry.slots * size_t(geometry.slice_bytes));
+  total_ = at;
+}
+
+std::vector<Segment::Part> Segment::home_of(uint32_t r) const {
+  std::vector<Part> parts = {
+      {cell_data(r), geometry_.cell_bytes},
+      {slot_data(r, 0), size_t(geometry_.nranks) * geometry_.slots * geometry_.slice_bytes}};
+  if (r == 0) parts.push_back({base_, cells_});
+  return parts;
+}
+
+size_t Geometry::total_bytes() const { return Segment(nullptr, *this).total_bytes(); }
+
+Geometry Geometry::for_ranks(uint32_t nranks) {
+  Geometry geometry;
+  geometry.nranks = nranks;
+  geometry.flag_lines = cell_flag_lines;
+  // Enough for staged blocks to rotate through about a core's own cache
+  // (lib/shared_memory/staging.h says why), and no more: every page costs a microsecond or two when
+  // a communicator is made.
+  geometry.cell_bytes = resident_bytes + ring_bytes +
+                        (nranks <= 4   ? 2 << 20
+                         : nranks <= 8 ? 3 << 20
+                                       : 6 << 20);
+  return geometry;
+}
+
+}  // namespace tutti::shm

@@ -1,0 +1,440 @@
+#include "lib/slots/slot_link.h"
+
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstdlib>
+#include <mutex>
+#include <set>
+
+#include "lib/base/clock.h"
+#include "lib/base/mapping.h"
+
+namespace tutti::shm {
+
+namespace {
+
+constexpr uint64_t watch_period_ns = 5'000'000;
+constexpr size_t most_touched_bytes = 256u << 20;
+
+// Not the FUTEX_PRIVATE forms: the word lies in memory that processes share.
+void futex_wake(std::atomic<uint32_t>& word) {
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+void futex_wait(std::atomic<uint32_t>& word, uint32_t expected, uint64_t timeout_ns) {
+  const timespec timeout{time_t(timeout_ns / 1'000'000'000u), long(timeout_ns % 1'000'000'000u)};
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT, expected, &timeout, nullptr,
+          0);
+}
+
+// Once a process: only registered processes are reached by the barrier.
+bool membarrier_registered() {
+  static const bool done =
+      syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
+  return done;
+}
+
+// Marks the links of a process as left when it ends in order without having freed them, so that it
+// is not taken for dead. A forked child has nothing to say for its parent.
+class LiveLinks {
+ public:
+  static LiveLinks& get() {
+    static LiveLinks* const instance = new LiveLinks;  // outlives every thread
+    return *instance;
+  }
+  void add(std::atomic<uint32_t>* left) {
+    const std::lock_guard lock(mutex_);
+    left_.insert(left);
+  }
+  void remove(std::atomic<uint32_t>* left) {
+    const std::lock_guard lock(mutex_);
+    left_.erase(left);
+  }
+
+ private:
+  LiveLinks() : pid_(getpid()) {
+    std::atexit([] {
+      LiveLinks& links = get();
+      if (getpid() != links.pid_) return;
+      const std::lock_guard lock(links.mutex_);
+      for (std::atomic<uint32_t>* left : links.left_) left->store(1);
+    });
+  }
+  std::mutex mutex_;
+  std::set<std::atomic<uint32_t>*> left_;
+  pid_t pid_;
+};
+
+std::string rank_calls(int rank, const CallMark& mark) {
+  return "rank " + std::to_string(rank) + " calls " + mark.signature.describe();
+}
+
+}  // namespace
+
+Status touch_home(const SlotLinkParts& parts) {
+  if (parts.segment.total_bytes() > most_touched_bytes) return {};
+  for (const Segment::Part& part : parts.segment.home_of(parts.self)) {
+    TUTTI_TRY(touch(part.at, part.bytes));
+  }
+  return {};
+}
+
+void touch_all(const SlotLinkParts& parts) {
+  if (parts.segment.total_bytes() > most_touched_bytes) return;
+  // The pages are there; should the kernel lack memory for tables, they are filled in later.
+  (void)touch(reinterpret_cast<std::byte*>(&parts.segment.abort_record()),
+              parts.segment.total_bytes());
+}
+
+std::vector<int> group_of(const LinkSetup& setup, uint32_t* self) {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < setup.exchange->nranks(); ++rank) {
+    if (rank == setup.exchange->rank()) *self = uint32_t(ranks.size());
+    if (rank == setup.exchange->rank() || setup.peers[rank]) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+SlotLink::SlotLink(SlotLinkParts parts)
+    : slots_(parts.segment.geometry().slots),
+      slice_bytes_(parts.segment.geometry().slice_bytes),
+      outgoing_(parts.comm_nranks),
+      incoming_(parts.comm_nranks),
+      carries_(parts.comm_nranks),
+      segment_(parts.segment),
+      self_(parts.self),
+      name_(std::move(parts.name)),
+      mapping_(std::move(parts.mapping)),
+      watch_(std::move(parts.watch)),
+      ranks_(std::move(parts.ranks)),
+      local_(parts.comm_nranks, -1) {
+  membarrier_registered();
+  LiveLinks::get().add(&segment_.rank(self_).left);
+  for (uint32_t local = 0; local < ranks_.size(); ++local) {
+    local_[ranks_[local]] = int(local);
+    if (local == self_) continue;
+    others_doorbells_.push_back(&segment_.rank(local).doorbell);
+    Outgoing& out = outgoing_[ranks_[local]];
+    out.lines = segment_.slot_lines(self_, local);
+    out.data = segment_.slot_data(self_, local);
+    out.credit_line = &segment_.credit(self_, local);
+    out.local = local;
+    Incoming& in = incoming_[ranks_[local]];
+    in.lines = segment_.slot_lines(local, self_);
+    in.data = segment_.slot_data(local, self_);
+    in.credit_line = &segment_.credit(local, self_);
+    in.local = local;
+  }
+  if (ranks_.size() == parts.comm_nranks) cells_.emplace(segment_, self_);
+}
+
+SlotLink::~SlotLink() {
+  LiveLinks::get().remove(&segment_.rank(self_).left);
+  segment_.rank(self_).left.store(1, std::memory_order_release);
+  wake_all();
+}
+
+std::span<const std::byte> SlotLink::peek_rest(int peer, size_t most, size_t granule) {
+  const Incoming& ring = incoming_[peer];
+  const size_t there = ring.bytes - ring.offset;
+  const std::byte* const data = data_of(ring, ring.received & (slots_ - 1));
+  will_read(data + ring.offset, there);
+  return {data + ring.offset, whole_granules(there < most ? there : most, granule)};
+}
+
+std::span<const std::byte> SlotLink::refuse_slot(int peer) {
+  corrupt_ = peer;
+  return {};
+}
+
+std::span<const std::byte> SlotLink::peek_carried(int peer, size_t most, size_t granule) {
+  uint32_t& carried = incoming_[peer].carried;
+  std::vector<std::byte>& carry = carries_[peer];
+  if (carry.size() < granule) carry.resize(granule);
+  while (carried < granule) {
+    const std::span<const std::byte> data = peek_slot(peer, granule - carried, 1);
+    if (data.empty()) return {};
+    std::memcpy(carry.data() + carried, data.data(), data.size());
+    carried += uint32_t(data.size());
+    consume_slot(peer, data.size());
+  }
+  return {carry.data(), whole_granules(std::min<size_t>(carried, most), granule)};
+}
+
+void SlotLink::consume_carried(int peer, size_t bytes) {
+  uint32_t& carried = incoming_[peer].carried;
+  std::vector<std::byte>& carry = carries_[peer];
+  carried -= uint32_t(bytes);
+  std::memmove(carry.data(), carry.data() + bytes, carried);
+}
+
+namespace {
+
+// Word `i` of what was just written in words: read in longer ones, the processor would wait until
+// it has got to memory.
+inline uint64_t word_of(const void* from, size_t i) {
+  uint64_t word;
+  std::memcpy(&word, static_cast<const std::byte*>(from) + 8 * i, sizeof(word));
+  asm("" : "+r"(word));
+  return word;
+}
+
+}  // namespace
+
+void SlotLink::begin(const CallMark& mark) {
+  constexpr size_t words = sizeof(CallSignature) / 8;
+  mark_.epoch = mark.epoch;
+#pragma GCC unroll 4
+  for (size_t i = 0; i < words; ++i) {
+    const uint64_t word = word_of(&mark.signature, i);
+    std::memcpy(reinterpret_cast<std::byte*>(&mark_.signature) + 8 * i, &word, sizeof(word));
+  }
+  mark_.digest = mark.digest;
+  mark_.peer = mark.peer;
+  digest_ = mark.digest;
+  stranger_ = -1;
+  results_.forget();
+  suspect_ = -1;
+  if (mark.epoch == 0) return;  // point to point: its digest says enough
+  RankLines& lines = segment_.rank(self_);
+  CallLine& call = lines.calls[mark.epoch % RankLines::kept];
+  store(call.epoch, uint64_t{0}, std::memory_order_relaxed);
+  fence(std::memory_order_release);
+#pragma GCC unroll 4
+  for (size_t i = 0; i < words; ++i) {
+    store(call.signature[i], word_of(&mark.signature, i), std::memory_order_relaxed);
+  }
+  store(call.epoch, mark.epoch, std::memory_order_release);
+  store(lines.epoch, mark.epoch, std::memory_order_release);
+}
+
+uint64_t SlotLink::latest_epoch(uint32_t local) const {
+  return load(segment_.rank(local).epoch, std::memory_order_acquire);
+}
+
+std::optional<CallMark> SlotLink::read_call(uint32_t local, uint64_t epoch) const {
+  const CallLine& call = segment_.rank(local).calls[epoch % RankLines::kept];
+  if (epoch == 0 || load(call.epoch, std::memory_order_acquire) != epoch) return std::nullopt;
+  uint64_t words[sizeof(CallSignature) / 8];
+  for (size_t i = 0; i < std::size(words); ++i) {
+    words[i] = load(call.signature[i], std::memory_order_relaxed);
+  }
+  fence(std::memory_order_acquire);
+  if (load(call.epoch, std::memory_order_relaxed) != epoch) return std::nullopt;
+  CallMark mark;
+  mark.epoch = epoch;
+  std::memcpy(&mark.signature, words, sizeof(words));
+  mark.digest = call_digest(epoch, mark.signature);
+  return mark;
+}
+
+std::optional<CallMark> SlotLink::last_seen(int peer) const {
+  if (local_[peer] < 0) return std::nullopt;
+  return read_call(uint32_t(local_[peer]), latest_epoch(uint32_t(local_[peer])));
+}
+
+Status SlotLink::inspect(uint64_t now_ns) {
+  TUTTI_TRY(find_abort());
+  if (corrupt_ >= 0) {
+    return {TUTTI_CORRUPT,
+            "rank " + std::to_string(corrupt_) + " says that a slot of " +
+                std::to_string(slice_bytes_) + " bytes holds " +
+                std::to_string(incoming_[corrupt_].bytes),
+            corrupt_, mark_.epoch};
+  }
+  Status found = compare_calls(now_ns);
+  if (found.ok()) return find_dead(now_ns);
+  if (found.code() != TUTTI_PEER_FAILED) return found;
+  // Who has left may have done so because another died: that is what the caller wants to hear.
+  watched_ns_ = 0;
+  Status dead = find_dead(now_ns);
+  return dead.ok() ? found : dead;
+}
+
+Status SlotLink::find_abort() const {
+  const AbortRecord& record = segment_.abort_record();
+  if (load(record.state, std::memory_order_acquire) != 2) return {};
+  will_read(&record.code, sizeof(record) - offsetof(AbortRecord, code));
+  const size_t length = std::min<size_t>(record.length, AbortRecord::text_bytes);
+  return {tutti_status(record.code), std::string(record.text, length), record.rank, record.call};
+}
+
+Status SlotLink::compare_call(uint32_t local, const CallMark& mark, uint64_t now_ns) {
+  const std::optional<CallMark> theirs = read_call(local, mark.epoch);
+  if (!theirs || theirs->signature == mark.signature) return {};
+  if (theirs->signature.same_call(mark.signature)) return compare_results(mark, now_ns);
+  return {TUTTI_MISMATCH,
+          "call " + std::to_string(mark.epoch) + ": " + rank_calls(ranks_[self_], mark) + ", but " +
+              rank_calls(ranks_[local], *theirs),
+          ranks_[local], mark.epoch};
+}
+
+Status SlotLink::compare_results(const CallMark& mark, uint64_t now_ns) {
+  std::vector<Announced> peers;
+  for (uint32_t local = 0; local < ranks_.size(); ++local) {
+    if (local == self_) continue;
+    const std::optional<CallMark> theirs = read_call(local, mark.epoch);
+    if (!theirs || !theirs->signature.same_call(mark.signature)) continue;
+    peers.push_back({ranks_[local], theirs->digest});
+  }
+  waits_for_results_ = true;
+  return results_.judge(mark, ranks_[self_], peers, ranks_.size(), now_ns);
+}
+
+Status SlotLink::compare_earlier(uint32_t local) {
+  for (uint64_t back = 1; back < RankLines::kept && back < mark_.epoch; ++back) {
+    const std::optional<CallMark> mine = read_call(self_, mark_.epoch - back);
+    if (mine) TUTTI_TRY(compare_call(local, *mine, 0));
+  }
+  return {};
+}
+
+Status SlotLink::compare_calls(uint64_t now_ns) {
+  waits_for_results_ = false;
+  int suspect = -1;
+  for (uint32_t local = 0; local < ranks_.size(); ++local) {
+    if (local == self_) continue;
+    const int peer = ranks_[local];
+    const uint64_t latest = latest_epoch(local);
+    if (mark_.epoch != 0) TUTTI_TRY(compare_call(local, mark_, now_ns));
+    // Point to point: a peer inside a collective call that this rank has not entered will not come.
+    // What it had sent before is visible by now, so when a second look finds no data it is certain.
+    const bool elsewhere = mark_.epoch == 0 && latest > segment_.rank(self_).epoch.load();
+    const std::optional<CallMark> theirs =
+        elsewhere && peer == mark_.peer ? read_call(local, latest) : std::nullopt;
+    if (theirs) {
+      if (suspect_ == peer) {
+        return {TUTTI_MISMATCH,
+                rank_calls(ranks_[self_], mark_) + ", but " + rank_calls(peer, *theirs) +
+                    " (call " + std::to_string(latest) + ")",
+                peer, latest};
+      }
+      suspect = peer;
+    }
+    const bool gone = load(segment_.rank(local).left, std::memory_order_acquire) != 0;
+    if (gone && mark_.epoch == 0 && peer == mark_.peer) {  // here, too, the second look is certain
+      if (suspect_ == peer) {
+        return {TUTTI_PEER_FAILED,
+                "rank " + std::to_string(peer) + " has freed the communicator; rank " +
+                    std::to_string(ranks_[self_]) + " is in " + mark_.signature.describe(),
+                peer, mark_.epoch};
+      }
+      suspect = peer;
+    }
+    if (gone && mark_.epoch > latest) {
+      return {TUTTI_PEER_FAILED,
+              "rank " + std::to_string(peer) + " has freed the communicator, its last call was " +
+                  std::to_string(latest) + "; rank " + std::to_string(ranks_[self_]) +
+                  " is in call " + std::to_string(mark_.epoch),
+              peer, mark_.epoch};
+    }
+  }
+  suspect_ = suspect;
+  if (stranger_ >= 0 && !waits_for_results_) {
+    TUTTI_TRY(compare_earlier(uint32_t(local_[stranger_])));
+    const std::optional<CallMark> theirs = last_seen(stranger_);
+    std::string text = rank_calls(ranks_[self_], mark_) + ", but what rank " +
+                       std::to_string(stranger_) + " sent belongs to another call";
+    if (theirs && theirs->epoch == mark_.epoch) {
+      text += ", or it made other calls before this one";
+    } else if (theirs) {
+      text += "; its latest is " + theirs->signature.describe();
+    }
+    return {TUTTI_MISMATCH, std::move(text), stranger_, mark_.epoch};
+  }
+  return {};
+}
+
+Status SlotLink::find_dead(uint64_t now_ns) {
+  if (watch_ == nullptr || now_ns - watched_ns_ < watch_period_ns) return {};
+  watched_ns_ = now_ns;
+  for (uint32_t local = 0; local < ranks_.size(); ++local) {
+    // Who has left in order may die in peace; compare_calls() tells whether it left too early.
+    if (local == self_ || segment_.rank(local).left.load() != 0 || !watch_->dead(local)) continue;
+    return {TUTTI_PEER_FAILED,
+            "rank " + std::to_string(ranks_[local]) + " died; its last call was " +
+                std::to_string(latest_epoch(local)),
+            ranks_[local], mark_.epoch};
+  }
+  return {};
+}
+
+void SlotLink::ring(std::atomic<uint32_t>& doorbell) {
+  if (exchange(doorbell, 0u) != 0) futex_wake(doorbell);
+}
+
+void SlotLink::arm() {
+  store(segment_.rank(self_).doorbell, 1u, std::memory_order_seq_cst);
+  if (membarrier_registered()) syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
+}
+
+void SlotLink::disarm() { store(segment_.rank(self_).doorbell, 0u, std::memory_order_relaxed); }
+
+void SlotLink::sleep(uint64_t until_ns) {
+  // Without the barrier a wake-up can be missed: then sleep only briefly.
+  constexpr uint64_t unsure_ns = 200'000;
+  const uint64_t now = now_ns();
+  if (until_ns > now) {
+    const uint64_t left = until_ns - now;
+    futex_wait(segment_.rank(self_).doorbell, 1,
+               membarrier_registered() ? left : std::min(left, unsure_ns));
+  }
+  disarm();
+}
+
+void SlotLink::abort(const Status& reason) {
+  AbortRecord& record = segment_.abort_record();
+  if (!compare_exchange(record.state, 0u, 1u)) return;
+  will_write(&record.code, sizeof(record) - offsetof(AbortRecord, code));
+  record.code = reason.code();
+  record.rank = reason.rank();
+  record.call = reason.call();
+  record.length = uint32_t(std::min(reason.text().size(), AbortRecord::text_bytes));
+  std::memcpy(record.text, reason.text().data(), record.length);
+  store(record.state, 2u, std::memory_order_release);
+  fence(std::memory_order_seq_cst);  // against arm(): who sleeps on has looked after this
+  for (uint32_t local = 0; local < ranks_.size(); ++local) ring(segment_.rank(local).doorbell);
+}
+
+void SlotLink::post_note(const Note& note) {
+  if (note == note_) return;
+  note_ = note;
+  NoteLines& lines = segment_.rank(self_).note;
+  uint64_t words[sizeof(Note) / 8];
+  std::memcpy(words, &note, sizeof(words));
+  const uint32_t sequence = lines.sequence.load(std::memory_order_relaxed);
+  store(lines.sequence, sequence + 1, std::memory_order_relaxed);
+  fence(std::memory_order_release);
+  for (size_t i = 0; i < std::size(words); ++i) {
+    store(lines.words[i], words[i], std::memory_order_relaxed);
+  }
+  store(lines.sequence, sequence + 2, std::memory_order_release);
+}
+
+Note SlotLink::read_note(int peer) const {
+  constexpr int tries = 8;
+  if (local_[peer] < 0) return {};
+  const NoteLines& lines = segment_.rank(uint32_t(local_[peer])).note;
+  uint64_t words[sizeof(Note) / 8];
+  for (int i = 0; i < tries; ++i) {
+    const uint32_t sequence = load(lines.sequence, std::memory_order_acquire);
+    if (sequence % 2 != 0) continue;
+    for (size_t word = 0; word < std::size(words); ++word) {
+      words[word] = load(lines.words[word], std::memory_order_relaxed);
+    }
+    fence(std::memory_order_acquire);
+    if (load(lines.sequence, std::memory_order_relaxed) != sequence) continue;
+    Note note;
+    std::memcpy(&note, words, sizeof(words));
+    return note;
+  }
+  return {};
+}
+
+}  // namespace tutti::shm

@@ -1,0 +1,249 @@
+// A Link over shared memory: for every ordered pair of ranks a ring of slots that the sender fills
+// and the receiver empties. Serves processes (shm) and threads (inproc) alike; where the memory
+// comes from, and how a death is noticed, is the opener's business.
+//
+// Wake-ups cost the fast path one load: a rank that goes to sleep sets its doorbell, then makes
+// every core pass a barrier (membarrier), then looks once more; so whoever publishes after that
+// sees the doorbell with a plain load.
+#pragma once
+
+#include <cstring>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/slots/access.h"
+#include "lib/slots/cells.h"
+#include "lib/slots/segment.h"
+#include "transports/transport.h"
+
+namespace tutti::shm {
+
+// How the opener of a link finds out about deaths.
+class Watch {
+ public:
+  virtual ~Watch() = default;
+  // Whether the rank of this local index is dead: one system call, so not for every poll.
+  virtual bool dead(uint32_t local) = 0;
+};
+
+// What SlotLink needs to start; made by the openers.
+struct SlotLinkParts {
+  std::string name;
+  Segment segment;
+  std::shared_ptr<void> mapping;  // keeps the segment mapped
+  std::unique_ptr<Watch> watch;   // nullptr: deaths cannot happen (threads)
+  std::vector<int> ranks;         // of the communicator, by local index
+  uint32_t self = 0;              // own local index
+  uint32_t comm_nranks = 1;
+};
+
+// While a link is opened: first every rank touches what should lie near it, then, once all have,
+// maps the pages of the others. The rings of very many ranks are left until they are used.
+Status touch_home(const SlotLinkParts& parts);
+void touch_all(const SlotLinkParts& parts);
+
+// The ranks that a link joins, in order, and where among them the own rank stands.
+std::vector<int> group_of(const LinkSetup& setup, uint32_t* self);
+
+class SlotLink final : public Link {
+ public:
+  static constexpr int looks = 8;
+  static constexpr size_t gulp = 0;  // what is short is a slot; the next one may be there
+
+  explicit SlotLink(SlotLinkParts parts);
+  ~SlotLink() override;
+
+  const char* name() const override { return name_.c_str(); }
+  void begin(const CallMark& mark) override;
+
+  [[gnu::always_inline]] size_t try_send(int peer, const std::byte* data, size_t bytes) override {
+    Outgoing& ring = outgoing_[peer];
+    if (ring.sent - ring.credit >= slots_) {
+      ring.credit = load(ring.credit_line->consumed, std::memory_order_acquire);
+      if (ring.sent - ring.credit >= slots_) return 0;
+    }
+    const uint32_t slot = ring.sent & (slots_ - 1);
+    SlotLine& line = ring.lines[slot];
+    const size_t taken = bytes < slice_bytes_ ? bytes : slice_bytes_;
+    std::byte* const to =
+        taken <= SlotLine::inline_bytes ? line.payload : ring.data + size_t(slot) * slice_bytes_;
+    will_write(&line.bytes, sizeof(line.bytes));
+    will_write(to, taken);
+    line.bytes = uint32_t(taken);
+    std::memcpy(to, data, taken);
+    ++ring.sent;
+    store(line.flag, make_flag(ring.sent, digest_), std::memory_order_release);
+    wake(ring.local);
+    return taken;
+  }
+
+  [[gnu::always_inline]] std::span<const std::byte> try_peek(int peer, size_t most,
+                                                             size_t granule) override {
+    Incoming& ring = incoming_[peer];
+    if (ring.carried != 0) [[unlikely]]
+      return peek_carried(peer, most, granule);
+    const std::span<const std::byte> data = peek_slot(peer, most, granule);
+    // Something, but no whole granule: it goes on in the next slot.
+    if (data.empty() && data.data() != nullptr && most >= granule) [[unlikely]]
+      return peek_carried(peer, most, granule);
+    return data;
+  }
+
+  [[gnu::always_inline]] void consume(int peer, size_t bytes) override {
+    if (incoming_[peer].carried != 0) [[unlikely]]
+      return consume_carried(peer, bytes);
+    consume_slot(peer, bytes);
+  }
+
+  size_t try_recv(int peer, std::byte* to, size_t most) override {
+    const std::span<const std::byte> data = try_peek(peer, most, 1);
+    if (data.empty()) return 0;
+    std::memcpy(to, data.data(), data.size());
+    consume(peer, data.size());
+    return data.size();
+  }
+
+  // Wakes the rank with this local index if it sleeps. To be called after anything was published
+  // that it may wait for.
+  void wake(uint32_t local) {
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    std::atomic<uint32_t>& doorbell = segment_.rank(local).doorbell;
+    if (load(doorbell, std::memory_order_relaxed) != 0) [[unlikely]]
+      ring(doorbell);
+  }
+
+  // The same for all others.
+  void wake_all() {
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    for (std::atomic<uint32_t>* const doorbell : others_doorbells_) {
+      if (load(*doorbell, std::memory_order_relaxed) != 0) [[unlikely]]
+        ring(*doorbell);
+    }
+  }
+
+  // A flag of the right sequence but of another call was met at `peer` (lib/shared_memory
+  // reports it here).
+  void note_stranger(int peer) { stranger_ = peer; }
+
+  bool one_process() const { return watch_ == nullptr; }
+  // Whether the rank of this local index has died; costs a system call.
+  bool dead(uint32_t local) { return watch_ != nullptr && watch_->dead(local); }
+
+  Status inspect(uint64_t now_ns) override;
+  void arm() override;
+  void disarm() override;
+  void sleep(uint64_t until_ns) override;
+  std::optional<CallMark> last_seen(int peer) const override;
+  void abort(const Status& reason) override;
+  void post_note(const Note& note) override;
+  Note read_note(int peer) const override;
+  SharedCells* cells() override { return cells_ ? &*cells_ : nullptr; }
+
+ private:
+  struct Outgoing {
+    SlotLine* lines = nullptr;
+    std::byte* data = nullptr;
+    CreditLine* credit_line = nullptr;
+    uint32_t sent = 0;    // slots filled since the start, modulo 2^32
+    uint32_t credit = 0;  // of them known to be emptied
+    uint32_t local = 0;   // index of the peer
+  };
+  struct Incoming {
+    const SlotLine* lines = nullptr;
+    const std::byte* data = nullptr;
+    CreditLine* credit_line = nullptr;
+    uint32_t received = 0;
+    uint32_t bytes = 0;   // in the current slot: read once, for the peer could change it
+    uint32_t offset = 0;  // of them consumed
+    uint32_t local = 0;
+    uint32_t carried = 0;  // bytes in carries_ that come before the current slot
+  };
+
+  // try_peek() of the current slot alone; without data where nothing has arrived.
+  [[gnu::always_inline]] std::span<const std::byte> peek_slot(int peer, size_t most,
+                                                              size_t granule) {
+    Incoming& ring = incoming_[peer];
+    const uint32_t slot = ring.received & (slots_ - 1);
+    const SlotLine& line = ring.lines[slot];
+    const uint64_t flag = load(line.flag, std::memory_order_acquire);
+    if (flag != make_flag(ring.received + 1, digest_)) {
+      if (flag_sequence(flag) == ring.received + 1) stranger_ = peer;
+      return {};
+    }
+    if (ring.offset != 0) [[unlikely]]
+      return peek_rest(peer, most, granule);
+    will_read(&line.bytes, sizeof(line.bytes));
+    ring.bytes = static_cast<const volatile SlotLine&>(line).bytes;
+    if (ring.bytes > slice_bytes_) [[unlikely]]
+      return refuse_slot(peer);
+    const std::byte* const data = data_of(ring, slot);
+    will_read(data, ring.bytes);
+    return {data, whole_granules(ring.bytes < most ? ring.bytes : most, granule)};
+  }
+
+  const std::byte* data_of(const Incoming& ring, uint32_t slot) const {
+    return ring.bytes <= SlotLine::inline_bytes ? ring.lines[slot].payload
+                                                : ring.data + size_t(slot) * slice_bytes_;
+  }
+
+  [[gnu::always_inline]] void consume_slot(int peer, size_t bytes) {
+    Incoming& ring = incoming_[peer];
+    ring.offset += uint32_t(bytes);
+    if (ring.offset < ring.bytes) return;
+    ring.offset = 0;
+    ++ring.received;
+    store(ring.credit_line->consumed, ring.received, std::memory_order_release);
+    wake(ring.local);
+  }
+
+  // Of a slot of which a part is consumed.
+  std::span<const std::byte> peek_rest(int peer, size_t most, size_t granule);
+  // A slot that says it has more than fits: there is nothing to read, and inspect() says so.
+  std::span<const std::byte> refuse_slot(int peer);
+
+  // The same where a granule lies in more than one slot, by way of a copy.
+  std::span<const std::byte> peek_carried(int peer, size_t most, size_t granule);
+  void consume_carried(int peer, size_t bytes);
+
+  void ring(std::atomic<uint32_t>& doorbell);
+  std::optional<CallMark> read_call(uint32_t local, uint64_t epoch) const;
+  uint64_t latest_epoch(uint32_t local) const;
+  Status find_abort() const;
+  Status compare_calls(uint64_t now_ns);
+  Status compare_call(uint32_t local, const CallMark& mark, uint64_t now_ns);
+  // The calls before this one, as far back as they are known.
+  Status compare_earlier(uint32_t local);
+  // A peer makes this call, too, but after another result.
+  Status compare_results(const CallMark& mark, uint64_t now_ns);
+  Status find_dead(uint64_t now_ns);
+
+  // Hot: what the try_ verbs touch comes first.
+  uint32_t slots_;
+  uint32_t slice_bytes_;
+  uint32_t digest_ = 0;
+  int stranger_ = -1;               // a peer whose slice carried another digest
+  int corrupt_ = -1;                // a peer whose slot says that it has more than fits
+  std::vector<Outgoing> outgoing_;  // by rank of the communicator
+  std::vector<Incoming> incoming_;
+  std::vector<std::vector<std::byte>> carries_;  // the pieces of a granule; by rank
+  Segment segment_;
+  uint32_t self_;
+  std::vector<std::atomic<uint32_t>*> others_doorbells_;
+
+  std::string name_;
+  std::shared_ptr<void> mapping_;
+  std::unique_ptr<Watch> watch_;
+  std::vector<int> ranks_;
+  std::vector<int> local_;  // local index by rank, -1: not here
+  std::optional<SharedCells> cells_;
+  CallMark mark_;
+  Note note_;                // the own one, as it stands in the segment
+  uint64_t watched_ns_ = 0;  // when deaths were last looked for
+  ResultMismatch results_;
+  bool waits_for_results_ = false;  // of other peers, before it judges
+  int suspect_ = -1;                // a peer that seemed to be in another call when last looked at
+};
+
+}  // namespace tutti::shm

@@ -1,0 +1,61 @@
+// What is chosen from where ranks live; the fields are set by hand, as other hosts would.
+#include "lib/select/select.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "lib/control/host.h"
+
+namespace tutti {
+namespace {
+
+uint32_t group_of_caches(const std::vector<int>& caches) {
+  std::vector<HostRecord> records(caches.size());
+  for (size_t rank = 0; rank < caches.size(); ++rank) records[rank].cache = caches[rank];
+  return cache_group(records);
+}
+
+TEST(CacheGroup, IsThatOfConsecutiveRanks) {
+  EXPECT_EQ(group_of_caches({0, 0, 0, 0}), 4u);
+  EXPECT_EQ(group_of_caches({0, 0, 8, 8}), 2u);
+  EXPECT_EQ(group_of_caches({0, 0, 0, 8, 8, 8, 16}), 3u) << "the last one may be shorter";
+  EXPECT_EQ(group_of_caches({0, 8, 16}), 1u);
+  EXPECT_EQ(group_of_caches({0, 0, 8}), 2u);
+}
+
+TEST(CacheGroup, IsAllRanksWhereTheyDoNotFallIntoGroups) {
+  EXPECT_EQ(group_of_caches({-1, -1}), 2u) << "nobody knows";
+  EXPECT_EQ(group_of_caches({0, 0, -1, -1}), 4u);
+  EXPECT_EQ(group_of_caches({0, 8, 8, 8}), 4u);
+  EXPECT_EQ(group_of_caches({0, 0, 8, 8, 8}), 5u);
+  EXPECT_EQ(group_of_caches({0, 8, 8, 0}), 4u);
+  EXPECT_EQ(group_of_caches({0, 0, 8, 0}), 4u);
+}
+
+std::string chosen(uint32_t nranks, uint32_t cache_group, uint64_t count) {
+  Setting setting;
+  setting.nranks = nranks;
+  setting.all_share_memory = true;
+  setting.one_shot_limit_bytes = 64 << 10;
+  setting.two_level_limit_bytes = 4 << 10;
+  setting.cache_group = cache_group;
+  Request request;
+  request.nranks = nranks;
+  request.count = count;
+  request.element_size = 4;
+  Choice choice;
+  EXPECT_TRUE(choose(Collective::allreduce, setting, request, {}, false, &choice).ok());
+  return choice.algorithm->name;
+}
+
+TEST(Choice, TakesTwoLevelsAboveACacheForShortVectorsOnly) {
+  EXPECT_EQ(chosen(16, 16, 2), "all-to-all");
+  EXPECT_EQ(chosen(16, 8, 2), "two-level");
+  EXPECT_EQ(chosen(16, 8, 128), "two-level");
+  EXPECT_EQ(chosen(16, 8, 1 << 20), "two-shot");
+  EXPECT_NE(chosen(16, 1, 2), "two-level") << "a cache each: no group to fold in";
+}
+
+}  // namespace
+}  // namespace tutti

@@ -1,0 +1,174 @@
+// Deaths and networks: ranks in processes of their own.
+#include "tests/transports/tcp/two_hosts.h"
+
+namespace tutti {
+namespace {
+
+using testing::eventually;
+using testing::exchange_both_ways;
+using testing::mark_of;
+using testing::notice_a_cut_cable;
+using testing::open_all;
+using testing::RankProcess;
+using testing::recv_all;
+using testing::send_all;
+using testing::Shared;
+
+Status join_and_open(Rendezvous& rendezvous, int rank, int nranks,
+                     std::unique_ptr<Exchange>* exchange, std::unique_ptr<Link>* link) {
+  Fd listener = rank == 0 ? std::move(rendezvous.listener) : Fd();
+  TUTTI_TRY(join_rendezvous(rendezvous.id, std::move(listener), rank, nranks,
+                            deadline_after_ms(20'000), exchange));
+  return open_all(**exchange, 900, link);
+}
+
+// A survivor of rank 2's death: waits for `waits_for`, which says nothing either.
+int survive(Shared& shared, Rendezvous& rendezvous, int rank, int waits_for) {
+  std::unique_ptr<Exchange> exchange;
+  std::unique_ptr<Link> link;
+  const Status opened = join_and_open(rendezvous, rank, 4, &exchange, &link);
+  RANK_EXPECT(opened.ok(), opened.text());
+  link->begin(mark_of(1));
+  ++shared->opened;
+  uint64_t word = 0;
+  const Status ended = recv_all(*link, waits_for, &word, 8);
+  const uint64_t found_ns = now_ns();
+  RANK_EXPECT(ended.code() == TUTTI_PEER_FAILED, ended.text());
+  RANK_EXPECT(ended.rank() == 2, ended.text());
+  RANK_EXPECT(ended.text().find("rank 2") != std::string::npos, ended.text());
+  const uint64_t took_ns = found_ns - shared->killed_ns.load();
+  RANK_EXPECT(took_ns < 1'000'000'000u, std::to_string(took_ns));
+  link->abort(ended);
+  return 0;
+}
+
+TEST(TcpDeath, AKilledRankIsNamedByEverySurvivorWithinASecondWhoeverTheyWaitFor) {
+  Shared shared;
+  Rendezvous rendezvous;
+  ASSERT_TRUE(open_rendezvous("", &rendezvous).ok());
+  std::vector<RankProcess> ranks;
+  ranks.reserve(4);
+  for (int rank = 0; rank < 4; ++rank) {
+    ranks.emplace_back([&, rank]() -> int {
+      if (rank != 2) return survive(shared, rendezvous, rank, rank == 0 ? 2 : rank == 1 ? 3 : 1);
+      std::unique_ptr<Exchange> exchange;
+      std::unique_ptr<Link> link;
+      const Status opened = join_and_open(rendezvous, rank, 4, &exchange, &link);
+      RANK_EXPECT(opened.ok(), opened.text());
+      link->begin(mark_of(1));
+      ++shared->opened;
+      for (;;) pause();
+    });
+  }
+  rendezvous.listener.reset();
+  ASSERT_TRUE(eventually([&] { return shared->opened == 4; }));
+  usleep(100'000);  // all sleep in their calls
+  shared->killed_ns = now_ns();
+  ranks[2].kill(SIGKILL);
+  EXPECT_EQ(ranks[0].wait(), 0);
+  EXPECT_EQ(ranks[1].wait(), 0);
+  EXPECT_EQ(ranks[3].wait(), 0);
+}
+
+TEST(TcpDeath, ARankThatIsKilledWhileItSendsIsNamed) {
+  Shared shared;
+  Rendezvous rendezvous;
+  ASSERT_TRUE(open_rendezvous("", &rendezvous).ok());
+  std::vector<RankProcess> ranks;
+  ranks.reserve(2);
+  for (int rank = 0; rank < 2; ++rank) {
+    ranks.emplace_back([&, rank]() -> int {
+      std::unique_ptr<Exchange> exchange;
+      std::unique_ptr<Link> link;
+      const Status opened = join_and_open(rendezvous, rank, 2, &exchange, &link);
+      RANK_EXPECT(opened.ok(), opened.text());
+      std::vector<char> bytes(size_t(64) << 20);
+      Status ended;
+      for (uint64_t epoch = 1; ended.ok(); ++epoch) {
+        link->begin(mark_of(epoch));
+        ++shared->opened;
+        ended = rank == 0 ? recv_all(*link, 1, bytes.data(), bytes.size())
+                          : send_all(*link, 0, bytes.data(), bytes.size());
+      }
+      RANK_EXPECT(ended.code() == TUTTI_PEER_FAILED && ended.rank() == 1 - rank, ended.text());
+      return 0;
+    });
+  }
+  rendezvous.listener.reset();
+  ASSERT_TRUE(eventually([&] { return shared->opened >= 6; }));
+  ranks[1].kill(SIGKILL);
+  EXPECT_EQ(ranks[0].wait(), 0);
+}
+
+TEST(TcpDeath, ARankThatIsOnlyStoppedForAWhileIsNotTakenForDead) {
+  Shared shared;
+  Rendezvous rendezvous;
+  ASSERT_TRUE(open_rendezvous("", &rendezvous).ok());
+  std::vector<RankProcess> ranks;
+  ranks.reserve(2);
+  for (int rank = 0; rank < 2; ++rank) {
+    ranks.emplace_back([&, rank]() -> int {
+      std::unique_ptr<Exchange> exchange;
+      std::unique_ptr<Link> link;
+      const Status opened = join_and_open(rendezvous, rank, 2, &exchange, &link);
+      RANK_EXPECT(opened.ok(), opened.text());
+      std::vector<char> bytes(size_t(16) << 20);
+      for (uint64_t epoch = 1; epoch == 1 || shared->step == 0; ++epoch) {
+        link->begin(mark_of(epoch));
+        ++shared->opened;
+        const Status ended = rank == 0 ? send_all(*link, 1, bytes.data(), bytes.size())
+                                       : recv_all(*link, 0, bytes.data(), bytes.size());
+        // Rank 0 may see the end of the test first and leave.
+        if (!ended.ok() && shared->step == 1) return 0;
+        RANK_EXPECT(ended.ok(), ended.text());
+      }
+      return 0;
+    });
+  }
+  rendezvous.listener.reset();
+  ASSERT_TRUE(eventually([&] { return shared->opened >= 4; }));
+  ranks[1].kill(SIGSTOP);
+  usleep(1'500'000);
+  ranks[1].kill(SIGCONT);
+  usleep(100'000);
+  shared->step = 1;
+  EXPECT_EQ(ranks[0].wait(), 0);
+  EXPECT_EQ(ranks[1].wait(), 0);
+}
+
+// ---------------------------------------------------------------- two hosts
+
+class TwoHosts : public testing::TwoHosts {
+ protected:
+  Status meet(int rank, std::unique_ptr<Exchange>* exchange, std::unique_ptr<Link>* link) {
+    TUTTI_TRY(testing::TwoHosts::meet(rank, exchange));
+    return open_all(**exchange, 900, link);
+  }
+};
+
+TEST_F(TwoHosts, ExchangeBytesBothWays) {
+  const int failed = on_hosts([&](int rank) -> int {
+    std::unique_ptr<Exchange> exchange;
+    std::unique_ptr<Link> link;
+    const Status met = meet(rank, &exchange, &link);
+    RANK_EXPECT(met.ok(), met.text());
+    RANK_EXPECT(exchange->local_address() == "10.199.7." + std::to_string(rank + 1),
+                exchange->local_address());
+    return exchange_both_ways(rank, *link);
+  });
+  EXPECT_EQ(failed, 0);
+}
+
+TEST_F(TwoHosts, ACutCableIsNoticedByARankThatOnlyWaits) {
+  const int failed = on_hosts([&](int rank) -> int {
+    std::unique_ptr<Exchange> exchange;
+    std::unique_ptr<Link> link;
+    const Status met = meet(rank, &exchange, &link);
+    RANK_EXPECT(met.ok(), met.text());
+    return notice_a_cut_cable(rank, *link);
+  });
+  EXPECT_EQ(failed, 0);
+}
+
+}  // namespace
+}  // namespace tutti

@@ -1,0 +1,410 @@
+// What only the tcp transport does: frames, staging, and the port while connections are made.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include <random>
+
+#include "lib/control/agree.h"
+#include "lib/control/door.h"
+#include "lib/control/wire.h"
+#include "tests/control/stranger.h"
+#include "tests/transports/tcp/ranks.h"
+#include "transports/stream/mesh.h"
+
+namespace tutti {
+namespace {
+
+using testing::mark_of;
+using testing::on_links;
+using testing::on_threads;
+using testing::open_all;
+using testing::recv_all;
+using testing::send_all;
+using testing::Stranger;
+using testing::ThreadExchange;
+using testing::ThreadExchangeGroup;
+
+TEST(TcpStream, ElementsThatFramesTearApartArePutTogether) {
+  on_links(2, [](int rank, Link& link) {
+    constexpr size_t elements = 20'000;
+    std::vector<uint64_t> data(elements);
+    for (size_t i = 0; i < elements; ++i) data[i] = i * 0x9e3779b97f4a7c15u;
+    link.begin(mark_of(1));
+    std::mt19937 random(3);
+    if (rank == 0) {
+      const auto* bytes = reinterpret_cast<const char*>(data.data());
+      for (size_t at = 0; at < elements * 8;) {  // every piece is a frame
+        const size_t piece = std::min<size_t>(elements * 8 - at, 1 + random() % 21);
+        ASSERT_TRUE(send_all(link, 1, bytes + at, piece).ok());
+        at += piece;
+      }
+      return;
+    }
+    size_t seen = 0;
+    const auto look = [&] {
+      const auto bytes = link.try_peek(0, (elements - seen) * 8, 8);
+      EXPECT_EQ(bytes.size() % 8, 0u);
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(bytes.data()) % 8, 0u);
+      if (bytes.empty()) return false;
+      EXPECT_EQ(std::memcmp(bytes.data(), data.data() + seen, bytes.size()), 0);
+      const size_t used = 1 + random() % (bytes.size() / 8);
+      link.consume(0, used * 8);
+      seen += used;
+      return true;
+    };
+    const Status ended =
+        complete(link, Patience{100, 20}, 10'000'000'000u, look, [&] { return seen == elements; });
+    ASSERT_TRUE(ended.ok()) << ended.text();
+  });
+}
+
+TEST(TcpStream, PeeksAndReceivesMayTakeTurnsInOneMessage) {
+  on_links(2, [](int rank, Link& link) {
+    std::vector<uint32_t> data(100'000);
+    for (size_t i = 0; i < data.size(); ++i) data[i] = uint32_t(i * 2654435761u);
+    link.begin(mark_of(1));
+    if (rank == 0) {
+      ASSERT_TRUE(send_all(link, 1, data.data(), data.size() * 4).ok());
+      return;
+    }
+    std::vector<uint32_t> got(data.size());
+    std::mt19937 random(5);
+    for (size_t at = 0; at < data.size();) {
+      const size_t some = std::min<size_t>(data.size() - at, 1 + random() % 9000);
+      if (random() % 2 == 0) {
+        ASSERT_TRUE(recv_all(link, 0, got.data() + at, some * 4).ok());
+        at += some;
+        continue;
+      }
+      const auto bytes = link.try_peek(0, some * 4, 4);
+      std::memcpy(got.data() + at, bytes.data(), bytes.size());
+      link.consume(0, bytes.size());
+      at += bytes.size() / 4;
+    }
+    EXPECT_EQ(got, data);
+  });
+}
+
+TEST(TcpStream, AFastPeersNextCallsWaitTheirTurn) {
+  on_links(2, [](int rank, Link& link) {
+    for (uint64_t epoch = 1; epoch <= 100; ++epoch) {
+      link.begin(mark_of(epoch, epoch));
+      std::vector<uint64_t> data(epoch, epoch);
+      if (rank == 0) {
+        ASSERT_TRUE(send_all(link, 1, data.data(), epoch * 8).ok());
+        continue;
+      }
+      if (epoch == 1) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      std::vector<uint64_t> got(epoch);
+      const Status ended = recv_all(link, 0, got.data(), epoch * 8);
+      ASSERT_TRUE(ended.ok()) << ended.text();
+      ASSERT_EQ(got, data);
+    }
+  });
+}
+
+TEST(TcpStream, WhatAnEarlierCallLeftIsAMismatchThatNamesIt) {
+  on_links(2, [](int rank, Link& link) {
+    link.begin(mark_of(1, 111));
+    uint64_t word = 1;
+    if (rank == 0) {
+      ASSERT_TRUE(send_all(link, 1, &word, 8).ok());
+    }
+    link.begin(mark_of(2, 222));
+    if (rank == 0) return;
+    const Status ended = recv_all(link, 0, &word, 8);
+    EXPECT_EQ(ended.code(), TUTTI_MISMATCH);
+    EXPECT_NE(ended.text().find("111"), std::string::npos) << ended.text();
+    EXPECT_NE(ended.text().find("222"), std::string::npos) << ended.text();
+    EXPECT_NE(ended.text().find("call 1"), std::string::npos) << ended.text();
+  });
+}
+
+TEST(TcpStream, ACallWithoutDataIsComparedToo) {
+  on_links(2, [](int rank, Link& link) {
+    link.begin(mark_of(1, rank == 0 ? 0 : 5));
+    if (rank == 0) return;  // has nothing to send or to wait for
+    uint64_t word = 0;
+    const Status ended = recv_all(link, 0, &word, 8);
+    EXPECT_EQ(ended.code(), TUTTI_MISMATCH) << ended.text();
+    EXPECT_EQ(ended.rank(), 0);
+  });
+}
+
+TEST(TcpStream, AMessageIsNotAwaitedFromAPeerInsideACollectiveCall) {
+  on_links(2, [](int rank, Link& link) {
+    uint64_t word = 0;
+    CallMark mark = mark_of(rank == 0 ? 4 : 0);
+    if (rank == 1) {
+      mark.signature.collective = Collective::point_to_point;
+      mark.peer = 0;
+      mark.digest = call_digest(uint64_t{1} << 63, mark.signature);
+    }
+    link.begin(mark);
+    const Status ended = recv_all(link, 1 - rank, &word, 8);
+    EXPECT_EQ(ended.code(), TUTTI_MISMATCH) << ended.text();
+    link.abort(ended);
+  });
+}
+
+TEST(TcpStream, APeerThatLeavesIsNotMissedByThoseThatDoNotWaitForIt) {
+  auto group = std::make_shared<ThreadExchangeGroup>(3);
+  on_threads(3, [&](int rank) {
+    ThreadExchange exchange(group, rank);
+    std::unique_ptr<Link> link;
+    ASSERT_TRUE(open_all(exchange, 31, &link).ok());
+    if (rank == 2) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    for (uint64_t epoch = 1; epoch <= 20; ++epoch) {
+      link->begin(mark_of(epoch));
+      uint64_t word = epoch;
+      if (rank == 0) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        ASSERT_TRUE(send_all(*link, 1, &word, 8).ok());
+      } else {
+        const Status ended = recv_all(*link, 0, &word, 8);
+        ASSERT_TRUE(ended.ok()) << ended.text();
+      }
+      const Status found = link->inspect(now_ns());
+      ASSERT_TRUE(found.ok()) << found.text();
+    }
+    link->begin(mark_of(21));
+    uint64_t word = 0;
+    const Status ended = recv_all(*link, 2, &word, 8);
+    EXPECT_EQ(ended.code(), TUTTI_PEER_FAILED);
+    EXPECT_EQ(ended.rank(), 2);
+    EXPECT_NE(ended.text().find("freed the communicator"), std::string::npos) << ended.text();
+  });
+}
+
+TEST(TcpStream, AfterAnErrorEveryVerbIsHarmless) {
+  on_links(2, [](int rank, Link& link) {
+    link.begin(mark_of(1));
+    if (rank == 0) link.abort({TUTTI_ABORTED, "enough", 0});
+    while (link.inspect(now_ns()).ok()) std::this_thread::yield();
+    std::byte bytes[64] = {};
+    EXPECT_EQ(link.try_send(1 - rank, bytes, sizeof(bytes)), 0u);
+    EXPECT_EQ(link.try_recv(1 - rank, bytes, sizeof(bytes)), 0u);
+    EXPECT_TRUE(link.try_peek(1 - rank, 64, 8).empty());
+    link.begin(mark_of(2));
+    link.arm();
+    link.sleep(now_ns() + 1'000'000'000u);
+    EXPECT_EQ(link.inspect(now_ns()).code(), TUTTI_ABORTED);
+    link.abort({TUTTI_ABORTED, "again", 0});
+    EXPECT_EQ(link.inspect(now_ns()).text(), "enough");
+  });
+}
+
+// ---------------------------------------------------------------- a member that sends nonsense
+
+// Rank 0 is a member whose frames `spoil` has changed; rank 1 is a link that must find out.
+void expect_corrupt(const std::function<void(tcp::Wires&, const wire::Header&)>& spoil) {
+  auto group = std::make_shared<ThreadExchangeGroup>(2);
+  on_threads(2, [&](int rank) {
+    ThreadExchange exchange(group, rank);
+    std::vector<std::string> all;
+    if (rank == 1) {
+      std::unique_ptr<Link> link;
+      ASSERT_TRUE(open_all(exchange, 77, &link).ok());
+      link->begin(mark_of(1));
+      uint64_t word = 0;
+      const Status ended = recv_all(*link, 0, &word, 8, 3'000'000'000u);
+      EXPECT_EQ(ended.code(), TUTTI_CORRUPT) << ended.text();
+      EXPECT_EQ(ended.rank(), 0);
+      ASSERT_TRUE(exchange.allgather("", deadline_after_ms(20'000), &all).ok());
+      return;
+    }
+    const std::vector<uint8_t> peers = {0, 1};
+    const LinkSetup setup{&exchange, 77, peers, "", deadline_after_ms(20'000)};
+    std::vector<tcp::Wires> wires;
+    ASSERT_TRUE(tcp::connect_mesh(setup, tcp::Needs::data_and_control, &wires).ok());
+    ASSERT_TRUE(agree(exchange, {}, deadline_after_ms(20'000)).ok());
+    const CallMark mark = mark_of(1);
+    wire::Header good;
+    good.comm = 77;
+    good.epoch = 1;
+    good.signature = mark.signature;
+    good.digest = mark.digest;
+    good.length = 8;
+    spoil(wires[1], good);
+    ASSERT_TRUE(exchange.allgather("", deadline_after_ms(20'000), &all).ok());
+  });
+}
+
+void say(const Fd& socket, const wire::Header& header, size_t payload = 8) {
+  const wire::HeaderBytes bytes = wire::encode(header);
+  std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  text.append(payload, 'x');
+  ASSERT_EQ(::send(socket.get(), text.data(), text.size(), MSG_NOSIGNAL), ssize_t(text.size()));
+}
+
+TEST(TcpHostileMember, FramesThatCannotBeAreCorruptAndNameTheSender) {
+  using Change = std::function<void(wire::Header&)>;
+  const Change changes[] = {
+      [](wire::Header& header) { header.comm = 78; },
+      [](wire::Header& header) { header.src = 1; },
+      [](wire::Header& header) { header.stream = 8; },
+      [](wire::Header& header) { header.length = 0; },
+      [](wire::Header& header) { header.length = wire::most_data_bytes + 1; },
+      [](wire::Header& header) {
+        header.type = wire::Type::status;
+        header.length = 0;
+      },
+  };
+  for (const Change& change : changes) {
+    expect_corrupt([&](tcp::Wires& wires, const wire::Header& good) {
+      wire::Header bad = good;
+      change(bad);
+      say(wires.data, bad);
+    });
+  }
+}
+
+TEST(TcpHostileMember, GarbageOnEitherConnectionIsCorrupt) {
+  const std::string garbage(200, '\x5a');
+  expect_corrupt([&](tcp::Wires& wires, const wire::Header&) {
+    ::send(wires.data.get(), garbage.data(), garbage.size(), MSG_NOSIGNAL);
+  });
+  expect_corrupt([&](tcp::Wires& wires, const wire::Header& good) {
+    say(wires.control, good);  // data does not belong there
+  });
+  expect_corrupt([&](tcp::Wires& wires, const wire::Header& good) {
+    wire::Header header = good;  // an abort frame whose payload is no status
+    header.type = wire::Type::abort;
+    say(wires.control, header);
+  });
+}
+
+// ---------------------------------------------------------------- bring-up
+
+// Shows the addresses that ranks listen on to the test before anybody connects.
+class SpiedExchange final : public Exchange {
+ public:
+  SpiedExchange(Exchange& inner, std::function<void(int rank, const Address&)> seen)
+      : inner_(inner), seen_(std::move(seen)) {}
+  int rank() const override { return inner_.rank(); }
+  int nranks() const override { return inner_.nranks(); }
+  const JobKey& key() const override { return inner_.key(); }
+  Status allgather(std::string_view mine, uint64_t deadline_ns,
+                   std::vector<std::string>* all) override {
+    TUTTI_TRY(inner_.allgather(mine, deadline_ns, all));
+    for (size_t rank = 0; rank < all->size(); ++rank) {
+      Address address;
+      if ((*all)[rank].size() != Address::packed_bytes) continue;
+      if (!Address::unpack(reinterpret_cast<const uint8_t*>((*all)[rank].data()), &address))
+        continue;
+      seen_(int(rank), address);
+    }
+    return {};
+  }
+
+ private:
+  Exchange& inner_;
+  std::function<void(int, const Address&)> seen_;
+};
+
+TEST(TcpBringUp, StrangersAndStrayMembersNeitherDelayNorJoinAndNothingListensAfterwards) {
+  auto group = std::make_shared<ThreadExchangeGroup>(3);
+  std::vector<Stranger> strangers;
+  std::vector<Address> addresses(3);
+  std::vector<Caller> strays;
+  on_threads(3, [&](int rank) {
+    ThreadExchange threads(group, rank);
+    SpiedExchange exchange(threads, [&](int of, const Address& address) {
+      if (rank != 2)
+        return;  // the highest rank is awaited by the others: it lets strangers go first
+      addresses[size_t(of)] = address;
+      if (of == 2) return;
+      for (const auto kind : {Stranger::Kind::garbage, Stranger::Kind::silent,
+                              Stranger::Kind::right_magic, Stranger::Kind::half_a_hello}) {
+        for (int i = 0; i < 12; ++i) strangers.emplace_back(address, kind);
+      }
+      // Key holders that claim to be somebody they cannot be: the host itself, a lower rank, none.
+      for (const int claimed : {of, of - 1, 7}) {
+        Destination to;
+        to.address = address;
+        to.key = threads.key();
+        to.claim = {Purpose::data, 55, claimed, of, 3};
+        strays.emplace_back(to).advance(now_ns());
+      }
+    });
+    const uint64_t start = now_ns();
+    std::unique_ptr<Link> link;
+    const Status opened = open_all(exchange, 55, &link);
+    ASSERT_TRUE(opened.ok()) << opened.text();
+    EXPECT_LT(now_ns() - start, 1'500'000'000u);
+    link->begin(mark_of(1));
+    uint64_t word = uint64_t(rank);
+    ASSERT_TRUE(send_all(*link, (rank + 1) % 3, &word, 8).ok());
+    ASSERT_TRUE(recv_all(*link, (rank + 2) % 3, &word, 8).ok());
+    EXPECT_EQ(word, uint64_t((rank + 2) % 3));
+    std::vector<std::string> all;
+    ASSERT_TRUE(threads.allgather("", deadline_after_ms(20'000), &all).ok());
+    if (rank != 0) return;
+    for (Stranger& one : strangers) EXPECT_TRUE(one.was_closed_without_an_answer());
+    for (const Address& address : addresses) {
+      Fd probe(::socket(AF_INET, SOCK_STREAM, 0));
+      EXPECT_NE(::connect(probe.get(), &address.any, address.length()), 0) << address.text();
+    }
+  });
+}
+
+TEST(TcpBringUp, AnInterfaceThatIsNotThereIsInvalidAndTheOthersHearOfIt) {
+  auto group = std::make_shared<ThreadExchangeGroup>(2);
+  on_threads(2, [&](int rank) {
+    ThreadExchange exchange(group, rank);
+    std::unique_ptr<Link> link;
+    const Status opened = open_all(exchange, 56, &link, rank == 1 ? "nope0" : "lo");
+    EXPECT_EQ(opened.code(), TUTTI_INVALID);
+    EXPECT_NE(opened.text().find("nope0"), std::string::npos) << opened.text();
+    EXPECT_NE(opened.text().find("lo (127.0.0.1)"), std::string::npos) << opened.text();
+    EXPECT_EQ(link, nullptr);
+  });
+}
+
+TEST(TcpBringUp, WithoutFileDescriptorsTheLimitIsNamedOnEveryRank) {
+  rlimit old{};
+  getrlimit(RLIMIT_NOFILE, &old);
+  const Fd next(dup(0));
+  rlimit few = old;
+  few.rlim_cur = rlim_t(next.get()) + 8;
+  auto group = std::make_shared<ThreadExchangeGroup>(4);
+  setrlimit(RLIMIT_NOFILE, &few);
+  on_threads(4, [&](int rank) {
+    ThreadExchange exchange(group, rank);
+    std::unique_ptr<Link> link;
+    const Status opened = open_all(exchange, 57, &link);
+    EXPECT_EQ(opened.code(), TUTTI_SYSTEM) << opened.text();
+    EXPECT_NE(opened.text().find("limit is " + std::to_string(few.rlim_cur)), std::string::npos)
+        << opened.text();
+  });
+  setrlimit(RLIMIT_NOFILE, &old);
+}
+
+TEST(TcpBringUp, ARankThatNeverConnectsIsNamedAtTheDeadline) {
+  auto group = std::make_shared<ThreadExchangeGroup>(2);
+  on_threads(2, [&](int rank) {
+    ThreadExchange exchange(group, rank);
+    if (rank == 0) {
+      std::unique_ptr<Link> link;
+      const uint64_t start = now_ns();
+      const Status opened = open_all(exchange, 58, &link, "lo", 300);
+      EXPECT_LT(now_ns() - start, 1'000'000'000u);
+      EXPECT_EQ(opened.code(), TUTTI_TIMEOUT) << opened.text();
+      EXPECT_EQ(opened.rank(), 1) << opened.text();
+      return;
+    }
+    // Takes part in the exchange, but does not connect.
+    const uint64_t deadline_ns = deadline_after_ms(5000);
+    const std::string address(Address::packed_bytes, '\0');
+    std::vector<std::string> all;
+    ASSERT_TRUE(exchange.allgather("another network", deadline_ns, &all).ok());
+    ASSERT_TRUE(exchange.allgather(address, deadline_ns, &all).ok());
+    ASSERT_TRUE(agree(exchange, {}, deadline_ns).ok());
+    EXPECT_EQ(agree(exchange, {}, deadline_ns).code(), TUTTI_TIMEOUT);
+  });
+}
+
+}  // namespace
+}  // namespace tutti

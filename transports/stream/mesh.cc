@@ -1,0 +1,239 @@
+#include "transports/stream/mesh.h"
+
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "lib/base/clock.h"
+#include "lib/control/agree.h"
+#include "lib/control/door.h"
+#include "lib/control/socket.h"
+#include "lib/control/wire.h"
+
+namespace tutti::tcp {
+
+namespace {
+
+// A control connection whose peer's host answers nothing for so long is lost. Data connections have
+// no such limit: the kernel would also apply it to a receiver that is only busy elsewhere.
+constexpr int control_limit_ms = 4000;
+constexpr uint64_t look_ns = 50'000'000;  // how often it looks whether all still come
+
+std::string name(int rank) { return "rank " + std::to_string(rank); }
+
+Status first_outward(Address* out) {
+  for (const Interface& one : interfaces()) {
+    if (one.address.is_loopback()) continue;
+    *out = one.address;
+    out->set_port(0);
+    return {};
+  }
+  return {TUTTI_UNSUPPORTED, "this host has no network interface but loopback"};
+}
+
+class Mesh {
+ public:
+  Mesh(const LinkSetup& setup, Needs needs)
+      : setup_(setup), self_(setup.exchange->rank()), nranks_(setup.exchange->nranks()) {
+    if (needs == Needs::data_and_control) purposes_.push_back(Purpose::data);
+    purposes_.push_back(Purpose::control);
+  }
+
+  Status connect(std::vector<Wires>* out) {
+    Exchange& exchange = *setup_.exchange;
+    std::vector<std::string> networks, addresses;
+    TUTTI_TRY(exchange.allgather(network_of_this_process(), setup_.deadline_ns, &networks));
+    const bool one_network = std::all_of(
+        networks.begin(), networks.end(),
+        [&](const std::string& network) { return !network.empty() && network == networks[0]; });
+
+    std::string packed(Address::packed_bytes, '\0');
+    const Status prepared = prepare(one_network);
+    if (prepared.ok()) own_.pack(reinterpret_cast<uint8_t*>(packed.data()));
+    TUTTI_TRY(exchange.allgather(packed, setup_.deadline_ns, &addresses));
+    TUTTI_TRY(agree(exchange, prepared, setup_.deadline_ns));
+    reserved_.clear();
+
+    wires_.resize(size_t(nranks_));
+    Status met = meet(addresses);
+    // Who fails lets the others know by going.
+    if (!met.ok()) wires_.clear();
+    TUTTI_TRY(agree(exchange, met, setup_.deadline_ns));
+    *out = std::move(wires_);
+    return {};
+  }
+
+ private:
+  bool is_peer(int rank) const {
+    return rank != self_ && rank < nranks_ && setup_.peers[size_t(rank)] != 0;
+  }
+
+  Status choose_address(bool one_network) {
+    std::string wanted = setup_.interface;
+    if (wanted.empty()) wanted = setup_.exchange->local_address();
+    if (!wanted.empty()) return resolve_interface(wanted, &own_);
+    if (!one_network) return first_outward(&own_);
+    own_ = Address::loopback();
+    return {};
+  }
+
+  // Everything that can run short, before anybody waits for this rank.
+  Status prepare(bool one_network) {
+    if (nranks_ > wire::most_ranks) {
+      return {TUTTI_UNSUPPORTED,
+              "tcp serves at most " + std::to_string(wire::most_ranks) + " ranks"};
+    }
+    TUTTI_TRY(choose_address(one_network));
+    size_t peers = 0;
+    for (int rank = 0; rank < nranks_; ++rank) peers += is_peer(rank);
+    if (peers == 0) return {};
+    TUTTI_TRY(listen_on(&own_, &listener_));
+    const size_t needed = purposes_.size() * peers + 2;  // the link's own two
+    for (size_t i = 0; i < needed; ++i) {
+      Fd place(::fcntl(listener_.get(), F_DUPFD_CLOEXEC, 0));
+      if (!place) {
+        return resource_error("cannot have the " + std::to_string(needed) + " descriptors that " +
+                                  std::to_string(peers) + " peers need",
+                              errno);
+      }
+      reserved_.push_back(std::move(place));
+    }
+    return {};
+  }
+
+  Status make_callers(const std::vector<std::string>& addresses, std::vector<Caller>* callers) {
+    for (int rank = 0; rank < self_; ++rank) {
+      if (!is_peer(rank)) continue;
+      Destination to;
+      const std::string& packed = addresses[size_t(rank)];
+      if (packed.size() != Address::packed_bytes ||
+          !Address::unpack(reinterpret_cast<const uint8_t*>(packed.data()), &to.address)) {
+        return {TUTTI_CORRUPT, name(rank) + " gave an address that makes no sense", rank};
+      }
+      if (own_.is_loopback() == to.address.is_loopback()) to.from = own_;
+      to.key = setup_.exchange->key();
+      for (const Purpose purpose : purposes_) {
+        to.claim = {purpose, setup_.comm_id, self_, rank, uint32_t(nranks_)};
+        callers->emplace_back(to);
+      }
+    }
+    return {};
+  }
+
+  Status meet(const std::vector<std::string>& addresses) {
+    std::vector<Caller> callers;
+    TUTTI_TRY(make_callers(addresses, &callers));
+    uint8_t welcome = 0;
+    for (const Purpose purpose : purposes_) welcome |= uint8_t(purpose);
+    Door door(std::move(listener_), setup_.exchange->key(), welcome, setup_.comm_id, self_);
+    std::vector<Door::Guest> guests;
+    std::vector<pollfd> set;
+    for (;;) {
+      const uint64_t now = now_ns();
+      guests.clear();
+      TUTTI_TRY(door.advance(now, &guests));
+      for (Door::Guest& guest : guests) admit(std::move(guest));
+      uint64_t due = std::min(setup_.deadline_ns, door.due_ns());
+      for (Caller& caller : callers) {
+        caller.advance(now);
+        if (caller.state() == Caller::State::failed) return caller.error();
+        if (caller.state() == Caller::State::done) keep(caller.claim().server, caller);
+        due = std::min(due, caller.due_ns());
+      }
+      std::erase_if(callers,
+                    [](const Caller& caller) { return caller.state() == Caller::State::done; });
+      const int missing = first_missing();
+      if (missing < 0) return {};
+      if (now >= setup_.deadline_ns) {
+        return {TUTTI_TIMEOUT, "no connection to " + name(missing) + " came about in time",
+                missing};
+      }
+      set.clear();
+      door.watch(set);
+      for (const Caller& caller : callers) caller.watch(set);
+      const size_t connected = set.size();
+      watch_connected(set);
+      TUTTI_TRY(wait_for_events(set, std::min(due, now + look_ns)));
+      TUTTI_TRY(find_gone(set, connected));
+      TUTTI_TRY(setup_.exchange->look());
+    }
+  }
+
+  void keep(int rank, Caller& caller) { keep(rank, caller.claim().purpose, caller.take()); }
+  void keep(int rank, Purpose purpose, Fd socket) {
+    Wires& wires = wires_[size_t(rank)];
+    tune(socket.get(), purpose == Purpose::control ? control_limit_ms : 0);
+    socket_of(wires, purpose) = std::move(socket);
+  }
+  static Fd& socket_of(Wires& wires, Purpose purpose) {
+    return purpose == Purpose::control ? wires.control : wires.data;
+  }
+
+  // A guest holds the key; one that has no business here is a member gone astray and not let in.
+  void admit(Door::Guest guest) {
+    const Claim& claim = guest.claim;
+    if (claim.client <= self_ || !is_peer(claim.client) || claim.nranks != uint32_t(nranks_))
+      return;
+    if (socket_of(wires_[size_t(claim.client)], claim.purpose)) return;
+    keep(claim.client, claim.purpose, std::move(guest.socket));
+  }
+
+  int first_missing() {
+    for (int rank = 0; rank < nranks_; ++rank) {
+      if (!is_peer(rank)) continue;
+      Wires& wires = wires_[size_t(rank)];
+      for (const Purpose purpose : purposes_) {
+        if (!socket_of(wires, purpose)) return rank;
+      }
+    }
+    return -1;
+  }
+
+  // Nobody says anything before all are there, so an event is an end.
+  void watch_connected(std::vector<pollfd>& set) {
+    watched_.clear();
+    for (int rank = 0; rank < nranks_; ++rank) {
+      for (const Fd* socket : {&wires_[size_t(rank)].data, &wires_[size_t(rank)].control}) {
+        if (!*socket) continue;
+        set.push_back({socket->get(), POLLRDHUP, 0});
+        watched_.push_back(rank);
+      }
+    }
+  }
+  Status find_gone(const std::vector<pollfd>& set, size_t first) const {
+    for (size_t i = first; i < set.size(); ++i) {
+      if (set[i].revents == 0) continue;
+      const int rank = watched_[i - first];
+      return {TUTTI_PEER_FAILED, name(rank) + " has gone while connections were made", rank};
+    }
+    return {};
+  }
+
+  const LinkSetup& setup_;
+  int self_, nranks_;
+  std::vector<Purpose> purposes_;
+  Address own_;
+  Fd listener_;
+  std::vector<Fd> reserved_;
+  std::vector<Wires> wires_;
+  std::vector<int> watched_;  // whose socket, from the first of the connected in the poll set on
+};
+
+}  // namespace
+
+std::string network_of_this_process() {
+  char boot[64] = {}, network[64] = {};
+  const Fd file(::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
+  if (!file || ::read(file.get(), boot, sizeof(boot) - 1) <= 0) return {};
+  if (::readlink("/proc/self/ns/net", network, sizeof(network) - 1) <= 0) return {};
+  return std::string(boot) + network;
+}
+
+Status connect_mesh(const LinkSetup& setup, Needs needs, std::vector<Wires>* out) {
+  return Mesh(setup, needs).connect(out);
+}
+
+}  // namespace tutti::tcp

@@ -1,0 +1,141 @@
+// A Link over data streams, each with a control channel beside it, which is a socket.
+//
+// A rank that waits tells its peers, through the control channels, which call it is in; so two that
+// wait for each other in different calls find out. A channel that closes without a goodbye is a
+// dead peer, whether or not this rank waits for it.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "lib/base/fd.h"
+#include "lib/control/frame_channel.h"
+#include "transports/stream/data_stream.h"
+#include "transports/transport.h"
+
+namespace tutti::tcp {
+
+// Of one pair. Data and what is said about it go apart, so that bulk never holds up an alarm.
+struct Pair {
+  std::unique_ptr<DataStream> data;
+  Fd control;
+};
+
+class StreamLink final : public Link {
+ public:
+  // `pairs`: by rank of the communicator, empty where there is none. `carrier`: of their data,
+  // where the streams have no sockets.
+  StreamLink(const char* name, uint64_t comm_id, int self, std::vector<Pair> pairs,
+             std::unique_ptr<Carrier> carrier = nullptr);
+  ~StreamLink() override;
+
+  // What can fail before the first call.
+  Status prepare();
+  bool has_peers() const { return has_peers_; }
+
+  const char* name() const override { return name_; }
+  void begin(const CallMark& mark) override;
+  size_t try_send(int peer, const std::byte* data, size_t bytes) override;
+  std::span<const std::byte> try_peek(int peer, size_t most, size_t granule) override;
+  void consume(int peer, size_t bytes) override;
+  size_t try_recv(int peer, std::byte* to, size_t most) override;
+  Status inspect(uint64_t now_ns) override;
+  void arm() override;
+  void sleep(uint64_t until_ns) override;
+  std::optional<CallMark> last_seen(int peer) const override;
+  void abort(const Status& reason) override;
+  void post_note(const Note& note) override;
+  Note read_note(int peer) const override;
+
+ private:
+  // What a peer said of itself in a status frame.
+  struct Said {
+    CallMark mark;
+    uint64_t stream = 0;  // bytes that it had sent here by then
+  };
+  struct Peer {
+    Peer(Pair pair, int rank);
+
+    int rank;
+    std::unique_ptr<DataStream> stream;
+    FrameChannel control;
+    uint64_t receive_waits_in = 0;  // the number of the call in which a receive found nothing
+    uint64_t send_waits_in = 0;
+    std::array<Said, 8> said;  // the latest ones, in turn
+    size_t said_count = 0;
+    // What was last told to it, and how often since it was last heard.
+    uint64_t told_call = 0;
+    uint64_t told_stream = 0;
+    uint32_t told_count = 0;
+    uint64_t heard_stream = 0;
+    Note note;                   // the latest that it posted
+    uint64_t note_told = 0;      // which of the own notes it was sent last; under control_mutex_
+    bool told_of_abort = false;  // under control_mutex_
+    std::atomic<uint32_t> notes_unheard{0};  // sent to it since it was last heard
+    bool left = false;                       // it said goodbye
+    bool closed = false;                     // its control channel
+    Status broken;                           // why the channel is, if it is
+    bool hung_up = false;                    // its data connection, says the kernel
+    uint64_t ended_ns = 0;                   // when its data was first seen to have ended
+  };
+
+  std::unique_lock<std::mutex> hold() const {
+    return carrier_ != nullptr ? carrier_->hold() : std::unique_lock<std::mutex>();
+  }
+  Status watch(int fd, uint32_t events, uint64_t what);
+  void watch_data();
+  void take_events();
+  void read_control(Peer& peer);
+  void take_frame(Peer& peer, const wire::Header& header, std::string_view payload);
+  void fail(Status error);
+  void tell(Peer& peer, wire::Type type, std::string_view payload = {});
+  void tell_call(uint64_t now_ns);
+
+  Status find_corrupt() const;
+  Status find_mismatch();
+  Status compare(const Peer& peer);
+  // Peers make this call, too, but after another result.
+  Status compare_results();
+  Status find_absent(const Peer& peer) const;
+  Status find_failed(uint64_t now_ns);
+  Status stranger_error(const Peer& peer);
+  Status earlier_error(const Peer& peer) const;
+  std::string own_call() const;
+  std::optional<CallMark> seen_of(int rank) const;
+  std::string latest_call(const Peer& peer) const;
+
+  const char* name_;
+  std::unique_ptr<Carrier> carrier_;  // outlives the streams
+  bool over_ = false;
+  CallMark mark_;
+  CallMark previous_;                         // the collective call before it
+  uint64_t calls_ = 0;                        // begun, of any kind
+  uint64_t collective_ = 0;                   // epoch of the latest collective call
+  std::vector<std::unique_ptr<Peer>> peers_;  // by rank
+  bool has_peers_ = false;
+
+  uint64_t comm_id_;
+  int self_;
+  Fd events_;  // epoll: control channels and bell, later also what carries the data
+  Fd bell_;    // rung by abort()
+  bool watches_data_ = false;
+  bool stirred_ = false;  // something happened to the data since arm()
+  uint64_t told_ns_ = 0;  // when this call was last told to the peers, or first inspected
+  uint64_t told_in_ = 0;  // the call that told_ns_ is of
+  Status failure_;
+  ResultMismatch results_;
+  uint64_t inspected_ns_ = 0;
+
+  // Guards what is sent through the control channels, and the reason.
+  std::mutex control_mutex_;
+  std::atomic<bool> aborted_{false};
+  Status abort_reason_;
+  Note note_;           // the own one
+  uint64_t notes_ = 0;  // that were posted
+};
+
+}  // namespace tutti::tcp
