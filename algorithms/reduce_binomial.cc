@@ -18,8 +18,8 @@ void emit_reduce_binomial(const schedule::Shape& shape, schedule::Sink& sink) {
   climb_binomial_tree(emit, shape.rank, shape.root, shape.nranks);
 }
 
-std::string keeps_order_for_root_0(const Request& request) {
-  return request.ordered && request.root != 0 ? "it keeps rank order only towards root 0" : "";
+std::string keeps_order_for_root_0(const Query& query) {
+  return query.ordered && query.root != 0 ? "it keeps rank order only towards root 0" : "";
 }
 
 }  // namespace

@@ -116,7 +116,7 @@ Status read_settings(const tutti_comm_config* given, CommSettings* out) {
   TUTTI_TRY(config_integer(Variable::tutti_progress_thread, &progress_thread));
   if (progress_thread) out->progress_thread = *progress_thread != 0;
   TUTTI_TRY(read_use(Variable::tutti_single_copy, &out->single_copy));
-  TUTTI_TRY(read_use(Variable::tutti_past_caches, &out->past_caches));
+  TUTTI_TRY(read_use(Variable::tutti_past_caches, &out->non_temporal));
   std::optional<std::string> level;
   TUTTI_TRY(config_text(Variable::tutti_level, &level));
   if (level) TUTTI_TRY(level_from_name(*level, &out->level));

@@ -1,5 +1,5 @@
 // What a communicator has prepared for the calls that it may see again. Calls alike but for their
-// number of elements and the lengths of their blocks share one Prepared as far as they are decided
+// number of elements and the lengths of their blocks share one CallPlan as far as they are decided
 // alike: within a size class (select.h). So programs whose counts change all the time pay for the
 // choice once in a class; making ready for another count is a few instructions.
 #pragma once
@@ -8,13 +8,13 @@
 #include <memory>
 #include <vector>
 
-#include "lib/comm/prepared.h"
+#include "lib/comm/call_plan.h"
 
 namespace tutti {
 
 class CallCache {
  public:
-  using Entry = std::shared_ptr<Prepared>;
+  using Entry = std::shared_ptr<CallPlan>;
 
   // What is ready for `key`; null if nothing like it is known. Stays where it is until the next
   // find() or add(), unless the caller takes a share of it: what is shared is not made ready for

@@ -63,40 +63,41 @@ static Collective runs_as(const CallKey& key) {
   return key.collective == Collective::barrier ? Collective::allreduce : key.collective;
 }
 
-Request Communicator::request_of(const CallKey& key) const {
+Query Communicator::query_of(const CallKey& key) const {
   const Goal goal(runs_as(key), uint32_t(nranks_), uint32_t(key.root));
   const bool v_form = key.lengths != 0;
-  Request request;
-  request.nranks = uint32_t(nranks_);
+  Query query;
+  query.nranks = uint32_t(nranks_);
   const uint64_t blocks = goal.blocks() == 1 || v_form ? 1 : uint64_t(nranks_);
-  request.count = key.count * blocks;
-  request.class_count = largest_of_class(key.count) * blocks;
-  request.element_size = uint32_t(dtype_size(key.dtype));
-  request.root = uint32_t(key.root);
-  request.ordered = reduces(key.collective) && !op_commutes(key.op);
-  request.uneven = v_form;
-  request.private_lengths = v_form && tutti::lengths_are_private(key.collective);
-  request.level = op_rounds(key.op, key.dtype) ? level_of(key) : TUTTI_LEVEL_FAST;
-  return request;
+  query.count = key.count * blocks;
+  query.class_count = largest_of_class(key.count) * blocks;
+  query.element_size = uint32_t(dtype_size(key.dtype));
+  query.root = uint32_t(key.root);
+  query.ordered = reduces(key.collective) && !op_commutes(key.op);
+  query.uneven = v_form;
+  query.private_lengths = v_form && tutti::lengths_are_private(key.collective);
+  query.level = op_rounds(key.op, key.dtype) ? level_of(key) : TUTTI_LEVEL_FAST;
+  return query;
 }
 
 bool Communicator::can_move(const CallKey& key) const {
   Choice choice;
-  return setting_.only_moves &&
-         choose(runs_as(key), setting_, request_of(key), key.algorithm, key.unfused, &choice).ok();
+  return capabilities_.copy_only &&
+         choose(runs_as(key), capabilities_, query_of(key), key.algorithm, key.unfused, &choice)
+             .ok();
 }
 
-Status Communicator::prepare(const CallKey& key, std::shared_ptr<Prepared>* out) {
-  const Request request = request_of(key);
-  const bool v_form = request.uneven;
-  auto next = std::make_shared<Prepared>();
-  TUTTI_TRY(choose(runs_as(key), setting_, request, key.algorithm, key.unfused, &next->choice));
+Status Communicator::prepare(const CallKey& key, std::shared_ptr<CallPlan>* out) {
+  const Query query = query_of(key);
+  const bool v_form = query.uneven;
+  auto next = std::make_shared<CallPlan>();
+  TUTTI_TRY(choose(runs_as(key), capabilities_, query, key.algorithm, key.unfused, &next->choice));
 
   const Choice& choice = next->choice;
   next->key = key;
   if (!key.algorithm.empty()) next->key.algorithm = choice.algorithm->name;
-  next->element_size = request.element_size;
-  next->counts = decided_alike(key.count, request.element_size, setting_);
+  next->element_size = query.element_size;
+  next->counts = decided_alike(key.count, query.element_size, capabilities_);
   CallSignature& signature = next->signature;
   signature.root = key.root;
   signature.collective = key.collective;
@@ -112,11 +113,11 @@ Status Communicator::prepare(const CallKey& key, std::shared_ptr<Prepared>* out)
     next->one_hop = shared::OneHopShape(key.collective, uint32_t(key.root), key.count,
                                         next->element_size, uint32_t(nranks_), uint32_t(rank_));
   }
-  if (reduces(key.collective)) TUTTI_TRY(bind_operator(*next, request.level));
+  if (reduces(key.collective)) TUTTI_TRY(bind_operator(*next, query.level));
   if (choice.path == Path::schedule) {
     next->plan = protocols_.schedules().plan_for(
         *choice.algorithm, key.root, v_form ? plan::Chunks::scattered : plan::Chunks::together,
-        schedule::bracketing_of(request.level));
+        schedule::bracketing_of(query.level));
   }
   next->set_size(key.count, key.lengths);
   *out = std::move(next);
@@ -125,59 +126,59 @@ Status Communicator::prepare(const CallKey& key, std::shared_ptr<Prepared>* out)
 
 tutti_status Communicator::explain_allreduce(uint64_t count, tutti_dtype dtype, tutti_op op,
                                              const CallSettings& settings, Choice* out) {
-  Request request;
-  request.nranks = uint32_t(nranks_);
-  request.count = count;
-  request.class_count = largest_of_class(count);
-  request.element_size = uint32_t(dtype_size(dtype));
-  request.ordered = !op_commutes(op);
-  Prepared prepared;
-  prepared.key = {.count = count, .dtype = dtype, .op = op, .level = settings.level};
-  request.level = op_rounds(op, dtype) ? level_of(prepared.key) : TUTTI_LEVEL_FAST;
-  Status chosen = bind_operator(prepared, request.level);
+  Query query;
+  query.nranks = uint32_t(nranks_);
+  query.count = count;
+  query.class_count = largest_of_class(count);
+  query.element_size = uint32_t(dtype_size(dtype));
+  query.ordered = !op_commutes(op);
+  CallPlan call_plan;
+  call_plan.key = {.count = count, .dtype = dtype, .op = op, .level = settings.level};
+  query.level = op_rounds(op, dtype) ? level_of(call_plan.key) : TUTTI_LEVEL_FAST;
+  Status chosen = bind_operator(call_plan, query.level);
   if (chosen.ok()) {
-    chosen =
-        choose(Collective::allreduce, setting_, request, settings.algorithm, settings.unfused, out);
+    chosen = choose(Collective::allreduce, capabilities_, query, settings.algorithm,
+                    settings.unfused, out);
   }
   return chosen.ok() ? TUTTI_OK : fail(std::move(chosen));
 }
 
 // ---------------------------------------------------------------- collectives
 
-const std::shared_ptr<Prepared>* Communicator::find(const CallKey& key) {
-  if (const auto* const found = prepared_.find(key)) [[likely]]
+const std::shared_ptr<CallPlan>* Communicator::find(const CallKey& key) {
+  if (const auto* const found = call_cache_.find(key)) [[likely]]
     return found;
-  std::shared_ptr<Prepared> made;
+  std::shared_ptr<CallPlan> made;
   if (Status failed = prepare(key, &made); !failed.ok()) {
     fail(std::move(failed));
     return nullptr;
   }
-  return prepared_.add(std::move(made));
+  return call_cache_.add(std::move(made));
 }
 
 tutti_status Communicator::run_on_host(const Call& call) {
   enter();
   if (in_flight_.load(std::memory_order_acquire) != 0) [[unlikely]]
     return run_behind(call);
-  const std::shared_ptr<Prepared>* const found = find(call.key);
+  const std::shared_ptr<CallPlan>* const found = find(call.key);
   if (found == nullptr) return last_error_.code();
-  Prepared& prepared = **found;
-  if (!call.input_aside && !call.output_aside && !prepared.premultiplies) [[likely]]
-    return run(prepared, call);
+  CallPlan& call_plan = **found;
+  if (!call.input_aside && !call.output_aside && !call_plan.premultiplies) [[likely]]
+    return run(call_plan, call);
   Call moved;
-  if (Status aside = put_aside(prepared, call, &moved); !aside.ok()) {
-    return give_up(std::move(aside), prepared.signature, calls() + 1);
+  if (Status aside = stage_in(call_plan, call, &moved); !aside.ok()) {
+    return give_up(std::move(aside), call_plan.signature, calls() + 1);
   }
-  const tutti_status ended = run(prepared, moved);
-  if (ended == TUTTI_OK) bring_back(prepared, call);
+  const tutti_status ended = run(call_plan, moved);
+  if (ended == TUTTI_OK) stage_out(call_plan, call);
   return ended;
 }
 
-Status Communicator::put_aside(const Prepared& prepared, const Call& asked, Call* call) {
+Status Communicator::stage_in(const CallPlan& call_plan, const Call& asked, Call* call) {
   *call = asked;
-  if (prepared.premultiplies) TUTTI_TRY(scale_input(prepared, call));
+  if (call_plan.premultiplies) TUTTI_TRY(scale_input(call_plan, call));
   if (!asked.input_aside && !asked.output_aside) return {};
-  const size_t bytes = asked.aside_count * prepared.element_size;
+  const size_t bytes = asked.aside_count * call_plan.element_size;
   TUTTI_TRY(grow(&aside_, bytes, "a call in place"));
   if (asked.input_aside) {
     if (bytes != 0) std::memcpy(aside_.data(), asked.input, bytes);
@@ -188,14 +189,14 @@ Status Communicator::put_aside(const Prepared& prepared, const Call& asked, Call
   return {};
 }
 
-void Communicator::bring_back(const Prepared& prepared, const Call& asked) {
-  const size_t bytes = asked.aside_count * prepared.element_size;
+void Communicator::stage_out(const CallPlan& call_plan, const Call& asked) {
+  const size_t bytes = asked.aside_count * call_plan.element_size;
   if (asked.output_aside && bytes != 0) std::memcpy(asked.output, aside_.data(), bytes);
 }
 
 // One rank: its vector is the result, but for truth, which becomes 0 or 1.
-tutti_status Communicator::run_alone(const Prepared& prepared, const Call& call) {
-  const CallKey& key = prepared.key;
+tutti_status Communicator::run_alone(const CallPlan& call_plan, const Call& call) {
+  const CallKey& key = call_plan.key;
   const Collective collective = key.collective;
   if (collective == Collective::exscan) return TUTTI_OK;
   uint64_t count = key.count;
@@ -203,35 +204,35 @@ tutti_status Communicator::run_alone(const Prepared& prepared, const Call& call)
   std::byte* to = call.output;
   if (key.lengths != 0) {
     plan::Extents extents;
-    extents_of(Goal(collective, 1), 0, call, prepared.element_size, &extents);
-    count = extents.begin[1] / prepared.element_size;
+    extents_of(Goal(collective, 1), 0, call, call_plan.element_size, &extents);
+    count = extents.begin[1] / call_plan.element_size;
     from += extents.input[0];
     to += extents.output[0];
   }
   if (reduces(collective) && gives_truth(key.op, key.dtype)) {
     find_kernels(key.dtype, TUTTI_LOR).reduce2(to, from, from, count);
   } else if (from != to && count != 0) {
-    std::memcpy(to, from, count * prepared.element_size);
+    std::memcpy(to, from, count * call_plan.element_size);
   }
   return TUTTI_OK;
 }
 
-tutti_status Communicator::run(Prepared& prepared, const Call& call) {
+tutti_status Communicator::run(CallPlan& call_plan, const Call& call) {
   Status status;
   try {
     bool ended = false;
-    status = begin_call(prepared, call, &ended);
+    status = begin_call(call_plan, call, &ended);
     if (status.ok() && !ended) {
-      if (prepared.ends_when_done && done_at_once()) return TUTTI_OK;
-      status = complete_call(prepared, timeout_ns(call.timeout_ms));
-      status = end_call(prepared, call, std::move(status));
+      if (call_plan.ends_when_done && done_at_once()) return TUTTI_OK;
+      status = complete_call(call_plan, timeout_ns(call.timeout_ms));
+      status = end_call(call_plan, call, std::move(status));
     }
     if (status.ok()) [[likely]]
       return TUTTI_OK;
   } catch (...) {
-    status = end_thrown_call(prepared, call);
+    status = end_thrown_call(call_plan, call);
   }
-  return give_up(std::move(status), prepared.signature, calls());
+  return give_up(std::move(status), call_plan.signature, calls());
 }
 
 // What nearly every call of a rank is that others are behind or ahead of.
@@ -249,71 +250,71 @@ void Communicator::add_to_mark() {
   mark_.digest = call_digest(mark_.epoch, signature_hash(signature) ^ history);
 }
 
-Status Communicator::begin_call(Prepared& prepared, const Call& call, bool* ended) {
+Status Communicator::begin_call(CallPlan& call_plan, const Call& call, bool* ended) {
   const uint64_t epoch = calls() + 1;
   epoch_.store(epoch, std::memory_order_relaxed);
   if (over_.load(std::memory_order_relaxed)) [[unlikely]]
     return {TUTTI_ABORTED, {}};
   if (link_ == nullptr) {
     *ended = true;
-    run_alone(prepared, call);
+    run_alone(call_plan, call);
     return {};
   }
   mark_.epoch = epoch;
-  mark_.signature = prepared.signature;
-  mark_.digest = call_digest(epoch, prepared.signature_hash ^ history_);
+  mark_.signature = call_plan.signature;
+  mark_.digest = call_digest(epoch, call_plan.signature_hash ^ history_);
   if ((last_result_ | slice_of_) != 0) [[unlikely]]
     add_to_mark();
   // Of a v form whose lengths not all know, none may be said to be empty.
-  const bool empty = prepared.key.count == 0 && !prepared.lengths_are_private();
-  if (ends_unheard(prepared.key.collective, empty, prepared.key.lengths != 0)) {
-    history_ = history_after(history_, epoch, prepared.signature_hash);
+  const bool empty = call_plan.key.count == 0 && !call_plan.lengths_are_private();
+  if (ends_unheard(call_plan.key.collective, empty, call_plan.key.lengths != 0)) {
+    history_ = history_after(history_, epoch, call_plan.signature_hash);
   }
-  if (prepared.choice.path == Path::schedule) {
+  if (call_plan.choice.path == Path::schedule) {
     link_->begin(mark_);
   } else {
     slots_->begin(mark_);
   }
   *ended = empty;
   if (empty) return {};
-  protocols_.start(prepared, call, mark_);
+  protocols_.start(call_plan, call, mark_);
   return {};
 }
 
-bool Communicator::advance_call(const Prepared& prepared) {
-  return protocols_.with(prepared.choice.path,
+bool Communicator::advance_call(const CallPlan& call_plan) {
+  return protocols_.with(call_plan.choice.path,
                          [](auto&& protocol, auto&) { return protocol.advance(); });
 }
 
-bool Communicator::call_done(const Prepared& prepared) {
-  return protocols_.with(prepared.choice.path,
+bool Communicator::call_done(const CallPlan& call_plan) {
+  return protocols_.with(call_plan.choice.path,
                          [](auto&& protocol, auto&) { return protocol.done(); });
 }
 
-Status Communicator::complete_call(const Prepared& prepared, uint64_t timeout_ns) {
-  waits_in_ = &prepared;
+Status Communicator::complete_call(const CallPlan& call_plan, uint64_t timeout_ns) {
+  waits_in_ = &call_plan;
   Status ended;
   try {
-    ended = prepared.kernels.user == nullptr ? complete_protocol(prepared, timeout_ns)
-                                             : complete_limited(prepared, timeout_ns);
+    ended = call_plan.kernels.user == nullptr ? complete_protocol(call_plan, timeout_ns)
+                                              : complete_limited(call_plan, timeout_ns);
   } catch (...) {
     ended = own_failure();
   }
-  if (watch_.posted()) [[unlikely]]
-    watch_.leave();
+  if (circle_search_.posted()) [[unlikely]]
+    circle_search_.leave();
   return ended;
 }
 
 // Pieces are as long as suits fast kernels, so the program's operator looks at the clock, too.
-Status Communicator::complete_limited(const Prepared& prepared, uint64_t timeout_ns) {
+Status Communicator::complete_limited(const CallPlan& call_plan, uint64_t timeout_ns) {
   Limit limit(timeout_ns);
   const Limited limited(&limit_, &limit);
-  return complete_protocol(prepared, timeout_ns);
+  return complete_protocol(call_plan, timeout_ns);
 }
 
 // One loop for each protocol, so that its state machine is part of the loop.
-Status Communicator::complete_protocol(const Prepared& prepared, uint64_t timeout_ns) {
-  return protocols_.with(prepared.choice.path, [&](auto&& protocol, auto& link) {
+Status Communicator::complete_protocol(const CallPlan& call_plan, uint64_t timeout_ns) {
+  return protocols_.with(call_plan.choice.path, [&](auto&& protocol, auto& link) {
     return complete(
         link, patience_, timeout_ns, [&] { return protocol.advance(); },
         [&] { return protocol.done(); }, &inspect_);
@@ -323,26 +324,27 @@ Status Communicator::complete_protocol(const Prepared& prepared, uint64_t timeou
 Status Communicator::inspect_call(uint64_t now_ns) {
   Status found = link_->inspect(now_ns);
   // Another of the circle has found it first, and gone.
-  if (found.code() == TUTTI_PEER_FAILED && watch_.in_circle(mark_)) return watch_.circle(mark_);
+  if (found.code() == TUTTI_PEER_FAILED && circle_search_.in_circle(mark_))
+    return circle_search_.circle(mark_);
   if (!found.ok()) return found;
-  return watch_.look(*link_, mark_, now_ns);
+  return circle_search_.look(*link_, mark_, now_ns);
 }
 
 bool Communicator::needs(int peer) {
-  const Prepared& prepared = *waits_in_;
-  const CallKey& key = prepared.key;
+  const CallPlan& call_plan = *waits_in_;
+  const CallKey& key = call_plan.key;
   // Something of it is in what this rank gets. Blocks with lengths of their own may be empty.
   const Goal goal(key.collective, uint32_t(nranks_), uint32_t(key.root));
   const auto rank = uint32_t(rank_), source = uint32_t(peer);
   const uint32_t chunk = goal.block(source, rank);
   if (key.lengths == 0 && goal.gets(rank, chunk) && goal.combines(source, rank, chunk)) return true;
   // Or it is what the call is held up by.
-  return protocols_.with(prepared.choice.path,
+  return protocols_.with(call_plan.choice.path,
                          [&](auto&& protocol, auto&) { return protocol.needs() == peer; });
 }
 
-Status Communicator::end_call(const Prepared& prepared, const Call& call, Status ended) {
-  protocols_.with(prepared.choice.path, [&](auto&& protocol, auto&) {
+Status Communicator::end_call(const CallPlan& call_plan, const Call& call, Status ended) {
+  protocols_.with(call_plan.choice.path, [&](auto&& protocol, auto&) {
     if (ended.code() == TUTTI_TIMEOUT && ended.text().empty()) {
       ended = timed_out(protocol.waits_for(), mark_.epoch);
     }
@@ -351,22 +353,23 @@ Status Communicator::end_call(const Prepared& prepared, const Call& call, Status
     if (!ended.ok()) [[unlikely]]
       protocol.withdraw();
   });
-  if (ended.ok() && is_scan(prepared.key.collective)) [[unlikely]]
-    normalise_lone_vector(prepared, call);
+  if (ended.ok() && is_scan(call_plan.key.collective)) [[unlikely]]
+    normalise_lone_vector(call_plan, call);
   if (ended.ok() && settings_.check_results) [[unlikely]]
-    last_result_ = digest_of_result(prepared, call);
+    last_result_ = digest_of_result(call_plan, call);
   return ended;
 }
 
-uint32_t Communicator::digest_of_result(const Prepared& prepared, const Call& call) const {
-  const CallKey& key = prepared.key;
+uint32_t Communicator::digest_of_result(const CallPlan& call_plan, const Call& call) const {
+  const CallKey& key = call_plan.key;
   const Goal goal(key.collective, uint32_t(nranks_), uint32_t(key.root));
   const bool same = key.collective == Collective::allreduce ||
                     key.collective == Collective::broadcast ||
                     key.collective == Collective::allgather;
   if (!same) return 0;
   if (key.lengths == 0) {
-    return uint32_t(hash_of_bytes(call.output, key.count * prepared.element_size * goal.blocks())) |
+    return uint32_t(
+               hash_of_bytes(call.output, key.count * call_plan.element_size * goal.blocks())) |
            1;
   }
   std::vector<uint64_t> blocks;  // an allgatherv's, which may lie anywhere
@@ -374,21 +377,21 @@ uint32_t Communicator::digest_of_result(const Prepared& prepared, const Call& ca
   for (size_t r = 0; r < size_t(nranks_); ++r) {
     const uint64_t at = call.blocks->recv_displs != nullptr ? call.blocks->recv_displs[r] : packed;
     packed = at + call.blocks->recv_counts[r];
-    blocks.push_back(hash_of_bytes(call.output + at * prepared.element_size,
-                                   call.blocks->recv_counts[r] * prepared.element_size));
+    blocks.push_back(hash_of_bytes(call.output + at * call_plan.element_size,
+                                   call.blocks->recv_counts[r] * call_plan.element_size));
   }
   return uint32_t(hash_of(blocks)) | 1;
 }
 
 // In a handler. Ending a call that has failed takes no memory that could be missing.
-Status Communicator::end_thrown_call(const Prepared& prepared, const Call& call) {
+Status Communicator::end_thrown_call(const CallPlan& call_plan, const Call& call) {
   Status thrown = own_failure();
-  return link_ != nullptr ? end_call(prepared, call, std::move(thrown)) : thrown;
+  return link_ != nullptr ? end_call(call_plan, call, std::move(thrown)) : thrown;
 }
 
 // Truth becomes 0 or 1 also where a scan has combined nothing yet.
-void Communicator::normalise_lone_vector(const Prepared& prepared, const Call& call) const {
-  const CallKey& key = prepared.key;
+void Communicator::normalise_lone_vector(const CallPlan& call_plan, const Call& call) const {
+  const CallKey& key = call_plan.key;
   if (!gives_truth(key.op, key.dtype) || rank_ != (key.collective == Collective::scan ? 0 : 1))
     return;
   find_kernels(key.dtype, TUTTI_LOR).reduce2(call.output, call.output, call.output, key.count);
@@ -437,7 +440,7 @@ std::string Communicator::describe_wait(int peer, uint64_t call) const {
 
 tutti_status Communicator::break_off(Status status, const CallKey& last) {
   const std::lock_guard guard(lock_);
-  const std::shared_ptr<Prepared>* const found = find(last);
+  const std::shared_ptr<CallPlan>* const found = find(last);
   if (found != nullptr) return give_up(std::move(status), (*found)->signature, epoch_);
   break_down(std::move(status), "in a call of several", epoch_);
   return fail(broken_);

@@ -39,7 +39,7 @@ struct CommSettings {
   int64_t setup_ms = 60'000;
   bool progress_thread = false;
   Use single_copy = Use::automatic;      // of other ranks' private memory
-  Use past_caches = Use::automatic;      // for slices in shared memory
+  Use non_temporal = Use::automatic;     // for slices in shared memory
   bool check_results = false;            // that those of a call are equal on all ranks
   tutti_level level = TUTTI_LEVEL_FAST;  // of calls that do not name one
   int device = no_device;                // a GPU's number
@@ -218,53 +218,53 @@ class Communicator final : in_flight::Member, deadlock::Member {
   void adopt_device_failure();
   // Finds or makes what is known about calls like this one; null, and the error is kept, if there
   // can be none.
-  const std::shared_ptr<Prepared>* find(const CallKey& key);
-  Status prepare(const CallKey& key, std::shared_ptr<Prepared>* out);
+  const std::shared_ptr<CallPlan>* find(const CallKey& key);
+  Status prepare(const CallKey& key, std::shared_ptr<CallPlan>* out);
   // Makes memory at least so long; `user` is for whom, in the sentence when it cannot be had.
   static Status grow(std::vector<std::byte>* memory, size_t bytes, const char* user);
-  Request request_of(const CallKey& key) const;
+  Query query_of(const CallKey& key) const;
   // What all ranks must agree on: fast for calls that do not combine.
   tutti_level level_of(const CallKey& key) const;
   // Finds the kernels, or the program's function, for the level.
-  Status bind_operator(Prepared& prepared, tutti_level level) const;
+  Status bind_operator(CallPlan& call_plan, tutti_level level) const;
   // A pre-multiplied sum: the call's input becomes its product with the scalar.
-  Status scale_input(const Prepared& prepared, Call* call);
+  Status scale_input(const CallPlan& call_plan, Call* call);
 
   // The stages of a call. All but complete_call() leave at once; a blocking call goes through them
   // in a row, one in flight in steps.
   //
   // Where a schedule may not read or write the caller's memory it works elsewhere: `call` is
   // `asked` with other places, between these two.
-  Status put_aside(const Prepared& prepared, const Call& asked, Call* call);
-  void bring_back(const Prepared& prepared, const Call& asked);
-  // `call` and `prepared` must stay until the end. A call of nothing has ended then.
-  Status begin_call(Prepared& prepared, const Call& call, bool* ended);
+  Status stage_in(const CallPlan& call_plan, const Call& asked, Call* call);
+  void stage_out(const CallPlan& call_plan, const Call& asked);
+  // `call` and `call_plan` must stay until the end. A call of nothing has ended then.
+  Status begin_call(CallPlan& call_plan, const Call& call, bool* ended);
   // What ranks agree on besides what the call is prepared for.
   void add_to_mark();
-  bool advance_call(const Prepared& prepared);
-  bool call_done(const Prepared& prepared);
+  bool advance_call(const CallPlan& call_plan);
+  bool call_done(const CallPlan& call_plan);
   // Of a call that goes by one hop and has begun.
   bool done_at_once();
-  Status complete_call(const Prepared& prepared, uint64_t timeout_ns);
-  Status complete_limited(const Prepared& prepared, uint64_t timeout_ns);
-  Status complete_protocol(const Prepared& prepared, uint64_t timeout_ns);
+  Status complete_call(const CallPlan& call_plan, uint64_t timeout_ns);
+  Status complete_limited(const CallPlan& call_plan, uint64_t timeout_ns);
+  Status complete_protocol(const CallPlan& call_plan, uint64_t timeout_ns);
   Status inspect_call(uint64_t now_ns);
   // Whether the call that runs cannot end before `peer` has entered it; false where that is not
   // sure.
   bool needs(int peer);
   // What ended it is `ended`, or something that a path has found.
-  Status end_thrown_call(const Prepared& prepared, const Call& call);
-  Status end_call(const Prepared& prepared, const Call& call, Status ended);
-  tutti_status run(Prepared& prepared, const Call& call);
+  Status end_thrown_call(const CallPlan& call_plan, const Call& call);
+  Status end_call(const CallPlan& call_plan, const Call& call, Status ended);
+  tutti_status run(CallPlan& call_plan, const Call& call);
   tutti_status run_behind(const Call& call);
-  tutti_status run_alone(const Prepared& prepared, const Call& call);
-  void normalise_lone_vector(const Prepared& prepared, const Call& call) const;
+  tutti_status run_alone(const CallPlan& call_plan, const Call& call);
+  void normalise_lone_vector(const CallPlan& call_plan, const Call& call) const;
   // 0 unless all ranks should have the same.
-  uint32_t digest_of_result(const Prepared& prepared, const Call& call) const;
+  uint32_t digest_of_result(const CallPlan& call_plan, const Call& call) const;
   tutti_status run_messages(std::span<const Message> messages, int64_t timeout_ms);
   // Every rank says `mine`, which is as long on all; what rank r said begins at (*all)[r].
-  template <class Place>
-  Status tell_places(const Place& mine, std::vector<Place>* all);
+  template <class Entry>
+  Status tell_entries(const Entry& mine, std::vector<Entry>* all);
   tutti_status make_part(std::vector<int> members, std::unique_ptr<Communicator>* out);
   Status add_messages(std::span<const Message> messages, size_t* left);
   // `asked`: one of those that were on their way.
@@ -322,7 +322,7 @@ class Communicator final : in_flight::Member, deadlock::Member {
   int nranks_ = 1;
   CommSettings settings_;
   JobKey key_{};
-  Setting setting_;
+  Capabilities capabilities_;
   Patience patience_;
 
   std::unique_ptr<Link> link_;      // null for one rank
@@ -334,15 +334,15 @@ class Communicator final : in_flight::Member, deadlock::Member {
   // The thread that calls; null: none has yet, `this`: there were two.
   std::atomic<const void*> owner_{nullptr};
   // Calls met before, each in the place that its key hashes to; a newcomer takes the place.
-  CallCache prepared_;
+  CallCache call_cache_;
   // Of the calls so far that a rank can end without having heard from all; part of later digests.
   uint64_t history_ = 0;
   CallMark mark_;                       // of the call that runs
   uint32_t last_result_ = 0;            // a digest of what the last one gave, if it is checked
   uint64_t slice_of_ = 0;               // elements of what the call is a slice of
   Limit* limit_ = nullptr;              // of the wait, for functions of the program's
-  const Prepared* waits_in_ = nullptr;  // what a thread waits for in complete_call()
-  deadlock::Watch watch_{this, [this](int peer) { return needs(peer); }};
+  const CallPlan* waits_in_ = nullptr;  // what a thread waits for in complete_call()
+  deadlock::CircleSearch circle_search_{this, [this](int peer) { return needs(peer); }};
   const Inspect inspect_ = [this](uint64_t now_ns) { return inspect_call(now_ns); };
   std::vector<std::byte> aside_, products_;
   struct Kept {

@@ -98,8 +98,8 @@ Status Communicator::create(std::unique_ptr<Exchange> exchange, const CommSettin
   made->settings_ = settings;
   if (settings.progress_thread) in_flight::use_progress_thread();
   made->key_ = exchange->key();
-  made->setting_.nranks = uint32_t(made->nranks_);
-  made->setting_.only_moves = settings.memory != LinkMemory::host;
+  made->capabilities_.nranks = uint32_t(made->nranks_);
+  made->capabilities_.copy_only = settings.memory != LinkMemory::host;
   made->sends_.resize(size_t(made->nranks_));
   made->receives_.resize(size_t(made->nranks_));
   // Communicators made out of this one, which exchange over it, stay on its network.
@@ -140,20 +140,20 @@ Status Communicator::connect(Exchange& exchange) {
   for (size_t i = 0; i < used.size(); ++i) {
     if (!used[i]) peers[i].clear();
   }
-  setting_.cache_group = cache_group(hosts);
+  capabilities_.cache_group = cache_group(hosts);
   for (size_t rank = 0; rank < n; ++rank) {
-    setting_.crowded = setting_.crowded || crowded_host(hosts, rank);
+    capabilities_.crowded = capabilities_.crowded || crowded_host(hosts, rank);
   }
   TUTTI_TRY(open_links(exchange, peers, comm_id, deadline_ns));
 
   protocols_.open(link_.get(), slots_);
-  protocols_.schedules().open(uint32_t(rank_), uint32_t(nranks_), group_size(setting_),
-                              setting_.only_moves);
+  protocols_.schedules().open(uint32_t(rank_), uint32_t(nranks_), group_size(capabilities_),
+                              capabilities_.copy_only);
   patience_ = Patience::of(crowded_host(hosts, size_t(rank_)));
   // A look at a socket is a system call: as many of them as of looks at memory take milliseconds.
   if (slots_ == nullptr) patience_.spins = std::min(patience_.spins, 100u);
   const uint64_t place[] = {comm_id, uint64_t(rank_)};
-  watch_.open(rank_, nranks_, hash_of(place));
+  circle_search_.open(rank_, nranks_, hash_of(place));
   deadlock::add(this);
   return {};
 }
@@ -163,15 +163,15 @@ namespace {
 // Everybody must be there at once for single copy: that takes turns of the scheduler where cores
 // are shared. Where ranks can run ahead or reduce, what comes through the ring is faster (measured
 // on two ranks, 64 KiB to 16 MiB: by 1.3 to 3 where they share a cache, by 1.3 to 3.5 where not).
-shared::ReadFor may_be_read_for(Use use, const Setting& setting) {
+shared::ReadFor may_be_read_for(Use use, const Capabilities& capabilities) {
   if (use == Use::always) return shared::ReadFor::everything;
   if (use == Use::never) return shared::ReadFor::nothing;
-  return setting.crowded ? shared::ReadFor::long_exchanges : shared::ReadFor::exchanges;
+  return capabilities.crowded ? shared::ReadFor::long_exchanges : shared::ReadFor::exchanges;
 }
 
-shared::SlicePath path_of(Use past_caches) {
-  if (past_caches == Use::always) return shared::SlicePath::past_caches;
-  return past_caches == Use::never ? shared::SlicePath::cached : shared::SlicePath::measured;
+shared::SlicePath path_of(Use non_temporal) {
+  if (non_temporal == Use::always) return shared::SlicePath::non_temporal;
+  return non_temporal == Use::never ? shared::SlicePath::cached : shared::SlicePath::measured;
 }
 
 }  // namespace
@@ -201,17 +201,18 @@ Status Communicator::open_links(Exchange& exchange, std::vector<std::vector<uint
   }
   slots_ = dynamic_cast<shm::SlotLink*>(link_.get());
   // Fused paths only where every rank sees that every rank shares memory.
-  setting_.all_share_memory = transports == 1 && slots_ != nullptr && slots_->cells() != nullptr;
-  if (setting_.all_share_memory) {
+  capabilities_.all_share_memory =
+      transports == 1 && slots_ != nullptr && slots_->cells() != nullptr;
+  if (capabilities_.all_share_memory) {
     using Reach = shm::Regions::Reach;
     regions_ = shm::Regions(slots_->one_process() ? Reach::process : Reach::host, slots_);
     auto shared = std::make_unique<shared::Protocols>(
-        *slots_, regions_, path_of(settings_.past_caches),
-        may_be_read_for(settings_.single_copy, setting_), group_size(setting_));
-    setting_.one_hop_element_limit_bytes =
+        *slots_, regions_, path_of(settings_.non_temporal),
+        may_be_read_for(settings_.single_copy, capabilities_), group_size(capabilities_));
+    capabilities_.one_hop_element_limit_bytes =
         shared::OneHopShape::most_element_bytes(uint32_t(nranks_));
-    setting_.one_shot_limit_bytes = shared->one_shot_bytes();
-    setting_.two_level_limit_bytes = shared->two_level_bytes();
+    capabilities_.one_shot_limit_bytes = shared->one_shot_bytes();
+    capabilities_.two_level_limit_bytes = shared->two_level_bytes();
     protocols_.share(std::move(shared));
   }
   return {};

@@ -53,7 +53,7 @@ void remove(Member* member) {
   std::erase(r.members, member);
 }
 
-Status Watch::look(const Link& link, const CallMark& mark, uint64_t now_ns) {
+Status CircleSearch::look(const Link& link, const CallMark& mark, uint64_t now_ns) {
   if (mark.epoch != epoch_) start(mark, now_ns);
   if (now_ns - started_ns_ < quiet_ns || now_ns - looked_ns_ < look_period_ns) return {};
   looked_ns_ = now_ns;
@@ -68,7 +68,7 @@ Status Watch::look(const Link& link, const CallMark& mark, uint64_t now_ns) {
   return circle_ns_ != 0 && now_ns - circle_ns_ >= sure_ns ? circle(mark) : Status();
 }
 
-Status Watch::circle(const CallMark& mark) {
+Status CircleSearch::circle(const CallMark& mark) {
   found_ = true;
   const std::string text =
       "rank " + std::to_string(rank_) + " waits in call " + std::to_string(mark.epoch) + ", " +
@@ -80,7 +80,7 @@ Status Watch::circle(const CallMark& mark) {
   return {TUTTI_MISMATCH, text, closing_peer_, mark.epoch};
 }
 
-void Watch::start(const CallMark& mark, uint64_t now_ns) {
+void CircleSearch::start(const CallMark& mark, uint64_t now_ns) {
   epoch_ = mark.epoch;
   const uint64_t words[] = {seed_, mark.epoch};
   label_ = hash_of(words);
@@ -90,7 +90,7 @@ void Watch::start(const CallMark& mark, uint64_t now_ns) {
   found_ = false;
 }
 
-bool Watch::gather(const Link& link, const CallMark& mark, Note* note) {
+bool CircleSearch::gather(const Link& link, const CallMark& mark, Note* note) {
   bool closes = false;
   std::vector<uint64_t> others;
   for (int peer = 0; peer < nranks_; ++peer) {
@@ -122,7 +122,7 @@ bool Watch::gather(const Link& link, const CallMark& mark, Note* note) {
   return closes;
 }
 
-void Watch::post(const Note& note) {
+void CircleSearch::post(const Note& note) {
   const void* const thread = this_thread();
   const pid_t pid = getpid();
   Registry& r = registry();
@@ -141,7 +141,7 @@ void Watch::post(const Note& note) {
   }
 }
 
-void Watch::leave() {
+void CircleSearch::leave() {
   posted_ = false;
   if (found_) return;
   Registry& r = registry();

@@ -38,7 +38,7 @@ class Member {
   virtual void post(Note note) = 0;
 
  private:
-  friend class Watch;
+  friend class CircleSearch;
   uint64_t label_ = 0;  // of the wait that it has a note of
   const pid_t pid_ = getpid();
 };
@@ -51,9 +51,9 @@ void remove(Member* member);
 using Needs = std::function<bool(int peer)>;
 
 // The blocked wait that a communicator is in, if any; used by the thread that waits.
-class Watch {
+class CircleSearch {
  public:
-  Watch(Member* own, Needs needs) : own_(own), needs_(std::move(needs)) {}
+  CircleSearch(Member* own, Needs needs) : own_(own), needs_(std::move(needs)) {}
 
   // The communicator's ranks. `seed`: random.
   void open(int rank, int nranks, uint64_t seed) {

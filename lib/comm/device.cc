@@ -27,7 +27,7 @@ bool stays_with_caller(const Status& status) {
 Status Communicator::open_device(Exchange& exchange, uint64_t deadline_ns) {
   DeviceCalls::Setup setup;
   setup.device = settings_.device;
-  setup.setting = setting_;
+  setup.capabilities = capabilities_;
   setup.timeout_ms = settings_.timeout_ms;
   setup.through_host = settings_.devices_through_host;
   setup.on_failure = [this](const Status& why) {
@@ -91,7 +91,7 @@ Status Communicator::check_slices(const Call& call) {
   TUTTI_TRY(device_->proxy()->keys_of(call.key, level_of(call.key), &keys));
   const std::lock_guard guard(lock_);  // what runs looks for plans, too
   for (const CallKey& key : keys) {
-    const std::shared_ptr<Prepared>* const found = find(key);
+    const std::shared_ptr<CallPlan>* const found = find(key);
     if (found == nullptr) return last_error_;
     if ((*found)->premultiplies) {
       return {TUTTI_UNSUPPORTED,

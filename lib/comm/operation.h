@@ -13,7 +13,7 @@
 namespace tutti {
 
 class Communicator;
-struct Prepared;
+struct CallPlan;
 
 // Outlives its communicator, so that whoever still holds a request finds out.
 struct CommunicatorRef {
@@ -22,11 +22,11 @@ struct CommunicatorRef {
 };
 
 struct Operation {
-  MadeCall made;                  // of a collective; `prepared` says which
+  MadeCall made;                  // of a collective; `call_plan` says which
   std::vector<size_t> lengths;    // the caller's arrays of a v form
   std::vector<Message> messages;  // instead of a collective
   int64_t timeout_ms = 0;
-  std::shared_ptr<Prepared> prepared;
+  std::shared_ptr<CallPlan> call_plan;
   std::shared_ptr<CommunicatorRef> owner;
   bool persistent = false;
   bool active = false;  // between start and wait
@@ -41,7 +41,7 @@ struct Operation {
   // IN_PROGRESS until it has ended; then no other thread touches the operation any more.
   std::atomic<tutti_status> result{TUTTI_OK};
 
-  bool moves_messages() const { return prepared == nullptr; }
+  bool moves_messages() const { return call_plan == nullptr; }
   bool ended() const { return result.load(std::memory_order_acquire) != TUTTI_IN_PROGRESS; }
   // The caller's arrays may be gone before the call runs.
   void keep_lengths(size_t nranks);

@@ -27,8 +27,8 @@ class CallProtocols {
   Schedules& schedules() { return schedules_; }
   const Schedules& schedules() const { return schedules_; }
 
-  // `prepared` and `call` must stay until the call has ended.
-  void start(Prepared& prepared, const Call& call, const CallMark& mark);
+  // `call_plan` and `call` must stay until the call has ended.
+  void start(CallPlan& call_plan, const Call& call, const CallMark& mark);
   // What tells protocols apart, here alone: use(protocol, link), with the type of each.
   template <class Use>
   decltype(auto) with(Path path, Use&& use);
@@ -45,18 +45,18 @@ class CallProtocols {
   Schedules schedules_;
 };
 
-inline void CallProtocols::start(Prepared& prepared, const Call& call, const CallMark& mark) {
-  if (prepared.choice.path == Path::schedule) return schedules_.start(prepared, call, mark.epoch);
-  if (prepared.choice.path == Path::one_hop) {
+inline void CallProtocols::start(CallPlan& call_plan, const Call& call, const CallMark& mark) {
+  if (call_plan.choice.path == Path::schedule) return schedules_.start(call_plan, call, mark.epoch);
+  if (call_plan.choice.path == Path::one_hop) {
     return shared_->one_hop.start(
-        {&prepared.one_hop, &prepared.kernels, call.input, mark.digest, call.output});
+        {&call_plan.one_hop, &call_plan.kernels, call.input, mark.digest, call.output});
   }
-  const shared::AllreduceCall allreduce{call.input,         call.output,
-                                        prepared.key.count, prepared.element_size,
-                                        prepared.kernels,   mark.digest};
-  if (prepared.choice.path == Path::one_shot) {
+  const shared::AllreduceCall allreduce{call.input,          call.output,
+                                        call_plan.key.count, call_plan.element_size,
+                                        call_plan.kernels,   mark.digest};
+  if (call_plan.choice.path == Path::one_shot) {
     shared_->one_shot.start(allreduce);
-  } else if (prepared.choice.path == Path::two_level) {
+  } else if (call_plan.choice.path == Path::two_level) {
     shared_->two_level.start(allreduce);
   } else {
     shared_->two_shot.start(allreduce);

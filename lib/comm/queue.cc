@@ -65,9 +65,9 @@ tutti_status Communicator::prepare(Operation* operation) {
   }
   if (!operation->messages.empty()) return TUTTI_OK;
   const std::lock_guard guard(lock_);  // what runs looks for plans, too
-  const std::shared_ptr<Prepared>* const found = find(operation->made.call.key);
+  const std::shared_ptr<CallPlan>* const found = find(operation->made.call.key);
   if (found == nullptr) return last_error_.code();
-  operation->prepared = *found;
+  operation->call_plan = *found;
   operation->made.call.key.algorithm = {};  // the caller's
   operation->timeout_ms = operation->made.call.timeout_ms;
   return TUTTI_OK;
@@ -103,7 +103,7 @@ tutti_status Communicator::wait(Operation* operation) {
     if (operation == first_ && operation->running && !operation->moves_messages()) {
       Status ended;
       try {
-        ended = complete_call(*operation->prepared, limit_ns);
+        ended = complete_call(*operation->call_plan, limit_ns);
       } catch (...) {
         ended = own_failure();
       }
@@ -204,8 +204,8 @@ bool Communicator::move_on() {
   bool moved = begin_next();
   if (first_ == nullptr) return moved;
   if (!first_->moves_messages()) {
-    moved = advance_call(*first_->prepared) || moved;
-    if (call_done(*first_->prepared)) end_first({});
+    moved = advance_call(*first_->call_plan) || moved;
+    if (call_done(*first_->call_plan)) end_first({});
     return moved;
   }
   moved = traffic_.advance(*link_) || moved;
@@ -224,13 +224,13 @@ bool Communicator::move_on() {
 // would hold up this rank until what it has just written has reached the others.
 void Communicator::look_at_first() {
   if (!first_->running || first_->moves_messages()) return;
-  const Prepared& prepared = *first_->prepared;
-  if (prepared.choice.path == Path::schedule || prepared.kernels.user != nullptr) return;
+  const CallPlan& call_plan = *first_->call_plan;
+  if (call_plan.choice.path == Path::schedule || call_plan.kernels.user != nullptr) return;
   const uint32_t looks = std::min(first_looks, patience_.spins);
   Status ended;
   try {
-    for (uint32_t look = 0; look < looks && !call_done(prepared); ++look) advance_call(prepared);
-    if (!call_done(prepared)) return;
+    for (uint32_t look = 0; look < looks && !call_done(call_plan); ++look) advance_call(call_plan);
+    if (!call_done(call_plan)) return;
   } catch (...) {
     ended = own_failure();
   }
@@ -265,27 +265,27 @@ bool Communicator::begin_operation(Operation& operation) {
     if (operation.left == 0) retire(&operation);
     return true;
   }
-  Prepared& prepared = *operation.prepared;
+  CallPlan& call_plan = *operation.call_plan;
   bool ended = false;
   Status status;
   try {
     const Call& made = operation.made.call;
     operation.runs = &made;
-    if (made.input_aside || made.output_aside || prepared.premultiplies) [[unlikely]] {
-      status = put_aside(prepared, made, &operation.call);
+    if (made.input_aside || made.output_aside || call_plan.premultiplies) [[unlikely]] {
+      status = stage_in(call_plan, made, &operation.call);
       operation.runs = &operation.call;
     }
-    if (status.ok()) status = begin_call(prepared, *operation.runs, &ended);
+    if (status.ok()) status = begin_call(call_plan, *operation.runs, &ended);
   } catch (...) {
     status = own_failure();
   }
   if (!status.ok()) {
-    break_down(std::move(status), prepared.signature, calls());
+    break_down(std::move(status), call_plan.signature, calls());
     fail_all(broken_);
     return false;
   }
   if (ended) {
-    bring_back(prepared, operation.made.call);
+    stage_out(call_plan, operation.made.call);
     retire(&operation);
   }
   return true;
@@ -294,18 +294,18 @@ bool Communicator::begin_operation(Operation& operation) {
 // The first, a collective, has come to its end, or to `ended`.
 void Communicator::end_first(Status ended) {
   Operation* const operation = first_;
-  const Prepared& prepared = *operation->prepared;
+  const CallPlan& call_plan = *operation->call_plan;
   try {
-    ended = end_call(prepared, *operation->runs, std::move(ended));
+    ended = end_call(call_plan, *operation->runs, std::move(ended));
   } catch (...) {
-    ended = end_thrown_call(prepared, *operation->runs);
+    ended = end_thrown_call(call_plan, *operation->runs);
   }
   if (!ended.ok()) {
-    break_down(std::move(ended), prepared.signature, mark_.epoch);
+    break_down(std::move(ended), call_plan.signature, mark_.epoch);
     fail_all(broken_);
     return;
   }
-  bring_back(prepared, operation->made.call);
+  stage_out(call_plan, operation->made.call);
   retire(operation);
 }
 
@@ -344,7 +344,7 @@ void Communicator::break_queue(Status ended) {
   } else if (first_->running) {
     end_first(std::move(ended));
   } else {
-    break_down(std::move(ended), first_->prepared->signature, calls() + 1);
+    break_down(std::move(ended), first_->call_plan->signature, calls() + 1);
     fail_all(broken_);
   }
 }

@@ -9,7 +9,7 @@ namespace tutti {
 
 CachedPlan* Schedules::plan_for(const Algorithm& algorithm, int root, plan::Chunks chunks,
                                 schedule::Bracketing bracketing) {
-  if (only_moves_) chunks = plan::Chunks::out_of_reach;
+  if (copy_only_) chunks = plan::Chunks::out_of_reach;
   for (const auto& cached : plans_) {
     if (cached->algorithm == &algorithm && cached->root == root && cached->chunks == chunks &&
         cached->bracketing == bracketing) {
@@ -26,18 +26,18 @@ CachedPlan* Schedules::plan_for(const Algorithm& algorithm, int root, plan::Chun
   return plans_.back().get();
 }
 
-void Schedules::start(Prepared& prepared, const Call& call, uint64_t epoch) {
-  prepared_ = &prepared;
+void Schedules::start(CallPlan& call_plan, const Call& call, uint64_t epoch) {
+  call_plan_ = &call_plan;
   call_ = &call;
   epoch_ = epoch;
-  exchanges_lengths_ = prepared.lengths_are_private() && !call.lengths_agreed;
+  exchanges_lengths_ = call_plan.lengths_are_private() && !call.lengths_agreed;
   failure_ = exchanges_lengths_ ? start_lengths() : start_call();
   done_ = !failure_.ok();
 }
 
 Status Schedules::start_call() {
-  bind(*prepared_->plan, prepared_->key, prepared_->element_size, *call_);
-  return start_plan(*prepared_->plan, prepared_->kernels, call_->input, call_->output);
+  bind(*call_plan_->plan, call_plan_->key, call_plan_->element_size, *call_);
+  return start_plan(*call_plan_->plan, call_plan_->kernels, call_->input, call_->output);
 }
 
 void Schedules::run_has_ended() {
@@ -48,7 +48,7 @@ void Schedules::run_has_ended() {
     done_ = !failure_.ok();
     return;
   }
-  if (prepared_->kernels.divide != nullptr) average();
+  if (call_plan_->kernels.divide != nullptr) average();
   done_ = true;
 }
 
@@ -85,7 +85,7 @@ Status Schedules::start_plan(CachedPlan& cached, const Kernels& kernels, const s
 
 // Divides what this rank got by the number of vectors in it.
 void Schedules::average() const {
-  const CallKey& key = prepared_->key;
+  const CallKey& key = call_plan_->key;
   const Goal goal(key.collective, nranks_, uint32_t(key.root));
   const uint32_t chunk = goal.block(rank_, rank_);
   if (!goal.gets(rank_, chunk)) return;
@@ -93,7 +93,7 @@ void Schedules::average() const {
   for (uint32_t r = 0; r < nranks_; ++r) vectors += goal.combines(r, rank_, chunk);
   if (vectors == 1) return;  // it stays as it is, also where it is NaN
   const uint64_t count = key.lengths != 0 ? call_->blocks->send_counts[rank_] : key.count;
-  prepared_->kernels.divide(call_->output, count, vectors);
+  call_plan_->kernels.divide(call_->output, count, vectors);
 }
 
 // The same collective with the lengths as blocks: so those at both ends of each block know them.
@@ -105,11 +105,11 @@ Status Schedules::start_lengths() {
   if (blocks.send_counts != nullptr) {
     std::copy_n(blocks.send_counts, nranks_, own_lengths_.begin());
   }
-  CallKey key = prepared_->key;
+  CallKey key = call_plan_->key;
   key.lengths = 0;
   key.count = 1;
   key.dtype = TUTTI_UINT64;
-  CachedPlan* const cached = plan_for(*prepared_->choice.algorithm, key.root,
+  CachedPlan* const cached = plan_for(*call_plan_->choice.algorithm, key.root,
                                       plan::Chunks::together, schedule::Bracketing::left);
   Call exchange;
   exchange.key = key;
@@ -119,7 +119,7 @@ Status Schedules::start_lengths() {
 }
 
 Status Schedules::compare_lengths() const {
-  const CallKey& key = prepared_->key;
+  const CallKey& key = call_plan_->key;
   const Blocks& blocks = *call_->blocks;
   const Goal goal(key.collective, nranks_, uint32_t(key.root));
   for (uint32_t from = 0; from < nranks_; ++from) {

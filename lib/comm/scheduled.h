@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "lib/call/call.h"
-#include "lib/comm/prepared.h"
+#include "lib/comm/call_plan.h"
 #include "lib/plan/run.h"
 #include "lib/shared_memory/protocols.h"
 
@@ -15,20 +15,20 @@ namespace tutti {
 // The plans of a communicator, and the call that runs.
 class Schedules {
  public:
-  // `group_size`: of two-level's groups. `only_moves`: nobody but the link may touch vectors.
-  void open(uint32_t rank, uint32_t nranks, uint32_t group_size, bool only_moves) {
+  // `group_size`: of two-level's groups. `copy_only`: nobody but the link may touch vectors.
+  void open(uint32_t rank, uint32_t nranks, uint32_t group_size, bool copy_only) {
     rank_ = rank;
     nranks_ = nranks;
     group_size_ = group_size;
-    only_moves_ = only_moves;
+    copy_only_ = copy_only;
   }
 
   // Finds or makes it. Throws std::bad_alloc.
   CachedPlan* plan_for(const Algorithm& algorithm, int root, plan::Chunks chunks,
                        schedule::Bracketing bracketing);
 
-  // `prepared` and `call`, number `epoch`, must stay until the end.
-  void start(Prepared& prepared, const Call& call, uint64_t epoch);
+  // `call_plan` and `call`, number `epoch`, must stay until the end.
+  void start(CallPlan& call_plan, const Call& call, uint64_t epoch);
   template <class LinkType>
   bool advance(LinkType& link) {
     if (done_) return true;  // it has failed
@@ -60,10 +60,10 @@ class Schedules {
   Status compare_lengths() const;
 
   uint32_t rank_ = 0, nranks_ = 1, group_size_ = 2;
-  bool only_moves_ = false;
+  bool copy_only_ = false;
   std::vector<std::unique_ptr<CachedPlan>> plans_;
 
-  Prepared* prepared_ = nullptr;
+  CallPlan* call_plan_ = nullptr;
   const Call* call_ = nullptr;
   uint64_t epoch_ = 0;
   bool done_ = true;

@@ -46,8 +46,8 @@ struct ListRecord {
   }
 };
 
-template <class Place>
-std::vector<int> in_order(const std::vector<Place>& places, auto&& belongs) {
+template <class Entry>
+std::vector<int> in_order(const std::vector<Entry>& places, auto&& belongs) {
   std::vector<int> members;
   for (size_t rank = 0; rank < places.size(); ++rank) {
     if (belongs(places[rank])) members.push_back(int(rank));
@@ -59,8 +59,8 @@ std::vector<int> in_order(const std::vector<Place>& places, auto&& belongs) {
 
 }  // namespace
 
-template <class Place>
-Status Communicator::tell_places(const Place& mine, std::vector<Place>* all) {
+template <class Entry>
+Status Communicator::tell_entries(const Entry& mine, std::vector<Entry>* all) {
   const uint64_t deadline_ns = deadline_after_ms(settings_.setup_ms);
   std::vector<std::string> texts;
   TUTTI_TRY(
@@ -68,11 +68,11 @@ Status Communicator::tell_places(const Place& mine, std::vector<Place>* all) {
           .allgather({reinterpret_cast<const char*>(&mine), sizeof(mine)}, deadline_ns, &texts));
   all->resize(texts.size());
   for (size_t rank = 0; rank < texts.size(); ++rank) {
-    if (texts[rank].size() != sizeof(Place)) {
+    if (texts[rank].size() != sizeof(Entry)) {
       return {TUTTI_MISMATCH, "rank " + std::to_string(rank) + " does not take part in the split",
               int(rank)};
     }
-    std::memcpy(&(*all)[rank], texts[rank].data(), sizeof(Place));
+    std::memcpy(&(*all)[rank], texts[rank].data(), sizeof(Entry));
   }
   return {};
 }
@@ -86,7 +86,7 @@ tutti_status Communicator::make_part(std::vector<int> members, std::unique_ptr<C
 tutti_status Communicator::split(int color, int key, std::unique_ptr<Communicator>* out) {
   if (Status closed = outside_group(); !closed.ok()) return fail(std::move(closed));
   std::vector<Membership> all;
-  if (Status told = tell_places(Membership{color, key}, &all); !told.ok()) {
+  if (Status told = tell_entries(Membership{color, key}, &all); !told.ok()) {
     return fail(std::move(told));
   }
   if (color < 0) return TUTTI_OK;
@@ -98,7 +98,7 @@ tutti_status Communicator::split_host(int key, std::unique_ptr<Communicator>* ou
   HostMembership mine{{}, key};
   const Status known = HostRecord::own(&mine.host);
   std::vector<HostMembership> all;
-  Status told = tell_places(mine, &all);
+  Status told = tell_entries(mine, &all);
   if (told.ok()) {
     GroupExchange everybody(*this, key_);
     told = agree(everybody, known, deadline_after_ms(settings_.setup_ms));

@@ -120,7 +120,7 @@ Status PinnedCopies::put(const Vectors& vectors, Call* call) {
   return {};
 }
 
-Status PinnedCopies::bring_back() { return copy(to_, from_, back_bytes_); }
+Status PinnedCopies::stage_out() { return copy(to_, from_, back_bytes_); }
 
 // ---------------------------------------------------------------- Communicator
 
@@ -175,7 +175,7 @@ tutti_status Communicator::run_staged(const Call& asked) {
   }
   const tutti_status ended = run_on_host(call);
   if (ended != TUTTI_OK) return ended;
-  Status back = pinned_->bring_back();
+  Status back = pinned_->stage_out();
   if (back.ok()) return TUTTI_OK;
   break_down(std::move(back), "between GPU and host", 0);
   return fail(broken_);

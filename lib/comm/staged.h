@@ -40,7 +40,7 @@ class PinnedCopies {
 
   // The call as it is to run, with copies of what lies on the GPU, until it has been brought back.
   Status put(const Vectors& vectors, Call* call);
-  Status bring_back();
+  Status stage_out();
 
   // Memory for so many bytes, valid until the next is asked for.
   Status memory(size_t bytes, std::byte** out);
@@ -63,7 +63,7 @@ class PinnedCopies {
   std::vector<void*> outgrown_;  // freeing would wait for the GPU, which may wait for other ranks
   std::byte* memory_ = nullptr;
   size_t bytes_ = 0;
-  // What bring_back() copies.
+  // What stage_out() copies.
   void* to_ = nullptr;
   const void* from_ = nullptr;
   size_t back_bytes_ = 0;

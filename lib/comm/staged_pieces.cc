@@ -62,16 +62,16 @@ bool Communicator::goes_in_pieces(const Call& call, Call* piece) {
   *piece = call;
   piece->key.count = piece_bytes / size;
   if (key.collective == Collective::broadcast || nranks_ == 1) return true;
-  const std::shared_ptr<Prepared>* const found = find(key);
+  const std::shared_ptr<CallPlan>* const found = find(key);
   if (found == nullptr) return false;  // run_staged() finds the reason, too
-  const Prepared& prepared = **found;
-  if (prepared.premultiplies || !op_rounds(key.op, key.dtype)) return !prepared.premultiplies;
-  const Algorithm& algorithm = *prepared.choice.algorithm;
+  const CallPlan& call_plan = **found;
+  if (call_plan.premultiplies || !op_rounds(key.op, key.dtype)) return !call_plan.premultiplies;
+  const Algorithm& algorithm = *call_plan.choice.algorithm;
   piece->key.algorithm = algorithm.name;
   return schedule::levels_of(algorithm, {.rank = 0,
                                          .nranks = uint32_t(nranks_),
                                          .root = 0,
-                                         .radix = group_size(setting_),
+                                         .radix = group_size(capabilities_),
                                          .bracketing = schedule::Bracketing::left})
       .layout;
 }

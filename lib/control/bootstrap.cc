@@ -8,12 +8,12 @@
 #include <cstring>
 
 #include "lib/base/clock.h"
+#include "lib/control/acceptor.h"
 #include "lib/control/address.h"
 #include "lib/control/bytes.h"
-#include "lib/control/door.h"
 #include "lib/control/rendezvous_id.h"
+#include "lib/control/rooted_exchange.h"
 #include "lib/control/secret.h"
-#include "lib/control/star_exchange.h"
 
 namespace tutti {
 
@@ -42,7 +42,7 @@ class Assembly {
   Assembly(const RendezvousId& id, Fd listener, int nranks)
       : nranks_(nranks),
         job_(job_of(id.key)),
-        door_(std::move(listener), id.key, uint8_t(Purpose::bootstrap), job_, 0),
+        acceptor_(std::move(listener), id.key, uint8_t(Purpose::bootstrap), job_, 0),
         channels_(size_t(nranks)) {}
 
   // OK: channels() has everyone. Otherwise all that came have been told why.
@@ -51,7 +51,7 @@ class Assembly {
     const uint64_t now = now_ns();
     const uint64_t left = deadline_ns > now ? deadline_ns - now : 0;
     Status ended = wait_for_all(deadline_ns - std::min<uint64_t>(left / 10, 250'000'000u));
-    door_.close();
+    acceptor_.close();
     if (!ended.ok()) {
       for (FrameChannel& channel : channels_) {
         if (channel.fd() >= 0) tell(channel, job_, ended);
@@ -63,28 +63,28 @@ class Assembly {
 
  private:
   Status wait_for_all(uint64_t deadline_ns) {
-    std::vector<Door::Guest> guests;
+    std::vector<Acceptor::Guest> guests;
     std::vector<pollfd> set;
     for (int present = 1; present < nranks_;) {
       const uint64_t now = now_ns();
       guests.clear();
-      TUTTI_TRY(door_.advance(now, &guests));
-      for (Door::Guest& guest : guests) TUTTI_TRY(admit(std::move(guest)));
+      TUTTI_TRY(acceptor_.advance(now, &guests));
+      for (Acceptor::Guest& guest : guests) TUTTI_TRY(admit(std::move(guest)));
       present += int(guests.size());
       TUTTI_TRY(find_gone());
       if (present == nranks_) break;
       if (now >= deadline_ns) return missing();
       set.clear();
-      door_.watch(set);
+      acceptor_.watch(set);
       for (const FrameChannel& channel : channels_) {
         if (channel.fd() >= 0) set.push_back({channel.fd(), POLLIN, 0});
       }
-      TUTTI_TRY(wait_for_events(set, std::min(deadline_ns, door_.due_ns())));
+      TUTTI_TRY(wait_for_events(set, std::min(deadline_ns, acceptor_.due_ns())));
     }
     return {};
   }
 
-  Status admit(Door::Guest guest) {
+  Status admit(Acceptor::Guest guest) {
     tune(guest.socket.get(), bootstrap_limit_ms);
     FrameChannel channel(std::move(guest.socket), wire::most_exchange_bytes);
     const int rank = guest.claim.client;
@@ -135,15 +135,16 @@ class Assembly {
     }
     if (count > 8) text += " and " + std::to_string(count - 8) + " more";
     text = (count == 1 ? "rank " : "ranks ") + text + " did not come to rank 0 in time";
-    if (door_.refused() > 0) {
-      text += "; " + std::to_string(door_.refused()) + " connections without the key were refused";
+    if (acceptor_.refused() > 0) {
+      text +=
+          "; " + std::to_string(acceptor_.refused()) + " connections without the key were refused";
     }
     return {TUTTI_TIMEOUT, text, first};
   }
 
   int nranks_;
   uint64_t job_;
-  Door door_;
+  Acceptor acceptor_;
   std::vector<FrameChannel> channels_;
 };
 
@@ -249,7 +250,7 @@ Status join_rendezvous(const tutti_unique_id& id, Fd listener, int rank, int nra
     channels.emplace_back(std::move(socket), wire::most_exchange_bytes);
   }
   auto exchange =
-      std::make_unique<StarExchange>(rank, nranks, job_of(place.key), std::move(channels));
+      std::make_unique<RootedExchange>(rank, nranks, job_of(place.key), std::move(channels));
   std::string nonce(sizeof(Nonce), '\0');
   if (rank == 0) {
     TUTTI_TRY(random_bytes({reinterpret_cast<uint8_t*>(nonce.data()), nonce.size()}));

@@ -60,9 +60,9 @@ Status DeviceCalls::open(Exchange& exchange, const Setup& setup, uint64_t deadli
   TUTTI_TRY(agree(exchange, current.status(), deadline_ns));
   TUTTI_TRY(made->open_arena(exchange, deadline_ns));
   if (made->arena_ != nullptr) {
-    TUTTI_TRY(Notices::open(exchange, deadline_ns, &made->notices_));
+    TUTTI_TRY(PeerStatusPage::open(exchange, deadline_ns, &made->peer_status_));
     TUTTI_TRY(agree(exchange, made->open_local(), deadline_ns));
-    watcher::add(made.get());
+    service_thread::add(made.get());
     made->watched_ = true;
   }
   *out = std::move(made);
@@ -126,8 +126,8 @@ DeviceCalls::~DeviceCalls() {
   proxy_.reset();
   if (watched_) {
     drain();
-    watcher::remove(this);
-    notices_->leave();
+    service_thread::remove(this);
+    peer_status_->leave();
   }
   lanes_.reset();
   kernels_.reset();
@@ -159,8 +159,8 @@ void DeviceCalls::drain() {
     const uint64_t waited_ns = now_ns() - begun_ns;
     if (ended || waited_ns > later_ns(limit_ns, most_ns)) break;
     if (waited_ns > limit_ns) fail({TUTTI_TIMEOUT, "other ranks still use memory of this one"});
-    for (int rank = 0; rank < notices_->nranks() && waited_ns > grace_ns; ++rank) {
-      if (rank == notices_->rank() || !notices_->look(rank).dead) continue;
+    for (int rank = 0; rank < peer_status_->nranks() && waited_ns > grace_ns; ++rank) {
+      if (rank == peer_status_->rank() || !peer_status_->look(rank).dead) continue;
       fail({TUTTI_PEER_FAILED, rank_text(rank) + "'s process has ended", rank});
     }
     sched_yield();
@@ -204,7 +204,7 @@ void DeviceCalls::fail(Status why) {
     if (failed_.load(std::memory_order_relaxed)) return;
     if (proxy_ != nullptr) proxy_->let_go(why);
     if (arena_ != nullptr) {
-      notices_->fail(why);
+      peer_status_->fail(why);
       if (const Status gone = arena_->let_go(); !gone.ok()) {
         why = {why.code(), why.text() + "; nor does its GPU obey: " + gone.text(), why.rank(),
                why.call()};
@@ -229,11 +229,11 @@ void DeviceCalls::look(uint64_t now_ns) {
 Status DeviceCalls::look_at_own(uint64_t now_ns) {
   const device::Report& report = arena_->report();
   const uint64_t ended = read(report.ended), begun = read(report.begun);
-  notices_->publish(begun, ended);
+  peer_status_->publish(begun, ended);
   if (__atomic_load_n(&report.failed, __ATOMIC_ACQUIRE) != 0) return mismatch();
-  for (int rank = 0; rank < notices_->nranks(); ++rank) {
-    if (rank == notices_->rank()) continue;
-    if (Status theirs = notices_->failure_of(rank); !theirs.ok()) return theirs;
+  for (int rank = 0; rank < peer_status_->nranks(); ++rank) {
+    if (rank == peer_status_->rank()) continue;
+    if (Status theirs = peer_status_->failure_of(rank); !theirs.ok()) return theirs;
   }
   if (begun == ended) return {};
   if (begun != seen_begun_) {
@@ -249,9 +249,9 @@ Status DeviceCalls::look_at_own(uint64_t now_ns) {
 // A rank may go when its part in a call is done, so who is gone counts only if the call still has
 // not ended at the next look.
 Status DeviceCalls::look_at_others(uint64_t begun) {
-  for (int rank = 0; rank < notices_->nranks(); ++rank) {
-    if (rank == notices_->rank()) continue;
-    const Notices::Seen seen = notices_->look(rank);
+  for (int rank = 0; rank < peer_status_->nranks(); ++rank) {
+    if (rank == peer_status_->rank()) continue;
+    const PeerStatusPage::Seen seen = peer_status_->look(rank);
     const bool gone = seen.dead || (seen.left && seen.begun < begun);
     if (!gone) continue;
     if (suspect_ != rank || suspect_call_ != begun) {
@@ -261,8 +261,8 @@ Status DeviceCalls::look_at_others(uint64_t begun) {
     }
     return {TUTTI_PEER_FAILED,
             rank_text(rank) + (seen.dead ? "'s process has ended" : " has freed its communicator") +
-                " while " + rank_text(notices_->rank()) + " was in call " + std::to_string(begun) +
-                " on the GPU",
+                " while " + rank_text(peer_status_->rank()) + " was in call " +
+                std::to_string(begun) + " on the GPU",
             rank, begun};
   }
   return {};
@@ -270,11 +270,12 @@ Status DeviceCalls::look_at_others(uint64_t begun) {
 
 Status DeviceCalls::describe_timeout() const {
   const uint64_t begun = read(arena_->report().begun);
-  const std::string text = rank_text(notices_->rank()) + " is in call " + std::to_string(begun) +
+  const std::string text = rank_text(peer_status_->rank()) + " is in call " +
+                           std::to_string(begun) +
                            " on the GPU, which has not ended before its deadline";
-  for (int rank = 0; rank < notices_->nranks(); ++rank) {
-    if (rank == notices_->rank()) continue;
-    const Notices::Seen seen = notices_->look(rank);
+  for (int rank = 0; rank < peer_status_->nranks(); ++rank) {
+    if (rank == peer_status_->rank()) continue;
+    const PeerStatusPage::Seen seen = peer_status_->look(rank);
     if (seen.begun >= begun) continue;
     return {TUTTI_TIMEOUT,
             text + "; " + rank_text(rank) + " has not begun it" +
@@ -291,8 +292,8 @@ Status DeviceCalls::mismatch() const {
   std::string own = describe(report.own), theirs = describe(report.theirs);
   if (own == theirs) theirs += ", by another path";
   return {TUTTI_MISMATCH,
-          rank_text(notices_->rank()) + " makes " + own + " on the GPU, " + rank_text(rank) + " " +
-              theirs,
+          rank_text(peer_status_->rank()) + " makes " + own + " on the GPU, " + rank_text(rank) +
+              " " + theirs,
           rank, read(report.begun)};
 }
 

@@ -12,19 +12,19 @@
 
 #include "lib/call/call.h"
 #include "lib/gpu/device_proxy.h"
-#include "lib/gpu/notices.h"
 #include "lib/gpu/on_stream.h"
+#include "lib/gpu/peer_status_page.h"
+#include "lib/gpu/service_thread.h"
 #include "lib/gpu/stream_choice.h"
 #include "lib/gpu/stream_lanes.h"
-#include "lib/gpu/watcher.h"
 
 namespace tutti {
 
-class DeviceCalls final : watcher::Watched {
+class DeviceCalls final : service_thread::Watched {
  public:
   struct Setup {
     int device = 0;
-    Setting setting;
+    Capabilities capabilities;
     int64_t timeout_ms = 0;                         // of calls that name none
     bool through_host = false;                      // also where GPUs reach each other
     std::function<void(const Status&)> on_failure;  // any thread, once; may not block
@@ -73,7 +73,7 @@ class DeviceCalls final : watcher::Watched {
 
  private:
   // Everything about a call that does not change from one to the next like it.
-  struct Prepared {
+  struct StreamPlan {
     CallKey key;
     tutti_level level = TUTTI_LEVEL_FAST;
     StreamChoice choice;
@@ -87,16 +87,16 @@ class DeviceCalls final : watcher::Watched {
   Status open_local();
   Status make_events();
   Status own_stream(device::Stream* out) const;
-  Status find(const CallKey& key, tutti_level level, Prepared** out);
-  Status prepare(const CallKey& key, tutti_level level, Prepared* out);
-  Status prepare_plan(const CallKey& key, Prepared* out) const;
+  Status find(const CallKey& key, tutti_level level, StreamPlan** out);
+  Status prepare(const CallKey& key, tutti_level level, StreamPlan* out);
+  Status prepare_plan(const CallKey& key, StreamPlan* out) const;
   Status check_buffers(const Call& call) const;
   Status check_stream(device::Stream stream) const;
   // Calls run in the order in which they are made, on whatever streams.
   Status follow_last(device::Stream stream, uint64_t capture);
   Status remember(device::Stream stream, uint64_t capture);
-  Status enqueue_lanes(const Prepared& prepared, const Call& call, plan::StreamCall stream_call,
-                       uint64_t capture, device::Stream stream);
+  Status enqueue_lanes(const StreamPlan& stream_plan, const Call& call,
+                       plan::StreamCall stream_call, uint64_t capture, device::Stream stream);
   Status grow_scratch(uint64_t bytes, uint64_t capture);
   void look(uint64_t now_ns) override;
   Status look_at_own(uint64_t now_ns);
@@ -114,9 +114,9 @@ class DeviceCalls final : watcher::Watched {
   std::unique_ptr<DeviceProxy> proxy_;
   std::unique_ptr<plan::StreamKernels> kernels_;
   std::unique_ptr<plan::StreamLanes> lanes_;
-  std::unique_ptr<Notices> notices_;
+  std::unique_ptr<PeerStatusPage> peer_status_;
   bool watched_ = false;
-  std::array<std::unique_ptr<Prepared>, 64> prepared_;
+  std::array<std::unique_ptr<StreamPlan>, 64> prepared_;
 
   device::Event own_event_ = nullptr;
   // Behind the last call, and behind the last that was captured.

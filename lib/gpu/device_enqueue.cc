@@ -36,12 +36,12 @@ Status DeviceCalls::check(const CallKey& key, tutti_level level) const {
   return why.empty() ? Status() : Status(TUTTI_UNSUPPORTED, why);
 }
 
-Status DeviceCalls::find(const CallKey& key, tutti_level level, Prepared** out) {
+Status DeviceCalls::find(const CallKey& key, tutti_level level, StreamPlan** out) {
   const uint64_t words[] = {key.count, uint64_t(key.collective) | uint64_t(key.dtype) << 8 |
                                            uint64_t(key.op) << 16 | uint64_t(key.root) << 24};
-  std::unique_ptr<Prepared>& place = prepared_[hash_of(words) >> 58];
+  std::unique_ptr<StreamPlan>& place = prepared_[hash_of(words) >> 58];
   if (place == nullptr || !(place->key == key) || place->level != level) {
-    auto made = std::make_unique<Prepared>();
+    auto made = std::make_unique<StreamPlan>();
     TUTTI_TRY(prepare(key, level, made.get()));
     place = std::move(made);
   }
@@ -49,8 +49,8 @@ Status DeviceCalls::find(const CallKey& key, tutti_level level, Prepared** out) 
   return {};
 }
 
-Status DeviceCalls::prepare(const CallKey& key, tutti_level level, Prepared* out) {
-  TUTTI_TRY(choose_on_stream(key, setup_.setting, level, &out->choice));
+Status DeviceCalls::prepare(const CallKey& key, tutti_level level, StreamPlan* out) {
+  TUTTI_TRY(choose_on_stream(key, setup_.capabilities, level, &out->choice));
   const StreamChoice& choice = out->choice;
   out->key = key;
   out->level = level;
@@ -87,17 +87,17 @@ Status DeviceCalls::prepare(const CallKey& key, tutti_level level, Prepared* out
   return choice.path == StreamPath::lanes ? prepare_plan(key, out) : Status();
 }
 
-Status DeviceCalls::prepare_plan(const CallKey& key, Prepared* out) const {
-  const Setting& setting = setup_.setting;
+Status DeviceCalls::prepare_plan(const CallKey& key, StreamPlan* out) const {
+  const Capabilities& capabilities = setup_.capabilities;
   const StreamChoice& choice = out->choice;
   const schedule::Shape shape{.rank = arena_->rank(),
-                              .nranks = setting.nranks,
+                              .nranks = capabilities.nranks,
                               .root = uint32_t(key.root),
-                              .radix = group_size(setting),
+                              .radix = group_size(capabilities),
                               .bracketing = schedule::bracketing_of(choice.level)};
   out->plan = plan::lower(*choice.algorithm, shape);
   out->binding = std::make_unique<plan::Binding>(out->plan);
-  const Goal goal(choice.algorithm->collective, setting.nranks, uint32_t(key.root));
+  const Goal goal(choice.algorithm->collective, capabilities.nranks, uint32_t(key.root));
   if (goal.blocks() == 1) {
     out->binding->bind(key.count, out->call.element_size);
     return {};
@@ -113,7 +113,7 @@ Status DeviceCalls::prepare_plan(const CallKey& key, Prepared* out) const {
 Status DeviceCalls::check_buffers(const Call& call) const {
   const CallKey& key = call.key;
   if (key.count == 0 || key.collective == Collective::barrier) return {};
-  const Goal goal(key.collective, setup_.setting.nranks, uint32_t(key.root));
+  const Goal goal(key.collective, setup_.capabilities.nranks, uint32_t(key.root));
   const uint32_t self = rank_;
   const auto check = [&](const void* buffer, const char* name) -> Status {
     const device::Pointed pointed = driver_.classify(buffer);
@@ -175,30 +175,30 @@ Status DeviceCalls::enqueue(const Call& asked, tutti_level level, Stream stream)
   const Driver::Current current(driver_, setup_.device);
   TUTTI_TRY(Status(current.status()));
   if (proxy_ != nullptr) return enqueue_by_host(asked, level, stream);
-  Prepared* prepared = nullptr;
-  TUTTI_TRY(find(asked.key, level, &prepared));
+  StreamPlan* stream_plan = nullptr;
+  TUTTI_TRY(find(asked.key, level, &stream_plan));
   TUTTI_TRY(check_buffers(asked));
   TUTTI_TRY(check_stream(stream));
   uint64_t capture = 0;
   TUTTI_TRY(driver_.capture_of(stream, &capture));
-  plan::StreamCall call = prepared->call;
+  plan::StreamCall call = stream_plan->call;
   call.input = address_of(asked.input);
   call.output = address_of(asked.output);
   call.timeout_ms = uint64_t(asked.timeout_ms > 0 ? asked.timeout_ms : setup_.timeout_ms);
   if (call.collective == Collective::barrier) call.input = call.output = 0;
   TUTTI_TRY(follow_last(stream, capture));
-  if (prepared->choice.path == StreamPath::lanes && arena_->nranks() > 1) {
-    TUTTI_TRY(enqueue_lanes(*prepared, asked, call, capture, stream));
+  if (stream_plan->choice.path == StreamPath::lanes && arena_->nranks() > 1) {
+    TUTTI_TRY(enqueue_lanes(*stream_plan, asked, call, capture, stream));
   } else {
     TUTTI_TRY(plan::OnStream(*kernels_).enqueue(call, stream));
   }
   return remember(stream, capture);
 }
 
-Status DeviceCalls::enqueue_lanes(const Prepared& prepared, const Call& asked,
+Status DeviceCalls::enqueue_lanes(const StreamPlan& stream_plan, const Call& asked,
                                   plan::StreamCall call, uint64_t capture, Stream stream) {
   const bool barrier = call.collective == Collective::barrier;
-  const uint64_t scratch = (prepared.binding->scratch_bytes() + 511) / 512 * 512;
+  const uint64_t scratch = (stream_plan.binding->scratch_bytes() + 511) / 512 * 512;
   const uint64_t aside = barrier ? 1 : asked.aside_count * call.element_size;
   TUTTI_TRY(grow_scratch(scratch + aside, capture));
   const Address memory = scratch_.empty() ? 0 : scratch_.back();
@@ -212,7 +212,7 @@ Status DeviceCalls::enqueue_lanes(const Prepared& prepared, const Call& asked,
     call.input = memory + scratch;
   }
   if (asked.output_aside) call.output = memory + scratch;
-  TUTTI_TRY(lanes_->enqueue(call, *prepared.binding, memory, stream));
+  TUTTI_TRY(lanes_->enqueue(call, *stream_plan.binding, memory, stream));
   if (asked.output_aside && aside != 0) {
     TUTTI_TRY(driver_.copy_on(stream, asked.output, beside, aside));
   }

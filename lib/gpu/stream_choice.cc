@@ -14,31 +14,31 @@ Collective runs_as(Collective collective) {
   return collective == Collective::barrier ? Collective::allreduce : collective;
 }
 
-Request request_of(const CallKey& key, uint32_t nranks, tutti_level level) {
+Query query_of(const CallKey& key, uint32_t nranks, tutti_level level) {
   const Goal goal(runs_as(key.collective), nranks, uint32_t(key.root));
-  Request request;
-  request.nranks = nranks;
-  request.count = key.count * (goal.blocks() == 1 ? 1 : uint64_t(nranks));
-  request.element_size = uint32_t(dtype_size(key.dtype));
-  request.root = uint32_t(key.root);
-  request.level = level;
-  return request;
+  Query query;
+  query.nranks = nranks;
+  query.count = key.count * (goal.blocks() == 1 ? 1 : uint64_t(nranks));
+  query.element_size = uint32_t(dtype_size(key.dtype));
+  query.root = uint32_t(key.root);
+  query.level = level;
+  return query;
 }
 
 // The schedule that a path which skips it implements, or the lanes where none does.
-StreamPath path_of(const Algorithm& algorithm, const Request& request) {
+StreamPath path_of(const Algorithm& algorithm, const Query& query) {
   const std::string_view name = algorithm.name;
   if (algorithm.collective == Collective::allreduce) {
-    const uint64_t bytes = request.count * request.element_size;
+    const uint64_t bytes = query.count * query.element_size;
     if (name == "all-to-all" && bytes <= one_shot_bytes) return StreamPath::one_shot;
     return name == "two-shot" ? StreamPath::two_shot : StreamPath::lanes;
   }
   return name == "direct" || name == "flat" ? StreamPath::one_hop : StreamPath::lanes;
 }
 
-const char* chosen_name(Collective collective, const Request& request) {
+const char* chosen_name(Collective collective, const Query& query) {
   if (collective == Collective::allreduce) {
-    return request.count * request.element_size <= one_shot_bytes ? "all-to-all" : "two-shot";
+    return query.count * query.element_size <= one_shot_bytes ? "all-to-all" : "two-shot";
   }
   return find_algorithm(collective, "direct") != nullptr ? "direct" : "flat";
 }
@@ -68,7 +68,7 @@ std::string combine_kernel(tutti_dtype dtype, tutti_op op, tutti_level level) {
          op_name(op == TUTTI_AVG ? TUTTI_SUM : op) + (tree ? "_canonical" : "");
 }
 
-Status choose_on_stream(const CallKey& key, const Setting& setting, tutti_level level,
+Status choose_on_stream(const CallKey& key, const Capabilities& capabilities, tutti_level level,
                         StreamChoice* out) {
   if (const std::string why = why_no_kernel(key, level); !why.empty()) {
     return {TUTTI_UNSUPPORTED, why};
@@ -82,18 +82,18 @@ Status choose_on_stream(const CallKey& key, const Setting& setting, tutti_level 
     out->averages = key.op == TUTTI_AVG;
   }
   if (barrier) out->kernel = combine_kernel(key.dtype, key.op, TUTTI_LEVEL_FAST);
-  const Request request = request_of(key, setting.nranks, out->level);
+  const Query query = query_of(key, capabilities.nranks, out->level);
   if (key.algorithm.empty() && !key.unfused) {
     // They fold all operands in one place, so they hold every level that there are kernels for.
     if (barrier) return {};
-    out->algorithm = find_algorithm(collective, chosen_name(collective, request));
-    out->path = path_of(*out->algorithm, request);
+    out->algorithm = find_algorithm(collective, chosen_name(collective, query));
+    out->path = path_of(*out->algorithm, query);
     return {};
   }
   Choice choice;
-  TUTTI_TRY(choose(collective, setting, request, key.algorithm, key.unfused, &choice));
+  TUTTI_TRY(choose(collective, capabilities, query, key.algorithm, key.unfused, &choice));
   out->algorithm = choice.algorithm;
-  out->path = key.unfused || barrier ? StreamPath::lanes : path_of(*choice.algorithm, request);
+  out->path = key.unfused || barrier ? StreamPath::lanes : path_of(*choice.algorithm, query);
   return {};
 }
 

@@ -24,7 +24,7 @@ struct StreamChoice {
 std::string why_no_kernel(const CallKey& key, tutti_level level);
 
 // UNSUPPORTED and INVALID as choose(), or where there is no kernel.
-Status choose_on_stream(const CallKey& key, const Setting& setting, tutti_level level,
+Status choose_on_stream(const CallKey& key, const Capabilities& capabilities, tutti_level level,
                         StreamChoice* out);
 
 // The kernel of a combination.

@@ -64,7 +64,7 @@ Status StreamLanes::begin(const StreamCall& call, const Binding& binding, Addres
   bases_[1] = call.output;
   bases_[2] = scratch;
   bases_[3] = scratch + binding.work_offset();
-  const auto reset = [](Lane* lane, const std::vector<Record>& records, const Place* places) {
+  const auto reset = [](Lane* lane, const std::vector<Record>& records, const BoundRecord* places) {
     lane->records = &records;
     lane->places = places;
     lane->now = lane->nothing = lane->awaited = {};
@@ -112,7 +112,7 @@ Status StreamLanes::end(device::Stream stream) {
 }
 
 // How far the record may get, as far as the other lane has been enqueued.
-uint64_t StreamLanes::most_bytes(const Record& record, const Place& place,
+uint64_t StreamLanes::most_bytes(const Record& record, const BoundRecord& place,
                                  const Lane& other) const {
   if (record.wait <= other.now.records) return place.bytes;
   if (record.follow == 0 || record.wait != other.now.records + 1) return 0;
@@ -123,7 +123,7 @@ uint64_t StreamLanes::most_bytes(const Record& record, const Place& place,
 Status StreamLanes::step(Lane* lane, Lane* other, bool* moved) {
   if (lane->ended()) return {};
   const Record& record = (*lane->records)[lane->now.records];
-  const Place& place = lane->places[lane->now.records];
+  const BoundRecord& place = lane->places[lane->now.records];
   const uint64_t done = lane->now.bytes, most = most_bytes(record, place, *other);
   if (place.bytes == 0) {
     if (record.wait > other->now.records) return {};
@@ -224,7 +224,7 @@ Status StreamLanes::send(const Record& record, Address from, uint64_t bytes) {
   return kernels_.copy(arguments, outgoing_.stream);
 }
 
-Status StreamLanes::receive(const Record& record, const Place& place, uint64_t done,
+Status StreamLanes::receive(const Record& record, const BoundRecord& place, uint64_t done,
                             uint64_t bytes) {
   const uint32_t peer = record.peer, set = 1u << peer;
   const uint32_t which = incoming_.slices[peer] & 1u;
@@ -262,7 +262,8 @@ Status StreamLanes::receive(const Record& record, const Place& place, uint64_t d
 }
 
 // What a rank does with its own memory.
-Status StreamLanes::work(const Record& record, const Place& place, uint64_t done, uint64_t bytes) {
+Status StreamLanes::work(const Record& record, const BoundRecord& place, uint64_t done,
+                         uint64_t bytes) {
   const Address to = at(record.to_memory, place.to + done);
   const Common common = kernels_.common(*call_, device::incoming_lane);
   if (record.verb == Verb::copy) {

@@ -39,7 +39,7 @@ class StreamLanes {
   struct Lane {
     device::Stream stream = nullptr;
     const std::vector<Record>* records = nullptr;
-    const Place* places = nullptr;
+    const BoundRecord* places = nullptr;
     Progress now;
     Progress nothing;                   // up to here there was nothing to do
     Progress awaited;                   // how far the other lane's stream waits for this one
@@ -61,15 +61,15 @@ class StreamLanes {
   Status end(device::Stream stream);
   // Enqueues the next slice of a lane, if the other one is far enough.
   Status step(Lane* lane, Lane* other, bool* moved);
-  uint64_t most_bytes(const Record& record, const Place& place, const Lane& other) const;
+  uint64_t most_bytes(const Record& record, const BoundRecord& place, const Lane& other) const;
   // The stream goes on when the other lane has got to where the record may be done up to `upto`.
   Status follow(Lane* other, const Record& record, uint64_t upto, device::Stream stream);
   Status mark(Lane* lane);
   void begin_slice(Lane* lane) const;
   void count(Lane* lane, uint32_t peer, uint64_t bytes) const;
   Status send(const Record& record, Address from, uint64_t bytes);
-  Status receive(const Record& record, const Place& place, uint64_t done, uint64_t bytes);
-  Status work(const Record& record, const Place& place, uint64_t done, uint64_t bytes);
+  Status receive(const Record& record, const BoundRecord& place, uint64_t done, uint64_t bytes);
+  Status work(const Record& record, const BoundRecord& place, uint64_t done, uint64_t bytes);
   Address at(Memory memory, uint64_t offset) const { return bases_[size_t(memory)] + offset; }
 
   const StreamKernels& kernels_;

@@ -83,14 +83,14 @@ void Binding::place(std::span<const uint64_t> begin, std::span<const uint64_t> i
     uint32_t first = sends ? record.from : record.to;
     if (memory == Memory::scratch) first %= chunks;
     if (memory == Memory::work) first = plan_->work[first];
-    Place result;
+    BoundRecord result;
     result.bytes = begin[first + record.chunks] - begin[first];
     if (!sends) result.to = offset(record.to_memory, record.to);
     const bool has_from = record.verb != Verb::recv && record.verb != Verb::reduce;
     if (has_from) result.from = offset(record.from_memory, record.from);
     return result;
   };
-  const auto put_all = [&](const std::vector<Record>& records, std::vector<Place>& places) {
+  const auto put_all = [&](const std::vector<Record>& records, std::vector<BoundRecord>& places) {
     bool begun = false;  // the current message
     for (size_t i = 0; i < records.size(); ++i) {
       const Record& record = records[i];

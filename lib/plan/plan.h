@@ -66,7 +66,7 @@ struct Plan {
 };
 
 // Byte offsets into the memory of each side.
-struct Place {
+struct BoundRecord {
   uint64_t to = 0;
   uint64_t from = 0;
   uint64_t bytes = 0;
@@ -97,8 +97,8 @@ class Binding {
   int element_shift() const { return element_shift_; }       // log2 of it, -1: not a power of two
   uint64_t scratch_bytes() const { return scratch_bytes_; }  // for scratch and work together
   uint64_t work_offset() const { return work_offset_; }      // of work in that
-  const Place* outgoing() const { return outgoing_.data(); }
-  const Place* incoming() const { return incoming_.data(); }
+  const BoundRecord* outgoing() const { return outgoing_.data(); }
+  const BoundRecord* incoming() const { return incoming_.data(); }
   const uint64_t* operands() const { return operands_.data(); }  // offsets
 
  private:
@@ -113,7 +113,7 @@ class Binding {
   std::vector<uint64_t> begin_;  // of the chunks of an even division
   std::vector<uint64_t> rows_;   // offset of each scratch row's used part
   std::vector<uint64_t> work_;   // offset of each of the plan's work chunks
-  std::vector<Place> outgoing_, incoming_;
+  std::vector<BoundRecord> outgoing_, incoming_;
   std::vector<uint64_t> operands_;
 };
 

@@ -80,7 +80,7 @@ class Run {
  private:
   struct Cursor {
     const Record* record = nullptr;
-    const Place* place = nullptr;
+    const BoundRecord* place = nullptr;
     uint32_t index = 0;  // records done
     uint64_t done = 0;   // bytes of this one
 
@@ -104,7 +104,7 @@ class Run {
     bool moved = false;
     while (outgoing_.record != outgoing_end_) {
       const Record& record = *outgoing_.record;
-      const Place& place = *outgoing_.place;
+      const BoundRecord& place = *outgoing_.place;
       const uint64_t most = limit(record, place.bytes, incoming_);
       if (outgoing_.done < most) {
         const std::byte* from = bases_[size_t(record.from_memory)] + place.from + outgoing_.done;
@@ -129,7 +129,7 @@ class Run {
     bool moved = false;
     while (incoming_.record != incoming_end_) {
       const Record& record = *incoming_.record;
-      const Place& place = *incoming_.place;
+      const BoundRecord& place = *incoming_.place;
       const uint64_t most = whole_granules(limit(record, place.bytes, outgoing_), element_size_);
       if (incoming_.done < most) {
         const uint64_t wanted = most - incoming_.done;
@@ -164,7 +164,7 @@ class Run {
   }
 
   template <class LinkType>
-  uint64_t step(LinkType& link, const Record& record, const Place& place, uint64_t most) {
+  uint64_t step(LinkType& link, const Record& record, const BoundRecord& place, uint64_t most) {
     std::byte* to = bases_[size_t(record.to_memory)] + place.to + incoming_.done;
     const int peer = int(record.peer);
     switch (record.verb) {
@@ -199,7 +199,7 @@ class Run {
     return 0;
   }
 
-  uint64_t count_received(const Place& place, uint64_t bytes) {
+  uint64_t count_received(const BoundRecord& place, uint64_t bytes) {
     transfers_.received(incoming_.done == 0 && bytes != 0 ? place.messages : 0, bytes);
     return bytes;
   }

@@ -14,7 +14,7 @@ constexpr uint64_t jump_ns = 10'000'000;
 }  // namespace
 
 // Deaths as the links see them.
-class Simulation::DeadRanks final : public shm::Watch {
+class Simulation::DeadRanks final : public shm::DeathWatch {
  public:
   explicit DeadRanks(std::shared_ptr<std::vector<bool>> dead) : dead_(std::move(dead)) {}
   bool dead(uint32_t local) override { return (*dead_)[local]; }

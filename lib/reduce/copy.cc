@@ -84,8 +84,8 @@ void stream_fence() {
 #endif
 }
 
-void fetch_bytes(void* to, const void* from, size_t bytes, bool past_caches) {
-  if (past_caches) {
+void fetch_bytes(void* to, const void* from, size_t bytes, bool non_temporal) {
+  if (non_temporal) {
     copy_lines<true>(to, from, bytes, stream);
   } else {
     copy_lines<true>(to, from, bytes, store);

@@ -12,7 +12,7 @@
 namespace tutti {
 
 // What a caller asks of an algorithm; equal on all ranks.
-struct Request {
+struct Query {
   uint32_t nranks = 1;
   uint64_t count = 0;            // elements
   uint64_t class_count = 0;      // the most that are decided alike (size classes); 0: `count`
@@ -41,21 +41,21 @@ struct Algorithm {
   Collective collective;
   const char* about;  // one sentence for a list
   void (*emit)(const schedule::Shape& shape, schedule::Sink& sink);
-  // Empty when the algorithm can serve the request, else one sentence that says why not.
-  std::string (*applies)(const Request& request);
+  // Empty when the algorithm can serve the query, else one sentence that says why not.
+  std::string (*applies)(const Query& query);
   Claims claims;
 };
 
-// For an algorithm that serves every request.
-inline std::string serves_everything(const Request&) { return {}; }
+// For an algorithm that serves every query.
+inline std::string serves_everything(const Query&) { return {}; }
 // For one that takes blocks through ranks that are at neither end.
-inline std::string lengths_known_to_all(const Request& request) {
-  if (!request.private_lengths) return {};
+inline std::string lengths_known_to_all(const Query& query) {
+  if (!query.private_lengths) return {};
   return "it takes blocks through ranks that do not know how long they are";
 }
 // For one that keeps rank order on two ranks only.
-inline std::string two_ranks_where_ordered(const Request& request) {
-  if (!request.ordered || request.nranks <= 2) return {};
+inline std::string two_ranks_where_ordered(const Query& query) {
+  if (!query.ordered || query.nranks <= 2) return {};
   return "it adds in an order that depends on the chunk, so it cannot serve an operator that is "
          "not "
          "commutative";

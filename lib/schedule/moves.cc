@@ -28,7 +28,7 @@ class MovesSink final : public Sink {
 
 }  // namespace
 
-bool only_moves(const Algorithm& algorithm, Shape shape) {
+bool copy_only(const Algorithm& algorithm, Shape shape) {
   const Goal goal(algorithm.collective, shape.nranks, shape.root);
   if (reduces(algorithm.collective)) return false;
   for (shape.rank = 0; shape.rank < shape.nranks; ++shape.rank) {

@@ -83,10 +83,10 @@ class Prover {
  private:
   enum : size_t { one_port, many_ports };
 
-  struct Place {
+  struct Position {
     uint32_t rank = 0;
     Lane lane = Lane::incoming;
-    bool operator==(const Place&) const = default;
+    bool operator==(const Position&) const = default;
   };
 
   std::string name(uint32_t rank, uint32_t step) const {
@@ -176,17 +176,17 @@ class Prover {
 
   // ---- running
 
-  bool finished(Place place) const {
+  bool finished(Position place) const {
     const Rank& rank = ranks_[place.rank];
     return rank.done[size_t(place.lane)] == rank.lanes[size_t(place.lane)].size();
   }
   // The next step of a lane that is not finished, or the `ahead`-th after it.
-  uint32_t next(Place place, uint32_t ahead = 0) const {
+  uint32_t next(Position place, uint32_t ahead = 0) const {
     const Rank& rank = ranks_[place.rank];
     return rank.lanes[size_t(place.lane)][rank.done[size_t(place.lane)] + ahead];
   }
   // How many steps the next message of a lane is.
-  uint32_t parts(Place place) const {
+  uint32_t parts(Position place) const {
     const Rank& rank = ranks_[place.rank];
     const size_t left = rank.lanes[size_t(place.lane)].size() - rank.done[size_t(place.lane)];
     uint32_t n = 1;
@@ -194,14 +194,14 @@ class Prover {
     return n;
   }
   // A message goes when all its parts can.
-  bool held_back(Place place) const {
+  bool held_back(Position place) const {
     const Rank& rank = ranks_[place.rank];
     for (uint32_t i = 0, n = parts(place); i < n; ++i) {
       if (rank.waits[next(place, i)] > rank.done[size_t(other_lane(place.lane))]) return true;
     }
     return false;
   }
-  bool can_run(Place place) const { return !finished(place) && !held_back(place); }
+  bool can_run(Position place) const { return !finished(place) && !held_back(place); }
 
   // Runs everything that can run. Which of two possible steps goes first does not matter: neither
   // can take the other's chance away.
@@ -256,7 +256,7 @@ class Prover {
 
   // Runs the message from `from` to `to` if it is next on both sides.
   bool try_message(uint32_t from, uint32_t to) {
-    const Place source{from, Lane::outgoing}, target{to, Lane::incoming};
+    const Position source{from, Lane::outgoing}, target{to, Lane::incoming};
     if (!can_run(source) || !can_run(target)) return false;
     const Step& send = programs_[from].steps[next(source)];
     const Step& receive = programs_[to].steps[next(target)];
@@ -349,13 +349,13 @@ class Prover {
   // ---- when nothing moves any more
 
   // What the next step of a lane waits for. All messages have partners, so there always is one.
-  Place blocker(Place place) const {
+  Position blocker(Position place) const {
     if (held_back(place)) return {place.rank, other_lane(place.lane)};
     return {programs_[place.rank].steps[next(place)].peer, other_lane(place.lane)};
   }
 
-  std::string circle(Place start) const {
-    std::vector<Place> path;
+  std::string circle(Position start) const {
+    std::vector<Position> path;
     while (std::find(path.begin(), path.end(), start) == path.end()) {
       path.push_back(start);
       start = blocker(start);
@@ -364,7 +364,7 @@ class Prover {
     std::string text = name(start.rank, next(start)) + ": it waits for ever";
     const size_t most = 4;
     for (size_t i = 0; i < path.size() && i < most; ++i) {
-      const Place then = path[(i + 1) % path.size()];
+      const Position then = path[(i + 1) % path.size()];
       text += (i == 0 ? " for " : ", which waits for ") + name(then.rank, next(then));
     }
     if (path.size() > most) text += ", and so on over " + std::to_string(path.size()) + " steps";

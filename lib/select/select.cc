@@ -62,19 +62,20 @@ double moved_by_one_hop(Collective collective, double p) {
   }
 }
 
-double predict_moves(const Algorithm& algorithm, Path path, const Setting& setting, double bytes) {
-  const Medium& medium = !setting.all_share_memory ? sockets
-                         : setting.crowded         ? crowded_memory
-                                                   : memory;
-  const double p = setting.nranks;
-  const double far = far_line * (p - setting.cache_group);
+double predict_moves(const Algorithm& algorithm, Path path, const Capabilities& capabilities,
+                     double bytes) {
+  const Medium& medium = !capabilities.all_share_memory ? sockets
+                         : capabilities.crowded         ? crowded_memory
+                                                        : memory;
+  const double p = capabilities.nranks;
+  const double far = far_line * (p - capabilities.cache_group);
   // Fused paths have no records to step through. One-shot writes a vector and reads p-1 others;
   // two-shot moves about two vectors whatever p is, in three hops.
   if (path == Path::one_shot) {
     return medium.hop / 2 + p * bytes * fused_byte + far;
   }
   if (path == Path::two_level) {
-    const double group = group_size(setting);
+    const double group = group_size(capabilities);
     const double vectors = group + std::ceil(p / group);
     return medium.hop * 1.25 + vectors * bytes * fused_byte + far_line * (std::ceil(p / group) - 1);
   }
@@ -83,55 +84,56 @@ double predict_moves(const Algorithm& algorithm, Path path, const Setting& setti
     return medium.hop / 2 + moved_by_one_hop(algorithm.collective, p) * bytes * fused_byte + far;
   }
   const Claims& claims = algorithm.claims;
-  return claimed(claims.rounds, setting.nranks) * medium.hop +
-         bytes * (claimed(claims.sent, setting.nranks) * medium.byte +
-                  claimed(claims.reduced, setting.nranks) * medium.reduced_byte);
+  return claimed(claims.rounds, capabilities.nranks) * medium.hop +
+         bytes * (claimed(claims.sent, capabilities.nranks) * medium.byte +
+                  claimed(claims.reduced, capabilities.nranks) * medium.reduced_byte);
 }
 
-double predict(const Algorithm& algorithm, Path path, const Setting& setting,
-               const Request& request) {
-  const uint64_t count = request.class_count != 0 ? request.class_count : request.count;
-  const double bytes = double(count) * request.element_size;
+double predict(const Algorithm& algorithm, Path path, const Capabilities& capabilities,
+               const Query& query) {
+  const uint64_t count = query.class_count != 0 ? query.class_count : query.count;
+  const double bytes = double(count) * query.element_size;
   // Two operands are added exactly by any addition.
-  const double exact = request.level == TUTTI_LEVEL_EXACT && setting.nranks > 2
-                           ? claimed(algorithm.claims.reduced, setting.nranks) * exact_byte
+  const double exact = query.level == TUTTI_LEVEL_EXACT && capabilities.nranks > 2
+                           ? claimed(algorithm.claims.reduced, capabilities.nranks) * exact_byte
                            : 0;
-  return predict_moves(algorithm, path, setting, bytes) + bytes * exact;
+  return predict_moves(algorithm, path, capabilities, bytes) + bytes * exact;
 }
 
 // How `algorithm` runs here: fused where a fused path implements it.
-Path path_of(const Algorithm& algorithm, const Setting& setting, const Request& request,
+Path path_of(const Algorithm& algorithm, const Capabilities& capabilities, const Query& query,
              bool unfused) {
-  if (unfused || !setting.all_share_memory) return Path::schedule;
+  if (unfused || !capabilities.all_share_memory) return Path::schedule;
   const std::string_view name = algorithm.name;
   if (algorithm.collective != Collective::allreduce) {
     const bool one_hop = name == "direct" || name == "flat";
-    const bool fits = request.element_size <= setting.one_hop_element_limit_bytes;
-    return one_hop && fits && !request.uneven ? Path::one_hop : Path::schedule;
+    const bool fits = query.element_size <= capabilities.one_hop_element_limit_bytes;
+    return one_hop && fits && !query.uneven ? Path::one_hop : Path::schedule;
   }
   // They cut vectors at cache lines.
-  if (shm::line_bytes % request.element_size != 0) return Path::schedule;
-  const uint64_t bytes = request.count * request.element_size;
-  if (name == "all-to-all" && bytes <= setting.one_shot_limit_bytes) return Path::one_shot;
-  if (name == "two-level" && bytes <= setting.two_level_limit_bytes) return Path::two_level;
+  if (shm::line_bytes % query.element_size != 0) return Path::schedule;
+  const uint64_t bytes = query.count * query.element_size;
+  if (name == "all-to-all" && bytes <= capabilities.one_shot_limit_bytes) return Path::one_shot;
+  if (name == "two-level" && bytes <= capabilities.two_level_limit_bytes) return Path::two_level;
   if (name == "two-shot") return Path::two_shot;
   return Path::schedule;
 }
 
 // Why not, by its schedule; the proof of that is made once.
-std::string breaks_level(const Algorithm& algorithm, const Setting& setting,
-                         const Request& request) {
-  if (request.level <= TUTTI_LEVEL_FAST) return {};
+std::string breaks_level(const Algorithm& algorithm, const Capabilities& capabilities,
+                         const Query& query) {
+  if (query.level <= TUTTI_LEVEL_FAST) return {};
   const auto levels = schedule::levels_of(
-      algorithm, {.nranks = setting.nranks, .root = request.root, .radix = group_size(setting)});
-  if (levels.hold(request.level)) return {};
-  const std::string level = std::string(" at level ") + level_name(request.level);
-  if (request.level == TUTTI_LEVEL_EXACT) {
+      algorithm,
+      {.nranks = capabilities.nranks, .root = query.root, .radix = group_size(capabilities)});
+  if (levels.hold(query.level)) return {};
+  const std::string level = std::string(" at level ") + level_name(query.level);
+  if (query.level == TUTTI_LEVEL_EXACT) {
     return "it passes on sums of some of the ranks, which are rounded, and" + level +
            " a result is rounded once";
   }
-  if (request.level == TUTTI_LEVEL_CANONICAL) {
-    return "on " + std::to_string(setting.nranks) +
+  if (query.level == TUTTI_LEVEL_CANONICAL) {
+    return "on " + std::to_string(capabilities.nranks) +
            " ranks it does not combine by the one tree that all results have" + level;
   }
   return "it combines one part of a vector in another order than the next, which must not be" +
@@ -139,13 +141,14 @@ std::string breaks_level(const Algorithm& algorithm, const Setting& setting,
 }
 
 // Empty when the algorithm can be chosen here.
-std::string why_not(const Algorithm& algorithm, const Setting& setting, const Request& request) {
-  std::string why = algorithm.applies(request);
-  if (why.empty() && setting.only_moves &&
-      !schedule::only_moves(algorithm, {.nranks = setting.nranks, .root = request.root})) {
+std::string why_not(const Algorithm& algorithm, const Capabilities& capabilities,
+                    const Query& query) {
+  std::string why = algorithm.applies(query);
+  if (why.empty() && capabilities.copy_only &&
+      !schedule::copy_only(algorithm, {.nranks = capabilities.nranks, .root = query.root})) {
     return "it does more than move data from inputs to outputs";
   }
-  return why.empty() ? breaks_level(algorithm, setting, request) : why;
+  return why.empty() ? breaks_level(algorithm, capabilities, query) : why;
 }
 
 std::string names_of(Collective collective) {
@@ -157,14 +160,14 @@ std::string names_of(Collective collective) {
   return all;
 }
 
-std::string reason_of(const Candidate& best, const Setting& setting, tutti_level level) {
-  const std::string ranks = std::to_string(setting.nranks) + " ranks";
+std::string reason_of(const Candidate& best, const Capabilities& capabilities, tutti_level level) {
+  const std::string ranks = std::to_string(capabilities.nranks) + " ranks";
   if (best.path == Path::one_shot) {
     return "all " + ranks +
            " share memory and the vector is short: publish once, read all, one hop";
   }
   if (best.path == Path::two_level) {
-    return "the " + ranks + " sit in groups of " + std::to_string(group_size(setting)) +
+    return "the " + ranks + " sit in groups of " + std::to_string(group_size(capabilities)) +
            " around their caches and the vector is short: one hop within each, one between them";
   }
   if (best.path == Path::one_hop) {
@@ -174,18 +177,19 @@ std::string reason_of(const Candidate& best, const Setting& setting, tutti_level
     return "all " + ranks + " share memory: each reduces its share while the others copy theirs";
   }
   return "of the algorithms that apply to " + ranks + " over " +
-         (setting.all_share_memory ? "shared memory" : "sockets") +
+         (capabilities.all_share_memory ? "shared memory" : "sockets") +
          (level > TUTTI_LEVEL_FAST ? std::string(" at level ") + level_name(level) : "") +
          " the model finds it fastest at this size";
 }
 
 }  // namespace
 
-Counts decided_alike(uint64_t count, uint32_t element_size, const Setting& setting) {
+Counts decided_alike(uint64_t count, uint32_t element_size, const Capabilities& capabilities) {
   const uint64_t most = largest_of_class(count);
   Counts alike{most <= 1 ? 0 : most / 2 + 1, most};
   // Where protocols stop.
-  for (const size_t limit : {setting.one_shot_limit_bytes, setting.two_level_limit_bytes}) {
+  for (const size_t limit :
+       {capabilities.one_shot_limit_bytes, capabilities.two_level_limit_bytes}) {
     const uint64_t longest = limit / element_size;
     if (count <= longest) {
       alike.most = std::min(alike.most, longest);
@@ -196,7 +200,7 @@ Counts decided_alike(uint64_t count, uint32_t element_size, const Setting& setti
   return alike;
 }
 
-Status choose(Collective collective, const Setting& setting, const Request& request,
+Status choose(Collective collective, const Capabilities& capabilities, const Query& query,
               std::string_view forced, bool unfused, Choice* out) {
   if (!forced.empty()) {
     const Algorithm* algorithm = find_algorithm(collective, forced);
@@ -205,28 +209,28 @@ Status choose(Collective collective, const Setting& setting, const Request& requ
                                  " algorithm \"" + std::string(forced) + "\"; there are: auto, " +
                                  names_of(collective)};
     }
-    if (const std::string why = why_not(*algorithm, setting, request); !why.empty()) {
+    if (const std::string why = why_not(*algorithm, capabilities, query); !why.empty()) {
       return {TUTTI_UNSUPPORTED, "algorithm " + std::string(forced) + " cannot run here: " + why};
     }
-    const Path path = path_of(*algorithm, setting, request, unfused);
+    const Path path = path_of(*algorithm, capabilities, query, unfused);
     *out = {
-        algorithm, path, "it was asked for by name", predict(*algorithm, path, setting, request),
+        algorithm, path, "it was asked for by name", predict(*algorithm, path, capabilities, query),
         nullptr,   0};
     return {};
   }
   // At layout the size must not decide on the tree, so all that are chosen from have the same: they
   // fold all operands in one place from the left, and round once.
-  Request wanted = request;
-  if (request.level == TUTTI_LEVEL_LAYOUT) wanted.level = TUTTI_LEVEL_EXACT;
+  Query wanted = query;
+  if (query.level == TUTTI_LEVEL_LAYOUT) wanted.level = TUTTI_LEVEL_EXACT;
   Candidate best{nullptr, Path::schedule, std::numeric_limits<double>::infinity()};
   Candidate next = best;
   for (const Algorithm& algorithm : algorithms()) {
-    if (algorithm.collective != collective || !why_not(algorithm, setting, wanted).empty())
+    if (algorithm.collective != collective || !why_not(algorithm, capabilities, wanted).empty())
       continue;
-    const Path path = path_of(algorithm, setting, request, unfused);
+    const Path path = path_of(algorithm, capabilities, query, unfused);
     // Pairs alone are no reason.
-    if (path == Path::two_level && group_size(setting) != setting.cache_group) continue;
-    const Candidate candidate{&algorithm, path, predict(algorithm, path, setting, request)};
+    if (path == Path::two_level && group_size(capabilities) != capabilities.cache_group) continue;
+    const Candidate candidate{&algorithm, path, predict(algorithm, path, capabilities, query)};
     if (candidate.us < best.us) {
       next = best;
       best = candidate;
@@ -238,7 +242,7 @@ Status choose(Collective collective, const Setting& setting, const Request& requ
     return {TUTTI_UNSUPPORTED,
             "no " + std::string(collective_name(collective)) + " algorithm can serve this call"};
   }
-  *out = {best.algorithm, best.path,      reason_of(best, setting, request.level),
+  *out = {best.algorithm, best.path,      reason_of(best, capabilities, query.level),
           best.us,        next.algorithm, next.algorithm ? next.us : 0};
   return {};
 }

@@ -14,10 +14,10 @@ namespace tutti {
 enum class Path : uint8_t { schedule, one_shot, two_level, two_shot, one_hop };
 
 // What a communicator can do, equal on all its ranks.
-struct Setting {
+struct Capabilities {
   uint32_t nranks = 1;
   bool all_share_memory = false;    // protocols of lib/shared_memory can run
-  bool only_moves = false;          // nobody but the link may touch what the ranks have and get
+  bool copy_only = false;           // nobody but the link may touch what the ranks have and get
   bool crowded = false;             // more ranks than cores on some host
   size_t one_shot_limit_bytes = 0;  // of those protocols
   size_t two_level_limit_bytes = 0;
@@ -39,11 +39,13 @@ constexpr uint64_t largest_of_class(uint64_t count) {
 struct Counts {
   uint64_t least = 0, most = 0;
 };
-Counts decided_alike(uint64_t count, uint32_t element_size, const Setting& setting);
+Counts decided_alike(uint64_t count, uint32_t element_size, const Capabilities& capabilities);
 
 // The size of two-level's groups: those that share a cache, pairs where nobody knows.
-inline uint32_t group_size(const Setting& setting) {
-  return setting.cache_group > 1 && setting.cache_group < setting.nranks ? setting.cache_group : 2;
+inline uint32_t group_size(const Capabilities& capabilities) {
+  return capabilities.cache_group > 1 && capabilities.cache_group < capabilities.nranks
+             ? capabilities.cache_group
+             : 2;
 }
 
 struct Choice {
@@ -57,7 +59,7 @@ struct Choice {
 
 // `forced`: a name, or empty. UNSUPPORTED when it does not apply, INVALID when there is no such
 // algorithm; both say what there is. `unfused`: schedules only.
-Status choose(Collective collective, const Setting& setting, const Request& request,
+Status choose(Collective collective, const Capabilities& capabilities, const Query& query,
               std::string_view forced, bool unfused, Choice* out);
 
 }  // namespace tutti

@@ -95,7 +95,7 @@ bool OneHop::shows_input() {
   if (writes && call_.input < call_.output + written && call_.output < call_.input + all) {
     return false;
   }
-  const bool far = writer_.past_caches(shape_->part_bytes);
+  const bool far = writer_.non_temporal(shape_->part_bytes);
   return far || shape_->fits_without_ring || !single_copy_.only_from_afar();
 }
 

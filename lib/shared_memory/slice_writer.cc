@@ -20,10 +20,10 @@ constexpr uint64_t far_ns = 60;
 }  // namespace
 
 SliceWriter::SliceWriter(shm::SlotLink& link, SlicePath path)
-    : flags_(link), path_(path), seen_(flags_.nranks()), far_(path == SlicePath::past_caches) {}
+    : flags_(link), path_(path), seen_(flags_.nranks()), far_(path == SlicePath::non_temporal) {}
 
 void SliceWriter::copy(std::byte* to, const std::byte* from, size_t bytes) {
-  const bool past = past_caches(bytes);
+  const bool past = non_temporal(bytes);
   copy_bytes(to, from, bytes, past);
   if (past) stream_fence();
 }

@@ -14,7 +14,7 @@
 
 namespace tutti::shared {
 
-enum class SlicePath : uint8_t { measured, cached, past_caches };
+enum class SlicePath : uint8_t { measured, cached, non_temporal };
 
 class SliceWriter {
  public:
@@ -25,7 +25,7 @@ class SliceWriter {
   void copy(std::byte* to, const std::byte* from, size_t bytes);
   // The same for who writes them otherwise: before so many bytes, whether they should go past the
   // caches.
-  bool past_caches(size_t bytes) {
+  bool non_temporal(size_t bytes) {
     until_look_bytes_ -= int64_t(bytes);
     if (until_look_bytes_ <= 0) look();
     return far_;

@@ -107,10 +107,10 @@ bool TwoShot::publish_slice() {
 // Combines operands_ into what the peers will read, and copies that to `out`, a piece at a time.
 void TwoShot::reduce_into(std::byte* out, std::byte* copy, size_t bytes) {
   const uint32_t nranks = staging_.nranks();
-  const bool past_caches = staging_.writer().past_caches(bytes);
+  const bool non_temporal = staging_.writer().non_temporal(bytes);
   // Both places at once; past the caches the kernel does that only where they are equally aligned.
   const bool at_once = nranks == 2 && call_.kernels.divide == nullptr &&
-                       (!past_caches || size_t(out - copy) % line_bytes == 0);
+                       (!non_temporal || size_t(out - copy) % line_bytes == 0);
   alignas(line_bytes) std::byte block[piece_bytes];
   for (size_t done = 0; done < bytes; done += piece_bytes) {
     const size_t now = std::min(piece_bytes, bytes - done);
@@ -119,22 +119,22 @@ void TwoShot::reduce_into(std::byte* out, std::byte* copy, size_t bytes) {
       piece_[rank] = static_cast<const std::byte*>(operands_[rank]) + done;
     }
     if (at_once) {
-      const Stores stores = past_caches && streams_   ? Stores::stream_both
-                            : past_caches || streams_ ? Stores::stream_other
-                                                      : Stores::cached;
-      std::byte* const first = past_caches ? out : copy;
-      std::byte* const other = past_caches ? copy : out;
+      const Stores stores = non_temporal && streams_   ? Stores::stream_both
+                            : non_temporal || streams_ ? Stores::stream_other
+                                                       : Stores::cached;
+      std::byte* const first = non_temporal ? out : copy;
+      std::byte* const other = non_temporal ? copy : out;
       call_.kernels.reduce2_twice(first + done, other + done, piece_[0], piece_[1], elements,
                                   stores);
       continue;
     }
-    std::byte* const result = past_caches ? block : copy + done;
+    std::byte* const result = non_temporal ? block : copy + done;
     call_.kernels.reduce(result, piece_.data(), nranks, elements);
     if (call_.kernels.divide != nullptr) call_.kernels.divide(result, elements, nranks);
-    if (past_caches) stream_copy(copy + done, result, now);
+    if (non_temporal) stream_copy(copy + done, result, now);
     copy_bytes(out + done, result, now, streams_);
   }
-  if (past_caches) stream_fence();
+  if (non_temporal) stream_fence();
 }
 
 bool TwoShot::reduce_slice() {

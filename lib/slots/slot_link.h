@@ -21,9 +21,9 @@
 namespace tutti::shm {
 
 // How the opener of a link finds out about deaths.
-class Watch {
+class DeathWatch {
  public:
-  virtual ~Watch() = default;
+  virtual ~DeathWatch() = default;
   // Whether the rank of this local index is dead: one system call, so not for every poll.
   virtual bool dead(uint32_t local) = 0;
 };
@@ -32,10 +32,10 @@ class Watch {
 struct SlotLinkParts {
   std::string name;
   Segment segment;
-  std::shared_ptr<void> mapping;  // keeps the segment mapped
-  std::unique_ptr<Watch> watch;   // nullptr: deaths cannot happen (threads)
-  std::vector<int> ranks;         // of the communicator, by local index
-  uint32_t self = 0;              // own local index
+  std::shared_ptr<void> mapping;      // keeps the segment mapped
+  std::unique_ptr<DeathWatch> watch;  // nullptr: deaths cannot happen (threads)
+  std::vector<int> ranks;             // of the communicator, by local index
+  uint32_t self = 0;                  // own local index
   uint32_t comm_nranks = 1;
 };
 
@@ -234,7 +234,7 @@ class SlotLink final : public Link {
 
   std::string name_;
   std::shared_ptr<void> mapping_;
-  std::unique_ptr<Watch> watch_;
+  std::unique_ptr<DeathWatch> watch_;
   std::vector<int> ranks_;
   std::vector<int> local_;  // local index by rank, -1: not here
   std::optional<SharedCells> cells_;

@@ -51,8 +51,8 @@ class Allreduce {
       received.emplace_back(own(), openings[r].entries, value_size_);
     }
     const std::vector<size_t> sent_bytes = lengths_of(sent), received_bytes = lengths_of(received);
-    std::byte* const outgoing = call_.memory(Place::outgoing, sum_of(sent_bytes));
-    std::byte* const incoming = call_.memory(Place::incoming, sum_of(received_bytes));
+    std::byte* const outgoing = call_.memory(Buffer::outgoing, sum_of(sent_bytes));
+    std::byte* const incoming = call_.memory(Buffer::incoming, sum_of(received_bytes));
     std::byte* to = outgoing;
     for (size_t r = 0; r < n_; to += sent_bytes[r++]) sent[r].pack(by_owner[r], to);
     TUTTI_TRY(call_.alltoallv(outgoing, sent_bytes, incoming, received_bytes));
@@ -68,9 +68,9 @@ class Allreduce {
     }
     const std::vector<size_t> lengths = lengths_of(*shapes);
     const PieceShape& shape = (*shapes)[size_t(call_.rank())];
-    std::byte* const piece = call_.memory(Place::outgoing, shape.bytes());
+    std::byte* const piece = call_.memory(Buffer::outgoing, shape.bytes());
     shape.pack(merged, piece);
-    std::byte* const all = call_.memory(Place::result, sum_of(lengths));
+    std::byte* const all = call_.memory(Buffer::result, sum_of(lengths));
     *pieces = all;
     return call_.allgatherv(piece, all, lengths);
   }
@@ -94,7 +94,7 @@ class Allreduce {
     uint64_t total = 0;
     for (const Opening& opening : openings) total += opening.entries;
     std::vector<Entries> lists;
-    auto* to = call_.memory<uint32_t>(Place::operands, total);
+    auto* to = call_.memory<uint32_t>(Buffer::operands, total);
     for (size_t r = 0; r < n_; ++r) {
       if (Status unpacked = shapes[r].unpack_indices(pieces, to); !unpacked.ok()) {
         return call_.broken_off(std::move(unpacked));
@@ -104,8 +104,8 @@ class Allreduce {
       pieces += shapes[r].bytes();
     }
     const Kernels kernels = find_kernels(dtype_, op_);
-    auto* const indices = call_.memory<uint32_t>(Place::indices, total);
-    std::byte* const values = call_.memory(Place::values, total * value_size_);
+    auto* const indices = call_.memory<uint32_t>(Buffer::indices, total);
+    std::byte* const values = call_.memory(Buffer::values, total * value_size_);
     const uint64_t count = merge(lists, kernels, value_size_, indices, values);
     // Truth becomes 0 or 1 also where only one rank has something to say.
     if (gives_truth(op_, dtype_)) {

@@ -79,15 +79,15 @@ Status allreduce_coded(CompoundCall& call, const Arguments& arguments, const tut
   const Block& own = blocks[size_t(call.rank())];
   const size_t own_count = own.part.size();
 
-  std::byte* const encoded = call.memory(Place::outgoing, encoded_bytes);
-  std::byte* const incoming = call.memory(Place::incoming, own.bytes * n);
-  auto* const decoded = call.memory<float>(Place::operands, own_count * n);
+  std::byte* const encoded = call.memory(Buffer::outgoing, encoded_bytes);
+  std::byte* const incoming = call.memory(Buffer::incoming, own.bytes * n);
+  auto* const decoded = call.memory<float>(Buffer::operands, own_count * n);
   ErrorMeter meter;
   const auto encode = [&](const float* values, const Block& block, std::byte* to) {
     if (block.part.size() == 0) return;
     encode_with(codec, values, block.part.size(), to);
     if (error == nullptr) return;
-    auto* const back = call.memory<float>(Place::values, block.part.size());
+    auto* const back = call.memory<float>(Buffer::values, block.part.size());
     decode_with(codec, to, block.part.size(), back);
     meter.add(values, back, block.part.size());
   };

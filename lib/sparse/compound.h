@@ -31,7 +31,7 @@ struct Opening {
 };
 
 // What memory is for.
-enum class Place : uint8_t { outgoing, incoming, operands, indices, values, result };
+enum class Buffer : uint8_t { outgoing, incoming, operands, indices, values, result };
 
 // On all errors but those of a caller who asked for too little room, the communicator is over.
 class CompoundCall {
@@ -42,8 +42,8 @@ class CompoundCall {
   int nranks() const { return c_.nranks(); }
   // Uninitialised; valid until the next call for the same place. Throws std::bad_alloc.
   template <class T = std::byte>
-  T* memory(Place place, size_t count) {
-    return reinterpret_cast<T*>(c_.compound_memory(size_t(place), count * sizeof(T)));
+  T* memory(Buffer buffer, size_t count) {
+    return reinterpret_cast<T*>(c_.compound_memory(size_t(buffer), count * sizeof(T)));
   }
 
   // Collective: `mine` has an opening for each rank, `theirs` gets one from each. MISMATCH, on all

@@ -14,10 +14,10 @@ CallKey key_of(uint64_t count, Collective collective = Collective::allreduce) {
   return key;
 }
 
-CallCache::Entry made_for(uint64_t count, const Setting& setting = {}) {
-  auto made = std::make_shared<Prepared>();
+CallCache::Entry made_for(uint64_t count, const Capabilities& capabilities = {}) {
+  auto made = std::make_shared<CallPlan>();
   made->key = key_of(count);
-  made->counts = decided_alike(count, 4, setting);
+  made->counts = decided_alike(count, 4, capabilities);
   made->set_size(count, 0);
   return made;
 }
@@ -25,7 +25,7 @@ CallCache::Entry made_for(uint64_t count, const Setting& setting = {}) {
 TEST(CallCache, OneEntryServesTheCountsOfAClass) {
   CallCache cache;
   EXPECT_EQ(cache.find(key_of(70)), nullptr);
-  const Prepared* const made = cache.add(made_for(70))->get();
+  const CallPlan* const made = cache.add(made_for(70))->get();
   const uint64_t hash = made->signature_hash;
   for (const uint64_t count : {65, 128, 70, 100}) {
     const auto* const found = cache.find(key_of(count));
@@ -47,7 +47,7 @@ TEST(CallCache, WhatSomebodyHoldsIsNotMadeReadyForAnotherCount) {
   EXPECT_EQ(cache.find(key_of(70))->get(), held.get());
   cache.add(made_for(71));
   for (uint64_t count = 70; count <= 80; ++count) {
-    const Prepared& found = **cache.find(key_of(count));
+    const CallPlan& found = **cache.find(key_of(count));
     EXPECT_EQ(found.key.count, count);
     EXPECT_TRUE(count == 70 || &found != held.get());
   }
@@ -85,11 +85,11 @@ TEST(OneHopShapes, MadeToFitAreThoseThatWereMade) {
 }
 
 TEST(SizeClasses, EndAtPowersOfTwoAndWhereProtocolsStop) {
-  Setting setting;
-  setting.one_shot_limit_bytes = 4000;
-  setting.two_level_limit_bytes = 12;
+  Capabilities capabilities;
+  capabilities.one_shot_limit_bytes = 4000;
+  capabilities.two_level_limit_bytes = 12;
   const auto alike = [&](uint64_t count, uint64_t least, uint64_t most) {
-    const Counts counts = decided_alike(count, 4, setting);
+    const Counts counts = decided_alike(count, 4, capabilities);
     EXPECT_EQ(counts.least, least) << count;
     EXPECT_EQ(counts.most, most) << count;
   };

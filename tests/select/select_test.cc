@@ -34,18 +34,18 @@ TEST(CacheGroup, IsAllRanksWhereTheyDoNotFallIntoGroups) {
 }
 
 std::string chosen(uint32_t nranks, uint32_t cache_group, uint64_t count) {
-  Setting setting;
-  setting.nranks = nranks;
-  setting.all_share_memory = true;
-  setting.one_shot_limit_bytes = 64 << 10;
-  setting.two_level_limit_bytes = 4 << 10;
-  setting.cache_group = cache_group;
-  Request request;
-  request.nranks = nranks;
-  request.count = count;
-  request.element_size = 4;
+  Capabilities capabilities;
+  capabilities.nranks = nranks;
+  capabilities.all_share_memory = true;
+  capabilities.one_shot_limit_bytes = 64 << 10;
+  capabilities.two_level_limit_bytes = 4 << 10;
+  capabilities.cache_group = cache_group;
+  Query query;
+  query.nranks = nranks;
+  query.count = count;
+  query.element_size = 4;
   Choice choice;
-  EXPECT_TRUE(choose(Collective::allreduce, setting, request, {}, false, &choice).ok());
+  EXPECT_TRUE(choose(Collective::allreduce, capabilities, query, {}, false, &choice).ok());
   return choice.algorithm->name;
 }
 

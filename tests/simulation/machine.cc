@@ -77,7 +77,7 @@ struct Machine::Rank {
   std::unique_ptr<shm::SlotLink> link;
   shm::Regions regions{shm::Regions::Reach::none, nullptr};
   CallProtocols protocols;
-  Prepared prepared;
+  CallPlan call_plan;
   std::byte *input = nullptr, *output = nullptr;
 
   uint32_t call = 0;
@@ -94,7 +94,7 @@ struct Machine::Rank {
 namespace {
 
 // Deaths as links see them.
-class DeadRanks final : public shm::Watch {
+class DeadRanks final : public shm::DeathWatch {
  public:
   explicit DeadRanks(std::shared_ptr<std::array<bool, most_ranks>> dead) : dead_(std::move(dead)) {}
   bool dead(uint32_t local) override { return (*dead_)[local]; }
@@ -231,10 +231,10 @@ bool Machine::make_call(Rank& rank, uint32_t number, CallSpec spec) {
     rank.regions = shm::Regions(reached ? Reach::process : Reach::none, nullptr);
   }
   Call call;
-  call.key = rank.prepared.key;
+  call.key = rank.call_plan.key;
   call.input = rank.input;
   call.output = output;
-  rank.protocols.start(rank.prepared, call, mark);
+  rank.protocols.start(rank.call_plan, call, mark);
   rank.failure = wait_for_end(rank);
   if (rank.failure.ok()) {
     check_result(rank, number, spec);
@@ -265,57 +265,60 @@ void Machine::judge_failure(const Rank& rank) {
 }
 
 void Machine::prepare(Rank& rank, const CallSpec& spec) {
-  Prepared& prepared = rank.prepared;
-  prepared.key = {};
-  prepared.key.count = spec.count;
-  prepared.key.root = int32_t(spec.root);
-  prepared.key.collective = spec.collective;
-  prepared.key.dtype = TUTTI_UINT64;
-  prepared.choice.path = spec.path;
-  prepared.element_size = 8;
-  prepared.kernels = {};
-  prepared.kernels.reduce_fn = compose_all;
-  prepared.kernels.reduce2_fn = compose2;
-  prepared.kernels.reduce2_twice_fn = compose2_twice;
+  CallPlan& call_plan = rank.call_plan;
+  call_plan.key = {};
+  call_plan.key.count = spec.count;
+  call_plan.key.root = int32_t(spec.root);
+  call_plan.key.collective = spec.collective;
+  call_plan.key.dtype = TUTTI_UINT64;
+  call_plan.choice.path = spec.path;
+  call_plan.element_size = 8;
+  call_plan.kernels = {};
+  call_plan.kernels.reduce_fn = compose_all;
+  call_plan.kernels.reduce2_fn = compose2;
+  call_plan.kernels.reduce2_twice_fn = compose2_twice;
   if (spec.path == Path::one_hop) {
-    prepared.one_hop = shared::OneHopShape(spec.collective, spec.root, spec.count, 8,
-                                           settings_.nranks, rank.number, settings_.tuning);
+    call_plan.one_hop = shared::OneHopShape(spec.collective, spec.root, spec.count, 8,
+                                            settings_.nranks, rank.number, settings_.tuning);
   }
   if (spec.path == Path::schedule) {
-    prepared.choice.algorithm = find_algorithm(spec.collective, spec.algorithm);
-    prepared.plan =
-        rank.protocols.schedules().plan_for(*prepared.choice.algorithm, int(spec.root),
+    call_plan.choice.algorithm = find_algorithm(spec.collective, spec.algorithm);
+    call_plan.plan =
+        rank.protocols.schedules().plan_for(*call_plan.choice.algorithm, int(spec.root),
                                             plan::Chunks::together, schedule::Bracketing::left);
   }
 }
 
 Status Machine::wait_for_end(Rank& rank) {
-  return rank.protocols.with(rank.prepared.choice.path, [&](auto&& protocol, auto& link) -> Status {
-    for (uint32_t moves = 0; moves < most_moves; ++moves) {
-      rank.watched.clear();
-      rank.missed = false;
-      rank.look = 0;
-      const uint64_t history = rank.history;
-      if (int(rank.number) == gives_up_ && moves_left_-- == 0) return {TUTTI_TIMEOUT, "limit"};
-      const bool moved = protocol.advance();
-      if (protocol.done()) return protocol.failure();
-      if (moved) {
-        jumps_ = 0;
-        rank.last_look = 0;
-        continue;
-      }
-      // A look that has seen what the one before has seen changes nothing.
-      if (rank.look == rank.last_look) rank.history = history;
-      rank.last_look = rank.look;
-      wait_for_change(rank);
-      if (!rank.looks && !schedule_->looks()) continue;
-      rank.looks = false;
-      if (Status why = link.inspect(now_ns_); !why.ok()) return why;
-    }
-    found("rank " + std::to_string(rank.number) + " moves for ever in call " +
-          std::to_string(rank.call));
-    return {};
-  });
+  return rank.protocols.with(rank.call_plan.choice.path,
+                             [&](auto&& protocol, auto& link) -> Status {
+                               for (uint32_t moves = 0; moves < most_moves; ++moves) {
+                                 rank.watched.clear();
+                                 rank.missed = false;
+                                 rank.look = 0;
+                                 const uint64_t history = rank.history;
+                                 if (int(rank.number) == gives_up_ && moves_left_-- == 0)
+                                   return {TUTTI_TIMEOUT, "limit"};
+                                 const bool moved = protocol.advance();
+                                 if (protocol.done()) return protocol.failure();
+                                 if (moved) {
+                                   jumps_ = 0;
+                                   rank.last_look = 0;
+                                   continue;
+                                 }
+                                 // A look that has seen what the one before has seen changes
+                                 // nothing.
+                                 if (rank.look == rank.last_look) rank.history = history;
+                                 rank.last_look = rank.look;
+                                 wait_for_change(rank);
+                                 if (!rank.looks && !schedule_->looks()) continue;
+                                 rank.looks = false;
+                                 if (Status why = link.inspect(now_ns_); !why.ok()) return why;
+                               }
+                               found("rank " + std::to_string(rank.number) +
+                                     " moves for ever in call " + std::to_string(rank.call));
+                               return {};
+                             });
 }
 
 void Machine::check_result(Rank& rank, uint32_t number, const CallSpec& spec) {
@@ -390,7 +393,7 @@ bool Machine::time_passes() {
     for (const auto& rank : ranks_) {
       if (rank->ended) continue;
       const int peer = rank->protocols.with(
-          rank->prepared.choice.path, [](auto&& protocol, auto&) { return protocol.waits_for(); });
+          rank->call_plan.choice.path, [](auto&& protocol, auto&) { return protocol.waits_for(); });
       text += " rank " + std::to_string(rank->number) + " waits for " + std::to_string(peer) +
               " in call " + std::to_string(rank->call) + ";";
     }

@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-SHARED, SHM = "lib/shared_memory/", "transports/shm/"
+SHARED, SLOTS = "lib/shared_memory/", "lib/slots/"
 ORDER = "Walks.EveryWayAfterEveryOtherIsRightInAnyOrderOfMoves"
 ABORT = "Walks.AnAbortAnywhereEndsAllAndNoResultIsWrong"
 FAILS = "Walks.ARankThatGivesUpAnywhereEndsAllAndNoResultIsWrong"
@@ -124,16 +124,16 @@ MUTANTS = [
     ("counted flags are read without acquire", SHARED + "flag_lines.h",
      "return shm::load(at(rank, line).flag, std::memory_order_acquire);",
      "return shm::load(at(rank, line).flag, std::memory_order_relaxed);", ORDER),
-    ("a slot is filled before there is credit", SHM + "slot_link.h",
+    ("a slot is filled before there is credit", SLOTS + "slot_link.h",
      "      if (ring.sent - ring.credit >= slots_) return 0;",
      "      if (ring.sent - ring.credit > slots_) return 0;", ORDER),
-    ("a slot is posted without release", SHM + "slot_link.h",
+    ("a slot is posted without release", SLOTS + "slot_link.h",
      "store(line.flag, make_flag(ring.sent, digest_), std::memory_order_release);",
      "store(line.flag, make_flag(ring.sent, digest_), std::memory_order_relaxed);", ORDER),
-    ("credit is given without release", SHM + "slot_link.h",
+    ("credit is given without release", SLOTS + "slot_link.h",
      "store(ring.credit_line->consumed, ring.received, std::memory_order_release);",
      "store(ring.credit_line->consumed, ring.received, std::memory_order_relaxed);", ORDER),
-    ("a slot is read without acquire", SHM + "slot_link.h",
+    ("a slot is read without acquire", SLOTS + "slot_link.h",
      "const uint64_t flag = load(line.flag, std::memory_order_acquire);",
      "const uint64_t flag = load(line.flag, std::memory_order_relaxed);", ORDER),
     ("digests do not tell of calls that ranks end without hearing from all", "lib/call/signature.h",

@@ -28,7 +28,7 @@ def brief(*arguments, **more):
     return run("--steps", "60", "--rounds", "1", *arguments, **more)
 
 
-class Notices(unittest.TestCase):
+class PeerStatusPage(unittest.TestCase):
     def test_nothing_where_nothing_is_wrong(self):
         for transport in ("shm", "inproc", "tcp"):
             done = brief(transport=transport, ranks="2,3")

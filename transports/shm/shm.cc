@@ -29,7 +29,7 @@ struct Hello {
   shm::Ticket ticket;
 };
 
-class PidWatch final : public shm::Watch {
+class PidWatch final : public shm::DeathWatch {
  public:
   explicit PidWatch(std::vector<Fd> pids) : pids_(std::move(pids)) {}
   bool dead(uint32_t local) override {
@@ -42,7 +42,7 @@ class PidWatch final : public shm::Watch {
 };
 
 Status watch_processes(const std::vector<Hello>& hellos, uint32_t self,
-                       std::unique_ptr<shm::Watch>* out) {
+                       std::unique_ptr<shm::DeathWatch>* out) {
   std::vector<Fd> pids(hellos.size());
   for (uint32_t local = 0; local < hellos.size(); ++local) {
     if (local == self) continue;

@@ -28,7 +28,7 @@ class DataStream {
   virtual bool send_failed() const = 0;
   virtual const Status& corrupt() const = 0;  // OK: nothing is
   // The frame that comes next, where it is not of the call that a receive was tried in.
-  virtual const wire::Header* stranger() const = 0;
+  virtual const wire::Header* mismatched_frame() const = 0;
   virtual void forget_stranger() = 0;
 
   // The call of the latest frame.

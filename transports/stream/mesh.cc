@@ -8,8 +8,8 @@
 #include <cerrno>
 
 #include "lib/base/clock.h"
+#include "lib/control/acceptor.h"
 #include "lib/control/agree.h"
-#include "lib/control/door.h"
 #include "lib/control/socket.h"
 #include "lib/control/wire.h"
 
@@ -128,15 +128,15 @@ class Mesh {
     TUTTI_TRY(make_callers(addresses, &callers));
     uint8_t welcome = 0;
     for (const Purpose purpose : purposes_) welcome |= uint8_t(purpose);
-    Door door(std::move(listener_), setup_.exchange->key(), welcome, setup_.comm_id, self_);
-    std::vector<Door::Guest> guests;
+    Acceptor acceptor(std::move(listener_), setup_.exchange->key(), welcome, setup_.comm_id, self_);
+    std::vector<Acceptor::Guest> guests;
     std::vector<pollfd> set;
     for (;;) {
       const uint64_t now = now_ns();
       guests.clear();
-      TUTTI_TRY(door.advance(now, &guests));
-      for (Door::Guest& guest : guests) admit(std::move(guest));
-      uint64_t due = std::min(setup_.deadline_ns, door.due_ns());
+      TUTTI_TRY(acceptor.advance(now, &guests));
+      for (Acceptor::Guest& guest : guests) admit(std::move(guest));
+      uint64_t due = std::min(setup_.deadline_ns, acceptor.due_ns());
       for (Caller& caller : callers) {
         caller.advance(now);
         if (caller.state() == Caller::State::failed) return caller.error();
@@ -152,7 +152,7 @@ class Mesh {
                 missing};
       }
       set.clear();
-      door.watch(set);
+      acceptor.watch(set);
       for (const Caller& caller : callers) caller.watch(set);
       const size_t connected = set.size();
       watch_connected(set);
@@ -173,7 +173,7 @@ class Mesh {
   }
 
   // A guest holds the key; one that has no business here is a member gone astray and not let in.
-  void admit(Door::Guest guest) {
+  void admit(Acceptor::Guest guest) {
     const Claim& claim = guest.claim;
     if (claim.client <= self_ || !is_peer(claim.client) || claim.nranks != uint32_t(nranks_))
       return;

@@ -395,7 +395,7 @@ Status StreamLink::compare_results() {
   std::vector<Announced> peers;
   for (const auto& peer : peers_) {
     if (peer == nullptr) continue;
-    const wire::Header* const frame = peer->stream->stranger();
+    const wire::Header* const frame = peer->stream->mismatched_frame();
     std::optional<CallMark> theirs = seen_of(peer->rank);
     if (frame != nullptr && frame->epoch == mark_.epoch) theirs = frame->mark();
     if (!theirs || theirs->epoch != mark_.epoch) continue;
@@ -421,7 +421,7 @@ Status StreamLink::earlier_error(const Peer& peer) const {
 }
 
 Status StreamLink::stranger_error(const Peer& peer) {
-  const wire::Header& frame = *peer.stream->stranger();
+  const wire::Header& frame = *peer.stream->mismatched_frame();
   if (frame.epoch != 0 && frame.epoch == mark_.epoch &&
       frame.signature.same_call(mark_.signature)) {
     return mark_.signature.result != 0 ? compare_results() : earlier_error(peer);
@@ -450,8 +450,8 @@ Status StreamLink::find_mismatch() {
   for (const auto& peer : peers_) {
     if (peer == nullptr) continue;
     // The frame may have become right since: a call that is over tried to receive it.
-    if (peer->stream->stranger() != nullptr) {
-      if (peer->stream->stranger()->digest != mark_.digest) {
+    if (peer->stream->mismatched_frame() != nullptr) {
+      if (peer->stream->mismatched_frame()->digest != mark_.digest) {
         if (peer->receive_waits_in == calls_) return stranger_error(*peer);
       }
       peer->stream->forget_stranger();

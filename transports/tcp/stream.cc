@@ -71,7 +71,7 @@ std::optional<CallMark> Stream::latest() const {
 bool Stream::belongs_to(const CallMark& mark) {
   if (frame_.digest == mark.digest) [[likely]]
     return true;
-  stranger_ = true;
+  mismatched_ = true;
   return false;
 }
 

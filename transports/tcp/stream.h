@@ -37,8 +37,8 @@ class Stream final : public DataStream {
   bool ended() const override { return ended_; }
   bool send_failed() const override { return send_failed_; }
   const Status& corrupt() const override { return corrupt_; }
-  const wire::Header* stranger() const override { return stranger_ ? &frame_ : nullptr; }
-  void forget_stranger() override { stranger_ = false; }
+  const wire::Header* mismatched_frame() const override { return mismatched_ ? &frame_ : nullptr; }
+  void forget_stranger() override { mismatched_ = false; }
 
   std::optional<CallMark> latest() const override;
   uint64_t sent() const override { return sent_; }
@@ -78,7 +78,7 @@ class Stream final : public DataStream {
   size_t carried_ = 0;      // bytes at head_ of an earlier frame: the first part of an element
   uint64_t announced_ = 0;  // payload of all frames so far
   bool ended_ = false;
-  bool stranger_ = false;
+  bool mismatched_ = false;
   Status corrupt_;
 };
 

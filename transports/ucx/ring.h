@@ -11,12 +11,12 @@ class Ring {
   explicit Ring(size_t bytes) : size_(bytes) {}
 
   // How much of it a reservation takes; `taken` goes to release().
-  struct Place {
+  struct Reservation {
     std::byte* at = nullptr;  // nullptr: there is no room now
     size_t taken = 0;
   };
   // In one piece, on a cache line of its own.
-  Place reserve(size_t bytes) {
+  Reservation reserve(size_t bytes) {
     if (memory_ == nullptr) {
       memory_.reset(new (std::align_val_t(line)) std::byte[size_]);
     }
@@ -26,7 +26,7 @@ class Ring {
     const size_t skipped = wraps ? size_ - tail_ : 0;
     if (used_ + skipped + bytes > size_) return {};
     if (wraps) tail_ = 0;
-    const Place place{memory_.get() + tail_, skipped + bytes};
+    const Reservation place{memory_.get() + tail_, skipped + bytes};
     tail_ += bytes;
     used_ += place.taken;
     return place;

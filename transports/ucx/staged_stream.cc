@@ -29,7 +29,7 @@ bool StagedStream::begin_piece(const CallMark& mark, const std::byte* data, size
   if (quiet || bytes <= most_short_bytes) length = std::min(bytes, most_short_bytes);
   const bool short_one =
       length <= most_short_bytes && room_used_ - room_freed_ + room(length) <= window;
-  const Ring::Place place = rings_->outgoing.reserve(length);
+  const Ring::Reservation place = rings_->outgoing.reserve(length);
   if (place.at == nullptr) return false;
   std::memcpy(place.at, data, length);
   Piece piece;
@@ -51,7 +51,7 @@ const char* StagedStream::refuse(size_t length, bool by_rendezvous) const {
 }
 
 void StagedStream::keep(Frame* frame, const std::byte* payload) {
-  const Ring::Place place = rings_->short_frames.reserve(frame->left);
+  const Ring::Reservation place = rings_->short_frames.reserve(frame->left);
   std::memcpy(place.at, payload, frame->left);
   frame->at = place.at;
   frame->taken = place.taken;
@@ -70,7 +70,7 @@ void StagedStream::advance() {
 void StagedStream::advance_frame(Frame* frame) {
   // What has come before the peer went is here all the same.
   if (frame->state == Frame::State::announced && failed_ == UCS_OK) {
-    const Ring::Place place = rings_->long_frames.reserve(frame->left);
+    const Ring::Reservation place = rings_->long_frames.reserve(frame->left);
     if (place.at == nullptr) return;
     frame->taken = place.taken;
     fetch(frame, place.at);

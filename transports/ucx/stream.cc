@@ -161,8 +161,8 @@ bool UcxStream::send_failed() const {
 
 const Status& UcxStream::corrupt() const { return corrupt_.ok() ? worker_.corrupt() : corrupt_; }
 
-const wire::Header* UcxStream::stranger() const {
-  return stranger_ && !frames_.empty() ? &frames_[0].header : nullptr;
+const wire::Header* UcxStream::mismatched_frame() const {
+  return mismatched_ && !frames_.empty() ? &frames_[0].header : nullptr;
 }
 
 std::optional<CallMark> UcxStream::latest() const {
@@ -248,7 +248,7 @@ UcxStream::Frame* UcxStream::next(const CallMark& mark) {
   if (frames_.empty()) return nullptr;
   Frame& frame = frames_[0];
   if (frame.header.digest == mark.digest) return &frame;
-  stranger_ = true;
+  mismatched_ = true;
   return nullptr;
 }
 

@@ -3,8 +3,8 @@
 // and the checks of what comes. How bytes get from the caller's memory into messages, and from
 // there to the caller, is staged_stream.h's.
 //
-// What counts as taken and is still with UCX, tender.h sees to: so a rank that has ended its call
-// never holds up a peer.
+// What counts as taken and is still with UCX, progress_thread.h sees to: so a rank that has ended
+// its call never holds up a peer.
 #pragma once
 
 #include <array>
@@ -37,8 +37,8 @@ class UcxStream : public tcp::DataStream {
   bool ended() const override { return left_ns_ != 0 && announced_ >= end_ && frames_.empty(); }
   bool send_failed() const override;
   const Status& corrupt() const override;
-  const wire::Header* stranger() const override;
-  void forget_stranger() override { stranger_ = false; }
+  const wire::Header* mismatched_frame() const override;
+  void forget_stranger() override { mismatched_ = false; }
   std::optional<CallMark> latest() const override;
   uint64_t sent() const override { return sent_; }
   uint64_t delivered() const override { return announced_ - unread_; }
@@ -156,7 +156,7 @@ class UcxStream : public tcp::DataStream {
   uint64_t announced_ = 0;
   std::array<Request, 3> note_requests_;
   bool peer_leaves_ = false, owes_answer_ = false, answered_ = false;
-  bool stranger_ = false;
+  bool mismatched_ = false;
 
   uint64_t left_ns_ = 0;  // when the peer said goodbye
   uint64_t end_ = 0;      // how much it sent in all

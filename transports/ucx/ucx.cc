@@ -15,8 +15,8 @@
 #include "transports/stream/mesh.h"
 #include "transports/stream/stream_link.h"
 #include "transports/ucx/direct_stream.h"
+#include "transports/ucx/progress_thread.h"
 #include "transports/ucx/staged_stream.h"
-#include "transports/ucx/tender.h"
 #include "transports/ucx/worker.h"
 
 namespace tutti {
@@ -102,7 +102,8 @@ class Setup {
     return std::make_unique<StagedStream>(*worker_, rank, across_hosts);
   }
 
-  // Who has heard of all goes on; what others still need of it to connect, the tender does.
+  // Who has heard of all goes on; what others still need of it to connect, the progress_thread
+  // does.
   Status greet_all(const std::vector<tcp::Wires>& wires) {
     for (const auto& stream : streams_) {
       if (stream != nullptr) stream->greet();
@@ -188,7 +189,7 @@ Status find_ucx(UcxFound* out) {
 }
 
 uint32_t ucx_threads() {
-  if (!ucx::tender_runs()) return 0;
+  if (!ucx::progress_thread_runs()) return 0;
   uint32_t found = 1;
   DIR* const tasks = opendir("/proc/self/task");
   if (tasks == nullptr) return found;

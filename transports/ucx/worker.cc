@@ -8,8 +8,8 @@
 #include "lib/base/clock.h"
 #include "lib/config/config.h"
 #include "lib/control/bytes.h"
+#include "transports/ucx/progress_thread.h"
 #include "transports/ucx/stream.h"
-#include "transports/ucx/tender.h"
 
 namespace tutti::ucx {
 

@@ -69,10 +69,10 @@ class Worker final : public tcp::Carrier {
   // First what is wrong with what no stream can be told of.
   const Status& corrupt() const { return corrupt_; }
 
-  // From here on, until the link goes, the tender looks after it.
+  // From here on, until the link goes, the progress_thread looks after it.
   void open();
-  // By the tender: moves on what was left behind, where nobody else uses the worker. False:
-  // nothing moved.
+  // By the progress_thread: moves on what was left behind, where nobody else uses the worker.
+  // False: nothing moved.
   bool look_after();
 
   std::unique_lock<std::mutex> hold() override;
@@ -128,7 +128,7 @@ class Worker final : public tcp::Carrier {
 
   std::mutex mutex_;
   uint64_t uses_ = 1;        // connecting is one
-  uint64_t visited_at_ = 0;  // by the tender, after so many uses
+  uint64_t visited_at_ = 0;  // by the progress_thread, after so many uses
   bool open_ = false;
   bool answers_due_ = false;
 };

@@ -5,8 +5,8 @@
 
 #include <random>
 
+#include "lib/control/acceptor.h"
 #include "lib/control/agree.h"
-#include "lib/control/door.h"
 #include "lib/control/wire.h"
 #include "tests/control/stranger.h"
 #include "tests/transports/tcp/ranks.h"

@@ -166,8 +166,8 @@ TEST_F(UcxFrames, OfAnotherCallAreHeldForThatOne) {
   take(frame_, 64);
   std::byte out[64];
   EXPECT_EQ(stream_->receive(mark_, out, 64), 0u);
-  ASSERT_NE(stream_->stranger(), nullptr);
-  EXPECT_EQ(stream_->stranger()->epoch, 2u);
+  ASSERT_NE(stream_->mismatched_frame(), nullptr);
+  EXPECT_EQ(stream_->mismatched_frame()->epoch, 2u);
   EXPECT_EQ(stream_->receive(mark_of(2), out, 64), 64u);
 }
 

@@ -34,7 +34,7 @@ struct CachedPlan {
         binding(plan) {}
 };
 
-struct Prepared {
+struct CallPlan {
   CallKey key;    // of the call that it was last made ready for
   Counts counts;  // that it can be made ready for
   Choice choice;

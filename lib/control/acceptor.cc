@@ -1,4 +1,4 @@
-#include "lib/control/door.h"
+#include "lib/control/acceptor.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -47,10 +47,10 @@ short events_of(const Handshake& handshake) {
 
 }  // namespace
 
-Door::Door(Fd listener, const JobKey& key, uint8_t purposes, uint64_t job, int server)
+Acceptor::Acceptor(Fd listener, const JobKey& key, uint8_t purposes, uint64_t job, int server)
     : listener_(std::move(listener)), key_(key), purposes_(purposes), job_(job), server_(server) {}
 
-void Door::watch(std::vector<pollfd>& set) const {
+void Acceptor::watch(std::vector<pollfd>& set) const {
   if (!listener_) return;
   set.push_back({listener_.get(), POLLIN, 0});
   for (const Pending& one : pending_) {
@@ -58,9 +58,9 @@ void Door::watch(std::vector<pollfd>& set) const {
   }
 }
 
-uint64_t Door::due_ns() const { return pending_.empty() ? never_ns : pending_.front().due_ns; }
+uint64_t Acceptor::due_ns() const { return pending_.empty() ? never_ns : pending_.front().due_ns; }
 
-void Door::make_room() {
+void Acceptor::make_room() {
   if (pending_.size() < most_pending) return;
   const auto stranger = std::find_if(pending_.begin(), pending_.end(),
                                      [](const Pending& one) { return !one.handshake.greeted(); });
@@ -68,7 +68,7 @@ void Door::make_room() {
   ++refused_;
 }
 
-Status Door::accept(uint64_t now_ns) {
+Status Acceptor::accept(uint64_t now_ns) {
   for (size_t i = 0; i < accepts_a_step; ++i) {
     Fd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket) {
@@ -94,7 +94,7 @@ Status Door::accept(uint64_t now_ns) {
   return {};
 }
 
-Door::Next Door::step(Pending& pending) {
+Acceptor::Next Acceptor::step(Pending& pending) {
   const Moved moved = exchange_bytes(pending.socket.get(), pending.handshake);
   if (moved == Moved::closed || pending.handshake.state() == Handshake::State::refused) {
     return Next::leave;
@@ -102,7 +102,7 @@ Door::Next Door::step(Pending& pending) {
   return pending.handshake.state() == Handshake::State::done ? Next::enter : Next::wait;
 }
 
-Status Door::advance(uint64_t now_ns, std::vector<Guest>* in) {
+Status Acceptor::advance(uint64_t now_ns, std::vector<Guest>* in) {
   if (!listener_) return {};
   TUTTI_TRY(accept(now_ns));
   std::erase_if(pending_, [&](Pending& one) {
@@ -118,7 +118,7 @@ Status Door::advance(uint64_t now_ns, std::vector<Guest>* in) {
   return {};
 }
 
-void Door::close() {
+void Acceptor::close() {
   pending_.clear();
   listener_.reset();
 }
@@ -209,8 +209,8 @@ void Caller::shake_hands(uint64_t now_ns) {
   }
 }
 
-// A door that is stormed by strangers may have dropped a member; one that does not know the key
-// will do so every time.
+// An acceptor that is stormed by strangers may have dropped a member; one that does not know the
+// key will do so every time.
 void Caller::was_refused(uint64_t now_ns) {
   if (++refusals_ >= most_refusals) {
     return fail({TUTTI_AUTH,

@@ -1,4 +1,4 @@
-#include "transports/ucx/tender.h"
+#include "transports/ucx/progress_thread.h"
 
 #include <algorithm>
 #include <chrono>
@@ -16,12 +16,12 @@ namespace {
 // Between two rounds; longer and longer while workers wait for peers that do nothing, or rest.
 constexpr std::chrono::milliseconds least_rest{5}, most_rest{50};
 
-class Tender {
+class ProgressThread {
  public:
-  static Tender& get() {
+  static ProgressThread& get() {
     // Never destroyed: links may outlive the program's static objects.
-    static Tender* const tender = new Tender;
-    return *tender;
+    static ProgressThread* const progress_thread = new ProgressThread;
+    return *progress_thread;
   }
 
   void add(Worker* worker) {
@@ -71,10 +71,10 @@ class Tender {
 
 }  // namespace
 
-void tend(Worker* worker) { Tender::get().add(worker); }
+void tend(Worker* worker) { ProgressThread::get().add(worker); }
 
-bool tender_runs() { return Tender::get().runs(); }
+bool progress_thread_runs() { return ProgressThread::get().runs(); }
 
-void stop_tending(Worker* worker) { Tender::get().remove(worker); }
+void stop_tending(Worker* worker) { ProgressThread::get().remove(worker); }
 
 }  // namespace tutti::ucx

@@ -10,10 +10,10 @@
 
 namespace tutti {
 
-class StarExchange final : public Exchange {
+class RootedExchange final : public Exchange {
  public:
   // `channels`: of rank 0 one for each rank (its own unused), of the others one, to rank 0.
-  StarExchange(int rank, int nranks, uint64_t job, std::vector<FrameChannel> channels)
+  RootedExchange(int rank, int nranks, uint64_t job, std::vector<FrameChannel> channels)
       : rank_(rank), nranks_(nranks), job_(job), channels_(std::move(channels)) {}
 
   int rank() const override { return rank_; }

@@ -1,5 +1,5 @@
-// The two ends of coming together over TCP: a door lets in who proves that it belongs to the job, a
-// caller knocks at one. Both are stepped by a poll loop and never block.
+// The two ends of coming together over TCP: an acceptor lets in who proves that it belongs to the
+// job, a caller knocks at one. Both are stepped by a poll loop and never block.
 #pragma once
 
 #include <poll.h>
@@ -18,7 +18,7 @@ namespace tutti {
 
 // Strangers are refused without an answer, cost at most one of 64 places for two seconds, and are
 // the first to go when a place is needed, so they do not keep members waiting.
-class Door {
+class Acceptor {
  public:
   struct Guest {
     Fd socket;
@@ -27,7 +27,7 @@ class Door {
   static constexpr size_t most_pending = 64;
   static constexpr uint64_t patience_ns = 2'000'000'000u;
 
-  Door(Fd listener, const JobKey& key, uint8_t purposes, uint64_t job, int server);
+  Acceptor(Fd listener, const JobKey& key, uint8_t purposes, uint64_t job, int server);
 
   void watch(std::vector<pollfd>& set) const;
   // When advance() is due even if nothing happens.

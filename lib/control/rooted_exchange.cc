@@ -1,4 +1,4 @@
-#include "lib/control/star_exchange.h"
+#include "lib/control/rooted_exchange.h"
 
 #include <sys/socket.h>
 
@@ -50,14 +50,14 @@ void tell(FrameChannel& channel, uint64_t job, const Status& error) {
   channel.flush();
 }
 
-std::string StarExchange::local_address() const {
+std::string RootedExchange::local_address() const {
   for (const FrameChannel& channel : channels_) {
     if (channel.fd() >= 0) return tutti::local_address(channel.fd()).host();
   }
   return {};
 }
 
-wire::Header StarExchange::header() const {
+wire::Header RootedExchange::header() const {
   wire::Header header;
   header.type = wire::Type::exchange;
   header.comm = job_;
@@ -66,13 +66,13 @@ wire::Header StarExchange::header() const {
   return header;
 }
 
-void StarExchange::tell_all(const Status& error) {
+void RootedExchange::tell_all(const Status& error) {
   for (FrameChannel& channel : channels_) {
     if (channel.fd() >= 0) tell(channel, job_, error);
   }
 }
 
-Status StarExchange::welcome(std::string* text, uint64_t deadline_ns) {
+Status RootedExchange::welcome(std::string* text, uint64_t deadline_ns) {
   if (rank_ != 0) return hear(deadline_ns, text);
   for (int rank = 1; rank < nranks_; ++rank) channels_[size_t(rank)].queue(header(), *text);
   Status ended = flush_all(deadline_ns);
@@ -81,7 +81,7 @@ Status StarExchange::welcome(std::string* text, uint64_t deadline_ns) {
 }
 
 // Without taking anything in: what has come is for the next all-gather.
-Status StarExchange::look() {
+Status RootedExchange::look() {
   for (size_t i = 0; i < channels_.size(); ++i) {
     const int fd = channels_[i].fd();
     char byte = 0;
@@ -93,8 +93,8 @@ Status StarExchange::look() {
   return {};
 }
 
-Status StarExchange::allgather(std::string_view mine, uint64_t deadline_ns,
-                               std::vector<std::string>* all) {
+Status RootedExchange::allgather(std::string_view mine, uint64_t deadline_ns,
+                                 std::vector<std::string>* all) {
   if (mine.size() > most_text_bytes) {
     return {TUTTI_INVALID,
             "a text of " + std::to_string(mine.size()) + " bytes is too long to be exchanged"};
@@ -107,7 +107,7 @@ Status StarExchange::allgather(std::string_view mine, uint64_t deadline_ns,
   return ended;
 }
 
-Status StarExchange::read(int from, std::string* text, bool* whole) {
+Status RootedExchange::read(int from, std::string* text, bool* whole) {
   FrameChannel& channel = channels_[rank_ == 0 ? size_t(from) : 0];
   wire::Header header;
   std::string_view payload;
@@ -138,12 +138,12 @@ Status StarExchange::read(int from, std::string* text, bool* whole) {
   return {};
 }
 
-Status StarExchange::flush(int to) {
+Status RootedExchange::flush(int to) {
   if (channels_[rank_ == 0 ? size_t(to) : 0].flush()) return {};
   return {TUTTI_PEER_FAILED, name(to) + " has gone while the communicator was made", to};
 }
 
-Status StarExchange::flush_all(uint64_t deadline_ns) {
+Status RootedExchange::flush_all(uint64_t deadline_ns) {
   std::vector<pollfd> set;
   for (;;) {
     set.clear();
@@ -160,8 +160,8 @@ Status StarExchange::flush_all(uint64_t deadline_ns) {
   }
 }
 
-Status StarExchange::gather(std::string_view mine, uint64_t deadline_ns,
-                            std::vector<std::string>* all) {
+Status RootedExchange::gather(std::string_view mine, uint64_t deadline_ns,
+                              std::vector<std::string>* all) {
   all->assign(size_t(nranks_), {});
   (*all)[0] = mine;
   std::vector<int> missing;
@@ -191,14 +191,14 @@ Status StarExchange::gather(std::string_view mine, uint64_t deadline_ns,
   return {};
 }
 
-Status StarExchange::scatter(const std::vector<std::string>& all, uint64_t deadline_ns) {
+Status RootedExchange::scatter(const std::vector<std::string>& all, uint64_t deadline_ns) {
   const std::string packed = pack(all);
   for (int rank = 1; rank < nranks_; ++rank) channels_[size_t(rank)].queue(header(), packed);
   return flush_all(deadline_ns);
 }
 
-Status StarExchange::take_part(std::string_view mine, uint64_t deadline_ns,
-                               std::vector<std::string>* all) {
+Status RootedExchange::take_part(std::string_view mine, uint64_t deadline_ns,
+                                 std::vector<std::string>* all) {
   channels_[0].queue(header(), mine);
   std::string packed;
   TUTTI_TRY(hear(deadline_ns, &packed));
@@ -208,7 +208,7 @@ Status StarExchange::take_part(std::string_view mine, uint64_t deadline_ns,
   return {};
 }
 
-Status StarExchange::hear(uint64_t deadline_ns, std::string* text) {
+Status RootedExchange::hear(uint64_t deadline_ns, std::string* text) {
   std::vector<pollfd> set;
   for (bool whole = false;;) {
     const Status flushed = flush(0);

@@ -15,6 +15,6 @@ void tend(Worker* worker);
 // The thread does not touch it any more.
 void stop_tending(Worker* worker);
 // Whether the thread runs.
-bool tender_runs();
+bool progress_thread_runs();
 
 }  // namespace tutti::ucx

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace tutti::watcher {
+namespace tutti::service_thread {
 
 class Watched {
  public:
@@ -18,4 +18,4 @@ class Watched {
 void add(Watched* watched);
 void remove(Watched* watched);
 
-}  // namespace tutti::watcher
+}  // namespace tutti::service_thread

@@ -1,4 +1,4 @@
-#include "lib/gpu/notices.h"
+#include "lib/gpu/peer_status_page.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -16,7 +16,7 @@
 
 namespace tutti {
 
-struct Notices::Page {
+struct PeerStatusPage::Page {
   static constexpr size_t text_bytes = 1024;
   std::atomic<uint64_t> begun, ended;
   std::atomic<uint32_t> left;
@@ -28,18 +28,18 @@ struct Notices::Page {
 };
 
 // Sent as it stands.
-struct Notices::Introduction {
+struct PeerStatusPage::Introduction {
   int32_t pid = 0;
   int32_t fd = -1;
 };
 
-Notices::~Notices() {
+PeerStatusPage::~PeerStatusPage() {
   for (Page* page : pages_) {
     if (page != nullptr) munmap(page, sizeof(Page));
   }
 }
 
-Status Notices::make_own(Fd* memory) {
+Status PeerStatusPage::make_own(Fd* memory) {
   *memory = Fd(memfd_create("tutti-notices", MFD_CLOEXEC));
   if (!*memory) return system_error("cannot make memory to share", errno);
   if (ftruncate(memory->get(), sizeof(Page)) != 0) {
@@ -52,7 +52,7 @@ Status Notices::make_own(Fd* memory) {
   return {};
 }
 
-Status Notices::map(int rank, const Introduction& other) {
+Status PeerStatusPage::map(int rank, const Introduction& other) {
   const std::string of = " of rank " + std::to_string(rank);
   const std::string path = "/proc/" + std::to_string(other.pid) + "/fd/" + std::to_string(other.fd);
   const Fd memory(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -67,8 +67,9 @@ Status Notices::map(int rank, const Introduction& other) {
   return {};
 }
 
-Status Notices::open(Exchange& exchange, uint64_t deadline_ns, std::unique_ptr<Notices>* out) {
-  std::unique_ptr<Notices> made(new Notices);
+Status PeerStatusPage::open(Exchange& exchange, uint64_t deadline_ns,
+                            std::unique_ptr<PeerStatusPage>* out) {
+  std::unique_ptr<PeerStatusPage> made(new PeerStatusPage);
   made->rank_ = exchange.rank();
   made->pages_.resize(size_t(exchange.nranks()));
   made->processes_.resize(size_t(exchange.nranks()));
@@ -93,13 +94,13 @@ Status Notices::open(Exchange& exchange, uint64_t deadline_ns, std::unique_ptr<N
   return {};
 }
 
-void Notices::publish(uint64_t begun, uint64_t ended) {
+void PeerStatusPage::publish(uint64_t begun, uint64_t ended) {
   Page& page = *pages_[size_t(rank_)];
   page.begun.store(begun, std::memory_order_relaxed);
   page.ended.store(ended, std::memory_order_relaxed);
 }
 
-void Notices::fail(const Status& why) {
+void PeerStatusPage::fail(const Status& why) {
   Page& page = *pages_[size_t(rank_)];
   if (page.code.load(std::memory_order_relaxed) != TUTTI_OK) return;
   page.rank = why.rank();
@@ -109,9 +110,9 @@ void Notices::fail(const Status& why) {
   page.code.store(uint32_t(why.code()), std::memory_order_release);
 }
 
-void Notices::leave() { pages_[size_t(rank_)]->left.store(1, std::memory_order_release); }
+void PeerStatusPage::leave() { pages_[size_t(rank_)]->left.store(1, std::memory_order_release); }
 
-Notices::Seen Notices::look(int rank) const {
+PeerStatusPage::Seen PeerStatusPage::look(int rank) const {
   const Page& page = *pages_[size_t(rank)];
   Seen seen;
   seen.left = page.left.load(std::memory_order_acquire) != 0;
@@ -124,7 +125,7 @@ Notices::Seen Notices::look(int rank) const {
   return seen;
 }
 
-Status Notices::failure_of(int rank) const {
+Status PeerStatusPage::failure_of(int rank) const {
   const Page& page = *pages_[size_t(rank)];
   const uint32_t code = page.code.load(std::memory_order_acquire);
   if (code == TUTTI_OK) return {};

@@ -13,11 +13,12 @@
 
 namespace tutti {
 
-class Notices {
+class PeerStatusPage {
  public:
   // Collective; all ranks are on one host.
-  static Status open(Exchange& exchange, uint64_t deadline_ns, std::unique_ptr<Notices>* out);
-  ~Notices();
+  static Status open(Exchange& exchange, uint64_t deadline_ns,
+                     std::unique_ptr<PeerStatusPage>* out);
+  ~PeerStatusPage();
 
   // Of this rank. The first failure stays. Any thread, one at a time.
   void publish(uint64_t begun, uint64_t ended);
@@ -39,7 +40,7 @@ class Notices {
  private:
   struct Page;
   struct Introduction;
-  Notices() = default;
+  PeerStatusPage() = default;
   Status make_own(Fd* memory);
   Status map(int rank, const Introduction& other);
 

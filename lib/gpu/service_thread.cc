@@ -1,4 +1,4 @@
-#include "lib/gpu/watcher.h"
+#include "lib/gpu/service_thread.h"
 
 #include <algorithm>
 #include <chrono>
@@ -9,7 +9,7 @@
 
 #include "lib/base/clock.h"
 
-namespace tutti::watcher {
+namespace tutti::service_thread {
 
 namespace {
 
@@ -65,4 +65,4 @@ class Service {
 void add(Watched* watched) { Service::get().add(watched); }
 void remove(Watched* watched) { Service::get().remove(watched); }
 
-}  // namespace tutti::watcher
+}  // namespace tutti::service_thread
