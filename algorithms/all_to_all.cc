@@ -1,14 +1,11 @@
-// All-to-all allreduce (direct exchange of full vectors, "one-shot"): every rank sends its vector
-// to every other, holds all p of them, and reduces them itself.
-//
-// Cost: p-1 rounds, 1 with p-1 ports; p(p-1) messages; every rank sends (p-1)n bytes and reduces
-// (p-1)n. Time (p-1)(a + nb + nc), or a + (p-1)n(b + c) with p-1 ports. In step s rank r sends to
-// r+s and receives from r-s, so that nobody is everybody's first target.
-// Bits: rank order kept and the same bits everywhere because every rank folds from x_0 upward;
-// a fold that began with the own vector would give p different bracketings. The same tree for every
-// element.
-// Use: a few KiB on few ranks, where saved latencies are worth the extra bytes. Folklore; GPU
-// libraries call it one-shot.
+// What:   Every rank sends its whole vector to every other, in step s to rank r+s, so that nobody
+//         is everybody's first target, and folds all p vectors itself.
+// Cost:   p-1 rounds, 1 with p-1 ports; p(p-1) messages; every rank sends and reduces (p-1)n bytes.
+//         Time (p-1)(a + nb + nc), or a + (p-1)n(b + c) with p-1 ports.
+// Bits:   Rank order kept; all ranks fold in rank order (never beginning with their own vector), so
+//         one tree for all ranks and elements; all levels.
+// When:   A few KiB on few ranks, where saved latencies are worth the extra bytes. Folklore
+//         ("one-shot" in GPU libraries).
 #include "algorithms/list.h"
 #include "algorithms/parts.h"
 

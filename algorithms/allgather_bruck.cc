@@ -1,10 +1,10 @@
-// Bruck's allgather: each round every rank gets as many blocks as it has, those that follow its own
-// round the ring, from the rank that has them; the last round brings the rest. Blocks land where
-// they belong, so nothing is rotated afterwards.
-//
-// Cost: ceil(log2 p) rounds; p ceil(log2 p) messages; every rank sends (p-1)/p n. Time La + (p-1)/p
-// nb: both least possible.
-// Use: short blocks, any number of ranks. Bruck et al. 1997.
+// What:   Each round every rank gets as many blocks as it has, those that follow its own round the
+//         ring, from the rank that has them; the last round brings the rest.
+// Cost:   L = ceil(log2 p) rounds, for some p one less with p-1 ports; p*L messages; every rank
+//         sends (p-1)/p n bytes, both the least possible. Time La + (p-1)/p nb.
+// Bits:   Blocks are copied, never combined: all levels.
+// When:   Short blocks, any number of ranks. Bruck et al. 1997, Efficient algorithms for all-to-all
+//         communications.
 #include "algorithms/list.h"
 #include "algorithms/parts.h"
 
@@ -14,6 +14,7 @@ namespace {
 
 void emit_allgather_bruck(const schedule::Shape& shape, schedule::Sink& sink) {
   schedule::Emitter emit(sink, shape.nranks);
+  // Blocks land where they belong, so nothing is rotated afterwards.
   bruck_allgather(emit, shape.rank, shape.nranks);
 }
 

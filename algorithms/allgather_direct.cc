@@ -1,8 +1,9 @@
-// Direct allgather: every rank sends its block to every other, all at once.
-//
-// Cost: p-1 rounds, 1 with p-1 ports; p(p-1) messages; every rank sends (p-1)/p n. Time (p-1)a +
-// (p-1)/p nb with one port.
-// Use: few ranks with a path for every pair, shared memory above all. The second half of two-shot.
+// What:   Every rank sends its block to every other, all at once.
+// Cost:   p-1 rounds, 1 with p-1 ports; p(p-1) messages; every rank sends (p-1)/p n bytes. Time
+//         (p-1)a + (p-1)/p nb.
+// Bits:   Blocks are copied, never combined: all levels.
+// When:   Few ranks with a path for every pair, shared memory above all. Folklore; the second half
+//         of two-shot.
 #include "algorithms/list.h"
 #include "algorithms/parts.h"
 

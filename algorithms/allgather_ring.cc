@@ -1,8 +1,9 @@
-// Ring allgather: blocks go round, each rank passing on what it has just got.
-//
-// Cost: p-1 rounds, however many ports; p(p-1) messages; every rank sends (p-1)/p n. Time (p-1)a +
-// (p-1)/p nb.
-// Use: long blocks where only neighbours should talk. The second half of the ring allreduce.
+// What:   Blocks go round the ring, each rank passing on what it has just got.
+// Cost:   p-1 rounds, with any number of ports; p(p-1) messages; every rank sends (p-1)/p n bytes.
+//         Time (p-1)a + (p-1)/p nb.
+// Bits:   Blocks are copied, never combined: all levels.
+// When:   Long blocks where only neighbours should talk. Folklore; the second half of the ring
+//         allreduce.
 #include "algorithms/list.h"
 #include "algorithms/parts.h"
 

@@ -1,9 +1,10 @@
-// Bruck's alltoall: a block that has to go t ranks on travels the ones among the binary digits of
-// t, the lowest first; in round i every rank sends all blocks that move 2^i on as one message.
-//
-// Cost: ceil(log2 p) rounds; p ceil(log2 p) messages; every rank sends s/p n, where s counts the
-// ones of 1, 2, ..., p-1: about (log2 p)/2 n. Time La + s/p nb.
-// Use: short blocks, many ranks. Bruck et al. 1997.
+// What:   A block that has to go t ranks on travels the ones among the binary digits of t, the
+//         lowest first; in round i all blocks that move 2^i on go as one message.
+// Cost:   L = ceil(log2 p) rounds, for some p one less with p-1 ports; p*L messages; every rank
+//         sends s/p n bytes, s the ones in 1 to p-1: about (log2 p)/2 n. Time La + s/p nb.
+// Bits:   Blocks are copied, never combined: all levels.
+// When:   Short blocks whose lengths all ranks know, many ranks. Bruck et al. 1997, Efficient
+//         algorithms for all-to-all communications.
 #include <vector>
 
 #include "algorithms/list.h"

@@ -1,9 +1,9 @@
-// Direct alltoall: every rank sends each other rank its block, to the one s behind it in step s, so
-// that nobody gets two at a time.
-//
-// Cost: p-1 rounds, 1 with p-1 ports; p(p-1) messages of n/p; every rank sends (p-1)/p n, the least
-// possible. Time (p-1)a + (p-1)/p nb.
-// Use: all but short blocks. "Pairwise" in most libraries.
+// What:   Every rank sends each other rank its block, in step s to rank r+s, so that nobody gets
+//         two at a time.
+// Cost:   p-1 rounds, 1 with p-1 ports; p(p-1) messages; every rank sends (p-1)/p n bytes, the
+//         least possible. Time (p-1)a + (p-1)/p nb.
+// Bits:   Blocks are copied, never combined: all levels.
+// When:   All but short blocks. Folklore ("pairwise" in most libraries).
 #include "algorithms/list.h"
 #include "algorithms/parts.h"
 

@@ -1,11 +1,9 @@
-// Binomial broadcast: ranks are renumbered from the root, v = rank - root mod p; v receives from
-// the rank that has v's lowest set bit cleared and then sends to v + 2^i for every i below that
-// bit, the farthest first. Partners that do not exist are skipped.
-//
-// Cost: ceil(log2 p) rounds, floor(log2 p) with p-1 ports (the most bits that a number below p has
-// set); p-1 messages; the root sends ceil(log2 p) vectors. Time ceil(log2 p)(a + nb).
-// Bits: everybody copies the root's.
-// Use: short vectors. Folklore.
+// What:   With ranks numbered from the root, v receives from v without its lowest set bit, then
+//         sends to v + 2^i for each i below that bit, the farthest first.
+// Cost:   L = ceil(log2 p) rounds, floor(log2 p) with p-1 ports; p-1 messages; the root sends L n
+//         bytes. Time L(a + nb).
+// Bits:   Everybody copies the root's vector: all levels.
+// When:   Short vectors. Folklore; Thakur et al. 2005, Optimization of collectives in MPICH.
 #include "algorithms/list.h"
 #include "algorithms/parts.h"
 
@@ -26,6 +24,7 @@ Algorithm broadcast_binomial() {
           "whoever has the vector passes it on, so that holders double each round",
           emit_binomial,
           serves_everything,
+          // l: the most bits that a number below p has set.
           {"L", "l", "p-1", "L", "0"}};
 }
 

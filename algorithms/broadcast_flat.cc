@@ -1,8 +1,8 @@
-// Flat broadcast: the root sends its vector to every other rank, in rotated order.
-//
-// Cost: p-1 rounds, 1 with p-1 ports; p-1 messages; the root sends (p-1)n bytes. Time (p-1)(a +
-// nb). Bits: everybody copies the root's. Use: two or three ranks, and where the root has a port
-// for everyone. Folklore.
+// What:   The root sends its vector to every other rank, in rotated order.
+// Cost:   p-1 rounds, 1 with p-1 ports; p-1 messages; the root sends (p-1)n bytes. Time
+//         (p-1)(a + nb).
+// Bits:   Everybody copies the root's vector: all levels.
+// When:   Two or three ranks, and where the root has a port for everyone. Folklore.
 #include "algorithms/list.h"
 #include "algorithms/patterns.h"
 #include "lib/schedule/emit.h"

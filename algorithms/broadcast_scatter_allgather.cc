@@ -1,10 +1,9 @@
-// Scatter-allgather broadcast: the root scatters p chunks down a binomial tree, then they go round
-// the ring, the root only sending.
-//
-// Cost: ceil(log2 p) + p - 1 rounds; p(p-1) messages; the root sends 2(p-1)/p n, nobody
-// more. Time (L+p-1)a + 2(p-1)/p nb.
-// Bits: everybody copies the root's.
-// Use: long vectors. van de Geijn 1994.
+// What:   The root scatters p chunks down a binomial tree, then they go round the ring, the root
+//         only sending.
+// Cost:   L+p-1 rounds, l+p-1 with p-1 ports, L = ceil(log2 p), l = floor(log2 p); p(p-1) messages;
+//         the root sends 2(p-1)/p n bytes, nobody more. Time (L+p-1)a + 2(p-1)/p nb.
+// Bits:   Everybody copies the root's vector: all levels.
+// When:   Long vectors. van de Geijn 1994, On global combine operations.
 #include "algorithms/list.h"
 #include "algorithms/parts.h"
 

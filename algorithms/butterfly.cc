@@ -1,15 +1,11 @@
-// Butterfly allreduce (recursive doubling, hypercube exchange): in round i every rank exchanges its
-// whole partial result with rank xor 2^i and combines the two. When p is not a power of two, each
-// even rank among the first 2e hands its vector to its right neighbour and gets the result at the
-// end.
-//
-// Cost, with l = floor(log2 p), q = 2^l, e = p - q: l rounds, l+2 if e > 0, however many ports;
-// ql + 2e messages; the busiest rank sends and reduces l vectors, l+1 if e > 0. Time l(a + nb +
-// nc), or (l+2)(a + nb) + (l+1)nc. Bits: rank order kept, because folding joins neighbours,
-// partials cover contiguous ranks and the lower stays on the left; for the same reason both
-// partners of an exchange compute the same expression and all ranks end with the same bits. Every
-// element the same bracketing, of depth l (+1). Use: short vectors; least latency at powers of two.
-// Folklore; Thakur et al. 2005.
+// What:   In round i ranks at distance 2^i exchange whole partial results and combine them; where
+//         p = 2^l + e, the even ranks below 2e hand theirs to the next rank and sit out.
+// Cost:   l+2[e>0] rounds with any ports, l = floor(log2 p), q = 2^l, e = p-q; q*l+2e messages; a
+//         rank sends, reduces (l+[e>0])n bytes. Time l(a + nb + nc), or (l+2)(a + nb) + (l+1)nc.
+// Bits:   Rank order kept; both partners compute the same expression, so one tree for all ranks and
+//         elements, which is the canonical one; fast, layout, canonical.
+// When:   Short vectors; fewest rounds at powers of two. Folklore (recursive doubling); Thakur et
+//         al. 2005, Optimization of collectives in MPICH.
 #include "algorithms/list.h"
 #include "algorithms/patterns.h"
 #include "lib/schedule/emit.h"
@@ -39,6 +35,7 @@ void emit_butterfly(const schedule::Shape& shape, schedule::Sink& sink) {
     const uint32_t partner = fold.to_rank(v ^ distance);
     emit.send(partner, vector);
     emit.recv(partner, incoming);
+    // Partials cover contiguous ranks and the lower stays on the left, at both partners.
     emit.reduce(vector, incoming, partner < r ? Side::left : Side::right);
   }
   if (fold.folded(r)) emit.send(r - 1, vector);

@@ -1,13 +1,11 @@
-// Circulant allreduce: Bruck's allgather and before it the same backwards, which is a
-// reduce-scatter. Every rank talks to those at distance 2^i in turn, whatever their number.
-//
-// Cost: 2 ceil(log2 p) rounds; 2p ceil(log2 p) messages; every rank sends 2(p-1)/p n and reduces
-// (p-1)/p n: all three least possible but for a factor of two in the rounds. Time 2La + 2(p-1)/p nb
-// + (p-1)/p nc.
-// Bits: one rank finishes each chunk and the others copy. The bracketing turns with the chunk, so
-// it depends on where an element stands, and beyond two ranks rank order is lost.
-// Use: medium and long vectors on rank counts that are no powers of two. Traeff 2024 (with other
-// distances), Bruck et al. 1997.
+// What:   Bruck's allgather, and before it the same backwards, which is a reduce-scatter: every
+//         rank talks to those at distance 2^i in turn, whatever the number of ranks.
+// Cost:   2L rounds, L = ceil(log2 p), for some p one less with p-1 ports; 2p*L messages; every
+//         rank sends 2(p-1)/p n, reduces (p-1)/p n bytes, the least. Time 2La + (p-1)/p n(2b + c).
+// Bits:   The tree turns with the chunk, and beyond two ranks commutative operators only; one rank
+//         finishes a chunk, the others copy; fast.
+// When:   Medium and long vectors where p is no power of two. Traeff 2024, Optimal non-pipelined
+//         reduce-scatter and allreduce (with other distances); Bruck et al. 1997.
 #include "algorithms/list.h"
 #include "algorithms/parts.h"
 

@@ -1,9 +1,10 @@
-// Chain exscan: rank r gets the sum over the ranks before it from rank r-1, adds its own and sends
-// that on.
-//
-// Cost: p-1 rounds, however many ports; p-1 messages; every rank sends n and all but the ends
-// reduce n. Time (p-1)(a + n(b + c)), pipelined about n(b + c) for long vectors. Bits: rank order
-// kept, bracketed from the left. Use: long vectors. Folklore.
+// What:   Rank r gets the sum over the ranks before it from rank r-1, adds its own and sends that
+//         on.
+// Cost:   p-1 rounds, with any number of ports; p-1 messages; a rank sends n bytes and all but the
+//         ends reduce n. Time (p-1)(a + n(b + c)), of long vectors, in slices, n(b + c).
+// Bits:   Rank order kept, bracketed from the left, one tree for all elements; fast, layout
+//         (canonical up to 4 ranks, exact up to 3).
+// When:   Long vectors. Folklore.
 #include "algorithms/list.h"
 #include "algorithms/parts.h"
 

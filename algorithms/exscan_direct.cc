@@ -1,11 +1,9 @@
-// Direct exscan: every rank sends its vector to all ranks after it, at once; each folds what it
-// gets.
-//
-// Cost: p-1 rounds, 1 with p-1 ports; p(p-1)/2 messages; rank 0 sends (p-1) n and the last rank
-// reduces (p-2) n. Time a + (p-1)n(b + c) with p-1 ports.
-// Bits: rank order kept, bracketed from the left as by chain; a rank that folds vectors of a narrow
-// type rounds once, chain at every rank.
-// Use: short vectors on few ranks with a path for every pair, shared memory above all.
+// What:   Every rank sends its vector to all ranks after it, at once; each folds what it gets.
+// Cost:   p-1 rounds, 1 with p-1 ports; p(p-1)/2 messages; rank 0 sends (p-1)n and the last rank
+//         reduces (p-2)n bytes. Time a + (p-1)n(b + c) with p-1 ports.
+// Bits:   Rank order kept, one tree for all elements, that of chain; each result is one fold, so
+//         narrow types round once (chain: at every rank); all levels.
+// When:   Short vectors on few ranks with a path for every pair, shared memory above all. Folklore.
 #include "algorithms/list.h"
 #include "algorithms/parts.h"
 

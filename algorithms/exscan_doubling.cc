@@ -1,10 +1,10 @@
-// Doubling exscan: every rank hands its vector to the next one; those that got one run the doubling
-// scan on what they got.
-//
-// Cost: 1 + M rounds, M = ceil(log2(p-1)); p + (p-1)M - 2^M messages; the busiest rank sends 1 + M
-// vectors, the last reduces M. Time about (1 + M)(a + nb) + M nc.
-// Bits: rank order kept; other brackets than chain.
-// Use: short vectors. Hillis and Steele 1986.
+// What:   Every rank hands its vector to the next one; those that got one run the doubling scan on
+//         what they got.
+// Cost:   1+M rounds, M = ceil(log2(p-1)), with any number of ports; p + (p-1)M - 2^M messages; the
+//         busiest rank sends (1+M)n and the last reduces M n bytes. Time about (1+M)(a + nb) + Mnc.
+// Bits:   Rank order kept, one tree for all elements, not that of chain; fast, layout (canonical
+//         and exact up to 3 ranks).
+// When:   Short vectors. Hillis & Steele 1986, Data parallel algorithms.
 #include "algorithms/list.h"
 #include "algorithms/parts.h"
 

@@ -1,8 +1,9 @@
-// Binomial gather: ranks are numbered from the root; blocks climb the binomial tree, each rank
-// sending those of its subtree as one message.
-//
-// Cost: ceil(log2 p) rounds; p-1 messages; the busiest rank sends the blocks of its subtree, at
-// most floor(p/2). Time La + (p-1)/p nb. Use: short blocks. Folklore.
+// What:   Blocks climb the binomial tree over the ranks numbered from the root, each rank sending
+//         those of its subtree as one message.
+// Cost:   L = ceil(log2 p) rounds, l = floor(log2 p) with p-1 ports; p-1 messages; the busiest rank
+//         sends max(2^l/2, p-2^l)/p n bytes, its subtree's. Time La + (p-1)/p nb.
+// Bits:   Blocks are copied, never combined: all levels.
+// When:   Short blocks whose lengths all ranks know. Folklore.
 #include "algorithms/list.h"
 #include "algorithms/parts.h"
 

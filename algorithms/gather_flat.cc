@@ -1,7 +1,8 @@
-// Flat gather: every rank sends its block to the root.
-//
-// Cost: p-1 rounds, 1 with p-1 ports; p-1 messages; each rank sends n/p. Time (p-1)a + (p-1)/p nb.
-// Use: long blocks, few ranks: every byte moves once. Folklore.
+// What:   Every rank sends its block to the root.
+// Cost:   p-1 rounds, 1 with p-1 ports; p-1 messages; every rank but the root sends n/p bytes. Time
+//         (p-1)a + (p-1)/p nb.
+// Bits:   Blocks are copied, never combined: all levels.
+// When:   Long blocks, few ranks: every byte moves once. Folklore.
 #include "algorithms/list.h"
 #include "algorithms/parts.h"
 

@@ -1,16 +1,11 @@
-// Halving-doubling allreduce (Rabenseifner): a reduce-scatter in which round i exchanges half of
-// the range still held with rank xor 2^i, then an allgather that goes the same way back. When p is
-// not a power of two, each even rank among the first 2e hands its whole vector to its right
-// neighbour and gets the result at the end.
-//
-// Cost, with l = floor(log2 p), q = 2^l, e = p - q: 2l rounds, 2l+2 if e > 0, however many ports;
-// 2ql + 2e messages; the busiest rank sends 2(q-1)/q n, and n more if e > 0, and reduces (q-1)/q n,
-// and n more if e > 0; all ranks together send 2(p-1)n. Time for p = q: 2la + 2(p-1)/p nb +
-// (p-1)/p nc.
-// Bits: rank order kept: distances double, so that partials cover contiguous ranks, folding joins
-// neighbours and the lower stays on the left. Each chunk is finished by one survivor and copied.
-// Every element has the same bracketing, and it is that of butterfly. Use: medium and long vectors,
-// best at powers of two. Rabenseifner 2004; Thakur et al. 2005.
+// What:   In round i ranks at distance 2^i exchange halves of what they still hold and combine
+//         them, then gather the chunks the same way back; where p = 2^l + e, e ranks sit out.
+// Cost:   2l+2[e>0] rounds, l = floor(log2 p), q = 2^l, e = p-q; 2q*l+2e messages; a rank sends
+//         (2(q-1)/q+[e>0])n, reduces ((q-1)/q+[e>0])n bytes. If e = 0 time 2la + (p-1)/p n(2b + c).
+// Bits:   Rank order kept; one survivor finishes each chunk and the others copy; every element has
+//         butterfly's tree, the canonical one; fast, layout, canonical.
+// When:   Medium and long vectors, best at powers of two; all together send 2(p-1)n, the least.
+//         Rabenseifner 2004, Optimization of collective reduction operations.
 #include "algorithms/list.h"
 #include "algorithms/patterns.h"
 #include "lib/schedule/emit.h"
@@ -39,6 +34,7 @@ void emit_halving_doubling(const schedule::Shape& shape, schedule::Sink& sink) {
   for (uint32_t i = 0; i < rounds; ++i) {
     const uint32_t w = v ^ (uint32_t{1} << i), partner = fold.to_rank(w);
     emit.send(partner, chunks_of(halved(w, i + 1, q)));
+    // Distances double, so that partials cover contiguous ranks; the lower stays on the left.
     emit.recv_reduce(partner, chunks_of(halved(v, i + 1, q)),
                      partner < r ? Side::left : Side::right);
   }

@@ -1,12 +1,11 @@
-// Master-worker allreduce (star, "linear"): every rank sends its vector to rank 0, which combines
-// them in rank order and sends the result back to each.
-//
-// Cost: 2(p-1) rounds, 2 with p-1 ports; 2(p-1) messages; rank 0 sends (p-1)n bytes and reduces
-// (p-1)n. Time 2(p-1)(a + nb) + (p-1)nc with latency a, transfer b and reduction c per byte.
-// Bits: rank order kept; rank 0 computes and the others copy, so all have the same bits; every
-// element has the same bracketing, ((x0 x1) x2)..., which all algorithms with an owner share.
-// Use: 2 or 3 ranks, and as the reference that others are compared with. Folklore; MPI libraries
-// call it basic linear.
+// What:   Every rank sends its vector to rank 0, which folds them in rank order and sends the
+//         result back to each.
+// Cost:   2(p-1) rounds, 2 with p-1 ports; 2(p-1) messages; rank 0 sends and reduces (p-1)n bytes.
+//         Time 2(p-1)(a + nb) + (p-1)nc.
+// Bits:   Rank order kept; rank 0 computes and the others copy, so one tree for all ranks and
+//         elements; all levels.
+// When:   2 or 3 ranks, and as the reference that others are compared with. Folklore (star; "basic
+//         linear" in MPI libraries).
 #include "algorithms/list.h"
 #include "algorithms/parts.h"
 

@@ -1,11 +1,11 @@
-// Binomial reduce: partial results climb a binomial tree to the root, as in the first half of
-// `tree`.
-//
-// Cost: L = ceil(log2 p) rounds with one port and with many; p-1 messages; every rank but the root
-// sends its vector once, the root receives and reduces L n. Time L(a + nb + nc).
-// Bits: the tree is moved round to the root; so rank order is kept for root 0 only, and the bits
-// depend on the root. The same tree for every element.
-// Use: small vectors, many ranks. Folklore; Thakur et al. 2005.
+// What:   Partial results climb a binomial tree to the root, as in the first half of the allreduce
+//         `tree`.
+// Cost:   L = ceil(log2 p) rounds, with any number of ports; p-1 messages; every rank but the root
+//         sends n bytes, the root reduces L n. Time L(a + nb + nc).
+// Bits:   The tree is moved round to the root, so rank order is kept for root 0 only and the bits
+//         depend on the root; one tree for all elements; fast, layout.
+// When:   Short vectors, many ranks. Folklore; Thakur et al. 2005, Optimization of collectives in
+//         MPICH.
 #include "algorithms/list.h"
 #include "algorithms/parts.h"
 

@@ -1,9 +1,8 @@
-// Flat reduce: every rank sends its vector to the root, which folds all of them in rank order.
-//
-// Cost: p-1 rounds, 1 with p-1 ports; p-1 messages; the root receives and reduces (p-1)n. Time
-// (p-1)(a + nb + nc).
-// Bits: rank order kept, whatever the root; the same tree for every element, and for every root.
-// Use: few ranks, or operators that are not commutative. Folklore ("linear").
+// What:   Every rank sends its vector to the root, which folds all of them in rank order.
+// Cost:   p-1 rounds, 1 with p-1 ports; p-1 messages; a rank sends n bytes, the root reduces
+//         (p-1)n. Time (p-1)(a + nb + nc).
+// Bits:   Rank order kept, whatever the root; one tree for all elements and roots; all levels.
+// When:   Few ranks, or operators that are not commutative. Folklore ("linear").
 #include "algorithms/list.h"
 #include "algorithms/parts.h"
 

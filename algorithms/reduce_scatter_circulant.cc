@@ -1,10 +1,10 @@
-// Circulant reduce-scatter: Bruck's allgather backwards: each round a rank hands on half of the
-// blocks that it has parts of, to the rank at distance 2^i, the longest distance first.
-//
-// Cost: ceil(log2 p) rounds; p ceil(log2 p) messages; every rank sends and reduces (p-1)/p n, all
-// least possible. Time La + (p-1)/p n(b + c).
-// Bits: the bracketing turns with the block, and beyond two ranks rank order is lost.
-// Use: short and medium vectors, any number of ranks. Traeff 2024 (with other distances).
+// What:   Bruck's allgather backwards: each round a rank hands on half of the blocks that it has
+//         parts of, to the rank at distance 2^i, the longest distance first.
+// Cost:   L = ceil(log2 p) rounds, with any number of ports; p*L messages; every rank sends and
+//         reduces (p-1)/p n bytes, all the least possible. Time La + (p-1)/p n(b + c).
+// Bits:   The tree turns with the block, and beyond two ranks commutative operators only; fast.
+// When:   Short and medium vectors, any number of ranks. Traeff 2024, Optimal non-pipelined
+//         reduce-scatter and allreduce (with other distances).
 #include "algorithms/list.h"
 #include "algorithms/parts.h"
 

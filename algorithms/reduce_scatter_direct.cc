@@ -1,10 +1,10 @@
-// Direct reduce-scatter: every rank sends each owner its part at once; owners fold what they have.
-//
-// Cost: p-1 rounds, 1 with p-1 ports; p(p-1) messages of n/p; every rank sends and reduces (p-1)/p
-// n, both least possible. Time (p-1)a + (p-1)/p nb + (p-1)/p nc with one port.
-// Bits: rank order kept and one tree for every block: owners fold from x_0 upward.
-// Use: few ranks with a path for every pair; operators that are not commutative. The first half of
-// two-shot; Thakur et al. 2005 have it pairwise.
+// What:   Every rank sends each owner its part at once, and owners fold what they have.
+// Cost:   p-1 rounds, 1 with p-1 ports; p(p-1) messages; every rank sends and reduces (p-1)/p n
+//         bytes, both the least possible. Time (p-1)a + (p-1)/p n(b + c).
+// Bits:   Rank order kept; every owner folds in rank order, whatever its own rank, so one tree for
+//         all blocks; all levels.
+// When:   Few ranks with a path for every pair; operators that are not commutative. The first half
+//         of two-shot; pairwise in Thakur et al. 2005, Optimization of collectives in MPICH.
 #include "algorithms/list.h"
 #include "algorithms/parts.h"
 

@@ -1,10 +1,11 @@
-// Ring reduce-scatter: partly reduced blocks go round, each rank adding its part; block r ends at
-// rank r.
-//
-// Cost: p-1 rounds, however many ports; p(p-1) messages of n/p; every rank sends and reduces
-// (p-1)/p n. Time (p-1)(a + n/p (b + c)). Bits: block c is added up from x_{c+1} round the ring:
-// the bracketing depends on the block, and beyond two ranks rank order is lost. Use: long vectors
-// where only neighbours should talk. The first half of the ring allreduce.
+// What:   Partly reduced blocks go round the ring, each rank adding its part; block r ends at rank
+//         r.
+// Cost:   p-1 rounds, with any number of ports; p(p-1) messages; every rank sends and reduces
+//         (p-1)/p n bytes. Time (p-1)(a + n/p (b + c)).
+// Bits:   Block c is added up from x_{c+1} round the ring, so each block has a tree of its own;
+//         beyond two ranks commutative operators only; fast.
+// When:   Long vectors where only neighbours should talk. Patarasuk & Yuan 2009, Bandwidth optimal
+//         all-reduce algorithms: the first half of the ring allreduce.
 #include "algorithms/list.h"
 #include "algorithms/parts.h"
 

@@ -1,11 +1,11 @@
-// Two-shot reduce: every rank reduces one chunk of p, as in the first half of the allreduce of that
-// name, and sends it to the root.
-//
-// Cost: 2(p-1) rounds, 2 with p-1 ports; (p-1)(p+1) messages of n/p bytes; every rank but the root
-// sends n bytes, and all reduce (p-1)/p n. Time 2(p-1)a + 2(p-1)/p nb + (p-1)/p nc with one port.
-// Bits: rank order kept and one tree for every element and root, because each owner buffers what it
-// gets and folds from x_0 upward.
-// Use: large vectors: the reduction is shared out. Thakur et al. 2005, with a direct exchange.
+// What:   Every rank reduces one chunk of p, to which all send their part, as in the first half of
+//         the allreduce of that name, and sends it to the root.
+// Cost:   2(p-1) rounds, 2 with p-1 ports; (p-1)(p+1) messages; every rank but the root sends n and
+//         all reduce (p-1)/p n bytes. Time 2(p-1)a + 2(p-1)/p nb + (p-1)/p nc.
+// Bits:   Rank order kept; each owner buffers the parts and folds in rank order, so one tree for
+//         all elements and roots; all levels.
+// When:   Long vectors: the reduction is shared out. Thakur et al. 2005, Optimization of
+//         collectives in MPICH, with a direct exchange.
 #include "algorithms/list.h"
 #include "algorithms/parts.h"
 

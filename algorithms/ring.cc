@@ -1,14 +1,11 @@
-// Ring allreduce: p chunks; for p-1 steps every rank passes a partly reduced chunk to rank+1, which
-// adds its own part, so that chunk c is finished at rank c-1; for p-1 more steps the finished
-// chunks go round. A long chunk is pipelined in slices by the executor.
-//
-// Cost: 2(p-1) rounds, however many ports; 2p(p-1) messages of n/p bytes; every rank sends 2(p-1)/p
-// n and reduces (p-1)/p n, both of which are least possible. Time 2(p-1)a + 2(p-1)/p nb + (p-1)/p
-// nc. Bits: one rank finishes each chunk and the others copy, so all have the same bits. Chunk c is
-// added up from x_c round the ring, so the bracketing depends on where an element stands, and
-// beyond two ranks the order is not rank order: commutative operators only. Rank 0 puts its own
-// part on the left, as the lower rank, so that two ranks keep order. Use: long vectors where only
-// neighbours should talk. Patarasuk & Yuan 2009; Horovod and NCCL made it known.
+// What:   For p-1 steps every rank passes a partly reduced chunk to rank+1, which adds its part,
+//         chunk c being finished at rank c-1; for p-1 more steps the finished chunks go round.
+// Cost:   2(p-1) rounds, with any number of ports; 2p(p-1) messages; every rank sends 2(p-1)/p n
+//         and reduces (p-1)/p n bytes, both the least possible. Time 2(p-1)a + (p-1)/p n(2b + c).
+// Bits:   Chunk c is added up from x_c round the ring: a tree for each chunk, and beyond two ranks
+//         commutative operators only; one rank finishes a chunk, the others copy; fast.
+// When:   Long vectors where only neighbours should talk. Patarasuk & Yuan 2009, Bandwidth optimal
+//         all-reduce algorithms; Sergeev & Del Balso 2018, Horovod.
 #include "algorithms/list.h"
 #include "algorithms/parts.h"
 

@@ -1,14 +1,11 @@
-// Round-robin allreduce (rotated direct reduce-scatter and allgather): in step s = 1..p-1 rank r
-// sends chunk r+s to its owner, rank r+s, and receives its own chunk's part from rank r-s; then the
-// finished chunks go round in the same rotation. Every step is a permutation of the ranks.
-//
-// Cost: 2(p-1) rounds, 2 with p-1 ports; 2p(p-1) messages of n/p bytes; every rank sends 2(p-1)/p n
-// and reduces (p-1)/p n. Time 2(p-1)a + 2(p-1)/p nb + (p-1)/p nc. The messages are those of
-// two-shot, scheduled for one port: a send and a receive at a time, step by step.
-// Bits: as two-shot: rank order kept, the same bits everywhere, every element the same bracketing,
-// because the owner buffers the parts, which come in rotated order, and folds from x_0 upward.
-// Use: networks with one port a rank and a full crossbar, which each step loads evenly. Zhao &
-// Canny 2013 (arXiv:1312.3020) call this network round-robin; messages shrink as n/p while p grows.
+// What:   Two-shot in steps that are permutations: in step s rank r sends rank r+s its part of that
+//         rank's chunk and receives from r-s; finished chunks then go round in the same rotation.
+// Cost:   2(p-1) rounds, 2 with p-1 ports; 2p(p-1) messages; every rank sends 2(p-1)/p n and
+//         reduces (p-1)/p n bytes. Time 2(p-1)a + 2(p-1)/p nb + (p-1)/p nc.
+// Bits:   As two-shot: rank order kept, since the owner buffers the parts, which come in rotated
+//         order; one tree for all ranks and elements; all levels.
+// When:   One port a rank on a full crossbar, which each step loads evenly, while n/p is no short
+//         message. Zhao & Canny 2013, Sparse Allreduce (arXiv:1312.3020).
 #include "algorithms/buffered_fold.h"
 #include "algorithms/list.h"
 

@@ -1,9 +1,9 @@
-// Chain scan: partial results go from rank to rank, each adding its own; a long vector is pipelined
-// in slices by the executor.
-//
-// Cost: p-1 rounds, however many ports; p-1 messages; every rank sends and reduces n. Time (p-1)(a
-// + n(b + c)), pipelined about n(b + c) for long vectors. Bits: rank order kept, bracketed from the
-// left. Use: long vectors. Folklore.
+// What:   Partial results go from rank to rank, each adding its own.
+// Cost:   p-1 rounds, with any number of ports; p-1 messages; a rank sends and reduces n bytes.
+//         Time (p-1)(a + n(b + c)), of long vectors, pipelined in slices, about n(b + c).
+// Bits:   Rank order kept, bracketed from the left, one tree for all elements; fast, layout
+//         (canonical up to 3 ranks).
+// When:   Long vectors. Folklore.
 #include "algorithms/list.h"
 #include "algorithms/parts.h"
 

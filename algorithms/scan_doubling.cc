@@ -1,10 +1,9 @@
-// Doubling scan: after round i every rank holds the sum over itself and the 2^i - 1 ranks before
-// it; it sends that 2^i ranks on and puts what comes from 2^i ranks back on its left.
-//
-// Cost: ceil(log2 p) rounds; p L - 2^L + 1 messages; rank 0 sends and the last rank reduces L n.
-// Time L(a + n(b + c)).
-// Bits: rank order kept; other brackets than chain.
-// Use: short vectors. Hillis and Steele 1986.
+// What:   After round i every rank holds the sum over itself and the 2^i - 1 ranks before it, sends
+//         it 2^i ranks on, and puts what comes from 2^i ranks back on its left.
+// Cost:   L = ceil(log2 p) rounds, with any number of ports; p*L - 2^L + 1 messages; rank 0 sends
+//         and the last rank reduces L n bytes. Time L(a + n(b + c)).
+// Bits:   Rank order kept, one tree for all elements, not that of chain; fast, layout.
+// When:   Short vectors. Hillis & Steele 1986, Data parallel algorithms.
 #include "algorithms/list.h"
 #include "algorithms/parts.h"
 

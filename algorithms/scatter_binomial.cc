@@ -1,8 +1,9 @@
-// Binomial scatter: ranks are numbered from the root; blocks go down the binomial tree, each rank
-// passing on those of its subtrees, the largest first.
-//
-// Cost: ceil(log2 p) rounds; p-1 messages; the root sends (p-1)/p n. Time La + (p-1)/p nb.
-// Use: short blocks. Folklore.
+// What:   Blocks go down the binomial tree over the ranks numbered from the root, each rank passing
+//         on those of its subtrees, the largest first.
+// Cost:   L = ceil(log2 p) rounds, floor(log2 p) with p-1 ports; p-1 messages; the root sends
+//         (p-1)/p n bytes. Time La + (p-1)/p nb.
+// Bits:   Blocks are copied, never combined: all levels.
+// When:   Short blocks whose lengths all ranks know. Folklore.
 #include "algorithms/list.h"
 #include "algorithms/parts.h"
 

@@ -1,8 +1,8 @@
-// Flat scatter: the root sends every rank its block.
-//
-// Cost: p-1 rounds, 1 with p-1 ports; p-1 messages; the root sends (p-1)/p n. Time (p-1)a + (p-1)/p
-// nb.
-// Use: long blocks, few ranks: every byte moves once. Folklore.
+// What:   The root sends every rank its block.
+// Cost:   p-1 rounds, 1 with p-1 ports; p-1 messages; the root sends (p-1)/p n bytes. Time
+//         (p-1)a + (p-1)/p nb.
+// Bits:   Blocks are copied, never combined: all levels.
+// When:   Long blocks, few ranks: every byte moves once. Folklore.
 #include "algorithms/list.h"
 #include "algorithms/parts.h"
 

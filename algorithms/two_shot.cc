@@ -1,15 +1,11 @@
-// Two-shot allreduce (direct reduce-scatter, then direct allgather): chunk j belongs to rank j;
-// every rank sends each owner its part, the owner reduces the p parts, then sends the finished
-// chunk to everyone. Each of the two phases is posted as a whole: all sends, then all receives.
-//
-// Cost: 2(p-1) rounds, 2 with p-1 ports; 2p(p-1) messages of n/p bytes; every rank sends 2(p-1)/p n
-// and reduces (p-1)/p n, both of which are least possible. Time 2a + 2(p-1)/p nb + (p-1)/p nc with
-// p-1 ports.
-// Bits: rank order kept; one owner computes each chunk and the others copy; every owner folds from
-// x_0 upward, so every element has the same bracketing. (Starting at the owner's own rank would
-// not.) Use: medium and long vectors where every pair has its own path, shared memory above all;
-// the owner sees all operands at once, the best case for rounding. van de Geijn 1994, Thakur et al.
-// 2005.
+// What:   Direct reduce-scatter, then direct allgather: every rank sends each owner its part of a
+//         chunk, owners fold the p parts and send the finished chunk to everyone.
+// Cost:   2(p-1) rounds, 2 with p-1 ports; 2p(p-1) messages; every rank sends 2(p-1)/p n, reduces
+//         (p-1)/p n bytes, the least possible. With p-1 ports time 2a + 2(p-1)/p nb + (p-1)/p nc.
+// Bits:   Rank order kept; each owner folds in rank order, whatever its own rank, and the others
+//         copy, so one tree for all ranks and elements; all levels; narrow types round once.
+// When:   Medium and long vectors, a path for every pair, as in shared memory. van de Geijn 1994,
+//         On global combine operations; Thakur et al. 2005, Optimization of collectives in MPICH.
 #include "algorithms/list.h"
 #include "algorithms/parts.h"
 
