@@ -223,7 +223,7 @@ class Info(unittest.TestCase):
     def test_the_environment_table_is_that_of_the_readme(self):
         result = subprocess.run([TUTTI, "info", "--environment"], capture_output=True, text=True, timeout=60)
         self.assertEqual(result.returncode, 0)
-        readme = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../README.md")
+        readme = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib/config/README.md")
         with open(readme) as file:
             self.assertIn(result.stdout, file.read())
 
