@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <sstream>
 
-#include "trainer/error.h"
+#include "trainer/common/error.h"
 
 namespace tutti::train {
 namespace {

@@ -4,10 +4,10 @@
 #include <exception>
 #include <string>
 
-#include "trainer/error.h"
+#include "trainer/common/error.h"
 #include "trainer/launch.h"
 #include "trainer/plan.h"
-#include "trainer/server.h"
+#include "trainer/sync/server.h"
 #include "trainer/train.h"
 #include "tutti/tutti.hpp"
 

@@ -12,18 +12,18 @@
 #include <memory>
 #include <vector>
 
-#include "trainer/buckets.h"
-#include "trainer/checkpoint.h"
-#include "trainer/data.h"
-#include "trainer/error.h"
-#include "trainer/held.h"
-#include "trainer/mesh.h"
-#include "trainer/pipeline.h"
-#include "trainer/pipeline_drawing.h"
-#include "trainer/replica.h"
-#include "trainer/server_core.h"
-#include "trainer/shape.h"
-#include "trainer/volume.h"
+#include "trainer/checkpoint/checkpoint.h"
+#include "trainer/common/error.h"
+#include "trainer/data/data.h"
+#include "trainer/models/replica.h"
+#include "trainer/models/shape.h"
+#include "trainer/parallel/mesh.h"
+#include "trainer/pipeline/drawing.h"
+#include "trainer/pipeline/pipeline.h"
+#include "trainer/report/held.h"
+#include "trainer/sync/buckets.h"
+#include "trainer/sync/server_core.h"
+#include "trainer/sync/volume.h"
 
 namespace tutti::train {
 namespace {

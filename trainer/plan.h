@@ -1,7 +1,7 @@
 // Before any rank starts: what can be known to be wrong, and what will happen.
 #pragma once
 
-#include "trainer/options.h"
+#include "trainer/common/options.h"
 
 namespace tutti::train {
 

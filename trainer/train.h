@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "trainer/data.h"
-#include "trainer/options.h"
+#include "trainer/common/options.h"
+#include "trainer/data/data.h"
 
 namespace tutti::train {
 

@@ -1,6 +1,6 @@
 // Any bytes as a checkpoint file: what is accepted fills the file exactly, and means the same when
 // it is written and read again.
-#include "trainer/safetensors.h"
+#include "trainer/checkpoint/safetensors.h"
 
 #include <cstdlib>
 

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "ranks.h"
-#include "trainer/error.h"
+#include "trainer/common/error.h"
 #include "trainer/models/models.h"
 
 namespace tutti::train {

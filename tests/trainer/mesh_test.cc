@@ -1,6 +1,6 @@
 // The grid of ranks: pure arithmetic for every small shape and order, and its communicators over
 // threads.
-#include "trainer/mesh.h"
+#include "trainer/parallel/mesh.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <set>
 #include <thread>
 
-#include "trainer/error.h"
+#include "trainer/common/error.h"
 
 namespace tutti::train {
 namespace {

@@ -1,5 +1,5 @@
 // Where models are cut, and into how many micro-batches.
-#include "trainer/partition.h"
+#include "trainer/pipeline/partition.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <limits>
 #include <span>
 
-#include "trainer/random.h"
+#include "trainer/common/random.h"
 
 namespace tutti::train {
 namespace {

@@ -7,10 +7,10 @@
 #include <limits>
 
 #include "ranks.h"
-#include "trainer/boxes.h"
-#include "trainer/checkpoint.h"
-#include "trainer/norms.h"
-#include "trainer/random.h"
+#include "trainer/checkpoint/boxes.h"
+#include "trainer/checkpoint/checkpoint.h"
+#include "trainer/common/random.h"
+#include "trainer/parallel/norms.h"
 
 namespace tutti::train {
 namespace {

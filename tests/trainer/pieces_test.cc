@@ -5,12 +5,12 @@
 #include <numeric>
 #include <set>
 
-#include "trainer/buckets.h"
-#include "trainer/data.h"
-#include "trainer/fold.h"
-#include "trainer/optimizer.h"
-#include "trainer/random.h"
-#include "trainer/volume.h"
+#include "trainer/common/random.h"
+#include "trainer/data/data.h"
+#include "trainer/parallel/fold.h"
+#include "trainer/parallel/optimizer.h"
+#include "trainer/sync/buckets.h"
+#include "trainer/sync/volume.h"
 
 namespace tutti::train {
 namespace {

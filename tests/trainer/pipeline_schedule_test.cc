@@ -1,5 +1,5 @@
 // The pipeline schedules against the formulas of the literature, and the checker against mutants.
-#include "trainer/pipeline_schedule.h"
+#include "trainer/pipeline/schedule.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <functional>
 #include <stdexcept>
 
-#include "trainer/pipeline_drawing.h"
-#include "trainer/random.h"
+#include "trainer/common/random.h"
+#include "trainer/pipeline/drawing.h"
 
 namespace tutti::train {
 namespace {

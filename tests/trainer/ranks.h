@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "trainer/split.h"
+#include "trainer/parallel/split.h"
 #include "tutti/tutti.hpp"
 
 namespace tutti::train {

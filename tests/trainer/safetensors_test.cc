@@ -1,8 +1,8 @@
 // Headers from outside: whatever they say, they are understood or refused.
 #include <gtest/gtest.h>
 
-#include "trainer/random.h"
-#include "trainer/safetensors.h"
+#include "trainer/checkpoint/safetensors.h"
+#include "trainer/common/random.h"
 
 namespace tutti::train {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "trainer/error.h"
-#include "trainer/server_core.h"
+#include "trainer/common/error.h"
+#include "trainer/sync/server_core.h"
 
 namespace tutti::train {
 namespace {

@@ -1,14 +1,14 @@
 // What runs on a GPU, on the host: the same values as the host's own loops.
-#include "trainer/vectors.h"
+#include "trainer/device/vectors.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "trainer/error.h"
-#include "trainer/fold.h"
-#include "trainer/optimizer.h"
-#include "trainer/random.h"
+#include "trainer/common/error.h"
+#include "trainer/common/random.h"
+#include "trainer/parallel/fold.h"
+#include "trainer/parallel/optimizer.h"
 
 namespace tutti::train {
 namespace {

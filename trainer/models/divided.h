@@ -10,7 +10,7 @@
 
 #include "trainer/models/group.h"
 #include "trainer/models/layer.h"
-#include "trainer/strips.h"
+#include "trainer/parallel/strips.h"
 
 namespace tutti::train {
 

@@ -15,7 +15,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "trainer/call.h"
+#include "trainer/common/call.h"
 
 namespace tutti::train {
 namespace {

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "trainer/split.h"
+#include "trainer/parallel/split.h"
 
 namespace tutti::train {
 

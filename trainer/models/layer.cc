@@ -1,6 +1,6 @@
 #include "trainer/models/layer.h"
 
-#include "trainer/random.h"
+#include "trainer/common/random.h"
 
 namespace tutti::train {
 namespace {

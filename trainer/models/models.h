@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "trainer/data.h"
+#include "trainer/data/data.h"
 #include "trainer/models/divided.h"
-#include "trainer/shape.h"
+#include "trainer/models/shape.h"
 
 namespace tutti::train {
 

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
+#include "trainer/common/random.h"
 #include "trainer/models/handover.h"
 #include "trainer/models/models.h"
-#include "trainer/random.h"
 
 namespace tutti::train {
 namespace {

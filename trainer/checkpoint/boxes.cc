@@ -1,0 +1,142 @@
+#include "trainer/checkpoint/boxes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+namespace tutti::train {
+namespace {
+
+// Boxes of elements [begin, end), all with the same place in dimensions before `dimension`.
+void add_boxes(const std::vector<int64_t>& shape, size_t dimension, int64_t begin, int64_t end,
+               Box& prefix, std::vector<Box>& out) {
+  if (begin >= end) return;
+  const auto with = [&](std::vector<Span> spans) {
+    Box box = prefix;
+    box.insert(box.end(), spans.begin(), spans.end());
+    out.push_back(std::move(box));
+  };
+  if (dimension == shape.size()) return with({});
+  if (dimension + 1 == shape.size()) return with({{begin, end}});
+  int64_t row = 1;
+  for (size_t d = dimension + 1; d < shape.size(); ++d) row *= shape[d];
+  // A piece of the first row, whole rows, a piece of the last one.
+  const auto piece = [&](int64_t number, int64_t from, int64_t to) {
+    prefix.push_back({number, number + 1});
+    add_boxes(shape, dimension + 1, from, to, prefix, out);
+    prefix.pop_back();
+  };
+  const int64_t first = begin / row, last = end / row;
+  if (begin % row != 0) piece(first, begin % row, first == last ? end % row : row);
+  const int64_t whole = begin % row == 0 ? first : first + 1;
+  if (whole < last) {
+    std::vector<Span> spans{{whole, last}};
+    for (size_t d = dimension + 1; d < shape.size(); ++d) spans.push_back({0, shape[d]});
+    with(std::move(spans));
+  }
+  if (end % row != 0 && (begin % row == 0 || first != last)) piece(last, 0, end % row);
+}
+
+// Where the element with these coordinates is in the packed box.
+int64_t index_in(const Box& box, const std::vector<int64_t>& at) {
+  int64_t index = 0;
+  for (size_t d = 0; d < box.size(); ++d) index = index * box[d].size() + at[d] - box[d].begin;
+  return index;
+}
+
+}  // namespace
+
+int64_t elements(const Box& box) {
+  int64_t product = 1;
+  for (const Span& span : box) product *= std::max<int64_t>(span.size(), 0);
+  return product;
+}
+
+std::string text_of(const Box& box) {
+  std::string text;
+  for (const Span& span : box)
+    text += fmt::format("{}{}:{}", text.empty() ? "[" : ",", span.begin, span.end);
+  return text.empty() ? "[]" : text + "]";
+}
+
+bool box_of(const std::string& text, Box& out) {
+  out.clear();
+  if (text == "[]") return true;
+  size_t at = 0;
+  const auto number = [&](int64_t& value) {
+    size_t digits = 0;
+    value = 0;
+    for (; at < text.size() && text[at] >= '0' && text[at] <= '9' && digits < 18; ++at, ++digits)
+      value = 10 * value + (text[at] - '0');
+    return digits > 0;
+  };
+  const auto letter = [&](char c) { return at < text.size() && text[at++] == c; };
+  if (!letter('[')) return false;
+  for (;;) {
+    Span span;
+    if (!number(span.begin) || !letter(':') || !number(span.end) || span.begin > span.end)
+      return false;
+    out.push_back(span);
+    if (at >= text.size()) return false;
+    if (text[at] == ']') return at + 1 == text.size();
+    if (!letter(',')) return false;
+  }
+}
+
+std::vector<Box> boxes_of(const std::vector<int64_t>& shape, int64_t begin, int64_t end) {
+  std::vector<Box> out;
+  Box prefix;
+  add_boxes(shape, 0, begin, end, prefix, out);
+  return out;
+}
+
+std::vector<Placed> placed(const Box& part, const Division& division) {
+  if (division.spans.empty()) return {{part, part}};
+  std::vector<Placed> out;
+  const auto d = size_t(division.dimension);
+  int64_t before = 0;  // length of the spans so far, in the part
+  for (const Span& span : division.spans) {
+    const Span own = {std::max(part[d].begin, before), std::min(part[d].end, before + span.size())};
+    if (own.size() > 0) {
+      Placed one{part, part};
+      one.part[d] = own;
+      one.whole[d] = {span.begin + own.begin - before, span.begin + own.end - before};
+      out.push_back(std::move(one));
+    }
+    before += span.size();
+  }
+  return out;
+}
+
+Box common(const Box& a, const Box& b) {
+  Box both;
+  for (size_t d = 0; d < a.size(); ++d)
+    both.push_back({std::max(a[d].begin, b[d].begin),
+                    std::max(std::max(a[d].begin, b[d].begin), std::min(a[d].end, b[d].end))});
+  return both;
+}
+
+void copy_box(const Box& what, const Box& from, const void* source, const Box& to, void* target,
+              size_t element_bytes) {
+  if (elements(what) == 0) return;
+  const auto* in = static_cast<const char*>(source);
+  auto* out = static_cast<char*>(target);
+  std::vector<int64_t> at;
+  for (const Span& span : what) at.push_back(span.begin);
+  const int64_t run = what.empty() ? 1 : what.back().size();
+  for (;;) {
+    std::memcpy(out + size_t(index_in(to, at)) * element_bytes,
+                in + size_t(index_in(from, at)) * element_bytes, size_t(run) * element_bytes);
+    // The next row, the last dimension but one first.
+    size_t d = what.size() < 2 ? 0 : what.size() - 1;
+    while (d > 0 && ++at[d - 1] == what[d - 1].end) {
+      at[d - 1] = what[d - 1].begin;
+      --d;
+    }
+    if (d == 0) return;
+  }
+}
+
+}  // namespace tutti::train

@@ -1,0 +1,475 @@
+#include "trainer/checkpoint/checkpoint.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "trainer/checkpoint/boxes.h"
+#include "trainer/checkpoint/safetensors.h"
+#include "trainer/common/error.h"
+#include "trainer/common/faults.h"
+#include "trainer/common/files.h"
+#include "trainer/device/vectors.h"
+
+namespace tutti::train {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr int format_version = 2;
+constexpr size_t kept_generations = 2;
+
+std::string folder_name(int64_t step) { return fmt::format("step-{:09}", step); }
+
+// Newest first.
+std::vector<fs::path> generations(const std::string& folder) {
+  std::vector<fs::path> found;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error))
+    if (entry.path().filename().string().starts_with("step-")) found.push_back(entry.path());
+  std::sort(found.rbegin(), found.rend());
+  return found;
+}
+
+std::string read_text(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Throws Damaged.
+Checkpoint verified(const fs::path& folder) {
+  const json about = json::parse(read_text(folder / "checkpoint.json"), nullptr, false);
+  if (about.is_discarded() || !about.is_object())
+    throw Damaged("checkpoint.json is missing or damaged");
+  Checkpoint checkpoint;
+  try {
+    if (about.at("format") != format_version)
+      throw Damaged(fmt::format("it has format {}", about.at("format").dump()));
+    checkpoint = {folder.string(),      about.at("step"), about.at("copies"),
+                  about.at("identity"), about.at("data"), {},
+                  about.at("tensors")};
+    if (!checkpoint.tensors.is_object()) throw Damaged("checkpoint.json is damaged");
+    for (const json& file : about.at("files")) {
+      const auto name = file.at("name").get<std::string>();
+      if (name.find('/') != std::string::npos) throw Damaged("a file's name is a path");
+      std::error_code error;
+      const fs::path path = folder / name;
+      if (fs::file_size(path, error) != file.at("bytes").get<uint64_t>() || error)
+        throw Damaged(name + " is missing or has another length");
+      if (sha256_of(path) != file.at("sha256")) throw Damaged(name + " has other bytes");
+      checkpoint.files.push_back(path);
+    }
+  } catch (const json::exception&) {
+    throw Damaged("checkpoint.json is damaged");
+  }
+  return checkpoint;
+}
+
+std::string own_name(const StateVector& v, const Keepers& keepers) {
+  return v.kept == StateVector::Kept::own ? fmt::format("{}.{}", v.name, keepers.copy) : v.name;
+}
+
+std::string file_name(size_t rank, size_t ranks) {
+  return fmt::format("rank-{}-of-{}.safetensors", rank, ranks);
+}
+
+// A file's header.
+Header header_of(const fs::path& path) {
+  const uint64_t size = fs::file_size(path);
+  std::ifstream file(path, std::ios::binary);
+  std::string head(8, '\0');
+  file.read(head.data(), 8);
+  head.resize(header_size(head, size));
+  file.read(head.data() + 8, std::streamsize(head.size() - 8));
+  if (!file) throw Damaged(path.filename().string() + " cannot be read");
+  return parse_header(head, size);
+}
+
+// ---------------------------------------------------------------- writing
+
+struct Piece {
+  Tensor tensor;
+  std::span<const std::byte> values;
+  Device device;  // that has them
+};
+
+const char* dtype_name(const Options& options) {
+  return options.dtype == "float64" ? "F64" : "F32";
+}
+
+// Of a parameter over all ranks that divide it.
+std::vector<int64_t> whole_shape(const Parameter& p) {
+  std::vector<int64_t> shape = p.shape;
+  if (!p.division.spans.empty()) shape[size_t(p.division.dimension)] = p.division.whole;
+  return shape;
+}
+Box whole_box(const std::vector<int64_t>& shape) {
+  Box box;
+  for (const int64_t size : shape) box.push_back({0, size});
+  return box;
+}
+
+// Cuts `values`, those of each of `ranges` of the flat vector, into boxes of the whole tensors.
+// Elements of a box lie one after the other: ranges are cut at rows, and parameters that are
+// divided along an inner dimension have one span of it.
+void add_pieces(const Keepers& keepers, const std::string& vector, std::span<const Range> ranges,
+                std::span<const std::span<std::byte>> values, const Device& device,
+                std::vector<Piece>& out) {
+  const size_t width = keepers.options.element_bytes();
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    for (const Parameter& p : keepers.layout) {
+      const size_t begin = std::max(ranges[i].begin, p.offset);
+      const size_t end = std::min(ranges[i].end, p.offset + p.count);
+      if (begin >= end || !p.counted) continue;
+      const std::byte* at = values[i].data() + width * (begin - ranges[i].begin);
+      for (const Box& part : boxes_of(p.shape, int64_t(begin - p.offset), int64_t(end - p.offset)))
+        for (const Placed& box : placed(part, p.division)) {
+          Piece piece;
+          piece.tensor.name = vector + "/" + p.name;
+          if (box.whole != whole_box(whole_shape(p))) piece.tensor.name += text_of(box.whole);
+          piece.tensor.dtype = dtype_name(keepers.options);
+          for (const Span& span : box.whole) piece.tensor.shape.push_back(uint64_t(span.size()));
+          piece.values = {at, width * size_t(elements(box.whole))};
+          piece.device = device;
+          at += piece.values.size();
+          out.push_back(std::move(piece));
+        }
+    }
+  }
+}
+
+// What every rank of those that sum gradients has is saved once: whole parameters, spread over
+// these ranks by bytes.
+Range own_share(const std::vector<Parameter>& layout, size_t total, int ranks, int rank) {
+  Range share{total, total};
+  for (const Parameter& p : layout) {
+    const auto owner = int(p.offset * size_t(ranks) / total);
+    if (owner != rank) continue;
+    share.begin = std::min(share.begin, p.offset);
+    share.end = p.offset + p.count;
+  }
+  return share.begin == total ? Range{0, 0} : share;
+}
+
+std::vector<Piece> own_pieces(const Keepers& keepers, const std::vector<StateVector>& state) {
+  const size_t width = keepers.options.element_bytes();
+  const Range share =
+      own_share(keepers.layout, elements_of(keepers.layout), keepers.copies, keepers.copy);
+  std::vector<Piece> pieces;
+  for (const StateVector& v : state) {
+    if (v.kept != StateVector::Kept::alike) {
+      add_pieces(keepers, own_name(v, keepers), v.ranges, v.values, v.device, pieces);
+      continue;
+    }
+    const std::span<std::byte> own = v.values[0].subspan(width * share.begin, width * share.size());
+    add_pieces(keepers, v.name, std::span(&share, 1), std::span(&own, 1), v.device, pieces);
+  }
+  uint64_t at = 0;
+  for (Piece& piece : pieces) {
+    piece.tensor.begin = at;
+    at = piece.tensor.end = at + piece.values.size();
+  }
+  return pieces;
+}
+
+// What a rank tells rank 0 of its file.
+struct Written {
+  std::array<char, 64> sha256{};
+  std::array<char, 128> error{};  // empty: none
+  uint64_t bytes = 0;
+};
+
+Written write_own(const Keepers& keepers, const std::vector<StateVector>& state,
+                  const fs::path& folder) {
+  Written written;
+  try {
+    const std::vector<Piece> pieces = own_pieces(keepers, state);
+    std::vector<Tensor> tensors;
+    tensors.reserve(pieces.size());
+    for (const Piece& piece : pieces) tensors.push_back(piece.tensor);
+    DurableFile file(folder / file_name(size_t(keepers.comm.rank()), size_t(keepers.comm.size())));
+    const std::string header = make_header(tensors, {{"format", "tutti"}});
+    file.write(header.data(), header.size());
+    may_die("save-header");
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      const OnHost<const std::byte> here(pieces[i].device, pieces[i].values);
+      file.write(here.values().data(), here.values().size());
+      if (i == pieces.size() / 2) may_die("save-half");
+    }
+    may_die("save-written");
+    const std::string digest = file.close();
+    std::copy(digest.begin(), digest.end(), written.sha256.begin());
+    written.bytes = file.size();
+    may_die("save-synced");
+  } catch (const std::exception& failed) {
+    std::strncpy(written.error.data(), failed.what(), written.error.size() - 1);
+  }
+  return written;
+}
+
+// Which part of which tensor is in which file.
+json index_of(const fs::path& folder, size_t ranks) {
+  json tensors = json::object();
+  for (size_t r = 0; r < ranks; ++r)
+    for (const Tensor& tensor : header_of(folder / file_name(r, ranks)).tensors) {
+      const size_t bracket = tensor.name.find('[');
+      Box box;
+      if (bracket == std::string::npos)
+        for (const uint64_t size : tensor.shape) box.push_back({0, int64_t(size)});
+      else if (!box_of(tensor.name.substr(bracket), box))
+        throw std::logic_error(tensor.name + " is no box");
+      tensors[tensor.name.substr(0, bracket)].push_back({{"file", r}, {"box", text_of(box)}});
+    }
+  return tensors;
+}
+
+void write_about(const Keepers& keepers, int64_t step, const fs::path& folder,
+                 const std::vector<Written>& all) {
+  json about = {{"format", format_version},
+                {"step", step},
+                {"copies", keepers.copies},
+                {"tensors", index_of(folder, all.size())},
+                {"identity", identity_of(keepers.options)},
+                {"data", keepers.data.digest()},
+                {"files", json::array()}};
+  for (size_t r = 0; r < all.size(); ++r)
+    about["files"].push_back({{"name", file_name(r, all.size())},
+                              {"bytes", all[r].bytes},
+                              {"sha256", std::string(all[r].sha256.data(), 64)}});
+  const std::string text = about.dump(2) + "\n";
+  DurableFile file(folder / "checkpoint.json");
+  file.write(text.data(), text.size() / 2);
+  may_die("save-about");
+  file.write(text.data() + text.size() / 2, text.size() - text.size() / 2);
+  file.close();
+}
+
+// Rank 0: makes what was written a checkpoint. Returns what went wrong, or "".
+std::string commit(const Keepers& keepers, int64_t step, const fs::path& unfinished,
+                   const std::vector<Written>& all) {
+  const std::string folder = keepers.options.checkpoint;
+  for (size_t r = 0; r < all.size(); ++r)
+    if (all[r].error[0]) return fmt::format("rank {}: {}", r, all[r].error.data());
+  try {
+    write_about(keepers, step, unfinished, all);
+    sync_folder(unfinished);
+    may_die("save-named");
+    const fs::path name = fs::path(folder) / folder_name(step);
+    fs::remove_all(name);  // a damaged one of the same step
+    fs::rename(unfinished, name);
+    may_die("save-renamed");
+    sync_folder(folder);
+  } catch (const std::exception& failed) {
+    return failed.what();
+  }
+  const std::vector<fs::path> all_generations = generations(folder);
+  for (size_t i = kept_generations; i < all_generations.size(); ++i) {
+    std::error_code ignored;
+    fs::remove(all_generations[i] / "checkpoint.json",
+               ignored);  // first, so that it is never half there
+    may_die("save-pruned");
+    fs::remove_all(all_generations[i], ignored);
+  }
+  return "";
+}
+
+// Rank 0: an empty folder to write to.
+std::string make_unfinished(const std::string& folder, const fs::path& unfinished) {
+  try {
+    fs::create_directories(folder);
+    for (const auto& entry : fs::directory_iterator(folder))
+      if (entry.path().filename().string().starts_with("unfinished-")) fs::remove_all(entry.path());
+    fs::create_directory(unfinished);
+  } catch (const std::exception& failed) {
+    return failed.what();
+  }
+  return "";
+}
+
+// Everyone throws what rank 0 found wrong.
+void agree(const communicator& comm, const std::string& folder, int64_t step,
+           const std::string& wrong) {
+  std::array<char, 256> text{};
+  std::strncpy(text.data(), wrong.c_str(), text.size() - 1);
+  comm.broadcast(std::span(reinterpret_cast<uint8_t*>(text.data()), text.size()), 0);
+  if (text[0])
+    throw Failure(fmt::format(
+        "the checkpoint of step {} cannot be written to {}: {}; earlier ones are as they were",
+        step, folder, text.data()));
+}
+
+// ---------------------------------------------------------------- reading
+
+// The parts of tensors in a checkpoint's files.
+class Parts {
+ public:
+  explicit Parts(const Checkpoint& checkpoint) : checkpoint_(checkpoint) {
+    for (const std::string& path : checkpoint.files) {
+      headers_.push_back(header_of(path));
+      named_.emplace_back();
+      for (const Tensor& tensor : headers_.back().tensors) named_.back()[tensor.name] = &tensor;
+    }
+  }
+  // This rank's values of a vector: whatever files have of its parts of the tensors.
+  void read(const std::string& vector, const Keepers& keepers, std::span<std::byte> out) const {
+    for (const Parameter& p : keepers.layout) {
+      const std::string name = vector + "/" + p.name;
+      const json boxes = checkpoint_.tensors.value(name, json::array());
+      size_t covered = 0;
+      for (const Placed& own : placed(whole_box(p.shape), p.division))
+        for (const json& entry : boxes) covered += read_common(name, entry, own, p, keepers, out);
+      if (covered != p.count)
+        throw Damaged(fmt::format("it has {} values of {}, not {}", covered, name, p.count));
+    }
+  }
+
+ private:
+  // Returns how many elements that file and this rank have in common.
+  size_t read_common(const std::string& name, const json& entry, const Placed& own,
+                     const Parameter& p, const Keepers& keepers, std::span<std::byte> out) const {
+    const size_t width = keepers.options.element_bytes();
+    const Box all = whole_box(whole_shape(p));
+    Box theirs;
+    const auto file = entry.at("file").get<size_t>();
+    const auto text = entry.at("box").get<std::string>();
+    if (file >= headers_.size() || !box_of(text, theirs) || theirs.size() != all.size() ||
+        common(theirs, all) != theirs)
+      throw Damaged(name + text + " is not a part of this model");
+    const Box both = common(own.whole, theirs);
+    if (elements(both) == 0) return 0;
+    const auto found = named_[file].find(theirs == all ? name : name + text);
+    if (found == named_[file].end()) throw Damaged(name + text + " is in no file");
+    const Tensor& tensor = *found->second;
+    const size_t bytes = width * size_t(elements(theirs));
+    if (tensor.dtype != dtype_name(keepers.options) || tensor.end - tensor.begin != bytes)
+      throw Damaged(name + text + " has another type or length");
+    std::vector<char> values(bytes);
+    std::ifstream stream(checkpoint_.files[file], std::ios::binary);
+    stream.seekg(std::streamoff(headers_[file].size + tensor.begin));
+    stream.read(values.data(), std::streamsize(bytes));
+    if (!stream) throw Damaged(name + text + " cannot be read");
+    // Where this rank's part would be in the whole tensor if it went on as it does here.
+    Box held = whole_box(p.shape);
+    for (size_t d = 0; d < held.size(); ++d) {
+      const int64_t move = own.whole[d].begin - own.part[d].begin;
+      held[d] = {held[d].begin + move, held[d].end + move};
+    }
+    copy_box(both, theirs, values.data(), held, out.data() + width * p.offset, width);
+    return size_t(elements(both));
+  }
+
+  const Checkpoint& checkpoint_;
+  std::vector<Header> headers_;
+  std::vector<std::map<std::string, const Tensor*>> named_;
+};
+
+}  // namespace
+
+bool has_checkpoints(const std::string& folder) { return !generations(folder).empty(); }
+
+Checkpoint newest_checkpoint(const std::string& folder, std::vector<std::string>& warnings) {
+  for (const fs::path& path : generations(folder)) {
+    try {
+      return verified(path);
+    } catch (const Damaged& damaged) {
+      warnings.push_back(fmt::format("{} is damaged ({})", path.string(), damaged.what()));
+    }
+  }
+  throw BadInput(warnings.empty() ? fmt::format("--resume: there is no checkpoint in {}", folder)
+                                  : fmt::format("--resume: no checkpoint is whole: {}",
+                                                fmt::join(warnings, "; ")));
+}
+
+void check_continues(const Checkpoint& checkpoint, const Options& options, uint64_t data_digest) {
+  std::vector<std::string> differ;
+  const json own = identity_of(options);
+  for (const auto& [name, value] : own.items())
+    if (!checkpoint.identity.contains(name) || checkpoint.identity[name] != value)
+      differ.push_back(fmt::format("--{} is {}, was {}", name, value.dump(),
+                                   checkpoint.identity.value(name, json()).dump()));
+  if (!differ.empty())
+    throw BadInput(fmt::format("--resume: {} is of another run: {}", checkpoint.folder,
+                               fmt::join(differ, ", ")));
+  if (checkpoint.data_digest != data_digest)
+    throw BadInput(
+        fmt::format("--resume: {} was learnt from other data: what --data {} names has changed",
+                    checkpoint.folder, options.data));
+  if (checkpoint.step >= options.steps)
+    throw BadInput(fmt::format("--resume: {} has already made the {} steps", checkpoint.folder,
+                               options.steps));
+  if (options.topk > 0 && checkpoint.copies != options.dp)
+    throw BadInput(fmt::format(
+        "--resume: with --topk each of the {} workers has kept its own rest: --dp must be {}",
+        checkpoint.copies, checkpoint.copies));
+}
+
+void save_checkpoint(const Keepers& keepers, const std::vector<StateVector>& state, int64_t step) {
+  const std::string& folder = keepers.options.checkpoint;
+  const fs::path unfinished = fs::path(folder) / ("unfinished-" + folder_name(step));
+  const bool first = keepers.comm.rank() == 0;
+  may_die("save-begin");
+  agree(keepers.comm, folder, step, first ? make_unfinished(folder, unfinished) : "");
+  const Written mine = write_own(keepers, state, unfinished);
+  std::vector<Written> all(size_t(keepers.comm.size()));
+  keepers.comm.gather<uint8_t>(
+      std::span(reinterpret_cast<const uint8_t*>(&mine), sizeof mine),
+      std::span(reinterpret_cast<uint8_t*>(all.data()), all.size() * sizeof mine), 0);
+  std::string wrong;
+  if (first) wrong = commit(keepers, step, unfinished, all);
+  std::error_code ignored;
+  if (!wrong.empty()) fs::remove_all(unfinished, ignored);
+  agree(keepers.comm, folder, step, wrong);
+}
+
+void load_checkpoint(const Checkpoint& checkpoint, const Keepers& keepers,
+                     const std::vector<StateVector>& state) {
+  const size_t width = keepers.options.element_bytes();
+  try {
+    const Parts parts(checkpoint);
+    std::vector<std::byte> whole(width * elements_of(keepers.layout));
+    for (const StateVector& v : state) {
+      parts.read(own_name(v, keepers), keepers, whole);
+      for (size_t i = 0; i < v.ranges.size(); ++i) {
+        const auto part = std::span(whole).subspan(width * v.ranges[i].begin, v.values[i].size());
+        const OnHost<std::byte> here(v.device, v.values[i]);
+        std::copy(part.begin(), part.end(), here.values().begin());
+        here.store();
+      }
+    }
+  } catch (const json::exception&) {
+    throw BadInput(fmt::format("--resume: {}: checkpoint.json is damaged", checkpoint.folder));
+  } catch (const Damaged& damaged) {
+    throw BadInput(fmt::format("--resume: {}: {}", checkpoint.folder, damaged.what()));
+  }
+}
+
+size_t checkpoint_bytes(const Options& o, size_t parameters) {
+  const bool own = o.sync == "local-sgd" || o.sync == "gossip";
+  const size_t vectors =
+      (1 + moments_of(o)) * size_t(own ? o.dp : 1) + size_t(o.topk > 0 ? o.dp : 0);
+  return o.element_bytes() * parameters * vectors;
+}
+
+void check_space(const Options& o, size_t parameters) {
+  if (o.checkpoint.empty()) return;
+  const size_t there = std::min(generations(o.checkpoint).size(), kept_generations);
+  const double bytes =
+      double(kept_generations + 1 - there) * double(checkpoint_bytes(o, parameters));
+  std::error_code error;
+  fs::create_directories(o.checkpoint, error);
+  const auto room = fs::space(o.checkpoint, error);
+  if (error) throw BadInput(fmt::format("--checkpoint {}: {}", o.checkpoint, error.message()));
+  if (double(room.available) < bytes)
+    throw BadInput(
+        fmt::format("--checkpoint {}: {:.1f} MB are free, but checkpoints may need "
+                    "{:.1f} MB",
+                    o.checkpoint, double(room.available) / 1e6, bytes / 1e6));
+}
+
+}  // namespace tutti::train

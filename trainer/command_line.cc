@@ -1,0 +1,448 @@
+#include "trainer/common/options.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdlib>
+#include <sstream>
+
+#include "trainer/common/error.h"
+#include "trainer/device/device.h"
+#include "trainer/parallel/mesh.h"
+#include "trainer/pipeline/schedule.h"
+#include "tutti/tutti.h"
+
+namespace tutti::train {
+namespace {
+
+using Words = std::vector<std::string>;
+
+const Words syncs = {"allreduce", "server", "server-async", "ssp", "backup", "local-sgd", "gossip"};
+
+void one_of(const char* option, const std::string& word, const Words& allowed) {
+  if (std::find(allowed.begin(), allowed.end(), word) == allowed.end())
+    throw BadInput(fmt::format("{} {}: allowed are {}", option, word, fmt::join(allowed, ", ")));
+}
+
+void within(const char* option, double value, double least, double most) {
+  if (!(value >= least && value <= most))
+    throw BadInput(fmt::format("{} {}: must be from {} to {}", option, value, least, most));
+}
+
+// Names of the library's algorithms for the collective, and auto.
+Words algorithms_of(const std::string& collective) {
+  Words names{"auto"};
+  tutti_algorithm_info info{};
+  info.size = sizeof info;
+  for (size_t i = 0; tutti_algorithm_get(i, &info) == TUTTI_OK; ++i) {
+    if (collective == info.collective) names.emplace_back(info.name);
+    info.size = sizeof info;
+  }
+  return names;
+}
+
+bool power_of_two(int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
+
+void declare(CLI::App& app, Options& o) {
+  const auto what = [&](const char* group) { app.option_defaults()->group(group); };
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  what("What is learnt");
+  app.add_option(
+      "--model", o.model,
+      "gpt, rnn, seq2seq, mlp, cnn or quadratic, with :SIZE where it has several (gpt:tiny, "
+      "gpt:small, gpt:124m, cnn:tiny, cnn:inception, cnn:resnet50, quadratic:1000)");
+  app.add_option("--layers", o.layers, "layers, instead of the size's own");
+  app.add_option("--width", o.width, "width of the layers");
+  app.add_option("--heads", o.heads, "attention heads");
+  app.add_option("--context", o.context, "bytes of text in a sample");
+  app.add_option("--dropout", o.dropout, "of gpt and rnn");
+  app.add_option(
+      "--data", o.data,
+      "text:PATH (a file or folder; text: is tutti's own sources), idx:FOLDER (MNIST's format), "
+      "digits (drawn)");
+  app.add_option("--seed", o.seed, "of parameters, of the order of the data, of everything random");
+
+  app.add_option("--dtype", o.dtype, "of parameters and gradients: float32 or float64");
+
+  app.add_option("--device", o.device,
+                 "what computes: cpu, cuda (each rank takes the next GPU of its host) or cuda:N");
+
+  what("How much");
+  app.add_option("--steps", o.steps, "updates of the parameters");
+  app.add_option("--batch", o.batch, "samples of a step over all workers");
+  app.add_option("--batch-per-rank", o.batch_per_rank, "samples of a step of one worker");
+  app.add_option("--shards", o.shards, "pieces of a step; default: --accumulate for each worker");
+  app.add_option("--accumulate", o.accumulate, "passes of a worker before gradients are exchanged");
+  app.add_option("--optimizer", o.optimizer, "sgd, adamw or lamb");
+  app.add_option("--lr", o.rate, "rate; default: the optimizer's own");
+  app.add_option("--warmup", o.warmup, "steps until the full rate");
+  app.add_option("--momentum", o.momentum, "of sgd");
+  app.add_option("--weight-decay", o.weight_decay, "of adamw and lamb");
+
+  app.add_option(
+      "--clip", o.clip,
+      "shorten longer gradients to this length, and make no step with one that overflowed");
+
+  what("Who works, and how they agree");
+  app.add_option("--dp", o.dp, "copies of the model, each learning from its share of a step");
+  app.add_option("--tp", o.tp, "ranks among which the work of each layer is divided");
+  app.add_option("--pp", o.pp, "stages among which the layers are divided");
+  app.add_option("--grid-order", o.grid_order,
+                 "which ranks are neighbours: dp, pp and tp, outermost first");
+  app.add_flag("--sequence-parallel", o.sequence_parallel,
+               "with --tp, divide what lies between the divided layers of gpt along the sequence");
+  app.add_option(
+      "--rnn-chunk", o.rnn_chunk,
+      "bytes that a recurrent layer works on at a time; with --tp the ranks' layers work "
+      "on different ones (default: 8)");
+  app.add_option("--conv-split", o.conv_split,
+                 "with --tp, divide convolutions by output channels, by input channels, or "
+                 "pictures into strips: output, input or strips");
+  app.add_option("--schedule", o.schedule,
+                 "of the stages: naive, gpipe, 1f1b, interleaved or zb-h1; default: 1f1b");
+  app.add_option("--micro-batches", o.micro_batches,
+                 "pieces of a step that follow each other through the stages, or auto: as many as "
+                 "turn out quickest");
+  app.add_option("--chunks", o.chunks, "of interleaved: parts of the layers that each stage has");
+  app.add_option(
+      "--stages", o.stages,
+      "layers of each part: profile (parts take equal time), even, or 2,3,1 for example");
+  app.add_option("--stage-widths", o.stage_widths,
+                 "ranks that hold each stage and take its micro-batches by turns: 1,2,1 gives the "
+                 "middle one of three stages two; powers of two");
+  app.add_flag("--recompute", o.recompute,
+               "keep only what a stage is given, and compute forward again for backward");
+  app.add_flag("--portals,!--no-portals", o.portals,
+               "send what skips stages straight to where it is needed");
+  app.add_option("--stage-sleep", o.stage_sleep)->delimiter(',')->expected(2)->group("");
+  app.add_option("--stage-load", o.stage_load)->delimiter(',')->group("");
+  app.add_option("--sync", o.sync,
+                 "allreduce, server, server-async, ssp, backup, local-sgd or gossip");
+  app.add_option("--algorithm", o.algorithm,
+                 "of the allreduce (of the reduce_scatter with --zero 1)");
+  app.add_option("--level", o.level,
+                 "fast or canonical: the same bits for every --dp whose workers have 1, 2, 4 ... "
+                 "of the --shards");
+  app.add_option("--transport", o.transport, "transports that may be used, shm,tcp for example");
+  app.add_flag("--overlap,!--no-overlap", o.overlap,
+               "exchange gradients while others are computed");
+  app.add_option("--wire", o.wire, "fp32 or bf16: what gradients are on the wire");
+  app.add_option("--topk", o.topk, "send only this fraction of a gradient, the largest values");
+  app.add_option("--zero", o.zero, "1: each worker keeps a share of the optimizer's state");
+  app.add_option("--first-bucket", o.first_bucket_mib, "MiB after which the first bucket closes");
+  app.add_option("--bucket", o.bucket_mib, "MiB after which the others do");
+  app.add_option("--servers", o.servers, "parameter servers, besides the workers");
+  app.add_option("--staleness", o.staleness,
+                 "of ssp: clocks that a worker may be ahead of the slowest");
+  app.add_option("--backup", o.backup,
+                 "of backup: workers whose gradients a step does not wait for");
+  app.add_flag("--staleness-aware", o.staleness_aware,
+               "asynchronous: divide the rate by the staleness");
+  app.add_option("--compensation", o.compensation, "asynchronous: lambda of DC-ASGD; 0: none");
+  app.add_option("--local-steps", o.local_steps, "of local-sgd: steps between two averages");
+  app.add_option("--log", o.log, "file for the servers' events");
+  app.add_option("--replay", o.replay, "repeat a run from such a file, in one process");
+
+  what("What is kept and shown");
+  app.add_option("--checkpoint", o.checkpoint, "folder of the checkpoints");
+  app.add_option("--checkpoint-every", o.checkpoint_every, "steps between two of them");
+  app.add_flag("--resume", o.resume, "go on from the last one");
+  app.add_option("--json", o.json, "one object a step to this file, or to stdout with -");
+  app.add_option("--report", o.report, "a page with curves and time lines, HTML");
+  app.add_option("--trace", o.trace, "a trace for Perfetto or chrome://tracing");
+  app.add_flag("--dry-run", o.dry_run, "only say who would hold and send what");
+  app.add_option("--evaluate-every", o.evaluate_every,
+                 "steps between two validations; 0: at the end");
+  app.add_option("--sample", o.sample, "bytes of text to write at the end");
+  app.add_option("--timeout", o.timeout_ms, "milliseconds after which a call gives up");
+  app.add_flag("--hash", o.hash, "a digest of the parameters with every step");
+  app.add_option("--die-at", o.die_at)->group("");
+}
+
+void check_model(const Options& o) {
+  one_of("--model", o.model_name(), {"gpt", "rnn", "seq2seq", "mlp", "cnn", "quadratic"});
+  for (const auto& [name, value] : {std::pair{"--layers", o.layers},
+                                    {"--width", o.width},
+                                    {"--heads", o.heads},
+                                    {"--context", o.context}})
+    if (value < 0 || value > 1 << 20) throw BadInput(fmt::format("{} {}: is no size", name, value));
+  within("--dropout", o.dropout, 0, 0.95);
+  if (!Device::is_name(o.device))
+    throw BadInput(fmt::format("--device {}: allowed are cpu, cuda and cuda:N", o.device));
+}
+
+void check_amounts(const Options& o) {
+  within("--steps", double(o.steps), 1, 1e12);
+  within("--batch", double(o.batch), 1, 1e7);
+  within("--shards", double(o.shards), 1, 65536);
+  within("--lr", o.rate, 0, 1e6);
+  within("--warmup", double(o.warmup), 0, 1e9);
+  within("--momentum", o.momentum, 0, 1);
+  within("--weight-decay", o.weight_decay, 0, 10);
+  if (o.shards % o.dp != 0)
+    throw BadInput(
+        fmt::format("--shards {} cannot be divided among --dp {} workers", o.shards, o.dp));
+  within("--clip", o.clip, 0, 1e30);
+  one_of("--optimizer", o.optimizer, {"sgd", "adamw", "lamb"});
+}
+
+void check_agreement(const Options& o) {
+  one_of("--dtype", o.dtype, {"float32", "float64"});
+  one_of("--wire", o.wire, {"fp32", "bf16"});
+  one_of("--level", o.level, {"fast", "canonical"});
+  within("--topk", o.topk, 0, 1);
+  within("--zero", o.zero, 0, 1);
+  within("--first-bucket", o.first_bucket_mib, 1e-6, 1e5);
+  within("--bucket", o.bucket_mib, 1e-6, 1e5);
+  within("--servers", o.servers, 1, 64);
+  within("--staleness", double(o.staleness), 0, 1e9);
+  within("--backup", o.backup, 0, o.dp);
+  within("--compensation", o.compensation, 0, 1e6);
+  within("--local-steps", double(o.local_steps), 1, 1e9);
+  within("--timeout", double(o.timeout_ms), 100, 1e9);
+  one_of("--algorithm", o.algorithm, algorithms_of(o.zero ? "reduce_scatter" : "allreduce"));
+  const auto only = [&](bool asked, const char* option, bool fits, const char* needs) {
+    if (asked && !fits) throw BadInput(fmt::format("{} needs {}", option, needs));
+  };
+  const bool synchronous = o.sync == "allreduce";
+  only(o.dtype != "float32", "--dtype float64", synchronous && o.topk == 0 && o.wire == "fp32",
+       "--sync allreduce with whole gradients");
+  only(o.clip > 0, "--clip", synchronous, "--sync allreduce");
+  only(o.topk > 0, "--topk", o.tp == 1,
+       "--tp 1: ranks that divide layers would choose differently of what they share");
+  only(o.zero, "--zero 1", synchronous, "--sync allreduce");
+  only(o.topk > 0, "--topk", synchronous && !o.zero, "--sync allreduce without --zero");
+  only(o.wire != "fp32", "--wire bf16", synchronous && !o.zero && o.topk == 0,
+       "--sync allreduce without --zero and --topk");
+  only(o.level != "fast", "--level canonical", synchronous && o.topk == 0 && o.wire == "fp32",
+       "--sync allreduce with whole fp32 gradients");
+  if (o.canonical()) {
+    if (o.dp > 1 && !power_of_two(o.shards / o.dp))
+      throw BadInput(
+          fmt::format("--level canonical: each worker needs 1, 2, 4, 8 ... of the --shards, not {}",
+                      o.shards / o.dp));
+    const Words able = o.zero
+                           ? Words{"auto", "direct"}
+                           : Words{"auto",        "butterfly",     "halving-doubling", "two-shot",
+                                   "round-robin", "master-worker", "all-to-all"};
+    one_of(o.level == "canonical" ? "--level canonical with --algorithm"
+                                  : "--stage-widths with --algorithm",
+           o.algorithm, able);
+  }
+  only(o.algorithm != "auto", "--algorithm", (synchronous && o.topk == 0) || o.sync == "local-sgd",
+       "--sync allreduce without --topk, or local-sgd");
+  const bool asynchronous = o.sync == "server-async" || o.sync == "ssp";
+  only(o.staleness_aware, "--staleness-aware", asynchronous, "--sync server-async or ssp");
+  only(o.compensation > 0, "--compensation", asynchronous, "--sync server-async or ssp");
+  only(!o.log.empty(), "--log", o.has_servers(),
+       "a parameter server (--sync server, server-async, ssp, backup)");
+  if (o.sync == "backup" && o.backup >= o.dp)
+    throw BadInput(fmt::format("--backup {} leaves none of --dp {} workers", o.backup, o.dp));
+  if (o.sync == "gossip" && o.dp < 2)
+    throw BadInput(fmt::format("--sync gossip needs two workers at least, not {}", o.dp));
+}
+
+void check_grid(const Options& o) {
+  within("--dp", o.dp, 1, 1024);
+  within("--tp", o.tp, 1, 1024);
+  within("--pp", o.pp, 1, 1024);
+  within("--rnn-chunk", double(o.rnn_chunk), 0, 1e6);
+  one_of("--conv-split", o.conv_split, {"output", "input", "strips"});
+  const Mesh mesh(o.dp, o.widths(), o.tp, o.grid_order);
+  if (mesh.ranks() > 1024)
+    throw BadInput(
+        fmt::format("--dp {} x --tp {} x --pp {}{} are {} ranks: at most 1024", o.dp, o.tp, o.pp,
+                    o.stage_widths.empty() ? "" : " of widths " + o.stage_widths, mesh.ranks()));
+  if (o.dp != mesh.ranks() && o.sync != "allreduce")
+    throw BadInput(
+        fmt::format("--tp {} and --pp {} need --sync allreduce, not {}", o.tp, o.pp, o.sync));
+}
+
+void check_stage_widths(const Options& o) {
+  if (o.stage_widths.empty()) return;
+  if (o.pp < 2)
+    throw BadInput("--stage-widths needs --pp of at least 2: --dp has copies of a model");
+  if (o.schedule != "gpipe" && o.schedule != "1f1b")
+    throw BadInput(
+        fmt::format("--stage-widths needs --schedule gpipe or 1f1b, not {}", o.schedule));
+  if (o.micro_batches == "auto")
+    throw BadInput("--stage-widths needs a number of --micro-batches, not auto");
+  if (o.wire != "fp32" || o.topk > 0)
+    throw BadInput("--stage-widths needs whole gradients: neither --wire bf16 nor --topk");
+  if (o.batch / o.dp < o.widths().widest())
+    throw BadInput(
+        fmt::format("--batch {} over --dp {} is less than a sample for each of the {} "
+                    "ranks of a stage",
+                    o.batch, o.dp, o.widths().widest()));
+}
+
+void check_replicas_shards(const Options& o, int64_t count) {
+  const int widest = o.widths().widest();
+  if (widest > 1 && (!power_of_two(count) || count < widest))
+    throw BadInput(fmt::format("--micro-batches {}: --stage-widths {} needs {}, {}, {} ...", count,
+                               o.stage_widths, widest, 2 * widest, 4 * widest));
+}
+
+// Fills in what depends on the stages.
+void settle_pipeline(Options& o) {
+  if (!o.schedule.empty()) one_of("--schedule", o.schedule, pipeline_schedules());
+  if (o.schedule.empty() && (o.pp > 1 || o.recompute)) o.schedule = "1f1b";
+  const bool interleaved = o.schedule == "interleaved";
+  if (o.chunks == 0) o.chunks = interleaved ? 2 : 1;
+  within("--chunks", o.chunks, 1, 64);
+  if (!o.pipelined()) {
+    if (o.micro_batches == "auto") throw BadInput("--micro-batches auto needs --pp of at least 2");
+  } else if (o.sync != "allreduce") {
+    throw BadInput(fmt::format("a pipeline needs --sync allreduce, not {}", o.sync));
+  }
+  if (!interleaved && o.chunks > 1)
+    throw BadInput(fmt::format("--chunks {} needs --schedule interleaved, not {}", o.chunks,
+                               o.schedule.empty() ? "none" : o.schedule));
+  if (o.accumulate != 1 && (o.pipelined() || !o.micro_batches.empty()))
+    throw BadInput("--accumulate and --micro-batches are the same: give one of them");
+  if (o.shards != 0 && (o.pipelined() || !o.micro_batches.empty()))
+    throw BadInput(fmt::format(
+        "--shards {}: the shards of a pipeline are the --micro-batches of all --dp copies",
+        o.shards));
+  const int64_t most = o.batch / o.dp;
+  check_stage_widths(o);
+  int64_t count = 4L * o.widths().ranks();  // fills 80 % of the time
+  if (o.micro_batches.empty() || o.micro_batches == "auto") {
+    if (!o.pipelined()) return;
+    count = std::min(count, most);
+    if (interleaved) count = count / o.pp * o.pp;
+    if (o.widths().widest() > 1) count = int64_t(std::bit_floor(uint64_t(count)));
+    count = std::max<int64_t>(count, interleaved ? o.pp : 1);
+  } else {
+    char* end = nullptr;
+    count = std::strtoll(o.micro_batches.c_str(), &end, 10);
+    if (*end) throw BadInput(fmt::format("--micro-batches {}: is no number", o.micro_batches));
+    within("--micro-batches", double(count), 1, 65536);
+  }
+  if (o.micro_batches == "auto" && o.resume)
+    throw BadInput("--micro-batches auto with --resume: give the number that the run had");
+  if (interleaved && count % o.pp != 0)
+    throw BadInput(fmt::format(
+        "--micro-batches {}: the schedule interleaved needs a multiple of --pp {}", count, o.pp));
+  if (o.pipelined() && count > most)
+    throw BadInput(fmt::format("--batch {} over --dp {} cannot be divided into {} micro-batches",
+                               o.batch, o.dp, count));
+  check_replicas_shards(o, count);
+  o.shards = count * o.dp;
+  if (o.stages != "profile" && o.stages != "even") {
+    const std::vector<size_t> counts = o.stage_layers();
+    if (counts.size() != size_t(o.pp) * size_t(o.chunks))
+      throw BadInput(fmt::format("--stages {} lists {} parts, but --pp {} with {} chunk{} has {}",
+                                 o.stages, counts.size(), o.pp, o.chunks, o.chunks > 1 ? "s" : "",
+                                 o.pp * o.chunks));
+  }
+}
+
+void check_kept(const Options& o) {
+  within("--checkpoint-every", double(o.checkpoint_every), 1, 1e12);
+  within("--evaluate-every", double(o.evaluate_every), 0, 1e12);
+  within("--sample", double(o.sample), 0, 1e6);
+  if (o.evaluate_every > 0 && o.sync == "backup")
+    throw BadInput("--evaluate-every with --sync backup: its workers do not make the same steps");
+  if (o.resume && o.checkpoint.empty()) throw BadInput("--resume needs --checkpoint FOLDER");
+  if (o.resume && !o.log.empty())
+    throw BadInput("--log with --resume: a log that can be replayed is of a whole run");
+}
+
+}  // namespace
+
+std::vector<size_t> Options::stage_layers() const {
+  std::vector<size_t> counts;
+  std::istringstream words(stages);
+  for (std::string word; std::getline(words, word, ',');) {
+    char* end = nullptr;
+    const long long count = std::strtoll(word.c_str(), &end, 10);
+    if (word.empty() || *end || count < 1 || count > 1 << 20)
+      throw BadInput(fmt::format("--stages {}: '{}' is no number of layers", stages, word));
+    counts.push_back(size_t(count));
+  }
+  return counts;
+}
+
+Options parse_options(int argc, char** argv) {
+  Options o;
+  CLI::App app{"Trains a model on several workers that exchange what they learn through tutti."};
+  app.name("tutti-train");
+  declare(app, o);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    std::fputs(app.help().c_str(), stdout);
+    std::exit(0);
+  } catch (const CLI::ParseError& error) {
+    throw BadInput(error.what());
+  }
+  // What has no effect is not what was meant.
+  for (const auto& [option, syncs_of] :
+       {std::pair<const char*, Words>{"--staleness", {"ssp"}},
+        {"--backup", {"backup"}},
+        {"--local-steps", {"local-sgd"}},
+        {"--servers", {"server", "server-async", "ssp", "backup"}}})
+    if (app.count(option) > 0 &&
+        std::find(syncs_of.begin(), syncs_of.end(), o.sync) == syncs_of.end())
+      throw BadInput(fmt::format("{} needs --sync {}", option, fmt::join(syncs_of, ", ")));
+  check_model(o);
+  one_of("--sync", o.sync, syncs);
+  check_grid(o);
+  within("--batch-per-rank", double(o.batch_per_rank), 1, 1e6);
+  if (o.batch == 0) o.batch = o.batch_per_rank * o.dp;
+  settle_pipeline(o);
+  within("--accumulate", double(o.accumulate), 1, 65536);
+  const bool fixed_workers = o.sync != "allreduce";
+  if (fixed_workers && (o.accumulate != 1 || (o.shards != 0 && o.shards != o.dp)))
+    throw BadInput(fmt::format("--accumulate and --shards need --sync allreduce, not {}", o.sync));
+  if (o.shards == 0) o.shards = o.dp * o.accumulate;
+  const std::string name = o.model_name();
+  if (o.data.empty())
+    o.data = name == "gpt" || name == "rnn" || name == "seq2seq" ? "text:"
+             : name == "quadratic"                               ? "noise"
+                                                                 : "digits";
+  if (o.steps == 0) o.steps = name == "gpt" ? 300 : 200;
+  if (o.rate == 0) o.rate = o.optimizer == "sgd" ? 0.1 : o.optimizer == "lamb" ? 0.01 : 0.002;
+  if (!o.has_servers()) o.servers = 1;
+  check_amounts(o);
+  check_agreement(o);
+  check_kept(o);
+  return o;
+}
+
+nlohmann::json identity_of(const Options& o) {
+  nlohmann::json identity = {{"model", o.model},
+                             {"layers", o.layers},
+                             {"width", o.width},
+                             {"heads", o.heads},
+                             {"context", o.context},
+                             {"dropout", o.dropout},
+                             {"seed", o.seed},
+                             {"batch", o.batch},
+                             {"shards", o.shards},
+                             {"optimizer", o.optimizer},
+                             {"lr", o.rate},
+                             {"warmup", o.warmup},
+                             {"momentum", o.momentum},
+                             {"weight-decay", o.weight_decay},
+                             {"sync", o.sync},
+                             {"level", o.level},
+                             {"wire", o.wire},
+                             {"topk", o.topk},
+                             {"staleness", o.staleness},
+                             {"backup", o.backup},
+                             {"staleness-aware", o.staleness_aware},
+                             {"compensation", o.compensation},
+                             {"local-steps", o.local_steps},
+                             {"dtype", o.dtype},
+                             {"clip", o.clip}};
+  if (o.sync != "allreduce") identity["dp"] = o.dp;
+  return identity;
+}
+
+}  // namespace tutti::train

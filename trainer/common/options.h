@@ -1,0 +1,120 @@
+// What the user asked for: the command line of tutti-train.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "trainer/common/stage_widths.h"
+
+namespace tutti::train {
+
+struct Options {
+  // What is learnt. Zero: the model's own.
+  std::string model = "gpt";  // NAME or NAME:SIZE
+  int64_t layers = 0;
+  int64_t width = 0;
+  int64_t heads = 0;
+  int64_t context = 0;
+  double dropout = 0;
+  std::string data;  // empty: the model's own kind
+  uint64_t seed = 1;
+  std::string dtype = "float32";
+  std::string device = "cpu";  // or cuda, cuda:N
+
+  // How much, and with what step.
+  int64_t steps = 0;           // 0: the model's own
+  int64_t batch = 0;           // samples of a step, over all workers; 0: batch_per_rank of each
+  int64_t batch_per_rank = 8;  // what one worker sees in a step
+  int64_t shards = 0;  // pieces of a step whose gradients are summed; 0: accumulate a worker
+  int64_t accumulate = 1;
+  std::string optimizer = "adamw";  // sgd, adamw, lamb
+  double rate = 0;                  // 0: the optimizer's own
+  int64_t warmup = 10;
+  double momentum = 0.9;
+  double weight_decay = 0.01;
+  double clip = 0;  // the length that longer gradients get; 0: as they are
+
+  // Who works, and how they agree.
+  int dp = 1;                           // copies of the model
+  int tp = 1;                           // ranks that share the work of each layer
+  int pp = 1;                           // stages of layers
+  std::string grid_order = "dp,pp,tp";  // outermost first
+  bool sequence_parallel = false;
+  std::string conv_split = "output";  // what of a convolution is divided among tp
+  int64_t rnn_chunk = 0;              // bytes that recurrent layers work on at a time; 0: all
+
+  // Pipelines. Empty schedule: none, every rank computes all layers.
+  std::string schedule;
+  std::string micro_batches;       // a number, or auto; empty: what a pipeline fills well with
+  int chunks = 0;                  // of the layers, a stage; 0: the schedule's own
+  std::string stages = "profile";  // how layers are cut: profile, even, or how many each part has
+  std::string stage_widths;        // ranks that hold each stage; empty: one
+  bool recompute = false;
+  bool portals = true;
+  std::vector<double> stage_sleep;  // milliseconds that a forward lasts: fixed, and for each sample
+  std::vector<double> stage_load;   // and how many times as long in each stage
+
+  std::string sync = "allreduce";
+  std::string algorithm = "auto";
+  std::string level = "fast";
+  std::string transport;  // empty: the library's choice
+  bool overlap = true;
+  std::string wire = "fp32";
+  double topk = 0;  // the fraction of a gradient that is sent; 0: all of it
+  int zero = 0;
+  double first_bucket_mib = 1;
+  double bucket_mib = 25;
+  int servers = 1;
+  int64_t staleness = 1;  // ssp's bound
+  int backup = 1;         // workers that a step need not wait for
+  bool staleness_aware = false;
+  double compensation = 0;  // DC-ASGD's lambda
+  int64_t local_steps = 8;
+  std::string log;     // where the servers' events go
+  std::string replay;  // a log to be repeated
+
+  // What is kept and what is shown.
+  std::string checkpoint;
+  int64_t checkpoint_every = 100;
+  bool resume = false;
+  std::string json;
+  std::string report;
+  std::string trace;
+  bool dry_run = false;
+  int64_t evaluate_every = 0;  // 0: at the end only
+  int64_t sample = 200;        // bytes of text at the end
+  bool hash = false;           // print a digest of the parameters after every step
+  std::string die_at;          // PLACE:STEP:RANK; for tests
+  int64_t timeout_ms = 60000;
+
+  bool has_servers() const {
+    return sync == "server" || sync == "server-async" || sync == "ssp" || sync == "backup";
+  }
+  StageWidths widths() const { return StageWidths::parsed(stage_widths, pp); }
+  int workers() const { return dp * widths().ranks() * tp; }
+  // Sums over workers are those of the canonical tree. Replicas of a stage always add up so.
+  bool canonical() const { return level == "canonical" || widths().widest() > 1; }
+  // Of a parameter or a gradient.
+  size_t element_bytes() const { return dtype == "float64" ? 8 : 4; }
+  int world() const { return workers() + (has_servers() ? servers : 0); }
+  bool pipelined() const { return !schedule.empty(); }
+  // As --stages lists them.
+  std::vector<size_t> stage_layers() const;
+  std::string model_name() const { return model.substr(0, model.find(':')); }
+  std::string model_size() const {
+    const size_t colon = model.find(':');
+    return colon == std::string::npos ? "" : model.substr(colon + 1);
+  }
+};
+
+// Throws BadInput with one sentence, or CLI's own exceptions (help). Everything is checked that can
+// be without opening a file or asking a rank; defaults that depend on other options are filled in.
+Options parse_options(int argc, char** argv);
+
+// What the trajectory depends on: equal here means equal bits (apart from dp, which is of no
+// consequence at level canonical). Stored in checkpoints and logs.
+nlohmann::json identity_of(const Options& options);
+
+}  // namespace tutti::train

@@ -1,0 +1,115 @@
+// MNIST's file format: pictures and labels of a folder, in the files train-images-idx3-ubyte and
+// train-labels-idx1-ubyte, with t10k-... for validation where they are there, else the last tenth.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "trainer/common/error.h"
+#include "trainer/data/sources.h"
+
+namespace tutti::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Array {
+  std::vector<uint64_t> shape;
+  std::string bytes;
+};
+
+// Every number in the file is checked against the file's length before it is believed.
+Array read_array(const fs::path& path, size_t dimensions) {
+  std::error_code error;
+  const uint64_t size = fs::file_size(path, error);
+  if (error) throw BadInput(fmt::format("--data: there is no {}", path.string()));
+  std::ifstream file(path, std::ios::binary);
+  std::string head(4 + 4 * dimensions, '\0');
+  file.read(head.data(), std::streamsize(head.size()));
+  const auto byte = [&](size_t i) { return uint64_t(uint8_t(head[i])); };
+  if (!file || byte(0) != 0 || byte(1) != 0 || byte(2) != 8 || byte(3) != dimensions)
+    throw BadInput(fmt::format("--data: {} is no idx file of bytes in {} dimension{}",
+                               path.string(), dimensions, dimensions == 1 ? "" : "s"));
+  Array out;
+  uint64_t total = 1;
+  for (size_t d = 0; d < dimensions; ++d) {
+    const size_t at = 4 + 4 * d;
+    out.shape.push_back(byte(at) << 24 | byte(at + 1) << 16 | byte(at + 2) << 8 | byte(at + 3));
+    if (__builtin_mul_overflow(total, out.shape.back(), &total)) total = ~uint64_t(0);
+  }
+  if (total != size - head.size())
+    throw BadInput(fmt::format("--data: {} has {} bytes of data where its header says {}",
+                               path.string(), size - head.size(), total));
+  out.bytes.resize(total);
+  file.read(out.bytes.data(), std::streamsize(total));
+  if (!file) throw BadInput(fmt::format("--data: cannot read {}", path.string()));
+  return out;
+}
+
+class Pictures : public Data {
+ public:
+  Pictures(std::string folder, const Array& images, const Array& labels, size_t training)
+      : folder_(std::move(folder)),
+        pixels_(images.bytes),
+        labels_(labels.bytes),
+        training_(training) {
+    height = int64_t(images.shape[1]);
+    width = int64_t(images.shape[2]);
+    classes =
+        1 + *std::max_element(reinterpret_cast<const uint8_t*>(labels_.data()),
+                              reinterpret_cast<const uint8_t*>(labels_.data()) + labels_.size());
+  }
+  std::string about() const override {
+    return fmt::format("{} pictures of {} x {} ({})", labels_.size(), height, width, folder_);
+  }
+  uint64_t digest() const override {
+    return digest_of(labels_.data(), labels_.size(), digest_of(pixels_.data(), pixels_.size()));
+  }
+  uint64_t training_samples() const override { return training_; }
+  uint64_t validation_samples() const override { return labels_.size() - training_; }
+  void append(uint64_t index, Batch& batch) const override {
+    const size_t size = size_t(height * width);
+    for (size_t i = 0; i < size; ++i)
+      batch.pixels.push_back(float(uint8_t(pixels_[index * size + i])) / 255.0F);
+    batch.labels.push_back(uint8_t(labels_[index]));
+  }
+
+ private:
+  std::string folder_;
+  std::string pixels_;
+  std::string labels_;
+  size_t training_;
+};
+
+void check_pair(const std::string& folder, const Array& images, const Array& labels) {
+  if (images.shape[0] != labels.shape[0])
+    throw BadInput(fmt::format("--data idx:{}: {} pictures, but {} labels", folder, images.shape[0],
+                               labels.shape[0]));
+  if (images.shape[0] < 2 || images.shape[1] < 4 || images.shape[2] < 4)
+    throw BadInput(fmt::format("--data idx:{}: too few or too small pictures", folder));
+}
+
+}  // namespace
+
+std::unique_ptr<Data> open_idx(const std::string& folder) {
+  const fs::path path(folder);
+  Array images = read_array(path / "train-images-idx3-ubyte", 3);
+  Array labels = read_array(path / "train-labels-idx1-ubyte", 1);
+  check_pair(folder, images, labels);
+  const size_t all = labels.bytes.size();
+  size_t training = all - std::max<size_t>(all / 10, 1);
+  if (fs::exists(path / "t10k-images-idx3-ubyte")) {
+    const Array more = read_array(path / "t10k-images-idx3-ubyte", 3);
+    const Array theirs = read_array(path / "t10k-labels-idx1-ubyte", 1);
+    check_pair(folder, more, theirs);
+    if (more.shape[1] != images.shape[1] || more.shape[2] != images.shape[2])
+      throw BadInput(fmt::format("--data idx:{}: pictures of two sizes", folder));
+    images.bytes += more.bytes;
+    labels.bytes += theirs.bytes;
+    training = all;
+  }
+  return std::make_unique<Pictures>(folder, images, labels, training);
+}
+
+}  // namespace tutti::train

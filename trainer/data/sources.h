@@ -1,0 +1,23 @@
+// The kinds of data; one file each.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "trainer/data/data.h"
+
+namespace tutti::train {
+
+std::unique_ptr<Data> open_text(const std::string& path, int64_t context);
+std::unique_ptr<Data> open_idx(const std::string& folder);
+std::unique_ptr<Data> make_digits(uint64_t seed);
+std::unique_ptr<Data> make_noise();
+
+// FNV-1a, of bytes that follow those of `so_far`.
+constexpr uint64_t digest_of(const char* bytes, size_t size,
+                             uint64_t so_far = 0xcbf29ce484222325u) {
+  for (size_t i = 0; i < size; ++i) so_far = (so_far ^ uint8_t(bytes[i])) * 0x100000001b3u;
+  return so_far;
+}
+
+}  // namespace tutti::train

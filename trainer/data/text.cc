@@ -1,0 +1,96 @@
+// Text: the bytes of a file, or of all files below a folder, cut into windows that do not overlap.
+// The last tenth is for validation.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "trainer/common/error.h"
+#include "trainer/data/sources.h"
+
+namespace tutti::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t most_bytes = size_t(1) << 30;
+
+bool is_text(const fs::path& path) {
+  static const std::vector<std::string> endings = {".cc",  ".h",   ".hpp", ".c",     ".md", ".py",
+                                                   ".txt", ".rst", ".tex", ".build", ".cu"};
+  return std::find(endings.begin(), endings.end(), path.extension()) != endings.end();
+}
+
+bool is_hidden_or_built(const fs::path& path) {
+  const std::string name = path.filename();
+  return name.starts_with(".") || name.starts_with("build") || name == "__pycache__";
+}
+
+std::vector<fs::path> files_of(const fs::path& path) {
+  std::error_code error;
+  if (fs::is_regular_file(path, error)) return {path};
+  if (!fs::is_directory(path, error))
+    throw BadInput(fmt::format("--data text:{}: there is no such file or folder", path.string()));
+  std::vector<fs::path> files;
+  for (fs::recursive_directory_iterator entry(path, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (is_hidden_or_built(entry->path()))
+      entry.disable_recursion_pending();
+    else if (entry->is_regular_file(error) && is_text(entry->path()))
+      files.push_back(entry->path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+class Text : public Data {
+ public:
+  Text(std::string name, size_t files, std::string bytes, int64_t context)
+      : name_(std::move(name)), files_(files), bytes_(std::move(bytes)), context_(size_t(context)) {
+    windows_ = (bytes_.size() - 1) / context_;
+    training_ = windows_ - std::max<size_t>(windows_ / 10, 1);
+  }
+  std::string about() const override {
+    return fmt::format("{:.1f} MB of text ({}, {} file{})", double(bytes_.size()) / 1e6, name_,
+                       files_, files_ == 1 ? "" : "s");
+  }
+  uint64_t digest() const override { return digest_of(bytes_.data(), bytes_.size()); }
+  uint64_t training_samples() const override { return training_; }
+  uint64_t validation_samples() const override { return windows_ - training_; }
+  int64_t terms() const override { return int64_t(context_); }
+  void append(uint64_t index, Batch& batch) const override {
+    const char* from = bytes_.data() + index * context_;
+    for (size_t i = 0; i <= context_; ++i) batch.tokens.push_back(uint8_t(from[i]));
+  }
+
+ private:
+  std::string name_;
+  size_t files_;
+  std::string bytes_;
+  size_t context_;
+  size_t windows_ = 0;
+  size_t training_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Data> open_text(const std::string& path, int64_t context) {
+  const std::string where = path.empty() ? TUTTI_SOURCE_ROOT : path;
+  std::string bytes;
+  const std::vector<fs::path> files = files_of(where);
+  for (const fs::path& file : files) {
+    std::ifstream stream(file, std::ios::binary);
+    if (!stream) throw BadInput(fmt::format("--data: cannot read {}", file.string()));
+    bytes.append(std::istreambuf_iterator<char>(stream), {});
+    if (bytes.size() > most_bytes)
+      throw BadInput(fmt::format("--data text:{}: more than 1 GiB of text", where));
+  }
+  if (bytes.size() < 2 * size_t(context) + 1)
+    throw BadInput(fmt::format("--data text:{}: {} bytes of text are too few for a context of {}",
+                               where, bytes.size(), context));
+  return std::make_unique<Text>(path.empty() ? "tutti's own sources" : path, files.size(),
+                                std::move(bytes), context);
+}
+
+}  // namespace tutti::train

@@ -1,0 +1,192 @@
+#include "trainer/models/replica.h"
+
+#include <ATen/Parallel.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/variable.h>
+#include <torch/version.h>
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "trainer/device/tensors.h"
+#include "trainer/models/continued.h"
+#include "trainer/models/models.h"
+
+namespace tutti::train {
+namespace {
+
+using torch::Tensor;
+
+// Called by autograd after the gradient of a parameter was added.
+struct Accumulated : torch::autograd::FunctionPostHook {
+  explicit Accumulated(std::function<void()> call) : call(std::move(call)) {}
+  torch::autograd::variable_list operator()(const torch::autograd::variable_list& outputs,
+                                            const torch::autograd::variable_list&) override {
+    call();
+    return outputs;
+  }
+  std::function<void()> call;
+};
+
+}  // namespace
+
+struct Replica::Inside {
+  Shape shape;
+  Split split;
+  Device device;
+  std::shared_ptr<Model> model;
+  std::vector<Parameter> layout;
+  Tensor parameters, gradients;
+  // A parameter refers to the node that adds up its gradient only weakly.
+  using Node = decltype(torch::autograd::impl::grad_accumulator(std::declval<const Tensor&>()));
+  std::vector<Node> nodes;
+  std::vector<char> fired;
+  const Ready* ready = nullptr;
+
+  void flatten();
+  void fire(size_t parameter) {
+    if (!ready || fired[parameter]) return;
+    fired[parameter] = 1;
+    (*ready)(parameter);
+  }
+};
+
+Replica::Replica(const Shape& shape, const Data& data, uint64_t seed, const Split& split,
+                 const Device& device)
+    : inside_(std::make_unique<Inside>()) {
+  Inside& in = *inside_;
+  in.shape = shape;
+  in.split = split;
+  in.device = device;
+  torch::manual_seed(seed);
+  in.model = make_model(shape, data, in.split);
+  if (shape.dtype == "float64") in.model->to(torch::kFloat64);
+  in.model->device = torch_device(device);
+  in.flatten();
+}
+
+void Replica::Inside::flatten() {
+  const auto divisions = divisions_of(*model);
+  auto named = model->named_parameters().pairs();
+  std::reverse(named.begin(), named.end());
+  layout.clear();
+  nodes.clear();
+  size_t total = 0;
+  for (const auto& [name, tensor] : named) {
+    const auto divided = divisions.find(name);
+    const bool whole = divided == divisions.end();
+    layout.push_back({name, tensor.sizes().vec(), total, size_t(tensor.numel()),
+                      whole ? Division{} : divided->second, !whole || split.group.rank == 0});
+    total += size_t(tensor.numel());
+  }
+  const auto type = torch::dtype(shape.dtype == "float64" ? torch::kFloat64 : torch::kFloat32)
+                        .device(torch_device(device));
+  parameters = torch::empty({int64_t(total)}, type);
+  gradients = torch::zeros({int64_t(total)}, type);
+  for (size_t i = 0; i < named.size(); ++i) {
+    Tensor& tensor = named[i].second;
+    const auto place = [&](Tensor& flat) {
+      return flat.narrow(0, int64_t(layout[i].offset), tensor.numel()).view(tensor.sizes());
+    };
+    Tensor home = place(parameters);
+    home.copy_(tensor.detach());
+    tensor.set_data(home);
+    tensor.mutable_grad() = place(gradients);
+    nodes.push_back(torch::autograd::impl::grad_accumulator(tensor));
+    nodes.back()->add_post_hook(std::make_unique<Accumulated>([this, i] { fire(i); }));
+  }
+  fired.resize(named.size());
+}
+
+void Replica::keep(const std::vector<LayerRange>& parts) {
+  Inside& in = *inside_;
+  for (size_t i = 0; i < in.model->layers.size(); ++i) {
+    const bool kept = std::any_of(parts.begin(), parts.end(), [i](const LayerRange& part) {
+      return part.begin <= i && i < part.end;
+    });
+    if (kept) continue;
+    in.model->unregister_module(in.model->layers[i]->name);
+    in.model->layers[i] = nullptr;
+  }
+  in.flatten();
+}
+
+const Device& Replica::device() const { return inside_->device; }
+
+Model& Replica::model() { return *inside_->model; }
+
+Replica::~Replica() = default;
+
+const std::vector<Parameter>& Replica::layout() const { return inside_->layout; }
+
+template <class Real>
+std::span<Real> Replica::parameters() {
+  return {inside_->parameters.data_ptr<Real>(), size()};
+}
+template std::span<float> Replica::parameters();
+template std::span<double> Replica::parameters();
+
+template <class Real>
+std::span<Real> Replica::gradients() {
+  return {inside_->gradients.data_ptr<Real>(), size()};
+}
+template std::span<float> Replica::gradients();
+template std::span<double> Replica::gradients();
+
+size_t Replica::size() const { return size_t(inside_->parameters.numel()); }
+
+size_t Replica::width() const { return inside_->parameters.element_size(); }
+
+std::span<std::byte> Replica::bytes() {
+  return {static_cast<std::byte*>(inside_->parameters.data_ptr()), inside_->parameters.nbytes()};
+}
+
+double Replica::backward(const Batch& batch, double scale, uint64_t random, const Ready& ready) {
+  Inside& in = *inside_;
+  in.ready = &ready;
+  std::fill(in.fired.begin(), in.fired.end(), char(0));
+  in.gradients.zero_();
+  double sum = 0;
+  if (batch.samples > 0) {
+    in.model->train();
+    const Tensor loss = in.model->loss(in.model->run(in.model->input(batch), random), batch);
+    sum = loss.item<double>();
+    (loss * scale).backward();
+  }
+  for (size_t i = 0; i < in.fired.size(); ++i) in.fire(i);
+  in.ready = nullptr;
+  in.device.wait();
+  return sum;
+}
+
+double Replica::loss(const Batch& batch) {
+  const torch::NoGradGuard fixed;
+  Model& model = *inside_->model;
+  model.eval();
+  return model.loss(model.run(model.input(batch)), batch).item<double>();
+}
+
+std::string Replica::continued(const std::string& prompt, int64_t bytes, uint64_t seed) {
+  const Shape& shape = inside_->shape;
+  if (shape.vocabulary == 0 || shape.name == "seq2seq") return "";
+  const torch::NoGradGuard fixed;
+  inside_->model->eval();
+  const auto next = [&](std::vector<int64_t> recent, uint64_t random) {
+    const auto last = int64_t(recent.size()) - 1;
+    // Sequences are divided evenly; what follows has no influence.
+    while (inside_->split.sequence && recent.size() % size_t(inside_->split.group.size) != 0)
+      recent.push_back(0);
+    Model& model = *inside_->model;
+    const Tensor logits = model.whole(
+        model.run(torch::tensor(recent).view({1, int64_t(recent.size())}).to(model.device)));
+    return drawn(logits[0][last], random);
+  };
+  return continued_text(prompt, bytes, shape.context, seed, next);
+}
+
+void use_one_thread() { at::set_num_threads(1); }
+
+std::string tensor_library() { return std::string("LibTorch ") + TORCH_VERSION; }
+
+}  // namespace tutti::train

@@ -1,0 +1,88 @@
+// A worker's copy of the model. The parameters lie one after the other in one vector, the gradients
+// in another, in the order in which backward finishes them: the last layer first. Everything that
+// ranks do with each other is done with these two; what computes them is hidden here.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "trainer/data/data.h"
+#include "trainer/device/device.h"
+#include "trainer/models/shape.h"
+#include "trainer/parallel/split.h"
+#include "trainer/pipeline/partition.h"
+
+namespace tutti::train {
+
+struct Model;
+
+struct Parameter {
+  std::string name;
+  std::vector<int64_t> shape;
+  size_t offset = 0;  // in the flat vector
+  size_t count = 0;
+  Division division;    // of a parameter that ranks divide among them, the part here
+  bool counted = true;  // one rank of those that hold the same does, in sums over the model
+};
+
+// Of a layout of parameters one after the other.
+inline size_t elements_of(const std::vector<Parameter>& layout) {
+  return layout.empty() ? 0 : layout.back().offset + layout.back().count;
+}
+
+class Replica {
+ public:
+  // The first parameters are drawn on the host, whatever the device.
+  Replica(const Shape& shape, const Data& data, uint64_t seed, const Split& split = {},
+          const Device& device = {});
+  ~Replica();
+  Replica(const Replica&) = delete;
+  Replica& operator=(const Replica&) = delete;
+
+  // Forgets all layers but those of these parts; the vectors become theirs.
+  void keep(const std::vector<LayerRange>& parts);
+
+  const Device& device() const;
+  const std::vector<Parameter>& layout() const;
+  // On the device, of the type that the shape names: float or double.
+  template <class Real = float>
+  std::span<Real> parameters();
+  template <class Real = float>
+  std::span<Real> gradients();
+  size_t size() const;   // of each of the two
+  size_t width() const;  // bytes of an element
+  // The parameters, whatever their type.
+  std::span<std::byte> bytes();
+
+  // Makes gradients() that of scale * (the sum of the batch's losses), and returns the sum.
+  // `random` seeds dropout. `ready(i)`: the gradient of parameter i is what it will be; every
+  // parameter once, in any order, those that the loss does not depend on too. It may throw. An
+  // empty batch gives zeros.
+  using Ready = std::function<void(size_t parameter)>;
+  double backward(const Batch& batch, double scale, uint64_t random, const Ready& ready);
+
+  // The sum of the losses, nothing learnt.
+  double loss(const Batch& batch);
+  // Text that the model lets follow the prompt; empty for models of anything else. All ranks of the
+  // split call it, as they do the two above.
+  std::string continued(const std::string& prompt, int64_t bytes, uint64_t seed);
+
+  // For the files that compute.
+  Model& model();
+
+ private:
+  struct Inside;
+  std::unique_ptr<Inside> inside_;
+};
+
+// One thread in the calling process.
+void use_one_thread();
+// "LibTorch 1.13.1, OpenBLAS ...", for the heading.
+std::string tensor_library();
+
+}  // namespace tutti::train

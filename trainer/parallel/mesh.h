@@ -1,0 +1,72 @@
+// Ranks as a grid of three axes: copies of the model that share the data, stages of its layers, and
+// ranks that share the work of every layer. Pure, but for Grid at the end.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "trainer/common/stage_widths.h"
+#include "tutti/tutti.hpp"
+
+namespace tutti::train {
+
+enum class Axis { data, pipeline, tensor };
+inline constexpr std::array<Axis, 3> axes = {Axis::data, Axis::pipeline, Axis::tensor};
+// As in --dp, --pp, --tp and in --grid-order.
+const char* short_name(Axis axis);
+
+class Mesh {
+ public:
+  // Numbers of ranks along the axes, each at least 1. `order` has the three short names, outermost
+  // first: ranks that are neighbours on the last axis have consecutive numbers. Throws BadInput for
+  // any other order.
+  Mesh(int dp, int pp, int tp, const std::string& order)
+      : Mesh(dp, StageWidths(std::vector(size_t(pp), 1)), tp, order) {}
+  // Where several ranks may hold a stage: they have coordinates of their own on that axis.
+  Mesh(int dp, StageWidths widths, int tp, const std::string& order);
+
+  int ranks() const { return sizes_[0] * sizes_[1] * sizes_[2]; }
+  int size(Axis axis) const { return sizes_[size_t(axis)]; }
+  // The rank's coordinate on the axis.
+  int at(int rank, Axis axis) const { return rank / strides_[size_t(axis)] % sizes_[size_t(axis)]; }
+  // The rank at these coordinates.
+  int rank(int data, int pipeline, int tensor) const {
+    return data * strides_[0] + pipeline * strides_[1] + tensor * strides_[2];
+  }
+  // The ranks, itself among them, that differ from it on these axes only, ascending. On one axis
+  // that is the order of their coordinates.
+  std::vector<int> group(int rank, std::initializer_list<Axis> differ) const;
+
+  const StageWidths& widths() const { return widths_; }
+  int copy(int rank) const { return at(rank, Axis::data); }
+  int stage(int rank) const { return widths_.stage(at(rank, Axis::pipeline)); }
+  int replica(int rank) const { return widths_.replica(at(rank, Axis::pipeline)); }
+  // The ranks that hold the same part of the model, in the order of the shards of a step that they
+  // compute.
+  std::vector<int> holders(int rank) const;
+
+ private:
+  StageWidths widths_;
+  std::array<int, 3> sizes_;    // by Axis
+  std::array<int, 3> strides_;  // what one more on the axis adds to the rank
+};
+
+// A rank's own communicators. The rank in each is the coordinate on its axis; in `data` the place
+// among the holders.
+struct Grid {
+  // Collective over `workers`, which has a rank for each of the mesh's.
+  Grid(const Mesh& mesh, communicator workers);
+
+  Mesh mesh;
+  communicator all;
+  communicator data, pipeline, tensor;
+  communicator model;  // all that hold a part of this copy of the model: stages and their ranks
+  int copy;            // of the model
+  // Of the ranks that hold the same part of this copy the one that counts it in sums over `model`.
+  bool counts;
+};
+
+}  // namespace tutti::train

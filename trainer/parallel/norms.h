@@ -1,0 +1,77 @@
+// Sums of squares over a whole model of which ranks hold parts: what several hold is counted by one
+// of them, and the bits do not depend on who holds what.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+#include <vector>
+
+#include "trainer/common/call.h"
+#include "trainer/device/vectors.h"
+#include "trainer/models/replica.h"
+#include "trainer/parallel/optimizer.h"
+#include "trainer/sync/strategy.h"
+
+namespace tutti::train {
+
+// Calls body(range) for the parts of `range` of the flat vector that this rank counts.
+template <class Body>
+void for_counted(const std::vector<Parameter>& layout, Range range, Body&& body) {
+  for (const Parameter& p : layout) {
+    const Range part = {std::max(range.begin, p.offset), std::min(range.end, p.offset + p.count)};
+    if (p.counted && part.begin < part.end) body(part);
+  }
+}
+
+class GradientNorm {
+ public:
+  explicit GradientNorm(const Device& device = {}) : device_(device) {}
+  // The gradient of `range`, on the device.
+  template <class Real>
+  void add(const std::vector<Parameter>& layout, Range range, std::span<const Real> gradient) {
+    for_counted(layout, range, [&](Range part) {
+      squares_of<Real>(device_, gradient.subspan(part.begin - range.begin, part.size()), squares_);
+      deposit_all<tutti_binned_float64, double>(sum_, squares_);
+    });
+  }
+  // Collective over ranks that each have added other parts: the squared length; not finite where a
+  // gradient overflowed on any of them.
+  double squared(const communicator& comm) {
+    check(tutti_allreduce(TUTTI_IN_PLACE, &sum_, 1, TUTTI_BINNED_FLOAT64, TUTTI_SUM, comm.get()),
+          comm);
+    double out = 0;
+    finish<tutti_binned_float64, double>(std::span(&sum_, 1), std::span(&out, 1));
+    return out;
+  }
+
+ private:
+  Device device_;
+  tutti_binned_float64 sum_{};
+  std::vector<double> squares_;
+};
+
+// What --clip does to a gradient of this squared length, of which `part` is some.
+template <class Real>
+void shorten(const Device& device, std::span<Real> part, double squared, double most,
+             StepFigures& figures) {
+  figures.gradient = std::sqrt(squared);
+  figures.overflow = !std::isfinite(squared);
+  if (figures.overflow || figures.gradient <= most) return;
+  scale<Real>(device, part, Real(most / figures.gradient));
+}
+
+// Collective over the ranks that divide layers among them: lamb's norms become those of whole
+// layers.
+template <class Real>
+void sum_layer_norms(BasicOptimizer<Real>& optimizer, const std::vector<Parameter>& layout,
+                     const communicator& comm) {
+  const auto norms = optimizer.norms();
+  for (size_t i = 0; i < layout.size(); ++i)
+    if (!layout[i].counted) norms[2 * i] = norms[2 * i + 1] = {};
+  check(tutti_allreduce(TUTTI_IN_PLACE, norms.data(), norms.size(), TUTTI_BINNED_FLOAT64, TUTTI_SUM,
+                        comm.get()),
+        comm);
+}
+
+}  // namespace tutti::train

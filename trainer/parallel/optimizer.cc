@@ -1,0 +1,176 @@
+#include "trainer/parallel/optimizer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <utility>
+
+namespace tutti::train {
+namespace {
+
+template <class Real>
+constexpr Real beta1 = Real(0.9);
+template <class Real>
+constexpr Real beta2 = Real(0.95);
+template <class Real>
+constexpr Real epsilon = Real(1e-8);
+
+size_t total(const std::vector<Range>& ranges) {
+  size_t sum = 0;
+  for (const Range& range : ranges) sum += range.size();
+  return sum;
+}
+
+}  // namespace
+
+template <class Real>
+BasicOptimizer<Real>::BasicOptimizer(OptimizerSettings settings, std::vector<Parameter> layout,
+                                     std::vector<Range> owned, const Device& device)
+    : settings_(std::move(settings)),
+      layout_(std::move(layout)),
+      owned_(std::move(owned)),
+      device_(device) {
+  const size_t size = total(owned_);
+  if (settings_.kind == "sgd") {
+    if (settings_.momentum > 0) state_.emplace("momentum", Buffer<Real>(device, size));
+  } else {
+    state_.emplace("mean", Buffer<Real>(device, size));
+    state_.emplace("square", Buffer<Real>(device, size));
+  }
+  if (has_norms()) {
+    direction_ = Buffer<Real>(device, size);
+    norms_.resize(2 * layout_.size());
+  }
+}
+
+template <class Real>
+void BasicOptimizer<Real>::begin(int64_t step, double factor) {
+  const double ramp =
+      step < settings_.warmup ? double(step + 1) / double(settings_.warmup + 1) : 1.0;
+  rate_ = Real(settings_.rate * ramp * factor);
+  step_ = step;
+  std::fill(norms_.begin(), norms_.end(), tutti_binned_float64{});
+}
+
+template <class Real>
+size_t BasicOptimizer<Real>::place(Range range) const {
+  size_t before = 0;
+  for (const Range& own : owned_) {
+    if (range.begin >= own.begin && range.end <= own.end) return before + range.begin - own.begin;
+    before += own.size();
+  }
+  throw std::logic_error("the optimizer does not own this range");
+}
+
+template <class Real>
+void BasicOptimizer<Real>::update(Range range, std::span<Real> parameters,
+                                  std::span<const Real> gradients) {
+  const size_t n = range.size();
+  const size_t at = place(range);
+  if (!device_.is_host()) {
+    update_there(at, parameters.first(n), gradients.first(n));
+    if (has_norms()) add_norms(range, parameters, direction_.span().subspan(at, n));
+    return;
+  }
+  Real* const w = parameters.data();
+  const Real* const g = gradients.data();
+  const Real rate = rate_;
+  const auto decay = Real(settings_.weight_decay);
+  if (settings_.kind == "sgd") {
+    if (settings_.momentum == 0) {
+      for (size_t i = 0; i < n; ++i) w[i] -= rate * g[i];
+      return;
+    }
+    Real* const m = state_["momentum"].data() + at;
+    const auto momentum = Real(settings_.momentum);
+    for (size_t i = 0; i < n; ++i) {
+      m[i] = momentum * m[i] + g[i];
+      w[i] -= rate * m[i];
+    }
+    return;
+  }
+  Real* const m = state_["mean"].data() + at;
+  Real* const v = state_["square"].data() + at;
+  const auto unbias1 = Real(1 / (1 - std::pow(double(beta1<Real>), double(step_ + 1))));
+  const auto unbias2 = Real(1 / (1 - std::pow(double(beta2<Real>), double(step_ + 1))));
+  Real* const u = has_norms() ? direction_.data() + at : nullptr;
+  for (size_t i = 0; i < n; ++i) {
+    m[i] = beta1<Real> * m[i] + (1 - beta1<Real>)*g[i];
+    v[i] = beta2<Real> * v[i] + (1 - beta2<Real>)*g[i] * g[i];
+    const Real step = m[i] * unbias1 / (std::sqrt(v[i] * unbias2) + epsilon<Real>)+decay * w[i];
+    if (u)
+      u[i] = step;
+    else
+      w[i] -= rate * step;
+  }
+  if (u) add_norms(range, parameters, {u, n});
+}
+
+// The same where the vectors are not the host's.
+template <class Real>
+void BasicOptimizer<Real>::update_there(size_t at, std::span<Real> parameters,
+                                        std::span<const Real> gradients) {
+  const size_t n = parameters.size();
+  const auto part = [at, n](Buffer<Real>& buffer) { return buffer.span().subspan(at, n); };
+  if (settings_.kind == "sgd") {
+    if (settings_.momentum == 0) return gpu::descend<Real>(device_, parameters, gradients, rate_);
+    const std::span<Real> m = part(state_["momentum"]);
+    gpu::accelerate<Real>(device_, m, gradients, Real(settings_.momentum));
+    return gpu::descend<Real>(device_, parameters, m, rate_);
+  }
+  const auto unbiased = [this](Real beta) {
+    return Real(1 / (1 - std::pow(double(beta), double(step_ + 1))));
+  };
+  const gpu::Moments<Real> moments{
+      part(state_["mean"]),  part(state_["square"]), beta1<Real>,  beta2<Real>,
+      unbiased(beta1<Real>), unbiased(beta2<Real>),  epsilon<Real>};
+  const auto decay = Real(settings_.weight_decay);
+  if (has_norms())
+    return gpu::adam<Real>(device_, moments, gradients, parameters, decay, part(direction_));
+  if (step_room_.size() < n) step_room_ = Buffer<Real>(device_, n);
+  const std::span<Real> step = step_room_.span().first(n);
+  gpu::adam<Real>(device_, moments, gradients, parameters, decay, step);
+  gpu::descend<Real>(device_, parameters, step, rate_);
+}
+
+template <class Real>
+void BasicOptimizer<Real>::add_norms(Range range, std::span<const Real> parameters,
+                                     std::span<const Real> update) {
+  std::vector<double> squares;
+  for (size_t layer = 0; layer < layout_.size(); ++layer) {
+    const size_t begin = std::max(range.begin, layout_[layer].offset);
+    const size_t end = std::min(range.end, layout_[layer].offset + layout_[layer].count);
+    if (begin >= end) continue;
+    for (const auto& [norm, values] : {std::pair{2 * layer, parameters}, {2 * layer + 1, update}}) {
+      squares_of<Real>(device_, values.subspan(begin - range.begin, end - begin), squares);
+      deposit_all<tutti_binned_float64, double>(norms_[norm], squares);
+    }
+  }
+}
+
+template <class Real>
+void BasicOptimizer<Real>::finish(Range range, std::span<Real> parameters) {
+  if (!has_norms()) return;
+  std::vector<double> squares(norms_.size());
+  tutti::finish<tutti_binned_float64, double>(norms_, squares);
+  const std::span<const Real> u =
+      std::as_const(direction_).span().subspan(place(range), range.size());
+  for (size_t layer = 0; layer < layout_.size(); ++layer) {
+    const size_t begin = std::max(range.begin, layout_[layer].offset);
+    const size_t end = std::min(range.end, layout_[layer].offset + layout_[layer].count);
+    const double weights = std::sqrt(squares[2 * layer]);
+    const double step = std::sqrt(squares[2 * layer + 1]);
+    const double trust = weights > 0 && step > 0 ? std::min(weights / step, 10.0) : 1.0;
+    const Real rate = rate_ * Real(trust);
+    if (!device_.is_host() && begin < end)
+      gpu::descend<Real>(device_, parameters.subspan(begin - range.begin, end - begin),
+                         u.subspan(begin - range.begin, end - begin), rate);
+    else
+      for (size_t i = begin; i < end; ++i) parameters[i - range.begin] -= rate * u[i - range.begin];
+  }
+}
+
+template class BasicOptimizer<float>;
+template class BasicOptimizer<double>;
+
+}  // namespace tutti::train

@@ -1,0 +1,75 @@
+// SGD with momentum, AdamW and LAMB on flat vectors. Not LibTorch's: these work on any part of the
+// parameters, wherever the parts are cut, with the same bits, which is what sharded optimizer state
+// and sharded servers need; and LibTorch has no LAMB.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "trainer/device/vectors.h"
+#include "trainer/models/replica.h"
+#include "tutti/tutti.hpp"
+
+namespace tutti::train {
+
+// A part of the flat vector.
+struct Range {
+  size_t begin = 0, end = 0;
+  size_t size() const { return end - begin; }
+};
+
+struct OptimizerSettings {
+  std::string kind;  // sgd, adamw, lamb
+  double rate = 0;
+  int64_t warmup = 0;
+  double momentum = 0;
+  double weight_decay = 0;
+};
+
+// `Real`: of the vectors.
+template <class Real>
+class BasicOptimizer {
+ public:
+  // For the parameters in `owned`, disjoint and ascending. All vectors are on the device.
+  BasicOptimizer(OptimizerSettings settings, std::vector<Parameter> layout,
+                 std::vector<Range> owned, const Device& device = {});
+
+  // A step, counted from 0, begins; `factor` multiplies its rate.
+  void begin(int64_t step, double factor = 1);
+  // The vectors are those of `range`, which lies within one owned range. With sgd and adamw this is
+  // the whole update.
+  void update(Range range, std::span<Real> parameters, std::span<const Real> gradients);
+  // Needed by lamb alone, after update() of whole layers, or of this rank's parts of all layers and
+  // a sum of norms() over the ranks.
+  void finish(Range range, std::span<Real> parameters);
+  bool has_norms() const { return settings_.kind == "lamb"; }
+  // Two accumulators a layer: their sums do not depend on how layers are divided among ranks.
+  std::span<tutti_binned_float64> norms() { return norms_; }
+
+  // What has to be kept from step to step: vectors over the owned ranges, one after the other.
+  std::map<std::string, Buffer<Real>>& state() { return state_; }
+  const Device& device() const { return device_; }
+  const std::vector<Range>& owned() const { return owned_; }
+
+ private:
+  size_t place(Range range) const;  // of its begin in the state
+  void update_there(size_t at, std::span<Real> parameters, std::span<const Real> gradients);
+  void add_norms(Range range, std::span<const Real> parameters, std::span<const Real> update);
+
+  OptimizerSettings settings_;
+  std::vector<Parameter> layout_;
+  std::vector<Range> owned_;
+  Device device_;
+  std::map<std::string, Buffer<Real>> state_;
+  Buffer<Real> direction_;  // lamb: the update before its length is set
+  Buffer<Real> step_room_;  // adamw, not on the host: the update before the rate
+  std::vector<tutti_binned_float64> norms_;
+  Real rate_ = 0;
+  int64_t step_ = 0;
+};
+using Optimizer = BasicOptimizer<float>;
+
+}  // namespace tutti::train

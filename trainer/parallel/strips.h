@@ -1,0 +1,37 @@
+// Pictures divided into strips of rows: which rows of its input a rank needs for its rows of a
+// convolution's output. Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "trainer/parallel/split.h"
+
+namespace tutti::train {
+
+struct Window {
+  int64_t kernel = 1, stride = 1, padding = 0;
+};
+
+int64_t rows_after(int64_t height, const Window& window);
+
+// Rows of the input under the output's rows, without those that are padding, and how many of these
+// there are above and below.
+struct Needed {
+  Span rows;
+  int64_t above = 0, below = 0;
+};
+Needed rows_under(const Span& output, int64_t height, const Window& window);
+
+// A convolution of pictures of some height.
+struct Place {
+  std::string name;
+  int64_t height = 0;
+  Window window;
+};
+// Throws BadInput where a rank's rows are not all among those of its strip and of the strips above
+// and below it, or a strip is empty.
+void check_strips(const std::vector<Place>& places, int ranks);
+
+}  // namespace tutti::train

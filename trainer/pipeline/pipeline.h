@@ -1,0 +1,110 @@
+// Runs a pipeline schedule: this rank's stage computes, micro-batch by micro-batch, what its list
+// says, and exchanges activations and gradients with the other stages.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "trainer/common/options.h"
+#include "trainer/common/timeline.h"
+#include "trainer/data/data.h"
+#include "trainer/parallel/fold.h"
+#include "trainer/parallel/mesh.h"
+#include "trainer/pipeline/partition.h"
+#include "trainer/pipeline/schedule.h"
+#include "trainer/pipeline/stage.h"
+
+namespace tutti::train {
+
+// All that ranks of a pipeline must agree on.
+struct PipelinePlan {
+  PipelineShape shape;
+  std::vector<std::string> layers;  // their names
+  std::vector<LayerRange> parts;
+  std::vector<Port> ports;
+  Schedule schedule;
+};
+// As the options say; `seconds` a layer is what --stages profile goes by. Throws BadInput.
+PipelinePlan plan_pipeline(const Options& options, const ModelFacts& facts);
+
+class Pipeline {
+ public:
+  // All of it outlives the pipeline. `grid.pipeline` has the ranks of the stages.
+  Pipeline(const Options& options, const Data& data, const Grid& grid, Timeline& timeline,
+           Stage& stage, PipelinePlan plan);
+
+  struct Result {
+    double loss = 0;        // sum over the samples; on the last stage, else 0
+    double shard_norm = 0;  // sum over micro-batches of the squared length of the mean gradient
+  };
+  // The stage's gradients are then the sum over this rank's micro-batches in tutti's canonical
+  // tree: the bits do not depend on the schedule, nor on how many stages there are, nor, where
+  // replicas then add up theirs in that tree, on how many ranks hold a stage.
+  Result run(int64_t step);
+
+  // On all ranks with the same batch: the sum of the losses on the first rank of the last stage,
+  // else 0.
+  double loss(const Batch& batch);
+  // On all ranks, which all get it: see Replica.
+  std::string continued(const std::string& prompt, int64_t bytes, uint64_t seed);
+
+  const PipelinePlan& plan() const { return plan_; }
+  const communicator& ranks() const { return comm_; }
+  // On the device of the stage.
+  std::span<const std::byte> parameters(int chunk) { return stage_.parameters(chunk); }
+  // Of the last run of each rank; collective over them.
+  std::vector<std::vector<Slot>> gather_slots() const;
+  // Busy part of the ranks' time, the median over the runs; collective over them.
+  double utilisation() const;
+  double exposed() const { return exposed_; }  // seconds of the last run spent waiting
+  // What this rank has sent in the last run, by port: forward, and gradients back.
+  const std::map<std::pair<int, bool>, uint64_t>& sent_bytes() const { return step_bytes_; }
+  int peak_live() const { return peak_live_; }
+  size_t peak_bytes() const { return stage_.peak_bytes(); }
+
+ private:
+  using Work = std::function<void(const Action&)>;
+  // Goes through the list; `samples` of each micro-batch.
+  void execute(const std::vector<Action>& list, const std::vector<int64_t>& samples,
+               const Work& work);
+  void post(const std::vector<Action>& list, const std::vector<int64_t>& samples, size_t receives);
+  void send(const Action& action);
+  void wait_sends(bool all);
+  void compute(int64_t step, const Action& action, Result& result);
+  template <class Real>
+  void add(int chunk, int micro_batch, BasicFold<Real>& fold);
+  void add(int chunk, int micro_batch);
+  void show_stuck(const std::vector<Action>& list, size_t at) const;
+  int64_t shard(int micro_batch) const;
+  int peer(const Action& message) const;
+
+  const Options& options_;
+  const Data& data_;
+  const communicator& comm_;
+  const int copy_;  // of the model
+  Timeline& timeline_;
+  Stage& stage_;
+  PipelinePlan plan_;
+  Schedule forward_;
+  std::vector<BasicFold<float>> folds_;  // of a chunk
+  std::vector<BasicFold<double>> wide_folds_;
+  Buffer<double> shard_norm_;  // of the run
+
+  std::deque<request> receives_;  // posted, the next one first
+  size_t posted_ = 0;             // position in the list behind the last one posted
+  std::deque<std::pair<Stage::Key, request>> sends_;
+  std::vector<Slot> slots_;
+  int live_ = 0, peak_live_ = 0;
+  double exposed_ = 0;
+  std::map<std::pair<int, bool>, uint64_t> sent_bytes_, step_bytes_;
+  struct Extent {  // of a run: seconds
+    double begin = 0, end = 0, busy = 0;
+  };
+  std::vector<Extent> runs_;
+};
+
+}  // namespace tutti::train

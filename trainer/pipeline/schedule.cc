@@ -1,0 +1,456 @@
+#include "trainer/pipeline/schedule.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <stdexcept>
+#include <tuple>
+#include <utility>
+
+namespace tutti::train {
+namespace {
+
+using Kind = Action::Kind;
+
+bool is_message(const Action& a) { return a.kind == Kind::send || a.kind == Kind::receive; }
+
+// ---------------------------------------------------------------- the order of the work
+
+std::vector<Action> naive(int m) {
+  std::vector<Action> order;
+  for (int i = 0; i < m; ++i) {
+    order.push_back({Kind::forward, i});
+    order.push_back({Kind::backward, i});
+  }
+  return order;
+}
+
+std::vector<Action> gpipe(int m) {
+  std::vector<Action> order;
+  for (const Kind kind : {Kind::forward, Kind::backward})
+    for (int i = 0; i < m; ++i) order.push_back({kind, i});
+  return order;
+}
+
+// `warm` forwards, then pairs of forward and backward, then the other backwards.
+template <class Forward, class Backward>
+void one_each(int count, int warm, const Forward& forward, const Backward& backward) {
+  for (int i = 0; i < warm; ++i) forward(i);
+  for (int i = warm; i < count; ++i) {
+    forward(i);
+    backward(i - warm);
+  }
+  for (int i = count - warm; i < count; ++i) backward(i);
+}
+
+std::vector<Action> one_forward_one_backward(int m, int ahead, int s, bool split) {
+  std::vector<Action> order;
+  one_each(
+      m, std::min(m, ahead),
+      [&](int i) {
+        order.push_back({Kind::forward, i});
+      },
+      [&](int i) {
+        order.push_back({Kind::backward, i});
+        if (split && i >= s) order.push_back({Kind::weight, i - s});
+      });
+  if (split)
+    for (int i = std::max(0, m - s); i < m; ++i) order.push_back({Kind::weight, i});
+  return order;
+}
+
+// k micro-batches go through a chunk, then the same k through the next one.
+std::vector<Action> interleaved(int k, int m, int v, int s) {
+  std::vector<Action> order;
+  const auto place = [&](int i, bool mirrored) {
+    const int chunk = i % (k * v) / k;
+    return std::pair(i / (k * v) * k + i % k, mirrored ? v - 1 - chunk : chunk);
+  };
+  const int warm = m == k ? m * v : std::min(m * v, 2 * (k - s - 1) + (v - 1) * k);
+  one_each(
+      m * v, warm,
+      [&](int i) {
+        const auto [micro_batch, chunk] = place(i, false);
+        order.push_back({Kind::forward, micro_batch, chunk});
+      },
+      [&](int i) {
+        const auto [micro_batch, chunk] = place(i, true);
+        order.push_back({Kind::backward, micro_batch, chunk});
+      });
+  return order;
+}
+
+// Micro-batches that a rank of the stage takes in before it waits for the gradient of its first
+// one. Until that has been through all later ranks and back, each of these takes in one; and where
+// w ranks hold a later stage, they begin by turns: w - 1 more keep all of them busy.
+int taken_ahead(const StageWidths& widths, int stage) {
+  int later = 0;
+  for (int s = stage + 1; s < widths.stages(); ++s) later += 2 * widths.width(s) - 1;
+  return (later + widths.width(stage) - 1) / widths.width(stage);
+}
+
+std::vector<Action> order_of(const PipelineShape& p, int rank) {
+  const int stage = p.widths.stage(rank), width = p.widths.width(stage);
+  const int m = p.micro_batches / width;
+  if (p.schedule == "naive") return naive(m);
+  if (p.schedule == "interleaved") return interleaved(p.stages, m, p.chunks, stage);
+  std::vector<Action> order =
+      p.schedule == "gpipe"
+          ? gpipe(m)
+          : one_forward_one_backward(m, taken_ahead(p.widths, stage), stage, p.schedule == "zb-h1");
+  for (Action& a : order) a.micro_batch = a.micro_batch * width + p.widths.replica(rank);
+  return order;
+}
+
+void check_shape(const PipelineShape& p) {
+  const auto& names = pipeline_schedules();
+  if (std::find(names.begin(), names.end(), p.schedule) == names.end())
+    throw std::invalid_argument(fmt::format("there is no pipeline schedule {}", p.schedule));
+  if (p.stages < 1 || p.micro_batches < 1 || p.chunks < 1)
+    throw std::invalid_argument(fmt::format("{} stages of {} chunks and {} micro-batches", p.stages,
+                                            p.chunks, p.micro_batches));
+  if (p.schedule != "interleaved" && p.chunks > 1)
+    throw std::invalid_argument(
+        fmt::format("{} chunks: only the schedule interleaved has several", p.chunks));
+  if (p.schedule == "interleaved" && p.micro_batches % p.stages != 0)
+    throw std::invalid_argument(
+        fmt::format("{} micro-batches are no multiple of the {} stages that the schedule "
+                    "interleaved needs",
+                    p.micro_batches, p.stages));
+  if (p.widths.stages() != p.stages || p.micro_batches % p.widths.widest() != 0)
+    throw std::invalid_argument(
+        fmt::format("{} micro-batches are no multiple of the {} ranks of a stage, or stages have "
+                    "{} widths",
+                    p.micro_batches, p.widths.widest(), p.widths.stages()));
+  if (p.widths.widest() > 1 && p.schedule != "gpipe" && p.schedule != "1f1b")
+    throw std::invalid_argument(
+        fmt::format("several ranks hold a stage, but the schedule is {}", p.schedule));
+}
+
+// ---------------------------------------------------------------- messages
+
+struct Parcel {
+  int micro_batch, connection;
+  bool gradient;
+  bool operator==(const Parcel&) const = default;
+  bool operator<(const Parcel& other) const {
+    return std::tie(micro_batch, connection, gradient) <
+           std::tie(other.micro_batch, other.connection, other.gradient);
+  }
+};
+
+Parcel parcel_of(const Action& a) { return {a.micro_batch, a.connection, a.gradient}; }
+
+bool travels(const Connection& c, const PipelineShape& p, int micro_batch, bool gradient) {
+  return c.from % p.stages != c.to % p.stages && (gradient || c.sent_with(micro_batch));
+}
+
+// Whom the message goes to or comes from.
+int peer_rank(const Action& message, const PipelineShape& p) {
+  return p.widths.rank(message.peer, message.micro_batch);
+}
+
+// The messages that a piece of work makes, or those that it needs.
+std::vector<Action> messages(const Action& work, int part, Kind kind, const PipelineShape& p,
+                             const std::vector<Connection>& connections) {
+  std::vector<Action> all;
+  if (work.kind == Kind::weight) return all;
+  const bool gradient = work.kind == Kind::backward;
+  for (size_t c = 0; c < connections.size(); ++c) {
+    const Connection& one = connections[c];
+    // Forward sends along the connection, backward against it.
+    const bool leaves = (kind == Kind::send) != gradient;
+    if ((leaves ? one.from : one.to) != part || !travels(one, p, work.micro_batch, gradient))
+      continue;
+    const int other = leaves ? one.to : one.from;
+    all.push_back({kind, work.micro_batch, work.chunk, other % p.stages, int(c), gradient});
+  }
+  return all;
+}
+
+}  // namespace
+
+const std::vector<std::string>& pipeline_schedules() {
+  static const std::vector<std::string> names{"naive", "gpipe", "1f1b", "interleaved", "zb-h1"};
+  return names;
+}
+
+std::string describe(const Action& a) {
+  const std::string chunk = a.chunk > 0 ? fmt::format(", chunk {}", a.chunk) : "";
+  if (!is_message(a)) {
+    const char* const names[] = {"forward", "backward", "weight gradients"};
+    return fmt::format("{} of micro-batch {}{}", names[int(a.kind)], a.micro_batch, chunk);
+  }
+  return fmt::format("{} the {} of micro-batch {} {} stage {}{}",
+                     a.kind == Kind::send ? "send" : "receive",
+                     a.gradient ? "gradient" : "activation", a.micro_batch,
+                     a.kind == Kind::send ? "to" : "from", a.peer, chunk);
+}
+
+std::vector<Connection> chain(int parts) {
+  std::vector<Connection> all;
+  for (int i = 0; i + 1 < parts; ++i) all.push_back({i, i + 1});
+  return all;
+}
+
+namespace {
+
+// Puts the messages between the work.
+Schedule with_messages(const std::vector<std::vector<Action>>& orders, const PipelineShape& p,
+                       const std::vector<Connection>& connections) {
+  const int ranks = p.widths.ranks();
+  // What goes from one rank to another, in the order in which it is sent.
+  std::map<std::pair<int, int>, std::deque<Parcel>> sent;
+  for (int r = 0; r < ranks; ++r)
+    for (const Action& work : orders[size_t(r)])
+      for (const Action& m :
+           messages(work, p.part(p.widths.stage(r), work.chunk), Kind::send, p, connections))
+        sent[{r, peer_rank(m, p)}].push_back(parcel_of(m));
+  Schedule schedule(static_cast<size_t>(ranks));
+  for (int r = 0; r < ranks; ++r) {
+    std::vector<Action>& list = schedule[size_t(r)];
+    for (const Action& work : orders[size_t(r)]) {
+      const int part = p.part(p.widths.stage(r), work.chunk);
+      // A pair's messages are received in the order in which they are sent: also those that are not
+      // needed yet, when they are in front of one that is.
+      for (const Action& m : messages(work, part, Kind::receive, p, connections)) {
+        std::deque<Parcel>& queue = sent[{peer_rank(m, p), r}];
+        const auto wanted = std::find(queue.begin(), queue.end(), parcel_of(m));
+        if (wanted == queue.end()) continue;  // came with an earlier one
+        for (auto it = queue.begin(); it <= wanted; ++it) {
+          const Connection& c = connections[size_t(it->connection)];
+          const int needs = (it->gradient ? c.from : c.to) / p.stages;
+          list.push_back(
+              {Kind::receive, it->micro_batch, needs, m.peer, it->connection, it->gradient});
+        }
+        queue.erase(queue.begin(), wanted + 1);
+      }
+      list.push_back(work);
+      for (const Action& m : messages(work, part, Kind::send, p, connections)) list.push_back(m);
+    }
+  }
+  return schedule;
+}
+
+}  // namespace
+
+Schedule make_schedule(const PipelineShape& p, const std::vector<Connection>& connections) {
+  check_shape(p);
+  std::vector<std::vector<Action>> orders;
+  orders.reserve(size_t(p.widths.ranks()));
+  for (int r = 0; r < p.widths.ranks(); ++r) orders.push_back(order_of(p, r));
+  return with_messages(orders, p, connections);
+}
+
+Schedule make_forward(const PipelineShape& p, const std::vector<Connection>& connections) {
+  std::vector<Action> order;
+  order.reserve(size_t(p.chunks));
+  for (int c = 0; c < p.chunks; ++c) order.push_back({Kind::forward, 0, c});
+  std::vector<std::vector<Action>> orders(size_t(p.widths.ranks()));
+  for (int s = 0; s < p.stages; ++s) orders[size_t(p.widths.lead(s))] = order;
+  return with_messages(orders, p, connections);
+}
+
+// ---------------------------------------------------------------- virtual time
+
+namespace {
+
+// Messages from one rank to another.
+struct Wire {
+  std::vector<Parcel> parcels;
+  std::vector<double> sent, received;
+};
+
+double duration_of(const PartTimes& t, Kind kind) {
+  return kind == Kind::forward ? t.forward : kind == Kind::backward ? t.backward : t.weight;
+}
+
+std::vector<int> peaks(const std::vector<std::vector<Slot>>& slots) {
+  std::vector<int> all;
+  for (const auto& rank : slots) {
+    const bool split = std::any_of(rank.begin(), rank.end(),
+                                   [](const Slot& b) { return b.action.kind == Kind::weight; });
+    const Kind last = split ? Kind::weight : Kind::backward;
+    int live = 0, peak = 0;
+    for (const Slot& b : rank) {
+      if (b.action.kind == Kind::forward) peak = std::max(peak, ++live);
+      if (b.action.kind == last) --live;
+    }
+    all.push_back(peak);
+  }
+  return all;
+}
+
+// Adds what was on its way at once, by connection.
+void count_in_flight(const Wire& wire, PipelineRun& run) {
+  std::map<std::pair<int, bool>, std::vector<std::pair<double, int>>> changes;
+  for (size_t i = 0; i < wire.parcels.size(); ++i) {
+    auto& list = changes[{wire.parcels[i].connection, wire.parcels[i].gradient}];
+    list.emplace_back(wire.sent[i], 1);
+    if (i < wire.received.size()) list.emplace_back(wire.received[i], -1);
+  }
+  for (auto& [what, list] : changes) {
+    const auto& [connection, gradient] = what;
+    auto& all = gradient ? run.peak_gradients : run.peak_activations;
+    if (all.size() <= size_t(connection)) all.resize(size_t(connection) + 1);
+    std::sort(list.begin(), list.end());  // what ends at a time ends before what begins then
+    int now = 0;
+    for (const auto& [time, change] : list)
+      all[size_t(connection)] = std::max(all[size_t(connection)], now += change);
+  }
+}
+
+}  // namespace
+
+double utilisation_of(const std::vector<std::vector<Slot>>& slots) {
+  double busy = 0, first = 0, last = 0;
+  bool any = false;
+  for (const auto& rank : slots)
+    for (const Slot& b : rank) {
+      busy += b.end - b.begin;
+      first = any ? std::min(first, b.begin) : b.begin;
+      last = any ? std::max(last, b.end) : b.end;
+      any = true;
+    }
+  return last > first ? busy / (last - first) / double(slots.size()) : 0;
+}
+
+PipelineRun simulate(const Schedule& schedule, const PipelineShape& p,
+                     const std::vector<PartTimes>& times) {
+  PipelineRun run;
+  const size_t ranks = schedule.size();
+  run.slots.resize(ranks);
+  std::vector<size_t> next(ranks);
+  std::vector<double> clock(ranks);
+  std::map<std::pair<int, int>, Wire> wires;
+  const auto advance = [&](size_t r) {
+    const Action& a = schedule[r][next[r]];
+    double& now = clock[r];
+    if (a.kind == Kind::send) {
+      Wire& wire = wires[{int(r), peer_rank(a, p)}];
+      wire.parcels.push_back(parcel_of(a));
+      wire.sent.push_back(now);
+    } else if (a.kind == Kind::receive) {
+      Wire& wire = wires[{peer_rank(a, p), int(r)}];
+      const size_t n = wire.received.size();
+      if (wire.sent.size() <= n || wire.parcels[n] != parcel_of(a)) return false;
+      now = std::max(now, wire.sent[n]);
+      wire.received.push_back(now);
+    } else {
+      const double begin = now;
+      now += duration_of(times[size_t(p.part(p.widths.stage(int(r)), a.chunk))], a.kind);
+      run.slots[r].push_back({a, begin, now});
+    }
+    ++next[r];
+    return true;
+  };
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (size_t r = 0; r < ranks; ++r)
+      while (next[r] < schedule[r].size() && advance(r)) moved = true;
+  }
+  for (size_t r = 0; r < ranks; ++r)
+    if (next[r] < schedule[r].size()) run.stuck = next;
+  for (const double end : clock) run.makespan = std::max(run.makespan, end);
+  run.utilisation = utilisation_of(run.slots);
+  run.peak_live = peaks(run.slots);
+  for (const auto& [ends, wire] : wires) count_in_flight(wire, run);
+  return run;
+}
+
+PipelineRun simulate(const Schedule& schedule, const PipelineShape& shape) {
+  const PartTimes alike = shape.schedule == "zb-h1" ? PartTimes{1, 1, 1} : PartTimes{1, 2, 0};
+  std::vector<PartTimes> times;
+  for (int part = 0; part < shape.parts(); ++part) {
+    const double width = shape.widths.width(part % shape.stages);
+    times.push_back({width * alike.forward, width * alike.backward, width * alike.weight});
+  }
+  return simulate(schedule, shape, times);
+}
+
+// ---------------------------------------------------------------- the checker
+
+namespace {
+
+// Work in program order: what each piece needs of its own rank and of messages is there.
+std::string check_rank(const std::vector<Action>& list, int rank, const PipelineShape& p,
+                       const std::vector<Connection>& connections) {
+  const int stage = p.widths.stage(rank), width = p.widths.width(stage);
+  std::map<std::pair<int, int>, int> done;  // chunk and micro-batch: forward, backward, weight
+  std::map<std::pair<int, int>, int> next;  // chunk and kind: the micro-batch whose turn it is
+  std::map<Parcel, int> arrived, made;
+  const bool split = p.schedule == "zb-h1";
+  const auto wrong = [&](const Action& a, const char* what) {
+    return fmt::format("stage {}: {}: {}", p.widths.name(rank), describe(a), what);
+  };
+  for (const Action& a : list) {
+    if (a.chunk < 0 || a.chunk >= p.chunks || a.micro_batch < 0 || a.micro_batch >= p.micro_batches)
+      return wrong(a, "there is no such chunk or micro-batch");
+    if (p.widths.rank(stage, a.micro_batch) != rank)
+      return wrong(a, "this micro-batch is another rank's");
+    if (a.kind == Kind::receive) {
+      if (arrived[parcel_of(a)]++) return wrong(a, "for the second time");
+    } else if (a.kind == Kind::send) {
+      if (made[parcel_of(a)]-- != 1) return wrong(a, "it is not there");
+    } else {
+      int& so_far = done[{a.chunk, a.micro_batch}];
+      if (so_far != int(a.kind)) return wrong(a, "not in its turn");
+      ++so_far;
+      if (next[{a.chunk, int(a.kind)}]++ != a.micro_batch / width)
+        return wrong(a, "not in ascending order");
+      const int part = p.part(stage, a.chunk);
+      for (const Action& m : messages(a, part, Kind::receive, p, connections))
+        if (!arrived[parcel_of(m)]) return wrong(a, "before what it needs has come");
+      for (const Action& m : messages(a, part, Kind::send, p, connections)) made[parcel_of(m)] = 1;
+    }
+  }
+  for (int c = 0; c < p.chunks; ++c)
+    for (int i = p.widths.replica(rank); i < p.micro_batches; i += width)
+      if (done[{c, i}] != (split ? 3 : 2))
+        return fmt::format("stage {}: micro-batch {} of chunk {} is not finished",
+                           p.widths.name(rank), i, c);
+  for (const auto& [parcel, left] : made)
+    if (left != 0)
+      return fmt::format("stage {}: what micro-batch {} made is not sent", p.widths.name(rank),
+                         parcel.micro_batch);
+  return "";
+}
+
+}  // namespace
+
+std::string check_schedule(const Schedule& schedule, const PipelineShape& p,
+                           const std::vector<Connection>& connections) {
+  const int ranks = p.widths.ranks();
+  if (int(schedule.size()) != ranks)
+    return fmt::format("{} lists for {} ranks", schedule.size(), ranks);
+  for (int r = 0; r < ranks; ++r) {
+    std::string wrong = check_rank(schedule[size_t(r)], r, p, connections);
+    if (!wrong.empty()) return wrong;
+  }
+  std::map<std::pair<int, int>, std::vector<Parcel>> sent, received;
+  for (int r = 0; r < ranks; ++r)
+    for (const Action& a : schedule[size_t(r)]) {
+      if (a.kind == Kind::send) sent[{r, peer_rank(a, p)}].push_back(parcel_of(a));
+      if (a.kind == Kind::receive) received[{peer_rank(a, p), r}].push_back(parcel_of(a));
+    }
+  if (sent != received) return "what is sent is not what is received, or not in the same order";
+  const PipelineRun run = simulate(schedule, p, std::vector(size_t(p.parts()), PartTimes{1, 1, 1}));
+  if (!run.stuck.empty()) {
+    std::string text = "ranks wait for each other:";
+    for (size_t r = 0; r < schedule.size(); ++r)
+      if (run.stuck[r] < schedule[r].size())
+        text += fmt::format(" stage {} at '{}'", p.widths.name(int(r)),
+                            describe(schedule[r][run.stuck[r]]));
+    return text;
+  }
+  for (const auto* peaks : {&run.peak_activations, &run.peak_gradients})
+    for (size_t c = 0; c < peaks->size(); ++c)
+      // All ranks of a stage keep as many.
+      if ((*peaks)[c] > run.peak_live[size_t(p.widths.lead(connections[c].from % p.stages))])
+        return "more messages on the way than micro-batches that are alive";
+  return "";
+}
+
+}  // namespace tutti::train

@@ -1,0 +1,37 @@
+// What the user sees while and after it trains; rank 0 only.
+#pragma once
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "trainer/common/options.h"
+#include "trainer/report/history.h"
+
+namespace tutti::train {
+
+// null where it is not finite.
+nlohmann::json number(double value);
+
+class Screen {
+ public:
+  // Opens the --json file; BadInput if it cannot.
+  Screen(const Options& options, bool shows);
+  ~Screen();
+  Screen(const Screen&) = delete;
+  Screen& operator=(const Screen&) = delete;
+
+  void line(const std::string& text);  // to stdout, unless that has the JSON
+  void step(const StepRecord& record, const nlohmann::json& more);
+  void record(const nlohmann::json& object);
+
+ private:
+  const Options& options_;
+  bool shows_;
+  bool bar_;
+  std::FILE* json_ = nullptr;
+  double next_line_ = 0;
+  double began_ = 0;
+};
+
+}  // namespace tutti::train

@@ -1,0 +1,172 @@
+// AD-PSGD (Lian et al. 2018): after each gradient a worker averages its parameters with one
+// other's, picked at random, and nobody waits for anybody else. Even ranks ask, odd ranks answer,
+// each on a thread of its own for every rank that may ask: in such a graph of two sides nobody can
+// wait in a circle.
+#include <fmt/format.h>
+
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "trainer/device/vectors.h"
+#include "trainer/sync/meter.h"
+#include "trainer/sync/pairs.h"
+#include "trainer/sync/shard_pass.h"
+
+namespace tutti::train {
+namespace {
+
+constexpr int64_t leaves = -1;
+
+// The values of one side and the other become the same.
+void average(std::span<float> own, std::span<const float> other) {
+  for (size_t i = 0; i < own.size(); ++i) own[i] = (own[i] + other[i]) / 2;
+}
+
+class Gossip : public Strategy {
+ public:
+  explicit Gossip(const Worker& worker)
+      : worker_(worker),
+        whole_{0, worker.replica.parameters().size()},
+        optimizer_(optimizer_settings(worker.options), worker.replica.layout(), {whole_}) {
+    std::vector<int> asking, answering;
+    for (int r = 0; r < worker.comm.size(); ++r) (r % 2 == 0 ? asking : answering).push_back(r);
+    pairs_ = make_pairs(worker.comm, asking, answering);
+    const OnHost<float> here(worker.replica.device(), worker.replica.parameters());
+    const auto initial = here.values();
+    shared_.assign(initial.begin(), initial.end());
+    if (worker.comm.rank() % 2 == 1)
+      for (const communicator& pair : pairs_)
+        threads_.emplace_back([this, &pair] { answer(pair); });
+  }
+  ~Gossip() override {
+    for (const communicator& pair : pairs_)
+      if (!finished_) pair.abort("the trainer ends");
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  StepFigures step(int64_t step) override {
+    check();
+    StepFigures figures;
+    {
+      const std::lock_guard lock(mutex_);
+      take_shared();
+    }
+    figures.loss = own_pass(worker_, step);
+    const OnHost<float> gradients(worker_.replica.device(), worker_.replica.gradients());
+    if (threads_.empty()) ask(step, figures);
+    const std::lock_guard lock(mutex_);
+    optimizer_.begin(step);
+    optimizer_.update(whole_, shared_, gradients.values());
+    optimizer_.finish(whole_, shared_);
+    figures.volume = std::exchange(sent_, {});
+    return figures;
+  }
+
+  // Whoever asks has been answered when it gets here.
+  void pause(int64_t) override {
+    worker_.comm.barrier();
+    const std::lock_guard lock(mutex_);  // what threads have written is seen
+  }
+  std::vector<StateVector> state() override {
+    std::vector<StateVector> all{parameter_state(std::as_writable_bytes(std::span(shared_)),
+                                                 shared_.size(), StateVector::Kept::own)};
+    add_state(optimizer_, StateVector::Kept::own, all);
+    return all;
+  }
+
+  // In the end all are averaged.
+  void finish() override {
+    if (threads_.empty())
+      for (const communicator& pair : pairs_) pair.send<int64_t>(std::span(&leaves, 1), 1);
+    for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
+    finished_ = true;
+    check();
+    worker_.comm.allreduce(std::span(shared_), TUTTI_AVG);
+    take_shared();
+  }
+
+  // A worker that asks: its parameters, and in a message before them which step it is.
+  Volume formula() const override { return {4 * double(whole_.size()) + 8, 2}; }
+  std::string about() const override {
+    return "parameters are averaged with a random partner's after each gradient";
+  }
+
+ private:
+  // They become the model's parameters.
+  void take_shared() {
+    const OnHost<float> here(worker_.replica.device(), worker_.replica.parameters());
+    std::copy(shared_.begin(), shared_.end(), here.values().begin());
+    here.store();
+  }
+  void ask(int64_t step, StepFigures& figures) {
+    const double from = now();
+    const uint64_t random =
+        mixed(worker_.options.seed, uint64_t(step), uint64_t(worker_.comm.rank()));
+    const communicator& partner = pairs_[size_t(random % pairs_.size())];
+    Meter meter(partner);
+    other_.resize(shared_.size());
+    may_die("allreduce");
+    partner.send<int64_t>(std::span(&step, 1), 1);
+    partner.send<float>(shared_, 1);
+    partner.recv<float>(other_, 1);
+    average(shared_, other_);
+    figures.exposed = figures.communication = now() - from;
+    sent_ = meter.sent();
+    worker_.timeline.add("communication", "average with a partner", from, now(), sent_.bytes);
+  }
+
+  void answer(const communicator& asking) {
+    try {
+      std::vector<float> theirs(shared_.size()), before(shared_.size());
+      Meter meter(asking);
+      for (;;) {
+        int64_t word = 0;
+        asking.recv<int64_t>(std::span(&word, 1), 0);
+        if (word == leaves) return;
+        asking.recv<float>(theirs, 0);
+        {
+          const std::lock_guard lock(mutex_);
+          before = shared_;
+          average(shared_, theirs);
+        }
+        asking.send<float>(before, 0);
+        const std::lock_guard lock(mutex_);
+        sent_ += meter.sent();
+      }
+    } catch (...) {
+      {
+        const std::lock_guard lock(mutex_);
+        if (!failed_) failed_ = std::current_exception();
+      }
+      for (const communicator& pair : pairs_) pair.abort("a worker that asks has failed");
+    }
+  }
+
+  void check() {
+    const std::lock_guard lock(mutex_);
+    if (failed_) std::rethrow_exception(failed_);
+  }
+
+  Worker worker_;
+  Range whole_;
+  Optimizer optimizer_;
+  std::mutex mutex_;           // of shared_, sent_ and failed_
+  std::vector<float> shared_;  // the parameters, as others see them
+  std::vector<float> other_;
+  Volume sent_;  // since the last step ended
+  bool finished_ = false;
+  std::exception_ptr failed_;
+  std::vector<communicator> pairs_;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace
+
+std::unique_ptr<Strategy> make_gossip(const Worker& worker) {
+  return std::make_unique<Gossip>(worker);
+}
+
+}  // namespace tutti::train

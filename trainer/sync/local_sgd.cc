@@ -1,0 +1,78 @@
+// Local SGD (Stich 2019): workers go their own ways for some steps, then their parameters are
+// averaged. Each keeps its own optimizer state.
+#include <fmt/format.h>
+
+#include "trainer/sync/meter.h"
+#include "trainer/sync/shard_pass.h"
+#include "trainer/sync/wire.h"
+
+namespace tutti::train {
+namespace {
+
+class LocalSgd : public Strategy {
+ public:
+  explicit LocalSgd(const Worker& worker)
+      : worker_(worker),
+        whole_{0, worker.replica.parameters().size()},
+        optimizer_(optimizer_settings(worker.options), worker.replica.layout(), {whole_},
+                   worker.replica.device()),
+        averages_(worker.comm.dup()),
+        meter_(averages_) {}
+
+  StepFigures step(int64_t step) override {
+    StepFigures figures;
+    figures.loss = own_pass(worker_, step);
+    optimizer_.begin(step);
+    optimizer_.update(whole_, worker_.replica.parameters(), worker_.replica.gradients());
+    optimizer_.finish(whole_, worker_.replica.parameters());
+    averaged_ = (step + 1) % worker_.options.local_steps == 0;
+    if (averaged_) average(figures);
+    return figures;
+  }
+  void finish() override {
+    StepFigures uncounted;
+    if (!averaged_) average(uncounted);
+  }
+  std::vector<StateVector> state() override {
+    std::vector<StateVector> all{parameter_state(worker_.replica.bytes(), worker_.replica.size(),
+                                                 StateVector::Kept::own, worker_.replica.device())};
+    add_state(optimizer_, StateVector::Kept::own, all);
+    return all;
+  }
+
+  Volume formula() const override {
+    const Volume one = formula_of(worker_.options, averages_, whole_.size(), TUTTI_FLOAT32);
+    const auto steps = double(worker_.options.local_steps);
+    return {one.bytes / steps, one.messages / steps};
+  }
+  std::string about() const override {
+    return fmt::format("an average of the parameters every {} steps", worker_.options.local_steps);
+  }
+
+ private:
+  void average(StepFigures& figures) {
+    const double from = now();
+    const tutti_call_config config = call_config(worker_.options);
+    may_die("allreduce");
+    worker_.replica.device().wait();
+    averages_.allreduce(worker_.replica.parameters(), TUTTI_AVG, &config);
+    figures.exposed = figures.communication = now() - from;
+    figures.volume = meter_.sent();
+    worker_.timeline.add("communication", "average", from, now(), 4 * double(whole_.size()));
+  }
+
+  Worker worker_;
+  Range whole_;
+  Optimizer optimizer_;
+  communicator averages_;  // of the workers, for nothing else
+  Meter meter_;
+  bool averaged_ = false;  // in the last step
+};
+
+}  // namespace
+
+std::unique_ptr<Strategy> make_local_sgd(const Worker& worker) {
+  return std::make_unique<LocalSgd>(worker);
+}
+
+}  // namespace tutti::train

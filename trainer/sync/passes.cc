@@ -1,0 +1,91 @@
+#include "trainer/sync/passes.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "trainer/common/faults.h"
+#include "trainer/parallel/norms.h"
+#include "trainer/pipeline/pipeline.h"
+#include "trainer/sync/shard_pass.h"
+
+namespace tutti::train {
+
+template <class Real>
+Passes<Real>::Passes(const Worker& worker)
+    : worker_(worker), shard_norm_(worker.replica.device(), 1) {
+  const Options& o = worker.options;
+  buckets_ = buckets_of(worker.replica.layout(), o);
+  bucket_of_.resize(worker.replica.layout().size());
+  for (size_t b = 0; b < buckets_.size(); ++b) {
+    for (size_t i = buckets_[b].first; i < buckets_[b].last; ++i) bucket_of_[i] = b;
+    folds_.emplace_back(size_t(o.shards / o.dp), worker.replica.device());
+  }
+}
+
+template <class Real>
+typename Passes<Real>::Result Passes<Real>::run(int64_t step,
+                                                const std::function<void(size_t)>& final,
+                                                const std::function<void()>& look) {
+  if (worker_.pipeline) {
+    const Pipeline::Result whole = worker_.pipeline->run(step);
+    for (size_t b = 0; b < buckets_.size(); ++b) final(b);
+    return {whole.loss, whole.shard_norm};
+  }
+  const Options& o = worker_.options;
+  const int64_t own = o.shards / o.dp;
+  const int64_t first = own * worker_.comm.rank();
+  const Device& device = worker_.replica.device();
+  Result result;
+  clear<double>(device, shard_norm_.span());
+  for (int64_t shard = first; shard < first + own; ++shard) {
+    // Gradients are those of the mean over the whole step, however unequal the shards are.
+    const auto samples = double(shard_samples(o, shard));
+    const double whole = samples > 0 ? double(o.batch) / samples : 0;
+    std::vector<size_t> missing(buckets_.size());
+    for (size_t b = 0; b < buckets_.size(); ++b) missing[b] = buckets_[b].last - buckets_[b].first;
+    size_t next = 0;
+    const double from = now();
+    may_die("forward");
+    const auto ready = [&](size_t parameter) {
+      --missing[bucket_of_[parameter]];
+      for (; next < buckets_.size() && missing[next] == 0; ++next) {
+        const std::span<Real> part = gradient(buckets_[next]);
+        const Range range{buckets_[next].offset, buckets_[next].offset + buckets_[next].count};
+        for_counted(worker_.replica.layout(), range, [&](Range own) {
+          add_squares<Real>(device, part.subspan(own.begin - range.begin, own.size()), whole,
+                            shard_norm_.span());
+        });
+        folds_[next].add(part);
+        if (next == 0) may_die("backward");
+        if (shard + 1 == first + own) final(next);
+      }
+      look();
+    };
+    result.loss += shard_pass(o, worker_.data, worker_.replica, step, shard, 1 / terms(), ready);
+    worker_.timeline.add("compute", "forward and backward", from, now());
+  }
+  result.shard_norm = OnHost<double>(device, shard_norm_.span()).values()[0];
+  return result;
+}
+
+template <class Real>
+void Passes<Real>::sum_model(double& loss, double& shard_norm, double& step_norm) const {
+  const Grid& grid = worker_.grid;
+  if (grid.model.size() == 1) return;
+  double sums[] = {grid.tensor.rank() == 0 ? loss : 0, shard_norm, step_norm};
+  if (!grid.counts) std::fill(std::begin(sums), std::end(sums), 0);
+  grid.model.allreduce<double>(sums);
+  loss = sums[0];
+  shard_norm = sums[1];
+  step_norm = sums[2];
+}
+
+template <class Real>
+double Passes<Real>::exposed() const {
+  return worker_.pipeline ? worker_.pipeline->exposed() : 0;
+}
+
+template class Passes<float>;
+template class Passes<double>;
+
+}  // namespace tutti::train

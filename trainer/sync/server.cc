@@ -1,0 +1,576 @@
+#include "trainer/sync/server.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <numeric>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "trainer/common/error.h"
+#include "trainer/common/faults.h"
+#include "trainer/common/files.h"
+#include "trainer/common/gather_text.h"
+#include "trainer/data/sources.h"
+#include "trainer/device/vectors.h"
+#include "trainer/launch.h"
+#include "trainer/sync/meter.h"
+#include "trainer/sync/pairs.h"
+#include "trainer/sync/server_core.h"
+#include "trainer/sync/shard_pass.h"
+
+namespace tutti::train {
+namespace {
+
+using nlohmann::json;
+
+// What workers say in place of a clock: that they leave, or that a checkpoint is due, after which
+// `next` is the iteration to do.
+constexpr int64_t leaves = -1;
+constexpr int64_t saves(int64_t next) { return -2 - next; }
+constexpr int64_t saved(int64_t word) { return -2 - word; }
+
+std::vector<int> numbers(int begin, int end) {
+  std::vector<int> out(size_t(end - begin));
+  std::iota(out.begin(), out.end(), begin);
+  return out;
+}
+
+std::vector<communicator> pairs_of(const Options& o, const communicator& world) {
+  return make_pairs(world, numbers(0, o.dp), numbers(o.dp, o.dp + o.servers));
+}
+
+std::span<float> slice(std::span<float> all, const Range& range) {
+  return all.subspan(range.begin, range.size());
+}
+
+// Collective over workers and servers: what the servers hold becomes everybody's.
+void share_parameters(const Options& o, const communicator& world, const std::vector<Range>& parts,
+                      std::span<float> all) {
+  for (size_t s = 0; s < parts.size(); ++s) world.broadcast(slice(all, parts[s]), o.dp + int(s));
+}
+
+// ---------------------------------------------------------------- worker
+
+class ServerWorker : public Strategy {
+ public:
+  ServerWorker(const Worker& worker, const communicator& world)
+      : worker_(worker),
+        world_(world),
+        servers_(pairs_of(worker.options, world)),
+        parts_(server_parts(worker.options, worker.replica.layout())) {
+    for (const communicator& server : servers_) meters_.emplace_back(server);
+  }
+
+  StepFigures step(int64_t step) override {
+    const Options& o = worker_.options;
+    const int64_t samples = shard_samples(o, worker_.comm.rank());
+    StepFigures figures;
+    figures.loss = own_pass(worker_, step, server_scale(o, samples, double(worker_.data.terms())));
+    const double computed = now();
+    may_die("allreduce");
+    figures.next = exchange(step);
+    for (Meter& meter : meters_) figures.volume += meter.sent();
+    figures.exposed = figures.communication = now() - computed;
+    worker_.timeline.add("communication", "push and pull", computed, now(), figures.volume.bytes);
+    return figures;
+  }
+
+  // The servers' parameters are the result, and it does not matter who leaves last.
+  void finish() override {
+    for (const communicator& server : servers_) server.send<int64_t>(std::span(&leaves, 1), 1);
+    take_parameters();
+    world_.barrier();  // the servers have written their log
+  }
+
+  // All gradients have been taken, and all state is with the servers.
+  void pause(int64_t next) override {
+    const int64_t word = saves(next);
+    for (const communicator& server : servers_) server.send<int64_t>(std::span(&word, 1), 1);
+  }
+  void resumed() override { take_parameters(); }
+
+  // To each server its part, and in a message before it which iteration it is of.
+  Volume formula() const override {
+    const auto servers = double(servers_.size());
+    return {4 * double(worker_.replica.parameters().size()) + 8 * servers, 2 * servers};
+  }
+  std::string about() const override {
+    return fmt::format("{} server{}: gradients there, parameters back", worker_.options.servers,
+                       worker_.options.servers == 1 ? "" : "s");
+  }
+
+ private:
+  void take_parameters() {
+    const OnHost<float> here(worker_.replica.device(), worker_.replica.parameters());
+    share_parameters(worker_.options, world_, parts_, here.values());
+    here.store();
+  }
+  // Everything leaves before anything is awaited.
+  int64_t exchange(int64_t step) {
+    const Device& device = worker_.replica.device();
+    const OnHost<float> gradients(device, worker_.replica.gradients());
+    const OnHost<float> parameters(device, worker_.replica.parameters());
+    for (size_t s = 0; s < servers_.size(); ++s) {
+      servers_[s].send<int64_t>(std::span(&step, 1), 1);
+      servers_[s].send<float>(slice(gradients.values(), parts_[s]), 1);
+    }
+    int64_t next = 0;
+    for (size_t s = 0; s < servers_.size(); ++s) {
+      servers_[s].recv<int64_t>(std::span(&next, 1), 1);
+      servers_[s].recv<float>(slice(parameters.values(), parts_[s]), 1);
+    }
+    parameters.store();
+    return next;
+  }
+
+  Worker worker_;
+  const communicator& world_;
+  std::vector<communicator> servers_;
+  std::vector<Range> parts_;  // of each
+  std::vector<Meter> meters_;
+};
+
+// ---------------------------------------------------------------- server
+
+// Who decides which gradients of a step were first, where that matters and servers are several.
+enum class Order {
+  own,     // every server for itself
+  leads,   // this one, server 0, and tells the others
+  follows  // server 0, which tells this one
+};
+Order order_of(const Options& o, int server) {
+  if (o.sync != "backup" || o.servers == 1) return Order::own;
+  return server == 0 ? Order::leads : Order::follows;
+}
+
+// A gradient in the order of server 0.
+struct Turn {
+  int64_t worker = -1;  // none: there will be no more
+  int64_t clock = 0;
+};
+
+// The threads of a server: one a worker, one core for all of them; and one that hears from server
+// 0, where that decides the order in which the core is given gradients.
+class Server {
+ public:
+  Server(ServerCore core, std::vector<communicator> workers, const communicator& servers,
+         Order order)
+      : core_(std::move(core)),
+        workers_(std::move(workers)),
+        servers_(servers),
+        order_(order),
+        seats_(workers_.size()) {
+    for (Seat& seat : seats_) seat.gradient.resize(core_.range().size());
+  }
+
+  // Until all workers have left, or a checkpoint is due: then the iteration to do next; else -1.
+  int64_t run() {
+    saved_ = -1;
+    std::vector<std::thread> threads;
+    threads.reserve(workers_.size() + 1);
+    for (size_t w = 0; w < workers_.size(); ++w)
+      threads.push_back(begin([this, w] {
+        while (serve_once(int(w))) {
+        }
+      }));
+    if (order_ == Order::follows)
+      threads.push_back(begin([this] {
+        while (follow_once()) {
+        }
+      }));
+    for (std::thread& thread : threads) thread.join();
+    if (failed_) std::rethrow_exception(failed_);
+    tell({});
+    return saved_;
+  }
+  std::vector<StateVector> state() {
+    std::vector<StateVector> all{{"parameters",
+                                  StateVector::Kept::part,
+                                  {core_.range()},
+                                  {std::as_writable_bytes(core_.parameters())}}};
+    add_state(core_.optimizer(), StateVector::Kept::part, all);
+    return all;
+  }
+  ServerCore& core() { return core_; }
+  const ServerCore& core() const { return core_; }
+  const std::vector<json>& log() const { return log_; }
+  // Counted. Not while it runs.
+  double bytes_received() const {
+    double sum = 0;
+    for (const communicator& worker : workers_) sum += double(worker.counters().bytes_received);
+    return sum;
+  }
+  double bytes_sent() const {
+    double sum = 0;
+    for (const communicator& worker : workers_) sum += double(worker.counters().bytes_sent);
+    return sum;
+  }
+
+ private:
+  struct Reply {
+    int64_t next = 0;
+    std::shared_ptr<const std::vector<float>> parameters;
+  };
+  // Where a worker's messages come and go.
+  struct Seat {
+    std::vector<float> gradient;
+    int64_t clock = -1;  // of the gradient, when it is there
+    bool waits = false;  // it has been pushed, and not answered
+    std::optional<Reply> reply;
+  };
+
+  // Whoever fails ends all.
+  std::thread begin(std::function<void()> body) {
+    return std::thread([this, body = std::move(body)] {
+      try {
+        body();
+      } catch (const std::exception& failed) {
+        {
+          const std::lock_guard lock(mutex_);
+          if (!failed_) failed_ = std::current_exception();
+        }
+        for (const communicator& other : workers_) other.abort(failed.what());
+        if (order_ != Order::own) servers_.abort(failed.what());
+        changed_.notify_all();
+      }
+    });
+  }
+
+  // One iteration of a worker; false when it has left, or waits for a checkpoint.
+  bool serve_once(int worker) {
+    const communicator& comm = workers_[size_t(worker)];
+    Seat& seat = seats_[size_t(worker)];
+    int64_t clock = 0;
+    comm.recv<int64_t>(std::span(&clock, 1), 0);
+    if (clock < 0) {
+      const std::lock_guard lock(mutex_);
+      if (clock == leaves)
+        core_.leave(worker);
+      else
+        saved_ = saved(clock);
+      answer();
+      return false;
+    }
+    comm.recv<float>(seat.gradient, 0);
+    may_die("server");
+    std::unique_lock lock(mutex_);
+    seat.clock = clock;
+    changed_.notify_all();
+    if (order_ != Order::follows) push({worker, clock});
+    changed_.wait(lock, [&] { return failed_ || seat.reply; });
+    if (failed_) return false;
+    const Reply reply = *std::exchange(seat.reply, std::nullopt);
+    lock.unlock();
+    comm.send<int64_t>(std::span(&reply.next, 1), 0);
+    comm.send<float>(*reply.parameters, 0);
+    return true;
+  }
+
+  // The next gradient in the order of server 0, which may not have come here yet; false when there
+  // are no more.
+  bool follow_once() {
+    Turn turn;
+    servers_.recv<int64_t>(std::span(&turn.worker, 2), 0);
+    if (turn.worker < 0) return false;
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] {
+      return failed_ || core_.is_late(turn.clock) ||
+             seats_[size_t(turn.worker)].clock == turn.clock;
+    });
+    if (failed_) return false;
+    push(turn);
+    return true;
+  }
+
+  void tell(const Turn& turn) {
+    if (order_ != Order::leads) return;
+    for (int s = 1; s < servers_.size(); ++s) servers_.send<int64_t>(std::span(&turn.worker, 2), s);
+  }
+
+  // The three that follow are called with the mutex locked.
+  void push(const Turn& turn) {
+    tell(turn);
+    Seat& seat = seats_[size_t(turn.worker)];
+    const bool used = core_.push(int(turn.worker), turn.clock, seat.gradient);
+    log_.push_back({{"push", turn.worker},
+                    {"clock", turn.clock},
+                    {"used", used},
+                    {"staleness", core_.staleness()},
+                    {"updates", core_.updates()}});
+    seat.waits = true;
+    answer();
+  }
+  // All that may go on.
+  void answer() {
+    for (size_t w = 0; w < seats_.size(); ++w) {
+      if (!seats_[w].waits || !core_.may_read(int(w))) continue;
+      const int64_t next = core_.read(int(w));
+      log_.push_back({{"read", w}, {"next", next}, {"updates", core_.updates()}});
+      seats_[w].reply = {next, snapshot()};
+      seats_[w].waits = false;
+    }
+    changed_.notify_all();
+  }
+  // Of the parameters as they are now, for all that read them before the next update.
+  std::shared_ptr<const std::vector<float>> snapshot() {
+    if (!snapshot_ || snapshot_updates_ != core_.updates()) {
+      const std::span<const float> now = std::as_const(core_).parameters();
+      snapshot_ = std::make_shared<const std::vector<float>>(now.begin(), now.end());
+      snapshot_updates_ = core_.updates();
+    }
+    return snapshot_;
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  ServerCore core_;
+  std::vector<communicator> workers_;
+  const communicator& servers_;
+  Order order_;
+  std::vector<Seat> seats_;  // of each worker
+  std::shared_ptr<const std::vector<float>> snapshot_;
+  int64_t snapshot_updates_ = 0;
+  std::vector<json> log_;
+  int64_t saved_ = -1;
+  std::exception_ptr failed_;
+};
+
+ServerCore make_core(const Options& o, const std::vector<Parameter>& layout,
+                     std::span<const float> initial, const Range& range) {
+  return ServerCore(server_rule(o), Optimizer(optimizer_settings(o), layout, {range}), range,
+                    initial.subspan(range.begin, range.size()), o.dp);
+}
+
+// Server 0 collects what all of them have noted.
+void write_log(const Options& o, const communicator& servers, const Server& server,
+               std::span<const float> parameters, const std::vector<std::string>& arguments) {
+  std::string mine;
+  for (const json& event : server.log()) mine += event.dump() + "\n";
+  const std::vector<std::string> all = gather_text(servers, mine);
+  double total[] = {server.bytes_received() + server.bytes_sent()};
+  servers.allreduce<double>(total);
+  if (servers.rank() != 0 || o.log.empty()) return;
+  std::string text = json({{"arguments", arguments}, {"server_bytes", total[0]}}).dump() + "\n";
+  for (size_t s = 0; s < all.size(); ++s) text += json({{"server", s}}).dump() + "\n" + all[s];
+  text += json({{"parameters", digest_of(parameters)}}).dump() + "\n";
+  write_file(o.log, text);
+}
+
+}  // namespace
+
+std::string digest_of(std::span<const float> values) {
+  return fmt::format("{:016x}",
+                     digest_of(reinterpret_cast<const char*>(values.data()), values.size_bytes()));
+}
+
+std::unique_ptr<Strategy> make_server_worker(const Worker& worker, const communicator& world) {
+  return std::make_unique<ServerWorker>(worker, world);
+}
+
+void serve(const Keepers& keepers, const communicator& servers, Replica& replica,
+           const std::vector<std::string>& arguments) {
+  const Options& o = keepers.options;
+  const communicator& world = keepers.comm;
+  const std::span<float> all = replica.parameters();
+  const std::vector<Range> parts = server_parts(o, replica.layout());
+  const Range& part = parts[size_t(servers.rank())];
+  Server server(make_core(o, replica.layout(), all, part), pairs_of(o, world), servers,
+                order_of(o, servers.rank()));
+  const auto share = [&] {
+    const std::span<const float> own = server.core().parameters();
+    std::copy(own.begin(), own.end(), slice(all, part).begin());
+    share_parameters(o, world, parts, all);
+  };
+  if (o.resume) {
+    std::vector<std::string> warnings;
+    const Checkpoint found = newest_checkpoint(o.checkpoint, warnings);
+    load_checkpoint(found, keepers, server.state());
+    server.core().resume(found.step);
+    share();
+  }
+  for (int64_t next = 0; (next = server.run()) >= 0;) {
+    faults().now = next - 1;
+    save_checkpoint(keepers, server.state(), next);
+  }
+  share();
+  write_log(o, servers, server, all, arguments);
+  world.barrier();
+  const auto pushes = std::count_if(server.log().begin(), server.log().end(),
+                                    [](const json& event) { return event.contains("push"); });
+  const auto used = std::count_if(server.log().begin(), server.log().end(), [](const json& event) {
+    return event.contains("push") && event["used"].get<bool>();
+  });
+  gather_text(world, fmt::format("held {} parameters, took {} gradients of {} workers, dropped {}, "
+                                 "made {} updates; received {:.2f} MB, sent {:.2f} MB",
+                                 server.core().range().size(), pushes, o.dp, pushes - used,
+                                 server.core().updates(), server.bytes_received() / 1e6,
+                                 server.bytes_sent() / 1e6));
+}
+
+// ---------------------------------------------------------------- replay
+
+namespace {
+
+// A worker as a log knows it.
+struct Replayed {
+  std::vector<float> parameters, gradient;
+  int64_t clock = 0;            // that it is to do next
+  int64_t gradient_clock = -1;  // of the gradient
+  int reads = 0;                // servers that have answered since the gradient was made
+};
+
+class Replay {
+ public:
+  Replay(const Options& options, const Data& data, Replica& replica,
+         std::vector<std::vector<json>> logs)
+      : options_(options),
+        data_(data),
+        replica_(replica),
+        logs_(std::move(logs)),
+        next_(logs_.size()) {
+    const OnHost<float> here(replica.device(), replica.parameters());
+    const std::span<float> initial = here.values();
+    for (const Range& part : server_parts(options, replica.layout()))
+      cores_.push_back(make_core(options, replica.layout(), initial, part));
+    workers_.resize(size_t(options.dp));
+    for (Replayed& worker : workers_) {
+      worker.parameters.assign(initial.begin(), initial.end());
+      worker.reads = options.servers;
+    }
+  }
+
+  // Events of a server in their order; of different servers in any order that a worker's own
+  // allows.
+  std::string run() {
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (size_t s = 0; s < logs_.size(); ++s)
+        while (next_[s] < logs_[s].size() && play(s, logs_[s][next_[s]])) {
+          ++next_[s];
+          moved = true;
+        }
+    }
+    for (size_t s = 0; s < logs_.size(); ++s)
+      if (next_[s] < logs_[s].size())
+        throw BadInput("--replay: the log's events cannot have happened in this order");
+    std::vector<float> all;
+    for (const ServerCore& core : cores_)
+      all.insert(all.end(), core.parameters().begin(), core.parameters().end());
+    return digest_of(all);
+  }
+
+ private:
+  bool play(size_t s, const json& event) {
+    ServerCore& core = cores_[s];
+    const Range range = core.range();
+    if (event.contains("read")) {
+      Replayed& worker = workers_.at(event["read"].get<size_t>());
+      worker.clock = core.read(int(event["read"]));
+      std::copy(core.parameters().begin(), core.parameters().end(),
+                slice(worker.parameters, range).begin());
+      ++worker.reads;
+      if (worker.clock != event["next"] || core.updates() != event["updates"])
+        throw Failure("the replay differs from the log in the order of updates");
+      return true;
+    }
+    const auto number = event.at("push").get<size_t>();
+    const auto clock = event.at("clock").get<int64_t>();
+    Replayed& worker = workers_.at(number);
+    if (worker.gradient_clock != clock) {
+      if (worker.reads < options_.servers || worker.clock != clock) return false;
+      compute(number);
+    }
+    const bool used = core.push(int(number), clock, slice(worker.gradient, range));
+    if (event.at("used") != used || event.at("staleness") != core.staleness())
+      throw Failure("the replay differs from the log in what was used, or how stale it was");
+    return true;
+  }
+
+  void compute(size_t number) {
+    Replayed& worker = workers_[number];
+    const Device& device = replica_.device();
+    const OnHost<float> parameters(device, replica_.parameters());
+    std::copy(worker.parameters.begin(), worker.parameters.end(), parameters.values().begin());
+    parameters.store();
+    const int64_t samples = shard_samples(options_, int64_t(number));
+    shard_pass(options_, data_, replica_, worker.clock, int64_t(number),
+               server_scale(options_, samples, double(data_.terms())), [](size_t) {});
+    const OnHost<float> gradient(device, replica_.gradients());
+    worker.gradient.assign(gradient.values().begin(), gradient.values().end());
+    worker.gradient_clock = worker.clock;
+    worker.reads = 0;
+  }
+
+  const Options& options_;
+  const Data& data_;
+  Replica& replica_;
+  std::vector<std::vector<json>> logs_;
+  std::vector<size_t> next_;
+  std::vector<ServerCore> cores_;
+  std::vector<Replayed> workers_;
+};
+
+std::vector<json> read_lines(const std::string& path) {
+  std::string text;
+  try {
+    text = read_file(path);
+  } catch (const std::system_error& failed) {
+    throw BadInput(fmt::format("--replay: {}", failed.what()));
+  }
+  std::vector<json> lines;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    lines.push_back(json::parse(text.substr(at, end - at), nullptr, false));
+    if (!lines.back().is_object())
+      throw BadInput(fmt::format("--replay: line {} of {} is no event", lines.size(), path));
+    at = end + 1;
+  }
+  if (lines.size() < 3 || !lines.front().contains("arguments") ||
+      !lines.back().contains("parameters"))
+    throw BadInput(fmt::format("--replay: {} is no whole log", path));
+  return lines;
+}
+
+}  // namespace
+
+std::string replay(const std::string& path) {
+  const std::vector<json> lines = read_lines(path);
+  try {
+    auto arguments = lines.front()["arguments"].get<std::vector<std::string>>();
+    std::vector<char*> argv;
+    for (std::string& word : arguments) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    const Options options = parse_options(int(arguments.size()), argv.data());
+    std::vector<std::vector<json>> logs;
+    for (size_t i = 1; i + 1 < lines.size(); ++i) {
+      if (lines[i].contains("server"))
+        logs.emplace_back();
+      else if (!logs.empty())
+        logs.back().push_back(lines[i]);
+    }
+    if (int(logs.size()) != options.servers)
+      throw BadInput(fmt::format("--replay: {} is no whole log", path));
+    const Device device = Device::open(options.device, local_rank());
+    use_one_thread();
+    const Shape shape = shape_of(options);
+    const std::unique_ptr<Data> data = open_data(options.data, shape.context, options.seed);
+    Replica replica(shape, *data, options.seed, {}, device);
+    const std::string digest = Replay(options, *data, replica, std::move(logs)).run();
+    if (digest != lines.back()["parameters"])
+      throw Failure(fmt::format("the replay of {} ends with other parameters", path));
+    return digest;
+  } catch (const json::exception&) {
+    throw BadInput(fmt::format("--replay: {} is damaged", path));
+  } catch (const std::out_of_range&) {
+    throw BadInput(fmt::format("--replay: {} is damaged", path));
+  }
+}
+
+}  // namespace tutti::train

@@ -1,0 +1,135 @@
+#include "trainer/sync/server_core.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "trainer/common/error.h"
+#include "trainer/pipeline/partition.h"
+
+namespace tutti::train {
+
+ServerCore::ServerCore(ServerRule rule, Optimizer optimizer, Range range,
+                       std::span<const float> initial, int workers)
+    : rule_(rule),
+      optimizer_(std::move(optimizer)),
+      range_(range),
+      parameters_(initial.begin(), initial.end()),
+      sum_(initial.size()),
+      workers_(size_t(workers)) {
+  if (rule_.compensation != 0)
+    for (Seen& seen : workers_) seen.read = parameters_;
+}
+
+void ServerCore::update(std::span<const float> gradient, double factor) {
+  optimizer_.begin(version_, factor);
+  optimizer_.update(range_, parameters_, gradient);
+  optimizer_.finish(range_, parameters_);
+  ++version_;
+}
+
+void ServerCore::close_round() {
+  std::vector<const float*> gradients;
+  for (const auto& [worker, gradient] : round_) gradients.push_back(gradient.data());
+  reduce_local<float>(gradients, sum_, TUTTI_SUM, TUTTI_LEVEL_FAST);
+  update(sum_, 1);
+  round_.clear();
+}
+
+bool ServerCore::push(int worker, int64_t clock, std::span<const float> gradient) {
+  Seen& seen = workers_[size_t(worker)];
+  seen.clock = clock + 1;
+  if (rule_.rounds) {
+    staleness_ = 0;
+    if (is_late(clock)) return false;
+    round_[worker].assign(gradient.begin(), gradient.end());
+    if (int(round_.size()) == rule_.needed) close_round();
+    return true;
+  }
+  staleness_ = version_ - seen.read_version;
+  const double factor =
+      rule_.staleness_aware ? 1.0 / double(std::max<int64_t>(1, staleness_)) : 1.0;
+  if (rule_.compensation == 0) {
+    update(gradient, factor);
+    return true;
+  }
+  for (size_t i = 0; i < sum_.size(); ++i)
+    sum_[i] = gradient[i] +
+              rule_.compensation * gradient[i] * gradient[i] * (parameters_[i] - seen.read[i]);
+  update(sum_, factor);
+  return true;
+}
+
+bool ServerCore::may_read(int worker) const {
+  const Seen& own = workers_[size_t(worker)];
+  if (rule_.rounds) return version_ >= rule_.steps || !round_.contains(worker);
+  int64_t least = own.clock;
+  for (const Seen& seen : workers_)
+    if (seen.active) least = std::min(least, seen.clock);
+  return own.clock - least <= rule_.bound;
+}
+
+int64_t ServerCore::read(int worker) {
+  Seen& seen = workers_[size_t(worker)];
+  seen.read_version = version_;
+  if (rule_.compensation != 0) seen.read = parameters_;
+  return rule_.rounds ? version_ : seen.clock;
+}
+
+void ServerCore::resume(int64_t clock) {
+  version_ = rule_.rounds ? clock : clock * int64_t(workers_.size());
+  for (Seen& seen : workers_) {
+    seen.clock = clock;
+    seen.read_version = version_;
+    if (rule_.compensation != 0) seen.read = parameters_;
+  }
+}
+
+void ServerCore::leave(int worker) { workers_[size_t(worker)].active = false; }
+
+ServerRule server_rule(const Options& o) {
+  ServerRule rule;
+  rule.rounds = o.sync == "server" || o.sync == "backup" || (o.sync == "ssp" && o.staleness == 0);
+  rule.needed = o.sync == "backup" ? o.dp - o.backup : o.dp;
+  rule.steps = o.steps;
+  if (o.sync == "ssp") rule.bound = o.staleness;
+  rule.staleness_aware = o.staleness_aware;
+  rule.compensation = float(o.compensation);
+  return rule;
+}
+
+std::vector<Range> server_parts(const Options& o, const std::vector<Parameter>& layout) {
+  std::vector<Range> parts;
+  if (o.optimizer != "lamb" || o.servers == 1) {
+    for (int s = 0; s < o.servers; ++s) {
+      const Span part = part_of(int64_t(elements_of(layout)), o.servers, s);
+      parts.push_back({size_t(part.begin), size_t(part.end)});
+    }
+    return parts;
+  }
+  if (layout.size() < size_t(o.servers))
+    throw BadInput(
+        fmt::format("--servers {} with --optimizer lamb, which needs whole tensors: the model has "
+                    "{} only",
+                    o.servers, layout.size()));
+  std::vector<double> sizes;
+  sizes.reserve(layout.size());
+  for (const Parameter& p : layout) sizes.push_back(double(p.count));
+  for (const LayerRange& tensors : balanced_cut(sizes, std::vector(size_t(o.servers), 1))) {
+    const Parameter& last = layout[tensors.end - 1];
+    parts.push_back({layout[tensors.begin].offset, last.offset + last.count});
+  }
+  return parts;
+}
+
+double server_scale(const Options& o, int64_t own_samples, double terms) {
+  const ServerRule rule = server_rule(o);
+  if (!rule.rounds) return 1 / (double(own_samples) * terms);
+  // The mean over the gradients that an update takes.
+  const double samples =
+      rule.needed == o.dp ? double(o.batch) : double(own_samples) * double(rule.needed);
+  return 1 / (samples * terms);
+}
+
+}  // namespace tutti::train

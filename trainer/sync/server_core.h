@@ -1,0 +1,88 @@
+// What a parameter server does with gradients, without threads, messages and clocks: the same calls
+// in the same order give the same bits, so that a log of them can be replayed.
+//
+// Two rules. *Rounds* (synchronous, backup workers): a step takes the first `needed` gradients of
+// that step, sums them in the order of the workers and makes one update; what comes later for it is
+// dropped. *At once* (asynchronous, stale-synchronous): every gradient is an update when it comes;
+// a worker goes on only while it is no more than `bound` iterations ahead of the slowest (Ho et al.
+// 2013).
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <vector>
+
+#include "trainer/parallel/optimizer.h"
+
+namespace tutti::train {
+
+struct ServerRule {
+  bool rounds = true;
+  int needed = 0;  // rounds: gradients that an update takes
+  int64_t steps = 0;
+  int64_t bound = std::numeric_limits<int64_t>::max();
+  bool staleness_aware = false;  // divide the rate by the staleness (Zhang et al. 2016)
+  float compensation = 0;        // lambda of DC-ASGD (Zheng et al. 2017)
+};
+
+class ServerCore {
+ public:
+  // `range`: its part of the flat vector; `initial`: the parameters there.
+  ServerCore(ServerRule rule, Optimizer optimizer, Range range, std::span<const float> initial,
+             int workers);
+
+  // The gradient of iteration `clock` of the worker. Returns whether it was used or kept. One that
+  // comes too late (`is_late`) need not be there.
+  bool push(int worker, int64_t clock, std::span<const float> gradient);
+  bool is_late(int64_t clock) const { return rule_.rounds && clock != version_; }
+  // Whether the worker, having pushed, may have the parameters now.
+  bool may_read(int worker) const;
+  // It gets parameters() as they are now; returns the iteration that it is to do next.
+  int64_t read(int worker);
+  // All workers have completed `clock` iterations and read the parameters, which are what
+  // parameters() has been filled with.
+  void resume(int64_t clock);
+  // The worker will not push again; the others do not wait for it.
+  void leave(int worker);
+
+  std::span<const float> parameters() const { return parameters_; }
+  std::span<float> parameters() { return parameters_; }
+  Optimizer& optimizer() { return optimizer_; }
+  const Range& range() const { return range_; }
+  int64_t updates() const { return version_; }
+  // Updates between a worker's read and its push; of the last update.
+  int64_t staleness() const { return staleness_; }
+
+ private:
+  void update(std::span<const float> gradient, double factor);
+  void close_round();
+
+  ServerRule rule_;
+  Optimizer optimizer_;
+  Range range_;
+  std::vector<float> parameters_;
+  std::vector<float> sum_;
+  int64_t version_ = 0;
+  int64_t staleness_ = 0;
+  struct Seen {
+    int64_t clock = 0;         // iterations completed
+    int64_t read_version = 0;  // when it last read
+    bool active = true;
+    std::vector<float> read;  // what it read, for compensation
+  };
+  std::vector<Seen> workers_;
+  std::map<int, std::vector<float>> round_;  // gradients of this round, by worker
+};
+
+ServerRule server_rule(const Options& options);
+// The part of the flat vector that each server holds: equal ones, but for lamb, whose norms are
+// over whole layers: whole tensors, the largest part as small as possible. Throws BadInput if these
+// are too few.
+std::vector<Range> server_parts(const Options& options, const std::vector<Parameter>& layout);
+// What every worker multiplies the sum of its losses by.
+double server_scale(const Options& options, int64_t own_samples, double terms);
+
+}  // namespace tutti::train

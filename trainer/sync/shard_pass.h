@@ -1,0 +1,51 @@
+// The computation that all ways to agree have in common: forward and backward over one shard of a
+// step.
+#pragma once
+
+#include "trainer/common/faults.h"
+#include "trainer/common/options.h"
+#include "trainer/common/random.h"
+#include "trainer/data/data.h"
+#include "trainer/models/replica.h"
+#include "trainer/sync/strategy.h"
+
+namespace tutti::train {
+
+inline int64_t shard_samples(const Options& o, int64_t shard) {
+  return cut(o.batch, o.shards, shard + 1) - cut(o.batch, o.shards, shard);
+}
+
+inline Batch shard_batch(const Options& o, const Data& data, int64_t step, int64_t shard) {
+  return samples_of(data, o.seed, step, o.batch, cut(o.batch, o.shards, shard),
+                    cut(o.batch, o.shards, shard + 1));
+}
+
+// What seeds its dropout.
+inline uint64_t shard_seed(const Options& o, int64_t step, int64_t shard) {
+  return mixed(o.seed, uint64_t(step), uint64_t(shard));
+}
+
+// The gradients become those of scale times the sum of the shard's losses, which is returned.
+inline double shard_pass(const Options& o, const Data& data, Replica& replica, int64_t step,
+                         int64_t shard, double scale, const Replica::Ready& ready) {
+  return replica.backward(shard_batch(o, data, step, shard), scale, shard_seed(o, step, shard),
+                          ready);
+}
+
+// Of a worker that has one shard and sums gradients with nobody. Returns the mean loss.
+inline double own_pass(const Worker& worker, int64_t step, double scale) {
+  const int rank = worker.comm.rank();
+  const double from = now();
+  may_die("forward");
+  const double sum =
+      shard_pass(worker.options, worker.data, worker.replica, step, rank, scale, [](size_t) {});
+  worker.timeline.add("compute", "forward and backward", from, now());
+  return sum / (double(shard_samples(worker.options, rank)) * double(worker.data.terms()));
+}
+// Where the gradient is that of the mean.
+inline double own_pass(const Worker& worker, int64_t step) {
+  const int64_t samples = shard_samples(worker.options, worker.comm.rank());
+  return own_pass(worker, step, 1 / (double(samples) * double(worker.data.terms())));
+}
+
+}  // namespace tutti::train

@@ -1,0 +1,43 @@
+#include "trainer/sync/volume.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace tutti::train {
+
+Volume allreduce_volume(const std::string& algorithm, int ranks, double bytes) {
+  if (ranks == 1) return {};
+  const double p = ranks;
+  double l = 0;
+  while (std::exp2(l + 1) <= p) ++l;
+  const double q = std::exp2(l);
+  const double extra = q < p ? 1 : 0;
+  const double up = l + extra;  // of the logarithm
+  if (algorithm == "ring" || algorithm == "two-shot" || algorithm == "round-robin")
+    return {2 * (p - 1) / p * bytes, 2 * (p - 1)};
+  if (algorithm == "circulant") return {2 * (p - 1) / p * bytes, 2 * up};
+  if (algorithm == "butterfly") return {(l + extra) * bytes, l + extra};
+  if (algorithm == "halving-doubling") return {(2 * (q - 1) / q + extra) * bytes, 2 * l + extra};
+  if (algorithm == "master-worker" || algorithm == "all-to-all") return {(p - 1) * bytes, p - 1};
+  if (algorithm == "tree") return {up * bytes, up};
+  const double unknown = std::numeric_limits<double>::quiet_NaN();
+  return {unknown, unknown};
+}
+
+Volume scatter_volume(int ranks, double bytes) {
+  return {double(ranks - 1) / ranks * bytes, double(ranks - 1)};
+}
+
+// Places and values to the owners of the places, then what each owner has, k again, to all others;
+// before either, how many there are.
+Volume topk_volume(int ranks, size_t k) {
+  const double p = ranks;
+  return {8 * double(k) * ((p - 1) / p + (p - 1)), 4 * (p - 1)};
+}
+
+size_t largest_of(double fraction, size_t count) {
+  return std::clamp<size_t>(size_t(std::ceil(fraction * double(count))), 1, count);
+}
+
+}  // namespace tutti::train

@@ -1,0 +1,121 @@
+#include "trainer/sync/wire.h"
+
+#include <fmt/format.h>
+
+#include "trainer/common/call.h"
+#include "trainer/device/vectors.h"
+
+namespace tutti::train {
+namespace {
+
+template <class Real>
+class Whole : public Wire<Real> {
+ public:
+  explicit Whole(const Options& options) : options_(options) {}
+  request begin(const Way& way, size_t, std::span<Real> gradient) override {
+    return way.allreduce(gradient.data(), gradient.size(), dtype_of<Real>, call_config(options_));
+  }
+  Volume formula(const communicator& comm, size_t count) const override {
+    return formula_of(options_, comm, count, dtype_of<Real>);
+  }
+  std::string about() const override {
+    return fmt::format("an allreduce of fp{} for each bucket", 8 * sizeof(Real));
+  }
+
+ private:
+  const Options& options_;
+};
+
+class Bf16 : public Wire<float> {
+ public:
+  Bf16(const Options& options, size_t buckets) : options_(options), encoded_(buckets) {}
+  request begin(const Way& way, size_t bucket, std::span<float> gradient) override {
+    Buffer<uint16_t>& to = encoded_[bucket];
+    if (to.size() != gradient.size()) to = Buffer<uint16_t>(way.device(), gradient.size());
+    to_bf16(way.device(), gradient, to.span());
+    return way.allreduce(to.data(), to.size(), TUTTI_BFLOAT16, call_config(options_));
+  }
+  void finish(const Device& device, size_t bucket, std::span<float> gradient) override {
+    from_bf16(device, encoded_[bucket].span(), gradient);
+  }
+  Volume formula(const communicator& comm, size_t count) const override {
+    return formula_of(options_, comm, count, TUTTI_BFLOAT16);
+  }
+  std::string about() const override { return "an allreduce of bf16 for each bucket"; }
+
+ private:
+  const Options& options_;
+  std::vector<Buffer<uint16_t>> encoded_;
+};
+
+// Every rank sends its largest values with their places and keeps the rest for later (error
+// feedback): what was sent and what is kept add up to the gradient.
+class Largest : public Wire<float> {
+ public:
+  Largest(const Options& options, const std::vector<Bucket>& buckets) : fraction_(options.topk) {
+    for (const Bucket& bucket : buckets) {
+      ranges_.push_back({bucket.offset, bucket.offset + bucket.count});
+      largest_.emplace_back(bucket.count, largest_of(fraction_, bucket.count));
+    }
+  }
+  request begin(const Way& way, size_t bucket, std::span<float> gradient) override {
+    const OnHost<float> here(way.device(), gradient);
+    check(tutti_topk_allreduce(TUTTI_IN_PLACE, here.values().data(), TUTTI_SUM,
+                               largest_[bucket].get(), way.comm().get()),
+          way.comm());
+    here.store();
+    return {};
+  }
+  bool beside() const override { return false; }
+  Volume formula(const communicator& comm, size_t count) const override {
+    return topk_volume(comm.size(), largest_of(fraction_, count));
+  }
+  std::vector<StateVector> state() override {
+    StateVector kept{"kept", StateVector::Kept::own, ranges_, {}};
+    for (const topk<float>& one : largest_)
+      kept.values.push_back(std::as_writable_bytes(one.residual()));
+    return {kept};
+  }
+  std::string about() const override {
+    return fmt::format("the largest {:.3g} % of each bucket, the rest kept for later",
+                       100 * fraction_);
+  }
+
+ private:
+  double fraction_;
+  std::vector<Range> ranges_;
+  std::vector<topk<float>> largest_;
+};
+
+}  // namespace
+
+tutti_call_config call_config(const Options& options) {
+  tutti_call_config config = TUTTI_CALL_CONFIG_INIT;
+  if (options.algorithm != "auto") config.algorithm = options.algorithm.c_str();
+  if (options.canonical()) config.level = TUTTI_LEVEL_CANONICAL;
+  return config;
+}
+
+Volume formula_of(const Options& options, const communicator& comm, size_t count,
+                  tutti_dtype dtype) {
+  if (comm.size() == 1) return {};
+  const tutti_call_config config = call_config(options);
+  tutti_explanation explanation{};
+  explanation.size = sizeof explanation;
+  check(tutti_allreduce_explain(count, dtype, TUTTI_SUM, comm.get(), &config, &explanation), comm);
+  return allreduce_volume(explanation.algorithm, comm.size(),
+                          double(count) * double(tutti_dtype_size(dtype)));
+}
+
+template <>
+std::unique_ptr<Wire<float>> make_wire(const Options& options, const std::vector<Bucket>& buckets) {
+  if (options.topk > 0) return std::make_unique<Largest>(options, buckets);
+  if (options.wire == "bf16") return std::make_unique<Bf16>(options, buckets.size());
+  return std::make_unique<Whole<float>>(options);
+}
+template <>
+std::unique_ptr<Wire<double>> make_wire(const Options& options, const std::vector<Bucket>&) {
+  return std::make_unique<Whole<double>>(options);
+}
+
+}  // namespace tutti::train
