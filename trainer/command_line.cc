@@ -1,4 +1,4 @@
-#include "trainer/common/options.h"
+#include "trainer/command_line.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -8,7 +8,6 @@
 #include <bit>
 #include <cmath>
 #include <cstdlib>
-#include <sstream>
 
 #include "trainer/common/error.h"
 #include "trainer/device/device.h"
@@ -355,26 +354,15 @@ void check_kept(const Options& o) {
 
 }  // namespace
 
-std::vector<size_t> Options::stage_layers() const {
-  std::vector<size_t> counts;
-  std::istringstream words(stages);
-  for (std::string word; std::getline(words, word, ',');) {
-    char* end = nullptr;
-    const long long count = std::strtoll(word.c_str(), &end, 10);
-    if (word.empty() || *end || count < 1 || count > 1 << 20)
-      throw BadInput(fmt::format("--stages {}: '{}' is no number of layers", stages, word));
-    counts.push_back(size_t(count));
-  }
-  return counts;
-}
-
-Options parse_options(int argc, char** argv) {
+Options parse_options(std::vector<std::string> arguments) {
   Options o;
   CLI::App app{"Trains a model on several workers that exchange what they learn through tutti."};
   app.name("tutti-train");
   declare(app, o);
   try {
-    app.parse(argc, argv);
+    std::vector<char*> argv;
+    for (std::string& word : arguments) argv.push_back(word.data());
+    app.parse(int(argv.size()), argv.data());
   } catch (const CLI::CallForHelp&) {
     std::fputs(app.help().c_str(), stdout);
     std::exit(0);

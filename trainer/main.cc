@@ -3,11 +3,14 @@
 #include <cstdlib>
 #include <exception>
 #include <string>
+#include <vector>
 
+#include "trainer/command_line.h"
 #include "trainer/common/error.h"
+#include "trainer/device/device.h"
 #include "trainer/launch.h"
 #include "trainer/plan.h"
-#include "trainer/sync/server.h"
+#include "trainer/sync/replay.h"
 #include "trainer/train.h"
 #include "tutti/tutti.hpp"
 
@@ -26,13 +29,17 @@ int main(int argc, char** argv) {
   using namespace tutti::train;
   try {
     restart_with_one_thread(argv);
-    const Options options = parse_options(argc, argv);
+    const std::vector<std::string> arguments(argv, argv + argc);
+    const Options options = parse_options(arguments);
     if (launched()) {
-      train(options, {argv, argv + argc});
+      train(options, arguments);
       return 0;
     }
     if (!options.replay.empty()) {
-      std::printf("replayed, bit for bit: parameters %s\n", replay(options.replay).c_str());
+      const ServerLog log = read_log(options.replay);
+      const Options run = parse_options(log.arguments);
+      const Device device = Device::open(run.device, local_rank());
+      std::printf("replayed, bit for bit: parameters %s\n", replay(log, run, device).c_str());
       return 0;
     }
     prepare(options);
@@ -40,7 +47,7 @@ int main(int argc, char** argv) {
       show_plan(options);
       return 0;
     }
-    become_ranks(options.world(), options.transport, {argv + 1, argv + argc});
+    become_ranks(options.world(), options.transport, {arguments.begin() + 1, arguments.end()});
   } catch (const BadInput& error) {
     complain(error.what());
     return 2;

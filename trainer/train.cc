@@ -21,7 +21,7 @@
 #include "trainer/report/summary.h"
 #include "trainer/sync/calls.h"
 #include "trainer/sync/meter.h"
-#include "trainer/sync/server.h"
+#include "trainer/sync/server_ranks.h"
 #include "trainer/sync/strategy.h"
 #include "trainer/sync/wire.h"
 

@@ -10,7 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "trainer/sync/strategy.h"
+#include "trainer/checkpoint/state.h"
+#include "trainer/common/options.h"
+#include "trainer/data/data.h"
 
 namespace tutti::train {
 

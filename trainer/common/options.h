@@ -1,4 +1,4 @@
-// What the user asked for: the command line of tutti-train.
+// What the user asked for.
 #pragma once
 
 #include <cstdint>
@@ -108,10 +108,6 @@ struct Options {
     return colon == std::string::npos ? "" : model.substr(colon + 1);
   }
 };
-
-// Throws BadInput with one sentence, or CLI's own exceptions (help). Everything is checked that can
-// be without opening a file or asking a rank; defaults that depend on other options are filled in.
-Options parse_options(int argc, char** argv);
 
 // What the trajectory depends on: equal here means equal bits (apart from dp, which is of no
 // consequence at level canonical). Stored in checkpoints and logs.

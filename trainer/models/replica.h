@@ -14,26 +14,12 @@
 #include "trainer/data/data.h"
 #include "trainer/device/device.h"
 #include "trainer/models/shape.h"
+#include "trainer/parallel/layout.h"
 #include "trainer/parallel/split.h"
-#include "trainer/pipeline/partition.h"
 
 namespace tutti::train {
 
 struct Model;
-
-struct Parameter {
-  std::string name;
-  std::vector<int64_t> shape;
-  size_t offset = 0;  // in the flat vector
-  size_t count = 0;
-  Division division;    // of a parameter that ranks divide among them, the part here
-  bool counted = true;  // one rank of those that hold the same does, in sums over the model
-};
-
-// Of a layout of parameters one after the other.
-inline size_t elements_of(const std::vector<Parameter>& layout) {
-  return layout.empty() ? 0 : layout.back().offset + layout.back().count;
-}
 
 class Replica {
  public:

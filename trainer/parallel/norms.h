@@ -3,15 +3,13 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <span>
 #include <vector>
 
 #include "trainer/common/call.h"
 #include "trainer/device/vectors.h"
-#include "trainer/models/replica.h"
+#include "trainer/parallel/layout.h"
 #include "trainer/parallel/optimizer.h"
-#include "trainer/sync/strategy.h"
 
 namespace tutti::train {
 
@@ -50,16 +48,6 @@ class GradientNorm {
   tutti_binned_float64 sum_{};
   std::vector<double> squares_;
 };
-
-// What --clip does to a gradient of this squared length, of which `part` is some.
-template <class Real>
-void shorten(const Device& device, std::span<Real> part, double squared, double most,
-             StepFigures& figures) {
-  figures.gradient = std::sqrt(squared);
-  figures.overflow = !std::isfinite(squared);
-  if (figures.overflow || figures.gradient <= most) return;
-  scale<Real>(device, part, Real(most / figures.gradient));
-}
 
 // Collective over the ranks that divide layers among them: lamb's norms become those of whole
 // layers.

@@ -170,6 +170,15 @@ void BasicOptimizer<Real>::finish(Range range, std::span<Real> parameters) {
   }
 }
 
+size_t moments_of(const Options& o) {
+  if (o.optimizer != "sgd") return 2;
+  return o.momentum > 0 ? 1 : 0;
+}
+
+OptimizerSettings optimizer_settings(const Options& o) {
+  return {o.optimizer, o.rate, o.warmup, o.momentum, o.weight_decay};
+}
+
 template class BasicOptimizer<float>;
 template class BasicOptimizer<double>;
 

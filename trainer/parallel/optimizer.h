@@ -9,17 +9,12 @@
 #include <string>
 #include <vector>
 
+#include "trainer/common/options.h"
 #include "trainer/device/vectors.h"
-#include "trainer/models/replica.h"
+#include "trainer/parallel/layout.h"
 #include "tutti/tutti.hpp"
 
 namespace tutti::train {
-
-// A part of the flat vector.
-struct Range {
-  size_t begin = 0, end = 0;
-  size_t size() const { return end - begin; }
-};
 
 struct OptimizerSettings {
   std::string kind;  // sgd, adamw, lamb
@@ -28,6 +23,9 @@ struct OptimizerSettings {
   double momentum = 0;
   double weight_decay = 0;
 };
+OptimizerSettings optimizer_settings(const Options& options);
+// Vectors that the optimizer keeps, each as long as the parameters.
+size_t moments_of(const Options& options);
 
 // `Real`: of the vectors.
 template <class Real>

@@ -5,15 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "trainer/parallel/layout.h"
 #include "trainer/pipeline/schedule.h"
 
 namespace tutti::train {
-
-// Layers [begin, end) of a model.
-struct LayerRange {
-  size_t begin = 0, end = 0;
-  bool operator==(const LayerRange&) const = default;
-};
 
 // What a model's layers are like, of one sample or of several.
 struct ModelFacts {

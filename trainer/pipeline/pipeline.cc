@@ -12,8 +12,8 @@
 #include "trainer/common/faults.h"
 #include "trainer/common/random.h"
 #include "trainer/common/timeline.h"
+#include "trainer/data/shards.h"
 #include "trainer/models/continued.h"
-#include "trainer/sync/shard_pass.h"
 
 namespace tutti::train {
 namespace {

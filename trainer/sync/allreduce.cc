@@ -5,6 +5,7 @@
 #include "trainer/common/faults.h"
 #include "trainer/parallel/norms.h"
 #include "trainer/sync/calls.h"
+#include "trainer/sync/clip.h"
 #include "trainer/sync/meter.h"
 #include "trainer/sync/passes.h"
 #include "trainer/sync/wire.h"
@@ -131,20 +132,6 @@ class DataParallel : public Strategy {
 std::unique_ptr<Strategy> make_data_parallel(const Worker& worker) {
   if (worker.options.dtype == "float64") return std::make_unique<DataParallel<double>>(worker);
   return std::make_unique<DataParallel<float>>(worker);
-}
-
-StateVector parameter_state(std::span<std::byte> parameters, size_t count, StateVector::Kept kept,
-                            const Device& device) {
-  return {"parameters", kept, {{0, count}}, {parameters}, device};
-}
-
-size_t moments_of(const Options& o) {
-  if (o.optimizer != "sgd") return 2;
-  return o.momentum > 0 ? 1 : 0;
-}
-
-OptimizerSettings optimizer_settings(const Options& o) {
-  return {o.optimizer, o.rate, o.warmup, o.momentum, o.weight_decay};
 }
 
 }  // namespace tutti::train

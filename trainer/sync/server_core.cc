@@ -123,6 +123,12 @@ std::vector<Range> server_parts(const Options& o, const std::vector<Parameter>& 
   return parts;
 }
 
+ServerCore make_core(const Options& o, const std::vector<Parameter>& layout,
+                     std::span<const float> initial, const Range& range) {
+  return ServerCore(server_rule(o), Optimizer(optimizer_settings(o), layout, {range}), range,
+                    initial.subspan(range.begin, range.size()), o.dp);
+}
+
 double server_scale(const Options& o, int64_t own_samples, double terms) {
   const ServerRule rule = server_rule(o);
   if (!rule.rounds) return 1 / (double(own_samples) * terms);

@@ -15,6 +15,7 @@
 #include <span>
 #include <vector>
 
+#include "trainer/common/options.h"
 #include "trainer/parallel/optimizer.h"
 
 namespace tutti::train {
@@ -82,6 +83,12 @@ ServerRule server_rule(const Options& options);
 // over whole layers: whole tensors, the largest part as small as possible. Throws BadInput if these
 // are too few.
 std::vector<Range> server_parts(const Options& options, const std::vector<Parameter>& layout);
+// The server of that part. `initial`: all parameters, of which it takes its own.
+ServerCore make_core(const Options& options, const std::vector<Parameter>& layout,
+                     std::span<const float> initial, const Range& range);
+inline std::span<float> slice(std::span<float> all, const Range& range) {
+  return all.subspan(range.begin, range.size());
+}
 // What every worker multiplies the sum of its losses by.
 double server_scale(const Options& options, int64_t own_samples, double terms);
 

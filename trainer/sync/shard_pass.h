@@ -3,27 +3,11 @@
 #pragma once
 
 #include "trainer/common/faults.h"
-#include "trainer/common/options.h"
-#include "trainer/common/random.h"
-#include "trainer/data/data.h"
+#include "trainer/data/shards.h"
 #include "trainer/models/replica.h"
 #include "trainer/sync/strategy.h"
 
 namespace tutti::train {
-
-inline int64_t shard_samples(const Options& o, int64_t shard) {
-  return cut(o.batch, o.shards, shard + 1) - cut(o.batch, o.shards, shard);
-}
-
-inline Batch shard_batch(const Options& o, const Data& data, int64_t step, int64_t shard) {
-  return samples_of(data, o.seed, step, o.batch, cut(o.batch, o.shards, shard),
-                    cut(o.batch, o.shards, shard + 1));
-}
-
-// What seeds its dropout.
-inline uint64_t shard_seed(const Options& o, int64_t step, int64_t shard) {
-  return mixed(o.seed, uint64_t(step), uint64_t(shard));
-}
 
 // The gradients become those of scale times the sum of the shard's losses, which is returned.
 inline double shard_pass(const Options& o, const Data& data, Replica& replica, int64_t step,

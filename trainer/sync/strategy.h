@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "trainer/checkpoint/state.h"
 #include "trainer/common/options.h"
 #include "trainer/common/timeline.h"
 #include "trainer/data/data.h"
@@ -48,38 +49,6 @@ struct StepFigures {
   bool overflow = false;  // it was not finite: nothing was learnt
 };
 
-// State of a rank that a checkpoint has to hold, the parameters too: a vector over these ranges of
-// the flat vector.
-struct StateVector {
-  enum class Kept {
-    alike,  // by all ranks
-    part,   // by no other rank
-    own     // by every rank another one, over the whole vector
-  };
-  std::string name;
-  Kept kept = Kept::alike;
-  std::vector<Range> ranges;
-  std::vector<std::span<std::byte>> values;  // of each range, in the type of the parameters
-  Device device = {};                        // where the values are
-};
-// All `count` parameters.
-StateVector parameter_state(std::span<std::byte> parameters, size_t count, StateVector::Kept kept,
-                            const Device& device = {});
-// The optimizer's.
-template <class Real>
-void add_state(BasicOptimizer<Real>& optimizer, StateVector::Kept kept,
-               std::vector<StateVector>& all) {
-  for (auto& [name, values] : optimizer.state()) {
-    StateVector vector{name, kept, optimizer.owned(), {}, optimizer.device()};
-    std::span<Real> rest = values.span();
-    for (const Range& range : vector.ranges) {
-      vector.values.push_back(std::as_writable_bytes(rest.first(range.size())));
-      rest = rest.subspan(range.size());
-    }
-    all.push_back(std::move(vector));
-  }
-}
-
 class Strategy {
  public:
   virtual ~Strategy() = default;
@@ -104,9 +73,5 @@ std::unique_ptr<Strategy> make_zero(const Worker& worker);
 std::unique_ptr<Strategy> make_local_sgd(const Worker& worker);
 // `world` is also the workers' communicator.
 std::unique_ptr<Strategy> make_gossip(const Worker& worker);
-
-OptimizerSettings optimizer_settings(const Options& options);
-// Vectors that the optimizer keeps, each as long as the parameters.
-size_t moments_of(const Options& options);
 
 }  // namespace tutti::train

@@ -5,6 +5,7 @@
 #include "trainer/common/faults.h"
 #include "trainer/parallel/norms.h"
 #include "trainer/sync/calls.h"
+#include "trainer/sync/clip.h"
 #include "trainer/sync/meter.h"
 #include "trainer/sync/passes.h"
 #include "trainer/sync/wire.h"

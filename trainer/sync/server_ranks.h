@@ -19,10 +19,4 @@ std::unique_ptr<Strategy> make_server_worker(const Worker& worker, const communi
 void serve(const Keepers& all, const communicator& servers, Replica& replica,
            const std::vector<std::string>& arguments);
 
-// Repeats the run of a log in this process, without other ranks. Throws Failure if the bits differ.
-// Returns the digest of the parameters.
-std::string replay(const std::string& path);
-
-std::string digest_of(std::span<const float> values);
-
 }  // namespace tutti::train

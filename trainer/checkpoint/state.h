@@ -1,0 +1,49 @@
+// What of a rank's state a checkpoint has to hold.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "trainer/device/device.h"
+#include "trainer/parallel/layout.h"
+#include "trainer/parallel/optimizer.h"
+
+namespace tutti::train {
+
+// The parameters too: a vector over these ranges of the flat vector.
+struct StateVector {
+  enum class Kept {
+    alike,  // by all ranks
+    part,   // by no other rank
+    own     // by every rank another one, over the whole vector
+  };
+  std::string name;
+  Kept kept = Kept::alike;
+  std::vector<Range> ranges;
+  std::vector<std::span<std::byte>> values;  // of each range, in the type of the parameters
+  Device device = {};                        // where the values are
+};
+// All `count` parameters.
+inline StateVector parameter_state(std::span<std::byte> parameters, size_t count,
+                                   StateVector::Kept kept, const Device& device = {}) {
+  return {"parameters", kept, {{0, count}}, {parameters}, device};
+}
+// The optimizer's.
+template <class Real>
+void add_state(BasicOptimizer<Real>& optimizer, StateVector::Kept kept,
+               std::vector<StateVector>& all) {
+  for (auto& [name, values] : optimizer.state()) {
+    StateVector vector{name, kept, optimizer.owned(), {}, optimizer.device()};
+    std::span<Real> rest = values.span();
+    for (const Range& range : vector.ranges) {
+      vector.values.push_back(std::as_writable_bytes(rest.first(range.size())));
+      rest = rest.subspan(range.size());
+    }
+    all.push_back(std::move(vector));
+  }
+}
+
+}  // namespace tutti::train

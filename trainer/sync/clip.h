@@ -1,0 +1,22 @@
+// What --clip does.
+#pragma once
+
+#include <cmath>
+#include <span>
+
+#include "trainer/device/vectors.h"
+#include "trainer/sync/strategy.h"
+
+namespace tutti::train {
+
+// To a gradient of this squared length, of which `part` is some.
+template <class Real>
+void shorten(const Device& device, std::span<Real> part, double squared, double most,
+             StepFigures& figures) {
+  figures.gradient = std::sqrt(squared);
+  figures.overflow = !std::isfinite(squared);
+  if (figures.overflow || figures.gradient <= most) return;
+  scale<Real>(device, part, Real(most / figures.gradient));
+}
+
+}  // namespace tutti::train

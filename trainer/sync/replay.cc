@@ -1,0 +1,191 @@
+#include "trainer/sync/replay.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <system_error>
+#include <utility>
+
+#include "trainer/common/error.h"
+#include "trainer/common/files.h"
+#include "trainer/data/sources.h"
+#include "trainer/device/vectors.h"
+#include "trainer/sync/server_core.h"
+#include "trainer/sync/shard_pass.h"
+
+namespace tutti::train {
+namespace {
+
+using nlohmann::json;
+
+// A worker as a log knows it.
+struct Replayed {
+  std::vector<float> parameters, gradient;
+  int64_t clock = 0;            // that it is to do next
+  int64_t gradient_clock = -1;  // of the gradient
+  int reads = 0;                // servers that have answered since the gradient was made
+};
+
+class Replay {
+ public:
+  Replay(const Options& options, const Data& data, Replica& replica,
+         std::vector<std::vector<json>> logs)
+      : options_(options),
+        data_(data),
+        replica_(replica),
+        logs_(std::move(logs)),
+        next_(logs_.size()) {
+    const OnHost<float> here(replica.device(), replica.parameters());
+    const std::span<float> initial = here.values();
+    for (const Range& part : server_parts(options, replica.layout()))
+      cores_.push_back(make_core(options, replica.layout(), initial, part));
+    workers_.resize(size_t(options.dp));
+    for (Replayed& worker : workers_) {
+      worker.parameters.assign(initial.begin(), initial.end());
+      worker.reads = options.servers;
+    }
+  }
+
+  // Events of a server in their order; of different servers in any order that a worker's own
+  // allows.
+  std::string run() {
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (size_t s = 0; s < logs_.size(); ++s)
+        while (next_[s] < logs_[s].size() && play(s, logs_[s][next_[s]])) {
+          ++next_[s];
+          moved = true;
+        }
+    }
+    for (size_t s = 0; s < logs_.size(); ++s)
+      if (next_[s] < logs_[s].size())
+        throw BadInput("--replay: the log's events cannot have happened in this order");
+    std::vector<float> all;
+    for (const ServerCore& core : cores_)
+      all.insert(all.end(), core.parameters().begin(), core.parameters().end());
+    return digest_of(all);
+  }
+
+ private:
+  bool play(size_t s, const json& event) {
+    ServerCore& core = cores_[s];
+    const Range range = core.range();
+    if (event.contains("read")) {
+      Replayed& worker = workers_.at(event["read"].get<size_t>());
+      worker.clock = core.read(int(event["read"]));
+      std::copy(core.parameters().begin(), core.parameters().end(),
+                slice(worker.parameters, range).begin());
+      ++worker.reads;
+      if (worker.clock != event["next"] || core.updates() != event["updates"])
+        throw Failure("the replay differs from the log in the order of updates");
+      return true;
+    }
+    const auto number = event.at("push").get<size_t>();
+    const auto clock = event.at("clock").get<int64_t>();
+    Replayed& worker = workers_.at(number);
+    if (worker.gradient_clock != clock) {
+      if (worker.reads < options_.servers || worker.clock != clock) return false;
+      compute(number);
+    }
+    const bool used = core.push(int(number), clock, slice(worker.gradient, range));
+    if (event.at("used") != used || event.at("staleness") != core.staleness())
+      throw Failure("the replay differs from the log in what was used, or how stale it was");
+    return true;
+  }
+
+  void compute(size_t number) {
+    Replayed& worker = workers_[number];
+    const Device& device = replica_.device();
+    const OnHost<float> parameters(device, replica_.parameters());
+    std::copy(worker.parameters.begin(), worker.parameters.end(), parameters.values().begin());
+    parameters.store();
+    const int64_t samples = shard_samples(options_, int64_t(number));
+    shard_pass(options_, data_, replica_, worker.clock, int64_t(number),
+               server_scale(options_, samples, double(data_.terms())), [](size_t) {});
+    const OnHost<float> gradient(device, replica_.gradients());
+    worker.gradient.assign(gradient.values().begin(), gradient.values().end());
+    worker.gradient_clock = worker.clock;
+    worker.reads = 0;
+  }
+
+  const Options& options_;
+  const Data& data_;
+  Replica& replica_;
+  std::vector<std::vector<json>> logs_;
+  std::vector<size_t> next_;
+  std::vector<ServerCore> cores_;
+  std::vector<Replayed> workers_;
+};
+
+std::vector<json> read_lines(const std::string& path) {
+  std::string text;
+  try {
+    text = read_file(path);
+  } catch (const std::system_error& failed) {
+    throw BadInput(fmt::format("--replay: {}", failed.what()));
+  }
+  std::vector<json> lines;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    lines.push_back(json::parse(text.substr(at, end - at), nullptr, false));
+    if (!lines.back().is_object())
+      throw BadInput(fmt::format("--replay: line {} of {} is no event", lines.size(), path));
+    at = end + 1;
+  }
+  if (lines.size() < 3 || !lines.front().contains("arguments") ||
+      !lines.back().contains("parameters"))
+    throw BadInput(fmt::format("--replay: {} is no whole log", path));
+  return lines;
+}
+
+BadInput damaged(const std::string& path) {
+  return BadInput(fmt::format("--replay: {} is damaged", path));
+}
+
+}  // namespace
+
+ServerLog read_log(const std::string& path) {
+  const std::vector<json> lines = read_lines(path);
+  ServerLog log;
+  log.path = path;
+  try {
+    log.arguments = lines.front()["arguments"].get<std::vector<std::string>>();
+    log.parameters = lines.back()["parameters"].get<std::string>();
+  } catch (const json::exception&) {
+    throw damaged(path);
+  }
+  for (size_t i = 1; i + 1 < lines.size(); ++i) {
+    if (lines[i].contains("server"))
+      log.events.emplace_back();
+    else if (!log.events.empty())
+      log.events.back().push_back(lines[i]);
+  }
+  return log;
+}
+
+std::string replay(const ServerLog& log, const Options& options, const Device& device) {
+  if (int(log.events.size()) != options.servers)
+    throw BadInput(fmt::format("--replay: {} is no whole log", log.path));
+  try {
+    use_one_thread();
+    const Shape shape = shape_of(options);
+    const std::unique_ptr<Data> data = open_data(options.data, shape.context, options.seed);
+    Replica replica(shape, *data, options.seed, {}, device);
+    const std::string digest = Replay(options, *data, replica, log.events).run();
+    if (digest != log.parameters)
+      throw Failure(fmt::format("the replay of {} ends with other parameters", log.path));
+    return digest;
+  } catch (const json::exception&) {
+    throw damaged(log.path);
+  } catch (const std::out_of_range&) {
+    throw damaged(log.path);
+  }
+}
+
+std::string digest_of(std::span<const float> values) {
+  return fmt::format("{:016x}",
+                     digest_of(reinterpret_cast<const char*>(values.data()), values.size_bytes()));
+}
+
+}  // namespace tutti::train
