@@ -8,11 +8,17 @@
 #include <bit>
 #include <cmath>
 #include <cstdlib>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
 
+#include "trainer/common/checks.h"
 #include "trainer/common/error.h"
 #include "trainer/device/device.h"
 #include "trainer/parallel/mesh.h"
 #include "trainer/pipeline/schedule.h"
+#include "trainer/sync/ways.h"
 #include "tutti/tutti.h"
 
 namespace tutti::train {
@@ -20,16 +26,29 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-const Words syncs = {"allreduce", "server", "server-async", "ssp", "backup", "local-sgd", "gossip"};
+// Names of the ways to agree that are like that.
+template <class Like>
+Words ways_that(Like&& like) {
+  Words names;
+  for (const SyncWay& way : sync_ways())
+    if (like(way)) names.emplace_back(way.name);
+  return names;
+}
+std::string ways_that_sum() {
+  return fmt::format("--sync {}",
+                     fmt::join(ways_that([](const SyncWay& w) { return w.sums_gradients; }), ", "));
+}
+Words ways_with_servers() {
+  return ways_that([](const SyncWay& w) { return w.server != nullptr; });
+}
+bool takes(const SyncWay& way, const char* option) {
+  return std::any_of(way.options.begin(), way.options.end(),
+                     [&](const WayOption& own) { return std::string_view(own.name) == option; });
+}
 
 void one_of(const char* option, const std::string& word, const Words& allowed) {
   if (std::find(allowed.begin(), allowed.end(), word) == allowed.end())
     throw BadInput(fmt::format("{} {}: allowed are {}", option, word, fmt::join(allowed, ", ")));
-}
-
-void within(const char* option, double value, double least, double most) {
-  if (!(value >= least && value <= most))
-    throw BadInput(fmt::format("{} {}: must be from {} to {}", option, value, least, most));
 }
 
 // Names of the library's algorithms for the collective, and auto.
@@ -45,6 +64,36 @@ Words algorithms_of(const std::string& collective) {
 }
 
 bool power_of_two(int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
+
+// What only some ways to agree know.
+void declare_ways(CLI::App& app, Options& o) {
+  for (const SyncWay& way : sync_ways())
+    for (const WayOption& own : way.options) {
+      const auto [at, first] = o.of_ways.emplace(own.name, own.value);
+      if (!first) continue;  // of several ways
+      std::visit(
+          [&](auto& value) {
+            if constexpr (std::is_same_v<std::decay_t<decltype(value)>, bool>)
+              app.add_flag(own.name, value, own.about);
+            else
+              app.add_option(own.name, value, own.about);
+          },
+          at->second);
+    }
+}
+
+// What has no effect is not what was meant.
+void check_ways(const CLI::App& app, const Options& o) {
+  const SyncWay* chosen = find_sync_way(o.sync);
+  for (const SyncWay& way : sync_ways())
+    for (const WayOption& own : way.options)
+      if (app.count(own.name) > 0 && !(chosen && takes(*chosen, own.name)))
+        throw BadInput(fmt::format(
+            "{} needs --sync {}", own.name,
+            fmt::join(ways_that([&](const SyncWay& w) { return takes(w, own.name); }), " or ")));
+  if (app.count("--servers") > 0 && !(chosen && chosen->server))
+    throw BadInput(fmt::format("--servers needs --sync {}", fmt::join(ways_with_servers(), ", ")));
+}
 
 void declare(CLI::App& app, Options& o) {
   const auto what = [&](const char* group) { app.option_defaults()->group(group); };
@@ -119,8 +168,10 @@ void declare(CLI::App& app, Options& o) {
                "send what skips stages straight to where it is needed");
   app.add_option("--stage-sleep", o.stage_sleep)->delimiter(',')->expected(2)->group("");
   app.add_option("--stage-load", o.stage_load)->delimiter(',')->group("");
-  app.add_option("--sync", o.sync,
-                 "allreduce, server, server-async, ssp, backup, local-sgd or gossip");
+  Words syncs = ways_that([](const SyncWay&) { return true; });
+  const std::string last = std::move(syncs.back());
+  syncs.pop_back();
+  app.add_option("--sync", o.sync, fmt::format("{} or {}", fmt::join(syncs, ", "), last));
   app.add_option("--algorithm", o.algorithm,
                  "of the allreduce (of the reduce_scatter with --zero 1)");
   app.add_option("--level", o.level,
@@ -135,14 +186,7 @@ void declare(CLI::App& app, Options& o) {
   app.add_option("--first-bucket", o.first_bucket_mib, "MiB after which the first bucket closes");
   app.add_option("--bucket", o.bucket_mib, "MiB after which the others do");
   app.add_option("--servers", o.servers, "parameter servers, besides the workers");
-  app.add_option("--staleness", o.staleness,
-                 "of ssp: clocks that a worker may be ahead of the slowest");
-  app.add_option("--backup", o.backup,
-                 "of backup: workers whose gradients a step does not wait for");
-  app.add_flag("--staleness-aware", o.staleness_aware,
-               "asynchronous: divide the rate by the staleness");
-  app.add_option("--compensation", o.compensation, "asynchronous: lambda of DC-ASGD; 0: none");
-  app.add_option("--local-steps", o.local_steps, "of local-sgd: steps between two averages");
+  declare_ways(app, o);
   app.add_option("--log", o.log, "file for the servers' events");
   app.add_option("--replay", o.replay, "repeat a run from such a file, in one process");
 
@@ -197,28 +241,26 @@ void check_agreement(const Options& o) {
   within("--zero", o.zero, 0, 1);
   within("--first-bucket", o.first_bucket_mib, 1e-6, 1e5);
   within("--bucket", o.bucket_mib, 1e-6, 1e5);
-  within("--servers", o.servers, 1, 64);
-  within("--staleness", double(o.staleness), 0, 1e9);
-  within("--backup", o.backup, 0, o.dp);
-  within("--compensation", o.compensation, 0, 1e6);
-  within("--local-steps", double(o.local_steps), 1, 1e9);
+  const SyncWay& way = sync_way(o);
+  if (way.server) within("--servers", o.servers, 1, 64);
   within("--timeout", double(o.timeout_ms), 100, 1e9);
   one_of("--algorithm", o.algorithm, algorithms_of(o.zero ? "reduce_scatter" : "allreduce"));
-  const auto only = [&](bool asked, const char* option, bool fits, const char* needs) {
+  const auto only = [&](bool asked, const char* option, bool fits, const std::string& needs) {
     if (asked && !fits) throw BadInput(fmt::format("{} needs {}", option, needs));
   };
-  const bool synchronous = o.sync == "allreduce";
+  const std::string sums = ways_that_sum();
+  const bool synchronous = way.sums_gradients;
   only(o.dtype != "float32", "--dtype float64", synchronous && o.topk == 0 && o.wire == "fp32",
-       "--sync allreduce with whole gradients");
-  only(o.clip > 0, "--clip", synchronous, "--sync allreduce");
+       sums + " with whole gradients");
+  only(o.clip > 0, "--clip", synchronous, sums);
   only(o.topk > 0, "--topk", o.tp == 1,
        "--tp 1: ranks that divide layers would choose differently of what they share");
-  only(o.zero, "--zero 1", synchronous, "--sync allreduce");
-  only(o.topk > 0, "--topk", synchronous && !o.zero, "--sync allreduce without --zero");
+  only(o.zero, "--zero 1", synchronous, sums);
+  only(o.topk > 0, "--topk", synchronous && !o.zero, sums + " without --zero");
   only(o.wire != "fp32", "--wire bf16", synchronous && !o.zero && o.topk == 0,
-       "--sync allreduce without --zero and --topk");
+       sums + " without --zero and --topk");
   only(o.level != "fast", "--level canonical", synchronous && o.topk == 0 && o.wire == "fp32",
-       "--sync allreduce with whole fp32 gradients");
+       sums + " with whole fp32 gradients");
   if (o.canonical()) {
     if (o.dp > 1 && !power_of_two(o.shards / o.dp))
       throw BadInput(
@@ -232,17 +274,13 @@ void check_agreement(const Options& o) {
                                   : "--stage-widths with --algorithm",
            o.algorithm, able);
   }
-  only(o.algorithm != "auto", "--algorithm", (synchronous && o.topk == 0) || o.sync == "local-sgd",
-       "--sync allreduce without --topk, or local-sgd");
-  const bool asynchronous = o.sync == "server-async" || o.sync == "ssp";
-  only(o.staleness_aware, "--staleness-aware", asynchronous, "--sync server-async or ssp");
-  only(o.compensation > 0, "--compensation", asynchronous, "--sync server-async or ssp");
+  const Words others =
+      ways_that([](const SyncWay& w) { return w.allreduces && !w.sums_gradients; });
+  only(o.algorithm != "auto", "--algorithm", way.allreduces && o.topk == 0,
+       fmt::format("{} without --topk, or {}", sums, fmt::join(others, ", ")));
   only(!o.log.empty(), "--log", o.has_servers(),
-       "a parameter server (--sync server, server-async, ssp, backup)");
-  if (o.sync == "backup" && o.backup >= o.dp)
-    throw BadInput(fmt::format("--backup {} leaves none of --dp {} workers", o.backup, o.dp));
-  if (o.sync == "gossip" && o.dp < 2)
-    throw BadInput(fmt::format("--sync gossip needs two workers at least, not {}", o.dp));
+       fmt::format("a parameter server (--sync {})", fmt::join(ways_with_servers(), ", ")));
+  if (way.check) way.check(o);
 }
 
 void check_grid(const Options& o) {
@@ -256,9 +294,9 @@ void check_grid(const Options& o) {
     throw BadInput(
         fmt::format("--dp {} x --tp {} x --pp {}{} are {} ranks: at most 1024", o.dp, o.tp, o.pp,
                     o.stage_widths.empty() ? "" : " of widths " + o.stage_widths, mesh.ranks()));
-  if (o.dp != mesh.ranks() && o.sync != "allreduce")
+  if (o.dp != mesh.ranks() && !sync_way(o).sums_gradients)
     throw BadInput(
-        fmt::format("--tp {} and --pp {} need --sync allreduce, not {}", o.tp, o.pp, o.sync));
+        fmt::format("--tp {} and --pp {} need {}, not {}", o.tp, o.pp, ways_that_sum(), o.sync));
 }
 
 void check_stage_widths(const Options& o) {
@@ -295,8 +333,8 @@ void settle_pipeline(Options& o) {
   within("--chunks", o.chunks, 1, 64);
   if (!o.pipelined()) {
     if (o.micro_batches == "auto") throw BadInput("--micro-batches auto needs --pp of at least 2");
-  } else if (o.sync != "allreduce") {
-    throw BadInput(fmt::format("a pipeline needs --sync allreduce, not {}", o.sync));
+  } else if (!sync_way(o).sums_gradients) {
+    throw BadInput(fmt::format("a pipeline needs {}, not {}", ways_that_sum(), o.sync));
   }
   if (!interleaved && o.chunks > 1)
     throw BadInput(fmt::format("--chunks {} needs --schedule interleaved, not {}", o.chunks,
@@ -345,8 +383,9 @@ void check_kept(const Options& o) {
   within("--checkpoint-every", double(o.checkpoint_every), 1, 1e12);
   within("--evaluate-every", double(o.evaluate_every), 0, 1e12);
   within("--sample", double(o.sample), 0, 1e6);
-  if (o.evaluate_every > 0 && o.sync == "backup")
-    throw BadInput("--evaluate-every with --sync backup: its workers do not make the same steps");
+  if (o.evaluate_every > 0 && !sync_way(o).common_steps)
+    throw BadInput(fmt::format(
+        "--evaluate-every with --sync {}: its workers do not make the same steps", o.sync));
   if (o.resume && o.checkpoint.empty()) throw BadInput("--resume needs --checkpoint FOLDER");
   if (o.resume && !o.log.empty())
     throw BadInput("--log with --resume: a log that can be replayed is of a whole run");
@@ -369,25 +408,19 @@ Options parse_options(std::vector<std::string> arguments) {
   } catch (const CLI::ParseError& error) {
     throw BadInput(error.what());
   }
-  // What has no effect is not what was meant.
-  for (const auto& [option, syncs_of] :
-       {std::pair<const char*, Words>{"--staleness", {"ssp"}},
-        {"--backup", {"backup"}},
-        {"--local-steps", {"local-sgd"}},
-        {"--servers", {"server", "server-async", "ssp", "backup"}}})
-    if (app.count(option) > 0 &&
-        std::find(syncs_of.begin(), syncs_of.end(), o.sync) == syncs_of.end())
-      throw BadInput(fmt::format("{} needs --sync {}", option, fmt::join(syncs_of, ", ")));
+  check_ways(app, o);
   check_model(o);
-  one_of("--sync", o.sync, syncs);
+  one_of("--sync", o.sync, ways_that([](const SyncWay&) { return true; }));
+  if (sync_way(o).server && app.count("--servers") == 0) o.servers = 1;
   check_grid(o);
   within("--batch-per-rank", double(o.batch_per_rank), 1, 1e6);
   if (o.batch == 0) o.batch = o.batch_per_rank * o.dp;
   settle_pipeline(o);
   within("--accumulate", double(o.accumulate), 1, 65536);
-  const bool fixed_workers = o.sync != "allreduce";
+  const bool fixed_workers = !sync_way(o).sums_gradients;
   if (fixed_workers && (o.accumulate != 1 || (o.shards != 0 && o.shards != o.dp)))
-    throw BadInput(fmt::format("--accumulate and --shards need --sync allreduce, not {}", o.sync));
+    throw BadInput(
+        fmt::format("--accumulate and --shards need {}, not {}", ways_that_sum(), o.sync));
   if (o.shards == 0) o.shards = o.dp * o.accumulate;
   const std::string name = o.model_name();
   if (o.data.empty())
@@ -396,41 +429,10 @@ Options parse_options(std::vector<std::string> arguments) {
                                                                  : "digits";
   if (o.steps == 0) o.steps = name == "gpt" ? 300 : 200;
   if (o.rate == 0) o.rate = o.optimizer == "sgd" ? 0.1 : o.optimizer == "lamb" ? 0.01 : 0.002;
-  if (!o.has_servers()) o.servers = 1;
   check_amounts(o);
   check_agreement(o);
   check_kept(o);
   return o;
-}
-
-nlohmann::json identity_of(const Options& o) {
-  nlohmann::json identity = {{"model", o.model},
-                             {"layers", o.layers},
-                             {"width", o.width},
-                             {"heads", o.heads},
-                             {"context", o.context},
-                             {"dropout", o.dropout},
-                             {"seed", o.seed},
-                             {"batch", o.batch},
-                             {"shards", o.shards},
-                             {"optimizer", o.optimizer},
-                             {"lr", o.rate},
-                             {"warmup", o.warmup},
-                             {"momentum", o.momentum},
-                             {"weight-decay", o.weight_decay},
-                             {"sync", o.sync},
-                             {"level", o.level},
-                             {"wire", o.wire},
-                             {"topk", o.topk},
-                             {"staleness", o.staleness},
-                             {"backup", o.backup},
-                             {"staleness-aware", o.staleness_aware},
-                             {"compensation", o.compensation},
-                             {"local-steps", o.local_steps},
-                             {"dtype", o.dtype},
-                             {"clip", o.clip}};
-  if (o.sync != "allreduce") identity["dp"] = o.dp;
-  return identity;
 }
 
 }  // namespace tutti::train

@@ -21,9 +21,9 @@
 #include "trainer/pipeline/drawing.h"
 #include "trainer/pipeline/pipeline.h"
 #include "trainer/report/held.h"
-#include "trainer/sync/buckets.h"
 #include "trainer/sync/server_core.h"
 #include "trainer/sync/volume.h"
+#include "trainer/sync/ways.h"
 
 namespace tutti::train {
 namespace {
@@ -53,15 +53,6 @@ void show_grid(const Options& o, const Mesh& mesh, const std::vector<Held>& held
         fmt::join(mesh.group(rank, {Axis::pipeline}), " "),
         fmt::join(mesh.group(rank, {Axis::tensor}), " "), held[size_t(rank)].parameters,
         held[size_t(rank)].state);
-}
-
-std::string megabytes(double bytes) { return fmt::format("{:.2f} MB", bytes / 1e6); }
-
-// Bytes of the largest part that a server holds.
-double largest_part(const Options& o, const std::vector<Parameter>& layout) {
-  size_t most = 0;
-  for (const Range& part : server_parts(o, layout)) most = std::max(most, part.size());
-  return double(o.element_bytes() * most);
 }
 
 // What the rank holds that holds most.
@@ -96,50 +87,6 @@ void show_memory(const Options& o, const std::vector<Parameter>& layout,
   const double part = largest_part(o, layout);
   fmt::print("a server   holds {}{} of parameters and {} of optimizer state\n",
              o.servers == 1 ? "" : "at most ", megabytes(part), megabytes(moments_of(o) * part));
-}
-
-void show_servers(const Options& o, const std::vector<Parameter>& layout, double bytes) {
-  fmt::print(
-      "a step     when backward has finished a worker sends its gradient, {}, to the server{}, "
-      "waits "
-      "for new parameters, and gets {}\n",
-      megabytes(bytes), o.servers == 1 ? "" : "s, each its part", megabytes(bytes));
-  fmt::print("a server   receives and sends {} in all when each worker has made a step\n",
-             megabytes(2 * o.dp * largest_part(o, layout)));
-  if (o.sync == "backup" && o.servers > 1)
-    fmt::print(
-        "server 0   decides which gradients were first, and tells the others: 16 bytes a "
-        "gradient\n");
-}
-
-void show_buckets(const Options& o, const std::vector<Parameter>& layout) {
-  const int p = o.dp;
-  const auto buckets = buckets_of(layout, o);
-  const bool as_ring = o.algorithm == "auto" && !o.zero && o.topk == 0;
-  const std::string algorithm = as_ring ? "ring" : o.algorithm;
-  fmt::print(
-      "a step     backward computes gradients from the last layer to the first; when those of a "
-      "bucket are there they are {}, {}\n",
-      o.zero ? "summed, a part on each worker" : "summed over the workers",
-      o.topk > 0  ? "after backward"
-      : o.overlap ? "while backward goes on"
-                  : "after backward");
-  fmt::print(
-      "bucket     leaves after                             bytes  sent by the busiest worker{}\n",
-      as_ring ? " (as ring; the library chooses)" : "");
-  double sent = 0;
-  for (size_t b = 0; b < buckets.size(); ++b) {
-    const auto size = double(o.element_bytes() * buckets[b].count);
-    Volume volume = allreduce_volume(algorithm, p, o.wire == "bf16" ? size / 2 : size);
-    if (o.zero) (volume = scatter_volume(p, size)) += scatter_volume(p, size);
-    if (o.topk > 0) volume = topk_volume(p, largest_of(o.topk, buckets[b].count));
-    sent += volume.bytes;
-    fmt::print("{:>6}     {:<32} {:>12}  {:>12} in {:.0f} messages\n", b,
-               layout[buckets[b].last - 1].name, megabytes(size), megabytes(volume.bytes),
-               volume.messages);
-  }
-  fmt::print("in all     {}{} a worker and step{}\n", o.topk > 0 ? "at most about " : "",
-             megabytes(sent), o.zero ? ", half of it gradients, half parameters" : "");
 }
 
 void check_layers(const Options& o, const Shape& shape) {
@@ -231,7 +178,7 @@ void prepare(const Options& o) {
   if (o.resume) {
     std::vector<std::string> warnings;
     const Checkpoint found = newest_checkpoint(o.checkpoint, warnings);
-    check_continues(found, o, data->digest());
+    check_continues(found, o, identity_of(o), data->digest());
     for (const std::string& warning : warnings)
       fmt::print(stderr, "tutti-train: {}: going on from {}\n", warning, found.folder);
   } else if (!o.checkpoint.empty() && has_checkpoints(o.checkpoint)) {
@@ -240,8 +187,8 @@ void prepare(const Options& o) {
   }
   if ((o.has_servers() && o.optimizer == "lamb") || !o.checkpoint.empty()) {
     const Replica replica(shape, *data, o.seed);
-    server_parts(o, replica.layout());
-    check_space(o, replica.size());
+    if (o.has_servers()) server_parts(o, replica.layout());
+    check_space(o, checkpoint_bytes(o, replica.size()));
   }
   check_writable("--json", o.json);
   check_writable("--report", o.report);
@@ -280,25 +227,10 @@ void show_plan(const Options& o) {
   const auto held = held_by_ranks(o, mesh, layouts, {});
   show_grid(o, mesh, held);
   show_memory(o, layout, held);
-  if (o.has_servers())
-    show_servers(o, layout, bytes);
-  else if (o.sync == "gossip")
-    fmt::print(
-        "a step     computes a gradient, then each worker of even rank sends its parameters, {}, "
-        "to "
-        "one of odd rank, picked at random, gets that one's, and both go on with the average\n",
-        megabytes(bytes));
-  else if (o.sync == "local-sgd")
-    fmt::print(
-        "a step     computes a gradient and updates the worker's own parameters; every {} steps "
-        "they "
-        "are averaged: {} from each worker (as ring)\n",
-        o.local_steps, megabytes(allreduce_volume("ring", o.dp, bytes).bytes));
-  else
-    show_buckets(
-        o, *std::max_element(layouts.begin(), layouts.end(), [](const auto& a, const auto& b) {
-          return elements_of(a) < elements_of(b);
-        }));
+  const auto& most = *std::max_element(
+      layouts.begin(), layouts.end(),
+      [](const auto& a, const auto& b) { return elements_of(a) < elements_of(b); });
+  fmt::print("{}", sync_way(o).plan({o, layout, most}));
   if (!o.checkpoint.empty())
     fmt::print("checkpoint {} after every {} steps, in {}\n",
                megabytes(double(checkpoint_bytes(o, count))), o.checkpoint_every, o.checkpoint);

@@ -23,6 +23,7 @@
 #include "trainer/sync/meter.h"
 #include "trainer/sync/server_ranks.h"
 #include "trainer/sync/strategy.h"
+#include "trainer/sync/ways.h"
 #include "trainer/sync/wire.h"
 
 namespace tutti::train {
@@ -30,7 +31,7 @@ namespace {
 
 // Who exchanges messages, not vectors, has them on the host. All ranks of a run are alike.
 const char* device_of_calls(const Options& options, const std::string& gpu) {
-  return options.has_servers() || options.sync == "gossip" ? "none" : gpu.c_str();
+  return sync_way(options).messages ? "none" : gpu.c_str();
 }
 
 communicator join(const Options& options, const Device& device) {
@@ -44,14 +45,6 @@ communicator join(const Options& options, const Device& device) {
     throw BadInput(
         fmt::format("there are {} ranks, but the options make {}", world.size(), options.world()));
   return world;
-}
-
-std::unique_ptr<Strategy> make_strategy(const Worker& worker, const communicator& world) {
-  const Options& o = worker.options;
-  if (o.has_servers()) return make_server_worker(worker, world);
-  if (o.sync == "local-sgd") return make_local_sgd(worker);
-  if (o.sync == "gossip") return make_gossip(worker);
-  return o.zero ? make_zero(worker) : make_data_parallel(worker);
 }
 
 Group tensor_group(const Options& o, const Grid& grid, const Device& device) {
@@ -85,11 +78,6 @@ double validate(const Worker& worker) {
   if (worker.pipeline) worker.grid.pipeline.allreduce<double>(std::span(sums, 1));
   worker.comm.allreduce<double>(sums);
   return sums[0] / sums[1];
-}
-
-// After every step, not only at the end.
-bool replicas_agree(const Options& options) {
-  return options.sync == "allreduce" || options.sync == "server";
 }
 
 void check_equal(const communicator& comm, uint64_t digest) {
@@ -157,7 +145,7 @@ std::string checked_digest(const Worker& worker) {
 int64_t resume(Screen& screen, const Worker& worker, const Keepers& keepers, Strategy& strategy) {
   std::vector<std::string> warnings;
   const Checkpoint found = newest_checkpoint(worker.options.checkpoint, warnings);
-  check_continues(found, worker.options, worker.data.digest());
+  check_continues(found, worker.options, keepers.identity, worker.data.digest());
   load_checkpoint(found, keepers, strategy.state());
   strategy.resumed();
   screen.line(fmt::format("goes on after step {} from {}", found.step, found.folder));
@@ -202,8 +190,9 @@ void train(const Options& asked, const std::vector<std::string>& arguments) {
   if (serves) {
     Replica replica(shape, *data, options.seed);
     share_initial(world, replica);
-    return serve({options, *data, replica.layout(), world, world.rank(), world.size()}, own,
-                 replica, arguments);
+    return serve(
+        {options, *data, replica.layout(), world, world.rank(), world.size(), identity_of(options)},
+        own, replica, arguments);
   }
   const Grid grid(Mesh(options.dp, options.widths(), options.tp, options.grid_order),
                   std::move(own));
@@ -215,7 +204,7 @@ void train(const Options& asked, const std::vector<std::string>& arguments) {
   if (options.pipelined()) rank = make_pipeline(options, *data, grid, replica, timeline);
   share_initial(options.has_servers() ? world : grid.data, replica);
   const Worker worker{options, *data, replica, grid, grid.data, timeline, rank.pipeline.get()};
-  const std::unique_ptr<Strategy> strategy = make_strategy(worker, world);
+  const std::unique_ptr<Strategy> strategy = sync_way(options).make(worker, world);
   show_heading(screen, worker, *strategy, shape);
   if (!rank.decisions.empty()) screen.line(rank.decisions);
 
@@ -224,7 +213,8 @@ void train(const Options& asked, const std::vector<std::string>& arguments) {
                         replica.layout(),
                         options.has_servers() ? world : grid.all,
                         options.has_servers() ? world.rank() : grid.data.rank(),
-                        options.has_servers() ? world.size() : grid.data.size()};
+                        options.has_servers() ? world.size() : grid.data.size(),
+                        identity_of(options)};
   const int64_t begin = options.resume ? resume(screen, worker, keepers, *strategy) : 0;
 
   std::vector<StepRecord> history;
@@ -251,7 +241,7 @@ void train(const Options& asked, const std::vector<std::string>& arguments) {
     }
     if (last) strategy->finish();
     nlohmann::json more = nlohmann::json::object();
-    if (options.hash && (last || replicas_agree(options))) {
+    if (options.hash && (last || sync_way(options).equal_steps)) {
       more["parameters"] = checked_digest(worker);
     }
     if (last || (options.evaluate_every > 0 && (step + 1) % options.evaluate_every == 0))

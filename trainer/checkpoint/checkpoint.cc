@@ -231,12 +231,9 @@ json index_of(const fs::path& folder, size_t ranks) {
 
 void write_about(const Keepers& keepers, int64_t step, const fs::path& folder,
                  const std::vector<Written>& all) {
-  json about = {{"format", format_version},
-                {"step", step},
-                {"copies", keepers.copies},
-                {"tensors", index_of(folder, all.size())},
-                {"identity", identity_of(keepers.options)},
-                {"data", keepers.data.digest()},
+  json about = {{"format", format_version},     {"step", step},
+                {"copies", keepers.copies},     {"tensors", index_of(folder, all.size())},
+                {"identity", keepers.identity}, {"data", keepers.data.digest()},
                 {"files", json::array()}};
   for (size_t r = 0; r < all.size(); ++r)
     about["files"].push_back({{"name", file_name(r, all.size())},
@@ -386,10 +383,10 @@ Checkpoint newest_checkpoint(const std::string& folder, std::vector<std::string>
                                                 fmt::join(warnings, "; ")));
 }
 
-void check_continues(const Checkpoint& checkpoint, const Options& options, uint64_t data_digest) {
+void check_continues(const Checkpoint& checkpoint, const Options& options, const json& identity,
+                     uint64_t data_digest) {
   std::vector<std::string> differ;
-  const json own = identity_of(options);
-  for (const auto& [name, value] : own.items())
+  for (const auto& [name, value] : identity.items())
     if (!checkpoint.identity.contains(name) || checkpoint.identity[name] != value)
       differ.push_back(fmt::format("--{} is {}, was {}", name, value.dump(),
                                    checkpoint.identity.value(name, json()).dump()));
@@ -449,18 +446,10 @@ void load_checkpoint(const Checkpoint& checkpoint, const Keepers& keepers,
   }
 }
 
-size_t checkpoint_bytes(const Options& o, size_t parameters) {
-  const bool own = o.sync == "local-sgd" || o.sync == "gossip";
-  const size_t vectors =
-      (1 + moments_of(o)) * size_t(own ? o.dp : 1) + size_t(o.topk > 0 ? o.dp : 0);
-  return o.element_bytes() * parameters * vectors;
-}
-
-void check_space(const Options& o, size_t parameters) {
+void check_space(const Options& o, size_t checkpoint) {
   if (o.checkpoint.empty()) return;
   const size_t there = std::min(generations(o.checkpoint).size(), kept_generations);
-  const double bytes =
-      double(kept_generations + 1 - there) * double(checkpoint_bytes(o, parameters));
+  const double bytes = double(kept_generations + 1 - there) * double(checkpoint);
   std::error_code error;
   fs::create_directories(o.checkpoint, error);
   const auto room = fs::space(o.checkpoint, error);

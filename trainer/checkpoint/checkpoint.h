@@ -21,7 +21,7 @@ struct Checkpoint {
   std::string folder;
   int64_t step = 0;
   int copies = 0;           // of the model, that summed gradients
-  nlohmann::json identity;  // identity_of() its run
+  nlohmann::json identity;  // what the bits of its run depend on
   uint64_t data_digest = 0;
   std::vector<std::string> files;
   nlohmann::json tensors;  // by name, which box of it is in which file
@@ -31,8 +31,10 @@ struct Checkpoint {
 // BadInput if there is none.
 Checkpoint newest_checkpoint(const std::string& folder, std::vector<std::string>& warnings);
 bool has_checkpoints(const std::string& folder);
-// Throws BadInput, naming what differs, unless a run with these options continues it bit for bit.
-void check_continues(const Checkpoint& checkpoint, const Options& options, uint64_t data_digest);
+// Throws BadInput, naming what differs, unless a run with these options, and what its bits depend
+// on, continues it bit for bit.
+void check_continues(const Checkpoint& checkpoint, const Options& options,
+                     const nlohmann::json& identity, uint64_t data_digest);
 
 // Who makes a checkpoint together: all that hold state.
 struct Keepers {
@@ -43,6 +45,7 @@ struct Keepers {
   // Of the ranks that keep the same parts of the model, this one's number, and how many they are.
   int copy = 0;
   int copies = 1;
+  nlohmann::json identity = {};  // what the bits of the run depend on
 };
 
 // Collective. Throws Failure on all ranks, naming the rank and the cause, if one cannot write its
@@ -54,9 +57,8 @@ void save_checkpoint(const Keepers& keepers, const std::vector<StateVector>& sta
 void load_checkpoint(const Checkpoint& checkpoint, const Keepers& keepers,
                      const std::vector<StateVector>& state);
 
-// Of one checkpoint, but for the little that is beside its vectors.
-size_t checkpoint_bytes(const Options& options, size_t parameters);
-// BadInput unless two checkpoints, and the one that is being written, fit on the disk.
-void check_space(const Options& options, size_t parameters);
+// BadInput unless two checkpoints of so many bytes each, and the one that is being written, fit on
+// the disk.
+void check_space(const Options& options, size_t checkpoint);
 
 }  // namespace tutti::train

@@ -2,8 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
+#include <map>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "trainer/common/stage_widths.h"
@@ -66,12 +67,14 @@ struct Options {
   int zero = 0;
   double first_bucket_mib = 1;
   double bucket_mib = 25;
-  int servers = 1;
-  int64_t staleness = 1;  // ssp's bound
-  int backup = 1;         // workers that a step need not wait for
-  bool staleness_aware = false;
-  double compensation = 0;  // DC-ASGD's lambda
-  int64_t local_steps = 8;
+  int servers = 0;  // ranks behind the workers; 0: the way to agree has none
+  // Options of some ways to agree alone (sync/ways.h), by their names.
+  using Value = std::variant<int64_t, double, bool>;
+  std::map<std::string, Value> of_ways;
+  template <class T>
+  T of_way(const std::string& name) const {
+    return std::get<T>(of_ways.at(name));
+  }
   std::string log;     // where the servers' events go
   std::string replay;  // a log to be repeated
 
@@ -89,16 +92,14 @@ struct Options {
   std::string die_at;          // PLACE:STEP:RANK; for tests
   int64_t timeout_ms = 60000;
 
-  bool has_servers() const {
-    return sync == "server" || sync == "server-async" || sync == "ssp" || sync == "backup";
-  }
+  bool has_servers() const { return servers > 0; }
   StageWidths widths() const { return StageWidths::parsed(stage_widths, pp); }
   int workers() const { return dp * widths().ranks() * tp; }
   // Sums over workers are those of the canonical tree. Replicas of a stage always add up so.
   bool canonical() const { return level == "canonical" || widths().widest() > 1; }
   // Of a parameter or a gradient.
   size_t element_bytes() const { return dtype == "float64" ? 8 : 4; }
-  int world() const { return workers() + (has_servers() ? servers : 0); }
+  int world() const { return workers() + servers; }
   bool pipelined() const { return !schedule.empty(); }
   // As --stages lists them.
   std::vector<size_t> stage_layers() const;
@@ -108,9 +109,5 @@ struct Options {
     return colon == std::string::npos ? "" : model.substr(colon + 1);
   }
 };
-
-// What the trajectory depends on: equal here means equal bits (apart from dp, which is of no
-// consequence at level canonical). Stored in checkpoints and logs.
-nlohmann::json identity_of(const Options& options);
 
 }  // namespace tutti::train

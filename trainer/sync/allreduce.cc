@@ -2,13 +2,17 @@
 // gradients are summed over the workers while the next ones are still being computed, and every
 // worker makes the same update. Replicas stay equal, bit for bit, because the sums are equal on all
 // of them.
+#include <fmt/format.h>
+
 #include "trainer/common/faults.h"
 #include "trainer/parallel/norms.h"
 #include "trainer/sync/calls.h"
 #include "trainer/sync/clip.h"
+#include "trainer/sync/list.h"
 #include "trainer/sync/meter.h"
 #include "trainer/sync/passes.h"
 #include "trainer/sync/wire.h"
+#include "trainer/sync/zero.h"
 
 namespace tutti::train {
 namespace {
@@ -127,11 +131,54 @@ class DataParallel : public Strategy {
   Meter meter_;
 };
 
-}  // namespace
+std::string plan(const PlannedStep& planned) {
+  const Options& o = planned.options;
+  const std::vector<Parameter>& layout = planned.most;
+  const int p = o.dp;
+  const auto buckets = buckets_of(layout, o);
+  const bool as_ring = o.algorithm == "auto" && !o.zero && o.topk == 0;
+  const std::string algorithm = as_ring ? "ring" : o.algorithm;
+  std::string text = fmt::format(
+      "a step     backward computes gradients from the last layer to the first; when those of a "
+      "bucket are there they are {}, {}\n",
+      o.zero ? "summed, a part on each worker" : "summed over the workers",
+      o.topk > 0  ? "after backward"
+      : o.overlap ? "while backward goes on"
+                  : "after backward");
+  text += fmt::format(
+      "bucket     leaves after                             bytes  sent by the busiest worker{}\n",
+      as_ring ? " (as ring; the library chooses)" : "");
+  double sent = 0;
+  for (size_t b = 0; b < buckets.size(); ++b) {
+    const auto size = double(o.element_bytes() * buckets[b].count);
+    Volume volume = allreduce_volume(algorithm, p, o.wire == "bf16" ? size / 2 : size);
+    if (o.zero) (volume = scatter_volume(p, size)) += scatter_volume(p, size);
+    if (o.topk > 0) volume = topk_volume(p, largest_of(o.topk, buckets[b].count));
+    sent += volume.bytes;
+    text += fmt::format("{:>6}     {:<32} {:>12}  {:>12} in {:.0f} messages\n", b,
+                        layout[buckets[b].last - 1].name, megabytes(size), megabytes(volume.bytes),
+                        volume.messages);
+  }
+  text += fmt::format("in all     {}{} a worker and step{}\n", o.topk > 0 ? "at most about " : "",
+                      megabytes(sent), o.zero ? ", half of it gradients, half parameters" : "");
+  return text;
+}
 
-std::unique_ptr<Strategy> make_data_parallel(const Worker& worker) {
+std::unique_ptr<Strategy> make(const Worker& worker, const communicator&) {
+  if (worker.options.zero) return make_zero(worker);
   if (worker.options.dtype == "float64") return std::make_unique<DataParallel<double>>(worker);
   return std::make_unique<DataParallel<float>>(worker);
+}
+
+}  // namespace
+
+SyncWay ways::allreduce() {
+  return {.name = "allreduce",
+          .sums_gradients = true,
+          .allreduces = true,
+          .equal_steps = true,
+          .plan = plan,
+          .make = make};
 }
 
 }  // namespace tutti::train

@@ -9,7 +9,9 @@
 #include <thread>
 #include <utility>
 
+#include "trainer/common/error.h"
 #include "trainer/device/vectors.h"
+#include "trainer/sync/list.h"
 #include "trainer/sync/meter.h"
 #include "trainer/sync/pairs.h"
 #include "trainer/sync/shard_pass.h"
@@ -163,10 +165,30 @@ class Gossip : public Strategy {
   std::vector<std::thread> threads_;
 };
 
+std::string plan(const PlannedStep& step) {
+  return fmt::format(
+      "a step     computes a gradient, then each worker of even rank sends its parameters, {}, "
+      "to "
+      "one of odd rank, picked at random, gets that one's, and both go on with the average\n",
+      megabytes(double(step.options.element_bytes() * elements_of(step.layout))));
+}
+
 }  // namespace
 
-std::unique_ptr<Strategy> make_gossip(const Worker& worker) {
-  return std::make_unique<Gossip>(worker);
+SyncWay ways::gossip() {
+  return {
+      .name = "gossip",
+      .messages = true,
+      .own_replicas = true,
+      .check =
+          [](const Options& o) {
+            if (o.dp < 2)
+              throw BadInput(fmt::format("--sync gossip needs two workers at least, not {}", o.dp));
+          },
+      .plan = plan,
+      .make = [](const Worker& worker, const communicator&) -> std::unique_ptr<Strategy> {
+        return std::make_unique<Gossip>(worker);
+      }};
 }
 
 }  // namespace tutti::train

@@ -2,12 +2,17 @@
 // averaged. Each keeps its own optimizer state.
 #include <fmt/format.h>
 
+#include "trainer/common/checks.h"
+#include "trainer/sync/list.h"
 #include "trainer/sync/meter.h"
 #include "trainer/sync/shard_pass.h"
 #include "trainer/sync/wire.h"
 
 namespace tutti::train {
 namespace {
+
+constexpr const char* local_steps = "--local-steps";
+int64_t steps_of(const Options& o) { return o.of_way<int64_t>(local_steps); }
 
 class LocalSgd : public Strategy {
  public:
@@ -25,7 +30,7 @@ class LocalSgd : public Strategy {
     optimizer_.begin(step);
     optimizer_.update(whole_, worker_.replica.parameters(), worker_.replica.gradients());
     optimizer_.finish(whole_, worker_.replica.parameters());
-    averaged_ = (step + 1) % worker_.options.local_steps == 0;
+    averaged_ = (step + 1) % steps_of(worker_.options) == 0;
     if (averaged_) average(figures);
     return figures;
   }
@@ -42,11 +47,11 @@ class LocalSgd : public Strategy {
 
   Volume formula() const override {
     const Volume one = formula_of(worker_.options, averages_, whole_.size(), TUTTI_FLOAT32);
-    const auto steps = double(worker_.options.local_steps);
+    const auto steps = double(steps_of(worker_.options));
     return {one.bytes / steps, one.messages / steps};
   }
   std::string about() const override {
-    return fmt::format("an average of the parameters every {} steps", worker_.options.local_steps);
+    return fmt::format("an average of the parameters every {} steps", steps_of(worker_.options));
   }
 
  private:
@@ -69,10 +74,28 @@ class LocalSgd : public Strategy {
   bool averaged_ = false;  // in the last step
 };
 
+std::string plan(const PlannedStep& step) {
+  const Options& o = step.options;
+  const auto bytes = double(o.element_bytes() * elements_of(step.layout));
+  return fmt::format(
+      "a step     computes a gradient and updates the worker's own parameters; every {} steps "
+      "they "
+      "are averaged: {} from each worker (as ring)\n",
+      steps_of(o), megabytes(allreduce_volume("ring", o.dp, bytes).bytes));
+}
+
 }  // namespace
 
-std::unique_ptr<Strategy> make_local_sgd(const Worker& worker) {
-  return std::make_unique<LocalSgd>(worker);
+SyncWay ways::local_sgd() {
+  return {.name = "local-sgd",
+          .options = {{local_steps, "of local-sgd: steps between two averages", int64_t{8}}},
+          .allreduces = true,
+          .own_replicas = true,
+          .check = [](const Options& o) { within(local_steps, double(steps_of(o)), 1, 1e9); },
+          .plan = plan,
+          .make = [](const Worker& worker, const communicator&) -> std::unique_ptr<Strategy> {
+            return std::make_unique<LocalSgd>(worker);
+          }};
 }
 
 }  // namespace tutti::train

@@ -13,6 +13,7 @@
 #include "trainer/device/vectors.h"
 #include "trainer/sync/server_core.h"
 #include "trainer/sync/shard_pass.h"
+#include "trainer/sync/ways.h"
 
 namespace tutti::train {
 namespace {
@@ -34,12 +35,13 @@ class Replay {
       : options_(options),
         data_(data),
         replica_(replica),
+        rule_(sync_way(options).server(options)),
         logs_(std::move(logs)),
         next_(logs_.size()) {
     const OnHost<float> here(replica.device(), replica.parameters());
     const std::span<float> initial = here.values();
     for (const Range& part : server_parts(options, replica.layout()))
-      cores_.push_back(make_core(options, replica.layout(), initial, part));
+      cores_.push_back(make_core(rule_, options, replica.layout(), initial, part));
     workers_.resize(size_t(options.dp));
     for (Replayed& worker : workers_) {
       worker.parameters.assign(initial.begin(), initial.end());
@@ -102,7 +104,7 @@ class Replay {
     parameters.store();
     const int64_t samples = shard_samples(options_, int64_t(number));
     shard_pass(options_, data_, replica_, worker.clock, int64_t(number),
-               server_scale(options_, samples, double(data_.terms())), [](size_t) {});
+               server_scale(rule_, options_, samples, double(data_.terms())), [](size_t) {});
     const OnHost<float> gradient(device, replica_.gradients());
     worker.gradient.assign(gradient.values().begin(), gradient.values().end());
     worker.gradient_clock = worker.clock;
@@ -112,6 +114,7 @@ class Replay {
   const Options& options_;
   const Data& data_;
   Replica& replica_;
+  ServerRule rule_;
   std::vector<std::vector<json>> logs_;
   std::vector<size_t> next_;
   std::vector<ServerCore> cores_;
@@ -165,7 +168,7 @@ ServerLog read_log(const std::string& path) {
 }
 
 std::string replay(const ServerLog& log, const Options& options, const Device& device) {
-  if (int(log.events.size()) != options.servers)
+  if (!options.has_servers() || int(log.events.size()) != options.servers)
     throw BadInput(fmt::format("--replay: {} is no whole log", log.path));
   try {
     use_one_thread();

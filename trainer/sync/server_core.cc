@@ -88,17 +88,6 @@ void ServerCore::resume(int64_t clock) {
 
 void ServerCore::leave(int worker) { workers_[size_t(worker)].active = false; }
 
-ServerRule server_rule(const Options& o) {
-  ServerRule rule;
-  rule.rounds = o.sync == "server" || o.sync == "backup" || (o.sync == "ssp" && o.staleness == 0);
-  rule.needed = o.sync == "backup" ? o.dp - o.backup : o.dp;
-  rule.steps = o.steps;
-  if (o.sync == "ssp") rule.bound = o.staleness;
-  rule.staleness_aware = o.staleness_aware;
-  rule.compensation = float(o.compensation);
-  return rule;
-}
-
 std::vector<Range> server_parts(const Options& o, const std::vector<Parameter>& layout) {
   std::vector<Range> parts;
   if (o.optimizer != "lamb" || o.servers == 1) {
@@ -123,14 +112,19 @@ std::vector<Range> server_parts(const Options& o, const std::vector<Parameter>& 
   return parts;
 }
 
-ServerCore make_core(const Options& o, const std::vector<Parameter>& layout,
+double largest_part(const Options& o, const std::vector<Parameter>& layout) {
+  size_t most = 0;
+  for (const Range& part : server_parts(o, layout)) most = std::max(most, part.size());
+  return double(o.element_bytes() * most);
+}
+
+ServerCore make_core(const ServerRule& rule, const Options& o, const std::vector<Parameter>& layout,
                      std::span<const float> initial, const Range& range) {
-  return ServerCore(server_rule(o), Optimizer(optimizer_settings(o), layout, {range}), range,
+  return ServerCore(rule, Optimizer(optimizer_settings(o), layout, {range}), range,
                     initial.subspan(range.begin, range.size()), o.dp);
 }
 
-double server_scale(const Options& o, int64_t own_samples, double terms) {
-  const ServerRule rule = server_rule(o);
+double server_scale(const ServerRule& rule, const Options& o, int64_t own_samples, double terms) {
   if (!rule.rounds) return 1 / (double(own_samples) * terms);
   // The mean over the gradients that an update takes.
   const double samples =

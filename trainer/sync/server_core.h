@@ -27,6 +27,7 @@ struct ServerRule {
   int64_t bound = std::numeric_limits<int64_t>::max();
   bool staleness_aware = false;  // divide the rate by the staleness (Zhang et al. 2016)
   float compensation = 0;        // lambda of DC-ASGD (Zheng et al. 2017)
+  bool agreed_order = false;     // of several servers the first one says which gradients were first
 };
 
 class ServerCore {
@@ -78,18 +79,21 @@ class ServerCore {
   std::map<int, std::vector<float>> round_;  // gradients of this round, by worker
 };
 
-ServerRule server_rule(const Options& options);
 // The part of the flat vector that each server holds: equal ones, but for lamb, whose norms are
 // over whole layers: whole tensors, the largest part as small as possible. Throws BadInput if these
 // are too few.
 std::vector<Range> server_parts(const Options& options, const std::vector<Parameter>& layout);
+// Bytes of the largest of them.
+double largest_part(const Options& options, const std::vector<Parameter>& layout);
 // The server of that part. `initial`: all parameters, of which it takes its own.
-ServerCore make_core(const Options& options, const std::vector<Parameter>& layout,
-                     std::span<const float> initial, const Range& range);
+ServerCore make_core(const ServerRule& rule, const Options& options,
+                     const std::vector<Parameter>& layout, std::span<const float> initial,
+                     const Range& range);
 inline std::span<float> slice(std::span<float> all, const Range& range) {
   return all.subspan(range.begin, range.size());
 }
 // What every worker multiplies the sum of its losses by.
-double server_scale(const Options& options, int64_t own_samples, double terms);
+double server_scale(const ServerRule& rule, const Options& options, int64_t own_samples,
+                    double terms);
 
 }  // namespace tutti::train

@@ -56,6 +56,7 @@ class ServerWorker : public Strategy {
   ServerWorker(const Worker& worker, const communicator& world)
       : worker_(worker),
         world_(world),
+        rule_(sync_way(worker.options).server(worker.options)),
         servers_(pairs_of(worker.options, world)),
         parts_(server_parts(worker.options, worker.replica.layout())) {
     for (const communicator& server : servers_) meters_.emplace_back(server);
@@ -65,7 +66,8 @@ class ServerWorker : public Strategy {
     const Options& o = worker_.options;
     const int64_t samples = shard_samples(o, worker_.comm.rank());
     StepFigures figures;
-    figures.loss = own_pass(worker_, step, server_scale(o, samples, double(worker_.data.terms())));
+    figures.loss =
+        own_pass(worker_, step, server_scale(rule_, o, samples, double(worker_.data.terms())));
     const double computed = now();
     may_die("allreduce");
     figures.next = exchange(step);
@@ -125,6 +127,7 @@ class ServerWorker : public Strategy {
 
   Worker worker_;
   const communicator& world_;
+  ServerRule rule_;
   std::vector<communicator> servers_;
   std::vector<Range> parts_;  // of each
   std::vector<Meter> meters_;
@@ -138,8 +141,8 @@ enum class Order {
   leads,   // this one, server 0, and tells the others
   follows  // server 0, which tells this one
 };
-Order order_of(const Options& o, int server) {
-  if (o.sync != "backup" || o.servers == 1) return Order::own;
+Order order_of(const ServerRule& rule, const Options& o, int server) {
+  if (!rule.agreed_order || o.servers == 1) return Order::own;
   return server == 0 ? Order::leads : Order::follows;
 }
 
@@ -350,10 +353,33 @@ void write_log(const Options& o, const communicator& servers, const Server& serv
   write_file(o.log, text);
 }
 
+std::string plan(const PlannedStep& step) {
+  const Options& o = step.options;
+  const auto bytes = double(o.element_bytes() * elements_of(step.layout));
+  std::string text = fmt::format(
+      "a step     when backward has finished a worker sends its gradient, {}, to the server{}, "
+      "waits "
+      "for new parameters, and gets {}\n",
+      megabytes(bytes), o.servers == 1 ? "" : "s, each its part", megabytes(bytes));
+  text += fmt::format("a server   receives and sends {} in all when each worker has made a step\n",
+                      megabytes(2 * o.dp * largest_part(o, step.layout)));
+  if (sync_way(o).server(o).agreed_order && o.servers > 1)
+    text +=
+        "server 0   decides which gradients were first, and tells the others: 16 bytes a "
+        "gradient\n";
+  return text;
+}
+
 }  // namespace
 
-std::unique_ptr<Strategy> make_server_worker(const Worker& worker, const communicator& world) {
-  return std::make_unique<ServerWorker>(worker, world);
+SyncWay server_way(const char* name, ServerRule (*rule)(const Options& options)) {
+  return {.name = name,
+          .messages = true,
+          .server = rule,
+          .plan = plan,
+          .make = [](const Worker& worker, const communicator& world) -> std::unique_ptr<Strategy> {
+            return std::make_unique<ServerWorker>(worker, world);
+          }};
 }
 
 void serve(const Keepers& keepers, const communicator& servers, Replica& replica,
@@ -363,8 +389,9 @@ void serve(const Keepers& keepers, const communicator& servers, Replica& replica
   const std::span<float> all = replica.parameters();
   const std::vector<Range> parts = server_parts(o, replica.layout());
   const Range& part = parts[size_t(servers.rank())];
-  Server server(make_core(o, replica.layout(), all, part), pairs_of(o, world), servers,
-                order_of(o, servers.rank()));
+  const ServerRule rule = sync_way(o).server(o);
+  Server server(make_core(rule, o, replica.layout(), all, part), pairs_of(o, world), servers,
+                order_of(rule, o, servers.rank()));
   const auto share = [&] {
     const std::span<const float> own = server.core().parameters();
     std::copy(own.begin(), own.end(), slice(all, part).begin());

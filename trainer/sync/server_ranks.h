@@ -2,17 +2,16 @@
 // updates.
 #pragma once
 
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "trainer/checkpoint/checkpoint.h"
-#include "trainer/sync/strategy.h"
+#include "trainer/sync/ways.h"
 
 namespace tutti::train {
 
-// A worker's side. `world`: the workers, then the servers.
-std::unique_ptr<Strategy> make_server_worker(const Worker& worker, const communicator& world);
+// A way to agree of which this is the rule.
+SyncWay server_way(const char* name, ServerRule (*rule)(const Options& options));
 
 // A server's life. `all`: the workers and the servers; `servers`: it and the others. `arguments` go
 // into the log, so that it can be replayed.

@@ -68,10 +68,4 @@ class Strategy {
   virtual std::string about() const = 0;
 };
 
-std::unique_ptr<Strategy> make_data_parallel(const Worker& worker);
-std::unique_ptr<Strategy> make_zero(const Worker& worker);
-std::unique_ptr<Strategy> make_local_sgd(const Worker& worker);
-// `world` is also the workers' communicator.
-std::unique_ptr<Strategy> make_gossip(const Worker& worker);
-
 }  // namespace tutti::train

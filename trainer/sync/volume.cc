@@ -1,10 +1,14 @@
 #include "trainer/sync/volume.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 namespace tutti::train {
+
+std::string megabytes(double bytes) { return fmt::format("{:.2f} MB", bytes / 1e6); }
 
 Volume allreduce_volume(const std::string& algorithm, int ranks, double bytes) {
   if (ranks == 1) return {};

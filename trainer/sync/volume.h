@@ -17,6 +17,9 @@ struct Volume {
   }
 };
 
+// "1.23 MB".
+std::string megabytes(double bytes);
+
 // Of an allreduce of `bytes` over `ranks` by the named algorithm; NaN for one that is not known
 // here.
 Volume allreduce_volume(const std::string& algorithm, int ranks, double bytes);

@@ -1,0 +1,68 @@
+// The ways in which workers agree on parameters (--sync). Each is a row, in a file of its own: what
+// the command line, the plan, the step loop and checkpoints need to know of a way they ask of it.
+#pragma once
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "trainer/common/options.h"
+#include "trainer/parallel/layout.h"
+#include "trainer/sync/server_core.h"
+#include "trainer/sync/strategy.h"
+
+namespace tutti::train {
+
+// An option of some ways; the others refuse it.
+struct WayOption {
+  const char* name;      // "--local-steps"
+  const char* about;     // for the help
+  Options::Value value;  // unless it is given; its type is the option's
+};
+
+// What a dry run tells of a step.
+struct PlannedStep {
+  const Options& options;
+  const std::vector<Parameter>& layout;  // of the whole model
+  const std::vector<Parameter>& most;    // of the rank that holds most of it
+};
+
+struct SyncWay {
+  const char* name = "";  // as in --sync
+  std::vector<WayOption> options = {};
+
+  // Every step sums gradients over the workers, by collectives: with it go --clip, --dtype,
+  // --level, --shards, --topk, --wire, --zero, models that ranks divide and pipelines, and a
+  // checkpoint goes on with another --dp.
+  bool sums_gradients = false;
+  bool allreduces = false;    // --algorithm says how
+  bool messages = false;      // in place of collectives; what they carry is on the host
+  bool equal_steps = false;   // replicas are equal after every step, not at the end alone
+  bool common_steps = true;   // all workers make all steps: they can validate between them
+  bool own_replicas = false;  // each worker's differ, and a checkpoint has all of them
+
+  // Throws BadInput for options that do not go together.
+  void (*check)(const Options& options) = nullptr;
+  // What --servers more ranks do with the workers' gradients; null: there are none.
+  ServerRule (*server)(const Options& options) = nullptr;
+  // Lines of a dry run, each with its end.
+  std::string (*plan)(const PlannedStep& step) = nullptr;
+  // A worker's side. `world`: the workers, then the servers; it outlives the strategy.
+  std::unique_ptr<Strategy> (*make)(const Worker& worker, const communicator& world) = nullptr;
+};
+
+// In the order of list.h.
+std::span<const SyncWay> sync_ways();
+const SyncWay* find_sync_way(const std::string& name);  // null: there is none
+// As --sync names it, which has been checked.
+const SyncWay& sync_way(const Options& options);
+
+// What the trajectory depends on: equal here means equal bits (apart from dp, which is of no
+// consequence at level canonical). Stored in checkpoints.
+nlohmann::json identity_of(const Options& options);
+// Of one checkpoint, but for the little that is beside its vectors.
+size_t checkpoint_bytes(const Options& options, size_t parameters);
+
+}  // namespace tutti::train
