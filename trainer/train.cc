@@ -8,13 +8,12 @@
 #include "trainer/common/call.h"
 #include "trainer/common/error.h"
 #include "trainer/common/faults.h"
-#include "trainer/data/sources.h"
 #include "trainer/device/vectors.h"
 #include "trainer/launch.h"
 #include "trainer/models/replica.h"
 #include "trainer/models/shape.h"
-#include "trainer/pipeline/figures.h"
 #include "trainer/pipeline/setup.h"
+#include "trainer/report/digest.h"
 #include "trainer/report/history.h"
 #include "trainer/report/report.h"
 #include "trainer/report/screen.h"
@@ -54,15 +53,6 @@ Group tensor_group(const Options& o, const Grid& grid, const Device& device) {
   return group;
 }
 
-void arm_faults(const Options& options, int rank) {
-  const std::string& at = options.die_at;
-  const size_t first = at.find(':');
-  const size_t second = at.find(':', first + 1);
-  if (at.empty() || second == std::string::npos) return;
-  faults() = {at.substr(0, first), std::stoll(at.substr(first + 1)),
-              std::stoi(at.substr(second + 1)), 0, rank};
-}
-
 // Mean over a fixed part of the validation samples, each copy of the model taking its share.
 double validate(const Worker& worker) {
   const uint64_t all = std::min<uint64_t>(worker.data.validation_samples(), 256);
@@ -78,67 +68,6 @@ double validate(const Worker& worker) {
   if (worker.pipeline) worker.grid.pipeline.allreduce<double>(std::span(sums, 1));
   worker.comm.allreduce<double>(sums);
   return sums[0] / sums[1];
-}
-
-void check_equal(const communicator& comm, uint64_t digest) {
-  uint64_t bounds[] = {digest, ~digest};
-  comm.allreduce<uint64_t>(bounds, TUTTI_MIN);
-  if (bounds[0] != digest || ~bounds[1] != digest)
-    throw Failure("the replicas differ: their parameters should be equal, bit for bit");
-}
-
-// Of all parameters in the order in which one rank would hold them: from the last layer to the
-// first, whichever stages have them.
-std::string digest_over_stages(const Worker& worker) {
-  const PipelineShape& shape = worker.pipeline->plan().shape;
-  const communicator& ranks = worker.grid.pipeline;
-  uint64_t digest = digest_of(nullptr, 0);
-  for (int part = shape.parts() - 1; part >= 0; --part) {
-    const int owner = shape.widths.lead(part % shape.stages);
-    if (owner == ranks.rank()) {
-      const OnHost<const std::byte> here(worker.replica.device(),
-                                         worker.pipeline->parameters(part / shape.stages));
-      const auto values = here.values();
-      digest = digest_of(reinterpret_cast<const char*>(values.data()), values.size_bytes(), digest);
-    }
-    ranks.broadcast<uint64_t>(std::span(&digest, 1), owner);
-  }
-  return fmt::format("{:016x}", digest);
-}
-
-// A digest of the model's parameters, and of which rank has which. Throws where what several ranks
-// hold should be equal and is not.
-std::string checked_digest(const Worker& worker) {
-  const OnHost<const std::byte> here(worker.replica.device(), worker.replica.bytes());
-  const std::span<const std::byte> all = here.values();
-  const auto digest = [](std::span<const std::byte> v, uint64_t so_far) {
-    return digest_of(reinterpret_cast<const char*>(v.data()), v.size(), so_far);
-  };
-  const uint64_t none = digest_of(nullptr, 0);
-  const uint64_t own = digest(all, none);
-  check_equal(worker.comm, own);
-  const communicator& model = worker.grid.model;
-  if (model.size() == 1) return fmt::format("{:016x}", own);
-  const size_t width = worker.replica.width();
-  uint64_t shared = none;  // by all that divide the same layers
-  for (const Parameter& p : worker.replica.layout()) {
-    if (!p.division.spans.empty()) continue;
-    shared = digest(all.subspan(width * p.offset, width * p.count), shared);
-  }
-  check_equal(worker.grid.tensor, shared);
-  if (worker.grid.tensor.size() == 1 && worker.pipeline) return digest_over_stages(worker);
-  std::vector<uint64_t> found(size_t(model.size())), parts(found.size());
-  model.allgather<uint64_t>(std::span(&own, 1), found);
-  // By place in the pipeline, then by part of its layers, whatever the order of the grid.
-  const Mesh& mesh = worker.grid.mesh;
-  const std::vector<int> ranks = mesh.group(worker.grid.all.rank(), {Axis::pipeline, Axis::tensor});
-  for (size_t i = 0; i < ranks.size(); ++i) {
-    const auto place = size_t(mesh.at(ranks[i], Axis::pipeline));
-    const auto part = size_t(mesh.at(ranks[i], Axis::tensor));
-    parts[place * size_t(mesh.size(Axis::tensor)) + part] = found[i];
-  }
-  return fmt::format("{:016x}",
-                     digest_of(reinterpret_cast<const char*>(parts.data()), 8 * parts.size()));
 }
 
 // Returns the step to go on with.
@@ -160,21 +89,6 @@ void share_initial(const communicator& comm, Replica& replica) {
   here.store();
 }
 
-void write_records(const Worker& worker, const Strategy& strategy,
-                   const std::vector<StepRecord>& history) {
-  const Options& o = worker.options;
-  if (o.report.empty() && o.trace.empty()) return;
-  const auto events = gather_events(worker);
-  std::string pipeline;
-  if (worker.pipeline && worker.grid.copy == 0)
-    pipeline = html_of(figures_of(*worker.pipeline), worker.pipeline->plan().shape);
-  if (worker.grid.all.rank() != 0 || history.empty()) return;
-  const Totals totals = totals_of(history, double(o.batch), double(o.batch) / double(o.shards));
-  if (!o.trace.empty()) write_trace(o.trace, events);
-  if (!o.report.empty())
-    write_report(o.report, o, history, totals, strategy.formula(), events, pipeline);
-}
-
 }  // namespace
 
 void train(const Options& asked, const std::vector<std::string>& arguments) {
@@ -184,7 +98,7 @@ void train(const Options& asked, const std::vector<std::string>& arguments) {
   const Shape shape = shape_of(options);
   const std::unique_ptr<Data> data = open_data(options.data, shape.context, options.seed);
   const communicator world = join(options, device);
-  arm_faults(options, world.rank());
+  arm_faults(options.die_at, world.rank());
   const bool serves = world.rank() >= options.workers();
   communicator own = world.split(serves ? 1 : 0, world.rank());
   if (serves) {

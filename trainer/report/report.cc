@@ -9,6 +9,7 @@
 #include "trainer/common/files.h"
 #include "trainer/common/gather_text.h"
 #include "trainer/pipeline/drawing.h"
+#include "trainer/pipeline/figures.h"
 
 namespace tutti::train {
 namespace {
@@ -178,8 +179,7 @@ const std::string style =
     ".loss{fill:none;stroke:#2266bb;stroke-width:1.5}.valid{fill:#cc5500}.compute{fill:#2266bb}"
     ".communication{fill:#cc5500}.in{fill:#fff}";
 
-}  // namespace
-
+// Collective over the workers: the events of all, by rank; on rank 0 only.
 std::vector<std::vector<Event>> gather_events(const Worker& worker) {
   json mine = json::array();
   for (const Event& e : worker.timeline.events())
@@ -193,6 +193,7 @@ std::vector<std::vector<Event>> gather_events(const Worker& worker) {
   return events;
 }
 
+// Chrome's trace format, one process a rank, one thread a lane.
 void write_trace(const std::string& path, const std::vector<std::vector<Event>>& events) {
   const double zero = first_begin(events);
   json all = json::array();
@@ -219,6 +220,7 @@ void write_trace(const std::string& path, const std::vector<std::vector<Event>>&
   write_file(path, json({{"traceEvents", all}, {"displayTimeUnit", "ms"}}).dump());
 }
 
+// `formula`: what the busiest worker sends in a step by theory; `pipeline`: a section, or empty.
 void write_report(const std::string& path, const Options& options,
                   const std::vector<StepRecord>& history, const Totals& totals,
                   const Volume& formula, const std::vector<std::vector<Event>>& events,
@@ -232,6 +234,23 @@ void write_report(const std::string& path, const Options& options,
                          escaped(options.model), style + drawing_style(),
                          figures(options, totals, formula, history.back()), loss_curve(history),
                          step_lines(events), bucket_times(events), pipeline));
+}
+
+}  // namespace
+
+void write_records(const Worker& worker, const Strategy& strategy,
+                   const std::vector<StepRecord>& history) {
+  const Options& o = worker.options;
+  if (o.report.empty() && o.trace.empty()) return;
+  const auto events = gather_events(worker);
+  std::string pipeline;
+  if (worker.pipeline && worker.grid.copy == 0)
+    pipeline = html_of(figures_of(*worker.pipeline), worker.pipeline->plan().shape);
+  if (worker.grid.all.rank() != 0 || history.empty()) return;
+  const Totals totals = totals_of(history, double(o.batch), double(o.batch) / double(o.shards));
+  if (!o.trace.empty()) write_trace(o.trace, events);
+  if (!o.report.empty())
+    write_report(o.report, o, history, totals, strategy.formula(), events, pipeline);
 }
 
 }  // namespace tutti::train
