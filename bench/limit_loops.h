@@ -32,7 +32,7 @@ using AnyFloat [[gnu::aligned(1)]] = float;
 // Elements are added as float32 whatever the type: the traffic is what counts.
 void add_to(float* sum, const AnyFloat* a, size_t n);
 void add_two_to(float* sum, const AnyFloat* a, const AnyFloat* b, size_t n);
-// Copies past the caches where `out` is aligned; end with stream_fence().
+// Copies with non-temporal stores where `out` is aligned; end with stream_fence().
 inline void stream(float* out, const AnyFloat* in, size_t n) {
   size_t i = 0;
 #if defined(__SSE2__)

@@ -13,7 +13,7 @@ TUTTI_CLONES void add_two(const float* a, const float* b, float* x, float* y, si
   for (size_t i = 0; i < n; ++i) x[i] = y[i] = a[i] + b[i];
 }
 
-// The same past the caches; the places are aligned to lines.
+// The same with non-temporal stores; the places are aligned to lines.
 TUTTI_CLONES void add_two_streaming(const float* a, const float* b, float* x, float* y, size_t n) {
   constexpr size_t line = line_bytes / sizeof(float);
   for (; n >= line; a += line, b += line, x += line, y += line, n -= line) {

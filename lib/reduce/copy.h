@@ -6,7 +6,7 @@
 
 namespace tutti {
 
-// memcpy() with stores past the caches. Before another thread may be told, stream_fence().
+// memcpy() with non-temporal stores. Before another thread may be told, stream_fence().
 void stream_copy(void* to, const void* from, size_t bytes);
 void stream_fence();
 // One or the other.

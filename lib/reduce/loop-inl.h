@@ -49,7 +49,7 @@ HWY_INLINE void store(hn::VFromD<D> v, D d, uint8_t* to) {
   }
 }
 
-// To an address that is aligned to the vector, past the caches; Highway takes 16 bytes at least.
+// A non-temporal store to an address aligned to the vector; Highway takes 16 bytes at least.
 template <class D>
 HWY_INLINE void stream(hn::VFromD<D> v, D d, uint8_t* to) {
   if constexpr (hn::MaxLanes(D()) * sizeof(hn::TFromD<D>) < 16) {
@@ -170,7 +170,7 @@ struct Folder {
     finish<kStores>(s3, element + 3 * kLanes);
   }
 
-  // All whole blocks from `element` on with stores past the caches; where the blocks end. Both
+  // All whole blocks from `element` on with non-temporal stores; where the blocks end. Both
   // places must be aligned to vectors there.
   template <Stores kStores>
   HWY_INLINE size_t stream_blocks(size_t element, size_t elements) const {

@@ -38,8 +38,9 @@ using ReduceFn = void (*)(void* out, const void* const* operands, size_t n, size
 // out[i] = a[i] op b[i]; the two-operand case without the indirection. `out` may be `a` or `b`.
 using Reduce2Fn = void (*)(void* out, const void* a, const void* b, size_t elements);
 
-// Which results go past the caches: it saves reading the lines that are overwritten, and is a loss
-// where the result is read soon. Only where both places are equally aligned; else all are cached.
+// Which results are written with non-temporal stores: it saves reading the lines that are
+// overwritten, and is a loss where the result is read soon. Only where both places are equally
+// aligned; else all are cached.
 enum class Stores : uint8_t { cached, stream_other, stream_both };
 
 // As Reduce2Fn, with the result written to two places in one pass: `out` and `other`, either of

@@ -52,7 +52,7 @@ class Direct {
   AllreduceCall call_;
   uint32_t turn_ = 0;
   uint64_t at_ = 0, end_ = 0;             // what is left of the own share, in bytes of the vector
-  bool streams_ = false;                  // stores go past the caches
+  bool streams_ = false;                  // with non-temporal stores
   bool shared_ = false;                   // the own share is done, and said to be
   bool withdrawn_ = false;                // a peer has gone: the link knows why
   uint32_t finished_peers_ = 0;           // peers 0.. known to be done

@@ -45,7 +45,7 @@ struct OneHopShape {
   bool tiny = false;                        // with others
   uint32_t first_line = 0, cell_bytes = 0;  // where their flags are (flag_lines.h)
 
-  bool streams = false;            // what comes from others goes past the caches
+  bool streams = false;            // what comes from others is written with non-temporal stores
   bool exceeds_cache = false;      // what all ranks read and write does not fit
   bool fits_without_ring = false;  // it does, but hardly beside the rings
 

@@ -1,7 +1,8 @@
-// Copies slices to where other cores read them: through the caches, or past them. Among cores that
-// share a cache, what went through it is found there. Where lines come from afar, each must first
-// be given up by the cache of whoever read it last, and then be fetched from the writer's: there
-// they go through memory several times as fast (README.md).
+// Copies slices to where other cores read them: with ordinary stores, or with non-temporal ones.
+// Among cores that share a cache, an ordinary store leaves the line where the reader finds it.
+// Where lines come from afar, the cache of the last reader must give up each line first, and the
+// next reader fetches it from the writer's cache: there non-temporal stores, through memory, are
+// several times as fast (notes.md).
 //
 // How far the others are may change while a communicator lives, because hosts move virtual machines
 // from core to core. So it is measured now and then, by each rank for itself: how long does a line
@@ -23,8 +24,8 @@ class SliceWriter {
 
   // As memcpy(). Whoever sees what is posted after it sees it, too.
   void copy(std::byte* to, const std::byte* from, size_t bytes);
-  // The same for who writes them otherwise: before so many bytes, whether they should go past the
-  // caches.
+  // The same for who writes them otherwise: before so many bytes, whether with non-temporal
+  // stores.
   bool non_temporal(size_t bytes) {
     until_look_bytes_ -= int64_t(bytes);
     if (until_look_bytes_ <= 0) look();

@@ -108,7 +108,8 @@ bool TwoShot::publish_slice() {
 void TwoShot::reduce_into(std::byte* out, std::byte* copy, size_t bytes) {
   const uint32_t nranks = staging_.nranks();
   const bool non_temporal = staging_.writer().non_temporal(bytes);
-  // Both places at once; past the caches the kernel does that only where they are equally aligned.
+  // Both places at once; with non-temporal stores the kernel does that only where they are equally
+  // aligned.
   const bool at_once = nranks == 2 && call_.kernels.divide == nullptr &&
                        (!non_temporal || size_t(out - copy) % line_bytes == 0);
   alignas(line_bytes) std::byte block[piece_bytes];

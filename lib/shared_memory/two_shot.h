@@ -63,7 +63,7 @@ class TwoShot {
   Staging& staging_;
   AllreduceCall call_;
   bool done_ = true;
-  bool streams_ = false;        // the output is written past the caches
+  bool streams_ = false;        // the output is written with non-temporal stores
   uint32_t slices_before_ = 0;  // of earlier calls: the sequence of flags goes on
   uint32_t slices_ = 0;         // of this call, once it is staged
   uint32_t published_ = 0, reduced_ = 0, gathered_ = 0;

@@ -94,7 +94,8 @@ struct alignas(line_bytes) CallLine {
   std::atomic<uint64_t> signature[sizeof(CallSignature) / 8];
 };
 
-// What keeps a rank from entering calls. `sequence` is odd while the note is being written.
+// What keeps a rank from entering calls: a seqlock. `sequence` is odd while the note is being
+// written.
 struct alignas(line_bytes) NoteLines {
   std::atomic<uint32_t> sequence;
   std::atomic<uint64_t> words[sizeof(Note) / 8];

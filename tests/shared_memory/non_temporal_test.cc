@@ -1,5 +1,6 @@
-// Slices in shared memory that are written past the caches, or through them (TUTTI_PAST_CACHES):
-// every collective whose slices lie there gives the bits of its schedule, which uses other memory.
+// Slices in shared memory that are written with non-temporal stores, or through the caches
+// (TUTTI_PAST_CACHES): every collective whose slices lie there gives the bits of its schedule,
+// which uses other memory.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
