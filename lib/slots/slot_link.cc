@@ -115,7 +115,6 @@ SlotLink::SlotLink(SlotLinkParts parts)
       ranks_(std::move(parts.ranks)),
       local_(parts.comm_nranks, -1) {
   membarrier_registered();
-  LiveLinks::get().add(&segment_.rank(self_).left);
   for (uint32_t local = 0; local < ranks_.size(); ++local) {
     local_[ranks_[local]] = int(local);
     if (local == self_) continue;
@@ -132,6 +131,7 @@ SlotLink::SlotLink(SlotLinkParts parts)
     in.local = local;
   }
   if (ranks_.size() == parts.comm_nranks) cells_.emplace(segment_, self_);
+  LiveLinks::get().add(&segment_.rank(self_).left);  // last: nothing may be thrown after it
 }
 
 SlotLink::~SlotLink() {

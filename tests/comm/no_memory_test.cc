@@ -2,7 +2,9 @@
 // fails, then in a new try the second, and so on until one gets through. Either the call ends well
 // on all ranks, or it fails, where the memory ran out and everywhere else, at once.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -377,6 +379,28 @@ TEST_P(NoMemory, EndsTheCallEverywhereAtOnce) {
   }
   EXPECT_LT(fails_at, most);
   RecordProperty("allocations", int(fails_at));
+}
+
+// What a communicator that could not be made leaves behind must not be touched when the process
+// ends.
+TEST(NoMemoryAtTheEnd, OfTheProcessNothingIsTouchedThatIsGone) {
+  const std::vector<Scene> all = scenes();
+  const auto split = std::find_if(all.begin(), all.end(),
+                                  [](const Scene& scene) { return scene.name == "split"; });
+  ASSERT_NE(split, all.end());
+  constexpr int more = 3, enough = 4;
+  int status = 0;
+  for (int64_t fails_at = 0; fails_at < 5000; ++fails_at) {
+    EXPECT_EXIT(
+        std::exit(attempt(*split, "shm", fails_at) ? more : enough),
+        [&](int ended) {
+          status = ended;
+          return WIFEXITED(ended) && WEXITSTATUS(ended) >= more;
+        },
+        "")
+        << "allocation " << fails_at;
+    if (HasFailure() || WEXITSTATUS(status) == enough) break;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, NoMemory,
