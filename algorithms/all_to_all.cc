@@ -27,7 +27,8 @@ Algorithm all_to_all() {
           "every rank sends its whole vector to every other and reduces all of them itself",
           emit_all_to_all,
           serves_everything,
-          {"p-1", "[p>1]", "p(p-1)", "p-1", "p-1"}};
+          {"p-1", "[p>1]", "p(p-1)", "p-1", "p-1"},
+          Path::one_shot};
 }
 
 }  // namespace tutti

@@ -24,7 +24,8 @@ Algorithm allgather_direct() {
           "every rank sends its block to every other at once",
           emit_allgather_direct,
           serves_everything,
-          {"p-1", "[p>1]", "p(p-1)", "(p-1)/p", "0"}};
+          {"p-1", "[p>1]", "p(p-1)", "(p-1)/p", "0"},
+          Path::one_hop};
 }
 
 }  // namespace tutti

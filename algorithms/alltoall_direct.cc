@@ -29,7 +29,8 @@ Algorithm alltoall_direct() {
           "every rank sends each other its block, in step s to the rank s behind it",
           emit_alltoall_direct,
           serves_everything,
-          {"p-1", "[p>1]", "p(p-1)", "(p-1)/p", "0"}};
+          {"p-1", "[p>1]", "p(p-1)", "(p-1)/p", "0"},
+          Path::one_hop};
 }
 
 }  // namespace tutti

@@ -25,8 +25,9 @@ void emit_flat(const schedule::Shape& shape, schedule::Sink& sink) {
 }  // namespace
 
 Algorithm broadcast_flat() {
-  return {"flat",    Collective::broadcast, "the root sends its vector to every other rank",
-          emit_flat, serves_everything,     {"p-1", "[p>1]", "p-1", "p-1", "0"}};
+  return {"flat",       Collective::broadcast, "the root sends its vector to every other rank",
+          emit_flat,    serves_everything,     {"p-1", "[p>1]", "p-1", "p-1", "0"},
+          Path::one_hop};
 }
 
 }  // namespace tutti

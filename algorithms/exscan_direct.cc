@@ -29,7 +29,8 @@ Algorithm exscan_direct() {
           "every rank sends its vector to all ranks after it, and folds what it gets",
           emit_exscan_direct,
           serves_everything,
-          {"p-1", "[p>1]", "p(p-1)/2", "p-1", "(p-2)[p>2]"}};
+          {"p-1", "[p>1]", "p(p-1)/2", "p-1", "(p-2)[p>2]"},
+          Path::one_hop};
 }
 
 }  // namespace tutti

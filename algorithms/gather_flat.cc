@@ -27,7 +27,8 @@ void emit_gather_flat(const schedule::Shape& shape, schedule::Sink& sink) {
 
 Algorithm gather_flat() {
   return {"flat",           Collective::gather, "every rank sends its block to the root",
-          emit_gather_flat, serves_everything,  {"p-1", "[p>1]", "p-1", "[p>1]/p", "0"}};
+          emit_gather_flat, serves_everything,  {"p-1", "[p>1]", "p-1", "[p>1]/p", "0"},
+          Path::one_hop};
 }
 
 }  // namespace tutti

@@ -29,7 +29,8 @@ Algorithm reduce_flat() {
           "every rank sends its vector to the root, which combines them",
           emit_reduce_flat,
           serves_everything,
-          {"p-1", "[p>1]", "p-1", "[p>1]", "p-1"}};
+          {"p-1", "[p>1]", "p-1", "[p>1]", "p-1"},
+          Path::one_hop};
 }
 
 }  // namespace tutti

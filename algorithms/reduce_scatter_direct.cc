@@ -26,7 +26,8 @@ Algorithm reduce_scatter_direct() {
           "every rank sends each owner its part at once, and owners fold in rank order",
           emit_reduce_scatter_direct,
           serves_everything,
-          {"p-1", "[p>1]", "p(p-1)", "(p-1)/p", "(p-1)/p"}};
+          {"p-1", "[p>1]", "p(p-1)", "(p-1)/p", "(p-1)/p"},
+          Path::one_hop};
 }
 
 }  // namespace tutti

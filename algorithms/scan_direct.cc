@@ -26,7 +26,8 @@ Algorithm scan_direct() {
           "every rank sends its vector to all ranks after it, and folds what it gets",
           emit_scan_direct,
           serves_everything,
-          {"p-1", "[p>1]", "p(p-1)/2", "p-1", "p-1"}};
+          {"p-1", "[p>1]", "p(p-1)/2", "p-1", "p-1"},
+          Path::one_hop};
 }
 
 }  // namespace tutti

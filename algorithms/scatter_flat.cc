@@ -31,7 +31,8 @@ Algorithm scatter_flat() {
           "the root sends every rank its block",
           emit_scatter_flat,
           serves_everything,
-          {"p-1", "[p>1]", "p-1", "(p-1)/p", "0"}};
+          {"p-1", "[p>1]", "p-1", "(p-1)/p", "0"},
+          Path::one_hop};
 }
 
 }  // namespace tutti

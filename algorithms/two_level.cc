@@ -44,7 +44,8 @@ Algorithm two_level() {
           // Of pairs (g = 2): h = ceil(p/2); 2h-p is 1 for odd p, when a rank is left over that
           // sends its own vector, the result of its group, to both ranks of each pair.
           {"h(p+1-2h)+p(2h-p)[p>1]", "[p>1]+[p>2]", "hp(p+1-2h)+(p-h)(2(p-h)+3)(2h-p)",
-           "h(p+1-2h)+2(p-h)(2h-p)", "h[p>1]"}};
+           "h(p+1-2h)+2(p-h)(2h-p)", "h[p>1]"},
+          Path::two_level};
 }
 
 }  // namespace tutti

@@ -28,7 +28,8 @@ Algorithm two_shot() {
           "every rank reduces one chunk, to which all send their part at once, and hands it out",
           emit_two_shot,
           serves_everything,
-          {"2(p-1)", "2[p>1]", "2p(p-1)", "2(p-1)/p", "(p-1)/p"}};
+          {"2(p-1)", "2[p>1]", "2p(p-1)", "2(p-1)/p", "(p-1)/p"},
+          Path::two_shot};
 }
 
 }  // namespace tutti

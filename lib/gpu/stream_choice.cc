@@ -27,20 +27,26 @@ Query query_of(const CallKey& key, uint32_t nranks, tutti_level level) {
 
 // The schedule that a path which skips it implements, or the lanes where none does.
 StreamPath path_of(const Algorithm& algorithm, const Query& query) {
-  const std::string_view name = algorithm.name;
-  if (algorithm.collective == Collective::allreduce) {
-    const uint64_t bytes = query.count * query.element_size;
-    if (name == "all-to-all" && bytes <= one_shot_bytes) return StreamPath::one_shot;
-    return name == "two-shot" ? StreamPath::two_shot : StreamPath::lanes;
+  const bool is_short = query.count * query.element_size <= one_shot_bytes;
+  switch (algorithm.fused) {
+    case Path::one_shot:
+      return is_short ? StreamPath::one_shot : StreamPath::lanes;
+    case Path::two_shot:
+      return StreamPath::two_shot;
+    case Path::one_hop:
+      return StreamPath::one_hop;
+    default:
+      return StreamPath::lanes;
   }
-  return name == "direct" || name == "flat" ? StreamPath::one_hop : StreamPath::lanes;
 }
 
-const char* chosen_name(Collective collective, const Query& query) {
-  if (collective == Collective::allreduce) {
-    return query.count * query.element_size <= one_shot_bytes ? "all-to-all" : "two-shot";
+// The first that a path implements which skips its schedule; there is one of every collective.
+const Algorithm* first_skipped(Collective collective, const Query& query) {
+  for (const Algorithm& algorithm : algorithms()) {
+    if (algorithm.collective != collective) continue;
+    if (path_of(algorithm, query) != StreamPath::lanes) return &algorithm;
   }
-  return find_algorithm(collective, "direct") != nullptr ? "direct" : "flat";
+  return nullptr;
 }
 
 }  // namespace
@@ -86,7 +92,7 @@ Status choose_on_stream(const CallKey& key, const Capabilities& capabilities, tu
   if (key.algorithm.empty() && !key.unfused) {
     // They fold all operands in one place, so they hold every level that there are kernels for.
     if (barrier) return {};
-    out->algorithm = find_algorithm(collective, chosen_name(collective, query));
+    out->algorithm = first_skipped(collective, query);
     out->path = path_of(*out->algorithm, query);
     return {};
   }

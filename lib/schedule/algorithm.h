@@ -36,6 +36,9 @@ struct Claims {
   const char* reduced;           // by the rank that reduces most, in buffers
 };
 
+// How a call goes: step by step as its schedule says, or by a fused protocol that implements it.
+enum class Path : uint8_t { schedule, one_shot, two_level, two_shot, one_hop };
+
 struct Algorithm {
   const char* name;  // "halving-doubling"; unique within its collective
   Collective collective;
@@ -44,6 +47,7 @@ struct Algorithm {
   // Empty when the algorithm can serve the query, else one sentence that says why not.
   std::string (*applies)(const Query& query);
   Claims claims;
+  Path fused = Path::schedule;  // the protocol that implements it where all ranks share memory
 };
 
 // For an algorithm that serves every query.

@@ -104,18 +104,23 @@ double predict(const Algorithm& algorithm, Path path, const Capabilities& capabi
 Path path_of(const Algorithm& algorithm, const Capabilities& capabilities, const Query& query,
              bool unfused) {
   if (unfused || !capabilities.all_share_memory) return Path::schedule;
-  const std::string_view name = algorithm.name;
-  if (algorithm.collective != Collective::allreduce) {
-    const bool one_hop = name == "direct" || name == "flat";
-    const bool fits = query.element_size <= capabilities.one_hop_element_limit_bytes;
-    return one_hop && fits && !query.uneven ? Path::one_hop : Path::schedule;
-  }
-  // They cut vectors at cache lines.
-  if (shm::line_bytes % query.element_size != 0) return Path::schedule;
   const uint64_t bytes = query.count * query.element_size;
-  if (name == "all-to-all" && bytes <= capabilities.one_shot_limit_bytes) return Path::one_shot;
-  if (name == "two-level" && bytes <= capabilities.two_level_limit_bytes) return Path::two_level;
-  if (name == "two-shot") return Path::two_shot;
+  // Those of allreduces cut vectors at cache lines.
+  const bool lines_hold_whole_elements = shm::line_bytes % query.element_size == 0;
+  const auto fused_if = [&](bool serves) { return serves ? algorithm.fused : Path::schedule; };
+  switch (algorithm.fused) {
+    case Path::one_hop:
+      return fused_if(!query.uneven &&
+                      query.element_size <= capabilities.one_hop_element_limit_bytes);
+    case Path::one_shot:
+      return fused_if(lines_hold_whole_elements && bytes <= capabilities.one_shot_limit_bytes);
+    case Path::two_level:
+      return fused_if(lines_hold_whole_elements && bytes <= capabilities.two_level_limit_bytes);
+    case Path::two_shot:
+      return fused_if(lines_hold_whole_elements);
+    case Path::schedule:
+      break;
+  }
   return Path::schedule;
 }
 

@@ -11,8 +11,6 @@
 
 namespace tutti {
 
-enum class Path : uint8_t { schedule, one_shot, two_level, two_shot, one_hop };
-
 // What a communicator can do, equal on all its ranks.
 struct Capabilities {
   uint32_t nranks = 1;
