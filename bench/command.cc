@@ -16,6 +16,7 @@
 #include "bench/rank.h"
 #include "bench/report.h"
 #include "bench/session.h"
+#include "bench/transports.h"
 
 namespace tutti::bench {
 namespace {
@@ -36,8 +37,10 @@ int exit_status(uint64_t wrong) {
 int as_rank(const Options& options) {
   if (options.gpu_threads) throw BadInput("--ranks-as threads: run it without a launcher");
   const auto& transports = options.transports;
-  if (std::find(transports.begin(), transports.end(), "inproc") != transports.end())
-    throw BadInput("transport inproc means ranks as threads: run it without a launcher");
+  const auto threads = std::find_if(transports.begin(), transports.end(), joins_threads_only);
+  if (threads != transports.end())
+    throw BadInput(
+        fmt::format("transport {} means ranks as threads: run it without a launcher", *threads));
   const Rank me = Rank::from_environment();
   check_ranks(options, me.nranks());
   std::unique_ptr<Report> report;
@@ -72,22 +75,22 @@ int start_on_gpus(const Options& options, const std::vector<std::string>& argume
 int start(Options options, std::vector<std::string> arguments) {
   if (on_gpu(options.memory)) return start_on_gpus(options, arguments);
   std::string processes;
-  bool threads = false;
+  std::vector<std::string> threads;
   for (const std::string& transport : options.transports) {
-    if (transport == "inproc")
-      threads = true;
+    if (joins_threads_only(transport))
+      threads.push_back(transport);
     else
       processes += (processes.empty() ? "" : ",") + transport;
   }
   if (!processes.empty()) {
     arguments.push_back("--transport=" + processes);
     const auto command = run_ranks_command(options.nranks, arguments);
-    if (!threads) become(command);
+    if (threads.empty()) become(command);
     const int status = run_command(command);
     if (status != 0) return status;
     options.append = true;
   }
-  options.transports = {"inproc"};
+  options.transports = threads;
   return as_threads(options);
 }
 

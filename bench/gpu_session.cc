@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "bench/transports.h"
+
 namespace tutti::bench {
 
 GpuSession::GpuSession(const Options& options, const Rank& me)
@@ -16,7 +18,7 @@ GpuSession::GpuSession(const Options& options, const Rank& me)
 }
 
 Comm GpuSession::open() const {
-  return me_.open(me_.threads() ? "inproc" : "shm", false, gpu_.name());
+  return me_.open(me_.threads() ? thread_transport() : default_transport(), false, gpu_.name());
 }
 
 std::unique_ptr<GpuBuffers> GpuSession::buffers(tutti_comm comm, const Buffers& mirror) const {

@@ -4,6 +4,7 @@
 
 #include "bench/collectives.h"
 #include "bench/sizes.h"
+#include "bench/transports.h"
 
 namespace tutti::bench {
 namespace {
@@ -22,15 +23,16 @@ size_t least_mapped_bytes(const std::string& collective) {
   return runs_ahead ? flags_hardly_matter_from : 0;
 }
 
-bool has_tcp_limit(const std::string& collective, int nranks) {
+bool has_socket_limit(const std::string& collective, int nranks) {
   return nranks == 2 || (collective != "gather" && collective != "scatter");
 }
 
 std::string undefined_limit(const std::string& collective, const std::string& transport,
                             int nranks) {
-  if (transport == "tcp") {
-    if (has_tcp_limit(collective, nranks)) return "";
-    return fmt::format("It is not measured for {} over tcp among more than two ranks.", collective);
+  if (over_raw_sockets(transport)) {
+    if (has_socket_limit(collective, nranks)) return "";
+    return fmt::format("It is not measured for {} over {} among more than two ranks.", collective,
+                       transport);
   }
   const size_t least = least_mapped_bytes(collective);
   if (least == 0) return "";

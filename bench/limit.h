@@ -46,7 +46,7 @@ std::vector<LimitWay> copy_limits(const Rank& me, SharedMap& map, const LimitOf&
 // Raw sockets round a ring: every rank sends to one neighbour what a rank of any implementation
 // must send, while it receives from the other one what it must receive. All ranks must be on one
 // host.
-std::vector<LimitWay> tcp_limits(const Rank& me, const LimitOf& what);
+std::vector<LimitWay> socket_limits(const Rank& me, const LimitOf& what);
 
 // Where there is none, one sentence; "" where there is one for every size.
 std::string undefined_limit(const std::string& collective, const std::string& transport,
@@ -54,7 +54,7 @@ std::string undefined_limit(const std::string& collective, const std::string& tr
 // Below that many bytes there is none over shared memory: the ranks of a rooted collective and of a
 // scan need not wait for each other, and how far they may run ahead is a matter of taste.
 size_t least_mapped_bytes(const std::string& collective);
-// Over tcp: whether what passes through a ring is no more than it must be.
-bool has_tcp_limit(const std::string& collective, int nranks);
+// Over sockets: whether what passes through a ring is no more than it must be.
+bool has_socket_limit(const std::string& collective, int nranks);
 
 }  // namespace tutti::bench

@@ -13,13 +13,12 @@
 #include "bench/gpu.h"
 #include "bench/oracle.h"
 #include "bench/sizes.h"
+#include "bench/transports.h"
 #include "bench/workload.h"
+#include "transports/registry.h"
 
 namespace tutti::bench {
 namespace {
-
-const std::vector<std::string> known_transports = {"shm", "tcp", "inproc", "ucx"};
-const std::string default_transport = "shm";
 
 // The exchange of gradients is one, and there are sparse and encoded ones.
 bool is_allreduce(const Collective& collective) {
@@ -152,7 +151,7 @@ void resolve_gpu(Options& o) {
         fmt::format("--memory {}: leave out --nonblocking, --persistent, --vary-counts, "
                     "--workload, --density and --codec",
                     o.memory_text));
-  if (o.transports_text != default_transport)
+  if (o.transports_text != default_transport())
     throw BadInput(
         fmt::format("--memory {}: vectors stay on the GPU; leave out --transport", o.memory_text));
   o.transports_text = "cuda";
@@ -235,7 +234,9 @@ void add_options(CLI::App& app, Options& o) {
       "--algorithms", o.algorithms_text,
       "all (the default, but auto with --nonblocking, --persistent and --vary-counts), auto "
       "or a comma list");
-  app.add_option("--transport", o.transports_text, "comma list of shm, tcp, inproc (threads), ucx")
+  app.add_option("--transport", o.transports_text,
+                 fmt::format("comma list of {} ({}: ranks are threads)",
+                             fmt::join(transport_names(), ", "), thread_transport()))
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
       ->capture_default_str();
   if (collective.rooted)
@@ -313,9 +314,9 @@ void resolve(Options& o) {
   if (o.root < 0) throw BadInput(fmt::format("--root {}: ranks begin with 0", o.root));
   o.transports = words(o.transports_text);
   for (const std::string& transport : o.transports)
-    if (!on_gpu(o.memory) && !contains(known_transports, transport))
+    if (!on_gpu(o.memory) && !contains(transport_names(), transport))
       throw BadInput(fmt::format("unknown transport '{}': allowed are {}", transport,
-                                 fmt::join(known_transports, ", ")));
+                                 fmt::join(transport_names(), ", ")));
   if (o.transports.empty()) throw BadInput("--transport: name at least one");
   o.algorithms = resolve_algorithms(o.collective->name, o.algorithms_text);
   resolve_compressed(o);

@@ -9,6 +9,7 @@
 #include "bench/collectives.h"
 #include "bench/measure.h"
 #include "bench/result.h"
+#include "bench/transports.h"
 #include "tutti/tutti.h"
 
 namespace CLI {
@@ -31,7 +32,7 @@ struct Options {
   int root = 0;
   std::string sizes_text;       // "": 4:64M, or from one element on
   std::string algorithms_text;  // "": all; auto where another form of the call is measured
-  std::string transports_text = "shm";
+  std::string transports_text = default_transport();
   std::string dtype_text = "float32";
   std::string op_text = "sum";
   std::string levels_text = "fast";

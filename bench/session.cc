@@ -14,6 +14,7 @@
 #include "bench/measure.h"
 #include "bench/sizes.h"
 #include "bench/subjects.h"
+#include "bench/transports.h"
 #include "bench/workload.h"
 
 namespace tutti::bench {
@@ -120,7 +121,8 @@ class Session {
     Link link{transport, std::move(comm), std::move(buffers), {}, nullptr};
     const LimitOf what{collective_.name, options_.root, options_.in_place};
     if (map_ && has_limit())
-      link.limits = transport == "tcp" ? tcp_limits(me_, what) : mapped_limits(me_, *map_, what);
+      link.limits =
+          over_raw_sockets(transport) ? socket_limits(me_, what) : mapped_limits(me_, *map_, what);
     links_.push_back(std::make_unique<Link>(std::move(link)));
     Link& kept = *links_.back();
     if (gpu_) kept.gpu = gpu_->buffers(kept.comm.get(), kept.buffers);

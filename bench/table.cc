@@ -9,6 +9,7 @@
 #include "bench/limit.h"
 #include "bench/sizes.h"
 #include "bench/table_parts.h"
+#include "bench/transports.h"
 
 namespace tutti::bench {
 namespace {
@@ -179,7 +180,7 @@ std::string about_limit(const Results& results) {
     return "limit: not measured (it needs all ranks on one host, and memory for it).";
   if (!known) return "limit: " + undefined;
   std::string text;
-  if (any.transport == "tcp")
+  if (over_raw_sockets(any.transport))
     text = fmt::format(
         "limit: raw sockets that send and receive at once the bytes which each rank of any {} must "
         "send and receive.",

@@ -1,49 +1,88 @@
 #include "transports/registry.h"
 
-#include "transports/inproc/inproc.h"
-#include "transports/shm/shm.h"
-#include "transports/tcp/tcp.h"
-#include "transports/ucx/ucx.h"
+#include <algorithm>
 
 namespace tutti {
 
 namespace {
 
-const Transport table[] = {
-    {"inproc", "threads of one process",
-     [](const HostRecord& a, const HostRecord& b) { return a.same_process(b); }, open_inproc},
-    {"shm", "processes of one host, through shared memory",
-     [](const HostRecord& a, const HostRecord& b) { return a.same_host(b); }, open_shm},
-    {"ucx", "any two processes, through UCX: over RDMA, shared memory or IP",
-     [](const HostRecord& a, const HostRecord& b) { return a.takes_ucx && b.takes_ucx; }, open_ucx},
-    {"tcp", "any two processes that reach each other by IP",
-     [](const HostRecord&, const HostRecord&) { return true; }, open_tcp},
-};
+#define TUTTI_ROW(name) &name##_transport,
+constexpr const Transport* table[] = {TUTTI_TRANSPORTS(TUTTI_ROW)};
+#undef TUTTI_ROW
 
-const Transport* find(const std::string& name) {
-  for (const Transport& transport : table) {
-    if (name == transport.name) return &transport;
+}  // namespace
+
+bool Transport::joins(const HostRecord& a, const HostRecord& b) const {
+  switch (reach) {
+    case Reach::process:
+      return a.same_process(b);
+    case Reach::host:
+      return a.same_host(b);
+    case Reach::network:
+      break;
+  }
+  return true;
+}
+
+std::span<const Transport* const> transports() { return table; }
+
+std::vector<std::string> transport_names() {
+  std::vector<std::string> names;
+  for (const Transport* const transport : table) names.emplace_back(transport->name);
+  return names;
+}
+
+const Transport* find_transport(std::string_view name) {
+  for (const Transport* const transport : table) {
+    if (name == transport->name) return transport;
   }
   return nullptr;
 }
 
-}  // namespace
+std::vector<std::string> gpu_transports() {
+  std::vector<std::string> names;
+  for (const Transport* const transport : table) {
+    if (transport->moves_gpu_memory != nullptr) names.emplace_back(transport->name);
+  }
+  return names;
+}
 
-std::span<const Transport> transports() { return table; }
+uint32_t offered_transports(const std::vector<std::string>& allowed, bool named) {
+  uint32_t offered = 0;
+  for (size_t i = 0; i < std::size(table); ++i) {
+    const auto worthwhile = [&] {
+      return std::find(allowed.begin(), allowed.end(), table[i]->name) != allowed.end() &&
+             table[i]->worthwhile();
+    };
+    if (named || table[i]->worthwhile == nullptr || worthwhile()) offered |= uint32_t{1} << i;
+  }
+  return offered;
+}
 
 int transport_for(const std::vector<std::string>& allowed, const HostRecord& a,
                   const HostRecord& b) {
+  const uint32_t offered = a.transports & b.transports;
   for (size_t i = 0; i < allowed.size(); ++i) {
-    const Transport* transport = find(allowed[i]);
-    if (transport != nullptr && transport->joins(a, b)) return int(i);
+    const Transport* const transport = find_transport(allowed[i]);
+    if (transport == nullptr) continue;
+    const size_t place = size_t(std::find(std::begin(table), std::end(table), transport) - table);
+    if ((offered >> place & 1) != 0 && transport->joins(a, b)) return int(i);
   }
   return -1;
 }
 
 Status open_transport(const std::string& name, const LinkSetup& setup, std::unique_ptr<Link>* out) {
-  const Transport* transport = find(name);
+  const Transport* const transport = find_transport(name);
   if (transport == nullptr) return {TUTTI_INVALID, "there is no transport " + name};
   return transport->open(setup, out);
+}
+
+uint32_t transport_threads() {
+  uint32_t threads = 0;
+  for (const Transport* const transport : table) {
+    if (transport->threads != nullptr) threads += transport->threads();
+  }
+  return threads;
 }
 
 }  // namespace tutti

@@ -26,12 +26,14 @@ constexpr size_t whole_granules(size_t bytes, size_t granule) {
   return (granule & (granule - 1)) == 0 ? bytes & ~(granule - 1) : bytes - bytes % granule;
 }
 
-class SharedCells;  // lib/slots/cells.h: memory that all ranks of a host map, for fused paths
+namespace shm {
+class SlotLink;  // lib/slots: over memory that all its ranks map
+}
 
 // What the vectors lie in that a link moves.
 enum class LinkMemory : uint8_t {
   host,
-  gpu,     // memory of GPUs: no byte of it may be touched, nothing peeked at; ucx only
+  gpu,     // memory of GPUs: no byte of it may be touched, nothing peeked at
   unknown  // the same, and what it is finds out who moves it
 };
 
@@ -41,7 +43,7 @@ struct LinkSetup {
   Exchange* exchange = nullptr;    // over the ranks of the communicator
   uint64_t comm_id = 0;            // random, equal on all ranks, unique in the job
   std::span<const uint8_t> peers;  // peers[r] != 0: this link serves the pair (own rank, r)
-  std::string interface;           // tcp: interface name or address; empty: choose
+  std::string interface;           // name or address of the network's; empty: choose
   uint64_t deadline_ns = 0;        // of open()
   LinkMemory memory = LinkMemory::host;
 };
@@ -106,8 +108,12 @@ class Link {
     return {};
   }
 
-  // Memory shared by all ranks of the communicator, where there is such; else nullptr.
-  virtual SharedCells* cells() { return nullptr; }
+  // How often a waiting rank looks at most before it yields: a look at a socket is a system call,
+  // and as many of them as of looks at memory take milliseconds.
+  virtual uint32_t most_spins() const { return 100; }
+
+  // Itself, where it is over memory that its ranks share; else null.
+  virtual shm::SlotLink* slots() { return nullptr; }
 };
 
 }  // namespace tutti

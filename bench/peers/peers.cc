@@ -17,6 +17,7 @@
 #include "bench/peers/peers_report.h"
 #include "bench/sizes.h"
 #include "bench/terminal.h"
+#include "bench/transports.h"
 
 namespace tutti::bench {
 namespace {
@@ -28,7 +29,7 @@ struct PeersOptions {
   int nranks = 2;
   std::string sizes_text = "4:64M";
   std::string algorithm = "auto";
-  std::string transport = "shm";
+  std::string transport = default_transport();
   std::string json;
   double seconds = 3;
   double timeout = 60;

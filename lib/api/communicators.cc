@@ -58,12 +58,8 @@ Status split_transports(std::string_view text, std::vector<std::string>* out) {
     const std::string word(text.substr(0, comma));
     text = comma == std::string_view::npos ? std::string_view() : text.substr(comma + 1);
     std::string known;
-    bool found = false;
-    for (const Transport& transport : transports()) {
-      known += (known.empty() ? "" : ", ") + std::string(transport.name);
-      found = found || word == transport.name;
-    }
-    if (!found) {
+    for (const std::string& name : transport_names()) known += (known.empty() ? "" : ", ") + name;
+    if (find_transport(word) == nullptr) {
       return {TUTTI_INVALID, "there is no transport \"" + word + "\"; there are: " + known};
     }
     out->push_back(word);

@@ -22,6 +22,7 @@
 #include "lib/progress/in_flight.h"
 #include "lib/progress/wait.h"
 #include "lib/reduce/reduce.h"
+#include "transports/registry.h"
 
 namespace tutti {
 
@@ -32,8 +33,8 @@ class PinnedCopies;
 enum class Use : uint8_t { automatic, always, never };
 
 struct CommSettings {
-  std::vector<std::string> transports = {"inproc", "shm", "ucx", "tcp"};  // allowed, best first
-  bool transports_named = false;  // by the program or its user: ucx also where there is no RDMA
+  std::vector<std::string> transports = transport_names();  // allowed, best first
+  bool transports_named = false;  // by the program or its user: also those not worthwhile here
   std::string interface;
   int64_t timeout_ms = 30'000;
   int64_t setup_ms = 60'000;

@@ -11,7 +11,6 @@
 #include "lib/control/host.h"
 #include "lib/gpu/device_calls.h"
 #include "transports/registry.h"
-#include "transports/ucx/ucx.h"
 
 namespace tutti {
 
@@ -31,19 +30,13 @@ std::string join(const std::vector<std::string>& words) {
   return all;
 }
 
-bool allows(const CommSettings& settings, const char* transport) {
-  const auto& list = settings.transports;
-  return std::find(list.begin(), list.end(), transport) != list.end();
-}
-
 Status introduce(Exchange& exchange, const CommSettings& settings, uint64_t deadline_ns,
                  std::vector<HostRecord>* hosts, uint64_t* comm_id) {
   Introduction mine;
   mine.checks_results = settings.check_results ? 1 : 0;
   mine.has_device = settings.device != CommSettings::no_device ? 1 : 0;
   Status known = HostRecord::own(&mine.host);
-  mine.host.takes_ucx =
-      settings.transports_named || (allows(settings, "ucx") && ucx_may_use_rdma());
+  mine.host.transports = offered_transports(settings.transports, settings.transports_named);
   if (known.ok() &&
       getrandom(&mine.random, sizeof(mine.random), 0) != ssize_t(sizeof(mine.random))) {
     known = system_error("cannot read random bytes", errno);
@@ -150,8 +143,7 @@ Status Communicator::connect(Exchange& exchange) {
   protocols_.schedules().open(uint32_t(rank_), uint32_t(nranks_), group_size(capabilities_),
                               capabilities_.copy_only);
   patience_ = Patience::of(crowded_host(hosts, size_t(rank_)));
-  // A look at a socket is a system call: as many of them as of looks at memory take milliseconds.
-  if (slots_ == nullptr) patience_.spins = std::min(patience_.spins, 100u);
+  patience_.spins = std::min(patience_.spins, link_->most_spins());
   const uint64_t place[] = {comm_id, uint64_t(rank_)};
   circle_search_.open(rank_, nranks_, hash_of(place));
   deadlock::add(this);
@@ -199,7 +191,7 @@ Status Communicator::open_links(Exchange& exchange, std::vector<std::vector<uint
   } else {
     link_ = std::make_unique<MixedLink>(std::move(links), std::move(link_of));
   }
-  slots_ = dynamic_cast<shm::SlotLink*>(link_.get());
+  slots_ = link_->slots();
   // Fused paths only where every rank sees that every rank shares memory.
   capabilities_.all_share_memory =
       transports == 1 && slots_ != nullptr && slots_->cells() != nullptr;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "lib/progress/in_flight.h"
-#include "transports/ucx/ucx.h"
+#include "transports/registry.h"
 
 namespace tutti::deadlock {
 
@@ -36,7 +36,7 @@ bool is_alone() {
   if (tasks == nullptr) return false;
   uint32_t threads = 0;
   while (const dirent* const entry = readdir(tasks.get())) threads += entry->d_name[0] != '.';
-  return threads == 1 + (in_flight::progress_thread_runs() ? 1u : 0u) + ucx_threads();
+  return threads == 1 + (in_flight::progress_thread_runs() ? 1u : 0u) + transport_threads();
 }
 
 }  // namespace

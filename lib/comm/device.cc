@@ -9,7 +9,7 @@
 #include "lib/comm/staged.h"
 #include "lib/control/agree.h"
 #include "lib/gpu/device_calls.h"
-#include "transports/ucx/ucx.h"
+#include "transports/registry.h"
 
 namespace tutti {
 
@@ -51,7 +51,7 @@ Status Communicator::open_proxy(Exchange& exchange, uint64_t deadline_ns) {
   Status direct = agree(exchange, check_direct(*hosts.staged), deadline_ns);
   if (direct.ok()) {
     const device::Driver::Current current(device_->driver(), device_->device());
-    settings.transports = {"ucx"};
+    settings.transports = gpu_transports();
     settings.transports_named = true;
     const bool sure = settings.ucx_device == Use::automatic;
     settings.memory = sure ? LinkMemory::gpu : LinkMemory::unknown;
@@ -61,21 +61,25 @@ Status Communicator::open_proxy(Exchange& exchange, uint64_t deadline_ns) {
   }
   if (logging()) {
     log(TUTTI_LOG_INFO,
-        direct.ok() ? "calls that only move data go from GPU to GPU by UCX, others through the host"
+        direct.ok() ? "calls that only move data go from GPU to GPU by " +
+                          std::string(hosts.direct->transport()) + ", others through the host"
                     : "calls on memory of GPUs go through the host: " + direct.text());
   }
   return device_->open_proxy(exchange, std::move(hosts), deadline_ns);
 }
 
-// UNSUPPORTED, with why, unless UCX can move memory of this rank's GPU to and from all others.
-// Every rank has another one over UCX then, so any two can be joined by it.
+// UNSUPPORTED, with why, unless a transport can move memory of this rank's GPU to and from all
+// others. Every rank has another one over it then, so any two can be joined by it.
 Status Communicator::check_direct(const Communicator& staged) const {
   const auto because = [](const char* why) { return Status(TUTTI_UNSUPPORTED, why); };
   if (settings_.ucx_device == Use::never) return because("TUTTI_UCX_DEVICE is never");
   if (settings_.check_results) return because("TUTTI_CHECK has the host read results");
-  if (std::string_view(staged.transport()).find("ucx") == std::string_view::npos) {
-    return because("no other rank is joined by UCX");
+  const std::string joined = '+' + std::string(staged.transport()) + '+';
+  const Transport* transport = nullptr;
+  for (const std::string& name : gpu_transports()) {
+    if (joined.find('+' + name + '+') != joined.npos) transport = find_transport(name);
   }
+  if (transport == nullptr) return because("no transport to another rank moves memory of GPUs");
   device::Info gpu;
   TUTTI_TRY(device_->driver().info(device_->device(), &gpu));
   if (!gpu.flushes_remote_writes && !gpu.orders_remote_writes) {
@@ -83,7 +87,7 @@ Status Communicator::check_direct(const Communicator& staged) const {
   }
   if (settings_.ucx_device == Use::always) return {};
   if (settings_.devices_through_host) return because("TUTTI_DEVICE_PATH is host");
-  return ucx_moves_gpu_memory();
+  return transport->moves_gpu_memory();
 }
 
 Status Communicator::check_slices(const Call& call) {

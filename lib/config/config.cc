@@ -7,81 +7,23 @@
 #include <limits>
 #include <string_view>
 
+#include "transports/list.h"
+
 namespace tutti {
 namespace {
 
 constexpr int64_t most_int = std::numeric_limits<int>::max();
 
-constexpr VariableInfo table[] = {
-    {Variable::tutti_rank, "TUTTI_RANK", "integer", "set by `tutti run`",
-     "The number of this process among the ranks of the job.", 0, most_int - 1},
-    {Variable::tutti_size, "TUTTI_SIZE", "integer", "set by `tutti run`",
-     "How many ranks the job has.", 1, most_int},
-    {Variable::tutti_local_rank, "TUTTI_LOCAL_RANK", "integer", "set by `tutti run`",
-     "The number of this process among the ranks of its host.", 0, most_int - 1},
-    {Variable::tutti_local_size, "TUTTI_LOCAL_SIZE", "integer", "set by `tutti run`",
-     "How many ranks of the job run on this host.", 1, most_int},
-    {Variable::tutti_job_fd, "TUTTI_JOB_FD", "integer", "set by `tutti run`",
-     "Inherited descriptor of a sealed memory file with the id of the job.", 0, most_int},
-    {Variable::tutti_listen_fd, "TUTTI_LISTEN_FD", "integer", "set by `tutti run` for rank 0",
-     "Inherited socket on which rank 0 awaits the other ranks.", 0, most_int},
-    {Variable::tutti_key_file, "TUTTI_KEY_FILE", "path", "none",
-     "File with the 32-byte key of a job whose launcher is not `tutti run`; only its owner may be "
-     "able to read it."},
-    {Variable::tutti_transports, "TUTTI_TRANSPORTS", "list", "inproc,shm,ucx,tcp",
-     "The transports that a communicator may use, in order of preference; unless it is set, ucx "
-     "only between hosts with RDMA.",
-     0, 0, "inproc,shm,ucx,tcp"},
-    {Variable::tutti_interface, "TUTTI_INTERFACE", "text", "the one that reaches rank 0",
-     "Network interface (its name or an address) that the tcp transport uses."},
-    {Variable::tutti_timeout_ms, "TUTTI_TIMEOUT_MS", "integer", "30000",
-     "Limit of each call of a communicator, in milliseconds.", 1, int64_t{1} << 40},
-    {Variable::tutti_progress_thread, "TUTTI_PROGRESS_THREAD", "integer", "0",
-     "1: a thread of the library moves nonblocking calls on while nobody waits for them.", 0, 1},
-    {Variable::tutti_single_copy, "TUTTI_SINGLE_COPY", "word", "auto",
-     "Whether ranks of a host copy long blocks straight from each other's memory, if it permits "
-     "that: auto (where it is faster than writing them for each other), always or never; if one "
-     "forbids it, none does.",
-     0, 0, "auto,always,never"},
-    {Variable::tutti_past_caches, "TUTTI_PAST_CACHES", "word", "auto",
-     "Whether ranks of a host write long slices for each other past their caches: auto (while a "
-     "line takes long from core to core, which is measured all along), always or never.",
-     0, 0, "auto,always,never"},
-    {Variable::tutti_check, "TUTTI_CHECK", "list", "none",
-     "`result`: ranks compare a digest of each result that all should have; the same on all ranks.",
-     0, 0, "result"},
-    {Variable::tutti_level, "TUTTI_LEVEL", "word", "fast",
-     "What is promised of the bits of reductions: fast, layout, canonical or exact.", 0, 0,
-     "fast,layout,canonical,exact"},
-    {Variable::tutti_device, "TUTTI_DEVICE", "text", "none",
-     "The GPU whose memory a communicator takes, too: cuda:0 ..., cuda (the current one) or none."},
-    {Variable::tutti_device_path, "TUTTI_DEVICE_PATH", "word", "auto",
-     "How calls on memory of GPUs go: auto (from GPU to GPU where all reach each other) or host "
-     "(through memory of the host, by its transports); if one rank says host, all do.",
-     0, 0, "auto,host"},
-    {Variable::tutti_ucx_device, "TUTTI_UCX_DEVICE", "word", "auto",
-     "Whether UCX moves memory of GPUs itself, in calls that only move data: auto (where it says "
-     "that it can, on all ranks), always (without asking it) or never; if one rank says never, "
-     "none does.",
-     0, 0, "auto,always,never"},
-    {Variable::rank, "RANK", "integer", "none",
-     "As TUTTI_RANK, from launchers in the manner of torchrun.", 0, most_int - 1},
-    {Variable::world_size, "WORLD_SIZE", "integer", "none",
-     "As TUTTI_SIZE, from launchers in the manner of torchrun.", 1, most_int},
-    {Variable::local_rank, "LOCAL_RANK", "integer", "none",
-     "As TUTTI_LOCAL_RANK, from launchers in the manner of torchrun.", 0, most_int - 1},
-    {Variable::master_addr, "MASTER_ADDR", "text", "none",
-     "Name or address of the host of rank 0, from launchers in the manner of torchrun."},
-    {Variable::master_port, "MASTER_PORT", "integer", "none",
-     "Port at which rank 0 listens, from launchers in the manner of torchrun.", 1, 65535},
-};
+#define TUTTI_WORD(name) "," #name
+constexpr char listed_transports[] = TUTTI_TRANSPORTS(TUTTI_WORD);
+#undef TUTTI_WORD
+constexpr const char* transport_words = listed_transports + 1;
 
-constexpr bool in_order() {
-  for (size_t i = 0; i < std::size(table); ++i)
-    if (table[i].id != Variable(i)) return false;
-  return true;
-}
-static_assert(in_order(), "the table is indexed by Variable");
+constexpr VariableInfo table[] = {
+#define VARIABLE(id, ...) {__VA_ARGS__},
+#include "lib/config/variables.inc"
+#undef VARIABLE
+};
 
 std::vector<std::string> split(std::string_view text) {
   std::vector<std::string> parts;

@@ -12,35 +12,14 @@
 
 namespace tutti {
 
-// In the order of the table.
+// Adding one is a row in variables.inc, and who asks for it.
 enum class Variable {
-  tutti_rank,
-  tutti_size,
-  tutti_local_rank,
-  tutti_local_size,
-  tutti_job_fd,
-  tutti_listen_fd,
-  tutti_key_file,
-  tutti_transports,
-  tutti_interface,
-  tutti_timeout_ms,
-  tutti_progress_thread,
-  tutti_single_copy,
-  tutti_past_caches,
-  tutti_check,
-  tutti_level,
-  tutti_device,
-  tutti_device_path,
-  tutti_ucx_device,
-  rank,
-  world_size,
-  local_rank,
-  master_addr,
-  master_port,
+#define VARIABLE(id, ...) id,
+#include "lib/config/variables.inc"
+#undef VARIABLE
 };
 
 struct VariableInfo {
-  Variable id;
   const char* name;
   const char* type;           // "integer", "list" (comma separated), "word", "text", "path"
   const char* default_value;  // in words where there is no value

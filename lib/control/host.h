@@ -19,9 +19,9 @@ struct HostRecord {
   uint64_t process_cookie = 0;  // random, one a process
   int32_t pid = 0;
   uint32_t uid = 0;
-  cpu_set_t cores = {};   // that the process may run on
-  uint8_t takes_ucx = 0;  // 1: it has RDMA for UCX to use, or the program has named that transport
-  int32_t cache = -1;     // the last-level cache that all of them share: its first core; -1: none
+  cpu_set_t cores = {};     // that the process may run on
+  uint32_t transports = 0;  // those that it offers, as offered_transports() has them
+  int32_t cache = -1;       // the last-level cache that all of them share: its first core; -1: none
 
   static Status own(HostRecord* out);
   bool same_process(const HostRecord& other) const {

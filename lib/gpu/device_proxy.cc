@@ -151,7 +151,7 @@ DeviceProxy::~DeviceProxy() {
 // ---------------------------------------------------------------- the thread
 
 void DeviceProxy::work() {
-  // UCX asks the thread's GPU.
+  // A transport may ask the thread's GPU.
   std::optional<device::Driver::Current> current;
   if (direct_.host) current.emplace(driver_, device_);
   for (const Way* way : {&staged_, &direct_}) {

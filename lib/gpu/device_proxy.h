@@ -8,10 +8,10 @@
 //   GPU
 //
 // so that copies of the slices before and after go on beside the network and the reduction of one.
-// The thread calls nothing of CUDA, unless UCX does: kernels set and clear flags of a board
-// (lib/device/abi.h) that lies in pinned memory, with slots in the place of ranks. What a kernel
-// tells the host is a pointer to what the call is and the number of the slice. Nothing is counted
-// when a call is enqueued, so it can be captured and replayed.
+// The thread calls nothing of CUDA, unless the transport does: kernels set and clear flags of a
+// board (lib/device/abi.h) that lies in pinned memory, with slots in the place of ranks. What a
+// kernel tells the host is a pointer to what the call is and the number of the slice. Nothing is
+// counted when a call is enqueued, so it can be captured and replayed.
 #pragma once
 
 #include <array>

@@ -139,7 +139,10 @@ class SlotLink final : public Link {
   void abort(const Status& reason) override;
   void post_note(const Note& note) override;
   Note read_note(int peer) const override;
-  SharedCells* cells() override { return cells_ ? &*cells_ : nullptr; }
+  uint32_t most_spins() const override { return UINT32_MAX; }
+  SlotLink* slots() override { return this; }
+  // Null where ranks of the communicator are on other hosts.
+  SharedCells* cells() { return cells_ ? &*cells_ : nullptr; }
 
  private:
   struct Outgoing {

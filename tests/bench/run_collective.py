@@ -277,7 +277,7 @@ elif what == "all":
         assert [c["algorithm"] for c in cells] == [r["algorithm"] for r in found]
 elif what == "bad-input":
     for args, words in ((("--algorithms", "rign"), ("rign", "ring")),
-                        (("--transport", "udp"), ("udp", "shm, tcp, inproc")),
+                        (("--transport", "udp"), ("udp", "inproc, shm, ucx, tcp")),
                         (("--dtype", "float31"), ("float32",)),
                         (("--dtype", "binned_float64"), ("binned_float64", "accumulators")),
                         (("--op", "plus"), ("sum",)),

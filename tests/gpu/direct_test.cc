@@ -32,7 +32,7 @@ class Direct : public ::testing::Test {
     unsetenv("TUTTI_UCX_DEVICE");
     tutti_log_set(nullptr, nullptr);
   }
-  static bool taken() { return logged.find("go from GPU to GPU by UCX") != std::string::npos; }
+  static bool taken() { return logged.find("go from GPU to GPU by ucx") != std::string::npos; }
   static bool refused(const char* why) {
     return logged.find("go through the host: ") != std::string::npos &&
            logged.find(why) != std::string::npos;
@@ -172,7 +172,7 @@ TEST_F(Direct, IsLeftAloneWhereItCannotBe) {
       EXPECT_EQ(run_all(cases_of(movers, 2, {1000}, TUTTI_INT32), rank, comm), "");
     });
   };
-  expect_refused("tcp", "no other rank is joined by UCX");
+  expect_refused("tcp", "no transport to another rank moves memory of GPUs");
   setenv("FAKE_CUDA_ORDERING", "0", 1);
   expect_refused("ucx", "the GPU neither flushes nor orders what a network writes");
   unsetenv("FAKE_CUDA_ORDERING");

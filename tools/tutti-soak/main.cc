@@ -3,8 +3,10 @@
 #include <cstdio>
 #include <exception>
 
+#include "bench/transports.h"
 #include "tools/tutti-soak/ranks.h"
 #include "tools/tutti-soak/soak.h"
+#include "transports/registry.h"
 
 namespace {
 
@@ -15,9 +17,10 @@ void add_options(CLI::App& app, SoakOptions* soak) {
   app.add_option("--seconds", soak->seconds, "how long in all (default: 60, unless --calls)")
       ->check(CLI::Range(0.0, 1e9));
   app.add_option("--calls", soak->calls, "how many calls in all, the same of every configuration");
-  app.add_option("--transport", soak->transports, "inproc (ranks are threads), shm, tcp, ucx")
+  app.add_option("--transport", soak->transports,
+                 "comma list; " + tutti::bench::thread_transport() + ": ranks are threads")
       ->delimiter(',')
-      ->check(CLI::IsMember({"inproc", "shm", "tcp", "ucx"}));
+      ->check(CLI::IsMember(tutti::transport_names()));
   app.add_option("--ranks", soak->ranks, "numbers of ranks, 2,3,4,8 for example")
       ->delimiter(',')
       ->check(CLI::Range(1, 128));

@@ -6,11 +6,12 @@
 #include <vector>
 
 #include "tools/tutti-soak/stretch.h"
+#include "transports/registry.h"
 
 namespace tutti::soak {
 
 struct SoakOptions {
-  std::vector<std::string> transports{"inproc", "shm", "tcp", "ucx"};
+  std::vector<std::string> transports = transport_names();
   std::vector<int> ranks{2, 3, 4, 8};
   std::vector<std::string> cores{"own", "crowded"};
   uint64_t seed = 1;

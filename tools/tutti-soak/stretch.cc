@@ -39,7 +39,8 @@ void set_environment(const StretchPlan& plan) {
   setenv("TUTTI_PAST_CACHES", random.pick(words), 0);
   setenv("TUTTI_PROGRESS_THREAD", random.chance(300) ? "1" : "0", 0);
   if (random.chance(100)) setenv("TUTTI_CHECK", "result", 0);
-  if (plan.configuration.as_threads()) setenv("TUTTI_TRANSPORTS", "inproc", 1);
+  if (plan.configuration.as_threads())
+    setenv("TUTTI_TRANSPORTS", plan.configuration.transport.c_str(), 1);
 }
 
 // One core for two ranks where they are crowded.

@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 
+#include "bench/transports.h"
 #include "tools/tutti-soak/board.h"
 
 namespace tutti::soak {
@@ -15,8 +16,7 @@ struct Configuration {
   int ranks = 2;
   bool crowded = false;  // fewer cores than ranks
 
-  // Those of inproc, which joins nothing else.
-  bool as_threads() const { return transport == "inproc"; }
+  bool as_threads() const { return bench::joins_threads_only(transport); }
   std::string name() const;
   bool operator==(const Configuration&) const = default;
 };

@@ -1,29 +1,22 @@
 #include "tools/tutti/machine.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <hwloc.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <memory>
 #include <string>
 
-#include "lib/base/fd.h"
 #include "lib/config/launch.h"
 #include "lib/device/driver.h"
 #include "lib/device/kernels/images.h"
 #include "lib/reduce/reduce.h"
 #include "tools/build_info.h"
 #include "transports/registry.h"
-#include "transports/ucx/ucx.h"
 
 namespace tutti {
 namespace {
@@ -36,37 +29,6 @@ Json feature(const char* name, const char* found, bool used, const char* use) {
           {"version", found},
           {"used", used && *found != '\0'},
           {"for", use}};
-}
-
-// Why this process cannot use the transport; "" if it can.
-std::string obstacle(const std::string& transport) {
-  if (transport == "shm") {
-    const Fd memory(memfd_create("tutti-info", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-    if (!memory) return std::string("no memory files: ") + strerror(errno);
-    const Fd process(int(syscall(SYS_pidfd_open, getpid(), 0)));
-    if (!process) return std::string("no pidfd: ") + strerror(errno);
-  }
-  if (transport == "tcp") {
-    for (const Json& interface : describe_interfaces())
-      if (interface["up"] && !interface["addresses"].empty()) return "";
-    return "no network interface is up and has an address";
-  }
-  if (transport == "ucx") {
-    UcxFound found;
-    return find_ucx(&found).text();
-  }
-  return "";
-}
-
-// "UCX 1.13.1 over tcp/eth0, posix/memory; not for memory of GPUs"; "" without UCX.
-std::string describe_ucx() {
-  UcxFound found;
-  if (!find_ucx(&found).ok()) return "";
-  std::string text = "UCX " + found.version + " over ";
-  for (const std::string& one : found.resources) {
-    text += (&one == found.resources.data() ? "" : ", ") + one;
-  }
-  return text + (found.moves_gpu_memory ? "; also for memory of GPUs" : "; not for memory of GPUs");
 }
 
 std::string address_text(const sockaddr* address) {
@@ -116,14 +78,13 @@ Json describe_build() {
 
 Json describe_transports() {
   Json all = Json::array();
-  for (const Transport& transport : transports()) {
-    const std::string reason = obstacle(transport.name);
-    all.push_back(
-        {{"name", transport.name},
-         {"about", std::string(transport.name) == "ucx" && reason.empty() ? describe_ucx()
-                                                                          : transport.about},
-         {"usable", reason.empty()},
-         {"reason", reason}});
+  for (const Transport* const transport : transports()) {
+    const std::string reason = transport->usable != nullptr ? transport->usable().text() : "";
+    const bool says_more = transport->found_here != nullptr && reason.empty();
+    all.push_back({{"name", transport->name},
+                   {"about", says_more ? transport->found_here() : transport->about},
+                   {"usable", reason.empty()},
+                   {"reason", reason}});
   }
   return all;
 }

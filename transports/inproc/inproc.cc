@@ -1,11 +1,11 @@
-#include "transports/inproc/inproc.h"
-
+// The transport between threads of one process: the rings of lib/slots in plain memory.
 #include <map>
 #include <mutex>
 
 #include "lib/base/mapping.h"
 #include "lib/control/agree.h"
 #include "lib/slots/slot_link.h"
+#include "transports/registry.h"
 
 namespace tutti {
 
@@ -20,8 +20,6 @@ Lobby& lobby() {
   static Lobby* const instance = new Lobby;  // outlives every thread
   return *instance;
 }
-
-}  // namespace
 
 Status open_inproc(const LinkSetup& setup, std::unique_ptr<Link>* out) {
   shm::SlotLinkParts parts;
@@ -65,5 +63,14 @@ Status open_inproc(const LinkSetup& setup, std::unique_ptr<Link>* out) {
   *out = std::make_unique<shm::SlotLink>(std::move(parts));
   return {};
 }
+
+}  // namespace
+
+const Transport inproc_transport{
+    .name = "inproc",
+    .about = "threads of one process",
+    .reach = Transport::Reach::process,
+    .open = open_inproc,
+};
 
 }  // namespace tutti

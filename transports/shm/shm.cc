@@ -1,6 +1,7 @@
-#include "transports/shm/shm.h"
-
+// The transport between processes of one host: a memfd that the lowest rank makes and passes to the
+// others over a Unix socket without a name in the file system.
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include "lib/control/agree.h"
 #include "lib/control/descriptors.h"
 #include "lib/slots/slot_link.h"
+#include "transports/registry.h"
 
 namespace tutti {
 
@@ -108,8 +110,6 @@ Status open_group(const LinkSetup& setup, SlotLinkParts* parts) {
   return shm::touch_home(*parts);
 }
 
-}  // namespace
-
 Status open_shm(const LinkSetup& setup, std::unique_ptr<Link>* out) {
   SlotLinkParts parts;
   parts.name = "shm";
@@ -122,5 +122,23 @@ Status open_shm(const LinkSetup& setup, std::unique_ptr<Link>* out) {
   *out = std::make_unique<SlotLink>(std::move(parts));
   return {};
 }
+
+Status usable() {
+  const Fd memory(memfd_create("tutti-info", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!memory) return {TUTTI_UNSUPPORTED, std::string("no memory files: ") + strerror(errno)};
+  const Fd process(int(syscall(SYS_pidfd_open, getpid(), 0)));
+  if (!process) return {TUTTI_UNSUPPORTED, std::string("no pidfd: ") + strerror(errno)};
+  return {};
+}
+
+}  // namespace
+
+const Transport shm_transport{
+    .name = "shm",
+    .about = "processes of one host, through shared memory",
+    .reach = Transport::Reach::host,
+    .open = open_shm,
+    .usable = usable,
+};
 
 }  // namespace tutti

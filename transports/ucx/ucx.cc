@@ -12,6 +12,7 @@
 #include "lib/base/clock.h"
 #include "lib/control/agree.h"
 #include "lib/control/socket.h"
+#include "transports/registry.h"
 #include "transports/stream/mesh.h"
 #include "transports/stream/stream_link.h"
 #include "transports/ucx/direct_stream.h"
@@ -168,9 +169,29 @@ std::vector<std::string> resources_in(const std::string& text) {
 
 }  // namespace ucx
 
+namespace {
+
 Status open_ucx(const LinkSetup& setup, std::unique_ptr<Link>* out) {
   return ucx::Setup(setup).open(out);
 }
+
+Status usable() {
+  UcxFound found;
+  return find_ucx(&found);
+}
+
+// "UCX 1.13.1 over tcp/eth0, posix/memory; not for memory of GPUs"
+std::string found_here() {
+  UcxFound found;
+  if (!find_ucx(&found).ok()) return {};
+  std::string text = "UCX " + found.version + " over ";
+  for (const std::string& one : found.resources) {
+    text += (&one == found.resources.data() ? "" : ", ") + one;
+  }
+  return text + (found.moves_gpu_memory ? "; also for memory of GPUs" : "; not for memory of GPUs");
+}
+
+}  // namespace
 
 Status find_ucx(UcxFound* out) {
   std::shared_ptr<ucx::Context> context;
@@ -220,5 +241,17 @@ bool ucx_may_use_rdma() {
   const ucx::Functions* functions = nullptr;
   return some && ucx::Functions::get(&functions).ok();
 }
+
+const Transport ucx_transport{
+    .name = "ucx",
+    .about = "any two processes, through UCX: over RDMA, shared memory or IP",
+    .reach = Transport::Reach::network,
+    .open = open_ucx,
+    .usable = usable,
+    .found_here = found_here,
+    .worthwhile = ucx_may_use_rdma,
+    .moves_gpu_memory = ucx_moves_gpu_memory,
+    .threads = ucx_threads,
+};
 
 }  // namespace tutti

@@ -1,15 +1,13 @@
 // The ucx transport: data through UCX, over whatever the hosts have (RDMA, shared memory, tcp).
 #pragma once
 
-#include <memory>
+#include <cstdint>
 #include <string>
 #include <vector>
 
-#include "transports/transport.h"
+#include "lib/base/status.h"
 
 namespace tutti {
-
-Status open_ucx(const LinkSetup& setup, std::unique_ptr<Link>* out);
 
 // What UCX this process can load, and what that can use; or the sentence why it cannot.
 struct UcxFound {

@@ -13,7 +13,7 @@
 #include "lib/base/clock.h"
 #include "lib/control/bootstrap.h"
 #include "tests/support/links.h"
-#include "transports/tcp/tcp.h"
+#include "transports/registry.h"
 
 namespace tutti::testing {
 
@@ -23,12 +23,12 @@ inline Status open_all(Exchange& exchange, uint64_t comm_id, std::unique_ptr<Lin
   std::vector<uint8_t> peers(size_t(exchange.nranks()), 1);
   peers[size_t(exchange.rank())] = 0;
   const LinkSetup setup{&exchange, comm_id, peers, interface, deadline_after_ms(limit_ms)};
-  return open_tcp(setup, out);
+  return tcp_transport.open(setup, out);
 }
 
 // Runs body(rank, link) on threads that are joined by tcp.
 inline void on_links(int nranks, const std::function<void(int, Link&)>& body) {
-  on_linked_threads(nranks, open_tcp, [&](int rank, Link& link, Exchange& exchange) {
+  on_linked_threads(nranks, tcp_transport.open, [&](int rank, Link& link, Exchange& exchange) {
     body(rank, link);
     leave_together(exchange);
   });

@@ -7,6 +7,7 @@
 #include "algorithms/registry.h"
 #include "lib/comm/comm.h"
 #include "tests/support/links.h"
+#include "transports/registry.h"
 #include "transports/ucx/ucx.h"
 
 namespace tutti {
@@ -23,7 +24,7 @@ using testing::ThreadExchangeGroup;
 Status open_direct(const LinkSetup& setup, std::unique_ptr<Link>* link) {
   LinkSetup direct = setup;
   direct.memory = LinkMemory::unknown;
-  return open_ucx(direct, link);
+  return ucx_transport.open(direct, link);
 }
 
 void on_links(int nranks, const std::function<void(int, Link&)>& body) {

@@ -3,6 +3,7 @@
 
 #include "lib/control/host.h"
 #include "tests/support/thread_exchange.h"
+#include "transports/registry.h"
 #include "transports/ucx/ucx.h"
 
 namespace tutti {
@@ -32,7 +33,7 @@ TEST(NoUcx, OpeningALinkFailsOnEveryRankAtOnce) {
     const std::vector<uint8_t> peers = {uint8_t(rank == 1), uint8_t(rank == 0), 0};
     const LinkSetup setup{&exchange, 5, peers, "", deadline_after_ms(20'000)};
     std::unique_ptr<Link> link;
-    const Status opened = open_ucx(setup, &link);
+    const Status opened = ucx_transport.open(setup, &link);
     EXPECT_EQ(opened.code(), TUTTI_UNSUPPORTED) << opened.text();
     const size_t own = opened.text().find("ucx: ");
     ASSERT_NE(own, std::string::npos) << opened.text();

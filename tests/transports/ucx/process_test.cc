@@ -2,6 +2,7 @@
 #include <sys/mount.h>
 
 #include "tests/transports/tcp/two_hosts.h"
+#include "transports/registry.h"
 #include "transports/ucx/ucx.h"
 
 namespace tutti {
@@ -32,7 +33,7 @@ class UcxTwoHosts : public testing::TwoHosts {
     TUTTI_TRY(meet(rank, exchange));
     const std::vector<uint8_t> peers = {uint8_t(rank == 1), uint8_t(rank == 0)};
     const LinkSetup setup{exchange->get(), 900, peers, "", deadline_after_ms(20'000)};
-    return open_ucx(setup, link);
+    return ucx_transport.open(setup, link);
   }
 };
 

@@ -8,6 +8,7 @@
 #include "lib/control/bytes.h"
 #include "tests/support/sanitized.h"
 #include "tests/transports/tcp/ranks.h"
+#include "transports/registry.h"
 #include "transports/ucx/direct_stream.h"
 #include "transports/ucx/staged_stream.h"
 #include "transports/ucx/ucx.h"
@@ -23,7 +24,7 @@ using ucx::UcxStream;
 using ucx::Worker;
 
 void on_links(int nranks, const std::function<void(int, Link&, Exchange&)>& body) {
-  testing::on_linked_threads(nranks, open_ucx, body);
+  testing::on_linked_threads(nranks, ucx_transport.open, body);
 }
 
 // ---------------------------------------------------------------- what must not be left undone

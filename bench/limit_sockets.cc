@@ -37,7 +37,8 @@ class Socket {
 };
 
 [[noreturn]] void fail(const char* what) {
-  throw Failure(std::string("measuring the limit of tcp: ") + what + ": " + std::strerror(errno));
+  throw Failure(std::string("measuring the limit of sockets: ") + what + ": " +
+                std::strerror(errno));
 }
 
 Socket listen_on_loopback(uint16_t* port) {
@@ -107,9 +108,9 @@ Amounts amounts(const LimitOf& what, int rank, int nranks, size_t bytes) {
   return {others, others};
 }
 
-class TcpExchange : public Limit {
+class SocketExchange : public Limit {
  public:
-  TcpExchange(const Rank& me, const LimitOf& what)
+  SocketExchange(const Rank& me, const LimitOf& what)
       : what_(what), rank_(me.rank()), nranks_(me.nranks()) {
     uint16_t port = 0;
     const Socket listener = listen_on_loopback(&port);
@@ -172,9 +173,9 @@ class TcpExchange : public Limit {
 
 }  // namespace
 
-std::vector<LimitWay> tcp_limits(const Rank& me, const LimitOf& what) {
-  if (!has_tcp_limit(what.collective, me.nranks())) return {};
-  return {{"raw sockets", std::make_shared<TcpExchange>(me, what), 0, SIZE_MAX}};
+std::vector<LimitWay> socket_limits(const Rank& me, const LimitOf& what) {
+  if (!has_socket_limit(what.collective, me.nranks())) return {};
+  return {{"raw sockets", std::make_shared<SocketExchange>(me, what), 0, SIZE_MAX}};
 }
 
 }  // namespace tutti::bench
