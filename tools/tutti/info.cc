@@ -39,7 +39,8 @@ void print_build(const Json& build) {
     fmt::print("  {:<10}{} (for {})\n", feature["name"].get<std::string>(), state,
                feature["for"].get<std::string>());
   }
-  fmt::print("\nReduction kernels\n  {}\n", build["reductions"].get<std::string>());
+  fmt::print("\nReduction kernels\n  {}{}\n", build["reductions"].get<std::string>(),
+             build["native"] ? ", in a build for this machine alone" : "");
 }
 
 void print_transports(const Json& transports) {

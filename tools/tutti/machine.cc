@@ -73,6 +73,7 @@ Json describe_build() {
       feature("LibTorch", TUTTI_FOUND_LIBTORCH, TUTTI_WITH_TRAINER != 0, "the reference trainer"),
   };
   build["reductions"] = reduce_target_name();
+  build["native"] = TUTTI_NATIVE_BUILD != 0;
   return build;
 }
 
