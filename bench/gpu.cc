@@ -22,11 +22,11 @@ device::Driver& open_driver() {
   return *driver;
 }
 
+}  // namespace
+
 double us_since(Clock::time_point begin) {
   return std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
 }
-
-}  // namespace
 
 int count_gpus() { return open_driver().devices(); }
 

@@ -3,6 +3,7 @@
 // run time.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <map>
@@ -18,6 +19,8 @@ namespace tutti::bench {
 inline void require(const Status& status) {
   if (!status.ok()) throw Failure(status.text());
 }
+
+double us_since(std::chrono::steady_clock::time_point begin);
 
 // The one that a rank takes: rank / `ranks_a_gpu`, or where that is 0, ranks spread over the GPUs.
 // Throws BadInput where there are too few.

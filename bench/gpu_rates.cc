@@ -13,10 +13,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double us_since(Clock::time_point begin) {
-  return std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
-}
-
 constexpr size_t copied_bytes = size_t(256) << 20;  // several times the cache of any GPU
 constexpr size_t least_copied_bytes = size_t(1) << 20;
 constexpr double copy_batch_us = 2000;  // beside which enqueuing and waiting are nothing

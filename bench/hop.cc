@@ -15,7 +15,7 @@ namespace {
 
 // The smallest of several short chunks: an interrupt spoils a chunk, not the figure.
 constexpr uint64_t chunks = 8;
-constexpr uint64_t trips = 40;
+constexpr uint64_t round_trips = 40;
 
 struct Table {
   alignas(128) std::atomic<uint64_t> ping{0};
@@ -29,7 +29,7 @@ void wait_for(const std::atomic<uint64_t>& flag, uint64_t value) {
 
 void answer(Table& table, int cpu) {
   bind_to_cpu(cpu);
-  for (uint64_t trip = 1; trip <= (chunks + 1) * trips; ++trip) {
+  for (uint64_t trip = 1; trip <= (chunks + 1) * round_trips; ++trip) {
     wait_for(table.ping, trip);
     table.pong.store(trip, std::memory_order_release);
   }
@@ -42,14 +42,14 @@ double ask(Table& table, int cpu) {
   uint64_t trip = 0;
   for (uint64_t chunk = 0; chunk <= chunks; ++chunk) {
     const auto begin = Clock::now();
-    for (uint64_t i = 0; i < trips; ++i) {
+    for (uint64_t i = 0; i < round_trips; ++i) {
       table.ping.store(++trip, std::memory_order_release);
       wait_for(table.pong, trip);
     }
     const double ns = std::chrono::duration<double, std::nano>(Clock::now() - begin).count();
     if (chunk == 1 || (chunk > 1 && ns < best)) best = ns;  // chunk 0 waits for the other thread
   }
-  return best / double(2 * trips);
+  return best / double(2 * round_trips);
 }
 
 }  // namespace

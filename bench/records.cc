@@ -9,8 +9,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Figures to a tenth of a nanosecond: more would be noise.
-double rounded(double value) { return std::round(value * 1e4) / 1e4; }
-
 Json or_null(bool known, double value) { return known ? Json(rounded(value)) : Json(nullptr); }
 
 void add_form(const Result& r, Json& j) {
@@ -123,6 +121,8 @@ Json with_all_columns(const Result& r) {
 }
 
 }  // namespace
+
+double rounded(double value) { return std::round(value * 1e4) / 1e4; }
 
 std::string to_json(const Result& result) { return object(result).dump(); }
 

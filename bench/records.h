@@ -7,6 +7,9 @@
 
 namespace tutti::bench {
 
+// To four decimal places, as figures are written.
+double rounded(double value);
+
 // One object on one line, without the line's end.
 std::string to_json(const Result& result);
 

@@ -8,7 +8,7 @@ namespace tutti::bench {
 namespace {
 
 constexpr size_t calibration_steps = 20000;  // some 50 us
-constexpr int calibrations = 20;
+constexpr int calibrated_times = 20;
 
 // Each step needs the one before.
 void compute(size_t steps) {
@@ -22,7 +22,7 @@ void compute(size_t steps) {
 double measure_us_per_step() {
   using Clock = std::chrono::steady_clock;
   double least = 0;
-  for (int i = 0; i <= calibrations; ++i) {
+  for (int i = 0; i <= calibrated_times; ++i) {
     const auto begin = Clock::now();
     compute(calibration_steps);
     const double us = std::chrono::duration<double, std::micro>(Clock::now() - begin).count();

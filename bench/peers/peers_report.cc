@@ -7,12 +7,11 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/grid.h"
+#include "bench/records.h"
 #include "bench/sizes.h"
 
 namespace tutti::bench {
 namespace {
-
-double rounded(double value) { return std::round(value * 1e4) / 1e4; }
 
 std::string ratio_cell(double ratio) {
   return ratio > 0 ? fmt::format("{:.2f}", ratio) : std::string("-");

@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct InfoOptions {
   bool json = false;
   bool environment = false;
 };
@@ -123,7 +123,7 @@ void print_environment_json() {
   fmt::print("{}\n", all.dump(2));
 }
 
-void run(const Options& options) {
+void run(const InfoOptions& options) {
   if (options.environment) return options.json ? print_environment_json() : print_environment();
   Json all;
   all["build"] = tutti::describe_build();
@@ -147,7 +147,7 @@ void run(const Options& options) {
 }  // namespace
 
 void add_info(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<InfoOptions>();
   CLI::App* command =
       app.add_subcommand("info", "Says what this build has and what this machine offers");
   command->add_flag("--json", options->json, "as one JSON object");

@@ -13,13 +13,13 @@ using tutti::Bind;
 using tutti::LocalJob;
 using tutti::Status;
 
-struct Options {
+struct RunOptions {
   LocalJob job;
   double timeout_s = 0;
   std::string bind = "core";
 };
 
-void run(Options& options, std::vector<std::string> command) {
+void run(RunOptions& options, std::vector<std::string> command) {
   static const std::map<std::string, Bind> binds{
       {"none", Bind::none}, {"core", Bind::core}, {"numa", Bind::numa}};
   LocalJob& job = options.job;
@@ -53,7 +53,7 @@ void run(Options& options, std::vector<std::string> command) {
 }  // namespace
 
 void add_run(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<RunOptions>();
   CLI::App* command = app.add_subcommand(
       "run", "Starts ranks of a program on this host: tutti run -n RANKS PROGRAM [ARGUMENTS...]");
   command->add_option("-n", options->job.nranks, "number of ranks")

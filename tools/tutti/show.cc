@@ -16,9 +16,7 @@
 namespace tutti {
 namespace {
 
-constexpr uint32_t most_ranks = 512;
-
-struct Options {
+struct ShowOptions {
   std::string collective;
   std::string algorithm;
   std::string ranks = "4";
@@ -31,7 +29,7 @@ std::string join(const std::string& list, const std::string& word) {
   return list.empty() ? word : list + ", " + word;
 }
 
-const Algorithm& algorithm_of(const Options& options) {
+const Algorithm& algorithm_of(const ShowOptions& options) {
   std::string collectives, names;
   std::set<std::string> known;
   for (const Algorithm& algorithm : algorithms()) {
@@ -80,7 +78,7 @@ void write(const std::string& path, const std::string& text) {
   }
 }
 
-void show(const Options& options) {
+void show(const ShowOptions& options) {
   const Algorithm& algorithm = algorithm_of(options);
   const uint32_t nranks = parse_number("-n", options.ranks, 1, most_ranks);
   const uint32_t root = parse_number("--root", options.root, 0, nranks - 1);
@@ -103,7 +101,7 @@ void show(const Options& options) {
 
 void add_show(CLI::App& app) {
   CLI::App* show = app.add_subcommand("show", "print or draw the schedule of an algorithm");
-  auto options = std::make_shared<tutti::Options>();
+  auto options = std::make_shared<tutti::ShowOptions>();
   show->add_option("collective", options->collective, "allreduce, broadcast or reduce")->required();
   show->add_option("algorithm", options->algorithm, "its name, as in tutti verify")->required();
   show->add_option("-n,--ranks", options->ranks, "how many ranks (default 4)");

@@ -26,10 +26,9 @@ namespace {
 using schedule::Levels;
 using schedule::Verdict;
 
-constexpr uint32_t most_ranks = 512;
 constexpr size_t most_detailed = 6;  // rank counts up to which the table has a row for each
 
-struct Options {
+struct VerifyOptions {
   std::string collective = "all";
   std::string algorithms = "all";
   std::string ranks = "2:64";
@@ -58,7 +57,7 @@ std::vector<const Algorithm*> algorithms_of(const std::string& collective) {
   return some;
 }
 
-std::vector<const Algorithm*> chosen(const Options& options) {
+std::vector<const Algorithm*> chosen(const VerifyOptions& options) {
   const std::vector<const Algorithm*> all = algorithms_of(options.collective);
   if (options.algorithms == "all") return all;
   std::string names = "all";
@@ -329,7 +328,7 @@ void write_json(const std::string& path, const std::vector<Proof>& proofs) {
   }
 }
 
-void verify(const Options& options) {
+void verify(const VerifyOptions& options) {
   const auto which = chosen(options);
   const auto counts = parse_rank_counts(options.ranks, most_ranks);
   std::vector<Proof> proofs;
@@ -363,7 +362,7 @@ void verify(const Options& options) {
 
 void add_verify(CLI::App& app) {
   CLI::App* verify = app.add_subcommand("verify", "prove algorithms and what they claim");
-  auto options = std::make_shared<tutti::Options>();
+  auto options = std::make_shared<tutti::VerifyOptions>();
   verify->add_option("--collective", options->collective, "all (default), or one: allreduce");
   verify->add_option("--algorithms", options->algorithms, "all (default), or a list: ring,tree");
   verify->add_option("-n,--ranks", options->ranks, "rank counts: 8, 2,3,8 or 2:64 (default 2:64)");
