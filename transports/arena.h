@@ -13,9 +13,7 @@
 #include "lib/control/exchange.h"
 #include "lib/device/driver.h"
 
-namespace tutti::cuda_ipc {
-
-using device::Address;
+namespace tutti {
 
 class Arena {
  public:
@@ -41,28 +39,29 @@ class Arena {
   bool shares_context() const;
 
   // Where, here, what belongs to `rank` lies.
-  Address board(uint32_t rank) const;
-  Address slot(uint32_t rank, uint32_t from, uint32_t which) const;  // for messages of rank `from`
-  Address staging(uint32_t rank) const;
-  Address results(uint32_t rank) const;
+  device::Address board(uint32_t rank) const;
+  device::Address slot(uint32_t rank, uint32_t from,
+                       uint32_t which) const;  // for messages of rank `from`
+  device::Address staging(uint32_t rank) const;
+  device::Address results(uint32_t rank) const;
   const Sizes& sizes() const;
   uint64_t result_bytes() const;  // at least a share of staging_bytes, and 512 more
   // The flag on the own board that `from` sets.
-  Address flag(device::Flag flag, uint32_t from) const;
+  device::Address flag(device::Flag flag, uint32_t from) const;
   // The place of the own staging, `offset` bytes into it.
   device::Place staging_place(uint64_t offset) const;
 
   // The own one, and where the GPU has it.
   device::Report& report() const;
-  Address report_address() const;
+  device::Address report_address() const;
 
   // Collective, sizes may differ. `make`: the memory is allocated; else it is [address, +bytes).
-  Status add(Exchange& exchange, bool make, Address address, size_t bytes, uint64_t deadline_ns,
-             Address* out);
+  Status add(Exchange& exchange, bool make, device::Address address, size_t bytes,
+             uint64_t deadline_ns, device::Address* out);
   // Local. False when no region of this rank begins there.
-  bool remove(Address address);
+  bool remove(device::Address address);
   // Whether the others reach all of [address, address + bytes); then where.
-  bool find(Address address, size_t bytes, device::Place* out) const;
+  bool find(device::Address address, size_t bytes, device::Place* out) const;
 
   // Lets everything that waits on this rank's GPU go on; from now on kernels do nothing. Any
   // thread, again and again; does not wait for the GPU's streams.
@@ -74,4 +73,4 @@ class Arena {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace tutti::cuda_ipc
+}  // namespace tutti

@@ -26,7 +26,7 @@ constexpr size_t whole_granules(size_t bytes, size_t granule) {
   return (granule & (granule - 1)) == 0 ? bytes & ~(granule - 1) : bytes - bytes % granule;
 }
 
-namespace shm {
+namespace slots {
 class SlotLink;  // lib/slots: over memory that all its ranks map
 }
 
@@ -113,7 +113,7 @@ class Link {
   virtual uint32_t most_spins() const { return 100; }
 
   // Itself, where it is over memory that its ranks share; else null.
-  virtual shm::SlotLink* slots() { return nullptr; }
+  virtual slots::SlotLink* slots() { return nullptr; }
 };
 
 }  // namespace tutti

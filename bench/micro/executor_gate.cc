@@ -27,15 +27,15 @@ using namespace tutti;
 constexpr int batches = 401;
 constexpr int calls = 500;
 
-shm::SlotLink make_link(const shm::Mapping& mapping, const shm::Geometry& geometry, uint32_t self) {
-  shm::SlotLinkParts parts;
+slots::SlotLink make_link(const Mapping& mapping, const slots::Geometry& geometry, uint32_t self) {
+  slots::SlotLinkParts parts;
   parts.name = "gate";
-  parts.segment = shm::Segment(mapping.base, geometry);
+  parts.segment = slots::Segment(mapping.base, geometry);
   parts.mapping = mapping.owner;
   parts.ranks = {0, 1};
   parts.self = self;
   parts.comm_nranks = 2;
-  return shm::SlotLink(std::move(parts));
+  return slots::SlotLink(std::move(parts));
 }
 
 CallMark next_mark(uint64_t* epoch) {
@@ -46,7 +46,7 @@ CallMark next_mark(uint64_t* epoch) {
 }
 
 // What a programmer would write for two ranks: send mine, wait, combine in rank order.
-void by_hand(shm::SlotLink& link, int rank, const Kernels& kernels, const float* in, float* out,
+void by_hand(slots::SlotLink& link, int rank, const Kernels& kernels, const float* in, float* out,
              size_t count) {
   const int peer = 1 - rank;
   const size_t bytes = count * sizeof(float);
@@ -70,13 +70,13 @@ struct Result {
 };
 
 Result measure(size_t count) {
-  shm::Geometry geometry;
+  slots::Geometry geometry;
   geometry.nranks = 2;
   Fd memory;
-  shm::Mapping mapping;
-  if (!shm::make_memory(geometry.total_bytes(), &memory).ok() ||
-      !shm::map_memory(memory, {0, geometry.total_bytes()}, &mapping).ok() ||
-      !shm::touch(mapping.base, geometry.total_bytes()).ok()) {
+  Mapping mapping;
+  if (!make_memory(geometry.total_bytes(), &memory).ok() ||
+      !map_memory(memory, {0, geometry.total_bytes()}, &mapping).ok() ||
+      !tutti::touch(mapping.base, geometry.total_bytes()).ok()) {
     return {};
   }
   const Algorithm& butterfly = *find_algorithm(Collective::allreduce, "butterfly");
@@ -87,7 +87,7 @@ Result measure(size_t count) {
     CPU_ZERO(&one);
     CPU_SET(rank, &one);
     sched_setaffinity(0, sizeof(one), &one);
-    shm::SlotLink link = make_link(mapping, geometry, uint32_t(rank));
+    slots::SlotLink link = make_link(mapping, geometry, uint32_t(rank));
     const plan::Plan plan = plan::lower(butterfly, {.rank = uint32_t(rank), .nranks = 2});
     plan::Binding binding(plan);
     binding.bind(count, sizeof(float));

@@ -10,7 +10,7 @@
 
 #include <cerrno>
 
-namespace tutti::shm {
+namespace tutti {
 
 namespace {
 
@@ -113,4 +113,4 @@ Status map_private(size_t bytes, Mapping* out) {
   return touch(out->base, length);
 }
 
-}  // namespace tutti::shm
+}  // namespace tutti

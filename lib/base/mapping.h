@@ -7,7 +7,7 @@
 #include "lib/base/fd.h"
 #include "lib/base/status.h"
 
-namespace tutti::shm {
+namespace tutti {
 
 struct Mapping {
   std::shared_ptr<void> owner;  // unmaps with its last copy
@@ -30,4 +30,4 @@ Status touch(std::byte* at, size_t bytes);
 // Memory of this process alone, all pages touched.
 Status map_private(size_t bytes, Mapping* out);
 
-}  // namespace tutti::shm
+}  // namespace tutti

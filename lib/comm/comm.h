@@ -326,9 +326,9 @@ class Communicator final : in_flight::Member, deadlock::Member {
   Capabilities capabilities_;
   Patience patience_;
 
-  std::unique_ptr<Link> link_;      // null for one rank
-  shm::SlotLink* slots_ = nullptr;  // link_, when it is one: the executor's fast form
-  shm::Regions regions_{shm::Regions::Reach::none, nullptr};
+  std::unique_ptr<Link> link_;        // null for one rank
+  slots::SlotLink* slots_ = nullptr;  // link_, when it is one: the executor's fast form
+  shared::Regions regions_{shared::Regions::Reach::none, nullptr};
   CallProtocols protocols_;
 
   std::atomic<uint64_t> epoch_{0};  // number of the last collective call

@@ -196,8 +196,8 @@ Status Communicator::open_links(Exchange& exchange, std::vector<std::vector<uint
   capabilities_.all_share_memory =
       transports == 1 && slots_ != nullptr && slots_->cells() != nullptr;
   if (capabilities_.all_share_memory) {
-    using Reach = shm::Regions::Reach;
-    regions_ = shm::Regions(slots_->one_process() ? Reach::process : Reach::host, slots_);
+    using Reach = shared::Regions::Reach;
+    regions_ = shared::Regions(slots_->one_process() ? Reach::process : Reach::host, slots_);
     auto shared = std::make_unique<shared::Protocols>(
         *slots_, regions_, path_of(settings_.non_temporal),
         may_be_read_for(settings_.single_copy, capabilities_), group_size(capabilities_));

@@ -15,7 +15,7 @@ class CallProtocols {
  public:
   // `link` outlives this; null for one rank, which has no protocol. `slots`: the same, when it is
   // one: the executor's fast form.
-  void open(Link* link, shm::SlotLink* slots) {
+  void open(Link* link, slots::SlotLink* slots) {
     link_ = link;
     slots_ = slots;
   }
@@ -40,7 +40,7 @@ class CallProtocols {
 
  private:
   Link* link_ = nullptr;
-  shm::SlotLink* slots_ = nullptr;
+  slots::SlotLink* slots_ = nullptr;
   std::unique_ptr<shared::Protocols> shared_;
   Schedules schedules_;
 };

@@ -13,7 +13,7 @@
 
 #include "lib/base/clock.h"
 
-namespace tutti::shm {
+namespace tutti {
 
 namespace {
 
@@ -242,4 +242,4 @@ Status share(const Ticket& ticket, size_t members, uint32_t self, const Fd& own,
   return {};
 }
 
-}  // namespace tutti::shm
+}  // namespace tutti

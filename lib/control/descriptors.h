@@ -10,7 +10,7 @@
 #include "lib/base/fd.h"
 #include "lib/base/status.h"
 
-namespace tutti::shm {
+namespace tutti {
 
 // The first third names the socket, the rest proves that its bearer took part in the exchange.
 struct Ticket {
@@ -40,4 +40,4 @@ class Meeting {
 Status share(const Ticket& ticket, size_t members, uint32_t self, const Fd& own,
              uint64_t deadline_ns, std::vector<Fd>* out);
 
-}  // namespace tutti::shm
+}  // namespace tutti

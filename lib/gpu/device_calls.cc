@@ -79,8 +79,7 @@ Status DeviceCalls::open_arena(Exchange& exchange, uint64_t deadline_ns) {
     return {};
   }
   TUTTI_TRY(std::move(agreed));
-  return cuda_ipc::Arena::open(driver_, exchange, setup_.device, {}, deadline_ns, &arena_,
-                               &why_not_);
+  return Arena::open(driver_, exchange, setup_.device, {}, deadline_ns, &arena_, &why_not_);
 }
 
 Status DeviceCalls::open_local() {

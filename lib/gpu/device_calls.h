@@ -109,7 +109,7 @@ class DeviceCalls final : service_thread::Watched {
   device::Driver& driver_;
   Setup setup_;
   uint32_t rank_ = 0;
-  std::unique_ptr<cuda_ipc::Arena> arena_;  // null: no way over the GPUs
+  std::unique_ptr<Arena> arena_;  // null: no way over the GPUs
   std::string why_not_;
   std::unique_ptr<DeviceProxy> proxy_;
   std::unique_ptr<plan::StreamKernels> kernels_;

@@ -75,7 +75,7 @@ struct OnStream::Slice {
 };
 
 Status OnStream::look_at(const StreamCall& call, Vectors* out) const {
-  const cuda_ipc::Arena& arena = kernels_.arena();
+  const Arena& arena = kernels_.arena();
   const uint32_t n = kernels_.nranks();
   const uint64_t block = call.count * call.element_size;
   const bool multiple = blocks_go_in(call.collective);
@@ -109,7 +109,7 @@ Status OnStream::look_at(const StreamCall& call, Vectors* out) const {
 
 Status OnStream::enqueue(const StreamCall& call, device::Stream stream) const {
   if (kernels_.nranks() == 1) return alone(call, stream);
-  const cuda_ipc::Arena& arena = kernels_.arena();
+  const Arena& arena = kernels_.arena();
   Vectors vectors;
   TUTTI_TRY(look_at(call, &vectors));
   uint64_t at = 0;

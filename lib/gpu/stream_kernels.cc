@@ -23,7 +23,7 @@ T* at(Address address) {
 
 }  // namespace
 
-Status StreamKernels::open(cuda_ipc::Arena& arena, std::unique_ptr<StreamKernels>* out) {
+Status StreamKernels::open(Arena& arena, std::unique_ptr<StreamKernels>* out) {
   std::unique_ptr<StreamKernels> made(new StreamKernels(arena));
   device::Info info;
   TUTTI_TRY(arena.driver().info(arena.device(), &info));

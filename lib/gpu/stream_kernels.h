@@ -33,9 +33,9 @@ struct StreamCall {
 
 class StreamKernels {
  public:
-  static Status open(cuda_ipc::Arena& arena, std::unique_ptr<StreamKernels>* out);
+  static Status open(Arena& arena, std::unique_ptr<StreamKernels>* out);
 
-  cuda_ipc::Arena& arena() const { return arena_; }
+  Arena& arena() const { return arena_; }
   device::Driver& driver() const { return arena_.driver(); }
   uint32_t self() const { return arena_.rank(); }
   uint32_t nranks() const { return arena_.nranks(); }
@@ -54,10 +54,10 @@ class StreamKernels {
   Status wait(device::Stream stream, std::initializer_list<device::FlagSet> sets) const;
 
  private:
-  explicit StreamKernels(cuda_ipc::Arena& arena) : arena_(arena) {}
+  explicit StreamKernels(Arena& arena) : arena_(arena) {}
   uint32_t blocks_for(uint64_t bytes) const;
 
-  cuda_ipc::Arena& arena_;
+  Arena& arena_;
   device::Common common_{};  // what is the same in all calls
   device::Kernel copy_ = nullptr;
   uint32_t others_ = 0;

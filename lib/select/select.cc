@@ -4,11 +4,11 @@
 #include <limits>
 
 #include "algorithms/registry.h"
+#include "lib/base/cache.h"
 #include "lib/base/types.h"
 #include "lib/schedule/formula.h"
 #include "lib/schedule/levels.h"
 #include "lib/schedule/moves.h"
-#include "lib/slots/segment.h"
 
 namespace tutti {
 
@@ -106,7 +106,7 @@ Path path_of(const Algorithm& algorithm, const Capabilities& capabilities, const
   if (unfused || !capabilities.all_share_memory) return Path::schedule;
   const uint64_t bytes = query.count * query.element_size;
   // Those of allreduces cut vectors at cache lines.
-  const bool lines_hold_whole_elements = shm::line_bytes % query.element_size == 0;
+  const bool lines_hold_whole_elements = line_bytes % query.element_size == 0;
   const auto fused_if = [&](bool serves) { return serves ? algorithm.fused : Path::schedule; };
   switch (algorithm.fused) {
     case Path::one_hop:

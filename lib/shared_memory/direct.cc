@@ -18,13 +18,13 @@ constexpr size_t slice_bytes = 256 << 10;  // between two looks at the clock and
 
 // What a rank posts.
 struct Places {
-  shm::Place input, output;
+  Place input, output;
 };
-static_assert(sizeof(Places) <= sizeof(shm::FlagLine::payload));
+static_assert(sizeof(Places) <= sizeof(slots::FlagLine::payload));
 
 }  // namespace
 
-Direct::Direct(FlagLines& flags, const shm::Regions& regions)
+Direct::Direct(FlagLines& flags, const Regions& regions)
     : flags_(flags),
       regions_(regions),
       inputs_(flags.nranks()),
@@ -43,7 +43,7 @@ bool Direct::announce(const AllreduceCall& call, uint32_t turn) {
   shared_ = withdrawn_ = false;
   finished_peers_ = 0;
   std::byte* const to = flags_.at(flags_.self(), line::places).payload;
-  shm::will_write(to, sizeof(mine));
+  slots::will_write(to, sizeof(mine));
   std::memcpy(to, &mine, sizeof(mine));
   flags_.post(line::places, turn, call.digest);
   return true;
@@ -61,11 +61,11 @@ void Direct::withdraw() {
   flags_.clear(line::places);
   flags_.clear(line::begun);  // an operator that throws leaves a slice in its middle
   // Before what the caller writes there now, and against enter_slice().
-  shm::fence(std::memory_order_seq_cst);
+  slots::fence(std::memory_order_seq_cst);
   if (!regions_.may_vanish()) return;
   for (uint32_t rank = 0; rank < flags_.nranks(); ++rank) {
     if (rank == flags_.self()) continue;
-    while (flags_.flag(rank, line::begun) == shm::make_flag(turn_, call_.digest) &&
+    while (flags_.flag(rank, line::begun) == slots::make_flag(turn_, call_.digest) &&
            !finished(rank)) {
       std::this_thread::yield();
     }
@@ -82,7 +82,7 @@ bool Direct::all_announced() const {
 bool Direct::enter_slice() {
   if (!regions_.may_vanish()) return true;
   flags_.set(line::begun, turn_, call_.digest);
-  shm::fence(std::memory_order_seq_cst);
+  slots::fence(std::memory_order_seq_cst);
   if (all_announced()) return true;
   flags_.clear(line::begun);
   return false;
@@ -97,7 +97,7 @@ Status Direct::begin() {
     }
     Places places;
     const std::byte* const from = flags_.at(rank, line::places).payload;
-    shm::will_read(from, sizeof(places));
+    slots::will_read(from, sizeof(places));
     std::memcpy(&places, from, sizeof(places));
     inputs_[rank] = regions_.at(rank, places.input, call_.bytes());
     outputs_[rank] = regions_.at(rank, places.output, call_.bytes());
@@ -108,8 +108,7 @@ Status Direct::begin() {
               int(rank)};
     }
   }
-  const schedule::ChunkMap shares(call_.count, flags_.nranks(),
-                                  shm::line_bytes / call_.element_size);
+  const schedule::ChunkMap shares(call_.count, flags_.nranks(), line_bytes / call_.element_size);
   at_ = shares.begin(flags_.self()) * call_.element_size;
   end_ = at_ + shares.size(flags_.self()) * call_.element_size;
   return {};
@@ -135,8 +134,8 @@ void Direct::reduce_slice() {
   while (at_ < slice_end) {
     const size_t bytes = std::min<uint64_t>(most, slice_end - at_);
     for (uint32_t rank = 0; rank < flags_.nranks(); ++rank) {
-      shm::will_read(inputs_[rank] + at_, bytes);
-      shm::will_write(outputs_[rank] + at_, bytes);
+      slots::will_read(inputs_[rank] + at_, bytes);
+      slots::will_write(outputs_[rank] + at_, bytes);
     }
     pair ? reduce_pair(at_, bytes) : reduce_piece(at_, bytes);
     at_ += bytes;
@@ -144,7 +143,7 @@ void Direct::reduce_slice() {
   if (streams_) stream_fence();
   if (regions_.may_vanish()) flags_.clear(line::begun);
   if (at_ < end_) return;
-  shm::fence(std::memory_order_acquire);  // what was read comes before the look
+  slots::fence(std::memory_order_acquire);  // what was read comes before the look
   withdrawn_ = !all_announced();
   if (withdrawn_) return;
   shared_ = true;
@@ -159,7 +158,7 @@ void Direct::reduce_pair(uint64_t at, size_t bytes) {
 
 void Direct::reduce_piece(uint64_t at, size_t bytes) {
   const size_t elements = bytes / call_.element_size;
-  alignas(shm::line_bytes) std::byte block[streamed_piece_bytes];
+  alignas(line_bytes) std::byte block[streamed_piece_bytes];
   std::byte* const result = streams_ ? block : call_.output + at;
   for (uint32_t rank = 0; rank < flags_.nranks(); ++rank) operands_[rank] = inputs_[rank] + at;
   call_.kernels.reduce(result, operands_.data(), flags_.nranks(), elements);

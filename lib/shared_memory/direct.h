@@ -20,7 +20,7 @@ namespace tutti::shared {
 
 class Direct {
  public:
-  Direct(FlagLines& flags, const shm::Regions& regions);
+  Direct(FlagLines& flags, const Regions& regions);
 
   // Posts where this rank's vectors lie; false, and nothing is posted, when the others cannot reach
   // them. `turn`: number of the call.
@@ -48,7 +48,7 @@ class Direct {
   void reduce_pair(uint64_t at, size_t bytes);
 
   FlagLines& flags_;
-  const shm::Regions& regions_;
+  const Regions& regions_;
   AllreduceCall call_;
   uint32_t turn_ = 0;
   uint64_t at_ = 0, end_ = 0;             // what is left of the own share, in bytes of the vector

@@ -34,15 +34,15 @@ struct TinyCell {
   std::atomic<uint64_t> flag;
   std::byte payload[8];
 };
-static_assert(sizeof(TinyCell) * line::tiny_in_line == sizeof(shm::FlagLine));
-static_assert(offsetof(TinyCell, payload) == offsetof(shm::FlagLine, payload));
+static_assert(sizeof(TinyCell) * line::tiny_in_line == sizeof(slots::FlagLine));
+static_assert(offsetof(TinyCell, payload) == offsetof(slots::FlagLine, payload));
 static_assert(line::tiny + line::most_slices / line::tiny_in_line ==
-              shm::Geometry::cell_flag_lines);
+              slots::Geometry::cell_flag_lines);
 
 class FlagLines {
  public:
   // `link` must have cells.
-  explicit FlagLines(shm::SlotLink& link) : link_(link), self_(link.cells()->rank()) {
+  explicit FlagLines(slots::SlotLink& link) : link_(link), self_(link.cells()->rank()) {
     for (uint32_t rank = 0; rank < link.cells()->nranks(); ++rank) {
       ranks_.push_back(link.cells()->flags(rank));
     }
@@ -51,24 +51,25 @@ class FlagLines {
   uint32_t nranks() const { return uint32_t(ranks_.size()); }
   uint32_t self() const { return self_; }
 
-  shm::FlagLine& at(uint32_t rank, uint32_t line) const { return ranks_[rank][line]; }
+  slots::FlagLine& at(uint32_t rank, uint32_t line) const { return ranks_[rank][line]; }
   uint64_t flag(uint32_t rank, uint32_t line) const {
-    return shm::load(at(rank, line).flag, std::memory_order_acquire);
+    return slots::load(at(rank, line).flag, std::memory_order_acquire);
   }
   // After what the flag announces was written.
   void post(uint32_t line, uint32_t sequence, uint32_t digest) {
     post(at(self_, line).flag, sequence, digest);
   }
   void post(std::atomic<uint64_t>& own, uint32_t sequence, uint32_t digest) {
-    shm::store(own, shm::make_flag(sequence, digest), std::memory_order_release);
+    slots::store(own, slots::make_flag(sequence, digest), std::memory_order_release);
     link_.wake_all();
   }
   // Without waking anybody: for what a post() follows.
   void set(uint32_t line, uint32_t sequence, uint32_t digest) {
-    shm::store(at(self_, line).flag, shm::make_flag(sequence, digest), std::memory_order_release);
+    slots::store(at(self_, line).flag, slots::make_flag(sequence, digest),
+                 std::memory_order_release);
   }
   void clear(uint32_t line) {
-    shm::store(at(self_, line).flag, uint64_t{0}, std::memory_order_release);
+    slots::store(at(self_, line).flag, uint64_t{0}, std::memory_order_release);
   }
   // Whether `rank` has posted exactly that; one of another call is a stranger.
   bool posted(uint32_t rank, uint32_t line, uint32_t sequence, uint32_t digest) const {
@@ -76,17 +77,17 @@ class FlagLines {
   }
   bool posted(uint32_t rank, const std::atomic<uint64_t>& flag, uint32_t sequence,
               uint32_t digest) const {
-    const uint64_t there = shm::load(flag, std::memory_order_acquire);
-    if (there == shm::make_flag(sequence, digest)) return true;
-    if (shm::flag_sequence(there) == sequence) link_.note_stranger(int(rank));
+    const uint64_t there = slots::load(flag, std::memory_order_acquire);
+    if (there == slots::make_flag(sequence, digest)) return true;
+    if (slots::flag_sequence(there) == sequence) link_.note_stranger(int(rank));
     return false;
   }
   void note_stranger(uint32_t rank) const { link_.note_stranger(int(rank)); }
 
  private:
-  shm::SlotLink& link_;
+  slots::SlotLink& link_;
   uint32_t self_;
-  std::vector<shm::FlagLine*> ranks_;
+  std::vector<slots::FlagLine*> ranks_;
 };
 
 }  // namespace tutti::shared

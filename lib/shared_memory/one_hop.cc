@@ -13,7 +13,6 @@ namespace tutti::shared {
 
 namespace {
 
-constexpr size_t line_bytes = shm::line_bytes;
 constexpr size_t least_long_bytes = 512 << 10;  // of long_exchanges
 constexpr size_t most_copied_bytes = 4 << 20;   // between two looks at the clock
 std::atomic<uint64_t>& flag_at(std::byte* cell) {
@@ -23,7 +22,8 @@ std::byte* payload_at(std::byte* cell) { return cell + offsetof(TinyCell, payloa
 
 }  // namespace
 
-OneHop::OneHop(shm::SlotLink& link, SliceWriter& writer, ReadFor single_copy, const Tuning& tuning)
+OneHop::OneHop(slots::SlotLink& link, SliceWriter& writer, ReadFor single_copy,
+               const Tuning& tuning)
     : tuning_(tuning),
       cells_(*link.cells()),
       flags_(link),
@@ -107,7 +107,7 @@ void OneHop::fail(Status status) {
 void OneHop::withdraw() {
   if (!shows_) return;
   flags_.clear(line_of(before_));
-  shm::fence(std::memory_order_seq_cst);  // before what the caller writes there now
+  slots::fence(std::memory_order_seq_cst);  // before what the caller writes there now
 }
 
 void OneHop::place(uint32_t slice) {
@@ -141,7 +141,7 @@ bool OneHop::fits_by_now(uint32_t sequence) {
   read_ = before_ + std::min(taken_, published_);
   for (uint32_t rank = 0; rank < nranks_; ++rank) {
     if (rank == self_) continue;
-    const uint32_t theirs = shm::flag_sequence(flags_.flag(rank, line::one_hop_read));
+    const uint32_t theirs = slots::flag_sequence(flags_.flag(rank, line::one_hop_read));
     if (int32_t(theirs - read_) < 0) read_ = theirs;
   }
   return fits(sequence);
@@ -163,23 +163,23 @@ bool OneHop::publish_slice() {
   ++published_;
   std::byte* const cell = cell_of(self_, sequence);
   if (shape_->in_line) {
-    shm::will_write(payload_at(cell), shape_->part_bytes * shape_->parts);
+    slots::will_write(payload_at(cell), shape_->part_bytes * shape_->parts);
     write_parts(payload_at(cell), call_.input, shape_->part_bytes,
                 [](std::byte* to, const std::byte* from, size_t bytes) {
-                  shm::copy_short(to, from, bytes);
+                  slots::copy_short(to, from, bytes);
                 });
   } else if (shows_) {
-    shm::will_write(payload_at(cell), sizeof(call_.input));
+    slots::will_write(payload_at(cell), sizeof(call_.input));
     std::memcpy(payload_at(cell), &call_.input, sizeof(call_.input));
   } else {
     if (may_show_) {
-      shm::will_write(payload_at(cell), sizeof(call_.input));
+      slots::will_write(payload_at(cell), sizeof(call_.input));
       std::memset(payload_at(cell), 0, sizeof(call_.input));
     }
     write_parts(data_of(self_, sequence), call_.input + offset,
                 std::min(shape_->slice_bytes, shape_->part_bytes - offset),
                 [this](std::byte* to, const std::byte* from, size_t bytes) {
-                  shm::will_write(to, bytes);
+                  slots::will_write(to, bytes);
                   writer_.copy(to, from, bytes);
                 });
   }
@@ -220,7 +220,7 @@ const std::byte* OneHop::part_of(uint32_t source, uint32_t slice, size_t bytes) 
   const std::byte* from =
       shape_->in_line ? payload_at(cell_of(source, sequence)) : data_of(source, sequence);
   if (shape_->separate_parts) from += peer_position(source, self_) * shape_->stride;
-  shm::will_read(from, bytes);
+  slots::will_read(from, bytes);
   return from;
 }
 
@@ -253,7 +253,7 @@ bool OneHop::take_slice() {
 void OneHop::note_shown() {
   for (size_t i = 0; i < shape_->sources.size(); ++i) {
     const std::byte* const from = payload_at(cell_of(shape_->sources[i], before_));
-    shm::will_read(from, sizeof(shown_[i].part));
+    slots::will_read(from, sizeof(shown_[i].part));
     std::memcpy(&shown_[i].part, from, sizeof(shown_[i].part));
     if (shows(i) && shape_->separate_parts) shown_[i].part += self_ * shape_->part_bytes;
   }
@@ -289,7 +289,7 @@ bool OneHop::copy_slice(uint64_t offset, size_t bytes) {
     const uint32_t source = shape_->sources[i];
     std::byte* const to = place_of(source) + offset;
     if (shape_->in_line) {
-      shm::copy_short(to, part_of(source, taken_, bytes), bytes);
+      slots::copy_short(to, part_of(source, taken_, bytes), bytes);
     } else if (!shows(i)) {
       fetch_bytes(to, part_of(source, taken_, bytes), bytes, shape_->streams);
     } else if (shown_[i].copied < offset + bytes && !copy_shown(i)) {
@@ -312,9 +312,9 @@ bool OneHop::copy_shown(size_t i) {
 bool OneHop::copy_from(size_t i, uint64_t offset, std::byte* to, size_t bytes) {
   const uint32_t source = shape_->sources[i];
   const int error = single_copy_.read(source, shown_[i].part + offset, to, bytes);
-  shm::fence(std::memory_order_acquire);  // the copy comes before the look
+  slots::fence(std::memory_order_acquire);  // the copy comes before the look
   if (!there(source, 0)) return false;
-  shm::will_read(shown_[i].part + offset, bytes);
+  slots::will_read(shown_[i].part + offset, bytes);
   if (error == 0) return true;
   if (error != ESRCH) {  // else the link finds that it died
     fail({TUTTI_INVALID,
@@ -326,7 +326,7 @@ bool OneHop::copy_from(size_t i, uint64_t offset, std::byte* to, size_t bytes) {
 
 int OneHop::still_before(uint32_t sequence) const {
   for (uint32_t rank = 0; rank < nranks_; ++rank) {
-    const uint32_t theirs = shm::flag_sequence(flags_.flag(rank, line::one_hop_read));
+    const uint32_t theirs = slots::flag_sequence(flags_.flag(rank, line::one_hop_read));
     if (rank != self_ && int32_t(theirs - sequence) < 0) return int(rank);
   }
   return -1;

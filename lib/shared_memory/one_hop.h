@@ -42,7 +42,8 @@ class OneHop {
  public:
   // `link` must have cells; `writer` outlives this. `single_copy`: what the others may read this
   // rank's memory for.
-  OneHop(shm::SlotLink& link, SliceWriter& writer, ReadFor single_copy, const Tuning& tuning = {});
+  OneHop(slots::SlotLink& link, SliceWriter& writer, ReadFor single_copy,
+         const Tuning& tuning = {});
 
   // Here, so that `call` never is in memory.
   void start(const OneHopCall& call) {

@@ -10,8 +10,7 @@ namespace tutti::shared {
 
 namespace {
 
-constexpr size_t line_bytes = shm::line_bytes;
-constexpr size_t inline_bytes = sizeof(shm::FlagLine::payload);
+constexpr size_t inline_bytes = sizeof(slots::FlagLine::payload);
 
 }  // namespace
 
@@ -87,7 +86,7 @@ void OneHopShape::cut(const Tuning& tuning) {
   in_line = part_bytes * parts <= inline_bytes;
   tiny = part_bytes * parts <= sizeof(TinyCell::payload);
   first_line = tiny ? line::tiny : line::one_hop;
-  cell_bytes = tiny ? sizeof(TinyCell) : sizeof(shm::FlagLine);
+  cell_bytes = tiny ? sizeof(TinyCell) : sizeof(slots::FlagLine);
   if (in_line) {
     slices = 1;
     slice_bytes = stride = part_bytes;

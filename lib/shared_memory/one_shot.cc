@@ -9,13 +9,13 @@ void OneShot::stage() {
   in_line_ = bytes <= inline_bytes;
   if (in_line_) {
     std::byte* const to = flags_.at(self_, line()).payload;
-    shm::will_write(to, bytes);
-    shm::copy_short(to, call_.input, bytes);
+    slots::will_write(to, bytes);
+    slots::copy_short(to, call_.input, bytes);
   } else {
     place_ = bytes <= staging_.tuning().resident_bytes ? staging_.resident(sequence_)
                                                        : staging_.place_block(bytes);
     std::byte* const to = cells_[self_] + place_;
-    shm::will_write(to, bytes);
+    slots::will_write(to, bytes);
     bytes < staging_.tuning().measured_bytes ? void(std::memcpy(to, call_.input, bytes))
                                              : staging_.writer().copy(to, call_.input, bytes);
   }
@@ -29,7 +29,7 @@ bool OneShot::advance() {
   const auto vector_of = [&](uint32_t rank) -> const std::byte* {
     if (rank == self_) return call_.input;
     const std::byte* const at = in_line_ ? flags_.at(rank, line()).payload : cells_[rank] + place_;
-    shm::will_read(at, call_.bytes());
+    slots::will_read(at, call_.bytes());
     return at;
   };
   if (nranks_ == 2) {

@@ -4,7 +4,7 @@
 
 #include <cerrno>
 
-namespace tutti::shm {
+namespace tutti::shared {
 
 int read_process(int32_t pid, const void* from, void* to, size_t bytes) {
   auto* source = const_cast<char*>(static_cast<const char*>(from));
@@ -21,4 +21,4 @@ int read_process(int32_t pid, const void* from, void* to, size_t bytes) {
   return 0;
 }
 
-}  // namespace tutti::shm
+}  // namespace tutti::shared

@@ -34,7 +34,7 @@ concept Protocol = requires(P protocol, const P seen) {
 class Protocols {
  public:
   // `link` must have cells. All ranks make theirs alike.
-  Protocols(shm::SlotLink& link, const shm::Regions& regions, SlicePath slice_path,
+  Protocols(slots::SlotLink& link, const Regions& regions, SlicePath slice_path,
             ReadFor single_copy, uint32_t group_size, const Tuning& tuning = {})
       : writer_(link, slice_path),
         staging_(link, writer_, tuning),

@@ -15,7 +15,7 @@
 #include "lib/control/descriptors.h"
 #include "lib/slots/slot_link.h"
 
-namespace tutti::shm {
+namespace tutti::shared {
 
 namespace {
 
@@ -125,7 +125,7 @@ Status Regions::share(Exchange& exchange, const Status& ready, Fd memory, uint64
                                 "a rank of this host died while shared memory was set up"};
                       },
                       &memories)
-                : shm::share(offers[0].ticket, all.size(), self, memory, deadline_ns, &memories);
+                : tutti::share(offers[0].ticket, all.size(), self, memory, deadline_ns, &memories);
   parts.resize(all.size());
   parts[self] = std::move(own);
   for (uint32_t rank = 0; shared.ok() && rank < all.size(); ++rank) {
@@ -177,4 +177,4 @@ std::byte* Regions::at(uint32_t rank, const Place& place, size_t bytes) const {
   return nullptr;
 }
 
-}  // namespace tutti::shm
+}  // namespace tutti::shared

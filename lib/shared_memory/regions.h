@@ -11,9 +11,11 @@
 #include "lib/base/mapping.h"
 #include "lib/control/exchange.h"
 
-namespace tutti::shm {
-
+namespace tutti::slots {
 class SlotLink;
+}
+
+namespace tutti::shared {
 
 // In which region, and where in the rank's part of it.
 struct Place {
@@ -28,7 +30,7 @@ class Regions {
   enum class Reach : uint8_t { none, process, host };
 
   // `link` joins all ranks of the communicator; it may be null for Reach::none.
-  Regions(Reach reach, SlotLink* link) : reach_(reach), link_(link) {}
+  Regions(Reach reach, slots::SlotLink* link) : reach_(reach), link_(link) {}
 
   // Both are collective over the exchange, which has the ranks of the link in their order. Ranks
   // may give different sizes. All ranks get the region, or none does.
@@ -73,9 +75,9 @@ class Regions {
   bool find_region(const void* address, size_t bytes, Place* out) const;
 
   Reach reach_;
-  SlotLink* link_;
+  slots::SlotLink* link_;
   std::vector<Region> regions_;
   uint64_t registrations_ = 0;  // collective so far: the next id
 };
 
-}  // namespace tutti::shm
+}  // namespace tutti::shared

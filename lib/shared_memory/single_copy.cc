@@ -20,7 +20,7 @@ struct Identity {
   uint64_t address = 0;
   uint64_t nonce = 0;
 };
-static_assert(sizeof(Identity) <= sizeof(shm::FlagLine::payload));
+static_assert(sizeof(Identity) <= sizeof(slots::FlagLine::payload));
 
 uint64_t random_number() {
   std::random_device device;
@@ -38,14 +38,14 @@ SingleCopy::SingleCopy(FlagLines& flags, ReadFor allowed, uint64_t most_exchange
   const Identity mine{getpid(), allowed, most_exchanged_bytes, reinterpret_cast<uintptr_t>(&nonce_),
                       nonce_};
   std::byte* const to = flags_.at(flags_.self(), line::identity).payload;
-  shm::will_write(to, sizeof(mine));
+  slots::will_write(to, sizeof(mine));
   std::memcpy(to, &mine, sizeof(mine));
   flags_.post(line::identity, 1, 0);
 }
 
 bool SingleCopy::all_posted(uint32_t line) const {
   for (uint32_t rank = 0; rank < flags_.nranks(); ++rank) {
-    if (shm::flag_sequence(flags_.flag(rank, line)) == 0) return false;
+    if (slots::flag_sequence(flags_.flag(rank, line)) == 0) return false;
   }
   return true;
 }
@@ -60,7 +60,7 @@ SingleCopy::Answer SingleCopy::answer() {
   if (!all_posted(line::can_read)) return answer_;
   answer_ = Answer::yes;
   for (uint32_t rank = 0; rank < flags_.nranks(); ++rank) {
-    if (shm::flag_sequence(flags_.flag(rank, line::can_read)) != 2) answer_ = Answer::no;
+    if (slots::flag_sequence(flags_.flag(rank, line::can_read)) != 2) answer_ = Answer::no;
   }
   return answer_;
 }
@@ -69,7 +69,7 @@ bool SingleCopy::can_read_everyone() {
   for (uint32_t rank = 0; rank < flags_.nranks(); ++rank) {
     Identity theirs;
     const std::byte* const from = flags_.at(rank, line::identity).payload;
-    shm::will_read(from, sizeof(theirs));
+    slots::will_read(from, sizeof(theirs));
     std::memcpy(&theirs, from, sizeof(theirs));
     pids_[rank] = theirs.pid;
     agreed_ = std::min(agreed_, theirs.allowed);
@@ -87,14 +87,14 @@ bool SingleCopy::can_read_everyone() {
 
 int SingleCopy::waits_for() const {
   for (uint32_t rank = 0; rank < flags_.nranks(); ++rank) {
-    if (shm::flag_sequence(flags_.flag(rank, line::can_read)) == 0) return int(rank);
+    if (slots::flag_sequence(flags_.flag(rank, line::can_read)) == 0) return int(rank);
   }
   return -1;
 }
 
 int SingleCopy::read(uint32_t rank, const std::byte* from, std::byte* to, size_t bytes) const {
-  shm::will_read_racing(from, bytes);
-  return shm::read_process(pids_[rank], from, to, bytes);
+  slots::will_read_racing(from, bytes);
+  return read_process(pids_[rank], from, to, bytes);
 }
 
 }  // namespace tutti::shared

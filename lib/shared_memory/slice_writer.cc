@@ -19,7 +19,7 @@ constexpr uint64_t far_ns = 60;
 
 }  // namespace
 
-SliceWriter::SliceWriter(shm::SlotLink& link, SlicePath path)
+SliceWriter::SliceWriter(slots::SlotLink& link, SlicePath path)
     : flags_(link), path_(path), seen_(flags_.nranks()), far_(path == SlicePath::non_temporal) {}
 
 void SliceWriter::copy(std::byte* to, const std::byte* from, size_t bytes) {

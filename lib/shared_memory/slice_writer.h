@@ -20,7 +20,7 @@ enum class SlicePath : uint8_t { measured, cached, non_temporal };
 class SliceWriter {
  public:
   // `link` must have cells.
-  SliceWriter(shm::SlotLink& link, SlicePath path);
+  SliceWriter(slots::SlotLink& link, SlicePath path);
 
   // As memcpy(). Whoever sees what is posted after it sees it, too.
   void copy(std::byte* to, const std::byte* from, size_t bytes);

@@ -4,19 +4,18 @@
 
 namespace tutti::shared {
 
-static_assert(2 * Tuning().resident_bytes <= shm::Geometry::resident_bytes &&
-              Tuning().ring_bytes <= shm::Geometry::ring_bytes);
+static_assert(2 * Tuning().resident_bytes <= slots::Geometry::resident_bytes &&
+              Tuning().ring_bytes <= slots::Geometry::ring_bytes);
 
-Staging::Staging(shm::SlotLink& link, SliceWriter& writer, const Tuning& tuning)
+Staging::Staging(slots::SlotLink& link, SliceWriter& writer, const Tuning& tuning)
     : flags_(link), writer_(writer), tuning_(tuning) {
   const SharedCells& cells = *link.cells();
   for (uint32_t rank = 0; rank < nranks(); ++rank) data_.push_back(cells.data(rank));
   const size_t arenas = cells.bytes() - tuning_.ring_bytes - 2 * tuning_.resident_bytes;
-  result_arena_ = std::min(tuning_.rotated_bytes, arenas / 2 / shm::line_bytes * shm::line_bytes);
-  publish_arena_ = (arenas - result_arena_) / shm::line_bytes * shm::line_bytes;
+  result_arena_ = std::min(tuning_.rotated_bytes, arenas / 2 / line_bytes * line_bytes);
+  publish_arena_ = (arenas - result_arena_) / line_bytes * line_bytes;
   const size_t fits = publish_arena_ / (least_window * (nranks() - 1));
-  most_slice_bytes_ =
-      std::min(tuning_.two_shot_slice_bytes, fits / shm::line_bytes * shm::line_bytes);
+  most_slice_bytes_ = std::min(tuning_.two_shot_slice_bytes, fits / line_bytes * line_bytes);
 }
 
 // Behind what was written last, or at the beginning: clear of the block of the call before, since

@@ -48,16 +48,16 @@ struct AllreduceCall {
   size_t bytes() const { return count * element_size; }
 };
 
-constexpr size_t inline_bytes = sizeof(shm::FlagLine::payload);
+constexpr size_t inline_bytes = sizeof(slots::FlagLine::payload);
 
 constexpr size_t whole_lines(size_t bytes) {
-  return (bytes + shm::line_bytes - 1) / shm::line_bytes * shm::line_bytes;
+  return (bytes + line_bytes - 1) / line_bytes * line_bytes;
 }
 
 class Staging {
  public:
   // `link` must have cells; `writer` outlives this.
-  Staging(shm::SlotLink& link, SliceWriter& writer, const Tuning& tuning);
+  Staging(slots::SlotLink& link, SliceWriter& writer, const Tuning& tuning);
 
   FlagLines& flags() { return flags_; }
   const FlagLines& flags() const { return flags_; }

@@ -30,9 +30,9 @@ void TwoLevel::start(const AllreduceCall& call) {
   sequence_ = staging_.next_resident();
   const size_t bytes = call_.bytes();
   std::byte* const to = vector_of(staging_.self());
-  shm::will_write(to, bytes);
+  slots::will_write(to, bytes);
   if (bytes <= inline_bytes) {
-    shm::copy_short(to, call_.input, bytes);
+    slots::copy_short(to, call_.input, bytes);
   } else {
     std::memcpy(to, call_.input, bytes);
   }
@@ -47,14 +47,14 @@ bool TwoLevel::fold_group() {
     const uint32_t rank = levels_.rank_at(group, place);
     if (rank != self && !published_vector(rank)) return false;
     operands_[place] = rank == self ? call_.input : vector_of(rank);
-    if (rank != self) shm::will_read(operands_[place], bytes);
+    if (rank != self) slots::will_read(operands_[place], bytes);
   }
   std::byte* const result = group_result(self);
-  shm::will_write(result, bytes);
+  slots::will_write(result, bytes);
   if (bytes <= inline_bytes) {
-    alignas(shm::line_bytes) std::byte folded[inline_bytes];
+    alignas(line_bytes) std::byte folded[inline_bytes];
     call_.kernels.reduce(folded, operands_.data(), members, call_.count);
-    shm::copy_short(result, folded, bytes);
+    slots::copy_short(result, folded, bytes);
   } else {
     call_.kernels.reduce(result, operands_.data(), members, call_.count);
   }
@@ -71,7 +71,7 @@ bool TwoLevel::fold_groups() {
     const uint32_t rank = own ? self : levels_.partner(group, levels_.place_of(self));
     if (!own && !published_group(rank)) return false;
     operands_[group] = group_result(rank);
-    if (!own) shm::will_read(operands_[group], bytes);
+    if (!own) slots::will_read(operands_[group], bytes);
   }
   call_.kernels.reduce(call_.output, operands_.data(), levels_.groups, call_.count);
   if (call_.kernels.divide != nullptr) {

@@ -10,7 +10,6 @@ namespace tutti::shared {
 
 namespace {
 
-constexpr size_t line_bytes = shm::line_bytes;
 constexpr size_t piece_bytes = 4 << 10;  // reduced, then copied from the innermost cache
 
 schedule::ChunkMap shards_of(const AllreduceCall& call, uint32_t nranks) {
@@ -74,9 +73,9 @@ std::byte* TwoShot::result(uint32_t rank, uint32_t index) const {
 bool TwoShot::reached(uint32_t rank, uint32_t line, uint32_t index) {
   const uint64_t flag = staging_.flags().flag(rank, line);
   // How many slices of this call; more than it has when the peer is in a later one.
-  const auto count = int32_t(shm::flag_sequence(flag) - slices_before_);
+  const auto count = int32_t(slots::flag_sequence(flag) - slices_before_);
   if (count <= int32_t(index)) return false;
-  if (count > int32_t(slices_) || shm::flag_digest(flag) == call_.digest) return true;
+  if (count > int32_t(slices_) || slots::flag_digest(flag) == call_.digest) return true;
   staging_.flags().note_stranger(rank);
   return false;
 }
@@ -96,7 +95,7 @@ bool TwoShot::publish_slice() {
     if (owner == staging_.self()) continue;
     const Slice slice = slice_of(owner, published_);
     std::byte* const to = published(staging_.self(), published_, owner);
-    shm::will_write(to, slice.bytes);
+    slots::will_write(to, slice.bytes);
     staging_.writer().copy(to, call_.input + slice.offset, slice.bytes);
   }
   ++published_;
@@ -147,11 +146,11 @@ bool TwoShot::reduce_slice() {
       operands_[rank] = call_.input + slice.offset;
     } else {
       operands_[rank] = published(rank, reduced_, self);
-      shm::will_read(operands_[rank], slice.bytes);
+      slots::will_read(operands_[rank], slice.bytes);
     }
   }
   std::byte* const to = result(self, reduced_);
-  shm::will_write(to, slice.bytes);
+  slots::will_write(to, slice.bytes);
   reduce_into(call_.output + slice.offset, to, slice.bytes);
   ++reduced_;
   staging_.flags().post(line::result, slices_before_ + reduced_, call_.digest);
@@ -166,7 +165,7 @@ bool TwoShot::gather_slice() {
     const Slice slice = slice_of(owner, gathered_);
     std::byte* const to = call_.output + slice.offset;
     const std::byte* const from = result(owner, gathered_);
-    shm::will_read(from, slice.bytes);
+    slots::will_read(from, slice.bytes);
     writer.far() ? fetch_bytes(to, from, slice.bytes, streams_)
                  : copy_bytes(to, from, slice.bytes, streams_);
   }

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace tutti::shm {
+namespace tutti::slots {
 
 #ifdef TUTTI_SIMULATED
 class Observer {
@@ -114,4 +114,4 @@ inline bool compare_exchange(std::atomic<Word>& word, Word expected, Word value)
   (void)bytes;
 }
 
-}  // namespace tutti::shm
+}  // namespace tutti::slots

@@ -9,17 +9,17 @@ namespace tutti {
 
 class SharedCells {
  public:
-  SharedCells(const shm::Segment& segment, uint32_t rank) : segment_(segment), rank_(rank) {}
+  SharedCells(const slots::Segment& segment, uint32_t rank) : segment_(segment), rank_(rank) {}
 
   uint32_t rank() const { return rank_; }
   uint32_t nranks() const { return segment_.geometry().nranks; }
   size_t bytes() const { return segment_.geometry().cell_bytes; }
 
-  shm::FlagLine* flags(uint32_t rank) const { return segment_.flag_lines(rank); }
+  slots::FlagLine* flags(uint32_t rank) const { return segment_.flag_lines(rank); }
   std::byte* data(uint32_t rank) const { return segment_.cell_data(rank); }
 
  private:
-  const shm::Segment& segment_;
+  const slots::Segment& segment_;
   uint32_t rank_;
 };
 

@@ -1,6 +1,6 @@
 #include "lib/slots/segment.h"
 
-namespace tutti::shm {
+namespace tutti::slots {
 
 namespace {
 
@@ -51,4 +51,4 @@ Geometry Geometry::for_ranks(uint32_t nranks) {
   return geometry;
 }
 
-}  // namespace tutti::shm
+}  // namespace tutti::slots

@@ -12,13 +12,12 @@
 #include <memory>
 #include <vector>
 
+#include "lib/base/cache.h"
 #include "lib/base/status.h"
 #include "lib/call/note.h"
 #include "lib/call/signature.h"
 
-namespace tutti::shm {
-
-constexpr size_t line_bytes = 64;
+namespace tutti::slots {
 
 // A flag carries the number of what it announces and the digest of the call it belongs to.
 constexpr uint64_t make_flag(uint32_t sequence, uint32_t digest) {
@@ -169,4 +168,4 @@ class Segment {
          total_ = 0;
 };
 
-}  // namespace tutti::shm
+}  // namespace tutti::slots

@@ -15,7 +15,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/mapping.h"
 
-namespace tutti::shm {
+namespace tutti::slots {
 
 namespace {
 
@@ -437,4 +437,4 @@ Note SlotLink::read_note(int peer) const {
   return {};
 }
 
-}  // namespace tutti::shm
+}  // namespace tutti::slots

@@ -18,7 +18,7 @@
 #include "lib/slots/segment.h"
 #include "transports/transport.h"
 
-namespace tutti::shm {
+namespace tutti::slots {
 
 // How the opener of a link finds out about deaths.
 class DeathWatch {
@@ -249,4 +249,4 @@ class SlotLink final : public Link {
   int suspect_ = -1;                // a peer that seemed to be in another call when last looked at
 };
 
-}  // namespace tutti::shm
+}  // namespace tutti::slots

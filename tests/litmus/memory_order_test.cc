@@ -378,9 +378,9 @@ constexpr char direct_cc[] = "lib/shared_memory/direct.cc";
 
 TEST(MemoryOrder, APostedFlagCarriesItsPayload) {
   expect_in(flag_lines_h, "void post(std::atomic<uint64_t>& own",
-            {"shm::store(own, shm::make_flag(sequence, digest), std::memory_order_release);"});
+            {"slots::store(own, slots::make_flag(sequence, digest), std::memory_order_release);"});
   expect_in(flag_lines_h, "bool posted(uint32_t rank, const std::atomic<uint64_t>& flag",
-            {"shm::load(flag, std::memory_order_acquire);"});
+            {"slots::load(flag, std::memory_order_acquire);"});
   expect_right<OneShot<Without::none>>();
   expect_found_broken<OneShot<Without::release>>();
   expect_found_broken<OneShot<Without::acquire>>();
@@ -452,13 +452,13 @@ TEST(MemoryOrder, ANoteIsReadWholeOrNotAtAll) {
 TEST(MemoryOrder, NobodyUsesAVectorThatWasWithdrawn) {
   expect_in(direct_cc, "void Direct::withdraw() {",
             {"flags_.clear(line::places);", "fence(std::memory_order_seq_cst);",
-             "flags_.flag(rank, line::begun) == shm::make_flag(turn_, call_.digest) &&",
+             "flags_.flag(rank, line::begun) == slots::make_flag(turn_, call_.digest) &&",
              "!finished(rank)"});
   expect_in(direct_cc, "bool Direct::enter_slice() {",
             {"flags_.set(line::begun, turn_, call_.digest);", "fence(std::memory_order_seq_cst);",
              "all_announced()", "flags_.clear(line::begun);"});
   expect_in(flag_lines_h, "void clear(uint32_t line)",
-            {"shm::store(at(self_, line).flag, uint64_t{0}, std::memory_order_release);"});
+            {"slots::store(at(self_, line).flag, uint64_t{0}, std::memory_order_release);"});
   expect_right<Withdraw<Without::none>>();
   expect_found_broken<Withdraw<Without::release>>();
   expect_found_broken<Withdraw<Without::acquire>>();

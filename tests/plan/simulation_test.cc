@@ -6,11 +6,11 @@
 
 #include "algorithms/registry.h"
 #include "lib/plan/lower.h"
-#include "lib/plan/simulate.h"
 #include "lib/schedule/build.h"
 #include "lib/schedule/chunks.h"
 #include "lib/schedule/levels.h"
 #include "lib/schedule/moves.h"
+#include "tests/plan/simulate.h"
 #include "tests/support/sanitized.h"
 
 namespace tutti::plan {

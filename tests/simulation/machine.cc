@@ -74,8 +74,8 @@ std::string CallSpec::describe() const {
 
 struct Machine::Rank {
   uint32_t number = 0;
-  std::unique_ptr<shm::SlotLink> link;
-  shm::Regions regions{shm::Regions::Reach::none, nullptr};
+  std::unique_ptr<slots::SlotLink> link;
+  shared::Regions regions{shared::Regions::Reach::none, nullptr};
   CallProtocols protocols;
   CallPlan call_plan;
   std::byte *input = nullptr, *output = nullptr;
@@ -94,7 +94,7 @@ struct Machine::Rank {
 namespace {
 
 // Deaths as links see them.
-class DeadRanks final : public shm::DeathWatch {
+class DeadRanks final : public slots::DeathWatch {
  public:
   explicit DeadRanks(std::shared_ptr<std::array<bool, most_ranks>> dead) : dead_(std::move(dead)) {}
   bool dead(uint32_t local) override { return (*dead_)[local]; }
@@ -110,24 +110,24 @@ Machine::Machine(const MachineSettings& settings)
   geometry_.nranks = settings.nranks;
   geometry_.slots = settings.slots;
   geometry_.slice_bytes = settings.slot_bytes;
-  geometry_.flag_lines = shm::Geometry::cell_flag_lines;
+  geometry_.flag_lines = slots::Geometry::cell_flag_lines;
   geometry_.cell_bytes =
       settings.cell_bytes + settings.tuning.ring_bytes + 2 * settings.tuning.resident_bytes;
   vector_bytes_ = 16 << 10;
   total_bytes_ = geometry_.total_bytes() + 2 * settings.nranks * vector_bytes_;
-  if (!shm::map_private(total_bytes_, &memory_).ok()) std::abort();
+  if (!map_private(total_bytes_, &memory_).ok()) std::abort();
 }
 
-Machine::~Machine() { shm::observer = nullptr; }
+Machine::~Machine() { slots::observer = nullptr; }
 
 void Machine::make_ranks() {
   ranks_.clear();
   std::memset(memory_.base, 0, geometry_.total_bytes());
   dead_->fill(false);
   for (uint32_t r = 0; r < settings_.nranks; ++r) {
-    shm::SlotLinkParts parts;
+    slots::SlotLinkParts parts;
     parts.name = "simulated";
-    parts.segment = shm::Segment(memory_.base, geometry_);
+    parts.segment = slots::Segment(memory_.base, geometry_);
     parts.mapping = memory_.owner;
     parts.watch = std::make_unique<DeadRanks>(dead_);
     for (uint32_t peer = 0; peer < settings_.nranks; ++peer) parts.ranks.push_back(int(peer));
@@ -135,7 +135,7 @@ void Machine::make_ranks() {
     parts.comm_nranks = settings_.nranks;
     auto rank = std::make_unique<Rank>();
     rank->number = r;
-    rank->link = std::make_unique<shm::SlotLink>(std::move(parts));
+    rank->link = std::make_unique<slots::SlotLink>(std::move(parts));
     rank->protocols.open(rank->link.get(), rank->link.get());
     rank->protocols.schedules().open(r, settings_.nranks, 2, false);
     rank->protocols.share(
@@ -148,7 +148,7 @@ void Machine::make_ranks() {
 }
 
 std::string Machine::run(const std::vector<CallSpec>& calls, Schedule& schedule) {
-  shm::observer = nullptr;
+  slots::observer = nullptr;
   make_ranks();
   calls_ = &calls;
   schedule_ = &schedule;
@@ -157,22 +157,22 @@ std::string Machine::run(const std::vector<CallSpec>& calls, Schedule& schedule)
   now_ns_ = 1;
   jumps_ = 0;
   const auto* const staging =
-      reinterpret_cast<const std::byte*>(shm::Segment(memory_.base, geometry_).slot_lines(0, 0));
-  flags_begin_ = &shm::Segment(memory_.base, geometry_).credit(0, 0);
+      reinterpret_cast<const std::byte*>(slots::Segment(memory_.base, geometry_).slot_lines(0, 0));
+  flags_begin_ = &slots::Segment(memory_.base, geometry_).credit(0, 0);
   model_.reset(memory_.base, total_bytes_, size_t(staging - memory_.base), geometry_.total_bytes(),
                settings_.nranks, settings_.weak);
   for (uint32_t r = 0; r < settings_.nranks; ++r) {
     ranks_[r]->ended = false;
     fibers_.begin(r, [this, r] { return body(r); });
   }
-  shm::observer = this;
+  slots::observer = this;
   for (int next = next_rank(); next >= 0; next = next_rank()) fibers_.run(size_t(next));
   // Whoever is left ends where it is.
   stopping_ = true;
   for (uint32_t r = 0; r < settings_.nranks; ++r) {
     if (!ranks_[r]->ended) fibers_.run(r);
   }
-  shm::observer = nullptr;
+  slots::observer = nullptr;
   return wrong_;
 }
 
@@ -217,18 +217,18 @@ bool Machine::make_call(Rank& rank, uint32_t number, CallSpec spec) {
   rank.link->begin(mark);
   if (spec.count == 0) return true;
   prepare(rank, spec);
-  using Reach = shm::Regions::Reach;
+  using Reach = shared::Regions::Reach;
   const bool reached = (spec.reached >> rank.number & 1) != 0;
   if (settings_.processes) {
-    rank.regions = shm::Regions(Reach::host, nullptr);
-    std::vector<shm::Regions::Part> parts;
+    rank.regions = shared::Regions(Reach::host, nullptr);
+    std::vector<shared::Regions::Part> parts;
     for (const auto& each : ranks_) parts.push_back({{nullptr, each->input}, 2 * vector_bytes_});
     // A rank that is not reached has none of its own there, but sees the others'.
     if (!reached) parts[rank.number].mapping.base = memory_.base;
     if (!reached) parts[rank.number].bytes = 0;
     rank.regions.add(std::move(parts), rank.number);
   } else {
-    rank.regions = shm::Regions(reached ? Reach::process : Reach::none, nullptr);
+    rank.regions = shared::Regions(reached ? Reach::process : Reach::none, nullptr);
   }
   Call call;
   call.key = rank.call_plan.key;

@@ -60,7 +60,7 @@ struct MachineSettings {
   bool processes = false;  // ranks reach registered memory, and may die; else they are threads
 };
 
-class Machine final : public shm::Observer {
+class Machine final : public slots::Observer {
  public:
   explicit Machine(const MachineSettings& settings);
   ~Machine() override;
@@ -120,8 +120,8 @@ class Machine final : public shm::Observer {
   Rank& self() { return *ranks_[size_t(fibers_.current())]; }
 
   const MachineSettings settings_;
-  shm::Geometry geometry_;
-  shm::Mapping memory_;
+  slots::Geometry geometry_;
+  Mapping memory_;
   size_t total_bytes_ = 0, vector_bytes_ = 0;
   const void* flags_begin_ = nullptr;  // what lies before is read by ranks in failure only
   std::shared_ptr<std::array<bool, most_ranks>> dead_;

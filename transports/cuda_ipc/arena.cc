@@ -66,12 +66,18 @@ std::string two_ranks(uint32_t first, uint32_t second) {
 
 }  // namespace
 
-std::string pack(const Status& status, const void* offer, size_t bytes) {
+}  // namespace tutti::cuda_ipc
+
+namespace tutti {
+
+using namespace cuda_ipc;
+
+std::string cuda_ipc::pack(const Status& status, const void* offer, size_t bytes) {
   if (!status.ok()) return std::to_string(int(status.code())) + ' ' + status.text();
   return '+' + std::string(static_cast<const char*>(offer), bytes);
 }
 
-Status unpack(const std::vector<std::string>& all, void* offers, size_t bytes) {
+Status cuda_ipc::unpack(const std::vector<std::string>& all, void* offers, size_t bytes) {
   for (uint32_t rank = 0; rank < all.size(); ++rank) {
     const std::string& text = all[rank];
     if (text.size() == bytes + 1 && text[0] == '+') {
@@ -323,4 +329,4 @@ Status Arena::let_go() {
   return state.driver->write_words(flags, device::flag_over);
 }
 
-}  // namespace tutti::cuda_ipc
+}  // namespace tutti

@@ -11,6 +11,8 @@
 
 namespace tutti::cuda_ipc {
 
+using device::Address;
+
 constexpr uint32_t arena_region = 2;        // of abi.h's Place: the arenas themselves
 constexpr uint32_t first_region_added = 3;  // and those that the program added
 
@@ -74,21 +76,25 @@ Status gather(Exchange& exchange, const Status& own, const Item& mine, uint64_t 
   return unpack(all, out->data(), sizeof(Item));
 }
 
+}  // namespace tutti::cuda_ipc
+
+namespace tutti {
+
 struct Arena::State {
   device::Driver* driver = nullptr;
-  std::vector<Neighbour> ranks;
+  std::vector<cuda_ipc::Neighbour> ranks;
   uint32_t self = 0;
   Sizes sizes;
   bool one_process = true;
-  std::shared_ptr<Ledger> ledger;
-  std::vector<Region> regions;
-  std::vector<Address> table;  // Board::regions
+  std::shared_ptr<cuda_ipc::Ledger> ledger;
+  std::vector<cuda_ipc::Region> regions;
+  std::vector<device::Address> table;  // Board::regions
   device::Report* report = nullptr;
-  Address report_address = 0;
+  device::Address report_address = 0;
   std::mutex letting_go;
 
   ~State();
-  const Neighbour& own() const { return ranks[self]; }
+  const cuda_ipc::Neighbour& own() const { return ranks[self]; }
   uint64_t slots_offset() const;
   uint64_t staging_offset() const;
   uint64_t results_offset() const;
@@ -96,24 +102,24 @@ struct Arena::State {
   uint64_t allocated_bytes(uint64_t bytes) const;  // where so many are to be shared
   // What a rank's staging begins with before it is used.
   uint64_t mark_of(uint32_t rank) const { return ranks[rank].process_cookie + rank; }
-  Address base(uint32_t rank) const { return regions[0].parts[rank].address; }
+  device::Address base(uint32_t rank) const { return regions[0].parts[rank].address; }
 
   // Whether another rank is a thread of this process.
   bool shares_process() const;
 
   // Of opening.
   std::string obstacle() const;  // "" or why these ranks cannot share memory
-  Status allocate(Region* arena);
-  Status start_board(Address board);
+  Status allocate(cuda_ipc::Region* arena);
+  Status start_board(device::Address board);
   Status check_marks() const;
-  Status join_ledger(const std::vector<Offer>& offers);
+  Status join_ledger(const std::vector<cuda_ipc::Offer>& offers);
 
-  Status offer(const Region& region, Offer* out);
-  Status share(Exchange& exchange, const Status& ready, const Offer& mine, uint64_t deadline_ns,
-               Region* region);
-  Status import(const std::vector<Offer>& offers, Region* region);
-  Status publish(const Region& region);
-  void close(Region& region);
+  Status offer(const cuda_ipc::Region& region, cuda_ipc::Offer* out);
+  Status share(Exchange& exchange, const Status& ready, const cuda_ipc::Offer& mine,
+               uint64_t deadline_ns, cuda_ipc::Region* region);
+  Status import(const std::vector<cuda_ipc::Offer>& offers, cuda_ipc::Region* region);
+  Status publish(const cuda_ipc::Region& region);
+  void close(cuda_ipc::Region& region);
 };
 
-}  // namespace tutti::cuda_ipc
+}  // namespace tutti

@@ -29,8 +29,8 @@ void free_now(const Leftover& leftover) {
 
 Status Ledger::make(std::unique_ptr<Ledger>* out) {
   auto made = std::make_unique<Ledger>();
-  TUTTI_TRY(shm::make_memory(sizeof(Page), &made->memory_));
-  TUTTI_TRY(shm::map_memory(made->memory_, {0, sizeof(Page)}, &made->mapping_));
+  TUTTI_TRY(make_memory(sizeof(Page), &made->memory_));
+  TUTTI_TRY(map_memory(made->memory_, {0, sizeof(Page)}, &made->mapping_));
   *out = std::move(made);
   return {};
 }
@@ -43,7 +43,7 @@ Status Ledger::join(int pid, int number, std::unique_ptr<Ledger>* out) {
     return system_error("cannot open the memory that process " + std::to_string(pid) + " shares",
                         errno);
   }
-  TUTTI_TRY(shm::map_memory(memory, {0, sizeof(Page)}, &made->mapping_));
+  TUTTI_TRY(map_memory(memory, {0, sizeof(Page)}, &made->mapping_));
   *out = std::move(made);
   return {};
 }

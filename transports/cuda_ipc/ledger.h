@@ -42,7 +42,7 @@ class Ledger {
   bool dead(uint32_t rank) const;
 
   Fd memory_;
-  shm::Mapping mapping_;
+  Mapping mapping_;
   uint32_t self_ = 0;
   std::vector<Fd> processes_;  // by rank
 };

@@ -57,6 +57,12 @@ Status check_memory(const Driver& driver, int device, Address address, size_t by
 
 }  // namespace
 
+}  // namespace tutti::cuda_ipc
+
+namespace tutti {
+
+using namespace cuda_ipc;
+
 Status Arena::State::offer(const Region& region, Offer* out) {
   const Address address = region.parts[self].address;
   out->address = address;
@@ -187,4 +193,4 @@ bool Arena::find(Address address, size_t bytes, device::Place* out) const {
   return false;
 }
 
-}  // namespace tutti::cuda_ipc
+}  // namespace tutti

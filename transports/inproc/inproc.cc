@@ -14,7 +14,7 @@ namespace {
 // Segments that threads are about to pick up, by communicator and the group's lowest rank.
 struct Lobby {
   std::mutex mutex;
-  std::map<std::pair<uint64_t, int>, shm::Mapping> mappings;
+  std::map<std::pair<uint64_t, int>, Mapping> mappings;
 };
 Lobby& lobby() {
   static Lobby* const instance = new Lobby;  // outlives every thread
@@ -22,21 +22,21 @@ Lobby& lobby() {
 }
 
 Status open_inproc(const LinkSetup& setup, std::unique_ptr<Link>* out) {
-  shm::SlotLinkParts parts;
+  slots::SlotLinkParts parts;
   parts.name = "inproc";
   parts.comm_nranks = uint32_t(setup.exchange->nranks());
-  parts.ranks = shm::group_of(setup, &parts.self);
-  const auto geometry = shm::Geometry::for_ranks(uint32_t(parts.ranks.size()));
+  parts.ranks = slots::group_of(setup, &parts.self);
+  const auto geometry = slots::Geometry::for_ranks(uint32_t(parts.ranks.size()));
   const std::pair<uint64_t, int> key{setup.comm_id, parts.ranks.front()};
   const bool member = parts.ranks.size() > 1;
   const bool leader = member && parts.self == 0;
 
   Status made;
-  shm::Mapping mapping;
+  Mapping mapping;
   if (leader) {
     Fd memory;
-    made = shm::make_memory(geometry.total_bytes(), &memory);
-    if (made.ok()) made = shm::map_memory(memory, {0, geometry.total_bytes()}, &mapping);
+    made = make_memory(geometry.total_bytes(), &memory);
+    if (made.ok()) made = map_memory(memory, {0, geometry.total_bytes()}, &mapping);
     if (made.ok()) {
       const std::lock_guard lock(lobby().mutex);
       lobby().mappings[key] = mapping;
@@ -50,8 +50,8 @@ Status open_inproc(const LinkSetup& setup, std::unique_ptr<Link>* out) {
   Status touched;
   if (member) {
     parts.mapping = mapping.owner;
-    parts.segment = shm::Segment(mapping.base, geometry);
-    touched = shm::touch_home(parts);
+    parts.segment = slots::Segment(mapping.base, geometry);
+    touched = slots::touch_home(parts);
   }
   const Status picked_up = agree(*setup.exchange, touched, setup.deadline_ns);
   if (leader) {
@@ -60,7 +60,7 @@ Status open_inproc(const LinkSetup& setup, std::unique_ptr<Link>* out) {
   }
   TUTTI_TRY(picked_up);
   if (!member) return {};
-  *out = std::make_unique<shm::SlotLink>(std::move(parts));
+  *out = std::make_unique<slots::SlotLink>(std::move(parts));
   return {};
 }
 

@@ -19,19 +19,18 @@ namespace tutti {
 
 namespace {
 
-using shm::Geometry;
-using shm::Mapping;
-using shm::Segment;
-using shm::SlotLink;
-using shm::SlotLinkParts;
+using slots::Geometry;
+using slots::Segment;
+using slots::SlotLink;
+using slots::SlotLinkParts;
 
 // What a rank says about itself while a link is opened; only the leader of a group has a ticket.
 struct Hello {
   int32_t pid;
-  shm::Ticket ticket;
+  Ticket ticket;
 };
 
-class PidWatch final : public shm::DeathWatch {
+class PidWatch final : public slots::DeathWatch {
  public:
   explicit PidWatch(std::vector<Fd> pids) : pids_(std::move(pids)) {}
   bool dead(uint32_t local) override {
@@ -44,7 +43,7 @@ class PidWatch final : public shm::DeathWatch {
 };
 
 Status watch_processes(const std::vector<Hello>& hellos, uint32_t self,
-                       std::unique_ptr<shm::DeathWatch>* out) {
+                       std::unique_ptr<slots::DeathWatch>* out) {
   std::vector<Fd> pids(hellos.size());
   for (uint32_t local = 0; local < hellos.size(); ++local) {
     if (local == self) continue;
@@ -66,11 +65,11 @@ Status open_group(const LinkSetup& setup, SlotLinkParts* parts) {
   Hello mine{};
   mine.pid = getpid();
   Fd memory;
-  shm::Meeting meeting;
+  Meeting meeting;
   Status made;
   if (leader) {
-    made = shm::make_memory(bytes, &memory);
-    if (made.ok()) made = shm::Meeting::host(&meeting);
+    made = make_memory(bytes, &memory);
+    if (made.ok()) made = Meeting::host(&meeting);
     mine.ticket = meeting.ticket();
   }
   std::vector<std::string> all;
@@ -101,24 +100,24 @@ Status open_group(const LinkSetup& setup, SlotLinkParts* parts) {
                                    "a rank of this host died while shared memory was set up"};
                          },
                          &shared)
-                   : shm::share(hellos[0].ticket, hellos.size(), parts->self, {}, setup.deadline_ns,
-                                &shared));
+                   : tutti::share(hellos[0].ticket, hellos.size(), parts->self, {},
+                                  setup.deadline_ns, &shared));
   Mapping mapping;
-  TUTTI_TRY(shm::map_memory(shared[0], {0, bytes}, &mapping));
+  TUTTI_TRY(map_memory(shared[0], {0, bytes}, &mapping));
   parts->mapping = mapping.owner;
   parts->segment = Segment(mapping.base, geometry);
-  return shm::touch_home(*parts);
+  return slots::touch_home(*parts);
 }
 
 Status open_shm(const LinkSetup& setup, std::unique_ptr<Link>* out) {
   SlotLinkParts parts;
   parts.name = "shm";
   parts.comm_nranks = uint32_t(setup.exchange->nranks());
-  parts.ranks = shm::group_of(setup, &parts.self);
+  parts.ranks = slots::group_of(setup, &parts.self);
   const Status opened = open_group(setup, &parts);
   TUTTI_TRY(agree(*setup.exchange, opened, setup.deadline_ns));
   if (parts.ranks.size() == 1) return {};
-  shm::touch_all(parts);
+  slots::touch_all(parts);
   *out = std::make_unique<SlotLink>(std::move(parts));
   return {};
 }

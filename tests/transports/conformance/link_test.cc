@@ -459,19 +459,19 @@ INSTANTIATE_TEST_SUITE_P(Transports, LinkConformance,
 class SlotThatLies : public ::testing::Test {
  protected:
   void SetUp() override {
-    const auto geometry = shm::Geometry::for_ranks(2);
-    shm::Mapping mapping;
-    ASSERT_TRUE(shm::map_private(geometry.total_bytes(), &mapping).ok());
-    segment_ = shm::Segment(mapping.base, geometry);
+    const auto geometry = slots::Geometry::for_ranks(2);
+    Mapping mapping;
+    ASSERT_TRUE(map_private(geometry.total_bytes(), &mapping).ok());
+    segment_ = slots::Segment(mapping.base, geometry);
     for (uint32_t rank = 0; rank < 2; ++rank) {
-      shm::SlotLinkParts parts;
+      slots::SlotLinkParts parts;
       parts.name = "shm";
       parts.segment = segment_;
       parts.mapping = mapping.owner;
       parts.ranks = {0, 1};
       parts.self = rank;
       parts.comm_nranks = 2;
-      links_[rank] = std::make_unique<shm::SlotLink>(std::move(parts));
+      links_[rank] = std::make_unique<slots::SlotLink>(std::move(parts));
       links_[rank]->begin(mark_of(1));
     }
     const std::byte data[100] = {};
@@ -479,8 +479,8 @@ class SlotThatLies : public ::testing::Test {
     length_ = &segment_.slot_lines(0, 1)->bytes;
   }
 
-  shm::Segment segment_;
-  std::unique_ptr<shm::SlotLink> links_[2];
+  slots::Segment segment_;
+  std::unique_ptr<slots::SlotLink> links_[2];
   uint32_t* length_ = nullptr;  // of the slot that was sent last
   uint32_t slot_ = 0;
 };

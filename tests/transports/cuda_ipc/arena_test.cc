@@ -12,6 +12,8 @@
 #include "tests/support/thread_exchange.h"
 
 namespace tutti::cuda_ipc {
+
+using device::Address;
 namespace {
 
 using device::Board;

@@ -1,4 +1,4 @@
-#include "lib/plan/simulate.h"
+#include "tests/plan/simulate.h"
 
 #include "lib/plan/lower.h"
 #include "lib/plan/run.h"
@@ -14,7 +14,7 @@ constexpr uint64_t jump_ns = 10'000'000;
 }  // namespace
 
 // Deaths as the links see them.
-class Simulation::DeadRanks final : public shm::DeathWatch {
+class Simulation::DeadRanks final : public slots::DeathWatch {
  public:
   explicit DeadRanks(std::shared_ptr<std::vector<bool>> dead) : dead_(std::move(dead)) {}
   bool dead(uint32_t local) override { return (*dead_)[local]; }
@@ -29,24 +29,24 @@ Status Simulation::make(const SimulationSettings& settings, std::unique_ptr<Simu
   made->dead_ = std::make_shared<std::vector<bool>>(settings.nranks, false);
   made->moves_.assign(settings.nranks, 0);
 
-  shm::Geometry geometry;
+  slots::Geometry geometry;
   geometry.nranks = settings.nranks;
   geometry.slots = settings.slots;
   geometry.slice_bytes = settings.slice_bytes;
   Fd memory;
-  shm::Mapping mapping;
-  TUTTI_TRY(shm::make_memory(geometry.total_bytes(), &memory));
-  TUTTI_TRY(shm::map_memory(memory, {0, geometry.total_bytes()}, &mapping));
+  Mapping mapping;
+  TUTTI_TRY(make_memory(geometry.total_bytes(), &memory));
+  TUTTI_TRY(map_memory(memory, {0, geometry.total_bytes()}, &mapping));
   for (uint32_t rank = 0; rank < settings.nranks; ++rank) {
-    shm::SlotLinkParts parts;
+    slots::SlotLinkParts parts;
     parts.name = "simulated";
-    parts.segment = shm::Segment(mapping.base, geometry);
+    parts.segment = slots::Segment(mapping.base, geometry);
     parts.mapping = mapping.owner;
     parts.watch = std::make_unique<DeadRanks>(made->dead_);
     for (uint32_t r = 0; r < settings.nranks; ++r) parts.ranks.push_back(int(r));
     parts.self = rank;
     parts.comm_nranks = settings.nranks;
-    made->links_.push_back(std::make_unique<shm::SlotLink>(std::move(parts)));
+    made->links_.push_back(std::make_unique<slots::SlotLink>(std::move(parts)));
   }
   *out = std::move(made);
   return {};

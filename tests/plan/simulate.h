@@ -1,6 +1,6 @@
 // All ranks of a collective in one thread: a seed decides who moves next, time is virtual, and
 // ranks can be made to die. The executors, links and rings are the real ones; only the scheduler
-// and the clock are not. Used by the plan check and by tests.
+// and the clock are not.
 #pragma once
 
 #include <cstdint>
@@ -55,7 +55,7 @@ class Simulation {
   uint64_t draw();
 
   SimulationSettings settings_;
-  std::vector<std::unique_ptr<shm::SlotLink>> links_;
+  std::vector<std::unique_ptr<slots::SlotLink>> links_;
   std::shared_ptr<std::vector<bool>> dead_;
   std::vector<uint64_t> moves_;
   uint64_t random_ = 0;
