@@ -56,7 +56,7 @@ lock_build() {
     waited=1
   done
   clear_line
-  echo "${0##*/} (process $$)" >"$build/.lock"
+  echo "tools/${0##*/} (process $$)" >"$build/.lock"
 }
 release_build() { exec 9>&-; }
 
