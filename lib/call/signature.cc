@@ -44,6 +44,13 @@ std::string algorithm_text(uint16_t algorithm) {
   return std::string(", ") + algorithms()[algorithm].name;
 }
 
+// As MPI has it: of one of them the form with equal blocks has the longer name.
+std::string name_of_call(Collective collective, bool v_form) {
+  const std::string name = collective_name(collective);
+  if (collective == Collective::reduce_scatter) return v_form ? name : name + "_block";
+  return v_form ? name + "v" : name;
+}
+
 }  // namespace
 
 void CallSignature::set_types(tutti_dtype type, tutti_op operation) {
@@ -66,36 +73,30 @@ std::string CallSignature::describe() const {
 }
 
 std::string CallSignature::describe_alone() const {
-  const std::string what = std::to_string(count) + " " + dtype_text(dtype, element_size);
-  const std::string rank = std::to_string(root);
-  if ((flags & v_form) != 0) return describe_v();
-  switch (collective) {
-    case Collective::allreduce:
-    case Collective::scan:
-    case Collective::exscan:
-      return collective_name(collective) + (" of " + what) + ", " + op_text(op) +
-             level_text(level) + algorithm_text(algorithm);
-    case Collective::reduce_scatter:
-      return "reduce_scatter_block of " + what + ", " + op_text(op) + level_text(level) +
-             algorithm_text(algorithm);
-    case Collective::reduce:
-      return "reduce of " + what + ", " + op_text(op) + level_text(level) + ", to rank " + rank +
-             algorithm_text(algorithm);
-    case Collective::allgather:
-    case Collective::alltoall:
-      return collective_name(collective) + (" of " + what) + algorithm_text(algorithm);
-    case Collective::broadcast:
-    case Collective::scatter:
-      return collective_name(collective) + (" of " + what) + " from rank " + rank +
-             algorithm_text(algorithm);
-    case Collective::gather:
-      return "gather of " + what + " to rank " + rank + algorithm_text(algorithm);
-    case Collective::barrier:
-      return "barrier" + algorithm_text(algorithm);
-    case Collective::point_to_point:
-      return "message of " + what + ", tag " + std::to_string(root);
+  if (uint32_t(collective) >= collective_count) {
+    return "unknown call " + std::to_string(int(collective));
   }
-  return "unknown call " + std::to_string(int(collective));
+  const bool v = (flags & v_form) != 0;
+  if (collective == Collective::barrier) return "barrier" + algorithm_text(algorithm);
+  const std::string elements = dtype_text(dtype, element_size);
+  const std::string what = std::to_string(count) + " " + elements;
+  if (collective == Collective::point_to_point) {
+    return "message of " + what + ", tag " + std::to_string(root);
+  }
+  std::string text = name_of_call(collective, v) + " of ";
+  text += v && lengths_are_private(collective) ? elements : what;
+  if (v && !lengths_are_private(collective)) {
+    char digest[16];
+    std::snprintf(digest, sizeof(digest), "%08x", uint32_t(root));
+    text += std::string(" in blocks of lengths #") + digest;
+  }
+  if (reduces(collective)) text += ", " + op_text(op) + level_text(level);
+  if (is_rooted(collective)) {
+    text += reduces(collective) ? ", " : " ";
+    text += traits_of(collective).root == Root::target ? "to" : "from";
+    text += " rank " + std::to_string(root);
+  }
+  return text + algorithm_text(algorithm);
 }
 
 Status ResultMismatch::judge(const CallMark& mark, int self, std::span<const Announced> peers,
@@ -119,26 +120,6 @@ Status ResultMismatch::judge(const CallMark& mark, int self, std::span<const Ann
                      rank(differs->rank) + " differs from that ";
   text += most ? "of the other ranks" : "at " + rank(self);
   return {TUTTI_MISMATCH, std::move(text), differs->rank, mark.epoch};
-}
-
-// Collectives whose blocks have lengths of their own.
-std::string CallSignature::describe_v() const {
-  // MPI's names: of this one the form with equal blocks has the longer one.
-  std::string text = collective_name(collective);
-  if (collective != Collective::reduce_scatter) text += "v";
-  if (is_rooted(collective)) {
-    text += std::string(" of ") + dtype_text(dtype, element_size) +
-            (collective == Collective::gather ? " to" : " from") + " rank " + std::to_string(root);
-  } else if (collective == Collective::alltoall) {
-    text += " of " + dtype_text(dtype, element_size);
-  } else {
-    char digest[16];
-    std::snprintf(digest, sizeof(digest), "%08x", uint32_t(root));
-    text += " of " + std::to_string(count) + " " + dtype_text(dtype, element_size) +
-            " in blocks of lengths #" + digest;
-    if (reduces(collective)) text += ", " + op_text(op) + level_text(level);
-  }
-  return text + algorithm_text(algorithm);
 }
 
 }  // namespace tutti

@@ -50,7 +50,6 @@ struct CallSignature {
 
  private:
   std::string describe_alone() const;
-  std::string describe_v() const;
 };
 static_assert(sizeof(CallSignature) == 32);
 
@@ -107,12 +106,6 @@ inline uint32_t call_digest(uint64_t epoch, const CallSignature& signature) {
   return call_digest(epoch, signature_hash(signature));
 }
 
-// Whether a rank can end such a call without having heard from all others. In a v form its blocks
-// may all be empty. The digests of later calls tell of those: who made another one is found out by
-// the next that hears from it.
-inline bool ends_unheard(Collective collective, bool empty, bool v_form) {
-  return empty || v_form || is_rooted(collective) || is_scan(collective);
-}
 inline uint64_t history_after(uint64_t history, uint64_t epoch, uint64_t hash) {
   return (history ^ (hash + epoch)) * 0xff51afd7ed558ccdu;
 }

@@ -16,11 +16,11 @@ namespace tutti {
 void extents_of(const Goal& goal, uint32_t rank, const Call& call, uint32_t element_size,
                 plan::Extents* out);
 
-// Whether only the ranks at its ends know how long a block of a v form is.
-constexpr bool lengths_are_private(Collective collective) {
-  return collective == Collective::gather || collective == Collective::scatter ||
-         collective == Collective::alltoall;
-}
+// Where the one block of the only rank lies, in elements.
+struct LoneBlock {
+  uint64_t count, input, output;
+};
+LoneBlock lone_block_of(const Call& call);
 
 // What all ranks must agree on about the lengths of blocks, where all know them; never 0.
 inline uint64_t digest_of(std::span<const size_t> lengths) { return hash_of(lengths) | 1; }

@@ -58,13 +58,8 @@ void Communicator::abort(const Status& why) {
 
 // ---------------------------------------------------------------- preparing a call
 
-// A barrier runs as an allreduce of one byte, whatever it holds.
-static Collective runs_as(const CallKey& key) {
-  return key.collective == Collective::barrier ? Collective::allreduce : key.collective;
-}
-
 Query Communicator::query_of(const CallKey& key) const {
-  const Goal goal(runs_as(key), uint32_t(nranks_), uint32_t(key.root));
+  const Goal goal(runs_as(key.collective), uint32_t(nranks_), uint32_t(key.root));
   const bool v_form = key.lengths != 0;
   Query query;
   query.nranks = uint32_t(nranks_);
@@ -82,16 +77,17 @@ Query Communicator::query_of(const CallKey& key) const {
 
 bool Communicator::can_move(const CallKey& key) const {
   Choice choice;
-  return capabilities_.copy_only &&
-         choose(runs_as(key), capabilities_, query_of(key), key.algorithm, key.unfused, &choice)
-             .ok();
+  return capabilities_.copy_only && choose(runs_as(key.collective), capabilities_, query_of(key),
+                                           key.algorithm, key.unfused, &choice)
+                                        .ok();
 }
 
 Status Communicator::prepare(const CallKey& key, std::shared_ptr<CallPlan>* out) {
   const Query query = query_of(key);
   const bool v_form = query.uneven;
   auto next = std::make_shared<CallPlan>();
-  TUTTI_TRY(choose(runs_as(key), capabilities_, query, key.algorithm, key.unfused, &next->choice));
+  TUTTI_TRY(choose(runs_as(key.collective), capabilities_, query, key.algorithm, key.unfused,
+                   &next->choice));
 
   const Choice& choice = next->choice;
   next->key = key;
@@ -198,17 +194,10 @@ void Communicator::stage_out(const CallPlan& call_plan, const Call& asked) {
 tutti_status Communicator::run_alone(const CallPlan& call_plan, const Call& call) {
   const CallKey& key = call_plan.key;
   const Collective collective = key.collective;
-  if (collective == Collective::exscan) return TUTTI_OK;
-  uint64_t count = key.count;
-  const std::byte* from = call.input;
-  std::byte* to = call.output;
-  if (key.lengths != 0) {
-    plan::Extents extents;
-    extents_of(Goal(collective, 1), 0, call, call_plan.element_size, &extents);
-    count = extents.begin[1] / call_plan.element_size;
-    from += extents.input[0];
-    to += extents.output[0];
-  }
+  if (!Goal(collective, 1).gets(0, 0)) return TUTTI_OK;
+  const auto [count, input, output] = lone_block_of(call);
+  const std::byte* const from = call.input + input * call_plan.element_size;
+  std::byte* const to = call.output + output * call_plan.element_size;
   if (reduces(collective) && gives_truth(key.op, key.dtype)) {
     find_kernels(key.dtype, TUTTI_LOR).reduce2(to, from, from, count);
   } else if (from != to && count != 0) {
@@ -363,10 +352,7 @@ Status Communicator::end_call(const CallPlan& call_plan, const Call& call, Statu
 uint32_t Communicator::digest_of_result(const CallPlan& call_plan, const Call& call) const {
   const CallKey& key = call_plan.key;
   const Goal goal(key.collective, uint32_t(nranks_), uint32_t(key.root));
-  const bool same = key.collective == Collective::allreduce ||
-                    key.collective == Collective::broadcast ||
-                    key.collective == Collective::allgather;
-  if (!same) return 0;
+  if (!gives_all_the_same(key.collective)) return 0;
   if (key.lengths == 0) {
     return uint32_t(
                hash_of_bytes(call.output, key.count * call_plan.element_size * goal.blocks())) |
@@ -392,8 +378,8 @@ Status Communicator::end_thrown_call(const CallPlan& call_plan, const Call& call
 // Truth becomes 0 or 1 also where a scan has combined nothing yet.
 void Communicator::normalise_lone_vector(const CallPlan& call_plan, const Call& call) const {
   const CallKey& key = call_plan.key;
-  if (!gives_truth(key.op, key.dtype) || rank_ != (key.collective == Collective::scan ? 0 : 1))
-    return;
+  const Goal goal(key.collective, uint32_t(nranks_));
+  if (!gives_truth(key.op, key.dtype) || goal.combined(uint32_t(rank_)) != 1) return;
   find_kernels(key.dtype, TUTTI_LOR).reduce2(call.output, call.output, call.output, key.count);
 }
 

@@ -42,7 +42,7 @@ Status Communicator::bind_operator(CallPlan& call_plan, tutti_level level) const
 Status Communicator::scale_input(const CallPlan& call_plan, Call* call) {
   const CallKey& key = call_plan.key;
   // A v form's count is that of all blocks.
-  const bool one_block = key.collective == Collective::reduce_scatter && key.lengths == 0;
+  const bool one_block = input_has_blocks(key.collective) && key.lengths == 0;
   const uint64_t count = key.count * (one_block ? uint64_t(nranks_) : 1);
   if (count == 0) return {};
   TUTTI_TRY(

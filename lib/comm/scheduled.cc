@@ -87,10 +87,8 @@ Status Schedules::start_plan(CachedPlan& cached, const Kernels& kernels, const s
 void Schedules::average() const {
   const CallKey& key = call_plan_->key;
   const Goal goal(key.collective, nranks_, uint32_t(key.root));
-  const uint32_t chunk = goal.block(rank_, rank_);
-  if (!goal.gets(rank_, chunk)) return;
-  uint32_t vectors = 0;
-  for (uint32_t r = 0; r < nranks_; ++r) vectors += goal.combines(r, rank_, chunk);
+  if (!goal.gets(rank_, goal.block(rank_, rank_))) return;
+  const uint32_t vectors = goal.combined(rank_);
   if (vectors == 1) return;  // it stays as it is, also where it is NaN
   const uint64_t count = key.lengths != 0 ? call_->blocks->send_counts[rank_] : key.count;
   call_plan_->kernels.divide(call_->output, count, vectors);
@@ -123,9 +121,9 @@ Status Schedules::compare_lengths() const {
   const Blocks& blocks = *call_->blocks;
   const Goal goal(key.collective, nranks_, uint32_t(key.root));
   for (uint32_t from = 0; from < nranks_; ++from) {
-    if (key.collective == Collective::scatter && from != goal.root()) continue;
-    if (!goal.gets(rank_, goal.block(from, rank_))) continue;
-    const uint64_t sent = peer_lengths_[key.collective == Collective::scatter ? 0 : from];
+    const uint32_t block = goal.block(from, rank_);
+    if (!goal.has(from, block) || !goal.gets(rank_, block)) continue;
+    const uint64_t sent = peer_lengths_[goal.output_blocks() == 1 ? 0 : from];
     const uint64_t expected = blocks.recv_counts != nullptr ? blocks.recv_counts[from] : blocks.own;
     if (sent == expected) continue;
     return {TUTTI_MISMATCH,

@@ -54,14 +54,12 @@ void PinnedCopies::settle() {
 // pieces, too, and combines all elements alike.
 bool Communicator::goes_in_pieces(const Call& call, Call* piece) {
   const CallKey& key = call.key;
-  if (key.collective != Collective::allreduce && key.collective != Collective::broadcast) {
-    return false;
-  }
+  if (!gives_all_the_same(key.collective) || output_has_blocks(key.collective)) return false;
   const uint64_t size = dtype_size(key.dtype);
   if (key.count * size <= 2 * piece_bytes || size > piece_bytes) return false;
   *piece = call;
   piece->key.count = piece_bytes / size;
-  if (key.collective == Collective::broadcast || nranks_ == 1) return true;
+  if (!reduces(key.collective) || nranks_ == 1) return true;
   const std::shared_ptr<CallPlan>* const found = find(key);
   if (found == nullptr) return false;  // run_staged() finds the reason, too
   const CallPlan& call_plan = **found;
@@ -80,8 +78,8 @@ tutti_status Communicator::run_in_pieces(const Call& call, Call piece) {
   const uint64_t deadline_ns = later_ns(now_ns(), timeout_ns(call.timeout_ms));
   const uint64_t size = dtype_size(call.key.dtype), most = piece.key.count * size;
   const uint64_t bytes = call.key.count * size, pieces = (bytes + most - 1) / most;
-  const bool reads = call.key.collective == Collective::allreduce || call.key.root == rank_;
-  const bool writes = call.key.collective == Collective::allreduce || call.key.root != rank_;
+  const Goal goal(call.key.collective, uint32_t(nranks_), uint32_t(call.key.root));
+  const bool reads = goal.has_input(uint32_t(rank_)), writes = goal.fills_output(uint32_t(rank_));
   bool input_there = false, output_there = false;
   std::byte* host = nullptr;
   Status going = reads ? pinned_->look(call.input, &input_there) : Status();
@@ -114,7 +112,7 @@ tutti_status Communicator::run_in_pieces(const Call& call, Call piece) {
     piece.key.count = std::min(most, bytes - at) / size;
     piece.input = input_there ? here : call.input + at;
     piece.output = output_there ? here : call.output + at;
-    if (call.key.collective == Collective::broadcast) {
+    if (has_one_buffer(call.key.collective)) {
       const bool there = input_there || output_there;
       piece.output = there ? here : call.output + at;
       piece.input = piece.output;

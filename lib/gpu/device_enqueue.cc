@@ -127,14 +127,9 @@ Status DeviceCalls::check_buffers(const Call& call) const {
                 ", but the communicator is on GPU " + std::to_string(setup_.device),
             int(self)};
   };
-  const bool only_root =
-      key.collective == Collective::broadcast || key.collective == Collective::scatter;
-  if (key.collective == Collective::broadcast) return check(call.output, "buffer");
-  if (!only_root || self == goal.root()) TUTTI_TRY(check(call.input, "send buffer"));
-  const bool gets = self == goal.root() ||
-                    (key.collective != Collective::reduce && key.collective != Collective::gather);
-  if (!gets) return {};
-  return check(call.output, "receive buffer");
+  if (has_one_buffer(key.collective)) return check(call.output, "buffer");
+  if (goal.has_input(self)) TUTTI_TRY(check(call.input, "send buffer"));
+  return goal.has_output(self) ? check(call.output, "receive buffer") : Status();
 }
 
 Status DeviceCalls::follow_last(Stream stream, uint64_t capture) {

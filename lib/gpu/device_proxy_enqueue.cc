@@ -18,15 +18,6 @@ void* pointer_to(Address address) {
   return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
 }
 
-constexpr bool blocks_go_in(Collective collective) {
-  return collective == Collective::alltoall || collective == Collective::reduce_scatter ||
-         collective == Collective::scatter;
-}
-constexpr bool blocks_come_out(Collective collective) {
-  return collective == Collective::alltoall || collective == Collective::allgather ||
-         collective == Collective::gather;
-}
-
 }  // namespace
 
 // Follows from what all ranks know.
@@ -34,7 +25,7 @@ Status DeviceProxy::cut(const CallKey& key, tutti_level level, Described* out) c
   out->key = key;
   out->key.level = level;
   out->key.symmetric = false;  // where its memory lies does not matter
-  const bool blocks = blocks_go_in(key.collective) || blocks_come_out(key.collective);
+  const bool blocks = input_has_blocks(key.collective) || output_has_blocks(key.collective);
   const uint64_t size = dtype_size(key.dtype), n = blocks ? uint64_t(nranks()) : 1;
   out->slice = ProxySlots::bytes / (size * n);
   if (out->slice == 0) {
@@ -88,18 +79,16 @@ DeviceProxy::Side DeviceProxy::input_side(const Call& call) const {
   const CallKey& key = call.key;
   const uint32_t n = nranks(), self = rank();
   const Goal goal(key.collective, n, uint32_t(key.root));
-  if (key.collective == Collective::barrier || !goal.has(self, goal.block(self, self))) return {};
-  return {blocks_go_in(key.collective) ? n : 1u, address_of(call.input)};
+  if (key.collective == Collective::barrier || !goal.has_input(self)) return {};
+  return {goal.input_blocks(), address_of(call.input)};
 }
 
 DeviceProxy::Side DeviceProxy::output_side(const Call& call) const {
   const CallKey& key = call.key;
   const uint32_t n = nranks(), self = rank();
   const Goal goal(key.collective, n, uint32_t(key.root));
-  const bool has_it = key.collective == Collective::broadcast && self == goal.root();
-  const bool gets = !has_it && goal.gets(self, goal.block(self, self));
-  if (key.collective == Collective::barrier || !gets) return {};
-  return {blocks_come_out(key.collective) ? n : 1u, address_of(call.output)};
+  if (key.collective == Collective::barrier || !goal.fills_output(self)) return {};
+  return {goal.output_blocks(), address_of(call.output)};
 }
 
 Status DeviceProxy::enqueue(const Call& call, tutti_level level, int64_t timeout_ms,

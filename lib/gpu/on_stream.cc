@@ -16,23 +16,6 @@ namespace {
 
 constexpr uint64_t cut_bytes = 16;  // shares and slices are cut where wide accesses can go on
 
-constexpr bool blocks_go_in(Collective collective) {
-  return collective == Collective::alltoall || collective == Collective::reduce_scatter ||
-         collective == Collective::scatter;
-}
-constexpr bool blocks_come_out(Collective collective) {
-  return collective == Collective::alltoall || collective == Collective::allgather ||
-         collective == Collective::gather;
-}
-constexpr bool only_root_has_input(Collective collective) {
-  return collective == Collective::broadcast || collective == Collective::scatter;
-}
-// Whether a rank writes, in a call in place, where others still read.
-constexpr bool overwrites_input(Collective collective) {
-  return collective == Collective::alltoall || collective == Collective::reduce_scatter ||
-         is_scan(collective);
-}
-
 uint64_t unit_of(uint32_t element_size) { return std::max<uint64_t>(1, cut_bytes / element_size); }
 
 bool overlap(Address a, uint64_t a_bytes, Address b, uint64_t b_bytes) {
@@ -78,12 +61,13 @@ Status OnStream::look_at(const StreamCall& call, Vectors* out) const {
   const Arena& arena = kernels_.arena();
   const uint32_t n = kernels_.nranks();
   const uint64_t block = call.count * call.element_size;
-  const bool multiple = blocks_go_in(call.collective);
-  out->blocks = multiple ? n : 1;
-  out->has_input = call.count != 0 && call.collective != Collective::barrier &&
-                   (!only_root_has_input(call.collective) || call.root == kernels_.self());
+  const Goal goal(call.collective, n, call.root);
+  const bool multiple = input_has_blocks(call.collective);
+  out->blocks = goal.input_blocks();
+  out->has_input =
+      call.count != 0 && call.collective != Collective::barrier && goal.has_input(kernels_.self());
   const uint64_t in_bytes = block * out->blocks;
-  const uint64_t out_bytes = block * (blocks_come_out(call.collective) ? n : 1);
+  const uint64_t out_bytes = block * goal.output_blocks();
   const bool reached = out->has_input && arena.find(call.input, in_bytes, &out->input);
   const bool gets = call.count != 0 && call.output != 0;
   if (!gets || !arena.find(call.output, out_bytes, &out->output)) out->output = {};
@@ -216,31 +200,14 @@ void OnStream::add_pieces(const Slice& slice, CopyArguments* out) const {
     const bool there = from.address != 0 && from.address + from.offset == to.address + to.offset;
     if (!there && slice.count != 0) out->piece[out->pieces++] = {from, to, slice.bytes()};
   };
-  switch (call.collective) {
-    case Collective::gather:
-      if (self != call.root) break;
-      [[fallthrough]];
-    case Collective::allgather:
-      // In place the own block is in its place.
-      for (uint32_t r = 0; r < n; ++r) add(r, 0, r);
-      break;
-    case Collective::broadcast:
-      add(call.root, 0, 0);
-      break;
-    case Collective::scatter:
-      add(call.root, self, 0);
-      break;
-    case Collective::alltoall:
-      for (uint32_t r = 0; r < n; ++r) add(r, self, r);
-      break;
-    case Collective::allreduce:
-    case Collective::reduce:
-    case Collective::reduce_scatter:
-    case Collective::scan:
-      if (n == 1) add(self, 0, 0);
-      break;
-    default:
-      break;
+  // What ranks have is combined by another kernel, unless there is one rank.
+  if (reduces(call.collective) && n > 1) return;
+  const Goal goal(call.collective, n, call.root);
+  for (uint32_t r = 0; r < n; ++r) {
+    const uint32_t block = goal.block(r, self);
+    if (!goal.gets(self, block) || !goal.combines(r, self, block)) continue;
+    // In place the own block of what is gathered is in its place.
+    add(r, goal.input_blocks() == 1 ? 0 : self, goal.output_blocks() == 1 ? 0 : r);
   }
 }
 
@@ -249,13 +216,10 @@ device::Kernel OnStream::add_operands(const Slice& slice, CombineArguments* out)
   const StreamCall& call = slice.call;
   const uint32_t n = kernels_.nranks(), self = kernels_.self();
   if (call.combine == nullptr || slice.count == 0) return nullptr;
-  if (n == 1 && (call.truth == nullptr || call.collective == Collective::exscan)) return nullptr;
-  if (call.collective == Collective::reduce && self != call.root) return nullptr;
-  const uint32_t end = call.collective == Collective::scan     ? self + 1
-                       : call.collective == Collective::exscan ? self
-                                                               : n;
-  if (end == 0) return nullptr;
-  const uint32_t block = call.collective == Collective::reduce_scatter ? self : 0;
+  if (n == 1 && call.truth == nullptr) return nullptr;
+  const Goal goal(call.collective, n, call.root);
+  const uint32_t block = goal.block(self, self), end = goal.combined(self);
+  if (!goal.gets(self, block)) return nullptr;
   out->operands = end;
   for (uint32_t r = 0; r < end; ++r) out->from[r] = input_of(slice, r, block);
   out->divide_by = call.averages && end > 1 ? end : 0;

@@ -27,9 +27,9 @@ class ProxySlots {
 
   // As whoever makes the calls knows them.
   std::byte* input(uint32_t slot) const { return memory_ + 2 * slot * bytes; }
-  // A broadcast's is its input.
+  // Of a collective with one buffer it is the input.
   std::byte* output(Collective collective, uint32_t slot) const {
-    return input(slot) + (collective == Collective::broadcast ? 0 : bytes);
+    return input(slot) + (has_one_buffer(collective) ? 0 : bytes);
   }
   // As the GPU knows them.
   device::Address on_gpu(const std::byte* place) const {

@@ -10,10 +10,6 @@ namespace {
 // Short vectors are combined by everybody: two hops cost more than reading them all.
 constexpr uint64_t one_shot_bytes = 64 << 10;
 
-Collective runs_as(Collective collective) {
-  return collective == Collective::barrier ? Collective::allreduce : collective;
-}
-
 Query query_of(const CallKey& key, uint32_t nranks, tutti_level level) {
   const Goal goal(runs_as(key.collective), nranks, uint32_t(key.root));
   Query query;

@@ -191,11 +191,7 @@ class Drawing {
   }
 
   // How many contributions a finished chunk of the rank has.
-  uint32_t whole(uint32_t rank) const {
-    if (!reduces(goal_.collective())) return 1;
-    if (goal_.collective() == Collective::scan) return rank + 1;
-    return goal_.collective() == Collective::exscan ? std::max(rank, 1u) : nranks_;
-  }
+  uint32_t whole(uint32_t rank) const { return std::max(goal_.combined(rank), 1u); }
 
   void cell(double at_x, double at_y, uint32_t chunk, double share) {
     const double strength = share == 0 ? 0 : share >= 1 ? 1 : 0.12 + 0.5 * share;

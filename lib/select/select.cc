@@ -48,18 +48,10 @@ struct Candidate {
 // once by who has it and read once by who wants it.
 double moved_by_one_hop(Collective collective, double p) {
   const double others = (p - 1) / p;
-  switch (collective) {
-    case Collective::allgather:
-      return 1;
-    case Collective::gather:
-    case Collective::scatter:
-      return others;
-    case Collective::alltoall:
-    case Collective::reduce_scatter:
-      return 2 * others;
-    default:
-      return reduces(collective) ? 1 + p : 2;
-  }
+  const bool blocks_in = input_has_blocks(collective), blocks_out = output_has_blocks(collective);
+  if (!blocks_in && !blocks_out) return reduces(collective) ? 1 + p : 2;
+  if (is_rooted(collective)) return others;
+  return blocks_in ? 2 * others : 1;
 }
 
 double predict_moves(const Algorithm& algorithm, Path path, const Capabilities& capabilities,

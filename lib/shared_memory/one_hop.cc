@@ -49,8 +49,7 @@ void OneHop::start_next() {
 // What single copy would be for. Where ranks take turns on their cores, a block that goes to all is
 // better written once and read from the cache.
 ReadFor OneHop::read_for() const {
-  const Collective collective = shape_->goal.collective();
-  const bool exchange = collective == Collective::allgather || collective == Collective::alltoall;
+  const bool exchange = shape_->gets_many && !is_rooted(shape_->goal.collective());
   const uint64_t fetched = shape_->part_bytes * (nranks_ - 1);
   if (!exchange || fetched > single_copy_.most_exchanged_bytes()) return ReadFor::everything;
   return shape_->separate_parts && shape_->part_bytes >= least_long_bytes ? ReadFor::long_exchanges
@@ -89,9 +88,9 @@ void OneHop::begin() {
 bool OneHop::shows_input() {
   const uint64_t all = shape_->separate_parts ? nranks_ * shape_->part_bytes : shape_->part_bytes;
   const uint64_t written = shape_->combines ? shape_->part_bytes : nranks_ * shape_->part_bytes;
-  // Of an allgather only the own block may lie there, which stays.
-  const bool writes =
-      shape_->goal.collective() != Collective::allgather && !shape_->sources.empty();
+  // Of what is gathered only the own block may lie there, which stays.
+  const bool gathers = shape_->gets_many && !shape_->separate_parts;
+  const bool writes = !gathers && !shape_->sources.empty();
   if (writes && call_.input < call_.output + written && call_.output < call_.input + all) {
     return false;
   }

@@ -26,10 +26,8 @@ OneHopShape::OneHopShape(Collective collective, uint32_t root, uint64_t count,
     : goal(collective, nranks, root),
       element_size(element_size),
       combines(reduces(collective)),
-      separate_parts(collective == Collective::scatter || collective == Collective::alltoall ||
-                     collective == Collective::reduce_scatter),
-      gets_many(collective == Collective::allgather || collective == Collective::gather ||
-                collective == Collective::alltoall),
+      separate_parts(input_has_blocks(collective)),
+      gets_many(output_has_blocks(collective)),
       parts(separate_parts ? nranks - 1 : 1),
       nranks_(nranks),
       self_(self) {
@@ -56,29 +54,13 @@ void OneHopShape::set_roles() {
   }
 }
 
-// The own block, where all blocks come together, and what rank 0 gets of a scan.
+// The own block, where it is among others in a buffer, and what rank 0 gets of a scan.
 void OneHopShape::find_own_block() {
-  const bool root = self_ == goal.root();
-  switch (goal.collective()) {
-    case Collective::allgather:
-    case Collective::gather:
-      has_own_block = root || goal.collective() == Collective::allgather;
-      own_to = self_ * part_bytes;
-      return;
-    case Collective::alltoall:
-      has_own_block = true;
-      own_from = own_to = self_ * part_bytes;
-      return;
-    case Collective::scatter:
-      has_own_block = root;
-      own_from = self_ * part_bytes;
-      return;
-    case Collective::scan:
-      has_own_block = self_ == 0;
-      return;
-    default:
-      return;
-  }
+  const uint32_t block = goal.block(self_, self_);
+  has_own_block = goal.has(self_, block) && goal.fills_output(self_) &&
+                  goal.combines(self_, self_, block) && (!combines || sources.empty());
+  own_from = separate_parts ? self_ * part_bytes : 0;
+  own_to = gets_many ? self_ * part_bytes : 0;
 }
 
 // Some slices even of a short part, so that writing and reading overlap; all equally long.
