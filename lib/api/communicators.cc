@@ -407,4 +407,8 @@ tutti_status tutti_comm_last_error(tutti_comm comm, tutti_error* out) {
   });
 }
 
+tutti_status tutti_comm_device_status(tutti_comm comm) {
+  return api::guarded(comm, [](Communicator& c) { return c.device_status(); });
+}
+
 }  // extern "C"

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "lib/api/checks.h"
+#include "lib/api/collectives.h"
 #include "lib/base/types.h"
 #include "lib/call/call.h"
 
@@ -54,6 +55,12 @@ inline Status make_vectors(Collective collective, const void* send, void* recv, 
   return {};
 }
 
+#define TUTTI_DECLARE(name, parameters, arguments) \
+  Status make_##name(const Communicator& c, TUTTI_BEFORE parameters MadeCall* out);
+TUTTI_COLLECTIVES(TUTTI_DECLARE)
+#undef TUTTI_DECLARE
+
+// What is called most often.
 inline Status make_allreduce(const Communicator&, const void* send, void* recv, size_t count,
                              tutti_dtype dtype, tutti_op op, MadeCall* out) {
   return make_vectors(Collective::allreduce, send, recv, count, dtype, op, out);
@@ -70,38 +77,6 @@ inline Status make_broadcast(const Communicator& c, void* buffer, size_t count, 
   out->call.input = out->call.output = bytes(buffer);
   return {};
 }
-
-Status make_scan(const Communicator&, const void* send, void* recv, size_t count, tutti_dtype dtype,
-                 tutti_op op, MadeCall* out);
-Status make_exscan(const Communicator&, const void* send, void* recv, size_t count,
-                   tutti_dtype dtype, tutti_op op, MadeCall* out);
-Status make_reduce(const Communicator& c, const void* send, void* recv, size_t count,
-                   tutti_dtype dtype, tutti_op op, int root, MadeCall* out);
-Status make_barrier(const Communicator&, MadeCall* out);
-Status make_allgather(const Communicator& c, const void* send, void* recv, size_t count,
-                      tutti_dtype dtype, MadeCall* out);
-Status make_allgatherv(const Communicator& c, const void* send, size_t send_count, void* recv,
-                       const size_t* counts, const size_t* displs, tutti_dtype dtype,
-                       MadeCall* out);
-Status make_gather(const Communicator& c, const void* send, void* recv, size_t count,
-                   tutti_dtype dtype, int root, MadeCall* out);
-Status make_gatherv(const Communicator& c, const void* send, size_t send_count, void* recv,
-                    const size_t* counts, const size_t* displs, tutti_dtype dtype, int root,
-                    MadeCall* out);
-Status make_scatter(const Communicator& c, const void* send, void* recv, size_t count,
-                    tutti_dtype dtype, int root, MadeCall* out);
-Status make_scatterv(const Communicator& c, const void* send, const size_t* counts,
-                     const size_t* displs, void* recv, size_t recv_count, tutti_dtype dtype,
-                     int root, MadeCall* out);
-Status make_reduce_scatter_block(const Communicator& c, const void* send, void* recv, size_t count,
-                                 tutti_dtype dtype, tutti_op op, MadeCall* out);
-Status make_reduce_scatter(const Communicator& c, const void* send, void* recv,
-                           const size_t* counts, tutti_dtype dtype, tutti_op op, MadeCall* out);
-Status make_alltoall(const Communicator& c, const void* send, void* recv, size_t count,
-                     tutti_dtype dtype, MadeCall* out);
-Status make_alltoallv(const Communicator& c, const void* send, const size_t* send_counts,
-                      const size_t* send_displs, void* recv, const size_t* recv_counts,
-                      const size_t* recv_displs, tutti_dtype dtype, MadeCall* out);
 
 inline void add_settings(const CallSettings& settings, Call* call) {
   call->key.unfused = settings.unfused;

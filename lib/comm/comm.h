@@ -120,7 +120,7 @@ class Communicator final : in_flight::Member, deadlock::Member {
   tutti_status group_end(int64_t timeout_ms);
   tutti_status group_cancel();
   // For what cannot be one of a group of messages.
-  Status outside_group() const {
+  [[gnu::always_inline]] Status outside_group() const {
     if (!grouping_) [[likely]]
       return {};
     return {TUTTI_INVALID, "a call between tutti_group_begin() and _end() that is no message"};
