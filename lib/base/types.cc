@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <iterator>
+#include <span>
 #include <string>
 
 #include "lib/base/user_types.h"
@@ -11,15 +12,7 @@ namespace {
 
 using Kind = DtypeKind;
 
-// Indexed by tutti_dtype and tutti_op.
-constexpr const char* kTypeNames[] = {
-    "int8",        "int16",          "int32",          "int64",         "uint8",
-    "uint16",      "uint32",         "uint64",         "float16",       "bfloat16",
-    "float32",     "float64",        "complex64",      "complex128",    "float8_e4m3",
-    "float8_e5m2", "bool",           "float32_int32",  "float64_int64", "int32_int32",
-    "int64_int64", "binned_float32", "binned_float64",
-};
-static_assert(std::size(kTypeNames) == TUTTI_DTYPE_COUNT);
+// Indexed by tutti_op.
 constexpr const char* kOperatorNames[] = {"sum",  "prod", "min", "max",  "avg",    "land",  "lor",
                                           "lxor", "band", "bor", "bxor", "minloc", "maxloc"};
 static_assert(std::size(kOperatorNames) == TUTTI_OP_COUNT);
@@ -29,11 +22,10 @@ constexpr const char* kLevelNames[] = {"default", "fast", "layout", "canonical",
 static_assert(std::size(kLevelNames) == TUTTI_LEVEL_COUNT);
 
 // The position of `name` in the table; INVALID with all its names if it is not there.
-template <size_t N>
-Status find_name(const char* what, const char* const (&table)[N], std::string_view name,
+Status find_name(const char* what, std::span<const char* const> table, std::string_view name,
                  size_t* out) {
   std::string allowed;
-  for (size_t i = 0; i < N; ++i) {
+  for (size_t i = 0; i < table.size(); ++i) {
     if (name == table[i]) {
       *out = i;
       return {};
@@ -72,7 +64,7 @@ bool dtype_is_signed(tutti_dtype dtype) {
 }
 
 const char* dtype_name(tutti_dtype dtype) {
-  return in_table(dtype) ? kTypeNames[dtype] : user_dtype_name(dtype);
+  return in_table(dtype) ? builtin::names[dtype] : user_dtype_name(dtype);
 }
 
 const char* op_name(tutti_op op) {
@@ -84,7 +76,7 @@ const char* op_name(tutti_op op) {
 
 Status dtype_from_name(std::string_view name, tutti_dtype* out) {
   size_t index = 0;
-  TUTTI_TRY(find_name("type", kTypeNames, name, &index));
+  TUTTI_TRY(find_name("type", builtin::names, name, &index));
   *out = static_cast<tutti_dtype>(index);
   return {};
 }

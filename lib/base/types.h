@@ -2,9 +2,12 @@
 // and the kernels.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string_view>
+#include <type_traits>
 
 #include "lib/base/status.h"
 #include "tutti/tutti.h"
@@ -27,36 +30,57 @@ enum class DtypeKind : uint8_t {
   binned,   // accumulators
 };
 
-// The built-in ones, in tables that calls look into.
+// The built-in ones.
 namespace builtin {
 
 using Kind = DtypeKind;
-// Indexed by tutti_dtype.
-inline constexpr uint8_t sizes[TUTTI_DTYPE_COUNT] = {1, 2,  4, 8, 1, 2, 4,  8, 2,  2,  4, 8,
-                                                     8, 16, 1, 1, 1, 8, 16, 8, 16, 32, 64};
-inline constexpr Kind kinds[TUTTI_DTYPE_COUNT] = {Kind::signed_integer,
-                                                  Kind::signed_integer,
-                                                  Kind::signed_integer,
-                                                  Kind::signed_integer,
-                                                  Kind::unsigned_integer,
-                                                  Kind::unsigned_integer,
-                                                  Kind::unsigned_integer,
-                                                  Kind::unsigned_integer,
-                                                  Kind::floating,
-                                                  Kind::floating,
-                                                  Kind::floating,
-                                                  Kind::floating,
-                                                  Kind::complex,
-                                                  Kind::complex,
-                                                  Kind::floating,
-                                                  Kind::floating,
-                                                  Kind::boolean,
-                                                  Kind::located,
-                                                  Kind::located,
-                                                  Kind::located,
-                                                  Kind::located,
-                                                  Kind::binned,
-                                                  Kind::binned};
+struct Type {
+  tutti_dtype dtype;
+  const char* name;
+  uint8_t size;  // bytes
+  Kind kind;
+};
+// In the order of their numbers. A new one is a row here, a number in tutti.h and its kernels.
+inline constexpr Type types[] = {
+    {TUTTI_INT8, "int8", 1, Kind::signed_integer},
+    {TUTTI_INT16, "int16", 2, Kind::signed_integer},
+    {TUTTI_INT32, "int32", 4, Kind::signed_integer},
+    {TUTTI_INT64, "int64", 8, Kind::signed_integer},
+    {TUTTI_UINT8, "uint8", 1, Kind::unsigned_integer},
+    {TUTTI_UINT16, "uint16", 2, Kind::unsigned_integer},
+    {TUTTI_UINT32, "uint32", 4, Kind::unsigned_integer},
+    {TUTTI_UINT64, "uint64", 8, Kind::unsigned_integer},
+    {TUTTI_FLOAT16, "float16", 2, Kind::floating},
+    {TUTTI_BFLOAT16, "bfloat16", 2, Kind::floating},
+    {TUTTI_FLOAT32, "float32", 4, Kind::floating},
+    {TUTTI_FLOAT64, "float64", 8, Kind::floating},
+    {TUTTI_COMPLEX64, "complex64", 8, Kind::complex},
+    {TUTTI_COMPLEX128, "complex128", 16, Kind::complex},
+    {TUTTI_FLOAT8_E4M3, "float8_e4m3", 1, Kind::floating},
+    {TUTTI_FLOAT8_E5M2, "float8_e5m2", 1, Kind::floating},
+    {TUTTI_BOOL, "bool", 1, Kind::boolean},
+    {TUTTI_FLOAT32_INT32, "float32_int32", 8, Kind::located},
+    {TUTTI_FLOAT64_INT64, "float64_int64", 16, Kind::located},
+    {TUTTI_INT32_INT32, "int32_int32", 8, Kind::located},
+    {TUTTI_INT64_INT64, "int64_int64", 16, Kind::located},
+    {TUTTI_BINNED_FLOAT32, "binned_float32", 32, Kind::binned},
+    {TUTTI_BINNED_FLOAT64, "binned_float64", 64, Kind::binned},
+};
+static_assert(std::size(types) == TUTTI_DTYPE_COUNT);
+
+// One field of all rows, closely packed, because every call looks into it.
+template <auto field>
+consteval auto column() {
+  std::array<std::remove_cvref_t<decltype(types[0].*field)>, TUTTI_DTYPE_COUNT> values{};
+  for (size_t i = 0; i < TUTTI_DTYPE_COUNT; ++i) {
+    if (types[i].dtype != i) throw "not in the order of their numbers";
+    values[i] = types[i].*field;
+  }
+  return values;
+}
+inline constexpr auto names = column<&Type::name>();
+inline constexpr auto sizes = column<&Type::size>();
+inline constexpr auto kinds = column<&Type::kind>();
 
 constexpr uint32_t bit(Kind kind) { return uint32_t{1} << uint32_t(kind); }
 inline constexpr uint32_t integers = bit(Kind::signed_integer) | bit(Kind::unsigned_integer);
