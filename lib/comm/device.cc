@@ -26,16 +26,15 @@ bool stays_with_caller(const Status& status) {
 
 Status Communicator::open_device(Exchange& exchange, uint64_t deadline_ns) {
   DeviceCalls::Setup setup;
-  setup.device = settings_.device;
-  setup.capabilities = capabilities_;
-  setup.timeout_ms = settings_.timeout_ms;
-  setup.through_host = settings_.devices_through_host;
-  setup.on_failure = [this](const Status& why) {
-    over_.store(true, std::memory_order_release);
-    if (link_ != nullptr) link_->abort(why);
-  };
+  setup.device = connection_.settings.device;
+  setup.capabilities = connection_.capabilities;
+  setup.timeout_ms = connection_.settings.timeout_ms;
+  setup.through_host = connection_.settings.devices_through_host;
+  setup.on_failure = [this](const Status& why) { failures_.abort_link(why); };
   TUTTI_TRY(DeviceCalls::open(exchange, setup, deadline_ns, &device_));
-  settings_.device = device_->device();  // of communicators made out of this one, in any thread
+  failures_.watch(device_.get());
+  connection_.settings.device =
+      device_->device();  // of communicators made out of this one, in any thread
   pinned_ = std::make_unique<PinnedCopies>(device_->driver(), device_->device());
   return device_->reach_each_other() ? Status() : open_proxy(exchange, deadline_ns);
 }
@@ -43,11 +42,12 @@ Status Communicator::open_device(Exchange& exchange, uint64_t deadline_ns) {
 // The host's own calls are on another communicator than those that it makes for GPUs, whose turn
 // comes in the order of streams.
 Status Communicator::open_proxy(Exchange& exchange, uint64_t deadline_ns) {
-  CommSettings settings = settings_;
+  CommSettings settings = connection_.settings;
   settings.device = CommSettings::no_device;
   settings.progress_thread = false;
   DeviceProxy::Hosts hosts;
-  TUTTI_TRY(create(std::make_unique<GroupExchange>(*this, key_), settings, &hosts.staged));
+  TUTTI_TRY(
+      create(std::make_unique<GroupExchange>(*this, connection_.key), settings, &hosts.staged));
   Status direct = agree(exchange, check_direct(*hosts.staged), deadline_ns);
   if (direct.ok()) {
     const device::Driver::Current current(device_->driver(), device_->device());
@@ -55,7 +55,8 @@ Status Communicator::open_proxy(Exchange& exchange, uint64_t deadline_ns) {
     settings.transports_named = true;
     const bool sure = settings.ucx_device == Use::automatic;
     settings.memory = sure ? LinkMemory::gpu : LinkMemory::unknown;
-    TUTTI_TRY(create(std::make_unique<GroupExchange>(*this, key_), settings, &hosts.direct));
+    TUTTI_TRY(
+        create(std::make_unique<GroupExchange>(*this, connection_.key), settings, &hosts.direct));
   } else if (direct.code() != TUTTI_UNSUPPORTED) {
     return direct;
   }
@@ -71,8 +72,8 @@ Status Communicator::open_proxy(Exchange& exchange, uint64_t deadline_ns) {
 // Every rank has another one over UCX then, so any two can be joined by it.
 Status Communicator::check_direct(const Communicator& staged) const {
   const auto because = [](const char* why) { return Status(TUTTI_UNSUPPORTED, why); };
-  if (settings_.ucx_device == Use::never) return because("TUTTI_UCX_DEVICE is never");
-  if (settings_.check_results) return because("TUTTI_CHECK has the host read results");
+  if (connection_.settings.ucx_device == Use::never) return because("TUTTI_UCX_DEVICE is never");
+  if (connection_.settings.check_results) return because("TUTTI_CHECK has the host read results");
   if (std::string_view(staged.transport()).find("ucx") == std::string_view::npos) {
     return because("no other rank is joined by UCX");
   }
@@ -81,18 +82,18 @@ Status Communicator::check_direct(const Communicator& staged) const {
   if (!gpu.flushes_remote_writes && !gpu.orders_remote_writes) {
     return because("the GPU neither flushes nor orders what a network writes");
   }
-  if (settings_.ucx_device == Use::always) return {};
-  if (settings_.devices_through_host) return because("TUTTI_DEVICE_PATH is host");
+  if (connection_.settings.ucx_device == Use::always) return {};
+  if (connection_.settings.devices_through_host) return because("TUTTI_DEVICE_PATH is host");
   return ucx_moves_gpu_memory();
 }
 
 Status Communicator::check_slices(const Call& call) {
   std::array<CallKey, 2> keys;
-  TUTTI_TRY(device_->proxy()->keys_of(call.key, level_of(call.key), &keys));
-  const std::lock_guard guard(lock_);  // what runs looks for plans, too
+  TUTTI_TRY(device_->proxy()->keys_of(call.key, runner_.planner().level_of(call.key), &keys));
+  const std::lock_guard guard(queue_.lock());  // what runs looks for plans, too
   for (const CallKey& key : keys) {
-    const std::shared_ptr<CallPlan>* const found = find(key);
-    if (found == nullptr) return last_error_;
+    const CallCache::Entry* const found = runner_.planner().find(key);
+    if (found == nullptr) return failures_.last_error();
     if ((*found)->premultiplies) {
       return {TUTTI_UNSUPPORTED,
               "pre-multiplied sums are not made in the order of a stream where the ranks' GPUs "
@@ -102,28 +103,24 @@ Status Communicator::check_slices(const Call& call) {
   return {};
 }
 
-void Communicator::adopt_device_failure() {
-  if (!broken_.ok()) return;
-  Status why = device_->failure();
-  if (why.ok()) return;
-  over_.store(true, std::memory_order_release);
-  broken_ = std::move(why);
-}
+void Communicator::adopt_device_failure() { failures_.adopt(device_->failure()); }
 
 tutti_status Communicator::enqueue(const Call& call, void* stream) {
   enter();
   if (device_ == nullptr) return fail(no_device());
-  if (over_.load(std::memory_order_relaxed)) {
+  if (failures_.over()) {
     adopt_device_failure();
-    break_down({TUTTI_ABORTED, {}}, "on the GPU", 0);
-    return fail(broken_);
+    failures_.break_down({TUTTI_ABORTED, {}}, "on the GPU", 0);
+    return fail(failures_.why());
   }
   Status enqueued = device_->proxy() != nullptr ? check_slices(call) : Status();
-  if (enqueued.ok()) enqueued = device_->enqueue(call, level_of(call.key), stream);
+  if (enqueued.ok())
+    enqueued = device_->enqueue(call, runner_.planner().level_of(call.key), stream);
   if (enqueued.ok()) return TUTTI_OK;
   if (!stays_with_caller(enqueued)) {
-    break_down(enqueued, std::string("on the GPU, in ") + collective_name(call.key.collective), 0);
-    return fail(broken_);
+    failures_.break_down(enqueued,
+                         std::string("on the GPU, in ") + collective_name(call.key.collective), 0);
+    return fail(failures_.why());
   }
   return fail(std::move(enqueued));
 }
@@ -131,9 +128,9 @@ tutti_status Communicator::enqueue(const Call& call, void* stream) {
 tutti_status Communicator::device_status() {
   if (device_ == nullptr) return TUTTI_OK;
   adopt_device_failure();
-  if (!over_.load(std::memory_order_relaxed)) return TUTTI_OK;
-  break_down({TUTTI_ABORTED, {}}, "on the GPU", 0);
-  return fail(broken_);
+  if (!failures_.over()) return TUTTI_OK;
+  failures_.break_down({TUTTI_ABORTED, {}}, "on the GPU", 0);
+  return fail(failures_.why());
 }
 
 // ---------------------------------------------------------------- blocking calls
@@ -155,17 +152,18 @@ Status Communicator::wait_on_device(uint64_t timeout_ns) {
 
 tutti_status Communicator::run_on_device(const Call& call) {
   Status ended;
-  if (over_.load(std::memory_order_relaxed)) {
+  if (failures_.over()) {
     ended = {TUTTI_ABORTED, {}};
   } else {
-    ended = device_->enqueue_own(call, level_of(call.key));
+    ended = device_->enqueue_own(call, runner_.planner().level_of(call.key));
     if (stays_with_caller(ended)) return fail(std::move(ended));
-    if (ended.ok()) ended = wait_on_device(timeout_ns(call.timeout_ms));
+    if (ended.ok()) ended = wait_on_device(connection_.timeout_ns(call.timeout_ms));
   }
   if (ended.ok()) return TUTTI_OK;
-  break_down(std::move(ended), std::string("in ") + collective_name(call.key.collective), 0);
+  failures_.break_down(std::move(ended), std::string("in ") + collective_name(call.key.collective),
+                       0);
   device_->settle();  // what was enqueued no longer touches the caller's memory
-  return fail(broken_);
+  return fail(failures_.why());
 }
 
 // ---------------------------------------------------------------- memory
@@ -173,19 +171,19 @@ tutti_status Communicator::run_on_device(const Call& call) {
 tutti_status Communicator::mem_alloc_device(size_t bytes, void** out) {
   if (device_ == nullptr) return fail(no_device());
   if (Status closed = outside_group(); !closed.ok()) return fail(std::move(closed));
-  GroupExchange exchange(*this, key_);
+  GroupExchange exchange(*this, connection_.key);
   Status ended = device_->add_memory(exchange, true, nullptr, bytes,
-                                     deadline_after_ms(settings_.setup_ms), out);
+                                     deadline_after_ms(connection_.settings.setup_ms), out);
   return ended.ok() ? TUTTI_OK : fail(std::move(ended));
 }
 
 tutti_status Communicator::mem_register_device(void* address, size_t bytes) {
   if (device_ == nullptr) return fail(no_device());
   if (Status closed = outside_group(); !closed.ok()) return fail(std::move(closed));
-  GroupExchange exchange(*this, key_);
+  GroupExchange exchange(*this, connection_.key);
   void* registered = nullptr;
   Status ended = device_->add_memory(exchange, false, address, bytes,
-                                     deadline_after_ms(settings_.setup_ms), &registered);
+                                     deadline_after_ms(connection_.settings.setup_ms), &registered);
   return ended.ok() ? TUTTI_OK : fail(std::move(ended));
 }
 

@@ -7,9 +7,10 @@ namespace tutti {
 
 tutti_status Communicator::mem_alloc(size_t bytes, void** out) {
   if (Status closed = outside_group(); !closed.ok()) return fail(std::move(closed));
-  GroupExchange exchange(*this, key_);
+  GroupExchange exchange(*this, connection_.key);
   std::byte* made = nullptr;
-  Status ended = regions_.allocate(exchange, bytes, deadline_after_ms(settings_.setup_ms), &made);
+  Status ended =
+      regions_.allocate(exchange, bytes, deadline_after_ms(connection_.settings.setup_ms), &made);
   if (!ended.ok()) return fail(std::move(ended));
   *out = made;
   return TUTTI_OK;
@@ -17,9 +18,9 @@ tutti_status Communicator::mem_alloc(size_t bytes, void** out) {
 
 tutti_status Communicator::mem_register(void* address, size_t bytes, int fd, uint64_t offset) {
   if (Status closed = outside_group(); !closed.ok()) return fail(std::move(closed));
-  GroupExchange exchange(*this, key_);
+  GroupExchange exchange(*this, connection_.key);
   Status ended = regions_.adopt(exchange, static_cast<std::byte*>(address), bytes, fd, offset,
-                                deadline_after_ms(settings_.setup_ms));
+                                deadline_after_ms(connection_.settings.setup_ms));
   return ended.ok() ? TUTTI_OK : fail(std::move(ended));
 }
 

@@ -125,7 +125,8 @@ Status PinnedCopies::stage_out() { return copy(to_, from_, back_bytes_); }
 // ---------------------------------------------------------------- Communicator
 
 Status Communicator::where_it_lies(const Call& call, uint8_t* out) const {
-  const Vectors vectors = vectors_of(call, uint32_t(rank_), uint32_t(nranks_));
+  const Vectors vectors =
+      vectors_of(call, uint32_t(connection_.rank), uint32_t(connection_.nranks));
   *out = 0;
   const auto look = [&](const void* pointer, size_t bytes) -> Status {
     if (bytes == 0) return {};
@@ -140,7 +141,7 @@ Status Communicator::where_it_lies(const Call& call, uint8_t* out) const {
 
 // One rank's memory may lie on its GPU, another's in its host: what all have decides.
 tutti_status Communicator::agree_where(int64_t timeout_ms, uint8_t* lies) {
-  if (nranks_ == 1) return TUTTI_OK;
+  if (connection_.nranks == 1) return TUTTI_OK;
   const uint8_t mine = *lies;
   Call call;
   call.key = {.count = 1, .dtype = TUTTI_UINT8, .op = TUTTI_BOR, .level = TUTTI_LEVEL_FAST};
@@ -159,7 +160,7 @@ tutti_status Communicator::run_anywhere(const Call& call) {
   const tutti_status agreed = agree_where(call.timeout_ms, &lies);
   if (agreed != TUTTI_OK) return agreed;
   if ((lies & lies_on_device) == 0) return run_on_host(call);
-  if (lies == lies_on_device && device_->check(key, level_of(key)).ok()) {
+  if (lies == lies_on_device && device_->check(key, runner_.planner().level_of(key)).ok()) {
     return run_on_device(call);
   }
   Call piece;
@@ -168,17 +169,18 @@ tutti_status Communicator::run_anywhere(const Call& call) {
 
 tutti_status Communicator::run_staged(const Call& asked) {
   Call call = asked;
-  Status put = pinned_->put(vectors_of(asked, uint32_t(rank_), uint32_t(nranks_)), &call);
+  Status put = pinned_->put(
+      vectors_of(asked, uint32_t(connection_.rank), uint32_t(connection_.nranks)), &call);
   if (!put.ok()) {
-    break_down(std::move(put), "between GPU and host", 0);
-    return fail(broken_);
+    failures_.break_down(std::move(put), "between GPU and host", 0);
+    return fail(failures_.why());
   }
   const tutti_status ended = run_on_host(call);
   if (ended != TUTTI_OK) return ended;
   Status back = pinned_->stage_out();
   if (back.ok()) return TUTTI_OK;
-  break_down(std::move(back), "between GPU and host", 0);
-  return fail(broken_);
+  failures_.break_down(std::move(back), "between GPU and host", 0);
+  return fail(failures_.why());
 }
 
 tutti_status Communicator::run_messages_staged(std::span<const Message> asked, int64_t timeout_ms) {

@@ -61,27 +61,29 @@ bool Communicator::goes_in_pieces(const Call& call, Call* piece) {
   if (key.count * size <= 2 * piece_bytes || size > piece_bytes) return false;
   *piece = call;
   piece->key.count = piece_bytes / size;
-  if (key.collective == Collective::broadcast || nranks_ == 1) return true;
-  const std::shared_ptr<CallPlan>* const found = find(key);
+  if (key.collective == Collective::broadcast || connection_.nranks == 1) return true;
+  const CallCache::Entry* const found = runner_.planner().find(key);
   if (found == nullptr) return false;  // run_staged() finds the reason, too
   const CallPlan& call_plan = **found;
   if (call_plan.premultiplies || !op_rounds(key.op, key.dtype)) return !call_plan.premultiplies;
   const Algorithm& algorithm = *call_plan.choice.algorithm;
   piece->key.algorithm = algorithm.name;
   return schedule::levels_of(algorithm, {.rank = 0,
-                                         .nranks = uint32_t(nranks_),
+                                         .nranks = uint32_t(connection_.nranks),
                                          .root = 0,
-                                         .radix = group_size(capabilities_),
+                                         .radix = group_size(connection_.capabilities),
                                          .bracketing = schedule::Bracketing::left})
       .layout;
 }
 
 tutti_status Communicator::run_in_pieces(const Call& call, Call piece) {
-  const uint64_t deadline_ns = later_ns(now_ns(), timeout_ns(call.timeout_ms));
+  const uint64_t deadline_ns = later_ns(now_ns(), connection_.timeout_ns(call.timeout_ms));
   const uint64_t size = dtype_size(call.key.dtype), most = piece.key.count * size;
   const uint64_t bytes = call.key.count * size, pieces = (bytes + most - 1) / most;
-  const bool reads = call.key.collective == Collective::allreduce || call.key.root == rank_;
-  const bool writes = call.key.collective == Collective::allreduce || call.key.root != rank_;
+  const bool reads =
+      call.key.collective == Collective::allreduce || call.key.root == connection_.rank;
+  const bool writes =
+      call.key.collective == Collective::allreduce || call.key.root != connection_.rank;
   bool input_there = false, output_there = false;
   std::byte* host = nullptr;
   Status going = reads ? pinned_->look(call.input, &input_there) : Status();
@@ -132,8 +134,8 @@ tutti_status Communicator::run_in_pieces(const Call& call, Call piece) {
   }
   if (going.ok()) return TUTTI_OK;
   pinned_->settle();
-  break_down(std::move(going), "between GPU and host", 0);
-  return fail(broken_);
+  failures_.break_down(std::move(going), "between GPU and host", 0);
+  return fail(failures_.why());
 }
 
 }  // namespace tutti
