@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "lib/call/signature.h"
-#include "lib/comm/blocks.h"
+#include "lib/plan/blocks.h"
 #include "lib/plan/lower.h"
 #include "lib/plan/run.h"
 #include "lib/reduce/reduce.h"

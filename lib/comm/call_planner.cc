@@ -3,7 +3,7 @@
 #include "algorithms/registry.h"
 #include "lib/base/types.h"
 #include "lib/base/user_types.h"
-#include "lib/comm/blocks.h"
+#include "lib/plan/blocks.h"
 #include "lib/schedule/levels.h"
 
 namespace tutti {

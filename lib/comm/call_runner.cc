@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "lib/base/types.h"
-#include "lib/comm/blocks.h"
+#include "lib/plan/blocks.h"
 
 namespace tutti {
 

@@ -2,8 +2,7 @@
 
 #include <mutex>
 
-#include "lib/comm/staged.h"
-#include "lib/gpu/device_calls.h"
+#include "lib/gpu/gpu_front.h"
 
 namespace tutti {
 
@@ -19,9 +18,8 @@ uint64_t next_serial() {
 Communicator::Communicator() { connection_.serial = next_serial(); }
 
 Communicator::~Communicator() {
-  pinned_.reset();
-  device_.reset();  // while there is a link to tell others by
   failures_.watch(nullptr);
+  gpu_.reset();  // while there is a link to tell others by
   deadlock::remove(this);
   if (connection_.settings.progress_thread) in_flight::release_progress_thread();
   self_->communicator = nullptr;
@@ -64,14 +62,16 @@ tutti_status Communicator::break_off(Status status, const CallKey& last) {
 
 tutti_status Communicator::prepare(Operation* operation) {
   operation->owner = self_;
-  if (device_ != nullptr) {
-    if (Status refused = refuse_device(*operation); !refused.ok()) return fail(std::move(refused));
+  if (gpu_ != nullptr) {
+    Status refused = operation->messages.empty() ? gpu_->refuse(operation->made.call)
+                                                 : gpu_->refuse(operation->messages);
+    if (!refused.ok()) return fail(std::move(refused));
   }
   return queue_.prepare(operation);
 }
 
 tutti_status Communicator::exchange(std::span<const Message> messages, int64_t timeout_ms) {
-  if (!messages_.grouping()) return run_messages_anywhere(messages, timeout_ms);
+  if (!messages_.grouping()) return run_messages(messages, timeout_ms);
   messages_.note(messages);
   return TUTTI_OK;
 }
@@ -91,7 +91,7 @@ tutti_status Communicator::recv(void* buffer, uint64_t count, tutti_dtype dtype,
 tutti_status Communicator::group_end(int64_t timeout_ms) {
   std::vector<Message> messages;
   if (const tutti_status ended = messages_.group_end(&messages); ended != TUTTI_OK) return ended;
-  return messages.empty() ? TUTTI_OK : run_messages_anywhere(messages, timeout_ms);
+  return messages.empty() ? TUTTI_OK : run_messages(messages, timeout_ms);
 }
 
 tutti_status Communicator::group_cancel() {

@@ -18,14 +18,18 @@
 #include "lib/comm/messages.h"
 #include "lib/comm/operation.h"
 #include "lib/control/exchange.h"
+#include "lib/gpu/host_calls.h"
 
 namespace tutti {
 
-class DeviceCalls;
-class PinnedCopies;
+namespace device {
+class Driver;
+}
+
+class GpuFront;
 
 // One thread at a time, except abort() and what Member says.
-class Communicator final : deadlock::Member {
+class Communicator final : deadlock::Member, HostCalls {
  public:
   // Collective over the exchange.
   static Status create(std::unique_ptr<Exchange> exchange, const CommSettings& settings,
@@ -50,7 +54,7 @@ class Communicator final : deadlock::Member {
 
   // Runs a collective to its end, after what is in flight.
   tutti_status run(const Call& call) {
-    return device_ == nullptr ? run_on_host(call) : run_anywhere(call);
+    return gpu_ == nullptr ? run_on_host(call) : run_anywhere(call);
   }
 
   // Calls that run beside their caller: all in the order in which they were started, but for
@@ -126,7 +130,7 @@ class Communicator final : deadlock::Member {
   void abort(const Status& why) { failures_.abort(why); }
 
   // A collective of so many elements of a call of `whole`, which ranks agree on, too. For
-  // DeviceProxy's thread.
+  // slices of calls on GPUs.
   tutti_status run_slice(const Call& call, uint64_t whole) {
     runner_.set_slice_of(whole);
     try {
@@ -143,7 +147,7 @@ class Communicator final : deadlock::Member {
   bool can_move(const CallKey& key) const { return runner_.planner().can_move(key); }
 
   // Keeps `status` as the last error and returns its code; for errors found before a call starts.
-  tutti_status fail(Status status) { return failures_.fail(std::move(status)); }
+  tutti_status fail(Status status) override { return failures_.fail(std::move(status)); }
   // The same for an error between the collectives of a compound call, whose last one was like
   // `last`: the communicator is over, for all.
   tutti_status break_off(Status status, const CallKey& last);
@@ -164,43 +168,38 @@ class Communicator final : deadlock::Member {
   Status connect(Exchange& exchange);
   Status open_links(Exchange& exchange, std::vector<std::vector<uint8_t>>& peers, uint64_t comm_id,
                     uint64_t deadline_ns);
-  tutti_status run_on_host(const Call& call) {
+  tutti_status run_on_host(const Call& call) override {
     enter();
     if (queue_.busy()) [[unlikely]]
       return queue_.run_behind(call);
     return runner_.run(call);
   }
-  // Of a communicator with a GPU: where it runs follows from where all ranks' buffers lie.
-  tutti_status run_anywhere(const Call& call);
-  tutti_status run_on_device(const Call& call);
-  tutti_status run_staged(const Call& call);
-  // Of long vectors, where that does not change bits: copies of one piece beside the call of
-  // another.
-  bool goes_in_pieces(const Call& call, Call* piece);
-  tutti_status run_in_pieces(const Call& call, Call piece);
-  tutti_status run_messages_anywhere(std::span<const Message> messages, int64_t timeout_ms) {
-    return device_ == nullptr ? run_messages(messages, timeout_ms)
-                              : run_messages_staged(messages, timeout_ms);
-  }
-  tutti_status run_messages_staged(std::span<const Message> messages, int64_t timeout_ms);
-  Status open_device(Exchange& exchange, uint64_t deadline_ns);
-  Status open_proxy(Exchange& exchange, uint64_t deadline_ns);
-  Status check_direct(const Communicator& staged) const;
-  // Whether the host can make what it is to make of the call.
-  Status check_slices(const Call& call);
-  // Where this rank's buffers lie: a set of Lies; INVALID where one is of another GPU.
-  Status where_it_lies(const Call& call, uint8_t* out) const;
-  tutti_status agree_where(int64_t timeout_ms, uint8_t* lies);
-  Status wait_on_device(uint64_t timeout_ns);
-  // INVALID where its memory lies on a GPU.
-  Status refuse_device(const Operation& operation) const;
-  // Keeps why what was enqueued has failed, as the reason why all is over.
-  void adopt_device_failure();
-  tutti_status run_messages(std::span<const Message> messages, int64_t timeout_ms) {
+  tutti_status run_on_host(std::span<const Message> messages, int64_t timeout_ms) override {
     enter();
     return queue_.busy() ? queue_.run_behind(messages, timeout_ms)
                          : messages_.run(messages, timeout_ms);
   }
+  // Of a communicator with a GPU: where it runs follows from where all ranks' buffers lie.
+  tutti_status run_anywhere(const Call& call);
+  tutti_status run_messages(std::span<const Message> messages, int64_t timeout_ms);
+  Status plan_on_host(const CallKey& key, HostPlan* out) override;
+  tutti_level level_of(const CallKey& key) const override {
+    return runner_.planner().level_of(key);
+  }
+  uint64_t timeout_ns(int64_t timeout_ms) const override {
+    return connection_.timeout_ns(timeout_ms);
+  }
+  tutti_status give_up(Status status, const std::string& where) override {
+    return failures_.give_up(std::move(status), where);
+  }
+  bool over() const override { return failures_.over(); }
+  void adopt(Status why) override { failures_.adopt(std::move(why)); }
+  void abort_link(const Status& why) override { failures_.abort_link(why); }
+
+  Status open_device(Exchange& exchange, uint64_t deadline_ns);
+  Status make_slice_hosts(Exchange& exchange, device::Driver& driver, int device,
+                          uint64_t deadline_ns, SliceHosts* out);
+  Status check_direct(const Communicator& staged, device::Driver& driver, int device) const;
   // Every rank says `mine`, which is as long on all; what rank r said begins at (*all)[r].
   template <class Entry>
   Status tell_entries(const Entry& mine, std::vector<Entry>* all);
@@ -231,8 +230,7 @@ class Communicator final : deadlock::Member {
   std::array<Kept, compound_places> compound_memory_;
   std::shared_ptr<CommunicatorRef> self_ = std::make_shared<CommunicatorRef>(this);
 
-  std::unique_ptr<DeviceCalls> device_;   // null: none
-  std::unique_ptr<PinnedCopies> pinned_;  // of device_
+  std::unique_ptr<GpuFront> gpu_;  // null: none
 };
 
 }  // namespace tutti

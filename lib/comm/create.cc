@@ -9,7 +9,6 @@
 #include "lib/comm/mixed_link.h"
 #include "lib/control/agree.h"
 #include "lib/control/host.h"
-#include "lib/gpu/device_calls.h"
 #include "transports/registry.h"
 #include "transports/ucx/ucx.h"
 

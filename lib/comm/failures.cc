@@ -3,7 +3,7 @@
 #include <new>
 #include <optional>
 
-#include "lib/gpu/device_calls.h"
+#include "lib/gpu/gpu_front.h"
 
 namespace tutti {
 
@@ -14,7 +14,7 @@ tutti_status Failures::fail(Status status) {
 
 void Failures::abort(const Status& why) {
   abort_link(why);
-  if (device_ != nullptr) device_->fail(why);
+  if (gpu_ != nullptr) gpu_->fail(why);
 }
 
 void Failures::abort_link(const Status& why) {
@@ -88,7 +88,7 @@ void Failures::break_down(Status status, const std::string& where, uint64_t call
   over_.store(true, std::memory_order_release);
   if (!why_.ok()) return;
   try {
-    if (status.text().empty() && device_ != nullptr) status = device_->failure();
+    if (status.text().empty() && gpu_ != nullptr) status = gpu_->failure();
     if (status.text().empty() && connection_.link != nullptr) {  // aborted: the link knows why
       if (Status found = connection_.link->inspect(now_ns()); !found.ok()) {
         status = std::move(found);
@@ -101,7 +101,7 @@ void Failures::break_down(Status status, const std::string& where, uint64_t call
     why_ = status;
   }
   tell_peers(status);
-  if (device_ != nullptr) device_->fail(why_);
+  if (gpu_ != nullptr) gpu_->fail(why_);
 }
 
 }  // namespace tutti

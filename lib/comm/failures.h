@@ -10,14 +10,14 @@
 
 namespace tutti {
 
-class DeviceCalls;
+class GpuFront;
 
 // One thread at a time, but for abort() and over().
 class Failures {
  public:
   explicit Failures(const Connection& connection) : connection_(connection) {}
   // The communicator's calls on a GPU, which end with it; null: none, or none any more.
-  void watch(DeviceCalls* device) { device_ = device; }
+  void watch(GpuFront* gpu) { gpu_ = gpu; }
 
   // Keeps `status` as the last error and returns its code.
   tutti_status fail(Status status);
@@ -57,7 +57,7 @@ class Failures {
   void tell_peers(const Status& why) noexcept;
 
   const Connection& connection_;
-  DeviceCalls* device_ = nullptr;
+  GpuFront* gpu_ = nullptr;
   std::atomic<bool> over_{false};
   Status last_error_;
   Status why_;

@@ -1,7 +1,7 @@
 // Symmetric memory of a communicator: see lib/shared_memory/regions.h.
 #include "lib/comm/comm.h"
 #include "lib/comm/group_exchange.h"
-#include "lib/gpu/device_calls.h"
+#include "lib/gpu/gpu_front.h"
 
 namespace tutti {
 
@@ -26,7 +26,7 @@ tutti_status Communicator::mem_register(void* address, size_t bytes, int fd, uin
 
 tutti_status Communicator::mem_release(const void* address) {
   if (regions_.remove(address)) return TUTTI_OK;
-  if (device_ != nullptr && device_->remove_memory(address)) return TUTTI_OK;
+  if (gpu_ != nullptr && gpu_->remove_memory(address)) return TUTTI_OK;
   return fail({TUTTI_INVALID, "no memory of this communicator begins at that address"});
 }
 

@@ -4,9 +4,9 @@
 #include <span>
 #include <vector>
 
+#include "lib/call/message.h"
 #include "lib/comm/connection.h"
 #include "lib/comm/failures.h"
-#include "lib/comm/message.h"
 #include "lib/comm/traffic.h"
 
 namespace tutti {

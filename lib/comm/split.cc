@@ -123,7 +123,7 @@ tutti_status Communicator::create_group(std::vector<int> members,
     messages.push_back(Message::to_receive(&lists[i], sizeof(mine), TUTTI_UINT8, members[i], tag));
   }
   if (!messages.empty()) {
-    const tutti_status told = run_messages(messages, connection_.settings.setup_ms);
+    const tutti_status told = run_on_host(messages, connection_.settings.setup_ms);
     if (told != TUTTI_OK) return told;
   }
   for (size_t i = 0; i < members.size(); ++i) {
