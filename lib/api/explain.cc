@@ -15,7 +15,7 @@ void fill(char* to, size_t size, std::string_view text) {
 
 void describe(const Choice& choice, const Communicator& c, tutti_explanation* out) {
   fill(out->algorithm, sizeof(out->algorithm), choice.algorithm->name);
-  fill(out->path, sizeof(out->path), choice.path == Path::schedule ? "schedule" : "fused");
+  fill(out->path, sizeof(out->path), choice.fused() ? "fused" : "schedule");
   fill(out->transport, sizeof(out->transport), c.transport());
   fill(out->reason, sizeof(out->reason), choice.reason);
   out->predicted_us = choice.predicted_us;

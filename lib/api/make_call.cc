@@ -1,6 +1,6 @@
 #include "lib/api/make_call.h"
 
-#include "lib/comm/blocks.h"
+#include "lib/plan/blocks.h"
 
 namespace tutti::api {
 

@@ -3,9 +3,10 @@
 
 #include <array>
 #include <cstddef>
+#include <optional>
 
 #include "lib/call/signature.h"
-#include "lib/comm/blocks.h"
+#include "lib/plan/blocks.h"
 #include "lib/plan/lower.h"
 #include "lib/plan/run.h"
 #include "lib/reduce/reduce.h"
@@ -46,9 +47,11 @@ struct CallPlan {
   bool premultiplies = false;
   alignas(16) std::array<std::byte, 16> scalar{};  // of a pre-multiplied sum
   uint32_t element_size = 1;
-  CachedPlan* plan = nullptr;   // the communicator's, where it goes by its schedule
-  shared::OneHopShape one_hop;  // where it goes by one hop
-  bool ends_when_done = false;  // goes by one hop, after which nothing is left to do
+  CachedPlan* plan = nullptr;                  // the communicator's, where it goes by its schedule
+  std::optional<shared::OneHopShape> one_hop;  // where it goes by one hop
+  // A small one ends in a few looks where the peers are there already.
+  bool ends_soon = false;
+  bool ends_when_done = false;  // when its protocol is done, nothing is left to do
 
   // Whether it can be made ready for such calls.
   bool serves(const CallKey& other) const {
@@ -63,7 +66,7 @@ struct CallPlan {
       hash_without_count = tutti::hash_without_count(signature);
     }
     signature_hash = hash_with(hash_without_count, count);
-    if (choice.path == Path::one_hop) one_hop.resize(count);
+    if (one_hop) one_hop->resize(count);
   }
   // Block lengths that only the ends of each block know: the ranks agree on them first.
   bool lengths_are_private() const {

@@ -9,7 +9,6 @@
 #include "lib/comm/mixed_link.h"
 #include "lib/control/agree.h"
 #include "lib/control/host.h"
-#include "lib/gpu/device_calls.h"
 #include "transports/registry.h"
 
 namespace tutti {
@@ -86,18 +85,18 @@ Status introduce(Exchange& exchange, const CommSettings& settings, uint64_t dead
 Status Communicator::create(std::unique_ptr<Exchange> exchange, const CommSettings& settings,
                             std::unique_ptr<Communicator>* out) {
   std::unique_ptr<Communicator> made(new Communicator);
-  made->rank_ = exchange->rank();
-  made->nranks_ = exchange->nranks();
-  made->settings_ = settings;
+  made->connection_.rank = exchange->rank();
+  made->connection_.nranks = exchange->nranks();
+  made->connection_.settings = settings;
   if (settings.progress_thread) in_flight::use_progress_thread();
-  made->key_ = exchange->key();
-  made->capabilities_.nranks = uint32_t(made->nranks_);
-  made->capabilities_.copy_only = settings.memory != LinkMemory::host;
-  made->sends_.resize(size_t(made->nranks_));
-  made->receives_.resize(size_t(made->nranks_));
+  made->connection_.key = exchange->key();
+  made->connection_.capabilities.nranks = uint32_t(made->connection_.nranks);
+  made->connection_.capabilities.copy_only = settings.memory != LinkMemory::host;
+  made->messages_.open();
   // Communicators made out of this one, which exchange over it, stay on its network.
-  if (made->settings_.interface.empty()) made->settings_.interface = exchange->local_address();
-  if (made->nranks_ > 1) TUTTI_TRY(made->connect(*exchange));
+  if (made->connection_.settings.interface.empty())
+    made->connection_.settings.interface = exchange->local_address();
+  if (made->connection_.nranks > 1) TUTTI_TRY(made->connect(*exchange));
   if (settings.device != CommSettings::no_device) {
     TUTTI_TRY(made->open_device(*exchange, deadline_after_ms(settings.setup_ms)));
   }
@@ -106,46 +105,45 @@ Status Communicator::create(std::unique_ptr<Exchange> exchange, const CommSettin
 }
 
 Status Communicator::connect(Exchange& exchange) {
-  const uint64_t deadline_ns = deadline_after_ms(settings_.setup_ms);
+  const uint64_t deadline_ns = deadline_after_ms(connection_.settings.setup_ms);
   std::vector<HostRecord> hosts;
   uint64_t comm_id = 0;
-  TUTTI_TRY(introduce(exchange, settings_, deadline_ns, &hosts, &comm_id));
+  TUTTI_TRY(introduce(exchange, connection_.settings, deadline_ns, &hosts, &comm_id));
 
   // The first transport in the list that can serve a pair serves it; every rank decides alike, for
   // all pairs, so that all open the same transports in the same order.
-  const size_t n = size_t(nranks_);
-  std::vector<std::vector<uint8_t>> peers(settings_.transports.size(), std::vector<uint8_t>(n, 0));
-  std::vector<uint8_t> used(settings_.transports.size(), 0);
+  const size_t n = size_t(connection_.nranks);
+  std::vector<std::vector<uint8_t>> peers(connection_.settings.transports.size(),
+                                          std::vector<uint8_t>(n, 0));
+  std::vector<uint8_t> used(connection_.settings.transports.size(), 0);
   for (size_t a = 0; a < n; ++a) {
     for (size_t b = a + 1; b < n; ++b) {
-      const int index = transport_for(settings_.transports, hosts[a], hosts[b]);
+      const int index = transport_for(connection_.settings.transports, hosts[a], hosts[b]);
       if (index < 0) {
         return {TUTTI_UNSUPPORTED,
-                "none of the allowed transports (" + join(settings_.transports) +
+                "none of the allowed transports (" + join(connection_.settings.transports) +
                     ") can join rank " + std::to_string(a) + " and rank " + std::to_string(b),
                 int(b)};
       }
       used[size_t(index)] = 1;
-      if (a == size_t(rank_)) peers[size_t(index)][b] = 1;
-      if (b == size_t(rank_)) peers[size_t(index)][a] = 1;
+      if (a == size_t(connection_.rank)) peers[size_t(index)][b] = 1;
+      if (b == size_t(connection_.rank)) peers[size_t(index)][a] = 1;
     }
   }
   for (size_t i = 0; i < used.size(); ++i) {
     if (!used[i]) peers[i].clear();
   }
-  capabilities_.cache_group = cache_group(hosts);
+  connection_.capabilities.cache_group = cache_group(hosts);
   for (size_t rank = 0; rank < n; ++rank) {
-    capabilities_.crowded = capabilities_.crowded || crowded_host(hosts, rank);
+    connection_.capabilities.crowded =
+        connection_.capabilities.crowded || crowded_host(hosts, rank);
   }
   TUTTI_TRY(open_links(exchange, peers, comm_id, deadline_ns));
 
-  protocols_.open(link_.get(), slots_);
-  protocols_.schedules().open(uint32_t(rank_), uint32_t(nranks_), group_size(capabilities_),
-                              capabilities_.copy_only);
-  patience_ = Patience::of(crowded_host(hosts, size_t(rank_)));
-  patience_.spins = std::min(patience_.spins, link_->most_spins());
-  const uint64_t place[] = {comm_id, uint64_t(rank_)};
-  circle_search_.open(rank_, nranks_, hash_of(place));
+  connection_.patience = Patience::of(crowded_host(hosts, size_t(connection_.rank)));
+  connection_.patience.spins = std::min(connection_.patience.spins, connection_.link->most_spins());
+  const uint64_t place[] = {comm_id, uint64_t(connection_.rank)};
+  runner_.open(hash_of(place));
   deadlock::add(this);
   return {};
 }
@@ -171,15 +169,16 @@ shared::SlicePath path_of(Use non_temporal) {
 Status Communicator::open_links(Exchange& exchange, std::vector<std::vector<uint8_t>>& peers,
                                 uint64_t comm_id, uint64_t deadline_ns) {
   std::vector<std::unique_ptr<Link>> links;
-  std::vector<int> link_of(size_t(nranks_), -1);
+  std::vector<int> link_of(size_t(connection_.nranks), -1);
   size_t transports = 0;
   for (size_t i = 0; i < peers.size(); ++i) {
     if (peers[i].empty()) continue;
     ++transports;
-    LinkSetup setup{&exchange,           comm_id,     peers[i],
-                    settings_.interface, deadline_ns, settings_.memory};
+    LinkSetup setup{&exchange,   comm_id,
+                    peers[i],    connection_.settings.interface,
+                    deadline_ns, connection_.settings.memory};
     std::unique_ptr<Link> link;
-    TUTTI_TRY(open_transport(settings_.transports[i], setup, &link));
+    TUTTI_TRY(open_transport(connection_.settings.transports[i], setup, &link));
     if (link == nullptr) continue;
     for (size_t rank = 0; rank < peers[i].size(); ++rank) {
       if (peers[i][rank]) link_of[rank] = int(links.size());
@@ -187,25 +186,27 @@ Status Communicator::open_links(Exchange& exchange, std::vector<std::vector<uint
     links.push_back(std::move(link));
   }
   if (links.size() == 1) {
-    link_ = std::move(links.front());
+    connection_.link = std::move(links.front());
   } else {
-    link_ = std::make_unique<MixedLink>(std::move(links), std::move(link_of));
+    connection_.link = std::make_unique<MixedLink>(std::move(links), std::move(link_of));
   }
-  slots_ = link_->slots();
+  connection_.slots = connection_.link->slots();
   // Fused paths only where every rank sees that every rank shares memory.
-  capabilities_.all_share_memory =
-      transports == 1 && slots_ != nullptr && slots_->cells() != nullptr;
-  if (capabilities_.all_share_memory) {
+  connection_.capabilities.all_share_memory =
+      transports == 1 && connection_.slots != nullptr && connection_.slots->cells() != nullptr;
+  if (connection_.capabilities.all_share_memory) {
     using Reach = shared::Regions::Reach;
-    regions_ = shared::Regions(slots_->one_process() ? Reach::process : Reach::host, slots_);
+    regions_ = shared::Regions(connection_.slots->one_process() ? Reach::process : Reach::host,
+                               connection_.slots);
     auto shared = std::make_unique<shared::Protocols>(
-        *slots_, regions_, path_of(settings_.non_temporal),
-        may_be_read_for(settings_.single_copy, capabilities_), group_size(capabilities_));
-    capabilities_.one_hop_element_limit_bytes =
-        shared::OneHopShape::most_element_bytes(uint32_t(nranks_));
-    capabilities_.one_shot_limit_bytes = shared->one_shot_bytes();
-    capabilities_.two_level_limit_bytes = shared->two_level_bytes();
-    protocols_.share(std::move(shared));
+        *connection_.slots, regions_, path_of(connection_.settings.non_temporal),
+        may_be_read_for(connection_.settings.single_copy, connection_.capabilities),
+        group_size(connection_.capabilities));
+    connection_.capabilities.one_hop_element_limit_bytes =
+        shared::OneHopShape::most_element_bytes(uint32_t(connection_.nranks));
+    connection_.capabilities.one_shot_limit_bytes = shared->one_shot_bytes();
+    connection_.capabilities.two_level_limit_bytes = shared->two_level_bytes();
+    runner_.protocols().share(std::move(shared));
   }
   return {};
 }

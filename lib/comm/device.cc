@@ -1,14 +1,11 @@
 // A communicator's calls on memory of its GPU: those that are enqueued, and blocking ones.
-#include <sched.h>
-
 #include <mutex>
 
 #include "lib/base/log.h"
 #include "lib/comm/comm.h"
 #include "lib/comm/group_exchange.h"
-#include "lib/comm/staged.h"
 #include "lib/control/agree.h"
-#include "lib/gpu/device_calls.h"
+#include "lib/gpu/gpu_front.h"
 #include "transports/registry.h"
 
 namespace tutti {
@@ -17,63 +14,82 @@ namespace {
 
 Status no_device() { return {TUTTI_UNSUPPORTED, "the communicator was made without a device"}; }
 
-// What is wrong with one rank's arguments, and known before anything is enqueued.
-bool stays_with_caller(const Status& status) {
-  return status.code() == TUTTI_INVALID || status.code() == TUTTI_UNSUPPORTED;
-}
+// A communicator of slices, as the GPU's side knows it.
+class SliceCommunicator final : public SliceHost {
+ public:
+  explicit SliceCommunicator(std::unique_ptr<Communicator> made) : made_(std::move(made)) {}
+  int rank() const override { return made_->rank(); }
+  int nranks() const override { return made_->nranks(); }
+  bool can_move(const CallKey& key) const override { return made_->can_move(key); }
+  void claim() override { made_->claim(); }
+  Status run_slice(const Call& call, uint64_t whole) override {
+    return made_->run_slice(call, whole) == TUTTI_OK ? Status() : made_->last_error();
+  }
+  void abort(const Status& why) override { made_->abort(why); }
+
+ private:
+  std::unique_ptr<Communicator> made_;
+};
 
 }  // namespace
 
 Status Communicator::open_device(Exchange& exchange, uint64_t deadline_ns) {
+  CommSettings& settings = connection_.settings;
   DeviceCalls::Setup setup;
-  setup.device = settings_.device;
-  setup.capabilities = capabilities_;
-  setup.timeout_ms = settings_.timeout_ms;
-  setup.through_host = settings_.devices_through_host;
-  setup.on_failure = [this](const Status& why) {
-    over_.store(true, std::memory_order_release);
-    if (link_ != nullptr) link_->abort(why);
+  setup.device = settings.device;
+  setup.capabilities = connection_.capabilities;
+  setup.timeout_ms = settings.timeout_ms;
+  setup.through_host = settings.devices_through_host;
+  const auto make_hosts = [&](device::Driver& driver, int device, SliceHosts* out) {
+    return make_slice_hosts(exchange, driver, device, deadline_ns, out);
   };
-  TUTTI_TRY(DeviceCalls::open(exchange, setup, deadline_ns, &device_));
-  settings_.device = device_->device();  // of communicators made out of this one, in any thread
-  pinned_ = std::make_unique<PinnedCopies>(device_->driver(), device_->device());
-  return device_->reach_each_other() ? Status() : open_proxy(exchange, deadline_ns);
+  TUTTI_TRY(GpuFront::open(exchange, std::move(setup), *this, make_hosts, deadline_ns, &gpu_));
+  failures_.watch(gpu_.get());
+  settings.device = gpu_->device();  // of communicators made out of this one, in any thread
+  return {};
 }
 
 // The host's own calls are on another communicator than those that it makes for GPUs, whose turn
 // comes in the order of streams.
-Status Communicator::open_proxy(Exchange& exchange, uint64_t deadline_ns) {
-  CommSettings settings = settings_;
+Status Communicator::make_slice_hosts(Exchange& exchange, device::Driver& driver, int device,
+                                      uint64_t deadline_ns, SliceHosts* out) {
+  CommSettings settings = connection_.settings;
   settings.device = CommSettings::no_device;
   settings.progress_thread = false;
-  DeviceProxy::Hosts hosts;
-  TUTTI_TRY(create(std::make_unique<GroupExchange>(*this, key_), settings, &hosts.staged));
-  Status direct = agree(exchange, check_direct(*hosts.staged), deadline_ns);
+  std::unique_ptr<Communicator> staged;
+  TUTTI_TRY(create(std::make_unique<GroupExchange>(*this, connection_.key), settings, &staged));
+  Status direct = agree(exchange, check_direct(*staged, driver, device), deadline_ns);
+  out->staged = std::make_unique<SliceCommunicator>(std::move(staged));
+  std::string over;
   if (direct.ok()) {
-    const device::Driver::Current current(device_->driver(), device_->device());
+    const device::Driver::Current current(driver, device);
     settings.transports = gpu_transports();
     settings.transports_named = true;
     const bool sure = settings.ucx_device == Use::automatic;
     settings.memory = sure ? LinkMemory::gpu : LinkMemory::unknown;
-    TUTTI_TRY(create(std::make_unique<GroupExchange>(*this, key_), settings, &hosts.direct));
+    std::unique_ptr<Communicator> made;
+    TUTTI_TRY(create(std::make_unique<GroupExchange>(*this, connection_.key), settings, &made));
+    over = made->transport();
+    out->direct = std::make_unique<SliceCommunicator>(std::move(made));
   } else if (direct.code() != TUTTI_UNSUPPORTED) {
     return direct;
   }
   if (logging()) {
-    log(TUTTI_LOG_INFO,
-        direct.ok() ? "calls that only move data go from GPU to GPU by " +
-                          std::string(hosts.direct->transport()) + ", others through the host"
-                    : "calls on memory of GPUs go through the host: " + direct.text());
+    log(TUTTI_LOG_INFO, direct.ok()
+                            ? "calls that only move data go from GPU to GPU by " + over +
+                                  ", others through the host"
+                            : "calls on memory of GPUs go through the host: " + direct.text());
   }
-  return device_->open_proxy(exchange, std::move(hosts), deadline_ns);
+  return {};
 }
 
 // UNSUPPORTED, with why, unless a transport can move memory of this rank's GPU to and from all
 // others. Every rank has another one over it then, so any two can be joined by it.
-Status Communicator::check_direct(const Communicator& staged) const {
+Status Communicator::check_direct(const Communicator& staged, device::Driver& driver,
+                                  int device) const {
   const auto because = [](const char* why) { return Status(TUTTI_UNSUPPORTED, why); };
-  if (settings_.ucx_device == Use::never) return because("TUTTI_UCX_DEVICE is never");
-  if (settings_.check_results) return because("TUTTI_CHECK has the host read results");
+  if (connection_.settings.ucx_device == Use::never) return because("TUTTI_UCX_DEVICE is never");
+  if (connection_.settings.check_results) return because("TUTTI_CHECK has the host read results");
   const std::string joined = '+' + std::string(staged.transport()) + '+';
   const Transport* transport = nullptr;
   for (const std::string& name : gpu_transports()) {
@@ -81,115 +97,61 @@ Status Communicator::check_direct(const Communicator& staged) const {
   }
   if (transport == nullptr) return because("no transport to another rank moves memory of GPUs");
   device::Info gpu;
-  TUTTI_TRY(device_->driver().info(device_->device(), &gpu));
+  TUTTI_TRY(driver.info(device, &gpu));
   if (!gpu.flushes_remote_writes && !gpu.orders_remote_writes) {
     return because("the GPU neither flushes nor orders what a network writes");
   }
-  if (settings_.ucx_device == Use::always) return {};
-  if (settings_.devices_through_host) return because("TUTTI_DEVICE_PATH is host");
+  if (connection_.settings.ucx_device == Use::always) return {};
+  if (connection_.settings.devices_through_host) return because("TUTTI_DEVICE_PATH is host");
   return transport->moves_gpu_memory();
 }
 
-Status Communicator::check_slices(const Call& call) {
-  std::array<CallKey, 2> keys;
-  TUTTI_TRY(device_->proxy()->keys_of(call.key, level_of(call.key), &keys));
-  const std::lock_guard guard(lock_);  // what runs looks for plans, too
-  for (const CallKey& key : keys) {
-    const std::shared_ptr<CallPlan>* const found = find(key);
-    if (found == nullptr) return last_error_;
-    if ((*found)->premultiplies) {
-      return {TUTTI_UNSUPPORTED,
-              "pre-multiplied sums are not made in the order of a stream where the ranks' GPUs "
-              "cannot reach each other"};
-    }
-  }
-  return {};
-}
-
-void Communicator::adopt_device_failure() {
-  if (!broken_.ok()) return;
-  Status why = device_->failure();
-  if (why.ok()) return;
-  over_.store(true, std::memory_order_release);
-  broken_ = std::move(why);
-}
+// ---------------------------------------------------------------- calls
 
 tutti_status Communicator::enqueue(const Call& call, void* stream) {
   enter();
-  if (device_ == nullptr) return fail(no_device());
-  if (over_.load(std::memory_order_relaxed)) {
-    adopt_device_failure();
-    break_down({TUTTI_ABORTED, {}}, "on the GPU", 0);
-    return fail(broken_);
-  }
-  Status enqueued = device_->proxy() != nullptr ? check_slices(call) : Status();
-  if (enqueued.ok()) enqueued = device_->enqueue(call, level_of(call.key), stream);
-  if (enqueued.ok()) return TUTTI_OK;
-  if (!stays_with_caller(enqueued)) {
-    break_down(enqueued, std::string("on the GPU, in ") + collective_name(call.key.collective), 0);
-    return fail(broken_);
-  }
-  return fail(std::move(enqueued));
+  return gpu_ != nullptr ? gpu_->enqueue(call, stream) : fail(no_device());
 }
 
-tutti_status Communicator::device_status() {
-  if (device_ == nullptr) return TUTTI_OK;
-  adopt_device_failure();
-  if (!over_.load(std::memory_order_relaxed)) return TUTTI_OK;
-  break_down({TUTTI_ABORTED, {}}, "on the GPU", 0);
-  return fail(broken_);
+tutti_status Communicator::device_status() { return gpu_ != nullptr ? gpu_->status() : TUTTI_OK; }
+
+tutti_status Communicator::run_anywhere(const Call& call) { return gpu_->run(call); }
+
+tutti_status Communicator::run_messages(std::span<const Message> messages, int64_t timeout_ms) {
+  return gpu_ == nullptr ? run_on_host(messages, timeout_ms) : gpu_->run(messages, timeout_ms);
 }
 
-// ---------------------------------------------------------------- blocking calls
-
-Status Communicator::wait_on_device(uint64_t timeout_ns) {
-  constexpr uint32_t looks_per_clock = 64;
-  const uint64_t deadline_ns = later_ns(now_ns(), timeout_ns);
-  for (uint32_t look = 1;; ++look) {
-    bool ended = false;
-    TUTTI_TRY(device_->own_ended(&ended));
-    if (ended) return device_->failure();  // one that failed ends, too
-    if (look % looks_per_clock == 0) {
-      TUTTI_TRY(device_->failure());
-      if (now_ns() >= deadline_ns) return device_->describe_timeout();
-    }
-    if (in_flight::advance_all() != in_flight::Moved::freely) sched_yield();
-  }
+Status Communicator::check_on_host(std::initializer_list<const void*> buffers) const {
+  return gpu_ != nullptr ? gpu_->check_on_host(buffers) : Status();
 }
 
-tutti_status Communicator::run_on_device(const Call& call) {
-  Status ended;
-  if (over_.load(std::memory_order_relaxed)) {
-    ended = {TUTTI_ABORTED, {}};
-  } else {
-    ended = device_->enqueue_own(call, level_of(call.key));
-    if (stays_with_caller(ended)) return fail(std::move(ended));
-    if (ended.ok()) ended = wait_on_device(timeout_ns(call.timeout_ms));
-  }
-  if (ended.ok()) return TUTTI_OK;
-  break_down(std::move(ended), std::string("in ") + collective_name(call.key.collective), 0);
-  device_->settle();  // what was enqueued no longer touches the caller's memory
-  return fail(broken_);
+Status Communicator::plan_on_host(const CallKey& key, HostPlan* out) {
+  const std::lock_guard guard(queue_.lock());  // what runs looks for plans, too
+  const CallCache::Entry* const found = runner_.planner().find(key);
+  if (found == nullptr) return last_error();
+  out->algorithm = (*found)->choice.algorithm;
+  out->premultiplies = (*found)->premultiplies;
+  return {};
 }
 
 // ---------------------------------------------------------------- memory
 
 tutti_status Communicator::mem_alloc_device(size_t bytes, void** out) {
-  if (device_ == nullptr) return fail(no_device());
+  if (gpu_ == nullptr) return fail(no_device());
   if (Status closed = outside_group(); !closed.ok()) return fail(std::move(closed));
-  GroupExchange exchange(*this, key_);
-  Status ended = device_->add_memory(exchange, true, nullptr, bytes,
-                                     deadline_after_ms(settings_.setup_ms), out);
+  GroupExchange exchange(*this, connection_.key);
+  Status ended = gpu_->add_memory(exchange, true, nullptr, bytes,
+                                  deadline_after_ms(connection_.settings.setup_ms), out);
   return ended.ok() ? TUTTI_OK : fail(std::move(ended));
 }
 
 tutti_status Communicator::mem_register_device(void* address, size_t bytes) {
-  if (device_ == nullptr) return fail(no_device());
+  if (gpu_ == nullptr) return fail(no_device());
   if (Status closed = outside_group(); !closed.ok()) return fail(std::move(closed));
-  GroupExchange exchange(*this, key_);
+  GroupExchange exchange(*this, connection_.key);
   void* registered = nullptr;
-  Status ended = device_->add_memory(exchange, false, address, bytes,
-                                     deadline_after_ms(settings_.setup_ms), &registered);
+  Status ended = gpu_->add_memory(exchange, false, address, bytes,
+                                  deadline_after_ms(connection_.settings.setup_ms), &registered);
   return ended.ok() ? TUTTI_OK : fail(std::move(ended));
 }
 

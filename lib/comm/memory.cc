@@ -1,15 +1,16 @@
 // Symmetric memory of a communicator: see lib/shared_memory/regions.h.
 #include "lib/comm/comm.h"
 #include "lib/comm/group_exchange.h"
-#include "lib/gpu/device_calls.h"
+#include "lib/gpu/gpu_front.h"
 
 namespace tutti {
 
 tutti_status Communicator::mem_alloc(size_t bytes, void** out) {
   if (Status closed = outside_group(); !closed.ok()) return fail(std::move(closed));
-  GroupExchange exchange(*this, key_);
+  GroupExchange exchange(*this, connection_.key);
   std::byte* made = nullptr;
-  Status ended = regions_.allocate(exchange, bytes, deadline_after_ms(settings_.setup_ms), &made);
+  Status ended =
+      regions_.allocate(exchange, bytes, deadline_after_ms(connection_.settings.setup_ms), &made);
   if (!ended.ok()) return fail(std::move(ended));
   *out = made;
   return TUTTI_OK;
@@ -17,15 +18,15 @@ tutti_status Communicator::mem_alloc(size_t bytes, void** out) {
 
 tutti_status Communicator::mem_register(void* address, size_t bytes, int fd, uint64_t offset) {
   if (Status closed = outside_group(); !closed.ok()) return fail(std::move(closed));
-  GroupExchange exchange(*this, key_);
+  GroupExchange exchange(*this, connection_.key);
   Status ended = regions_.adopt(exchange, static_cast<std::byte*>(address), bytes, fd, offset,
-                                deadline_after_ms(settings_.setup_ms));
+                                deadline_after_ms(connection_.settings.setup_ms));
   return ended.ok() ? TUTTI_OK : fail(std::move(ended));
 }
 
 tutti_status Communicator::mem_release(const void* address) {
   if (regions_.remove(address)) return TUTTI_OK;
-  if (device_ != nullptr && device_->remove_memory(address)) return TUTTI_OK;
+  if (gpu_ != nullptr && gpu_->remove_memory(address)) return TUTTI_OK;
   return fail({TUTTI_INVALID, "no memory of this communicator begins at that address"});
 }
 

@@ -1,6 +1,8 @@
-// Point to point: messages between pairs of ranks, one alone or many at once.
+#include "lib/comm/messages.h"
+
+#include <utility>
+
 #include "lib/base/types.h"
-#include "lib/comm/comm.h"
 
 namespace tutti {
 
@@ -21,46 +23,30 @@ CallSignature signature_of(const Message& message) {
 
 }  // namespace
 
-tutti_status Communicator::exchange(std::span<const Message> messages, int64_t timeout_ms) {
-  if (!grouping_) return run_messages_anywhere(messages, timeout_ms);
+void Messages::open() {
+  sends_.resize(size_t(connection_.nranks));
+  receives_.resize(size_t(connection_.nranks));
+}
+
+void Messages::note(std::span<const Message> messages) {
   group_.insert(group_.end(), messages.begin(), messages.end());
-  return TUTTI_OK;
 }
 
-tutti_status Communicator::send(const void* buffer, uint64_t count, tutti_dtype dtype, int peer,
-                                int tag, const CallSettings& settings) {
-  const Message message = Message::to_send(buffer, count, dtype, peer, tag);
-  return exchange({&message, 1}, settings.timeout_ms);
-}
-
-tutti_status Communicator::recv(void* buffer, uint64_t count, tutti_dtype dtype, int peer, int tag,
-                                const CallSettings& settings) {
-  const Message message = Message::to_receive(buffer, count, dtype, peer, tag);
-  return exchange({&message, 1}, settings.timeout_ms);
-}
-
-tutti_status Communicator::group_begin() {
-  if (grouping_) return fail({TUTTI_INVALID, "a group is open already"});
+tutti_status Messages::group_begin() {
+  if (grouping_) return failures_.fail({TUTTI_INVALID, "a group is open already"});
   grouping_ = true;
   return TUTTI_OK;
 }
 
-tutti_status Communicator::group_end(int64_t timeout_ms) {
-  if (!grouping_) return fail({TUTTI_INVALID, "no group is open"});
+tutti_status Messages::group_end(std::vector<Message>* out) {
+  if (!grouping_) return failures_.fail({TUTTI_INVALID, "no group is open"});
   grouping_ = false;
-  const std::vector<Message> messages = std::exchange(group_, {});
-  return messages.empty() ? TUTTI_OK : run_messages_anywhere(messages, timeout_ms);
-}
-
-tutti_status Communicator::group_cancel() {
-  if (!grouping_) return fail({TUTTI_INVALID, "no group is open"});
-  grouping_ = false;
-  group_.clear();
+  *out = std::exchange(group_, {});
   return TUTTI_OK;
 }
 
-Status Communicator::add_messages(std::span<const Message> messages, size_t* left) {
-  if (over_.load(std::memory_order_relaxed)) return {TUTTI_ABORTED, {}};
+Status Messages::add(std::span<const Message> messages, size_t* left) {
+  if (failures_.over()) return {TUTTI_ABORTED, {}};
   for (const Message& message : messages) {
     uint64_t& number = (message.sends ? sends_ : receives_)[size_t(message.peer)];
     const CallSignature signature = signature_of(message);
@@ -71,41 +57,33 @@ Status Communicator::add_messages(std::span<const Message> messages, size_t* lef
   return {};
 }
 
-tutti_status Communicator::run_messages(std::span<const Message> messages, int64_t timeout_ms) {
-  enter();
-  if (in_flight_.load(std::memory_order_acquire) != 0) {
-    Operation operation;
-    operation.messages.assign(messages.begin(), messages.end());
-    operation.timeout_ms = timeout_ms;
-    start(&operation);
-    return wait(&operation);
-  }
+tutti_status Messages::run(std::span<const Message> messages, int64_t timeout_ms) {
   size_t left = 0;
   Status ended;
   try {
-    ended = add_messages(messages, &left);
+    ended = add(messages, &left);
     if (ended.ok() && left == 0) return TUTTI_OK;
     if (ended.ok()) {
-      const Inspect inspect = [this](uint64_t now_ns) { return traffic_.inspect(*link_, now_ns); };
+      const Inspect look = [this](uint64_t now_ns) { return inspect(now_ns); };
       ended = complete(
-          *link_, patience_, timeout_ns(timeout_ms), [this] { return traffic_.advance(*link_); },
-          [&] { return left == 0; }, &inspect);
+          *connection_.link, connection_.patience, connection_.timeout_ns(timeout_ms),
+          [this] { return advance(); }, [&] { return left == 0; }, &look);
     }
   } catch (...) {
-    ended = own_failure();
+    ended = failures_.own_failure();
   }
   if (ended.ok()) return TUTTI_OK;
-  break_messages(messages[0], std::move(ended));
-  return fail(broken_);
+  break_down(messages[0], std::move(ended));
+  return failures_.fail(failures_.why());
 }
 
-void Communicator::break_messages(const Message& asked, Status ended) {
+void Messages::break_down(const Message& asked, Status ended) {
   const Message stuck = traffic_.empty() ? asked : traffic_.first();
   if (ended.code() == TUTTI_TIMEOUT && ended.text().empty()) {
-    ended = timed_out(stuck.peer, 0);
+    ended = failures_.timed_out(stuck.peer, 0);
   }
   traffic_.clear();
-  break_down(std::move(ended), signature_of(stuck), 0);
+  failures_.break_down(std::move(ended), signature_of(stuck), 0);
 }
 
 }  // namespace tutti

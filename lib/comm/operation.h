@@ -8,7 +8,7 @@
 
 #include "lib/base/status.h"
 #include "lib/call/call.h"
-#include "lib/comm/message.h"
+#include "lib/call/message.h"
 
 namespace tutti {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "lib/comm/blocks.h"
+#include "lib/plan/blocks.h"
 #include "lib/plan/lower.h"
 
 namespace tutti {

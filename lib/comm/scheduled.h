@@ -80,6 +80,9 @@ template <class LinkType>
 class Scheduled {
  public:
   Scheduled(Schedules& schedules, LinkType& link) : schedules_(schedules), link_(link) {}
+  void start(CallPlan& call_plan, const Call& call, uint64_t epoch) {
+    schedules_.start(call_plan, call, epoch);
+  }
   bool advance() { return schedules_.advance(link_); }
   bool done() const { return schedules_.done(); }
   const Status& failure() const { return schedules_.failure(); }

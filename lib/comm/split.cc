@@ -61,10 +61,10 @@ std::vector<int> in_order(const std::vector<Entry>& places, auto&& belongs) {
 
 template <class Entry>
 Status Communicator::tell_entries(const Entry& mine, std::vector<Entry>* all) {
-  const uint64_t deadline_ns = deadline_after_ms(settings_.setup_ms);
+  const uint64_t deadline_ns = deadline_after_ms(connection_.settings.setup_ms);
   std::vector<std::string> texts;
   TUTTI_TRY(
-      GroupExchange(*this, key_)
+      GroupExchange(*this, connection_.key)
           .allgather({reinterpret_cast<const char*>(&mine), sizeof(mine)}, deadline_ns, &texts));
   all->resize(texts.size());
   for (size_t rank = 0; rank < texts.size(); ++rank) {
@@ -78,8 +78,8 @@ Status Communicator::tell_entries(const Entry& mine, std::vector<Entry>* all) {
 }
 
 tutti_status Communicator::make_part(std::vector<int> members, std::unique_ptr<Communicator>* out) {
-  Status made =
-      create(std::make_unique<GroupExchange>(*this, std::move(members), key_), settings_, out);
+  Status made = create(std::make_unique<GroupExchange>(*this, std::move(members), connection_.key),
+                       connection_.settings, out);
   return made.ok() ? TUTTI_OK : fail(std::move(made));
 }
 
@@ -100,8 +100,8 @@ tutti_status Communicator::split_host(int key, std::unique_ptr<Communicator>* ou
   std::vector<HostMembership> all;
   Status told = tell_entries(mine, &all);
   if (told.ok()) {
-    GroupExchange everybody(*this, key_);
-    told = agree(everybody, known, deadline_after_ms(settings_.setup_ms));
+    GroupExchange everybody(*this, connection_.key);
+    told = agree(everybody, known, deadline_after_ms(connection_.settings.setup_ms));
   }
   if (!told.ok()) return fail(std::move(told));
   const auto here = [&](const HostMembership& one) { return one.host.same_host(mine.host); };
@@ -118,23 +118,23 @@ tutti_status Communicator::create_group(std::vector<int> members,
   std::vector<ListRecord> lists(members.size());
   std::vector<Message> messages;
   for (size_t i = 0; i < members.size(); ++i) {
-    if (members[i] == rank_) continue;
+    if (members[i] == connection_.rank) continue;
     messages.push_back(Message::to_send(&mine, sizeof(mine), TUTTI_UINT8, members[i], tag));
     messages.push_back(Message::to_receive(&lists[i], sizeof(mine), TUTTI_UINT8, members[i], tag));
   }
   if (!messages.empty()) {
-    const tutti_status told = run_messages(messages, settings_.setup_ms);
+    const tutti_status told = run_on_host(messages, connection_.settings.setup_ms);
     if (told != TUTTI_OK) return told;
   }
   for (size_t i = 0; i < members.size(); ++i) {
-    if (members[i] == rank_ || lists[i] == mine) continue;
+    if (members[i] == connection_.rank || lists[i] == mine) continue;
     const std::string peer = std::to_string(members[i]);
-    break_down({TUTTI_MISMATCH,
-                "rank " + std::to_string(rank_) + " makes a group of " + mine.describe() +
-                    ", rank " + peer + " one of " + lists[i].describe(),
-                members[i]},
-               "in tutti_comm_create_group()", 0);
-    return fail(broken_);
+    failures_.break_down({TUTTI_MISMATCH,
+                          "rank " + std::to_string(connection_.rank) + " makes a group of " +
+                              mine.describe() + ", rank " + peer + " one of " + lists[i].describe(),
+                          members[i]},
+                         "in tutti_comm_create_group()", 0);
+    return fail(failures_.why());
   }
   return make_part(std::move(members), out);
 }

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "lib/base/transfers.h"
+#include "lib/call/message.h"
 #include "lib/call/signature.h"
-#include "lib/comm/message.h"
 #include "transports/transport.h"
 
 namespace tutti {

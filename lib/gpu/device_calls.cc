@@ -109,7 +109,7 @@ Status DeviceCalls::make_events() {
   return {};
 }
 
-Status DeviceCalls::open_proxy(Exchange& exchange, DeviceProxy::Hosts hosts, uint64_t deadline_ns) {
+Status DeviceCalls::open_proxy(Exchange& exchange, SliceHosts hosts, uint64_t deadline_ns) {
   const Driver::Current current(driver_, setup_.device);
   TUTTI_TRY(agree(exchange, current.status().ok() ? make_events() : current.status(), deadline_ns));
   TUTTI_TRY(DeviceProxy::open(

@@ -38,7 +38,7 @@ class DeviceCalls final : service_thread::Watched {
   ~DeviceCalls() override;
 
   // Collective, where the GPUs cannot reach each other; see DeviceProxy::open().
-  Status open_proxy(Exchange& exchange, DeviceProxy::Hosts hosts, uint64_t deadline_ns);
+  Status open_proxy(Exchange& exchange, SliceHosts hosts, uint64_t deadline_ns);
   bool reach_each_other() const { return arena_ != nullptr; }
   // Null: calls are not made by the host.
   const DeviceProxy* proxy() const { return proxy_.get(); }

@@ -3,8 +3,8 @@
 
 #include "algorithms/registry.h"
 #include "lib/base/types.h"
-#include "lib/comm/blocks.h"
 #include "lib/gpu/device_calls.h"
+#include "lib/plan/blocks.h"
 #include "lib/plan/lower.h"
 #include "lib/schedule/levels.h"
 

@@ -50,13 +50,13 @@ class Rest {
 
 // ---------------------------------------------------------------- opening and closing
 
-DeviceProxy::DeviceProxy(device::Driver& driver, int device, Hosts hosts, OnFailure on_failure)
+DeviceProxy::DeviceProxy(device::Driver& driver, int device, SliceHosts hosts, OnFailure on_failure)
     : driver_(driver), device_(device), on_failure_(std::move(on_failure)) {
   staged_.host = std::move(hosts.staged);
   direct_.host = std::move(hosts.direct);
 }
 
-Status DeviceProxy::open(Exchange& exchange, device::Driver& driver, int device, Hosts hosts,
+Status DeviceProxy::open(Exchange& exchange, device::Driver& driver, int device, SliceHosts hosts,
                          OnFailure on_failure, uint64_t deadline_ns,
                          std::unique_ptr<DeviceProxy>* out, std::string* why) {
   std::unique_ptr<DeviceProxy> made(
@@ -202,8 +202,7 @@ Status DeviceProxy::run_slice(const Described& described, uint64_t number, uint3
   call.input = way.slots.input(slot);
   call.output = way.slots.output(call.key.collective, slot);
   call.timeout_ms = described.timeout_ms;
-  const bool made = way.host->run_slice(call, described.key.count) == TUTTI_OK;
-  return made ? Status() : way.host->last_error();
+  return way.host->run_slice(call, described.key.count);
 }
 
 // ---------------------------------------------------------------- any thread

@@ -23,8 +23,9 @@
 #include <vector>
 
 #include "lib/call/call.h"
-#include "lib/comm/comm.h"
+#include "lib/control/exchange.h"
 #include "lib/device/driver.h"
+#include "lib/gpu/host_calls.h"
 #include "lib/gpu/proxy_slots.h"
 
 namespace tutti {
@@ -33,13 +34,8 @@ class DeviceProxy {
  public:
   using OnFailure = std::function<void(const Status&)>;  // from the thread; calls let_go()
 
-  // Communicators of the same ranks without a device, for this alone.
-  struct Hosts {
-    std::unique_ptr<Communicator> staged;
-    std::unique_ptr<Communicator> direct;  // of memory of GPUs; null on all ranks: there is none
-  };
   // Collective. *out stays empty, with OK, where a GPU cannot wait in its streams: *why says so.
-  static Status open(Exchange& exchange, device::Driver& driver, int device, Hosts hosts,
+  static Status open(Exchange& exchange, device::Driver& driver, int device, SliceHosts hosts,
                      OnFailure on_failure, uint64_t deadline_ns, std::unique_ptr<DeviceProxy>* out,
                      std::string* why);
   // Nothing on the GPU uses it any more.
@@ -67,7 +63,7 @@ class DeviceProxy {
   // may still read and write the slots: they go after it.
   struct Way {
     ProxySlots slots;
-    std::unique_ptr<Communicator> host;
+    std::unique_ptr<SliceHost> host;
   };
 
   // What a call is, for as long as the communicator lives: captured calls may come again.
@@ -89,7 +85,7 @@ class DeviceProxy {
     device::Address at = 0;
   };
 
-  DeviceProxy(device::Driver& driver, int device, Hosts hosts, OnFailure on_failure);
+  DeviceProxy(device::Driver& driver, int device, SliceHosts hosts, OnFailure on_failure);
   Status meet(Exchange& exchange, uint64_t deadline_ns, std::string* why);
   Status open_local();
 

@@ -53,6 +53,9 @@ struct Choice {
   double predicted_us = 0;  // of the largest call of the size class
   const Algorithm* runner_up = nullptr;
   double runner_up_us = 0;
+
+  // Not by its schedule.
+  bool fused() const { return path != Path::schedule; }
 };
 
 // `forced`: a name, or empty. UNSUPPORTED when it does not apply, INVALID when there is no such

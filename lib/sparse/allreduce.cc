@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "lib/base/types.h"
-#include "lib/comm/blocks.h"
+#include "lib/plan/blocks.h"
 #include "lib/sparse/merge.h"
 
 namespace tutti::sparse {

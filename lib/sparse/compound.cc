@@ -4,7 +4,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/types.h"
-#include "lib/comm/blocks.h"
+#include "lib/plan/blocks.h"
 
 namespace tutti::sparse {
 

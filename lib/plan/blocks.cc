@@ -1,4 +1,4 @@
-#include "lib/comm/blocks.h"
+#include "lib/plan/blocks.h"
 
 namespace tutti {
 

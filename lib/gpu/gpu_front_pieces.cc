@@ -4,10 +4,9 @@
 
 #include <algorithm>
 
+#include "lib/base/clock.h"
 #include "lib/base/types.h"
-#include "lib/comm/comm.h"
-#include "lib/comm/staged.h"
-#include "lib/gpu/device_calls.h"
+#include "lib/gpu/gpu_front.h"
 #include "lib/schedule/levels.h"
 
 namespace tutti {
@@ -19,40 +18,9 @@ constexpr uint64_t piece_bytes = 4 << 20;
 
 }  // namespace
 
-Status PinnedCopies::open_stream() {
-  if (stream_ != nullptr) return {};
-  for (device::Event& event : events_) {
-    if (event == nullptr) TUTTI_TRY(driver_.make_event(&event));
-  }
-  return driver_.make_stream(&stream_);
-}
-
-Status PinnedCopies::begin_copy(int number, void* to, const void* from, size_t bytes) {
-  const device::Driver::Current current(driver_, device_);
-  TUTTI_TRY(Status(current.status()));
-  TUTTI_TRY(open_stream());
-  TUTTI_TRY(driver_.copy_on(stream_, to, from, bytes));
-  return driver_.record(events_[size_t(number)], stream_);
-}
-
-Status PinnedCopies::copy_ended(int number, bool* out) {
-  const device::Driver::Current current(driver_, device_);
-  TUTTI_TRY(Status(current.status()));
-  return driver_.ended(events_[size_t(number)], out);
-}
-
-void PinnedCopies::settle() {
-  constexpr int64_t most_ms = 2000;
-  const uint64_t limit_ns = deadline_after_ms(most_ms);
-  for (int number = 0; number < 2; ++number) {
-    bool ended = events_[size_t(number)] == nullptr;
-    while (!ended && now_ns() < limit_ns && copy_ended(number, &ended).ok()) sched_yield();
-  }
-}
-
 // Decided from what all ranks know. Bits must be those of the whole call: its algorithm runs on the
 // pieces, too, and combines all elements alike.
-bool Communicator::goes_in_pieces(const Call& call, Call* piece) {
+bool GpuFront::goes_in_pieces(const Call& call, Call* piece) {
   const CallKey& key = call.key;
   if (!gives_all_the_same(key.collective) || output_has_blocks(key.collective)) return false;
   const uint64_t size = dtype_size(key.dtype);
@@ -60,11 +28,10 @@ bool Communicator::goes_in_pieces(const Call& call, Call* piece) {
   *piece = call;
   piece->key.count = piece_bytes / size;
   if (!reduces(key.collective) || nranks_ == 1) return true;
-  const std::shared_ptr<CallPlan>* const found = find(key);
-  if (found == nullptr) return false;  // run_staged() finds the reason, too
-  const CallPlan& call_plan = **found;
-  if (call_plan.premultiplies || !op_rounds(key.op, key.dtype)) return !call_plan.premultiplies;
-  const Algorithm& algorithm = *call_plan.choice.algorithm;
+  HostPlan plan;
+  if (!host_.plan_on_host(key, &plan).ok()) return false;  // run_staged() finds the reason, too
+  if (plan.premultiplies || !op_rounds(key.op, key.dtype)) return !plan.premultiplies;
+  const Algorithm& algorithm = *plan.algorithm;
   piece->key.algorithm = algorithm.name;
   return schedule::levels_of(algorithm, {.rank = 0,
                                          .nranks = uint32_t(nranks_),
@@ -74,8 +41,8 @@ bool Communicator::goes_in_pieces(const Call& call, Call* piece) {
       .layout;
 }
 
-tutti_status Communicator::run_in_pieces(const Call& call, Call piece) {
-  const uint64_t deadline_ns = later_ns(now_ns(), timeout_ns(call.timeout_ms));
+tutti_status GpuFront::run_in_pieces(const Call& call, Call piece) {
+  const uint64_t deadline_ns = later_ns(now_ns(), host_.timeout_ns(call.timeout_ms));
   const uint64_t size = dtype_size(call.key.dtype), most = piece.key.count * size;
   const uint64_t bytes = call.key.count * size, pieces = (bytes + most - 1) / most;
   const Goal goal(call.key.collective, uint32_t(nranks_), uint32_t(call.key.root));
@@ -118,7 +85,7 @@ tutti_status Communicator::run_in_pieces(const Call& call, Call piece) {
       piece.input = piece.output;
     }
     piece.timeout_ms = now < deadline_ns ? int64_t((deadline_ns - now) / 1'000'000u) + 1 : 1;
-    if (const tutti_status ended = run_on_host(piece); ended != TUTTI_OK) {
+    if (const tutti_status ended = host_.run_on_host(piece); ended != TUTTI_OK) {
       pinned_->settle();
       return ended;
     }
@@ -130,8 +97,7 @@ tutti_status Communicator::run_in_pieces(const Call& call, Call piece) {
   }
   if (going.ok()) return TUTTI_OK;
   pinned_->settle();
-  break_down(std::move(going), "between GPU and host", 0);
-  return fail(broken_);
+  return host_.give_up(std::move(going), "between GPU and host");
 }
 
 }  // namespace tutti

@@ -42,6 +42,8 @@ class PinnedCopies {
   Status put(const Vectors& vectors, Call* call);
   Status stage_out();
 
+  // Of so many bytes that share memory with others.
+  static size_t room_for(size_t bytes);
   // Memory for so many bytes, valid until the next is asked for.
   Status memory(size_t bytes, std::byte** out);
   Status copy(void* to, const void* from, size_t bytes);

@@ -1,11 +1,7 @@
-// Calls in flight: they run in the order in which they were started, moved on by whoever waits or
-// looks, and by the progress thread.
+#include "lib/comm/call_queue.h"
+
 #include <algorithm>
 #include <mutex>
-
-#include "lib/comm/comm.h"
-#include "lib/comm/staged.h"
-#include "lib/gpu/device_calls.h"
 
 namespace tutti {
 
@@ -31,23 +27,16 @@ void Operation::keep_lengths(size_t nranks) {
   made.call.blocks = &blocks;
 }
 
-Communicator::Communicator() = default;
-
-Communicator::~Communicator() {
-  pinned_.reset();
-  device_.reset();  // while there is a link to tell others by
-  deadlock::remove(this);
+CallQueue::~CallQueue() {
   if (listed_) in_flight::remove(this);
-  if (settings_.progress_thread) in_flight::release_progress_thread();
   if (first_ != nullptr) fail_all({TUTTI_ABORTED, "the communicator was freed"});
-  self_->communicator = nullptr;
 }
 
-std::string Communicator::what_is_in_flight() {
+std::string CallQueue::describe() {
   const std::lock_guard guard(lock_);
   if (first_ == nullptr) return {};
-  if (over_.load(std::memory_order_relaxed)) {
-    break_queue({TUTTI_ABORTED, {}});
+  if (failures_.over()) {
+    break_down({TUTTI_ABORTED, {}});
     return {};
   }
   size_t requests = 0;
@@ -58,23 +47,18 @@ std::string Communicator::what_is_in_flight() {
 
 // ---------------------------------------------------------------- by whoever owns a request
 
-tutti_status Communicator::prepare(Operation* operation) {
-  operation->owner = self_;
-  if (device_ != nullptr) {
-    if (Status refused = refuse_device(*operation); !refused.ok()) return fail(std::move(refused));
-  }
+tutti_status CallQueue::prepare(Operation* operation) {
   if (!operation->messages.empty()) return TUTTI_OK;
   const std::lock_guard guard(lock_);  // what runs looks for plans, too
-  const std::shared_ptr<CallPlan>* const found = find(operation->made.call.key);
-  if (found == nullptr) return last_error_.code();
+  const CallCache::Entry* const found = runner_.planner().find(operation->made.call.key);
+  if (found == nullptr) return failures_.last_error().code();
   operation->call_plan = *found;
   operation->made.call.key.algorithm = {};  // the caller's
   operation->timeout_ms = operation->made.call.timeout_ms;
   return TUTTI_OK;
 }
 
-void Communicator::start(Operation* operation) {
-  enter();
+void CallQueue::start(Operation* operation) {
   if (!listed_) [[unlikely]] {
     in_flight::add(this);
     listed_ = true;
@@ -88,26 +72,19 @@ void Communicator::start(Operation* operation) {
     (first_ == nullptr ? first_ : last_->next) = operation;
     last_ = operation;
     in_flight_.store(in_flight_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
-    advance_queue();
+    advance();
     if (operation == first_) look_at_first();
   }
-  if (settings_.progress_thread) in_flight::wake_progress_thread();
+  if (connection_.settings.progress_thread) in_flight::wake_progress_thread();
 }
 
-tutti_status Communicator::wait(Operation* operation) {
-  enter();
-  const uint64_t limit_ns = timeout_ns(operation->timeout_ms);
+tutti_status CallQueue::wait(Operation* operation) {
+  const uint64_t limit_ns = connection_.timeout_ns(operation->timeout_ms);
   if (operation->active && !operation->ended()) {
     const std::lock_guard guard(lock_);
     // A collective that runs is waited for as a blocking one is; what comes after it, in steps.
     if (operation == first_ && operation->running && !operation->moves_messages()) {
-      Status ended;
-      try {
-        ended = complete_call(*operation->call_plan, limit_ns);
-      } catch (...) {
-        ended = own_failure();
-      }
-      end_first(std::move(ended));
+      complete_first(limit_ns);
     } else {
       run_until([operation] { return operation->ended(); }, limit_ns);
     }
@@ -115,42 +92,39 @@ tutti_status Communicator::wait(Operation* operation) {
   return conclude(operation);
 }
 
-void Communicator::wait_any(std::span<Operation* const> operations) {
-  enter();
+void CallQueue::wait_any(std::span<Operation* const> operations) {
   const auto ended = [&] {
     return std::any_of(operations.begin(), operations.end(),
                        [](const Operation* one) { return one->ended(); });
   };
   const std::lock_guard guard(lock_);
-  run_until(ended, timeout_ns(operations.front()->timeout_ms));
+  run_until(ended, connection_.timeout_ns(operations.front()->timeout_ms));
 }
 
 template <class Done>
-void Communicator::run_until(Done&& done, uint64_t timeout_ns) {
+void CallQueue::run_until(Done&& done, uint64_t timeout_ns) {
   if (done() || first_ == nullptr) return;
   Status ended;
-  Limit limit(timeout_ns);
-  const Limited limited(&limit_, &limit);
+  const LimitForFunctions limit(runner_.limit(), timeout_ns);
   try {
-    const Inspect inspect = [this](uint64_t now_ns) { return inspect_queue(now_ns); };
+    const Inspect look = [this](uint64_t now_ns) { return inspect(now_ns); };
     ended = complete(
-        *link_, patience_, timeout_ns, [this] { return advance_queue(); },
-        [&] { return done() || first_ == nullptr; }, &inspect);
+        *connection_.link, connection_.patience, timeout_ns, [this] { return advance(); },
+        [&] { return done() || first_ == nullptr; }, &look);
   } catch (...) {
-    ended = own_failure();
+    ended = failures_.own_failure();
   }
-  if (!ended.ok()) break_queue(std::move(ended));
+  if (!ended.ok()) break_down(std::move(ended));
 }
 
-tutti_status Communicator::test(Operation* operation, bool* ended) {
-  enter();
+tutti_status CallQueue::test(Operation* operation, bool* ended) {
   if (operation->active && !operation->ended() && lock_.try_lock()) {
     const std::lock_guard guard(lock_, std::adopt_lock);
-    const bool moved = advance_queue();
+    const bool moved = advance();
     const uint64_t now = now_ns();
     if (!moved && first_ != nullptr && now - inspected_ns_ >= inspect_period_ns) {
       inspected_ns_ = now;
-      look_into_queue(now);
+      look_for_failure(now);
     }
   }
   *ended = !operation->active || operation->ended();
@@ -159,14 +133,13 @@ tutti_status Communicator::test(Operation* operation, bool* ended) {
   return TUTTI_OK;
 }
 
-tutti_status Communicator::conclude(Operation* operation) {
+tutti_status CallQueue::conclude(Operation* operation) {
   operation->active = false;
   const tutti_status result = operation->result.load(std::memory_order_acquire);
-  return result == TUTTI_OK ? TUTTI_OK : fail(operation->failure);
+  return result == TUTTI_OK ? TUTTI_OK : failures_.fail(operation->failure);
 }
 
-// A blocking call while others are in flight is one of them.
-tutti_status Communicator::run_behind(const Call& call) {
+tutti_status CallQueue::run_behind(const Call& call) {
   Operation operation;
   operation.made.call = call;
   if (const tutti_status prepared = prepare(&operation); prepared != TUTTI_OK) return prepared;
@@ -174,41 +147,65 @@ tutti_status Communicator::run_behind(const Call& call) {
   return wait(&operation);
 }
 
+tutti_status CallQueue::run_behind(std::span<const Message> messages, int64_t timeout_ms) {
+  Operation operation;
+  operation.messages.assign(messages.begin(), messages.end());
+  operation.timeout_ms = timeout_ms;
+  start(&operation);
+  return wait(&operation);
+}
+
+Status CallQueue::look() {
+  const std::lock_guard guard(lock_);
+  if (!failures_.why().ok() || connection_.link == nullptr) return failures_.why();
+  return first_ != nullptr ? inspect(now_ns()) : connection_.link->inspect(now_ns());
+}
+
+tutti_status CallQueue::abandon(Status why) {
+  const std::lock_guard guard(lock_);
+  if (first_ != nullptr) {
+    break_down(std::move(why));
+  } else {
+    failures_.break_down(std::move(why), "before a call began", 0);
+  }
+  return failures_.fail(failures_.why());
+}
+
 // ---------------------------------------------------------------- under the lock
 
-in_flight::Moved Communicator::advance_if_free() {
+in_flight::Moved CallQueue::advance_if_free() {
   if (!lock_.try_lock()) return in_flight::Moved::nothing;
   const std::lock_guard guard(lock_, std::adopt_lock);
-  if (!advance_queue()) return in_flight::Moved::nothing;
+  if (!advance()) return in_flight::Moved::nothing;
   return ran_dry() ? in_flight::Moved::trickle : in_flight::Moved::freely;
 }
 
 // Whether what was moved on last, over a stream, needs time before there is more to move.
-bool Communicator::ran_dry() const {
-  if (slots_ != nullptr || first_ == nullptr) return false;
-  return first_->moves_messages() ? traffic_.ran_dry() : protocols_.schedules().ran_dry();
+bool CallQueue::ran_dry() const {
+  if (connection_.slots != nullptr || first_ == nullptr) return false;
+  return first_->moves_messages() ? messages_.ran_dry() : runner_.protocols().schedules().ran_dry();
 }
 
 // Whoever calls this may be in a call on another communicator, or the progress thread: nothing that
 // an operation throws gets there.
-bool Communicator::advance_queue() {
+bool CallQueue::advance() {
   try {
     return move_on();
   } catch (...) {
-    break_queue(own_failure());
+    break_down(failures_.own_failure());
     return true;
   }
 }
 
-bool Communicator::move_on() {
+bool CallQueue::move_on() {
   bool moved = begin_next();
   if (first_ == nullptr) return moved;
   if (!first_->moves_messages()) {
-    moved = advance_call(*first_->call_plan) || moved;
-    if (call_done(*first_->call_plan)) end_first({});
+    moved = runner_.advance(*first_->call_plan) || moved;
+    if (runner_.done(*first_->call_plan)) end_first({});
     return moved;
   }
-  moved = traffic_.advance(*link_) || moved;
+  moved = messages_.advance() || moved;
   for (Operation *one = first_, *next; one != nullptr && one->running; one = next) {
     next = one->next;
     if (one->left != 0) continue;
@@ -222,23 +219,24 @@ bool Communicator::move_on() {
 
 // A small call between ranks that are there already ends here, and wait() needs no lock: taking it
 // would hold up this rank until what it has just written has reached the others.
-void Communicator::look_at_first() {
+void CallQueue::look_at_first() {
   if (!first_->running || first_->moves_messages()) return;
   const CallPlan& call_plan = *first_->call_plan;
-  if (call_plan.choice.path == Path::schedule || call_plan.kernels.user != nullptr) return;
-  const uint32_t looks = std::min(first_looks, patience_.spins);
+  if (!call_plan.ends_soon) return;
+  const uint32_t looks = std::min(first_looks, connection_.patience.spins);
   Status ended;
   try {
-    for (uint32_t look = 0; look < looks && !call_done(call_plan); ++look) advance_call(call_plan);
-    if (!call_done(call_plan)) return;
+    for (uint32_t look = 0; look < looks && !runner_.done(call_plan); ++look)
+      runner_.advance(call_plan);
+    if (!runner_.done(call_plan)) return;
   } catch (...) {
-    ended = own_failure();
+    ended = failures_.own_failure();
   }
   end_first(std::move(ended));
 }
 
 // Begins those whose turn it is; afterwards the first one runs, if there is one.
-bool Communicator::begin_next() {
+bool CallQueue::begin_next() {
   bool begun = false;
   for (Operation *one = first_, *next; one != nullptr; one = next) {
     next = one->next;
@@ -254,62 +252,80 @@ bool Communicator::begin_next() {
 }
 
 // Whether it, and with it the communicator, is well.
-bool Communicator::begin_operation(Operation& operation) {
+bool CallQueue::begin_operation(Operation& operation) {
   operation.running = true;
-  if (operation.moves_messages()) {
-    operation.left = 0;
-    if (Status added = add_messages(operation.messages, &operation.left); !added.ok()) {
-      break_queue(std::move(added));
-      return false;
-    }
-    if (operation.left == 0) retire(&operation);
-    return true;
-  }
+  if (operation.moves_messages()) return begin_messages(operation);
   CallPlan& call_plan = *operation.call_plan;
   bool ended = false;
   Status status;
   try {
     const Call& made = operation.made.call;
     operation.runs = &made;
-    if (made.input_aside || made.output_aside || call_plan.premultiplies) [[unlikely]] {
-      status = stage_in(call_plan, made, &operation.call);
+    if (CallRunner::is_staged(call_plan, made)) [[unlikely]] {
+      status = runner_.stage_in(call_plan, made, &operation.call);
       operation.runs = &operation.call;
     }
-    if (status.ok()) status = begin_call(call_plan, *operation.runs, &ended);
+    if (status.ok()) status = runner_.begin(call_plan, *operation.runs, &ended);
   } catch (...) {
-    status = own_failure();
+    status = failures_.own_failure();
   }
   if (!status.ok()) {
-    break_down(std::move(status), call_plan.signature, calls());
-    fail_all(broken_);
+    failures_.break_down(std::move(status), call_plan.signature, runner_.calls());
+    fail_all(failures_.why());
     return false;
   }
   if (ended) {
-    stage_out(call_plan, operation.made.call);
+    runner_.stage_out(call_plan, operation.made.call);
     retire(&operation);
   }
   return true;
 }
 
-// The first, a collective, has come to its end, or to `ended`.
-void Communicator::end_first(Status ended) {
-  Operation* const operation = first_;
-  const CallPlan& call_plan = *operation->call_plan;
-  try {
-    ended = end_call(call_plan, *operation->runs, std::move(ended));
-  } catch (...) {
-    ended = end_thrown_call(call_plan, *operation->runs);
+bool CallQueue::begin_messages(Operation& operation) {
+  operation.left = 0;
+  if (Status added = messages_.add(operation.messages, &operation.left); !added.ok()) {
+    break_down(std::move(added));
+    return false;
   }
-  if (!ended.ok()) {
-    break_down(std::move(ended), call_plan.signature, mark_.epoch);
-    fail_all(broken_);
-    return;
-  }
-  stage_out(call_plan, operation->made.call);
-  retire(operation);
+  if (operation.left == 0) retire(&operation);
+  return true;
 }
 
-void Communicator::retire(Operation* operation) {
+// The first, a collective, is waited for to its end.
+void CallQueue::complete_first(uint64_t timeout_ns) {
+  const CallPlan& call_plan = *first_->call_plan;
+  Status ended;
+  try {
+    ended = runner_.complete_and_end(call_plan, *first_->runs, timeout_ns);
+  } catch (...) {
+    ended = runner_.end_thrown(call_plan, *first_->runs);
+  }
+  retire_first(std::move(ended));
+}
+
+// It has come to its end, or to `ended`.
+void CallQueue::end_first(Status ended) {
+  const CallPlan& call_plan = *first_->call_plan;
+  try {
+    ended = runner_.end(call_plan, *first_->runs, std::move(ended));
+  } catch (...) {
+    ended = runner_.end_thrown(call_plan, *first_->runs);
+  }
+  retire_first(std::move(ended));
+}
+
+void CallQueue::retire_first(Status ended) {
+  const CallPlan& call_plan = *first_->call_plan;
+  if (!ended.ok()) {
+    failures_.break_down(std::move(ended), call_plan.signature, runner_.mark().epoch);
+    fail_all(failures_.why());
+    return;
+  }
+  runner_.stage_out(call_plan, first_->made.call);
+  retire(first_);
+}
+
+void CallQueue::retire(Operation* operation) {
   Operation** place = &first_;
   Operation* before = nullptr;
   while (*place != operation) {
@@ -322,35 +338,35 @@ void Communicator::retire(Operation* operation) {
   in_flight_.store(in_flight_.load(std::memory_order_relaxed) - 1, std::memory_order_release);
 }
 
-Status Communicator::inspect_queue(uint64_t now_ns) {
-  if (first_ != nullptr && first_->moves_messages()) return traffic_.inspect(*link_, now_ns);
-  return link_->inspect(now_ns);
+Status CallQueue::inspect(uint64_t now_ns) {
+  if (first_ != nullptr && first_->moves_messages()) return messages_.inspect(now_ns);
+  return connection_.link->inspect(now_ns);
 }
 
-void Communicator::look_into_queue(uint64_t now_ns) {
+void CallQueue::look_for_failure(uint64_t now_ns) {
   Status found;
   try {
-    found = inspect_queue(now_ns);
+    found = inspect(now_ns);
   } catch (...) {
-    found = own_failure();
+    found = failures_.own_failure();
   }
-  if (!found.ok()) break_queue(std::move(found));
+  if (!found.ok()) break_down(std::move(found));
 }
 
-void Communicator::break_queue(Status ended) {
+void CallQueue::break_down(Status ended) {
   if (first_->moves_messages()) {
-    break_messages(first_->messages.front(), std::move(ended));
-    fail_all(broken_);
+    messages_.break_down(first_->messages.front(), std::move(ended));
+    fail_all(failures_.why());
   } else if (first_->running) {
     end_first(std::move(ended));
   } else {
-    break_down(std::move(ended), first_->call_plan->signature, calls() + 1);
-    fail_all(broken_);
+    failures_.break_down(std::move(ended), first_->call_plan->signature, runner_.calls() + 1);
+    fail_all(failures_.why());
   }
 }
 
-void Communicator::fail_all(const Status& why) {
-  traffic_.clear();
+void CallQueue::fail_all(const Status& why) {
+  messages_.clear();
   Operation* one = std::exchange(first_, nullptr);
   last_ = nullptr;
   while (one != nullptr) {

@@ -1,0 +1,295 @@
+#include "lib/comm/call_runner.h"
+
+#include <cstring>
+#include <optional>
+
+#include "lib/base/types.h"
+#include "lib/plan/blocks.h"
+
+namespace tutti {
+
+namespace {
+
+// Makes memory at least so long; `user` is for whom, in the sentence when it cannot be had.
+Status grow(std::vector<std::byte>* memory, size_t bytes, const char* user) {
+  if (memory->size() >= bytes) return {};
+  try {
+    memory->resize(bytes);
+  } catch (const std::bad_alloc&) {
+    return {TUTTI_NO_MEMORY,
+            "cannot allocate " + std::to_string(bytes) + " bytes of scratch for " + user};
+  }
+  return {};
+}
+
+// Of a v form whose lengths not all know, none may be said to be empty.
+bool is_empty(const CallPlan& call_plan) {
+  return call_plan.key.count == 0 && !call_plan.lengths_are_private();
+}
+
+}  // namespace
+
+void CallRunner::open(uint64_t seed) {
+  protocols_.open(connection_.link.get(), connection_.slots);
+  const Capabilities& capabilities = connection_.capabilities;
+  protocols_.schedules().open(uint32_t(connection_.rank), uint32_t(connection_.nranks),
+                              group_size(capabilities), capabilities.copy_only);
+  circle_search_.open(connection_.rank, connection_.nranks, seed);
+}
+
+// ---------------------------------------------------------------- a blocking call
+
+tutti_status CallRunner::run(const Call& call) {
+  const CallCache::Entry* const found = planner_.find(call.key);
+  if (found == nullptr) return failures_.last_error().code();
+  CallPlan& call_plan = **found;
+  if (!is_staged(call_plan, call)) [[likely]]
+    return run(call_plan, call);
+  Call moved;
+  if (Status staged = stage_in(call_plan, call, &moved); !staged.ok()) {
+    return failures_.give_up(std::move(staged), call_plan.signature, calls() + 1);
+  }
+  const tutti_status ended = run(call_plan, moved);
+  if (ended == TUTTI_OK) stage_out(call_plan, call);
+  return ended;
+}
+
+tutti_status CallRunner::run(CallPlan& call_plan, const Call& call) {
+  Status status;
+  try {
+    bool ended = false;
+    status = number(call_plan, call, &ended);
+    if (status.ok() && !ended) {
+      status = protocols_.with(call_plan.choice.path, [&](auto&& protocol, auto& link) -> Status {
+        link.begin(mark_);
+        if (is_empty(call_plan)) return {};
+        start(protocol, call_plan, call, mark_);
+        if (ends_at_once(protocol, call_plan)) return {};
+        return complete_and_end(protocol, link, call_plan, call,
+                                connection_.timeout_ns(call.timeout_ms));
+      });
+    }
+    if (status.ok()) [[likely]]
+      return TUTTI_OK;
+  } catch (...) {
+    status = end_thrown(call_plan, call);
+  }
+  return failures_.give_up(std::move(status), call_plan.signature, calls());
+}
+
+// One rank: its vector is the result, but for truth, which becomes 0 or 1.
+void CallRunner::run_alone(const CallPlan& call_plan, const Call& call) const {
+  const CallKey& key = call_plan.key;
+  const Collective collective = key.collective;
+  if (!Goal(collective, 1).gets(0, 0)) return;
+  const auto [count, input, output] = lone_block_of(call);
+  const std::byte* const from = call.input + input * call_plan.element_size;
+  std::byte* const to = call.output + output * call_plan.element_size;
+  if (reduces(collective) && gives_truth(key.op, key.dtype)) {
+    find_kernels(key.dtype, TUTTI_LOR).reduce2(to, from, from, count);
+  } else if (from != to && count != 0) {
+    std::memcpy(to, from, count * call_plan.element_size);
+  }
+}
+
+// ---------------------------------------------------------------- memory elsewhere
+
+Status CallRunner::stage_in(const CallPlan& call_plan, const Call& asked, Call* call) {
+  *call = asked;
+  if (call_plan.premultiplies) TUTTI_TRY(scale_input(call_plan, call));
+  if (!asked.input_aside && !asked.output_aside) return {};
+  const size_t bytes = asked.aside_count * call_plan.element_size;
+  TUTTI_TRY(grow(&aside_, bytes, "a call in place"));
+  if (asked.input_aside) {
+    if (bytes != 0) std::memcpy(aside_.data(), asked.input, bytes);
+    call->input = aside_.data();
+  } else {
+    call->output = aside_.data();
+  }
+  return {};
+}
+
+void CallRunner::stage_out(const CallPlan& call_plan, const Call& asked) {
+  const size_t bytes = asked.aside_count * call_plan.element_size;
+  if (asked.output_aside && bytes != 0) std::memcpy(asked.output, aside_.data(), bytes);
+}
+
+Status CallRunner::scale_input(const CallPlan& call_plan, Call* call) {
+  const CallKey& key = call_plan.key;
+  // A v form's count is that of all blocks.
+  const bool one_block = input_has_blocks(key.collective) && key.lengths == 0;
+  const uint64_t count = key.count * (one_block ? uint64_t(connection_.nranks) : 1);
+  if (count == 0) return {};
+  TUTTI_TRY(
+      grow(&products_, count * call_plan.element_size, "the products of a pre-multiplied sum"));
+  call_plan.kernels.scale(products_.data(), call->input, call_plan.scalar.data(), count);
+  call->input = products_.data();
+  return {};
+}
+
+// ---------------------------------------------------------------- stages
+
+void CallRunner::add_to_mark() {
+  CallSignature& signature = mark_.signature;
+  if (slice_of_ != 0) signature.count = slice_of_;
+  signature.result = std::exchange(last_result_, 0);
+  // Results are compared by digests of signatures alone.
+  const uint64_t history = signature.result == 0 ? history_ : 0;
+  mark_.digest = call_digest(mark_.epoch, signature_hash(signature) ^ history);
+}
+
+[[gnu::always_inline]] inline Status CallRunner::number(const CallPlan& call_plan, const Call& call,
+                                                        bool* ended) {
+  const uint64_t epoch = calls() + 1;
+  epoch_.store(epoch, std::memory_order_relaxed);
+  if (failures_.over()) [[unlikely]]
+    return {TUTTI_ABORTED, {}};
+  if (protocols_.alone()) {
+    *ended = true;
+    run_alone(call_plan, call);
+    return {};
+  }
+  mark_.epoch = epoch;
+  mark_.signature = call_plan.signature;
+  mark_.digest = call_digest(epoch, call_plan.signature_hash ^ history_);
+  if ((last_result_ | slice_of_) != 0) [[unlikely]]
+    add_to_mark();
+  if (ends_unheard(call_plan.key.collective, is_empty(call_plan), call_plan.key.lengths != 0)) {
+    history_ = history_after(history_, epoch, call_plan.signature_hash);
+  }
+  return {};
+}
+
+Status CallRunner::begin(CallPlan& call_plan, const Call& call, bool* ended) {
+  TUTTI_TRY(number(call_plan, call, ended));
+  if (*ended) return {};
+  protocols_.with(call_plan.choice.path, [&](auto&& protocol, auto& link) {
+    link.begin(mark_);
+    *ended = is_empty(call_plan);
+    if (!*ended) start(protocol, call_plan, call, mark_);
+  });
+  return {};
+}
+
+bool CallRunner::advance(const CallPlan& call_plan) {
+  return protocols_.with(call_plan.choice.path,
+                         [](auto&& protocol, auto&) { return protocol.advance(); });
+}
+
+bool CallRunner::done(const CallPlan& call_plan) {
+  return protocols_.with(call_plan.choice.path,
+                         [](auto&& protocol, auto&) { return protocol.done(); });
+}
+
+Status CallRunner::complete_and_end(const CallPlan& call_plan, const Call& call,
+                                    uint64_t timeout_ns) {
+  return protocols_.with(call_plan.choice.path, [&](auto&& protocol, auto& link) {
+    return complete_and_end(protocol, link, call_plan, call, timeout_ns);
+  });
+}
+
+// One for each protocol, whose state machine is part of the loop; apart from what calls that end
+// at once go through.
+template <class Protocol, class LinkType>
+[[gnu::noinline]] Status CallRunner::complete_and_end(Protocol& protocol, LinkType& link,
+                                                      const CallPlan& call_plan, const Call& call,
+                                                      uint64_t timeout_ns) {
+  waits_in_ = &call_plan;
+  // Pieces are as long as suits fast kernels, so the program's operator looks at the clock, too.
+  std::optional<LimitForFunctions> limit;
+  if (call_plan.kernels.user != nullptr) [[unlikely]]
+    limit.emplace(&limit_, timeout_ns);
+  Status ended;
+  try {
+    ended = complete(
+        link, connection_.patience, timeout_ns, [&] { return protocol.advance(); },
+        [&] { return protocol.done(); }, &inspect_);
+  } catch (...) {
+    ended = failures_.own_failure();
+  }
+  if (circle_search_.posted()) [[unlikely]]
+    circle_search_.leave();
+  return end(protocol, call_plan, call, std::move(ended));
+}
+
+Status CallRunner::inspect(uint64_t now_ns) {
+  Status found = connection_.link->inspect(now_ns);
+  // Another of the circle has found it first, and gone.
+  if (found.code() == TUTTI_PEER_FAILED && circle_search_.in_circle(mark_))
+    return circle_search_.circle(mark_);
+  if (!found.ok()) return found;
+  return circle_search_.look(*connection_.link, mark_, now_ns);
+}
+
+bool CallRunner::needs(int peer) {
+  const CallPlan& call_plan = *waits_in_;
+  const CallKey& key = call_plan.key;
+  // Something of it is in what this rank gets. Blocks with lengths of their own may be empty.
+  const Goal goal(key.collective, uint32_t(connection_.nranks), uint32_t(key.root));
+  const auto rank = uint32_t(connection_.rank), source = uint32_t(peer);
+  const uint32_t chunk = goal.block(source, rank);
+  if (key.lengths == 0 && goal.gets(rank, chunk) && goal.combines(source, rank, chunk)) return true;
+  // Or it is what the call is held up by.
+  return protocols_.with(call_plan.choice.path,
+                         [&](auto&& protocol, auto&) { return protocol.needs() == peer; });
+}
+
+Status CallRunner::end(const CallPlan& call_plan, const Call& call, Status ended) {
+  return protocols_.with(call_plan.choice.path, [&](auto&& protocol, auto&) {
+    return end(protocol, call_plan, call, std::move(ended));
+  });
+}
+
+template <class Protocol>
+Status CallRunner::end(Protocol& protocol, const CallPlan& call_plan, const Call& call,
+                       Status ended) {
+  if (ended.code() == TUTTI_TIMEOUT && ended.text().empty()) {
+    ended = failures_.timed_out(protocol.waits_for(), mark_.epoch);
+  }
+  if (ended.ok() && !protocol.failure().ok()) [[unlikely]]
+    ended = protocol.failure();
+  if (!ended.ok()) [[unlikely]]
+    protocol.withdraw();
+  if (ended.ok() && is_scan(call_plan.key.collective)) [[unlikely]]
+    normalise_lone_vector(call_plan, call);
+  if (ended.ok() && connection_.settings.check_results) [[unlikely]]
+    last_result_ = digest_of_result(call_plan, call);
+  return ended;
+}
+
+// Ending a call that has failed takes no memory that could be missing.
+Status CallRunner::end_thrown(const CallPlan& call_plan, const Call& call) {
+  Status thrown = failures_.own_failure();
+  return protocols_.alone() ? thrown : end(call_plan, call, std::move(thrown));
+}
+
+uint32_t CallRunner::digest_of_result(const CallPlan& call_plan, const Call& call) const {
+  const CallKey& key = call_plan.key;
+  const auto nranks = size_t(connection_.nranks);
+  const Goal goal(key.collective, uint32_t(nranks), uint32_t(key.root));
+  if (!gives_all_the_same(key.collective)) return 0;
+  if (key.lengths == 0) {
+    return uint32_t(
+               hash_of_bytes(call.output, key.count * call_plan.element_size * goal.blocks())) |
+           1;
+  }
+  std::vector<uint64_t> blocks;  // an allgatherv's, which may lie anywhere
+  uint64_t packed = 0;
+  for (size_t r = 0; r < nranks; ++r) {
+    const uint64_t at = call.blocks->recv_displs != nullptr ? call.blocks->recv_displs[r] : packed;
+    packed = at + call.blocks->recv_counts[r];
+    blocks.push_back(hash_of_bytes(call.output + at * call_plan.element_size,
+                                   call.blocks->recv_counts[r] * call_plan.element_size));
+  }
+  return uint32_t(hash_of(blocks)) | 1;
+}
+
+// Truth becomes 0 or 1 also where a scan has combined nothing yet.
+void CallRunner::normalise_lone_vector(const CallPlan& call_plan, const Call& call) const {
+  const CallKey& key = call_plan.key;
+  const Goal goal(key.collective, uint32_t(connection_.nranks));
+  if (!gives_truth(key.op, key.dtype) || goal.combined(uint32_t(connection_.rank)) != 1) return;
+  find_kernels(key.dtype, TUTTI_LOR).reduce2(call.output, call.output, call.output, key.count);
+}
+
+}  // namespace tutti

@@ -1,0 +1,118 @@
+// Runs a communicator's collective calls, one at a time: numbers each, publishes what it is, and
+// steps its protocol to the end. A blocking call goes through all of it in a row (run()), one in
+// flight in stages, of which only complete_and_end() waits.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "lib/call/call.h"
+#include "lib/comm/call_planner.h"
+#include "lib/comm/connection.h"
+#include "lib/comm/deadlock.h"
+#include "lib/comm/failures.h"
+#include "lib/comm/protocols.h"
+#include "lib/progress/wait.h"
+
+namespace tutti {
+
+// The limit of a wait, where functions of the program's find it.
+class LimitForFunctions {
+ public:
+  LimitForFunctions(Limit** place, uint64_t timeout_ns) : place_(place), limit_(timeout_ns) {
+    *place = &limit_;
+  }
+  ~LimitForFunctions() { *place_ = nullptr; }
+  LimitForFunctions(const LimitForFunctions&) = delete;
+  LimitForFunctions& operator=(const LimitForFunctions&) = delete;
+
+ private:
+  Limit** place_;
+  Limit limit_;
+};
+
+// One thread at a time, but for calls().
+class CallRunner {
+ public:
+  // All outlive this. `own`: of the communicator, for circles of ranks that wait for each other.
+  CallRunner(const Connection& connection, Failures& failures, deadlock::Member* own)
+      : connection_(connection),
+        failures_(failures),
+        circle_search_(own, [this](int peer) { return needs(peer); }) {}
+  // When the connection has its link. `seed`: random.
+  void open(uint64_t seed);
+
+  CallProtocols& protocols() { return protocols_; }
+  const CallProtocols& protocols() const { return protocols_; }
+  CallPlanner& planner() { return planner_; }
+  const CallPlanner& planner() const { return planner_; }
+  // Of the wait, for functions of the program's.
+  Limit** limit() { return &limit_; }
+  // The number of the last call.
+  uint64_t calls() const { return epoch_.load(std::memory_order_relaxed); }
+  const CallMark& mark() const { return mark_; }  // of the call that runs, or ran last
+  // Later calls are slices of one of so many elements, which ranks agree on, too.
+  void set_slice_of(uint64_t elements) { slice_of_ = elements; }
+
+  // A call, to its end; nothing else is in flight.
+  tutti_status run(const Call& call);
+
+  // Where a schedule may not read or write the caller's memory it works elsewhere: `call` is
+  // `asked` with other places, between these two.
+  static bool is_staged(const CallPlan& call_plan, const Call& asked) {
+    return asked.input_aside || asked.output_aside || call_plan.premultiplies;
+  }
+  Status stage_in(const CallPlan& call_plan, const Call& asked, Call* call);
+  void stage_out(const CallPlan& call_plan, const Call& asked);
+
+  // The stages. `call` and `call_plan` must stay until the end. A call of nothing has ended then.
+  Status begin(CallPlan& call_plan, const Call& call, bool* ended);
+  bool advance(const CallPlan& call_plan);
+  bool done(const CallPlan& call_plan);
+  Status complete_and_end(const CallPlan& call_plan, const Call& call, uint64_t timeout_ns);
+  // What ended it is `ended`, or something that its protocol has found.
+  Status end(const CallPlan& call_plan, const Call& call, Status ended);
+  // In a handler: what was thrown did.
+  Status end_thrown(const CallPlan& call_plan, const Call& call);
+
+ private:
+  tutti_status run(CallPlan& call_plan, const Call& call);
+  void run_alone(const CallPlan& call_plan, const Call& call) const;
+  // Its number, and what is to be published. A call that nothing is left of has ended then.
+  Status number(const CallPlan& call_plan, const Call& call, bool* ended);
+  // What ranks agree on besides what the call is prepared for.
+  void add_to_mark();
+  template <class Protocol, class LinkType>
+  Status complete_and_end(Protocol& protocol, LinkType& link, const CallPlan& call_plan,
+                          const Call& call, uint64_t timeout_ns);
+  template <class Protocol>
+  Status end(Protocol& protocol, const CallPlan& call_plan, const Call& call, Status ended);
+  Status inspect(uint64_t now_ns);
+  // Whether the call that runs cannot end before `peer` has entered it; false where that is not
+  // sure.
+  bool needs(int peer);
+  // A pre-multiplied sum: the call's input becomes its product with the scalar.
+  Status scale_input(const CallPlan& call_plan, Call* call);
+  void normalise_lone_vector(const CallPlan& call_plan, const Call& call) const;
+  // 0 unless all ranks should have the same.
+  uint32_t digest_of_result(const CallPlan& call_plan, const Call& call) const;
+
+  const Connection& connection_;
+  Failures& failures_;
+  CallProtocols protocols_;
+  std::atomic<uint64_t> epoch_{0};
+  // Of the calls so far that a rank can end without having heard from all; part of later digests.
+  uint64_t history_ = 0;
+  CallMark mark_;
+  uint32_t last_result_ = 0;  // a digest of what the last one gave, if it is checked
+  uint64_t slice_of_ = 0;
+  Limit* limit_ = nullptr;
+  const CallPlan* waits_in_ = nullptr;  // what a thread waits for in complete_and_end()
+  CallPlanner planner_{connection_, failures_, protocols_, &limit_};
+  deadlock::CircleSearch circle_search_;
+  const Inspect inspect_ = [this](uint64_t now_ns) { return inspect(now_ns); };
+  std::vector<std::byte> aside_, products_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,58 @@
+// What a communicator is once it has been made; its parts share it and do not change it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "lib/control/exchange.h"
+#include "lib/progress/wait.h"
+#include "lib/select/select.h"
+#include "lib/slots/slot_link.h"
+#include "transports/registry.h"
+
+namespace tutti {
+
+// Of what the library decides by itself unless it is told.
+enum class Use : uint8_t { automatic, always, never };
+
+struct CommSettings {
+  std::vector<std::string> transports = transport_names();  // allowed, best first
+  bool transports_named = false;  // by the program or its user: also those not worthwhile here
+  std::string interface;
+  int64_t timeout_ms = 30'000;
+  int64_t setup_ms = 60'000;
+  bool progress_thread = false;
+  Use single_copy = Use::automatic;      // of other ranks' private memory
+  Use non_temporal = Use::automatic;     // for slices in shared memory
+  bool check_results = false;            // that those of a call are equal on all ranks
+  tutti_level level = TUTTI_LEVEL_FAST;  // of calls that do not name one
+  int device = no_device;                // a GPU's number
+  bool devices_through_host = false;     // TUTTI_DEVICE_PATH
+  Use ucx_device = Use::automatic;       // TUTTI_UCX_DEVICE
+  // Other than host: what ranks have and get nobody but the link touches, so only calls that move
+  // data can be made, and what a rank gets of its own its caller puts there.
+  LinkMemory memory = LinkMemory::host;
+  static constexpr int no_device = -1;
+  static constexpr int current_device = -2;  // the thread's
+};
+
+struct Connection {
+  uint64_t serial = 0;  // no other communicator of the process has it
+  int rank = 0;
+  int nranks = 1;
+  CommSettings settings;
+  JobKey key{};
+  Capabilities capabilities;
+  Patience patience;
+  std::unique_ptr<Link> link;        // null for one rank
+  slots::SlotLink* slots = nullptr;  // link, when it is one: the executor's fast form
+
+  // Of a call that names this limit, or none: 0.
+  uint64_t timeout_ns(int64_t timeout_ms) const {
+    return ns_of_ms(timeout_ms > 0 ? timeout_ms : settings.timeout_ms);
+  }
+};
+
+}  // namespace tutti

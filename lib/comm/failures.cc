@@ -1,0 +1,107 @@
+#include "lib/comm/failures.h"
+
+#include <new>
+#include <optional>
+
+#include "lib/gpu/gpu_front.h"
+
+namespace tutti {
+
+tutti_status Failures::fail(Status status) {
+  last_error_ = std::move(status);
+  return last_error_.code();
+}
+
+void Failures::abort(const Status& why) {
+  abort_link(why);
+  if (gpu_ != nullptr) gpu_->fail(why);
+}
+
+void Failures::abort_link(const Status& why) {
+  over_.store(true, std::memory_order_release);
+  if (connection_.link != nullptr) connection_.link->abort(why);
+}
+
+void Failures::adopt(Status why) {
+  if (!why_.ok() || why.ok()) return;
+  over_.store(true, std::memory_order_release);
+  why_ = std::move(why);
+}
+
+Status Failures::timed_out(int peer, uint64_t call) const noexcept {
+  try {
+    return {TUTTI_TIMEOUT, describe_wait(peer, call), peer, call};
+  } catch (...) {
+    return {TUTTI_TIMEOUT, "deadline passed", peer, call};
+  }
+}
+
+std::string Failures::describe_wait(int peer, uint64_t call) const {
+  if (peer < 0) return "nothing came before the deadline";
+  std::string text =
+      "rank " + std::to_string(connection_.rank) + " waited for rank " + std::to_string(peer);
+  const std::optional<CallMark> seen = connection_.link->last_seen(peer);
+  if (!seen) return text + ", which has not made any call yet";
+  const std::string what =
+      "call " + std::to_string(seen->epoch) + ", " + seen->signature.describe();
+  if (call == 0) return text + ", whose latest is " + what;
+  if (seen->epoch < call) return text + ", which has not entered this call; its latest is " + what;
+  if (seen->epoch > call) return text + ", which is already in " + what;
+  return text + ", which is in the call but sends nothing more";
+}
+
+Status Failures::own_failure() const noexcept {
+  const Status thrown = status_of_exception();
+  try {
+    const int rank = connection_.rank;
+    return {thrown.code(), "rank " + std::to_string(rank) + ": " + thrown.text(), rank};
+  } catch (const std::bad_alloc&) {
+    return Status::out_of_memory();
+  }
+}
+
+void Failures::tell_peers(const Status& why) noexcept {
+  Link* const link = connection_.link.get();
+  if (link == nullptr) return;
+  try {
+    link->abort(why);
+  } catch (const std::bad_alloc&) {
+    try {
+      link->abort(Status::out_of_memory());
+    } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): they find it gone when freed
+    }
+  }
+}
+
+void Failures::break_down(Status status, const CallSignature& signature, uint64_t call) {
+  std::string where;
+  try {
+    where = call == 0 ? "in " : "in call " + std::to_string(call) + ", ";
+    where += signature.describe();
+  } catch (const std::bad_alloc&) {
+    where.clear();
+  }
+  break_down(std::move(status), where, call);
+}
+
+void Failures::break_down(Status status, const std::string& where, uint64_t call) {
+  over_.store(true, std::memory_order_release);
+  if (!why_.ok()) return;
+  try {
+    if (status.text().empty() && gpu_ != nullptr) status = gpu_->failure();
+    if (status.text().empty() && connection_.link != nullptr) {  // aborted: the link knows why
+      if (Status found = connection_.link->inspect(now_ns()); !found.ok()) {
+        status = std::move(found);
+      }
+    }
+    if (status.ok()) status = {TUTTI_ABORTED, "the communicator is over"};
+    why_ = {status.code(), where + ": " + status.text(), status.rank(), call};
+  } catch (...) {
+    if (status.ok()) status = status_of_exception();
+    why_ = status;
+  }
+  tell_peers(status);
+  if (gpu_ != nullptr) gpu_->fail(why_);
+}
+
+}  // namespace tutti

@@ -1,0 +1,66 @@
+// What has gone wrong on a communicator: its caller's last error, and why it is over.
+#pragma once
+
+#include <atomic>
+#include <string>
+
+#include "lib/base/status.h"
+#include "lib/call/signature.h"
+#include "lib/comm/connection.h"
+
+namespace tutti {
+
+class GpuFront;
+
+// One thread at a time, but for abort() and over().
+class Failures {
+ public:
+  explicit Failures(const Connection& connection) : connection_(connection) {}
+  // The communicator's calls on a GPU, which end with it; null: none, or none any more.
+  void watch(GpuFront* gpu) { gpu_ = gpu; }
+
+  // Keeps `status` as the last error and returns its code.
+  tutti_status fail(Status status);
+  // The last failure of a call, with its full sentence; OK if none failed.
+  const Status& last_error() const { return last_error_; }
+
+  // Failed or aborted: no further call. Any thread.
+  bool over() const { return over_.load(std::memory_order_relaxed); }
+  // Why, where this rank has met it; OK.
+  const Status& why() const { return why_; }
+  // Any thread; never block. The second leaves the GPU to whoever calls.
+  void abort(const Status& why);
+  void abort_link(const Status& why);
+
+  // A call has failed on its way: the communicator is over, for all. First one wins.
+  void break_down(Status status, const CallSignature& signature, uint64_t call);
+  void break_down(Status status, const std::string& where, uint64_t call);
+  // The same; then it is the last error.
+  tutti_status give_up(Status status, const CallSignature& signature, uint64_t call) {
+    break_down(std::move(status), signature, call);
+    return fail(why_);
+  }
+  tutti_status give_up(Status status, const std::string& where) {
+    break_down(std::move(status), where, 0);
+    return fail(why_);
+  }
+  // Something outside of calls has found why, and told the peers.
+  void adopt(Status why);
+
+  // In a handler: what the exception says, in this rank's name.
+  Status own_failure() const noexcept;
+  // The sentence for a call that was held up by `peer`, -1: nobody knows. `call` 0: a message.
+  Status timed_out(int peer, uint64_t call) const noexcept;
+
+ private:
+  std::string describe_wait(int peer, uint64_t call) const;
+  void tell_peers(const Status& why) noexcept;
+
+  const Connection& connection_;
+  GpuFront* gpu_ = nullptr;
+  std::atomic<bool> over_{false};
+  Status last_error_;
+  Status why_;
+};
+
+}  // namespace tutti
