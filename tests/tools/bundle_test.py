@@ -3,6 +3,7 @@
     bundle_test.py SOURCE BUILD
 """
 
+import glob
 import json
 import os
 import re
@@ -69,6 +70,14 @@ class Bundle(unittest.TestCase):
                 if not found or re.match(r"(ld-linux|linux-vdso|lib(c|m|pthread|dl|rt|resolv)\.)", found[1]):
                     continue
                 self.assertTrue(os.path.realpath(found[2]).startswith(os.path.realpath(self.folder)), f"{program}: {line}")
+
+    def test_it_has_what_gpu_check_tries_first(self):
+        if not glob.glob(f"{BUILD}/tests/gpu/*_test"):
+            self.skipTest("built without kernels")
+        with open(f"{SOURCE}/tools/gpu-check") as file:
+            first = re.findall(r'"(\w+)"', re.search(r"^FIRST_TESTS = \((.*)\)", file.read(), re.MULTILINE)[1])
+        self.assertGreater(len(first), 2)
+        self.assertLessEqual(set(first), set(os.listdir(f"{self.folder}/tests/gpu")))
 
     def test_it_has_ucx_where_the_library_can_use_it(self):
         described = re.search(r"^ *ucx +(.*)$", self.run_inside("bin/tutti", "info").stdout, re.MULTILINE)

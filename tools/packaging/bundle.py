@@ -21,6 +21,8 @@ HOSTS = re.compile(r"(ld-linux|linux-vdso|libc\.|libm\.|libpthread\.|libdl\.|lib
 COMPILERS = ("libstdc++.so.6", "libgcc_s.so.1")
 PROGRAMS = ("tools/tutti", "bench/tutti-bench", "tools/tutti-soak/tutti-soak")
 TESTS = ("tests/reduce/reduce_kernels_test", "tests/transports/conformance/link_test")
+# In the bundle they are all in tests/gpu.
+GPU_TESTS = ("tests/device", "tests/gpu", "tests/transports/cuda_ipc")
 # What a GPU has nothing to do with, or only the tests' driver can show.
 NO_GPU = ("no_driver_test", "device_combine_test", "device_formats_test", "device_images_test", "device_protocol_test", "direct_test")
 HEADERS = ("CLI", "fmt", "nlohmann", "openssl")
@@ -69,13 +71,18 @@ class Bundle:
     def add_programs(self):
         for program in PROGRAMS:
             self.add_binary(f"{self.build}/{program}", "$ORIGIN/../lib:$ORIGIN/../lib/compiler", "bin", os.path.basename(program))
-        tests = [name for name in TESTS if os.path.exists(f"{self.build}/{name}")]
-        for folder in ("tests/device",):
+        for test in TESTS:
+            if os.path.exists(f"{self.build}/{test}"):
+                self.add_test(f"{self.build}/{test}", *test.split("/"))
+        for folder in GPU_TESTS:
             if os.path.isdir(f"{self.build}/{folder}"):
-                tests += sorted(f"{folder}/{name}" for name in os.listdir(f"{self.build}/{folder}")
-                                if name.endswith("_test") and name not in NO_GPU)
-        for test in tests:
-            self.add_binary(f"{self.build}/{test}", "$ORIGIN/../../lib:$ORIGIN/../../lib/compiler", *test.split("/"))
+                for name in sorted(os.listdir(f"{self.build}/{folder}")):
+                    if name.endswith("_test") and name not in NO_GPU:
+                        self.add_test(f"{self.build}/{folder}/{name}", "tests", "gpu", name)
+
+    def add_test(self, origin, *parts):
+        top = "$ORIGIN/" + "../" * (len(parts) - 1)
+        self.add_binary(origin, f"{top}lib:{top}lib/compiler", *parts)
 
     def add_libraries(self):
         """Found by the programs; a library finds what it needs itself beside it."""
