@@ -33,3 +33,5 @@ const Transport ucx_transport{
     .worthwhile = ucx_may_use_rdma,
     .moves_gpu_memory = absent,
 };
+
+}  // namespace tutti
