@@ -1,7 +1,7 @@
-// What:   A block that has to go t ranks on travels the ones among the binary digits of t, the
+// What:   A block that has to go t ranks on makes a hop of 2^i ranks for each bit i set in t, the
 //         lowest first; in round i all blocks that move 2^i on go as one message.
 // Cost:   L = ceil(log2 p) rounds, for some p one less with p-1 ports; p*L messages; every rank
-//         sends s/p n bytes, s the ones in 1 to p-1: about (log2 p)/2 n. Time La + s/p nb.
+//         sends s/p n bytes, s the one bits in 1 to p-1: about (log2 p)/2 n. Time La + s/p nb.
 // Bits:   Blocks are copied, never combined: all levels.
 // When:   Short blocks whose lengths all ranks know, many ranks. Bruck et al. 1997, Efficient
 //         algorithms for all-to-all communications.
@@ -17,7 +17,7 @@ namespace {
 void emit_alltoall_bruck(const schedule::Shape& shape, schedule::Sink& sink) {
   const uint32_t p = shape.nranks, r = shape.rank;
   schedule::Emitter emit(sink, p * p);
-  // The blocks that are at `rank` and move `step` on from there.
+  // The blocks that `rank` sends to the rank `step` after it.
   const auto moving = [&](uint32_t rank, uint32_t step) {
     std::vector<schedule::Range> parts;
     for (uint32_t t = step; t < p; ++t) {

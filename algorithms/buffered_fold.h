@@ -1,4 +1,4 @@
-// A fold over buffered contributions: what an owner does that holds the operands of all ranks.
+// A fold over buffered contributions, for an owner that has the operands of all ranks.
 #pragma once
 
 #include "algorithms/patterns.h"
@@ -6,8 +6,8 @@
 
 namespace tutti {
 
-// x_0 op x_1 op ... op x_{n-1}, x_k standing at place(k); the result is at `into`, one of these
-// places. The bracketing does not depend on which: else each owner would have another tree.
+// x_0 op x_1 op ... op x_{n-1}, with x_k at place(k); the result is at `into`, one of these places.
+// The bracketing does not depend on `into`: else each owner would have another tree.
 template <class Place>
 void fold_in_order(schedule::Emitter& emit, uint32_t n, const Place& place, schedule::Range into,
                    schedule::Bracketing bracketing) {
@@ -22,8 +22,8 @@ void fold_in_order(schedule::Emitter& emit, uint32_t n, const Place& place, sche
   });
 }
 
-// Chunks [begin, end) of the output become the fold over the ranks, where x_rank is this rank's own
-// vector, in the output, and the others' stand in scratch row peer_position(rank, peer).
+// Chunks [begin, end) of the output become the fold over the ranks: x_rank is this rank's own
+// vector, in the output; that of `peer` is in scratch row peer_position(rank, peer).
 inline void fold_in_rank_order(schedule::Emitter& emit, uint32_t rank, uint32_t nranks,
                                uint32_t begin, uint32_t end, schedule::Bracketing bracketing) {
   const schedule::Range own = schedule::output(begin, end);

@@ -26,7 +26,8 @@ void emit_butterfly(const schedule::Shape& shape, schedule::Sink& sink) {
     return;
   }
 
-  // What the partner sends must wait in scratch: both sides still send the vector it is added to.
+  // The partner's vector is received into scratch: this rank is still sending the one it is added
+  // to.
   schedule::Emitter emit(sink, 1, 1);
   const schedule::Range incoming = emit.scratch(0, 0, 1);
   if (fold.folded(r)) emit.recv_reduce(r - 1, vector, Side::left);

@@ -1,8 +1,8 @@
-// What:   Bruck's allgather, and before it the same backwards, which is a reduce-scatter: every
+// What:   Bruck's allgather run backwards, which is a reduce-scatter, then Bruck's allgather: every
 //         rank talks to those at distance 2^i in turn, whatever the number of ranks.
 // Cost:   2L rounds, L = ceil(log2 p), for some p one less with p-1 ports; 2p*L messages; every
 //         rank sends 2(p-1)/p n, reduces (p-1)/p n bytes, the least. Time 2La + (p-1)/p n(2b + c).
-// Bits:   The tree turns with the chunk, and beyond two ranks commutative operators only; one rank
+// Bits:   The tree is rotated by the chunk; beyond two ranks commutative operators only; one rank
 //         finishes a chunk, the others copy; fast.
 // When:   Medium and long vectors where p is no power of two. Traeff 2024, Optimal non-pipelined
 //         reduce-scatter and allreduce (with other distances); Bruck et al. 1997.

@@ -17,7 +17,7 @@ void emit_exscan_doubling(const schedule::Shape& shape, schedule::Sink& sink) {
   schedule::Emitter emit(sink, 1, 1);
   if (r + 1 < p) emit.send(r + 1, schedule::output(0, 1));
   if (r > 0) {
-    // What comes may not take the place of the own vector while that is still sent.
+    // The received vector must not overwrite the own one while that is still being sent.
     emit.recv(r - 1, emit.scratch(0, 0, 1));
     emit.copy(schedule::output(0, 1), emit.scratch(0, 0, 1));
     doubling_scan(emit, r, 1, p);

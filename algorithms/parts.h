@@ -1,4 +1,4 @@
-// What several algorithms are built of.
+// Building blocks that several algorithms share.
 #pragma once
 
 #include <array>
@@ -8,8 +8,8 @@
 
 namespace tutti {
 
-// The whole vectors of the ranks [first, first + members) go from each to each, and every one of
-// them folds all. `place`: the own place among them.
+// The ranks [first, first + members) send each other their whole vectors, and each folds all of
+// them. `place`: the own place among these ranks.
 inline void exchange_and_fold(schedule::Emitter& emit, uint32_t first, uint32_t place,
                               uint32_t members, schedule::Bracketing bracketing) {
   for (uint32_t s = 1; s < members; ++s) {
@@ -28,7 +28,7 @@ inline void exchange_upwards(schedule::Emitter& emit, uint32_t rank, uint32_t nr
   }
 }
 
-// The root's side of a flat reduction: all vectors come to it, and it folds them.
+// The root's side of a flat reduction: it receives all vectors and folds them.
 inline void collect_and_fold(schedule::Emitter& emit, uint32_t root, uint32_t nranks,
                              schedule::Bracketing bracketing) {
   for (uint32_t s = 1; s < nranks; ++s) {
@@ -39,7 +39,7 @@ inline void collect_and_fold(schedule::Emitter& emit, uint32_t root, uint32_t nr
 }
 
 // Blocks [first, first + size) of the ring of `nranks` output chunks, as the ranges of one message:
-// two where they run over the end.
+// two where they wrap around the end.
 class Arc {
  public:
   Arc(uint32_t first, uint32_t size, uint32_t nranks)
@@ -51,8 +51,8 @@ class Arc {
   std::array<schedule::Range, 2> parts_;
 };
 
-// The subtree of each rank of a binomial tree over the ranks numbered from `root`, and what moves
-// between it and its parent: consecutive blocks, the rank's own first.
+// The subtree of a rank in a binomial tree over the ranks numbered from `root`, and the blocks that
+// move between the rank and its parent: consecutive ones, the rank's own first.
 struct BinomialTree {
   BinomialTree(uint32_t rank, uint32_t root, uint32_t nranks)
       : root(root), nranks(nranks), v(down(rank, root, nranks)) {}
@@ -61,7 +61,7 @@ struct BinomialTree {
   bool has_child(uint32_t level) const { return v + (uint32_t{1} << level) < nranks; }
   uint32_t child(uint32_t level) const { return up(v + (uint32_t{1} << level), root, nranks); }
   uint32_t parent() const { return up(binomial_parent(v), root, nranks); }
-  // Of the subtree of the child at `level`; levels() gives the own one.
+  // The blocks of the subtree of the child at `level`.
   Arc blocks_of_child(uint32_t level) const {
     return subtree(v + (uint32_t{1} << level), uint32_t{1} << level);
   }
@@ -108,8 +108,8 @@ inline void binomial_scatter(schedule::Emitter& emit, uint32_t rank, uint32_t ro
   }
 }
 
-// Every rank sends each other rank that one's chunk of p, at once, and folds what it gets for its
-// own.
+// Every rank sends every other rank that one's chunk of p, at once, and folds what it receives for
+// its own chunk.
 inline void direct_reduce_scatter(schedule::Emitter& emit, uint32_t rank, uint32_t nranks,
                                   schedule::Bracketing bracketing) {
   for (uint32_t s = 1; s < nranks; ++s) {
@@ -134,9 +134,9 @@ inline void direct_allgather(schedule::Emitter& emit, uint32_t rank, uint32_t nr
   }
 }
 
-// p chunks go round the ring, each rank adding its part, as the lower rank on the left. Rank r
-// begins with `first`, a chunk that is r's plus the same distance for all, and finishes the one
-// after it.
+// p chunks go round the ring, and each rank adds its part, with the lower rank's operand on the
+// left. Rank r begins with chunk `first`, which is r plus an offset that is the same for all ranks,
+// and finishes the chunk after it.
 inline void ring_reduce_scatter(schedule::Emitter& emit, uint32_t rank, uint32_t nranks,
                                 uint32_t first) {
   using schedule::Side;
@@ -157,8 +157,8 @@ inline void ring_allgather(schedule::Emitter& emit, uint32_t rank, uint32_t nran
   }
 }
 
-// Rank r has chunk r of p; each round it gets as many again as it has, those that follow, from the
-// rank that has them, and the last time the rest.
+// Rank r has chunk r of p. Each round it gets as many chunks as it has, those that follow its own,
+// from the rank that has them; in the last round it gets the rest.
 inline void bruck_allgather(schedule::Emitter& emit, uint32_t rank, uint32_t nranks) {
   for (uint32_t held = 1; held < nranks; held *= 2) {
     const uint32_t more = std::min(held, nranks - held), from = up(rank, held, nranks);
@@ -167,8 +167,9 @@ inline void bruck_allgather(schedule::Emitter& emit, uint32_t rank, uint32_t nra
   }
 }
 
-// The same backwards: each round a rank hands on half of the chunks that it still has parts of, to
-// the rank that they belong to or are nearer to, and adds those it gets to its own.
+// bruck_allgather() backwards: each round a rank sends on half of the chunks of which it still has
+// partial results, to the rank that owns them or is closer to their owners, and adds what it gets
+// to its own.
 inline void bruck_reduce_scatter(schedule::Emitter& emit, uint32_t rank, uint32_t nranks) {
   using schedule::Side;
   if (nranks == 1) return;

@@ -14,7 +14,8 @@ constexpr uint32_t log2_floor(uint32_t p) { return uint32_t(std::bit_width(p)) -
 // ceil(log2 p), p >= 1.
 constexpr uint32_t log2_ceil(uint32_t p) { return uint32_t(std::bit_width(p - 1)); }
 
-// The rank `distance` (at most nranks) behind or before `rank` on the ring 0, 1, ..., nranks-1, 0.
+// The rank `distance` (at most nranks) after (up) or before (down) `rank` on the ring 0, 1, ...,
+// nranks-1, 0.
 constexpr uint32_t up(uint32_t rank, uint32_t distance, uint32_t nranks) {
   const uint64_t sum = uint64_t(rank) + distance;
   return uint32_t(sum < nranks ? sum : sum - nranks);
@@ -43,7 +44,7 @@ struct TwoLevels {
   constexpr uint32_t size(uint32_t group) const {
     return group + 1 < groups ? group_size : nranks - group * group_size;
   }
-  // Who of `group` tells the ranks at `place` of other groups that group's result.
+  // The rank of `group` that gives its group's result to the ranks at `place` of other groups.
   constexpr uint32_t partner(uint32_t group, uint32_t place) const {
     return rank_at(group, place % size(group));
   }

@@ -2,7 +2,7 @@
 //         `tree`.
 // Cost:   L = ceil(log2 p) rounds, with any number of ports; p-1 messages; every rank but the root
 //         sends n bytes, the root reduces L n. Time L(a + nb + nc).
-// Bits:   The tree is moved round to the root, so rank order is kept for root 0 only and the bits
+// Bits:   The tree is rotated to the root, so rank order is kept for root 0 only and the bits
 //         depend on the root; one tree for all elements; fast, layout.
 // When:   Short vectors, many ranks. Folklore; Thakur et al. 2005, Optimization of collectives in
 //         MPICH.

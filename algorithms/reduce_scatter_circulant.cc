@@ -2,7 +2,7 @@
 //         parts of, to the rank at distance 2^i, the longest distance first.
 // Cost:   L = ceil(log2 p) rounds, with any number of ports; p*L messages; every rank sends and
 //         reduces (p-1)/p n bytes, all the least possible. Time La + (p-1)/p n(b + c).
-// Bits:   The tree turns with the block, and beyond two ranks commutative operators only; fast.
+// Bits:   The tree is rotated by the block; beyond two ranks commutative operators only; fast.
 // When:   Short and medium vectors, any number of ranks. Traeff 2024, Optimal non-pipelined
 //         reduce-scatter and allreduce (with other distances).
 #include "algorithms/list.h"

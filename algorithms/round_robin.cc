@@ -4,7 +4,7 @@
 //         reduces (p-1)/p n bytes. Time 2(p-1)a + 2(p-1)/p nb + (p-1)/p nc.
 // Bits:   As two-shot: rank order kept, since the owner buffers the parts, which come in rotated
 //         order; one tree for all ranks and elements; all levels.
-// When:   One port a rank on a full crossbar, which each step loads evenly, while n/p is no short
+// When:   One port per rank on a full crossbar, which each step loads evenly, unless n/p is a short
 //         message. Zhao & Canny 2013, Sparse Allreduce (arXiv:1312.3020).
 #include "algorithms/buffered_fold.h"
 #include "algorithms/list.h"

@@ -24,7 +24,7 @@ void emit_two_level(const schedule::Shape& shape, schedule::Sink& sink) {
   exchange_and_fold(emit, levels.rank_at(group, 0), place, members, shape.bracketing);
   for (uint32_t s = 1; s < groups; ++s) {
     const uint32_t to = up(group, s, groups), from = down(group, s, groups);
-    // A shorter last group serves several places with each rank.
+    // In a shorter last group, each rank serves several places of the other groups.
     for (uint32_t there = place; there < levels.size(to); there += members) {
       emit.send(levels.rank_at(to, there), schedule::output(0, 1));
     }

@@ -26,7 +26,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-// Names of the ways to agree that are like that.
+// Names of the ways to agree for which `like` holds.
 template <class Like>
 Words ways_that(Like&& like) {
   Words names;
@@ -65,12 +65,12 @@ Words algorithms_of(const std::string& collective) {
 
 bool power_of_two(int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
 
-// What only some ways to agree know.
+// Options of some ways to agree only.
 void declare_ways(CLI::App& app, Options& o) {
   for (const SyncWay& way : sync_ways())
     for (const WayOption& own : way.options) {
       const auto [at, first] = o.of_ways.emplace(own.name, own.value);
-      if (!first) continue;  // of several ways
+      if (!first) continue;  // declared by an earlier way
       std::visit(
           [&](auto& value) {
             if constexpr (std::is_same_v<std::decay_t<decltype(value)>, bool>)
@@ -82,7 +82,7 @@ void declare_ways(CLI::App& app, Options& o) {
     }
 }
 
-// What has no effect is not what was meant.
+// An option without effect was not meant, so it is refused.
 void check_ways(const CLI::App& app, const Options& o) {
   const SyncWay* chosen = find_sync_way(o.sync);
   for (const SyncWay& way : sync_ways())
@@ -324,7 +324,7 @@ void check_replicas_shards(const Options& o, int64_t count) {
                                o.stage_widths, widest, 2 * widest, 4 * widest));
 }
 
-// Fills in what depends on the stages.
+// Fills in the defaults that depend on the stages.
 void settle_pipeline(Options& o) {
   if (!o.schedule.empty()) one_of("--schedule", o.schedule, pipeline_schedules());
   if (o.schedule.empty() && (o.pp > 1 || o.recompute)) o.schedule = "1f1b";
@@ -347,7 +347,7 @@ void settle_pipeline(Options& o) {
         o.shards));
   const int64_t most = o.batch / o.dp;
   check_stage_widths(o);
-  int64_t count = 4L * o.widths().ranks();  // fills 80 % of the time
+  int64_t count = 4L * o.widths().ranks();  // keeps the pipeline busy for 80 % of the time
   if (o.micro_batches.empty() || o.micro_batches == "auto") {
     if (!o.pipelined()) return;
     count = std::min(count, most);

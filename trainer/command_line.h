@@ -9,8 +9,8 @@
 namespace tutti::train {
 
 // `arguments`: the program's name first. Throws BadInput with one sentence; prints the help and
-// ends the program where that is asked for. Everything is checked that can be without opening a
-// file or asking a rank; defaults that depend on other options are filled in.
+// ends the program if asked to. Checks everything that can be checked without a file or another
+// rank; fills in defaults that depend on other options.
 Options parse_options(std::vector<std::string> arguments);
 
 }  // namespace tutti::train

@@ -57,7 +57,7 @@ void restart_with_one_thread(char** argv) {
   if (std::getenv("OMP_NUM_THREADS") && std::getenv("OPENBLAS_NUM_THREADS")) return;
   setenv("OMP_NUM_THREADS", "1", 0);
   setenv("OPENBLAS_NUM_THREADS", "1", 0);
-  execv("/proc/self/exe", argv);  // if it cannot, things are slower, not wrong
+  execv("/proc/self/exe", argv);  // if that fails the run is slower, not wrong
 }
 
 void become_ranks(int nranks, const std::string& transport,

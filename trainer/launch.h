@@ -1,23 +1,33 @@
-// Starting ranks: this very program, by `tutti run`.
+// Starting this program: with one thread, and its ranks.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
 namespace tutti::train {
 
-// This rank's number among those on its host, as launchers say; 0 where there is none.
+// This rank's number among those on its host, from the launcher's environment; 0 without a
+// launcher.
 int local_rank();
 
 // Whether a launcher has started this process as a rank.
 bool launched();
 
-// Mathematical libraries read how many threads they may use when they are loaded: where the
-// environment does not say, it is set to one and the program starts again.
+// Mathematical libraries read the number of threads from the environment when they are loaded. If
+// it is not set there, this sets it to one and starts the program again.
 void restart_with_one_thread(char** argv);
 
-// Becomes `tutti run -n nranks` of this program with these arguments; throws Failure where it
-// cannot.
+// Whether ranks can be forks of this process: they would lack its threads, and a driver of GPUs
+// that it has asked. Never in the trainer of a bundle.
+bool can_fork_ranks(bool uses_gpu);
+
+// Runs `nranks` ranks on this host as `tutti run` does and returns the exit status of the job. They
+// are forks of this process, which call `rank` and exit with what it returns: loading LibTorch
+// takes longer than many a run. Throws Failure if it cannot start them.
+int fork_ranks(int nranks, const std::string& transport, const std::function<int()>& rank);
+
+// Becomes `tutti run -n nranks` of this program with these arguments; throws Failure if it cannot.
 [[noreturn]] void become_ranks(int nranks, const std::string& transport,
                                const std::vector<std::string>& arguments);
 

@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -14,27 +15,56 @@
 #include "trainer/train.h"
 #include "tutti/tutti.hpp"
 
+using namespace tutti::train;
+
 namespace {
 
-// Several ranks may fail at once: who says it helps.
+// Several ranks may fail at once, so the rank is named.
 void complain(const std::string& text) {
   const char* rank = std::getenv("TUTTI_RANK");
   const std::string who = rank ? std::string("rank ") + rank + ": " : "";
   std::fputs(("tutti-train: " + who + text + "\n").c_str(), stderr);
 }
 
+// Runs it; what it throws becomes a sentence on stderr and an exit status.
+int guarded(const std::function<int()>& run) {
+  try {
+    return run();
+  } catch (const BadInput& error) {
+    complain(error.what());
+    return 2;
+  } catch (const tutti::error& error) {
+    complain(error.what());
+    std::_Exit(1);  // other threads may still wait for ranks
+  } catch (const std::exception& error) {
+    complain(error.what());
+    std::_Exit(1);
+  }
+}
+
+// Without the destructors of LibTorch's tables of operators: those take longer than a short run,
+// and in a fork they copy every page that they touch.
+[[noreturn]] void leave(int status) {
+  std::fflush(nullptr);
+  std::_Exit(status);
+}
+
+// What a rank of the run does. The exit status.
+int as_rank(const Options& options, const std::vector<std::string>& arguments) {
+  return guarded([&] {
+    train(options, arguments);
+    return 0;
+  });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  using namespace tutti::train;
-  try {
+  const std::vector<std::string> arguments(argv, argv + argc);
+  leave(guarded([&] {
     restart_with_one_thread(argv);
-    const std::vector<std::string> arguments(argv, argv + argc);
     const Options options = parse_options(arguments);
-    if (launched()) {
-      train(options, arguments);
-      return 0;
-    }
+    if (launched()) return as_rank(options, arguments);
     if (!options.replay.empty()) {
       const ServerLog log = read_log(options.replay);
       const Options run = parse_options(log.arguments);
@@ -47,15 +77,9 @@ int main(int argc, char** argv) {
       show_plan(options);
       return 0;
     }
-    become_ranks(options.world(), options.transport, {arguments.begin() + 1, arguments.end()});
-  } catch (const BadInput& error) {
-    complain(error.what());
-    return 2;
-  } catch (const tutti::error& error) {
-    complain(error.what());
-    std::_Exit(1);  // other threads may still wait for ranks
-  } catch (const std::exception& error) {
-    complain(error.what());
-    std::_Exit(1);
-  }
+    if (!can_fork_ranks(Device::names_gpu(options.device)))
+      become_ranks(options.world(), options.transport, {arguments.begin() + 1, arguments.end()});
+    return fork_ranks(options.world(), options.transport,
+                      [&]() -> int { leave(as_rank(options, arguments)); });
+  }));
 }

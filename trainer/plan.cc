@@ -55,7 +55,7 @@ void show_grid(const Options& o, const Mesh& mesh, const std::vector<Held>& held
         held[size_t(rank)].state);
 }
 
-// What the rank holds that holds most.
+// The most parameters and the most state that any rank holds.
 Held most_held(const std::vector<Held>& held) {
   Held most;
   for (const Held& h : held)
@@ -63,7 +63,7 @@ Held most_held(const std::vector<Held>& held) {
   return most;
 }
 
-// Who is what, and what each holds.
+// The role of each rank, and what it holds.
 void show_memory(const Options& o, const std::vector<Parameter>& layout,
                  const std::vector<Held>& held) {
   const int p = o.workers();
@@ -126,7 +126,7 @@ std::vector<std::vector<std::string>> layers_of_stages(const PipelinePlan& plan)
   return stages;
 }
 
-// What each stage has and does, as far as it is known without running.
+// The layers and work of each stage, as far as known without a run.
 void show_pipeline_plan(const Options& o, const PipelinePlan& plan, const Mesh& mesh,
                         const std::vector<Held>& held) {
   const PipelineRun run = simulate(plan.schedule, plan.shape);

@@ -1,14 +1,14 @@
-// Before any rank starts: what can be known to be wrong, and what will happen.
+// Before any rank starts: checks of the input, and the plan of the run.
 #pragma once
 
 #include "trainer/common/options.h"
 
 namespace tutti::train {
 
-// Throws BadInput for what the files, the model or the data do not allow.
+// Throws BadInput if the files, the model or the data do not allow these options.
 void prepare(const Options& options);
 
-// Who holds what, what is sent when, how many bytes: --dry-run.
+// --dry-run: what each rank holds, which messages are sent when, and their bytes.
 void show_plan(const Options& options);
 
 }  // namespace tutti::train

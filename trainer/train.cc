@@ -28,7 +28,7 @@
 namespace tutti::train {
 namespace {
 
-// Who exchanges messages, not vectors, has them on the host. All ranks of a run are alike.
+// Ways that exchange messages have their buffers on the host. The same on all ranks of a run.
 const char* device_of_calls(const Options& options, const std::string& gpu) {
   return sync_way(options).messages ? "none" : gpu.c_str();
 }
@@ -64,7 +64,7 @@ double validate(const Worker& worker) {
     const Batch batch = validation_of(worker.data, i, std::min(end, i + 16));
     sums[0] += worker.pipeline ? worker.pipeline->loss(batch) : worker.replica.loss(batch);
   }
-  // Of all stages only the last one has a loss.
+  // Only the last stage has a loss.
   if (worker.pipeline) worker.grid.pipeline.allreduce<double>(std::span(sums, 1));
   worker.comm.allreduce<double>(sums);
   return sums[0] / sums[1];
@@ -81,7 +81,7 @@ int64_t resume(Screen& screen, const Worker& worker, const Keepers& keepers, Str
   return found.step;
 }
 
-// Of all ranks of the communicator rank 0's.
+// All ranks of the communicator take rank 0's parameters.
 void share_initial(const communicator& comm, Replica& replica) {
   const OnHost<std::byte> here(replica.device(), replica.bytes());
   const std::span<std::byte> all = here.values();
@@ -147,7 +147,7 @@ void train(const Options& asked, const std::vector<std::string>& arguments) {
     record.seconds = now() - from;
     record.samples_per_s = double(options.batch) / record.seconds;
     const bool last = next >= options.steps;
-    // Steps may be left out: a checkpoint is due when a multiple is passed.
+    // Steps may be skipped: a checkpoint is due when a multiple is passed.
     const bool passed = next / options.checkpoint_every > step / options.checkpoint_every;
     if (!options.checkpoint.empty() && (last || passed)) {
       strategy->pause(next);

@@ -1,4 +1,4 @@
-// A rank's life: joins the others, trains, says what happened.
+// A rank's run: joins the others, trains, reports.
 #pragma once
 
 #include <string>

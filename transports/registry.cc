@@ -10,6 +10,14 @@ namespace {
 constexpr const Transport* table[] = {TUTTI_TRANSPORTS(TUTTI_ROW)};
 #undef TUTTI_ROW
 
+// The transport's index in the table; the table's size: there is none.
+size_t place_of(std::string_view name) {
+  const auto* const found =
+      std::find_if(std::begin(table), std::end(table),
+                   [&](const Transport* transport) { return name == transport->name; });
+  return size_t(found - std::begin(table));
+}
+
 }  // namespace
 
 bool Transport::joins(const HostRecord& a, const HostRecord& b) const {
@@ -33,10 +41,8 @@ std::vector<std::string> transport_names() {
 }
 
 const Transport* find_transport(std::string_view name) {
-  for (const Transport* const transport : table) {
-    if (name == transport->name) return transport;
-  }
-  return nullptr;
+  const size_t place = place_of(name);
+  return place < std::size(table) ? table[place] : nullptr;
 }
 
 std::vector<std::string> gpu_transports() {
@@ -63,10 +69,9 @@ int transport_for(const std::vector<std::string>& allowed, const HostRecord& a,
                   const HostRecord& b) {
   const uint32_t offered = a.transports & b.transports;
   for (size_t i = 0; i < allowed.size(); ++i) {
-    const Transport* const transport = find_transport(allowed[i]);
-    if (transport == nullptr) continue;
-    const size_t place = size_t(std::find(std::begin(table), std::end(table), transport) - table);
-    if ((offered >> place & 1) != 0 && transport->joins(a, b)) return int(i);
+    const size_t place = place_of(allowed[i]);
+    if (place == std::size(table)) continue;
+    if ((offered >> place & 1) != 0 && table[place]->joins(a, b)) return int(i);
   }
   return -1;
 }

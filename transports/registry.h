@@ -1,5 +1,5 @@
-// What others ask about transports: one row for each, which the transport's own folder defines.
-// list.h says which there are.
+// What the library needs to know of each transport: one row each, defined in the transport's own
+// folder and listed in list.h.
 #pragma once
 
 #include <cstdint>
@@ -24,15 +24,15 @@ struct Transport {
   const char* name;
   const char* about;  // one sentence
   Reach reach;
-  bool raw_sockets = false;  // what it can reach at best is what bare sockets do
+  bool raw_sockets = false;  // its best possible performance is that of bare sockets
   // Collective over the exchange; *out stays empty on a rank without peers.
   Status (*open)(const LinkSetup& setup, std::unique_ptr<Link>* out);
   // UNSUPPORTED, with why, where this process cannot use it; null: it always can.
   Status (*usable)() = nullptr;
-  // What it would use here, where it is usable, in one sentence; null: `about` says all.
+  // What it would use on this host, where it is usable, in one sentence; null: `about` says all.
   std::string (*found_here)() = nullptr;
-  // Whether this host should offer it where neither program nor user has named transports; cheap;
-  // null: always.
+  // Whether this host offers it where neither program nor user has named transports; cheap; null:
+  // always.
   bool (*worthwhile)() = nullptr;
   // OK: its links move memory of this process's GPUs (LinkSetup::memory); UNSUPPORTED, with why;
   // null: they never do.
@@ -51,11 +51,11 @@ TUTTI_TRANSPORTS(TUTTI_DECLARE)
 std::span<const Transport* const> transports();
 std::vector<std::string> transport_names();
 const Transport* find_transport(std::string_view name);  // null: there is none
-// Those whose links may be for memory of GPUs.
+// Those whose links may move memory of GPUs.
 std::vector<std::string> gpu_transports();
 
-// What a process tells others of itself: bit i for transports()[i]. `named`: whether program or
-// user have chosen the allowed ones.
+// The transports that a process offers to others: bit i for transports()[i]. `named`: whether the
+// program or the user has chosen the allowed ones.
 uint32_t offered_transports(const std::vector<std::string>& allowed, bool named);
 
 // The index in `allowed` of the first transport that can join them, -1 if none can.

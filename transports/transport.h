@@ -14,14 +14,14 @@
 #include <string>
 
 #include "lib/base/status.h"
+#include "lib/call/call.h"
 #include "lib/call/note.h"
-#include "lib/call/signature.h"
 #include "lib/control/exchange.h"
 
 namespace tutti {
 
-// The most whole granules in `bytes`. Granules are nearly always powers of two, and then this costs
-// no division, which would be felt in a call of 100 ns.
+// `bytes` rounded down to whole granules. Granules are nearly always powers of two; then this needs
+// no division, which would show in a call of 100 ns.
 constexpr size_t whole_granules(size_t bytes, size_t granule) {
   return (granule & (granule - 1)) == 0 ? bytes & ~(granule - 1) : bytes - bytes % granule;
 }
@@ -30,11 +30,11 @@ namespace slots {
 class SlotLink;  // lib/slots: over memory that all its ranks map
 }
 
-// What the vectors lie in that a link moves.
+// The kind of memory that a link moves vectors from and to.
 enum class LinkMemory : uint8_t {
   host,
-  gpu,     // memory of GPUs: no byte of it may be touched, nothing peeked at
-  unknown  // the same, and what it is finds out who moves it
+  gpu,     // memory of GPUs: the processor must not touch it, nothing can be peeked at
+  unknown  // handled as gpu; the transport finds out the kind of each buffer
 };
 
 // What a transport needs to bring up one communicator. open() functions are collective over the
@@ -43,7 +43,7 @@ struct LinkSetup {
   Exchange* exchange = nullptr;    // over the ranks of the communicator
   uint64_t comm_id = 0;            // random, equal on all ranks, unique in the job
   std::span<const uint8_t> peers;  // peers[r] != 0: this link serves the pair (own rank, r)
-  std::string interface;           // name or address of the network's; empty: choose
+  std::string interface;           // name or address of a network interface; empty: choose one
   uint64_t deadline_ns = 0;        // of open()
   LinkMemory memory = LinkMemory::host;
 };
@@ -52,11 +52,11 @@ class Link {
  public:
   virtual ~Link() = default;
 
-  // How often to look for a message in a row: a system call is dear, a load is not.
+  // How often in a row to look for a message: a look may be a system call, which is expensive.
   static constexpr int looks = 1;
-  // A verb that moves less than this, and less than it could, has met the end of what can be moved
-  // at once.
-  static constexpr size_t gulp = 64 << 10;
+  // A verb that moves fewer bytes than this, and fewer than asked for, has drained or filled the
+  // stream: there is no point in calling it again at once.
+  static constexpr size_t short_move_bytes = 64 << 10;
 
   virtual const char* name() const = 0;  // "shm"
 
@@ -77,16 +77,16 @@ class Link {
   // Moves up to `most` of the next bytes from `peer` to `to`, returns how many.
   virtual size_t try_recv(int peer, std::byte* to, size_t most) = 0;
 
-  // Called when a rank has waited past its spin budget, and then again and again: looks for a
-  // reason why nothing comes. OK: none, wait on. PEER_FAILED, MISMATCH, ABORTED, CORRUPT: the call
-  // is over, and the communicator with it. A wrong digest met by a try_ verb is reported here.
+  // Called repeatedly once a rank has waited past its spin budget: looks for a reason why nothing
+  // comes. OK: none, wait on. PEER_FAILED, MISMATCH, ABORTED, CORRUPT: the call is over, and the
+  // communicator with it. A wrong digest met by a try_ verb is reported here.
   // Every error names its rank and, for MISMATCH, both calls in words.
   virtual Status inspect(uint64_t now_ns) = 0;
 
-  // Going to sleep is arm(), one more look at the streams, sleep(): what peers do after arm() ends
-  // the sleep.
+  // To sleep: arm(), look at the streams once more, sleep(). What peers do after arm() ends the
+  // sleep.
   virtual void arm() {}
-  // Takes arm() back when the look found something after all.
+  // Takes arm() back, when that look found something.
   virtual void disarm() {}
   // Sleeps until a peer may have sent or received something, or until `until_ns`. May return early.
   virtual void sleep(uint64_t until_ns) = 0;
@@ -94,13 +94,13 @@ class Link {
   // The last call in which `peer` was seen, if any: for the sentence of a TIMEOUT.
   virtual std::optional<CallMark> last_seen(int peer) const = 0;
 
-  // Tells every peer that the communicator is over and why: each gets `reason` from inspect().
-  // First one wins. Any thread, never blocks; after it inspect() returns an error here too.
+  // Notifies every peer that the communicator is over and why: each gets `reason` from inspect().
+  // The first abort wins. Any thread, never blocks; afterwards inspect() returns an error here too.
   virtual void abort(const Status& reason) = 0;
 
-  // Shows `note` to every peer, in place of the one before, as far and as soon as that can be done
-  // without waiting; the latest may be posted again until it has reached all. An empty one: this
-  // rank has nothing to say. Any thread, one at a time, also while another uses the link.
+  // Shows `note` to every peer that can be reached without waiting, in place of the one before; it
+  // may be posted again until it has reached all. An empty note: this rank has nothing to say. Any
+  // thread, one at a time, also while another uses the link.
   virtual void post_note(const Note& note) { (void)note; }
   // What `peer` shows, as of the last inspect(); possibly an older one, never parts of two.
   virtual Note read_note(int peer) const {
@@ -108,11 +108,11 @@ class Link {
     return {};
   }
 
-  // How often a waiting rank looks at most before it yields: a look at a socket is a system call,
-  // and as many of them as of looks at memory take milliseconds.
+  // How often a waiting rank looks before it yields, at most: a look at a socket is a system call,
+  // so as many looks as at memory would take milliseconds.
   virtual uint32_t most_spins() const { return 100; }
 
-  // Itself, where it is over memory that its ranks share; else null.
+  // This link, if it is over memory that its ranks share; else null.
   virtual slots::SlotLink* slots() { return nullptr; }
 };
 

@@ -7,8 +7,8 @@
  *
  * Limits: that of a blocking call counts from entering it, that of a nonblocking one from entering
  * each tutti_wait(). Past it a call ends with TIMEOUT, whether nothing moves any more or data still
- * does; a function of the program's that does not return is not called off, though, and the clock
- * is only read now and then, which a slow one is felt in. INT64_MAX is no limit at all.
+ * does. But a function of the program's that does not return is not interrupted, and the clock is
+ * only read now and then, so a slow function delays the TIMEOUT. INT64_MAX is no limit at all.
  *
  * Errors: INVALID and UNSUPPORTED leave the communicator as it was, and so does whatever a local
  * function says. Any other error of a collective call or a message
@@ -27,7 +27,7 @@
  * Functions without a communicator are thread-safe.
  *
  * A thread makes its collectives on several communicators in the same order on all ranks. Orders
- * that make ranks wait for each other in a circle end with MISMATCH within seconds, rather than at
+ * that make ranks wait for each other in a cycle end with MISMATCH within seconds, rather than at
  * the deadline. In that search a communicator belongs to the thread that makes calls on it, and has
  * no part in it once a second thread has: where one is handed over, let the new thread make its
  * first call before the old one blocks.
@@ -166,16 +166,16 @@ TUTTI_API tutti_status tutti_dtype_free(tutti_dtype dtype);
 /* An operator of the program's own: for each i < count, out[i] = lower[i] op higher[i]. `out` may
  * be the same vector as `lower` or `higher`, and overlaps neither otherwise. Vectors are aligned to
  * the largest power of two that divides the type's size, 16 at most. Must be associative, and a
- * function of its operands alone: it is called by whichever rank holds them, on a thread
- * that moves that rank's calls on, with parts of vectors of any length, also in shared memory. Must
- * not call tutti. An exception that it throws ends the call, on all ranks, with ABORTED. */
+ * function of its operands alone: it is called by whichever rank holds them, on a thread that
+ * advances that rank's calls, with parts of vectors of any length, also in shared memory. Must not
+ * call tutti. An exception that it throws ends the call, on all ranks, with ABORTED. */
 typedef void (*tutti_op_fn)(const void* lower, const void* higher, void* out, size_t count,
                             tutti_dtype dtype, void* context);
 /* The operator is defined on every type, built-in or not; the function is told which. `context` is
  * passed through and must live as long as the operator. Unless `commutative`, operands always meet
  * in rank order: algorithms that cannot keep it are not chosen, and are UNSUPPORTED when asked for
  * by name. All ranks of a call must pass the same `commutative` (else MISMATCH); that their
- * functions mean the same is theirs to see to. Any thread; process-wide. */
+ * functions compute the same is up to the program. Any thread; process-wide. */
 TUTTI_API tutti_status tutti_op_create(tutti_op_fn function, void* context, int commutative,
                                        tutti_op* out);
 /* As tutti_dtype_free(). */
@@ -280,7 +280,7 @@ typedef struct tutti_comm_config {
   int64_t setup_ms;       /* limit of making the communicator; default 60000 */
   const char* interface_; /* network interface or address that tcp uses; NULL: the one that reaches
                              rank 0 */
-  int progress_thread; /* 1: a thread of the library moves nonblocking calls on while nobody waits
+  int progress_thread; /* 1: a thread of the library advances nonblocking calls while nobody waits
                           for them; one for all communicators of the process */
   tutti_level level;   /* of reductions that do not name one, equal on all ranks */
   const char* device;  /* the GPU whose memory calls take, too: "cuda:0", or "cuda" for the one that
@@ -357,8 +357,8 @@ TUTTI_API tutti_status tutti_comm_last_error(tutti_comm comm, tutti_error* out);
  * two-shot. Beside vectors there are only the block lengths that ranks of gatherv, scatterv and
  * alltoallv tell each other first, of 8 bytes, and the single bytes of barriers.
  *
- * Of calls in flight what they have moved so far; where ranks read each other's memory, when they
- * have ended. */
+ * Calls in flight count with what they have moved so far; those in which ranks read each other's
+ * memory count when they have ended. */
 typedef struct tutti_comm_counters {
   size_t size;                /* sizeof(tutti_comm_counters), set by the caller */
   uint64_t calls;             /* collective calls */
@@ -409,15 +409,16 @@ TUTTI_API tutti_status tutti_mem_deregister(tutti_comm comm, void* address);
 /* ---------------------------------------------------------------- device memory */
 
 /* Buffers of any call may lie on the GPU that the communicator was made with; a buffer of another
- * GPU is INVALID. A call that blocks has ended on the GPU, too, when it returns; what the program
- * has begun on its own streams it must have waited for. Where a call cannot run on the GPU it goes
- * through pinned memory of the host, with the bits it has there. Managed memory is taken as memory
- * of the GPU. Memory of the host only is taken by i and _init forms, whose counterparts are the _on
- * forms, and by sparse and compressed allreduces.
+ * GPU is INVALID. A call that blocks has ended on the GPU, too, when it returns; before it the
+ * program must have waited for what it has begun on its own streams. Where a call cannot run on the
+ * GPU it goes through pinned memory of the host, with the bits it has there. Managed memory is
+ * taken as memory of the GPU. The i and _init forms, whose counterparts are the _on forms, and
+ * sparse and compressed allreduces take memory of the host only.
  *
  * A process may have one communicator, or one for each of its threads, on a GPU; several processes
  * may share one. Threads that are ranks on one GPU must have streams of their own, free none of its
- * memory while calls go on, and CUDA_DEVICE_MAX_CONNECTIONS of these and two a communicator. */
+ * memory while calls go on, and have CUDA_DEVICE_MAX_CONNECTIONS set to the number of these streams
+ * and two per communicator. */
 typedef enum tutti_memory_kind {
   TUTTI_MEMORY_HOST = 0,    /* or anything the GPU's driver knows nothing of */
   TUTTI_MEMORY_PINNED = 1,  /* of the host, registered with the driver */
@@ -570,8 +571,8 @@ TUTTI_API tutti_status tutti_alltoall_with(const void* send, void* recv, size_t 
                                            tutti_dtype dtype, tutti_comm comm,
                                            const tutti_call_config* config);
 /* The same with blocks of different lengths. In place the send counts and displacements are
- * ignored: what comes is as long as what goes. MISMATCH names both ranks of a block that one thinks
- * longer than the other. */
+ * ignored: a block that is received is as long as the one that is sent. MISMATCH names both ranks
+ * of a block on whose length they differ. */
 TUTTI_API tutti_status tutti_alltoallv(const void* send, const size_t* send_counts,
                                        const size_t* send_displs, void* recv,
                                        const size_t* recv_counts, const size_t* recv_displs,
@@ -624,9 +625,9 @@ typedef struct tutti_sparse_out {
 
 /* Collective. Vectors of `length` elements, 2^32 at most, of which every rank gives some entries;
  * the result has each index that some rank gives, with the values of those ranks combined in rank
- * order. Who does not give an index takes no part there; for an average its value is zero. On all
- * ranks the same bits, that depend on nothing but the values at that index: level `layout`. Types
- * narrower than float32 are rounded once. The arrays of `send` and `recv` must not overlap.
+ * order. A rank that does not give an index takes no part there; for an average its value is zero.
+ * On all ranks the same bits, that depend on nothing but the values at that index: level `layout`.
+ * Types narrower than float32 are rounded once. The arrays of `send` and `recv` must not overlap.
  *
  * When the result does not fit into the capacity of some rank, the call is INVALID on all ranks,
  * recv->entries is the capacity that it takes, and the communicator is unharmed; the entries of all
@@ -708,7 +709,7 @@ typedef struct tutti_codec_error {
 /* Collective. As tutti_allreduce() of `count` float32, but encoded on the way: with Q for encoding
  * and decoding, recv = Q(Q(vector of rank 0) op Q(vector of rank 1) op ...), in float32 and in rank
  * order; on all ranks the same bits. An element is encoded twice, whatever the number of ranks
- * (two- shot). The codec is the caller's and must live until the call returns. */
+ * (two-shot). The codec is the caller's and must live until the call returns. */
 TUTTI_API tutti_status tutti_allreduce_coded(const void* send, void* recv, size_t count,
                                              tutti_op op, const tutti_codec* codec,
                                              tutti_comm comm);
@@ -742,30 +743,30 @@ TUTTI_API tutti_status tutti_sendrecv_with(const void* send, size_t send_count, 
                                            int recv_tag, tutti_dtype dtype, tutti_comm comm,
                                            const tutti_call_config* config);
 
-/* Between the two, sends and receives on the communicator are only noted; tutti_group_end() runs
- * them all at once, those of a pair of ranks in their order, and returns when they have ended.
- * Their buffers must stay until then; of their configs only the checks are made, the limit is that
- * of tutti_group_end_with(). Collective calls are INVALID in between. */
+/* Between the two, sends and receives on the communicator are only recorded; tutti_group_end() runs
+ * them all concurrently, those of a pair of ranks in order, and returns when they have ended. Their
+ * buffers must stay until then; their configs are only checked, and the limit is that of
+ * tutti_group_end_with(). Collective calls are INVALID in between. */
 TUTTI_API tutti_status tutti_group_begin(tutti_comm comm);
 TUTTI_API tutti_status tutti_group_end(tutti_comm comm);
 TUTTI_API tutti_status tutti_group_end_with(tutti_comm comm, const tutti_call_config* config);
-/* Forgets what was noted. */
+/* Discards what was recorded. */
 TUTTI_API tutti_status tutti_group_cancel(tutti_comm comm);
 
 /* ---------------------------------------------------------------- nonblocking and persistent */
 
-/* A call that runs beside its caller. NULL: none. */
+/* A nonblocking or persistent call. NULL: none. */
 typedef struct tutti_request_s* tutti_request;
 
 /* The i forms begin a call and return; it has ended when tutti_wait() or a tutti_test() that says
  * so has returned. Any number may be in flight on a communicator. They run in the order in which
  * they were begun, which must be the same on all ranks; blocking calls made meanwhile run behind
- * them. Messages that are begun next to each other run at once, those of a pair of ranks in their
- * order. Until a call has ended its buffers belong to the library; counts and displacements are
- * copied. Arguments are as in the form without i, `config` may be NULL. On failure *request is NULL
- * and nothing was begun; what goes wrong on the way is said by the function that finds the end.
+ * them. Adjacent messages run concurrently, those of a pair of ranks in order. Until a call has
+ * ended its buffers belong to the library; counts and displacements are copied. Arguments are as in
+ * the form without i, `config` may be NULL. On failure *request is NULL and nothing was begun; a
+ * later failure is the status of the function that finds the end.
  *
- * Calls move on while any thread of the process waits or tests, on whatever communicator; with a
+ * Calls progress while any thread of the process waits or tests, on any communicator; with a
  * progress thread (tutti_comm_config, TUTTI_PROGRESS_THREAD) at any time. The limit counts from
  * entering each wait; of tutti_waitany() it is that of the first request in the list. A request has
  * one thread at a time, and its communicator's threads must not be in another call on it meanwhile.
@@ -921,9 +922,9 @@ TUTTI_API tutti_status tutti_wait(tutti_request* request);
  * did. */
 TUTTI_API tutti_status tutti_waitall(size_t n, tutti_request* requests);
 #define TUTTI_NO_REQUEST ((size_t)-1)
-/* Until one of them has ended: *index says which; TUTTI_NO_REQUEST where none is in flight. */
+/* Waits until one of them has ended: *index says which; TUTTI_NO_REQUEST: none is in flight. */
 TUTTI_API tutti_status tutti_waitany(size_t n, tutti_request* requests, size_t* index);
-/* Moves calls on and sets *ended to 1 if this one has ended, as tutti_wait(), else to 0. Never
+/* Advances calls and sets *ended to 1 if this one has ended, as tutti_wait(), else to 0. Never
  * blocks. */
 TUTTI_API tutti_status tutti_test(tutti_request* request, int* ended);
 /* Frees the request of an _init form. INVALID while it is in flight. NULL is allowed. */
@@ -933,21 +934,21 @@ TUTTI_API tutti_status tutti_request_free(tutti_request* request);
 
 /* The _on forms: collectives on memory of the communicator's GPU, in the order of `stream` (a
  * cudaStream_t or CUstream of that GPU; NULL: the null stream). They enqueue and return: OK says no
- * more than that the arguments are right; what becomes of the call tells tutti_comm_device_status()
- * once the stream has got there. Buffers may be used by what the stream does after the call. Calls
- * on a communicator run in the order in which they are made, on whatever streams; all ranks make
- * them in the same order. `config` may be NULL; its deadline counts from when the call's turn comes
- * on the GPU. When it passes, a rank dies or the communicator is aborted, what waits on the GPU is
- * let go on.
+ * more than that the arguments are right; tutti_comm_device_status() tells what became of the call
+ * once the stream has reached it. Work behind the call on the stream may use its buffers. Calls on
+ * a communicator run in the order in which they are made, on whatever streams; all ranks make them
+ * in the same order. `config` may be NULL; its deadline counts from when the call's turn comes on
+ * the GPU. When it passes, a rank dies or the communicator is aborted, what waits on the GPU is
+ * released.
  *
  * They can be captured into a CUDA graph, on all ranks alike, and replayed with changed data; calls
  * made before the capture must have ended before the graph is launched, and two launches may not
  * overlap.
  *
  * Where the ranks' GPUs cannot reach each other, on different hosts for one, the hosts make the
- * calls, on a thread of the library: in slices of 2 MiB through pinned memory, copies beside the
- * network. The bits are those of the same call of each slice in memory of the host; the deadline is
- * that of each slice.
+ * calls, on a thread of the library: in slices of 2 MiB through pinned memory, with copies that
+ * overlap with the network. The bits are those of the same call of each slice in memory of the
+ * host; the deadline is that of each slice.
  *
  * UNSUPPORTED where the communicator has no device, for pre-multiplied sums and, where the GPUs
  * reach each other, for what has no kernel: the program's own types and operators, accumulators,
@@ -983,7 +984,7 @@ TUTTI_API tutti_status tutti_scan_on(const void* send, void* recv, size_t count,
 TUTTI_API tutti_status tutti_exscan_on(const void* send, void* recv, size_t count,
                                        tutti_dtype dtype, tutti_op op, tutti_comm comm,
                                        const tutti_call_config* config, void* stream);
-/* What comes after it on any rank's stream begins when all ranks' streams have got to it. */
+/* What comes after it on any rank's stream begins when all ranks' streams have reached it. */
 TUTTI_API tutti_status tutti_barrier_on(tutti_comm comm, const tutti_call_config* config,
                                         void* stream);
 

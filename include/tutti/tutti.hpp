@@ -76,7 +76,7 @@ concept element = dtype_of<T>
 
 namespace detail {
 
-// Of calls without a communicator.
+// Throws for a failed call that had no communicator.
 inline void check(tutti_status status) {
   if (status != TUTTI_OK) throw error(status, -1, 0, tutti_last_error());
 }
@@ -109,8 +109,9 @@ class user_op {
   tutti_op op_ = TUTTI_OP_COUNT;
 };
 
-// A call beside its caller. Its buffers must stay until it has ended: wait(), or the destructor,
-// which waits too and says nothing of a failure.
+// Owns a tutti_request: a nonblocking or prepared call. Its buffers must stay valid until it has
+// completed: until wait() returns or test() is true. The destructor waits, too, and ignores a
+// failure.
 class request {
  public:
   request() = default;
@@ -125,10 +126,10 @@ class request {
     tutti_request_free(&request_);
   }
 
-  // Of a call made by an _init function.
+  // Begins a prepared call (allreduce_init); again, once the one before has completed.
   void start() { detail::check(tutti_start(request_)); }
   void wait() { detail::check(tutti_wait(&request_)); }
-  // Whether it has ended.
+  // True once it has completed. Never blocks.
   bool test() {
     int ended = 0;
     detail::check(tutti_test(&request_, &ended));
@@ -139,7 +140,8 @@ class request {
   tutti_request request_ = nullptr;
 };
 
-// Owns a tutti_topk, of vectors of `length` elements. One call with it at a time.
+// Owns a tutti_topk, which keeps what was not sent yet of vectors of `length` elements. One call
+// with it at a time.
 template <class T>
 requires std::same_as<T, float> || std::same_as<T, double>
 class topk {
@@ -157,7 +159,7 @@ class topk {
   ~topk() { tutti_topk_free(topk_); }
   tutti_topk get() const noexcept { return topk_; }
   size_t length() const noexcept { return length_; }
-  // To be read or written; valid until the next call.
+  // What was not sent yet, `length` elements. The caller may change it; valid until the next call.
   std::span<T> residual() const {
     void* memory = nullptr;
     detail::check(tutti_topk_residual(topk_, &memory));
@@ -169,14 +171,14 @@ class topk {
   size_t length_ = 0;
 };
 
-// One of the library's codecs; it lives as long as the program.
+// The library's codec of that name; valid as long as the program runs.
 inline const tutti_codec& find_codec(const std::string& name) {
   const tutti_codec* codec = nullptr;
   detail::check(tutti_codec_from_name(name.c_str(), &codec));
   return *codec;
 }
 
-// Owns a communicator. One thread at a time, except abort().
+// Owns a communicator. One thread at a time, except abort(). A failed call throws tutti::error.
 class communicator {
  public:
   communicator() = default;
@@ -203,19 +205,20 @@ class communicator {
     return communicator(made);
   }
 
-  // Empty where color < 0.
+  // Collective. One communicator for each color, its ranks in the order of `key`; an empty one
+  // where color < 0.
   communicator split(int color, int key) const {
     tutti_comm made = nullptr;
     check(tutti_comm_split(comm_, color, key, &made), comm_);
     return communicator(made);
   }
-  // The ranks of this host.
+  // Collective. A communicator of the ranks on this host, in the order of `key`.
   communicator split_host(int key = 0) const {
     tutti_comm made = nullptr;
     check(tutti_comm_split_host(comm_, key, &made), comm_);
     return communicator(made);
   }
-  // Called by the ranks in `ranks` only.
+  // A communicator of `ranks`, in that order. Only they call it.
   communicator create_group(std::span<const int> ranks) const {
     tutti_comm made = nullptr;
     check(tutti_comm_create_group(comm_, ranks.data(), ranks.size(), &made), comm_);
@@ -245,7 +248,7 @@ class communicator {
     return name;
   }
 
-  // What was done so far.
+  // What this rank's calls have done since the communicator was made.
   tutti_comm_counters counters() const {
     tutti_comm_counters value{};
     value.size = sizeof(value);
@@ -253,7 +256,7 @@ class communicator {
     return value;
   }
 
-  // `in` and `out` are equally long and do not overlap.
+  // `in` and `out` have the same length and do not overlap.
   template <element T>
   void allreduce(std::span<const T> in, std::span<T> out, tutti_op op = TUTTI_SUM,
                  const tutti_call_config* config = nullptr) const {
@@ -268,7 +271,7 @@ class communicator {
                                comm_, config),
           comm_);
   }
-  // `out` counts on rank `root` only, where it is as long as `in`.
+  // Only rank `root` gets the result: there `out` is as long as `in`; elsewhere it is not used.
   template <element T>
   void reduce(std::span<const T> in, std::span<T> out, int root, tutti_op op = TUTTI_SUM,
               const tutti_call_config* config = nullptr) const {
@@ -282,8 +285,7 @@ class communicator {
     check(tutti_broadcast_with(buffer.data(), buffer.size(), dtype_of<T>, root, comm_, config),
           comm_);
   }
-  // Of equal blocks: `out` is as many times as long as `in` as there are ranks, on the root where
-  // there is one.
+  // `in` is this rank's block; `out` has a block for each rank, in the order of ranks.
   template <element T>
   void allgather(std::span<const T> in, std::span<T> out,
                  const tutti_call_config* config = nullptr) const {
@@ -292,6 +294,7 @@ class communicator {
     check(tutti_allgather_with(in.data(), out.data(), in.size(), dtype_of<T>, comm_, config),
           comm_);
   }
+  // Only rank `root` gets the blocks: `out` is not used elsewhere.
   template <element T>
   void gather(std::span<const T> in, std::span<T> out, int root,
               const tutti_call_config* config = nullptr) const {
@@ -300,7 +303,8 @@ class communicator {
     check(tutti_gather_with(in.data(), out.data(), in.size(), dtype_of<T>, root, comm_, config),
           comm_);
   }
-  // The other way round.
+  // On rank `root`, `in` has a block for each rank; elsewhere it is not used. `out` takes this
+  // rank's block.
   template <element T>
   void scatter(std::span<const T> in, std::span<T> out, int root,
                const tutti_call_config* config = nullptr) const {
@@ -309,6 +313,7 @@ class communicator {
     check(tutti_scatter_with(in.data(), out.data(), out.size(), dtype_of<T>, root, comm_, config),
           comm_);
   }
+  // `in` has a block for each rank; `out` takes this rank's block of the reduction.
   template <element T>
   void reduce_scatter(std::span<const T> in, std::span<T> out, tutti_op op = TUTTI_SUM,
                       const tutti_call_config* config = nullptr) const {
@@ -317,7 +322,7 @@ class communicator {
                                           config),
           comm_);
   }
-  // `in` and `out` have a block for each rank.
+  // `in` has a block for each rank, `out` one from each.
   template <element T>
   void alltoall(std::span<const T> in, std::span<T> out,
                 const tutti_call_config* config = nullptr) const {
@@ -326,7 +331,7 @@ class communicator {
                     "`in` and `out` are not a block for each rank");
     check(tutti_alltoall_with(in.data(), out.data(), count, dtype_of<T>, comm_, config), comm_);
   }
-  // Of blocks of different lengths, one after the other.
+  // Blocks of different lengths: counts[r] elements come from rank r. They lie one after the other.
   template <element T>
   void allgatherv(std::span<const T> in, std::span<T> out, std::span<const size_t> counts,
                   const tutti_call_config* config = nullptr) const {
@@ -336,6 +341,7 @@ class communicator {
                                 dtype_of<T>, comm_, config),
           comm_);
   }
+  // in_counts[r] elements go to rank r, out_counts[r] come from it. Blocks lie one after the other.
   template <element T>
   void alltoallv(std::span<const T> in, std::span<const size_t> in_counts, std::span<T> out,
                  std::span<const size_t> out_counts,
@@ -347,13 +353,14 @@ class communicator {
                                nullptr, dtype_of<T>, comm_, config),
           comm_);
   }
-  // Over ranks 0 to the own one; exscan without the own one, and `out` of rank 0 stays as it is.
+  // Rank r gets the reduction of ranks 0 to r (inclusive prefix).
   template <element T>
   void scan(std::span<const T> in, std::span<T> out, tutti_op op = TUTTI_SUM,
             const tutti_call_config* config = nullptr) const {
     detail::require(in.size() == out.size(), "the input and output spans have different lengths");
     check(tutti_scan_with(in.data(), out.data(), in.size(), dtype_of<T>, op, comm_, config), comm_);
   }
+  // Rank r gets the reduction of ranks 0 to r-1 (exclusive prefix); `out` of rank 0 is not written.
   template <element T>
   void exscan(std::span<const T> in, std::span<T> out, tutti_op op = TUTTI_SUM,
               const tutti_call_config* config = nullptr) const {
@@ -361,8 +368,8 @@ class communicator {
     check(tutti_exscan_with(in.data(), out.data(), in.size(), dtype_of<T>, op, comm_, config),
           comm_);
   }
-  // Of a vector of `length` elements, `values` at ascending `indices`. The output spans are equally
-  // long, and take the result; returns how many entries it has.
+  // Reduces vectors of `length` elements that are zero but for `values` at ascending `indices`. The
+  // result's entries go to the output spans, which have the same length. Returns their number.
   template <element T>
   size_t allreduce_sparse(std::span<const uint32_t> indices, std::span<const T> values,
                           std::span<uint32_t> out_indices, std::span<T> out_values, size_t length,
@@ -375,7 +382,8 @@ class communicator {
     check(tutti_allreduce_sparse_with(&in, &out, length, dtype_of<T>, op, comm_, config), comm_);
     return out.entries;
   }
-  // The sum or average of the largest entries; `in` and `out` are as long as `largest` says.
+  // The sum or average of each rank's k largest entries (top-k with error feedback); `in` and `out`
+  // have largest.length() elements.
   template <element T>
   void allreduce(const topk<T>& largest, std::span<const T> in, std::span<T> out,
                  tutti_op op = TUTTI_SUM, const tutti_call_config* config = nullptr) const {
@@ -384,7 +392,8 @@ class communicator {
     check(tutti_topk_allreduce_with(in.data(), out.data(), op, largest.get(), comm_, config),
           comm_);
   }
-  // Through a codec; `error`, its size set, may be null.
+  // Sends what `codec` makes of the vectors. *error, if not null and with its size set, takes what
+  // encoding changed on this rank.
   void allreduce(const tutti_codec& codec, std::span<const float> in, std::span<float> out,
                  tutti_op op = TUTTI_SUM, const tutti_call_config* config = nullptr,
                  tutti_codec_error* error = nullptr) const {
@@ -409,8 +418,9 @@ class communicator {
           comm_);
   }
 
-  // In the order of `stream`, on memory of the communicator's GPU; the spans as in the functions
-  // without _on. They return when that is enqueued: device_status() tells what became of it.
+  // Calls in the order of a CUDA stream, on memory of the communicator's GPU; the spans as in the
+  // functions without _on. They return when the call is enqueued; what fails later is told by
+  // device_status().
   template <element T>
   void allreduce_on(void* stream, std::span<const T> in, std::span<T> out, tutti_op op = TUTTI_SUM,
                     const tutti_call_config* config = nullptr) const {
@@ -471,10 +481,10 @@ class communicator {
   void barrier_on(void* stream, const tutti_call_config* config = nullptr) const {
     check(tutti_barrier_on(comm_, config, stream), comm_);
   }
-  // Throws the first failure of what was enqueued.
+  // Throws the first failure of an enqueued call.
   void device_status() const { check(tutti_comm_device_status(comm_), comm_); }
 
-  // Begun, to be waited for; the spans as in the functions without i.
+  // Nonblocking calls; the spans as in the functions without i.
   template <element T>
   [[nodiscard]] request iallreduce(std::span<const T> in, std::span<T> out, tutti_op op = TUTTI_SUM,
                                    const tutti_call_config* config = nullptr) const {
@@ -545,7 +555,7 @@ class communicator {
       return tutti_irecv(buffer.data(), buffer.size(), dtype_of<T>, peer, tag, comm_, config, made);
     });
   }
-  // To be started, as often as the program likes.
+  // A prepared (persistent) call: each start() of the request runs it once.
   template <element T>
   [[nodiscard]] request allreduce_init(std::span<const T> in, std::span<T> out,
                                        tutti_op op = TUTTI_SUM,
@@ -557,7 +567,7 @@ class communicator {
     });
   }
 
-  // Both at once.
+  // Sends and receives at the same time.
   template <element T>
   void sendrecv(std::span<const T> out, int to, std::span<T> in, int from, int tag = 0,
                 const tutti_call_config* config = nullptr) const {
@@ -565,8 +575,8 @@ class communicator {
                               dtype_of<T>, comm_, config),
           comm_);
   }
-  // The sends and receives that `body` makes on this communicator run all at once when it returns;
-  // when it throws, none does.
+  // Runs the sends and receives that `body` makes on this communicator at the same time, when it
+  // returns; none of them if it throws.
   template <class Body>
   void group(Body&& body, const tutti_call_config* config = nullptr) const {
     check(tutti_group_begin(comm_), comm_);
@@ -579,7 +589,7 @@ class communicator {
     check(tutti_group_end_with(comm_, config), comm_);
   }
 
-  // The sum over ranks of scalar * input, for calls on this communicator.
+  // An operator for calls on this communicator: the sum over ranks of scalar * input.
   template <element T>
   user_op premul_sum(const T& scalar) const {
     tutti_op made = TUTTI_OP_COUNT;
@@ -587,14 +597,15 @@ class communicator {
     return user_op(made);
   }
 
-  // `count` elements of symmetric memory, zero; lives until free() or the end of the communicator.
+  // Collective. `count` elements of symmetric memory, zero; valid until free() or the end of the
+  // communicator.
   template <element T>
   std::span<T> alloc(size_t count) const {
     void* memory = nullptr;
     check(tutti_mem_alloc(comm_, count * sizeof(T), &memory), comm_);
     return {static_cast<T*>(memory), count};
   }
-  // The same on the communicator's GPU; the content is unspecified.
+  // Collective. The same on the communicator's GPU; its content is unspecified.
   template <element T>
   std::span<T> alloc_device(size_t count) const {
     void* memory = nullptr;
@@ -606,7 +617,7 @@ class communicator {
     check(tutti_mem_free(comm_, memory.data()), comm_);
   }
 
-  // Any thread; never blocks.
+  // Ends the communicator for all ranks, with `reason` in their errors. Any thread; never blocks.
   void abort(const char* reason = nullptr) const noexcept { tutti_comm_abort(comm_, reason); }
 
  private:
@@ -636,7 +647,7 @@ class communicator {
 template <class T>
 concept binned = std::same_as<T, tutti_binned_float32> || std::same_as<T, tutti_binned_float64>;
 
-// As tutti_reduce_local(); every operand is as long as `out`.
+// Reduces `operands` as the ranks of a communicator would; each has as many elements as `out`.
 template <element T>
 void reduce_local(std::span<const T* const> operands, std::span<T> out, tutti_op op = TUTTI_SUM,
                   tutti_level level = TUTTI_LEVEL_DEFAULT) {
@@ -645,14 +656,14 @@ void reduce_local(std::span<const T* const> operands, std::span<T> out, tutti_op
                                    dtype_of<T>, op, level));
 }
 
-// accumulators[i] += values[i].
+// accumulators[i] += values[i], in any order (tutti_binned_deposit).
 template <binned B, element T>
 void deposit(std::span<B> accumulators, std::span<const T> values) {
   detail::require(accumulators.size() == values.size(), "the spans have different lengths");
   detail::check(tutti_binned_deposit(accumulators.data(), dtype_of<B>, values.data(), values.size(),
                                      dtype_of<T>));
 }
-// accumulator += every value.
+// accumulator += each value, in any order.
 template <binned B, element T>
 void deposit_all(B& accumulator, std::span<const T> values) {
   detail::check(tutti_binned_deposit_all(&accumulator, dtype_of<B>, values.data(), values.size(),

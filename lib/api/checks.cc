@@ -60,7 +60,8 @@ Status check_ends(const Communicator& c, const size_t* counts, const size_t* dis
 
 Status read_config(const tutti_call_config* config, CallSettings* out) {
   if (config == nullptr) return {};
-  // Nearly all are of this version: a copy of one that was just written would be felt.
+  // Nearly all are of this version, and are read in place: a copy of one that was just written
+  // would cost measurable time.
   if (config->size == sizeof(tutti_call_config)) [[likely]]
     return read_fields(*config, out);
   return read_other_version(config, out);
@@ -91,8 +92,7 @@ Status check_operator(tutti_op op, tutti_dtype dtype) {
   return {};
 }
 
-Status check_root(const Communicator& c, int root) {
-  if (root >= 0 && root < c.nranks()) return {};
+Status no_such_root(const Communicator& c, int root) {
   return {TUTTI_INVALID, "root " + std::to_string(root) + " is not a rank; there are " +
                              std::to_string(c.nranks())};
 }

@@ -12,10 +12,15 @@ Status read_config(const tutti_call_config* config, CallSettings* out);
 
 Status check_level(tutti_level level);
 
-// Everything that is wrong whatever the collective: `count` elements must fit into memory.
+// The checks that all collectives need: `count` elements must fit into memory.
 Status check_vector(uint64_t count, tutti_dtype dtype);
 Status check_operator(tutti_op op, tutti_dtype dtype);
-Status check_root(const Communicator& c, int root);
+Status no_such_root(const Communicator& c, int root);
+inline Status check_root(const Communicator& c, int root) {
+  if (root >= 0 && root < c.nranks()) [[likely]]
+    return {};
+  return no_such_root(c, root);
+}
 
 // The buffers of a call, `send_count` and `recv_count` elements long. TUTTI_IN_PLACE is refused.
 Status check_send(const void* send, uint64_t count);

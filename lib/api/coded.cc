@@ -63,7 +63,7 @@ tutti_status tutti_allreduce_coded_with(const void* send, void* recv, size_t cou
       comm, Compound::allreduce_coded, config, {send, recv},
       [&](tutti_level level) -> Status {
         TUTTI_TRY(api::check_coded(send, recv, count, op, given, error, &codec));
-        // What is encoded in blocks depends on where in a block it stands.
+        // The encoding of an element depends on its place in a block.
         const tutti_level most = codec.block == 1 ? TUTTI_LEVEL_LAYOUT : TUTTI_LEVEL_FAST;
         return api::check_held(level, most, TUTTI_FLOAT32, op);
       },

@@ -1,6 +1,6 @@
-// The collectives of the C API, each in all its forms: that returns when it has ended, without and
-// with a config; i form, which begins beside its caller, and _init form, which does when it is
-// started; _on form, which is enqueued.
+// The collectives of the C API, each in all its forms: blocking, without and with a config; the i
+// form, which is nonblocking; the _init form, which is persistent; the _on form, which is enqueued
+// on a stream.
 #include "lib/api/collectives.h"
 
 #include "lib/api/guard.h"

@@ -1,4 +1,4 @@
-// The part of the C API that makes, asks and ends communicators.
+// The part of the C API that makes, queries and frees communicators.
 #include <charconv>
 #include <cstring>
 #include <map>
@@ -23,7 +23,7 @@ std::string& thread_error() {
 
 namespace {
 
-// The listening sockets behind the ids that this process made, until their rank 0 takes them.
+// The listening sockets of the ids that this process has made, until rank 0 of each takes its own.
 class Listeners {
  public:
   static Listeners& get() {
@@ -107,7 +107,7 @@ Status read_settings(const tutti_comm_config* given, CommSettings* out) {
   if (timeout_ms) out->timeout_ms = *timeout_ms;
   std::vector<std::string> checks;
   TUTTI_TRY(config_list(Variable::tutti_check, &checks));
-  out->check_results = !checks.empty();  // there is only one kind
+  out->check_results = !checks.empty();  // there is only one kind of check
   std::optional<int64_t> progress_thread;
   TUTTI_TRY(config_integer(Variable::tutti_progress_thread, &progress_thread));
   if (progress_thread) out->progress_thread = *progress_thread != 0;
@@ -149,13 +149,12 @@ Status check_place(int rank, int nranks, const void* out) {
     return {TUTTI_INVALID, "a communicator of " + std::to_string(nranks) + " ranks cannot be"};
   }
   if (rank < 0 || rank >= nranks) {
-    return {TUTTI_INVALID,
-            "rank " + std::to_string(rank) + " is not between 0 and " + std::to_string(nranks - 1)};
+    return {TUTTI_INVALID, rank_name(rank) + " is not between 0 and " + std::to_string(nranks - 1)};
   }
   return {};
 }
 
-// A communicator of one rank needs nobody.
+// The exchange of a communicator of one rank.
 class Alone final : public Exchange {
  public:
   int rank() const override { return 0; }
@@ -208,7 +207,7 @@ Status from_env(const CommSettings& settings, tutti_comm* out) {
   return {TUTTI_INTERNAL, "unknown launcher"};
 }
 
-// A communicator out of another; `make` gives a tutti_status.
+// Derives a communicator from another one; `make` gives a tutti_status.
 template <class Make>
 tutti_status make_from(tutti_comm comm, tutti_comm* out, Make&& make) {
   if (out != nullptr) *out = nullptr;

@@ -22,7 +22,7 @@ inline Status check_builtin(tutti_op op, tutti_dtype dtype) {
   return {TUTTI_INVALID, "this call takes built-in types and operators only"};
 }
 
-// Of calls with one vector in and one out.
+// For calls with one input vector and one output vector.
 inline Status check_vectors(const void* send, const void* recv, uint64_t count, tutti_dtype dtype) {
   TUTTI_TRY(check_recv(recv, count));
   if (send == TUTTI_IN_PLACE) return {};
@@ -46,7 +46,7 @@ inline Status check_held(tutti_level asked, tutti_level most, tutti_dtype dtype,
 }
 
 // `check` gives the Status of the arguments and of the level that is asked for, `body` that of the
-// call. `buffers` are looked into by both, so they may not lie on a GPU; NULL is allowed.
+// call. Both read `buffers`, so these may not lie on a GPU; NULL is allowed.
 template <class Check, class Body>
 tutti_status compound(tutti_comm comm, Compound kind, const tutti_call_config* config,
                       std::initializer_list<const void*> buffers, Check&& check, Body&& body) {

@@ -1,4 +1,5 @@
-// What every function of the C API shares: exceptions end here, and errors find their place.
+// What every function of the C API shares: exceptions are caught, and errors are kept where the
+// program finds them.
 #pragma once
 
 #include <new>
@@ -47,8 +48,8 @@ tutti_status guarded(tutti_comm comm, Body&& body) {
   }
 }
 
-// For calls, for which other ranks wait: what is thrown, be it before the call has begun, ends them
-// there, too.
+// For calls that other ranks wait for: an exception, also one from before the call has begun, ends
+// the call on all ranks.
 template <class Body>
 tutti_status calling(tutti_comm comm, Body&& body) {
   if (comm == nullptr) return keep({TUTTI_INVALID, "the communicator is NULL"});

@@ -1,4 +1,4 @@
-// The part of the C API that computes on one rank with the bits of the collectives.
+// The part of the C API that computes on one rank, with the same bits as the collectives.
 #include <cstring>
 
 #include "lib/api/checks.h"
@@ -36,7 +36,7 @@ Status check_operands(const void* const* operands, size_t n, const void* out, si
   return {};
 }
 
-// The kernels of an operator at a level; `function` is what they point to if it is the program's.
+// The kernels of an operator at a level; for an operator of the program's they point to `function`.
 Status bind_operator(tutti_dtype dtype, tutti_op op, tutti_level level, UserFunction* function,
                      Kernels* out) {
   if (unsigned(op) < TUTTI_OP_COUNT) return find_kernels(dtype, op, level, out);
@@ -91,7 +91,7 @@ const FloatFormat* format_of(tutti_dtype dtype) {
   }
 }
 
-// What all functions on accumulators ask of their arguments. `values`: what goes in or comes out.
+// The checks of all functions on accumulators. `values`: the input or the output.
 Status check_binned(const void* accumulators, tutti_dtype accumulator, const void* values,
                     size_t count, tutti_dtype dtype) {
   TUTTI_TRY(check_vector(count, accumulator));
@@ -113,7 +113,7 @@ Status check_binned(const void* accumulators, tutti_dtype accumulator, const voi
 
 uint64_t load_pattern(const std::byte* from, size_t size) {
   uint64_t pattern = 0;
-  std::memcpy(&pattern, from, size);  // as all of the library, for little-endian machines
+  std::memcpy(&pattern, from, size);  // little-endian machines only, as all of the library
   return pattern;
 }
 

@@ -10,7 +10,7 @@ std::span<const size_t> lengths_of(const Communicator& c, const size_t* counts) 
   return {counts, size_t(c.nranks())};
 }
 
-// Where, in elements, the block of this rank lies.
+// The offset of this rank's block, in elements.
 uint64_t own_place(const Communicator& c, const size_t* counts, const size_t* displs) {
   if (displs != nullptr) return displs[c.rank()];
   return sum_of({counts, size_t(c.rank())});
@@ -42,16 +42,24 @@ Status make_exscan(const Communicator&, const void* send, void* recv, size_t cou
   return make_vectors(Collective::exscan, send, recv, count, dtype, op, out);
 }
 
+// Of a rank that is not the root.
+static Status check_reduced_vector(const void* send, uint64_t count, tutti_dtype dtype, tutti_op op,
+                                   int root) {
+  TUTTI_TRY(check_vector(count, dtype));
+  TUTTI_TRY(check_operator(op, dtype));
+  if (send == TUTTI_IN_PLACE) return only_root(root, "reduces");
+  return check_send(send, count);
+}
+
 Status make_reduce(const Communicator& c, const void* send, void* recv, size_t count,
                    tutti_dtype dtype, tutti_op op, int root, MadeCall* out) {
   TUTTI_TRY(check_root(c, root));
   if (c.rank() == root) {
     TUTTI_TRY(make_vectors(Collective::reduce, send, recv, count, dtype, op, out));
   } else {
-    TUTTI_TRY(check_vector(count, dtype));
-    TUTTI_TRY(check_operator(op, dtype));
-    if (send == TUTTI_IN_PLACE) return only_root(root, "reduces");
-    TUTTI_TRY(check_send(send, count));
+    if (send == nullptr || send == TUTTI_IN_PLACE || plain_element_bytes(count, dtype, op) == 0)
+        [[unlikely]]
+      TUTTI_TRY(check_reduced_vector(send, count, dtype, op, root));
     out->call.input = bytes(send);
   }
   set_key(out, Collective::reduce, count, dtype, op, root);
@@ -59,7 +67,7 @@ Status make_reduce(const Communicator& c, const void* send, void* recv, size_t c
 }
 
 Status make_barrier(const Communicator&, MadeCall* out) {
-  // Runs as an allreduce of one byte, of which only that it comes matters.
+  // Runs as an allreduce of one byte, whose value does not matter.
   set_key(out, Collective::barrier, 1, TUTTI_UINT8, TUTTI_MAX);
   out->barrier[0] = {};
   out->call.input = &out->barrier[0];
@@ -166,7 +174,7 @@ Status make_scatter(const Communicator& c, const void* send, void* recv, size_t 
   if (recv == TUTTI_IN_PLACE && !at_root) return only_root(root, "scatters");
   out->call.output = bytes(recv);
   if (recv == TUTTI_IN_PLACE) {
-    // Where it stays, so nothing is written there.
+    // The block is in place already, so nothing is written there.
     out->call.output = const_cast<std::byte*>(bytes(send)) + c.rank() * count * dtype_size(dtype);
   } else {
     TUTTI_TRY(check_recv(recv, count));
@@ -209,7 +217,7 @@ Status make_scatterv(const Communicator& c, const void* send, const size_t* coun
   return {};
 }
 
-// In place the result lies over the first block, which other ranks may still have to get.
+// In place the result overwrites the first block, which other ranks may still need.
 static void place_reduced(const Communicator& c, const void* send, void* recv, uint64_t own,
                           MadeCall* out) {
   out->call.input = bytes(send == TUTTI_IN_PLACE ? recv : send);
@@ -218,15 +226,22 @@ static void place_reduced(const Communicator& c, const void* send, void* recv, u
   out->call.aside_count = own;
 }
 
-Status make_reduce_scatter_block(const Communicator& c, const void* send, void* recv, size_t count,
-                                 tutti_dtype dtype, tutti_op op, MadeCall* out) {
+static Status check_reduced_block(const Communicator& c, const void* send, const void* recv,
+                                  size_t count, tutti_dtype dtype, tutti_op op) {
   TUTTI_TRY(check_equal_blocks(c, count, dtype));
   TUTTI_TRY(check_operator(op, dtype));
   TUTTI_TRY(check_recv(recv, count));
-  if (send != TUTTI_IN_PLACE) {
-    TUTTI_TRY(check_send(send, count));
-    TUTTI_TRY(check_apart(send, count * c.nranks(), recv, count, dtype));
-  }
+  if (send == TUTTI_IN_PLACE) return {};
+  TUTTI_TRY(check_send(send, count));
+  return check_apart(send, count * c.nranks(), recv, count, dtype);
+}
+
+Status make_reduce_scatter_block(const Communicator& c, const void* send, void* recv, size_t count,
+                                 tutti_dtype dtype, tutti_op op, MadeCall* out) {
+  // As if the result were as long as the input: what passes so is right.
+  if (count > plainly_fits || !plainly_right(send, recv, count * c.nranks(), dtype, op))
+      [[unlikely]]
+    TUTTI_TRY(check_reduced_block(c, send, recv, count, dtype, op));
   set_key(out, Collective::reduce_scatter, count, dtype, op);
   place_reduced(c, send, recv, count, out);
   return {};
@@ -283,9 +298,8 @@ Status make_alltoallv(const Communicator& c, const void* send, const size_t* sen
     TUTTI_TRY(check_apart(send, sent, recv, received, dtype));
     const size_t to_self = send_counts[c.rank()], from_self = recv_counts[c.rank()];
     if (to_self != from_self) {
-      return {TUTTI_INVALID, "rank " + std::to_string(c.rank()) + " sends itself " +
-                                 std::to_string(to_self) + " elements but expects " +
-                                 std::to_string(from_self)};
+      return {TUTTI_INVALID, rank_name(c.rank()) + " sends itself " + std::to_string(to_self) +
+                                 " elements but expects " + std::to_string(from_self)};
     }
   }
   set_key(out, Collective::alltoall, 0, dtype);

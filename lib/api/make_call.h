@@ -1,5 +1,5 @@
 // The arguments of each collective of the C API, checked and turned into a call. One function for
-// each, whether the call is made at once, beside the caller or again and again.
+// each collective serves its blocking, nonblocking and persistent forms.
 #pragma once
 
 #include "lib/api/checks.h"
@@ -12,7 +12,8 @@ namespace tutti::api {
 inline const std::byte* bytes(const void* at) { return static_cast<const std::byte*>(at); }
 inline std::byte* bytes(void* at) { return static_cast<std::byte*>(at); }
 
-// In place: a copy of what was just written field by field would cost more than the whole check.
+// Writes the fields in place: copying a struct that was just written field by field would cost more
+// than the whole check.
 inline void set_key(MadeCall* made, Collective collective, uint64_t count, tutti_dtype dtype,
                     tutti_op op = TUTTI_SUM, int root = 0) {
   CallKey& key = made->call.key;
@@ -23,25 +24,47 @@ inline void set_key(MadeCall* made, Collective collective, uint64_t count, tutti
   key.op = op;
 }
 
-// A vector in, one of the same length out: allreduce, scans, and the root of a reduce.
+// One input vector and one output vector of the same length: allreduce, scans, and the root of a
+// reduce.
 Status check_vectors(const void* send, const void* recv, uint64_t count, tutti_dtype dtype,
                      tutti_op op);
 
 constexpr uint64_t plainly_fits = uint64_t{1} << 40;
 
-// What nearly every vector is; else check_vector() says why not.
+// Whether the vector is of the common, valid kind; else check_vector() decides.
 inline bool plain_vector(uint64_t count, tutti_dtype dtype) {
   return uint32_t(dtype) < TUTTI_DTYPE_COUNT && count <= plainly_fits;
 }
 
-// What nearly every call is, so that it passes with a few comparisons; else the checks say why not.
+// Bytes of an element that a built-in operator combines; 0: it does not. One load answers both.
+struct CombinedBytes {
+  uint8_t of[TUTTI_OP_COUNT][TUTTI_DTYPE_COUNT] = {};
+  constexpr CombinedBytes() {
+    for (int op = 0; op < TUTTI_OP_COUNT; ++op) {
+      for (int dtype = 0; dtype < TUTTI_DTYPE_COUNT; ++dtype) {
+        if (builtin_supports(tutti_op(op), tutti_dtype(dtype)))
+          of[op][dtype] = uint8_t(builtin_size(tutti_dtype(dtype)));
+      }
+    }
+  }
+};
+inline constexpr CombinedBytes combined_bytes;
+
+// Bytes of an element of a call of the common, valid kind, found by a few comparisons; 0: the
+// checks decide.
+inline uint64_t plain_element_bytes(uint64_t count, tutti_dtype dtype, tutti_op op) {
+  if (unsigned(op) >= TUTTI_OP_COUNT || unsigned(dtype) >= TUTTI_DTYPE_COUNT) return 0;
+  return count != 0 && count <= plainly_fits ? combined_bytes.of[op][dtype] : 0;
+}
+// Whether both buffers are of that kind, too.
 inline bool plainly_right(const void* send, const void* recv, uint64_t count, tutti_dtype dtype,
                           tutti_op op) {
-  if (!builtin_supports(op, dtype) || count == 0 || count > plainly_fits) return false;
+  const uint64_t element_size = plain_element_bytes(count, dtype, op);
+  if (element_size == 0) return false;
   if (send == nullptr || recv == nullptr || recv == TUTTI_IN_PLACE) return false;
   if (send == TUTTI_IN_PLACE) return true;
   const uintptr_t a = reinterpret_cast<uintptr_t>(send), b = reinterpret_cast<uintptr_t>(recv);
-  const uint64_t bytes = count * builtin_size(dtype);
+  const uint64_t bytes = count * element_size;
   return a >= b + bytes || b >= a + bytes;
 }
 
@@ -60,7 +83,7 @@ inline Status make_vectors(Collective collective, const void* send, void* recv, 
 TUTTI_COLLECTIVES(TUTTI_DECLARE)
 #undef TUTTI_DECLARE
 
-// What is called most often.
+// Inline, because they are called most often.
 inline Status make_allreduce(const Communicator&, const void* send, void* recv, size_t count,
                              tutti_dtype dtype, tutti_op op, MadeCall* out) {
   return make_vectors(Collective::allreduce, send, recv, count, dtype, op, out);
@@ -70,8 +93,7 @@ inline Status make_broadcast(const Communicator& c, void* buffer, size_t count, 
                              int root, MadeCall* out) {
   if (!plain_vector(count, dtype)) [[unlikely]]
     TUTTI_TRY(check_vector(count, dtype));
-  if (root < 0 || root >= c.nranks()) [[unlikely]]
-    TUTTI_TRY(check_root(c, root));
+  TUTTI_TRY(check_root(c, root));
   if (count != 0 && buffer == nullptr) return {TUTTI_INVALID, "the buffer is NULL"};
   set_key(out, Collective::broadcast, count, dtype, TUTTI_SUM, root);
   out->call.input = out->call.output = bytes(buffer);
@@ -86,7 +108,7 @@ inline void add_settings(const CallSettings& settings, Call* call) {
   call->timeout_ms = settings.timeout_ms;
 }
 
-// A call made by one of the functions above and what its config adds, if it may be made now.
+// Makes a call by one of the functions above, adds its config, and checks that no group is open.
 template <auto make, class... Arguments>
 [[gnu::always_inline]] inline Status make_call(Communicator& c, const tutti_call_config* config,
                                                MadeCall* out, Arguments... arguments) {
@@ -94,7 +116,7 @@ template <auto make, class... Arguments>
   if (config != nullptr) TUTTI_TRY(read_config(config, &settings));
   TUTTI_TRY(make(c, arguments..., out));
   TUTTI_TRY(c.outside_group());
-  // Else there is nothing to add, and what adding that costs is felt.
+  // Without a config nothing is stored: that would cost measurable time.
   if (config != nullptr) add_settings(settings, &out->call);
   if (out->call.key.lengths != 0) out->call.blocks = &out->blocks;
   return {};

@@ -70,7 +70,8 @@ tutti_status request_messages(Begins begins, tutti_comm comm, std::span<const Me
   });
 }
 
-// The halves of a sendrecv that there are; without memory of their own, for nothing is guarded yet.
+// The halves of a sendrecv that exist. Allocates nothing, because exceptions are not caught yet
+// here.
 class Halves {
  public:
   Halves(const void* send, size_t send_count, int to, int send_tag, void* recv, size_t recv_count,

@@ -1,4 +1,4 @@
-// Requests: operations in the hands of the program.
+// Requests: handles by which the program holds operations.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ inline Operation* unwrap(tutti_request request) { return reinterpret_cast<Operat
 
 enum class Begins : uint8_t { now, when_started };
 
-// A request for what `make` puts into the operation, begun at once or prepared for being started.
+// Makes a request for the operation that `make` fills in, begun at once or when it is started.
 template <class Make>
 tutti_status make_request(Begins begins, tutti_comm comm, tutti_request* out, Make&& make) {
   if (out != nullptr) *out = nullptr;

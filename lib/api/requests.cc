@@ -1,4 +1,4 @@
-// What a program does with its requests.
+// The part of the C API that starts, waits for, tests and frees requests.
 #include "lib/api/request.h"
 
 #include <vector>
@@ -7,7 +7,7 @@ namespace tutti::api {
 
 namespace {
 
-// A request that is no longer in flight: nothing is left of it but what can be started again.
+// Frees a request that is no longer in flight, unless it can be started again.
 void settle(tutti_request* request) {
   Operation* const operation = unwrap(*request);
   if (operation->persistent) return;
@@ -15,7 +15,7 @@ void settle(tutti_request* request) {
   *request = nullptr;
 }
 
-// A call on behalf of a request, whose communicator may have been freed since: then it has ended.
+// Calls `body` with the request's communicator. If that has been freed the operation has ended.
 template <class Body>
 tutti_status on_owner(Operation& operation, Body&& body) {
   Communicator* const c = operation.owner->communicator;

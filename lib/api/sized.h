@@ -1,6 +1,6 @@
 // Structs of the C API that start with their size, so that programs built with another version of
-// the header are understood: this library's fields come first in all of them, in their order, and a
-// new one is only ever appended, not put where there was padding.
+// the header work: in every version the fields are in the same order, and a new field is only ever
+// appended, never put into padding.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace tutti::api {
 
-// Far more than any will have; a size beyond it was never set.
+// Far more than any struct will have; a larger size is an uninitialised one.
 constexpr size_t most_sized_bytes = 4096;
 
 // `what`: "the call config".
@@ -24,8 +24,8 @@ Status check_size(const T* given, const char* what) {
                              std::to_string(sizeof(T))};
 }
 
-// What the caller has of it, over `out` as it is. What a later version has must be zero, which
-// means there what it means not to have it.
+// Copies the fields that the caller's version has over those of `out`. Fields of a later version
+// must be zero, which means the same there as their absence.
 template <class T>
 Status read_sized(const T* given, const char* what, T* out) {
   if (given->size == sizeof(T)) [[likely]] {
@@ -45,7 +45,7 @@ Status read_sized(const T* given, const char* what, T* out) {
                              "at byte " + std::to_string(set - bytes)};
 }
 
-// Gives the caller as much of `from` as it has room for, and zeros beyond.
+// Copies as much of `from` as the caller's struct has room for, and zeros what lies beyond.
 template <class T>
 void write_sized(const T& from, T* to) {
   const size_t size = to->size, known = std::min(size, sizeof(T));

@@ -48,9 +48,8 @@ constexpr int most_caches = 8;  // index0 and up, of a core
 size_t last_level_cache_bytes() {
   static const size_t bytes = [] {
     size_t last = 0;
-    for (int index = 0; index < 8; ++index) {
-      const size_t found =
-          read_size("/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/size");
+    for (int index = 0; index < most_caches; ++index) {
+      const size_t found = read_size(cache_file(0, index, "size"));
       if (found != 0) last = found;
     }
     return last != 0 ? last : usual_bytes;

@@ -1,4 +1,4 @@
-// What this host's processors keep close.
+// The caches of this host's processors.
 #pragma once
 
 #include <sched.h>
@@ -9,12 +9,12 @@ namespace tutti {
 
 constexpr size_t line_bytes = 64;  // of a cache line
 
-// Bytes of the last-level cache that the first core is served by; 32 MiB where the system does not
-// say. The first call reads files, so it is made when a communicator is.
+// Bytes of the first core's last-level cache; 32 MiB where the system does not say. The first call
+// reads files, so it is made when a communicator is made.
 size_t last_level_cache_bytes();
 
-// The first core of the last-level cache that serves all of `cores`; -1 if there is none that does,
-// or the system does not say.
+// The first core of the last-level cache that all of `cores` share; -1 if they share none, or the
+// system does not say.
 int last_level_cache_of(const cpu_set_t& cores);
 
 }  // namespace tutti

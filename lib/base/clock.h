@@ -16,7 +16,7 @@ inline uint64_t now_ns() {
 
 constexpr uint64_t never_ns = std::numeric_limits<uint64_t>::max();
 
-// Limits end with the clock: what would be later is never.
+// Saturating: times that the clock cannot hold are never_ns.
 constexpr uint64_t ns_of_ms(int64_t milliseconds) {
   constexpr uint64_t ns_per_ms = 1'000'000;
   return uint64_t(milliseconds) > never_ns / ns_per_ms ? never_ns
@@ -29,21 +29,20 @@ inline uint64_t deadline_after_ms(int64_t milliseconds) {
   return later_ns(now_ns(), ns_of_ms(milliseconds));
 }
 
-// The end of a wait. The clock is first read after the spin budget, or after more moves than a
-// small call makes; while there is movement, from then on, about once in a millisecond.
+// The deadline of a wait. The clock is first read after the spin budget, or after more moves than a
+// small call makes; from then on, while something moves, about once per millisecond.
 class Limit {
  public:
+  static constexpr uint32_t first_moves = 16;  // more than a small call makes
   explicit Limit(uint64_t timeout_ns) : timeout_ns_(timeout_ns) {}
   uint64_t deadline_ns() {
     if (deadline_ns_ == 0) deadline_ns_ = later_ns(now_ns(), timeout_ns_);
     return deadline_ns_;
   }
-  // Something moved: whether it is past the deadline.
+  // To be called when something moved: whether the deadline has passed.
   bool passed_while_moving() { return --moves_ == 0 && look(); }
 
  private:
-  static constexpr uint32_t first_moves = 16;
-
   [[gnu::noinline]] bool look() {
     constexpr uint64_t short_ns = 500'000, long_ns = 2'000'000;
     constexpr uint32_t most_moves = 1 << 16;
@@ -58,7 +57,7 @@ class Limit {
   uint64_t timeout_ns_;
   uint64_t deadline_ns_ = 0;
   uint64_t looked_ns_ = 0;
-  uint32_t period_ = 1;  // moves between two looks, once there was one
+  uint32_t period_ = 1;  // moves between two readings of the clock, after the first one
   uint32_t moves_ = first_moves;
 };
 

@@ -34,7 +34,7 @@ void log(tutti_log_level level, const std::string& text) {
   if (listener().log == nullptr) return;
   try {
     listener().log(level, text.c_str(), listener().context);
-  } catch (...) {  // NOLINT(bugprone-empty-catch): what is logged is no part of any call
+  } catch (...) {  // NOLINT(bugprone-empty-catch): a failure to log must not fail a call
   }
 }
 

@@ -8,7 +8,7 @@
 namespace tutti {
 
 void set_log(tutti_log_fn log, void* context);
-// Whether anybody listens; building a message for nobody is waste.
+// Whether there is a callback: else a message need not be built.
 bool logging();
 void log(tutti_log_level level, const std::string& text);
 

@@ -20,7 +20,7 @@ std::string mebibytes(size_t bytes) { return std::to_string((bytes + (1 << 20) -
 
 size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-// Huge pages must be reserved: a mapping that works has got them.
+// Huge pages must be reserved: if the mapping works, it has them.
 bool has_huge_pages(const Fd& memory, size_t bytes) {
   void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), 0);
   if (base == MAP_FAILED) return false;

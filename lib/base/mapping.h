@@ -15,7 +15,7 @@ struct Mapping {
 };
 
 // A memfd of at least `bytes` zero bytes, sealed against resizing; of huge pages when it is long
-// enough and the host has reserved some. NO_MEMORY when the host has not as much.
+// enough and the host has reserved some. NO_MEMORY when the host does not have so much.
 Status make_memory(size_t bytes, Fd* out);
 
 struct Extent {
@@ -24,8 +24,8 @@ struct Extent {
 };
 // Maps that part for reading and writing.
 Status map_memory(const Fd& memory, const Extent& extent, Mapping* out);
-// Touches every page of [at, at + bytes), so that neither the first call nor a later one pays for
-// it or meets the end of memory. Pages that nobody has touched yet come to lie near the caller.
+// Touches every page of [at, at + bytes), so that no call takes page faults there or runs out of
+// memory. Pages that nobody has touched yet are allocated on the caller's NUMA node.
 Status touch(std::byte* at, size_t bytes);
 // Memory of this process alone, all pages touched.
 Status map_private(size_t bytes, Mapping* out);

@@ -1,7 +1,7 @@
 // The one status type inside the library. Success is a null pointer and costs nothing to return.
 //
-// Where there is no memory to keep an error in, it becomes NO_MEMORY, "out of memory": making and
-// copying a status throws nothing.
+// Making and copying a status never throws: without memory for an error it becomes NO_MEMORY, "out
+// of memory".
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ class [[nodiscard]] Status {
     return *this;
   }
 
-  // Takes no memory.
+  // Allocates nothing.
   static Status out_of_memory() {
     Status status;
     status.error_.reset(&no_memory);
@@ -63,10 +63,10 @@ class [[nodiscard]] Status {
   std::unique_ptr<Error, Drop> error_;
 };
 
-// In a handler: that the exception came out of the function of the program's of this name.
+// To be called in a handler: the status that says that the program's function of this name threw.
 Status callback_failure(const char* name) noexcept;
 
-// A status on its way through functions that return none.
+// Thrown to carry a status through functions that return none.
 struct Thrown {
   Status status;
 };
@@ -80,11 +80,14 @@ decltype(auto) call_back(const char* name, Function&& function) {
   }
 }
 
-// In a handler: what the exception says.
+// To be called in a handler: the status for the exception.
 Status status_of_exception() noexcept;
 
 // SYSTEM, or NO_MEMORY where errno says so, with `what` and the words for errno.
 Status system_error(const std::string& what, int error_number);
+
+// How sentences name a rank.
+inline std::string rank_name(int rank) { return "rank " + std::to_string(rank); }
 
 }  // namespace tutti
 

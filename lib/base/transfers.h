@@ -1,4 +1,5 @@
-// What has gone to other ranks and come from them: payload, once for each rank that gets it.
+// Messages and bytes sent to other ranks and received from them: payload, counted once for each
+// rank that gets it.
 #pragma once
 
 #include <cstdint>

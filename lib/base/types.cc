@@ -110,7 +110,7 @@ bool op_rounds(tutti_op op, tutti_dtype dtype) {
   const Kind kind = dtype_kind(dtype);
   const bool inexact = kind == Kind::floating || kind == Kind::complex;
   if (in_table(op)) return inexact && (op == TUTTI_SUM || op == TUTTI_PROD || op == TUTTI_AVG);
-  return inexact || !user_op_traits(op).premultiplied;  // nobody knows what functions do
+  return inexact || !user_op_traits(op).premultiplied;  // the program's functions may round
 }
 
 bool op_commutes(tutti_op op) { return in_table(op) || user_op_traits(op).commutative; }

@@ -68,7 +68,7 @@ inline constexpr Type types[] = {
 };
 static_assert(std::size(types) == TUTTI_DTYPE_COUNT);
 
-// One field of all rows, closely packed, because every call looks into it.
+// One field of all rows, densely packed, because every call reads it.
 template <auto field>
 consteval auto column() {
   std::array<std::remove_cvref_t<decltype(types[0].*field)>, TUTTI_DTYPE_COUNT> values{};
@@ -86,7 +86,7 @@ constexpr uint32_t bit(Kind kind) { return uint32_t{1} << uint32_t(kind); }
 inline constexpr uint32_t integers = bit(Kind::signed_integer) | bit(Kind::unsigned_integer);
 inline constexpr uint32_t numbers = integers | bit(Kind::floating);
 inline constexpr uint32_t truths = integers | bit(Kind::boolean);
-// On which an operator is defined, indexed by tutti_op.
+// The kinds of types on which an operator is defined, indexed by tutti_op.
 inline constexpr uint32_t operands[TUTTI_OP_COUNT] = {
     numbers | bit(Kind::complex) | bit(Kind::boolean) | bit(Kind::binned),  // sum
     numbers | bit(Kind::complex) | bit(Kind::boolean),                      // prod
@@ -104,7 +104,7 @@ inline constexpr uint32_t operands[TUTTI_OP_COUNT] = {
 
 }  // namespace builtin
 
-// Of one of the header's types.
+// The size in bytes of one of the header's types.
 constexpr size_t builtin_size(tutti_dtype dtype) { return builtin::sizes[dtype]; }
 // False unless both are the header's.
 constexpr bool builtin_supports(tutti_op op, tutti_dtype dtype) {
@@ -113,7 +113,7 @@ constexpr bool builtin_supports(tutti_op op, tutti_dtype dtype) {
          (builtin::operands[op] & builtin::bit(builtin::kinds[dtype])) != 0;
 }
 
-// Whether what comes out is 0 or 1, whatever went in.
+// Whether results are 0 or 1 whatever the operands are.
 constexpr bool gives_truth(tutti_op op, tutti_dtype dtype) {
   return op == TUTTI_LAND || op == TUTTI_LOR || op == TUTTI_LXOR || dtype == TUTTI_BOOL;
 }
@@ -128,8 +128,8 @@ bool dtype_is_float(tutti_dtype dtype);   // not for complex numbers
 bool dtype_is_signed(tutti_dtype dtype);  // true for floats and complex numbers
 bool dtype_is_binned(tutti_dtype dtype);  // an accumulator, of which there are only sums
 
-// "float32", "sum"; nullptr for an unknown number. Static storage, but for the program's own types:
-// until they are freed.
+// "float32", "sum"; nullptr for an unknown number. Static storage; for the program's own types
+// valid until they are freed.
 const char* dtype_name(tutti_dtype dtype);
 const char* op_name(tutti_op op);
 
@@ -142,11 +142,11 @@ const char* level_name(tutti_level level);
 Status level_from_name(std::string_view name, tutti_level* out);
 
 // Whether the operator is defined on the type: logical and bitwise ones are on integers and bool,
-// min and max not on complex numbers, avg not on bool, minloc and maxloc on values with an index,
-// which have no others, and of binned accumulators there are only sums. The program's functions are
-// on all types, its own types have nothing else. False when either is unknown.
+// min and max not on complex numbers, avg not on bool. Values with an index have only minloc and
+// maxloc, binned accumulators only sums. The program's functions are defined on all types; its own
+// types have no other operators. False when either is unknown.
 bool op_supports(tutti_op op, tutti_dtype dtype);
-// Whether operands may change places.
+// Whether the operator is commutative.
 bool op_commutes(tutti_op op);
 
 }  // namespace tutti

@@ -9,8 +9,8 @@ namespace tutti {
 
 namespace {
 
-// Entries by number. Beside them, a word a place: the number that lives there and 32 bits about it,
-// read without the lock.
+// Entries by number. Beside them a word per place, read without the lock: the number that lives
+// there and 32 bits about it.
 template <class Entry>
 class Numbered {
  public:

@@ -1,7 +1,7 @@
 // The types and operators that the program has made: process-wide tables, behind lib/base/types.h.
 //
-// A number is never given out twice, so what is prepared for one (Communicator's cache) cannot be
-// taken for a later one. Asking whether a number is alive costs one load, without a lock.
+// A number is never assigned twice, so what is prepared for one (the communicator's cache) is never
+// used for a later one. Asking whether a number is alive costs one load, without a lock.
 #pragma once
 
 #include <array>
@@ -29,16 +29,16 @@ struct UserOp {
 // are too many.
 Status create_user_dtype(size_t size, std::string_view name, tutti_dtype* out);
 Status create_user_op(const UserOp& op, tutti_op* out);
-// INVALID unless it is alive.
+// INVALID unless the type or operator is alive.
 Status free_user_dtype(tutti_dtype dtype);
 Status free_user_op(tutti_op op);
 
 // Bytes of one element, 0 unless the type is alive.
 size_t user_dtype_size(tutti_dtype dtype);
-// nullptr unless it is alive; valid until it is freed.
+// nullptr unless the type is alive; valid until it is freed.
 const char* user_dtype_name(tutti_dtype dtype);
 
-// What is asked of every call; all of it false unless the operator is alive.
+// What every call needs to know of its operator; all false unless it is alive.
 struct UserOpTraits {
   bool alive = false;
   bool commutative = false;

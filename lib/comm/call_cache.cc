@@ -7,7 +7,8 @@ namespace tutti {
 
 namespace {
 
-// Whether nobody else has a share of it. Whoever had one may have dropped it on another thread.
+// Whether the cache is its only owner. Another owner may have released it on another thread: the
+// fence makes visible what that thread did before.
 bool is_free(const CallCache::Entry& entry) {
   if (entry.use_count() != 1) return false;
   std::atomic_thread_fence(std::memory_order_acquire);
@@ -36,7 +37,7 @@ const CallCache::Entry* CallCache::add(Entry made) {
   std::swap(set.last, made);
   if (made == nullptr) return &set.last;
   if (set.others.size() == most_others) {
-    set.others.front() = std::move(made);  // what it replaces lives on with those who share it
+    set.others.front() = std::move(made);  // the replaced one lives as long as its other owners
     std::rotate(set.others.begin(), set.others.begin() + 1, set.others.end());
   } else {
     set.others.push_back(std::move(made));

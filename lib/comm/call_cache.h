@@ -1,7 +1,7 @@
-// What a communicator has prepared for the calls that it may see again. Calls alike but for their
-// number of elements and the lengths of their blocks share one CallPlan as far as they are decided
-// alike: within a size class (select.h). So programs whose counts change all the time pay for the
-// choice once in a class; making ready for another count is a few instructions.
+// The CallPlans that a communicator keeps for later calls. Calls that differ only in their number
+// of elements and the lengths of their blocks share one CallPlan if they are decided alike, that is
+// within a size class (select.h). So a program whose counts change all the time pays for the choice
+// once per class; making a CallPlan ready for another count takes a few instructions.
 #pragma once
 
 #include <array>
@@ -16,9 +16,9 @@ class CallCache {
  public:
   using Entry = std::shared_ptr<CallPlan>;
 
-  // What is ready for `key`; null if nothing like it is known. Stays where it is until the next
-  // find() or add(), unless the caller takes a share of it: what is shared is not made ready for
-  // other counts.
+  // The CallPlan made ready for `key`; null if none serves it. The pointer is valid until the next
+  // find() or add(). A caller that keeps the CallPlan longer copies the Entry; while it has, the
+  // CallPlan is not made ready for other counts.
   const Entry* find(const CallKey& key) {
     Set& set = sets_[set_of(key)];
     if (set.last != nullptr && set.last->key == key) [[likely]]
@@ -28,7 +28,8 @@ class CallCache {
   const Entry* add(Entry made);
 
  private:
-  // Of calls whose keys have the same hash: the last one, which most calls are like, and others.
+  // CallPlans whose keys have the same hash: the one found last, which serves most calls, and
+  // others.
   struct Set {
     Entry last;
     std::vector<Entry> others;

@@ -1,11 +1,11 @@
-// Everything about a call that does not change from one to the next like it.
+// Everything about a call that is the same for all calls like it.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <optional>
 
-#include "lib/call/signature.h"
+#include "lib/call/call.h"
 #include "lib/plan/blocks.h"
 #include "lib/plan/lower.h"
 #include "lib/plan/run.h"
@@ -15,7 +15,7 @@
 
 namespace tutti {
 
-// A lowered schedule and its last binding; one per algorithm, root, form and bracketing.
+// A lowered schedule and its last binding; one per algorithm, root, chunks and bracketing.
 struct CachedPlan {
   const Algorithm* algorithm;
   int root;
@@ -49,9 +49,11 @@ struct CallPlan {
   uint32_t element_size = 1;
   CachedPlan* plan = nullptr;                  // the communicator's, where it goes by its schedule
   std::optional<shared::OneHopShape> one_hop;  // where it goes by one hop
-  // A small one ends in a few looks where the peers are there already.
+  // A small one ends within a few calls of advance() if the peers have entered it already.
   bool ends_soon = false;
-  bool ends_when_done = false;  // when its protocol is done, nothing is left to do
+  bool finishes = false;  // something is left to do when its protocol is done
+  bool empty = false;     // no elements; never set for a v form whose lengths not all ranks know
+  bool ends_unheard = false;  // a rank can end it without having heard from all others
 
   // Whether it can be made ready for such calls.
   bool serves(const CallKey& other) const {
@@ -66,9 +68,11 @@ struct CallPlan {
       hash_without_count = tutti::hash_without_count(signature);
     }
     signature_hash = hash_with(hash_without_count, count);
+    empty = count == 0 && !lengths_are_private();
+    ends_unheard = tutti::ends_unheard(key.collective, empty, lengths != 0);
     if (one_hop) one_hop->resize(count);
   }
-  // Block lengths that only the ends of each block know: the ranks agree on them first.
+  // Whether only the two ends of each block know its length: then the lengths are exchanged first.
   bool lengths_are_private() const {
     return key.lengths != 0 && tutti::lengths_are_private(key.collective);
   }

@@ -10,7 +10,7 @@ namespace tutti {
 
 namespace {
 
-// What each protocol wants ready before its calls.
+// What each protocol needs in a CallPlan.
 struct MakeReady {
   const Connection& connection;
   const Query& query;
@@ -21,10 +21,8 @@ struct MakeReady {
     const CallKey& key = plan->key;
     plan->one_hop.emplace(key.collective, uint32_t(key.root), key.count, plan->element_size,
                           uint32_t(connection.nranks), uint32_t(connection.rank));
-    // The program's function is called under the limit of a wait only.
+    // Never with the program's operator: a blocking call runs it only under the limit of a wait.
     plan->ends_soon = plan->kernels.user == nullptr;
-    plan->ends_when_done =
-        plan->ends_soon && !is_scan(key.collective) && !connection.settings.check_results;
   }
   template <class LinkType>
   void operator()(Scheduled<LinkType>&&, Link&) const {
@@ -91,6 +89,7 @@ Status CallPlanner::prepare(const CallKey& key, CallCache::Entry* out) {
   next->key = key;
   if (!key.algorithm.empty()) next->key.algorithm = choice.algorithm->name;
   next->element_size = query.element_size;
+  next->finishes = is_scan(key.collective) || connection_.settings.check_results;
   next->counts = decided_alike(key.count, query.element_size, capabilities);
   CallSignature& signature = next->signature;
   signature.root = key.root;
@@ -133,18 +132,12 @@ Status CallPlanner::bind_operator(CallPlan& call_plan, tutti_level level) const 
 
 tutti_status CallPlanner::explain_allreduce(uint64_t count, tutti_dtype dtype, tutti_op op,
                                             const CallSettings& settings, Choice* out) {
-  Query query;
-  query.nranks = uint32_t(connection_.nranks);
-  query.count = count;
-  query.class_count = largest_of_class(count);
-  query.element_size = uint32_t(dtype_size(dtype));
-  query.ordered = !op_commutes(op);
   CallPlan call_plan;
   call_plan.key = {.count = count, .dtype = dtype, .op = op, .level = settings.level};
-  query.level = op_rounds(op, dtype) ? level_of(call_plan.key) : TUTTI_LEVEL_FAST;
+  const Query query = query_of(call_plan.key);
   Status chosen = bind_operator(call_plan, query.level);
   if (chosen.ok()) {
-    chosen = choose(Collective::allreduce, connection_.capabilities, query, settings.algorithm,
+    chosen = choose(call_plan.key.collective, connection_.capabilities, query, settings.algorithm,
                     settings.unfused, out);
   }
   return chosen.ok() ? TUTTI_OK : failures_.fail(std::move(chosen));

@@ -1,5 +1,5 @@
-// By which plan a call goes: the one that is ready for calls like it; or a new one, for which an
-// algorithm is chosen and, where it runs by its schedule, lowered, and the kernels are found.
+// Finds the CallPlan of a call: the one of earlier calls like it, or a new one. For a new one it
+// chooses an algorithm, lowers its schedule if the call runs by it, and finds the kernels.
 #pragma once
 
 #include <memory>
@@ -13,21 +13,22 @@ namespace tutti {
 
 class CallPlanner {
  public:
-  // All outlive this. `limit`: of the wait that functions of the program's are called in.
+  // All outlive this. `limit`: where the program's operators find the limit of the wait that they
+  // are called in.
   CallPlanner(const Connection& connection, Failures& failures, CallProtocols& protocols,
               Limit* const* limit)
       : connection_(connection), failures_(failures), protocols_(protocols), limit_(limit) {}
 
-  // Null, and the error is kept, if there can be none. Stays as CallCache says.
+  // Null, and the error is kept, if none can be made. Valid as CallCache::find() says.
   const CallCache::Entry* find(const CallKey& key) {
     if (const auto* const found = cache_.find(key)) [[likely]]
       return found;
     return make(key);
   }
 
-  // What all ranks must agree on: fast for calls that do not combine.
+  // The level, on which all ranks must agree; fast for calls that do not combine.
   tutti_level level_of(const CallKey& key) const;
-  // Whether the call can be made where nobody but the link may touch memory. Any thread.
+  // Whether the call can be made if only the link may access its buffers. Any thread.
   bool can_move(const CallKey& key) const;
   tutti_status explain_allreduce(uint64_t count, tutti_dtype dtype, tutti_op op,
                                  const CallSettings& settings, Choice* out);
@@ -39,7 +40,7 @@ class CallPlanner {
   // Finds the kernels, or the program's function, for the level.
   Status bind_operator(CallPlan& call_plan, tutti_level level) const;
 
-  // Calls met before.
+  // Of earlier calls.
   CallCache cache_;
   const Connection& connection_;
   Failures& failures_;

@@ -8,8 +8,8 @@ namespace tutti {
 namespace {
 
 constexpr uint64_t inspect_period_ns = 1'000'000;
-// How often start() looks at a call of one hop: at most half a microsecond, in which it ends if its
-// peers are there.
+// How often start() calls advance() for a call that ends soon: at most half a microsecond, in which
+// it ends if its peers have entered it.
 constexpr uint32_t first_looks = 200;
 
 }  // namespace
@@ -45,11 +45,11 @@ std::string CallQueue::describe() {
          " still in flight";
 }
 
-// ---------------------------------------------------------------- by whoever owns a request
+// ---------------------------------------------------------------- for the owner of a request
 
 tutti_status CallQueue::prepare(Operation* operation) {
   if (!operation->messages.empty()) return TUTTI_OK;
-  const std::lock_guard guard(lock_);  // what runs looks for plans, too
+  const std::lock_guard guard(lock_);  // calls that run look for plans, too
   const CallCache::Entry* const found = runner_.planner().find(operation->made.call.key);
   if (found == nullptr) return failures_.last_error().code();
   operation->call_plan = *found;
@@ -79,14 +79,15 @@ void CallQueue::start(Operation* operation) {
 }
 
 tutti_status CallQueue::wait(Operation* operation) {
-  const uint64_t limit_ns = connection_.timeout_ns(operation->timeout_ms);
   if (operation->active && !operation->ended()) {
     const std::lock_guard guard(lock_);
-    // A collective that runs is waited for as a blocking one is; what comes after it, in steps.
+    // A collective that runs is completed as a blocking one is; operations behind it in
+    // run_until().
     if (operation == first_ && operation->running && !operation->moves_messages()) {
-      complete_first(limit_ns);
+      complete_first();
     } else {
-      run_until([operation] { return operation->ended(); }, limit_ns);
+      run_until([operation] { return operation->ended(); },
+                connection_.timeout_ns(operation->timeout_ms));
     }
   }
   return conclude(operation);
@@ -180,14 +181,14 @@ in_flight::Moved CallQueue::advance_if_free() {
   return ran_dry() ? in_flight::Moved::trickle : in_flight::Moved::freely;
 }
 
-// Whether what was moved on last, over a stream, needs time before there is more to move.
+// Whether the last advance over a stream moved all that it could: more needs time.
 bool CallQueue::ran_dry() const {
   if (connection_.slots != nullptr || first_ == nullptr) return false;
   return first_->moves_messages() ? messages_.ran_dry() : runner_.protocols().schedules().ran_dry();
 }
 
-// Whoever calls this may be in a call on another communicator, or the progress thread: nothing that
-// an operation throws gets there.
+// The caller may be in a call on another communicator, or be the progress thread: no exception of
+// an operation may reach it.
 bool CallQueue::advance() {
   try {
     return move_on();
@@ -209,16 +210,16 @@ bool CallQueue::move_on() {
   for (Operation *one = first_, *next; one != nullptr && one->running; one = next) {
     next = one->next;
     if (one->left != 0) continue;
-    // inspect() may have moved the last of it. What comes next is to begin before anybody inspects
-    // again: the link still has the mark of the message, whose sender may be a call further.
+    // inspect() may have moved its last bytes. The next operation must begin before the next
+    // inspect(): the link still has the mark of this message, whose sender may be one call ahead.
     retire(one);
     moved = true;
   }
   return moved;
 }
 
-// A small call between ranks that are there already ends here, and wait() needs no lock: taking it
-// would hold up this rank until what it has just written has reached the others.
+// A small call that all ranks have entered ends here, so wait() needs no lock. Taking the lock is
+// an atomic read-modify-write, which would stall this rank until its store buffer has drained.
 void CallQueue::look_at_first() {
   if (!first_->running || first_->moves_messages()) return;
   const CallPlan& call_plan = *first_->call_plan;
@@ -251,7 +252,7 @@ bool CallQueue::begin_next() {
   return begun;
 }
 
-// Whether it, and with it the communicator, is well.
+// False if it has failed, and with it the communicator.
 bool CallQueue::begin_operation(Operation& operation) {
   operation.running = true;
   if (operation.moves_messages()) return begin_messages(operation);
@@ -291,19 +292,19 @@ bool CallQueue::begin_messages(Operation& operation) {
   return true;
 }
 
-// The first, a collective, is waited for to its end.
-void CallQueue::complete_first(uint64_t timeout_ns) {
+// Waits for the first operation, a collective, until it has ended.
+void CallQueue::complete_first() {
   const CallPlan& call_plan = *first_->call_plan;
   Status ended;
   try {
-    ended = runner_.complete_and_end(call_plan, *first_->runs, timeout_ns);
+    ended = runner_.complete_and_end(call_plan, *first_->runs);
   } catch (...) {
     ended = runner_.end_thrown(call_plan, *first_->runs);
   }
   retire_first(std::move(ended));
 }
 
-// It has come to its end, or to `ended`.
+// The first operation has ended: with its result, or with the failure `ended`.
 void CallQueue::end_first(Status ended) {
   const CallPlan& call_plan = *first_->call_plan;
   try {

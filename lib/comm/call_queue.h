@@ -1,6 +1,6 @@
-// The calls of a communicator that run beside their callers: they run in the order in which they
-// were started, but for messages next to each other, which run at once; moved on by whoever waits
-// or looks, and by the progress thread.
+// The calls of a communicator that are in flight: nonblocking ones, and blocking ones behind them.
+// They run in the order in which they were started, except that adjacent messages run concurrently.
+// Threads that wait or test advance them, and so does the progress thread.
 #pragma once
 
 #include <atomic>
@@ -17,19 +17,19 @@
 
 namespace tutti {
 
-// One thread at a time, but for busy() and what Member says.
+// One thread at a time, except busy() and what Member allows.
 class CallQueue final : in_flight::Member {
  public:
   // All outlive this.
   CallQueue(const Connection& connection, Failures& failures, CallRunner& runner,
             Messages& messages)
       : connection_(connection), failures_(failures), runner_(runner), messages_(messages) {}
-  // What is in flight fails.
+  // Calls that are still in flight fail.
   ~CallQueue() override;
 
   // Whether anything is in flight. Any thread.
   bool busy() const override { return in_flight_.load(std::memory_order_acquire) != 0; }
-  // What is in flight, in words; empty.
+  // What is in flight, in words; empty if nothing is.
   std::string describe();
 
   // See Communicator.
@@ -39,21 +39,21 @@ class CallQueue final : in_flight::Member {
   void wait_any(std::span<Operation* const> operations);
   tutti_status test(Operation* operation, bool* ended);
 
-  // A blocking call while others are in flight is one of them.
+  // A blocking call that is made while others are in flight queues behind them.
   tutti_status run_behind(const Call& call);
   tutti_status run_behind(std::span<const Message> messages, int64_t timeout_ms);
 
-  // Of whatever moves calls on; unnecessary for whoever sees that nothing is in flight.
+  // Held while calls are advanced; a thread that sees nothing in flight need not take it.
   Lock& lock() { return lock_; }
-  // Whether something has gone wrong that no call has met yet.
+  // A failure that no call has returned yet; OK if there is none.
   Status look();
-  // The communicator is over, for what `why` says; so is what is in flight.
+  // Ends the communicator for the reason `why`; what is in flight fails.
   tutti_status abandon(Status why);
 
  private:
   in_flight::Moved advance_if_free() override;
   tutti_status conclude(Operation* operation);
-  // Or until nothing is in flight.
+  // Until done(), or until nothing is in flight.
   template <class Done>
   void run_until(Done&& done, uint64_t timeout_ns);
 
@@ -65,13 +65,13 @@ class CallQueue final : in_flight::Member {
   bool move_on();
   void look_at_first();
   bool ran_dry() const;
-  void complete_first(uint64_t timeout_ns);
+  void complete_first();
   void end_first(Status ended);
   void retire_first(Status ended);
   void retire(Operation* operation);
   Status inspect(uint64_t now_ns);
   void look_for_failure(uint64_t now_ns);
-  // What runs has failed: it all has.
+  // What runs has failed, and with it all that is in flight.
   void break_down(Status ended);
   void fail_all(const Status& why);
 
@@ -85,7 +85,7 @@ class CallQueue final : in_flight::Member {
   Operation* first_ = nullptr;
   Operation* last_ = nullptr;
   uint64_t inspected_ns_ = 0;  // by test()
-  bool listed_ = false;        // among those that whoever waits moves on
+  bool listed_ = false;        // in in_flight, whose members every wait advances
 };
 
 }  // namespace tutti

@@ -10,7 +10,7 @@ namespace tutti {
 
 namespace {
 
-// Makes memory at least so long; `user` is for whom, in the sentence when it cannot be had.
+// Makes `memory` at least `bytes` long; `user` says in the error what it is for.
 Status grow(std::vector<std::byte>* memory, size_t bytes, const char* user) {
   if (memory->size() >= bytes) return {};
   try {
@@ -22,11 +22,6 @@ Status grow(std::vector<std::byte>* memory, size_t bytes, const char* user) {
   return {};
 }
 
-// Of a v form whose lengths not all know, none may be said to be empty.
-bool is_empty(const CallPlan& call_plan) {
-  return call_plan.key.count == 0 && !call_plan.lengths_are_private();
-}
-
 }  // namespace
 
 void CallRunner::open(uint64_t seed) {
@@ -34,7 +29,7 @@ void CallRunner::open(uint64_t seed) {
   const Capabilities& capabilities = connection_.capabilities;
   protocols_.schedules().open(uint32_t(connection_.rank), uint32_t(connection_.nranks),
                               group_size(capabilities), capabilities.copy_only);
-  circle_search_.open(connection_.rank, connection_.nranks, seed);
+  cycle_search_.open(connection_.rank, connection_.nranks, seed);
 }
 
 // ---------------------------------------------------------------- a blocking call
@@ -62,11 +57,13 @@ tutti_status CallRunner::run(CallPlan& call_plan, const Call& call) {
     if (status.ok() && !ended) {
       status = protocols_.with(call_plan.choice.path, [&](auto&& protocol, auto& link) -> Status {
         link.begin(mark_);
-        if (is_empty(call_plan)) return {};
+        if (call_plan.empty) return {};
         start(protocol, call_plan, call, mark_);
-        if (ends_at_once(protocol, call_plan)) return {};
-        return complete_and_end(protocol, link, call_plan, call,
-                                connection_.timeout_ns(call.timeout_ms));
+        if (!done_at_once(protocol, call_plan))
+          return complete_and_end(protocol, link, call_plan, call);
+        if (!call_plan.finishes && protocol.failure().ok()) [[likely]]
+          return {};
+        return end(protocol, call_plan, call, {});
       });
     }
     if (status.ok()) [[likely]]
@@ -77,7 +74,7 @@ tutti_status CallRunner::run(CallPlan& call_plan, const Call& call) {
   return failures_.give_up(std::move(status), call_plan.signature, calls());
 }
 
-// One rank: its vector is the result, but for truth, which becomes 0 or 1.
+// One rank: its vector is the result, except that logical values become 0 or 1.
 void CallRunner::run_alone(const CallPlan& call_plan, const Call& call) const {
   const CallKey& key = call_plan.key;
   const Collective collective = key.collective;
@@ -133,7 +130,7 @@ void CallRunner::add_to_mark() {
   CallSignature& signature = mark_.signature;
   if (slice_of_ != 0) signature.count = slice_of_;
   signature.result = std::exchange(last_result_, 0);
-  // Results are compared by digests of signatures alone.
+  // A digest with a result leaves the history out: results are compared by signatures alone.
   const uint64_t history = signature.result == 0 ? history_ : 0;
   mark_.digest = call_digest(mark_.epoch, signature_hash(signature) ^ history);
 }
@@ -154,7 +151,7 @@ void CallRunner::add_to_mark() {
   mark_.digest = call_digest(epoch, call_plan.signature_hash ^ history_);
   if ((last_result_ | slice_of_) != 0) [[unlikely]]
     add_to_mark();
-  if (ends_unheard(call_plan.key.collective, is_empty(call_plan), call_plan.key.lengths != 0)) {
+  if (call_plan.ends_unheard) {
     history_ = history_after(history_, epoch, call_plan.signature_hash);
   }
   return {};
@@ -165,7 +162,7 @@ Status CallRunner::begin(CallPlan& call_plan, const Call& call, bool* ended) {
   if (*ended) return {};
   protocols_.with(call_plan.choice.path, [&](auto&& protocol, auto& link) {
     link.begin(mark_);
-    *ended = is_empty(call_plan);
+    *ended = call_plan.empty;
     if (!*ended) start(protocol, call_plan, call, mark_);
   });
   return {};
@@ -181,55 +178,60 @@ bool CallRunner::done(const CallPlan& call_plan) {
                          [](auto&& protocol, auto&) { return protocol.done(); });
 }
 
-Status CallRunner::complete_and_end(const CallPlan& call_plan, const Call& call,
-                                    uint64_t timeout_ns) {
+Status CallRunner::complete_and_end(const CallPlan& call_plan, const Call& call) {
   return protocols_.with(call_plan.choice.path, [&](auto&& protocol, auto& link) {
-    return complete_and_end(protocol, link, call_plan, call, timeout_ns);
+    return complete_and_end(protocol, link, call_plan, call);
   });
 }
 
-// One for each protocol, whose state machine is part of the loop; apart from what calls that end
-// at once go through.
+// One instance for each protocol, whose state machine is inlined into the loop; not inlined itself,
+// so that calls that end at once do not pay for it.
 template <class Protocol, class LinkType>
 [[gnu::noinline]] Status CallRunner::complete_and_end(Protocol& protocol, LinkType& link,
-                                                      const CallPlan& call_plan, const Call& call,
-                                                      uint64_t timeout_ns) {
-  waits_in_ = &call_plan;
-  // Pieces are as long as suits fast kernels, so the program's operator looks at the clock, too.
+                                                      const CallPlan& call_plan, const Call& call) {
+  const auto advance = [&] { return protocol.advance(); };
+  const auto done = [&] { return protocol.done(); };
+  // Pieces are sized for fast kernels, so the program's operator, which may be slow, checks the
+  // deadline, too.
   std::optional<LimitForFunctions> limit;
   if (call_plan.kernels.user != nullptr) [[unlikely]]
-    limit.emplace(&limit_, timeout_ns);
+    limit.emplace(&limit_, connection_.timeout_ns(call.timeout_ms));
   Status ended;
+  bool searched = false;
   try {
-    ended = complete(
-        link, connection_.patience, timeout_ns, [&] { return protocol.advance(); },
-        [&] { return protocol.done(); }, &inspect_);
+    uint32_t idle = 0;
+    if (!ends_while_spinning(connection_.patience, advance, done, &idle)) [[unlikely]] {
+      waits_in_ = &call_plan;
+      searched = true;
+      ended = complete_in_time(link, connection_.patience, connection_.timeout_ns(call.timeout_ms),
+                               advance, done, idle, &inspect_);
+    }
   } catch (...) {
     ended = failures_.own_failure();
   }
-  if (circle_search_.posted()) [[unlikely]]
-    circle_search_.leave();
+  if (searched && cycle_search_.posted()) [[unlikely]]
+    cycle_search_.leave();
   return end(protocol, call_plan, call, std::move(ended));
 }
 
 Status CallRunner::inspect(uint64_t now_ns) {
   Status found = connection_.link->inspect(now_ns);
-  // Another of the circle has found it first, and gone.
-  if (found.code() == TUTTI_PEER_FAILED && circle_search_.in_circle(mark_))
-    return circle_search_.circle(mark_);
+  // Another rank of the cycle has found it first and has left.
+  if (found.code() == TUTTI_PEER_FAILED && cycle_search_.in_cycle(mark_))
+    return cycle_search_.cycle(mark_);
   if (!found.ok()) return found;
-  return circle_search_.look(*connection_.link, mark_, now_ns);
+  return cycle_search_.look(*connection_.link, mark_, now_ns);
 }
 
 bool CallRunner::needs(int peer) {
   const CallPlan& call_plan = *waits_in_;
   const CallKey& key = call_plan.key;
-  // Something of it is in what this rank gets. Blocks with lengths of their own may be empty.
+  // What this rank gets contains data of `peer`. Blocks of a v form may be empty.
   const Goal goal(key.collective, uint32_t(connection_.nranks), uint32_t(key.root));
   const auto rank = uint32_t(connection_.rank), source = uint32_t(peer);
   const uint32_t chunk = goal.block(source, rank);
   if (key.lengths == 0 && goal.gets(rank, chunk) && goal.combines(source, rank, chunk)) return true;
-  // Or it is what the call is held up by.
+  // Or the protocol waits for it.
   return protocols_.with(call_plan.choice.path,
                          [&](auto&& protocol, auto&) { return protocol.needs() == peer; });
 }
@@ -243,21 +245,25 @@ Status CallRunner::end(const CallPlan& call_plan, const Call& call, Status ended
 template <class Protocol>
 Status CallRunner::end(Protocol& protocol, const CallPlan& call_plan, const Call& call,
                        Status ended) {
-  if (ended.code() == TUTTI_TIMEOUT && ended.text().empty()) {
-    ended = failures_.timed_out(protocol.waits_for(), mark_.epoch);
-  }
   if (ended.ok() && !protocol.failure().ok()) [[unlikely]]
     ended = protocol.failure();
-  if (!ended.ok()) [[unlikely]]
+  if (!ended.ok()) [[unlikely]] {
+    if (ended.code() == TUTTI_TIMEOUT && ended.text().empty()) {
+      ended = failures_.timed_out(protocol.waits_for(), mark_.epoch);
+    }
     protocol.withdraw();
-  if (ended.ok() && is_scan(call_plan.key.collective)) [[unlikely]]
-    normalise_lone_vector(call_plan, call);
-  if (ended.ok() && connection_.settings.check_results) [[unlikely]]
-    last_result_ = digest_of_result(call_plan, call);
+  } else if (call_plan.finishes) [[unlikely]] {
+    finish(call_plan, call);
+  }
   return ended;
 }
 
-// Ending a call that has failed takes no memory that could be missing.
+void CallRunner::finish(const CallPlan& call_plan, const Call& call) {
+  if (is_scan(call_plan.key.collective)) normalise_lone_vector(call_plan, call);
+  if (connection_.settings.check_results) last_result_ = digest_of_result(call_plan, call);
+}
+
+// Ending a failed call needs no allocation that could fail.
 Status CallRunner::end_thrown(const CallPlan& call_plan, const Call& call) {
   Status thrown = failures_.own_failure();
   return protocols_.alone() ? thrown : end(call_plan, call, std::move(thrown));
@@ -284,7 +290,7 @@ uint32_t CallRunner::digest_of_result(const CallPlan& call_plan, const Call& cal
   return uint32_t(hash_of(blocks)) | 1;
 }
 
-// Truth becomes 0 or 1 also where a scan has combined nothing yet.
+// Logical values become 0 or 1 also on the rank where a scan has combined nothing yet.
 void CallRunner::normalise_lone_vector(const CallPlan& call_plan, const Call& call) const {
   const CallKey& key = call_plan.key;
   const Goal goal(key.collective, uint32_t(connection_.nranks));

@@ -1,6 +1,6 @@
-// Runs a communicator's collective calls, one at a time: numbers each, publishes what it is, and
-// steps its protocol to the end. A blocking call goes through all of it in a row (run()), one in
-// flight in stages, of which only complete_and_end() waits.
+// Runs a communicator's collective calls, one at a time: gives each its number, publishes its
+// signature, and advances its protocol to the end. A blocking call does all of it in run(); a call
+// in flight goes through the stages, of which only complete_and_end() waits.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@
 
 namespace tutti {
 
-// The limit of a wait, where functions of the program's find it.
+// The limit of a wait, put where the program's operators find it.
 class LimitForFunctions {
  public:
   LimitForFunctions(Limit** place, uint64_t timeout_ns) : place_(place), limit_(timeout_ns) {
@@ -32,60 +32,62 @@ class LimitForFunctions {
   Limit limit_;
 };
 
-// One thread at a time, but for calls().
+// One thread at a time, except calls().
 class CallRunner {
  public:
-  // All outlive this. `own`: of the communicator, for circles of ranks that wait for each other.
+  // All outlive this. `own`: the communicator, for the deadlock search.
   CallRunner(const Connection& connection, Failures& failures, deadlock::Member* own)
       : connection_(connection),
         failures_(failures),
-        circle_search_(own, [this](int peer) { return needs(peer); }) {}
-  // When the connection has its link. `seed`: random.
+        cycle_search_(own, [this](int peer) { return needs(peer); }) {}
+  // Once the connection has its link. `seed`: random.
   void open(uint64_t seed);
 
   CallProtocols& protocols() { return protocols_; }
   const CallProtocols& protocols() const { return protocols_; }
   CallPlanner& planner() { return planner_; }
   const CallPlanner& planner() const { return planner_; }
-  // Of the wait, for functions of the program's.
+  // Where the program's operators find the limit of the wait; null outside of waits.
   Limit** limit() { return &limit_; }
   // The number of the last call.
   uint64_t calls() const { return epoch_.load(std::memory_order_relaxed); }
   const CallMark& mark() const { return mark_; }  // of the call that runs, or ran last
-  // Later calls are slices of one of so many elements, which ranks agree on, too.
+  // Later calls are slices of a call of that many elements, on which ranks must agree, too.
   void set_slice_of(uint64_t elements) { slice_of_ = elements; }
 
-  // A call, to its end; nothing else is in flight.
+  // Runs a call to its end; nothing else may be in flight.
   tutti_status run(const Call& call);
 
-  // Where a schedule may not read or write the caller's memory it works elsewhere: `call` is
-  // `asked` with other places, between these two.
+  // Where a schedule may not read or write the caller's buffers it works on copies: from stage_in()
+  // to stage_out() `call` is `asked` with the copies' addresses.
   static bool is_staged(const CallPlan& call_plan, const Call& asked) {
     return asked.input_aside || asked.output_aside || call_plan.premultiplies;
   }
   Status stage_in(const CallPlan& call_plan, const Call& asked, Call* call);
   void stage_out(const CallPlan& call_plan, const Call& asked);
 
-  // The stages. `call` and `call_plan` must stay until the end. A call of nothing has ended then.
+  // The stages. `call` and `call_plan` must stay valid until the end. *ended: the call had nothing
+  // to exchange, and has ended.
   Status begin(CallPlan& call_plan, const Call& call, bool* ended);
   bool advance(const CallPlan& call_plan);
   bool done(const CallPlan& call_plan);
-  Status complete_and_end(const CallPlan& call_plan, const Call& call, uint64_t timeout_ns);
-  // What ended it is `ended`, or something that its protocol has found.
+  Status complete_and_end(const CallPlan& call_plan, const Call& call);
+  // Ends a call with `ended`, or with the failure that its protocol has found.
   Status end(const CallPlan& call_plan, const Call& call, Status ended);
-  // In a handler: what was thrown did.
+  // In a handler: ends it with what was thrown.
   Status end_thrown(const CallPlan& call_plan, const Call& call);
 
  private:
   tutti_status run(CallPlan& call_plan, const Call& call);
   void run_alone(const CallPlan& call_plan, const Call& call) const;
-  // Its number, and what is to be published. A call that nothing is left of has ended then.
+  // Gives the call its number and fills mark_, which is then published. *ended: there is one rank,
+  // and the call has ended.
   Status number(const CallPlan& call_plan, const Call& call, bool* ended);
-  // What ranks agree on besides what the call is prepared for.
+  // Adds what ranks must agree on besides the CallPlan's signature: slice_of_ and last_result_.
   void add_to_mark();
   template <class Protocol, class LinkType>
   Status complete_and_end(Protocol& protocol, LinkType& link, const CallPlan& call_plan,
-                          const Call& call, uint64_t timeout_ns);
+                          const Call& call);
   template <class Protocol>
   Status end(Protocol& protocol, const CallPlan& call_plan, const Call& call, Status ended);
   Status inspect(uint64_t now_ns);
@@ -94,23 +96,26 @@ class CallRunner {
   bool needs(int peer);
   // A pre-multiplied sum: the call's input becomes its product with the scalar.
   Status scale_input(const CallPlan& call_plan, Call* call);
+  // What is left to do when a call has ended well (CallPlan::finishes).
+  void finish(const CallPlan& call_plan, const Call& call);
   void normalise_lone_vector(const CallPlan& call_plan, const Call& call) const;
-  // 0 unless all ranks should have the same.
+  // Of the output; 0 unless all ranks should have the same.
   uint32_t digest_of_result(const CallPlan& call_plan, const Call& call) const;
 
   const Connection& connection_;
   Failures& failures_;
   CallProtocols protocols_;
   std::atomic<uint64_t> epoch_{0};
-  // Of the calls so far that a rank can end without having heard from all; part of later digests.
+  // A hash of the calls so far that a rank can end without having heard from all; it goes into
+  // later digests.
   uint64_t history_ = 0;
   CallMark mark_;
-  uint32_t last_result_ = 0;  // a digest of what the last one gave, if it is checked
+  uint32_t last_result_ = 0;  // a digest of the last call's result, if results are checked
   uint64_t slice_of_ = 0;
   Limit* limit_ = nullptr;
-  const CallPlan* waits_in_ = nullptr;  // what a thread waits for in complete_and_end()
+  const CallPlan* waits_in_ = nullptr;  // the call that complete_and_end() waits for
   CallPlanner planner_{connection_, failures_, protocols_, &limit_};
-  deadlock::CircleSearch circle_search_;
+  deadlock::CycleSearch cycle_search_;
   const Inspect inspect_ = [this](uint64_t now_ns) { return inspect(now_ns); };
   std::vector<std::byte> aside_, products_;
 };

@@ -19,7 +19,7 @@ Communicator::Communicator() { connection_.serial = next_serial(); }
 
 Communicator::~Communicator() {
   failures_.watch(nullptr);
-  gpu_.reset();  // while there is a link to tell others by
+  gpu_.reset();  // while there is a link to notify the peers by
   deadlock::remove(this);
   if (connection_.settings.progress_thread) in_flight::release_progress_thread();
   self_->communicator = nullptr;
@@ -28,7 +28,7 @@ Communicator::~Communicator() {
 std::byte* Communicator::compound_memory(size_t place, size_t bytes) {
   Kept& kept = compound_memory_[place];
   if (kept.bytes < bytes) {
-    kept = {};  // before there is more
+    kept = {};  // freed before the larger one is allocated
     kept.memory = std::make_unique_for_overwrite<std::byte[]>(bytes);
     kept.bytes = bytes;
   }
@@ -43,7 +43,7 @@ Transfers Communicator::transfers() {
 }
 
 void Communicator::abort(std::string_view reason) {
-  std::string text = "rank " + std::to_string(rank()) + " called tutti_comm_abort()";
+  std::string text = rank_name(rank()) + " called tutti_comm_abort()";
   if (!reason.empty()) text.append(": ").append(reason);
   abort(Status{TUTTI_ABORTED, std::move(text), rank()});
 }
@@ -71,8 +71,8 @@ tutti_status Communicator::prepare(Operation* operation) {
 }
 
 tutti_status Communicator::exchange(std::span<const Message> messages, int64_t timeout_ms) {
-  if (!messages_.grouping()) return run_messages(messages, timeout_ms);
-  messages_.note(messages);
+  if (!grouping_) return run_messages(messages, timeout_ms);
+  group_.insert(group_.end(), messages.begin(), messages.end());
   return TUTTI_OK;
 }
 
@@ -88,15 +88,28 @@ tutti_status Communicator::recv(void* buffer, uint64_t count, tutti_dtype dtype,
   return exchange({&message, 1}, settings.timeout_ms);
 }
 
+tutti_status Communicator::group_begin() {
+  if (grouping_) return fail({TUTTI_INVALID, "a group is open already"});
+  grouping_ = true;
+  return TUTTI_OK;
+}
+
+tutti_status Communicator::close_group(std::vector<Message>* noted) {
+  if (!grouping_) return fail({TUTTI_INVALID, "no group is open"});
+  grouping_ = false;
+  *noted = std::exchange(group_, {});
+  return TUTTI_OK;
+}
+
 tutti_status Communicator::group_end(int64_t timeout_ms) {
   std::vector<Message> messages;
-  if (const tutti_status ended = messages_.group_end(&messages); ended != TUTTI_OK) return ended;
+  if (const tutti_status closed = close_group(&messages); closed != TUTTI_OK) return closed;
   return messages.empty() ? TUTTI_OK : run_messages(messages, timeout_ms);
 }
 
 tutti_status Communicator::group_cancel() {
   std::vector<Message> forgotten;
-  return messages_.group_end(&forgotten);
+  return close_group(&forgotten);
 }
 
 // ---------------------------------------------------------------- other communicators

@@ -28,7 +28,7 @@ class Driver;
 
 class GpuFront;
 
-// One thread at a time, except abort() and what Member says.
+// One thread at a time, except abort() and what Member allows.
 class Communicator final : deadlock::Member, HostCalls {
  public:
   // Collective over the exchange.
@@ -42,7 +42,7 @@ class Communicator final : deadlock::Member, HostCalls {
   const CommSettings& settings() const { return connection_.settings; }
   uint64_t calls() const { return runner_.calls(); }
   uint64_t serial() const { return connection_.serial; }
-  // Calls so far that went directly from the ranks' memory to the ranks' memory.
+  // Calls so far that copied directly from one rank's memory to another's.
   uint64_t direct_calls() const {
     const shared::Protocols* const shared = runner_.protocols().shared();
     return shared != nullptr ? shared->direct_calls() : 0;
@@ -57,10 +57,10 @@ class Communicator final : deadlock::Member, HostCalls {
     return gpu_ == nullptr ? run_on_host(call) : run_anywhere(call);
   }
 
-  // Calls that run beside their caller: all in the order in which they were started, but for
-  // messages next to each other, which run at once. prepare() makes ready what `operation` is to
-  // do, once; then it may be started whenever it is not active. After start() the operation must
-  // stay until wait() or test() has said that it ended; it has ended, too, when they fail.
+  // Nonblocking calls run in the order in which they were started, except that adjacent messages
+  // run concurrently. prepare() prepares `operation` once; then it may be started whenever it is
+  // not active. After start() it must stay valid until wait() or test() has said that it ended; if
+  // these fail, it has ended, too.
   tutti_status prepare(Operation* operation);
   void start(Operation* operation) {
     enter();
@@ -70,7 +70,7 @@ class Communicator final : deadlock::Member, HostCalls {
     enter();
     return queue_.wait(operation);
   }
-  // Until one of `operations` has ended, the first of which is this communicator's; all are active.
+  // Waits until one of `operations` has ended. All are active; the first is this communicator's.
   void wait_any(std::span<Operation* const> operations) {
     enter();
     queue_.wait_any(operations);
@@ -79,25 +79,25 @@ class Communicator final : deadlock::Member, HostCalls {
     enter();
     return queue_.test(operation, ended);
   }
-  // What is in flight, if anything: then the communicator may not be freed.
+  // What is in flight, in words; empty if nothing is: only then may the communicator be freed.
   std::string what_is_in_flight() { return queue_.describe(); }
   // Enqueues a collective on memory of the communicator's GPU.
   tutti_status enqueue(const Call& call, void* stream);
   // The first failure of what was enqueued.
   tutti_status device_status();
-  // Runs messages at once, those with a peer in their order; between group_begin() and group_end()
-  // only notes them.
+  // Runs messages concurrently, those with one peer in order; between group_begin() and group_end()
+  // only records them.
   tutti_status exchange(std::span<const Message> messages, int64_t timeout_ms);
   tutti_status send(const void* buffer, uint64_t count, tutti_dtype dtype, int peer, int tag,
                     const CallSettings& settings);
   tutti_status recv(void* buffer, uint64_t count, tutti_dtype dtype, int peer, int tag,
                     const CallSettings& settings);
-  tutti_status group_begin() { return messages_.group_begin(); }
+  tutti_status group_begin();
   tutti_status group_end(int64_t timeout_ms);
   tutti_status group_cancel();
-  // For what cannot be one of a group of messages.
+  // INVALID while a group of messages is open: for calls that cannot be part of one.
   [[gnu::always_inline]] Status outside_group() const {
-    if (!messages_.grouping()) [[likely]]
+    if (!grouping_) [[likely]]
       return {};
     return {TUTTI_INVALID, "a call between tutti_group_begin() and _end() that is no message"};
   }
@@ -125,12 +125,11 @@ class Communicator final : deadlock::Member, HostCalls {
   // Collective over `members`, which are distinct ranks, the own one among them.
   tutti_status create_group(std::vector<int> members, std::unique_ptr<Communicator>* out);
 
-  // Any thread; never block. The second is for whoever knows why.
+  // Any thread; never block. The second is for callers that have the reason as a Status.
   void abort(std::string_view reason);
   void abort(const Status& why) { failures_.abort(why); }
 
-  // A collective of so many elements of a call of `whole`, which ranks agree on, too. For
-  // slices of calls on GPUs.
+  // Runs a slice of a call of `whole` elements, on which ranks must agree, too. For calls on GPUs.
   tutti_status run_slice(const Call& call, uint64_t whole) {
     runner_.set_slice_of(whole);
     try {
@@ -140,26 +139,27 @@ class Communicator final : deadlock::Member, HostCalls {
     }
   }
 
-  // Whoever calls this will make the calls: known before the first, so that circles of ranks that
-  // wait for each other on several communicators are found (deadlock.h).
+  // The calling thread will make the calls. The deadlock search has to know it before the first
+  // call (deadlock.h).
   void claim() { enter(); }
-  // Whether it can make the call, being one of memory that only its link may touch. Any thread.
+  // Of a communicator whose buffers only its link may access: whether it can make the call. Any
+  // thread.
   bool can_move(const CallKey& key) const { return runner_.planner().can_move(key); }
 
   // Keeps `status` as the last error and returns its code; for errors found before a call starts.
   tutti_status fail(Status status) override { return failures_.fail(std::move(status)); }
-  // The same for an error between the collectives of a compound call, whose last one was like
-  // `last`: the communicator is over, for all.
+  // The same for an error between the collectives of a compound call, the last of which had the key
+  // `last`: the communicator is over, for all ranks.
   tutti_status break_off(Status status, const CallKey& last);
-  // Whether something has gone wrong that no call has met yet.
+  // A failure that no call has returned yet; OK if there is none.
   Status look() { return queue_.look(); }
   // In a handler: what the exception says, in this rank's name.
   Status own_failure() const noexcept { return failures_.own_failure(); }
-  // In a handler of what was thrown out of a call, maybe before it had begun, for which other ranks
-  // wait: the communicator is over, for all.
+  // In a handler: a call that other ranks may wait for has thrown, perhaps before it had begun. The
+  // communicator is over, for all ranks.
   tutti_status abandon() { return queue_.abandon(own_failure()); }
-  // Memory for compound calls, uninitialised, kept for the next one: each of the places holds one
-  // piece of it, valid until it is asked for again. Throws std::bad_alloc.
+  // Uninitialised memory for compound calls, kept for the next one. Each place has one piece, which
+  // is valid until that place is asked for again. Throws std::bad_alloc.
   static constexpr size_t compound_places = 6;
   std::byte* compound_memory(size_t place, size_t bytes);
 
@@ -182,6 +182,7 @@ class Communicator final : deadlock::Member, HostCalls {
   // Of a communicator with a GPU: where it runs follows from where all ranks' buffers lie.
   tutti_status run_anywhere(const Call& call);
   tutti_status run_messages(std::span<const Message> messages, int64_t timeout_ms);
+  tutti_status close_group(std::vector<Message>* noted);
   Status plan_on_host(const CallKey& key, HostPlan* out) override;
   tutti_level level_of(const CallKey& key) const override {
     return runner_.planner().level_of(key);
@@ -200,12 +201,12 @@ class Communicator final : deadlock::Member, HostCalls {
   Status make_slice_hosts(Exchange& exchange, device::Driver& driver, int device,
                           uint64_t deadline_ns, SliceHosts* out);
   Status check_direct(const Communicator& staged, device::Driver& driver, int device) const;
-  // Every rank says `mine`, which is as long on all; what rank r said begins at (*all)[r].
+  // Allgather: every rank gives `mine`; (*all)[r] is what rank r gave.
   template <class Entry>
   Status tell_entries(const Entry& mine, std::vector<Entry>* all);
   tutti_status make_part(std::vector<int> members, std::unique_ptr<Communicator>* out);
 
-  // A call on the communicator by the calling thread.
+  // The calling thread begins a call on the communicator.
   void enter() {
     const void* const thread = deadlock::this_thread();
     if (owner_.load(std::memory_order_relaxed) != thread) [[unlikely]]
@@ -218,10 +219,12 @@ class Communicator final : deadlock::Member, HostCalls {
   Connection connection_;
   Failures failures_{connection_};
   shared::Regions regions_{shared::Regions::Reach::none, nullptr};
-  // The thread that calls; null: none has yet, `this`: there were two.
+  // The only thread that has made calls; null: none has; `this`: more than one has.
   std::atomic<const void*> owner_{nullptr};
   CallRunner runner_{connection_, failures_, this};
   Messages messages_{connection_, failures_};
+  bool grouping_ = false;  // a group of messages is open, which are only recorded
+  std::vector<Message> group_;
   CallQueue queue_{connection_, failures_, runner_, messages_};
   struct Kept {
     std::unique_ptr<std::byte[]> memory;

@@ -14,32 +14,32 @@
 
 namespace tutti {
 
-// Of what the library decides by itself unless it is told.
+// For what the library decides by itself unless a setting says.
 enum class Use : uint8_t { automatic, always, never };
 
 struct CommSettings {
   std::vector<std::string> transports = transport_names();  // allowed, best first
-  bool transports_named = false;  // by the program or its user: also those not worthwhile here
+  bool transports_named = false;  // by the program or its user: also used if not worthwhile here
   std::string interface;
   int64_t timeout_ms = 30'000;
   int64_t setup_ms = 60'000;
   bool progress_thread = false;
   Use single_copy = Use::automatic;      // of other ranks' private memory
   Use non_temporal = Use::automatic;     // for slices in shared memory
-  bool check_results = false;            // that those of a call are equal on all ranks
+  bool check_results = false;            // whether those of a call are equal on all ranks
   tutti_level level = TUTTI_LEVEL_FAST;  // of calls that do not name one
   int device = no_device;                // a GPU's number
   bool devices_through_host = false;     // TUTTI_DEVICE_PATH
   Use ucx_device = Use::automatic;       // TUTTI_UCX_DEVICE
-  // Other than host: what ranks have and get nobody but the link touches, so only calls that move
-  // data can be made, and what a rank gets of its own its caller puts there.
+  // Other than host: only the link may access the buffers of calls. So only calls that move data
+  // can be made, and the caller copies the block that a rank gets from itself.
   LinkMemory memory = LinkMemory::host;
   static constexpr int no_device = -1;
   static constexpr int current_device = -2;  // the thread's
 };
 
 struct Connection {
-  uint64_t serial = 0;  // no other communicator of the process has it
+  uint64_t serial = 0;  // unique in the process
   int rank = 0;
   int nranks = 1;
   CommSettings settings;
@@ -47,9 +47,9 @@ struct Connection {
   Capabilities capabilities;
   Patience patience;
   std::unique_ptr<Link> link;        // null for one rank
-  slots::SlotLink* slots = nullptr;  // link, when it is one: the executor's fast form
+  slots::SlotLink* slots = nullptr;  // `link` if it is one, for the executor's fast form
 
-  // Of a call that names this limit, or none: 0.
+  // For a call with this limit; 0: the communicator's.
   uint64_t timeout_ns(int64_t timeout_ms) const {
     return ns_of_ms(timeout_ms > 0 ? timeout_ms : settings.timeout_ms);
   }

@@ -15,7 +15,7 @@ namespace tutti {
 
 namespace {
 
-// What ranks tell each other first, as it stands, followed by the list of transports.
+// What ranks exchange first, as raw bytes, followed by the list of transports.
 struct Introduction {
   HostRecord host;
   uint64_t random = 0;
@@ -47,7 +47,7 @@ Status introduce(Exchange& exchange, const CommSettings& settings, uint64_t dead
   TUTTI_TRY(agree(exchange, known, deadline_ns));
   for (int rank = 0; rank < exchange.nranks(); ++rank) {
     if (all[rank].size() < sizeof(Introduction)) {
-      return {TUTTI_CORRUPT, "rank " + std::to_string(rank) + " introduced itself wrongly", rank};
+      return {TUTTI_CORRUPT, rank_name(rank) + " introduced itself wrongly", rank};
     }
     Introduction other;
     std::memcpy(&other, all[rank].data(), sizeof(other));
@@ -56,7 +56,7 @@ Status introduce(Exchange& exchange, const CommSettings& settings, uint64_t dead
     if (other.checks_results != mine.checks_results) {
       const bool here = settings.check_results;
       return {TUTTI_MISMATCH,
-              "rank " + std::to_string(exchange.rank()) + (here ? " checks" : " does not check") +
+              rank_name(exchange.rank()) + (here ? " checks" : " does not check") +
                   " results, rank " + std::to_string(rank) + (here ? " does not" : " does") +
                   ": TUTTI_CHECK must be the same on all ranks",
               rank};
@@ -64,16 +64,15 @@ Status introduce(Exchange& exchange, const CommSettings& settings, uint64_t dead
     if (other.has_device != mine.has_device) {
       const bool here = mine.has_device != 0;
       return {TUTTI_MISMATCH,
-              "rank " + std::to_string(exchange.rank()) + (here ? " names a" : " names no") +
-                  " device, rank " + std::to_string(rank) + (here ? " does not" : " does") +
+              rank_name(exchange.rank()) + (here ? " names a" : " names no") + " device, rank " +
+                  std::to_string(rank) + (here ? " does not" : " does") +
                   ": all ranks of a communicator must, or none",
               rank};
     }
     if (all[rank].substr(sizeof(other)) != text.substr(sizeof(mine))) {
       return {TUTTI_MISMATCH,
-              "rank " + std::to_string(exchange.rank()) + " allows the transports " +
-                  text.substr(sizeof(mine)) + ", rank " + std::to_string(rank) + " allows " +
-                  all[rank].substr(sizeof(other)),
+              rank_name(exchange.rank()) + " allows the transports " + text.substr(sizeof(mine)) +
+                  ", rank " + std::to_string(rank) + " allows " + all[rank].substr(sizeof(other)),
               rank};
     }
   }
@@ -93,7 +92,7 @@ Status Communicator::create(std::unique_ptr<Exchange> exchange, const CommSettin
   made->connection_.capabilities.nranks = uint32_t(made->connection_.nranks);
   made->connection_.capabilities.copy_only = settings.memory != LinkMemory::host;
   made->messages_.open();
-  // Communicators made out of this one, which exchange over it, stay on its network.
+  // Communicators derived from this one use it as their exchange, and stay on its network.
   if (made->connection_.settings.interface.empty())
     made->connection_.settings.interface = exchange->local_address();
   if (made->connection_.nranks > 1) TUTTI_TRY(made->connect(*exchange));
@@ -110,8 +109,8 @@ Status Communicator::connect(Exchange& exchange) {
   uint64_t comm_id = 0;
   TUTTI_TRY(introduce(exchange, connection_.settings, deadline_ns, &hosts, &comm_id));
 
-  // The first transport in the list that can serve a pair serves it; every rank decides alike, for
-  // all pairs, so that all open the same transports in the same order.
+  // The first transport in the list that can serve a pair serves it. Every rank decides this for
+  // all pairs, so all open the same transports in the same order.
   const size_t n = size_t(connection_.nranks);
   std::vector<std::vector<uint8_t>> peers(connection_.settings.transports.size(),
                                           std::vector<uint8_t>(n, 0));
@@ -150,9 +149,9 @@ Status Communicator::connect(Exchange& exchange) {
 
 namespace {
 
-// Everybody must be there at once for single copy: that takes turns of the scheduler where cores
-// are shared. Where ranks can run ahead or reduce, what comes through the ring is faster (measured
-// on two ranks, 64 KiB to 16 MiB: by 1.3 to 3 where they share a cache, by 1.3 to 3.5 where not).
+// Single copy needs all ranks in the call at once, which costs scheduler turns where ranks share
+// cores. Where ranks can run ahead or reduce, the ring is faster (measured on two ranks, 64 KiB to
+// 16 MiB: by 1.3 to 3 where they share a cache, by 1.3 to 3.5 where not).
 shared::ReadFor may_be_read_for(Use use, const Capabilities& capabilities) {
   if (use == Use::always) return shared::ReadFor::everything;
   if (use == Use::never) return shared::ReadFor::nothing;
@@ -191,7 +190,7 @@ Status Communicator::open_links(Exchange& exchange, std::vector<std::vector<uint
     connection_.link = std::make_unique<MixedLink>(std::move(links), std::move(link_of));
   }
   connection_.slots = connection_.link->slots();
-  // Fused paths only where every rank sees that every rank shares memory.
+  // Fused paths only if all ranks share memory; every rank finds the same.
   connection_.capabilities.all_share_memory =
       transports == 1 && connection_.slots != nullptr && connection_.slots->cells() != nullptr;
   if (connection_.capabilities.all_share_memory) {
@@ -204,6 +203,7 @@ Status Communicator::open_links(Exchange& exchange, std::vector<std::vector<uint
         group_size(connection_.capabilities));
     connection_.capabilities.one_hop_element_limit_bytes =
         shared::OneHopShape::most_element_bytes(uint32_t(connection_.nranks));
+    connection_.capabilities.staged_limit_bytes = shared->staged_bytes();
     connection_.capabilities.one_shot_limit_bytes = shared->one_shot_bytes();
     connection_.capabilities.two_level_limit_bytes = shared->two_level_bytes();
     runner_.protocols().share(std::move(shared));

@@ -15,7 +15,7 @@ namespace tutti::deadlock {
 
 namespace {
 
-// Before this a wait is nobody's business; then it looks and posts so often.
+// A wait shorter than this posts nothing; a longer one looks and posts once in a period.
 constexpr uint64_t quiet_ns = 300'000'000;
 constexpr uint64_t look_period_ns = 10'000'000;
 constexpr uint64_t sure_ns = 1'000'000'000;
@@ -53,25 +53,25 @@ void remove(Member* member) {
   std::erase(r.members, member);
 }
 
-Status CircleSearch::look(const Link& link, const CallMark& mark, uint64_t now_ns) {
+Status CycleSearch::look(const Link& link, const CallMark& mark, uint64_t now_ns) {
   if (mark.epoch != epoch_) start(mark, now_ns);
   if (now_ns - started_ns_ < quiet_ns || now_ns - looked_ns_ < look_period_ns) return {};
   looked_ns_ = now_ns;
   if (!posted_ || alone_) alone_ = is_alone();
   Note note;
   if (!gather(link, mark, &note)) {
-    circle_ns_ = 0;
-  } else if (circle_ns_ == 0) {
-    circle_ns_ = now_ns;
+    cycle_ns_ = 0;
+  } else if (cycle_ns_ == 0) {
+    cycle_ns_ = now_ns;
   }
   post(note);
-  return circle_ns_ != 0 && now_ns - circle_ns_ >= sure_ns ? circle(mark) : Status();
+  return cycle_ns_ != 0 && now_ns - cycle_ns_ >= sure_ns ? cycle(mark) : Status();
 }
 
-Status CircleSearch::circle(const CallMark& mark) {
+Status CycleSearch::cycle(const CallMark& mark) {
   found_ = true;
   const std::string text =
-      "rank " + std::to_string(rank_) + " waits in call " + std::to_string(mark.epoch) + ", " +
+      rank_name(rank_) + " waits in call " + std::to_string(mark.epoch) + ", " +
       mark.signature.describe() + ", for rank " + std::to_string(closing_peer_) +
       ", which waits in call " + std::to_string(closing_note_.epoch) + ", " +
       closing_note_.signature.describe() +
@@ -80,24 +80,24 @@ Status CircleSearch::circle(const CallMark& mark) {
   return {TUTTI_MISMATCH, text, closing_peer_, mark.epoch};
 }
 
-void CircleSearch::start(const CallMark& mark, uint64_t now_ns) {
+void CycleSearch::start(const CallMark& mark, uint64_t now_ns) {
   epoch_ = mark.epoch;
   const uint64_t words[] = {seed_, mark.epoch};
   label_ = hash_of(words);
   started_ns_ = now_ns;
   looked_ns_ = 0;
-  circle_ns_ = 0;
+  cycle_ns_ = 0;
   found_ = false;
 }
 
-bool CircleSearch::gather(const Link& link, const CallMark& mark, Note* note) {
+bool CycleSearch::gather(const Link& link, const CallMark& mark, Note* note) {
   bool closes = false;
   std::vector<uint64_t> others;
   for (int peer = 0; peer < nranks_; ++peer) {
     if (peer == rank_) continue;
     const Note theirs = link.read_note(peer);
     if (theirs.empty() || theirs.entered >= mark.epoch || !needs_(peer)) continue;
-    // It may have entered since.
+    // The peer may have entered the call since.
     const std::optional<CallMark> seen = link.last_seen(peer);
     if (seen && seen->epoch >= mark.epoch) continue;
     for (const uint64_t label : theirs.labels()) {
@@ -110,7 +110,8 @@ bool CircleSearch::gather(const Link& link, const CallMark& mark, Note* note) {
       }
     }
   }
-  // The least, so that in a circle with more waits than a note has room for some go all the way.
+  // The least ones are kept, so that in a cycle of more waits than a note has room for some labels
+  // go all the way round.
   std::sort(others.begin(), others.end());
   others.erase(std::unique(others.begin(), others.end()), others.end());
   if (others.size() > Note::most_labels - 1) others.resize(Note::most_labels - 1);
@@ -122,7 +123,7 @@ bool CircleSearch::gather(const Link& link, const CallMark& mark, Note* note) {
   return closes;
 }
 
-void CircleSearch::post(const Note& note) {
+void CycleSearch::post(const Note& note) {
   const void* const thread = this_thread();
   const pid_t pid = getpid();
   Registry& r = registry();
@@ -141,7 +142,7 @@ void CircleSearch::post(const Note& note) {
   }
 }
 
-void CircleSearch::leave() {
+void CycleSearch::leave() {
   posted_ = false;
   if (found_) return;
   Registry& r = registry();

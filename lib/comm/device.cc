@@ -14,7 +14,7 @@ namespace {
 
 Status no_device() { return {TUTTI_UNSUPPORTED, "the communicator was made without a device"}; }
 
-// A communicator of slices, as the GPU's side knows it.
+// A communicator that runs slices, behind the interface that lib/gpu uses.
 class SliceCommunicator final : public SliceHost {
  public:
   explicit SliceCommunicator(std::unique_ptr<Communicator> made) : made_(std::move(made)) {}
@@ -45,12 +45,12 @@ Status Communicator::open_device(Exchange& exchange, uint64_t deadline_ns) {
   };
   TUTTI_TRY(GpuFront::open(exchange, std::move(setup), *this, make_hosts, deadline_ns, &gpu_));
   failures_.watch(gpu_.get());
-  settings.device = gpu_->device();  // of communicators made out of this one, in any thread
+  settings.device = gpu_->device();  // for communicators derived from this one, in any thread
   return {};
 }
 
-// The host's own calls are on another communicator than those that it makes for GPUs, whose turn
-// comes in the order of streams.
+// Calls that the host makes for GPUs have a communicator apart from its own calls, because they run
+// in the order of the streams.
 Status Communicator::make_slice_hosts(Exchange& exchange, device::Driver& driver, int device,
                                       uint64_t deadline_ns, SliceHosts* out) {
   CommSettings settings = connection_.settings;
@@ -83,8 +83,8 @@ Status Communicator::make_slice_hosts(Exchange& exchange, device::Driver& driver
   return {};
 }
 
-// UNSUPPORTED, with why, unless a transport can move memory of this rank's GPU to and from all
-// others. Every rank has another one over it then, so any two can be joined by it.
+// UNSUPPORTED, with the reason, unless a transport can move memory of this rank's GPU. If no rank
+// refuses, each has a peer over that transport, so it can join any two of them.
 Status Communicator::check_direct(const Communicator& staged, device::Driver& driver,
                                   int device) const {
   const auto because = [](const char* why) { return Status(TUTTI_UNSUPPORTED, why); };
@@ -126,7 +126,7 @@ Status Communicator::check_on_host(std::initializer_list<const void*> buffers) c
 }
 
 Status Communicator::plan_on_host(const CallKey& key, HostPlan* out) {
-  const std::lock_guard guard(queue_.lock());  // what runs looks for plans, too
+  const std::lock_guard guard(queue_.lock());  // calls that run look for plans, too
   const CallCache::Entry* const found = runner_.planner().find(key);
   if (found == nullptr) return last_error();
   out->algorithm = (*found)->choice.algorithm;

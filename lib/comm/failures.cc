@@ -38,8 +38,7 @@ Status Failures::timed_out(int peer, uint64_t call) const noexcept {
 
 std::string Failures::describe_wait(int peer, uint64_t call) const {
   if (peer < 0) return "nothing came before the deadline";
-  std::string text =
-      "rank " + std::to_string(connection_.rank) + " waited for rank " + std::to_string(peer);
+  std::string text = rank_name(connection_.rank) + " waited for rank " + std::to_string(peer);
   const std::optional<CallMark> seen = connection_.link->last_seen(peer);
   if (!seen) return text + ", which has not made any call yet";
   const std::string what =
@@ -54,7 +53,7 @@ Status Failures::own_failure() const noexcept {
   const Status thrown = status_of_exception();
   try {
     const int rank = connection_.rank;
-    return {thrown.code(), "rank " + std::to_string(rank) + ": " + thrown.text(), rank};
+    return {thrown.code(), rank_name(rank) + ": " + thrown.text(), rank};
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();
   }
@@ -68,7 +67,7 @@ void Failures::tell_peers(const Status& why) noexcept {
   } catch (const std::bad_alloc&) {
     try {
       link->abort(Status::out_of_memory());
-    } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): they find it gone when freed
+    } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): peers find this rank gone
     }
   }
 }

@@ -5,18 +5,18 @@
 #include <string>
 
 #include "lib/base/status.h"
-#include "lib/call/signature.h"
+#include "lib/call/call.h"
 #include "lib/comm/connection.h"
 
 namespace tutti {
 
 class GpuFront;
 
-// One thread at a time, but for abort() and over().
+// One thread at a time, except abort() and over().
 class Failures {
  public:
   explicit Failures(const Connection& connection) : connection_(connection) {}
-  // The communicator's calls on a GPU, which end with it; null: none, or none any more.
+  // The communicator's calls on a GPU, which fail with it; null: none, or none any more.
   void watch(GpuFront* gpu) { gpu_ = gpu; }
 
   // Keeps `status` as the last error and returns its code.
@@ -26,16 +26,16 @@ class Failures {
 
   // Failed or aborted: no further call. Any thread.
   bool over() const { return over_.load(std::memory_order_relaxed); }
-  // Why, where this rank has met it; OK.
+  // Why, once a call of this rank has met the failure; else OK.
   const Status& why() const { return why_; }
-  // Any thread; never block. The second leaves the GPU to whoever calls.
+  // Any thread; never block. The second leaves the GPU to its caller.
   void abort(const Status& why);
   void abort_link(const Status& why);
 
-  // A call has failed on its way: the communicator is over, for all. First one wins.
+  // A running call has failed: the communicator is over, for all ranks. The first reason is kept.
   void break_down(Status status, const CallSignature& signature, uint64_t call);
   void break_down(Status status, const std::string& where, uint64_t call);
-  // The same; then it is the last error.
+  // The same, and keeps the reason as the last error.
   tutti_status give_up(Status status, const CallSignature& signature, uint64_t call) {
     break_down(std::move(status), signature, call);
     return fail(why_);
@@ -44,12 +44,12 @@ class Failures {
     break_down(std::move(status), where, 0);
     return fail(why_);
   }
-  // Something outside of calls has found why, and told the peers.
+  // Something outside of calls has found the failure, and has notified the peers.
   void adopt(Status why);
 
   // In a handler: what the exception says, in this rank's name.
   Status own_failure() const noexcept;
-  // The sentence for a call that was held up by `peer`, -1: nobody knows. `call` 0: a message.
+  // The error of a call that waited for `peer`; -1: unknown. `call` 0: a message.
   Status timed_out(int peer, uint64_t call) const noexcept;
 
  private:

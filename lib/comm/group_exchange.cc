@@ -57,7 +57,7 @@ Status GroupExchange::get(int member, std::string* text, uint64_t deadline_ns) {
   const CallSettings settings = until(deadline_ns);
   TUTTI_TRY(checked(parent_.recv(&bytes, 8, TUTTI_UINT8, peer, tag, settings), parent_));
   if (bytes > most_bytes) {
-    return {TUTTI_CORRUPT, "rank " + std::to_string(peer) + " sent a text that is too long", peer};
+    return {TUTTI_CORRUPT, rank_name(peer) + " sent a text that is too long", peer};
   }
   text->resize(bytes);
   return checked(parent_.recv(text->data(), bytes, TUTTI_UINT8, peer, tag, settings), parent_);

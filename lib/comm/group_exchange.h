@@ -13,7 +13,7 @@ class GroupExchange final : public Exchange {
   // `members`: ranks of `parent`, in the order of the exchange, the own one among them.
   GroupExchange(Communicator& parent, std::vector<int> members, const JobKey& key);
 
-  // All of them.
+  // Among all ranks of `parent`.
   GroupExchange(Communicator& parent, const JobKey& key)
       : GroupExchange(parent, all_of(parent.nranks()), key) {}
 

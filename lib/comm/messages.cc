@@ -28,23 +28,6 @@ void Messages::open() {
   receives_.resize(size_t(connection_.nranks));
 }
 
-void Messages::note(std::span<const Message> messages) {
-  group_.insert(group_.end(), messages.begin(), messages.end());
-}
-
-tutti_status Messages::group_begin() {
-  if (grouping_) return failures_.fail({TUTTI_INVALID, "a group is open already"});
-  grouping_ = true;
-  return TUTTI_OK;
-}
-
-tutti_status Messages::group_end(std::vector<Message>* out) {
-  if (!grouping_) return failures_.fail({TUTTI_INVALID, "no group is open"});
-  grouping_ = false;
-  *out = std::exchange(group_, {});
-  return TUTTI_OK;
-}
-
 Status Messages::add(std::span<const Message> messages, size_t* left) {
   if (failures_.over()) return {TUTTI_ABORTED, {}};
   for (const Message& message : messages) {

@@ -17,27 +17,20 @@ class Messages {
   // Both outlive this.
   Messages(const Connection& connection, Failures& failures)
       : connection_(connection), failures_(failures) {}
-  // When it is known how many ranks there are.
+  // Once the number of ranks is known.
   void open();
 
-  // While a group is open, messages are only noted in it.
-  bool grouping() const { return grouping_; }
-  void note(std::span<const Message> messages);
-  tutti_status group_begin();
-  // Closes it; what was noted is *out, or nothing.
-  tutti_status group_end(std::vector<Message>* out);
-
-  // Runs them to their end, those with a peer in their order; nothing else is in flight.
+  // Runs them to their end, those with one peer in order; nothing else may be in flight.
   tutti_status run(std::span<const Message> messages, int64_t timeout_ms);
 
-  // In steps: *left, which must stay, becomes 0 when they have ended.
+  // The same in steps. *left, which must stay valid, is 0 once they have ended.
   Status add(std::span<const Message> messages, size_t* left);
   bool advance() { return traffic_.advance(*connection_.link); }
   Status inspect(uint64_t now_ns) { return traffic_.inspect(*connection_.link, now_ns); }
   bool ran_dry() const { return traffic_.ran_dry(); }
-  // They have failed: the communicator is over. `asked`: one of those that were on their way.
+  // Messages have failed: the communicator is over. `asked`: one of those in flight.
   void break_down(const Message& asked, Status ended);
-  // Nothing is on its way any more.
+  // Drops what is in flight.
   void clear() { traffic_.clear(); }
 
   const Transfers& transfers() const { return traffic_.transfers(); }
@@ -46,8 +39,6 @@ class Messages {
   const Connection& connection_;
   Failures& failures_;
   std::vector<uint64_t> sends_, receives_;  // messages so far, by peer
-  bool grouping_ = false;
-  std::vector<Message> group_;
   Traffic traffic_;
 };
 

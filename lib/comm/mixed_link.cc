@@ -22,7 +22,7 @@ Status MixedLink::inspect(uint64_t now_ns) {
   for (const auto& link : links_) {
     Status found = link->inspect(now_ns);
     if (found.ok()) continue;
-    // Those behind the other transports have not heard of it.
+    // Peers on the other transports do not know of it yet.
     for (const auto& other : links_) {
       if (other != link) other->abort(found);
     }
@@ -39,7 +39,7 @@ void MixedLink::disarm() {
   for (const auto& link : links_) link->disarm();
 }
 
-// A futex and a set of sockets cannot be waited for together: the links take turns, briefly.
+// A futex and a set of sockets cannot be waited for together: the links take short turns.
 void MixedLink::sleep(uint64_t until_ns) {
   constexpr uint64_t turn_ns = 100'000;
   links_[sleeper_]->sleep(std::min(until_ns, now_ns() + turn_ns));

@@ -1,5 +1,5 @@
-// A call that runs beside its caller, from tutti_iallreduce() or tutti_start() until it has ended;
-// what a tutti_request points to.
+// A call in flight, from tutti_iallreduce() or tutti_start() until it has ended; what a
+// tutti_request points to.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@ namespace tutti {
 class Communicator;
 struct CallPlan;
 
-// Outlives its communicator, so that whoever still holds a request finds out.
+// Outlives its communicator, so that a request shows that its communicator has been freed.
 struct CommunicatorRef {
   explicit CommunicatorRef(Communicator* owner) : communicator(owner) {}
   Communicator* communicator;  // null once it is freed
@@ -34,7 +34,7 @@ struct Operation {
   // While it is in flight: the next of its communicator, and whether it runs already.
   Operation* next = nullptr;
   bool running = false;
-  Call call;  // as it runs, where that is not as it was made
+  Call call;  // as it runs, where that differs from `made`
   const Call* runs = nullptr;
   size_t left = 0;  // messages that have not ended
   Status failure;   // written before `result`
@@ -43,7 +43,7 @@ struct Operation {
 
   bool moves_messages() const { return call_plan == nullptr; }
   bool ended() const { return result.load(std::memory_order_acquire) != TUTTI_IN_PROGRESS; }
-  // The caller's arrays may be gone before the call runs.
+  // Copies the caller's arrays, which may be gone before the call runs.
   void keep_lengths(size_t nranks);
 };
 

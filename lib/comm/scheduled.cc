@@ -83,7 +83,7 @@ Status Schedules::start_plan(CachedPlan& cached, const Kernels& kernels, const s
   return {};
 }
 
-// Divides what this rank got by the number of vectors in it.
+// Divides what this rank got by the number of vectors combined in it.
 void Schedules::average() const {
   const CallKey& key = call_plan_->key;
   const Goal goal(key.collective, nranks_, uint32_t(key.root));
@@ -94,7 +94,8 @@ void Schedules::average() const {
   call_plan_->kernels.divide(call_->output, count, vectors);
 }
 
-// The same collective with the lengths as blocks: so those at both ends of each block know them.
+// Runs the same collective with the lengths as blocks, so that the receiver of each block learns
+// the length that its sender has.
 Status Schedules::start_lengths() {
   static constexpr Kernels none;
   const Blocks& blocks = *call_->blocks;
@@ -127,9 +128,8 @@ Status Schedules::compare_lengths() const {
     const uint64_t expected = blocks.recv_counts != nullptr ? blocks.recv_counts[from] : blocks.own;
     if (sent == expected) continue;
     return {TUTTI_MISMATCH,
-            "rank " + std::to_string(from) + " sends " + std::to_string(sent) +
-                " elements to rank " + std::to_string(rank_) + ", which expects " +
-                std::to_string(expected),
+            rank_name(from) + " sends " + std::to_string(sent) + " elements to rank " +
+                std::to_string(rank_) + ", which expects " + std::to_string(expected),
             int(from), epoch_};
   }
   return {};

@@ -1,5 +1,6 @@
-// Calls that go by their schedules: the records of plans on a link (lib/plan/run.h). Where only the
-// two ends of each block know its length, the lengths go first, by the same schedule.
+// Calls that run by their schedules: the records of plans on a link (lib/plan/run.h). Where only
+// the two ends of each block know its length, the lengths are exchanged first, by the same
+// schedule.
 #pragma once
 
 #include <memory>
@@ -15,7 +16,7 @@ namespace tutti {
 // The plans of a communicator, and the call that runs.
 class Schedules {
  public:
-  // `group_size`: of two-level's groups. `copy_only`: nobody but the link may touch vectors.
+  // `group_size`: of two-level's groups. `copy_only`: only the link may access vectors.
   void open(uint32_t rank, uint32_t nranks, uint32_t group_size, bool copy_only) {
     rank_ = rank;
     nranks_ = nranks;
@@ -27,7 +28,7 @@ class Schedules {
   CachedPlan* plan_for(const Algorithm& algorithm, int root, plan::Chunks chunks,
                        schedule::Bracketing bracketing);
 
-  // `call_plan` and `call`, number `epoch`, must stay until the end.
+  // `call_plan` and `call` must stay valid until the end; `epoch` is the call's number.
   void start(CallPlan& call_plan, const Call& call, uint64_t epoch);
   template <class LinkType>
   bool advance(LinkType& link) {
@@ -49,13 +50,13 @@ class Schedules {
 
  private:
   Status start_call();
-  // The lengths are there, or the call has come to its end.
+  // The exchange of lengths has ended, or the call has.
   void run_has_ended();
   void bind(CachedPlan& cached, const CallKey& key, uint32_t element_size, const Call& call);
   Status start_plan(CachedPlan& cached, const Kernels& kernels, const std::byte* input,
                     std::byte* output);
   void average() const;
-  // The ranks that know how long a block is agree on it.
+  // Starts the exchange of block lengths; compare_lengths() is its end.
   Status start_lengths();
   Status compare_lengths() const;
 
@@ -70,12 +71,12 @@ class Schedules {
   bool exchanges_lengths_ = false;
   Status failure_;
   plan::Run run_;
-  std::vector<uint64_t> own_lengths_, peer_lengths_;  // what this rank knows and what it hears
+  std::vector<uint64_t> own_lengths_, peer_lengths_;  // known here; received from peers
   plan::Extents extents_;                             // of the last call of blocks
   std::vector<std::byte> scratch_;
 };
 
-// The same as a protocol, on a link whose type the loops know.
+// The same as a protocol, on a link whose type is known to the inner loops.
 template <class LinkType>
 class Scheduled {
  public:
@@ -88,8 +89,8 @@ class Scheduled {
   const Status& failure() const { return schedules_.failure(); }
   void withdraw() {}
   int waits_for() const { return schedules_.waits_for(); }
-  // Whom the call cannot end without: not whom it is to send to, for what goes there may fit into
-  // buffers.
+  // The rank that the call cannot end without. Never one that it only sends to: what is sent may
+  // fit into buffers.
   int needs() const { return schedules_.waits_to_receive_from(); }
   const Transfers& transfers() const { return schedules_.transfers(); }
 

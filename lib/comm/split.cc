@@ -1,4 +1,4 @@
-// New communicators out of one.
+// Communicators derived from another one.
 #include <algorithm>
 #include <cstring>
 #include <numeric>
@@ -22,7 +22,7 @@ struct HostMembership {
   int32_t key;
 };
 
-// What a rank says of the list it passed: a digest, and as many as fit into a sentence.
+// What a rank says of the list it passed: a digest, and as many ranks as an error shows.
 struct ListRecord {
   static constexpr size_t shown = 13;
   uint64_t digest = 0;
@@ -69,8 +69,7 @@ Status Communicator::tell_entries(const Entry& mine, std::vector<Entry>* all) {
   all->resize(texts.size());
   for (size_t rank = 0; rank < texts.size(); ++rank) {
     if (texts[rank].size() != sizeof(Entry)) {
-      return {TUTTI_MISMATCH, "rank " + std::to_string(rank) + " does not take part in the split",
-              int(rank)};
+      return {TUTTI_MISMATCH, rank_name(rank) + " does not take part in the split", int(rank)};
     }
     std::memcpy(&(*all)[rank], texts[rank].data(), sizeof(Entry));
   }
@@ -108,8 +107,8 @@ tutti_status Communicator::split_host(int key, std::unique_ptr<Communicator>* ou
   return make_part(in_order(all, here), out);
 }
 
-// All members tell all others their list, at once, before anything else: so two whose lists differ
-// find out, unless neither knows of the other.
+// First all members send their list to all others, so that two whose lists differ find out, unless
+// neither list has the other rank.
 tutti_status Communicator::create_group(std::vector<int> members,
                                         std::unique_ptr<Communicator>* out) {
   if (Status closed = outside_group(); !closed.ok()) return fail(std::move(closed));
@@ -130,8 +129,8 @@ tutti_status Communicator::create_group(std::vector<int> members,
     if (members[i] == connection_.rank || lists[i] == mine) continue;
     const std::string peer = std::to_string(members[i]);
     failures_.break_down({TUTTI_MISMATCH,
-                          "rank " + std::to_string(connection_.rank) + " makes a group of " +
-                              mine.describe() + ", rank " + peer + " one of " + lists[i].describe(),
+                          rank_name(connection_.rank) + " makes a group of " + mine.describe() +
+                              ", rank " + peer + " one of " + lists[i].describe(),
                           members[i]},
                          "in tutti_comm_create_group()", 0);
     return fail(failures_.why());

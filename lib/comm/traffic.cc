@@ -6,7 +6,7 @@ namespace tutti {
 
 void Traffic::add(Moving moving) {
   if (moving.ended()) return;
-  if (moving_.empty()) taken_up_ = 0;  // other calls had the link since
+  if (moving_.empty()) taken_up_ = 0;  // other calls have used the link since
   moving.serial = ++serial_;
   ++*moving.left;
   moving_.push_back(moving);
@@ -51,7 +51,7 @@ bool Traffic::move(Link& link, Moving* one) {
   const uint64_t begun = one->done == 0 && bytes != 0 ? 1 : 0;
   one->message.sends ? transfers_.sent(begun, bytes) : transfers_.received(begun, bytes);
   one->done += bytes;
-  if (!one->ended() && bytes < Link::gulp) dry_ = true;
+  if (!one->ended() && bytes < Link::short_move_bytes) dry_ = true;
   if (bytes != 0 && one->ended()) --*one->left;
   return bytes != 0;
 }

@@ -4,13 +4,13 @@
 #include <vector>
 
 #include "lib/base/transfers.h"
+#include "lib/call/call.h"
 #include "lib/call/message.h"
-#include "lib/call/signature.h"
 #include "transports/transport.h"
 
 namespace tutti {
 
-// A message on its way.
+// A message in flight.
 struct Moving {
   Message message;
   CallMark mark;
@@ -30,10 +30,11 @@ class Traffic {
   // The first; there must be one.
   const Message& first() const { return moving_.front().message; }
 
-  // Moves those whose turn it is; what has ended is gone.
+  // Advances those whose turn it is, and removes those that have ended.
   bool advance(Link& link);
-  // A reason why one of them gets nowhere. A message that stays where it is after a first look at
-  // its peer is looked at twice, for what the peer had sent before is visible by then.
+  // A failure that stops one of them; else OK. Inspects the link, tries to move the message, and
+  // inspects again if it has not moved: what the peer had sent before the first inspection is
+  // visible by then.
   Status inspect(Link& link, uint64_t now_ns);
   // Whether a message of the last advance() could not be moved to its end.
   bool ran_dry() const { return dry_; }

@@ -45,7 +45,7 @@ Status refuse(const VariableInfo& info, const std::string& value, const std::str
   return {TUTTI_INVALID, std::string(info.name) + " is '" + value + "', but must be " + allowed};
 }
 
-// Empty counts as unset: that is how a shell script passes on what it was not given.
+// Empty counts as unset, because shell scripts pass on unset variables as empty ones.
 const char* lookup(Variable variable) {
   const char* value = std::getenv(config_variable(variable).name);
   return value != nullptr && *value != '\0' ? value : nullptr;

@@ -12,7 +12,7 @@
 
 namespace tutti {
 
-// Adding one is a row in variables.inc, and who asks for it.
+// To add one: a row in variables.inc, and the code that reads it.
 enum class Variable {
 #define VARIABLE(id, ...) id,
 #include "lib/config/variables.inc"
@@ -35,8 +35,8 @@ const VariableInfo& config_variable(Variable variable);
 // Whether `value` is allowed for the variable; else INVALID with a sentence that says what is.
 Status config_check(Variable variable, const std::string& value);
 
-// The variable's value, nothing where it is unset or empty; INVALID where config_check refuses it.
-// For an integer and for the others; a list comes in its parts.
+// The variable's value; nothing if it is unset or empty; INVALID if config_check() refuses it. A
+// list is split at its commas.
 Status config_integer(Variable variable, std::optional<int64_t>* out);
 Status config_text(Variable variable, std::optional<std::string>* out);
 Status config_list(Variable variable, std::vector<std::string>* out);

@@ -15,7 +15,7 @@
 namespace tutti {
 namespace {
 
-// Nobody can change the id under a rank that reads it.
+// No process can change the id while a rank reads it.
 constexpr int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL;
 
 struct Names {
@@ -56,7 +56,7 @@ Status bad_descriptor(Variable variable, int fd, const char* what) {
               "descriptors"};
 }
 
-// What this process starts in its turn is no rank and must not hold the job's secret.
+// Children of this process are no ranks and must not inherit the job's secret.
 void keep_from_children(int fd) { fcntl(fd, F_SETFD, FD_CLOEXEC); }
 
 Status read_job_descriptors(Launch* out) {

@@ -22,7 +22,7 @@ struct Launch {
   int local_rank = 0;
   int local_nranks = 1;  // 0: unknown
   tutti_unique_id id{};
-  int listen_fd = -1;  // not owned: who listens on it takes it over; close-on-exec from here on
+  int listen_fd = -1;  // not owned: whoever listens on it takes it over; close-on-exec once read
   std::string host;
   uint16_t port = 0;
   std::string key_file;
@@ -32,8 +32,7 @@ struct Launch {
 // variables contradict each other or one is missing; AUTH where a rendezvous has no key file.
 Status read_launch(Launch* out);
 
-// The other side, for launchers: a sealed memory file with the id, inheritable. The caller owns
-// *fd.
+// For launchers: makes an inheritable, sealed memory file with the id. The caller owns *fd.
 Status share_id(const tutti_unique_id& id, int* fd);
 
 }  // namespace tutti

@@ -15,19 +15,19 @@ constexpr uint64_t first_pause_ns = 10'000'000u;  // after a refusal; doubles ea
 constexpr int most_refusals = 8;
 constexpr size_t accepts_a_step = 64;
 
-bool again(int error_number) {
+bool would_block(int error_number) {
   return error_number == EAGAIN || error_number == EWOULDBLOCK || error_number == EINTR;
 }
 
 enum class Moved { all, some, closed };
 
-// Sends and receives what a handshake has and wants. `closed`: the other side is gone.
+// Sends what the handshake has to send, receives what it wants. `closed`: the other side is gone.
 Moved exchange_bytes(int fd, Handshake& handshake) {
   for (;;) {
     const auto output = handshake.output();
     if (!output.empty()) {
       const ssize_t sent = ::send(fd, output.data(), output.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-      if (sent < 0) return again(errno) ? Moved::some : Moved::closed;
+      if (sent < 0) return would_block(errno) ? Moved::some : Moved::closed;
       handshake.sent(size_t(sent));
       continue;
     }
@@ -35,7 +35,7 @@ Moved exchange_bytes(int fd, Handshake& handshake) {
     uint8_t bytes[128];
     const size_t wants = std::min(sizeof(bytes), handshake.wants());
     const ssize_t got = ::recv(fd, bytes, wants, MSG_DONTWAIT);
-    if (got < 0) return again(errno) ? Moved::some : Moved::closed;
+    if (got < 0) return would_block(errno) ? Moved::some : Moved::closed;
     if (got == 0) return Moved::closed;
     handshake.receive({bytes, size_t(got)});
   }
@@ -85,7 +85,7 @@ Status Acceptor::accept(uint64_t now_ns) {
     make_room();
     pending_.push_back({std::move(socket), Handshake::server(key_, purposes_, job_, server_, nonce),
                         now_ns + patience_ns});
-    // A member has said hello by now and is thereby told from those who only hold a place.
+    // A member has sent its hello by now, which tells it from a stranger that only takes a place.
     if (step(pending_.back()) == Next::leave) {
       pending_.pop_back();
       ++refused_;
@@ -126,7 +126,7 @@ void Acceptor::close() {
 // ---------------------------------------------------------------- calling
 
 std::string Caller::who() const {
-  return "rank " + std::to_string(to_.claim.server) + " at " + to_.address.text();
+  return rank_name(to_.claim.server) + " at " + to_.address.text();
 }
 
 void Caller::fail(Status error) {
@@ -176,7 +176,7 @@ void Caller::check_connected(uint64_t now_ns) {
     int error_number = 0;
     socklen_t length = sizeof(error_number);
     getsockopt(socket_.get(), SOL_SOCKET, SO_ERROR, &error_number, &length);
-    // Calling a port of one's own host that nobody listens on, TCP can connect to itself.
+    // A socket that calls an unused port of its own host can connect to itself (simultaneous open).
     if (error_number == 0 && local_address(socket_.get()).text() == to_.address.text()) {
       error_number = ECONNREFUSED;
     }
@@ -189,7 +189,7 @@ void Caller::check_connected(uint64_t now_ns) {
 
 void Caller::could_not_connect(uint64_t now_ns, int error_number) {
   if (to_.patient) return call_again(now_ns, redial_ns);
-  if (error_number == ECONNREFUSED) {
+  if (error_number == ECONNREFUSED || error_number == ECONNRESET) {
     return fail({TUTTI_PEER_FAILED, who() + " does not listen there any more", to_.claim.server});
   }
   fail(resource_error("cannot reach " + who(), error_number));
@@ -209,8 +209,8 @@ void Caller::shake_hands(uint64_t now_ns) {
   }
 }
 
-// An acceptor that is stormed by strangers may have dropped a member; one that does not know the
-// key will do so every time.
+// An acceptor with too many strangers may have dropped this member, so call again; one with another
+// key refuses it every time.
 void Caller::was_refused(uint64_t now_ns) {
   if (++refusals_ >= most_refusals) {
     return fail({TUTTI_AUTH,

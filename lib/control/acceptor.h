@@ -1,5 +1,5 @@
-// The two ends of coming together over TCP: an acceptor lets in who proves that it belongs to the
-// job, a caller knocks at one. Both are stepped by a poll loop and never block.
+// The two ends of an authenticated TCP connection: an acceptor admits those that prove that they
+// belong to the job, a caller connects to one. Both are stepped by a poll loop and never block.
 #pragma once
 
 #include <poll.h>
@@ -16,8 +16,9 @@
 
 namespace tutti {
 
-// Strangers are refused without an answer, cost at most one of 64 places for two seconds, and are
-// the first to go when a place is needed, so they do not keep members waiting.
+// A stranger, which cannot prove it, is refused without an answer. It takes at most one of 64
+// places for two seconds and is the first to be dropped when a place is needed, so it delays no
+// member.
 class Acceptor {
  public:
   struct Guest {
@@ -32,7 +33,7 @@ class Acceptor {
   void watch(std::vector<pollfd>& set) const;
   // When advance() is due even if nothing happens.
   uint64_t due_ns() const;
-  // Goes as far as possible without waiting and appends who was let in.
+  // Goes as far as possible without waiting and appends those admitted to *in.
   Status advance(uint64_t now_ns, std::vector<Guest>* in);
   void close();
 
@@ -62,11 +63,11 @@ class Acceptor {
 // What a caller needs to know.
 struct Destination {
   Address address;
-  // The one to call from; without a family: any.
+  // The own address to call from; without a family: any.
   Address from;
   JobKey key{};
   Claim claim;
-  // Nobody may be listening yet: call again until they are.
+  // Nobody may be listening yet: call again until somebody is.
   bool patient = false;
 };
 

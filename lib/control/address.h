@@ -47,11 +47,11 @@ struct Interface {
 // The addresses of the interfaces that are up, link-local IPv6 ones last.
 std::vector<Interface> interfaces();
 
-// An interface's name or an address of this host, port 0. INVALID, with a list of what there is,
-// for anything else and for the wildcard address: listening everywhere is not offered.
+// From an interface's name or an address of this host; the port is 0. INVALID, with a list of the
+// interfaces, for anything else and for the wildcard address: tutti listens on one address only.
 Status resolve_interface(const std::string& name, Address* out);
 
-// The address of a host by name or number. Asks the system's resolver, IPv4 first.
+// The address of a host, given by name or number, from the system's resolver; IPv4 is preferred.
 Status resolve_host(const std::string& host, uint16_t port, Address* out);
 
 }  // namespace tutti

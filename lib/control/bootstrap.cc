@@ -19,16 +19,14 @@ namespace tutti {
 
 namespace {
 
-constexpr int bootstrap_limit_ms = 10'000;  // an unanswered write, and with it a lost host
+constexpr int bootstrap_limit_ms = 10'000;  // after which a host that does not answer is lost
 
-std::string name(int rank) { return "rank " + std::to_string(rank); }
-
-// Names a rendezvous without telling its key.
+// Names a rendezvous without revealing its key.
 uint64_t job_of(const JobKey& key) {
   return get_le<uint64_t>(keyed_hash(key, "tutti job", {}).data());
 }
 
-// The key of a communicator: rank 0's random bytes make it new each time, the id's key secret.
+// The key of a communicator: rank 0's random bytes make it unique, the id's key makes it secret.
 JobKey world_key(const JobKey& id_key, std::string_view nonce, int nranks) {
   uint8_t size[4];
   put_le<uint32_t>(size, uint32_t(nranks));
@@ -45,9 +43,9 @@ class Assembly {
         acceptor_(std::move(listener), id.key, uint8_t(Purpose::bootstrap), job_, 0),
         channels_(size_t(nranks)) {}
 
-  // OK: channels() has everyone. Otherwise all that came have been told why.
+  // OK: channels() has everyone. Otherwise all that came have been sent the error.
   Status assemble(uint64_t deadline_ns) {
-    // Ends a little early, so that the others hear who is missing before they give up themselves.
+    // Ends a little early, so that the others learn who is missing before their own deadline.
     const uint64_t now = now_ns();
     const uint64_t left = deadline_ns > now ? deadline_ns - now : 0;
     Status ended = wait_for_all(deadline_ns - std::min<uint64_t>(left / 10, 250'000'000u));
@@ -91,7 +89,7 @@ class Assembly {
     Status wrong;
     if (guest.claim.nranks != uint32_t(nranks_)) {
       wrong = {TUTTI_MISMATCH,
-               name(rank) + " was started as one of " + std::to_string(guest.claim.nranks) +
+               rank_name(rank) + " was started as one of " + std::to_string(guest.claim.nranks) +
                    " ranks, rank 0 as one of " + std::to_string(nranks_),
                rank};
     } else if (rank >= nranks_) {
@@ -110,7 +108,7 @@ class Assembly {
     return wrong;
   }
 
-  // A member says nothing before all are there, so what can be read from one is its end.
+  // A member sends nothing before all are there, so anything to read means that it has gone.
   Status find_gone() {
     for (size_t rank = 1; rank < channels_.size(); ++rank) {
       if (channels_[rank].fd() < 0) continue;
@@ -120,7 +118,8 @@ class Assembly {
       if (channels_[rank].read(&header, &payload, &why) == FrameChannel::Got::nothing) continue;
       channels_[rank].close();
       return {TUTTI_PEER_FAILED,
-              name(int(rank)) + " has gone before all were there: " + missing().text(), int(rank)};
+              rank_name(int(rank)) + " has gone before all were there: " + missing().text(),
+              int(rank)};
     }
     return {};
   }
@@ -232,14 +231,14 @@ Status join_rendezvous(const tutti_unique_id& id, Fd listener, int rank, int nra
   RendezvousId place;
   TUTTI_TRY(RendezvousId::parse(id, &place));
   if (nranks < 1 || nranks > wire::most_ranks || rank < 0 || rank >= nranks) {
-    return {TUTTI_INVALID, "rank " + std::to_string(rank) + " of " + std::to_string(nranks) +
+    return {TUTTI_INVALID, rank_name(rank) + " of " + std::to_string(nranks) +
                                " ranks cannot be; at most " + std::to_string(wire::most_ranks) +
                                " are served"};
   }
   std::vector<FrameChannel> channels;
   if (rank == 0 && nranks > 1) {
     if (!listener) return {TUTTI_INVALID, "rank 0 needs the listening socket of its rendezvous"};
-    // It may come from a launcher, which does not care.
+    // It may come from a launcher that has not made it non-blocking.
     fcntl(listener.get(), F_SETFL, fcntl(listener.get(), F_GETFL) | O_NONBLOCK);
     Assembly assembly(place, std::move(listener), nranks);
     TUTTI_TRY(assembly.assemble(deadline_ns));

@@ -1,5 +1,5 @@
-// How ranks that know nothing of each other but a tutti_unique_id come to an Exchange: a star
-// around rank 0, over authenticated TCP.
+// How ranks that share nothing but a tutti_unique_id get an Exchange: a star around rank 0, over
+// authenticated TCP.
 #pragma once
 
 #include <memory>
@@ -28,8 +28,8 @@ Status open_rendezvous_at(const std::string& host, uint16_t port, const JobKey& 
 // Reads 32 bytes of key from a file that only its owner can read (else AUTH, with a sentence).
 Status read_key_file(const std::string& path, JobKey* out);
 
-// Collective over the nranks holders of the id. Rank 0 passes the listener (the others an empty
-// Fd). The ranks disagree on nranks, or one comes twice: an error on all that are there.
+// Collective over the nranks holders of the id. Rank 0 passes the listener, the others an empty Fd.
+// If ranks disagree on nranks, or one comes twice, all that are there get an error.
 Status join_rendezvous(const tutti_unique_id& id, Fd listener, int rank, int nranks,
                        uint64_t deadline_ns, std::unique_ptr<Exchange>* out);
 

@@ -10,7 +10,6 @@ namespace tutti {
 
 namespace {
 
-constexpr uint32_t most_text_bytes = 64 << 10;
 constexpr uint32_t too_long = 0xffffffff;
 
 class CallbackExchange final : public Exchange {
@@ -32,7 +31,7 @@ class CallbackExchange final : public Exchange {
       const uint32_t theirs = length_of(lengths, rank);
       if (theirs > most_text_bytes) {
         return {TUTTI_INVALID,
-                "rank " + std::to_string(rank) +
+                rank_name(rank) +
                     " has too much to say, or the "
                     "all-gather callback mixes up its blocks",
                 rank};

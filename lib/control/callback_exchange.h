@@ -8,8 +8,9 @@
 
 namespace tutti {
 
-// Collective: rank 0 makes the job's key and passes it through the all-gather, which must not be
-// open to others. A callback that never returns cannot be called off: no deadline holds inside it.
+// Collective: rank 0 makes the job's key and passes it through the all-gather, which others must
+// not be able to read. A callback that never returns cannot be interrupted: no deadline applies to
+// it.
 Status make_callback_exchange(tutti_allgather_fn allgather, void* context, int rank, int nranks,
                               std::unique_ptr<Exchange>* out);
 

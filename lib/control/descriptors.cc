@@ -27,10 +27,10 @@ struct Entry {
   uint32_t self = 0;
 };
 
-// The host's answers: the descriptors that travel along are those of the local indices listed.
+// A message of the host's answer: which local indices the descriptors sent with it belong to.
 struct Hand {
   uint32_t count = 0;
-  uint32_t last = 0;  // 1: no more follow
+  uint32_t last = 0;  // 1: no more messages follow
   uint32_t owners[most_a_message] = {};
 };
 
@@ -38,7 +38,7 @@ sockaddr_un abstract_address(const Ticket& ticket, socklen_t* length) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   static constexpr char digits[] = "0123456789abcdef";
-  char* at = address.sun_path + 1;  // the leading zero makes it abstract
+  char* at = address.sun_path + 1;  // the leading zero: in the abstract namespace
   std::memcpy(at, "tutti-", 6);
   at += 6;
   for (size_t i = 0; i < name_bytes; ++i) {
@@ -85,7 +85,7 @@ Status send_message(int socket, const void* data, size_t bytes, const std::vecto
   return {};
 }
 
-// *complete: a whole message of `bytes` came. A system error is none of the sender's.
+// *complete: a whole message of `bytes` came. An error: it could not be received here.
 Status receive_message(int socket, void* data, size_t bytes, std::vector<Fd>* fds, bool* complete) {
   iovec part{data, bytes};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * most_a_message)] = {};
@@ -139,7 +139,7 @@ Status Meeting::host(Meeting* out) {
   return {};
 }
 
-// Lets in one caller, if it has the ticket; strangers are hung up on.
+// Admits one caller, if it has the ticket; otherwise closes its connection.
 Status Meeting::admit(std::vector<Fd>* callers, std::vector<Fd>* given, uint64_t deadline_ns) {
   Fd caller(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
   if (!caller) {

@@ -1,6 +1,6 @@
-// Passing descriptors among processes of one host, over a Unix socket without a name in the file
-// system. One of them hosts the meeting; its ticket, which is secret, must reach the others by some
-// trusted way (an Exchange) first.
+// Passing descriptors among processes of one host, over a Unix socket in the abstract namespace.
+// One of them hosts the meeting; its ticket, which is secret, must first reach the others over a
+// trusted channel (an Exchange).
 #pragma once
 
 #include <cstdint>
@@ -23,9 +23,9 @@ class Meeting {
   static Status host(Meeting* out);
   const Ticket& ticket() const { return ticket_; }
 
-  // What every member (local index 1 and up) gave, and the host's own, by local index; a member
-  // that gave none has an empty Fd. `members` counts all, the host (local index 0) included. `look`
-  // looks for a reason why a member does not come.
+  // *out: the descriptors of all, by local index: the host (0) gives `own`; a member (1 and up)
+  // that gave none has an empty Fd. `members` counts the host too. `look(local)` looks for a reason
+  // why that member does not come.
   Status share(size_t members, Fd own, uint64_t deadline_ns,
                const std::function<Status(uint32_t)>& look, std::vector<Fd>* out);
 

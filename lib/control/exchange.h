@@ -1,4 +1,4 @@
-// How the ranks of a new communicator tell each other where they are: an all-gather of small texts.
+// How the ranks of a new communicator exchange their addresses: an all-gather of small texts.
 #pragma once
 
 #include <array>
@@ -11,23 +11,27 @@
 
 namespace tutti {
 
-// The secret of a job: who holds it belongs to it. Never logged, never in an argument vector.
+// The secret of a job: whoever holds it belongs to the job. Never logged, never in an argument
+// vector.
 using JobKey = std::array<uint8_t, 32>;
 
 class Exchange {
  public:
+  static constexpr uint32_t most_text_bytes = 64 << 10;
+
   virtual ~Exchange() = default;
   virtual int rank() const = 0;
   virtual int nranks() const = 0;
   virtual const JobKey& key() const = 0;
-  // Collective: (*all)[r] becomes what rank r passed. Lengths may differ; at most 64 KiB each.
+  // Collective: (*all)[r] becomes what rank r passed. Lengths may differ; at most most_text_bytes
+  // each.
   virtual Status allgather(std::string_view mine, uint64_t deadline_ns,
                            std::vector<std::string>* all) = 0;
-  // For whoever waits, between two all-gathers, for what other ranks do elsewhere: whether it is
-  // known that they will not come to the next. Never blocks.
+  // For a rank that waits, between two all-gathers, for other ranks by other means: an error if one
+  // is known to be gone, so that it will not come to the next all-gather. Never blocks.
   virtual Status look() { return {}; }
-  // The address of this host through which the ranks found each other; empty where they did not by
-  // IP.
+  // The IP address of this host through which the ranks found each other; empty if they did
+  // otherwise.
   virtual std::string local_address() const { return {}; }
 };
 

@@ -1,4 +1,4 @@
-// Whole frames over a non-blocking socket: for what is said beside the data.
+// Whole frames over a non-blocking socket: the control frames beside the data.
 #pragma once
 
 #include <string>
@@ -21,7 +21,7 @@ class FrameChannel {
   int fd() const { return socket_.get(); }
   void close() { socket_.reset(); }
 
-  // Appends a frame to what is to be sent; header.length is set from the payload.
+  // Appends a frame to the send queue; header.length is set from the payload.
   void queue(wire::Header header, std::string_view payload = {});
   // Sends what the socket takes. False: the connection is broken.
   bool flush();
@@ -38,8 +38,8 @@ class FrameChannel {
   uint32_t most_payload_ = 0;
   std::string out_;
   size_t out_begin_ = 0;
-  std::string in_;       // memory grows with what has come, never with what a header promises
-  size_t in_begin_ = 0;  // before it: frames that were read
+  std::string in_;       // grows with the bytes that have come, never by a header's length
+  size_t in_begin_ = 0;  // frames before it were read
 };
 
 }  // namespace tutti

@@ -9,7 +9,7 @@ namespace tutti {
 
 namespace {
 
-constexpr char magic[9] = "tutti-h1";
+constexpr char hello_magic[9] = "tutti-h1";
 
 constexpr const char* hello_role = "tutti handshake: hello";
 constexpr const char* server_role = "tutti handshake: server";
@@ -24,7 +24,7 @@ Handshake Handshake::client(const JobKey& key, const Claim& claim, const Nonce& 
   made.step_ = Step::client_challenge;
   made.wants_ = challenge_bytes;
   uint8_t* at = made.hello_.data();
-  std::memcpy(at, magic, 8);
+  std::memcpy(at, hello_magic, 8);
   at[8] = uint8_t(claim.purpose);
   put_le<int32_t>(at + 12, claim.client);
   put_le<int32_t>(at + 16, claim.server);
@@ -69,9 +69,9 @@ void Handshake::receive(std::span<const uint8_t> bytes) {
   const size_t taken = std::min(bytes.size(), wants());
   std::copy_n(bytes.begin(), taken, in_.begin() + ptrdiff_t(got_));
   got_ += taken;
-  // A stranger is recognized by the first bytes, without waiting for the others.
+  // Wrong first bytes are refused at once, without waiting for the rest.
   if (step_ == Step::server_hello &&
-      std::memcmp(in_.data(), magic, std::min<size_t>(got_, 8)) != 0) {
+      std::memcmp(in_.data(), hello_magic, std::min<size_t>(got_, 8)) != 0) {
     return refuse("it does not speak tutti");
   }
   if (wants() > 0) return;

@@ -1,13 +1,13 @@
-// How two ends of a connection prove to each other that they hold the job's key and that they are
-// who they say, as a state machine that takes and gives bytes. No I/O, time or randomness here.
+// How the two ends of a connection authenticate each other: each proves that it holds the job's key
+// and has the role that it claims. A state machine over bytes: no I/O, time or randomness here.
 //
 //   client -> server  hello:      magic, claim, nonce, MAC          96 bytes
 //   server -> client  challenge:  nonce, MAC over hello and nonces  64 bytes
 //   client -> server  proof:      MAC over hello and nonces         32 bytes
 //
-// Every MAC is HMAC-SHA256 under the job's key and names the sender's role, so no message can be
-// sent back to its author as an answer. The MAC of the hello only keeps the server silent towards
-// strangers: a hello can be replayed, the proof cannot, for it covers the server's fresh nonce.
+// Every MAC is HMAC-SHA256 under the job's key and covers the sender's role, so no message can be
+// reflected to its sender as an answer. The hello's MAC only keeps the server silent towards
+// strangers: a hello can be replayed; the proof cannot, because it covers the server's fresh nonce.
 #pragma once
 
 #include <array>
@@ -37,24 +37,24 @@ class Handshake {
   enum class State { running, done, refused };
 
   static Handshake client(const JobKey& key, const Claim& claim, const Nonce& nonce);
-  // Accepts whoever holds the key and wants rank `server` of `job`, for a purpose out of
-  // `purposes`. Whether the claimed rank may come is for the caller to say, once done.
+  // Accepts whoever holds the key and calls rank `server` of `job`, for one of `purposes`. Once it
+  // is done, the caller decides whether the claimed rank may connect.
   static Handshake server(const JobKey& key, uint8_t purposes, uint64_t job, int32_t server,
                           const Nonce& nonce);
 
   State state() const { return state_; }
   // Once refused: why, in words.
   const char* reason() const { return reason_; }
-  // The client's claim. For a server only to be believed when done.
+  // The client's claim. A server must not trust it before it is done.
   const Claim& claim() const { return claim_; }
-  // The server has found that the client holds the key, though perhaps by a replayed hello.
+  // The server has received a hello with a right MAC, which may be a replay.
   bool greeted() const { return greeted_; }
 
-  // How many more bytes to read before the next step; never more than are its own.
+  // How many more bytes to read before the next step; never more than the handshake has.
   size_t wants() const { return wants_ - got_; }
   // Takes at most wants() bytes.
   void receive(std::span<const uint8_t> bytes);
-  // What is to be sent; sent() takes it away.
+  // The bytes to send; sent() removes them.
   std::span<const uint8_t> output() const {
     return {out_.data() + out_begin_, out_end_ - out_begin_};
   }

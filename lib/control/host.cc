@@ -75,7 +75,7 @@ uint32_t cache_group(std::span<const HostRecord> records) {
   uint32_t size = 1;
   while (size < nranks && records[size].cache == records[0].cache) ++size;
   for (uint32_t rank = 0; rank < nranks; ++rank) {
-    // Each rank is in the cache of the first of its group, and no group in that of the one before.
+    // Each rank shares the cache of its group's first rank, and no group that of the group before.
     const HostRecord& first = records[rank / size * size];
     const bool alone = rank < size || first.cache != records[rank / size * size - 1].cache;
     if (records[rank].cache < 0 || records[rank].cache != first.cache || !alone) return nranks;
@@ -88,7 +88,7 @@ bool crowded_host(std::span<const HostRecord> records, size_t self) {
   CPU_ZERO(&cores);
   int ranks = 0;
   for (const HostRecord& record : records) {
-    // Namespaces share the cores too.
+    // Processes in other namespaces share the cores too.
     if (std::memcmp(record.boot_id, records[self].boot_id, sizeof(record.boot_id)) != 0) continue;
     ++ranks;
     CPU_OR(&cores, &cores, &record.cores);

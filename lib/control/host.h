@@ -1,4 +1,4 @@
-// Where a rank lives: whether two ranks can share memory, and whether a host's cores suffice.
+// Where a rank runs: whether two ranks can share memory, and whether a host has a core for each.
 #pragma once
 
 #include <sched.h>
@@ -11,7 +11,7 @@
 
 namespace tutti {
 
-// Sent as it stands while a communicator is made.
+// Sent as it is in memory, while a communicator is made.
 struct HostRecord {
   uint8_t boot_id[16] = {};
   uint64_t process_namespace = 0;
@@ -20,22 +20,22 @@ struct HostRecord {
   int32_t pid = 0;
   uint32_t uid = 0;
   cpu_set_t cores = {};     // that the process may run on
-  uint32_t transports = 0;  // those that it offers, as offered_transports() has them
-  int32_t cache = -1;       // the last-level cache that all of them share: its first core; -1: none
+  uint32_t transports = 0;  // those that it offers: offered_transports()
+  int32_t cache = -1;       // the last-level cache that all `cores` share: its first core; -1: none
 
   static Status own(HostRecord* out);
   bool same_process(const HostRecord& other) const {
     return same_host(other) && pid == other.pid && process_cookie == other.process_cookie;
   }
-  // One kernel, and neither processes nor sockets hidden from one another.
+  // The same kernel, user, PID namespace and network namespace.
   bool same_host(const HostRecord& other) const;
 };
 
-// How many ranks share a last-level cache, where consecutive ranks fall into at least two groups
-// that do, equally large but perhaps for the last; else the number of ranks.
+// The size of the groups of consecutive ranks that share a last-level cache, if there are at least
+// two such groups, all equally large (the last may be smaller); else the number of ranks.
 uint32_t cache_group(std::span<const HostRecord> records);
 
-// Whether more ranks live on the host of `records[self]` than they have cores.
+// Whether more ranks run on the host of `records[self]` than they have cores.
 bool crowded_host(std::span<const HostRecord> records, size_t self);
 
 }  // namespace tutti

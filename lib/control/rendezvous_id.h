@@ -12,12 +12,12 @@ namespace tutti {
 struct RendezvousId {
   Address address;
   JobKey key{};
-  // Rank 0 comes to a fixed place at a time of its own: whoever is early waits for it. Otherwise it
-  // has listened since before the id was made.
+  // Rank 0 begins to listen at a given address at any time: ranks that come earlier wait for it.
+  // Otherwise it has listened since before the id was made.
   bool fixed = false;
 
   tutti_unique_id encode() const;
-  // INVALID for bytes that encode() has not made.
+  // INVALID for bytes that encode() could not have made.
   static Status parse(const tutti_unique_id& id, RendezvousId* out);
 };
 

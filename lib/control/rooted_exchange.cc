@@ -12,10 +12,6 @@ namespace tutti {
 
 namespace {
 
-constexpr size_t most_text_bytes = 64 << 10;
-
-std::string name(int rank) { return "rank " + std::to_string(rank); }
-
 std::string pack(const std::vector<std::string>& all) {
   std::string packed;
   for (const std::string& text : all) {
@@ -80,14 +76,13 @@ Status RootedExchange::welcome(std::string* text, uint64_t deadline_ns) {
   return ended;
 }
 
-// Without taking anything in: what has come is for the next all-gather.
+// Peeks only: what has come is for the next all-gather.
 Status RootedExchange::look() {
   for (size_t i = 0; i < channels_.size(); ++i) {
     const int fd = channels_[i].fd();
     char byte = 0;
     if (fd < 0 || ::recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) != 0) continue;
-    return {TUTTI_PEER_FAILED,
-            "rank " + std::to_string(rank_ == 0 ? i : 0) + " has gone while the job was set up",
+    return {TUTTI_PEER_FAILED, rank_name(rank_ == 0 ? i : 0) + " has gone while the job was set up",
             int(rank_ == 0 ? i : 0)};
   }
   return {};
@@ -116,9 +111,10 @@ Status RootedExchange::read(int from, std::string* text, bool* whole) {
     case FrameChannel::Got::nothing:
       return {};
     case FrameChannel::Got::closed:
-      return {TUTTI_PEER_FAILED, name(from) + " has gone while the communicator was made", from};
+      return {TUTTI_PEER_FAILED, rank_name(from) + " has gone while the communicator was made",
+              from};
     case FrameChannel::Got::broken:
-      return {why.code(), "from " + name(from) + ": " + why.text(), from};
+      return {why.code(), "from " + rank_name(from) + ": " + why.text(), from};
     case FrameChannel::Got::frame:
       break;
   }
@@ -131,7 +127,7 @@ Status RootedExchange::read(int from, std::string* text, bool* whole) {
   if (header.type != wire::Type::exchange || header.comm != job_ || header.epoch != round_ ||
       header.src != uint16_t(from)) {
     return {TUTTI_CORRUPT,
-            name(from) + " sent something unexpected while the communicator was made", from};
+            rank_name(from) + " sent something unexpected while the communicator was made", from};
   }
   text->assign(payload);
   *whole = true;
@@ -140,7 +136,7 @@ Status RootedExchange::read(int from, std::string* text, bool* whole) {
 
 Status RootedExchange::flush(int to) {
   if (channels_[rank_ == 0 ? size_t(to) : 0].flush()) return {};
-  return {TUTTI_PEER_FAILED, name(to) + " has gone while the communicator was made", to};
+  return {TUTTI_PEER_FAILED, rank_name(to) + " has gone while the communicator was made", to};
 }
 
 Status RootedExchange::flush_all(uint64_t deadline_ns) {
@@ -183,7 +179,7 @@ Status RootedExchange::gather(std::string_view mine, uint64_t deadline_ns,
     if (missing.empty()) break;
     if (now_ns() >= deadline_ns) {
       return {TUTTI_TIMEOUT,
-              name(missing.front()) + " did not answer while the communicator was made",
+              rank_name(missing.front()) + " did not answer while the communicator was made",
               missing.front()};
     }
     TUTTI_TRY(wait_for_events(set, deadline_ns));
@@ -212,7 +208,7 @@ Status RootedExchange::hear(uint64_t deadline_ns, std::string* text) {
   std::vector<pollfd> set;
   for (bool whole = false;;) {
     const Status flushed = flush(0);
-    // What rank 0 says comes first: it may have told why, and closed.
+    // Read before a failed send is reported: rank 0 may have sent the error, and closed.
     TUTTI_TRY(read(0, text, &whole));
     if (whole) return {};
     TUTTI_TRY(flushed);

@@ -1,4 +1,4 @@
-// An all-gather over connections that all lead to rank 0.
+// An all-gather over a star of connections around rank 0.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ namespace tutti {
 
 class RootedExchange final : public Exchange {
  public:
-  // `channels`: of rank 0 one for each rank (its own unused), of the others one, to rank 0.
+  // `channels`: on rank 0 one for each rank (its own unused), on the others one, to rank 0.
   RootedExchange(int rank, int nranks, uint64_t job, std::vector<FrameChannel> channels)
       : rank_(rank), nranks_(nranks), job_(job), channels_(std::move(channels)) {}
 
@@ -24,8 +24,8 @@ class RootedExchange final : public Exchange {
                    std::vector<std::string>* all) override;
   Status look() override;
 
-  // Collective, once and first: *text becomes what rank 0 passes. Until it has come, a rank says
-  // nothing.
+  // Collective, once, before anything else: *text becomes what rank 0 passes. A rank sends nothing
+  // before that has come.
   Status welcome(std::string* text, uint64_t deadline_ns);
   void set_key(const JobKey& key) { key_ = key; }
 
@@ -33,9 +33,9 @@ class RootedExchange final : public Exchange {
   Status gather(std::string_view mine, uint64_t deadline_ns, std::vector<std::string>* all);
   Status scatter(const std::vector<std::string>& all, uint64_t deadline_ns);
   Status take_part(std::string_view mine, uint64_t deadline_ns, std::vector<std::string>* all);
-  // Sends what is queued and waits for what rank 0 says in this round.
+  // Sends what is queued and waits for rank 0's frame of this round.
   Status hear(uint64_t deadline_ns, std::string* text);
-  // Reads what rank 0 or the next rank has to say in this round; *whole: it has come.
+  // Reads the frame of rank `from` in this round; *whole: it has come.
   Status read(int from, std::string* text, bool* whole);
   Status flush(int to);
   // Sends all that is queued and waits for it to be taken.
@@ -50,7 +50,7 @@ class RootedExchange final : public Exchange {
   uint64_t round_ = 0;
 };
 
-// Sends why a job cannot start, as far as the connection takes it.
+// Sends why a job cannot start, as much of it as the connection takes without waiting.
 void tell(FrameChannel& channel, uint64_t job, const Status& error);
 
 }  // namespace tutti

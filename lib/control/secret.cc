@@ -19,7 +19,7 @@ Mac keyed_hash(const JobKey& key, std::string_view label,
   unsigned length = 0;
   if (HMAC(EVP_sha256(), key.data(), int(key.size()), text.data(), text.size(), out.data(),
            &length) == nullptr) {
-    // Without a hash nobody may be let in: a value that nobody can guess.
+    // Without a hash nobody may be admitted: return a value that nobody can guess.
     static_cast<void>(random_bytes(out).ok());
   }
   return out;

@@ -15,12 +15,12 @@ namespace tutti {
 using Mac = std::array<uint8_t, 32>;
 using Nonce = std::array<uint8_t, 32>;
 
-// HMAC-SHA256 over a label, which keeps uses apart, and then the parts, whose lengths must be fixed
-// by the label.
+// HMAC-SHA256 over a label, which separates the uses of a key, and then the parts, whose lengths
+// must be fixed by the label.
 Mac keyed_hash(const JobKey& key, std::string_view label,
                std::initializer_list<std::span<const uint8_t>> parts);
 
-// In a time that does not depend on where they differ.
+// Constant time: does not depend on where they differ.
 bool equal_secret(std::span<const uint8_t, 32> a, std::span<const uint8_t, 32> b);
 
 Status random_bytes(std::span<uint8_t> out);

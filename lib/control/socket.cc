@@ -43,7 +43,7 @@ Status make_socket(const Address& like, Fd* out) {
 Status listen_on(Address* address, Fd* out) {
   Fd made;
   TUTTI_TRY(make_socket(*address, &made));
-  // A port left by an earlier job a moment ago may be used again at once.
+  // A port that an earlier job has just left (TIME_WAIT) may be used again at once.
   set_option(made.get(), SOL_SOCKET, SO_REUSEADDR, 1);
   if (::bind(made.get(), &address->any, address->length()) != 0 ||
       ::listen(made.get(), SOMAXCONN) != 0) {

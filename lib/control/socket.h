@@ -13,19 +13,19 @@
 
 namespace tutti {
 
-// SYSTEM or NO_MEMORY, with the limit where a limit is what stopped it.
+// SYSTEM or NO_MEMORY; the text names the limit that was reached, if one was.
 Status resource_error(const std::string& what, int error_number);
 
 Status make_socket(const Address& like, Fd* out);
 // Listens on the address; port 0: one of the system's choice. *address becomes the bound one.
 Status listen_on(Address* address, Fd* out);
-// What the socket is bound to, or talks to.
+// The address that the socket is bound to.
 Address local_address(int fd);
-// No delay, and a dead host is noticed: after `limit_ms` without an answer, also on an idle
-// connection. 0: an unanswered write may wait as long as the kernel's own limit.
+// TCP_NODELAY, and a dead host is noticed: after `limit_ms` without an answer, also on an idle
+// connection. 0: an unanswered write has only the kernel's own limit.
 void tune(int fd, int limit_ms);
-// Ends what is sent, and throws away what has come that nobody will take: the kernel would answer
-// it with a reset, which can cut off what the peer has yet to get.
+// Ends the sending side and discards what was received but not read: closing with such bytes makes
+// the kernel send a reset, which can discard what the peer has not yet read.
 void close_in_order(int fd);
 
 // One of the few places that sleep in the kernel: until an event, or until `until_ns`.

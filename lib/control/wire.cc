@@ -10,10 +10,10 @@ namespace tutti::wire {
 
 namespace {
 
-constexpr uint32_t magic = 0x69747574;  // "tuti"
-constexpr uint8_t version = 1;
+constexpr uint32_t frame_magic = 0x69747574;  // "tuti"
+constexpr uint8_t frame_version = 1;
 constexpr size_t checked_bytes = header_bytes - 4;
-constexpr int level_shift = 5;  // a collective's number has fewer bits
+constexpr int level_shift = 5;  // bits of a collective's number
 static_assert(collective_count <= 1 << level_shift && TUTTI_LEVEL_COUNT <= 256 >> level_shift);
 constexpr size_t status_fixed_bytes = 20;  // code, rank, call, length of the text
 
@@ -39,8 +39,8 @@ uint32_t most_length(Type type) {
 HeaderBytes encode(const Header& header) {
   HeaderBytes out{};
   uint8_t* at = out.data();
-  put_le<uint32_t>(at, magic);
-  at[4] = version;
+  put_le<uint32_t>(at, frame_magic);
+  at[4] = frame_version;
   at[5] = uint8_t(header.type);
   put_le<uint16_t>(at + 6, header.signature.element_size);
   put_le<uint64_t>(at + comm_offset, header.comm);
@@ -62,13 +62,13 @@ HeaderBytes encode(const Header& header) {
 
 Status parse(std::span<const uint8_t, header_bytes> bytes, Header* out) {
   const uint8_t* at = bytes.data();
-  if (get_le<uint32_t>(at) != magic) return {TUTTI_CORRUPT, "not a frame of tutti"};
+  if (get_le<uint32_t>(at) != frame_magic) return {TUTTI_CORRUPT, "not a frame of tutti"};
   if (crc32c(at, checked_bytes) != get_le<uint32_t>(at + checked_bytes)) {
     return {TUTTI_CORRUPT, "the checksum of a frame's header is wrong"};
   }
-  if (at[4] != version) {
+  if (at[4] != frame_version) {
     return {TUTTI_CORRUPT, "a frame of version " + std::to_string(at[4]) + ", this is version " +
-                               std::to_string(version)};
+                               std::to_string(frame_version)};
   }
   if (at[5] < uint8_t(Type::data) || at[5] > uint8_t(Type::note)) {
     return {TUTTI_CORRUPT, "a frame of unknown type"};

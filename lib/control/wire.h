@@ -15,8 +15,8 @@
 #include <string>
 
 #include "lib/base/status.h"
+#include "lib/call/call.h"
 #include "lib/call/note.h"
-#include "lib/call/signature.h"
 
 namespace tutti::wire {
 
@@ -43,7 +43,7 @@ struct Header {
   uint64_t epoch = 0;
   // Payload bytes that the sender had put into its data stream to the receiver before this frame.
   uint64_t stream = 0;
-  CallSignature signature;  // its reserved bytes do not travel
+  CallSignature signature;  // its reserved bytes and `result` are not sent
   uint16_t src = 0;
   uint32_t digest = 0;
   uint32_t length = 0;

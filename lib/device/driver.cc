@@ -20,7 +20,8 @@ Status Driver::Device::describe(const Functions& f) {
       {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &info.multiprocessors},
       {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &info.major},
       {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &info.minor},
-      // Of the functions that this driver has, waits for 32 bits come with those for 64.
+      // With the functions loaded here, a GPU that waits for 64-bit words also waits for 32-bit
+      // ones.
       {CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, &waits},
       {CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES, &flushes},
       {CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING, &ordering}};
@@ -33,7 +34,7 @@ Status Driver::Device::describe(const Functions& f) {
   return {};
 }
 
-// Its context, and made current in this thread.
+// Makes its context, if there is none yet, and makes it current in this thread.
 Status Driver::Device::open(const Functions& f) {
   const std::lock_guard lock(mutex);
   if (context != nullptr) {

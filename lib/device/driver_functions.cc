@@ -1,4 +1,4 @@
-// Loading the driver's functions, and their errors in words.
+// Loading the driver's functions, and their errors as texts.
 #include <dlfcn.h>
 
 #include "lib/device/driver_parts.h"

@@ -1,4 +1,4 @@
-// Memory: where pointers point, allocating, copying, and memory of other processes.
+// Memory: classifying pointers, allocating, copying, and importing memory of other processes.
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -15,8 +15,8 @@ namespace {
 
 std::string of_bytes(size_t bytes) { return "of " + std::to_string(bytes) + " bytes"; }
 
-// What is open in this process by its IPC handle, and how often: the driver need not open the same
-// twice.
+// The IPC handles that are open in this process, with a count of their users: the driver need not
+// be able to open the same handle twice.
 struct Import {
   Address memory = 0;
   uint32_t users = 0;
@@ -31,7 +31,7 @@ Imports& imports() {
   return all;
 }
 
-// A descriptor of another process.
+// Duplicates a descriptor of another process.
 Status borrow_descriptor(int pid, int number, Fd* out) {
   const Fd process(int(syscall(SYS_pidfd_open, pid, 0)));
   if (process) *out = Fd(int(syscall(SYS_pidfd_getfd, process.get(), number, 0)));
@@ -71,7 +71,7 @@ Pointed Driver::classify(const void* pointer) const {
     return functions_->cuPointerGetAttributes(std::size(attributes), attributes, values, address);
   };
   CUresult asked = ask();
-  // Some drivers want one in the thread.
+  // Some drivers need a current context for this.
   if (asked == CUDA_ERROR_INVALID_CONTEXT) asked = in_any_context(ask);
   if (asked != CUDA_SUCCESS || type == 0) return out;
   if (managed != 0) {
@@ -191,7 +191,7 @@ void Driver::release_pinned(void* host) {
 
 // ---------------------------------------------------------------- copying
 
-// Not by the null stream: it would wait for the program's streams, which may wait for other ranks.
+// Not in the null stream: it would wait for the program's streams, which may wait for other ranks.
 Status Driver::copy(void* to, const void* from, size_t bytes) {
   Device* device = nullptr;
   TUTTI_TRY(current_device(&device));
@@ -277,7 +277,7 @@ Status Driver::import_handle(const Exported& exported, int pid, Address* out) {
   Status status = f.check(opened, "cuIpcOpenMemHandle", [&] {
     return of_bytes(exported.bytes) + " of process " + std::to_string(pid);
   });
-  // How the driver says that its GPU cannot be reached.
+  // The driver's errors for memory on a GPU that cannot be reached.
   if (opened == CUDA_ERROR_MAP_FAILED || opened == CUDA_ERROR_INVALID_DEVICE ||
       opened == CUDA_ERROR_TOO_MANY_PEERS) {
     return {TUTTI_UNSUPPORTED, status.text()};
@@ -306,7 +306,7 @@ Status Driver::import_descriptor(const Exported& exported, int pid, Address* out
     status = f.check(f.cuMemMap(memory, exported.bytes, 0, allocation, 0), "cuMemMap", what);
     mapped = status.ok();
   }
-  f.cuMemRelease(allocation);  // a mapping keeps it
+  f.cuMemRelease(allocation);  // a mapping keeps the memory
   if (mapped) {
     CUmemAccessDesc access{};
     access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;

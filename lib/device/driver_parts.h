@@ -12,7 +12,7 @@
 
 #include "lib/device/driver.h"
 
-// cuda.h renames functions to their newest version; these are the names that it renames them to.
+// cuda.h maps each name to the function's newest version by a macro; these names go through it.
 #define TUTTI_CUDA_FUNCTIONS(X)        \
   X(cuInit)                            \
   X(cuDriverGetVersion)                \
@@ -89,7 +89,8 @@ struct Driver::Functions {
   Status load();
 
   Status failure(CUresult result, const char* function, const std::string& what) const;
-  // OK, or `function`, what it was to do, the GPU that is current, and the driver's words.
+  // OK, or an error with `function`, what it was to do, the current GPU and the driver's error
+  // text.
   Status check(CUresult result, const char* function) const {
     if (result == CUDA_SUCCESS) return {};
     return failure(result, function, "");
@@ -101,20 +102,20 @@ struct Driver::Functions {
   }
 };
 
-// Memory that was released, kept to be given out again, where freeing it could not end; see
+// Released memory, kept for later allocations, where freeing it could deadlock; see
 // Driver::keep_released_memory().
 class KeptMemory {
  public:
   struct Block {
-    void* host = nullptr;  // of pinned memory
+    void* host = nullptr;  // its address on the host, if it is pinned memory
     Address address = 0;
   };
 
-  // Of at least so many bytes, and not far more.
+  // A kept block of at least so many bytes and about twice as many at most; false: there is none.
   bool take(size_t bytes, Block* out);
-  // A new one.
+  // A newly allocated block is in use from here on.
   void lend(size_t bytes, const Block& block);
-  // Whether it is kept; else it is to be freed. Of pinned memory `host` says which.
+  // Whether the block is kept; else the caller frees it. Pinned memory is identified by `host`.
   bool give_back(const Block& block, bool keeps);
   std::vector<Block> all();  // none is kept any more
 
@@ -131,12 +132,12 @@ class KeptMemory {
 struct Driver::Device {
   CUdevice handle = 0;
   Info info;
-  std::mutex mutex;             // of what follows; none of it changes once it is there
+  std::mutex mutex;             // guards what follows; each member is set once
   CUcontext context = nullptr;  // primary, kept until the process ends
   CUstream copies = nullptr;    // of copy() and fill()
   CUstream urgent = nullptr;    // of write_words()
   std::map<std::string, CUfunction, std::less<>> kernels;
-  // With locks of their own.
+  // Have their own locks.
   std::atomic<bool> keeps_memory{false};
   KeptMemory memory, pinned;
 

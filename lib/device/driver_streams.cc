@@ -88,9 +88,9 @@ Status Driver::wait_flags(Stream stream, Flags flags) {
     wait.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32;
     wait.address = flags[i];
     wait.value = flag_set | flag_over;
-    // Once, after the last: what other GPUs, or a network's card, wrote before the flags is then
-    // seen. A GPU that cannot flush gets nothing from such a card unless it orders the card's
-    // writes itself (Info::orders_remote_writes).
+    // One flush, after the last wait, makes visible what other GPUs or a network card wrote before
+    // the flags. A GPU that cannot flush is not written to by such a card unless it orders the
+    // card's writes itself (Info::orders_remote_writes).
     const bool last = i + 1 == flags.size();
     wait.flags = CU_STREAM_WAIT_VALUE_AND | (flush && last ? CU_STREAM_WAIT_VALUE_FLUSH : 0);
   }
@@ -163,7 +163,7 @@ Status Driver::Device::load_kernels(const Functions& f) {
       result = f.cuModuleGetFunction(&found, modules[i], name);
     }
     TUTTI_TRY(f.check(result, "cuModuleGetFunction", what));
-    // Else its first launch might finish the loading, which waits for the GPU.
+    // Without this the first launch might load the kernel (lazy loading), which waits for the GPU.
     if (f.load_function != nullptr) {
       TUTTI_TRY(f.check(f.load_function(found), "cuFuncLoad", what));
     }

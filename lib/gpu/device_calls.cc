@@ -10,17 +10,11 @@
 namespace tutti {
 
 using device::Address;
+using device::address_of;
 using device::Driver;
+using device::pointer_to;
 
 namespace {
-
-Address address_of(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); }
-
-void* pointer_to(Address address) {
-  return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
-}
-
-std::string rank_text(int rank) { return "rank " + std::to_string(rank); }
 
 // What DeviceCalls::prepare() has put into the entry, in words.
 std::string describe(const device::Entry& entry) {
@@ -69,7 +63,7 @@ Status DeviceCalls::open(Exchange& exchange, const Setup& setup, uint64_t deadli
   return {};
 }
 
-// Where one rank wants to go through the host, its UNSUPPORTED is everybody's.
+// If one rank is set to go through the host, all ranks get its UNSUPPORTED.
 Status DeviceCalls::open_arena(Exchange& exchange, uint64_t deadline_ns) {
   Status own;
   if (setup_.through_host) own = {TUTTI_UNSUPPORTED, "TUTTI_DEVICE_PATH is host"};
@@ -88,8 +82,8 @@ Status DeviceCalls::open_local() {
   return make_events();
 }
 
-// That of a lane: a GPU has few queues, which streams share, and what waits in one holds up what is
-// behind it.
+// The stream of a lane, not one more: a GPU has few hardware queues, which streams share, so that a
+// wait in one is head-of-line blocking for the others in its queue.
 Status DeviceCalls::own_stream(device::Stream* out) const {
   uint64_t capture = 0;
   TUTTI_TRY(driver_.capture_of(lanes_->outgoing_stream(), &capture));
@@ -137,7 +131,8 @@ DeviceCalls::~DeviceCalls() {
   for (const Address memory : unshared_) driver_.release(memory);
 }
 
-// Nothing of this rank's may go while others still use it: they say when they no longer do.
+// No memory of this rank may be freed while others still use it: their flags say when they no
+// longer do.
 void DeviceCalls::drain() {
   constexpr uint64_t grace_ns = 100'000'000, most_ns = 2'000'000'000;
   const uint32_t others = kernels_->others();
@@ -160,13 +155,13 @@ void DeviceCalls::drain() {
     if (waited_ns > limit_ns) fail({TUTTI_TIMEOUT, "other ranks still use memory of this one"});
     for (int rank = 0; rank < peer_status_->nranks() && waited_ns > grace_ns; ++rank) {
       if (rank == peer_status_->rank() || !peer_status_->look(rank).dead) continue;
-      fail({TUTTI_PEER_FAILED, rank_text(rank) + "'s process has ended", rank});
+      fail({TUTTI_PEER_FAILED, rank_name(rank) + "'s process has ended", rank});
     }
     sched_yield();
   }
 }
 
-// The host ends what has begun, or fails.
+// Waits until the host has completed what has begun, or has failed.
 void DeviceCalls::drain_proxy() {
   constexpr uint64_t most_ns = 2'000'000'000;
   const uint64_t limit_ns = later_ns(deadline_after_ms(setup_.timeout_ms), most_ns);
@@ -245,8 +240,8 @@ Status DeviceCalls::look_at_own(uint64_t now_ns) {
   return describe_timeout();
 }
 
-// A rank may go when its part in a call is done, so who is gone counts only if the call still has
-// not ended at the next look.
+// A rank may leave when its part in a call is done, so one that has left counts as failed only if
+// the call still runs at the next look.
 Status DeviceCalls::look_at_others(uint64_t begun) {
   for (int rank = 0; rank < peer_status_->nranks(); ++rank) {
     if (rank == peer_status_->rank()) continue;
@@ -259,8 +254,8 @@ Status DeviceCalls::look_at_others(uint64_t begun) {
       return {};
     }
     return {TUTTI_PEER_FAILED,
-            rank_text(rank) + (seen.dead ? "'s process has ended" : " has freed its communicator") +
-                " while " + rank_text(peer_status_->rank()) + " was in call " +
+            rank_name(rank) + (seen.dead ? "'s process has ended" : " has freed its communicator") +
+                " while " + rank_name(peer_status_->rank()) + " was in call " +
                 std::to_string(begun) + " on the GPU",
             rank, begun};
   }
@@ -269,7 +264,7 @@ Status DeviceCalls::look_at_others(uint64_t begun) {
 
 Status DeviceCalls::describe_timeout() const {
   const uint64_t begun = read(arena_->report().begun);
-  const std::string text = rank_text(peer_status_->rank()) + " is in call " +
+  const std::string text = rank_name(peer_status_->rank()) + " is in call " +
                            std::to_string(begun) +
                            " on the GPU, which has not ended before its deadline";
   for (int rank = 0; rank < peer_status_->nranks(); ++rank) {
@@ -277,7 +272,7 @@ Status DeviceCalls::describe_timeout() const {
     const PeerStatusPage::Seen seen = peer_status_->look(rank);
     if (seen.begun >= begun) continue;
     return {TUTTI_TIMEOUT,
-            text + "; " + rank_text(rank) + " has not begun it" +
+            text + "; " + rank_name(rank) + " has not begun it" +
                 (seen.begun == 0 ? ", nor any other"
                                  : "; its last is call " + std::to_string(seen.begun)),
             rank, begun};
@@ -291,7 +286,7 @@ Status DeviceCalls::mismatch() const {
   std::string own = describe(report.own), theirs = describe(report.theirs);
   if (own == theirs) theirs += ", by another path";
   return {TUTTI_MISMATCH,
-          rank_text(peer_status_->rank()) + " makes " + own + " on the GPU, " + rank_text(rank) +
+          rank_name(peer_status_->rank()) + " makes " + own + " on the GPU, " + rank_name(rank) +
               " " + theirs,
           rank, read(report.begun)};
 }

@@ -1,5 +1,6 @@
-// A communicator's calls on memory of its GPU. They are enqueued on streams and nobody waits for
-// them; the process's service thread (watcher.h) looks whether those that run still can end.
+// A communicator's calls on memory of its GPU. They are enqueued on streams and no thread waits for
+// them; the process's service thread (service_thread.h) checks whether those that run can still
+// end.
 #pragma once
 
 #include <array>
@@ -30,11 +31,10 @@ class DeviceCalls final : service_thread::Watched {
     std::function<void(const Status&)> on_failure;  // any thread, once; may not block
   };
 
-  // Collective. Calls that have no way over the GPUs are refused by enqueue(), but where there is a
-  // proxy.
+  // Collective. Where calls cannot run on the GPUs enqueue() refuses them, unless there is a proxy.
   static Status open(Exchange& exchange, const Setup& setup, uint64_t deadline_ns,
                      std::unique_ptr<DeviceCalls>* out);
-  // Waits until the other ranks have done with this rank's memory, if they still will.
+  // Waits until the other ranks no longer use this rank's memory, for a limited time.
   ~DeviceCalls() override;
 
   // Collective, where the GPUs cannot reach each other; see DeviceProxy::open().
@@ -48,21 +48,21 @@ class DeviceCalls final : service_thread::Watched {
   // Whether the call can run on the GPUs themselves; equal on all ranks.
   Status check(const CallKey& key, tutti_level level) const;
 
-  // The one who calls is alone in these. `level`: what the ranks agree on.
+  // One thread at a time. `level`: what the ranks agree on.
   Status enqueue(const Call& call, tutti_level level, device::Stream stream);
   // The same on a stream of the communicator's own; then whether it has ended.
   Status enqueue_own(const Call& call, tutti_level level);
   Status own_ended(bool* out);
-  // After a failure: until it has ended, or will not soon.
+  // After a failure: waits until it has ended, two seconds at most.
   void settle();
 
-  // Why it is over, after a look; OK. Any thread.
+  // Looks, and says why the communicator is over; OK if it is not. Any thread.
   Status failure();
   bool failed() const { return failed_.load(std::memory_order_acquire); }
-  // It is over: what waits on the GPU is let go on, the other ranks find out. First one wins. Any
-  // thread.
+  // Ends the communicator: releases what waits on the GPU, and notifies the other ranks. The first
+  // reason is kept. Any thread.
   void fail(Status why);
-  // The sentence for a call that has taken too long.
+  // The error of a call that has passed its deadline.
   Status describe_timeout() const;
 
   // Memory that the other ranks reach where they can. The first is collective; `make` as
@@ -72,7 +72,7 @@ class DeviceCalls final : service_thread::Watched {
   bool remove_memory(const void* address);
 
  private:
-  // Everything about a call that does not change from one to the next like it.
+  // Everything about a call that is the same for all calls like it.
   struct StreamPlan {
     CallKey key;
     tutti_level level = TUTTI_LEVEL_FAST;
@@ -109,7 +109,7 @@ class DeviceCalls final : service_thread::Watched {
   device::Driver& driver_;
   Setup setup_;
   uint32_t rank_ = 0;
-  std::unique_ptr<Arena> arena_;  // null: no way over the GPUs
+  std::unique_ptr<Arena> arena_;  // null: calls cannot run on the GPUs
   std::string why_not_;
   std::unique_ptr<DeviceProxy> proxy_;
   std::unique_ptr<plan::StreamKernels> kernels_;
@@ -119,16 +119,16 @@ class DeviceCalls final : service_thread::Watched {
   std::array<std::unique_ptr<StreamPlan>, 64> prepared_;
 
   device::Event own_event_ = nullptr;
-  // Behind the last call, and behind the last that was captured.
+  // Recorded behind the last call, and behind the last that was captured.
   device::Event last_event_ = nullptr, captured_event_ = nullptr;
   bool any_ = false;
   uint64_t last_capture_ = 0;
-  // Captured calls may use former ones for as long as the communicator lives.
+  // Captured calls may use earlier ones for as long as the communicator lives.
   std::vector<device::Address> scratch_;
   uint64_t scratch_bytes_ = 0;
   std::vector<device::Address> unshared_;  // add_memory() where there is no arena
 
-  std::mutex mutex_;  // of the rest, and of what look() does
+  std::mutex mutex_;  // of what follows, and of look()
   std::atomic<bool> failed_{false};
   Status failure_;
   uint64_t seen_begun_ = 0, seen_ns_ = 0;  // by look()

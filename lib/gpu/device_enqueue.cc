@@ -11,18 +11,14 @@
 namespace tutti {
 
 using device::Address;
+using device::address_of;
 using device::Driver;
+using device::pointer_to;
 using device::Stream;
 
 namespace {
 
-Address address_of(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); }
-
-void* pointer_to(Address address) {
-  return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
-}
-
-// The numbers of an entry hold what a signature needs to be put into words.
+// The fields of an entry hold what is needed to describe the signature.
 uint32_t packed(const CallSignature& signature) {
   return uint32_t(signature.collective) | uint32_t(signature.level) << 8 |
          uint32_t(signature.algorithm) << 16;

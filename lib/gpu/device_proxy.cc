@@ -18,17 +18,17 @@ using device::flag_set;
 
 namespace {
 
-// What ranks tell each other of where they are.
+// What a rank tells the others about where it runs.
 struct Seat {
   HostRecord host;
   std::array<uint8_t, 16> gpu{};
-  uint64_t waits = 0;  // whether it can, in streams
+  uint64_t waits = 0;  // whether it can wait for flags in streams
 };
 
 uint32_t read(const uint32_t* word) { return __atomic_load_n(word, __ATOMIC_ACQUIRE); }
 
-// How the thread rests while nothing comes from the GPU: first it only lets others run, for the
-// next slice is about to come; after a second without any it is in no hurry.
+// The thread's backoff while nothing comes from the GPU: first it only yields, because the next
+// slice is about to come; then it naps; after about a second without a slice it sleeps longer.
 class Rest {
  public:
   void begin_anew() { looks_ = 0; }
@@ -89,7 +89,7 @@ Status DeviceProxy::meet(Exchange& exchange, uint64_t deadline_ns, std::string* 
   for (int rank = 0; rank < exchange.nranks(); ++rank) {
     const std::string& text = all[size_t(rank)];
     if (text.size() != sizeof(Seat)) {
-      return {TUTTI_CORRUPT, "rank " + std::to_string(rank) + " introduced itself wrongly", rank};
+      return {TUTTI_CORRUPT, rank_name(rank) + " introduced itself wrongly", rank};
     }
     Seat seat;
     std::memcpy(&seat, text.data(), sizeof(seat));
@@ -144,24 +144,24 @@ DeviceProxy::~DeviceProxy() {
   for (const device::Stream stream : {giving_, taking_}) {
     if (stream != nullptr) driver_.release_stream(stream);
   }
-  for (Way* way : {&staged_, &direct_}) way->host.reset();
+  for (Route* route : {&staged_, &direct_}) route->host.reset();
   if (board_ != nullptr) driver_.release_pinned(board_);
 }
 
 // ---------------------------------------------------------------- the thread
 
 void DeviceProxy::work() {
-  // A transport may ask the thread's GPU.
+  // A transport may use the thread's current GPU.
   std::optional<device::Driver::Current> current;
   if (direct_.host) current.emplace(driver_, device_);
-  for (const Way* way : {&staged_, &direct_}) {
-    if (way->host) way->host->claim();
+  for (const Route* route : {&staged_, &direct_}) {
+    if (route->host) route->host->claim();
   }
   Rest rest;
   while (!stops_.load(std::memory_order_acquire)) {
     if (failed_.load(std::memory_order_acquire)) {
-      // Again and again: what a GPU does to a word of the host may undo what the host does to it at
-      // the same time.
+      // Repeatedly: a read-modify-write of a word by the GPU may undo one by the host at the same
+      // time.
       release_waits();
       rest.take();
       continue;
@@ -198,11 +198,11 @@ Status DeviceProxy::run_slice(const Described& described, uint64_t number, uint3
   Call call;
   call.key = described.key;
   call.key.count = described.count_of(number);
-  const Way& way = *described.way;
-  call.input = way.slots.input(slot);
-  call.output = way.slots.output(call.key.collective, slot);
+  const Route& route = *described.route;
+  call.input = route.slots.input(slot);
+  call.output = route.slots.output(call.key.collective, slot);
   call.timeout_ms = described.timeout_ms;
-  return way.host->run_slice(call, described.key.count);
+  return route.host->run_slice(call, described.key.count);
 }
 
 // ---------------------------------------------------------------- any thread
@@ -217,8 +217,8 @@ void DeviceProxy::release_waits() {
 void DeviceProxy::let_go(const Status& why) {
   failed_.store(true, std::memory_order_release);
   release_waits();
-  for (const Way* way : {&staged_, &direct_}) {
-    if (way->host) way->host->abort(why);
+  for (const Route* route : {&staged_, &direct_}) {
+    if (route->host) route->host->abort(why);
   }
 }
 

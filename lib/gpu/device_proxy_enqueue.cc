@@ -7,20 +7,12 @@
 namespace tutti {
 
 using device::Address;
+using device::address_of;
 using device::Common;
+using device::pointer_to;
 using device::Stream;
 
-namespace {
-
-Address address_of(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); }
-
-void* pointer_to(Address address) {
-  return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
-}
-
-}  // namespace
-
-// Follows from what all ranks know.
+// Decided from what all ranks know.
 Status DeviceProxy::cut(const CallKey& key, tutti_level level, Described* out) const {
   out->key = key;
   out->key.level = level;
@@ -47,7 +39,7 @@ Status DeviceProxy::keys_of(const CallKey& key, tutti_level level,
   return {};
 }
 
-const DeviceProxy::Way* DeviceProxy::way_of(const Described& described) const {
+const DeviceProxy::Route* DeviceProxy::route_of(const Described& described) const {
   CallKey first = described.key, last = described.key;
   first.count = described.count_of(0);
   last.count = described.count_of(described.slices - 1);
@@ -69,7 +61,7 @@ Status DeviceProxy::describe(const CallKey& key, tutti_level level, int64_t time
   // The caller's text may be gone when the call is made.
   made->algorithm = key.algorithm;
   made->key.algorithm = made->algorithm;
-  made->way = way_of(*made);
+  made->route = route_of(*made);
   *out = made.get();
   described_.push_back(std::move(made));
   return {};
@@ -98,7 +90,7 @@ Status DeviceProxy::enqueue(const Call& call, tutti_level level, int64_t timeout
   const Side input = input_side(call), output = output_side(call);
   TUTTI_TRY(driver_.record(forked_, stream));
   for (const Stream own : {giving_, taking_}) TUTTI_TRY(driver_.wait_event(own, forked_));
-  // A slot is taken from before it is given to again.
+  // take() of a slot is enqueued before the next give() to it.
   for (uint64_t number = 0; number < described->slices + slots; ++number) {
     if (number >= slots && number - slots < described->slices) {
       TUTTI_TRY(take(*described, number - slots, output));
@@ -112,16 +104,16 @@ Status DeviceProxy::enqueue(const Call& call, tutti_level level, int64_t timeout
   return {};
 }
 
-// The waits for events say what the flags say, too: however the GPU orders what two streams hold,
-// nothing waits for what is behind it.
+// The events repeat the order that the flags impose: however the GPU schedules the two streams,
+// nothing waits for work that is queued behind it.
 Status DeviceProxy::give(const Described& described, uint64_t number, const Side& input,
                          const Side& output) {
   const auto slot = uint32_t(number % slots);
-  const ProxySlots& memory = described.way->slots;
+  const ProxySlots& memory = described.route->slots;
   if (number >= slots) TUTTI_TRY(driver_.wait_event(giving_, taken_[slot]));
   const Address place = memory.on_gpu(memory.input(slot));
   TUTTI_TRY(copy_blocks(described, number, input, place, true, giving_));
-  if (described.way == &direct_) TUTTI_TRY(give_own(described, number, input, output));
+  if (described.route == &direct_) TUTTI_TRY(give_own(described, number, input, output));
   Common common = common_;
   common.self = slot;
   common.lane = device::outgoing_lane;
@@ -134,8 +126,8 @@ Status DeviceProxy::give(const Described& described, uint64_t number, const Side
   return driver_.record(given_[slot], giving_);
 }
 
-// The block that a rank gets of itself goes through no network, and the host does not touch slots
-// of the GPU: so it is put where the others' blocks will come.
+// The block that a rank gets from itself does not go through the network, and the host does not
+// access slots on the GPU: so the stream copies it to its place among the others' blocks.
 Status DeviceProxy::give_own(const Described& described, uint64_t number, const Side& input,
                              const Side& output) {
   if (input.blocks == 0 || output.blocks == 0) return {};
@@ -143,7 +135,7 @@ Status DeviceProxy::give_own(const Described& described, uint64_t number, const 
   const uint64_t length = described.count_of(number), block = described.key.count;
   const uint64_t from = (input.blocks > 1 ? rank() * block : 0) + skipped;
   const uint64_t to = output.blocks > 1 ? rank() * length : 0;
-  const ProxySlots& memory = described.way->slots;
+  const ProxySlots& memory = described.route->slots;
   const std::byte* const place =
       memory.output(described.key.collective, uint32_t(number % slots)) + to * size;
   return driver_.copy_on(giving_, pointer_to(memory.on_gpu(place)),
@@ -157,7 +149,7 @@ Status DeviceProxy::take(const Described& described, uint64_t number, const Side
   const auto* const board = reinterpret_cast<const std::byte*>(board_);
   const Address awaited = board_address_ + uint64_t(flag - board);
   TUTTI_TRY(driver_.wait_flags(taking_, {&awaited, 1}));
-  const ProxySlots& memory = described.way->slots;
+  const ProxySlots& memory = described.route->slots;
   const Address place = memory.on_gpu(memory.output(described.key.collective, slot));
   TUTTI_TRY(copy_blocks(described, number, output, place, false, taking_));
   Common common = common_;
@@ -168,7 +160,7 @@ Status DeviceProxy::take(const Described& described, uint64_t number, const Side
   return driver_.record(taken_[slot], taking_);
 }
 
-// Of each block so many elements, in the slot one behind the other.
+// Copies the slice's elements of each block; in the slot they are contiguous.
 Status DeviceProxy::copy_blocks(const Described& described, uint64_t number, const Side& side,
                                 Address slot, bool to_slot, Stream stream) const {
   const uint64_t size = dtype_size(described.key.dtype);

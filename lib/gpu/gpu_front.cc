@@ -13,7 +13,7 @@ namespace tutti {
 
 namespace {
 
-// What is wrong with one rank's arguments, and known before anything is enqueued.
+// An error in this rank's arguments, found before anything is enqueued.
 bool stays_with_caller(const Status& status) {
   return status.code() == TUTTI_INVALID || status.code() == TUTTI_UNSUPPORTED;
 }
@@ -104,7 +104,7 @@ tutti_status GpuFront::run_on_device(const Call& call) {
   if (ended.ok()) return TUTTI_OK;
   const tutti_status failed =
       host_.give_up(std::move(ended), std::string("in ") + collective_name(call.key.collective));
-  calls_->settle();  // what was enqueued no longer touches the caller's memory
+  calls_->settle();  // until what was enqueued no longer accesses the caller's memory
   return failed;
 }
 
@@ -124,7 +124,7 @@ Status GpuFront::where_it_lies(const Call& call, uint8_t* out) const {
   return look(vectors.output, vectors.output_bytes);
 }
 
-// One rank's memory may lie on its GPU, another's in its host: what all have decides.
+// One rank's buffers may lie on its GPU, another's on its host: the union over all ranks decides.
 tutti_status GpuFront::agree_where(int64_t timeout_ms, uint8_t* lies) {
   if (nranks_ == 1) return TUTTI_OK;
   const uint8_t mine = *lies;
@@ -196,14 +196,14 @@ tutti_status GpuFront::run(std::span<const Message> asked, int64_t timeout_ms) {
     }
   };
   if (copied.ok()) copy(true);
-  if (!copied.ok()) return host_.fail(std::move(copied));
+  if (!copied.ok()) return host_.give_up(std::move(copied), "between GPU and host");
   for (size_t i = 0; i < messages.size(); ++i) {
     if (there[i] != 0) messages[i].buffer = host + places[i];
   }
   const tutti_status ended = host_.run_on_host(messages, timeout_ms);
   if (ended != TUTTI_OK) return ended;
   copy(false);
-  return copied.ok() ? TUTTI_OK : host_.fail(std::move(copied));
+  return copied.ok() ? TUTTI_OK : host_.give_up(std::move(copied), "between GPU and host");
 }
 
 Status GpuFront::check_on_host(std::initializer_list<const void*> buffers) const {

@@ -16,7 +16,7 @@
 
 namespace tutti {
 
-// The communicator's user's thread, but for failure() and fail().
+// Only in the thread that uses the communicator, except failure() and fail().
 class GpuFront {
  public:
   // Makes the communicators for calls that the host makes for GPUs; collective.
@@ -29,7 +29,7 @@ class GpuFront {
 
   int device() const { return calls_->device(); }
 
-  // To their end; buffers may lie on the GPU or in memory of the host, on each rank.
+  // Run to the end; on each rank buffers may lie on the GPU or in memory of the host.
   tutti_status run(const Call& call);
   tutti_status run(std::span<const Message> messages, int64_t timeout_ms);
   // Enqueues a collective on memory of the GPU.
@@ -39,7 +39,7 @@ class GpuFront {
 
   // INVALID where one of them lies on a GPU: for calls that take memory of the host only.
   Status check_on_host(std::initializer_list<const void*> buffers) const;
-  // The same of a call or of messages that are to run beside their caller.
+  // The same for a nonblocking call, and for nonblocking messages.
   Status refuse(const Call& call) const;
   Status refuse(std::span<const Message> messages) const;
 
@@ -61,11 +61,11 @@ class GpuFront {
 
   tutti_status run_on_device(const Call& call);
   tutti_status run_staged(const Call& call);
-  // Of long vectors, where that does not change bits: copies of one piece beside the call of
+  // For long vectors, if that does not change bits: the copy of one piece overlaps with the call of
   // another.
   bool goes_in_pieces(const Call& call, Call* piece);
   tutti_status run_in_pieces(const Call& call, Call piece);
-  // Whether the host can make what it is to make of the call.
+  // Whether the host can make the calls of the call's slices.
   Status check_slices(const Call& call);
   // Where this rank's buffers lie: a set of Lies; INVALID where one is of another GPU.
   Status where_it_lies(const Call& call, uint8_t* out) const;
@@ -79,7 +79,7 @@ class GpuFront {
   const int rank_, nranks_;
   const Capabilities capabilities_;
   std::unique_ptr<DeviceCalls> calls_;
-  std::unique_ptr<PinnedCopies> pinned_;  // goes before the calls
+  std::unique_ptr<PinnedCopies> pinned_;  // destroyed before the calls
 };
 
 }  // namespace tutti

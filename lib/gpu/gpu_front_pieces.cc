@@ -1,5 +1,5 @@
-// Long vectors on GPUs that are combined, or sent to all, by the hosts: they go in pieces, so that
-// one is copied while another is on its way between the ranks.
+// Long vectors on GPUs that the hosts combine or send to all: they go in pieces, so that the copy
+// of one overlaps with the call of another.
 #include <sched.h>
 
 #include <algorithm>
@@ -13,13 +13,13 @@ namespace tutti {
 
 namespace {
 
-// Large enough that a call of one is as fast, for each byte, as a long one.
+// Large enough that the call of a piece is as fast per byte as a long one.
 constexpr uint64_t piece_bytes = 4 << 20;
 
 }  // namespace
 
-// Decided from what all ranks know. Bits must be those of the whole call: its algorithm runs on the
-// pieces, too, and combines all elements alike.
+// Decided from what all ranks know. The bits must be those of the whole call, so the pieces run its
+// algorithm, which must combine all elements alike.
 bool GpuFront::goes_in_pieces(const Call& call, Call* piece) {
   const CallKey& key = call.key;
   if (!gives_all_the_same(key.collective) || output_has_blocks(key.collective)) return false;
@@ -71,7 +71,8 @@ tutti_status GpuFront::run_in_pieces(const Call& call, Call piece) {
   if (going.ok()) going = begin(1, true);
   for (uint64_t i = 0; i < pieces && going.ok(); ++i) {
     if (input_there) going = wait(i);
-    // What was copied from here to the GPU two pieces ago has ended before what came from there.
+    // The copy out of this half of the memory, two pieces ago, must have ended. A wait for a copy
+    // into it covers that: both are on one stream.
     if (going.ok() && !input_there && output_there && i >= 2) going = wait(i);
     if (!going.ok()) break;
     const uint64_t at = i * most, now = now_ns();

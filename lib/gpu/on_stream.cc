@@ -14,7 +14,7 @@ using device::Spot;
 
 namespace {
 
-constexpr uint64_t cut_bytes = 16;  // shares and slices are cut where wide accesses can go on
+constexpr uint64_t cut_bytes = 16;  // shares and slices are multiples of it, for wide accesses
 
 uint64_t unit_of(uint32_t element_size) { return std::max<uint64_t>(1, cut_bytes / element_size); }
 
@@ -80,7 +80,8 @@ Status OnStream::look_at(const StreamCall& call, Vectors* out) const {
   const bool overwritten =
       overwrites_input(call.collective) && overlap(call.input, in_bytes, call.output, out_bytes);
   out->stages = out->has_input && (!reached || overwritten || call.one_shot);
-  // Whether a rank is in place the others do not know, so such calls go in slices always.
+  // A rank does not know whether the others are in place, so collectives that overwrite their input
+  // in place always go in slices.
   out->slice = call.count;
   if (!call.one_piece || overwrites_input(call.collective)) {
     const uint64_t unit = unit_of(call.element_size);
@@ -121,25 +122,17 @@ Status OnStream::enqueue(const StreamCall& call, device::Stream stream) const {
   return {};
 }
 
-// The only rank: what it puts in comes out.
+// One rank: its output is its input.
 Status OnStream::alone(const StreamCall& call, device::Stream stream) const {
   Vectors vectors;
   vectors.has_input = call.count != 0 && call.collective != Collective::barrier;
   const Slice slice{call, vectors, call.entry, 0, call.count, true, true};
   Common common = kernels_.common(call, device::main_lane);
   common.begins = common.ends = 1;
-  CombineArguments combined;
-  if (const device::Kernel kernel = add_operands(slice, &combined); kernel != nullptr) {
-    combined.common = common;
-    return kernels_.combine(kernel, combined, call.element_size, stream);
-  }
-  CopyArguments copied;
-  copied.common = common;
-  add_pieces(slice, &copied);
-  return kernels_.copy(copied, stream);
+  return combine_or_copy(slice, common, stream);
 }
 
-// First kernel: the input is where the entry says, and the others are told.
+// First kernel: puts the input where the entry says, and notifies the others.
 Status OnStream::publish(const Slice& slice, device::Stream stream) const {
   const StreamCall& call = slice.call;
   CopyArguments arguments;
@@ -163,7 +156,7 @@ Status OnStream::publish(const Slice& slice, device::Stream stream) const {
   return kernels_.copy(arguments, stream);
 }
 
-// Second kernel, of one hop: what this rank gets.
+// Second kernel, in one hop: makes what this rank gets.
 Status OnStream::use(const Slice& slice, device::Stream stream) const {
   const StreamCall& call = slice.call;
   const uint32_t others = kernels_.others();
@@ -174,10 +167,15 @@ Status OnStream::use(const Slice& slice, device::Stream stream) const {
   common.check = others;
   common.clear[0] = {device::ready_1, others};
   common.set[0] = {device::free_1, others};
+  return combine_or_copy(slice, common, stream);
+}
+
+Status OnStream::combine_or_copy(const Slice& slice, const Common& common,
+                                 device::Stream stream) const {
   CombineArguments combined;
   if (const device::Kernel kernel = add_operands(slice, &combined); kernel != nullptr) {
     combined.common = common;
-    return kernels_.combine(kernel, combined, call.element_size, stream);
+    return kernels_.combine(kernel, combined, slice.call.element_size, stream);
   }
   CopyArguments copied;
   copied.common = common;
@@ -200,13 +198,13 @@ void OnStream::add_pieces(const Slice& slice, CopyArguments* out) const {
     const bool there = from.address != 0 && from.address + from.offset == to.address + to.offset;
     if (!there && slice.count != 0) out->piece[out->pieces++] = {from, to, slice.bytes()};
   };
-  // What ranks have is combined by another kernel, unless there is one rank.
+  // Another kernel combines, unless there is one rank.
   if (reduces(call.collective) && n > 1) return;
   const Goal goal(call.collective, n, call.root);
   for (uint32_t r = 0; r < n; ++r) {
     const uint32_t block = goal.block(r, self);
     if (!goal.gets(self, block) || !goal.combines(r, self, block)) continue;
-    // In place the own block of what is gathered is in its place.
+    // In place, the own block of a gather is there already: add() skips it.
     add(r, goal.input_blocks() == 1 ? 0 : self, goal.output_blocks() == 1 ? 0 : r);
   }
 }
@@ -235,7 +233,7 @@ device::Kernel OnStream::add_operands(const Slice& slice, CombineArguments* out)
   return lone ? call.truth : call.combine;
 }
 
-// Second kernel, of two hops: this rank's share of all inputs goes to all ranks.
+// Second kernel, in two hops: combines this rank's share of all inputs and writes it to all ranks.
 Status OnStream::combine_share(const Slice& slice, device::Stream stream) const {
   const StreamCall& call = slice.call;
   const uint32_t n = kernels_.nranks(), self = kernels_.self(), others = kernels_.others();
@@ -264,8 +262,8 @@ Status OnStream::combine_share(const Slice& slice, device::Stream stream) const 
   return kernels_.combine(call.combine, arguments, call.element_size, stream);
 }
 
-// Third kernel: nobody reads this rank's input any more; in two hops, shares that the others could
-// not put into its output are fetched.
+// Third kernel, behind a wait until no rank reads this rank's input any more. In two hops it
+// fetches the shares that the others could not write to this rank's output.
 Status OnStream::finish(const Slice& slice, device::Stream stream) const {
   const StreamCall& call = slice.call;
   const uint32_t n = kernels_.nranks(), self = kernels_.self(), others = kernels_.others();

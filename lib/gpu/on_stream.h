@@ -3,8 +3,8 @@
 // kernels, and waits for flags between them (lib/device/abi.h).
 //
 // Where the others cannot reach a rank's vector, or it will be overwritten while they read it, the
-// rank copies it into its arena first, in slices where it is longer than that. Each rank decides
-// that for itself; how many slices there are follows from what all ranks know.
+// rank copies it into its arena first, in slices if it is longer than the room there. Each rank
+// decides that for itself; how many slices there are follows from what all ranks know.
 //
 // One-shot implements all-to-all; two-shot the algorithm of that name; the others direct or flat.
 #pragma once
@@ -19,8 +19,8 @@ class OnStream {
  public:
   explicit OnStream(const StreamKernels& kernels) : kernels_(kernels) {}
 
-  // All ranks enqueue alike, in one order. INVALID where the call is to go in one piece and this
-  // rank's vectors cannot be reached.
+  // All ranks enqueue the same calls in the same order. INVALID if the call is to go in one piece
+  // and the others cannot reach this rank's vectors.
   Status enqueue(const StreamCall& call, device::Stream stream) const;
 
  private:
@@ -33,7 +33,9 @@ class OnStream {
   Status use(const Slice& slice, device::Stream stream) const;
   Status combine_share(const Slice& slice, device::Stream stream) const;
   Status finish(const Slice& slice, device::Stream stream) const;
-  // What a rank makes of the inputs, in one hop.
+  // Combines or copies the inputs, in one hop: one kernel, which handles the flags in `common`.
+  Status combine_or_copy(const Slice& slice, const device::Common& common,
+                         device::Stream stream) const;
   void add_pieces(const Slice& slice, device::CopyArguments* out) const;
   device::Kernel add_operands(const Slice& slice, device::CombineArguments* out) const;
   device::Spot input_of(const Slice& slice, uint32_t rank, uint32_t block) const;

@@ -20,14 +20,14 @@ struct PeerStatusPage::Page {
   static constexpr size_t text_bytes = 1024;
   std::atomic<uint64_t> begun, ended;
   std::atomic<uint32_t> left;
-  std::atomic<uint32_t> code;  // not TUTTI_OK: the rest is written
+  std::atomic<uint32_t> code;  // once not TUTTI_OK, what follows is valid
   int32_t rank;
   uint32_t length;
   uint64_t call;
   char text[text_bytes];
 };
 
-// Sent as it stands.
+// Sent as raw bytes.
 struct PeerStatusPage::Introduction {
   int32_t pid = 0;
   int32_t fd = -1;
@@ -83,7 +83,7 @@ Status PeerStatusPage::open(Exchange& exchange, uint64_t deadline_ns,
     if (rank == exchange.rank()) continue;
     Introduction other;
     if (all[size_t(rank)].size() != sizeof(other)) {
-      ready = {TUTTI_CORRUPT, "rank " + std::to_string(rank) + " introduced itself wrongly", rank};
+      ready = {TUTTI_CORRUPT, rank_name(rank) + " introduced itself wrongly", rank};
       break;
     }
     std::memcpy(&other, all[size_t(rank)].data(), sizeof(other));

@@ -1,6 +1,6 @@
-// What the ranks of a communicator on GPUs tell each other by way of their hosts: how far they are,
-// that one has failed, that one has gone. A page of each rank's, which the others read; and whether
-// their processes live. Where a rank's GPU waits for another's, nothing else would say.
+// What the ranks of a communicator on GPUs tell each other through their hosts: how far they are,
+// and whether they have failed or left. Each rank has a page that the others read, and sees whether
+// the others' processes live. A GPU that waits for another one learns none of this.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ class PeerStatusPage {
                      std::unique_ptr<PeerStatusPage>* out);
   ~PeerStatusPage();
 
-  // Of this rank. The first failure stays. Any thread, one at a time.
+  // Of this rank. The first failure is kept. Any thread, one at a time.
   void publish(uint64_t begun, uint64_t ended);
   void fail(const Status& why);
   void leave();
@@ -31,7 +31,7 @@ class PeerStatusPage {
     bool dead = false;              // its process has ended
   };
   Seen look(int rank) const;
-  // What a rank has failed with; OK.
+  // What a rank has failed with; OK if it has not.
   Status failure_of(int rank) const;
 
   int rank() const { return rank_; }
@@ -46,7 +46,7 @@ class PeerStatusPage {
 
   int rank_ = 0;
   std::vector<Page*> pages_;
-  std::vector<Fd> processes_;  // of the ranks that live in others
+  std::vector<Fd> processes_;  // pidfds of ranks in other processes
 };
 
 }  // namespace tutti

@@ -31,12 +31,15 @@ Vectors vectors_of(const Call& call, uint32_t rank, uint32_t nranks) {
   }
   plan::Extents extents;
   extents_of(goal, rank, call, size, &extents);
-  for (uint32_t c = 0; c < goal.blocks(); ++c) {
-    const uint64_t bytes = extents.begin[c + 1] - extents.begin[c];
-    if (bytes == 0) continue;
-    if (goal.has(rank, c)) all.input_bytes = std::max(all.input_bytes, extents.input[c] + bytes);
-    if (goal.gets(rank, c)) {
-      all.output_bytes = std::max(all.output_bytes, extents.output[c] + bytes);
+  for (uint32_t peer = 0; peer < nranks; ++peer) {
+    const uint32_t given = goal.block(rank, peer), got = goal.block(peer, rank);
+    const uint64_t given_bytes = extents.bytes(given, given + 1);
+    const uint64_t got_bytes = extents.bytes(got, got + 1);
+    if (given_bytes != 0 && goal.has(rank, given)) {
+      all.input_bytes = std::max(all.input_bytes, extents.input(given) + given_bytes);
+    }
+    if (got_bytes != 0 && goal.gets(rank, got)) {
+      all.output_bytes = std::max(all.output_bytes, extents.output(got) + got_bytes);
     }
   }
   return all;
@@ -95,7 +98,8 @@ Status PinnedCopies::put(const Vectors& vectors, Call* call) {
   if (vectors.output_bytes != 0) TUTTI_TRY(look(vectors.output, &output_there));
   const std::byte* const input_end = vectors.input + vectors.input_bytes;
   const std::byte* const output_end = vectors.output + vectors.output_bytes;
-  // In place: one copy of what both take, so that they lie to each other as they do there.
+  // In place: one copy of the range that both span, so that they overlap there as they do on the
+  // GPU.
   const bool together =
       input_there && output_there && vectors.input < output_end && vectors.output < input_end;
   const std::byte* const begin = std::min<const std::byte*>(vectors.input, vectors.output);

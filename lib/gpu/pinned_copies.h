@@ -1,5 +1,5 @@
-// Calls on memory of a GPU that run on the host: what they read is copied into pinned memory of the
-// host before, what they write from there after.
+// Calls on memory of a GPU that run on the host: their input is copied into pinned memory of the
+// host before, their output from there after.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 
 namespace tutti {
 
-// Which memory the vectors of a call are in; all ranks' together where they have agreed.
+// Which memory the vectors of a call are in; the union over all ranks once they have agreed.
 enum Lies : uint8_t { lies_on_host = 1, lies_on_device = 2 };
 
 // What a call reads and writes.
@@ -38,21 +38,21 @@ class PinnedCopies {
   // Whether it lies on the GPU; INVALID: on another one.
   Status look(const void* pointer, bool* on_device) const;
 
-  // The call as it is to run, with copies of what lies on the GPU, until it has been brought back.
+  // Replaces buffers on the GPU by pinned copies in `call`; stage_out() copies the output back.
   Status put(const Vectors& vectors, Call* call);
   Status stage_out();
 
-  // Of so many bytes that share memory with others.
+  // Bytes to reserve for `bytes` that share memory with others.
   static size_t room_for(size_t bytes);
-  // Memory for so many bytes, valid until the next is asked for.
+  // Memory for so many bytes, valid until the next call of this.
   Status memory(size_t bytes, std::byte** out);
   Status copy(void* to, const void* from, size_t bytes);
 
-  // Copies that go on beside their caller, in the order in which they were begun, each with one of
-  // two numbers; then whether those that were begun last with a number, and all before, have ended.
+  // Asynchronous copies, which run in the order in which they were begun, each with the number 0 or
+  // 1. copy_ended(): whether the last one with that number, and all before it, have ended.
   Status begin_copy(int number, void* to, const void* from, size_t bytes);
   Status copy_ended(int number, bool* out);
-  // Until all have, or will not soon.
+  // Waits until all have ended, two seconds at most.
   void settle();
 
  private:

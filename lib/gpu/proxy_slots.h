@@ -1,6 +1,6 @@
-// Memory through which slices of calls go on their way between GPU and network: slots, each with
-// room for what goes in and for what comes out. It is the host's, pinned, where the host makes the
-// calls, or the GPU's, where the network reaches that and the host only says what is to be moved.
+// Bounce buffers for slices of calls between GPU and network: slots, each with room for an input
+// and an output. They lie in pinned memory of the host, or on the GPU if the network reaches its
+// memory and the host only says what is to be moved.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ class ProxySlots {
  public:
   enum class In : uint8_t { host, gpu };
   static constexpr uint32_t count = 4;
-  static constexpr uint64_t bytes = 2 << 20;  // of what goes in, and of what comes out
+  static constexpr uint64_t bytes = 2 << 20;  // of the input, and of the output
 
   ProxySlots() = default;
   ~ProxySlots();
@@ -25,13 +25,13 @@ class ProxySlots {
   // Once. `device` is current.
   Status allocate(device::Driver& driver, int device, In in);
 
-  // As whoever makes the calls knows them.
+  // The addresses for the calls of slices.
   std::byte* input(uint32_t slot) const { return memory_ + 2 * slot * bytes; }
-  // Of a collective with one buffer it is the input.
+  // The input, for a collective with one buffer.
   std::byte* output(Collective collective, uint32_t slot) const {
     return input(slot) + (has_one_buffer(collective) ? 0 : bytes);
   }
-  // As the GPU knows them.
+  // The address on the GPU.
   device::Address on_gpu(const std::byte* place) const {
     return address_ + uint64_t(place - memory_);
   }

@@ -1,6 +1,7 @@
 // The one service thread of a process that has communicators on GPUs: a GPU that waits for another
-// tells nobody, so this looks every few milliseconds whether there is a reason to stop waiting. It
-// exists from the first add() to the last remove(); a process that forks has it in the parent only.
+// reports nothing, so this thread checks every few milliseconds whether there is a reason to stop
+// waiting. It exists from the first add() to the last remove(); a process that forks has it in the
+// parent only.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@ class Watched {
   virtual void look(uint64_t now_ns) = 0;
 };
 
-// Once each; after remove() the thread is not in it. Not from look().
+// Once each; after remove() the thread is no longer in look(). Not to be called from look().
 void add(Watched* watched);
 void remove(Watched* watched);
 

@@ -7,7 +7,7 @@ namespace tutti {
 
 namespace {
 
-// Short vectors are combined by everybody: two hops cost more than reading them all.
+// Up to this length every rank combines all vectors: two hops cost more than reading them all.
 constexpr uint64_t one_shot_bytes = 64 << 10;
 
 Query query_of(const CallKey& key, uint32_t nranks, tutti_level level) {
@@ -21,7 +21,7 @@ Query query_of(const CallKey& key, uint32_t nranks, tutti_level level) {
   return query;
 }
 
-// The schedule that a path which skips it implements, or the lanes where none does.
+// The fused path that implements the algorithm; the lanes if there is none.
 StreamPath path_of(const Algorithm& algorithm, const Query& query) {
   const bool is_short = query.count * query.element_size <= one_shot_bytes;
   switch (algorithm.fused) {
@@ -36,7 +36,7 @@ StreamPath path_of(const Algorithm& algorithm, const Query& query) {
   }
 }
 
-// The first that a path implements which skips its schedule; there is one of every collective.
+// The first algorithm that a fused path implements; every collective has one.
 const Algorithm* first_skipped(Collective collective, const Query& query) {
   for (const Algorithm& algorithm : algorithms()) {
     if (algorithm.collective != collective) continue;
@@ -86,7 +86,7 @@ Status choose_on_stream(const CallKey& key, const Capabilities& capabilities, tu
   if (barrier) out->kernel = combine_kernel(key.dtype, key.op, TUTTI_LEVEL_FAST);
   const Query query = query_of(key, capabilities.nranks, out->level);
   if (key.algorithm.empty() && !key.unfused) {
-    // They fold all operands in one place, so they hold every level that there are kernels for.
+    // Fused paths fold all operands in one place, so they keep every level that has kernels.
     if (barrier) return {};
     out->algorithm = first_skipped(collective, query);
     out->path = path_of(*out->algorithm, query);

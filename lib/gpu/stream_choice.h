@@ -14,7 +14,7 @@ enum class StreamPath : uint8_t { one_shot, two_shot, one_hop, lanes };
 struct StreamChoice {
   const Algorithm* algorithm = nullptr;  // null: a barrier's one hop
   StreamPath path = StreamPath::one_hop;
-  std::string kernel;  // the name of the one that combines; empty: none
+  std::string kernel;  // name of the kernel that combines; empty: none
   bool averages = false;
   tutti_level level = TUTTI_LEVEL_FAST;  // at which it runs: fast where nothing rounds
 };
@@ -23,7 +23,7 @@ struct StreamChoice {
 // the ranks agree on.
 std::string why_no_kernel(const CallKey& key, tutti_level level);
 
-// UNSUPPORTED and INVALID as choose(), or where there is no kernel.
+// UNSUPPORTED and INVALID as from choose(); UNSUPPORTED where there is no kernel.
 Status choose_on_stream(const CallKey& key, const Capabilities& capabilities, tutti_level level,
                         StreamChoice* out);
 

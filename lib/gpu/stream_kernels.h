@@ -1,5 +1,6 @@
-// What all calls on a communicator's GPU are made of: kernels that are told what to do and which
-// flags to clear and set (lib/device/abi.h), and waits for flags, both in the order of a stream.
+// What all calls on a communicator's GPU are made of: kernels, whose arguments say what to do and
+// which flags to clear and set (lib/device/abi.h), and waits for flags, both in the order of a
+// stream.
 #pragma once
 
 #include <initializer_list>
@@ -14,7 +15,7 @@ namespace tutti::plan {
 
 using device::Address;
 
-// A collective on memory of the GPU, as whoever enqueues it needs to know it.
+// A collective on memory of the GPU, as it is enqueued.
 struct StreamCall {
   Collective collective = Collective::allreduce;
   uint32_t root = 0;
@@ -24,8 +25,8 @@ struct StreamCall {
   device::Kernel combine = nullptr;  // of the operator; null: nothing is combined
   device::Kernel truth = nullptr;    // makes 0 or 1 of vectors that are combined with nothing
   bool averages = false;             // `combine` sums, and what comes out is divided
-  bool one_shot = false;             // allreduce: everybody combines everything
-  // Vectors are reached where they are, all ranks' in one piece.
+  bool one_shot = false;             // allreduce: every rank combines the whole vectors
+  // All ranks' vectors can be reached where they are, so the call goes in one piece.
   bool one_piece = false;
   uint64_t timeout_ms = 0;
   device::Entry entry{};  // all but the places
@@ -42,15 +43,15 @@ class StreamKernels {
   // The set of the other ranks.
   uint32_t others() const { return others_; }
 
-  // What every kernel of the call is told: nothing is announced, checked, cleared or set.
+  // Arguments common to the call's kernels, with nothing to announce, check, clear or set.
   device::Common common(const StreamCall& call, uint32_t lane) const;
 
   Status copy(const device::CopyArguments& arguments, device::Stream stream) const;
   Status combine(device::Kernel kernel, const device::CombineArguments& arguments,
                  uint32_t element_size, device::Stream stream) const;
-  // One that only announces, clears and sets.
+  // A kernel that only announces, clears and sets.
   Status signal(const device::Common& common, device::Stream stream) const;
-  // Until all flags that these ranks set on this rank's board are set.
+  // Makes the stream wait until all flags that these ranks set on this rank's board are set.
   Status wait(device::Stream stream, std::initializer_list<device::FlagSet> sets) const;
 
  private:
@@ -64,11 +65,11 @@ class StreamKernels {
   uint32_t most_blocks_ = 1;
 };
 
-// What lies at `address`, here.
+// What lies at `address` on this rank.
 inline device::Spot spot_at(Address address, uint64_t offset = 0) {
   return {.address = address, .offset = offset, .rank = 0, .block = 0};
 }
-// Of what the entry of `rank` says.
+// Relative to the place that the entry of `rank` gives.
 inline device::Spot spot_of(uint32_t rank, uint32_t block, uint64_t offset) {
   return {.address = 0, .offset = offset, .rank = rank, .block = block};
 }

@@ -59,7 +59,7 @@ Status StreamLanes::begin(const StreamCall& call, const Binding& binding, Addres
   if (plan.most_operands > device::most_ranks) {
     return {TUTTI_INTERNAL, "a plan combines more vectors than a kernel takes"};
   }
-  // By Memory.
+  // Indexed by Memory.
   bases_[0] = call.input;
   bases_[1] = call.output;
   bases_[2] = scratch;
@@ -111,7 +111,7 @@ Status StreamLanes::end(device::Stream stream) {
                           stream);
 }
 
-// How far the record may get, as far as the other lane has been enqueued.
+// How far the record may get, given how far the other lane has been enqueued.
 uint64_t StreamLanes::most_bytes(const Record& record, const BoundRecord& place,
                                  const Lane& other) const {
   if (record.wait <= other.now.records) return place.bytes;
@@ -127,7 +127,7 @@ Status StreamLanes::step(Lane* lane, Lane* other, bool* moved) {
   const uint64_t done = lane->now.bytes, most = most_bytes(record, place, *other);
   if (place.bytes == 0) {
     if (record.wait > other->now.records) return {};
-    // Whoever waits for it waits for what was before it.
+    // A wait for this record is one for what was before it.
     const Progress before = lane->now;
     lane->now = {lane->now.records + 1, 0};
     if (lane->nothing == before) lane->nothing = lane->now;
@@ -154,8 +154,8 @@ Status StreamLanes::step(Lane* lane, Lane* other, bool* moved) {
   return other->ended() ? Status() : mark(lane);
 }
 
-// Messages are cut at multiples of a slot: the ranges that they consist of may differ on both
-// sides.
+// Messages are cut at multiples of a slot, because the ranges that they consist of may differ
+// between sender and receiver.
 void StreamLanes::begin_slice(Lane* lane) const {
   if (lane->message == 0) {
     for (size_t i = lane->now.records; i < lane->records->size(); ++i) {
@@ -178,8 +178,8 @@ void StreamLanes::count(Lane* lane, uint32_t peer, uint64_t bytes) const {
   ++lane->slices[peer];
 }
 
-// An event a slice, so that a stream never waits for more than it must: that could be for itself,
-// by way of other ranks.
+// One event per slice, so that a stream never waits for more than it must: by way of other ranks,
+// that could be a wait for itself.
 Status StreamLanes::mark(Lane* lane) {
   const size_t next = lane->marks.size();
   if (next == lane->events.size()) {
@@ -199,7 +199,7 @@ Status StreamLanes::follow(Lane* other, const Record& record, uint64_t upto,
   if (!(other->nothing < needed) || !(other->awaited < needed)) return {};
   const auto found = std::lower_bound(other->marks.begin(), other->marks.end(), needed);
   if (found == other->marks.end())
-    return {};  // only nothing was done since the last that is awaited
+    return {};  // only empty records since the last mark, which is awaited already
   other->awaited = *found;
   return kernels_.driver().wait_event(stream, other->events[size_t(found - other->marks.begin())]);
 }

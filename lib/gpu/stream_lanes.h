@@ -1,6 +1,6 @@
 // Plans on the memory of GPUs: the two lanes of a plan become two streams, forked from the caller's
 // and joined with it. A message goes in slices through two slots that its receiver keeps for its
-// sender; where a record waits for the other lane an event says that it may go on. So any algorithm
+// sender; where a record waits for the other lane its stream waits for an event. So any algorithm
 // runs there, step by step.
 #pragma once
 
@@ -17,12 +17,13 @@ namespace tutti::plan {
 class StreamLanes {
  public:
   static Status open(const StreamKernels& kernels, std::unique_ptr<StreamLanes>* out);
-  ~StreamLanes();  // its streams have come to rest
+  ~StreamLanes();  // its streams must be idle
 
-  // For calls that come with no stream.
+  // For calls that the program gives no stream.
   device::Stream outgoing_stream() const { return outgoing_.stream; }
 
-  // `binding` is bound. `stream` may be that of a lane. `scratch`: as much memory as it asks for.
+  // `binding` must be bound. `scratch`: as many bytes as it asks for. `stream` may be that of a
+  // lane.
   Status enqueue(const StreamCall& call, const Binding& binding, Address scratch,
                  device::Stream stream);
 
@@ -45,8 +46,8 @@ class StreamLanes {
     Progress awaited;                   // how far the other lane's stream waits for this one
     std::vector<Progress> marks;        // where it was at each of the call's events
     std::vector<device::Event> events;  // kept; grow to what the plans need
-    // Of the message that it is in, which may be several records on either side: what is left of
-    // it, the size of the slice that fills a slot, and how much of that there is.
+    // Of the current message, which may be several records on either side: the bytes left, the size
+    // of the slice for the current slot, and how much of that slice has been enqueued.
     uint64_t message = 0, slice = 0, filled = 0;
     // Slices so far, by peer: which slot comes next.
     std::array<uint8_t, device::most_ranks> slices{};
@@ -57,12 +58,13 @@ class StreamLanes {
   explicit StreamLanes(const StreamKernels& kernels) : kernels_(kernels) {}
   Status begin(const StreamCall& call, const Binding& binding, Address scratch,
                device::Stream stream);
-  // Joins the lanes; averages and truth are made last.
+  // Joins the lanes; then divides averages, or makes logical values 0 or 1.
   Status end(device::Stream stream);
   // Enqueues the next slice of a lane, if the other one is far enough.
   Status step(Lane* lane, Lane* other, bool* moved);
   uint64_t most_bytes(const Record& record, const BoundRecord& place, const Lane& other) const;
-  // The stream goes on when the other lane has got to where the record may be done up to `upto`.
+  // Makes the stream wait until the other lane has got to where the record may be done up to
+  // `upto`.
   Status follow(Lane* other, const Record& record, uint64_t upto, device::Stream stream);
   Status mark(Lane* lane);
   void begin_slice(Lane* lane) const;

@@ -5,18 +5,17 @@
 #include <span>
 
 #include "lib/call/call.h"
-#include "lib/call/signature.h"
 #include "lib/plan/plan.h"
 #include "lib/schedule/goal.h"
 
 namespace tutti {
 
-// For the blocks of `call` at `rank`; blocks that the rank neither has nor gets and whose length it
-// does not know count as empty. The collective must be one of blocks.
+// Fills *out for the blocks of `call` at `rank`. Blocks that the rank neither has nor gets, and
+// whose length it does not know, count as empty. The collective must be one of blocks.
 void extents_of(const Goal& goal, uint32_t rank, const Call& call, uint32_t element_size,
                 plan::Extents* out);
 
-// Where the one block of the only rank lies, in elements.
+// Where the one block lies in a communicator of one rank, in elements.
 struct LoneBlock {
   uint64_t count, input, output;
 };

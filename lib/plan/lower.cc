@@ -18,7 +18,7 @@ using schedule::Role;
 using schedule::Shape;
 using schedule::Step;
 
-// A step whose operands were resolved: reads of unwritten output have become reads of the input.
+// A step with resolved operands: reads of unwritten output have become reads of the input.
 struct Resolved {
   Verb verb;
   Side side;
@@ -26,10 +26,10 @@ struct Resolved {
   Range to;                     // all but send
   Range from;                   // send, copy; recv_reduce: the local operand
   std::vector<Range> operands;  // reduce, in order
-  bool joined = false;          // send, recv, recv_reduce: to the message before it
+  bool joined = false;          // send, recv, recv_reduce: continues the message before it
 };
 
-// What stands in ranges while a run of reduces combines what came there.
+// The symbolic values of ranges while a run of reduces combines what was received there.
 class FoldedRanges {
  public:
   // `reduces`: how many there will be.
@@ -46,7 +46,8 @@ class FoldedRanges {
     return !overlaps_;
   }
 
-  // The ranges whose fold in this bracketing `to` holds, in order; false if it is not one of all.
+  // `operands`: the ranges whose fold in this bracketing is in `to`, in order. False if `to` holds
+  // no such fold of all ranges.
   bool fold_of(const Range& to, Bracketing bracketing, std::vector<Range>* operands) {
     const Id result = *find(to);
     const auto order = expressions_.contributions(result, leaves_.size() + 1);
@@ -77,12 +78,12 @@ class FoldedRanges {
   }
 
   Expressions expressions_;
-  std::vector<Range> leaves_;  // what came, by its number
+  std::vector<Range> leaves_;  // the ranges that were received, by their number
   std::vector<std::pair<Range, Id>> values_;
   bool overlaps_ = false;
 };
 
-// Collects steps and applies the first rewrite, cutting ranges where only a part was written.
+// Collects steps and applies the first rewrite; cuts ranges of which only a part was written.
 class Resolver final : public schedule::Sink {
  public:
   // `scattered`: chunks that are neighbours in the vector need not be so in memory.
@@ -107,8 +108,8 @@ class Resolver final : public schedule::Sink {
     }
   }
 
-  // Second rewrite: reduces that follow one another and are one fold in the bracketing of the
-  // n-ary kernels become one step.
+  // Second rewrite: consecutive reduces that are one fold in the bracketing of the n-ary kernels
+  // become one step.
   void fold_reduces(Bracketing bracketing) {
     std::vector<Resolved> folded;
     for (size_t i = 0; i < steps.size();) {
@@ -126,10 +127,11 @@ class Resolver final : public schedule::Sink {
     steps = std::move(folded);
   }
 
-  // A message that was received only to be combined with one other operand is combined as it
-  // arrives: bounded buffers stand for the scratch. It then waits for what was sent of that
-  // operand; if that went to the same partner, who does likewise, one slice of room a stream, which
-  // every link has, is enough. Waiting for a third rank could be waiting in a circle.
+  // A message that is received only to be combined with one other operand is combined as it
+  // arrives: the link's bounded buffers replace the scratch. The record then waits for earlier
+  // sends of that operand. If those went to the same partner, which does the same, one slice of
+  // buffer per stream is enough, and every link has that. Waiting for a third rank could close a
+  // cycle in the wait-for graph.
   void fuse_receives() {
     for (size_t i = 0; i + 1 < steps.size(); ++i) {
       if (steps[i].verb == Verb::recv && steps[i].to.role == Role::scratch &&
@@ -139,7 +141,7 @@ class Resolver final : public schedule::Sink {
     }
   }
 
-  // Output that no step wrote is the input.
+  // Output that no step wrote is copied from the input.
   void copy_rest() {
     const auto left = [&](uint32_t c) {
       return !written_[c] && goal_.gets(rank_, c) && goal_.has(rank_, c);
@@ -183,7 +185,8 @@ class Resolver final : public schedule::Sink {
   }
   static Range first(const Range& range, uint32_t size) { return part(range, 0, size); }
 
-  // The rest of `range` from `done` on as something to read, `*cut` lowered to where it is uniform.
+  // Where `range` from `done` on is read: output, or input while it is unwritten. Lowers `*cut` to
+  // the number of chunks for which that is the same.
   Range resolve(const Range& range, uint32_t done, uint32_t* cut) const {
     Range rest{range.role, range.begin + done, range.end};
     if (range.role != Role::output || range.size() == 0) return rest;
@@ -227,8 +230,8 @@ class Resolver final : public schedule::Sink {
         {Verb::reduce, side, 0, to, {}, {left ? from : to_read, left ? to_read : from}});
   }
 
-  // The reduces [begin, end) as one fold, if they are one in this bracketing and what they leave in
-  // scratch on the way is not read again.
+  // The reduces [begin, end) as one fold, if they are one in this bracketing and nothing reads
+  // their intermediate results in scratch later.
   std::optional<Resolved> one_fold(size_t begin, size_t end, Bracketing bracketing) const {
     FoldedRanges ranges(end - begin);
     for (size_t i = begin; i < end; ++i) {
@@ -266,8 +269,8 @@ class Resolver final : public schedule::Sink {
   std::vector<bool> written_;
 };
 
-// Output that the rank does not get becomes working memory: of it only the chunks that are used
-// have a place, one after the other.
+// Output that the rank does not get becomes working memory. Only the chunks that are used have a
+// place in it, one after the other.
 class WorkingMemory {
  public:
   WorkingMemory(const Goal& goal, uint32_t rank, uint32_t chunks)

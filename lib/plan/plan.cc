@@ -10,6 +10,16 @@ namespace {
 
 constexpr uint64_t line_bytes = 64;
 
+// Chunks of nearly the same length, in the buffers as in the vector. Has the interface of Extents.
+struct EvenChunks {
+  uint32_t element_size;
+  const std::vector<uint64_t>& begin;
+
+  uint64_t input(uint32_t chunk) const { return begin[chunk]; }
+  uint64_t output(uint32_t chunk) const { return begin[chunk]; }
+  uint64_t bytes(uint32_t first, uint32_t end) const { return begin[end] - begin[first]; }
+};
+
 }  // namespace
 
 size_t Plan::bytes() const {
@@ -28,22 +38,22 @@ Binding::Binding(const Plan& plan)
 
 void Binding::bind(uint64_t count, uint32_t element_size) {
   count_ = count;
-  // Chunks begin at multiples of a cache line where the vector does.
+  // Where the vector begins at a cache line, chunks do too.
   const uint64_t unit = element_size < line_bytes ? line_bytes / element_size : 1;
   const schedule::ChunkMap map(count, plan_->chunks, unit);
   for (uint32_t c = 0; c <= plan_->chunks; ++c) begin_[c] = map.begin(c) * element_size;
-  place(begin_, begin_, begin_, element_size);
+  place(EvenChunks{element_size, begin_});
 }
 
 void Binding::bind(const Extents& extents) {
   count_ = ~uint64_t{0};
-  place(extents.begin, extents.input, extents.output, extents.element_size);
+  place(extents);
 }
 
-void Binding::place(std::span<const uint64_t> begin, std::span<const uint64_t> input,
-                    std::span<const uint64_t> output, uint32_t element_size) {
-  element_size_ = element_size;
-  element_shift_ = std::has_single_bit(element_size) ? std::countr_zero(element_size) : -1;
+template <class Chunks>
+void Binding::place(const Chunks& lie) {
+  element_size_ = lie.element_size;
+  element_shift_ = std::has_single_bit(element_size_) ? std::countr_zero(element_size_) : -1;
   const uint32_t chunks = plan_->chunks;
 
   scratch_bytes_ = 0;
@@ -52,29 +62,29 @@ void Binding::place(std::span<const uint64_t> begin, std::span<const uint64_t> i
   };
   for (size_t row = 0; row < rows_.size(); ++row) {
     rows_[row] = scratch_bytes_;
-    grow(begin[plan_->rows[row].end] - begin[plan_->rows[row].begin]);
+    grow(lie.bytes(plan_->rows[row].begin, plan_->rows[row].end));
   }
   work_offset_ = scratch_bytes_;
   uint64_t work_bytes = 0;
   for (size_t i = 0; i < work_.size(); ++i) {
     work_[i] = work_bytes;
-    work_bytes += begin[plan_->work[i] + 1] - begin[plan_->work[i]];
+    work_bytes += lie.bytes(plan_->work[i], plan_->work[i] + 1);
   }
   grow(work_bytes);
 
   const auto offset = [&](Memory memory, uint32_t chunk) {
     switch (memory) {
       case Memory::input:
-        return input[chunk];
+        return lie.input(chunk);
       case Memory::output:
-        return output[chunk];
+        return lie.output(chunk);
       case Memory::work:
         return work_[chunk];
       case Memory::scratch:
         break;
     }
     const uint32_t row = chunk / chunks;
-    return rows_[row] + begin[chunk % chunks] - begin[plan_->rows[row].begin];
+    return rows_[row] + lie.bytes(plan_->rows[row].begin, chunk % chunks);
   };
   const auto put = [&](const Record& record) {
     // The size is that of the vector's chunks that the range stands for.
@@ -84,7 +94,7 @@ void Binding::place(std::span<const uint64_t> begin, std::span<const uint64_t> i
     if (memory == Memory::scratch) first %= chunks;
     if (memory == Memory::work) first = plan_->work[first];
     BoundRecord result;
-    result.bytes = begin[first + record.chunks] - begin[first];
+    result.bytes = lie.bytes(first, first + record.chunks);
     if (!sends) result.to = offset(record.to_memory, record.to);
     const bool has_from = record.verb != Verb::recv && record.verb != Verb::reduce;
     if (has_from) result.from = offset(record.from_memory, record.from);

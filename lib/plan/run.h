@@ -1,5 +1,5 @@
-// The executor: a resumable state machine with one cursor a lane. advance() moves as far as the
-// link allows and never blocks; a blocking call, a nonblocking one and the simulation step the same
+// The executor: a resumable state machine with one cursor per lane. advance() moves as far as the
+// link allows and never blocks; blocking calls, nonblocking calls and the simulation run the same
 // code.
 #pragma once
 
@@ -24,7 +24,7 @@ struct Buffers {
 
 class Run {
  public:
-  // Local work is cut into pieces of this many bytes, so that the other lane is not kept waiting
+  // Local work is cut into pieces of this many bytes, so that it does not hold up the other lane,
   // and the operands of a piece stay in cache.
   static constexpr uint64_t piece_bytes = 32 << 10;
 
@@ -50,23 +50,23 @@ class Run {
     return outgoing_.record == outgoing_end_ && incoming_.record == incoming_end_;
   }
 
-  // Returns whether anything moved. Ends where a stream has nothing more at once, instead of
-  // following it: its caller may have something better to do.
+  // Returns whether anything moved. A lane stops where its stream runs dry instead of polling it:
+  // the caller may have something better to do.
   template <class LinkType>
   bool advance(LinkType& link) {
-    if constexpr (LinkType::gulp != 0) dry_ = false;
+    if constexpr (LinkType::short_move_bytes != 0) dry_ = false;
     const bool sent = advance_outgoing(link);
     const bool received = advance_incoming(link);
     return sent || received;
   }
 
-  // Of all runs so far; a message counts from its first bytes on.
+  // Of all runs so far; a message is counted with its first bytes.
   const Transfers& transfers() const { return transfers_; }
 
-  // Whether the last advance() ended there.
+  // Whether a stream ran dry in the last advance().
   bool ran_dry() const { return dry_; }
 
-  // The peer that a lane is held up by, -1: by none.
+  // The peer that the lane waits for, -1: none.
   int waits_to_send_to() const {
     return outgoing_.record != outgoing_end_ ? int(outgoing_.record->peer) : -1;
   }
@@ -92,7 +92,7 @@ class Run {
     }
   };
 
-  // How many of `bytes` a record may be through with, as far as the other lane is.
+  // How many of its `bytes` a record may have done, given how far the other lane is.
   static uint64_t limit(const Record& record, uint64_t bytes, const Cursor& other) {
     if (record.wait <= other.index) return bytes;
     if (record.follow != 0 && record.wait == other.index + 1) return std::min(bytes, other.done);
@@ -146,7 +146,7 @@ class Run {
       if (incoming_.done == place.bytes) {
         incoming_.next();
       } else if (record.verb == Verb::copy || record.verb == Verb::reduce) {
-        return moved;  // after each piece of local work the other lane has its turn
+        return moved;  // after each piece of local work the other lane gets its turn
       }
     }
     return moved;
@@ -154,7 +154,7 @@ class Run {
 
   template <class LinkType>
   bool ends_stream(uint64_t moved, uint64_t wanted) {
-    if (moved >= std::min<uint64_t>(wanted, LinkType::gulp)) return false;
+    if (moved >= std::min<uint64_t>(wanted, LinkType::short_move_bytes)) return false;
     dry_ = true;
     return true;
   }
@@ -171,7 +171,8 @@ class Run {
       case Verb::recv:
         return count_received(place, link.try_recv(peer, to, most));
       case Verb::recv_reduce: {
-        // Bare looks first: a pause between two of them costs more than the message's whole way.
+        // Looks without a pause between them, which would cost more than the whole transfer of the
+        // message.
         auto data = link.try_peek(peer, most, element_size_);
         for (int look = 1; data.empty() && look < LinkType::looks; ++look) {
           data = link.try_peek(peer, most, element_size_);
@@ -211,7 +212,7 @@ class Run {
   std::array<std::byte*, 4> bases_{};
   const Kernels* kernels_ = nullptr;
   uint32_t element_size_ = 1;
-  int element_shift_ = 0;  // log2 of it, -1: not a power of two
+  int element_shift_ = 0;  // log2(element_size_), -1: not a power of two
   Cursor outgoing_, incoming_;
   bool dry_ = false;
   Transfers transfers_;

@@ -12,22 +12,23 @@ namespace tutti::in_flight {
 
 namespace {
 
-// How long the progress thread leaves the processor to the program: little when nothing moved, for
-// a peer may be about to answer; while streams trickle, as long as it takes them to bring a few
-// gulps, which sockets' buffers hold. 4 MiB at 1 Gbit/s in looks 50 us apart took a third of the
+// How long the progress thread sleeps: briefly when nothing moved, since a peer may be about to
+// answer; while streams trickle, as long as a few times Link::short_move_bytes take to arrive,
+// which sockets' buffers hold. 4 MiB at 1 Gbit/s, polled every 50 us, took a third of the
 // processor.
 constexpr std::chrono::microseconds least_rest{50}, most_rest{2000};
-constexpr int few_gulps = 1, many_gulps = 4;
+constexpr int few_moves = 1, many_moves = 4;
+
+// What every wait reads. Beside the registry, because making that allocates: a wait must not.
+constinit std::atomic<uint32_t> member_count{0}, thread_users{0};
 
 struct Registry {
   std::mutex mutex;
   std::vector<Member*> members;
-  std::atomic<uint32_t> count{0};
 
-  std::mutex thread_mutex;  // of what follows; taken before `mutex` where both are
+  std::mutex thread_mutex;  // guards what follows; taken before `mutex` where both are taken
   std::condition_variable_any changed;
   std::jthread thread;
-  uint32_t users = 0;
   std::atomic<bool> asleep{false};
 };
 
@@ -39,21 +40,21 @@ Registry& registry() {
 void work(const std::stop_token& stop) {
   Registry& r = registry();
   auto rest = least_rest;
-  int gulps = 0;  // since the last rest
+  int moves = 0;  // since the last rest
   while (!stop.stop_requested()) {
     const Moved moved = advance_all();
     if (moved == Moved::freely) {
-      ++gulps;
+      ++moves;
       continue;
     }
     if (moved == Moved::nothing) {
       rest = least_rest;
-    } else if (gulps <= few_gulps) {
+    } else if (moves <= few_moves) {
       rest = std::min(rest * 2, most_rest);
-    } else if (gulps >= many_gulps) {
+    } else if (moves >= many_moves) {
       rest = std::max(rest / 2, least_rest);
     }
-    gulps = 0;
+    moves = 0;
     std::unique_lock lock(r.thread_mutex);
     r.asleep.store(true);
     if (busy()) {
@@ -71,19 +72,19 @@ void add(Member* member) {
   Registry& r = registry();
   const std::lock_guard lock(r.mutex);
   r.members.push_back(member);
-  r.count.store(uint32_t(r.members.size()));
+  member_count.store(uint32_t(r.members.size()));
 }
 
 void remove(Member* member) {
   Registry& r = registry();
   const std::lock_guard lock(r.mutex);
   std::erase(r.members, member);
-  r.count.store(uint32_t(r.members.size()));
+  member_count.store(uint32_t(r.members.size()));
 }
 
 Moved advance_all() {
+  if (member_count.load(std::memory_order_relaxed) == 0) return Moved::nothing;
   Registry& r = registry();
-  if (r.count.load(std::memory_order_relaxed) == 0) return Moved::nothing;
   const std::unique_lock lock(r.mutex, std::try_to_lock);
   if (!lock) return Moved::nothing;
   Moved moved = Moved::nothing;
@@ -94,8 +95,8 @@ Moved advance_all() {
 }
 
 bool busy() {
+  if (member_count.load(std::memory_order_relaxed) == 0) return false;
   Registry& r = registry();
-  if (r.count.load(std::memory_order_relaxed) == 0) return false;
   const std::lock_guard lock(r.mutex);
   return std::any_of(r.members.begin(), r.members.end(),
                      [](const Member* member) { return member->busy(); });
@@ -104,21 +105,18 @@ bool busy() {
 void use_progress_thread() {
   Registry& r = registry();
   const std::lock_guard lock(r.thread_mutex);
-  if (r.users++ == 0) r.thread = std::jthread(work);
+  if (thread_users.load() == 0) r.thread = std::jthread(work);
+  ++thread_users;
 }
 
 void release_progress_thread() {
   Registry& r = registry();
   std::jthread ended;  // asked to stop and joined at the end of this function, without the lock
   const std::lock_guard lock(r.thread_mutex);
-  if (--r.users == 0) ended = std::move(r.thread);
+  if (--thread_users == 0) ended = std::move(r.thread);
 }
 
-bool progress_thread_runs() {
-  Registry& r = registry();
-  const std::lock_guard lock(r.thread_mutex);
-  return r.users != 0;
-}
+bool progress_thread_runs() { return thread_users.load() != 0; }
 
 void wake_progress_thread() {
   Registry& r = registry();

@@ -1,5 +1,5 @@
 // The one way to wait in a call: spin, then yield, then sleep, until there is progress, an error or
-// the deadline. The clock is first read when the spinning has brought nothing.
+// the deadline. The clock is first read when spinning has found nothing.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,9 @@ struct Patience {
   uint32_t spins = 2000;
   uint32_t yields = 200;
 
-  // `crowded`: there are more ranks on this host than cores for them. Then whoever is waited for
-  // needs this core: 4 ranks on 2 cores took 3.0 us at 4 B without spinning, 7.7 us with 20 looks.
+  // `crowded`: there are more ranks on this host than cores for them. Then the rank that is waited
+  // for needs this core: 4 ranks on 2 cores took 3.0 us at 4 B without spinning, 7.7 us with 20
+  // looks.
   static Patience of(bool crowded) { return crowded ? Patience{1, 2000} : Patience{}; }
 };
 
@@ -31,17 +32,18 @@ inline void cpu_relax() {
 
 constexpr uint32_t bare_looks = 32;
 
-// Looks for a reason why nothing comes, as Link::inspect(), where that is not enough.
+// Replaces Link::inspect() where more has to be looked at to find why nothing comes.
 using Inspect = std::function<Status(uint64_t now_ns)>;
 
 // What a wait does after its spin budget. pause() is called after every look that found nothing.
 class Waiter {
  public:
-  // `inspect` may be null: the link's.
+  // `inspect`: null for the link's.
   Waiter(Link& link, const Patience& patience, uint64_t deadline_ns, const Inspect* inspect);
   ~Waiter();
 
-  // OK: look again. TIMEOUT without a text (the caller knows what for), or what the link found.
+  // OK: look again. TIMEOUT without a text (the caller knows what it waits for), or the error that
+  // the link found.
   Status pause();
   // Something moved.
   void progressed();
@@ -56,26 +58,47 @@ class Waiter {
   bool armed_ = false;
 };
 
-// A call that does not end in time although there is always something to move.
+// The error of a call that has not ended at its deadline although it always has something to move.
 Status moving_too_long();
 
-// Calls advance() until done(); both are state machines that never block.
-template <class Advance, class Done>
-Status complete(Link& link, const Patience& patience, uint64_t timeout_ns, Advance&& advance,
-                Done&& done, const Inspect* inspect = nullptr) {
-  Limit limit(timeout_ns);
-  for (uint32_t idle = 0; idle < patience.spins;) {
-    if (advance()) {
-      if (done()) return {};
-      if (limit.passed_while_moving()) [[unlikely]]
-        return moving_too_long();
-      idle = 0;
-    } else {
-      if (done()) return {};
-      // A pause takes as long as half a small call, so the first looks do without.
-      if (++idle > bare_looks) cpu_relax();
+// Calls advance() of a state machine that never blocks until done(); or, then false, until *idle
+// looks in a row, the whole budget, have found nothing, or stop() says so after a move.
+template <class Advance, class Done, class Stop>
+bool ends_in_spins(const Patience& patience, Advance&& advance, Done&& done, uint32_t* idle,
+                   Stop&& stop) {
+  while (*idle < patience.spins) {
+    const bool moved = advance();
+    if (done()) return true;
+    if (moved) {
+      *idle = 0;
+      if (stop()) [[unlikely]]
+        return false;
+    } else if (++*idle > bare_looks) {
+      // A pause instruction takes as long as half a small call, so the first looks do without.
+      cpu_relax();
     }
   }
+  return false;
+}
+
+// The same for no longer than a small call takes, and without reading the clock.
+template <class Advance, class Done>
+bool ends_while_spinning(const Patience& patience, Advance&& advance, Done&& done, uint32_t* idle) {
+  *idle = 0;
+  uint32_t moves = 0;
+  return ends_in_spins(patience, advance, done, idle,
+                       [&] { return ++moves == Limit::first_moves; });
+}
+
+// Goes on after ends_while_spinning() until done() or an error. `timeout_ns` counts from here on.
+template <class Advance, class Done>
+Status complete_in_time(Link& link, const Patience& patience, uint64_t timeout_ns,
+                        Advance&& advance, Done&& done, uint32_t idle, const Inspect* inspect) {
+  Limit limit(timeout_ns);
+  if (ends_in_spins(patience, advance, done, &idle, [&] { return limit.passed_while_moving(); }))
+    return {};
+  if (idle < patience.spins) [[unlikely]]
+    return moving_too_long();
   Waiter waiter(link, patience, limit.deadline_ns(), inspect);
   for (;;) {
     const bool moved = advance();
@@ -88,6 +111,15 @@ Status complete(Link& link, const Patience& patience, uint64_t timeout_ns, Advan
       TUTTI_TRY(waiter.pause());
     }
   }
+}
+
+// ends_while_spinning(), then complete_in_time().
+template <class Advance, class Done>
+Status complete(Link& link, const Patience& patience, uint64_t timeout_ns, Advance&& advance,
+                Done&& done, const Inspect* inspect = nullptr) {
+  uint32_t idle = 0;
+  if (ends_while_spinning(patience, advance, done, &idle)) return {};
+  return complete_in_time(link, patience, timeout_ns, advance, done, idle, inspect);
 }
 
 }  // namespace tutti

@@ -14,7 +14,7 @@ constexpr int kCountBits = 48;
 constexpr uint64_t kCountMask = (uint64_t{1} << kCountBits) - 1;
 constexpr int kIndexShift = 56;
 
-// What was among the values.
+// Which special values were added.
 constexpr uint64_t kOtherThanMinusZero = uint64_t{1} << kCountBits;
 constexpr uint64_t kNan = uint64_t{2} << kCountBits;
 constexpr uint64_t kPlusInfinity = uint64_t{4} << kCountBits;
@@ -23,7 +23,7 @@ constexpr uint64_t kSpecials = uint64_t{15} << kCountBits;
 
 constexpr int index_of(uint64_t head) { return int(head >> kIndexShift); }
 
-// Moves the bins down to where `index` is the uppermost; what falls off the end is dropped.
+// Moves the bins down so that `index` is the uppermost; what falls off the end is dropped.
 template <class Sum>
 void raise(Sum& sum, int index) {
   const int by = index - index_of(sum.head);
@@ -31,7 +31,7 @@ void raise(Sum& sum, int index) {
   for (int k = Sum::kBins - 1; k >= 0; --k) sum.bins[k] = k >= by ? sum.bins[k - by] : 0;
 }
 
-// A sum that has stopped counting stays so: adding with a limit is associative too.
+// A saturating sum, which is associative too.
 template <class Sum>
 uint64_t counted(uint64_t a, uint64_t b) {
   return std::min((a & kCountMask) + (b & kCountMask), Sum::kMostValues + 1);
@@ -41,8 +41,8 @@ uint64_t head_of(int index, uint64_t specials, uint64_t count) {
   return uint64_t(index) << kIndexShift | specials | count;
 }
 
-// Adds the digits of +-mantissa * 2^position units to the bins of which `top` is the uppermost
-// one's index; `index`: the value's own, at most `top`.
+// Adds the digits of +-mantissa * 2^position units to the bins; `top`: the index of the uppermost
+// one; `index`: that of the value's uppermost one, at most `top`.
 template <class Sum>
 void add_digits(Sum& sum, int top, int index, bool negative, uint64_t mantissa, int position) {
   constexpr int width = Sum::kWidth;
@@ -74,7 +74,7 @@ void add(Sum& sum, uint64_t specials, bool negative, uint64_t mantissa, int posi
   if (mantissa != 0) add_digits(sum, top, index, negative, mantissa, position);
 }
 
-// A value by the fields of its format.
+// Adds a value, decoded by the fields of its format.
 template <class Sum>
 void add_pattern(Sum& sum, const FloatFormat& format, uint64_t pattern) {
   const uint64_t sign = uint64_t{1} << (format.bits - 1);
@@ -95,7 +95,7 @@ void add_pattern(Sum& sum, const FloatFormat& format, uint64_t pattern) {
 
 template <class Sum>
 void merge(Sum& sum, const Sum& other) {
-  const Sum added = other;  // may be the same one
+  const Sum added = other;  // a copy: `other` may be `sum`
   const int index = std::max(index_of(sum.head), index_of(added.head));
   raise(sum, index);
   const int by = index - index_of(added.head);
@@ -111,7 +111,7 @@ bool valid(const Sum& sum) {
   if (index > Sum::kMostIndex || count > Sum::kMostValues + 1) return false;
   if ((sum.head & ~(uint64_t{0xFF} << kIndexShift) & ~kSpecials & ~kCountMask) != 0) return false;
   for (int k = index; k < Sum::kBins; ++k) {
-    if (sum.bins[k] != 0) return false;  // below bin 0 there is nothing
+    if (sum.bins[k] != 0) return false;  // there are no bins below bin 0
   }
   return count != 0 || (index == 0 && (sum.head & kSpecials) == 0);
 }

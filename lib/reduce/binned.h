@@ -1,14 +1,14 @@
-// Binned sums: accumulators whose bits depend on the values that were added and on nothing else:
-// not on their order, nor on how they were spread over accumulators before these were merged. J.
-// Demmel and Hong Diep Nguyen, "Parallel Reproducible Summation", IEEE Transactions on Computers
-// 64(7), 2015 (and ARITH 21, 2013); P. Ahrens, J. Demmel, Hong Diep Nguyen, "Algorithms for
-// Efficient Reproducible Floating Point Summation", ACM TOMS 46(3), 2020.
+// Binned sums: accumulators whose bits depend only on the values that were added, not on their
+// order nor on how they were distributed over accumulators that were merged later. J. Demmel and
+// Hong Diep Nguyen, "Parallel Reproducible Summation", IEEE Transactions on Computers 64(7), 2015
+// (and ARITH 21, 2013); P. Ahrens, J. Demmel, Hong Diep Nguyen, "Algorithms for Efficient
+// Reproducible Floating Point Summation", ACM TOMS 46(3), 2020.
 //
-// The range of the type is cut into bins of 24 bits at fixed places. A value is cut there into
-// digits, each the nearest to what is left below the digits above it, and an accumulator keeps the
-// sums of the digits of the K uppermost bins that any value has reached. A digit depends only on
-// its value and its bin, so when a larger value opens a bin further up and the lowest one goes, all
-// that stays is what it would have been had the larger value come first.
+// The exponent range of the type is divided into bins of 24 bits at fixed places. A value is split
+// there into digits, each the nearest to what the digits above it leave, and an accumulator keeps
+// the sums of the digits of the K uppermost bins that any value has reached. A digit depends only
+// on its value and its bin. So when a larger value opens a higher bin and the lowest one is
+// dropped, the bins that stay are what they would be had the larger value come first.
 //
 // The papers keep a bin in two floating-point words, whose width (40 and 13 bits) leaves no room
 // for carries. Here a bin is one 64-bit integer, which holds the sum of 2^39 digits of 24 bits (R.
@@ -30,18 +30,19 @@
 
 namespace tutti::reduce {
 
-// Zeroed memory is an empty sum. Any bits can be merged without harm; valid() tells what no
+// Zeroed memory is an empty sum. Any bits can be merged safely; binned_valid() rejects bits that no
 // sequence of additions gives.
 template <int kBinCount, int kLeast, int kGreatest>
 struct Binned {
   static constexpr int kBins = kBinCount;
-  static constexpr int kLeastExponent = kLeast;  // of the least value: bin 0 begins there
+  static constexpr int kLeastExponent = kLeast;  // of the least value, where bin 0 begins
   static constexpr int kWidth = 24;              // bits of a bin
   static constexpr int kMostIndex = (kGreatest - kLeast) / kWidth + 1;
   static constexpr uint64_t kMostValues = (uint64_t{1} << 39) - 1;
 
-  // From the lowest bit: 48 of how many values were added (up to kMostValues + 1, which means too
-  // many), 8 of what specials were among them, 8 of the uppermost bin plus one, 0 for none.
+  // From the lowest bit: 48 bits, how many values were added (up to kMostValues + 1, which means
+  // too many); 8 bits, which special values were among them; 8 bits, the uppermost bin plus one, 0
+  // for none.
   uint64_t head;
   // Two's complement sums of digits, uppermost bin first.
   uint64_t bins[kBinCount];
@@ -50,16 +51,16 @@ using BinnedFloat32 = Binned<3, -149, 127>;
 using BinnedFloat64 = Binned<7, -1074, 1023>;
 static_assert(sizeof(BinnedFloat32) == 32 && sizeof(BinnedFloat64) == 64);
 
-// Adds the value with this pattern. Any format whose values the sum has room for: float64 is too
+// Adds the value with this bit pattern. The sum must cover the range of the format: float64 is too
 // wide for BinnedFloat32.
 void binned_add(BinnedFloat32* sum, const FloatFormat& format, uint64_t pattern);
 void binned_add(BinnedFloat64* sum, const FloatFormat& format, uint64_t pattern);
 
-// *sum += other; associative and commutative, in bits.
+// *sum += other; bitwise associative and commutative.
 void binned_merge(BinnedFloat32* sum, const BinnedFloat32& other);
 void binned_merge(BinnedFloat64* sum, const BinnedFloat64& other);
 
-// The sum's pattern in the format, rounded once. NaN if a NaN was added, or infinities of both
+// The sum's bit pattern in the format, rounded once. NaN if a NaN was added, or infinities of both
 // signs, or more values than kMostValues; a sum of zero is +0 unless nothing but -0 was added.
 uint64_t binned_round(const BinnedFloat32& sum, const FloatFormat& format);
 uint64_t binned_round(const BinnedFloat64& sum, const FloatFormat& format);

@@ -1,13 +1,14 @@
-// The fold of a fixed tree over the operands instead of from left to right: the `canonical` level.
+// The fold by a fixed tree over the operands instead of from left to right: the `canonical` level.
 // Compiled once per instruction set (hence the toggled guard).
 //
 // The tree over n operands, q the largest power of two <= n and e = n - q: the first 2e operands
 // are combined in adjacent pairs, which leaves q survivors, and these by an aligned binary tree;
 // the lower operand is always the left one. Every node is rounded to the type in memory, so each
-// has the bits of reduce2() and a schedule that combines in this order, hop by hop, gives the same.
+// has the bits of reduce2(), and a schedule that combines in this order, hop by hop, gives the same
+// bits.
 //
-// Where the operator is associative in bits (integers, minimum and maximum, logic) the tree is the
-// left fold, and that is what runs.
+// Where the operator is bitwise associative (integers, minimum and maximum, logic) the tree gives
+// the bits of the left fold, so the left fold runs.
 #if defined(TUTTI_REDUCE_CANONICAL_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef TUTTI_REDUCE_CANONICAL_INL_H
 #undef TUTTI_REDUCE_CANONICAL_INL_H
@@ -21,7 +22,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace tutti::reduce::HWY_NAMESPACE {
 
-// Operators whose result depends on how the operands are bracketed, given that lanes are floats.
+// Operators whose result depends on how the operands are bracketed, if lanes are floats.
 template <class Op>
 inline constexpr bool kRounds = false;
 template <>
@@ -44,8 +45,8 @@ struct TreeOperands {
   }
 };
 
-// What loop-inl.h asks of a folder. Finished subtrees that wait for their right sibling stand in
-// an array like the digits of a binary counter: place k holds one of 2^k leaves.
+// The folder for loop-inl.h. Finished subtrees that wait for their right sibling are in an array,
+// like the digits of a binary counter: place k holds a subtree of 2^k leaves.
 template <class Format, class Op, class Places, class D>
 struct Folder<Format, Op, TreeOperands, Places, D> : Folder<Format, Op, ManyOperands, Places, D> {
   using Base = Folder<Format, Op, ManyOperands, Places, D>;
@@ -69,7 +70,7 @@ struct Folder<Format, Op, TreeOperands, Places, D> : Folder<Format, Op, ManyOper
     if constexpr (requires { Format::round(d, result); }) {
       return Format::round(d, result);
     } else {
-      return result;  // computed in the type that it has in memory
+      return result;  // already in the type in memory
     }
   }
 
@@ -110,7 +111,7 @@ struct Folder<Format, Op, TreeOperands, Places, D> : Folder<Format, Op, ManyOper
     return done;
   }
 
-  // Four vectors, as in the left fold: one look at the operands serves them all.
+  // Four vectors, as in the left fold: each operand's pointer is loaded once for all four.
   struct Block {
     V v0, v1, v2, v3;
   };
@@ -128,7 +129,7 @@ struct Folder<Format, Op, TreeOperands, Places, D> : Folder<Format, Op, ManyOper
             this->op.first(d, Format::load(d, from + 3 * kStride))};
   }
 
-  // The subtree of 2^kLevels leaves from `index` on, in registers as far as there are enough.
+  // The subtree of 2^kLevels leaves from `index` on, in registers if there are enough.
   template <int kLevels>
   HWY_INLINE Block subtree(size_t index, size_t at) const {
     if constexpr (kLevels == 0) {
@@ -154,8 +155,8 @@ struct Folder<Format, Op, TreeOperands, Places, D> : Folder<Format, Op, ManyOper
     return done;
   }
 
-  // Where every node is rounded, four trees of a block in registers would be more code than a
-  // compiler copes with, and the rounding hides the look at the operands.
+  // Where every node is rounded, the four trees of a block in registers would be too much code for
+  // a compiler, and the rounding hides the latency of loading the operands' pointers.
   static constexpr bool kRoundsNodes = requires(D d, V v) { Format::round(d, v); };
 
   HWY_INLINE void fold_and_finish_block(size_t element) const {
@@ -169,7 +170,8 @@ struct Folder<Format, Op, TreeOperands, Places, D> : Folder<Format, Op, ManyOper
     }
   }
 
-  // Four operands, whose places the stores to the result cannot change.
+  // Four operands, with their pointers in registers: the compiler must assume that stores to the
+  // result change the array.
   HWY_INLINE void fold_and_finish_four(size_t element) const {
     const D d;
     const uint8_t *const a = tree[0], *const b = tree[1], *const c = tree[2], *const e = tree[3];

@@ -13,7 +13,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace tutti::reduce::HWY_NAMESPACE {
 
-// A sum is one of twice as many real numbers.
+// A sum of complex numbers is a sum of twice as many real ones.
 template <class Lane>
 struct ComplexSum {
   using Real = Plain<Lane>;

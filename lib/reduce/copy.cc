@@ -43,7 +43,8 @@ inline void store(std::byte* to, const Line& from) {
 #endif
 }
 
-// `to` begins a line: four stores of 16 bytes fill it, and the processor writes it as a whole.
+// `to` is aligned to a line: four stores of 16 bytes fill it, and write combining makes them one
+// write of the whole line.
 inline void stream(std::byte* to, const Line& from) {
 #if defined(__SSE2__)
   for (size_t i = 0; i < line / Line::part; ++i) {
@@ -54,7 +55,7 @@ inline void stream(std::byte* to, const Line& from) {
 #endif
 }
 
-// In lines, from where one begins at `to`.
+// Copies whole lines that are aligned at `to`, and the rest with memcpy().
 template <bool fetches, class Store>
 void copy_lines(void* to, const void* from, size_t bytes, Store store_line) {
   auto* const out = static_cast<std::byte*>(to);

@@ -1,4 +1,4 @@
-// Copies between the memory of ranks and what they share.
+// Copies between the memory of ranks and memory that they share.
 #pragma once
 
 #include <cstddef>
@@ -6,16 +6,16 @@
 
 namespace tutti {
 
-// memcpy() with non-temporal stores. Before another thread may be told, stream_fence().
+// memcpy() with non-temporal stores: call stream_fence() before a flag is stored for other threads.
 void stream_copy(void* to, const void* from, size_t bytes);
 void stream_fence();
-// One or the other.
+// stream_copy() or memcpy().
 inline void copy_bytes(void* to, const void* from, size_t bytes, bool non_temporal) {
   non_temporal ? stream_copy(to, from, bytes) : void(std::memcpy(to, from, bytes));
 }
 
-// As copy_bytes(), of what another core has written: asks for lines some way ahead, also beyond the
-// end of a page, where processors by themselves stop.
+// As copy_bytes(), for data that another core has written: prefetches lines ahead, also across the
+// end of a page, where hardware prefetchers stop.
 void fetch_bytes(void* to, const void* from, size_t bytes, bool non_temporal);
 
 }  // namespace tutti

@@ -5,10 +5,9 @@
 // Where no error is left the sum is exact; float16 sums of few operands always are, being
 // fixed-point numbers of 40 bits. A block with errors is added again with a second sum that takes
 // them; where that one has errors too, or where infinities and NaN take part, the element goes
-// through a long accumulator. What is exact depends on no order, so neither do the bits.
+// through a long accumulator. An exact sum does not depend on the order, so neither do the bits.
 //
-// The loops are plain ones over blocks that stay in the first-level cache; the compiler vectorises
-// them.
+// The loops are plain ones over blocks that stay in the L1 cache; the compiler vectorises them.
 #if defined(TUTTI_REDUCE_EXACT_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef TUTTI_REDUCE_EXACT_INL_H
 #undef TUTTI_REDUCE_EXACT_INL_H
@@ -54,8 +53,8 @@ HWY_INLINE SumAndError two_sum(double a, double b) {
 // Any bit but the sign's.
 HWY_INLINE uint64_t unless_zero(double x) { return same_bits<uint64_t>(x) << 1; }
 
-// sum + error of a two_sum in one number that a narrower type rounds as it would the exact one: to
-// odd (S. Boldo, G. Melquiond 2008).
+// sum + error of a two_sum, rounded to odd (S. Boldo, G. Melquiond 2008): rounding that to a
+// narrower type gives the same as rounding the exact sum.
 HWY_INLINE double to_odd(SumAndError exact) {
   const auto bits = same_bits<uint64_t>(exact.sum);
   const auto away = same_bits<uint64_t>(exact.error) >> 63 == bits >> 63;
@@ -63,7 +62,7 @@ HWY_INLINE double to_odd(SumAndError exact) {
   return same_bits<double>(exact.error != 0 ? odd : bits);
 }
 
-// The same from float64 to float32, of any value but NaN.
+// Rounds float64 to float32, to odd; any value but NaN.
 HWY_INLINE uint32_t to_odd_float(double x) {
   const auto nearest = static_cast<float>(x);
   const auto bits = same_bits<uint32_t>(nearest);
@@ -72,8 +71,8 @@ HWY_INLINE uint32_t to_odd_float(double x) {
   return wide == x ? bits : (above ? bits - 1 : bits) | 1u;
 }
 
-// What exact sums need of a format: its elements as float64, float64 rounded to it, how many of
-// them add up in float64 without an error, and its bit patterns. Only for formats that have one.
+// What exact sums need of a format: widening an element to float64, rounding float64 to the format,
+// how many elements add up in float64 without an error, and the bit patterns.
 template <class Format>
 struct Exact {
   static constexpr bool kDefined = false;
@@ -132,7 +131,8 @@ bool add_once(double* sum, const void* const* operands, size_t n, size_t at, siz
   return errors == 0;
 }
 
-// The same with a second sum of the errors; `inexact` says per element where that was not enough.
+// The same with a second sum, of the errors; `inexact`: not 0 for elements for which that has
+// errors too.
 template <class E>
 void add_twice(double* sum, double* rest, uint64_t* inexact, const void* const* operands, size_t n,
                size_t at, size_t count) {
@@ -190,8 +190,8 @@ void reduce_exact(void* out, const void* const* operands, size_t n, size_t eleme
     if (out != operands[0] && elements != 0) std::memcpy(out, operands[0], elements * kBytes);
     return;
   }
-  // A block's results are stored after all its operands have been read, and it may be more than
-  // once: `out` may be one of them.
+  // A block's operands may be read more than once, and `out` may be one of them: its results are
+  // stored when it is done.
   typename E::Bits results[kExactBlock];
   for (size_t at = 0; at < elements; at += kExactBlock) {
     const size_t count = elements - at < kExactBlock ? elements - at : kExactBlock;
@@ -200,11 +200,11 @@ void reduce_exact(void* out, const void* const* operands, size_t n, size_t eleme
   }
 }
 
-// The kernel of an operator at the `exact` level; null where it cannot be.
+// The kernel of an operator at the `exact` level; null where there is none.
 template <class Format, class Op>
 ReduceFn exact_of() {
   if constexpr (!(kRounds<Op> && hwy::IsFloat<typename Format::Lane>())) {
-    return reduce_many<Format, Op>;  // depends on no order as it is
+    return reduce_many<Format, Op>;  // does not depend on the order
   } else if constexpr (std::is_same_v<Op, Sum> && Exact<Format>::kDefined) {
     return reduce_exact<Format>;
   } else {

@@ -13,11 +13,11 @@ namespace tutti::reduce {
 // most 32 bits), so that a sum of fewer than 2^31 of them is exact in 64 bits. Of finite ones only.
 int64_t e4m3_units(uint8_t pattern);
 int64_t e5m2_units(uint8_t pattern);
-// Rounded to nearest even; zero is +0. What is too large becomes NaN in e4m3, infinity in e5m2.
+// Rounded to nearest even; zero is +0. An overflow becomes NaN in e4m3, infinity in e5m2.
 uint8_t e4m3_from_units(int64_t units);
 uint8_t e5m2_from_units(int64_t units);
 
-// out[i] = the exactly rounded sum of the n operands' patterns, as ReduceFn asks. Specials as in
+// A ReduceFn: out[i] = the exactly rounded sum of the n operands' elements. Special values as in
 // all exact sums: NaN for a NaN or infinities of both signs, -0 for nothing but -0.
 void reduce_exact_e4m3(void* out, const void* const* operands, size_t n, size_t elements);
 void reduce_exact_e5m2(void* out, const void* const* operands, size_t n, size_t elements);

@@ -7,7 +7,7 @@ namespace tutti::reduce {
 
 namespace {
 
-// kind: what a pattern is.
+// The kinds of patterns.
 enum Kind : uint8_t { finite = 1, minus_zero = 2, plus_infinity = 4, minus_infinity = 8, nan = 16 };
 
 struct Table {

@@ -1,4 +1,4 @@
-// What the kernel files give to the table: one function per family of types and instruction set.
+// What the kernel files export to the table: one function per family of types and instruction set.
 // Included only inside lib/reduce.
 #pragma once
 

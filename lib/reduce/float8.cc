@@ -17,7 +17,7 @@ HWY_BEFORE_NAMESPACE();
 namespace tutti::reduce::HWY_NAMESPACE {
 
 // A float of 8 bits in integer arithmetic, as float16 without F16C (half.cc). kSpecial: the least
-// magnitude that is no number; kNan: the canonical NaN.
+// magnitude that is not finite; kNan: the canonical NaN.
 template <int kMantissa, int kBias, uint32_t kSpecial, uint32_t kNan>
 struct Float8 {
   using Lane = float;
@@ -46,7 +46,7 @@ struct Float8 {
     // All ones in the exponent: an infinity keeps its empty mantissa, a NaN its full one.
     const auto special = hn::VecFromMask(du, hn::Gt(magnitude, hn::Set(du, kSpecial - 1)));
     const auto number = hn::Or(normal, hn::And(special, hn::Set(du, 0x7F800000u)));
-    // Without an exponent the value is the mantissa times the least subnormal, a normal float32.
+    // With a zero exponent the value is the mantissa times the least subnormal, a normal float32.
     const auto subnormal =
         hn::Mul(hn::ConvertTo(d, hn::BitCast(di, magnitude)), hn::Set(d, kLeast));
     const auto is_subnormal =
@@ -56,7 +56,7 @@ struct Float8 {
     return hn::BitCast(d, hn::Or(value, sign));
   }
 
-  // What comes here has been through canonical_nan.
+  // `v` has been through canonical_nan.
   template <class D>
   static HWY_INLINE hn::VFromD<hn::Rebind<uint8_t, D>> narrow(hn::VFromD<D> v, D d) {
     const hn::RebindToUnsigned<D> du;
@@ -67,7 +67,7 @@ struct Float8 {
     const auto odd = hn::And(hn::ShiftRight<kDropped>(magnitude), hn::Set(du, 1u));
     const auto half = hn::Set(du, (1u << (kDropped - 1)) - 1);
     const auto rounded = hn::Add(hn::Add(magnitude, half), odd);
-    // What overflows ends above the pattern of infinity, or of NaN where there is none, and is cut
+    // An overflow is above the pattern of infinity, or of NaN where there is none, and is clamped
     // to it.
     const auto rebiased = hn::ShiftRight<kDropped>(hn::Sub(rounded, hn::Set(du, kRebias)));
     const auto normal = hn::Min(rebiased, hn::Set(du, kSpecial));
@@ -78,7 +78,7 @@ struct Float8 {
     const auto is_subnormal =
         hn::VecFromMask(du, hn::Lt(magnitude, hn::Set(du, uint32_t(128 - kBias) << 23)));
     const auto value = hn::Or(hn::And(is_subnormal, subnormal), hn::AndNot(is_subnormal, normal));
-    // An overflow to NaN loses its sign as every NaN does.
+    // An overflow to NaN loses its sign, as every NaN does.
     const auto from_nan = hn::Gt(magnitude, hn::Set(du, 0x7F800000u));
     const auto to_nan = hn::Gt(value, hn::Set(du, kNan - 1));
     const auto is_nan = hn::VecFromMask(du, hn::Or(from_nan, to_nan));
@@ -87,7 +87,7 @@ struct Float8 {
     return hn::DemoteTo(hn::Rebind<uint8_t, D>(), hn::BitCast(di, result));
   }
 
-  // widen(narrow(v)), without the detour.
+  // widen(narrow(v)), without leaving float32.
   template <class D, class V>
   static HWY_INLINE V round(D d, V v) {
     const hn::RebindToUnsigned<D> du;
@@ -102,7 +102,7 @@ struct Float8 {
     const auto subnormal = hn::BitCast(du, hn::Sub(hn::Add(hn::BitCast(d, magnitude), step), step));
     const auto is_subnormal = hn::Lt(magnitude, hn::Set(du, uint32_t(128 - kBias) << 23));
     const auto value = hn::Or(hn::IfThenElse(is_subnormal, subnormal, normal), sign);
-    // What the format has no number for: infinity where there is one, else NaN.
+    // An overflow becomes infinity, or NaN where the format has none.
     const auto over = hn::Gt(normal, hn::Set(du, kGreatest));
     const auto nan = hn::Set(du, 0x7FC00000u);
     if constexpr (kSpecial == kNan) return hn::BitCast(d, hn::IfThenElse(over, nan, value));
@@ -123,7 +123,7 @@ struct Float8 {
 using E4M3 = Float8<3, 7, 0x7F, 0x7F>;
 using E5M2 = Float8<2, 15, 0x7C, 0x7E>;
 
-// `exact`: of sums, which are whole numbers of units.
+// `exact`: the kernel for exact sums, which adds whole numbers of units.
 template <class Format>
 Kernels float8_kernels(tutti_op op, ReduceFn exact) {
   Kernels kernels = float_kernels<Format>(op);

@@ -22,8 +22,8 @@ struct BFloat16Bits {
     const hn::RebindToUnsigned<D> du;
     return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, bits)));
   }
-  // To nearest even: up by just under half of the last place kept, or by half where that place is
-  // odd. The canonical NaN stays what it is, the largest numbers carry into infinity.
+  // To nearest even: adds just under half of the last place kept, or half where that place is odd.
+  // The canonical NaN stays what it is, the largest numbers carry into infinity.
   template <class D, class V>
   static HWY_INLINE hn::VFromD<hn::Rebind<uint16_t, D>> narrow(D, V v) {
     const hn::RebindToUnsigned<D> du;
@@ -34,8 +34,8 @@ struct BFloat16Bits {
     const auto rounded = hn::Add(hn::Add(bits, hn::Set(du, 0x7FFFu)), odd);
     return hn::DemoteTo(d16, hn::BitCast(di, hn::ShiftRight<16>(rounded)));
   }
-  // widen(narrow(v)), in place; a NaN of any sign that widen or arithmetic gave stays one, because
-  // its lower half is zero.
+  // widen(narrow(v)) without leaving float32. A NaN of any sign from widen or from arithmetic stays
+  // a NaN, because its lower half is zero.
   template <class D, class V>
   static HWY_INLINE V round(D d, V v) {
     const hn::RebindToUnsigned<D> du;
@@ -73,12 +73,12 @@ struct Float16Bits {
     const auto wide = hn::PromoteTo(du, bits);
     const auto magnitude = hn::And(wide, hn::Set(du, 0x7FFFu));
     const auto sign = hn::ShiftLeft<16>(hn::Xor(wide, magnitude));
-    // The exponents' biases differ by 112; infinity and NaN need as much again.
+    // The exponents' biases differ by 112; infinity and NaN need 112 more.
     const auto bias = hn::Set(du, 112u << 23);
     const auto shifted = hn::Add(hn::ShiftLeft<13>(magnitude), bias);
     const auto special = hn::VecFromMask(du, hn::Gt(magnitude, hn::Set(du, 0x7BFFu)));
     const auto normal = hn::Add(shifted, hn::And(special, bias));
-    // Without an exponent the value is the mantissa times 2^-24, a normal float32.
+    // With a zero exponent the value is the mantissa times 2^-24, a normal float32.
     const auto subnormal =
         hn::Mul(hn::ConvertTo(d, hn::BitCast(di, magnitude)), hn::Set(d, 1.0f / 16777216.0f));
     const auto is_subnormal = hn::VecFromMask(du, hn::Lt(magnitude, hn::Set(du, 0x0400u)));
@@ -95,13 +95,13 @@ struct Float16Bits {
     const auto bits = hn::BitCast(du, v);
     const auto magnitude = hn::And(bits, hn::Set(du, 0x7FFFFFFFu));
     const auto sign = hn::ShiftRight<16>(hn::Xor(bits, magnitude));
-    // Normal: round the 13 bits that go as for bfloat16; what overflows, infinity included, ends
-    // above infinity's pattern and is cut to it.
+    // Normal: rounds away 13 bits, as for bfloat16; an overflow, and infinity, is at least
+    // infinity's pattern and is clamped to it.
     const auto odd = hn::And(hn::ShiftRight<13>(magnitude), hn::Set(du, 1u));
     const auto rounded = hn::Add(hn::Add(magnitude, hn::Set(du, 0x0FFFu)), odd);
     const auto rebiased = hn::ShiftRight<13>(hn::Sub(rounded, hn::Set(du, 112u << 23)));
     const auto normal = hn::Min(rebiased, hn::Set(du, 0x7C00u));
-    // Below 2^-14: the last place of 0.5 is that of a subnormal, so adding 0.5 rounds there.
+    // Below 2^-14: the last place of 0.5 is that of a subnormal, so adding 0.5 rounds to it.
     const auto half = hn::Set(d, 0.5f);
     const auto sum = hn::Add(hn::BitCast(d, magnitude), half);
     const auto subnormal = hn::Sub(hn::BitCast(du, sum), hn::BitCast(du, half));
@@ -143,8 +143,8 @@ struct Half {
 using Float16 = Half<Float16Bits>;
 using BFloat16 = Half<BFloat16Bits>;
 
-// In plain C++ what Bits does in vectors, for the loops of exact-inl.h: from float32 rounded to
-// odd.
+// What Bits does with vectors, for single elements in the loops of exact-inl.h; narrowing starts
+// from float32 rounded to odd.
 template <>
 struct Exact<BFloat16> {
   static constexpr bool kDefined = true;
@@ -172,8 +172,8 @@ struct Exact<Float16> {
   static HWY_INLINE double widen(const uint8_t* from) {
     const uint32_t bits = load_lane<Bits>(from);
     const uint32_t magnitude = bits & 0x7FFFu;
-    // The exponent is too small by 112, also that of a subnormal; masks instead of branches, which
-    // would keep the compiler from vectorising.
+    // The exponent is too small by 112, also that of a subnormal. Masks, because branches would
+    // keep the compiler from vectorising.
     const float value = same_bits<float>(magnitude << 13) * 0x1p112f;
     const uint32_t special = 0x7F800000u & (0u - uint32_t{magnitude > 0x7BFFu});
     return double{same_bits<float>(same_bits<uint32_t>(value) | special | (bits & 0x8000u) << 16)};

@@ -31,7 +31,8 @@ void divide_integers(void* data, size_t elements, uint32_t divisor) {
   }
 }
 
-// Only order and division look at the sign; everything else is shared with the unsigned type.
+// Only comparison and division depend on the sign; everything else uses the unsigned type's
+// kernels.
 template <class T>
 Kernels integer_kernels(tutti_op op) {
   using Bits = Plain<std::make_unsigned_t<T>>;

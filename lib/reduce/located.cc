@@ -1,4 +1,4 @@
-// A value and where it was found: the least or the greatest of them, with its index.
+// Values with an index: the least or the greatest value, with its index.
 #include "lib/reduce/highway.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -11,8 +11,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace tutti::reduce::HWY_NAMESPACE {
 
-// Values as integers in the order that decides, least first; Lane is the signed integer of their
-// size.
+// Values as signed integers of the same size (Lane) whose comparison gives the order of the
+// operator.
 struct IntegerKeys {
   template <class D, class V>
   static HWY_INLINE V key(D, V value) {
@@ -24,9 +24,9 @@ struct IntegerKeys {
   }
 };
 
-// The bits of a float, but for those below zero whose magnitude is turned round: -0 is just below
-// +0. No number has the extreme keys, so one of them, which beats all numbers, stands for every
-// NaN.
+// The bits of a float, with the magnitude bits of negative ones inverted: keys order as the numbers
+// do, -0 just below +0. No number has the extreme keys, so the one that wins over all numbers
+// stands for every NaN.
 template <bool kLeastWins>
 struct FloatKeys {
   template <class D>

@@ -7,7 +7,7 @@ namespace tutti::reduce {
 
 namespace {
 
-// Leaves digits below 2^32; the last one keeps the sign.
+// Propagates carries: digits are in [0, 2^bits) afterwards, except the last, which keeps the sign.
 template <class Digits>
 void carry(Digits& digits, int bits) {
   for (size_t i = 0; i + 1 < digits.size(); ++i) {
@@ -71,7 +71,7 @@ uint64_t LongSum::round(const FloatFormat& format) {
   size_t top = digits_.size();
   while (top > 0 && digits_[top - 1] == 0) --top;
   if (top == 0) return round_to(format, only_minus_zeros_, 0, 0);
-  // The uppermost 64 bits, or all; what is below only says that it is there.
+  // The uppermost 64 bits, or all; whether anything below is not 0 becomes a sticky bit.
   const size_t lowest = top > 3 ? top - 3 : 0;
   int exponent = kLeastExponent + int(lowest) * kDigitBits;
   uint64_t rest = 0;
@@ -82,7 +82,7 @@ uint64_t LongSum::round(const FloatFormat& format) {
   uint64_t magnitude = cut == 0 ? low : low >> cut | high << (64 - cut);
   exponent += cut;
   if (cut != 0) rest |= low << (64 - cut);
-  // Fewer than three digits have nothing below them; three have their uppermost bit at the top.
+  // `rest` is 0 for fewer than three digits; three leave the uppermost bit of `magnitude` set.
   if (rest != 0) magnitude |= 1;
   return round_to(format, negative, magnitude, exponent);
 }

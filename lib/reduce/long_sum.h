@@ -1,6 +1,6 @@
-// An exact sum of floating-point numbers: a fixed-point number as wide as float64 reaches
-// (U. Kulisch's long accumulator; Collange, Defour, Graillat, Iakymchuk 2015). For what the fast
-// paths cannot add without an error, and for the end of binned sums.
+// An exact sum of floating-point numbers: a fixed-point number that covers the range of float64
+// (U. Kulisch's long accumulator; Collange, Defour, Graillat, Iakymchuk 2015). For sums that the
+// fast paths cannot add without an error, and for rounding binned sums.
 #pragma once
 
 #include <array>
@@ -12,7 +12,8 @@ namespace tutti::reduce {
 
 class LongSum {
  public:
-  // Not inline, as all of it: the kernels' files must leave no copy for their own instruction sets.
+  // Not inline, like all members: an inline copy compiled in a kernel file would use that file's
+  // instruction set.
   LongSum();
   // Fewer than 2^31 additions in all.
   void add(double value);
@@ -27,7 +28,7 @@ class LongSum {
   static constexpr int kLeastExponent = -1074;
   static constexpr int kDigitBits = 32;
 
-  std::array<int64_t, 72> digits_;  // of 32 bits and a sum of carries
+  std::array<int64_t, 72> digits_;  // 32 bits each, with carries not yet propagated above them
   bool nan_;
   bool plus_infinity_;
   bool minus_infinity_;

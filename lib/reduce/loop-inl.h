@@ -1,9 +1,9 @@
 // The loop that all kernels share: fold one vector or one block of vectors over all operands, in
 // registers, then store. Compiled once per instruction set (hence the toggled guard).
 //
-// There is no scalar remainder. A count that is no multiple of the vector ends with one vector that
-// overlaps the one before it. In place, that would fold elements which are results already; so the
-// overlapping vector is folded first, kept in a register, and stored last.
+// There is no scalar remainder. A count that is not a multiple of the vector ends with one vector
+// that overlaps the one before it. In place, that would fold elements that are already results; so
+// the overlapping vector is folded first, kept in a register, and stored last.
 #if defined(TUTTI_REDUCE_LOOP_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef TUTTI_REDUCE_LOOP_INL_H
 #undef TUTTI_REDUCE_LOOP_INL_H
@@ -25,7 +25,7 @@ namespace tutti::reduce::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // A vector from memory of any alignment. A single lane goes through memcpy, because Highway reads
-// it as one object of the type, which asks for alignment.
+// it as an object of the type, which must be aligned.
 template <class D>
 HWY_INLINE hn::VFromD<D> load(D d, const uint8_t* from) {
   using T = hn::TFromD<D>;
@@ -49,7 +49,7 @@ HWY_INLINE void store(hn::VFromD<D> v, D d, uint8_t* to) {
   }
 }
 
-// A non-temporal store to an address aligned to the vector; Highway takes 16 bytes at least.
+// A non-temporal store to an address aligned to the vector; Highway has it for 16 bytes and more.
 template <class D>
 HWY_INLINE void stream(hn::VFromD<D> v, D d, uint8_t* to) {
   if constexpr (hn::MaxLanes(D()) * sizeof(hn::TFromD<D>) < 16) {
@@ -59,7 +59,7 @@ HWY_INLINE void stream(hn::VFromD<D> v, D d, uint8_t* to) {
   }
 }
 
-// How elements lie in memory and what they are computed in; here both are T.
+// A format: the type of elements in memory and the type that they are computed in; here both are T.
 template <class T>
 struct Plain {
   using Lane = T;
@@ -170,8 +170,8 @@ struct Folder {
     finish<kStores>(s3, element + 3 * kLanes);
   }
 
-  // All whole blocks from `element` on with non-temporal stores; where the blocks end. Both
-  // places must be aligned to vectors there.
+  // Folds all whole blocks from `element` on with non-temporal stores; returns where they end.
+  // There the places that are streamed to must be aligned to vectors.
   template <Stores kStores>
   HWY_INLINE size_t stream_blocks(size_t element, size_t elements) const {
     for (; element + kBlock <= elements; element += kBlock) {
@@ -203,8 +203,8 @@ HWY_INLINE void run_small(const Places& out, const Operands& operands, Op op, si
   folder.finish(back, back_at);
 }
 
-// How many elements to skip so that stores to `out` are aligned to whole vectors; 0 if they are, or
-// if the elements are too misaligned for that ever to happen.
+// How many elements to skip so that stores to `out` are aligned to whole vectors; 0 if they already
+// are, or if no element lies on such a boundary.
 template <size_t kBytes, size_t kVectorBytes>
 HWY_INLINE size_t elements_to_alignment(const uint8_t* out) {
   const size_t past = reinterpret_cast<uintptr_t>(out) % kVectorBytes;
@@ -223,8 +223,9 @@ HWY_INLINE void run(const Places& out, const Operands& operands, Op op, size_t e
     }
   }
   const F folder{out, operands, op};
-  // Vectors that cross a cache line cost twice, so a long run starts with one vector that reaches
-  // past the boundary where the aligned ones begin. It overlaps the next and is stored last too.
+  // Vectors that cross a cache line cost twice, so a long run starts with one unaligned vector that
+  // ends beyond the first boundary; aligned ones follow from there. The first overlaps the next and
+  // is stored last too.
   constexpr size_t kLong = 16 * kLanes;
   size_t i = 0;
   auto head = hn::Zero(D());
@@ -281,11 +282,11 @@ void reduce_many(void* out, const void* const* operands, size_t n, size_t elemen
   run<Format>(OnePlace{static_cast<uint8_t*>(out)}, ManyOperands{operands, n}, Op(), elements);
 }
 
-// In canonical-inl.h.
+// Defined in canonical-inl.h.
 template <class Format, class Op>
 void reduce_canonical(void* out, const void* const* operands, size_t n, size_t elements);
 
-// In exact-inl.h.
+// Defined in exact-inl.h.
 template <class Format, class Op>
 ReduceFn exact_of();
 

@@ -11,7 +11,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace tutti::reduce::HWY_NAMESPACE {
 
-// Arithmetic on truth: true stands for 1, and a sum beyond 1 stays 1.
+// Arithmetic on bools: true is 1, and sums saturate at 1.
 static Kernels bool_kernels(tutti_op op) {
   using Byte = Plain<uint8_t>;
   switch (op) {

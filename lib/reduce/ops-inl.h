@@ -17,9 +17,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 // An operator has three functions over vectors of type V with tag D: first(d, x) makes the state
 // from the first operand, next(d, state, x) takes one more, last(d, state) gives the result.
 
-// NaN payloads are where instruction sets differ (which operand's NaN survives, the sign of a fresh
-// one), and compilers may swap the operands of an addition. Once a NaN is in a fold it stays NaN,
-// so replacing it once, at the end, makes the bits independent of all that.
+// Instruction sets differ in NaN payloads (which operand's NaN survives, the sign of a new one),
+// and compilers may swap the operands of an addition. A fold that has a NaN stays NaN, so replacing
+// it once, at the end, makes the bits independent of all that.
 template <class D, class V>
 HWY_INLINE V canonical_nan(D d, V v) {
   if constexpr (hwy::IsFloat<hn::TFromD<D>>()) {
@@ -47,8 +47,8 @@ struct Sum {
   }
 };
 
-// The product of the low halves of 16-bit pairs and of the high halves, kept apart by masks: there
-// is no multiplication of bytes.
+// There is no multiplication of bytes: multiplies the low and the high bytes of 16-bit lanes
+// separately, with masks.
 template <class D, class V>
 HWY_INLINE V multiply(D d, V a, V b) {
   using T = hn::TFromD<D>;
@@ -82,7 +82,7 @@ struct Prod {
   }
 };
 
-// a where a < b, else b: what minps does, with its answer for NaN and for zeros of both signs.
+// a where a < b, else b: as minps does, also for NaN and for zeros of both signs.
 template <class V>
 HWY_INLINE V lesser_or_second(V a, V b) {
 #if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR
@@ -92,8 +92,8 @@ HWY_INLINE V lesser_or_second(V a, V b) {
 #endif
 }
 
-// The minimum with -0 < +0, and some NaN where either is one. Asked in both orders, the answers
-// differ only for zeros of both signs, where OR gives -0, and for a NaN, which OR keeps.
+// The minimum with -0 < +0, and some NaN where either is one. The results of the two orders differ
+// only for zeros of both signs, where OR gives -0, and for a NaN, which OR keeps.
 template <class V>
 HWY_INLINE V float_min(V a, V b) {
   return hn::Or(lesser_or_second(a, b), lesser_or_second(b, a));

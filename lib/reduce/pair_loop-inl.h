@@ -1,5 +1,5 @@
-// The loop over elements of two lanes that an operator looks at together: complex numbers, and
-// values with their index. Lanes are taken apart into two vectors, folded, and put together again.
+// The loop over elements of two lanes that an operator needs together: complex numbers, and values
+// with their index. Lanes are deinterleaved into two vectors, folded, and interleaved again.
 // Compiled once per instruction set (hence the toggled guard).
 #if defined(TUTTI_REDUCE_PAIR_LOOP_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef TUTTI_REDUCE_PAIR_LOOP_INL_H
@@ -61,7 +61,7 @@ HWY_INLINE void run_pairs(const Operands& operands, Op op, size_t elements, cons
     put(op.last(d, state), i, kLanes);
   }
   if (i == elements) return;
-  // The rest goes through a block that a whole vector can be loaded from.
+  // The rest goes through a buffer from which a whole vector can be loaded.
   uint8_t block[kLanes * kBytes] = {};
   const auto rest_of = [&](size_t k) {
     std::memcpy(block, operands[k] + i * kBytes, (elements - i) * kBytes);
@@ -150,7 +150,7 @@ void reduce_pairs_canonical(void* out, const void* const* operands, size_t n, si
   }
 }
 
-// `kAssociative`: in bits, so that the left fold does for every level.
+// `kAssociative`: bitwise, so that the left fold is right for every level.
 template <class Lane, class Op, bool kAssociative>
 Kernels pair_kernels_of() {
   Kernels kernels{reduce_pairs<Lane, Op>, reduce2_pairs<Lane, Op>, reduce2_pairs_twice<Lane, Op>};

@@ -54,7 +54,7 @@ const Usable& usable() {
 // Index into usable(); 0 is the best.
 std::atomic<size_t> chosen{0};
 
-// The index into usable() of the name; its size when it is not there.
+// The name's index into usable(); the size of usable() if it is not there.
 size_t find_target(std::string_view name) {
   const Usable& all = usable();
   size_t i = 0;

@@ -8,12 +8,11 @@
 //   set nor on the order of the operands;
 // - min and max propagate NaN and order -0 below +0;
 // - fp16, bf16 and both fp8 are widened to float32, accumulated there over all operands of one
-// call,
-//   and rounded once to nearest even; what is beyond the greatest e4m3, 448, after rounding, is
-//   NaN;
+//   call, and rounded once to nearest even; a result beyond the greatest e4m3, 448, after rounding,
+//   is NaN;
 // - complex numbers are added and divided component by component and multiplied by the schoolbook
-//   formula, (ac - bd) + (ad + bc)i, each of its operations rounded; NaN is canonical in each
-//   component for itself;
+//   formula, (ac - bd) + (ad + bc)i, each of its operations rounded; a NaN component is canonical,
+//   whatever the other one is;
 // - minloc and maxloc order -0 below +0 and let a NaN win over all numbers; of equal values, and of
 //   NaNs, the lowest index wins.
 #pragma once
@@ -38,9 +37,9 @@ using ReduceFn = void (*)(void* out, const void* const* operands, size_t n, size
 // out[i] = a[i] op b[i]; the two-operand case without the indirection. `out` may be `a` or `b`.
 using Reduce2Fn = void (*)(void* out, const void* a, const void* b, size_t elements);
 
-// Which results are written with non-temporal stores: it saves reading the lines that are
-// overwritten, and is a loss where the result is read soon. Only where both places are equally
-// aligned; else all are cached.
+// Which results are written with non-temporal stores. They avoid reading the lines that are
+// overwritten, and cost time where the result is read soon. Only if both places are equally
+// aligned; else all stores are cached.
 enum class Stores : uint8_t { cached, stream_other, stream_both };
 
 // As Reduce2Fn, with the result written to two places in one pass: `out` and `other`, either of
@@ -66,10 +65,10 @@ struct Kernels {
   // the largest power of two <= n, then an aligned binary tree over the q that are left. Every node
   // is rounded to the type, so the bits are those of evaluating the tree with `reduce2`.
   ReduceFn reduce_canonical = nullptr;
-  // As `reduce`, but of arithmetic that knows no order: equal bits for any permutation of the
-  // operands, fewer than 2^31 of them. A sum of floats is the exact one, rounded once to nearest
-  // even: NaN if an operand is NaN or two are infinities of different sign; a sum of zero is +0
-  // unless all operands are -0. Null for products of floats.
+  // As `reduce`, but independent of the order: equal bits for any permutation of the operands,
+  // fewer than 2^31 of them. A sum of floats is the exact one, rounded once to nearest even: NaN if
+  // an operand is NaN or two are infinities of different sign; a sum of zero is +0 unless all
+  // operands are -0. Null for products of floats.
   ReduceFn reduce_exact = nullptr;
   const UserFunction* user = nullptr;  // instead of the above
 
@@ -101,14 +100,15 @@ Kernels find_kernels(tutti_dtype dtype, tutti_op op);
 // reduce_target_names().
 Kernels find_kernels(tutti_dtype dtype, tutti_op op, std::string_view target);
 
-// The first with `reduce` as it is at the level. UNSUPPORTED where it has no such form.
+// find_kernels(dtype, op), with `reduce` as the level has it. UNSUPPORTED where the operator has no
+// such form.
 Status find_kernels(tutti_dtype dtype, tutti_op op, tutti_level level, Kernels* out);
 
 // The instruction sets that were compiled and that this processor has, best first: some of
 // "avx512", "avx2", "sse4", "scalar" on x86-64; "neon" on aarch64. Never empty.
 std::span<const char* const> reduce_target_names();
 
-// The chosen one: the best, until reduce_target_force() says otherwise.
+// The chosen instruction set: the best, unless reduce_target_force() has set another.
 const char* reduce_target_name();
 
 // From now on find_kernels(dtype, op) gives the kernels of `name`; kernels handed out earlier stay

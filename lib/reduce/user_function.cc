@@ -17,7 +17,7 @@ struct alignas(most_alignment) Block {
   std::byte bytes[block_bytes];
 };
 
-// The largest power of two that divides the size, within reason.
+// The largest power of two that divides the size, at most most_alignment.
 size_t alignment_of(size_t element_size) {
   return std::min(element_size & (~element_size + 1), most_alignment);
 }
@@ -64,7 +64,7 @@ Status bind_function(const UserOp& op, tutti_dtype dtype, tutti_level level, Use
   return {};
 }
 
-// Some elements of each operand, a block at most.
+// The same elements of every operand, at most a block.
 struct UserFunction::Operands {
   const void* const* vectors;
   size_t n;
@@ -80,7 +80,8 @@ void UserFunction::fold(const Operands& x, void* out, size_t elements) const {
   reduce2(out, sum.bytes, x[x.n - 1], elements);
 }
 
-// The tree that canonical-inl.h describes. `room` is for the result; a lone operand is its own.
+// A subtree of the tree of canonical-inl.h. Its result is in `room`, unless it is a single operand,
+// which is returned as it is.
 const void* UserFunction::subtree(const Operands& x, size_t first, size_t size, size_t elements,
                                   void* room) const {
   const size_t pairs = x.n - std::bit_floor(x.n);
@@ -102,7 +103,7 @@ void UserFunction::fold_tree(const Operands& x, void* out, size_t elements) cons
   std::memcpy(out, result.bytes, elements * element_size);
 }
 
-// Block by block, because `out` may be an operand that is still to be read.
+// Block by block, because `out` may be an operand that has not been read yet.
 void UserFunction::reduce(void* out, const void* const* operands, size_t n, size_t elements) const {
   if (n == 2) return reduce2(out, operands[0], operands[1], elements);
   if (n == 1) {

@@ -1,4 +1,4 @@
-// A function of the program in the place of kernels.
+// An operator of the program in place of kernels.
 #pragma once
 
 #include <cstddef>
@@ -11,14 +11,15 @@
 
 namespace tutti {
 
-// The forms of reduce.h, made of calls of one function. It gets whole vectors where they lie;
-// only where one of them is not aligned as the header promises do they go through blocks that are.
+// The forms of reduce.h, made of calls of one function. Two operands are passed whole and in place,
+// more of them block by block; those that are not aligned as the public header promises are copied
+// to aligned blocks first.
 struct UserFunction {
   tutti_op_fn function = nullptr;
   void* context = nullptr;
   tutti_dtype dtype = TUTTI_DTYPE_COUNT;
   size_t element_size = 1;        // at most TUTTI_DTYPE_MOST_BYTES
-  bool canonical = false;         // reduce() goes by that level's tree
+  bool canonical = false;         // reduce() uses the tree of the canonical level
   Limit* const* limit = nullptr;  // of the wait that it is called in, if any; may change
 
   void reduce(void* out, const void* const* operands, size_t n, size_t elements) const;
@@ -34,8 +35,8 @@ struct UserFunction {
                       void* room) const;
 };
 
-// The function of an operator that has one. UNSUPPORTED at exact: nobody knows what functions
-// round.
+// The function of an operator that has one. UNSUPPORTED at level exact: how a function rounds is
+// not known.
 Status bind_function(const UserOp& op, tutti_dtype dtype, tutti_level level, UserFunction* out);
 
 }  // namespace tutti

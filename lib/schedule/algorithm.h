@@ -1,4 +1,4 @@
-// An algorithm as the library sees it: a name, a pure emitter, and what it cannot serve.
+// An algorithm as the library sees it: a name, a pure emitter, its costs, and what it cannot serve.
 #pragma once
 
 #include <cstdint>
@@ -15,19 +15,19 @@ namespace tutti {
 struct Query {
   uint32_t nranks = 1;
   uint64_t count = 0;            // elements
-  uint64_t class_count = 0;      // the most that are decided alike (size classes); 0: `count`
+  uint64_t class_count = 0;      // the largest count of its size class; 0: `count`
   uint32_t element_size = 1;     // bytes
   uint32_t root = 0;             // of rooted collectives
   bool ordered = false;          // the operator is not commutative: operands must keep rank order
   bool uneven = false;           // blocks have lengths of their own
-  bool private_lengths = false;  // only the ranks at its ends know how long a block is
-  // What must hold of arithmetic that rounds; fast where the order of operands does not matter.
+  bool private_lengths = false;  // only a block's sender and receiver know how long it is
+  // What must hold for arithmetic that rounds; fast where the order of operands does not matter.
   tutti_level level = TUTTI_LEVEL_FAST;
 };
 
-// What an algorithm promises to cost, as formulas of the number of ranks (lib/schedule/formula.h
-// has the notation). They are exact: the prover's counts are compared with them at every rank
-// count, and the table of the README is made of them.
+// What an algorithm claims to cost, as formulas in the number of ranks (notation:
+// lib/schedule/formula.h). They are exact: the prover's counts are compared with them at every rank
+// count, and the README's table is generated from them.
 struct Claims {
   const char* rounds;            // with one port: one send and one receive at a time
   const char* rounds_multiport;  // with a port for each peer
@@ -37,7 +37,14 @@ struct Claims {
 };
 
 // How a call goes: step by step as its schedule says, or by a fused protocol that implements it.
-enum class Path : uint8_t { schedule, one_shot, two_level, two_shot, one_hop };
+enum class Path : uint8_t {
+  schedule,
+  one_shot,
+  one_shot_or_direct,  // direct where all ranks reach all vectors, else one-shot
+  two_level,
+  two_shot,
+  one_hop,
+};
 
 struct Algorithm {
   const char* name;  // "halving-doubling"; unique within its collective
@@ -52,12 +59,12 @@ struct Algorithm {
 
 // For an algorithm that serves every query.
 inline std::string serves_everything(const Query&) { return {}; }
-// For one that takes blocks through ranks that are at neither end.
+// For an algorithm that routes blocks through ranks that neither send nor get them.
 inline std::string lengths_known_to_all(const Query& query) {
   if (!query.private_lengths) return {};
   return "it takes blocks through ranks that do not know how long they are";
 }
-// For one that keeps rank order on two ranks only.
+// For an algorithm that keeps rank order on two ranks only.
 inline std::string two_ranks_where_ordered(const Query& query) {
   if (!query.ordered || query.nranks <= 2) return {};
   return "it adds in an order that depends on the chunk, so it cannot serve an operator that is "

@@ -9,8 +9,8 @@
 namespace tutti {
 
 // Folding p ranks onto the largest power of two q <= p: of the first 2(p-q) ranks, each even one
-// hands its vector to its right neighbour and sits out. Neighbours, so that every partial result
-// covers contiguous ranks and order is kept.
+// hands its vector to its right neighbour and sits out. Since these are neighbours, every partial
+// result covers contiguous ranks, and order is kept.
 struct Fold {
   explicit constexpr Fold(uint32_t nranks)
       : survivors(std::bit_floor(nranks)), extra(nranks - survivors) {}
@@ -29,10 +29,10 @@ struct Fold {
   uint32_t extra;
 };
 
-// The value of n >= 1 operands by the tree of level canonical: of those before 2e, e = n - q, each
-// even one is combined with its right neighbour, and the q that are left, the largest power of two
-// <= n, by an aligned binary tree. leaf(k) is the value of operand k, node(left, right) that of
-// two.
+// The value of n >= 1 operands by the tree of level canonical. With q the largest power of two <= n
+// and e = n - q: of the first 2e operands, each even one is combined with its right neighbour; the
+// q values that are left are combined by an aligned binary tree. leaf(k) is the value of operand k,
+// node(left, right) that of left op right.
 template <class Leaf, class Node>
 constexpr auto canonical_tree(uint32_t n, const Leaf& leaf, const Node& node) {
   const Fold fold(n);

@@ -40,14 +40,14 @@ class Builder final : public Sink {
 
 using Emit = void (*)(const Shape& shape, Sink& sink);
 
-// What `emit` says for the rank of `shape`.
+// What `emit` emits for the rank of `shape`.
 inline Program build(Emit emit, const Shape& shape) {
   Builder builder(shape.rank, shape.nranks);
   emit(shape, builder);
   return builder.take();
 }
 
-// What `emit` says for every rank, by rank; shape.rank is ignored.
+// What `emit` emits for every rank, by rank; shape.rank is ignored.
 inline std::vector<Program> build_all(Emit emit, Shape shape) {
   std::vector<Program> programs;
   programs.reserve(shape.nranks);

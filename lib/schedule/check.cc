@@ -37,7 +37,7 @@ std::string wrong_step(const Program& program, const Step& step) {
   return {};
 }
 
-// Whether `step` can be a further part of the message that `last`, before it in its lane, is of.
+// Whether `step` can continue the message of `last`, the step before it in its lane.
 bool continues(const Step& step, const Step* last) {
   if (has_to(step.kind) && has_from(step.kind)) return false;  // no message
   return last != nullptr && last->kind == step.kind && last->peer == step.peer &&

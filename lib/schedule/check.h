@@ -1,4 +1,4 @@
-// What can be seen in the program of one rank without running the others.
+// Checks of one rank's program by itself.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@ struct Fault {
   std::string cause;  // ends a sentence that begins with rank and step
 };
 
-// A step whose ranges, peer or operands make no sense. The other checks need its absence.
+// A step whose ranges, peer or operands are invalid. The other checks need programs without any.
 std::optional<Fault> misshapen_step(const Program& program);
 
 // A step that reads scratch, or output where the rank has no input, that no earlier step wrote.
 std::optional<Fault> undefined_read(const Program& program, const Goal& goal);
 
-// A step that reads input where the output was written: in place they are the same memory.
+// A step that reads input where an earlier step wrote output: in place they are the same memory.
 std::optional<Fault> overwritten_input(const Program& program);
 
 }  // namespace tutti::schedule

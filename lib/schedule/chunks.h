@@ -7,8 +7,8 @@
 namespace tutti::schedule {
 
 // `count` elements in `chunks` chunks, cut at multiples of `unit` elements. Sizes differ by at most
-// one unit. The longer chunks come last, because the last one also bears the end of the vector,
-// which need not be a whole unit. Counts up to 2^63.
+// one unit. The longer chunks come last, because the last one also ends with what is left of the
+// vector, which need not be a whole unit. Counts up to 2^63.
 class ChunkMap {
  public:
   ChunkMap(uint64_t count, uint32_t chunks, uint64_t unit) : count_(count), unit_(unit) {
@@ -26,8 +26,8 @@ class ChunkMap {
  private:
   uint64_t count_;
   uint64_t unit_;
-  uint64_t base_;     // units of every chunk
-  uint32_t shorter_;  // chunks that have no more
+  uint64_t base_;     // units that every chunk has at least
+  uint32_t shorter_;  // how many chunks have no more than those
 };
 
 }  // namespace tutti::schedule

@@ -9,7 +9,7 @@
 
 namespace tutti::schedule {
 
-// Of one rank, in buffers: the longer one that the rank passes, of which the vector may be several.
+// The costs of one rank. The unit is the rank's longer buffer; the vector may be several of them.
 class Counter final : public Sink {
  public:
   explicit Counter(uint32_t buffers = 1) : buffers_(buffers) {}
@@ -30,12 +30,12 @@ class Counter final : public Sink {
  private:
   Rational in_buffers(uint64_t chunks) const { return {int64_t(chunks * buffers_), chunks_}; }
 
-  uint32_t buffers_;  // that the vector is
+  uint32_t buffers_;  // how many of them the vector is
   uint32_t chunks_ = 1;
   uint64_t messages_ = 0, sent_ = 0, reduced_ = 0;
 };
 
-// Of all ranks.
+// The costs of all ranks.
 struct Counts {
   uint64_t messages = 0;       // of all ranks
   uint64_t most_messages = 0;  // sent by the rank that sends most of them

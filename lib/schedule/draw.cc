@@ -28,7 +28,7 @@ std::string hex(const Colour& c) {
   return format("#%02x%02x%02x", byte(c.red), byte(c.green), byte(c.blue));
 }
 
-// Hues go once round the circle over the chunks; one chunk alone is blue.
+// The chunks' hues go once round the colour circle; a single chunk is blue.
 Colour chunk_colour(uint32_t chunk, uint32_t chunks) {
   const double hue = std::fmod(212.0 + 360.0 * chunk / chunks, 360.0) / 60.0;
   const double high = 0.78, low = 0.22;

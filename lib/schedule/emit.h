@@ -1,4 +1,4 @@
-// What algorithms write with: one verb a step, so that an algorithm reads as prose.
+// The verbs of algorithms: one per step, so that an algorithm reads as prose.
 #pragma once
 
 #include <span>
@@ -21,7 +21,7 @@ class Emitter {
     return {Role::scratch, row * chunks_ + begin, row * chunks_ + end};
   }
 
-  // Steps on empty ranges are not emitted: both sides of a message leave it out.
+  // Steps on empty ranges are not emitted: both sides of an empty message leave it out.
   void copy(Range to, Range from) { put({Kind::copy, Side::left, 0, to, from}, from); }
   void send(uint32_t peer, Range from) { put({Kind::send, Side::left, peer, {}, from}, from); }
   void recv(uint32_t peer, Range to) { put({Kind::recv, Side::left, peer, to, {}}, to); }
@@ -29,7 +29,7 @@ class Emitter {
   void recv_reduce(uint32_t peer, Range to, Side side) {
     put({Kind::recv_reduce, side, peer, to, {}}, to);
   }
-  // One message of several ranges; both sides list them alike.
+  // One message of several ranges; both sides list them in the same order.
   void send(uint32_t peer, std::span<const Range> parts) {
     put_parts({Kind::send, Side::left, peer, {}, {}}, parts);
   }

@@ -36,7 +36,7 @@ class Expressions {
     return found->second;
   }
 
-  // How many contributions there are, those that come several times each time.
+  // How many contributions there are, counted with multiplicity.
   uint32_t size(Id id) const { return nodes_[id].size; }
 
   // The contributions from left to right, at most `most` of them.
@@ -56,7 +56,7 @@ class Expressions {
     return ranks;
   }
 
-  // The same for the same tree, in every run.
+  // Equal trees have equal ids, in every run.
   std::string tree_id(Id id) const {
     static constexpr char digits[] = "0123456789abcdef";
     std::string text = "t-";

@@ -7,14 +7,14 @@ namespace tutti::schedule {
 
 namespace {
 
-// The ones among the binary digits of 1, 2, ..., p-1.
+// The number of one bits in 1, 2, ..., p-1 together.
 int64_t ones_below(uint32_t p) {
   int64_t ones = 0;
   for (uint32_t t = 1; t < p; ++t) ones += std::popcount(t);
   return ones;
 }
 
-// Recursive descent; after the first error every part fails. Formulas are the library's own, a line
+// Recursive descent; after the first error every rule fails. Formulas are the library's own, a line
 // long, so the recursion is shallow.
 class Parser {
  public:

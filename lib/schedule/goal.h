@@ -1,6 +1,6 @@
 // What a collective asks for: which chunks of the vector each rank has, which it gets, and whose
-// contributions are in them. The vector is what all ranks have in mind together: of an allgather
-// all the blocks, of an alltoall the nranks^2 blocks, block (i, j) going from rank i to rank j at
+// contributions are in them. The vector is that of the whole collective: for an allgather all the
+// blocks; for an alltoall the nranks^2 blocks, where the one from rank i to rank j is number
 // i * nranks + j.
 #pragma once
 
@@ -27,14 +27,14 @@ constexpr uint32_t collective_count = 12;
 // What a rank puts into a collective, or gets out of it.
 enum class Share : uint8_t {
   vector,     // all of the vector
-  own_block,  // the one of all blocks that is its own
+  own_block,  // its own block only
   blocks,     // a block for, or from, each rank
 };
-enum class Root : uint8_t { none, source, target };  // the rank that all comes from or goes to
+enum class Root : uint8_t { none, source, target };  // whether all comes from, or goes to, one rank
 // Whose contributions an operator combines.
 enum class Combined : uint8_t { none, all, up_to_own, before_own };
 
-// All that tells one collective from another: a new one is a row here.
+// Everything that distinguishes collectives: a new one is a row here.
 struct CollectiveTraits {
   const char* name;
   Share gives, gets;
@@ -64,8 +64,8 @@ constexpr const char* collective_name(Collective collective) {
   return uint32_t(collective) < collective_count ? traits_of(collective).name : "?";
 }
 
-// Those for which `holds`, a bit each: found when this is compiled, so that a call that asks does
-// not look into the table.
+// The collectives for which `holds` is true, as a bit mask: found at compile time, so that calls do
+// not read the table.
 template <class Holds>
 consteval uint32_t collectives_where(Holds holds) {
   uint32_t set = 0;
@@ -107,22 +107,22 @@ constexpr bool gives_all_the_same(Collective collective) {
   return c.gives != Share::blocks && c.root != Root::target && !is_scan(collective) &&
          collective != Collective::barrier;
 }
-// Whether a rank writes, in a call in place, where others still read.
+// Whether, in place, a rank overwrites input that others have yet to read.
 constexpr bool overwrites_input(Collective collective) {
   return is_scan(collective) || (input_has_blocks(collective) && !is_rooted(collective));
 }
-// Whether only the ranks at its ends know how long a block of a v form is.
+// Whether only the sender and the receiver of a block know its length in a v form.
 constexpr bool lengths_are_private(Collective collective) {
   const CollectiveTraits& c = traits_of(collective);
   return c.gives != Share::vector && (c.root != Root::none || c.gives == c.gets);
 }
-// Whether a rank can end such a call without having heard from all others. In a v form its blocks
-// may all be empty. The digests of later calls tell of those: who made another one is found out by
-// the next that hears from it.
+// Whether a rank can end such a call without having heard from all others; in a v form its blocks
+// may all be empty. The digests of later calls cover such calls: a rank that made a different one
+// is found out by the next rank that hears from it.
 constexpr bool ends_unheard(Collective collective, bool empty, bool v_form) {
   return empty || v_form || is_rooted(collective) || is_scan(collective);
 }
-// Whose algorithms serve it: a barrier's are those of an allreduce of one byte, whatever it holds.
+// The collective whose algorithms serve it: a barrier is an allreduce of one byte of any value.
 constexpr Collective runs_as(Collective collective) {
   return collective == Collective::barrier ? Collective::allreduce : collective;
 }
@@ -132,8 +132,8 @@ class Goal {
   constexpr Goal(Collective collective, uint32_t nranks, uint32_t root = 0)
       : collective_(collective), traits_(traits_of(collective)), nranks_(nranks), root_(root) {}
 
-  // Into how many blocks, each the business of certain ranks, the vector falls. A schedule's chunks
-  // are these blocks, or, where it is 1, any number.
+  // Into how many blocks, each had and got by certain ranks, the vector falls. A schedule's chunks
+  // are these blocks; where there is one block only, a schedule may have any number of chunks.
   constexpr uint32_t blocks() const {
     if (gives() == Share::vector) return 1;
     return gives() == gets() ? nranks_ * nranks_ : nranks_;
@@ -147,10 +147,10 @@ class Goal {
   // Of a rank's input and output.
   constexpr uint32_t input_blocks() const { return gives() == Share::blocks ? nranks_ : 1; }
   constexpr uint32_t output_blocks() const { return gets() == Share::blocks ? nranks_ : 1; }
-  // How many vectors as long as a rank's longer buffer the vector is.
+  // The length of the vector in units of a rank's longer buffer.
   constexpr uint32_t buffers() const { return blocks() > nranks_ ? nranks_ : 1; }
 
-  // Whether `rank` has something to put in for `chunk`.
+  // Whether `rank` contributes to `chunk`.
   constexpr bool has(uint32_t rank, uint32_t chunk) const {
     if (traits_.root == Root::source) return rank == root_;
     if (gives() == Share::own_block) return rank == chunk;
@@ -158,29 +158,29 @@ class Goal {
   }
   constexpr bool has_input(uint32_t rank) const { return has(rank, block(rank, rank)); }
 
-  // Whether `rank` gets the result of `chunk`. Its output for other chunks is memory to work in.
+  // Whether `rank` gets the result of `chunk`. Its output for other chunks is working memory.
   constexpr bool gets(uint32_t rank, uint32_t chunk) const {
     if (traits_.root == Root::target) return rank == root_;
     if (traits_.combined == Combined::before_own) return rank > 0;
     if (gets() == Share::own_block) return rank == chunk;
     return gives() != gets() || gets() == Share::vector || rank == chunk % nranks_;
   }
-  // Whether there is an output, even if only to work in.
+  // Whether `rank` has an output, even if only as working memory.
   constexpr bool has_output(uint32_t rank) const {
     return traits_.root != Root::target || rank == root_;
   }
-  // Whether something comes into the output that is not there already.
+  // Whether `rank` gets something in its output that is not there already.
   constexpr bool fills_output(uint32_t rank) const {
     return gets(rank, block(rank, rank)) && !(has_one_buffer(collective_) && rank == root_);
   }
 
-  // Whether what `rank` gets for `chunk` contains what `source` put in.
+  // Whether what `rank` gets for `chunk` contains the contribution of `source`.
   constexpr bool combines(uint32_t source, uint32_t rank, uint32_t chunk) const {
     if (traits_.combined == Combined::up_to_own) return source <= rank;
     if (traits_.combined == Combined::before_own) return source < rank;
     return has(source, chunk);
   }
-  // How many ranks' contributions are combined in what `rank` gets: those of the first ones.
+  // How many ranks' contributions are combined in what `rank` gets: those of the lowest ranks.
   constexpr uint32_t combined(uint32_t rank) const {
     if (traits_.combined == Combined::up_to_own) return rank + 1;
     if (traits_.combined == Combined::before_own) return rank;

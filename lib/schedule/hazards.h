@@ -1,6 +1,7 @@
-// From program order to what a step really waits for. A rank has two lanes that advance in order
-// and independently: the sends, and everything else. Two steps conflict when their ranges overlap
-// and one of them writes; in place input and output are one memory, so they count as one range.
+// From program order to what a step really waits for. A rank has two lanes, the sends and
+// everything else; each advances in order, independently of the other. Two steps conflict when
+// their ranges overlap and one of them writes. In place, input and output are the same memory, so
+// they count as one range.
 #pragma once
 
 #include <array>
@@ -23,7 +24,7 @@ constexpr Lane other_lane(Lane lane) {
 // of those conflicts with it. Within its lane a step waits for all earlier ones.
 struct Wait {
   uint32_t steps = 0;
-  // The last of them touches what this one touches there, no more, no less.
+  // The last of them touches exactly the range where this step conflicts with it.
   bool same_range = false;
 };
 
@@ -32,13 +33,13 @@ class Hazards {
  public:
   explicit Hazards(const Layout& layout);
 
-  void begin(Lane lane);  // the next step, then what it
-  void reads(const Range& range);
-  void writes(const Range& range);  // after what it reads
+  void begin(Lane lane);            // the next step begins; then
+  void reads(const Range& range);   // what it reads, then
+  void writes(const Range& range);  // what it writes
   const Wait& wait() const { return wait_; }
 
  private:
-  // The last step of a lane that did so: its number from 1 on, and what it touched.
+  // The last step of a lane that read, or wrote, a cell: its number from 1 on, and its range.
   struct Touch {
     uint32_t step = 0;
     uint32_t first = 0, size = 0;
@@ -56,7 +57,7 @@ class Hazards {
   Wait wait_;
 };
 
-// For every step of the program Wait::steps.
+// Wait::steps of every step of the program.
 std::vector<uint32_t> hazards(const Program& program, const Layout& layout);
 
 }  // namespace tutti::schedule

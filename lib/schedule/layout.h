@@ -1,5 +1,5 @@
-// Where the chunks that a program uses live when they are numbered without gaps. Input and output
-// are one memory in place, so they share cells; of a scratch row only the used part gets some.
+// Numbers the chunks that a program uses, without gaps: as cells. In place, input and output are
+// the same memory, so they share cells; of a scratch row only the used part gets cells.
 #pragma once
 
 #include <algorithm>

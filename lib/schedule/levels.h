@@ -1,4 +1,4 @@
-// Which promises of the numerics contract an algorithm holds: derived from proofs, never stated.
+// Which levels of the numerics contract an algorithm holds: derived from proofs, never claimed.
 #pragma once
 
 #include "lib/schedule/algorithm.h"
@@ -6,11 +6,12 @@
 
 namespace tutti::schedule {
 
-// Of sums that round; arithmetic that knows no order holds every level with any sound algorithm.
+// For sums that round. Arithmetic that does not depend on order holds every level with any sound
+// algorithm.
 struct Levels {
   bool fast = false;       // sound: the same bits on all ranks
   bool layout = false;     // one tree for all elements
-  bool canonical = false;  // with folds of that bracketing, the canonical tree
+  bool canonical = false;  // the canonical tree, if folds have canonical bracketing
   bool exact = false;      // every result is one fold of all its operands
 
   bool hold(tutti_level level) const;
@@ -19,7 +20,7 @@ struct Levels {
 // For calls of this shape; shape.rank and shape.bracketing are ignored.
 Levels derive_levels(const Algorithm& algorithm, Shape shape);
 
-// The same, derived once in the life of the process. Any thread.
+// The same, derived once per process and shape. Any thread.
 Levels levels_of(const Algorithm& algorithm, const Shape& shape);
 
 // How folds are bracketed at a level.

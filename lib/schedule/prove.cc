@@ -27,8 +27,8 @@ struct Rounds {
 
 struct Cell {
   Id value = Expressions::none;
-  uint32_t fold = 0;     // which made it, from 1; 0: none
-  Rounds written, read;  // when last
+  uint32_t fold = 0;     // the fold that made it, from 1; 0: none
+  Rounds written, read;  // in which rounds last
 };
 
 // One rank while its program runs.
@@ -203,8 +203,8 @@ class Prover {
   }
   bool can_run(Position place) const { return !finished(place) && !held_back(place); }
 
-  // Runs everything that can run. Which of two possible steps goes first does not matter: neither
-  // can take the other's chance away.
+  // Runs everything that can run. Which of two runnable steps goes first does not matter: running
+  // one never disables the other.
   bool execute() {
     ranks_.reserve(nranks_);
     for (uint32_t r = 0; r < nranks_; ++r) {
@@ -224,13 +224,13 @@ class Prover {
     }
     for (uint32_t r = 0; r < nranks_; ++r) {
       for (const Lane lane : {Lane::incoming, Lane::outgoing}) {
-        if (!finished({r, lane})) return fail(circle({r, lane}));
+        if (!finished({r, lane})) return fail(cycle({r, lane}));
       }
     }
     return true;
   }
 
-  // Moves a rank as far as it goes; whoever met it may then go on too.
+  // Moves a rank as far as it goes; partners of its messages may go on then too.
   void advance(uint32_t r, std::vector<uint32_t>* todo) {
     for (bool moved = true; moved;) {
       moved = false;
@@ -315,7 +315,8 @@ class Prover {
     return round;
   }
 
-  // A fold takes in contributions, and what it has made itself. Two that meet on arrival are one.
+  // In one fold every operand is a single contribution, or what this fold itself has made. Two
+  // contributions that are combined on arrival are a fold of their own.
   void judge_operand(Id value, uint32_t made_by, uint32_t fold) {
     if (expressions_.size(value) > 1 && (fold == 0 || made_by != fold)) one_fold_ = false;
   }
@@ -327,7 +328,7 @@ class Prover {
     Cell* target = &ranks_[to_rank].cells[ranks_[to_rank].layout.first(step.to)];
     const uint32_t fold = ranks_[to_rank].folds[size_t(&step - programs_[to_rank].steps.data())];
     for (uint32_t i = 0; i < from.size(); ++i) {
-      // The input is never written, whatever became of the output in the same cell.
+      // The input is never written, even if the output in the same cell was.
       Id value = from.role == Role::input ? Expressions::leaf(from_rank) : source[i].value;
       source[i].read.raise(round);
       if (reads_to(step.kind)) {
@@ -348,13 +349,13 @@ class Prover {
 
   // ---- when nothing moves any more
 
-  // What the next step of a lane waits for. All messages have partners, so there always is one.
+  // The lane that the next step of a lane waits for. All messages have partners, so there is one.
   Position blocker(Position place) const {
     if (held_back(place)) return {place.rank, other_lane(place.lane)};
     return {programs_[place.rank].steps[next(place)].peer, other_lane(place.lane)};
   }
 
-  std::string circle(Position start) const {
+  std::string cycle(Position start) const {
     std::vector<Position> path;
     while (std::find(path.begin(), path.end(), start) == path.end()) {
       path.push_back(start);
@@ -426,7 +427,7 @@ class Prover {
 
   void judge_value(uint32_t rank, uint32_t chunk) {
     const Id value = result(rank, chunk);
-    // Where all results are of all contributions, each distinct one is looked at once.
+    // Where all results have all contributions, each distinct result is judged once.
     const bool of_all = reduces(goal_.collective()) && !is_scan(goal_.collective());
     if (judged_.size() <= value) judged_.resize(size_t(value) + 1);
     if (of_all && judged_[value]) return;

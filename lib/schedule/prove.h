@@ -1,10 +1,10 @@
-// The prover: executes the schedules of all ranks on symbols and derives what they are worth.
-// Nothing is trusted: an algorithm's claims are compared with the verdict by tests.
+// The prover: executes the schedules of all ranks on symbols and derives their properties and
+// costs. Nothing is trusted: an algorithm's claims are compared with the verdict by tests.
 //
 // The model: rendezvous (a send completes when its receive runs) and no buffering; per rank one
 // in-order stream of sends and one in-order stream of everything else; a step waits for earlier
-// steps of its rank that it conflicts with. What cannot deadlock here cannot deadlock with any
-// buffering.
+// steps of its rank that it conflicts with. A schedule that cannot deadlock here cannot deadlock
+// with any buffering.
 #pragma once
 
 #include <cstdint>
@@ -20,17 +20,17 @@ namespace tutti::schedule {
 struct Verdict {
   // Found in this order; the first that is false ends the proof, and the rest stay false.
   bool well_formed = false;    // ranges, peers and the chunks of operands make sense
-  bool defined = false;        // nothing is read that nobody has written
+  bool defined = false;        // nothing is read that was not written
   bool in_place_safe = false;  // no input is read where the output was written
   bool matched = false;        // sends and receives agree in number and chunks, per directed pair
   bool deadlock_free = false;  // all steps of all ranks ran
-  bool complete = false;       // who gets the result ends with every contribution exactly once
+  bool complete = false;       // ranks that get a result have each contribution once
   bool same_bits = false;      // one expression tree on all ranks that get it
   bool ordered = false;        // in rank order: serves operators that are not commutative
   bool position_independent = false;  // one expression tree for all chunks
   bool canonical = false;             // every result is the canonical tree over its contributions
-  // Every result is made by one fold of contributions as they came, in one place: so it may be
-  // rounded once, or not depend on their order at all.
+  // Every result is made by one fold, in one place, of unchanged contributions: so it can be
+  // rounded once, or be independent of their order.
   bool one_fold = false;
   // The id of the tree by which all chunks are combined (of a scan: of the trees of all ranks),
   // empty if there is no single one or nothing is combined. Equal trees have equal ids, in every
@@ -50,7 +50,8 @@ struct Verdict {
   }
 };
 
-// What happened when, for drawings. Rounds are those of one port, from 1.
+// Which transfers and changes happened in which round, for drawings. Rounds are those of one port,
+// from 1.
 struct Trace {
   struct Transfer {
     uint32_t round = 0;
@@ -59,7 +60,7 @@ struct Trace {
     std::vector<uint32_t> chunks;  // of the vector
     bool reduces = false;          // the receiver combines it as it arrives
   };
-  struct Change {  // of a chunk of a rank's output
+  struct Change {  // a new value of a chunk of a rank's output
     uint32_t round = 0;
     uint32_t rank = 0;
     uint32_t chunk = 0;

@@ -1,4 +1,4 @@
-// What an algorithm says: the steps of one rank, in program order, on chunks of the vector.
+// What an algorithm emits: the steps of one rank, in program order, on chunks of the vector.
 //
 // There are no sizes, pointers, types or dependency ids here. A step may run once every earlier
 // step of its rank that conflicts with it (overlapping range, one of them writing) is done; sends
@@ -47,18 +47,18 @@ struct Step {
   uint32_t peer = 0;       // send, recv and recv_reduce
   Range to;                // all but send
   Range from;              // copy, send and reduce
-  // send, recv and recv_reduce: a further part of the message that the one before it in the same
-  // stream, with the same peer, began. So a message of several ranges counts as one.
+  // send, recv and recv_reduce: continues the message of the step before it in the same stream,
+  // with the same peer. So a message of several ranges counts as one.
   bool joined = false;
 
   bool operator==(const Step&) const = default;
 };
 
 // How a fold of several operands in one place is bracketed: from the left, or by the tree of level
-// canonical (algorithms/patterns.h has both).
+// canonical (lib/schedule/bracketing.h has both).
 enum class Bracketing : uint8_t { left, canonical };
 
-// For which an algorithm emits. Everything here is equal on all ranks but `rank`.
+// What an algorithm emits steps for. Everything here but `rank` is equal on all ranks.
 struct Shape {
   uint32_t rank = 0;
   uint32_t nranks = 1;

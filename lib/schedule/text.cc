@@ -19,7 +19,7 @@ std::string print(const Range& range) {
 
 const char* print(Side side) { return side == Side::left ? "left" : "right"; }
 
-// Takes a line apart from left to right; after the first disappointment everything fails.
+// Parses a line from left to right; after the first mismatch everything fails.
 class Line {
  public:
   explicit Line(std::string_view rest) : rest_(rest) {}

@@ -7,7 +7,7 @@
 //   reduce output[3:4) left scratch[7:8)
 //   copy output[0:1) input[0:1)
 //
-// In reduce and recv_reduce the side is that of the incoming operand. What is joined belongs to the
+// In reduce and recv_reduce the side is that of the incoming operand. A joined step continues the
 // message before it.
 #pragma once
 

@@ -15,7 +15,7 @@ namespace tutti {
 namespace {
 
 // What one hop and one byte cost, in microseconds. Measured on a 2-core host (see bench/README.md);
-// only their ratios decide. "Crowded": every hop is a turn of the scheduler.
+// only their ratios decide. Crowded: every hop is a context switch.
 struct Medium {
   double hop;           // a message, send to receipt
   double byte;          // streamed through a slot or a socket
@@ -28,11 +28,12 @@ constexpr Medium sockets{12.0, 1.0 / 2'000, 1.0 / 20'000};
 constexpr double fused_byte = 1.0 / 33'000;
 // Added without rounding. Measured where the operands are in cache (lib/reduce/README.md).
 constexpr double exact_byte = 1.0 / 10'000;
-// A line from another last-level cache, where several are on their way at once. Not measured here:
-// this machine has one such cache.
+// The transfer of a line from another last-level cache, with several in flight at once. Not
+// measured here: this machine has one such cache.
 constexpr double far_line = 0.05;
 
-// One of an algorithm's claims for this many ranks; the tests hold them to the prover's counts.
+// One of an algorithm's claims for this many ranks; the tests compare them with the prover's
+// counts.
 double claimed(const char* formula, uint32_t nranks) {
   schedule::Rational value;
   return schedule::evaluate(formula, nranks, &value).ok() ? value.value() : nranks;
@@ -44,8 +45,8 @@ struct Candidate {
   double us;
 };
 
-// Vectors, or whole buffers of blocks, that the busiest rank writes and reads when each is written
-// once by who has it and read once by who wants it.
+// How many vectors, or whole buffers of blocks, the busiest rank writes and reads in a one-hop
+// call: each is written once by the rank that has it, and read once by each rank that takes it.
 double moved_by_one_hop(Collective collective, double p) {
   const double others = (p - 1) / p;
   const bool blocks_in = input_has_blocks(collective), blocks_out = output_has_blocks(collective);
@@ -63,7 +64,7 @@ double predict_moves(const Algorithm& algorithm, Path path, const Capabilities& 
   const double far = far_line * (p - capabilities.cache_group);
   // Fused paths have no records to step through. One-shot writes a vector and reads p-1 others;
   // two-shot moves about two vectors whatever p is, in three hops.
-  if (path == Path::one_shot) {
+  if (path == Path::one_shot || path == Path::one_shot_or_direct) {
     return medium.hop / 2 + p * bytes * fused_byte + far;
   }
   if (path == Path::two_level) {
@@ -97,7 +98,7 @@ Path path_of(const Algorithm& algorithm, const Capabilities& capabilities, const
              bool unfused) {
   if (unfused || !capabilities.all_share_memory) return Path::schedule;
   const uint64_t bytes = query.count * query.element_size;
-  // Those of allreduces cut vectors at cache lines.
+  // The fused paths of allreduces cut vectors at cache lines.
   const bool lines_hold_whole_elements = line_bytes % query.element_size == 0;
   const auto fused_if = [&](bool serves) { return serves ? algorithm.fused : Path::schedule; };
   switch (algorithm.fused) {
@@ -105,18 +106,22 @@ Path path_of(const Algorithm& algorithm, const Capabilities& capabilities, const
       return fused_if(!query.uneven &&
                       query.element_size <= capabilities.one_hop_element_limit_bytes);
     case Path::one_shot:
-      return fused_if(lines_hold_whole_elements && bytes <= capabilities.one_shot_limit_bytes);
+      if (!lines_hold_whole_elements || bytes > capabilities.one_shot_limit_bytes)
+        return Path::schedule;
+      return bytes <= capabilities.staged_limit_bytes ? Path::one_shot : Path::one_shot_or_direct;
     case Path::two_level:
       return fused_if(lines_hold_whole_elements && bytes <= capabilities.two_level_limit_bytes);
     case Path::two_shot:
       return fused_if(lines_hold_whole_elements);
+    case Path::one_shot_or_direct:
     case Path::schedule:
       break;
   }
   return Path::schedule;
 }
 
-// Why not, by its schedule; the proof of that is made once.
+// Why the algorithm does not hold the level that the query asks for, empty if it does: derived from
+// its schedule, once.
 std::string breaks_level(const Algorithm& algorithm, const Capabilities& capabilities,
                          const Query& query) {
   if (query.level <= TUTTI_LEVEL_FAST) return {};
@@ -159,7 +164,7 @@ std::string names_of(Collective collective) {
 
 std::string reason_of(const Candidate& best, const Capabilities& capabilities, tutti_level level) {
   const std::string ranks = std::to_string(capabilities.nranks) + " ranks";
-  if (best.path == Path::one_shot) {
+  if (best.path == Path::one_shot || best.path == Path::one_shot_or_direct) {
     return "all " + ranks +
            " share memory and the vector is short: publish once, read all, one hop";
   }
@@ -184,9 +189,9 @@ std::string reason_of(const Candidate& best, const Capabilities& capabilities, t
 Counts decided_alike(uint64_t count, uint32_t element_size, const Capabilities& capabilities) {
   const uint64_t most = largest_of_class(count);
   Counts alike{most <= 1 ? 0 : most / 2 + 1, most};
-  // Where protocols stop.
-  for (const size_t limit :
-       {capabilities.one_shot_limit_bytes, capabilities.two_level_limit_bytes}) {
+  // Cut at the limits of the protocols.
+  for (const size_t limit : {capabilities.staged_limit_bytes, capabilities.one_shot_limit_bytes,
+                             capabilities.two_level_limit_bytes}) {
     const uint64_t longest = limit / element_size;
     if (count <= longest) {
       alike.most = std::min(alike.most, longest);
@@ -215,8 +220,8 @@ Status choose(Collective collective, const Capabilities& capabilities, const Que
         nullptr,   0};
     return {};
   }
-  // At layout the size must not decide on the tree, so all that are chosen from have the same: they
-  // fold all operands in one place from the left, and round once.
+  // At level layout the tree must not depend on the size. So all candidates have the same tree:
+  // they fold all operands in one place from the left, and round once.
   Query wanted = query;
   if (query.level == TUTTI_LEVEL_LAYOUT) wanted.level = TUTTI_LEVEL_EXACT;
   Candidate best{nullptr, Path::schedule, std::numeric_limits<double>::infinity()};
@@ -225,7 +230,7 @@ Status choose(Collective collective, const Capabilities& capabilities, const Que
     if (algorithm.collective != collective || !why_not(algorithm, capabilities, wanted).empty())
       continue;
     const Path path = path_of(algorithm, capabilities, query, unfused);
-    // Pairs alone are no reason.
+    // Two-level pays only where its groups are ranks that share a cache.
     if (path == Path::two_level && group_size(capabilities) != capabilities.cache_group) continue;
     const Candidate candidate{&algorithm, path, predict(algorithm, path, capabilities, query)};
     if (candidate.us < best.us) {

@@ -12,8 +12,8 @@ namespace tutti::shared {
 
 namespace {
 
-constexpr size_t piece_bytes = 4 << 10;  // reduced, then copied from the innermost cache
-constexpr size_t streamed_piece_bytes = 1 << 10;
+constexpr size_t direct_piece_bytes = 4 << 10;  // reduced, then copied while it is in the L1 cache
+constexpr size_t direct_streamed_bytes = 1 << 10;
 constexpr size_t slice_bytes = 256 << 10;  // between two looks at the clock and the abort word
 
 // What a rank posts.
@@ -59,14 +59,13 @@ bool Direct::finished(uint32_t rank) const {
 
 void Direct::withdraw() {
   flags_.clear(line::places);
-  flags_.clear(line::begun);  // an operator that throws leaves a slice in its middle
-  // Before what the caller writes there now, and against enter_slice().
+  flags_.clear(line::begun);  // still set if an operator threw inside a slice
+  // Orders the cleared flags before what the caller writes now; pairs with enter_slice().
   slots::fence(std::memory_order_seq_cst);
   if (!regions_.may_vanish()) return;
   for (uint32_t rank = 0; rank < flags_.nranks(); ++rank) {
     if (rank == flags_.self()) continue;
-    while (flags_.flag(rank, line::begun) == slots::make_flag(turn_, call_.digest) &&
-           !finished(rank)) {
+    while (flags_.flag(rank, line::begun) == make_flag(turn_, call_.digest) && !finished(rank)) {
       std::this_thread::yield();
     }
   }
@@ -103,7 +102,7 @@ Status Direct::begin() {
     outputs_[rank] = regions_.at(rank, places.output, call_.bytes());
     if (inputs_[rank] == nullptr || outputs_[rank] == nullptr) {
       return {TUTTI_MISMATCH,
-              "rank " + std::to_string(rank) + " passed symmetric memory that rank " +
+              rank_name(rank) + " passed symmetric memory that rank " +
                   std::to_string(flags_.self()) + " has freed",
               int(rank)};
     }
@@ -129,8 +128,8 @@ void Direct::reduce_slice() {
   withdrawn_ = !enter_slice();
   if (withdrawn_) return;
   const uint64_t slice_end = std::min<uint64_t>(end_, at_ + slice_bytes);
-  const bool pair = flags_.nranks() == 2 && call_.kernels.divide == nullptr;
-  const size_t most = pair ? slice_bytes : streams_ ? streamed_piece_bytes : piece_bytes;
+  const bool pair = flags_.nranks() == 2 && call_.kernels->divide == nullptr;
+  const size_t most = pair ? slice_bytes : streams_ ? direct_streamed_bytes : direct_piece_bytes;
   while (at_ < slice_end) {
     const size_t bytes = std::min<uint64_t>(most, slice_end - at_);
     for (uint32_t rank = 0; rank < flags_.nranks(); ++rank) {
@@ -143,7 +142,7 @@ void Direct::reduce_slice() {
   if (streams_) stream_fence();
   if (regions_.may_vanish()) flags_.clear(line::begun);
   if (at_ < end_) return;
-  slots::fence(std::memory_order_acquire);  // what was read comes before the look
+  slots::fence(std::memory_order_acquire);  // orders the reads before the look at the flags
   withdrawn_ = !all_announced();
   if (withdrawn_) return;
   shared_ = true;
@@ -151,18 +150,18 @@ void Direct::reduce_slice() {
 }
 
 void Direct::reduce_pair(uint64_t at, size_t bytes) {
-  call_.kernels.reduce2_twice(outputs_[0] + at, outputs_[1] + at, inputs_[0] + at, inputs_[1] + at,
-                              bytes / call_.element_size,
-                              streams_ ? Stores::stream_both : Stores::cached);
+  call_.kernels->reduce2_twice(outputs_[0] + at, outputs_[1] + at, inputs_[0] + at, inputs_[1] + at,
+                               bytes / call_.element_size,
+                               streams_ ? Stores::stream_both : Stores::cached);
 }
 
 void Direct::reduce_piece(uint64_t at, size_t bytes) {
   const size_t elements = bytes / call_.element_size;
-  alignas(line_bytes) std::byte block[streamed_piece_bytes];
+  alignas(line_bytes) std::byte block[direct_streamed_bytes];
   std::byte* const result = streams_ ? block : call_.output + at;
   for (uint32_t rank = 0; rank < flags_.nranks(); ++rank) operands_[rank] = inputs_[rank] + at;
-  call_.kernels.reduce(result, operands_.data(), flags_.nranks(), elements);
-  if (call_.kernels.divide != nullptr) call_.kernels.divide(result, elements, flags_.nranks());
+  call_.kernels->reduce(result, operands_.data(), flags_.nranks(), elements);
+  if (call_.kernels->divide != nullptr) call_.kernels->divide(result, elements, flags_.nranks());
   for (uint32_t rank = 0; rank < flags_.nranks(); ++rank) {
     if (streams_) {
       stream_copy(outputs_[rank] + at, result, bytes);

@@ -1,14 +1,14 @@
-// Allreduce over memory that every rank reaches, in one pass: ranks tell each other where their
-// vectors lie; each reduces its share of all inputs, in rank order, and writes it to all outputs;
-// all tell that they are done. Nothing is staged: the traffic is one vector read and one written a
-// rank, the least there is ("direct access", reference section 5.29(b)). Implements two-shot, bit
-// for bit.
+// Allreduce over memory that every rank reaches, in one pass: ranks post where their vectors lie;
+// each reduces its share of all inputs, in rank order, and writes it to all outputs; all post that
+// they are done. Nothing is staged: the traffic per rank is one vector read and one written, the
+// minimum ("direct access", reference section 5.29(b)). Implements two-shot, bit for bit.
 //
 // A rank leaves only when all are done, so nobody's vectors are touched after its call. When a call
-// ends in an error, withdraw() takes back what was said. From then on its vectors may change, so
-// who has read them says "done" only after a look that none was taken back: else nobody's call ends
-// well. Processes keep each other's memory mapped, so a slow peer may still write there; threads do
-// not, so the one that fails waits for those that are in a slice, which no rank is for long.
+// ends in an error, withdraw() clears what the rank has posted. From then on its vectors may
+// change: so a rank posts "done" only after checking that no peer has withdrawn, and otherwise the
+// call succeeds on no rank. Processes keep each other's memory mapped, so a slow peer may still
+// write to the vectors of a rank that has withdrawn. Threads do not: there a rank that fails waits
+// for peers that are inside a slice, which takes bounded time.
 #pragma once
 
 #include <vector>
@@ -22,26 +22,26 @@ class Direct {
  public:
   Direct(FlagLines& flags, const Regions& regions);
 
-  // Posts where this rank's vectors lie; false, and nothing is posted, when the others cannot reach
+  // Posts where this rank's vectors lie; false, with nothing posted, when the others cannot reach
   // them. `turn`: number of the call.
   bool announce(const AllreduceCall& call, uint32_t turn);
   bool announced(uint32_t rank) const;
 
-  // To be called once all have announced. A rank may only be wrong about its own memory: then the
-  // error names it.
+  // To be called once all have announced. The error names a rank that has announced memory which is
+  // not mapped here.
   Status begin();
-  // The call has failed: nobody touches this rank's vectors any more once this returns (threads),
-  // or nobody begins to (processes).
+  // The call has failed. Threads: once this returns, no peer touches this rank's vectors any more.
+  // Processes: no peer begins to.
   void withdraw();
-  // After begin(). Whether anything was done.
+  // To be called after begin(). Whether anything moved.
   bool advance();
   bool done() const { return finished_peers_ == flags_.nranks(); }
   bool finished(uint32_t rank) const;
 
  private:
   bool all_announced() const;
-  // Against withdraw(), before vectors of threads are touched: either it sees that we have begun,
-  // or we see that it has gone; then false.
+  // To be called before vectors of threads are touched; false: a peer has withdrawn. Pairs with
+  // withdraw(): either the peer sees that this rank has begun, or this rank sees that it withdrew.
   bool enter_slice();
   void reduce_slice();
   void reduce_piece(uint64_t at, size_t bytes);
@@ -53,8 +53,8 @@ class Direct {
   uint32_t turn_ = 0;
   uint64_t at_ = 0, end_ = 0;             // what is left of the own share, in bytes of the vector
   bool streams_ = false;                  // with non-temporal stores
-  bool shared_ = false;                   // the own share is done, and said to be
-  bool withdrawn_ = false;                // a peer has gone: the link knows why
+  bool shared_ = false;                   // the own share is done, and posted as done
+  bool withdrawn_ = false;                // a peer has withdrawn: the link knows why
   uint32_t finished_peers_ = 0;           // peers 0.. known to be done
   std::vector<const std::byte*> inputs_;  // by rank, in this process
   std::vector<std::byte*> outputs_;

@@ -8,28 +8,29 @@
 
 namespace tutti::shared {
 
-// Which line is for what. Every other line only, because processors fetch lines in pairs, so that
-// neighbours are not independent of each other; but for those of slices, which come one after the
-// other.
+// Which line is for what. Only every other line is used, because processors fetch lines in pairs:
+// neighbours would suffer from false sharing. The lines of slices are consecutive, since they are
+// read one after the other.
 namespace line {
-constexpr uint32_t one_shot = 0;  // and 2: vectors, in turn
-constexpr uint32_t publish = 4;   // two-shot: slices published
-constexpr uint32_t result = 6;    // two-shot: slices reduced
-constexpr uint32_t places = 8;    // direct: where the vectors lie
-constexpr uint32_t finish = 10;   // direct: the own share is done
-constexpr uint32_t group = 12;    // and 14: two-level: what the own group makes, in turn
-constexpr uint32_t begun = 16;  // direct: reads and writes the peers' vectors until it has finished
-constexpr uint32_t one_hop_read = 18;  // one-hop: slices that the rank has gone past
+constexpr uint32_t one_shot = 0;       // and 2: vectors, in turn
+constexpr uint32_t publish = 4;        // two-shot: slices published
+constexpr uint32_t result = 6;         // two-shot: slices reduced
+constexpr uint32_t places = 8;         // direct: where the vectors lie
+constexpr uint32_t finish = 10;        // direct: the own share is done
+constexpr uint32_t group = 12;         // and 14: two-level: results of the own group, in turn
+constexpr uint32_t begun = 16;         // direct: the rank is reading and writing the peers' vectors
+constexpr uint32_t one_hop_read = 18;  // one-hop, credit: slices that the rank has read or skipped
 constexpr uint32_t identity = 20;      // single copy: who the rank is
 constexpr uint32_t can_read = 22;      // single copy: whether it can read all others' memory
-constexpr uint32_t distance = 24;      // changed with what the rank reads: see slice_writer.h
+constexpr uint32_t distance = 24;      // changed when the rank has read a slice: slice_writer.h
 constexpr uint32_t one_hop = 26;       // and those after it: its slices
 constexpr uint32_t most_slices = 128;
 constexpr uint32_t tiny = one_hop + most_slices;  // and those after it: the cells of tiny slices
 constexpr uint32_t tiny_in_line = 4;
 }  // namespace line
 
-// A flag with eight bytes. Several share a line: who is behind gets them with one look.
+// A flag with eight bytes of payload. Several share a line: a reader that lags gets them with one
+// line transfer.
 struct TinyCell {
   std::atomic<uint64_t> flag;
   std::byte payload[8];
@@ -55,34 +56,34 @@ class FlagLines {
   uint64_t flag(uint32_t rank, uint32_t line) const {
     return slots::load(at(rank, line).flag, std::memory_order_acquire);
   }
-  // After what the flag announces was written.
+  // To be called after what the flag announces was written. Wakes the peers.
   void post(uint32_t line, uint32_t sequence, uint32_t digest) {
     post(at(self_, line).flag, sequence, digest);
   }
   void post(std::atomic<uint64_t>& own, uint32_t sequence, uint32_t digest) {
-    slots::store(own, slots::make_flag(sequence, digest), std::memory_order_release);
+    slots::store(own, make_flag(sequence, digest), std::memory_order_release);
     link_.wake_all();
   }
-  // Without waking anybody: for what a post() follows.
+  // Wakes nobody: where a post() follows, or no peer sleeps until the flag changes.
   void set(uint32_t line, uint32_t sequence, uint32_t digest) {
-    slots::store(at(self_, line).flag, slots::make_flag(sequence, digest),
-                 std::memory_order_release);
+    slots::store(at(self_, line).flag, make_flag(sequence, digest), std::memory_order_release);
   }
   void clear(uint32_t line) {
     slots::store(at(self_, line).flag, uint64_t{0}, std::memory_order_release);
   }
-  // Whether `rank` has posted exactly that; one of another call is a stranger.
+  // Whether `rank` has posted exactly this. The same sequence with another digest is a mismatched
+  // call: inspect() of the link will look into it.
   bool posted(uint32_t rank, uint32_t line, uint32_t sequence, uint32_t digest) const {
     return posted(rank, at(rank, line).flag, sequence, digest);
   }
   bool posted(uint32_t rank, const std::atomic<uint64_t>& flag, uint32_t sequence,
               uint32_t digest) const {
     const uint64_t there = slots::load(flag, std::memory_order_acquire);
-    if (there == slots::make_flag(sequence, digest)) return true;
-    if (slots::flag_sequence(there) == sequence) link_.note_stranger(int(rank));
+    if (there == make_flag(sequence, digest)) return true;
+    if (flag_sequence(there) == sequence) link_.note_mismatched(int(rank));
     return false;
   }
-  void note_stranger(uint32_t rank) const { link_.note_stranger(int(rank)); }
+  void note_mismatched(uint32_t rank) const { link_.note_mismatched(int(rank)); }
 
  private:
   slots::SlotLink& link_;

@@ -46,8 +46,8 @@ void OneHop::start_next() {
   if (!asks_) begin();
 }
 
-// What single copy would be for. Where ranks take turns on their cores, a block that goes to all is
-// better written once and read from the cache.
+// What this call would use single copy for. Where there are more ranks than cores, a block that
+// goes to all is better written once and read from the cache.
 ReadFor OneHop::read_for() const {
   const bool exchange = shape_->gets_many && !is_rooted(shape_->goal.collective());
   const uint64_t fetched = shape_->part_bytes * (nranks_ - 1);
@@ -76,7 +76,7 @@ void OneHop::begin() {
   shows_ = may_show_ && published_ != shape_->slices && shows_input();
   if (may_show_) std::fill(shown_.begin(), shown_.end(), Shown());
   if (taken_ != shape_->slices) return;
-  // Who takes nothing has gone past it all, and must not keep the others from going on.
+  // A rank that takes nothing skips all slices, and must not hold up the others.
   if (shape_->readers == 0) {
     flags_.post(line::one_hop_read, after_, 0);
   } else {
@@ -88,7 +88,8 @@ void OneHop::begin() {
 bool OneHop::shows_input() {
   const uint64_t all = shape_->separate_parts ? nranks_ * shape_->part_bytes : shape_->part_bytes;
   const uint64_t written = shape_->combines ? shape_->part_bytes : nranks_ * shape_->part_bytes;
-  // Of what is gathered only the own block may lie there, which stays.
+  // Where blocks are gathered, only the own block of the output may overlap the input, and it
+  // stays.
   const bool gathers = shape_->gets_many && !shape_->separate_parts;
   const bool writes = !gathers && !shape_->sources.empty();
   if (writes && call_.input < call_.output + written && call_.output < call_.input + all) {
@@ -106,14 +107,14 @@ void OneHop::fail(Status status) {
 void OneHop::withdraw() {
   if (!shows_) return;
   flags_.clear(line_of(before_));
-  slots::fence(std::memory_order_seq_cst);  // before what the caller writes there now
+  slots::fence(std::memory_order_seq_cst);  // orders it before what the caller writes there now
 }
 
 void OneHop::place(uint32_t slice) {
   const uint64_t bytes = shape_->slice_in_ring();
   for (; int32_t(placed_ - before_ - slice) <= 0; ++placed_) {
     const uint64_t left = tuning_.ring_bytes - (next_begin_ & (tuning_.ring_bytes - 1));
-    if (left < bytes) next_begin_ += left;  // no slice goes round the end
+    if (left < bytes) next_begin_ += left;  // no slice wraps around the end
     begins_[index_of(placed_)] = next_begin_;
     next_begin_ += bytes;
   }
@@ -140,13 +141,13 @@ bool OneHop::fits_by_now(uint32_t sequence) {
   read_ = before_ + std::min(taken_, published_);
   for (uint32_t rank = 0; rank < nranks_; ++rank) {
     if (rank == self_) continue;
-    const uint32_t theirs = slots::flag_sequence(flags_.flag(rank, line::one_hop_read));
+    const uint32_t theirs = flag_sequence(flags_.flag(rank, line::one_hop_read));
     if (int32_t(theirs - read_) < 0) read_ = theirs;
   }
   return fits(sequence);
 }
 
-// A slice of what the readers get, beginning at `from` in the first part.
+// Writes a slice of each part, beginning at `from` in the first part.
 template <class Copy>
 void OneHop::write_parts(std::byte* to, const std::byte* from, size_t bytes, Copy&& copy) const {
   if (!shape_->separate_parts) return copy(to, from, bytes);
@@ -188,8 +189,8 @@ bool OneHop::publish_slice() {
   return true;
 }
 
-// From the reader who has had it since the ring was there the last time: it comes while others are
-// written (broadcast of 32 B, 2 ranks: 92 -> 89 ns).
+// Prefetches a flag's line for writing. A reader's cache has held it since the ring's last pass;
+// the transfer overlaps with the writing of other lines (broadcast of 32 B, 2 ranks: 92 -> 89 ns).
 void OneHop::ask_line_back(uint32_t sequence) const {
   if (sequence - read_ >= tuning_.ring_slices) return;
   const auto& flag = flags_.at(self_, line_of(sequence)).flag;
@@ -224,7 +225,7 @@ const std::byte* OneHop::part_of(uint32_t source, uint32_t slice, size_t bytes) 
 }
 
 bool OneHop::take_slice() {
-  // What is written may lie over the own input, so that must be published first.
+  // The output may overlap the own input, so the input must be published first.
   if (shape_->readers != 0 && taken_ == published_) return false;
   for (size_t i = 0; i < shape_->sources.size(); ++i) {
     if (shows(i) || there(shape_->sources[i], taken_)) continue;
@@ -242,13 +243,13 @@ bool OneHop::take_slice() {
   do {
     ++taken_;
   } while (has_copied_slice());
-  // Others wait for it only when they run out of room.
+  // Others wait for this credit when they run out of room, or when their input is copied from.
   flags_.post(line::one_hop_read, before_ + taken_, 0);
   if (++streak_ > 1) fetch_next();
   return true;
 }
 
-// Who of the sources lets others copy from its input: its first flag says where that lies.
+// Notes which sources let others copy from their input: the line of the first slice says where.
 void OneHop::note_shown() {
   for (size_t i = 0; i < shape_->sources.size(); ++i) {
     const std::byte* const from = payload_at(cell_of(shape_->sources[i], before_));
@@ -258,7 +259,7 @@ void OneHop::note_shown() {
   }
 }
 
-// Whether the next slice has come with the ones before.
+// Whether the next slice was copied together with the ones before.
 bool OneHop::has_copied_slice() const {
   if (!may_show_ || taken_ == shape_->slices || (shape_->readers != 0 && taken_ >= published_))
     return false;
@@ -269,7 +270,8 @@ bool OneHop::has_copied_slice() const {
   return true;
 }
 
-// To be called only where the sources are ahead: else it would take from them what they write.
+// To be called only where the sources are ahead: else the prefetch would take lines away from them
+// that they are still writing.
 void OneHop::fetch_next() const {
   const uint32_t next = before_ + taken_;
   for (const uint32_t source : shape_->sources) {
@@ -298,7 +300,7 @@ bool OneHop::copy_slice(uint64_t offset, size_t bytes) {
   return true;
 }
 
-// The next piece of what source `i` shows: many slices at once.
+// Copies the next piece of source `i`'s input: many slices at once.
 bool OneHop::copy_shown(size_t i) {
   uint64_t& copied = shown_[i].copied;
   const size_t bytes = std::min<uint64_t>(most_copied_bytes, shape_->part_bytes - copied);
@@ -307,11 +309,11 @@ bool OneHop::copy_shown(size_t i) {
   return true;
 }
 
-// What it reads is what source `i` has shown only if that has not been withdrawn meanwhile.
+// What was copied is valid only if source `i` has not withdrawn its input meanwhile.
 bool OneHop::copy_from(size_t i, uint64_t offset, std::byte* to, size_t bytes) {
   const uint32_t source = shape_->sources[i];
   const int error = single_copy_.read(source, shown_[i].part + offset, to, bytes);
-  slots::fence(std::memory_order_acquire);  // the copy comes before the look
+  slots::fence(std::memory_order_acquire);  // orders the copy before the look at the flag
   if (!there(source, 0)) return false;
   slots::will_read(shown_[i].part + offset, bytes);
   if (error == 0) return true;
@@ -325,14 +327,14 @@ bool OneHop::copy_from(size_t i, uint64_t offset, std::byte* to, size_t bytes) {
 
 int OneHop::still_before(uint32_t sequence) const {
   for (uint32_t rank = 0; rank < nranks_; ++rank) {
-    const uint32_t theirs = slots::flag_sequence(flags_.flag(rank, line::one_hop_read));
+    const uint32_t theirs = flag_sequence(flags_.flag(rank, line::one_hop_read));
     if (rank != self_ && int32_t(theirs - sequence) < 0) return int(rank);
   }
   return -1;
 }
 
-// Where the slice of source `i` can be read: in the ring, or where it lands in this rank's memory;
-// null where it was withdrawn.
+// Where the slice of source `i` can be read: in the ring, or in landed_ after a copy; null where
+// the source has withdrawn or the copy failed.
 const std::byte* OneHop::fetched(size_t i, uint64_t offset, size_t bytes) {
   if (!shows(i)) return part_of(shape_->sources[i], taken_, bytes);
   std::byte* const to = landed_.data() + i * shape_->slice_bytes;
@@ -366,7 +368,7 @@ bool OneHop::reduce_slice(uint64_t offset, size_t bytes) {
   return true;
 }
 
-// Of the first n of operands_.
+// Reduces the first n of operands_.
 void OneHop::reduce_to(std::byte* out, uint32_t n, size_t bytes) {
   const size_t elements = bytes / shape_->element_size;
   if (n == 2) {

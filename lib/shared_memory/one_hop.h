@@ -1,20 +1,21 @@
-// One-hop collectives over shared cells: whoever has something for others publishes it, in slices,
-// and every rank takes what is for it from where it lies. Implements, bit for bit:
+// One-hop collectives over shared cells: a rank that has something for others publishes it, in
+// slices, and every rank takes what is for it from where it lies. Implements, bit for bit:
 //   allgather, alltoall, reduce_scatter, scan, exscan  direct
 //   broadcast, gather, scatter, reduce                 flat
 //
 // A rank's slices lie in a ring, calls one after the other. All ranks know how many slices a call
-// has and how long they are, also those that have no part in it, so slice s of all calls together
-// has the same place in everybody's ring; and every rank says how far it is with reading: a place
-// is written again when all have gone past what was in it. So a rank may leave a call before others
-// enter it, and runs ahead as far as the ring and its flags reach. Short slices travel in the line
-// of their flag, those of up to eight bytes in a quarter of a line: a reader that is behind gets
-// four calls with one look.
+// has and how long they are, also ranks that take no part in it. So slice s, counted over all
+// calls, has the same place in every rank's ring. Every rank posts a credit, the number of slices
+// that it has read or skipped; a place is written again once the credits of all ranks cover its
+// slice. So a rank may leave a call before others enter it, and runs ahead as far as the ring and
+// its flags reach. Short slices travel in the line of their flag, those of up to eight bytes in a
+// quarter of a line: a reader that lags gets four calls with one line transfer.
 //
-// Where lines come from afar, or ranks take turns on their cores, what is long for others may stay
-// where it is: its rank then says where that is, in the line of the first slice, and stays until
-// all have copied it from there (single_copy.h). Each rank decides so for itself, call by call; a
-// call has as many slices either way.
+// Where ranks do not share a last-level cache, where there are more ranks than cores, or where the
+// rings would evict the vectors from the cache, a long input may be copied from where it is: its
+// rank then posts the address in the line of the first slice, and stays in the call until all have
+// copied from there (single_copy.h). Each rank decides this for itself, call by call; the call has
+// the same number of slices either way.
 #pragma once
 
 #include <vector>
@@ -29,11 +30,12 @@
 namespace tutti::shared {
 
 struct OneHopCall {
-  const OneHopShape* shape = nullptr;  // this and the next stay until the call has ended
+  const OneHopShape* shape = nullptr;  // this and the next must outlive the call
   const Kernels* kernels = nullptr;
   const std::byte* input = nullptr;
-  // Between them, so that the two are not copied in one word: they were just written as two, and
-  // that would cost as much as twenty instructions.
+  // Between the two pointers, so that the compiler does not copy both with one load: they were just
+  // stored as two words, and a wider load defeats store-to-load forwarding (as expensive as twenty
+  // instructions).
   uint32_t digest = 0;
   std::byte* output = nullptr;
 };
@@ -45,7 +47,7 @@ class OneHop {
   OneHop(slots::SlotLink& link, SliceWriter& writer, ReadFor single_copy,
          const Tuning& tuning = {});
 
-  // Here, so that `call` never is in memory.
+  // Inline, so that `call` stays in registers.
   void start(const OneHopCall& call) {
     call_ = call;
     shape_ = call.shape;
@@ -56,21 +58,21 @@ class OneHop {
   bool done() const { return done_; }
   // Whether the call, once done, has failed, and how. The link knows of all other failures.
   const Status& failure() const { return failure_; }
-  // The call has failed: what this rank has said of its memory holds no more.
+  // The call has failed: takes back where this rank's input lies, if that was posted.
   void withdraw();
-  // The lowest peer that is waited for, -1 if none.
+  // The lowest peer that the call waits for, -1 if none.
   int waits_for();
   int needs() { return waits_for(); }
-  // Of all calls that are done: those of the schedule.
+  // Of all completed calls: what their schedules send and receive.
   const Transfers& transfers() const { return transfers_; }
 
  private:
   void start_next();
   ReadFor read_for() const;
-  // Whether ranks may copy from each other's input, where it is known if they can.
+  // Decides whether ranks may copy from each other's input. To be called once answer() is known.
   void choose_way();
   void begin();
-  // Whether the others copy from this rank's input in this call.
+  // Decides whether the others copy from this rank's input in this call.
   bool shows_input();
   void copy_own_block();
   bool publish_slice();
@@ -79,17 +81,17 @@ class OneHop {
   bool take_slice();
   bool has_room();
   bool fits(uint32_t sequence) const;
-  // The same, after a look at how far the peers are.
+  // The same, after reading the peers' credits.
   bool fits_by_now(uint32_t sequence);
   void ask_line_back(uint32_t sequence) const;
   bool there(uint32_t source, uint32_t slice);
-  // Where the flag of a slice is, and after that its bytes where they travel with it.
+  // Where the flag of a slice lies, followed by its bytes where they travel in its line.
   std::byte* cell_of(uint32_t rank, uint32_t sequence) const;
   // Gives the slices of the call up to this one their places in the rings.
   void place(uint32_t slice);
-  // The same for calls before that needed none.
+  // The same, with no bytes each, for slices of earlier calls that travelled in lines.
   void place_earlier();
-  // Of one that has a place, or the one after the last of them.
+  // Where a slice begins that has a place, or the one after the last of these.
   uint64_t begin_of(uint32_t sequence) const {
     return sequence == placed_ ? next_begin_ : begins_[index_of(sequence)];
   }
@@ -106,9 +108,9 @@ class OneHop {
   bool copy_from(size_t i, uint64_t offset, std::byte* to, size_t bytes);
   const std::byte* fetched(size_t i, uint64_t offset, size_t bytes);
   bool is_read() const { return shows_ && shape_->readers != 0; }
-  std::byte* place_of(uint32_t source) const;  // of what comes from it, in the output
+  std::byte* place_of(uint32_t source) const;  // in the output, of what comes from `source`
   void fail(Status status);
-  // The lowest peer that has not gone past so many slices of all calls, -1 if none.
+  // The lowest peer whose credit is less than so many slices of all calls, -1 if none.
   int still_before(uint32_t sequence) const;
   // False: a source has withdrawn what it showed.
   bool reduce_slice(uint64_t offset, size_t bytes);
@@ -122,32 +124,33 @@ class OneHop {
   SliceWriter& writer_;
   uint32_t nranks_;
   uint32_t self_;
-  size_t ring_;  // where it begins in a rank's cells
+  size_t ring_;  // its offset into a rank's cells
 
   OneHopCall call_;
   const OneHopShape* shape_ = nullptr;  // the call's
   bool done_ = true;
-  bool asks_ = false;                // whether single copy is possible is not known yet
+  bool asks_ = false;                // it is not known yet whether single copy is possible
   bool may_show_ = false;            // ranks may let others copy from their input
-  uint32_t before_ = 0, after_ = 0;  // slices of all calls, without this one and with it
+  uint32_t before_ = 0, after_ = 0;  // slices of all calls, without this call's and with them
   uint32_t published_ = 0, taken_ = 0;
   bool own_left_ = false;
   bool shows_ = false;   // the others copy from this rank's input
   uint32_t streak_ = 0;  // slices that were there at the first look
   Status failure_;
-  // Bytes of the ring, counted on and on: where the last slices begin, and where the next does.
+  // Positions in the ring, in bytes and counted without wrapping: where the last slices begin, and
+  // where the next does.
   std::vector<uint64_t> begins_;
   uint64_t next_begin_ = 0;
-  uint32_t placed_ = 0;  // slices of all calls that have a place, but for those in lines
-  uint32_t read_ = 0;    // slices of all calls that all have gone past, as far as known
-  // Of each source: the part that is for this rank where it lies in the source's input, null where
-  // it comes in slices; and how much of it was copied, in bytes from its beginning.
+  uint32_t placed_ = 0;  // slices of all calls up to the last one that has a place
+  uint32_t read_ = 0;    // the lowest credit of all ranks, as last read
+  // Of each source: the part for this rank, where it lies in the source's input (null where it
+  // comes in slices), and how many of its bytes were copied.
   struct Shown {
     const std::byte* part = nullptr;
     uint64_t copied = 0;
   };
   std::vector<Shown> shown_;
-  std::vector<std::byte> landed_;  // what was copied to be reduced: a slice of each source
+  std::vector<std::byte> landed_;  // copied for a reduction: a slice of each source
   std::vector<const void*> operands_;
   Transfers transfers_;
 };

@@ -8,12 +8,6 @@
 
 namespace tutti::shared {
 
-namespace {
-
-constexpr size_t inline_bytes = sizeof(slots::FlagLine::payload);
-
-}  // namespace
-
 size_t kept_bytes(uint32_t nranks) { return last_level_cache_bytes() / (4 * nranks); }
 
 size_t OneHopShape::most_element_bytes(uint32_t nranks, const Tuning& tuning) {
@@ -54,7 +48,8 @@ void OneHopShape::set_roles() {
   }
 }
 
-// The own block, where it is among others in a buffer, and what rank 0 gets of a scan.
+// The block that a rank copies from its input to its output: its own one where a buffer has
+// several, and the first rank's result of a scan.
 void OneHopShape::find_own_block() {
   const uint32_t block = goal.block(self_, self_);
   has_own_block = goal.has(self_, block) && goal.fills_output(self_) &&
@@ -63,9 +58,10 @@ void OneHopShape::find_own_block() {
   own_to = gets_many ? self_ * part_bytes : 0;
 }
 
-// Some slices even of a short part, so that writing and reading overlap; all equally long.
+// Even a short part is cut into several slices, so that writing and reading overlap. Slices are
+// equally long, but for the last.
 void OneHopShape::cut(const Tuning& tuning) {
-  in_line = part_bytes * parts <= inline_bytes;
+  in_line = part_bytes * parts <= sizeof(slots::FlagLine::payload);
   tiny = part_bytes * parts <= sizeof(TinyCell::payload);
   first_line = tiny ? line::tiny : line::one_hop;
   cell_bytes = tiny ? sizeof(TinyCell) : sizeof(slots::FlagLine);
@@ -88,7 +84,7 @@ void OneHopShape::weigh(const Tuning& tuning) {
   const uint64_t blocks = combines ? !sources.empty() : sources.size();
   streams = part_bytes * blocks > kept_bytes(nranks_) &&
             (!combines || element_size <= streamed_piece_bytes);
-  // Of all ranks: what they read, what they write, and their rings.
+  // Of all ranks together: inputs, outputs and rings.
   const uint64_t inputs = nranks_ * part_bytes * (separate_parts ? nranks_ : 1);
   const uint64_t outputs = nranks_ * part_bytes * (gets_many ? nranks_ : 1);
   const uint64_t all = inputs + outputs + nranks_ * tuning.ring_bytes;

@@ -1,5 +1,5 @@
-// What is the same for all calls of one collective, root and length that go by one_hop.h: who gives
-// what to whom, and how that is cut into slices.
+// What all calls of one collective, root and length by one_hop.h have in common: who gives what to
+// whom, and how that is cut into slices.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ struct OneHopShape {
 
   bool operator==(const OneHopShape&) const = default;
 
-  // The longest elements, in bytes, that can be cut among so many ranks.
+  // The longest element, in bytes, that fits into a slice among so many ranks.
   static size_t most_element_bytes(uint32_t nranks, const Tuning& tuning = {});
 
   Goal goal{Collective::barrier, 1};
@@ -29,25 +29,25 @@ struct OneHopShape {
   uint32_t element_size = 1;
   bool combines = false;
 
-  uint32_t readers = 0;               // who take from this rank
-  std::vector<uint32_t> sources;      // whom it takes from
+  uint32_t readers = 0;               // how many ranks take from this one
+  std::vector<uint32_t> sources;      // the ranks that it takes from, ascending
   bool separate_parts = false;        // every reader has a part of its own
-  bool gets_many = false;             // a block from everybody
+  bool gets_many = false;             // the output has a block from every rank
   uint64_t part_bytes = 0;            // of one part
   uint32_t parts = 1;                 // that a rank publishes
-  bool has_own_block = false;         // which is to go from the input to the output
-  uint64_t own_from = 0, own_to = 0;  // where in them, in bytes
+  bool has_own_block = false;         // to be copied from the own input to the own output
+  uint64_t own_from = 0, own_to = 0;  // its offset in each, in bytes
 
   uint32_t slices = 0;                      // of a call
   uint64_t slice_bytes = 0;                 // of one part in one slice
   size_t stride = 0;                        // from part to part in a slice, in bytes
   bool in_line = false;                     // slices travel in the line of their flag
-  bool tiny = false;                        // with others
+  bool tiny = false;                        // and several share a line (TinyCell)
   uint32_t first_line = 0, cell_bytes = 0;  // where their flags are (flag_lines.h)
 
   bool streams = false;            // what comes from others is written with non-temporal stores
-  bool exceeds_cache = false;      // what all ranks read and write does not fit
-  bool fits_without_ring = false;  // it does, but hardly beside the rings
+  bool exceeds_cache = false;      // inputs, outputs and rings of all ranks exceed the cache
+  bool fits_without_ring = false;  // they fit, but take more than three quarters of it
 
   uint64_t slice_in_ring() const { return parts * stride; }  // bytes
 
@@ -60,11 +60,11 @@ struct OneHopShape {
   uint32_t nranks_ = 1, self_ = 0;
 };
 
-// A quarter of a rank's share of the last-level cache, in bytes: longer output goes past it, for
-// also what it is copied from wants room.
+// A quarter of a rank's share of the last-level cache, in bytes. Longer output is written with
+// non-temporal stores, because what it is copied from needs room in the cache, too.
 size_t kept_bytes(uint32_t nranks);
 
-// Streamed reductions go through a piece of the stack.
+// Reductions with non-temporal stores go through a buffer of this size on the stack.
 constexpr size_t streamed_piece_bytes = 4 << 10;
 
 }  // namespace tutti::shared

@@ -32,20 +32,28 @@ bool OneShot::advance() {
     slots::will_read(at, call_.bytes());
     return at;
   };
-  if (nranks_ == 2) {
-    call_.kernels.reduce2(call_.output, vector_of(0), vector_of(1), call_.count);
+  const Kernels& kernels = *call_.kernels;
+  if (nranks_ == 2 && kernels.user == nullptr) {
+    kernels.reduce2_fn(call_.output, vector_of(0), vector_of(1), call_.count);
   } else {
     for (uint32_t rank = 0; rank < nranks_; ++rank) operands_[rank] = vector_of(rank);
-    call_.kernels.reduce(call_.output, operands_.data(), nranks_, call_.count);
+    kernels.reduce(call_.output, operands_.data(), nranks_, call_.count);
   }
-  if (call_.kernels.divide != nullptr) call_.kernels.divide(call_.output, call_.count, nranks_);
+  if (kernels.divide != nullptr) kernels.divide(call_.output, call_.count, nranks_);
   const size_t bytes = call_.bytes();
   if (bytes >= staging_.tuning().measured_bytes) staging_.writer().has_read();
-  const uint64_t peers = nranks_ - 1;
-  transfers_.sent(peers, peers * bytes);
-  transfers_.received(peers, peers * bytes);
+  ++calls_;
+  bytes_ += bytes;
   done_ = true;
   return true;
+}
+
+Transfers OneShot::transfers() const {
+  const uint64_t peers = nranks_ - 1;
+  Transfers all;
+  all.sent(peers * calls_, peers * bytes_);
+  all.received(peers * calls_, peers * bytes_);
+  return all;
 }
 
 int OneShot::waits_for() const {

@@ -20,6 +20,12 @@ class OneShot {
         self_(staging.self()),
         operands_(staging.nranks()) {}
 
+  // As a protocol by itself; OrDirect calls enter() and stage() instead.
+  void start(const AllreduceCall& call) {
+    staging_.begin_call();
+    enter(call);
+    stage();
+  }
   // `call` is the next one; stage() publishes its vector.
   void enter(const AllreduceCall& call) {
     call_ = call;
@@ -33,8 +39,11 @@ class OneShot {
   }
   bool advance();
   bool done() const { return done_; }
+  const Status& failure() const { return failure_; }
+  void withdraw() {}
   int waits_for() const;
-  const Transfers& transfers() const { return transfers_; }
+  int needs() const { return waits_for(); }
+  Transfers transfers() const;
 
  private:
   uint32_t line() const { return line::one_shot + 2 * (sequence_ & 1); }
@@ -47,10 +56,11 @@ class OneShot {
   bool done_ = true;
   uint32_t sequence_ = 0;
   bool in_line_ = false;      // the vectors lie in the lines of their flags
-  size_t place_ = 0;          // else where in the cells
+  size_t place_ = 0;          // else their offset into the cells
   uint32_t ready_peers_ = 0;  // peers 0.. known to have published
   std::vector<const void*> operands_;
-  Transfers transfers_;
+  uint64_t calls_ = 0, bytes_ = 0;  // completed calls, and the bytes of their vectors
+  const Status failure_;            // always OK: one-shot itself cannot fail
 };
 
 }  // namespace tutti::shared

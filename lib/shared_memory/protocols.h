@@ -1,5 +1,6 @@
-// All the ways in which calls go through memory that the ranks share. Each is a state machine with
-// the same face (Protocol); they take turns, so that one may find what another has left.
+// The protocols of calls over memory that the ranks share. Each is a state machine with the same
+// interface (Protocol). They take turns in the same memory, where one may find what another has
+// left.
 #pragma once
 
 #include <concepts>
@@ -21,13 +22,13 @@ concept Protocol = requires(P protocol, const P seen) {
   { seen.done() } -> std::same_as<bool>;
   // Whether the call, once done, has failed, and how. The link knows of all other failures.
   { seen.failure() } -> std::convertible_to<const Status&>;
-  // The call has failed: what this rank has said of its memory holds no more.
+  // The call has failed: takes back what this rank has posted about where its vectors lie.
   {protocol.withdraw()};
-  // The lowest peer that the call is held up by, -1 if none.
+  // The lowest peer that the call waits for, -1 if none.
   { protocol.waits_for() } -> std::same_as<int>;
-  // The same, where it cannot end before that peer has entered it.
+  // The same, but -1 also where the call can end before that peer has entered it.
   { protocol.needs() } -> std::same_as<int>;
-  // Of all calls that are done: those of the schedule that it implements.
+  // Of all completed calls: what the schedule that the protocol implements sends and receives.
   { seen.transfers() } -> std::convertible_to<Transfers>;
 };
 
@@ -39,21 +40,27 @@ class Protocols {
       : writer_(link, slice_path),
         staging_(link, writer_, tuning),
         direct_(staging_.flags(), regions),
-        one_shot(staging_, direct_),
+        one_shot(staging_),
+        one_shot_or_direct(staging_, direct_),
         two_level(staging_, group_size),
         two_shot(staging_, direct_),
         one_hop(link, writer_, single_copy, tuning) {}
   Protocols(const Protocols&) = delete;
   Protocols& operator=(const Protocols&) = delete;
 
-  // The longest vectors, in bytes, that they take.
+  // The longest vectors, in bytes, that the protocols take. Up to the first length one-shot by
+  // itself is best.
+  size_t staged_bytes() const { return staging_.tuning().staged_bytes; }
   size_t one_shot_bytes() const { return staging_.most_block_bytes(); }
   size_t two_level_bytes() const { return TwoLevel::most_bytes(staging_.tuning()); }
 
   // Calls so far that went direct.
-  uint64_t direct_calls() const { return one_shot.direct_calls() + two_shot.direct_calls(); }
+  uint64_t direct_calls() const {
+    return one_shot_or_direct.direct_calls() + two_shot.direct_calls();
+  }
   Transfers transfers() const {
     Transfers all = one_shot.transfers();
+    all += one_shot_or_direct.transfers();
     all += two_level.transfers();
     all += two_shot.transfers();
     return all += one_hop.transfers();
@@ -65,13 +72,14 @@ class Protocols {
   Direct direct_;
 
  public:
-  OrDirect<OneShot> one_shot;
+  OneShot one_shot;
+  OrDirect<OneShot> one_shot_or_direct;
   TwoLevel two_level;
   OrDirect<TwoShot> two_shot;
   OneHop one_hop;
 };
 
-static_assert(Protocol<OrDirect<OneShot>> && Protocol<TwoLevel> && Protocol<OrDirect<TwoShot>> &&
-              Protocol<OneHop>);
+static_assert(Protocol<OneShot> && Protocol<OrDirect<OneShot>> && Protocol<TwoLevel> &&
+              Protocol<OrDirect<TwoShot>> && Protocol<OneHop>);
 
 }  // namespace tutti::shared

@@ -84,7 +84,7 @@ Status Regions::adopt(Exchange& exchange, std::byte* address, size_t bytes, int 
   return share(exchange, fits, std::move(memory), offset, deadline_ns, {{nullptr, address}, bytes});
 }
 
-// From the own part to a region of everybody's; `ready`: whether there is one.
+// Makes a region of all ranks' parts from the own part. `ready`: whether this rank has one.
 Status Regions::share(Exchange& exchange, const Status& ready, Fd memory, uint64_t offset,
                       uint64_t deadline_ns, Part own) {
   std::vector<Part> parts;
@@ -109,8 +109,7 @@ Status Regions::share(Exchange& exchange, const Status& ready, Fd memory, uint64
   std::vector<Offer> offers(all.size());
   for (size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank].size() != sizeof(Offer)) {
-      return {TUTTI_CORRUPT, "rank " + std::to_string(rank) + " offered its memory wrongly",
-              int(rank)};
+      return {TUTTI_CORRUPT, rank_name(rank) + " offered its memory wrongly", int(rank)};
     }
     std::memcpy(&offers[rank], all[rank].data(), sizeof(Offer));
   }

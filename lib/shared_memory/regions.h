@@ -1,6 +1,6 @@
 // Symmetric memory: what the ranks of a communicator registered so that the others read and write
-// it directly. Which rank's memory lies where in this process is known only here; ranks tell each
-// other places, never addresses.
+// it directly. Only this class knows where each rank's memory is mapped in this process; ranks
+// exchange places.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ class SlotLink;
 
 namespace tutti::shared {
 
-// In which region, and where in the rank's part of it.
+// A region, and the offset into the rank's part of it, in bytes.
 struct Place {
   uint64_t region = 0;
   uint64_t offset = 0;
@@ -32,13 +32,13 @@ class Regions {
   // `link` joins all ranks of the communicator; it may be null for Reach::none.
   Regions(Reach reach, slots::SlotLink* link) : reach_(reach), link_(link) {}
 
-  // Both are collective over the exchange, which has the ranks of the link in their order. Ranks
-  // may give different sizes. All ranks get the region, or none does.
+  // allocate() and adopt() are collective over the exchange, which has the ranks of the link in
+  // their order. Ranks may give different sizes. All ranks get the region, or none does.
   Status allocate(Exchange& exchange, size_t bytes, uint64_t deadline_ns, std::byte** out);
-  // `address` is a mapping (MAP_SHARED) of the memory behind `fd`, which `offset` is the place of.
+  // `address` is a mapping (MAP_SHARED) of the memory behind `fd` from `offset` on.
   Status adopt(Exchange& exchange, std::byte* address, size_t bytes, int fd, uint64_t offset,
                uint64_t deadline_ns);
-  // What all ranks have mapped here, by rank, as the next region; `own` is this rank's.
+  // Adds the parts of all ranks, mapped here, as the next region; `own`: index of this rank's.
   struct Part {
     Mapping mapping;
     size_t bytes = 0;
@@ -47,12 +47,12 @@ class Regions {
   // Local. False when no region of this rank begins at `address`.
   bool remove(const void* address);
 
-  // Whether the ranks' vectors may be gone as soon as their calls have ended: memory of the own
-  // process is not kept by being mapped elsewhere.
+  // Whether a rank's vectors may be freed as soon as its call has ended: memory of one process has
+  // no mapping at the peers that would keep it.
   bool may_vanish() const { return reach_ == Reach::process; }
 
-  // Whether all of [address, address + bytes) of this rank can be reached by the others; then
-  // where.
+  // Whether the others can reach all of [address, address + bytes) of this rank; *out: as what
+  // place.
   bool find(const void* address, size_t bytes, Place* out) const {
     if (reach_ == Reach::process) {
       *out = {0, reinterpret_cast<uintptr_t>(address)};
@@ -60,13 +60,14 @@ class Regions {
     }
     return !regions_.empty() && find_region(address, bytes, out);
   }
-  // Where that place of `rank` lies in this process; null when it is none.
+  // Where that place of `rank` lies in this process; null if [place, place + bytes) is in no
+  // region.
   std::byte* at(uint32_t rank, const Place& place, size_t bytes) const;
 
  private:
   struct Region {
     uint64_t id = 0;
-    std::vector<Part> parts;  // by rank; for Reach::none and process only the own one
+    std::vector<Part> parts;  // by rank; only the own one for Reach::none and Reach::process
     size_t own = 0;           // index of the own part
   };
 
@@ -77,7 +78,7 @@ class Regions {
   Reach reach_;
   slots::SlotLink* link_;
   std::vector<Region> regions_;
-  uint64_t registrations_ = 0;  // collective so far: the next id
+  uint64_t registrations_ = 0;  // collective ones so far: the last id
 };
 
 }  // namespace tutti::shared

@@ -12,7 +12,7 @@ namespace tutti::shared {
 
 namespace {
 
-// What a rank posts: where which number lies in which process.
+// What a rank posts: its process, what it allows, and a number with its address there.
 struct Identity {
   int32_t pid = 0;
   ReadFor allowed = ReadFor::nothing;
@@ -45,7 +45,7 @@ SingleCopy::SingleCopy(FlagLines& flags, ReadFor allowed, uint64_t most_exchange
 
 bool SingleCopy::all_posted(uint32_t line) const {
   for (uint32_t rank = 0; rank < flags_.nranks(); ++rank) {
-    if (slots::flag_sequence(flags_.flag(rank, line)) == 0) return false;
+    if (flag_sequence(flags_.flag(rank, line)) == 0) return false;
   }
   return true;
 }
@@ -60,7 +60,7 @@ SingleCopy::Answer SingleCopy::answer() {
   if (!all_posted(line::can_read)) return answer_;
   answer_ = Answer::yes;
   for (uint32_t rank = 0; rank < flags_.nranks(); ++rank) {
-    if (slots::flag_sequence(flags_.flag(rank, line::can_read)) != 2) answer_ = Answer::no;
+    if (flag_sequence(flags_.flag(rank, line::can_read)) != 2) answer_ = Answer::no;
   }
   return answer_;
 }
@@ -87,7 +87,7 @@ bool SingleCopy::can_read_everyone() {
 
 int SingleCopy::waits_for() const {
   for (uint32_t rank = 0; rank < flags_.nranks(); ++rank) {
-    if (slots::flag_sequence(flags_.flag(rank, line::can_read)) == 0) return int(rank);
+    if (flag_sequence(flags_.flag(rank, line::can_read)) == 0) return int(rank);
   }
   return -1;
 }

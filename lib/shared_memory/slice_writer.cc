@@ -11,10 +11,11 @@ namespace {
 
 constexpr int64_t between_looks_bytes = 256 << 10;
 constexpr uint32_t most_lines = 3;  // in one look
-// In a row: one that was disturbed is not enough. A line from afar may also have come before it was
-// asked for, now and then three times in a row; one from near never takes long.
+// How many looks in a row decide: one may have been interrupted. A line of another last-level cache
+// may also have arrived before the load, now and then three times in a row; a line of the same
+// cache never takes long.
 constexpr uint32_t looks_to_far = 3, looks_to_near = 8;
-// Between what was measured among cores that share a cache and among others (README.md).
+// Between what was measured among cores that share a cache and among others (notes.md).
 constexpr uint64_t far_ns = 60;
 
 }  // namespace
@@ -29,11 +30,11 @@ void SliceWriter::copy(std::byte* to, const std::byte* from, size_t bytes) {
 }
 
 uint64_t SliceWriter::time_of_line(uint32_t rank) {
-  flags_.flag(rank, line::identity);  // of the same page: the time of finding that does not count
+  flags_.flag(rank, line::identity);  // mostly of the same page: a TLB miss is not timed
   const uint64_t begin = now_ns();
   const uint64_t found = flags_.flag(rank, line::distance);
   const uint64_t middle = now_ns();
-  const uint64_t end = now_ns();  // what the clock takes
+  const uint64_t end = now_ns();  // for the time that the clock itself takes
   if (found == seen_[rank]) return 0;
   seen_[rank] = found;
   return std::max<int64_t>(1, int64_t(middle - begin) - int64_t(end - middle));

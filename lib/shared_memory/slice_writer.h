@@ -1,12 +1,12 @@
 // Copies slices to where other cores read them: with ordinary stores, or with non-temporal ones.
-// Among cores that share a cache, an ordinary store leaves the line where the reader finds it.
-// Where lines come from afar, the cache of the last reader must give up each line first, and the
-// next reader fetches it from the writer's cache: there non-temporal stores, through memory, are
-// several times as fast (notes.md).
+// Among cores that share a last-level cache ("near"), an ordinary store leaves the line where the
+// reader finds it. Among others ("far") the last reader's copy of each line must be invalidated
+// first, and the next reader fetches the line from the writer's cache: there non-temporal stores,
+// through memory, are several times as fast (notes.md).
 //
-// How far the others are may change while a communicator lives, because hosts move virtual machines
-// from core to core. So it is measured now and then, by each rank for itself: how long does a line
-// take to come that another rank has just changed?
+// Whether cores share a cache may change during the life of a communicator, because hosts move
+// virtual machines from core to core. So each rank measures it now and then for itself: how long
+// does the transfer of a line take that another rank has just changed?
 #pragma once
 
 #include <vector>
@@ -22,18 +22,18 @@ class SliceWriter {
   // `link` must have cells.
   SliceWriter(slots::SlotLink& link, SlicePath path);
 
-  // As memcpy(). Whoever sees what is posted after it sees it, too.
+  // As memcpy(). A peer that sees a flag posted after it sees the copy, too.
   void copy(std::byte* to, const std::byte* from, size_t bytes);
-  // The same for who writes them otherwise: before so many bytes, whether with non-temporal
-  // stores.
+  // For callers that write slices themselves: to be called before `bytes` bytes are written;
+  // whether to use non-temporal stores. They are fenced by the caller.
   bool non_temporal(size_t bytes) {
     until_look_bytes_ -= int64_t(bytes);
     if (until_look_bytes_ <= 0) look();
     return far_;
   }
-  // What the last look has found.
+  // Whether lines of other ranks come from another last-level cache, as far as measured.
   bool far() const { return far_; }
-  // This rank has read a slice: gives the others something to look at.
+  // This rank has read a slice: changes its line, so that the others can time the transfer of it.
   void has_read() {
     flags_.at(flags_.self(), line::distance).flag.store(++slices_read_, std::memory_order_relaxed);
   }
@@ -41,13 +41,13 @@ class SliceWriter {
  private:
   void look();
   void decide(uint64_t time_ns);
-  // How long the line of `rank` took to come, in nanoseconds; 0 if it had not changed.
+  // How long the transfer of `rank`'s line took, in nanoseconds; 0 if it had not changed.
   uint64_t time_of_line(uint32_t rank);
 
   FlagLines flags_;
   SlicePath path_;
-  std::vector<uint64_t> seen_;  // last, of each rank's line
-  uint32_t next_ = 0;           // rank to look at
+  std::vector<uint64_t> seen_;  // the last value of each rank's line
+  uint32_t next_ = 0;           // the rank that was timed last
   bool far_ = false;
   uint32_t contrary_looks_ = 0;
   int64_t until_look_bytes_ = 0;

@@ -18,8 +18,8 @@ Staging::Staging(slots::SlotLink& link, SliceWriter& writer, const Tuning& tunin
   most_slice_bytes_ = std::min(tuning_.two_shot_slice_bytes, fits / line_bytes * line_bytes);
 }
 
-// Behind what was written last, or at the beginning: clear of the block of the call before, since
-// an arena has room for four (most_block_bytes()).
+// Behind what was written last, or at the beginning of the arena. Either is clear of the block of
+// the call before, because the arena has room for four (most_block_bytes()).
 size_t Staging::place_block(size_t bytes) {
   if (next_ + bytes > publish_arena_) next_ = 0;
   block_ = {next_, next_ + whole_lines(bytes)};
@@ -27,7 +27,7 @@ size_t Staging::place_block(size_t bytes) {
   return 2 * tuning_.resident_bytes + block_.begin;
 }
 
-// Going on where the last call ended keeps the blocks rotating.
+// Slots begin where the last call ended, so that they rotate through the arena as blocks do.
 Staging::Slots Staging::place_slots(size_t slice_bytes, uint32_t slices) {
   Slots slots;
   slots.slice_bytes = slice_bytes;

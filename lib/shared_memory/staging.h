@@ -2,26 +2,26 @@
 // one-shot, two-level and two-shot, which take turns in the same memory. The cells of a rank: two
 // resident places, the publish arena, the result arena; behind them the ring of one_hop.h.
 //
-// No acknowledgements are needed, because of one rule: before a rank has heard from all peers in a
-// call, it writes nothing that the call before may have left unread.
-//   Whoever has ended call s has heard from all in it (through their groups in two-level, by their
-//   "done" in direct), so all have ended the calls before s: of those nobody reads anything any
-//   more. Once all have been heard from in the call after s, the same holds of s.
-//   What s may leave unread: one-shot, its own vector; two-level, that and its group's result;
-//   two-shot, results, but nothing that was published, for whoever has all results knows that all
-//   have reduced all that was published; direct, nothing.
-//   What the next call writes before it has heard from all: one-shot and two-level, a vector or a
-//   group's result, in the other one of two resident places, whose turn was before s, or a vector
-//   in the publish arena, clear of the block of s; two-shot, its first slices, as far as they are
-//   clear of that block, then no more until all are heard from; never a result, which follows the
-//   first slices of all.
-// Calls of nothing and calls by other ways (one_hop.h, links) touch none of this memory. After an
+// No acknowledgements are needed, because of one rule: in a call, a rank that has not yet heard
+// from all peers overwrites nothing that the call before may have left unread.
+//   A rank that has ended call s has heard from all peers in it (in two-level through their groups,
+//   in direct by their "done"). So all ranks have ended the calls before s, and nobody reads the
+//   memory of those calls any more. Once a rank has heard from all in the call after s, the same
+//   holds for s.
+//   What s may leave unread: one-shot: its own vector. Two-level: that and its group's result.
+//   Two-shot: results, but no published slices, because a rank that has all results knows that all
+//   ranks have reduced all published slices. Direct: nothing.
+//   What the next call writes before it has heard from all: one-shot and two-level: a vector or a
+//   group's result in that one of the two resident places that was last used before s, or a vector
+//   in the publish arena, clear of the block of s. Two-shot: its first slices, as long as they are
+//   clear of that block, but never a result, because results follow the first slices of all.
+// Empty calls and calls by other paths (one_hop.h, links) touch none of this memory. After an
 // error nobody makes another call. tests/simulation checks the rule for every order of calls.
 //
 // Blocks rotate through more memory than a core's cache holds: a line that a peer has just read is
-// dear to write again (the peer's copy must be invalidated first), one that has left its cache is
-// not. Measured on two cores: 64 KiB in 3.7 us rotating through 2 MiB, 9.5 us with two blocks. Only
-// vectors of a few KiB are faster when they stay where they are.
+// expensive to write again (the peer's copy must be invalidated first), a line that has left the
+// peer's cache is not. Measured on two cores: 64 KiB in 3.7 us rotating through 2 MiB, 9.5 us with
+// two blocks. Only vectors of a few KiB are faster when they stay where they are.
 #pragma once
 
 #include <algorithm>
@@ -36,13 +36,13 @@
 
 namespace tutti::shared {
 
-// An allreduce as its protocols see it.
+// An allreduce as its protocols see it. What it points to must outlive the call.
 struct AllreduceCall {
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
   uint64_t count = 0;  // at least 1
   uint32_t element_size = 1;
-  Kernels kernels;
+  const Kernels* kernels = nullptr;
   uint32_t digest = 0;
 
   size_t bytes() const { return count * element_size; }
@@ -72,20 +72,20 @@ class Staging {
     unread_ = block_;
     block_ = {};
   }
-  uint32_t turn() const { return turn_; }  // number of the call among theirs
+  uint32_t turn() const { return turn_; }  // number of the call among those of all protocols
   // The number of the call among those whose vectors alternate between the two resident places and
-  // between two flag lines: even, odd.
+  // between two flag lines, by its parity.
   uint32_t next_resident() { return ++resident_calls_; }
 
-  // Where they lie in every rank's cells.
+  // The resident place of that call, as an offset into every rank's cells.
   size_t resident(uint32_t call) const { return (call & 1) != 0 ? tuning_.resident_bytes : 0; }
   std::byte* resident(uint32_t rank, uint32_t call) const { return data_[rank] + resident(call); }
-  // The longest vector that goes to the publish arena as a block. With room for four, a block is
-  // clear of the one before, and slots of any length are left beside one.
+  // The longest vector that goes to the publish arena as a block. The arena has room for four, so a
+  // block is clear of the one before, and beside a block there is room for slots of any length.
   size_t most_block_bytes() const {
     return std::min(tuning_.one_shot_bytes, std::min(publish_arena_, tuning_.rotated_bytes) / 4);
   }
-  // Where all ranks put a vector of so many bytes in their cells.
+  // Places a vector of so many bytes as a block: the offset into the cells, the same on all ranks.
   size_t place_block(size_t bytes);
   // Where the cells of each rank begin.
   std::byte* const* cells() const { return data_.data(); }
@@ -104,13 +104,13 @@ class Staging {
     uint32_t results = 1;    // and for results
     uint32_t window = 1;     // slices that a rank may be ahead
     uint32_t first = 0;
-    uint32_t clear = 1;  // slots from the first on that the call before has left nothing in
+    uint32_t clear = 1;  // slots from the first on that hold nothing unread of the call before
   };
   size_t most_slice_bytes() const { return most_slice_bytes_; }
   Slots place_slots(size_t slice_bytes, uint32_t slices);
 
  private:
-  // Of the publish arena; empty: none.
+  // A part of the publish arena, in bytes; empty: none.
   struct Block {
     size_t begin = 0, end = 0;
   };

@@ -53,10 +53,10 @@ bool TwoLevel::fold_group() {
   slots::will_write(result, bytes);
   if (bytes <= inline_bytes) {
     alignas(line_bytes) std::byte folded[inline_bytes];
-    call_.kernels.reduce(folded, operands_.data(), members, call_.count);
+    call_.kernels->reduce(folded, operands_.data(), members, call_.count);
     slots::copy_short(result, folded, bytes);
   } else {
-    call_.kernels.reduce(result, operands_.data(), members, call_.count);
+    call_.kernels->reduce(result, operands_.data(), members, call_.count);
   }
   group_folded_ = true;
   staging_.flags().post(group_line(), sequence_, call_.digest);
@@ -73,9 +73,9 @@ bool TwoLevel::fold_groups() {
     operands_[group] = group_result(rank);
     if (!own) slots::will_read(operands_[group], bytes);
   }
-  call_.kernels.reduce(call_.output, operands_.data(), levels_.groups, call_.count);
-  if (call_.kernels.divide != nullptr) {
-    call_.kernels.divide(call_.output, call_.count, staging_.nranks());
+  call_.kernels->reduce(call_.output, operands_.data(), levels_.groups, call_.count);
+  if (call_.kernels->divide != nullptr) {
+    call_.kernels->divide(call_.output, call_.count, staging_.nranks());
   }
   const uint64_t mates = levels_.size(levels_.group_of(self)) - 1;
   const uint64_t sent = mates + group_readers_, received = mates + levels_.groups - 1;

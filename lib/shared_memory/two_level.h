@@ -1,6 +1,7 @@
-// Allreduce of a very short vector among ranks in groups around their caches: every rank publishes
-// its vector, folds what its group has published, publishes that, and folds the groups. Implements
-// two-level, bit for bit. staging.h says why no acknowledgements are needed.
+// Allreduce of a very short vector among ranks grouped by last-level cache: every rank publishes
+// its vector, folds what its group has published, publishes the group's result, and folds the
+// results of all groups. Implements two-level, bit for bit. staging.h says why no acknowledgements
+// are needed.
 #pragma once
 
 #include <vector>
@@ -15,7 +16,7 @@ class TwoLevel {
  public:
   TwoLevel(Staging& staging, uint32_t group_size);
 
-  // The longest vector, in bytes: it and its group's result share a resident place.
+  // The longest vector, in bytes: it and the group's result share a resident place.
   static size_t most_bytes(const Tuning& tuning) { return tuning.resident_bytes / 2; }
 
   void start(const AllreduceCall& call);

@@ -10,7 +10,7 @@ namespace tutti::shared {
 
 namespace {
 
-constexpr size_t piece_bytes = 4 << 10;  // reduced, then copied from the innermost cache
+constexpr size_t piece_bytes = 4 << 10;  // reduced, then copied while it is in the L1 cache
 
 schedule::ChunkMap shards_of(const AllreduceCall& call, uint32_t nranks) {
   return {call.count, nranks, line_bytes / call.element_size};
@@ -36,14 +36,14 @@ void count_two_shot(const AllreduceCall& call, uint32_t nranks, uint32_t self, T
 
 TwoShot::TwoShot(Staging& staging)
     : staging_(staging), operands_(staging.nranks()), piece_(staging.nranks()) {
-  last_level_cache_bytes();  // now, because the first time takes longer than a call
+  last_level_cache_bytes();  // here, because the first look-up takes longer than a call
 }
 
 void TwoShot::stage() {
   const uint32_t nranks = staging_.nranks();
   streams_ = exceeds_cache(call_.bytes(), nranks);
   published_ = reduced_ = gathered_ = 0;
-  // Slices are equally long, so that none is a mere rest.
+  // Slices are equally long, so that none is a short remainder.
   const schedule::ChunkMap shards = shards_of(call_, nranks);
   const size_t shard_bytes = std::max(shards.size(0), shards.size(nranks - 1)) * call_.element_size;
   const size_t most = staging_.most_slice_bytes();
@@ -72,11 +72,11 @@ std::byte* TwoShot::result(uint32_t rank, uint32_t index) const {
 
 bool TwoShot::reached(uint32_t rank, uint32_t line, uint32_t index) {
   const uint64_t flag = staging_.flags().flag(rank, line);
-  // How many slices of this call; more than it has when the peer is in a later one.
-  const auto count = int32_t(slots::flag_sequence(flag) - slices_before_);
+  // How many slices of this call the peer has posted; more than slices_ if it is in a later call.
+  const auto count = int32_t(flag_sequence(flag) - slices_before_);
   if (count <= int32_t(index)) return false;
-  if (count > int32_t(slices_) || slots::flag_digest(flag) == call_.digest) return true;
-  staging_.flags().note_stranger(rank);
+  if (count > int32_t(slices_) || flag_digest(flag) == call_.digest) return true;
+  staging_.flags().note_mismatched(rank);
   return false;
 }
 
@@ -89,7 +89,7 @@ bool TwoShot::all_reached(uint32_t line, uint32_t index) {
 
 bool TwoShot::publish_slice() {
   if (published_ == slices_ || published_ + 2 > gathered_ + slots_.window) return false;
-  // Whoever has published in this call has read all of the one before.
+  // Until all peers have published in this call, some may still read what the call before left.
   if (reduced_ == 0 && published_ == slots_.clear) return false;
   for (uint32_t owner = 0; owner < staging_.nranks(); ++owner) {
     if (owner == staging_.self()) continue;
@@ -107,9 +107,9 @@ bool TwoShot::publish_slice() {
 void TwoShot::reduce_into(std::byte* out, std::byte* copy, size_t bytes) {
   const uint32_t nranks = staging_.nranks();
   const bool non_temporal = staging_.writer().non_temporal(bytes);
-  // Both places at once; with non-temporal stores the kernel does that only where they are equally
-  // aligned.
-  const bool at_once = nranks == 2 && call_.kernels.divide == nullptr &&
+  // Writes both places in one pass; with non-temporal stores the kernel can do so only where they
+  // are equally aligned.
+  const bool at_once = nranks == 2 && call_.kernels->divide == nullptr &&
                        (!non_temporal || size_t(out - copy) % line_bytes == 0);
   alignas(line_bytes) std::byte block[piece_bytes];
   for (size_t done = 0; done < bytes; done += piece_bytes) {
@@ -124,13 +124,13 @@ void TwoShot::reduce_into(std::byte* out, std::byte* copy, size_t bytes) {
                                                        : Stores::cached;
       std::byte* const first = non_temporal ? out : copy;
       std::byte* const other = non_temporal ? copy : out;
-      call_.kernels.reduce2_twice(first + done, other + done, piece_[0], piece_[1], elements,
-                                  stores);
+      call_.kernels->reduce2_twice(first + done, other + done, piece_[0], piece_[1], elements,
+                                   stores);
       continue;
     }
     std::byte* const result = non_temporal ? block : copy + done;
-    call_.kernels.reduce(result, piece_.data(), nranks, elements);
-    if (call_.kernels.divide != nullptr) call_.kernels.divide(result, elements, nranks);
+    call_.kernels->reduce(result, piece_.data(), nranks, elements);
+    if (call_.kernels->divide != nullptr) call_.kernels->divide(result, elements, nranks);
     if (non_temporal) stream_copy(copy + done, result, now);
     copy_bytes(out + done, result, now, streams_);
   }

@@ -2,10 +2,10 @@
 // its own share of all vectors in rank order, and gathers the other shares' results. Implements
 // two-shot, bit for bit.
 //
-// A rank publishes slice i only after gathering slice i-w+1 (w: the window); seeing slice i of
-// everybody therefore means that slice i-w+1 of the results was read, and gathering slice i-w+1
-// means that slice i-w+1 of what was published was reduced; so w slots of either kind suffice.
-// What lies there of earlier calls is staging.h's concern.
+// A rank publishes slice i only after gathering result slice i-w+1 (w: the window). So once slice i
+// of all ranks is there, all have read result slice i-w+1; and once a rank has gathered result
+// slice i-w+1, all have reduced published slice i-w+1. Therefore w slots of each kind suffice.
+// staging.h says how slots stay clear of earlier calls.
 #pragma once
 
 #include <vector>
@@ -15,13 +15,13 @@
 
 namespace tutti::shared {
 
-// Whether the vectors of `nranks` ranks are more than the host's last-level cache holds: then
-// results are better written past it. Measured on two ranks: 16 MiB in 0.7 of the time, 4 MiB
-// in 1.4.
+// Whether the inputs and outputs of `nranks` ranks exceed the host's last-level cache: then results
+// are better written with non-temporal stores. Measured on two ranks: 16 MiB in 0.7 of the time,
+// 4 MiB in 1.4.
 bool exceeds_cache(size_t vector_bytes, uint32_t nranks);
 
-// What a rank sends and receives of such a call: a part of its vector for every other owner, and
-// its own part's result for all. Shards that are empty are nobody's.
+// Counts what a rank sends and receives in a two-shot call: a part of its vector for every other
+// owner, and the result of its own shard for all. Empty shards cause no messages.
 void count_two_shot(const AllreduceCall& call, uint32_t nranks, uint32_t self, Transfers* out);
 
 class TwoShot {
@@ -55,8 +55,7 @@ class TwoShot {
   // Whether all peers have set `line` to slice `index` of this call or beyond.
   bool all_reached(uint32_t line, uint32_t index);
   bool reached(uint32_t rank, uint32_t line, uint32_t index);
-  // Where `rank` puts slice `index` of what `owner` is to reduce, and of what it has reduced
-  // itself.
+  // Where `rank` puts slice `index` of what `owner` reduces; result(): of what `rank` has reduced.
   std::byte* published(uint32_t rank, uint32_t index, uint32_t owner) const;
   std::byte* result(uint32_t rank, uint32_t index) const;
 
@@ -64,7 +63,7 @@ class TwoShot {
   AllreduceCall call_;
   bool done_ = true;
   bool streams_ = false;        // the output is written with non-temporal stores
-  uint32_t slices_before_ = 0;  // of earlier calls: the sequence of flags goes on
+  uint32_t slices_before_ = 0;  // of earlier calls: the sequences of flags continue from it
   uint32_t slices_ = 0;         // of this call, once it is staged
   uint32_t published_ = 0, reduced_ = 0, gathered_ = 0;
   Staging::Slots slots_;

@@ -1,7 +1,7 @@
 // Accesses to memory that ranks share: the atomic words, and stretches of plain bytes. The library
 // compiles them to the bare operations. With TUTTI_SIMULATED an observer sees each one: it lets
-// other ranks move in between, gives a load any value that the memory model allows, and finds plain
-// accesses that no release and acquire order (tests/simulation).
+// other ranks move in between, gives a load any value that the memory model allows, and finds data
+// races: plain accesses that no release and acquire order (tests/simulation).
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@ class Observer {
   virtual uint64_t load(const void* word, uint64_t latest, std::memory_order order) = 0;
   virtual void store(const void* word, uint64_t before, uint64_t value,
                      std::memory_order order) = 0;
-  // Read and written at once, sequentially consistent.
+  // An atomic read-modify-write, sequentially consistent.
   virtual void exchanged(const void* word, uint64_t before, uint64_t value) = 0;
   virtual void fence(std::memory_order order) = 0;
   // Plain bytes are about to be read, or written.
@@ -89,7 +89,7 @@ inline bool compare_exchange(std::atomic<Word>& word, Word expected, Word value)
   std::atomic_thread_fence(order);
 }
 
-// To be called before whoever has the address reads, or writes, so many bytes there.
+// To be called before `bytes` plain bytes at `at` are read; will_write(): before they are written.
 [[gnu::always_inline]] inline void will_read(const void* at, size_t bytes) {
 #ifdef TUTTI_SIMULATED
   if (observer != nullptr) observer->reads(at, bytes);
@@ -97,8 +97,8 @@ inline bool compare_exchange(std::atomic<Word>& word, Word expected, Word value)
   (void)at;
   (void)bytes;
 }
-// The same of bytes that their owner may be writing: what is read counts only if a flag, looked at
-// behind an acquire fence, says that they were not.
+// As will_read(), for bytes that their owner may be writing: what is read is valid only if a flag,
+// loaded after an acquire fence, says that they were not being written.
 [[gnu::always_inline]] inline void will_read_racing(const void* at, size_t bytes) {
 #ifdef TUTTI_SIMULATED
   if (observer != nullptr) observer->reads_racing(at, bytes);

@@ -1,8 +1,9 @@
 // The memory that the ranks of one communicator on one host share, and how it is laid out. The same
 // layout serves processes (a memfd that all map) and threads (one mapping of one process).
 //
-// Everything that two ranks touch at the same time has a cache line of its own. Nothing that a peer
-// writes is used as an address, and as an index only after it was bounded.
+// Against false sharing, everything that two ranks touch at the same time has a cache line of its
+// own. Nothing that a peer writes is used as an address; as an index it is used only after a bounds
+// check.
 #pragma once
 
 #include <atomic>
@@ -14,17 +15,10 @@
 
 #include "lib/base/cache.h"
 #include "lib/base/status.h"
+#include "lib/call/call.h"
 #include "lib/call/note.h"
-#include "lib/call/signature.h"
 
 namespace tutti::slots {
-
-// A flag carries the number of what it announces and the digest of the call it belongs to.
-constexpr uint64_t make_flag(uint32_t sequence, uint32_t digest) {
-  return uint64_t(sequence) << 32 | digest;
-}
-constexpr uint32_t flag_sequence(uint64_t flag) { return uint32_t(flag >> 32); }
-constexpr uint32_t flag_digest(uint64_t flag) { return uint32_t(flag); }
 
 // One cache line: a flag, and room for a payload that travels with it.
 struct alignas(line_bytes) FlagLine {
@@ -43,9 +37,9 @@ struct alignas(line_bytes) SlotLine {
 };
 static_assert(sizeof(SlotLine) == line_bytes);
 
-// Copies up to 64 bytes without a loop or a call: from both ends towards each other. What is
-// written to a flag's line is so written in one go: a peer that polls it between two stores would
-// take it away and bring it back.
+// Copies up to 64 bytes without a loop or a call, in words from both ends that may overlap. So the
+// stores to a flag's line follow each other closely: a peer that polls the line between two of them
+// takes it out of this core's cache, and the next store must fetch it back.
 [[gnu::always_inline]] inline void copy_short(std::byte* to, const std::byte* from, size_t bytes) {
   const auto ends = [&]<typename Word>(Word, size_t at) {
     Word first, last;
@@ -71,7 +65,7 @@ static_assert(sizeof(SlotLine) == line_bytes);
   }
 }
 
-// How far the receiver of a ring is.
+// The credit of a ring: how many slots its receiver has emptied since the start, modulo 2^32.
 struct alignas(line_bytes) CreditLine {
   std::atomic<uint32_t> consumed;
 };
@@ -87,22 +81,23 @@ struct alignas(line_bytes) AbortRecord {
   char text[text_bytes];
 };
 
-// A call of a rank, for peers that wonder. The epoch is written last and cleared first.
+// A call of a rank, for peers that compare it with their own. A seqlock whose sequence is the
+// epoch: cleared first, written last.
 struct alignas(line_bytes) CallLine {
   std::atomic<uint64_t> epoch;
   std::atomic<uint64_t> signature[sizeof(CallSignature) / 8];
 };
 
-// What keeps a rank from entering calls: a seqlock. `sequence` is odd while the note is being
-// written.
+// What keeps a rank from entering calls (lib/call/note.h): a seqlock. `sequence` is odd while the
+// note is being written.
 struct alignas(line_bytes) NoteLines {
   std::atomic<uint32_t> sequence;
   std::atomic<uint64_t> words[sizeof(Note) / 8];
 };
 
 // What a rank is doing: its last calls (call e in line e % kept), the latest epoch that it entered,
-// whether it has freed the communicator, and its doorbell: the futex word that is 1 while it
-// sleeps.
+// whether it has freed the communicator, and its doorbell: the futex word that is 1 from arm() on,
+// until the rank is woken or disarms it.
 struct alignas(line_bytes) RankLines {
   static constexpr uint64_t kept = 4;
   CallLine calls[kept];
@@ -113,9 +108,9 @@ struct alignas(line_bytes) RankLines {
 };
 
 struct Geometry {
-  static constexpr uint32_t cell_flag_lines = 186;  // lib/shared_memory/flag_lines.h gives them out
-  // Of the cells of a rank, for ranks of a host (lib/shared_memory/staging.h): at most so much lies
-  // in resident places and in the ring.
+  static constexpr uint32_t cell_flag_lines = 186;  // lib/shared_memory/flag_lines.h assigns them
+  // Parts of a rank's cells (lib/shared_memory/staging.h): the most bytes for the two resident
+  // places together, and for the ring.
   static constexpr size_t resident_bytes = 64 << 10, ring_bytes = 2 << 20;
   uint32_t nranks = 1;
   uint32_t slots = 8;               // of a ring, a power of two
@@ -157,8 +152,8 @@ class Segment {
     std::byte* at = nullptr;
     size_t bytes = 0;
   };
-  // What rank r touches first, so that it lies near it: what it writes in bulk, and of rank 0 all
-  // that is small. Together they are the whole segment.
+  // What rank r touches first, so that its pages are allocated on r's NUMA node: what r writes in
+  // bulk; for rank 0 also all that is small. The parts of all ranks are the whole segment.
   std::vector<Part> home_of(uint32_t r) const;
 
  private:

@@ -33,15 +33,15 @@ void futex_wait(std::atomic<uint32_t>& word, uint32_t expected, uint64_t timeout
           0);
 }
 
-// Once a process: only registered processes are reached by the barrier.
+// Registers once per process: the barrier reaches only registered processes.
 bool membarrier_registered() {
   static const bool done =
       syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
   return done;
 }
 
-// Marks the links of a process as left when it ends in order without having freed them, so that it
-// is not taken for dead. A forked child has nothing to say for its parent.
+// Marks the links of a process as left when it exits normally without having freed them, so that
+// peers do not take it for dead. A forked child does not do so for its parent.
 class LiveLinks {
  public:
   static LiveLinks& get() {
@@ -72,7 +72,7 @@ class LiveLinks {
 };
 
 std::string rank_calls(int rank, const CallMark& mark) {
-  return "rank " + std::to_string(rank) + " calls " + mark.signature.describe();
+  return rank_name(rank) + " calls " + mark.signature.describe();
 }
 
 }  // namespace
@@ -87,7 +87,7 @@ Status touch_home(const SlotLinkParts& parts) {
 
 void touch_all(const SlotLinkParts& parts) {
   if (parts.segment.total_bytes() > most_touched_bytes) return;
-  // The pages are there; should the kernel lack memory for tables, they are filled in later.
+  // The pages are allocated already. Without memory for page tables they are mapped on first use.
   (void)touch(reinterpret_cast<std::byte*>(&parts.segment.abort_record()),
               parts.segment.total_bytes());
 }
@@ -109,6 +109,7 @@ SlotLink::SlotLink(SlotLinkParts parts)
       carries_(parts.comm_nranks),
       segment_(parts.segment),
       self_(parts.self),
+      own_(&segment_.rank(self_)),
       name_(std::move(parts.name)),
       mapping_(std::move(parts.mapping)),
       watch_(std::move(parts.watch)),
@@ -131,12 +132,12 @@ SlotLink::SlotLink(SlotLinkParts parts)
     in.local = local;
   }
   if (ranks_.size() == parts.comm_nranks) cells_.emplace(segment_, self_);
-  LiveLinks::get().add(&segment_.rank(self_).left);  // last: nothing may be thrown after it
+  LiveLinks::get().add(&own_->left);  // last: nothing may be thrown after it
 }
 
 SlotLink::~SlotLink() {
-  LiveLinks::get().remove(&segment_.rank(self_).left);
-  segment_.rank(self_).left.store(1, std::memory_order_release);
+  LiveLinks::get().remove(&own_->left);
+  own_->left.store(1, std::memory_order_release);
   wake_all();
 }
 
@@ -176,8 +177,8 @@ void SlotLink::consume_carried(int peer, size_t bytes) {
 
 namespace {
 
-// Word `i` of what was just written in words: read in longer ones, the processor would wait until
-// it has got to memory.
+// Word `i` of what was just stored in words. The asm keeps the compiler from merging loads: wider
+// loads defeat store-to-load forwarding.
 inline uint64_t word_of(const void* from, size_t i) {
   uint64_t word;
   std::memcpy(&word, static_cast<const std::byte*>(from) + 8 * i, sizeof(word));
@@ -198,11 +199,11 @@ void SlotLink::begin(const CallMark& mark) {
   mark_.digest = mark.digest;
   mark_.peer = mark.peer;
   digest_ = mark.digest;
-  stranger_ = -1;
+  mismatched_peer_ = -1;
   results_.forget();
   suspect_ = -1;
-  if (mark.epoch == 0) return;  // point to point: its digest says enough
-  RankLines& lines = segment_.rank(self_);
+  if (mark.epoch == 0) return;  // point to point: peers compare digests only
+  RankLines& lines = *own_;
   CallLine& call = lines.calls[mark.epoch % RankLines::kept];
   store(call.epoch, uint64_t{0}, std::memory_order_relaxed);
   fence(std::memory_order_release);
@@ -243,15 +244,14 @@ Status SlotLink::inspect(uint64_t now_ns) {
   TUTTI_TRY(find_abort());
   if (corrupt_ >= 0) {
     return {TUTTI_CORRUPT,
-            "rank " + std::to_string(corrupt_) + " says that a slot of " +
-                std::to_string(slice_bytes_) + " bytes holds " +
-                std::to_string(incoming_[corrupt_].bytes),
+            rank_name(corrupt_) + " says that a slot of " + std::to_string(slice_bytes_) +
+                " bytes holds " + std::to_string(incoming_[corrupt_].bytes),
             corrupt_, mark_.epoch};
   }
   Status found = compare_calls(now_ns);
   if (found.ok()) return find_dead(now_ns);
   if (found.code() != TUTTI_PEER_FAILED) return found;
-  // Who has left may have done so because another died: that is what the caller wants to hear.
+  // The peer may have left because another rank died: then that death is the error to report.
   watched_ns_ = 0;
   Status dead = find_dead(now_ns);
   return dead.ok() ? found : dead;
@@ -303,9 +303,9 @@ Status SlotLink::compare_calls(uint64_t now_ns) {
     const int peer = ranks_[local];
     const uint64_t latest = latest_epoch(local);
     if (mark_.epoch != 0) TUTTI_TRY(compare_call(local, mark_, now_ns));
-    // Point to point: a peer inside a collective call that this rank has not entered will not come.
-    // What it had sent before is visible by now, so when a second look finds no data it is certain.
-    const bool elsewhere = mark_.epoch == 0 && latest > segment_.rank(self_).epoch.load();
+    // Point to point: a peer inside a collective call that this rank has not entered will not
+    // serve it. What it sent before is visible by now: no data at a second look is proof.
+    const bool elsewhere = mark_.epoch == 0 && latest > own_->epoch.load();
     const std::optional<CallMark> theirs =
         elsewhere && peer == mark_.peer ? read_call(local, latest) : std::nullopt;
     if (theirs) {
@@ -318,10 +318,10 @@ Status SlotLink::compare_calls(uint64_t now_ns) {
       suspect = peer;
     }
     const bool gone = load(segment_.rank(local).left, std::memory_order_acquire) != 0;
-    if (gone && mark_.epoch == 0 && peer == mark_.peer) {  // here, too, the second look is certain
+    if (gone && mark_.epoch == 0 && peer == mark_.peer) {  // here, too, the second look is proof
       if (suspect_ == peer) {
         return {TUTTI_PEER_FAILED,
-                "rank " + std::to_string(peer) + " has freed the communicator; rank " +
+                rank_name(peer) + " has freed the communicator; rank " +
                     std::to_string(ranks_[self_]) + " is in " + mark_.signature.describe(),
                 peer, mark_.epoch};
       }
@@ -329,24 +329,24 @@ Status SlotLink::compare_calls(uint64_t now_ns) {
     }
     if (gone && mark_.epoch > latest) {
       return {TUTTI_PEER_FAILED,
-              "rank " + std::to_string(peer) + " has freed the communicator, its last call was " +
+              rank_name(peer) + " has freed the communicator, its last call was " +
                   std::to_string(latest) + "; rank " + std::to_string(ranks_[self_]) +
                   " is in call " + std::to_string(mark_.epoch),
               peer, mark_.epoch};
     }
   }
   suspect_ = suspect;
-  if (stranger_ >= 0 && !waits_for_results_) {
-    TUTTI_TRY(compare_earlier(uint32_t(local_[stranger_])));
-    const std::optional<CallMark> theirs = last_seen(stranger_);
+  if (mismatched_peer_ >= 0 && !waits_for_results_) {
+    TUTTI_TRY(compare_earlier(uint32_t(local_[mismatched_peer_])));
+    const std::optional<CallMark> theirs = last_seen(mismatched_peer_);
     std::string text = rank_calls(ranks_[self_], mark_) + ", but what rank " +
-                       std::to_string(stranger_) + " sent belongs to another call";
+                       std::to_string(mismatched_peer_) + " sent belongs to another call";
     if (theirs && theirs->epoch == mark_.epoch) {
       text += ", or it made other calls before this one";
     } else if (theirs) {
       text += "; its latest is " + theirs->signature.describe();
     }
-    return {TUTTI_MISMATCH, std::move(text), stranger_, mark_.epoch};
+    return {TUTTI_MISMATCH, std::move(text), mismatched_peer_, mark_.epoch};
   }
   return {};
 }
@@ -355,10 +355,10 @@ Status SlotLink::find_dead(uint64_t now_ns) {
   if (watch_ == nullptr || now_ns - watched_ns_ < watch_period_ns) return {};
   watched_ns_ = now_ns;
   for (uint32_t local = 0; local < ranks_.size(); ++local) {
-    // Who has left in order may die in peace; compare_calls() tells whether it left too early.
+    // A rank that has left in order is no failure; compare_calls() finds those that left too early.
     if (local == self_ || segment_.rank(local).left.load() != 0 || !watch_->dead(local)) continue;
     return {TUTTI_PEER_FAILED,
-            "rank " + std::to_string(ranks_[local]) + " died; its last call was " +
+            rank_name(ranks_[local]) + " died; its last call was " +
                 std::to_string(latest_epoch(local)),
             ranks_[local], mark_.epoch};
   }
@@ -370,11 +370,11 @@ void SlotLink::ring(std::atomic<uint32_t>& doorbell) {
 }
 
 void SlotLink::arm() {
-  store(segment_.rank(self_).doorbell, 1u, std::memory_order_seq_cst);
+  store(own_->doorbell, 1u, std::memory_order_seq_cst);
   if (membarrier_registered()) syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
 }
 
-void SlotLink::disarm() { store(segment_.rank(self_).doorbell, 0u, std::memory_order_relaxed); }
+void SlotLink::disarm() { store(own_->doorbell, 0u, std::memory_order_relaxed); }
 
 void SlotLink::sleep(uint64_t until_ns) {
   // Without the barrier a wake-up can be missed: then sleep only briefly.
@@ -382,8 +382,7 @@ void SlotLink::sleep(uint64_t until_ns) {
   const uint64_t now = now_ns();
   if (until_ns > now) {
     const uint64_t left = until_ns - now;
-    futex_wait(segment_.rank(self_).doorbell, 1,
-               membarrier_registered() ? left : std::min(left, unsure_ns));
+    futex_wait(own_->doorbell, 1, membarrier_registered() ? left : std::min(left, unsure_ns));
   }
   disarm();
 }
@@ -398,14 +397,15 @@ void SlotLink::abort(const Status& reason) {
   record.length = uint32_t(std::min(reason.text().size(), AbortRecord::text_bytes));
   std::memcpy(record.text, reason.text().data(), record.length);
   store(record.state, 2u, std::memory_order_release);
-  fence(std::memory_order_seq_cst);  // against arm(): who sleeps on has looked after this
+  // Pairs with arm(): a rank whose doorbell is not set yet sees the record before it sleeps.
+  fence(std::memory_order_seq_cst);
   for (uint32_t local = 0; local < ranks_.size(); ++local) ring(segment_.rank(local).doorbell);
 }
 
 void SlotLink::post_note(const Note& note) {
   if (note == note_) return;
   note_ = note;
-  NoteLines& lines = segment_.rank(self_).note;
+  NoteLines& lines = own_->note;
   uint64_t words[sizeof(Note) / 8];
   std::memcpy(words, &note, sizeof(words));
   const uint32_t sequence = lines.sequence.load(std::memory_order_relaxed);

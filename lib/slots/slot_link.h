@@ -1,10 +1,10 @@
 // A Link over shared memory: for every ordered pair of ranks a ring of slots that the sender fills
-// and the receiver empties. Serves processes (shm) and threads (inproc) alike; where the memory
-// comes from, and how a death is noticed, is the opener's business.
+// and the receiver empties. Serves processes (shm) and threads (inproc) alike; whoever opens the
+// link provides the memory and detects deaths.
 //
-// Wake-ups cost the fast path one load: a rank that goes to sleep sets its doorbell, then makes
-// every core pass a barrier (membarrier), then looks once more; so whoever publishes after that
-// sees the doorbell with a plain load.
+// Wake-ups cost the fast path one load: a rank that goes to sleep sets its doorbell, then issues a
+// memory barrier on every core (membarrier), then polls once more. So a peer that publishes after
+// that sees the doorbell with a plain load.
 #pragma once
 
 #include <cstring>
@@ -39,18 +39,19 @@ struct SlotLinkParts {
   uint32_t comm_nranks = 1;
 };
 
-// While a link is opened: first every rank touches what should lie near it, then, once all have,
-// maps the pages of the others. The rings of very many ranks are left until they are used.
+// While a link is opened: first every rank touches what should lie on its own NUMA node; once all
+// have, it maps the pages of the others. Segments of very many ranks are touched only when used.
 Status touch_home(const SlotLinkParts& parts);
 void touch_all(const SlotLinkParts& parts);
 
-// The ranks that a link joins, in order, and where among them the own rank stands.
+// The ranks that a link joins, in order; *self: the own rank's index among them.
 std::vector<int> group_of(const LinkSetup& setup, uint32_t* self);
 
 class SlotLink final : public Link {
  public:
   static constexpr int looks = 8;
-  static constexpr size_t gulp = 0;  // what is short is a slot; the next one may be there
+  static constexpr size_t short_move_bytes =
+      0;  // a short move was one slot: the next slot may be full too
 
   explicit SlotLink(SlotLinkParts parts);
   ~SlotLink() override;
@@ -85,7 +86,7 @@ class SlotLink final : public Link {
     if (ring.carried != 0) [[unlikely]]
       return peek_carried(peer, most, granule);
     const std::span<const std::byte> data = peek_slot(peer, most, granule);
-    // Something, but no whole granule: it goes on in the next slot.
+    // Less than one granule has arrived: the granule continues in the next slot.
     if (data.empty() && data.data() != nullptr && most >= granule) [[unlikely]]
       return peek_carried(peer, most, granule);
     return data;
@@ -123,9 +124,9 @@ class SlotLink final : public Link {
     }
   }
 
-  // A flag of the right sequence but of another call was met at `peer` (lib/shared_memory
-  // reports it here).
-  void note_stranger(int peer) { stranger_ = peer; }
+  // `peer` has posted a flag with the expected sequence and another call's digest: inspect() will
+  // look for the mismatch (lib/shared_memory calls this).
+  void note_mismatched(int peer) { mismatched_peer_ = peer; }
 
   bool one_process() const { return watch_ == nullptr; }
   // Whether the rank of this local index has died; costs a system call.
@@ -158,13 +159,13 @@ class SlotLink final : public Link {
     const std::byte* data = nullptr;
     CreditLine* credit_line = nullptr;
     uint32_t received = 0;
-    uint32_t bytes = 0;   // in the current slot: read once, for the peer could change it
+    uint32_t bytes = 0;   // in the current slot: read once, since the peer could change it
     uint32_t offset = 0;  // of them consumed
     uint32_t local = 0;
     uint32_t carried = 0;  // bytes in carries_ that come before the current slot
   };
 
-  // try_peek() of the current slot alone; without data where nothing has arrived.
+  // try_peek() of the current slot alone; data() is null where nothing has arrived.
   [[gnu::always_inline]] std::span<const std::byte> peek_slot(int peer, size_t most,
                                                               size_t granule) {
     Incoming& ring = incoming_[peer];
@@ -172,7 +173,7 @@ class SlotLink final : public Link {
     const SlotLine& line = ring.lines[slot];
     const uint64_t flag = load(line.flag, std::memory_order_acquire);
     if (flag != make_flag(ring.received + 1, digest_)) {
-      if (flag_sequence(flag) == ring.received + 1) stranger_ = peer;
+      if (flag_sequence(flag) == ring.received + 1) mismatched_peer_ = peer;
       return {};
     }
     if (ring.offset != 0) [[unlikely]]
@@ -201,12 +202,12 @@ class SlotLink final : public Link {
     wake(ring.local);
   }
 
-  // Of a slot of which a part is consumed.
+  // peek_slot() where a part of the slot is consumed already.
   std::span<const std::byte> peek_rest(int peer, size_t most, size_t granule);
-  // A slot that says it has more than fits: there is nothing to read, and inspect() says so.
+  // For a slot that claims more bytes than fit: returns nothing to read; inspect() reports it.
   std::span<const std::byte> refuse_slot(int peer);
 
-  // The same where a granule lies in more than one slot, by way of a copy.
+  // try_peek() and consume() where a granule spans slots: its pieces are copied together.
   std::span<const std::byte> peek_carried(int peer, size_t most, size_t granule);
   void consume_carried(int peer, size_t bytes);
 
@@ -216,23 +217,24 @@ class SlotLink final : public Link {
   Status find_abort() const;
   Status compare_calls(uint64_t now_ns);
   Status compare_call(uint32_t local, const CallMark& mark, uint64_t now_ns);
-  // The calls before this one, as far back as they are known.
+  // Compares the calls before this one, as far back as both ranks have kept them.
   Status compare_earlier(uint32_t local);
-  // A peer makes this call, too, but after another result.
+  // A peer makes this call, too, but the result of its call before differs.
   Status compare_results(const CallMark& mark, uint64_t now_ns);
   Status find_dead(uint64_t now_ns);
 
-  // Hot: what the try_ verbs touch comes first.
+  // Hot fields first: those that the try_ verbs touch.
   uint32_t slots_;
   uint32_t slice_bytes_;
   uint32_t digest_ = 0;
-  int stranger_ = -1;               // a peer whose slice carried another digest
-  int corrupt_ = -1;                // a peer whose slot says that it has more than fits
+  int mismatched_peer_ = -1;        // a peer whose slice carried another digest
+  int corrupt_ = -1;                // a peer whose slot claims more bytes than fit
   std::vector<Outgoing> outgoing_;  // by rank of the communicator
   std::vector<Incoming> incoming_;
   std::vector<std::vector<std::byte>> carries_;  // the pieces of a granule; by rank
   Segment segment_;
   uint32_t self_;
+  RankLines* own_;  // this rank's, in the segment
   std::vector<std::atomic<uint32_t>*> others_doorbells_;
 
   std::string name_;
@@ -245,7 +247,7 @@ class SlotLink final : public Link {
   Note note_;                // the own one, as it stands in the segment
   uint64_t watched_ns_ = 0;  // when deaths were last looked for
   ResultMismatch results_;
-  bool waits_for_results_ = false;  // of other peers, before it judges
+  bool waits_for_results_ = false;  // results differ: results_ waits to hear from more peers
   int suspect_ = -1;                // a peer that seemed to be in another call when last looked at
 };
 

@@ -26,7 +26,7 @@ class Allreduce {
     for (size_t r = 0; r < n_; ++r) parts_.push_back(part_of(arguments.length, int(r), int(n_)));
   }
 
-  // Those of this rank by their owner.
+  // The entries of this rank, by owner.
   std::vector<Entries> split() const {
     std::vector<Entries> by_owner;
     const uint32_t* const end = mine_.indices + mine_.count;
@@ -41,7 +41,7 @@ class Allreduce {
     return by_owner;
   }
 
-  // Sends entries to their owners and merges what comes to this one.
+  // Sends entries to their owners and merges those that this rank receives as an owner.
   Status reduce(std::span<const Entries> by_owner, std::span<const Opening> openings,
                 Entries* out) {
     std::vector<PieceShape> sent, received;
@@ -59,7 +59,7 @@ class Allreduce {
     return merge_pieces(openings, received, incoming, out);
   }
 
-  // Sends what this owner has to all.
+  // Sends this owner's merged entries to all ranks.
   Status gather(const Entries& merged, std::span<const uint64_t> counts,
                 std::vector<PieceShape>* shapes, const std::byte** pieces) {
     for (size_t r = 0; r < n_; ++r) {
@@ -85,8 +85,7 @@ class Allreduce {
   }
 
   static Status too_many(size_t rank) {
-    return {TUTTI_CORRUPT, "rank " + std::to_string(rank) + " has more entries than indices",
-            int(rank)};
+    return {TUTTI_CORRUPT, rank_name(rank) + " has more entries than indices", int(rank)};
   }
 
   Status merge_pieces(std::span<const Opening> openings, std::span<const PieceShape> shapes,
@@ -107,7 +106,7 @@ class Allreduce {
     auto* const indices = call_.memory<uint32_t>(Buffer::indices, total);
     std::byte* const values = call_.memory(Buffer::values, total * value_size_);
     const uint64_t count = merge(lists, kernels, value_size_, indices, values);
-    // Truth becomes 0 or 1 also where only one rank has something to say.
+    // Logical values become 0 or 1 also where only one rank has an entry.
     if (gives_truth(op_, dtype_)) {
       find_kernels(dtype_, TUTTI_LOR).reduce2(values, values, values, count);
     }
@@ -141,7 +140,7 @@ Status allreduce(CompoundCall& call, const Arguments& arguments, const Entries& 
   TUTTI_TRY(call.allgather(merged.count, &counts));
   out->value_size_ = dtype_size(tutti_dtype(arguments.dtype));
   out->entries_ = std::accumulate(counts.begin(), counts.end(), uint64_t{0});
-  // From values that all ranks have, so all decide alike.
+  // Computed from values that all ranks have, so all decide alike.
   const auto least =
       std::min_element(theirs.begin(), theirs.end(),
                        [](const Opening& a, const Opening& b) { return a.room < b.room; });

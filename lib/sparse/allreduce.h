@@ -14,9 +14,9 @@ namespace tutti::sparse {
 class Result {
  public:
   uint64_t entries() const { return entries_; }
-  // In ascending order; both have room for entries(). CORRUPT when what came makes no sense.
+  // In ascending order; both have room for entries(). CORRUPT if what was received is malformed.
   Status copy_to(uint32_t* indices, std::byte* values) const;
-  // To the places in a vector that the indices say.
+  // Writes the values to `vector`, at the places that the indices say.
   Status scatter_to(std::byte* vector) const;
 
  private:

@@ -40,7 +40,8 @@ static HWY_INLINE uint32_t choose(bool first, uint32_t a, uint32_t b) {
   return (a & mask) | (b & ~mask);
 }
 
-// To nearest even: up by just under half of the last place kept, or by half where that is odd.
+// Rounds to nearest even: adds just under half of the last place kept, or half where that place is
+// odd.
 static void encode_bf16(const float* values, size_t count, void* encoded, void*) {
   auto* const to = static_cast<uint8_t*>(encoded);
   for (size_t i = 0; i < count; ++i) {

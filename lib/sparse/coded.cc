@@ -10,7 +10,7 @@ namespace tutti::sparse {
 
 namespace {
 
-// The program's functions, where one may throw.
+// Calls the program's functions, which may throw.
 size_t encoded_bytes_of(const tutti_codec& codec, size_t count) {
   return call_back("codec", [&] { return codec.encoded_bytes(count, codec.context); });
 }

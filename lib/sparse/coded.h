@@ -1,7 +1,7 @@
 // Allreduce of float32 vectors that travel encoded: two-shot, so that an element is encoded twice
-// whatever the number of ranks. Every rank encodes its vector in parts; the owner of a part decodes
-// all of them, reduces them in rank order, and encodes the result, which all ranks, itself too,
-// decode: so all have the same bits.
+// whatever the number of ranks. Every rank encodes its vector in parts. The owner of a part decodes
+// that part of all ranks, reduces them in rank order and encodes the result. All ranks, the owner
+// too, decode that result, so all have the same bits.
 #pragma once
 
 #include "lib/sparse/compound.h"

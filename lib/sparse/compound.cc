@@ -49,7 +49,7 @@ Status CompoundCall::run(Collective collective, uint64_t count, const void* inpu
   return last_error();
 }
 
-// Not a copy as such, in which the analyzer sees a leak.
+// Not by the copy constructor, in which the analyzer sees a leak.
 Status CompoundCall::last_error() const {
   const Status& last = c_.last_error();
   return {last.code(), last.text(), last.rank(), last.call()};
@@ -68,8 +68,8 @@ Status CompoundCall::open(std::span<const Opening> mine, std::vector<Opening>* t
     const Arguments& other = (*theirs)[r].arguments;
     if (other == own) continue;
     return broken_off({TUTTI_MISMATCH,
-                       "rank " + std::to_string(r) + " was called with " + other.describe() +
-                           ", rank " + std::to_string(rank()) + " with " + own.describe(),
+                       rank_name(r) + " was called with " + other.describe() + ", rank " +
+                           std::to_string(rank()) + " with " + own.describe(),
                        int(r)});
   }
   return {};

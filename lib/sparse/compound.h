@@ -10,7 +10,7 @@
 
 namespace tutti::sparse {
 
-// What all ranks must pass alike. Sent as it stands.
+// What all ranks must pass alike. Sent as raw bytes.
 struct Arguments {
   uint64_t length = 0;  // elements of the vector
   uint64_t k = 0;       // of a top-k
@@ -33,7 +33,7 @@ struct Opening {
 // What memory is for.
 enum class Buffer : uint8_t { outgoing, incoming, operands, indices, values, result };
 
-// On all errors but those of a caller who asked for too little room, the communicator is over.
+// On all errors, except that the caller has too little room, the communicator is over.
 class CompoundCall {
  public:
   CompoundCall(Communicator& c, Compound kind, const CallSettings& settings);
@@ -46,8 +46,8 @@ class CompoundCall {
     return reinterpret_cast<T*>(c_.compound_memory(size_t(buffer), count * sizeof(T)));
   }
 
-  // Collective: `mine` has an opening for each rank, `theirs` gets one from each. MISMATCH, on all
-  // ranks, with what this rank and another were called with.
+  // Collective: `mine` has an opening for each rank, `theirs` gets one from each. MISMATCH on all
+  // ranks, which names the arguments of this rank and of another one.
   Status open(std::span<const Opening> mine, std::vector<Opening>* theirs);
   // Collective: one number of each rank.
   Status allgather(uint64_t mine, std::vector<uint64_t>* all);

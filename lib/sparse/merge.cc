@@ -9,7 +9,7 @@ namespace tutti::sparse {
 
 namespace {
 
-// A batch of indices at a time is merged, so that all but input and result stays in the cache.
+// Indices are merged in batches, so that everything but input and result stays in the cache.
 constexpr size_t batch = 512;
 
 class Merger {
@@ -35,8 +35,8 @@ class Merger {
     const std::byte** source = sources_.data();
     for (; found < batch; ++found) {
       first_[found] = source;
-      // A pass over all heads costs as many steps as there are ranks, of which each has so much
-      // less to merge; a heap's steps are fewer, but cannot be foreseen.
+      // A pass over all heads takes one step per rank, but with more ranks each owner has less to
+      // merge. A heap takes fewer steps, but unpredictable ones.
       uint64_t least = ended;
       for (const uint64_t head : heads_) least = std::min(least, head);
       if (least == ended) break;
@@ -51,8 +51,8 @@ class Merger {
     return found;
   }
 
-  // The values of what find() has found. Those with equally many operands go together: a kernel
-  // takes as many for all its elements.
+  // Combines the values of what find() has found. Indices with equally many operands are combined
+  // together, because a kernel takes the same number of operands for all its elements.
   void reduce(size_t count, std::byte* values) {
     std::fill(begin_.begin(), begin_.end(), 0);
     for (size_t i = 0; i < count; ++i) ++begin_[operands_of(i) + 1];
@@ -71,7 +71,7 @@ class Merger {
 
   size_t operands_of(size_t i) const { return size_t(first_[i + 1] - first_[i]); }
 
-  // Of `n` operands each. They stand in rows; the result takes the place of the first.
+  // Of `n` operands each. They are gathered in rows; the result replaces the first row.
   void reduce(size_t n, std::span<const size_t> which, std::byte* values) {
     for (size_t j = 0; j < which.size(); ++j) {
       for (size_t k = 0; k < n; ++k) {

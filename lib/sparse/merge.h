@@ -1,4 +1,4 @@
-// What the owner of a part does: the entries of all ranks become one list.
+// What the owner of a part does: merges the entries of all ranks into one list.
 #pragma once
 
 #include <span>
@@ -8,9 +8,10 @@
 
 namespace tutti::sparse {
 
-// Every index of any list, with the values of the lists that have it combined from left to right in
-// the order of the lists by `kernels.reduce`: so values narrower than float32 are rounded once.
-// The result has room for as many entries as all lists together; returns how many there are.
+// The result has every index of any list. The values that lists have for an index are combined by
+// `kernels.reduce` from left to right, in the order of the lists, so that values narrower than
+// float32 are rounded once. `indices` and `values` have room for as many entries as all lists
+// together; returns how many there are.
 uint64_t merge(std::span<const Entries> lists, const Kernels& kernels, size_t value_size,
                uint32_t* indices, std::byte* values);
 

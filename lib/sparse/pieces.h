@@ -9,14 +9,14 @@
 
 namespace tutti::sparse {
 
-// Indices ascend and are there once; `values` has as many elements of some type.
+// Indices are strictly ascending; `values` has as many elements of some type.
 struct Entries {
   const uint32_t* indices = nullptr;
   const std::byte* values = nullptr;
   uint64_t count = 0;
 };
 
-// The size as a constant where it is a usual one, so that a copy is one instruction.
+// The usual sizes are constants, so that the copy is one instruction.
 inline void copy_value(std::byte* to, const std::byte* from, size_t size) {
   if (size == 4) {
     std::memcpy(to, from, 4);
@@ -34,13 +34,13 @@ struct Part {
   uint64_t size() const { return end - begin; }
 };
 
-// The r-th of n parts, whose sizes are multiples of `unit` but for the last that is not empty, and
-// differ by one unit at most.
+// The r-th of n parts. Their sizes differ by one `unit` at most and are multiples of it, except
+// that of the last part that is not empty.
 Part part_of(uint64_t length, int r, int n, uint64_t unit = 1);
 
 // A piece holds entries of a part: their indices, then their values, padded to 8 bytes. The indices
-// are numbers of 4 bytes, or a bitmap of the part where that is shorter, so that a full part costs
-// an eighth of a byte an element more than a dense one. Its form follows from the number of
+// are numbers of 4 bytes, or a bitmap of the part if that is shorter: so a full part takes an
+// eighth of a byte per element more than a dense vector. Its form follows from the number of
 // entries, which both ends know.
 class PieceShape {
  public:
@@ -53,7 +53,7 @@ class PieceShape {
   uint64_t values_at() const { return is_bitmap() ? bitmap_bytes() : count_ * sizeof(uint32_t); }
   // `entries`: as many as the shape says, all within the part; `to`: bytes() of them.
   void pack(const Entries& entries, std::byte* to) const;
-  // CORRUPT unless they are as Entries demand.
+  // CORRUPT unless they are as in Entries.
   Status unpack_indices(const std::byte* from, uint32_t* indices) const;
 
  private:

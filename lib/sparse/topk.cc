@@ -15,7 +15,7 @@ namespace {
 template <class Float>
 using KeyOf = std::conditional_t<sizeof(Float) == 4, uint32_t, uint64_t>;
 
-// A number that orders values by magnitude; all NaN are alike, above infinity.
+// A number that orders values by magnitude; all NaNs are equal, above infinity.
 template <class Float>
 KeyOf<Float> key_of(Float value) {
   using Key = KeyOf<Float>;
@@ -31,8 +31,8 @@ struct Threshold {
   uint64_t larger;
 };
 
-// Keys by their uppermost bits, all of the exponent and for float32 some of the mantissa: of the
-// values, then, only those of one bucket need be ordered.
+// Counts keys by their uppermost bits: all of the exponent and, for float32, some of the mantissa.
+// So only the values of one bucket need be ordered.
 template <class Key>
 class Histogram {
  public:

@@ -1,6 +1,6 @@
-// Which entries of a vector are worth sending, and the memory of those that were not: sparsified
-// SGD with memory (Stich, Cordonnier, Jaggi, NeurIPS 2018), the local accumulation of Deep Gradient
-// Compression (Lin et al., ICLR 2018).
+// Selects the entries of a vector that are sent, and keeps the residual of those that were not:
+// sparsified SGD with memory (Stich, Cordonnier, Jaggi, NeurIPS 2018), the local accumulation of
+// Deep Gradient Compression (Lin et al., ICLR 2018).
 #pragma once
 
 #include <cstddef>
@@ -24,9 +24,9 @@ class TopK {
   // `length` elements; valid until the next commit().
   std::byte* residual() { return residual_.data(); }
 
-  // The k entries of residual + input that are largest in magnitude, of equal ones those of the
-  // lowest indices; a NaN is larger than any number, and zeros are left out. Valid until the next
-  // call. Changes nothing that residual() shows.
+  // The k entries of residual + input that are largest in magnitude; of equal ones those with the
+  // lowest indices. A NaN is larger than any number, and zeros are left out. Valid until the next
+  // call. Does not change the residual.
   Entries pick(const std::byte* input);
   // What was picked has been sent: the residual is residual + input without it.
   void commit();

@@ -77,13 +77,18 @@ template <class E>
 std::vector<E> vector_of(int rank, size_t count) {
   std::vector<E> all(count);
   for (size_t i = 0; i < count; ++i) {
-    E element{};
     for (size_t k = 0; k < 4; ++k) {
-      element.matrix[k] = uint32_t((i * 2654435761u + size_t(rank) * 40503u + k * 97u + 1) % prime);
+      all[i].matrix[k] = uint32_t((i * 2654435761u + size_t(rank) * 40503u + k * 97u + 1) % prime);
     }
-    all[i] = element;
   }
   return all;
+}
+
+// Elements have no padding.
+template <class E>
+bool same(const std::vector<E>& a, const std::vector<E>& b) {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(E)) == 0);
 }
 
 template <class E>
@@ -119,15 +124,20 @@ template <class E>
 void check_allreduce(const char* transport, int nranks, const std::vector<size_t>& counts) {
   Owned own(sizeof(E), multiply<E>, false);
   std::atomic<int> ran{0};
+  std::vector<std::vector<E>> products;
+  for (const size_t count : counts) products.push_back(product_of<E>(nranks, count));
   on_comm(nranks, transport, [&](int rank, tutti_comm comm) {
+    std::vector<std::vector<E>> inputs;
+    for (const size_t count : counts) inputs.push_back(vector_of<E>(rank, count));
     for (const std::string& name : algorithms_of("allreduce")) {
       for (const uint32_t flags : {0u, TUTTI_CALL_UNFUSED}) {
         tutti_call_config config = TUTTI_CALL_CONFIG_INIT;
         config.algorithm = name.c_str();
         config.flags = flags;
-        for (const size_t count : counts) {
-          const std::vector<E> expected = product_of<E>(nranks, count);
-          std::vector<E> in = vector_of<E>(rank, count), out(count);
+        for (size_t which = 0; which < counts.size(); ++which) {
+          const size_t count = counts[which];
+          const std::vector<E>& expected = products[which];
+          std::vector<E> in = inputs[which], out(count);
           const tutti_status status =
               tutti_allreduce_with(in.data(), out.data(), count, own.dtype, own.op, comm, &config);
           if (status == TUTTI_UNSUPPORTED) {
@@ -135,12 +145,12 @@ void check_allreduce(const char* transport, int nranks, const std::vector<size_t
             continue;
           }
           ASSERT_EQ(status, TUTTI_OK) << name << ": " << sentence(comm);
-          ASSERT_EQ(out, expected) << name << ", " << nranks << " ranks, " << count;
+          ASSERT_TRUE(same(out, expected)) << name << ", " << nranks << " ranks, " << count;
           ASSERT_EQ(tutti_allreduce_with(TUTTI_IN_PLACE, in.data(), count, own.dtype, own.op, comm,
                                          &config),
                     TUTTI_OK)
               << sentence(comm);
-          ASSERT_EQ(in, expected) << name << " in place, " << nranks << " ranks, " << count;
+          ASSERT_TRUE(same(in, expected)) << name << " in place, " << nranks << " ranks, " << count;
           ++ran;
         }
       }

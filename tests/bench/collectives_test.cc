@@ -14,7 +14,7 @@ namespace {
 using Vector = std::vector<int32_t>;
 
 constexpr int nranks = 3, root = 1;
-constexpr size_t count = 5000;  // more than a period
+constexpr size_t block_count = 5000;  // more than a period
 
 int32_t input(int rank, size_t at) {
   return int32_t(Oracle::value(TUTTI_INT32, TUTTI_SUM, nranks, rank, at).first);
@@ -30,13 +30,13 @@ Vector result(const std::string& name, int rank) {
   const bool at_root = rank == root;
   Vector out;
   auto vector = [&](auto element) {
-    for (size_t i = 0; i < count; ++i) out.push_back(element(i));
+    for (size_t i = 0; i < block_count; ++i) out.push_back(element(i));
   };
   auto blocks = [&](size_t begin) {
     for (int from = 0; from < nranks; ++from)
       vector([&](size_t i) { return input(from, begin + i); });
   };
-  const size_t own = size_t(rank) * count;
+  const size_t own = size_t(rank) * block_count;
   if (name == "allreduce" || (name == "reduce" && at_root))
     vector([](size_t i) { return sum(nranks, i); });
   if (name == "broadcast" && !at_root) vector([](size_t i) { return input(root, i); });
@@ -55,7 +55,7 @@ TEST(Collectives, RowsKnowEveryElementOfEveryResult) {
     for (int rank = 0; rank < nranks; ++rank) {
       SCOPED_TRACE(std::string(collective.name) + " on rank " + std::to_string(rank));
       const Oracle oracle(TUTTI_INT32, TUTTI_SUM, nranks, rank);
-      const Place place{rank, nranks, root, count};
+      const Place place{rank, nranks, root, block_count};
       Vector right = result(collective.name, rank);
       EXPECT_EQ(collective.lengths(place).recv, collective.sized ? right.size() : 0);
       auto wrong = [&] {
@@ -77,10 +77,10 @@ TEST(Collectives, SizesAreThoseOfTheLongerBuffer) {
   for (const Collective& collective : collectives()) {
     size_t longest = 0;
     for (int rank = 0; rank < nranks; ++rank) {
-      const Lengths lengths = collective.lengths({rank, nranks, root, count});
+      const Lengths lengths = collective.lengths({rank, nranks, root, block_count});
       longest = std::max({longest, lengths.send, lengths.recv});
     }
-    EXPECT_EQ(collective.longest(nranks, count), longest) << collective.name;
+    EXPECT_EQ(collective.longest(nranks, block_count), longest) << collective.name;
   }
   const Collective& allgather = find_collective("allgather");
   EXPECT_EQ(allgather.count_within(3, 1000), 333u);

@@ -41,8 +41,8 @@ TEST(PeersReport, RatioIsAgainstTheBestThatRan) {
 }
 
 TEST(PeersReport, TableShowsFailuresAndNotes) {
-  const std::string text =
-      render_peers(find_collective("allreduce"), four(), {row()}, 2, {"Gloo is not here."}, 120);
+  const std::string text = render_peers(find_collective("allreduce"), four(), {row()}, 2,
+                                        Data::live, {"Gloo is not here."}, 120);
   EXPECT_NE(text.find("FAILED: rank 1 ended"), std::string::npos);
   EXPECT_NE(text.find("Gloo is not here."), std::string::npos);
   EXPECT_NE(
@@ -52,7 +52,7 @@ TEST(PeersReport, TableShowsFailuresAndNotes) {
 }
 
 TEST(PeersReport, JsonHasOneObjectForEachThatRan) {
-  std::istringstream lines(peers_json(find_collective("allreduce"), four(), row(), 2));
+  std::istringstream lines(peers_json(find_collective("allreduce"), four(), row(), 2, Data::live));
   std::vector<nlohmann::json> objects;
   for (std::string line; std::getline(lines, line);) objects.push_back(nlohmann::json::parse(line));
   ASSERT_EQ(objects.size(), 3u);

@@ -59,6 +59,9 @@ def check_collective(name, transport, ranks, in_place):
         sizes = [max(size // unit, 1) * unit for size in (4, 4096, 100000)]
     if in_place and can_in_place:
         args.append("--in-place")
+    data = "live" if in_place and name != "barrier" else "still"
+    if data == "live":
+        args += ["--data", "live"]
     root = ranks - 1 if in_place else 0
     if rooted:
         args += ["--root", str(root)]
@@ -73,7 +76,7 @@ def check_collective(name, transport, ranks, in_place):
         assert r["dtype"] == ("none" if name == "barrier" else "float32"), r
         assert r["op"] == ("sum" if reduces else "none"), r
         assert r.get("root") == (root if rooted else None), r
-        assert r["in_place"] == (in_place and can_in_place), r
+        assert r["in_place"] == (in_place and can_in_place) and r["data"] == data, r
         assert r["count"] * 4 * (ranks if blocks else 1) == r["bytes"], r
         if r["median_us"] is None:
             assert r["reason"] and r["algorithm"] != "auto", r
@@ -175,6 +178,7 @@ def check_limits():
             continue
         for ranks in ("2", "3"):
             found = rows("-n", ranks, "--transport", "shm,tcp", "--sizes", "64,256K,2M", *fixed, collective=name)
+            found += rows("-n", ranks, "--transport", "shm,tcp", "--sizes", "64,256K,2M", "--data", "live", *fixed, collective=name)
             for r in found:
                 if r["transport"] == "shm":
                     known = r["bytes"] > 1000 or name not in ahead
@@ -253,6 +257,10 @@ elif what == "every-bad-input":
                               ("barrier", ("--progress", "thread"), ("--progress", "--nonblocking")),
                               ("allreduce", ("--persistent", "--workload", "gpt2"), ("--workload",)),
                               ("allreduce", ("--persistent", "--codec", "bf16"), ("--codec",)),
+                              ("scan", ("--data", "fresh"), ("fresh", "still, live")),
+                              ("scan", ("--data", "live", "--persistent"), ("--data live", "--persistent")),
+                              ("allreduce", ("--data", "live", "--codec", "bf16"), ("--data live", "--codec")),
+                              ("barrier", ("--data", "live"), ("--data",)),
                               ("allfold", (), ("allfold",))):
         code, out, err = run(*args, collective=name)
         assert code == 2, (name, args, code, out, err)

@@ -4,6 +4,7 @@ Arguments: tutti-bench, the folder of `tutti`. Skipped (77) where there is no pe
 """
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -29,21 +30,25 @@ def run(*args):
     return done.returncode, done.stdout, done.stderr
 
 
+def families(rows):
+    return {re.sub(r" \d.*", "", r["implementation"]) for r in rows}
+
+
 sizes = {4, 65536}
 code, out, err = run("allreduce", "-n", "2", "--sizes", "4,64K", "--seconds", "0.1", "--json", "-")
 assert code == 0, (code, out, err)
 rows = [json.loads(line) for line in out.splitlines()]
-assert expected <= {r["implementation"] for r in rows}, out
-for name in expected:
+assert expected <= families(rows), out
+for name in {r["implementation"] for r in rows}:
     assert {r["bytes"] for r in rows if r["implementation"] == name} == sizes, name
 for r in rows:
     assert r["wrong"] == 0 and r["ranks"] == 2, r
     assert 0 < r["min_us"] <= r["median_us"] <= r["p95_us"] <= r["p99_us"], r
-    assert r["version"] and r["settings"] and not r["forced"], r
+    assert r["version"] and r["settings"] and not r["forced"] and r["data"] == "live", r
     assert r["ratio_to_tutti"] > 0, r
 
-code, out, err = run("allreduce", "-n", "2", "--sizes", "4", "--seconds", "0.1")
-assert code == 0, (code, out, err)
+code, out, err = run("allreduce", "-n", "2", "--sizes", "4", "--seconds", "0.1", "--data", "still")
+assert code == 0 and ", still data" in out, (code, out, err)
 assert "best peer / tutti" in out and all(name.split()[0] in out for name in expected), out
 
 # One buffer and a root; blocks, of which 4100 bytes are no whole number.
@@ -51,7 +56,7 @@ for name, bytes_of, op in (("broadcast", 4100, "none"), ("reduce_scatter", 4096,
     code, out, err = run("--collective", name, "-n", "2", "--sizes", "4100", "--seconds", "0.1", "--json", "-")
     assert code == 0, (name, code, out, err)
     rows = [json.loads(line) for line in out.splitlines()]
-    assert {r["implementation"] for r in rows} == expected, out
+    assert expected <= families(rows) and "Gloo" not in families(rows), out
     for r in rows:
         assert r["collective"] == name and r["wrong"] == 0 and r["bytes"] == bytes_of and r["op"] == op, r
 

@@ -71,6 +71,19 @@ Every result was checked on every rank, before and after timing: all right.
 )");
 }
 
+TEST(Table, AutoStandsBesideTheBestChoice) {
+  std::vector<Result> results = two_sizes();
+  results[2].named_us = 0.2;
+  results[5].named_us = 5.05;
+  const std::string text = render_sizes(results, 80);
+  EXPECT_NE(text.find("  vector    shot  doubling    auto  / best\n"
+                      "     4 B  0.200*    0.300   0.100     0.50\n"
+                      "  64 KiB      -      10.0*   10.1     2.00\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("run; geometric mean 1.00."), std::string::npos) << text;
+}
+
 TEST(Table, WrongResultsAreShouted) {
   std::vector<Result> results = two_sizes();
   results[0].wrong = 1234;

@@ -51,7 +51,7 @@ TEST(Team, TakesTheSlowestRankOfEachBatch) {
   EXPECT_EQ(team.version(), "fake 1");
   EXPECT_EQ(team.binding(), "0 | 0");
   std::vector<double> us;
-  ASSERT_TRUE(team.run(1, 1, 2, &us)) << team.failure();
+  ASSERT_TRUE(team.run(1, 1, 2, Data::still, &us)) << team.failure();
   EXPECT_EQ(us, (std::vector<double>{11, 20}));
 }
 
@@ -67,7 +67,7 @@ TEST(Team, ARankThatHangsIsKilledAndNamed) {
   gather(team, meeting);
   ASSERT_TRUE(team.alive()) << team.failure();
   std::vector<double> us;
-  EXPECT_FALSE(team.run(1, 1, 2, &us));
+  EXPECT_FALSE(team.run(1, 1, 2, Data::still, &us));
   EXPECT_NE(team.failure().find("rank 1 did not answer within 1.5 s"), std::string::npos)
       << team.failure();
   EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1) << "a process is left";

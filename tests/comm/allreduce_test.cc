@@ -12,6 +12,7 @@
 
 #include "tests/support/sanitized.h"
 #include "tests/support/thread_comm.h"
+#include "tests/support/vectors.h"
 
 namespace {
 thread_local uint64_t allocations = 0;  // of this thread
@@ -33,6 +34,9 @@ thread_local uint64_t allocations = 0;  // of this thread
 namespace {
 
 using tutti::testing::algorithms_of;
+using tutti::testing::fill;
+using tutti::testing::fill_unchecked;
+using tutti::testing::first_difference;
 using tutti::testing::on_comm;
 using tutti::testing::sanitized;
 using tutti::testing::sentence;
@@ -57,11 +61,14 @@ TEST_P(Allreduce, IsExactForEveryAlgorithmCountAndPlace) {
           const tutti_call_config config = forced(name.c_str(), unfused);
           for (const size_t count : {0, 1, 2, 3, 7, 13, 64, 1000, 20'011}) {
             std::vector<int32_t> in(count), out(count, -1);
-            for (size_t i = 0; i < count; ++i) in[i] = int32_t(i * 3) + rank * rank;
+            fill(in.data(), count,
+                 [=](size_t i) TUTTI_INLINED { return int32_t(i * 3) + rank * rank; });
             std::vector<int32_t> expected(count);
-            for (size_t i = 0; i < count; ++i) {
-              for (int r = 0; r < nranks; ++r) expected[i] += int32_t(i * 3) + r * r;
-            }
+            fill_unchecked(expected.data(), 0, count, [=](size_t i) TUTTI_INLINED {
+              int32_t sum = 0;
+              for (int r = 0; r < nranks; ++r) sum += int32_t(i * 3) + r * r;
+              return sum;
+            });
             ASSERT_EQ(tutti_allreduce_with(in.data(), out.data(), count, TUTTI_INT32, TUTTI_SUM,
                                            comm, &config),
                       TUTTI_OK)
@@ -83,15 +90,16 @@ TEST_P(Allreduce, LargeVectorsStreamThroughTheBoundedBuffers) {
     constexpr size_t count = 1'500'001;
     std::vector<int64_t> in(count), out(count);
     for (const std::string& name : algorithms_of("allreduce")) {
-      for (size_t i = 0; i < count; ++i) in[i] = int64_t(i) * (rank + 1);
+      fill(in.data(), count, [=](size_t i) TUTTI_INLINED { return int64_t(i) * (rank + 1); });
       const tutti_call_config config = forced(name.c_str());
       ASSERT_EQ(
           tutti_allreduce_with(in.data(), out.data(), count, TUTTI_INT64, TUTTI_SUM, comm, &config),
           TUTTI_OK)
           << sentence(comm);
-      size_t wrong = 0;
-      for (size_t i = 0; i < count; ++i) wrong += out[i] != int64_t(i) * 6;
-      ASSERT_EQ(wrong, 0u) << name;
+      ASSERT_EQ(first_difference(out.data(), count,
+                                 [](size_t i) TUTTI_INLINED { return int64_t(i) * 6; }),
+                count)
+          << name;
     }
   });
 }
@@ -109,7 +117,10 @@ TEST_P(Allreduce, FusedPathsGiveTheBitsOfTheSchedulesTheyImplement) {
             if (!tutti_op_supports(op, dtype)) continue;
             for (const size_t count : {1, 13, 14, 15, 1000, 9001}) {
               std::vector<uint8_t> in(count * size), fused(count * size), plain(count * size);
-              for (uint8_t& byte : in) byte = uint8_t(random());
+              for (size_t at = 0; at < in.size(); at += sizeof(uint64_t)) {
+                const uint64_t bits = random();
+                std::memcpy(&in[at], &bits, std::min(sizeof(bits), in.size() - at));
+              }
               tutti_call_config config = forced(name);
               ASSERT_EQ(
                   tutti_allreduce_with(in.data(), fused.data(), count, dtype, op, comm, &config),

@@ -86,6 +86,7 @@ TEST(OneHopShapes, MadeToFitAreThoseThatWereMade) {
 
 TEST(SizeClasses, EndAtPowersOfTwoAndWhereProtocolsStop) {
   Capabilities capabilities;
+  capabilities.staged_limit_bytes = 200;
   capabilities.one_shot_limit_bytes = 4000;
   capabilities.two_level_limit_bytes = 12;
   const auto alike = [&](uint64_t count, uint64_t least, uint64_t most) {
@@ -98,6 +99,8 @@ TEST(SizeClasses, EndAtPowersOfTwoAndWhereProtocolsStop) {
   alike(3, 3, 3);
   alike(4, 4, 4);
   for (const uint64_t count : {5, 8}) alike(count, 5, 8);
+  for (const uint64_t count : {33, 50}) alike(count, 33, 50);
+  for (const uint64_t count : {51, 64}) alike(count, 51, 64);
   for (const uint64_t count : {513, 1000}) alike(count, 513, 1000);
   for (const uint64_t count : {1001, 1024}) alike(count, 1001, 1024);
   alike(uint64_t{1} << 40, (uint64_t{1} << 39) + 1, uint64_t{1} << 40);

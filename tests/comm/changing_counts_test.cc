@@ -179,7 +179,7 @@ TEST_P(Warm, CallsAllocateNothingForACountThatWasNotSeenBefore) {
         for (int what = 0; caller.call(what, std::min(count, most - 2)); ++what) continue;
       }
       for (int what = 0; caller.call(what, most - 2); ++what) continue;
-      // A rank that has waited for long looks for a circle of ranks, which may allocate: so there
+      // A rank that has waited for long looks for a cycle of ranks, which may allocate: so there
       // are three tries, each of counts that none before it had.
       std::string made;
       int clean = 0;

@@ -4,9 +4,12 @@
 #include <unistd.h>
 
 #include "tests/support/thread_comm.h"
+#include "tests/support/vectors.h"
 
 namespace {
 
+using tutti::testing::fill;
+using tutti::testing::first_difference;
 using tutti::testing::on_comm;
 using tutti::testing::sentence;
 
@@ -27,7 +30,7 @@ struct SlowSum {
   }
 };
 
-uint32_t value(uint32_t rank, uint32_t call, size_t i) {
+TUTTI_INLINED inline uint32_t value(uint32_t rank, uint32_t call, size_t i) {
   return rank * 1'000'003u + call * 7'919u + uint32_t(i) * 31u;
 }
 
@@ -44,19 +47,23 @@ class Sequence {
     const size_t count = bytes / sizeof(uint32_t);
     const uint32_t call = ++calls_;
     std::vector<uint32_t> in(count), out(count);
-    for (size_t i = 0; i < count; ++i) in[i] = value(rank_, call, i);
+    const uint32_t own = rank_, ranks = nranks_;
+    fill(in.data(), count, [=](size_t i) TUTTI_INLINED { return value(own, call, i); });
     sum_.sleeps = late == int(rank_);
     tutti_call_config config = TUTTI_CALL_CONFIG_INIT;
     config.algorithm = algorithm;
     ASSERT_EQ(tutti_allreduce_with(in.data(), out.data(), count, TUTTI_UINT32, op_, comm_, &config),
               TUTTI_OK)
         << sentence(comm_);
-    for (size_t i = 0; i < count; ++i) {
-      uint32_t expected = 0;
-      for (uint32_t r = 0; r < nranks_; ++r) expected += value(r, call, i);
-      ASSERT_EQ(out[i], expected) << "element " << i << " of " << count << ", " << algorithm
-                                  << ", call " << call << " on rank " << rank_;
-    }
+    const auto expected = [=](size_t i) TUTTI_INLINED {
+      uint32_t sum = 0;
+      for (uint32_t r = 0; r < ranks; ++r) sum += value(r, call, i);
+      return sum;
+    };
+    const size_t wrong = first_difference(out.data(), count, expected);
+    if (wrong < count)
+      FAIL() << "element " << wrong << " of " << count << " is " << out[wrong] << ", not "
+             << expected(wrong) << ": " << algorithm << ", call " << call << " on rank " << rank_;
   }
 
  private:

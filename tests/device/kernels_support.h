@@ -8,12 +8,11 @@
 
 #include "lib/base/types.h"
 #include "lib/device/abi.h"
+#include "lib/device/driver.h"
 #include "lib/device/kernels/host.h"
 #include "lib/reduce/reduce.h"
 
 namespace tutti::device {
-
-inline Address address_of(const void* at) { return reinterpret_cast<Address>(at); }
 
 struct Ranks {
   explicit Ranks(uint32_t n) : boards(n), reports(n) {}

@@ -1,4 +1,4 @@
-// Ranks that call their communicators in different orders: who waits in a circle is told so within
+// Ranks that call their communicators in different orders: who waits in a cycle is told so within
 // seconds; who is only late, or moves on beside its wait, is not accused of it.
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ using tutti::testing::Report;
 using tutti::testing::report_of;
 using tutti::testing::start;
 
-// Longer than it takes to find a circle.
+// Longer than it takes to find a cycle.
 void be_late() { usleep(2'500'000); }
 
 // The ranks in `ranks` make a communicator; an empty one elsewhere.
@@ -90,7 +90,7 @@ class Deadlock : public ::testing::TestWithParam<const char*> {
   }
 };
 
-TEST_P(Deadlock, AcrossCommunicatorsIsReportedToAllInTheCircle) {
+TEST_P(Deadlock, AcrossCommunicatorsIsReportedToAllInTheCycle) {
   std::vector<Case> cases = {
       {"two ranks, communicators in use", 2,
        [](int rank, tutti_comm comm) {
@@ -103,7 +103,7 @@ TEST_P(Deadlock, AcrossCommunicatorsIsReportedToAllInTheCircle) {
          const Two two(comm, true);
          return rank != 3 ? in_order(two.a, two.b) : in_order(two.b, two.a);
        }},
-      {"a circle of three communicators", 3,
+      {"a cycle of three communicators", 3,
        [](int rank, tutti_comm comm) {
          const tutti::communicator ab = group(rank, comm, {0, 1}), bc = group(rank, comm, {1, 2}),
                                    ca = group(rank, comm, {2, 0});

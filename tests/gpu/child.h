@@ -13,13 +13,14 @@
 #include <string>
 
 #include "tests/support/fake_cuda/fake_cuda.h"
+#include "tests/support/sanitized.h"
 
 namespace tutti::testing {
 
 // Then it has hung.
 inline unsigned child_seconds() {
   const char* seconds = getenv("TUTTI_TEST_SECONDS");
-  return seconds ? unsigned(atoi(seconds)) : 60;
+  return seconds ? unsigned(atoi(seconds)) : sanitized ? 300 : 60;
 }
 
 // Runs `body` in a child with these environment variables; its failures are the test's. What they

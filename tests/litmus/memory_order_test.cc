@@ -378,7 +378,7 @@ constexpr char direct_cc[] = "lib/shared_memory/direct.cc";
 
 TEST(MemoryOrder, APostedFlagCarriesItsPayload) {
   expect_in(flag_lines_h, "void post(std::atomic<uint64_t>& own",
-            {"slots::store(own, slots::make_flag(sequence, digest), std::memory_order_release);"});
+            {"slots::store(own, make_flag(sequence, digest), std::memory_order_release);"});
   expect_in(flag_lines_h, "bool posted(uint32_t rank, const std::atomic<uint64_t>& flag",
             {"slots::load(flag, std::memory_order_acquire);"});
   expect_right<OneShot<Without::none>>();
@@ -405,9 +405,9 @@ TEST(MemoryOrder, NobodySleepsPastWhatWasPublished) {
             {"std::atomic_signal_fence(std::memory_order_seq_cst);",
              "load(doorbell, std::memory_order_relaxed)"});
   expect_in(slot_link_cc, "void SlotLink::ring(", {"exchange(doorbell, 0u) != 0"});
-  expect_in(slot_link_cc, "void SlotLink::arm() {",
-            {"store(segment_.rank(self_).doorbell, 1u, std::memory_order_seq_cst);",
-             "MEMBARRIER_CMD_GLOBAL_EXPEDITED"});
+  expect_in(
+      slot_link_cc, "void SlotLink::arm() {",
+      {"store(own_->doorbell, 1u, std::memory_order_seq_cst);", "MEMBARRIER_CMD_GLOBAL_EXPEDITED"});
   expect_right<Doorbell<Without::none>>();
   expect_found_broken<Doorbell<Without::fence>>();
   expect_found_broken<Doorbell<Without::other_fence>>();
@@ -450,10 +450,10 @@ TEST(MemoryOrder, ANoteIsReadWholeOrNotAtAll) {
 }
 
 TEST(MemoryOrder, NobodyUsesAVectorThatWasWithdrawn) {
-  expect_in(direct_cc, "void Direct::withdraw() {",
-            {"flags_.clear(line::places);", "fence(std::memory_order_seq_cst);",
-             "flags_.flag(rank, line::begun) == slots::make_flag(turn_, call_.digest) &&",
-             "!finished(rank)"});
+  expect_in(
+      direct_cc, "void Direct::withdraw() {",
+      {"flags_.clear(line::places);", "fence(std::memory_order_seq_cst);",
+       "flags_.flag(rank, line::begun) == make_flag(turn_, call_.digest) &&", "!finished(rank)"});
   expect_in(direct_cc, "bool Direct::enter_slice() {",
             {"flags_.set(line::begun, turn_, call_.digest);", "fence(std::memory_order_seq_cst);",
              "all_announced()", "flags_.clear(line::begun);"});

@@ -43,7 +43,7 @@ TEST(Prover, ARingInWhichAllSendFirstDoesNotDeadlock) {
   EXPECT_FALSE(verdict.complete);
 }
 
-TEST(Prover, NamesTheCircleOfADeadlock) {
+TEST(Prover, NamesTheCycleOfADeadlock) {
   const Verdict verdict = prove_text(
       "rank 0 of 2, 1 chunks, 0 scratch rows\nsend 1 output[0:1)\nrecv_reduce 1 right output[0:1)\n"
       "rank 1 of 2, 1 chunks, 0 scratch rows\nsend 0 output[0:1)\nrecv_reduce 0 left "

@@ -9,9 +9,12 @@
 
 #include "tests/support/processes.h"
 #include "tests/support/thread_comm.h"
+#include "tests/support/vectors.h"
 
 namespace {
 
+using tutti::testing::fill;
+using tutti::testing::first_difference;
 using tutti::testing::on_comm;
 using tutti::testing::sentence;
 
@@ -23,21 +26,51 @@ class SingleCopy : public ::testing::TestWithParam<const char*> {
 
 INSTANTIATE_TEST_SUITE_P(Modes, SingleCopy, ::testing::Values("always", "never"));
 
-int32_t value(int from, int to, size_t at, int turn) {
+TUTTI_INLINED inline int32_t value(int from, int to, size_t at, int turn) {
   return int32_t(at % 8191) * 64 + from * 8 + to + turn * 1'000'000;
 }
 
-std::vector<int32_t> blocks_of(int rank, int nranks, size_t count, int turn) {
-  std::vector<int32_t> all;
-  for (int to = 0; to < nranks; ++to) {
-    for (size_t i = 0; i < count; ++i) all.push_back(value(rank, to, i, turn));
+// What rank `from` has for rank `to`, in a call's turn.
+struct Block {
+  int from, to, turn;
+  TUTTI_INLINED int32_t operator()(size_t i) const { return value(from, to, i, turn); }
+};
+
+// The sum of the blocks of ranks [0, ranks) for rank `to`.
+struct SumOfBlocks {
+  int ranks, to, turn;
+  TUTTI_INLINED int32_t operator()(size_t i) const {
+    int32_t sum = 0;
+    for (int from = 0; from < ranks; ++from) sum += value(from, to, i, turn);
+    return sum;
   }
+};
+
+template <class Expected>
+void check(const int32_t* got, size_t count, Expected expected) {
+  const size_t wrong = first_difference(got, count, expected);
+  if (wrong < count)
+    FAIL() << "element " << wrong << " is " << got[wrong] << ", not " << expected(wrong);
+}
+
+std::vector<int32_t> blocks_of(int rank, int nranks, size_t count, int turn) {
+  std::vector<int32_t> all(size_t(nranks) * count);
+  for (int to = 0; to < nranks; ++to)
+    fill(all.data() + size_t(to) * count, count, Block{rank, to, turn});
   return all;
 }
 
+// `blocks`: of all ranks, for `to`.
+void check_blocks(const int32_t* blocks, int nranks, size_t count, int to, int turn) {
+  for (int from = 0; from < nranks; ++from) {
+    SCOPED_TRACE("from rank " + std::to_string(from));
+    check(blocks + size_t(from) * count, count, Block{from, to, turn});
+  }
+}
+
 void check_allgather(int rank, int nranks, size_t count, int turn, bool in_place, tutti_comm comm) {
-  std::vector<int32_t> all(size_t(nranks) * count, -1), mine;
-  for (size_t i = 0; i < count; ++i) mine.push_back(value(rank, 0, i, turn));
+  std::vector<int32_t> all(size_t(nranks) * count, -1), mine(count);
+  fill(mine.data(), count, Block{rank, 0, turn});
   int32_t* const own = all.data() + size_t(rank) * count;
   if (in_place) std::copy(mine.begin(), mine.end(), own);
   ASSERT_EQ(tutti_allgather(in_place ? TUTTI_IN_PLACE : mine.data(), all.data(), count, TUTTI_INT32,
@@ -45,11 +78,7 @@ void check_allgather(int rank, int nranks, size_t count, int turn, bool in_place
             TUTTI_OK)
       << sentence(comm);
   mine.assign(count, -7);
-  for (int from = 0; from < nranks; ++from) {
-    for (size_t i = 0; i < count; ++i) {
-      ASSERT_EQ(all[size_t(from) * count + i], value(from, 0, i, turn)) << from << " at " << i;
-    }
-  }
+  check_blocks(all.data(), nranks, count, 0, turn);
 }
 
 void check_alltoall(int rank, int nranks, size_t count, int turn, bool in_place, tutti_comm comm) {
@@ -60,11 +89,7 @@ void check_alltoall(int rank, int nranks, size_t count, int turn, bool in_place,
             TUTTI_OK)
       << sentence(comm);
   if (!in_place) mine.assign(mine.size(), -7);
-  for (int from = 0; from < nranks; ++from) {
-    for (size_t i = 0; i < count; ++i) {
-      ASSERT_EQ(to[size_t(from) * count + i], value(from, rank, i, turn)) << from << " at " << i;
-    }
-  }
+  check_blocks(to, nranks, count, rank, turn);
 }
 
 void check_reduce_scatter(int rank, int nranks, size_t count, int turn, bool in_place,
@@ -76,11 +101,7 @@ void check_reduce_scatter(int rank, int nranks, size_t count, int turn, bool in_
                                        TUTTI_INT32, TUTTI_SUM, comm),
             TUTTI_OK)
       << sentence(comm);
-  for (size_t i = 0; i < count; ++i) {
-    int32_t sum = 0;
-    for (int from = 0; from < nranks; ++from) sum += value(from, rank, i, turn);
-    ASSERT_EQ(to[i], sum) << i;
-  }
+  check(to, count, SumOfBlocks{nranks, rank, turn});
   mine.assign(mine.size(), -7);
 }
 
@@ -89,50 +110,41 @@ void check_rooted(int rank, int nranks, size_t count, int turn, bool in_place, t
   const int root = turn % nranks;
   const auto n = size_t(nranks);
   std::vector<int32_t> vector(count), out(count, -1);
-  const auto fill = [&](int from) {
-    for (size_t i = 0; i < count; ++i) vector[i] = value(from, 0, i, turn);
-  };
-  const auto sum = [&](int ranks, size_t i) {
-    int32_t all = 0;
-    for (int from = 0; from < ranks; ++from) all += value(from, 0, i, turn);
-    return all;
-  };
+  const auto refill = [&] { fill(vector.data(), count, Block{rank, 0, turn}); };
 
-  if (rank == root) fill(root);
+  if (rank == root) refill();
   ASSERT_EQ(tutti_broadcast(vector.data(), count, TUTTI_INT32, root, comm), TUTTI_OK);
-  for (size_t i = 0; i < count; ++i) ASSERT_EQ(vector[i], value(root, 0, i, turn)) << i;
+  check(vector.data(), count, Block{root, 0, turn});
 
-  fill(rank);
+  refill();
   const bool over_input = in_place && rank == root;
   int32_t* const total = over_input ? vector.data() : out.data();
   ASSERT_EQ(tutti_reduce(over_input ? TUTTI_IN_PLACE : vector.data(), total, count, TUTTI_INT32,
                          TUTTI_SUM, root, comm),
             TUTTI_OK);
   if (rank == root) {
-    for (size_t i = 0; i < count; ++i) ASSERT_EQ(total[i], sum(nranks, i)) << i;
+    check(total, count, SumOfBlocks{nranks, 0, turn});
   } else {
     vector.assign(count, -7);  // the root has it
   }
 
-  fill(rank);
+  refill();
   int32_t* const prefix = in_place ? vector.data() : out.data();
   ASSERT_EQ(tutti_scan(in_place ? TUTTI_IN_PLACE : vector.data(), prefix, count, TUTTI_INT32,
                        TUTTI_SUM, comm),
             TUTTI_OK);
-  for (size_t i = 0; i < count; ++i) ASSERT_EQ(prefix[i], sum(rank + 1, i)) << i;
+  check(prefix, count, SumOfBlocks{rank + 1, 0, turn});
 
-  fill(rank);
+  refill();
   std::vector<int32_t> blocks(rank == root ? n * count : 0);
   ASSERT_EQ(tutti_gather(vector.data(), blocks.data(), count, TUTTI_INT32, root, comm), TUTTI_OK);
   if (rank == root) {
-    for (size_t i = 0; i < n * count; ++i) {
-      ASSERT_EQ(blocks[i], value(int(i / count), 0, i % count, turn)) << i;
-    }
+    check_blocks(blocks.data(), nranks, count, 0, turn);
     blocks = blocks_of(root, nranks, count, turn);
   }
   ASSERT_EQ(tutti_scatter(blocks.data(), out.data(), count, TUTTI_INT32, root, comm), TUTTI_OK);
   blocks.assign(blocks.size(), -7);
-  for (size_t i = 0; i < count; ++i) ASSERT_EQ(out[i], value(root, rank, i, turn)) << i;
+  check(out.data(), count, Block{root, rank, turn});
 }
 
 TEST_P(SingleCopy, GivesEveryBlockAndLeavesTheInputToItsOwner) {

@@ -1,5 +1,5 @@
-// The ways that a call can go, each at the borders of what it takes, on machines whose arenas are a
-// few lines long, so that they fill up and wrap around often.
+// The ways that a call can go, each at the limits of its parameters, on machines whose arenas are a
+// few cache lines long, so that they fill up and wrap around often.
 #pragma once
 
 #include <algorithm>
@@ -17,21 +17,21 @@ inline MachineSettings tiny_machine(uint32_t nranks) {
   tuning.one_shot_bytes = 320;
   tuning.staged_bytes = 64;
   tuning.two_shot_slice_bytes = 64;
-  tuning.two_shot_window = 16;  // as many as there are slots
+  tuning.two_shot_window = 16;  // equal to the number of slots
   tuning.rotated_bytes = 1024;
   tuning.ring_bytes = 512;
   tuning.ring_slices = 4;
-  tuning.one_hop_slice_bytes = 64 * std::max(4u, nranks - 1);  // a line for each part
+  tuning.one_hop_slice_bytes = 64 * std::max(4u, nranks - 1);  // one cache line for each part
   tuning.least_one_hop_slice_bytes = 64;
   tuning.single_copy_bytes = 256;
-  // Four slots of two-shot for every peer, and results.
+  // Room for four slots of two-shot for every peer, and for results.
   settings.cell_bytes = std::max<uint64_t>(1280, 4 * 64 * (nranks - 1)) + 1024;
   return settings;
 }
 
 constexpr uint32_t nobody = 0, everybody = 0xff, some = 0x5;
 
-// One way, and lengths of it.
+// One way, and the lengths to call it with.
 struct Way {
   const char* name;
   std::vector<CallSpec> calls;
@@ -55,15 +55,16 @@ inline std::vector<Way> all_ways(uint32_t nranks) {
                         C::alltoall,  C::reduce_scatter, C::scan,      C::exscan};
   const uint64_t n = nranks;
   add("one-shot in the line", Path::one_shot, {C::allreduce}, {1, 6, 7});
-  add("one-shot resident", Path::one_shot, {C::allreduce}, {8, 9, 16});
-  add("one-shot in the arena", Path::one_shot, {C::allreduce}, {17, 24, 32});
+  add("one-shot resident", Path::one_shot, {C::allreduce}, {8});
+  add("one-shot resident, or direct", Path::one_shot_or_direct, {C::allreduce}, {9, 16});
+  add("one-shot in the arena", Path::one_shot_or_direct, {C::allreduce}, {17, 24, 32});
   add("two-level in the line", Path::two_level, {C::allreduce}, {1, 7});
   add("two-level resident", Path::two_level, {C::allreduce}, {8});
   add("two-shot, one slice", Path::two_shot, {C::allreduce}, {1, 8, 8 * n});
   add("two-shot", Path::two_shot, {C::allreduce}, {8 * n + 1, 40 * n + 3, 140 * n});
-  add("direct", Path::one_shot, {C::allreduce}, {9, 17, 32}, everybody);
+  add("direct", Path::one_shot_or_direct, {C::allreduce}, {9, 17, 32}, everybody);
   add("direct, long", Path::two_shot, {C::allreduce}, {9, 70}, everybody);
-  add("one-shot, some reached", Path::one_shot, {C::allreduce}, {9, 20}, some);
+  add("one-shot, some reached", Path::one_shot_or_direct, {C::allreduce}, {9, 20}, some);
   add("two-shot, some reached", Path::two_shot, {C::allreduce}, {8 * n + 1, 50}, some);
   add("one-hop, tiny", Path::one_hop, one_hop, {1});
   add("one-hop in the line", Path::one_hop, one_hop, {3, 7});
@@ -75,7 +76,7 @@ inline std::vector<Way> all_ways(uint32_t nranks) {
   return all;
 }
 
-// A call of that way; `drawn` decides on its length, its root and where its result goes.
+// A call that goes this way; `drawn` decides its length, its root and where its result goes.
 inline CallSpec call_of(const Way& way, uint32_t nranks, uint64_t drawn) {
   CallSpec spec = way.calls[drawn % way.calls.size()];
   if (is_rooted(spec.collective)) spec.root = uint32_t(drawn >> 16) % nranks;

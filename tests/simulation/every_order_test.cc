@@ -1,4 +1,4 @@
-// Small machines, in every order in which their ranks can access what they share.
+// Small machines, in every interleaving of their ranks' accesses to shared memory.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -34,7 +34,7 @@ void report(const char* what, const Explored& all) {
 std::vector<CallSpec> small_calls(uint32_t nranks, bool all_collectives, size_t most_ways = 99) {
   std::vector<CallSpec> all;
   for (const Way& way : all_ways(nranks)) {
-    // More slices than two multiply the orders, and bring nothing else.
+    // More than two slices multiply the interleavings and add no other behaviour.
     if (std::string_view(way.name) == "one-hop, long parts") continue;
     for (size_t i = 0; i < way.calls.size(); ++i) {
       const bool first =
@@ -48,9 +48,9 @@ std::vector<CallSpec> small_calls(uint32_t nranks, bool all_collectives, size_t 
   return all;
 }
 
-// Of several slices, of which ranks may be at any.
+// Whether the call has several slices, so that ranks may be at different ones.
 bool is_long(const CallSpec& call) { return call.path == Path::two_shot && call.count > 16; }
-// A hundred thousand states by itself, or a million.
+// Whether the pair has a hundred thousand states by itself, or a million.
 bool is_large(const CallSpec& first, const CallSpec& second) {
   const auto moves_much = [](const CallSpec& call) {
     return is_long(call) || (call.path == Path::schedule && call.count > 1);

@@ -1,5 +1,5 @@
-// Ranks as fibers: each has a stack of its own, one runs at a time, and who runs next is said by
-// whoever stops.
+// Ranks as fibers: each has its own stack, one runs at a time, and the one that stops names the
+// next one.
 #pragma once
 
 #include <ucontext.h>
@@ -14,8 +14,8 @@ class Fibers {
  public:
   static constexpr size_t stack_bytes = 256 << 10;
 
-  // Begins a fiber that has not run yet, in place of what the place held. `body` must not throw,
-  // and must end by a switch to another or back to the caller of run(): it returns where to.
+  // Puts a fiber that has not run yet in place `index`. `body` must not throw; it returns the fiber
+  // to switch to, or -1 for the caller of run().
   void begin(size_t index, std::function<int()> body) {
     if (fibers_.size() <= index) fibers_.resize(index + 1);
     Fiber& fiber = fibers_[index];
@@ -29,13 +29,13 @@ class Fibers {
     makecontext(&fiber.context, reinterpret_cast<void (*)()>(&Fibers::enter), 3, unsigned(self),
                 unsigned(self >> 32), unsigned(index));
   }
-  // Runs fiber `index`, and whatever it switches to, until one goes back (-1).
+  // Runs fiber `index`, and those that it switches to, until one returns to the caller (-1).
   void run(size_t index) {
     current_ = int(index);
     swapcontext(&main_, &fibers_[index].context);
     current_ = -1;
   }
-  // From within a fiber: goes on with another, or back (-1).
+  // From within a fiber: switches to another, or to the caller of run() (-1).
   void switch_to(int next) {
     const int self = current_;
     if (next == self) return;

@@ -65,8 +65,8 @@ bool gets_blocks(Collective collective) {
 }  // namespace
 
 std::string CallSpec::describe() const {
-  static constexpr const char* paths[] = {"schedule", "one-shot", "two-level", "two-shot",
-                                          "one-hop"};
+  static constexpr const char* paths[] = {"schedule",  "one-shot", "one-shot or direct",
+                                          "two-level", "two-shot", "one-hop"};
   return std::string(paths[size_t(path)]) + " " + collective_name(collective) + " of " +
          std::to_string(count * 8) + " bytes" + (reached != 0 ? ", reached" : "") +
          (in_place ? ", in place" : "");
@@ -81,19 +81,19 @@ struct Machine::Rank {
   std::byte *input = nullptr, *output = nullptr;
 
   uint32_t call = 0;
-  uint64_t unheard = 0;  // of the calls that digests tell of
+  uint64_t unheard = 0;  // hash of calls that only later digests check
   uint64_t own_accesses = 0;
   bool ended = true, blocked = false, aborted = false, looks = false, in_fault = false;
-  bool missed = false;               // a word has changed that it watches, since it began to look
-  uint64_t history = 0;              // of all that it has seen
-  uint64_t look = 0, last_look = 0;  // of what this attempt to move has seen, and the one before
-  std::vector<const void*> watched;  // words looked at since it last moved
+  bool missed = false;               // a watched word has changed since the look began
+  uint64_t history = 0;              // digest of everything that it has seen
+  uint64_t look = 0, last_look = 0;  // digests of what this and the previous look have seen
+  std::vector<const void*> watched;  // words loaded since it last moved
   Status failure;
 };
 
 namespace {
 
-// Deaths as links see them.
+// The deaths of ranks, as links see them.
 class DeadRanks final : public slots::DeathWatch {
  public:
   explicit DeadRanks(std::shared_ptr<std::array<bool, most_ranks>> dead) : dead_(std::move(dead)) {}
@@ -167,7 +167,7 @@ std::string Machine::run(const std::vector<CallSpec>& calls, Schedule& schedule)
   }
   slots::observer = this;
   for (int next = next_rank(); next >= 0; next = next_rank()) fibers_.run(size_t(next));
-  // Whoever is left ends where it is.
+  // Ranks that still run end where they are.
   stopping_ = true;
   for (uint32_t r = 0; r < settings_.nranks; ++r) {
     if (!ranks_[r]->ended) fibers_.run(r);
@@ -223,7 +223,7 @@ bool Machine::make_call(Rank& rank, uint32_t number, CallSpec spec) {
     rank.regions = shared::Regions(Reach::host, nullptr);
     std::vector<shared::Regions::Part> parts;
     for (const auto& each : ranks_) parts.push_back({{nullptr, each->input}, 2 * vector_bytes_});
-    // A rank that is not reached has none of its own there, but sees the others'.
+    // A rank whose vectors are not reached has none in this memory, but sees the others'.
     if (!reached) parts[rank.number].mapping.base = memory_.base;
     if (!reached) parts[rank.number].bytes = 0;
     rank.regions.add(std::move(parts), rank.number);
@@ -234,16 +234,17 @@ bool Machine::make_call(Rank& rank, uint32_t number, CallSpec spec) {
   call.key = rank.call_plan.key;
   call.input = rank.input;
   call.output = output;
-  rank.protocols.start(rank.call_plan, call, mark);
+  rank.protocols.with(rank.call_plan.choice.path,
+                      [&](auto&& protocol, auto&) { start(protocol, rank.call_plan, call, mark); });
   rank.failure = wait_for_end(rank);
   if (rank.failure.ok()) {
     check_result(rank, number, spec);
     return !rank.aborted;
   }
   rank.protocols.with(spec.path, [&](auto&& protocol, auto&) { protocol.withdraw(); });
-  if (rank.failure.text().empty()) rank.failure = rank.link->inspect(now_ns_);  // it knows why
+  if (rank.failure.text().empty()) rank.failure = rank.link->inspect(now_ns_);  // the cause
   rank.link->abort(rank.failure);
-  // Its memory is its own again: nobody may touch it any more.
+  // The rank's memory is its own again: no other rank may access it any more.
   if (!settings_.processes && reached) {
     writes(rank.input, in * 8);
     writes(output, out * 8);
@@ -306,8 +307,7 @@ Status Machine::wait_for_end(Rank& rank) {
                                    rank.last_look = 0;
                                    continue;
                                  }
-                                 // A look that has seen what the one before has seen changes
-                                 // nothing.
+                                 // A look that sees the same as the previous one changes nothing.
                                  if (rank.look == rank.last_look) rank.history = history;
                                  rank.last_look = rank.look;
                                  wait_for_change(rank);
@@ -385,7 +385,7 @@ int Machine::next_rank() {
   return schedule_->stop() ? -1 : int(ready_[chosen]);
 }
 
-// Everybody waits: they look for a reason.
+// All ranks wait: they look for the cause (a dead peer, an abort).
 bool Machine::time_passes() {
   now_ns_ += jump_ns;
   if (++jumps_ > most_jumps) {
@@ -412,7 +412,7 @@ void Machine::found(const std::string& text) {
   stopping_ = true;
 }
 
-// Until one of the words changes that the rank has looked at.
+// Waits until one of the words that the rank has loaded changes.
 void Machine::wait_for_change(Rank& rank) {
   if (stopping_) throw Killed();
   const bool stale =
@@ -430,7 +430,7 @@ void Machine::changed(const void* word, const Rank& by) {
     const auto& watched = rank->watched;
     if (std::find(watched.begin(), watched.end(), word) == watched.end()) continue;
     rank->blocked = false;
-    rank->missed = true;  // by a look that is under way
+    rank->missed = true;  // by a look in progress
   }
 }
 

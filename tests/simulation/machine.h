@@ -1,9 +1,9 @@
 // A host whose ranks are fibers, sharing memory as processes or threads would: the protocols, links
 // and rings are the library's own (lib/comm/protocols.h), compiled so that every access to shared
-// memory is seen (lib/slots/access.h). Runs a sequence of calls on all ranks; who moves, which
-// value a load gives, who dies or aborts when, is decided by a Schedule. Holds every result against
-// what it must be, bit for bit, every access against the memory model, and the end of every call
-// against the clock.
+// memory is seen (lib/slots/access.h). Runs a sequence of calls on all ranks; a Schedule decides
+// which rank moves, which value a load returns, which rank dies or aborts, and when. Checks every
+// result bit for bit, every access against the memory model, and the end of every call against the
+// clock.
 #pragma once
 
 #include <array>
@@ -20,20 +20,21 @@
 
 namespace tutti::simulation {
 
-// Decides whatever is open.
+// Makes all nondeterministic choices.
 class Schedule {
  public:
   virtual ~Schedule() = default;
-  // Which of `options` (at least 1) loads that are allowed to give, 0 the latest.
+  // Which of the `options` (at least 1) values that the load may return, 0 the latest.
   virtual uint32_t choose_load(uint32_t options) = 0;
-  // Who moves next, an index into `ranks`; `current` ran last, if it is there. `state`: equal only
-  // for machines that will behave alike, as far as what ranks have seen decides on that.
+  // Which rank moves next, an index into `ranks`; `current` ran last, if it is there. `state`:
+  // equal only for machines that will behave alike, as far as that follows from what ranks have
+  // seen.
   virtual uint32_t choose_rank(const std::vector<uint32_t>& ranks, int current, uint64_t state) = 0;
-  // Whether a rank that waits looks for a reason now; all do when nobody can move.
+  // Whether a waiting rank looks for a cause now; all do when no rank can move.
   virtual bool looks() { return false; }
-  // Whether the machine need not go on: all that can follow is known.
+  // Whether the machine may stop: every continuation has been explored.
   virtual bool stop() { return false; }
-  // Whether other ranks may move before accesses that no rank but in failure reads.
+  // Whether other ranks may move before accesses to memory that ranks read only after a failure.
   virtual bool every_access() const { return true; }
 };
 
@@ -41,7 +42,7 @@ class Schedule {
 struct CallSpec {
   Path path = Path::one_shot;
   Collective collective = Collective::allreduce;
-  const char* algorithm = nullptr;  // of schedules
+  const char* algorithm = nullptr;  // for calls by schedule
   uint64_t count = 0;  // elements of eight bytes, of a vector or of a block; 0: nothing
   uint32_t root = 0;
   uint32_t reached = 0;  // bit r: the vectors of rank r can be reached by the others
@@ -54,9 +55,9 @@ struct MachineSettings {
   uint32_t nranks = 2;
   shared::Tuning tuning;
   uint32_t slots = 2, slot_bytes = 64;
-  uint64_t cell_bytes = 0;  // beside what the tuning takes
+  uint64_t cell_bytes = 0;  // on top of what the tuning takes
   shared::ReadFor single_copy = shared::ReadFor::nothing;
-  bool weak = false;       // loads may give older values
+  bool weak = false;       // loads may return older values
   bool processes = false;  // ranks reach registered memory, and may die; else they are threads
 };
 
@@ -65,30 +66,31 @@ class Machine final : public slots::Observer {
   explicit Machine(const MachineSettings& settings);
   ~Machine() override;
 
-  // In runs from now on: who dies, or aborts, at which of its own accesses to flags; -1: nobody.
+  // In runs from now on: the rank that dies, or aborts, and at which of its own accesses to flags;
+  // -1: none.
   void set_fault(int dies, int aborts, uint64_t at) {
     dies_ = dies;
     aborts_ = aborts;
     fault_at_ = at;
   }
-  // In runs from now on: who makes which call with another number of elements.
+  // In runs from now on: the rank that makes call `call` with another number of elements.
   void set_stray(int rank, uint32_t call) {
     strays_ = rank;
     stray_call_ = call;
   }
-  // In runs from now on: whose calls end by their limit, at which of its moves.
+  // In runs from now on: the rank whose calls end by their time limit, and at which of its moves.
   void set_limit(int rank, uint64_t moves) {
     gives_up_ = rank;
     moves_left_ = moves;
   }
-  // On memory as new. Empty, or what is wrong.
+  // Runs the calls on fresh memory. Returns what is wrong, or an empty string.
   std::string run(const std::vector<CallSpec>& calls, Schedule& schedule);
 
-  uint64_t accesses() const { return accesses_; }  // to atomic words, of all runs so far
+  uint64_t accesses() const { return accesses_; }  // to atomic words, in all runs so far
   uint64_t right_results() const { return right_; }
 
  private:
-  struct Killed {};  // thrown where a rank dies, or all end
+  struct Killed {};  // thrown where a rank dies, or the run stops
   struct Rank;
 
   void step(const void* word) override;
@@ -99,7 +101,7 @@ class Machine final : public slots::Observer {
   void reads(const void* at, size_t bytes) override;
   void writes(const void* at, size_t bytes) override;
   void reads_racing(const void* at, size_t bytes) override;
-  // Of a call that has failed: its owner writes there, whoever may still be reading.
+  // After a failed call: its owner overwrites the buffer, even if other ranks still read it.
   void spoil(const Rank& rank, std::byte* at, size_t bytes);
 
   void make_ranks();
@@ -112,7 +114,7 @@ class Machine final : public slots::Observer {
   void check_result(Rank& rank, uint32_t number, const CallSpec& spec);
   void wait_for_change(Rank& rank);
   void changed(const void* word, const Rank& by);
-  // Who runs next; -1: nobody can, or need.
+  // The rank that runs next; -1: none can, or none need.
   int next_rank();
   bool time_passes();
   uint64_t state() const;
@@ -123,7 +125,7 @@ class Machine final : public slots::Observer {
   slots::Geometry geometry_;
   Mapping memory_;
   size_t total_bytes_ = 0, vector_bytes_ = 0;
-  const void* flags_begin_ = nullptr;  // what lies before is read by ranks in failure only
+  const void* flags_begin_ = nullptr;  // memory before it is read only after a failure
   std::shared_ptr<std::array<bool, most_ranks>> dead_;
   MemoryModel model_;
   Fibers fibers_;
@@ -132,7 +134,7 @@ class Machine final : public slots::Observer {
   Schedule* schedule_ = nullptr;
   std::vector<uint32_t> ready_;
   uint64_t now_ns_ = 1;
-  uint32_t jumps_ = 0;  // of the clock, since anybody moved
+  uint32_t jumps_ = 0;  // of the clock, since a rank last moved
   bool stopping_ = false;
   int dies_ = -1, aborts_ = -1, strays_ = -1, gives_up_ = -1;
   uint32_t stray_call_ = 0;
@@ -142,14 +144,14 @@ class Machine final : public slots::Observer {
   uint64_t accesses_ = 0, right_ = 0;
 };
 
-// Moves at random: sometimes all take turns, sometimes one runs far ahead or sleeps long.
+// Random schedules: sometimes all ranks take turns, sometimes one runs far ahead or sleeps long.
 class RandomSchedule final : public Schedule {
  public:
   explicit RandomSchedule(uint64_t seed);
   uint32_t choose_load(uint32_t options) override;
   uint32_t choose_rank(const std::vector<uint32_t>& ranks, int current, uint64_t state) override;
   bool looks() override { return draw() % 8 == 0; }
-  uint64_t draw();  // of the same seed, for whatever else is to be decided
+  uint64_t draw();  // from the same seed, for any other choice
 
  private:
   uint64_t random_;
@@ -158,9 +160,9 @@ class RandomSchedule final : public Schedule {
   uint32_t sleeps_ = 0;
 };
 
-// Every order in which ranks can access shared memory, one after the other: run the machine anew
-// while next() is true. Machines in which every rank has seen the same are one state; what comes
-// after it is looked at once.
+// Every interleaving of the ranks' accesses to shared memory, one after the other: run the machine
+// anew while next() is true. Machines in which every rank has seen the same are one state; its
+// continuations are explored once.
 class EverySchedule final : public Schedule {
  public:
   bool next();

@@ -106,7 +106,7 @@ void MemoryModel::fence(uint32_t rank, std::memory_order order) {
   Rank& self = ranks_[rank];
   if (acquires(order)) join(&self.now, self.acquirable);
   if (order == std::memory_order_seq_cst) {
-    // They order what is seen of words, not plain bytes.
+    // They order what ranks see of words, not accesses to plain bytes.
     View& now = self.now;
     now.seen.resize(std::max(now.seen.size(), sequential_.seen.size()));
     for (size_t i = 0; i < sequential_.seen.size(); ++i) {
@@ -203,7 +203,8 @@ void MemoryModel::write_racing(uint32_t rank, const void* at, size_t bytes) {
   }
 }
 
-// Whoever sees the write sees, behind an acquire fence, what its writer's release fence came after.
+// A rank that sees the write and then executes an acquire fence also sees everything before the
+// writer's release fence.
 void MemoryModel::read_racing(uint32_t rank, const void* at, size_t bytes) {
   const size_t begin = reinterpret_cast<uintptr_t>(at) - base_;
   if (begin >= bytes_) return;

@@ -1,5 +1,5 @@
-// Sequences of calls that go every way after every other, on ranks that move in every order, on
-// processors that reorder, and on ranks that die or abort anywhere.
+// Sequences of calls in which every way follows every other, under random interleavings, on
+// processors that reorder, and with ranks that die or abort anywhere.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -12,7 +12,7 @@ namespace {
 
 struct Walks {
   uint64_t walks = 0, wrong = 0, results = 0, accesses = 0;
-  std::string first;  // of what was wrong
+  std::string first;  // what was wrong in the first bad walk
 
   Walks& operator+=(const Walks& other) {
     walks += other.walks;
@@ -31,11 +31,11 @@ struct Setting {
   bool weak;  // the memory model of C++; else sequential consistency, whose walks are shorter
   shared::ReadFor single_copy;
   Fault fault = Fault::none;
-  bool one_hop_only = false;  // the ways in which a rank may leave a call without hearing from all
+  bool one_hop_only = false;  // ways in which a rank may leave without a message from all
 };
 
-// So many walks: every ordered pair of ways in turn and a third, which in n times as many makes
-// every triple.
+// Runs `walks` walks: every ordered pair of ways in turn, each with a third; with n ways, n times
+// as many walks cover every triple.
 Walks walk(const Setting& setting, uint64_t walks) {
   MachineSettings settings = tiny_machine(setting.nranks);
   settings.weak = setting.weak;
@@ -49,7 +49,7 @@ Walks walk(const Setting& setting, uint64_t walks) {
   }
   const uint64_t n = ways.size();
   Walks all;
-  // Other pairs first on every machine.
+  // Every machine begins with other pairs.
   const uint64_t begin =
       walks * (setting.nranks * 4 + setting.weak * 2 + uint64_t(setting.single_copy) / 2);
   for (uint64_t i = begin; i < begin + walks; ++i) {
@@ -120,12 +120,12 @@ TEST(Walks, ACallThatDiffersOnOneRankEndsInMismatchOrWhereNobodyNeedsIt) {
   expect_none_wrong(walk_everywhere(4'000, Fault::stray));
 }
 
-// So that a rank may be in the next call before anybody can know.
+// A rank may be in the next call before any other can detect the mismatch.
 TEST(Walks, WhatComesAfterACallThatDiffersUnseenIsNeverWrong) {
   expect_none_wrong(walk_everywhere(4'000, Fault::stray, true));
 }
 
-// TUTTI_WALKS of each, by default a million altogether.
+// TUTTI_WALKS walks in all, by default a million.
 TEST(Walks, AMillionWalksAreRight) {
   const char* const asked = std::getenv("TUTTI_WALKS");
   const uint64_t walks = asked != nullptr ? std::strtoull(asked, nullptr, 10) : 1'000'000;

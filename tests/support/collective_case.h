@@ -1,5 +1,5 @@
-// One call of any collective, made from numbers, run on all ranks and compared with a plain oracle:
-// every element of every buffer is predicted, also those that must stay as they are.
+// One call of any collective, described by a Case, run on all ranks and compared with a plain
+// oracle: every element of every buffer is predicted, also those that must not change.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,12 @@
 #include <vector>
 
 #include "tests/support/thread_comm.h"
+#include "tests/support/vectors.h"
 #include "tutti/tutti.h"
 
 namespace tutti::testing {
 
-// v forms have the names of their functions.
+// The v forms are named as their functions.
 inline const std::vector<std::string>& collective_names() {
   static const std::vector<std::string> all = {"allreduce",     "reduce",
                                                "broadcast",     "allgather",
@@ -26,7 +27,7 @@ inline const std::vector<std::string>& collective_names() {
   return all;
 }
 
-// The collective as tutti_algorithm_get() calls it.
+// The collective's name for tutti_algorithm_get().
 inline std::string family_of(const std::string& name) {
   if (name == "reduce_scatter_block") return "reduce_scatter";
   return name.back() == 'v' ? name.substr(0, name.size() - 1) : name;
@@ -39,8 +40,8 @@ struct Case {
   std::string algorithm = "auto";
   int nranks = 2;
   int root = 0;
-  // Of equal blocks the first counts. Of v forms that of rank r; of alltoallv the block from rank i
-  // to rank j has (lengths[i] + j) % 5 times lengths[j] elements.
+  // For equal blocks lengths[0]. For v forms lengths[r] is rank r's; in alltoallv the block from
+  // rank i to rank j has (lengths[i] + j) % 5 times lengths[j] elements.
   std::vector<size_t> lengths = {1};
   size_t gap = 0;  // elements between blocks of v forms
   bool in_place = false;
@@ -61,7 +62,7 @@ inline std::ostream& operator<<(std::ostream& out, const Case& c) {
 // The three functions of a collective, for invoke().
 #define TUTTI_FORMS(name) tutti_##name##_with, tutti_i##name, tutti_##name##_init
 
-// Makes a call in the case's form; a persistent one twice where its input is still there then.
+// Makes a call in the case's form; a persistent one twice if its input is still there.
 template <class With, class Begin, class Init, class... Arguments>
 tutti_status invoke(const Case& c, With with, Begin begin, Init init, Arguments... arguments) {
   if (c.form == Form::blocking) return with(arguments...);
@@ -86,8 +87,8 @@ class CaseOracle {
   using Vector = std::vector<uint32_t>;
   static constexpr uint32_t untouched = 0xdecafbad;
 
-  // Element i of what `rank` puts in for block `block`.
-  static uint32_t value(size_t rank, size_t block, size_t i) {
+  // Element i of `rank`'s input for block `block`.
+  TUTTI_INLINED static uint32_t value(size_t rank, size_t block, size_t i) {
     return uint32_t(rank * 2654435761u) ^ uint32_t(block * 40503u + i * 97u) ^ 0x5bd1e995u;
   }
   bool even() const { return c_.name.back() != 'v' && c_.name != "reduce_scatter"; }
@@ -95,12 +96,12 @@ class CaseOracle {
     if (even()) return c_.lengths[0];
     const auto of = [&](size_t r) { return c_.lengths[r % c_.lengths.size()]; };
     if (c_.name == "alltoallv") {
-      // Symmetric in place, where what comes is as long as what goes.
+      // Symmetric in place, where a block received is as long as the block sent.
       return c_.in_place ? of(from) + of(to) : (of(from) + to) % 5 * of(to);
     }
     return of(family_of(c_.name) == "gather" || c_.name == "allgatherv" ? from : to);
   }
-  uint32_t combine(uint32_t a, uint32_t b) const {
+  TUTTI_INLINED uint32_t combine(uint32_t a, uint32_t b) const {
     switch (c_.op) {
       case TUTTI_SUM:
         return a + b;
@@ -115,7 +116,7 @@ class CaseOracle {
     }
   }
   // The reduction over ranks [0, end) of element i of a block.
-  uint32_t reduced(size_t end, size_t block, size_t i) const {
+  TUTTI_INLINED uint32_t reduced(size_t end, size_t block, size_t i) const {
     uint32_t total = value(0, block, i);
     for (size_t r = 1; r < end; ++r) total = combine(total, value(r, block, i));
     return total;
@@ -126,7 +127,7 @@ class CaseOracle {
   size_t n_;
 };
 
-// Runs the case on this rank. Empty if all is as it should be, else what is not.
+// Runs the case on this rank. Returns what is wrong, or an empty string.
 inline std::string run_case(const Case& c, int rank, tutti_comm comm) {
   using Vector = CaseOracle::Vector;
   const CaseOracle oracle(c);
@@ -136,7 +137,7 @@ inline std::string run_case(const Case& c, int rank, tutti_comm comm) {
   tutti_call_config config = TUTTI_CALL_CONFIG_INIT;
   config.algorithm = c.algorithm.c_str();
 
-  // Lengths and places of the blocks of a buffer that has all of them.
+  // Lengths and offsets of the blocks of a buffer that has all of them.
   std::vector<size_t> sent(n), received(n), send_at(n), recv_at(n);
   size_t send_size = 0, recv_size = 0;
   for (size_t r = 0; r < n; ++r) {
@@ -151,16 +152,24 @@ inline std::string run_case(const Case& c, int rank, tutti_comm comm) {
   const size_t count = c.lengths[0];
   Vector in, out, expected;
   const auto fill = [&](Vector* to, size_t at, size_t block, size_t length) {
-    for (size_t i = 0; i < length; ++i) (*to)[at + i] = CaseOracle::value(self, block, i);
+    testing::fill(to->data() + at, length,
+                  [=](size_t i) TUTTI_INLINED { return CaseOracle::value(self, block, i); });
   };
-  // Of a result that other ranks put in, or that is reduced over ranks [0, ranks).
+  // Expects a block from another rank's input, or a reduction over ranks [0, ranks).
   const auto expect = [&](size_t at, size_t from, size_t block, size_t length) {
-    for (size_t i = 0; i < length; ++i) expected[at + i] = CaseOracle::value(from, block, i);
+    fill_unchecked(expected.data() + at, 0, length,
+                   [=](size_t i) TUTTI_INLINED { return CaseOracle::value(from, block, i); });
   };
   const auto expect_reduced = [&](size_t at, size_t ranks, size_t block, size_t length) {
-    for (size_t i = 0; i < length; ++i) expected[at + i] = oracle.reduced(ranks, block, i);
+    fill_unchecked(expected.data() + at, 0, length, [=, &oracle](size_t i) TUTTI_INLINED {
+      return oracle.reduced(ranks, block, i);
+    });
   };
-  const auto blank = [](size_t size) { return Vector(size, CaseOracle::untouched); };
+  const auto blank = [](size_t size) {
+    Vector made(size);
+    testing::fill(made.data(), size, [](size_t) TUTTI_INLINED { return CaseOracle::untouched; });
+    return made;
+  };
 
   tutti_status status = TUTTI_OK;
   const void* send = nullptr;
@@ -199,7 +208,7 @@ inline std::string run_case(const Case& c, int rank, tutti_comm comm) {
     const bool gets = family == "allgather" || at_root;
     const bool in_place = c.in_place && gets;
     const size_t own = even ? count : oracle.length(self, self);
-    // All ranks have the same lengths in mind: those of what goes, by sender.
+    // All ranks pass the same lengths: those of the blocks sent, by sender.
     in = blank(own);
     fill(&in, 0, 0, own);
     out = blank(gets ? recv_size : 0);
@@ -269,7 +278,7 @@ inline std::string run_case(const Case& c, int rank, tutti_comm comm) {
                           TUTTI_UINT32, c.op, comm, &config)
                  : invoke(c, TUTTI_FORMS(reduce_scatter_block), send, out.data(), count,
                           TUTTI_UINT32, c.op, comm, &config);
-    // Past the result, the buffer of a call in place may hold anything that was there or not.
+    // The buffer of a call in place may hold anything beyond the result.
     if (c.in_place) {
       out.resize(own);
       expected.resize(own);
@@ -278,14 +287,14 @@ inline std::string run_case(const Case& c, int rank, tutti_comm comm) {
   if (status != TUTTI_OK) {
     return std::string(tutti_status_name(status)) + ": " + sentence(comm);
   }
-  for (size_t i = 0; i < expected.size(); ++i) {
-    if (out[i] != expected[i]) {
-      return "rank " + std::to_string(rank) + ", element " + std::to_string(i) + " of " +
-             std::to_string(expected.size()) + ": got " + std::to_string(out[i]) + ", expected " +
-             std::to_string(expected[i]);
-    }
-  }
-  return {};
+  if (out.size() != expected.size()) return "the result has another length";
+  const uint32_t* const wanted = expected.data();
+  const size_t wrong =
+      first_difference(out.data(), out.size(), [=](size_t i) TUTTI_INLINED { return wanted[i]; });
+  if (wrong == out.size()) return {};
+  return "rank " + std::to_string(rank) + ", element " + std::to_string(wrong) + " of " +
+         std::to_string(expected.size()) + ": got " + std::to_string(out[wrong]) + ", expected " +
+         std::to_string(expected[wrong]);
 }
 
 }  // namespace tutti::testing

@@ -1,4 +1,4 @@
-// Links for tests: among threads, and calls on them that block until they are through.
+// Links for tests: among threads, and calls on them that block until they have ended.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -52,13 +52,13 @@ inline Status recv_all(Link& link, int peer, void* data, size_t bytes,
       [&] { return done == bytes; });
 }
 
-// Nobody leaves while a peer may still look.
+// No rank leaves while a peer may still read its memory.
 inline void leave_together(Exchange& exchange) {
   std::vector<std::string> all;
   ASSERT_TRUE(exchange.allgather("", deadline_after_ms(20'000), &all).ok());
 }
 
-// Runs body(rank, link, exchange) on threads, all pairs of which are joined by what `open` opens.
+// Runs body(rank, link, exchange) on threads; `open` opens the links between all pairs.
 inline void on_linked_threads(
     int nranks, const std::function<Status(const LinkSetup&, std::unique_ptr<Link>*)>& open,
     const std::function<void(int, Link&, Exchange&)>& body) {

@@ -18,7 +18,7 @@
 
 namespace tutti::testing {
 
-// What a rank tells the test through its pipe when it is done.
+// What a rank reports to the test through its pipe when it is done.
 struct Report {
   int status = -1;
   int rank = -1;
@@ -44,12 +44,30 @@ struct Child {
   int pipe;
 };
 
-// Forks `nranks` processes that join one communicator and run `body`.
+// Counts the ranks that have arrived, in memory that processes share.
+class Meeting {
+ public:
+  Meeting()
+      : there_(static_cast<std::atomic<int>*>(mmap(nullptr, sizeof(*there_), PROT_READ | PROT_WRITE,
+                                                   MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {}
+  void arrive() const { there_->fetch_add(1); }
+  void wait_for(int ranks) const {
+    const uint64_t deadline_ns = deadline_after_ms(30'000);
+    while (there_->load() < ranks && now_ns() < deadline_ns) usleep(1000);
+    EXPECT_GE(there_->load(), ranks);
+  }
+
+ private:
+  std::atomic<int>* there_;
+};
+
+// Forks `nranks` processes that join one communicator and run `body`; returns when all have joined.
 inline std::vector<Child> start(int nranks, const char* transport,
                                 const std::function<Report(int, tutti_comm)>& body) {
   // The id must be made by rank 0's process; it passes it on through a pipe.
   int ids[2];
   EXPECT_EQ(pipe(ids), 0);
+  const Meeting joined;
   std::vector<Child> children;
   for (int rank = 0; rank < nranks; ++rank) {
     int fds[2];
@@ -72,6 +90,7 @@ inline std::vector<Child> start(int nranks, const char* transport,
       tutti_comm comm = nullptr;
       Report report;
       report.status = tutti_comm_create_from_id(&id, rank, nranks, &config, &comm);
+      joined.arrive();
       if (report.status == TUTTI_OK) {
         report = body(rank, comm);
       } else {
@@ -87,10 +106,11 @@ inline std::vector<Child> start(int nranks, const char* transport,
   }
   close(ids[0]);
   close(ids[1]);
+  joined.wait_for(nranks);
   return children;
 }
 
-// The rank's report; nothing when it died without one.
+// The rank's report; false if it died without one.
 inline bool finish(const Child& child, Report* report) {
   const bool told = read(child.pipe, report, sizeof(*report)) == ssize_t(sizeof(*report));
   close(child.pipe);
@@ -99,24 +119,8 @@ inline bool finish(const Child& child, Report* report) {
   return told;
 }
 
-// How many ranks have got so far, in memory that processes share.
-class Meeting {
- public:
-  Meeting()
-      : there_(static_cast<std::atomic<int>*>(mmap(nullptr, sizeof(*there_), PROT_READ | PROT_WRITE,
-                                                   MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {}
-  void arrive() const { there_->fetch_add(1); }
-  void wait_for(int ranks) const {
-    const uint64_t deadline_ns = deadline_after_ms(30'000);
-    while (there_->load() < ranks && now_ns() < deadline_ns) usleep(1000);
-    EXPECT_GE(there_->load(), ranks);
-  }
-
- private:
-  std::atomic<int>* there_;
-};
-
-// Kills one of the ranks: it tells nothing more, and the others say within so long who has failed.
+// Kills one of the ranks and expects no report from it, and from the others, in bounded time, an
+// error that names it.
 inline void kill_and_expect_it_named(const std::vector<Child>& children, int killed,
                                      uint64_t within_ns) {
   const uint64_t killed_ns = now_ns();

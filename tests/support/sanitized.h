@@ -1,6 +1,5 @@
-// Whether this is a build with a sanitizer: many times slower, and looking for other faults than
-// wrong bits. Tests that repeat a case for the sake of its bits, or to see that nothing grows,
-// repeat it less often there.
+// Whether this is a build with a sanitizer: many times slower, and used to find other faults than
+// wrong bits. Tests that repeat a case to check its bits, or for leaks, repeat it less often there.
 #pragma once
 
 namespace tutti::testing {

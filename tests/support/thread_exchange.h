@@ -1,4 +1,4 @@
-// An exchange among threads of the test: no sockets, nothing to fail.
+// An exchange among threads of the test: no sockets, and it cannot fail.
 #pragma once
 
 #include <chrono>
@@ -67,7 +67,7 @@ class ThreadExchange final : public Exchange {
   JobKey key_;
 };
 
-// Runs body(rank) on as many threads and joins them.
+// Runs body(rank) on `nranks` threads and joins them.
 inline void on_threads(int nranks, const std::function<void(int)>& body) {
   std::vector<std::thread> threads;
   for (int rank = 0; rank < nranks; ++rank) threads.emplace_back([&body, rank] { body(rank); });

@@ -1,4 +1,5 @@
-// The transports that a test runs on, and ucx where this build has it and the machine its library.
+// The transports that a test runs on, with ucx if this build supports it and the machine has its
+// library.
 #pragma once
 
 #include <dlfcn.h>
@@ -11,7 +12,8 @@ namespace tutti::testing {
 
 inline std::vector<const char*> with_ucx(std::vector<const char*> transports) {
 #ifdef TUTTI_HAS_UCX
-  // Looked for in a child: who has loaded UCX itself is taken to want its messages and handlers.
+  // Probed in a child: a process that has loaded UCX itself is assumed to want UCX's log messages
+  // and signal handlers.
   const pid_t child = fork();
   if (child == 0) _exit(dlopen("libucp.so.0", RTLD_NOW) != nullptr ? 0 : 1);
   int status = 1;

@@ -96,6 +96,33 @@ class Bundle(unittest.TestCase):
             self.assertEqual(refused.stderr, f"tools/bundle: {other} is not empty and no bundle\n")
             self.assertEqual(os.listdir(other), ["mine"])
 
+    def test_the_trainers_sources_configure_and_include_only_what_is_there(self):
+        machine = run("c++", "-print-multiarch").stdout.strip()
+        if not os.path.exists("/usr/include/torch/csrc/api/include/torch/nn.h"):
+            self.skipTest("LibTorch is not installed (tools/setup train)")
+        source, configured = f"{self.folder}/source", f"{self.holder.name}/configured"
+        torch = f"{self.holder.name}/torch"  # laid out as PyPI's is
+        os.makedirs(f"{torch}/include")
+        for name in ("ATen", "c10", "caffe2", "torch"):
+            os.symlink(f"/usr/include/{name}", f"{torch}/include/{name}")
+        os.symlink(f"/usr/lib/{machine}", f"{torch}/lib")
+        made = run("meson", "setup", f"-Dlibtorch={torch}", configured, source)
+        self.assertEqual(made.returncode, 0, made.stdout + made.stderr)
+        targets = json.loads(run("meson", "introspect", "--targets", configured).stdout)
+        self.assertIn("tutti-train", [target["name"] for target in targets])
+        left = [os.path.relpath(path, source) for target in targets for part in target["target_sources"]
+                for path in part.get("sources", []) if path.startswith(source)]
+        self.assertGreater(len(left), 50)
+        seen = set()
+        while left:
+            name = left.pop()
+            if name in seen:
+                continue
+            seen.add(name)
+            self.assertTrue(os.path.exists(f"{source}/{name}"), f"{name} is not in the bundle")
+            with open(f"{source}/{name}") as file:
+                left += [found for found in re.findall(r'^#include "(.+)"', file.read(), re.MULTILINE) if not found.startswith("tutti/")]
+
     def test_without_libtorch_the_trainer_is_refused_in_one_line(self):
         refused = self.run_inside("build-trainer", "/no/such/folder")
         self.assertEqual(refused.returncode, 2)

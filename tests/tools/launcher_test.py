@@ -124,6 +124,16 @@ class Failures(unittest.TestCase):
         self.assertRegex(result.stderr, r"^tutti run: rank 2 \(process \d+\) was ended by signal 9 \(Killed\)\n$")
         self.assertEqual(mark.processes(), [])
 
+    def test_a_survivor_that_is_found_first_is_not_blamed(self):
+        for survivor in ("exit 1", "kill -ABRT $$"):
+            result = shell(2, f'[ $TUTTI_RANK = 1 ] || {survivor}; sleep 0.03; kill -9 $$')
+            self.assertEqual(result.returncode, 128 + 9, survivor)
+            self.assertRegex(result.stderr, r"^tutti run: rank 1 \(process \d+\) was ended by signal 9 \(Killed\)\n$")
+
+    def test_of_two_statuses_the_first_counts(self):
+        result = shell(2, '[ $TUTTI_RANK = 0 ] || exit 4; sleep 0.03; exit 9')
+        self.assertEqual(result.returncode, 4)
+
     def test_survivors_may_say_what_they_saw(self):
         result = shell(2, '[ $TUTTI_RANK = 0 ] || exit 4; sleep 0.5; echo rank 1 is gone; exit 9')
         self.assertEqual((result.returncode, result.stdout), (4, "rank 1 is gone\n"))

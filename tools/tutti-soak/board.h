@@ -1,4 +1,4 @@
-// What ranks tell the program that watches them, through memory that they share with it.
+// What ranks report to the program that watches them, through memory that they share with it.
 #pragma once
 
 #include <atomic>
@@ -13,17 +13,17 @@ enum class Ending : uint32_t { none, done, failed, timed_out, not_here };
 
 // Written by one thread of one rank.
 struct alignas(128) Slot {
-  std::atomic<uint64_t> step;     // the one it is at
+  std::atomic<uint64_t> step;     // the current step
   std::atomic<uint64_t> call;     // of that step, from 0
   std::atomic<uint64_t> calls;    // that have ended
-  std::atomic<uint64_t> bytes;    // that these gave and got
-  std::atomic<uint64_t> wrong;    // calls that changed what they should not, or made something else
+  std::atomic<uint64_t> bytes;    // sent and received by these
+  std::atomic<uint64_t> wrong;    // calls that wrote where they must not, or wrong results
   std::atomic<uint64_t> refused;  // calls that a forced algorithm or level cannot make
   std::atomic<Phase> phase;
   std::atomic<Ending> ending;
 };
 
-// Zeroed memory is a board on which nothing has happened yet.
+// Zeroed memory is a fresh board.
 struct Board {
   static constexpr size_t most_slots = 512;
   std::atomic<uint32_t> stop;  // the stretch is to end

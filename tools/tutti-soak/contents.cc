@@ -32,7 +32,7 @@ Table own_reduction(const Type& type, const Operator& op, int ranks) {
   return table;
 }
 
-// Accumulators of the sum of one value of each of the ranks.
+// Accumulators of the sum of one value from each rank of the range.
 Table binned_sum(const Type& type, int first, int last) {
   Table table(period(type.size) * type.size);
   std::vector<double> values(period(type.size));

@@ -23,7 +23,7 @@ constexpr const char* kind_names[] = {"allreduce",       "reduce",
                                       "message",         "group"};
 static_assert(std::size(kind_names) == size_t(Kind::count));
 
-// A manner lasts so long.
+// Steps for which a manner lasts.
 constexpr uint64_t steps_of_manner = 16;
 
 constexpr const char* team_names[] = {"all ranks", "a copy", "all reversed", "the half"};
@@ -41,7 +41,7 @@ Kind draw_kind(Random& random) {
   return Kind(random.below(uint64_t(Kind::count)));
 }
 
-// Most are short, so that there are many; the longest are rare.
+// Most calls are short, so that there are many; the longest are rare.
 size_t draw_bytes(Random& random, size_t element) {
   static constexpr size_t limits[] = {2u << 10,   16u << 10, 128u << 10,
                                       512u << 10, 2u << 20,  4u << 20};
@@ -57,8 +57,8 @@ size_t draw_bytes(Random& random, size_t element) {
     const size_t length = size_t(1) << random.below(bits + 1);
     return length + random.below(length);
   }
-  // Where one way of a call may give way to another: powers of two, and what a line of 64 bytes
-  // holds beside its flag.
+  // Lengths at which the library may switch paths: powers of two, and the payload of a cache line
+  // of 64 bytes beside its flag.
   static constexpr size_t lines[] = {8, 48, 56, 64, 112, 120, 128};
   const size_t border =
       random.chance(200) ? random.pick(lines) : size_t(1) << (3 + random.below(bits - 2));
@@ -91,8 +91,8 @@ void draw_config(Random& random, Call* call) {
   if (call->reduces() && random.chance(150)) call->level = tutti_level(1 + random.below(4));
 }
 
-// Nothing that is sent or received may be longer than a share of the step's bytes; blocks of v
-// forms may be twice as long as the count says.
+// No buffer may be longer than a share of the step's bytes; blocks of v forms may be twice as long
+// as the count says.
 void set_length(Random& random, size_t bytes, int nranks, size_t most_bytes, Call* call) {
   const size_t element = Vocabulary::get().types()[call->what.type].size;
   const auto blocks = size_t(call->in_blocks() ? nranks : 1);
@@ -125,7 +125,7 @@ Call draw_call(Random& random, int nranks, size_t most_bytes) {
   return call;
 }
 
-// What programs do: the same call again and again, of several lengths, which take different ways.
+// As programs do: the same call again and again, with several lengths, which take different paths.
 void make_sequence(Random& random, int nranks, std::vector<Call>* calls) {
   calls->resize(std::min<size_t>(calls->size(), 6));
   Call& first = calls->front();
@@ -137,7 +137,7 @@ void make_sequence(Random& random, int nranks, std::vector<Call>* calls) {
     first.what.op = Vocabulary::get().late_operator();
     if (first.what.type == TUTTI_BOOL) first.what.type = TUTTI_UINT8;
   }
-  // Up to 4 KiB, 64 KiB and 4 MiB; many ranks take long for the last.
+  // Up to 4 KiB, 64 KiB and 4 MiB; the last is slow with many ranks.
   const uint64_t shorter = nranks > 4 ? 50 : 35, middle = nranks > 4 ? 90 : 70;
   size_t lengths[3];
   for (size_t& bytes : lengths) {

@@ -1,5 +1,5 @@
-// What ranks do, drawn from a seed: equal on all of them, and for every step by itself, so that a
-// run can begin anywhere.
+// The calls that ranks make, drawn from a seed: the same on all ranks, and every step
+// independently, so that a run can begin at any step.
 #pragma once
 
 #include <cstddef>
@@ -52,10 +52,10 @@ struct Call {
   Kind kind = Kind::barrier;
   Form form = Form::blocking;
   Team team = Team::all;
-  Arithmetic what{};  // what only moves has a type, too
+  Arithmetic what{};  // calls without a reduction have a type, too
   size_t count = 0;   // elements: of a vector, or of one block
   Spread spread = Spread::alike;
-  bool symmetric_lengths = false;  // of alltoallv: what comes is as long as what goes
+  bool symmetric_lengths = false;  // of alltoallv: blocks i to j and j to i are equally long
   Memory memory = Memory::heap;
   uint64_t root = 0;                // modulo the number of ranks
   const char* algorithm = nullptr;  // forced
@@ -73,21 +73,21 @@ struct Call {
   size_t length(int from, int to, int nranks) const;
 };
 
-// Calls that are made one behind the other, before any result is looked at; several times, with
+// Calls that are made one after the other before any result is checked; repeated several times with
 // other contents.
 struct Step {
   std::vector<Call> calls;
   int rounds = 1;
 };
 
-// Of all vectors of a step, on one rank, without margins.
+// Bytes of all vectors of a step on one rank, without margins.
 constexpr size_t most_step_bytes = size_t(24) << 20;
 constexpr size_t most_step_calls = 10;
 
 // How ranks behave in a step.
 struct Manner {
-  bool late;     // they sleep at times, before calls and between begin and wait
-  bool stalled;  // signals stop them anywhere
+  bool late;     // they sleep now and then, before calls and between begin and wait
+  bool stalled;  // a signal handler stops them at any instruction
 };
 Manner manner_of(uint64_t seed, uint64_t step);
 

@@ -1,4 +1,4 @@
-// tutti-soak: random calls, every result of which is known, for as long as wanted. See README.md.
+// tutti-soak: random calls with known results, for as long as wanted. See README.md.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
@@ -42,7 +42,7 @@ void add_options(CLI::App& app, SoakOptions* soak) {
   app.add_option("--json", soak->json, "write the table to this file, too");
 }
 
-// What this program tells itself when it starts ranks.
+// Options that this program passes to itself when it starts ranks.
 void add_rank_options(CLI::App& app, RankOptions* ranks) {
   app.add_option("--board", ranks->board)->group("");
   app.add_option("--as-threads", ranks->as_threads)->group("");

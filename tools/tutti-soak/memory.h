@@ -1,4 +1,4 @@
-// Where vectors lie, with bytes around them that nobody may touch.
+// Memory of vectors, with guard bytes around each.
 #pragma once
 
 #include <cstddef>
@@ -33,9 +33,9 @@ struct Part {
 };
 
 struct Difference {
-  size_t bytes = 0;  // that are wrong
+  size_t bytes = 0;  // number of wrong bytes
   size_t first = 0, last = 0;
-  int got = 0, expected = 0;  // at the first
+  int got = 0, expected = 0;  // at the first wrong byte
 };
 
 // A vector of some bytes.
@@ -45,16 +45,16 @@ class Vector {
   static constexpr size_t room(size_t bytes) { return bytes + 2 * margin; }
 
   Vector() = default;
-  // `memory`: room(bytes), of which the vector begins behind the margin. `untouched`: what it holds
-  // where nothing else is put.
+  // `memory`: room(bytes) bytes; the vector begins after the margin. `untouched`: the content where
+  // no other is put.
   Vector(unsigned char* memory, size_t bytes, Content untouched)
       : memory_(memory), bytes_(bytes), untouched_(untouched) {}
   void* data() const { return memory_ + margin; }
   size_t bytes() const { return bytes_; }
 
   void write(const std::vector<Part>& parts) const;
-  // Compares all of it with what was put in, and then what came out. `any`: parts that may hold
-  // anything. Places of differences count from the begin of the vector, wrapped below zero.
+  // Compares all of it with the input overlaid with the expected output. `any`: parts that may hold
+  // anything. Offsets of differences are from the begin of the vector; below zero they wrap.
   Difference compare(const std::vector<Part>& in, const std::vector<Part>& out,
                      const std::vector<Part>& any) const;
 

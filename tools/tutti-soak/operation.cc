@@ -99,7 +99,7 @@ std::vector<size_t> Operation::lengths_to(int rank) const {
   return lengths;
 }
 
-// One behind the other; with gaps: some elements between them, in this order or the other one.
+// One after the other; with gaps: some elements between them, in this order or in reverse.
 Operation::Blocks Operation::lay_out(const std::vector<size_t>& counts, bool gaps) {
   Blocks blocks{counts, std::vector<size_t>(counts.size())};
   std::vector<size_t> order(counts.size());
@@ -176,7 +176,7 @@ void Operation::plan_reduce_scatter() {
   recv_bytes_ = in_place_ ? send_bytes_ : own;
   in_ = {{0, send_bytes_, Source::given, seat_.rank, 0}};
   out_ = {{0, own, Source::reduced, seat_.nranks, 0, sent_.displs[size_t(seat_.rank)] * element_}};
-  // What becomes of the rest is not said.
+  // The rest is unspecified.
   if (in_place_) any_ = {{own, send_bytes_ - own, Source::moved, 0, 0}};
 }
 
@@ -360,7 +360,7 @@ std::byte* Operation::block(const Vector& vector, const Blocks& blocks, int peer
   return static_cast<std::byte*>(vector.data()) + blocks.displs[size_t(peer)] * element_;
 }
 
-// Where nobody is the peer, the block of any rank will do: nothing is there.
+// Without a peer any rank's block will do: it is empty.
 tutti_status Operation::make_ring() {
   const int n = seat_.nranks;
   const int step = n > 1 ? int(1 + call_.key % uint64_t(n - 1)) : 0;

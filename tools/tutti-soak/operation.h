@@ -27,17 +27,17 @@ struct Arenas {
 
 class Operation {
  public:
-  // `random`: what this rank decides for itself.
+  // `random`: for choices that each rank makes by itself.
   Operation(const Call& call, const Seat& seat, Contents& contents, Arenas arenas, Random& random);
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
 
-  // Of a persistent one: makes the request.
+  // Makes the request of a persistent call.
   tutti_status prepare();
   void fill(int round);
-  // Makes a blocking call, begins any other one.
+  // Makes a blocking call; begins any other.
   tutti_status go();
-  // What is not as it should be, after the call has ended; empty if nothing.
+  // After the call has ended: what is wrong, or an empty string.
   std::string check(int round) const;
 
   const Call& call() const { return call_; }
@@ -47,7 +47,7 @@ class Operation {
   size_t bytes() const { return send_.bytes() + recv_.bytes(); }
 
  private:
-  // Who put in what a piece of a vector holds.
+  // Where the content of a piece of a vector comes from.
   enum class Source { moved, given, reduced };
   struct Piece {
     size_t at, bytes;
@@ -59,7 +59,7 @@ class Operation {
   struct Blocks {
     std::vector<size_t> counts, displs;
     size_t end = 0;
-    bool plain = true;  // one behind the other, in the order of ranks
+    bool plain = true;  // one after the other, in rank order
   };
 
   void plan();
@@ -86,7 +86,7 @@ class Operation {
   std::byte* block(const Vector& vector, const Blocks& blocks, int peer) const;
 
   static const size_t* counts(const Blocks& blocks) { return blocks.counts.data(); }
-  // Plain places need not be said.
+  // Plain offsets are passed as null.
   static const size_t* places(const Blocks& blocks) {
     return blocks.plain ? nullptr : blocks.displs.data();
   }

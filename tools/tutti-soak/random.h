@@ -14,7 +14,7 @@ inline uint64_t mix(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// One number of several, whose order counts.
+// Mixes several numbers into one; their order matters.
 template <class... More>
 uint64_t mix(uint64_t first, uint64_t second, More... more) {
   const uint64_t both = mix(mix(first) ^ (second + 0x632be59bd9b4e019u));
@@ -30,7 +30,7 @@ class Random {
   explicit Random(uint64_t seed) : key_(mix(seed)) {}
   uint64_t next() { return mix(key_ + ++drawn_); }
   uint64_t below(uint64_t bound) { return bound == 0 ? 0 : next() % bound; }
-  // True that often of a thousand times.
+  // True with the probability of_thousand / 1000.
   bool chance(uint64_t of_thousand) { return below(1000) < of_thousand; }
   // One of an array or a vector.
   template <class Choices>

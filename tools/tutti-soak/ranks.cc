@@ -13,7 +13,7 @@ namespace {
 
 using MakeComm = std::function<tutti_status(const tutti_comm_config&, tutti_comm*)>;
 
-// Ends the process: the other ranks see it.
+// Ends the process; the other ranks detect that.
 [[noreturn]] void give_up(const RankOptions& options, Board* board, int rank, int thread,
                           const std::exception& error) {
   std::fprintf(stderr, "tutti-soak: rank %d, thread %d: %s\n", rank, thread, error.what());
@@ -23,7 +23,7 @@ using MakeComm = std::function<tutti_status(const tutti_comm_config&, tutti_comm
   std::_Exit(1);
 }
 
-// One thread with communicators of its own; every thread of a rank has another sequence of calls.
+// One thread with communicators of its own; every thread of a rank has its own sequence of calls.
 void run_thread(const RankOptions& options, Board* board, int rank, int thread, tutti_comm comm) {
   Slot* slot = &board->slots[rank * options.threads + thread];
   WorkerOptions work = options.work;

@@ -15,9 +15,9 @@ struct RankOptions {
   WorkerOptions work;
 };
 
-constexpr int not_here_status = 77;  // the transport is not to be had
+constexpr int not_here_status = 77;  // the transport is not available
 
-// Until the stretch is over; the exit status.
+// Runs until the stretch is over. Returns the exit status.
 int run_ranks(const RankOptions& options);
 
 }  // namespace tutti::soak

@@ -18,7 +18,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr double most_stretch_s = 15, least_stretch_s = 1;
-constexpr double start_s = 0.4;  // that ranks take to start and to end
+constexpr double start_s = 0.4;  // time that ranks take to start and to end
 constexpr double terminal_pause_s = 0.3, other_pause_s = 15;
 
 volatile sig_atomic_t interrupted = 0;
@@ -56,7 +56,7 @@ Line from_json(const Json& json) {
   return line;
 }
 
-// Whole or not at all.
+// Written as a whole or not at all.
 void write_file(const std::string& path, const std::string& text) {
   const std::string fresh = path + ".new";
   std::ofstream file(fresh);
@@ -138,7 +138,7 @@ bool Soak::done(const Line& line) const {
   return options_.calls > 0 && line.tally.calls >= share;
 }
 
-// The one that has had least of what there is to do; null: none.
+// The unfinished configuration with the fewest stretches; null: none.
 Line* Soak::next() {
   if (interrupted || (options_.seconds > 0 && seconds_ >= options_.seconds)) return nullptr;
   Line* least = nullptr;
@@ -154,8 +154,8 @@ void Soak::run_line(Line* line) {
   const StretchEnd end =
       run_stretch(plan, [&](const Tally& now) { return show_progress(*line, now); });
   seconds_ += clock_s() - stretch_began_s_;
-  // What was interrupted without a finding is done again. Who ends all programs at once ends the
-  // ranks' launcher, too.
+  // A stretch that was interrupted without a finding is repeated: a signal to all processes also
+  // ends the ranks' launcher.
   if (interrupted && end.tally.wrong + end.tally.hangs == 0) return;
   if (!end.tally.good()) line->bad_seeds.push_back(plan.seed);
   line->not_here = end.not_here;

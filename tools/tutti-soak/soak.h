@@ -1,4 +1,4 @@
-// All stretches of a run: which comes next, what has come of them, and where that is kept.
+// All stretches of a run: their order, their results, and the state file.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct SoakOptions {
   std::vector<std::string> cores{"own", "crowded"};
   uint64_t seed = 1;
   double seconds = 0;   // of all stretches; 0: until the calls are done
-  uint64_t calls = 0;   // each configuration has its share; 0: until the time is over
+  uint64_t calls = 0;   // in all, shared by the configurations; 0: until the time is over
   uint64_t rounds = 0;  // stretches of each configuration; 0: as time and calls say
   double stretch_s = 0;
   uint64_t from_step = 0, steps = 0;
@@ -24,7 +24,7 @@ struct SoakOptions {
   std::string state, json;
 };
 
-// What has come of a configuration so far.
+// The results of a configuration so far.
 struct Line {
   Configuration configuration;
   Tally tally;
@@ -35,7 +35,7 @@ struct Line {
 
 class Soak {
  public:
-  // Goes on from the state file where there is one. Throws std::runtime_error.
+  // Continues from the state file if there is one. Throws std::runtime_error.
   explicit Soak(const SoakOptions& options);
 
   // The exit status.
@@ -58,7 +58,7 @@ class Soak {
 
   SoakOptions options_;
   std::vector<Line> lines_;
-  double seconds_ = 0;  // in all, also before an interruption
+  double seconds_ = 0;  // in all, including before an interruption
   double stretch_began_s_ = 0, shown_at_s_ = 0;
   bool reported_ = false;
 };

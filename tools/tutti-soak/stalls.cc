@@ -14,7 +14,7 @@
 namespace tutti::soak {
 namespace {
 
-// Of a thread; touched by its handler.
+// A thread's state, shared with its signal handler.
 struct State {
   timer_t timer;
   volatile bool on;

@@ -1,4 +1,4 @@
-// Stops the calling thread at any place, as a scheduler would: a timer's signal, whose handler
+// Stops the calling thread at any instruction, as preemption would: a timer's signal, whose handler
 // sleeps.
 #pragma once
 

@@ -31,7 +31,7 @@ double seconds_since(Clock::time_point then) {
   return std::chrono::duration<double>(Clock::now() - then).count();
 }
 
-// Settings that a seed stands for; what the user has set stays.
+// Settings that follow from the seed; variables that the user has set are kept.
 void set_environment(const StretchPlan& plan) {
   Random random(mix(plan.seed, 1234));
   static constexpr const char* words[] = {"auto", "auto", "always", "never"};
@@ -75,7 +75,7 @@ std::vector<std::string> command_of(const StretchPlan& plan, const std::string& 
     ranks.insert(ranks.end(), {"--as-threads", n});
     return ranks;
   }
-  // Crowded ranks go wherever the scheduler puts them, at every other seed.
+  // At every other seed crowded ranks are not bound.
   const char* bind = plan.configuration.crowded && plan.seed % 2 == 0 ? "none" : "core";
   std::vector<std::string> command{
       bench::find_tutti(),         "run", "-n", n, "--bind", bind, "--transport",
@@ -84,7 +84,7 @@ std::vector<std::string> command_of(const StretchPlan& plan, const std::string& 
   return command;
 }
 
-// The process that has the ranks, or starts them.
+// The process that runs the ranks as threads, or launches them.
 class Child {
  public:
   Child(const StretchPlan& plan, const std::vector<std::string>& command) {
@@ -109,7 +109,7 @@ class Child {
     if (pid_ > 0 && waitpid(pid_, &status, WNOHANG) == pid_) pid_ = 0;
     return pid_ == 0;
   }
-  // Until it has ended: asks, then makes it.
+  // Ends it: SIGTERM, then SIGKILL.
   void end() {
     for (int tenths = 0; !ended(); ++tenths) {
       if (tenths == 0) kill(pid_, SIGTERM);
@@ -123,7 +123,7 @@ class Child {
   pid_t pid_ = -1;
 };
 
-// Finds out that nothing moves any more.
+// Detects that no rank makes progress any more.
 class Watch {
  public:
   Watch(const StretchPlan& plan, const Board& board)
@@ -131,7 +131,7 @@ class Watch {
     for (Seen& seen : last_) seen.at = Clock::now();
   }
 
-  // Calls have deadlines of their own, and ought to end by them; then there is the rest.
+  // Calls have deadlines and should end by them; the watch allows time beyond that.
   bool stuck() {
     const double limit = 4 * plan_.timeout_s + 10;
     for (size_t i = 0; i < last_.size(); ++i) {
@@ -144,7 +144,7 @@ class Watch {
     return false;
   }
 
-  // Where everybody is.
+  // Prints where every rank is.
   void tell() const {
     static constexpr const char* phases[] = {"sets up", "fills vectors", "calls",
                                              "waits",   "compares",      "has ended"};
@@ -172,7 +172,8 @@ class Watch {
   std::vector<Seen> last_;
 };
 
-// Rank 0 counts for all, who make as many calls; what is wrong counts on every rank.
+// Rank 0's calls are counted, as all ranks make the same number; wrong results are counted on every
+// rank.
 Tally read_board(const StretchPlan& plan, const Board& board) {
   Tally tally;
   const int threads = plan.threads();
@@ -194,7 +195,7 @@ bool any_timed_out(const StretchPlan& plan, const Board& board) {
   return false;
 }
 
-// Ranks say why they fail; what starts them may be ended by somebody else.
+// Ranks say why they fail; their launcher may also have been killed from outside.
 void tell_end(int status) {
   const bool by_signal = WIFSIGNALED(status);
   std::fprintf(stderr, "tutti-soak: what started the ranks ended by %s %d\n",
@@ -202,7 +203,7 @@ void tell_end(int status) {
                by_signal ? WTERMSIG(status) : WEXITSTATUS(status));
 }
 
-// How to see it again.
+// Prints the command that repeats the stretch.
 void tell_command(const StretchPlan& plan) {
   std::string text = fmt::format("tools/soak --transport {} --ranks {} --cores {} --seed {}",
                                  plan.configuration.transport, plan.configuration.ranks,

@@ -1,4 +1,4 @@
-// A stretch: ranks that are started, make calls for a while, are watched, and end.
+// A stretch: ranks are started, make calls for a while under watch, and end.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ struct StretchPlan {
   double seconds = 0;
   double timeout_s = 30;
 
-  // What follows from the seed: threads of a rank, and settings of the library.
+  // Chosen by the seed: threads of a rank, and settings of the library.
   int threads() const;
 };
 
@@ -44,8 +44,8 @@ struct StretchEnd {
   bool not_here = false;  // the machine does not have the transport
 };
 
-// Runs it to its end. `progress` is told what has been done so far, several times a second; when it
-// returns false, the stretch ends early. Throws std::runtime_error where ranks cannot be started.
+// Runs it to its end. `progress` is called with the tally so far, several times a second; when it
+// returns false, the stretch ends early. Throws std::runtime_error if ranks cannot be started.
 StretchEnd run_stretch(const StretchPlan& plan, const std::function<bool(const Tally&)>& progress);
 
 // CPUs of different cores that this process may use.

@@ -27,7 +27,7 @@ void add_bytes(const void* lower, const void* higher, void* out, size_t count, t
   for (size_t i = 0; i < count * tutti_dtype_size(dtype); ++i) c[i] = uint8_t(a[i] + b[i]);
 }
 
-// A pair of bytes (a, b) is the map x -> ax + b; maps after each other are associative, and not
+// A pair of bytes (a, b) is the map x -> ax + b; composition of maps is associative and not
 // commutative. A byte that is left over is summed.
 void compose(const void* lower, const void* higher, void* out, size_t count, tutti_dtype dtype,
              void*) {
@@ -45,7 +45,7 @@ void compose(const void* lower, const void* higher, void* out, size_t count, tut
   }
 }
 
-// A rank that sleeps while others may already have what they wait for.
+// The same, but a rank may sleep in it while others already have their results.
 void compose_late(const void* lower, const void* higher, void* out, size_t count, tutti_dtype dtype,
                   void* context) {
   static thread_local Random random{uint64_t(gettid())};

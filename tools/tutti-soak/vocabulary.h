@@ -26,19 +26,19 @@ struct Operator {
 
 class Vocabulary {
  public:
-  // The one of this process, made by the first caller. Throws std::runtime_error.
+  // This process's vocabulary, made by the first caller. Throws std::runtime_error.
   static const Vocabulary& get();
 
   const std::vector<Type>& types() const { return types_; }
   const std::vector<Operator>& operators() const { return operators_; }
-  // The one that sleeps at times; not for bool.
+  // The operator that sleeps now and then; not for bool.
   size_t late_operator() const { return operators_.size() - 1; }
   // Type and operator, as indices, of all reductions whose result is known.
   using Pair = std::pair<size_t, size_t>;
   const std::vector<Pair>& pairs() const { return pairs_; }
-  // Some that programs use most.
+  // Pairs that programs use most.
   const std::vector<Pair>& frequent_pairs() const { return frequent_; }
-  // Names of what can be forced, by the names of collectives.
+  // Names of the algorithms that can be forced for a collective.
   const std::vector<const char*>& algorithms(const std::string& collective) const;
 
  private:

@@ -9,15 +9,15 @@
 namespace tutti::soak {
 namespace {
 
-// Communicators are made anew after so many steps.
+// Steps after which communicators are made anew.
 constexpr uint64_t steps_of_teams = 2048;
-// Rank 0 says so often whether to go on.
+// Steps after which rank 0 broadcasts whether to go on.
 constexpr uint64_t steps_between_questions = 16;
 constexpr size_t symmetric_bytes = 8 << 20;
 // Vectors and what is around them.
 constexpr size_t heap_bytes =
     most_step_bytes + 2 * most_step_calls * (Vector::room(0) + 128) + (1 << 20);
-// The first ones are told in full.
+// Findings that are printed in full.
 constexpr uint64_t most_told = 5;
 
 }  // namespace
@@ -84,7 +84,7 @@ void Worker::free_teams() {
 
 // ---------------------------------------------------------------- steps
 
-// What rank 0 says.
+// Rank 0's decision.
 bool Worker::goes_on(uint64_t step) {
   if ((step - options_.from_step) % steps_between_questions != 0) return true;
   const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begun_;
@@ -195,7 +195,7 @@ void Worker::wait_for_all(Operations& operations) {
   }
 }
 
-// Tries a few times before it blocks, at times.
+// Sometimes tests a few times before it blocks.
 void Worker::wait_one(Operation& operation) {
   int ended = 0;
   for (uint64_t tries = local_.chance(300) ? local_.below(20) : 0; tries > 0 && !ended; --tries)

@@ -36,7 +36,7 @@ struct WorkerOptions {
 
 class Worker {
  public:
-  // `all`: of this thread alone, from now on.
+  // `all`: from now on used by this thread only.
   Worker(const WorkerOptions& options, tutti_comm all, Slot* slot, const Board* board);
   ~Worker();
   Worker(const Worker&) = delete;
@@ -62,7 +62,7 @@ class Worker {
   void wait_in_any_order(std::vector<Operation*> waiting);
   void check(const Operations& operations, int round);
   void be_late();
-  // Throws unless the call is OK, or may be refused and was.
+  // Throws unless the call is OK, or was refused and may be.
   void accept(tutti_status status, Operation& operation, const char* doing);
   void set_phase(Phase phase) { slot_->phase.store(phase, std::memory_order_relaxed); }
 
@@ -75,7 +75,7 @@ class Worker {
   Arena heap_;
   Contents contents_;
   Stalls stalls_;
-  Random local_;  // what this rank does as it likes
+  Random local_;  // choices of this rank alone
   uint64_t step_ = 0;
   Manner manner_{};
   std::chrono::steady_clock::time_point begun_;

@@ -10,7 +10,7 @@ void add_info(CLI::App& app);
 void add_show(CLI::App& app);
 void add_verify(CLI::App& app);
 
-// Ends the program with this exit status; what there is to say has been said.
+// Ends the program with this exit status; any message has been printed.
 [[noreturn]] inline void finish(int status) { throw CLI::RuntimeError(status); }
 
 // Ends the program with exit status 2 and one line: what was given and what is allowed.

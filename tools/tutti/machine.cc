@@ -130,7 +130,7 @@ Json describe_topology() {
   all["cores"] = count(HWLOC_OBJ_CORE);
   all["processors"] = count(HWLOC_OBJ_PU);
   all["numa_nodes"] = count(HWLOC_OBJ_NUMANODE);
-  // What hwloc adds up leaves out memory that came after the start.
+  // hwloc's total leaves out memory that was added after boot.
   all["memory_bytes"] = uint64_t(sysconf(_SC_PHYS_PAGES)) * uint64_t(sysconf(_SC_PAGESIZE));
   all["caches"] = describe_caches(topology);
   return all;

@@ -15,7 +15,7 @@ const CLI::App* find_command(const CLI::App& app, const std::string& name) {
   return found.empty() ? nullptr : found.front();
 }
 
-// The command's name must be right before anything else is worth saying.
+// Checks the command's name before any other error is reported.
 void check_command(const CLI::App& app, const std::vector<std::string>& words) {
   if (!words.empty() && (words[0].starts_with('-') || find_command(app, words[0]) != nullptr))
     return;

@@ -7,7 +7,7 @@
 
 namespace tutti {
 
-// For which schedules are shown and proven.
+// Up to which schedules are shown and proven.
 constexpr uint32_t most_ranks = 512;
 
 // "8", "2,3,8" or "2:64", or a list of those, from 1 to `most`; each once, ascending. Refuses

@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "lib/config/config.h"
+#include "tools/launcher/launcher.h"
 #include "tools/tutti/commands.h"
-#include "tools/tutti/launcher.h"
 
 namespace {
 

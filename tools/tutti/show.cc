@@ -47,7 +47,7 @@ const Algorithm& algorithm_of(const ShowOptions& options) {
   refuse("unknown algorithm " + options.algorithm + " (allowed: " + names + ")");
 }
 
-// Lines of the text that are not schedule begin with #, so that what is shown can be parsed again.
+// Lines that are not part of the schedule begin with #, so that the output can be parsed again.
 std::string describe(const Algorithm& algorithm, const schedule::Verdict& verdict) {
   std::string text = fmt::format("# {}: {}\n", algorithm.name, algorithm.about);
   text += fmt::format(

@@ -1,5 +1,5 @@
-// `tutti verify`: proves every algorithm at every rank count asked for and compares what comes out
-// with what the algorithm claims.
+// `tutti verify`: proves every algorithm at every requested rank count and compares the result with
+// the algorithm's claims.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -41,10 +41,10 @@ struct Proof {
   uint32_t nranks;
   Verdict verdict;     // for root 0
   std::string broken;  // empty: all as claimed, for every root tried
-  Levels levels;       // that hold for every root tried
+  Levels levels;       // levels that hold for every root tried
 };
 
-// Those of the collective, or of all.
+// The algorithms of the collective, or of all.
 std::vector<const Algorithm*> algorithms_of(const std::string& collective) {
   std::vector<const Algorithm*> some;
   std::string known = "all";
@@ -194,7 +194,7 @@ void print_details(const std::vector<Proof>& proofs) {
   print_table(rows);
 }
 
-// What holds for an algorithm over all rank counts.
+// The properties of an algorithm over all rank counts.
 struct Summary {
   const Algorithm* algorithm;
   size_t proofs = 0, ok = 0, same_bits = 0;

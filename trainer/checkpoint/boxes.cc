@@ -9,7 +9,7 @@
 namespace tutti::train {
 namespace {
 
-// Boxes of elements [begin, end), all with the same place in dimensions before `dimension`.
+// Boxes of elements [begin, end), all with the same index in dimensions before `dimension`.
 void add_boxes(const std::vector<int64_t>& shape, size_t dimension, int64_t begin, int64_t end,
                Box& prefix, std::vector<Box>& out) {
   if (begin >= end) return;
@@ -39,7 +39,7 @@ void add_boxes(const std::vector<int64_t>& shape, size_t dimension, int64_t begi
   if (end % row != 0 && (begin % row == 0 || first != last)) piece(last, 0, end % row);
 }
 
-// Where the element with these coordinates is in the packed box.
+// The index in the packed box of the element with these coordinates.
 int64_t index_in(const Box& box, const std::vector<int64_t>& at) {
   int64_t index = 0;
   for (size_t d = 0; d < box.size(); ++d) index = index * box[d].size() + at[d] - box[d].begin;

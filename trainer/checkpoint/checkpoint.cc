@@ -96,14 +96,14 @@ Header header_of(const fs::path& path) {
 struct Piece {
   Tensor tensor;
   std::span<const std::byte> values;
-  Device device;  // that has them
+  Device device;  // where the values are
 };
 
 const char* dtype_name(const Options& options) {
   return options.dtype == "float64" ? "F64" : "F32";
 }
 
-// Of a parameter over all ranks that divide it.
+// The shape of a parameter over all ranks that divide it.
 std::vector<int64_t> whole_shape(const Parameter& p) {
   std::vector<int64_t> shape = p.shape;
   if (!p.division.spans.empty()) shape[size_t(p.division.dimension)] = p.division.whole;
@@ -144,8 +144,8 @@ void add_pieces(const Keepers& keepers, const std::string& vector, std::span<con
   }
 }
 
-// What every rank of those that sum gradients has is saved once: whole parameters, spread over
-// these ranks by bytes.
+// Ranks that sum gradients hold the same parameters, which are saved once: whole parameters, spread
+// over these ranks by bytes.
 Range own_share(const std::vector<Parameter>& layout, size_t total, int ranks, int rank) {
   Range share{total, total};
   for (const Parameter& p : layout) {
@@ -178,7 +178,7 @@ std::vector<Piece> own_pieces(const Keepers& keepers, const std::vector<StateVec
   return pieces;
 }
 
-// What a rank tells rank 0 of its file.
+// What a rank reports to rank 0 about its file.
 struct Written {
   std::array<char, 64> sha256{};
   std::array<char, 128> error{};  // empty: none
@@ -213,7 +213,7 @@ Written write_own(const Keepers& keepers, const std::vector<StateVector>& state,
   return written;
 }
 
-// Which part of which tensor is in which file.
+// Maps each part of each tensor to its file.
 json index_of(const fs::path& folder, size_t ranks) {
   json tensors = json::object();
   for (size_t r = 0; r < ranks; ++r)
@@ -247,7 +247,7 @@ void write_about(const Keepers& keepers, int64_t step, const fs::path& folder,
   file.close();
 }
 
-// Rank 0: makes what was written a checkpoint. Returns what went wrong, or "".
+// Rank 0: turns the written files into a checkpoint. Returns the error, or "".
 std::string commit(const Keepers& keepers, int64_t step, const fs::path& unfinished,
                    const std::vector<Written>& all) {
   const std::string folder = keepers.options.checkpoint;
@@ -269,7 +269,7 @@ std::string commit(const Keepers& keepers, int64_t step, const fs::path& unfinis
   for (size_t i = kept_generations; i < all_generations.size(); ++i) {
     std::error_code ignored;
     fs::remove(all_generations[i] / "checkpoint.json",
-               ignored);  // first, so that it is never half there
+               ignored);  // first, so that there is never half a checkpoint
     may_die("save-pruned");
     fs::remove_all(all_generations[i], ignored);
   }
@@ -289,7 +289,7 @@ std::string make_unfinished(const std::string& folder, const fs::path& unfinishe
   return "";
 }
 
-// Everyone throws what rank 0 found wrong.
+// All ranks throw the error that rank 0 found.
 void agree(const communicator& comm, const std::string& folder, int64_t step,
            const std::string& wrong) {
   std::array<char, 256> text{};
@@ -313,7 +313,7 @@ class Parts {
       for (const Tensor& tensor : headers_.back().tensors) named_.back()[tensor.name] = &tensor;
     }
   }
-  // This rank's values of a vector: whatever files have of its parts of the tensors.
+  // Reads this rank's values of a vector, from every file that has some of them.
   void read(const std::string& vector, const Keepers& keepers, std::span<std::byte> out) const {
     for (const Parameter& p : keepers.layout) {
       const std::string name = vector + "/" + p.name;
@@ -327,7 +327,7 @@ class Parts {
   }
 
  private:
-  // Returns how many elements that file and this rank have in common.
+  // Copies the elements that the entry's box and this rank's part share. Returns their number.
   size_t read_common(const std::string& name, const json& entry, const Placed& own,
                      const Parameter& p, const Keepers& keepers, std::span<std::byte> out) const {
     const size_t width = keepers.options.element_bytes();
@@ -351,7 +351,8 @@ class Parts {
     stream.seekg(std::streamoff(headers_[file].size + tensor.begin));
     stream.read(values.data(), std::streamsize(bytes));
     if (!stream) throw Damaged(name + text + " cannot be read");
-    // Where this rank's part would be in the whole tensor if it went on as it does here.
+    // The box of the whole tensor in which this rank's part would lie if all of it were shifted as
+    // this piece is.
     Box held = whole_box(p.shape);
     for (size_t d = 0; d < held.size(); ++d) {
       const int64_t move = own.whole[d].begin - own.part[d].begin;

@@ -1,5 +1,5 @@
-// The safetensors file format: 8 bytes of length, so much JSON, then the tensors' bytes. Every
-// number of a file is treated as hostile.
+// The safetensors file format: 8 bytes with the length of the JSON, the JSON, then the tensors'
+// bytes. No number in a file is trusted.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace tutti::train {
 
-// A file is not what it should be; says what is wrong, not which file.
+// A file is damaged: says how, not which file.
 struct Damaged : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -32,7 +32,8 @@ struct Header {
 // `head`: the file's first bytes, at least the header; `file_size`: of the whole file. Throws
 // Damaged unless the tensors fill the rest of the file without overlap or holes.
 Header parse_header(std::string_view head, uint64_t file_size);
-// How long a header that begins with these 8 bytes is, with them. Throws Damaged beyond 100 MB.
+// The length of a header that begins with these 8 bytes, including them. Throws Damaged beyond 100
+// MB.
 uint64_t header_size(std::string_view first, uint64_t file_size);
 
 // The bytes before the tensors' own; their length is a multiple of 8.

@@ -1,4 +1,4 @@
-// What of a rank's state a checkpoint has to hold.
+// The part of a rank's state that a checkpoint holds.
 #pragma once
 
 #include <cstddef>
@@ -13,12 +13,12 @@
 
 namespace tutti::train {
 
-// The parameters too: a vector over these ranges of the flat vector.
+// A vector over these ranges of the flat vector; the parameters are one, too.
 struct StateVector {
   enum class Kept {
     alike,  // by all ranks
     part,   // by no other rank
-    own     // by every rank another one, over the whole vector
+    own     // by every rank, each its own, over the whole vector
   };
   std::string name;
   Kept kept = Kept::alike;

@@ -1,4 +1,4 @@
-// For calls of the C API that tutti.hpp has no form of.
+// Helpers for calls of the C API that tutti.hpp does not wrap.
 #pragma once
 
 #include "tutti/tutti.hpp"

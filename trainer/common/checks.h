@@ -1,4 +1,4 @@
-// What options may be.
+// Checks of options' values.
 #pragma once
 
 #include <fmt/format.h>

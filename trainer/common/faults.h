@@ -1,4 +1,5 @@
-// Where tests let a rank die: --die-at PLACE:STEP:RANK. Nothing otherwise.
+// Fault injection for tests: a rank dies at --die-at PLACE:STEP:RANK. Without the option nothing
+// happens.
 #pragma once
 
 #include <signal.h>
@@ -12,7 +13,7 @@ struct Faults {
   std::string place;
   int64_t step = -1;
   int rank = -1;
-  int64_t now = 0;  // the step that runs
+  int64_t now = 0;  // the current step
   int self = -1;
 };
 inline Faults& faults() {

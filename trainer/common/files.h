@@ -1,4 +1,4 @@
-// Files that are there as a whole or not at all.
+// Files that are written as a whole or not at all.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace tutti::train {
 
-// A file that is being written, with the SHA-256 of what was. Throws std::system_error.
+// A file that is being written, with the SHA-256 of its contents so far. Throws std::system_error.
 class DurableFile {
  public:
   explicit DurableFile(const std::string& path);
@@ -14,7 +14,7 @@ class DurableFile {
   DurableFile(const DurableFile&) = delete;
   DurableFile& operator=(const DurableFile&) = delete;
   void write(const void* bytes, size_t size);
-  // On the disk, closed. Returns the digest in hexadecimal.
+  // Syncs the file to the disk and closes it. Returns the digest in hexadecimal.
   std::string close();
   uint64_t size() const { return size_; }
 
@@ -29,7 +29,7 @@ void write_file(const std::string& path, const std::string& text);
 std::string read_file(const std::string& path);
 
 void sync_folder(const std::string& path);
-// Of a whole file, in hexadecimal; "" if it cannot be read.
+// The digest of a whole file, in hexadecimal; "" if it cannot be read.
 std::string sha256_of(const std::string& path);
 
 }  // namespace tutti::train

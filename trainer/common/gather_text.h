@@ -8,7 +8,7 @@
 
 namespace tutti::train {
 
-// Collective. By rank, on rank 0; empty elsewhere.
+// Collective. Returns the texts by rank on rank 0; nothing elsewhere.
 inline std::vector<std::string> gather_text(const communicator& comm, const std::string& mine) {
   std::vector<uint64_t> lengths(size_t(comm.size()));
   const uint64_t length = mine.size();

@@ -1,4 +1,4 @@
-// What the user asked for.
+// The options of a run.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 namespace tutti::train {
 
 struct Options {
-  // What is learnt. Zero: the model's own.
+  // The model and its data. Zero: the model's own value.
   std::string model = "gpt";  // NAME or NAME:SIZE
   int64_t layers = 0;
   int64_t width = 0;
@@ -24,32 +24,32 @@ struct Options {
   std::string dtype = "float32";
   std::string device = "cpu";  // or cuda, cuda:N
 
-  // How much, and with what step.
+  // Steps, batches and the optimizer.
   int64_t steps = 0;           // 0: the model's own
   int64_t batch = 0;           // samples of a step, over all workers; 0: batch_per_rank of each
-  int64_t batch_per_rank = 8;  // what one worker sees in a step
-  int64_t shards = 0;  // pieces of a step whose gradients are summed; 0: accumulate a worker
+  int64_t batch_per_rank = 8;  // samples of one worker in a step
+  int64_t shards = 0;  // pieces of a step whose gradients are summed; 0: `accumulate` per worker
   int64_t accumulate = 1;
   std::string optimizer = "adamw";  // sgd, adamw, lamb
   double rate = 0;                  // 0: the optimizer's own
   int64_t warmup = 10;
   double momentum = 0.9;
   double weight_decay = 0.01;
-  double clip = 0;  // the length that longer gradients get; 0: as they are
+  double clip = 0;  // longer gradients are scaled to this length; 0: none are
 
-  // Who works, and how they agree.
+  // The grid of workers, and how they agree.
   int dp = 1;                           // copies of the model
   int tp = 1;                           // ranks that share the work of each layer
   int pp = 1;                           // stages of layers
   std::string grid_order = "dp,pp,tp";  // outermost first
   bool sequence_parallel = false;
-  std::string conv_split = "output";  // what of a convolution is divided among tp
-  int64_t rnn_chunk = 0;              // bytes that recurrent layers work on at a time; 0: all
+  std::string conv_split = "output";  // the dimension of convolutions that tp divides
+  int64_t rnn_chunk = 0;              // bytes that recurrent layers process at a time; 0: all
 
   // Pipelines. Empty schedule: none, every rank computes all layers.
   std::string schedule;
-  std::string micro_batches;       // a number, or auto; empty: what a pipeline fills well with
-  int chunks = 0;                  // of the layers, a stage; 0: the schedule's own
+  std::string micro_batches;       // a number, or auto; empty: enough to fill the pipeline
+  int chunks = 0;                  // of layers per stage; 0: the schedule's own
   std::string stages = "profile";  // how layers are cut: profile, even, or how many each part has
   std::string stage_widths;        // ranks that hold each stage; empty: one
   bool recompute = false;
@@ -67,8 +67,8 @@ struct Options {
   int zero = 0;
   double first_bucket_mib = 1;
   double bucket_mib = 25;
-  int servers = 0;  // ranks behind the workers; 0: the way to agree has none
-  // Options of some ways to agree alone (sync/ways.h), by their names.
+  int servers = 0;  // ranks after the workers; 0: the way to agree has none
+  // Options that only some ways to agree have (sync/ways.h), by name.
   using Value = std::variant<int64_t, double, bool>;
   std::map<std::string, Value> of_ways;
   template <class T>
@@ -78,7 +78,7 @@ struct Options {
   std::string log;     // where the servers' events go
   std::string replay;  // a log to be repeated
 
-  // What is kept and what is shown.
+  // Checkpoints and output.
   std::string checkpoint;
   int64_t checkpoint_every = 100;
   bool resume = false;
@@ -95,9 +95,9 @@ struct Options {
   bool has_servers() const { return servers > 0; }
   StageWidths widths() const { return StageWidths::parsed(stage_widths, pp); }
   int workers() const { return dp * widths().ranks() * tp; }
-  // Sums over workers are those of the canonical tree. Replicas of a stage always add up so.
+  // Whether sums over workers are in the canonical tree. Sums over replicas of a stage always are.
   bool canonical() const { return level == "canonical" || widths().widest() > 1; }
-  // Of a parameter or a gradient.
+  // Bytes of one element of a parameter or a gradient.
   size_t element_bytes() const { return dtype == "float64" ? 8 : 4; }
   int world() const { return workers() + servers; }
   bool pipelined() const { return !schedule.empty(); }

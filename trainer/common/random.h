@@ -1,5 +1,5 @@
-// Random numbers as functions of what they are for: (seed, step, shard) and the like. Nothing has a
-// state, so that nothing has to be saved, and no number depends on how many ranks there are.
+// Random numbers as functions of their purpose: (seed, step, shard) and the like. There is no state
+// to save, and no number depends on the number of ranks.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ constexpr uint64_t mixed(uint64_t a, uint64_t b, uint64_t c) { return mixed(mixe
 // In [0, 1).
 constexpr double fraction(uint64_t random) { return double(random >> 11) * 0x1p-53; }
 
-// The place of `index` in a permutation of [0, size) that the key picks: a Feistel network over the
-// next power of four, walked until it falls within. size >= 1, index < size.
+// The image of `index` under a permutation of [0, size) that the key picks: a Feistel network over
+// the next power of four, walked until it falls within. size >= 1, index < size.
 constexpr uint64_t permuted(uint64_t index, uint64_t size, uint64_t key) {
   int half = 1;
   while (half < 31 && (uint64_t(1) << (2 * half)) < size) ++half;

@@ -56,9 +56,10 @@ std::string StageWidths::name(int rank) const {
   return width(s) == 1 ? fmt::to_string(s) : fmt::format("{}.{}", s, replica(rank));
 }
 
-// The shards are cut into a range for each rank of the widest stage, from which they come by turns:
-// the turns of a replica of any stage agree in their lowest bits, and so, reversed, its ranges in
-// the highest ones: they follow each other.
+// The shards are cut into one range for each rank of the widest stage; micro-batches take a shard
+// from each range in turn, in bit-reversed order of the ranges. The micro-batches of one replica
+// have the same lowest bits of i, so the numbers of its ranges have the same highest bits: the
+// ranges are adjacent.
 int StageWidths::shard(int i, int micro_batches) const {
   const int all = widest();
   return reversed(i % all, all) * (micro_batches / all) + i / all;

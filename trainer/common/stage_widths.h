@@ -6,9 +6,9 @@
 
 namespace tutti::train {
 
-// Ranks that hold the same stage (its replicas) take micro-batches by turns. The order in which
-// micro-batches enter is such that every replica gets shards that follow each other, as many as the
-// others: the sum over them is a node of the canonical tree over all.
+// Ranks that hold the same stage (its replicas) take micro-batches in turn. Micro-batches enter in
+// an order that gives every replica equally many consecutive shards, so the sum over a replica's
+// shards is a node of the canonical tree over all shards.
 class StageWidths {
  public:
   // Numbers of ranks, powers of two. The ranks of stage 0 come first.
@@ -23,19 +23,20 @@ class StageWidths {
 
   int stage(int rank) const;
   int replica(int rank) const { return rank - first_[size_t(stage(rank))]; }
-  // The first rank of the stage, and the one that computes the micro-batch which enters i-th.
+  // The first rank of the stage, and the rank of it that computes the micro-batch entering i-th.
   int lead(int stage) const { return first_[size_t(stage)]; }
   int rank(int stage, int i) const { return lead(stage) + i % width(stage); }
   // "2", or "2.0" and "2.1" where two ranks hold the stage.
   std::string name(int rank) const;
 
-  // Which of `micro_batches` shards enters i-th. They are a multiple of the widest stage.
+  // The number of the shard that enters i-th. `micro_batches`, the number of shards, is a multiple
+  // of the widest stage's width.
   int shard(int i, int micro_batches) const;
-  // The replica's shards are those from part * n to (part + 1) * n, n = micro_batches / width.
+  // The replica's shards are [part * n, (part + 1) * n), n = micro_batches / width.
   int part(int rank) const;
 
  private:
-  std::vector<int> widths_, first_;  // first_ has one more: the number of ranks
+  std::vector<int> widths_, first_;  // first_ has one more entry: the number of ranks
 };
 
 }  // namespace tutti::train

@@ -1,4 +1,4 @@
-// What a rank did when: for the report and the trace.
+// The times of a rank's work, for the report and the trace.
 #pragma once
 
 #include <cstdint>

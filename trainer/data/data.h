@@ -1,5 +1,5 @@
-// What is learnt from: samples numbered from 0, the same on every rank, cut into those to train
-// with and those to validate with.
+// The training data: samples numbered from 0, the same on every rank, divided into training and
+// validation samples.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,8 @@ class Data {
  public:
   virtual ~Data() = default;
   virtual std::string about() const = 0;  // one line
-  // Of all that the samples depend on; a checkpoint goes on with the same data only.
+  // A digest of everything that the samples depend on; a checkpoint is resumed with the same data
+  // only.
   virtual uint64_t digest() const = 0;
   virtual uint64_t training_samples() const = 0;
   virtual uint64_t validation_samples() const = 0;
@@ -37,16 +38,15 @@ class Data {
   int64_t classes = 0;
 };
 
-// Opens `name`, "text:PATH", "idx:FOLDER", "digits" or "noise"; BadInput if that is not there or
-// not what it should be. `context`: bytes of text that predict, and of which each predicts the
-// next.
+// Opens `name`, "text:PATH", "idx:FOLDER", "digits" or "noise"; throws BadInput if it is missing or
+// damaged. `context`: bytes of a text sample that predict the next byte.
 std::unique_ptr<Data> open_data(const std::string& name, int64_t context, uint64_t seed);
 
-// The samples of one step, in order: every epoch goes through all training samples once, in an
-// order that the seed and the epoch pick. [begin, end) of the step's `batch` samples.
+// Samples [begin, end) of the `batch` samples of a step, in order. Every epoch goes through all
+// training samples once, in an order that the seed and the epoch pick.
 Batch samples_of(const Data& data, uint64_t seed, int64_t step, int64_t batch, int64_t begin,
                  int64_t end);
-// The first `count` validation samples.
+// Validation samples [begin, end).
 Batch validation_of(const Data& data, uint64_t begin, uint64_t end);
 
 // Where piece `piece` of `pieces` begins when `total` is cut evenly; lengths differ by at most one.

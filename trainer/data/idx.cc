@@ -1,5 +1,5 @@
 // MNIST's file format: pictures and labels of a folder, in the files train-images-idx3-ubyte and
-// train-labels-idx1-ubyte, with t10k-... for validation where they are there, else the last tenth.
+// train-labels-idx1-ubyte, with t10k-... for validation if they exist, else the last tenth.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ struct Array {
   std::string bytes;
 };
 
-// Every number in the file is checked against the file's length before it is believed.
+// Every number in the file is checked against the file's length before it is used.
 Array read_array(const fs::path& path, size_t dimensions) {
   std::error_code error;
   const uint64_t size = fs::file_size(path, error);

@@ -18,7 +18,7 @@ inline Batch shard_batch(const Options& o, const Data& data, int64_t step, int64
                     cut(o.batch, o.shards, shard + 1));
 }
 
-// What seeds its dropout.
+// The seed of the shard's dropout.
 inline uint64_t shard_seed(const Options& o, int64_t step, int64_t shard) {
   return mixed(o.seed, uint64_t(step), uint64_t(shard));
 }

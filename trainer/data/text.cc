@@ -44,6 +44,18 @@ std::vector<fs::path> files_of(const fs::path& path) {
   return files;
 }
 
+// Appends the whole file.
+void read(const fs::path& file, std::string& bytes) {
+  std::ifstream stream(file, std::ios::binary | std::ios::ate);
+  const std::streamoff size = stream ? std::streamoff(stream.tellg()) : -1;
+  const size_t before = bytes.size();
+  if (size >= 0) {
+    bytes.resize(before + size_t(size));
+    stream.seekg(0).read(bytes.data() + before, size);
+  }
+  if (size < 0 || !stream) throw BadInput(fmt::format("--data: cannot read {}", file.string()));
+}
+
 class Text : public Data {
  public:
   Text(std::string name, size_t files, std::string bytes, int64_t context)
@@ -80,9 +92,7 @@ std::unique_ptr<Data> open_text(const std::string& path, int64_t context) {
   std::string bytes;
   const std::vector<fs::path> files = files_of(where);
   for (const fs::path& file : files) {
-    std::ifstream stream(file, std::ios::binary);
-    if (!stream) throw BadInput(fmt::format("--data: cannot read {}", file.string()));
-    bytes.append(std::istreambuf_iterator<char>(stream), {});
+    read(file, bytes);
     if (bytes.size() > most_bytes)
       throw BadInput(fmt::format("--data text:{}: more than 1 GiB of text", where));
   }

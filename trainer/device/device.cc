@@ -27,8 +27,8 @@ int number_in(const std::string& name) {
   return std::stoi(name.substr(5));
 }
 
-// The program is linked with none of it: one build runs with and without GPUs. LibTorch looks once
-// for what knows CUDA.
+// The program is not linked with LibTorch's CUDA libraries, so one build runs with and without
+// GPUs. LibTorch looks for them only once.
 void load_cuda(const std::string& name) {
   setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);  // else sums differ from run to run
   if (!dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL)) {
@@ -38,14 +38,14 @@ void load_cuda(const std::string& name) {
   }
 }
 
-// The same bits from run to run, and all bits of a float in products.
+// Deterministic algorithms, and products in full float32 (no TF32).
 void promise_bits() {
   at::Context& context = at::globalContext();
   context.setAllowTF32CuBLAS(false);
   context.setAllowTF32CuDNN(false);
   context.setBenchmarkCuDNN(false);
   context.setDeterministicCuDNN(true);
-  context.setDeterministicAlgorithms(true, true);  // where there is none LibTorch warns
+  context.setDeterministicAlgorithms(true, true);  // LibTorch warns where there is none
 }
 
 torch::Tensor bytes_at(const void* address, size_t bytes, torch::Device device) {
@@ -61,8 +61,10 @@ std::shared_ptr<void> memory_of(const torch::Tensor& tensor) {
 }  // namespace
 
 bool Device::is_name(const std::string& name) {
-  return name == "cpu" || name == simulated || number_in(name) >= -1;
+  return name == "cpu" || name == simulated || names_gpu(name);
 }
+
+bool Device::names_gpu(const std::string& name) { return number_in(name) >= -1; }
 
 Device Device::open(const std::string& name, int local_rank) {
   Device device;

@@ -8,7 +8,7 @@
 namespace tutti::train {
 namespace {
 
-// As cuda.h declares them; results are 0 where all is well.
+// As cuda.h declares them; results are 0 on success.
 constexpr unsigned stream_non_blocking = 1;
 constexpr unsigned event_disable_timing = 2;
 constexpr int not_ready = 600;
@@ -69,9 +69,9 @@ std::shared_ptr<void> new_event() {
 struct SideStream::Inside {
   void* context = nullptr;
   void* stream = nullptr;
-  std::shared_ptr<void> computed;  // what the stream last waited for
+  std::shared_ptr<void> computed;  // the event that the stream last waited for
 
-  // Autograd calls from threads of its own.
+  // Autograd calls from its own threads.
   void make_current() const { check(driver().context_set(context), "cuCtxSetCurrent"); }
 };
 

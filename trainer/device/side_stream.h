@@ -1,6 +1,6 @@
-// A stream of the current GPU beside the one in which LibTorch computes, which is the null stream:
-// collectives run in it while backward goes on. By the GPU's driver, loaded at run time, because
-// LibTorch's own streams cannot be handed to a library without CUDA's headers.
+// A stream of the current GPU beside the null stream, in which LibTorch computes: collectives run
+// in it while backward continues. Made with the CUDA driver, loaded at run time, because LibTorch's
+// own streams cannot be passed to a library without CUDA's headers.
 #pragma once
 
 #include <memory>
@@ -11,16 +11,16 @@ class SideStream {
  public:
   // The GPU is current in this thread, and has been used. Throws Failure.
   SideStream();
-  // Waits for what is in it.
+  // Waits until the stream is empty.
   ~SideStream();
   SideStream(const SideStream&) = delete;
   SideStream& operator=(const SideStream&) = delete;
 
   void* handle() const;  // a CUstream
-  // What comes next in it waits for what LibTorch has been told to compute so far. Any thread.
+  // Orders later work in this stream after all that LibTorch has enqueued so far. Any thread.
   void follow() const;
 
-  // A place in the stream.
+  // A point in the stream (an event).
   class Mark {
    public:
     Mark() = default;
@@ -31,7 +31,7 @@ class SideStream {
     friend class SideStream;
     std::shared_ptr<void> event_;
   };
-  // Behind all that is in it so far.
+  // A mark after all that the stream has so far.
   Mark mark() const;
 
  private:

@@ -1,4 +1,4 @@
-// A device and its vectors as LibTorch has them. Only the files that compute include this.
+// A device and its vectors as LibTorch's types. Only the files that compute include this.
 #pragma once
 
 #include <torch/types.h>

@@ -10,7 +10,7 @@ namespace {
 
 using torch::Tensor;
 
-// Four sums, so that the additions need not wait for each other.
+// Four partial sums break the dependency chain of the additions.
 template <class Real>
 double squared_length(std::span<const Real> v) {
   double sums[4] = {};
@@ -21,7 +21,7 @@ double squared_length(std::span<const Real> v) {
   return sums[0] + sums[1] + (sums[2] + sums[3]);
 }
 
-// On the device, of one element.
+// A tensor of one element, on the device.
 template <class Real>
 Tensor sum_of_squares(const Device& device, std::span<const Real> v) {
   return tensor_at(device, v).to(torch::kFloat64).square().sum();

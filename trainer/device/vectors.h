@@ -1,6 +1,6 @@
-// Flat vectors wherever a rank's device has them, and what is computed of them. On the host these
-// are plain loops in the order that bits are promised for; on a GPU LibTorch's operations, whose
-// bits are those of another run on such a GPU.
+// Flat vectors in the memory of a rank's device, and operations on them. On the host these are
+// plain loops in the order that fixes the bits; on a GPU they are LibTorch's operations, with the
+// same bits in every run on such a GPU.
 #pragma once
 
 #include <span>
@@ -10,7 +10,7 @@
 
 namespace tutti::train {
 
-// A vector of its own on the device.
+// A vector on the device that owns its memory.
 template <class Real>
 class Buffer {
  public:
@@ -35,7 +35,7 @@ class Buffer {
 };
 
 // The values of a device's vector where the host can read them: the vector itself on the host, else
-// a copy, which store() brings back.
+// a copy, which store() writes back.
 template <class T>
 class OnHost {
  public:
@@ -56,12 +56,12 @@ class OnHost {
   std::shared_ptr<void> memory_;
 };
 
-// Between two vectors of the device, of the same length.
+// Copies between two vectors of the device of the same length.
 template <class Real>
 void copy(const Device& device, std::span<const Real> from, std::span<Real> to);
 template <class Real>
 void clear(const Device& device, std::span<Real> v);  // zeros
-// y = x + y, each element rounded once; on which side of the sum is of no consequence.
+// y = x + y, each element rounded once; the order of the operands does not matter.
 template <class Real>
 void add(const Device& device, std::span<const Real> x, std::span<Real> y);
 template <class Real>
@@ -70,11 +70,13 @@ void scale(const Device& device, std::span<Real> v, Real factor);
 // `so_far` and the squares of all elements, added one after the other.
 template <class Real>
 double with_squares(const Device& device, std::span<const Real> v, double so_far);
-// Adds the squared length times factor^2 to sum[0], which is on the device, too: nobody waits.
+// Adds the squared length times factor^2 to sum[0], which is on the device too, so the host does
+// not wait.
 template <class Real>
 void add_squares(const Device& device, std::span<const Real> v, double factor,
                  std::span<double> sum);
-// What is to be added up exactly: the square of each element; of a vector on a GPU their sum.
+// The terms of an exact sum: the square of each element; for a vector on a GPU, the sum of the
+// squares.
 template <class Real>
 void squares_of(const Device& device, std::span<const Real> v, std::vector<double>& out);
 
@@ -82,7 +84,7 @@ void squares_of(const Device& device, std::span<const Real> v, std::vector<doubl
 void to_bf16(const Device& device, std::span<const float> v, std::span<uint16_t> out);
 void from_bf16(const Device& device, std::span<const uint16_t> v, std::span<float> out);
 
-// Steps of optimizers where vectors do not lie on the host (optimizer.cc has the host's).
+// Steps of optimizers for vectors that are not on the host (optimizer.cc has the host's).
 namespace gpu {
 template <class Real>
 struct Moments {
@@ -95,7 +97,8 @@ void descend(const Device& device, std::span<Real> w, std::span<const Real> g, R
 // m = momentum * m + g
 template <class Real>
 void accelerate(const Device& device, std::span<Real> m, std::span<const Real> g, Real momentum);
-// Moves the moments on; `step` becomes Adam's direction at w with decay, before any rate.
+// Updates the moments; `step` becomes Adam's direction at w with weight decay, before the learning
+// rate.
 template <class Real>
 void adam(const Device& device, const Moments<Real>& moments, std::span<const Real> g,
           std::span<const Real> w, Real decay, std::span<Real> step);

@@ -1,4 +1,4 @@
-// He et al. 2016: residual convolutional networks. In strips, what layers hand each other is a
+// He et al. 2016: residual convolutional networks. Divided into strips, layers hand each other a
 // rank's rows of every picture; divided by channels, whole pictures.
 #include "trainer/models/convolution.h"
 #include "trainer/models/models.h"
@@ -11,7 +11,7 @@ using torch::Tensor;
 
 constexpr const char* long_skip = "stem";
 
-// The long skip connection of the small one: the stem's channels go straight to the classifier.
+// The long skip connection of the small model: the stem's channels go straight to the classifier.
 struct Stem : Layer {
   Stem(int64_t width, bool large, int64_t& height, const Split& split)
       : split(split), large(large) {
@@ -40,7 +40,7 @@ struct Stem : Layer {
 
 // Convolutions beside a skip connection; with `bottleneck` 1x1, 3x3, 1x1, else 3x3 twice.
 struct Residual : Layer {
-  // `height`: of the pictures; it becomes that of the output.
+  // `height`: in: of the input pictures; out: of the output.
   Residual(int64_t in, int64_t middle, int64_t stride, bool bottleneck, int64_t& height,
            const Split& split) {
     const int64_t before = height;

@@ -10,8 +10,8 @@
 
 namespace tutti::train {
 
-// `next(recent, random)`: what follows the most recent bytes, `context` at most; drawn with
-// `random`.
+// `next(recent, random)`: the byte that follows the most recent ones, at most `context` of them;
+// drawn with `random`.
 template <class Next>
 std::string continued_text(const std::string& prompt, int64_t bytes, int64_t context, uint64_t seed,
                            Next&& next) {

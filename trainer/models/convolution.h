@@ -6,12 +6,12 @@
 
 namespace tutti::train {
 
-// Whether layers hand each other strips of pictures rather than whole ones.
+// Whether layers hand each other strips of pictures rather than whole pictures.
 inline bool in_strips(const Split& split) { return split.group.size > 1 && split.conv == "strips"; }
 
 class Convolution : public torch::nn::Module {
  public:
-  // `height`: of the pictures. The split outlives this.
+  // `height`: of the pictures. The split must outlive this.
   Convolution(int64_t in, int64_t out, int64_t kernel, int64_t stride, int64_t height,
               const Split& split)
       : split_(split), height_after_(rows_after(height, {kernel, stride, kernel / 2})) {

@@ -152,7 +152,8 @@ Tensor DividedConv2dImpl::forward(const Tensor& x) {
 
 namespace {
 
-// The rows under the rank's rows of the output, with the padding above and below the picture.
+// The input rows that the rank's rows of the output read, with the padding above and below the
+// picture.
 Tensor with_halo(const Tensor& x, int64_t height, const Window& window, double padding,
                  const Group& group) {
   std::vector<Span> needed;
@@ -190,7 +191,8 @@ Tensor strip_norm(nn::GroupNorm& norm, const Tensor& x, int64_t height, const Gr
   const int64_t groups = norm->options.num_groups(), channels = x.size(1);
   const Tensor grouped = x.reshape({x.size(0), groups, -1});
   const double terms = double(channels / groups * height * x.size(3));
-  // A sum over all ranks that each then uses for its own rows: its gradient is their sum.
+  // A sum over all ranks, which each rank then uses for its own rows: its gradient is the sum of
+  // the ranks' gradients.
   const auto over_all = [&](const Tensor& sums) {
     return copy_to(reduce_from(sums, group), group) / terms;
   };

@@ -1,7 +1,7 @@
 // Layers whose work is divided among the ranks of a group (Shoeybi et al. 2019; Korthikanti et al.
-// 2023; Dryden et al. 2019). Each is made with all its parameters, so that whatever sets them at
-// the beginning does the same however many ranks there are; divide() then leaves a rank its part.
-// Only the files that compute include this.
+// 2023; Dryden et al. 2019). Each is made with all its parameters, so that their initial values do
+// not depend on the number of ranks; divide() then leaves each rank its part. Only the files that
+// compute include this.
 #pragma once
 
 #include <map>
@@ -14,7 +14,7 @@
 
 namespace tutti::train {
 
-// A module that holds parts of some of its own parameters.
+// A module of whose parameters a rank may hold only parts.
 struct Divided {
   virtual ~Divided() = default;
   std::map<std::string, Division> divisions;  // by the parameters' names in the module
@@ -23,29 +23,29 @@ struct Divided {
   // The rank's part of a dimension, or of each of `pieces` equal parts of it.
   void divide(const std::string& parameter, int64_t dimension, int64_t whole, const Group& group,
               int64_t pieces = 1);
-  // All parameters of a module that no other rank has.
+  // For a module that no other rank has: all its parameters.
   void keep_alone(const std::string& name, const torch::nn::Module& module);
 };
 
 // The divisions of all parameters in the module, by their full names.
 std::map<std::string, Division> divisions_of(const torch::nn::Module& module);
-// Leaves every divided parameter this rank's part.
+// Reduces every divided parameter to this rank's part.
 void divide(torch::nn::Module& module);
 
-// What lies between divided layers is the same on all ranks or, with sequence parallelism, itself
+// Activations between divided layers are the same on all ranks or, with sequence parallelism,
 // divided along the sequence, dimension 1.
 class Region {
  public:
   explicit Region(const Split& split) : group_(split.group), sequence_(split.sequence) {}
   const Group& group() const { return group_; }
-  torch::Tensor enter(const torch::Tensor& x) const;  // a layer whose columns are divided
-  torch::Tensor leave(const torch::Tensor& y) const;  // one whose rows are
-  // A parameter of what lies between.
+  torch::Tensor enter(const torch::Tensor& x) const;  // into a layer whose columns are divided
+  torch::Tensor leave(const torch::Tensor& y) const;  // out of one whose rows are
+  // A parameter that is used between divided layers.
   torch::Tensor between(const torch::Tensor& parameter) const;
   torch::Tensor norm(torch::nn::LayerNorm& norm, const torch::Tensor& x) const;
   // The rank's part of the mask that one process would draw.
   torch::Tensor dropout(const torch::Tensor& x, double rate, bool training) const;
-  // Of something about places in the sequence, what the rank needs.
+  // The rank's part of a tensor over positions in the sequence.
   torch::Tensor places(const torch::Tensor& x) const;
 
  private:
@@ -55,7 +55,7 @@ class Region {
 
 // The outputs are divided: y_r = x W_r.
 struct ColumnLinearImpl : LinearImpl, Divided {
-  // `pieces`: side by side in the outputs, each divided by itself.
+  // `pieces`: equal parts of the outputs, each divided separately.
   ColumnLinearImpl(int64_t in, int64_t out, const Group& group, int64_t pieces = 1);
 };
 TORCH_MODULE(ColumnLinear);
@@ -76,14 +76,14 @@ struct DividedEmbeddingImpl : torch::nn::EmbeddingImpl, Divided {
 TORCH_MODULE(DividedEmbedding);
 
 // The sum of the cross entropies, in nats, of logits whose `classes` are divided: three reductions
-// of one number a row.
+// of one number per row.
 torch::Tensor divided_cross_entropy(const torch::Tensor& logits, const torch::Tensor& targets,
                                     int64_t classes, const Group& group);
 
 // A convolution of whole pictures whose output channels or input channels are divided, or one of
-// strips of pictures, that gets and gives the rank's own rows.
+// strips of pictures, from the rank's own rows to its own rows.
 struct DividedConv2dImpl : Conv2dImpl, Divided {
-  // `height`: of the pictures; of consequence to strips only.
+  // `height`: of the pictures; used for strips only.
   DividedConv2dImpl(const torch::nn::Conv2dOptions& options, int64_t height, const Split& split);
   torch::Tensor forward(const torch::Tensor& x);
 

@@ -27,8 +27,8 @@ struct Embedding : Layer {
   nn::Embedding places{nullptr};
 };
 
-// Attention and a two-layer network, each behind a normalisation and beside a skip connection.
-// Where it is divided, a rank has some of the heads, and some of the network's inner values.
+// Attention and a two-layer network, each after a normalisation and with a skip connection.
+// Divided, a rank has some of the heads and some of the network's hidden units.
 struct Block : Layer {
   Block(const Shape& shape, const Split& split)
       : region(split),

@@ -23,7 +23,7 @@ namespace {
 using torch::Tensor;
 using Back = std::function<Tensor(const Tensor&)>;
 
-// y is a function of x whose gradient `back` makes of y's.
+// A node of autograd's graph: y is a function of x, and `back` maps y's gradient to x's.
 struct Step : torch::autograd::Node {
   explicit Step(Back back) : back(std::move(back)) {}
   torch::autograd::variable_list apply(torch::autograd::variable_list&& outer) override {
@@ -33,7 +33,7 @@ struct Step : torch::autograd::Node {
   Back back;
 };
 
-// What a node is held by: since LibTorch 2.12 or so it counts its uses itself.
+// The pointer type of a node: since LibTorch 2.12 or so it is intrusive.
 using Node = decltype(torch::autograd::impl::grad_accumulator(std::declval<const Tensor&>()));
 template <class Pointer, class Work>
 Pointer made_node(Work work) {
@@ -62,8 +62,8 @@ tutti_dtype dtype_in(const Tensor& x) {
   }
 }
 
-// Calls of the library on tensors of a GPU go into the null stream, in which LibTorch computes, as
-// far as they have a stream-ordered form. A call that blocks reads at once what is there.
+// Whether the call goes into the GPU's null stream, in which LibTorch computes: those with a
+// stream-ordered form do. A blocking call reads at once, so pending work is waited for.
 bool on_stream(const Tensor& x, const Group& group) {
   if (!x.is_cuda()) return false;
   if (!group.streams)
@@ -94,7 +94,7 @@ std::vector<size_t> counts(const std::vector<int64_t>& sizes, int64_t row) {
   return out;
 }
 
-// What stream-ordered calls need.
+// Stream-ordered calls need equal counts.
 bool all_equal(const std::vector<size_t>& counts) {
   return std::all_of(counts.begin(), counts.end(), [&](size_t n) { return n == counts.front(); });
 }
@@ -137,7 +137,7 @@ Tensor scattered_sum(const Tensor& x, int64_t dimension, const Group& group) {
   Tensor mine = torch::empty(shape, all.options());
   const std::vector<size_t> lengths =
       counts(sizes, all.numel() / std::max<int64_t>(all.size(0), 1));
-  tutti_call_config config = TUTTI_CALL_CONFIG_INIT;  // an allreduce's algorithm is none here
+  tutti_call_config config = TUTTI_CALL_CONFIG_INIT;  // not the algorithm, which is an allreduce's
   config.level = group.sums.level;
   if (on_stream(all, without_streams(group, !all_equal(lengths))))
     check(tutti_reduce_scatter_block_on(all.data_ptr(), mine.data_ptr(), lengths[0], dtype_in(all),
@@ -156,7 +156,7 @@ Tensor slice(const Tensor& x, int64_t dimension, const std::vector<int64_t>& siz
   return x.detach().narrow(dimension, begin, sizes[size_t(group.rank)]).contiguous();
 }
 
-// Messages are of memory of the host.
+// Messages are sent from host memory.
 void send_to(const Tensor& x, int to, const Group& group) {
   const Tensor whole = x.detach().contiguous().to(torch::kCPU);
   check(tutti_send(whole.data_ptr(), size_t(whole.numel()), dtype_in(whole), to, 0,
@@ -265,12 +265,12 @@ Span overlap(Span a, Span b) {
   return both.size() > 0 ? both : Span{};
 }
 
-// Span travel between neighbours: each rank gives `out` and wants `in` of the one above (0) and the
-// one below (1).
+// Rows exchanged between neighbours: each rank sends `out` to, and receives `in` from, the rank
+// above (0) and the rank below (1).
 struct Neighbours {
   Tensor out[2], in[2];
 };
-// Nothing has come or gone before the group's end: until then messages need memory that stays.
+// Messages complete at the end of the group: until then their memory must stay valid.
 void swap_rows(Neighbours& n, const Group& group) {
   Neighbours here;
   for (const int side : {0, 1}) {
@@ -294,7 +294,7 @@ Tensor exchange_rows(const Tensor& x, int64_t height, const std::vector<Span>& n
                      const Group& group) {
   const auto own = [&](int rank) { return part_of(height, group.size, rank); };
   const Span mine = own(group.rank), want = needed[size_t(group.rank)];
-  // What a side gives and gets, and what of the own rows stays.
+  // Rows sent to and received from each side, and own rows that are kept.
   Span gives[2], gets[2];
   for (const int side : {0, 1}) {
     const int peer = group.rank + (side == 0 ? -1 : 1);

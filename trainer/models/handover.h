@@ -1,4 +1,4 @@
-// Models whose layers are on different ranks, which hand tensors on: every layer is on one rank,
+// Models whose layers are on different ranks, which pass tensors on: every layer is on one rank,
 // and the last rank has the loss.
 #pragma once
 
@@ -6,8 +6,8 @@
 
 namespace tutti::train {
 
-// On the last rank the last layer gives the logits; on the others as many zeros, whose gradient is
-// that of all that the rank has sent.
+// On the last rank the last layer returns the logits. On the others it returns zeros of that shape,
+// whose backward receives the gradients of all that the rank has sent.
 class HandoverModel : public TextModel, public Divided {
  public:
   HandoverModel(int64_t classes, const Group& ranks) : TextModel(classes, alone_), ranks_(ranks) {}
@@ -25,7 +25,7 @@ class HandoverModel : public TextModel, public Divided {
   virtual torch::Tensor last_loss(const torch::Tensor& output, const Batch& batch) const {
     return TextModel::loss(output, batch);
   }
-  // A layer that this rank has. The model runs it where it has all.
+  // Registers a layer that this rank has.
   template <class L>
   std::shared_ptr<L> hold(const std::string& name, std::shared_ptr<L> layer) {
     append(name, layer);

@@ -1,4 +1,4 @@
-// Szegedy et al. 2015: blocks of parallel branches whose channels lie side by side. Divided, each
+// Szegedy et al. 2015: blocks of parallel branches whose channels are concatenated. Divided, each
 // rank has some of the branches of every block.
 #include "trainer/models/convolution.h"
 #include "trainer/models/models.h"
@@ -10,8 +10,8 @@ using torch::Tensor;
 
 const Split whole_layers;  // of a branch
 
-struct Stem : Layer {
-  Stem(int64_t width, int64_t height) {
+struct InceptionStem : Layer {
+  InceptionStem(int64_t width, int64_t height) {
     convolution = register_module(
         "convolution", std::make_shared<Convolution>(1, width, 3, 1, height, whole_layers));
   }
@@ -19,7 +19,7 @@ struct Stem : Layer {
   std::shared_ptr<Convolution> convolution;
 };
 
-// Convolutions that follow each other, perhaps behind a pooling.
+// A chain of convolutions, possibly after a pooling.
 struct Branch : torch::nn::Module {
   Branch(int64_t in, int64_t out, const std::vector<int64_t>& kernels, bool pools, int64_t height)
       : pools(pools) {
@@ -41,15 +41,15 @@ struct Branch : torch::nn::Module {
 
 constexpr int64_t branches = 4;
 
-struct Block : Layer, Divided {
-  // Each branch gives `width` channels.
-  Block(int64_t in, int64_t width, bool shrinks, int64_t height, const Split& split)
+struct InceptionBlock : Layer, Divided {
+  // Each branch has `width` output channels.
+  InceptionBlock(int64_t in, int64_t width, bool shrinks, int64_t height, const Split& split)
       : group(split.group), shrinks(shrinks) {
     const std::vector<int64_t> kernels[branches] = {{1}, {1, 3}, {1, 5}, {1}};
     for (int r = 0; r < group.size; ++r)
       channels.push_back(width * part_of(branches, group.size, r).size());
     const Span own = part_of(branches, group.size, group.rank);
-    // Every rank draws the parameters of all, and keeps its own.
+    // Every rank draws the parameters of all branches, and keeps its own.
     for (int64_t i = 0; i < branches; ++i) {
       const auto branch =
           std::make_shared<Branch>(in, width, kernels[i], i + 1 == branches, height);
@@ -72,23 +72,25 @@ struct Block : Layer, Divided {
   std::vector<std::shared_ptr<Branch>> held;
 };
 
-struct Classifier : Layer {
-  Classifier(int64_t in, int64_t classes) { out = register_module("out", Linear(in, classes)); }
+struct InceptionClassifier : Layer {
+  InceptionClassifier(int64_t in, int64_t classes) {
+    out = register_module("out", Linear(in, classes));
+  }
   Tensor forward(const Tensor& x, Stash&) override { return out(x.mean({2, 3})); }
   Linear out{nullptr};
 };
 
 struct Inception : PictureModel {
   Inception(const Shape& shape, const Data& data, const Split& split) : PictureModel(data) {
-    append("stem", std::make_shared<Stem>(shape.width, data.height));
+    append("stem", std::make_shared<InceptionStem>(shape.width, data.height));
     int64_t in = shape.width, rows = data.height;
     for (int64_t i = 0; i < shape.layers; ++i) {
       if (i > 0) rows = rows_after(rows, {3, 2, 1});
       append("block" + std::to_string(i),
-             std::make_shared<Block>(in, shape.width, i > 0, rows, split));
+             std::make_shared<InceptionBlock>(in, shape.width, i > 0, rows, split));
       in = branches * shape.width;
     }
-    append("classifier", std::make_shared<Classifier>(in, data.classes));
+    append("classifier", std::make_shared<InceptionClassifier>(in, data.classes));
   }
 };
 

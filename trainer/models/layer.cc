@@ -14,8 +14,8 @@ void keep_place(AutogradContext* context) {
   context->saved_data["place"] = int64_t(reinterpret_cast<intptr_t>(Deferred::place()));
 }
 
-// Gives the gradients of parameters to autograd, or, where they are deferred, adds them later.
-// `gradients` computes them in the order of `parameters`. `place`: as forward kept it.
+// Returns the gradients of parameters to autograd or, if they are deferred, leaves adding them for
+// later. `gradients` computes them in the order of `parameters`. `place`: as forward saved it.
 variable_list now_or_later(AutogradContext* context, std::vector<Tensor> parameters,
                            std::function<variable_list()> gradients) {
   Deferred* const later = *reinterpret_cast<Deferred**>(context->saved_data["place"].toInt());

@@ -1,5 +1,5 @@
-// What models are made of. A model is a list of layers: a pipeline's stage has some that follow
-// each other, a whole replica has all. Only the files that compute include this.
+// The layers of models. A model is a list of layers: a pipeline's stage has some consecutive ones,
+// a whole replica has all. Only the files that compute include this.
 #pragma once
 
 #include <torch/nn.h>
@@ -13,7 +13,7 @@
 
 namespace tutti::train {
 
-// What a layer hands to a later one beside the tensor that all in between pass on: long skip
+// Tensors that a layer hands to a later one, bypassing the layers in between: long skip
 // connections, and weights that two layers share. Each is put once and taken once.
 class Stash {
  public:
@@ -36,23 +36,23 @@ class Stash {
 
 struct Layer : torch::nn::Module {
   virtual torch::Tensor forward(const torch::Tensor& x, Stash& stash) = 0;
-  // Before forward(), while it is trained: what it draws depends on these and on nothing else.
+  // Called before forward() in training: the layer's random numbers depend only on these arguments.
   // `number`: of the layer, in the whole model.
   virtual void seed(uint64_t random, size_t number);
   std::string name;    // in the model
-  bool draws = false;  // random numbers, while it is trained
+  bool draws = false;  // random numbers, in training
 };
 
-// Gradients of weights that are left for later. While one is open on a thread, backward of what was
-// computed forward on that thread leaves those of Linear and Convolution to it, and computes only
-// what the layers before are waiting for. Of a GPU, backward itself runs on a thread of LibTorch's.
+// Deferred gradients of weights. While one is open on a thread, backward of a forward of that
+// thread defers the weight gradients of Linear and Convolution to it, and computes only the input
+// gradients, which earlier layers wait for. On a GPU, backward itself runs on a thread of LibTorch.
 class Deferred {
  public:
   Deferred() : place_(open_), outer_(std::exchange(open_, this)) {}
   ~Deferred() { place_ = outer_; }
   Deferred(const Deferred&) = delete;
   Deferred& operator=(const Deferred&) = delete;
-  // Where this thread has the open one, or null; valid as long as the thread.
+  // The variable in which this thread keeps its open one, or null; valid as long as the thread.
   static Deferred** place() { return &open_; }
   // Adds a gradient to that of its parameter.
   using Work = std::function<void()>;
@@ -64,7 +64,7 @@ class Deferred {
   Deferred* outer_;
 };
 
-// torch::nn's, but for deferred gradients. The bias may be undefined.
+// As torch::nn's, but with deferred gradients. The bias may be undefined.
 torch::Tensor linear(const torch::Tensor& x, const torch::Tensor& weight,
                      const torch::Tensor& bias);
 struct LinearImpl : torch::nn::LinearImpl {

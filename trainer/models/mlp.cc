@@ -1,6 +1,6 @@
-// Fully connected layers. Where they are divided, by turns each rank has some of a layer's outputs
-// and some of the next one's inputs, so that every second layer ends with a sum over the ranks;
-// what is left over at the end is done by all.
+// Fully connected layers. Divided, layers come in pairs: each rank has some of the first one's
+// outputs and some of the second one's inputs, so that every second layer ends with a sum over the
+// ranks. All ranks compute a layer that is left over at the end.
 #include "trainer/models/models.h"
 
 namespace tutti::train {
@@ -8,7 +8,7 @@ namespace {
 
 using torch::Tensor;
 
-// y = x W + b, and zero in place of what is negative unless it is the last.
+// y = x W + b, followed by ReLU except in the last layer.
 struct Full : Layer {
   explicit Full(bool last) : last(last) {}
   virtual Tensor product(const Tensor& x) = 0;

@@ -13,14 +13,14 @@ namespace tutti::train {
 
 struct Model : torch::nn::Module {
   std::vector<std::shared_ptr<Layer>> layers;  // null where another rank has the layer
-  torch::Device device{torch::kCPU};           // of the parameters, and of what layers get
-  // What the first layer gets.
+  torch::Device device{torch::kCPU};           // of the parameters, and of the layers' inputs
+  // The input of the first layer.
   virtual torch::Tensor input(const Batch& batch) const = 0;
-  // The sum of the losses of the batch, from what the last layer gives: cross entropies in nats,
-  // one a term.
+  // The sum of the losses of the batch, from the output of the last layer: cross entropies in nats,
+  // one for each term.
   virtual torch::Tensor loss(const torch::Tensor& output, const Batch& batch) const = 0;
 
-  // What the last layer gives, of all ranks that it is divided among.
+  // The output of the last layer, gathered from all ranks that divide it.
   virtual torch::Tensor whole(const torch::Tensor& output) const { return output; }
 
   // Layers [begin, end). `random` seeds what they draw, each layer by its number.
@@ -37,8 +37,8 @@ struct Model : torch::nn::Module {
   }
 };
 
-// On samples x length bytes, of which every one but the last predicts the next one; the last layer
-// gives samples x (length - 1) x vocabulary.
+// On samples x length bytes, of which every one but the last predicts the next one; the output is
+// samples x (length - 1) x vocabulary.
 struct TextModel : Model {
   // The logits of each of `classes` bytes, which may be divided among the group.
   TextModel(int64_t classes, const Group& group) : classes(classes), group(group) {}
@@ -49,7 +49,7 @@ struct TextModel : Model {
   const Group& group;
 };
 
-// On samples x 1 x height x width pixels; the last layer gives samples x classes.
+// On samples x 1 x height x width pixels; the output is samples x classes.
 struct PictureModel : Model {
   explicit PictureModel(const Data& data) : height(data.height), width(data.width) {}
   torch::Tensor input(const Batch& batch) const override;
@@ -57,10 +57,10 @@ struct PictureModel : Model {
   int64_t height, width;
 };
 
-// A byte drawn from the logits of all.
+// A byte drawn from the logits of all bytes.
 int64_t drawn(const torch::Tensor& logits, uint64_t random);
 
-// With parameters drawn from torch's generator, of which this rank has its part. The split outlives
+// The parameters are drawn from torch's generator; this rank keeps its part. The split must outlive
 // the model.
 std::shared_ptr<Model> make_model(const Shape& shape, const Data& data, const Split& split);
 

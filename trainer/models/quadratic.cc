@@ -1,6 +1,6 @@
-// The convex problem: the loss of a sample is half the sum of h (w - c - noise)^2, with curvature h
-// of 1 and 0.5 by turns, known centres c and noise of the sample's own. Optimum: w = c. A sample is
-// validated without noise, so that the optimum's loss is 0.
+// The convex problem: the loss of a sample is half the sum of h (w - c - noise)^2, with curvatures
+// h of 1 and 0.5 alternating, known centres c and a noise per sample. Optimum: w = c. Validation
+// has no noise, so that the optimum's loss is 0.
 #include "trainer/common/random.h"
 #include "trainer/models/models.h"
 

@@ -174,7 +174,7 @@ std::string Replica::continued(const std::string& prompt, int64_t bytes, uint64_
   inside_->model->eval();
   const auto next = [&](std::vector<int64_t> recent, uint64_t random) {
     const auto last = int64_t(recent.size()) - 1;
-    // Sequences are divided evenly; what follows has no influence.
+    // Sequences are divided evenly, so they are padded; later bytes have no influence.
     while (inside_->split.sequence && recent.size() % size_t(inside_->split.group.size) != 0)
       recent.push_back(0);
     Model& model = *inside_->model;

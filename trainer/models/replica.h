@@ -1,6 +1,6 @@
 // A worker's copy of the model. The parameters lie one after the other in one vector, the gradients
-// in another, in the order in which backward finishes them: the last layer first. Everything that
-// ranks do with each other is done with these two; what computes them is hidden here.
+// in another, in the order in which backward finishes them: the last layer first. All communication
+// between workers is of these two; what computes them is hidden here.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,7 @@ class Replica {
   Replica(const Replica&) = delete;
   Replica& operator=(const Replica&) = delete;
 
-  // Forgets all layers but those of these parts; the vectors become theirs.
+  // Drops all layers but those of these parts; the vectors then hold only their parameters.
   void keep(const std::vector<LayerRange>& parts);
 
   const Device& device() const;
@@ -40,22 +40,22 @@ class Replica {
   std::span<Real> parameters();
   template <class Real = float>
   std::span<Real> gradients();
-  size_t size() const;   // of each of the two
+  size_t size() const;   // elements of each of the two vectors
   size_t width() const;  // bytes of an element
   // The parameters, whatever their type.
   std::span<std::byte> bytes();
 
-  // Makes gradients() that of scale * (the sum of the batch's losses), and returns the sum.
-  // `random` seeds dropout. `ready(i)`: the gradient of parameter i is what it will be; every
-  // parameter once, in any order, those that the loss does not depend on too. It may throw. An
-  // empty batch gives zeros.
+  // Sets gradients() to those of scale * (the sum of the batch's losses), and returns the sum.
+  // `random` seeds dropout. `ready(i)` is called when the gradient of parameter i is final: once
+  // for every parameter, in any order, also for those that the loss does not depend on. It may
+  // throw. An empty batch gives zeros.
   using Ready = std::function<void(size_t parameter)>;
   double backward(const Batch& batch, double scale, uint64_t random, const Ready& ready);
 
-  // The sum of the losses, nothing learnt.
+  // The sum of the losses, without gradients.
   double loss(const Batch& batch);
-  // Text that the model lets follow the prompt; empty for models of anything else. All ranks of the
-  // split call it, as they do the two above.
+  // The model's continuation of the prompt; empty for models that are not of text. Collective over
+  // the ranks of the split, as the two above.
   std::string continued(const std::string& prompt, int64_t bytes, uint64_t seed);
 
   // For the files that compute.
@@ -66,7 +66,7 @@ class Replica {
   std::unique_ptr<Inside> inside_;
 };
 
-// One thread in the calling process.
+// Makes LibTorch compute with one thread in this process.
 void use_one_thread();
 // "LibTorch 1.13.1, OpenBLAS ...", for the heading.
 std::string tensor_library();

@@ -1,5 +1,5 @@
-// Stacked LSTM on bytes. Divided, each rank has some of the layers, and ranks work at once on
-// different pieces of time: the (layer, time) grid is walked along its anti-diagonals (Wu et al.
+// Stacked LSTM on bytes. Divided, each rank has some of the layers, and ranks work on different
+// time chunks concurrently: the (layer, time) grid is walked along its anti-diagonals (Wu et al.
 // 2016). The order of the sums is that of a loop over layers and pieces.
 #include <ATen/CPUGeneratorImpl.h>
 
@@ -28,7 +28,7 @@ struct Recurrent : Layer {
     lstm = register_module("lstm", nn::LSTM(nn::LSTMOptions(width, width).batch_first(true)));
   }
   void seed(uint64_t random, size_t number) override { dropout_seed = mixed(random, number); }
-  // What dropout multiplies an output of this size by; undefined where it leaves it as it is.
+  // The dropout mask for an output of this size; undefined if there is no dropout.
   Tensor mask(std::vector<int64_t> sizes) const {
     if (dropout == 0 || !is_training()) return {};
     const auto options = lstm->parameters()[0].options().requires_grad(false);
@@ -37,7 +37,7 @@ struct Recurrent : Layer {
         .div_(1 - dropout)
         .to(options.device());
   }
-  // A piece of time, from a state that it moves on.
+  // Runs a time chunk from a state, which it updates.
   struct State {
     Tensor hidden, cell;
   };
@@ -70,7 +70,8 @@ struct Head : Layer {
   Linear out{nullptr};
 };
 
-// A rank's layers, piece by piece: those before have the rank before, those after the next one.
+// A rank's layers, time chunk by time chunk. The previous rank has the layers before, the next rank
+// those after.
 struct Wavefront : Layer {
   Wavefront(const Shape& shape, const Split& split)
       : width(shape.width),
@@ -79,7 +80,7 @@ struct Wavefront : Layer {
         own(part_of(shape.layers, split.group.size, split.group.rank)) {}
   void seed(uint64_t random, size_t) override {
     for (size_t i = 0; i < recurrents.size(); ++i)
-      recurrents[i]->seed(random, size_t(own.begin) + i + 1);  // behind the embedding
+      recurrents[i]->seed(random, size_t(own.begin) + i + 1);  // after the embedding
   }
   Tensor forward(const Tensor& tokens, Stash& stash) override {
     const Group& group = split.group;
@@ -87,8 +88,8 @@ struct Wavefront : Layer {
     std::vector<Tensor> masks, last;
     for (const auto& layer : recurrents)
       masks.push_back(layer->mask({tokens.size(0), tokens.size(1), width}));
-    int64_t begin = 0;  // of the piece
-    Tensor zero;        // all that was sent
+    int64_t begin = 0;  // of the time chunk
+    Tensor zero;        // sum of send()'s zeros
     const Tensor before =
         torch::zeros({}, recurrents[0]->parameters()[0].options()).set_requires_grad(true);
     for (const Tensor& piece : tokens.split(recurrents[0]->piece, 1)) {

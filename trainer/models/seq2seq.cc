@@ -1,7 +1,6 @@
-// Sutskever et al. 2014: an encoder reads the first half of a text, a decoder writes the second one
-// from what the encoder remembers. Divided, each is on a rank of its own; samples are handed over
-// in pieces, so that both work at once. The loss counts every byte that is predicted twice: half of
-// them are.
+// Sutskever et al. 2014: an encoder reads the first half of a text; from its state a decoder writes
+// the second half. Divided, each is on a rank of its own; samples are handed over in pieces, so
+// that both work concurrently. Half of the bytes are predicted; the loss counts each of them twice.
 #include <algorithm>
 #include <tuple>
 

@@ -85,7 +85,7 @@ void check_division(const Options& o, const Shape& shape) {
 int64_t layers_of(const Shape& shape, int tp) {
   if (shape.name == "quadratic" || shape.name == "seq2seq") return 1;
   if (shape.name == "rnn" && tp > 1) return 1;  // ranks have layers of their own
-  // Behind the layers that are counted is the output's; before those of all but mlp another one.
+  // The output layer comes on top of `layers`; all but mlp also have a layer before them.
   return shape.layers + (shape.name == "mlp" ? 1 : 2);
 }
 

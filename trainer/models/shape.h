@@ -21,13 +21,13 @@ struct Shape {
   std::string dtype = "float32";  // of parameters and gradients
 };
 
-// Of the model as a list of layers (models/), divided among `tp` ranks.
+// The length of the model's list of layers (models/), divided among `tp` ranks.
 int64_t layers_of(const Shape& shape, int tp);
 
 // Throws BadInput for unknown sizes and for sizes that do not go together, with the data too.
 Shape shape_of(const Options& options);
 
-// The windows that move over pictures of this height, of a cnn.
+// The windows that a cnn moves over pictures of this height.
 std::vector<Place> windows_of(const Shape& shape, int64_t height);
 
 }  // namespace tutti::train

@@ -1,6 +1,6 @@
-// A sum of n vectors that come one by one, in tutti's canonical tree: the same bits as
-// tutti_reduce_local() of all of them at that level. Where they come in order, a logarithmic number
-// of them is in memory.
+// A sum of n vectors that arrive one by one, in tutti's canonical tree: the same bits as
+// tutti_reduce_local() of all of them at level canonical. If they arrive in order, at most a
+// logarithmic number of them is in memory.
 #pragma once
 
 #include <map>
@@ -19,8 +19,8 @@ class BasicFold {
   explicit BasicFold(size_t n, const Device& device = {}) : n_(n), device_(device) {
     while (2 * inner_ <= n) inner_ *= 2;
   }
-  // Vector `leaf` of the n, each once and in any order; it is overwritten. After the last one it
-  // holds the sum, and the next one begins another.
+  // Adds vector `leaf` of the n: each once, in any order. The vector is overwritten. The last one
+  // to be added holds the sum afterwards; the next call begins another sum.
   void add(size_t leaf, std::span<Real> vector) {
     const size_t paired = n_ - inner_;  // pairs of extra leaves are joined first
     size_t level = leaf < 2 * paired ? 0 : 1;
@@ -34,14 +34,14 @@ class BasicFold {
     }
   }
   size_t size() const { return n_; }
-  // The next one, where they come in order.
+  // Adds the next vector, where they arrive in order.
   void add(std::span<Real> vector) {
     add(next_, vector);
     next_ = (next_ + 1) % n_;
   }
 
  private:
-  using Node = std::pair<size_t, size_t>;  // level, number in it
+  using Node = std::pair<size_t, size_t>;  // level, index in the level
   void keep(const Node& node, std::span<const Real> vector) {
     Buffer<Real> room;
     if (!spare_.empty()) {
@@ -58,7 +58,7 @@ class BasicFold {
   size_t inner_ = 1;  // largest power of two <= n
   size_t next_ = 0;
   std::map<Node, Buffer<Real>> waiting_;
-  std::vector<Buffer<Real>> spare_;  // for more of them
+  std::vector<Buffer<Real>> spare_;  // free buffers, to be reused
 };
 using Fold = BasicFold<float>;
 

@@ -21,11 +21,11 @@ struct Parameter {
   std::vector<int64_t> shape;
   size_t offset = 0;  // in the flat vector
   size_t count = 0;
-  Division division;    // of a parameter that ranks divide among them, the part here
-  bool counted = true;  // one rank of those that hold the same does, in sums over the model
+  Division division;    // the part held here of a parameter that ranks divide
+  bool counted = true;  // in sums over the model: true on one of the ranks that hold it
 };
 
-// Of a layout of parameters one after the other.
+// The elements of a layout whose parameters lie one after the other.
 inline size_t elements_of(const std::vector<Parameter>& layout) {
   return layout.empty() ? 0 : layout.back().offset + layout.back().count;
 }

@@ -25,7 +25,8 @@ class Mesh {
   // any other order.
   Mesh(int dp, int pp, int tp, const std::string& order)
       : Mesh(dp, StageWidths(std::vector(size_t(pp), 1)), tp, order) {}
-  // Where several ranks may hold a stage: they have coordinates of their own on that axis.
+  // The same where several ranks may hold a stage: each has a coordinate of its own on the pipeline
+  // axis.
   Mesh(int dp, StageWidths widths, int tp, const std::string& order);
 
   int ranks() const { return sizes_[0] * sizes_[1] * sizes_[2]; }
@@ -36,7 +37,7 @@ class Mesh {
   int rank(int data, int pipeline, int tensor) const {
     return data * strides_[0] + pipeline * strides_[1] + tensor * strides_[2];
   }
-  // The ranks, itself among them, that differ from it on these axes only, ascending. On one axis
+  // The ranks that differ from `rank` on these axes only, `rank` included, ascending. On one axis
   // that is the order of their coordinates.
   std::vector<int> group(int rank, std::initializer_list<Axis> differ) const;
 
@@ -51,11 +52,11 @@ class Mesh {
  private:
   StageWidths widths_;
   std::array<int, 3> sizes_;    // by Axis
-  std::array<int, 3> strides_;  // what one more on the axis adds to the rank
+  std::array<int, 3> strides_;  // by Axis: the distance of neighbours' ranks
 };
 
-// A rank's own communicators. The rank in each is the coordinate on its axis; in `data` the place
-// among the holders.
+// A rank's own communicators. A rank's number in each is its coordinate on that axis; in `data` its
+// place among the holders.
 struct Grid {
   // Collective over `workers`, which has a rank for each of the mesh's.
   Grid(const Mesh& mesh, communicator workers);
@@ -65,7 +66,8 @@ struct Grid {
   communicator data, pipeline, tensor;
   communicator model;  // all that hold a part of this copy of the model: stages and their ranks
   int copy;            // of the model
-  // Of the ranks that hold the same part of this copy the one that counts it in sums over `model`.
+  // True on one of the ranks that hold the same part of this copy: it counts the part in sums over
+  // `model`.
   bool counts;
 };
 

@@ -1,5 +1,5 @@
-// Sums of squares over a whole model of which ranks hold parts: what several hold is counted by one
-// of them, and the bits do not depend on who holds what.
+// Sums of squares over a whole model of which ranks hold parts. A part that several ranks hold is
+// counted by one of them; the bits do not depend on which rank holds which part.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ void for_counted(const std::vector<Parameter>& layout, Range range, Body&& body)
 class GradientNorm {
  public:
   explicit GradientNorm(const Device& device = {}) : device_(device) {}
-  // The gradient of `range`, on the device.
+  // Adds the gradient of `range`, on the device.
   template <class Real>
   void add(const std::vector<Parameter>& layout, Range range, std::span<const Real> gradient) {
     for_counted(layout, range, [&](Range part) {
@@ -33,8 +33,8 @@ class GradientNorm {
       deposit_all<tutti_binned_float64, double>(sum_, squares_);
     });
   }
-  // Collective over ranks that each have added other parts: the squared length; not finite where a
-  // gradient overflowed on any of them.
+  // Collective over ranks that have added different parts: the squared length of the whole, not
+  // finite if a gradient overflowed on any rank.
   double squared(const communicator& comm) {
     check(tutti_allreduce(TUTTI_IN_PLACE, &sum_, 1, TUTTI_BINNED_FLOAT64, TUTTI_SUM, comm.get()),
           comm);
@@ -49,8 +49,7 @@ class GradientNorm {
   std::vector<double> squares_;
 };
 
-// Collective over the ranks that divide layers among them: lamb's norms become those of whole
-// layers.
+// Collective over the ranks that divide layers: sums lamb's norms to those of whole layers.
 template <class Real>
 void sum_layer_norms(BasicOptimizer<Real>& optimizer, const std::vector<Parameter>& layout,
                      const communicator& comm) {

@@ -106,7 +106,7 @@ void BasicOptimizer<Real>::update(Range range, std::span<Real> parameters,
   if (u) add_norms(range, parameters, {u, n});
 }
 
-// The same where the vectors are not the host's.
+// The same for vectors that are not in the host's memory.
 template <class Real>
 void BasicOptimizer<Real>::update_there(size_t at, std::span<Real> parameters,
                                         std::span<const Real> gradients) {

@@ -1,6 +1,6 @@
-// SGD with momentum, AdamW and LAMB on flat vectors. Not LibTorch's: these work on any part of the
-// parameters, wherever the parts are cut, with the same bits, which is what sharded optimizer state
-// and sharded servers need; and LibTorch has no LAMB.
+// SGD with momentum, AdamW and LAMB on flat vectors. Not LibTorch's: these give the same bits
+// wherever the parameters are cut into parts, which sharded optimizer state and sharded servers
+// need; and LibTorch has no LAMB.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +24,10 @@ struct OptimizerSettings {
   double weight_decay = 0;
 };
 OptimizerSettings optimizer_settings(const Options& options);
-// Vectors that the optimizer keeps, each as long as the parameters.
+// The number of vectors that the optimizer keeps, each as long as the parameters.
 size_t moments_of(const Options& options);
 
-// `Real`: of the vectors.
+// `Real`: the element type of the vectors.
 template <class Real>
 class BasicOptimizer {
  public:
@@ -35,25 +35,27 @@ class BasicOptimizer {
   BasicOptimizer(OptimizerSettings settings, std::vector<Parameter> layout,
                  std::vector<Range> owned, const Device& device = {});
 
-  // A step, counted from 0, begins; `factor` multiplies its rate.
+  // Begins step `step`, counted from 0; `factor` multiplies its rate.
   void begin(int64_t step, double factor = 1);
   // The vectors are those of `range`, which lies within one owned range. With sgd and adamw this is
   // the whole update.
   void update(Range range, std::span<Real> parameters, std::span<const Real> gradients);
-  // Needed by lamb alone, after update() of whole layers, or of this rank's parts of all layers and
-  // a sum of norms() over the ranks.
+  // Only lamb needs it: after update() of whole layers, or after update() of this rank's parts of
+  // all layers and a sum of norms() over the ranks.
   void finish(Range range, std::span<Real> parameters);
   bool has_norms() const { return settings_.kind == "lamb"; }
-  // Two accumulators a layer: their sums do not depend on how layers are divided among ranks.
+  // Two accumulators for each layer: their sums do not depend on how layers are divided among
+  // ranks.
   std::span<tutti_binned_float64> norms() { return norms_; }
 
-  // What has to be kept from step to step: vectors over the owned ranges, one after the other.
+  // The state that is kept from step to step: vectors over the owned ranges, one range after the
+  // other.
   std::map<std::string, Buffer<Real>>& state() { return state_; }
   const Device& device() const { return device_; }
   const std::vector<Range>& owned() const { return owned_; }
 
  private:
-  size_t place(Range range) const;  // of its begin in the state
+  size_t place(Range range) const;  // of the range's begin, in the state
   void update_there(size_t at, std::span<Real> parameters, std::span<const Real> gradients);
   void add_norms(Range range, std::span<const Real> parameters, std::span<const Real> update);
 

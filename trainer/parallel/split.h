@@ -1,4 +1,5 @@
-// How the layers of a model are divided among ranks, and which part of a parameter a rank holds.
+// How ranks divide the layers of a model (tensor parallelism), and which part of a parameter a rank
+// holds.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +12,9 @@
 
 namespace tutti::train {
 
-// The ranks that share the work of each layer. Outlives what is made with it.
+// The ranks that share the work of each layer. Must outlive what is made with it.
 struct Group {
-  const communicator* comm = nullptr;  // none: one rank
+  const communicator* comm = nullptr;  // null: one rank
   int rank = 0;
   int size = 1;
   tutti_call_config sums = TUTTI_CALL_CONFIG_INIT;  // how allreduces are called
@@ -22,9 +23,9 @@ struct Group {
 
 struct Split {
   Group group;
-  bool sequence = false;        // also what lies between, along the sequence
-  std::string conv = "output";  // what of a convolution: output or input channels, or strips
-  int64_t chunk = 1 << 20;      // bytes that a recurrent layer works on at a time
+  bool sequence = false;        // also the operations in between (sequence parallelism)
+  std::string conv = "output";  // of a convolution: output or input channels, or strips
+  int64_t chunk = 1 << 20;      // bytes that a recurrent layer processes at a time
 };
 
 inline Split split_of(const Options& o, const Group& group) {
@@ -48,7 +49,7 @@ inline Span part_of(int64_t total, int ranks, int rank) {
   return {cut(total, ranks, rank), cut(total, ranks, rank + 1)};
 }
 
-// What a rank holds of a parameter: these spans of one dimension, one after the other.
+// The part of a parameter that a rank holds: these spans of one dimension, one after the other.
 struct Division {
   int64_t dimension = 0;
   int64_t whole = 0;  // length of the dimension over all ranks

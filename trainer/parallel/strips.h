@@ -16,8 +16,8 @@ struct Window {
 
 int64_t rows_after(int64_t height, const Window& window);
 
-// Rows of the input under the output's rows, without those that are padding, and how many of these
-// there are above and below.
+// The input rows that the output's rows read, without padding, and how many rows of padding there
+// are above and below.
 struct Needed {
   Span rows;
   int64_t above = 0, below = 0;
@@ -30,8 +30,8 @@ struct Place {
   int64_t height = 0;
   Window window;
 };
-// Throws BadInput where a rank's rows are not all among those of its strip and of the strips above
-// and below it, or a strip is empty.
+// Throws BadInput if a rank needs rows beyond its own strip and the strips next to it, or if a
+// strip is empty.
 void check_strips(const std::vector<Place>& places, int ranks);
 
 }  // namespace tutti::train

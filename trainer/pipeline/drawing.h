@@ -1,5 +1,5 @@
-// Pictures of a pipeline's run, ideal or measured: a lane a rank, a box a forward or a backward of
-// a micro-batch.
+// Pictures of a pipeline's run, ideal or measured: one lane for each rank, one box for each forward
+// or backward of a micro-batch.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ namespace tutti::train {
 // gradients, -- the box goes on, .. the stage waits. A letter after the number is the chunk.
 std::string drawing_text(const PipelineRun& run, const PipelineShape& shape);
 
-// Boxes with the classes forward, backward and weight, that style() colours.
+// Boxes with the classes forward, backward and weight, which drawing_style() colours.
 std::string drawing_svg(const std::vector<std::vector<Slot>>& slots, const PipelineShape& shape);
 std::string drawing_style();
 

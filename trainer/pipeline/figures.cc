@@ -8,7 +8,7 @@
 namespace tutti::train {
 namespace {
 
-// Mean times of the parts, as they were measured.
+// Measured mean times of the parts.
 std::vector<PartTimes> mean_times(const std::vector<std::vector<Slot>>& slots,
                                   const PipelineShape& shape) {
   std::vector<PartTimes> times(size_t(shape.parts()), PartTimes{0, 0, 0});

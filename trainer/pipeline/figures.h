@@ -1,4 +1,4 @@
-// How a pipeline ran: what is shown of it at the end.
+// How a pipeline ran: the figures that are shown at the end.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,8 +11,8 @@ namespace tutti::train {
 
 struct PipelineFigures {
   double utilisation = 0;  // measured: the median over the steps
-  double ideal = 0;        // by the schedule, with ranks that all have as much to do
-  double possible = 0;     // by the schedule, with the times that these stages took
+  double ideal = 0;        // by the schedule, if all ranks had equal work
+  double possible = 0;     // by the schedule, with the measured times of the stages
   struct Rank {
     std::vector<std::string> layers;
     int peak_live = 0;  // micro-batches
@@ -29,7 +29,7 @@ struct PipelineFigures {
   std::vector<std::vector<Slot>> measured, expected;  // of the last step
 };
 
-// Collective over the pipeline's ranks; all get them.
+// Collective over the pipeline's ranks; all of them get the figures.
 PipelineFigures figures_of(const Pipeline& pipeline);
 nlohmann::json json_of(const PipelineFigures& figures, const PipelineShape& shape);
 // Some lines for the screen.

@@ -22,8 +22,8 @@ std::vector<LayerRange> balanced_cut(const std::vector<double>& costs,
   const size_t n = costs.size(), parts = widths.size();
   std::vector<double> before(n + 1);  // of layers [0, i)
   for (size_t i = 0; i < n; ++i) before[i + 1] = before[i] + costs[i];
-  // costliest[p][i]: of the best cut of layers [0, i) into p parts; last[p][i]: where its last
-  // begins.
+  // costliest[p][i]: the cost of the costliest part in the best cut of layers [0, i) into p parts;
+  // last[p][i]: where that cut's last part begins.
   const double never = std::numeric_limits<double>::infinity();
   std::vector costliest(parts + 1, std::vector(n + 1, never));
   std::vector last(parts + 1, std::vector(n + 1, size_t(0)));
@@ -100,7 +100,7 @@ std::vector<int> promising_micro_batches(const StageTime& time, int stages, int6
   const int64_t multiples = samples / multiple;
   const double most = double(multiples);
   std::set<int> found;
-  // What is next to it, and a quarter less and more: the model is no more exact than that.
+  // The optimum, and a quarter below and a third above it: the model is no more exact than that.
   for (const double m : {0.75 * best, best, 1.33 * best})
     for (const double whole : {std::floor(m / multiple), std::ceil(m / multiple)})
       found.insert(int(std::clamp(whole, 1.0, most)) * multiple);

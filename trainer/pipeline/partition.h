@@ -1,4 +1,5 @@
-// Where a model is cut into the parts of a pipeline, and into how many micro-batches a step. Pure.
+// Where a model is cut into the parts of a pipeline, and into how many micro-batches a step is cut.
+// Pure.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +11,14 @@
 
 namespace tutti::train {
 
-// What a model's layers are like, of one sample or of several.
+// The sizes and times of a model's layers, for one sample or for several.
 struct ModelFacts {
   struct Layer {
     std::string name;
     std::vector<int64_t> output;  // sizes; the first is the number of samples
     double seconds = 0;           // forward and backward; 0: not measured
   };
-  // A tensor that one layer hands to a later one past those in between.
+  // A skip connection: a tensor that one layer hands to a later one, bypassing those in between.
   struct Skip {
     std::string name;
     size_t from = 0, to = 0;  // layers
@@ -30,20 +31,21 @@ struct ModelFacts {
 
 // `counts` layers each.
 std::vector<LayerRange> cut_layers(const std::vector<size_t>& counts);
-// Contiguous parts, none empty, of which part i is done by widths[i] ranks by turns, and the
-// costliest costs a rank as little as possible: dynamic programming.
+// Contiguous parts, none empty. widths[i] ranks take turns with part i; the cost per rank of the
+// costliest part is the least possible. By dynamic programming.
 std::vector<LayerRange> balanced_cut(const std::vector<double>& costs,
                                      const std::vector<int>& widths);
 
-// A tensor on its way from one part to another.
+// A tensor that one part sends to another.
 struct Port {
   Connection connection;
-  std::string name;            // of a skip; empty: what the layers pass on
+  std::string name;            // of a skip; empty: the output of the part's last layer
   std::vector<int64_t> sizes;  // of one sample, or of a weight
   bool weight = false;
 };
-// All of a model that is cut so, part i on widths[i] ranks. Skips go straight from the part that
-// makes them to the one that takes them; without `portals` through all in between.
+// All ports of a model cut into `parts`, part i on widths[i] ranks. With `portals` skips go
+// directly from the part that makes them to the one that takes them, else through all parts in
+// between.
 std::vector<Port> ports_of(const ModelFacts& facts, const std::vector<LayerRange>& parts,
                            const std::vector<int>& widths, bool portals);
 std::vector<Connection> connections_of(const std::vector<Port>& ports);
@@ -54,7 +56,7 @@ struct StageTime {
   double fixed = 0, each = 0;
 };
 StageTime fit(double samples_a, double seconds_a, double samples_b, double seconds_b);
-// Numbers of micro-batches worth trying: those next to the model's optimum, multiples of
+// Numbers of micro-batches worth trying: those around the optimum of that model, multiples of
 // `multiple`, from 1 to `samples`, ascending.
 std::vector<int> promising_micro_batches(const StageTime& time, int stages, int64_t samples,
                                          int multiple);

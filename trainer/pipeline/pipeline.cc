@@ -20,7 +20,7 @@ namespace {
 
 using Kind = Action::Kind;
 
-// Receives that are begun before their turn, so that what comes need not wait for this rank.
+// Receives that are posted ahead of their turn, so that senders need not wait for this rank.
 constexpr size_t ahead = 2;
 
 Stage::Key key_of(const Action& a) { return {a.connection, a.micro_batch, a.gradient}; }
@@ -101,7 +101,7 @@ void Pipeline::send(const Action& a) {
   wait_sends(false);
 }
 
-// What has been sent is kept until it has left.
+// A tensor is kept until its send is complete.
 void Pipeline::wait_sends(bool all) {
   while (!sends_.empty()) {
     auto& [key, sending] = sends_.front();
@@ -144,12 +144,12 @@ void Pipeline::execute(const std::vector<Action>& list, const std::vector<int64_
     show_stuck(list, std::min(at, list.size() - 1));
     throw;
   } catch (...) {
-    comm_.abort("a stage of the pipeline failed");  // what is begun need not be waited for
+    comm_.abort("a stage of the pipeline failed");  // requests in flight need no wait
     throw;
   }
 }
 
-// One piece of text, so that those of several ranks stay apart.
+// Written in one piece, so that the texts of several ranks do not mix.
 void Pipeline::show_stuck(const std::vector<Action>& list, size_t at) const {
   std::string text =
       fmt::format("tutti-train: stage {} of {}, schedule {}, micro-batches 0 to {}, was at\n",
@@ -260,7 +260,7 @@ std::string Pipeline::continued(const std::string& prompt, int64_t bytes, uint64
     Batch batch;
     batch.samples = 1;
     batch.tokens = recent;
-    batch.tokens.resize(size_t(context) + 1);  // what follows has no influence
+    batch.tokens.resize(size_t(context) + 1);  // bytes after the context have no influence
     loss(batch);
     int64_t token = comm_.rank() == last ? stage_.draw(int64_t(recent.size()) - 1, random) : 0;
     comm_.broadcast<int64_t>(std::span(&token, 1), last);

@@ -28,12 +28,12 @@ struct PipelinePlan {
   std::vector<Port> ports;
   Schedule schedule;
 };
-// As the options say; `seconds` a layer is what --stages profile goes by. Throws BadInput.
+// As the options say; --stages profile uses the `seconds` of the layers. Throws BadInput.
 PipelinePlan plan_pipeline(const Options& options, const ModelFacts& facts);
 
 class Pipeline {
  public:
-  // All of it outlives the pipeline. `grid.pipeline` has the ranks of the stages.
+  // All arguments must outlive the pipeline. `grid.pipeline` has the ranks of the stages.
   Pipeline(const Options& options, const Data& data, const Grid& grid, Timeline& timeline,
            Stage& stage, PipelinePlan plan);
 
@@ -41,34 +41,34 @@ class Pipeline {
     double loss = 0;        // sum over the samples; on the last stage, else 0
     double shard_norm = 0;  // sum over micro-batches of the squared length of the mean gradient
   };
-  // The stage's gradients are then the sum over this rank's micro-batches in tutti's canonical
-  // tree: the bits do not depend on the schedule, nor on how many stages there are, nor, where
-  // replicas then add up theirs in that tree, on how many ranks hold a stage.
+  // Afterwards the stage's gradients are the sum over this rank's micro-batches in tutti's
+  // canonical tree. The bits do not depend on the schedule or the number of stages; nor on how many
+  // ranks hold a stage, if replicas then sum their gradients in that tree.
   Result run(int64_t step);
 
   // On all ranks with the same batch: the sum of the losses on the first rank of the last stage,
   // else 0.
   double loss(const Batch& batch);
-  // On all ranks, which all get it: see Replica.
+  // Called on all ranks, and all get the text: see Replica.
   std::string continued(const std::string& prompt, int64_t bytes, uint64_t seed);
 
   const PipelinePlan& plan() const { return plan_; }
   const communicator& ranks() const { return comm_; }
   // On the device of the stage.
   std::span<const std::byte> parameters(int chunk) { return stage_.parameters(chunk); }
-  // Of the last run of each rank; collective over them.
+  // The slots of each rank's last run; collective over the ranks.
   std::vector<std::vector<Slot>> gather_slots() const;
-  // Busy part of the ranks' time, the median over the runs; collective over them.
+  // The busy fraction of the ranks' time, the median over the runs; collective over the ranks.
   double utilisation() const;
   double exposed() const { return exposed_; }  // seconds of the last run spent waiting
-  // What this rank has sent in the last run, by port: forward, and gradients back.
+  // Bytes that this rank has sent in the last run, by port and direction: true for gradients.
   const std::map<std::pair<int, bool>, uint64_t>& sent_bytes() const { return step_bytes_; }
   int peak_live() const { return peak_live_; }
   size_t peak_bytes() const { return stage_.peak_bytes(); }
 
  private:
   using Work = std::function<void(const Action&)>;
-  // Goes through the list; `samples` of each micro-batch.
+  // Executes the list; `samples`: of each micro-batch.
   void execute(const std::vector<Action>& list, const std::vector<int64_t>& samples,
                const Work& work);
   void post(const std::vector<Action>& list, const std::vector<int64_t>& samples, size_t receives);
@@ -90,12 +90,12 @@ class Pipeline {
   Stage& stage_;
   PipelinePlan plan_;
   Schedule forward_;
-  std::vector<BasicFold<float>> folds_;  // of a chunk
+  std::vector<BasicFold<float>> folds_;  // by chunk
   std::vector<BasicFold<double>> wide_folds_;
   Buffer<double> shard_norm_;  // of the run
 
   std::deque<request> receives_;  // posted, the next one first
-  size_t posted_ = 0;             // position in the list behind the last one posted
+  size_t posted_ = 0;             // position in the list after the last receive posted
   std::deque<std::pair<Stage::Key, request>> sends_;
   std::vector<Slot> slots_;
   int live_ = 0, peak_live_ = 0;

@@ -83,8 +83,9 @@ std::vector<Action> interleaved(int k, int m, int v, int s) {
 }
 
 // Micro-batches that a rank of the stage takes in before it waits for the gradient of its first
-// one. Until that has been through all later ranks and back, each of these takes in one; and where
-// w ranks hold a later stage, they begin by turns: w - 1 more keep all of them busy.
+// one. While that one passes through all later stages and back, each rank of these takes in one;
+// and where w ranks hold a later stage, they start one after the other, so w - 1 more keep all of
+// them busy.
 int taken_ahead(const StageWidths& widths, int stage) {
   int later = 0;
   for (int s = stage + 1; s < widths.stages(); ++s) later += 2 * widths.width(s) - 1;
@@ -147,12 +148,12 @@ bool travels(const Connection& c, const PipelineShape& p, int micro_batch, bool 
   return c.from % p.stages != c.to % p.stages && (gradient || c.sent_with(micro_batch));
 }
 
-// Whom the message goes to or comes from.
+// The rank that the message goes to or comes from.
 int peer_rank(const Action& message, const PipelineShape& p) {
   return p.widths.rank(message.peer, message.micro_batch);
 }
 
-// The messages that a piece of work makes, or those that it needs.
+// The messages that a piece of work sends, or those that it needs.
 std::vector<Action> messages(const Action& work, int part, Kind kind, const PipelineShape& p,
                              const std::vector<Connection>& connections) {
   std::vector<Action> all;
@@ -197,11 +198,11 @@ std::vector<Connection> chain(int parts) {
 
 namespace {
 
-// Puts the messages between the work.
+// Inserts the messages between the pieces of work.
 Schedule with_messages(const std::vector<std::vector<Action>>& orders, const PipelineShape& p,
                        const std::vector<Connection>& connections) {
   const int ranks = p.widths.ranks();
-  // What goes from one rank to another, in the order in which it is sent.
+  // By pair of ranks: the messages from one to the other, in the order in which they are sent.
   std::map<std::pair<int, int>, std::deque<Parcel>> sent;
   for (int r = 0; r < ranks; ++r)
     for (const Action& work : orders[size_t(r)])
@@ -213,12 +214,12 @@ Schedule with_messages(const std::vector<std::vector<Action>>& orders, const Pip
     std::vector<Action>& list = schedule[size_t(r)];
     for (const Action& work : orders[size_t(r)]) {
       const int part = p.part(p.widths.stage(r), work.chunk);
-      // A pair's messages are received in the order in which they are sent: also those that are not
-      // needed yet, when they are in front of one that is.
+      // A pair's messages are received in the order in which they are sent, so those not needed yet
+      // are received too if they precede one that is needed.
       for (const Action& m : messages(work, part, Kind::receive, p, connections)) {
         std::deque<Parcel>& queue = sent[{peer_rank(m, p), r}];
         const auto wanted = std::find(queue.begin(), queue.end(), parcel_of(m));
-        if (wanted == queue.end()) continue;  // came with an earlier one
+        if (wanted == queue.end()) continue;  // received already, before an earlier one
         for (auto it = queue.begin(); it <= wanted; ++it) {
           const Connection& c = connections[size_t(it->connection)];
           const int needs = (it->gradient ? c.from : c.to) / p.stages;
@@ -283,7 +284,7 @@ std::vector<int> peaks(const std::vector<std::vector<Slot>>& slots) {
   return all;
 }
 
-// Adds what was on its way at once, by connection.
+// Adds the peaks of messages in flight, by connection.
 void count_in_flight(const Wire& wire, PipelineRun& run) {
   std::map<std::pair<int, bool>, std::vector<std::pair<double, int>>> changes;
   for (size_t i = 0; i < wire.parcels.size(); ++i) {
@@ -295,7 +296,7 @@ void count_in_flight(const Wire& wire, PipelineRun& run) {
     const auto& [connection, gradient] = what;
     auto& all = gradient ? run.peak_gradients : run.peak_activations;
     if (all.size() <= size_t(connection)) all.resize(size_t(connection) + 1);
-    std::sort(list.begin(), list.end());  // what ends at a time ends before what begins then
+    std::sort(list.begin(), list.end());  // at equal times, ends come before begins
     int now = 0;
     for (const auto& [time, change] : list)
       all[size_t(connection)] = std::max(all[size_t(connection)], now += change);
@@ -374,7 +375,8 @@ PipelineRun simulate(const Schedule& schedule, const PipelineShape& shape) {
 
 namespace {
 
-// Work in program order: what each piece needs of its own rank and of messages is there.
+// Checks, in program order, that each piece of work finds the results of its own rank and the
+// messages that it needs.
 std::string check_rank(const std::vector<Action>& list, int rank, const PipelineShape& p,
                        const std::vector<Connection>& connections) {
   const int stage = p.widths.stage(rank), width = p.widths.width(stage);
@@ -447,7 +449,7 @@ std::string check_schedule(const Schedule& schedule, const PipelineShape& p,
   }
   for (const auto* peaks : {&run.peak_activations, &run.peak_gradients})
     for (size_t c = 0; c < peaks->size(); ++c)
-      // All ranks of a stage keep as many.
+      // All ranks of a stage keep equally many.
       if ((*peaks)[c] > run.peak_live[size_t(p.widths.lead(connections[c].from % p.stages))])
         return "more messages on the way than micro-batches that are alive";
   return "";

@@ -17,11 +17,11 @@ class MicroBatches {
                const ModelFacts& facts)
       : options_(options), data_(data), grid_(grid), stage_(stage), facts_(facts) {}
 
-  // The quickest number found, and in `words` how.
+  // The number of micro-batches with the fastest step; `words` says how it was found.
   int best(std::string& words) {
     const int multiple = options_.schedule == "interleaved" ? options_.pp : 1;
     const int64_t samples = options_.batch / options_.dp;
-    // Two sizes of micro-batches, to tell what is fixed from what grows with the samples.
+    // Two sizes of micro-batches, to separate the fixed time from the time per sample.
     const auto few = int(std::clamp<int64_t>(options_.pp, multiple, samples));
     const auto many = int(std::min<int64_t>(4L * options_.pp, samples / multiple * multiple));
     StageTime time;
@@ -72,7 +72,7 @@ class MicroBatches {
     return of_rank_0(least);
   }
 
-  // Of a whole step, without the exchange of gradients between copies.
+  // Seconds of a whole step, without the exchange of gradients between copies.
   double step_time(int micro_batches) {
     Pipeline trial = pipeline(micro_batches);
     double least = std::numeric_limits<double>::infinity();

@@ -1,4 +1,4 @@
-// Makes a rank's pipeline: finds out what the layers are like, where to cut, and into how many
+// Makes a rank's pipeline: measures the layers and decides where to cut and into how many
 // micro-batches.
 #pragma once
 
@@ -15,7 +15,7 @@ struct RankPipeline {
   std::string decisions;  // one line; empty where there were none to make
 };
 
-// Collective over the grid; what is measured is decided by its rank 0. The replica keeps this
+// Collective over the grid; where times are measured, its rank 0 decides. The replica keeps this
 // rank's layers only. With --micro-batches auto `options` gets the number of shards.
 RankPipeline make_pipeline(Options& options, const Data& data, const Grid& grid, Replica& replica,
                            Timeline& timeline);

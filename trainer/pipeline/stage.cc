@@ -17,7 +17,7 @@ namespace {
 
 using torch::Tensor;
 
-// Bytes that this process has allocated; of a GPU LibTorch's count is not asked for.
+// Bytes that this process has allocated on the host; 0 on a GPU, as LibTorch's count is not used.
 int64_t allocated(const Device& device) {
   if (device.is_gpu()) return 0;
   const struct mallinfo2 info = mallinfo2();
@@ -32,12 +32,12 @@ Tensor leaf_of(const Tensor& tensor) {
   return tensor.detach().requires_grad_(tensor.is_floating_point());
 }
 
-// Whether it is a parameter itself, which is what the stash makes a view of.
+// Whether the tensor is a parameter: of a parameter the stash holds a view.
 bool is_weight(const Tensor& tensor) {
   return tensor.is_view() && tensor._base().is_leaf() && tensor._base().requires_grad();
 }
 
-// What one layer gets of its predecessors, cut off from their graphs.
+// Runs one layer on its predecessors' outputs, detached from their graphs.
 Tensor run_alone(Model& model, size_t layer, const Tensor& x, std::map<std::string, Tensor>& held,
                  ModelFacts& facts) {
   Stash stash;
@@ -103,7 +103,7 @@ struct Live {
   std::vector<Tensor> outputs;  // of the ports out
   Tensor loss;
   int64_t bytes = 0;
-  // Of what weight() is to add: gradients that are there already, and others that are not.
+  // For weight(): gradients that are already computed, and those that are still to be computed.
   std::vector<Tensor> early;
   std::vector<Deferred::Work> later;
 };
@@ -114,7 +114,7 @@ struct Chunk {
   std::vector<Tensor> parameters;
   std::map<int, Live> live;    // by micro-batch
   Range place;                 // in the replica's vectors
-  std::vector<Range> counted;  // from its begin
+  std::vector<Range> counted;  // relative to its begin
 };
 
 }  // namespace
@@ -127,7 +127,7 @@ struct Stage::Inside {
   std::vector<Chunk> chunks;
   std::map<int, size_t> chunk_of;  // a part
   std::map<Key, Tensor> came, made;
-  std::map<int, Tensor> weights;  // of ports: what came with one of the first micro-batches
+  std::map<int, Tensor> weights;  // by port: received with one of the first micro-batches
   Tensor logits;
   int64_t bytes = 0, peak = 0;
 
@@ -140,7 +140,7 @@ struct Stage::Inside {
     return found.mapped().to(model.device);
   }
 
-  // To a part of this rank, or to be sent.
+  // Hands the tensor to a part of this rank, or keeps it to be sent.
   void hand_over(const Key& key, const Tensor& tensor) {
     const Port& port = ports[size_t(key.port)];
     const int to = key.gradient ? port.connection.from : port.connection.to;
@@ -279,7 +279,7 @@ double Stage::forward(int number, int micro_batch, const Batch& batch, uint64_t 
     live.outputs.clear();
     live.loss = Tensor();
   }
-  live.bytes = allocated(device()) - before;  // and what came before:
+  live.bytes = allocated(device()) - before;  // and what was received before:
   for (const Tensor& leaf : live.leaves) live.bytes += int64_t(leaf.nbytes());
   in.bytes += live.bytes;
   device().wait();

@@ -1,5 +1,5 @@
 // The parts of a model that a rank of a pipeline computes: forward and backward of each micro-batch
-// by themselves. What comes from other parts and goes to them is bytes here.
+// by themselves. Tensors from and to other parts are bytes in this interface.
 #pragma once
 
 #include <cstddef>
@@ -15,17 +15,19 @@
 
 namespace tutti::train {
 
-// Runs a whole model, on all ranks that share its layers; `timed`: also how long each layer takes.
+// Runs a whole model, on all ranks that divide its layers; `timed`: also measures the time of each
+// layer.
 ModelFacts facts_of(Replica& whole, const Batch& batch, bool timed);
 
 class Stage {
  public:
   struct Settings {
-    bool recompute = false;  // keep only what came; compute forward again for backward
+    bool recompute = false;  // keep only the received tensors; compute forward again in backward
     bool split = false;      // backward leaves gradients of weights to weight()
   };
-  // Keeps of the replica the layers of these parts, of all the model's parts. `ports`: all of the
-  // model; tensors are known by the port's number, the micro-batch, and whether they are gradients.
+  // Keeps in the replica only the layers of the parts `own`. `parts` and `ports`: all of the
+  // model's. A tensor is identified by its port's number, its micro-batch, and whether it is a
+  // gradient.
   Stage(Replica& replica, const std::vector<LayerRange>& parts, const std::vector<int>& own,
         const std::vector<Port>& ports, const Settings& settings);
   ~Stage();
@@ -37,27 +39,29 @@ class Stage {
     bool gradient = false;
     auto operator<=>(const Key&) const = default;
   };
-  // On the host, whatever the device: where what comes is to be written, before it is needed.
+  // On the host, whatever the device: where to write a received tensor before it is needed.
   std::span<std::byte> incoming(const Key& key, int64_t samples);
-  // What has been made, until it is dropped.
+  // A tensor to be sent, until it is dropped.
   std::span<const std::byte> outgoing(const Key& key) const;
   void drop(const Key& key);
 
-  // Chunks are the rank's own parts. `random` seeds dropout. The batch needs samples alone, except
-  // for the first and the last part. Returns the sum of the losses on the last part, else 0.
+  // Chunks are the rank's own parts. `random` seeds dropout. The batch needs only its number of
+  // samples, except for the first and the last part. Returns the sum of the losses on the last
+  // part, else 0.
   double forward(int chunk, int micro_batch, const Batch& batch, uint64_t random);
-  // Makes gradients(chunk) that of scale * (sum of the losses) of the micro-batch, or leaves that
-  // to weight().
+  // Sets gradients(chunk) to those of scale * (sum of the micro-batch's losses), or leaves that to
+  // weight().
   void backward(int chunk, int micro_batch, double scale);
   void weight(int chunk, int micro_batch);
-  // Of the replica's type.
+  // `Real`: the replica's element type.
   template <class Real>
   std::span<Real> gradients(int chunk);
-  // What of the chunk's vectors this rank counts in sums over the model.
+  // The ranges of the chunk's vectors that this rank counts in sums over the model.
   const std::vector<Range>& counted(int chunk) const;
   std::span<const std::byte> parameters(int chunk) const;
 
-  // Forward where nothing is learnt or kept, as micro-batch 0. The loss on the last part.
+  // Forward for evaluation, as micro-batch 0: nothing is kept for backward. Returns the loss on the
+  // last part.
   double evaluate(int chunk, const Batch& batch);
   // On the last part, after evaluate() of one sample: a byte drawn from what follows byte `place`.
   int64_t draw(int64_t place, uint64_t random);
@@ -65,7 +69,7 @@ class Stage {
   const Device& device() const;  // of gradients and parameters
   bool first(int chunk) const;
   bool last(int chunk) const;
-  // Most bytes that forward has left for backward at once; on a GPU only what came.
+  // The most bytes held for backward at one time; on a GPU only the received tensors.
   size_t peak_bytes() const;
 
  private:

@@ -54,7 +54,7 @@ std::string checked_digest(const Worker& worker) {
   const communicator& model = worker.grid.model;
   if (model.size() == 1) return fmt::format("{:016x}", own);
   const size_t width = worker.replica.width();
-  uint64_t shared = none;  // by all that divide the same layers
+  uint64_t shared = none;  // over the ranks that divide the same layers
   for (const Parameter& p : worker.replica.layout()) {
     if (!p.division.spans.empty()) continue;
     shared = digest(all.subspan(width * p.offset, width * p.count), shared);
@@ -63,7 +63,7 @@ std::string checked_digest(const Worker& worker) {
   if (worker.grid.tensor.size() == 1 && worker.pipeline) return digest_over_stages(worker);
   std::vector<uint64_t> found(size_t(model.size())), parts(found.size());
   model.allgather<uint64_t>(std::span(&own, 1), found);
-  // By place in the pipeline, then by part of its layers, whatever the order of the grid.
+  // By position in the pipeline, then by part of its layers, whatever the order of the grid.
   const Mesh& mesh = worker.grid.mesh;
   const std::vector<int> ranks = mesh.group(worker.grid.all.rank(), {Axis::pipeline, Axis::tensor});
   for (size_t i = 0; i < ranks.size(); ++i) {

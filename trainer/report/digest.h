@@ -1,4 +1,4 @@
-// Of parameters: whether those that should be equal are.
+// A digest of the parameters, and the check that copies are equal.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace tutti::train {
 
-// Collective over the workers: a digest of the model's parameters, and of which rank has which.
-// Throws Failure where what several ranks hold should be equal and is not.
+// Collective over the workers: a digest of the model's parameters and of which rank has which.
+// Throws Failure if copies that should be equal are not.
 std::string checked_digest(const Worker& worker);
 
 }  // namespace tutti::train

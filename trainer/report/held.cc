@@ -8,7 +8,7 @@
 namespace tutti::train {
 namespace {
 
-// What a rank has of a layout that has these layers only.
+// The part of a layout that belongs to these layers.
 std::vector<Parameter> of_layers(const std::vector<Parameter>& layout,
                                  const std::vector<std::string>& layers) {
   std::vector<Parameter> kept;
@@ -23,7 +23,7 @@ std::vector<Parameter> of_layers(const std::vector<Parameter>& layout,
   return kept;
 }
 
-// Of the `copies` ranks that have this layout, the one with that number.
+// What rank `copy` of the `copies` ranks with this layout holds.
 Held held_of(const Options& o, const std::vector<Parameter>& layout, int copies, int copy) {
   Held held;
   size_t optimized = 0;

@@ -1,4 +1,4 @@
-// The steps of a run, and what they amount to.
+// The steps of a run, and their totals.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ struct Totals {
   double seconds = 0;        // of all steps
   double median_ms = 0;      // of a step, the first two left out
   double samples_per_s = 0;  // batch / median
-  double exposed = 0;        // part of the steps' time
-  double hidden = 0;         // part of the communication
+  double exposed = 0;        // fraction of the steps' time
+  double hidden = 0;         // fraction of the communication
   double bytes_per_step = 0;
   double messages_per_step = 0;
   double noise_samples = 0;  // gradient noise scale; 0: not known

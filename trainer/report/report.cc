@@ -80,7 +80,7 @@ std::string loss_curve(const std::vector<StepRecord>& history) {
       history.back().step);
 }
 
-// The last step: a lane a rank and kind of work.
+// The last step: one lane for each rank and kind of work.
 std::string step_lines(const std::vector<std::vector<Event>>& events) {
   int64_t last = -1;
   for (const auto& rank : events)
@@ -193,7 +193,7 @@ std::vector<std::vector<Event>> gather_events(const Worker& worker) {
   return events;
 }
 
-// Chrome's trace format, one process a rank, one thread a lane.
+// Chrome's trace format, one process per rank, one thread per lane.
 void write_trace(const std::string& path, const std::vector<std::vector<Event>>& events) {
   const double zero = first_begin(events);
   json all = json::array();
@@ -220,7 +220,7 @@ void write_trace(const std::string& path, const std::vector<std::vector<Event>>&
   write_file(path, json({{"traceEvents", all}, {"displayTimeUnit", "ms"}}).dump());
 }
 
-// `formula`: what the busiest worker sends in a step by theory; `pipeline`: a section, or empty.
+// `formula`: what the busiest worker sends in a step, by formula; `pipeline`: a section, or empty.
 void write_report(const std::string& path, const Options& options,
                   const std::vector<StepRecord>& history, const Totals& totals,
                   const Volume& formula, const std::vector<std::vector<Event>>& events,

@@ -1,4 +1,4 @@
-// What is written when a run is over: a page with curves and time lines, a trace for Perfetto.
+// The files written at the end of a run: a page with curves and timelines, a trace for Perfetto.
 #pragma once
 
 #include <vector>
@@ -8,9 +8,9 @@
 
 namespace tutti::train {
 
-// Collective over the workers: what --report and --trace ask for. The page is self-contained HTML:
-// loss, the last step of every rank, time of each bucket, the figures. The trace has Chrome's
-// format, one process a rank, one thread a lane.
+// Collective over the workers: writes the files of --report and --trace. The page is self-contained
+// HTML: loss, the last step of every rank, time of each bucket, the figures. The trace has Chrome's
+// format, one process per rank, one thread per lane.
 void write_records(const Worker& worker, const Strategy& strategy,
                    const std::vector<StepRecord>& history);
 

@@ -19,7 +19,7 @@ nlohmann::json number(double value) {
 
 namespace {
 
-// A line that is longer would stay.
+// A longer line could not be erased.
 size_t terminal_columns() {
   winsize size{};
   return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : 80;

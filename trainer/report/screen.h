@@ -1,4 +1,4 @@
-// What the user sees while and after it trains; rank 0 only.
+// The output that the user sees during and after training; rank 0 only.
 #pragma once
 
 #include <cstdio>

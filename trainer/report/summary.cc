@@ -10,7 +10,7 @@
 namespace tutti::train {
 namespace {
 
-// What one rank has to tell of itself, over all its steps.
+// The figures of one rank, over all its steps.
 struct Facts {
   double steps = 0, seconds = 0, exposed = 0, communication = 0;
   double bytes = 0, messages = 0;                 // sent
@@ -56,7 +56,7 @@ std::string words(const Volume& volume) {
   return fmt::format("{:.0f} bytes in {:.4g} messages", volume.bytes, volume.messages);
 }
 
-// Text that a terminal shows as it is.
+// Text with only characters that a terminal prints as they are.
 std::string printable(const std::string& text) {
   std::string out;
   for (const char c : text) out += c == '\n' || (c >= 32 && c < 127) ? c : '?';
@@ -83,7 +83,7 @@ void show_summary(Screen& screen, const Worker& worker, const communicator& worl
   const std::vector<Facts> all = gather_facts(worker, strategy, history);
   const std::vector<std::string> servers =
       o.has_servers() ? gather_text(world, "") : std::vector<std::string>();
-  // One copy of the model writes, on all its ranks.
+  // One copy of the model generates the text, on all its ranks.
   std::string text;
   if (o.sample > 0 && worker.grid.copy == 0)
     text = worker.pipeline ? worker.pipeline->continued("\n", o.sample, o.seed)

@@ -1,4 +1,4 @@
-// The first and the last words.
+// The first and the last output of a run.
 #pragma once
 
 #include <vector>

@@ -17,7 +17,7 @@
 namespace tutti::train {
 namespace {
 
-// `Real`: of the parameters.
+// `Real`: the element type of the parameters.
 template <class Real>
 class DataParallel : public Strategy {
  public:
@@ -90,7 +90,7 @@ class DataParallel : public Strategy {
     const Bucket& bucket = passes_.buckets()[b];
     return {bucket.offset, bucket.offset + bucket.count};
   }
-  // Until the bucket's gradient is the sum.
+  // Waits until the bucket's gradient is the sum.
   void take(size_t b, StepFigures& figures) {
     const double from = now();
     calls_.wait(b);
@@ -110,7 +110,7 @@ class DataParallel : public Strategy {
     shorten<Real>(worker_.replica.device(), all, norm.squared(worker_.grid.model),
                   worker_.options.clip, figures);
   }
-  // What the buckets took.
+  // Records the times of the buckets' calls.
   void record(StepFigures& figures) {
     const auto& buckets = passes_.buckets();
     for (size_t b = 0; b < buckets.size(); ++b) {

@@ -1,5 +1,5 @@
 // Backup workers (Chen et al. 2016): a step takes the first gradients, all but --backup of them,
-// and drops the others. Of several servers the first one tells the others which came first.
+// and drops the others. With several servers, server 0 tells the others which gradients came first.
 #include <fmt/format.h>
 
 #include "trainer/common/checks.h"

@@ -1,5 +1,6 @@
-// Which gradients travel together. The first bucket is small, so that it can leave early; the
-// others are large, so that few leave. Parameters are never cut.
+// Which gradients share one collective call. The first bucket is small, so that its call starts
+// early; the others are large, so that there are few calls. A parameter is never split between
+// buckets.
 #pragma once
 
 #include <algorithm>
@@ -17,14 +18,14 @@ struct Bucket {
   size_t offset = 0, count = 0;
 };
 
-// What one of so many ranks keeps of a bucket that they divide.
+// The part of the bucket that `rank` of `ranks` keeps where they divide it.
 inline Range share_of(const Bucket& bucket, int ranks, int rank) {
   const Span share = part_of(int64_t(bucket.count), ranks, rank);
   return {bucket.offset + size_t(share.begin), bucket.offset + size_t(share.end)};
 }
 
-// A bucket closes as soon as it holds `first_bytes` (the first one) or `bytes` (the others), each
-// element counted as four.
+// A bucket closes as soon as it holds `first_bytes` (the first one) or `bytes` (the others); an
+// element counts as four bytes.
 inline std::vector<Bucket> buckets_of(const std::vector<Parameter>& layout, size_t first_bytes,
                                       size_t bytes) {
   std::vector<Bucket> buckets;

@@ -25,7 +25,8 @@ bool has_stream_calls(const communicator& comm, const Device& device) {
 
 // ---------------------------------------------------------------- one call
 
-// What is in the vectors has been computed, for a call that reads them at once.
+// Waits for the device's pending work on the vectors, or orders the stream after it: the call may
+// read them at once.
 void Way::settle() const {
   if (stream_)
     stream_->follow();
@@ -61,7 +62,7 @@ request Way::reduce_scatter(const void* vector, void* part, const std::vector<si
                                         &config, stream_->handle()),
           comm_);
   } else if (stream_) {
-    // There is no stream-ordered form for parts of different lengths: a reduce to each rank.
+    // Parts of different lengths have no stream-ordered form: one reduce to each rank instead.
     tutti_call_config each = config;
     each.algorithm = nullptr;
     const auto* from = static_cast<const std::byte*>(vector);
@@ -92,7 +93,7 @@ request Way::allgather(void* all, const std::vector<size_t>& counts, tutti_dtype
                              stream_->handle()),
           comm_);
   } else if (stream_) {
-    auto* at = static_cast<std::byte*>(all);  // as above: a broadcast of each rank's
+    auto* at = static_cast<std::byte*>(all);  // as above: one broadcast from each rank
     for (int r = 0; r < comm_.size(); ++r) {
       const size_t count = counts[size_t(r)];
       check(tutti_broadcast_on(at, count, dtype, r, comm_.get(), nullptr, stream_->handle()),
@@ -110,7 +111,7 @@ request Way::allgather(void* all, const std::vector<size_t>& counts, tutti_dtype
   return request(begun);
 }
 
-// ---------------------------------------------------------------- beside computation
+// ---------------------------------------------------------------- overlap with computation
 
 Calls::Calls(const communicator& comm, bool beside, const Device& device)
     : comm_(comm.dup()), device_(device), beside_(beside && comm.size() > 1) {

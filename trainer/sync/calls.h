@@ -1,5 +1,5 @@
-// Collectives beside computation: begun in the same order on all ranks, moved on by the library's
-// progress thread or in a stream of the GPU, waited for in that order.
+// Collectives that overlap with computation: started in the same order on all ranks, advanced by
+// the library's progress thread or in a stream of the GPU, waited for in that order.
 #pragma once
 
 #include <deque>
@@ -13,12 +13,12 @@
 
 namespace tutti::train {
 
-// Whether stream-ordered calls on the communicator can be had; on all ranks the same.
+// Whether the communicator supports stream-ordered calls; the same on all ranks.
 bool has_stream_calls(const communicator& comm, const Device& device);
 
-// How a collective on a rank's vectors is begun, the same on the host and on a GPU. On the host it
-// is nonblocking. On a GPU it is stream-ordered, `stream` not being null; where the library cannot
-// do that it blocks. One that has nothing to wait for returns an empty request.
+// Starts a collective on a rank's vectors, on the host or on a GPU. On the host it is nonblocking.
+// On a GPU it is stream-ordered if `stream` is not null, and blocking where the library cannot do
+// that. A call with nothing to wait for returns an empty request.
 class Way {
  public:
   Way(const communicator& comm, const Device& device, const SideStream* stream)
@@ -31,7 +31,7 @@ class Way {
   // Rank r gets counts[r] elements of the sum.
   request reduce_scatter(const void* vector, void* part, const std::vector<size_t>& counts,
                          tutti_dtype dtype, const tutti_call_config& config) const;
-  // Of `all`, rank r has its counts[r] elements in their place, and gets the others.
+  // Rank r's counts[r] elements are already in their place in `all`; it receives the others.
   request allgather(void* all, const std::vector<size_t>& counts, tutti_dtype dtype) const;
 
  private:
@@ -43,36 +43,36 @@ class Way {
 
 class Calls {
  public:
-  // Begins a call.
+  // Starts a call.
   using Begin = std::function<request(const Way&)>;
   // Collective: makes a communicator from `comm`, whose progress thread should be on. Unless
-  // `beside`, a call begins when it is waited for.
+  // `beside`, a call starts when it is waited for.
   Calls(const communicator& comm, bool beside, const Device& device = {});
-  // Calls that have not ended are aborted, on all ranks.
+  // Aborts calls that have not ended, on all ranks.
   ~Calls();
   Calls(const Calls&) = delete;
   Calls& operator=(const Calls&) = delete;
 
-  // The call's number is that of calls since the last clear().
+  // The first call after clear() has number 0, the next one 1, and so on.
   void start(Begin begin);
-  // Notes which have ended. Throws if one has failed.
+  // Records which calls have ended, without waiting. Throws if one has failed.
   void look();
-  // Until that call and all before it have ended. Throws if one has failed.
+  // Waits until that call and all before it have ended. Throws if one has failed.
   void wait(size_t number);
   // From when the call could run, the one before it having ended, to when its end was noticed.
   struct Times {
     double begin = 0, end = 0;
   };
   Times times(size_t number) const { return entries_[number].times; }
-  // All have been waited for.
+  // Only when all calls have been waited for.
   void clear();
   const communicator& comm() const { return comm_; }
 
  private:
   struct Entry {
-    Begin begin;  // until it has begun
+    Begin begin;  // until the call starts
     request call;
-    SideStream::Mark end;  // of a stream-ordered one
+    SideStream::Mark end;  // of a stream-ordered call
     Times times;
   };
   void begin(Entry& entry, const Begin& how);

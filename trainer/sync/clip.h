@@ -9,7 +9,7 @@
 
 namespace tutti::train {
 
-// To a gradient of this squared length, of which `part` is some.
+// `squared`: the squared length of the whole gradient, of which `part` is a part.
 template <class Real>
 void shorten(const Device& device, std::span<Real> part, double squared, double most,
              StepFigures& figures) {

@@ -1,7 +1,7 @@
-// AD-PSGD (Lian et al. 2018): after each gradient a worker averages its parameters with one
-// other's, picked at random, and nobody waits for anybody else. Even ranks ask, odd ranks answer,
-// each on a thread of its own for every rank that may ask: in such a graph of two sides nobody can
-// wait in a circle.
+// AD-PSGD (Lian et al. 2018): after each gradient a worker averages its parameters with those of
+// one partner, picked at random, and waits for no other. Even ranks ask; odd ranks answer, with one
+// thread for every rank that may ask. The graph of partners is bipartite, so the wait-for graph has
+// no cycle.
 #include <fmt/format.h>
 
 #include <exception>
@@ -21,7 +21,7 @@ namespace {
 
 constexpr int64_t leaves = -1;
 
-// The values of one side and the other become the same.
+// Both sides compute the same values.
 void average(std::span<float> own, std::span<const float> other) {
   for (size_t i = 0; i < own.size(); ++i) own[i] = (own[i] + other[i]) / 2;
 }
@@ -66,10 +66,10 @@ class Gossip : public Strategy {
     return figures;
   }
 
-  // Whoever asks has been answered when it gets here.
+  // A rank that asks gets here only after it has been answered.
   void pause(int64_t) override {
     worker_.comm.barrier();
-    const std::lock_guard lock(mutex_);  // what threads have written is seen
+    const std::lock_guard lock(mutex_);  // acquires what the threads have written
   }
   std::vector<StateVector> state() override {
     std::vector<StateVector> all{parameter_state(std::as_writable_bytes(std::span(shared_)),
@@ -78,7 +78,7 @@ class Gossip : public Strategy {
     return all;
   }
 
-  // In the end all are averaged.
+  // At the end the parameters of all workers are averaged.
   void finish() override {
     if (threads_.empty())
       for (const communicator& pair : pairs_) pair.send<int64_t>(std::span(&leaves, 1), 1);
@@ -90,14 +90,14 @@ class Gossip : public Strategy {
     take_shared();
   }
 
-  // A worker that asks: its parameters, and in a message before them which step it is.
+  // Of a worker that asks: its parameters, and a message before them with the number of the step.
   Volume formula() const override { return {4 * double(whole_.size()) + 8, 2}; }
   std::string about() const override {
     return "parameters are averaged with a random partner's after each gradient";
   }
 
  private:
-  // They become the model's parameters.
+  // Copies shared_ to the model's parameters.
   void take_shared() {
     const OnHost<float> here(worker_.replica.device(), worker_.replica.parameters());
     std::copy(shared_.begin(), shared_.end(), here.values().begin());
@@ -156,7 +156,7 @@ class Gossip : public Strategy {
   Range whole_;
   Optimizer optimizer_;
   std::mutex mutex_;           // of shared_, sent_ and failed_
-  std::vector<float> shared_;  // the parameters, as others see them
+  std::vector<float> shared_;  // the parameters that other ranks average with
   std::vector<float> other_;
   Volume sent_;  // since the last step ended
   bool finished_ = false;

@@ -1,4 +1,4 @@
-// Local SGD (Stich 2019): workers go their own ways for some steps, then their parameters are
+// Local SGD (Stich 2019): workers train independently for some steps, then their parameters are
 // averaged. Each keeps its own optimizer state.
 #include <fmt/format.h>
 
@@ -69,7 +69,7 @@ class LocalSgd : public Strategy {
   Worker worker_;
   Range whole_;
   Optimizer optimizer_;
-  communicator averages_;  // of the workers, for nothing else
+  communicator averages_;  // of the workers, for the averages only
   Meter meter_;
   bool averaged_ = false;  // in the last step
 };

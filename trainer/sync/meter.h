@@ -1,4 +1,4 @@
-// What a communicator has really sent, by the library's counters.
+// What a communicator has sent, as the library's counters say.
 #pragma once
 
 #include "trainer/sync/volume.h"
@@ -9,7 +9,7 @@ namespace tutti::train {
 class Meter {
  public:
   explicit Meter(const communicator& comm) : comm_(comm), before_(comm.counters()) {}
-  // Since the last call of sent(), or since it was made.
+  // Sent since the last call of sent(), or since the meter was made.
   Volume sent() {
     const tutti_comm_counters now = comm_.counters();
     const Volume sent{double(now.bytes_sent - before_.bytes_sent),

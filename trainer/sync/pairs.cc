@@ -5,7 +5,7 @@
 
 namespace tutti::train {
 
-// Everybody goes through the pairs in the same order and takes part in its own.
+// All ranks walk the pairs in the same order; each takes part in its own.
 std::vector<communicator> make_pairs(const communicator& world, const std::vector<int>& clients,
                                      const std::vector<int>& hosts) {
   std::vector<communicator> pairs;

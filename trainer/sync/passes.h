@@ -1,6 +1,6 @@
 // The computation of a synchronous step: backward over this worker's shards, gradients added up in
-// the canonical tree, buckets handed over as soon as they are final. With a pipeline that does it,
-// shards are its micro-batches.
+// the canonical tree, buckets handed over as soon as they are final. Where a pipeline computes, its
+// micro-batches are the shards.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 
 namespace tutti::train {
 
-// `Real`: of the gradients.
+// `Real`: the element type of the gradients.
 template <class Real>
 class Passes {
  public:
@@ -29,13 +29,13 @@ class Passes {
     double loss = 0;        // sum over the samples
     double shard_norm = 0;  // sum over the shards of the squared length of the mean gradient
   };
-  // `final(i)` is called for buckets 0, 1, 2 ... in this order, on all ranks the same, while
-  // backward still runs, and `look` whenever a gradient is ready. Both may throw.
+  // While backward runs, `final(i)` is called for buckets 0, 1, 2 ..., in this order on all ranks,
+  // and `look` whenever a gradient is ready. Both may throw.
   Result run(int64_t step, const std::function<void(size_t bucket)>& final,
              const std::function<void()>& look);
 
-  // Of figures that each rank of a model has a part of, the sums over the model; the loss is that
-  // of the ranks which divide the last layers.
+  // Replaces figures of which each rank of the model has a part by their sums over the model. The
+  // loss, which all ranks that divide the last layers have, is counted once.
   void sum_model(double& loss, double& shard_norm, double& step_norm) const;
   // Seconds of run() in which this rank waited for other stages.
   double exposed() const;

@@ -23,8 +23,8 @@ using nlohmann::json;
 // A worker as a log knows it.
 struct Replayed {
   std::vector<float> parameters, gradient;
-  int64_t clock = 0;            // that it is to do next
-  int64_t gradient_clock = -1;  // of the gradient
+  int64_t clock = 0;            // the iteration to do next
+  int64_t gradient_clock = -1;  // the gradient's iteration
   int reads = 0;                // servers that have answered since the gradient was made
 };
 
@@ -49,8 +49,8 @@ class Replay {
     }
   }
 
-  // Events of a server in their order; of different servers in any order that a worker's own
-  // allows.
+  // Each server's events in their order. Events of different servers may interleave in any way that
+  // keeps every worker's own order.
   std::string run() {
     for (bool moved = true; moved;) {
       moved = false;

@@ -1,4 +1,4 @@
-// A synchronous parameter server: a step takes the gradients of all workers, adds them up in the
+// A synchronous parameter server: a step takes the gradients of all workers, adds them up in rank
 // order of the workers and makes one update.
 #include "trainer/sync/list.h"
 #include "trainer/sync/server_ranks.h"

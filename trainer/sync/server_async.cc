@@ -1,4 +1,4 @@
-// An asynchronous parameter server: every gradient is an update when it comes. --staleness-aware
+// An asynchronous parameter server: every gradient is applied when it arrives. --staleness-aware
 // (Zhang et al. 2016) and --compensation (DC-ASGD, Zheng et al. 2017) make up for stale ones.
 #include "trainer/sync/server_async.h"
 

@@ -9,7 +9,7 @@ namespace tutti::train {
 
 std::vector<WayOption> asynchronous_options();
 void check_asynchronous(const Options& options);
-// Every gradient is an update when it comes, and no worker waits for another one.
+// Every gradient is applied when it arrives, and no worker waits for another.
 ServerRule asynchronous_rule(const Options& options);
 
 }  // namespace tutti::train

@@ -1,11 +1,11 @@
-// What a parameter server does with gradients, without threads, messages and clocks: the same calls
+// What a parameter server does with gradients, without threads, messages or clocks: the same calls
 // in the same order give the same bits, so that a log of them can be replayed.
 //
 // Two rules. *Rounds* (synchronous, backup workers): a step takes the first `needed` gradients of
-// that step, sums them in the order of the workers and makes one update; what comes later for it is
-// dropped. *At once* (asynchronous, stale-synchronous): every gradient is an update when it comes;
-// a worker goes on only while it is no more than `bound` iterations ahead of the slowest (Ho et al.
-// 2013).
+// that step, sums them in rank order of the workers and makes one update; gradients that arrive
+// later for that step are dropped. *At once* (asynchronous, stale-synchronous): every gradient is
+// applied when it arrives; a worker goes on only while it is no more than `bound` iterations ahead
+// of the slowest (Ho et al. 2013).
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct ServerRule {
   int64_t bound = std::numeric_limits<int64_t>::max();
   bool staleness_aware = false;  // divide the rate by the staleness (Zhang et al. 2016)
   float compensation = 0;        // lambda of DC-ASGD (Zheng et al. 2017)
-  bool agreed_order = false;     // of several servers the first one says which gradients were first
+  bool agreed_order = false;  // with several servers, server 0 decides which gradients were first
 };
 
 class ServerCore {
@@ -36,16 +36,16 @@ class ServerCore {
   ServerCore(ServerRule rule, Optimizer optimizer, Range range, std::span<const float> initial,
              int workers);
 
-  // The gradient of iteration `clock` of the worker. Returns whether it was used or kept. One that
-  // comes too late (`is_late`) need not be there.
+  // The gradient of iteration `clock` of the worker. Returns whether it was used or kept. The
+  // contents of a gradient that is too late (`is_late`) are not read.
   bool push(int worker, int64_t clock, std::span<const float> gradient);
   bool is_late(int64_t clock) const { return rule_.rounds && clock != version_; }
-  // Whether the worker, having pushed, may have the parameters now.
+  // Whether the worker, which has pushed, may read the parameters now.
   bool may_read(int worker) const;
-  // It gets parameters() as they are now; returns the iteration that it is to do next.
+  // The worker reads parameters() as they are now. Returns the iteration that it does next.
   int64_t read(int worker);
-  // All workers have completed `clock` iterations and read the parameters, which are what
-  // parameters() has been filled with.
+  // After a checkpoint has been loaded into parameters(): all workers have completed `clock`
+  // iterations and read these parameters.
   void resume(int64_t clock);
   // The worker will not push again; the others do not wait for it.
   void leave(int worker);
@@ -55,7 +55,7 @@ class ServerCore {
   Optimizer& optimizer() { return optimizer_; }
   const Range& range() const { return range_; }
   int64_t updates() const { return version_; }
-  // Updates between a worker's read and its push; of the last update.
+  // Of the last update: the number of updates between the worker's read and its push.
   int64_t staleness() const { return staleness_; }
 
  private:
@@ -79,20 +79,20 @@ class ServerCore {
   std::map<int, std::vector<float>> round_;  // gradients of this round, by worker
 };
 
-// The part of the flat vector that each server holds: equal ones, but for lamb, whose norms are
-// over whole layers: whole tensors, the largest part as small as possible. Throws BadInput if these
-// are too few.
+// The part of the flat vector that each server holds. The parts are equal, except for lamb, whose
+// norms are over whole layers: its parts are whole tensors, the largest as small as possible.
+// Throws BadInput if there are fewer tensors than servers.
 std::vector<Range> server_parts(const Options& options, const std::vector<Parameter>& layout);
-// Bytes of the largest of them.
+// Bytes of the largest part.
 double largest_part(const Options& options, const std::vector<Parameter>& layout);
-// The server of that part. `initial`: all parameters, of which it takes its own.
+// The server of that part. `initial`: all parameters; the server copies its part.
 ServerCore make_core(const ServerRule& rule, const Options& options,
                      const std::vector<Parameter>& layout, std::span<const float> initial,
                      const Range& range);
 inline std::span<float> slice(std::span<float> all, const Range& range) {
   return all.subspan(range.begin, range.size());
 }
-// What every worker multiplies the sum of its losses by.
+// The factor by which every worker multiplies the sum of its losses.
 double server_scale(const ServerRule& rule, const Options& options, int64_t own_samples,
                     double terms);
 

@@ -27,7 +27,7 @@ namespace {
 
 using nlohmann::json;
 
-// What workers say in place of a clock: that they leave, or that a checkpoint is due, after which
+// Sent by workers in place of a clock: the worker leaves, or a checkpoint is due, after which
 // `next` is the iteration to do.
 constexpr int64_t leaves = -1;
 constexpr int64_t saves(int64_t next) { return -2 - next; }
@@ -43,7 +43,7 @@ std::vector<communicator> pairs_of(const Options& o, const communicator& world) 
   return make_pairs(world, numbers(0, o.dp), numbers(o.dp, o.dp + o.servers));
 }
 
-// Collective over workers and servers: what the servers hold becomes everybody's.
+// Collective over workers and servers: every server broadcasts its part.
 void share_parameters(const Options& o, const communicator& world, const std::vector<Range>& parts,
                       std::span<float> all) {
   for (size_t s = 0; s < parts.size(); ++s) world.broadcast(slice(all, parts[s]), o.dp + int(s));
@@ -77,21 +77,21 @@ class ServerWorker : public Strategy {
     return figures;
   }
 
-  // The servers' parameters are the result, and it does not matter who leaves last.
+  // The servers' parameters are the result, so the order in which workers leave does not matter.
   void finish() override {
     for (const communicator& server : servers_) server.send<int64_t>(std::span(&leaves, 1), 1);
     take_parameters();
     world_.barrier();  // the servers have written their log
   }
 
-  // All gradients have been taken, and all state is with the servers.
+  // All gradients have been pushed and answered, and all state is on the servers.
   void pause(int64_t next) override {
     const int64_t word = saves(next);
     for (const communicator& server : servers_) server.send<int64_t>(std::span(&word, 1), 1);
   }
   void resumed() override { take_parameters(); }
 
-  // To each server its part, and in a message before it which iteration it is of.
+  // To each server its part, and a message before it with the number of the iteration.
   Volume formula() const override {
     const auto servers = double(servers_.size());
     return {4 * double(worker_.replica.parameters().size()) + 8 * servers, 2 * servers};
@@ -107,7 +107,7 @@ class ServerWorker : public Strategy {
     share_parameters(worker_.options, world_, parts_, here.values());
     here.store();
   }
-  // Everything leaves before anything is awaited.
+  // Sends to all servers before it waits for any.
   int64_t exchange(int64_t step) {
     const Device& device = worker_.replica.device();
     const OnHost<float> gradients(device, worker_.replica.gradients());
@@ -135,25 +135,25 @@ class ServerWorker : public Strategy {
 
 // ---------------------------------------------------------------- server
 
-// Who decides which gradients of a step were first, where that matters and servers are several.
+// With several servers: who decides which gradients of a step were first, where that matters.
 enum class Order {
   own,     // every server for itself
-  leads,   // this one, server 0, and tells the others
-  follows  // server 0, which tells this one
+  leads,   // this one is server 0, decides and tells the others
+  follows  // server 0 decides and tells this one
 };
 Order order_of(const ServerRule& rule, const Options& o, int server) {
   if (!rule.agreed_order || o.servers == 1) return Order::own;
   return server == 0 ? Order::leads : Order::follows;
 }
 
-// A gradient in the order of server 0.
+// One entry of the order that server 0 decides.
 struct Turn {
   int64_t worker = -1;  // none: there will be no more
   int64_t clock = 0;
 };
 
-// The threads of a server: one a worker, one core for all of them; and one that hears from server
-// 0, where that decides the order in which the core is given gradients.
+// The threads of a server: one for each worker, which share one core; and, where server 0 decides
+// the order of gradients, one that receives that order.
 class Server {
  public:
   Server(ServerCore core, std::vector<communicator> workers, const communicator& servers,
@@ -166,7 +166,8 @@ class Server {
     for (Seat& seat : seats_) seat.gradient.resize(core_.range().size());
   }
 
-  // Until all workers have left, or a checkpoint is due: then the iteration to do next; else -1.
+  // Runs until all workers have left (returns -1) or a checkpoint is due (returns the iteration to
+  // do next).
   int64_t run() {
     saved_ = -1;
     std::vector<std::thread> threads;
@@ -197,7 +198,7 @@ class Server {
   ServerCore& core() { return core_; }
   const ServerCore& core() const { return core_; }
   const std::vector<json>& log() const { return log_; }
-  // Counted. Not while it runs.
+  // By the counters; not to be called while run() runs.
   double bytes_received() const {
     double sum = 0;
     for (const communicator& worker : workers_) sum += double(worker.counters().bytes_received);
@@ -214,15 +215,15 @@ class Server {
     int64_t next = 0;
     std::shared_ptr<const std::vector<float>> parameters;
   };
-  // Where a worker's messages come and go.
+  // The state of one worker's exchange: its gradient, and the reply to it.
   struct Seat {
     std::vector<float> gradient;
-    int64_t clock = -1;  // of the gradient, when it is there
-    bool waits = false;  // it has been pushed, and not answered
+    int64_t clock = -1;  // of the gradient, once it has arrived
+    bool waits = false;  // pushed and not yet answered
     std::optional<Reply> reply;
   };
 
-  // Whoever fails ends all.
+  // A thread that fails ends the others.
   std::thread begin(std::function<void()> body) {
     return std::thread([this, body = std::move(body)] {
       try {
@@ -269,8 +270,8 @@ class Server {
     return true;
   }
 
-  // The next gradient in the order of server 0, which may not have come here yet; false when there
-  // are no more.
+  // Waits for the next gradient in the order of server 0 and pushes it; false when there are no
+  // more.
   bool follow_once() {
     Turn turn;
     servers_.recv<int64_t>(std::span(&turn.worker, 2), 0);
@@ -303,7 +304,7 @@ class Server {
     seat.waits = true;
     answer();
   }
-  // All that may go on.
+  // Answers every worker that may go on.
   void answer() {
     for (size_t w = 0; w < seats_.size(); ++w) {
       if (!seats_[w].waits || !core_.may_read(int(w))) continue;
@@ -314,7 +315,7 @@ class Server {
     }
     changed_.notify_all();
   }
-  // Of the parameters as they are now, for all that read them before the next update.
+  // A copy of the parameters as they are now, shared by all that read them before the next update.
   std::shared_ptr<const std::vector<float>> snapshot() {
     if (!snapshot_ || snapshot_updates_ != core_.updates()) {
       const std::span<const float> now = std::as_const(core_).parameters();
@@ -330,7 +331,7 @@ class Server {
   std::vector<communicator> workers_;
   const communicator& servers_;
   Order order_;
-  std::vector<Seat> seats_;  // of each worker
+  std::vector<Seat> seats_;  // by worker
   std::shared_ptr<const std::vector<float>> snapshot_;
   int64_t snapshot_updates_ = 0;
   std::vector<json> log_;
@@ -338,7 +339,7 @@ class Server {
   std::exception_ptr failed_;
 };
 
-// Server 0 collects what all of them have noted.
+// Server 0 collects the events of all servers.
 void write_log(const Options& o, const communicator& servers, const Server& server,
                std::span<const float> parameters, const std::vector<std::string>& arguments) {
   std::string mine;

@@ -1,4 +1,4 @@
-// Parameter servers: ranks behind the workers' that hold the parameters, each a part, and make the
+// Parameter servers: ranks after the workers'. Each holds a part of the parameters and makes its
 // updates.
 #pragma once
 
@@ -10,11 +10,11 @@
 
 namespace tutti::train {
 
-// A way to agree of which this is the rule.
+// The way to agree whose servers follow this rule.
 SyncWay server_way(const char* name, ServerRule (*rule)(const Options& options));
 
-// A server's life. `all`: the workers and the servers; `servers`: it and the others. `arguments` go
-// into the log, so that it can be replayed.
+// Runs a server until the end of the run. `all`: the workers and the servers; `servers`: this one
+// and the others. `arguments` go into the log, so that it can be replayed.
 void serve(const Keepers& all, const communicator& servers, Replica& replica,
            const std::vector<std::string>& arguments);
 

@@ -1,6 +1,6 @@
 // Stale-synchronous parallel (Ho et al. 2013): asynchronous, but a worker waits when it is more
-// than
-// --staleness iterations ahead of the slowest. With 0 every step takes all gradients, as `server`.
+// than --staleness iterations ahead of the slowest. With 0 every step takes all gradients, as with
+// `server`.
 #include "trainer/common/checks.h"
 #include "trainer/sync/list.h"
 #include "trainer/sync/server_async.h"

@@ -1,5 +1,5 @@
-// How workers agree on parameters: one implementation a way. The step loop (train.cc) knows no
-// more.
+// How workers agree on parameters: one implementation for each way. The step loop (train.cc) knows
+// only this interface.
 #pragma once
 
 #include <cstdint>
@@ -29,42 +29,40 @@ struct Worker {
   const Grid& grid;          // all workers
   const communicator& comm;  // of those that hold the same part of the model: grid.data
   Timeline& timeline;
-  Pipeline* pipeline = nullptr;  // which computes, where layers are divided into stages
+  Pipeline* pipeline = nullptr;  // computes, if layers are divided into stages
 };
 
-// What a step was like, on this rank unless said otherwise.
+// Figures of a step, of this rank unless said otherwise.
 struct StepFigures {
-  double loss =
-      0;  // mean over the terms of the step's samples, of all workers where they are synchronous
-  double exposed = 0;        // seconds in which the worker waited for communication
-  double communication = 0;  // seconds in which there was communication
+  double loss = 0;     // mean over the terms of the step; over all workers if they are synchronous
+  double exposed = 0;  // seconds in which the worker waited for communication
+  double communication = 0;  // seconds in which communication was in progress
   int64_t next = -1;         // the step to do next, where it is not the following one
-  Volume volume;             // what this rank has sent to agree with others, counted
-  Volume divided;            // and for the layers that ranks divide among them
+  Volume volume;             // what this rank has sent to agree with others, by the counters
+  Volume divided;            // and for layers that ranks divide among them
   // Squared lengths of the mean gradient of a shard (their mean) and of the whole step; 0: not
   // known.
   double shard_norm = 0;
   double step_norm = 0;
   double gradient = -1;   // length of the whole gradient; negative: not asked for
-  bool overflow = false;  // it was not finite: nothing was learnt
+  bool overflow = false;  // the gradient was not finite: there was no update
 };
 
 class Strategy {
  public:
   virtual ~Strategy() = default;
   virtual StepFigures step(int64_t step) = 0;
-  // After the last step: afterwards all replicas hold the result.
+  // Called after the last step; then all replicas hold the result.
   virtual void finish() {}
-  // Before a checkpoint with which `next` is the step to do next: until then nobody changes this
-  // rank's state.
+  // Called before a checkpoint; `next` is the first step after it. Until that step no other rank or
+  // thread changes this rank's state.
   virtual void pause(int64_t next) { (void)next; }
   virtual std::vector<StateVector> state() { return {}; }
-  // state() has been filled from a checkpoint.
+  // Called when state() has been filled from a checkpoint.
   virtual void resumed() {}
-  // What the busiest worker sends in a step, on average, according to theory; NaN where that has no
-  // formula.
+  // What the busiest worker sends in a step, on average, by formula; NaN where there is none.
   virtual Volume formula() const = 0;
-  // One line a kind of message, for the plan and the summary.
+  // One line for each kind of message, for the plan and the summary.
   virtual std::string about() const = 0;
 };
 

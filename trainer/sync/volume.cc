@@ -33,8 +33,8 @@ Volume scatter_volume(int ranks, double bytes) {
   return {double(ranks - 1) / ranks * bytes, double(ranks - 1)};
 }
 
-// Places and values to the owners of the places, then what each owner has, k again, to all others;
-// before either, how many there are.
+// Indices and values to the owners of the indices, then each owner's k sums to all others; before
+// each of the two, the counts.
 Volume topk_volume(int ranks, size_t k) {
   const double p = ranks;
   return {8 * double(k) * ((p - 1) / p + (p - 1)), 4 * (p - 1)};

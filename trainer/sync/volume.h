@@ -1,5 +1,5 @@
-// What travels. Bytes and messages that the busiest rank of a collective sends, by the formulas
-// that `tutti verify` derives from the algorithms' schedules (README.md, "The algorithms").
+// Bytes and messages that the busiest rank of a collective sends, by the formulas that `tutti
+// verify` derives from the algorithms' schedules (README.md, "The algorithms").
 #pragma once
 
 #include <cstddef>
@@ -20,15 +20,15 @@ struct Volume {
 // "1.23 MB".
 std::string megabytes(double bytes);
 
-// Of an allreduce of `bytes` over `ranks` by the named algorithm; NaN for one that is not known
+// Of an allreduce of `bytes` over `ranks` by the named algorithm; NaN if the algorithm is not known
 // here.
 Volume allreduce_volume(const std::string& algorithm, int ranks, double bytes);
 // Of a reduce_scatter or an allgather of vectors of `bytes` in all.
 Volume scatter_volume(int ranks, double bytes);
-// Of tutti_topk_allreduce() of k values of 4 bytes from each rank: at most, where their places are
-// spread evenly over the vector. The fewer they have in common, the more it is.
+// Of tutti_topk_allreduce() of k values of 4 bytes from each rank, their indices spread evenly over
+// the vector. An upper bound, reached where no two ranks send the same index.
 Volume topk_volume(int ranks, size_t k);
-// How many values --topk sends of so many; one at least.
+// How many of `count` values --topk sends; at least one.
 size_t largest_of(double fraction, size_t count);
 
 }  // namespace tutti::train

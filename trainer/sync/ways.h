@@ -1,5 +1,5 @@
-// The ways in which workers agree on parameters (--sync). Each is a row, in a file of its own: what
-// the command line, the plan, the step loop and checkpoints need to know of a way they ask of it.
+// The ways in which workers agree on parameters (--sync). Each is a row, in a file of its own; the
+// command line, the plan, the step loop and checkpoints read in it what they need to know of a way.
 #pragma once
 
 #include <memory>
@@ -19,10 +19,10 @@ namespace tutti::train {
 struct WayOption {
   const char* name;      // "--local-steps"
   const char* about;     // for the help
-  Options::Value value;  // unless it is given; its type is the option's
+  Options::Value value;  // the default; its type is the option's
 };
 
-// What a dry run tells of a step.
+// What a way's lines of a dry run are made from.
 struct PlannedStep {
   const Options& options;
   const std::vector<Parameter>& layout;  // of the whole model
@@ -33,19 +33,19 @@ struct SyncWay {
   const char* name = "";  // as in --sync
   std::vector<WayOption> options = {};
 
-  // Every step sums gradients over the workers, by collectives: with it go --clip, --dtype,
-  // --level, --shards, --topk, --wire, --zero, models that ranks divide and pipelines, and a
-  // checkpoint goes on with another --dp.
+  // Every step sums gradients over the workers, by collectives. Needed for --clip, --dtype,
+  // --level, --shards, --topk, --wire, --zero, models that ranks divide, pipelines, and for
+  // resuming a checkpoint with another --dp.
   bool sums_gradients = false;
   bool allreduces = false;    // --algorithm says how
-  bool messages = false;      // in place of collectives; what they carry is on the host
-  bool equal_steps = false;   // replicas are equal after every step, not at the end alone
+  bool messages = false;      // messages in place of collectives; their buffers are on the host
+  bool equal_steps = false;   // replicas are equal after every step, not only at the end
   bool common_steps = true;   // all workers make all steps: they can validate between them
-  bool own_replicas = false;  // each worker's differ, and a checkpoint has all of them
+  bool own_replicas = false;  // replicas differ between workers, and a checkpoint has all of them
 
   // Throws BadInput for options that do not go together.
   void (*check)(const Options& options) = nullptr;
-  // What --servers more ranks do with the workers' gradients; null: there are none.
+  // What the --servers additional ranks do with the workers' gradients; null: no servers.
   ServerRule (*server)(const Options& options) = nullptr;
   // Lines of a dry run, each with its end.
   std::string (*plan)(const PlannedStep& step) = nullptr;
@@ -56,13 +56,13 @@ struct SyncWay {
 // In the order of list.h.
 std::span<const SyncWay> sync_ways();
 const SyncWay* find_sync_way(const std::string& name);  // null: there is none
-// As --sync names it, which has been checked.
+// The way that --sync names; the option has been checked.
 const SyncWay& sync_way(const Options& options);
 
-// What the trajectory depends on: equal here means equal bits (apart from dp, which is of no
-// consequence at level canonical). Stored in checkpoints.
+// What the trajectory depends on: equal here means equal bits. (dp makes no difference at level
+// canonical.) Stored in checkpoints.
 nlohmann::json identity_of(const Options& options);
-// Of one checkpoint, but for the little that is beside its vectors.
+// Of one checkpoint, without the little that it holds besides its vectors.
 size_t checkpoint_bytes(const Options& options, size_t parameters);
 
 }  // namespace tutti::train

@@ -48,8 +48,8 @@ class Bf16 : public Wire<float> {
   std::vector<Buffer<uint16_t>> encoded_;
 };
 
-// Every rank sends its largest values with their places and keeps the rest for later (error
-// feedback): what was sent and what is kept add up to the gradient.
+// Every rank sends its largest values with their indices and keeps the rest (error feedback): what
+// was sent and what is kept add up to the gradient.
 class Largest : public Wire<float> {
  public:
   Largest(const Options& options, const std::vector<Bucket>& buckets) : fraction_(options.topk) {

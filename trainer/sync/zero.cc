@@ -15,7 +15,7 @@
 namespace tutti::train {
 namespace {
 
-// `Real`: of the parameters.
+// `Real`: the element type of the parameters.
 template <class Real>
 class ZeroOne : public Strategy {
  public:
@@ -87,7 +87,7 @@ class ZeroOne : public Strategy {
   }
 
  private:
-  // Until the sum of this rank's part of the bucket is there.
+  // Waits for the sum of this rank's part of the bucket.
   void take(size_t b, StepFigures& figures, double& squares) {
     const double from = now();
     calls_.wait(b);
@@ -136,7 +136,7 @@ class ZeroOne : public Strategy {
     return way.allgather(passes_.parameters(passes_.buckets()[b]).data(), counts(b),
                          dtype_of<Real>);
   }
-  // Layers are cut: their lengths are sums over the ranks.
+  // Layers are divided, so their norms are sums over the ranks.
   void sum_norms() {
     const auto norms = optimizer_.norms();
     check(tutti_allreduce(TUTTI_IN_PLACE, norms.data(), norms.size(), TUTTI_BINNED_FLOAT64,

@@ -88,14 +88,14 @@ Status cuda_ipc::unpack(const std::vector<std::string>& all, void* offers, size_
     const char* const end = text.data() + text.size();
     const char* const after = std::from_chars(text.data(), end, code).ptr;
     if (code <= TUTTI_IN_PROGRESS || code > TUTTI_INTERNAL) code = TUTTI_INTERNAL;
-    return {tutti_status(code),
-            "rank " + std::to_string(rank) + ":" + std::string(after, size_t(end - after)),
+    return {tutti_status(code), rank_name(rank) + ":" + std::string(after, size_t(end - after)),
             int(rank)};
   }
   return {};
 }
 
-// The driver exports whole blocks: of anything shorter, also what it keeps in the same one.
+// The driver exports whole blocks; a shorter allocation would export its neighbours in the block
+// too.
 uint64_t Arena::State::allocated_bytes(uint64_t bytes) const {
   constexpr uint64_t block = uint64_t(2) << 20;
   if (one_process || bytes > UINT64_MAX - block) return bytes;
@@ -149,7 +149,7 @@ Status Arena::State::start_board(Address board) {
   return driver->copy(reinterpret_cast<void*>(board), start.get(), sizeof(Board));
 }
 
-// All that this rank needs, before the others are asked for theirs.
+// Allocates all that this rank needs, before the ranks exchange their offers.
 Status Arena::State::allocate(Region* arena) {
   Address memory = 0;
   TUTTI_TRY(driver->allocate(allocated_bytes(bytes()), &memory));
@@ -166,7 +166,7 @@ Status Arena::State::allocate(Region* arena) {
   return {};
 }
 
-// Whether what was imported from each rank is its arena.
+// Whether the memory imported from each rank is that rank's arena.
 Status Arena::State::check_marks() const {
   for (uint32_t rank = 0; rank < ranks.size(); ++rank) {
     uint64_t mark = 0;
@@ -216,7 +216,7 @@ Status Arena::open(Driver& driver, Exchange& exchange, int device, const Sizes& 
   if (ready.ok()) ready = describe(driver, device, sizes, &mine);
   TUTTI_TRY(gather(exchange, ready, mine, deadline_ns, &state->ranks));
 
-  // Where memory cannot be shared, UNSUPPORTED travels instead of an offer.
+  // A rank that cannot share memory sends UNSUPPORTED instead of an offer.
   const auto unless_unsupported = [why](Status status) {
     if (status.code() != TUTTI_UNSUPPORTED) return status;
     *why = status.text();
@@ -314,7 +314,7 @@ device::Place Arena::staging_place(uint64_t offset) const {
 device::Report& Arena::report() const { return *state_->report; }
 Address Arena::report_address() const { return state_->report_address; }
 
-// First `over`, so that no kernel behind a flag does anything.
+// Sets `over` before the flags, so that no kernel that waits for a flag does anything.
 Status Arena::let_go() {
   State& state = *state_;
   const std::lock_guard lock(state.letting_go);

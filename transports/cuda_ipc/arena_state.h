@@ -20,7 +20,7 @@ constexpr uint32_t first_region_added = 3;  // and those that the program added
 struct Neighbour {
   std::array<char, 40> boot{};  // of the host: random, as text
   uint64_t process_namespace = 0;
-  uint64_t process_cookie = 0;  // random: a number may come again
+  uint64_t process_cookie = 0;  // random, because a pid may be used again
   int32_t pid = 0;
   uint32_t uid = 0;
   int32_t device = 0;
@@ -36,25 +36,26 @@ struct Neighbour {
   }
 };
 
-// What a rank offers of a region: where its part begins in an allocation.
+// A rank's part of a region, as it offers it to the others: where it lies in an exported
+// allocation.
 struct Offer {
   device::Exported exported;
-  uint64_t address = 0;  // in its process
-  uint64_t offset = 0;   // of it in what is exported
-  uint64_t free_regions = 0;
-  int32_t ledger = -1;  // rank 0's, while an arena is opened
+  uint64_t address = 0;       // in its process
+  uint64_t offset = 0;        // of the address in the exported allocation
+  uint64_t free_regions = 0;  // a set
+  int32_t ledger = -1;        // rank 0's descriptor, while an arena is opened
 };
 
 struct Part {
-  Address address = 0;    // here
-  Address imported = 0;   // where what was exported begins here; 0: nothing was imported
-  device::Exported from;  // what was
+  Address address = 0;    // in this process
+  Address imported = 0;   // where the imported allocation begins; 0: nothing was imported
+  device::Exported from;  // what was imported
 };
 
 struct Region {
   uint32_t id = 0;
-  uint64_t bytes = 0;  // of the own part
-  bool made = false;   // by tutti
+  uint64_t bytes = 0;  // of this rank's part
+  bool made = false;   // allocated by tutti
   device::Exported exported;
   std::vector<Part> parts;  // by rank
 };
@@ -64,7 +65,7 @@ std::string pack(const Status& status, const void* offer, size_t bytes);
 // All ranks' texts: the first error among them, or all offers.
 Status unpack(const std::vector<std::string>& all, void* offers, size_t bytes);
 
-// Collective: what every rank offers, or an error on all. A rank's own error is its own.
+// Collective: what every rank offers, or an error on all. A rank with an error gets its own.
 template <class Item>
 Status gather(Exchange& exchange, const Status& own, const Item& mine, uint64_t deadline_ns,
               std::vector<Item>* out) {
@@ -99,16 +100,16 @@ struct Arena::State {
   uint64_t staging_offset() const;
   uint64_t results_offset() const;
   uint64_t bytes() const;
-  uint64_t allocated_bytes(uint64_t bytes) const;  // where so many are to be shared
-  // What a rank's staging begins with before it is used.
+  uint64_t allocated_bytes(uint64_t bytes) const;  // how many to allocate to share so many
+  // The mark at the beginning of a rank's staging buffer, before it is used.
   uint64_t mark_of(uint32_t rank) const { return ranks[rank].process_cookie + rank; }
   device::Address base(uint32_t rank) const { return regions[0].parts[rank].address; }
 
   // Whether another rank is a thread of this process.
   bool shares_process() const;
 
-  // Of opening.
-  std::string obstacle() const;  // "" or why these ranks cannot share memory
+  // Steps of opening.
+  std::string obstacle() const;  // why these ranks cannot share memory; "": they can
   Status allocate(cuda_ipc::Region* arena);
   Status start_board(device::Address board);
   Status check_marks() const;

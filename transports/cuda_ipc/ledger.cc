@@ -16,7 +16,7 @@ struct Leftovers {
   std::vector<Leftover> all;
 };
 Leftovers& leftovers() {
-  static auto& kept = *new Leftovers;  // of the process, to its end
+  static auto& kept = *new Leftovers;  // never destroyed
   return kept;
 }
 

@@ -1,6 +1,6 @@
-// Which rank still uses what of the others' memory, on a page that all ranks of an arena map:
-// memory must not be freed on a GPU before those who use it have closed it, and they may live in
-// other processes, or be dead.
+// Which ranks still have which regions of the others' memory open, on a page that all ranks of an
+// arena map: memory of a GPU must not be freed before all ranks that opened it have closed it, and
+// they may be other processes, or dead.
 #pragma once
 
 #include <atomic>
@@ -27,11 +27,11 @@ class Ledger {
   // A rank that is a thread of this process has none.
   void watch(uint32_t rank, Fd process) { processes_[rank] = std::move(process); }
 
-  // This rank uses, or does not use any more, the others' parts of a region.
+  // This rank opens, or has closed, the others' parts of a region.
   void open(uint32_t region);
   void close(uint32_t region);
   void close_all();
-  // Whether another rank that lives uses this one's part.
+  // Whether another rank that is alive has this rank's part open.
   bool used(uint32_t region) const;
 
  private:
@@ -47,8 +47,8 @@ class Ledger {
   std::vector<Fd> processes_;  // by rank
 };
 
-// Memory of a GPU that is freed as soon as no other rank uses it. Never waits; what never comes
-// free goes with the process.
+// Memory of a GPU that is freed once no other rank has it open. Never waits; what stays open is
+// freed when the process ends.
 struct Leftover {
   device::Driver* driver = nullptr;
   int device = 0;
@@ -57,7 +57,8 @@ struct Leftover {
   std::shared_ptr<const Ledger> ledger;
 };
 void free_when_unused(Leftover leftover);
-// Frees what nobody uses any more; returns the regions of `ledger` that have not.
+// Frees the leftovers that nobody has open; returns the set of regions of `ledger` that are still
+// open.
 uint64_t free_unused(const Ledger* ledger);
 
 }  // namespace tutti::cuda_ipc

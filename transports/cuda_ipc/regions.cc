@@ -17,7 +17,8 @@ namespace {
 constexpr uint64_t all_added = ~uint64_t(0) << first_region_added;
 static_assert(most_regions == 64, "sets of regions are 64 bits");
 
-// While other processes fetch this one's descriptors: some systems let only its parents.
+// Allows other processes to fetch this one's descriptors meanwhile (pidfd_getfd): where Yama
+// restricts ptrace, only its ancestors may.
 class Fetchable {
  public:
   explicit Fetchable(bool needed) : needed_(needed) {
@@ -87,7 +88,7 @@ Status Arena::State::import(const std::vector<Offer>& offers, Region* region) {
   return {};
 }
 
-// Tells the kernels where the region lies.
+// Writes the region's addresses to the board, where the kernels read them.
 Status Arena::State::publish(const Region& region) {
   for (uint32_t rank = 0; rank < ranks.size(); ++rank) {
     table[size_t(rank) * most_regions + region.id] = region.parts[rank].address;
@@ -145,7 +146,7 @@ Status Arena::add(Exchange& exchange, bool make, Address address, size_t bytes,
   return {};
 }
 
-// Collective: from the own part to a region of everybody's; `ready`: whether there is one.
+// Collective: makes a region of all ranks' parts. `ready`: whether this rank has its part.
 Status Arena::State::share(Exchange& exchange, const Status& ready, const Offer& mine,
                            uint64_t deadline_ns, Region* region) {
   std::vector<Offer> offers;

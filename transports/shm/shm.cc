@@ -24,7 +24,7 @@ using slots::Segment;
 using slots::SlotLink;
 using slots::SlotLinkParts;
 
-// What a rank says about itself while a link is opened; only the leader of a group has a ticket.
+// What a rank sends the others while a link is opened; only the leader of a group has a ticket.
 struct Hello {
   int32_t pid;
   Ticket ticket;
@@ -83,8 +83,7 @@ Status open_group(const LinkSetup& setup, SlotLinkParts* parts) {
   for (size_t local = 0; local < hellos.size(); ++local) {
     const std::string& said = all[parts->ranks[local]];
     if (said.size() != sizeof(Hello)) {
-      return {TUTTI_PEER_FAILED,
-              "rank " + std::to_string(parts->ranks[local]) + " could not set up shared memory",
+      return {TUTTI_PEER_FAILED, rank_name(parts->ranks[local]) + " could not set up shared memory",
               parts->ranks[local]};
     }
     std::memcpy(&hellos[local], said.data(), sizeof(Hello));

@@ -17,12 +17,10 @@ namespace tutti::tcp {
 
 namespace {
 
-// A control connection whose peer's host answers nothing for so long is lost. Data connections have
-// no such limit: the kernel would also apply it to a receiver that is only busy elsewhere.
+// A control connection is lost when the peer's host has acknowledged nothing for so long. Data
+// connections have no such limit: the kernel would also apply it to a receiver that is only busy.
 constexpr int control_limit_ms = 4000;
-constexpr uint64_t look_ns = 50'000'000;  // how often it looks whether all still come
-
-std::string name(int rank) { return "rank " + std::to_string(rank); }
+constexpr uint64_t look_ns = 50'000'000;  // how often it looks whether a rank has gone
 
 Status first_outward(Address* out) {
   for (const Interface& one : interfaces()) {
@@ -59,7 +57,7 @@ class Mesh {
 
     wires_.resize(size_t(nranks_));
     Status met = meet(addresses);
-    // Who fails lets the others know by going.
+    // A rank that fails closes its connections, which the others notice.
     if (!met.ok()) wires_.clear();
     TUTTI_TRY(agree(exchange, met, setup_.deadline_ns));
     *out = std::move(wires_);
@@ -80,7 +78,7 @@ class Mesh {
     return {};
   }
 
-  // Everything that can run short, before anybody waits for this rank.
+  // Gets every resource that may run out, before another rank waits for this one.
   Status prepare(bool one_network) {
     if (nranks_ > wire::most_ranks) {
       return {TUTTI_UNSUPPORTED,
@@ -111,7 +109,7 @@ class Mesh {
       const std::string& packed = addresses[size_t(rank)];
       if (packed.size() != Address::packed_bytes ||
           !Address::unpack(reinterpret_cast<const uint8_t*>(packed.data()), &to.address)) {
-        return {TUTTI_CORRUPT, name(rank) + " gave an address that makes no sense", rank};
+        return {TUTTI_CORRUPT, rank_name(rank) + " gave an address that makes no sense", rank};
       }
       if (own_.is_loopback() == to.address.is_loopback()) to.from = own_;
       to.key = setup_.exchange->key();
@@ -148,7 +146,7 @@ class Mesh {
       const int missing = first_missing();
       if (missing < 0) return {};
       if (now >= setup_.deadline_ns) {
-        return {TUTTI_TIMEOUT, "no connection to " + name(missing) + " came about in time",
+        return {TUTTI_TIMEOUT, "no connection to " + rank_name(missing) + " came about in time",
                 missing};
       }
       set.clear();
@@ -172,7 +170,7 @@ class Mesh {
     return purpose == Purpose::control ? wires.control : wires.data;
   }
 
-  // A guest holds the key; one that has no business here is a member gone astray and not let in.
+  // A guest holds the key; a member that should not connect to this rank is refused.
   void admit(Acceptor::Guest guest) {
     const Claim& claim = guest.claim;
     if (claim.client <= self_ || !is_peer(claim.client) || claim.nranks != uint32_t(nranks_))
@@ -192,7 +190,7 @@ class Mesh {
     return -1;
   }
 
-  // Nobody says anything before all are there, so an event is an end.
+  // Only POLLRDHUP is watched, so an event means that the peer has gone.
   void watch_connected(std::vector<pollfd>& set) {
     watched_.clear();
     for (int rank = 0; rank < nranks_; ++rank) {
@@ -207,7 +205,7 @@ class Mesh {
     for (size_t i = first; i < set.size(); ++i) {
       if (set[i].revents == 0) continue;
       const int rank = watched_[i - first];
-      return {TUTTI_PEER_FAILED, name(rank) + " has gone while connections were made", rank};
+      return {TUTTI_PEER_FAILED, rank_name(rank) + " has gone while connections were made", rank};
     }
     return {};
   }
@@ -219,7 +217,7 @@ class Mesh {
   Fd listener_;
   std::vector<Fd> reserved_;
   std::vector<Wires> wires_;
-  std::vector<int> watched_;  // whose socket, from the first of the connected in the poll set on
+  std::vector<int> watched_;  // the ranks of the poll set's connected sockets, in the set's order
 };
 
 }  // namespace

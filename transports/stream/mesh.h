@@ -9,7 +9,8 @@
 
 namespace tutti::tcp {
 
-// Of one pair. Data and what is said about it go apart, so that bulk never holds up an alarm.
+// The sockets of one pair. Control frames have a connection of their own, so that an abort never
+// queues behind data (head-of-line blocking).
 struct Wires {
   Fd data;
   Fd control;
@@ -17,11 +18,11 @@ struct Wires {
 
 enum class Needs { data_and_control, control };
 
-// Collective over setup.exchange. *out: by rank, empty where setup.peers says so. Every rank calls
-// those below it and is called by those above; when all are there nothing listens any more.
+// Collective over setup.exchange. *out: by rank, empty where setup.peers says so. Every rank
+// connects to the ranks below it and accepts those above; then the listening socket is closed.
 Status connect_mesh(const LinkSetup& setup, Needs needs, std::vector<Wires>* out);
 
-// Equal for two processes whose loopback interfaces are one; empty where that is not known.
+// Equal for two processes that share a loopback interface; empty where that is not known.
 std::string network_of_this_process();
 
 }  // namespace tutti::tcp

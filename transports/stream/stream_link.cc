@@ -17,12 +17,12 @@ namespace tutti::tcp {
 
 namespace {
 
-// A wait longer than this is told to the peers; they compare it with their own call.
+// A rank that has waited so long sends its peers its call; they compare it with their own.
 constexpr uint64_t tell_period_ns = 50'000'000;
-// A peer that says nothing itself is not told more often: it may not read for a long time.
+// The most status frames sent to a peer from which nothing comes: it may not read for a long time.
 constexpr uint32_t most_told = 512;
 constexpr uint32_t most_notes = 128;  // likewise
-// Data and control close at the same moment but may arrive apart.
+// A peer closes data and control together, but the two ends may arrive at different times.
 constexpr uint64_t goodbye_patience_ns = 250'000'000;
 
 constexpr uint64_t bell_event = ~uint64_t{0};
@@ -83,7 +83,7 @@ Status StreamLink::watch(int fd, uint32_t events, uint64_t what) {
   return resource_error("cannot watch a socket", errno);
 }
 
-// Only from the first sleep on: a rank that never sleeps need not pay for being woken.
+// From the first sleep on: a rank that never sleeps saves the system calls.
 void StreamLink::watch_data() {
   watches_data_ = true;
   if (carrier_ != nullptr) {
@@ -93,7 +93,7 @@ void StreamLink::watch_data() {
   }
   for (const auto& peer : peers_) {
     if (peer == nullptr) continue;
-    // By edge: data that nobody wants yet wakes a sleeper once, not again and again.
+    // Edge-triggered: data that no call receives yet wakes a sleeper once, not again and again.
     Status watched = watch(peer->stream->fd(), EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
                            uint64_t(peer->rank) << 1);
     if (!watched.ok()) fail(std::move(watched));
@@ -109,7 +109,7 @@ void StreamLink::begin(const CallMark& mark) {
   ++calls_;
   results_.forget();
   if (mark.epoch != 0) collective_ = mark.epoch;
-  // Nothing will be sent that a peer could compare with its own call.
+  // A call without data sends no frame that a peer could compare with its own call.
   if (mark.signature.count == 0 && mark.epoch != 0) tell_call(0);
 }
 
@@ -201,7 +201,7 @@ void StreamLink::read_control(Peer& peer) {
 }
 
 void StreamLink::take_frame(Peer& peer, const wire::Header& header, std::string_view payload) {
-  const std::string who = "rank " + std::to_string(peer.rank);
+  const std::string who = rank_name(peer.rank);
   if (header.comm != comm_id_ || header.src != uint16_t(peer.rank)) {
     return fail({TUTTI_CORRUPT, who + " sent a frame of another communicator or rank", peer.rank});
   }
@@ -299,7 +299,7 @@ void StreamLink::tell_call(uint64_t now_ns) {
   }
 }
 
-// Nothing here but what the mutex guards: the link's own thread may be at work.
+// Uses only what the mutex guards: the thread of the link's calls may be using the rest.
 void StreamLink::post_note(const Note& note) {
   const std::lock_guard lock(control_mutex_);
   if (!(note == note_)) {
@@ -380,7 +380,7 @@ Status StreamLink::find_corrupt() const {
 }
 
 std::string StreamLink::own_call() const {
-  return "rank " + std::to_string(self_) + " calls " + mark_.signature.describe();
+  return rank_name(self_) + " calls " + mark_.signature.describe();
 }
 
 std::string StreamLink::latest_call(const Peer& peer) const {
@@ -404,9 +404,9 @@ Status StreamLink::compare_results() {
   return results_.judge(mark_, self_, peers, peers_.size(), inspected_ns_);
 }
 
-// The peer makes this call, too, but the two have not made the same calls before it.
+// The peer makes the same call, but the two ranks have not made the same calls before it.
 Status StreamLink::earlier_error(const Peer& peer) const {
-  std::string text = "rank " + std::to_string(peer.rank) + " and rank " + std::to_string(self_) +
+  std::string text = rank_name(peer.rank) + " and rank " + std::to_string(self_) +
                      " have not made the same calls before call " + std::to_string(mark_.epoch);
   for (const Said& said : peer.said) {
     if (said.mark.epoch == 0 || said.mark.epoch != previous_.epoch ||
@@ -449,7 +449,7 @@ Status StreamLink::stranger_error(const Peer& peer) {
 Status StreamLink::find_mismatch() {
   for (const auto& peer : peers_) {
     if (peer == nullptr) continue;
-    // The frame may have become right since: a call that is over tried to receive it.
+    // An earlier call may have found the frame mismatched, and it may belong to this one.
     if (peer->stream->mismatched_frame() != nullptr) {
       if (peer->stream->mismatched_frame()->digest != mark_.digest) {
         if (peer->receive_waits_in == calls_) return stranger_error(*peer);
@@ -477,13 +477,14 @@ Status StreamLink::compare(const Peer& peer) {
   return {};
 }
 
-// Point to point: a peer that waits inside a collective call which this rank has not entered, and
-// has sent nothing that is still to come, will not send.
+// Point to point: a peer that is blocked in a collective call which this rank has not entered, and
+// whose data has all been received, will not send.
 Status StreamLink::find_absent(const Peer& peer) const {
   if (mark_.epoch != 0 || mark_.peer != peer.rank || peer.said_count == 0) return {};
   const Said& said = peer.said[(peer.said_count - 1) % peer.said.size()];
   const bool waits = peer.receive_waits_in == calls_ && said.stream == peer.stream->delivered();
-  // Calls without data end at once and are told of without waiting.
+  // A call without data ends at once, and its status frame is sent when it begins, so it is no
+  // wait.
   if (!waits || said.mark.epoch <= collective_ || said.mark.signature.count == 0) return {};
   return {TUTTI_MISMATCH,
           own_call() + ", but rank " + std::to_string(peer.rank) + " calls " +
@@ -494,9 +495,9 @@ Status StreamLink::find_absent(const Peer& peer) const {
 Status StreamLink::find_failed(uint64_t now_ns) {
   for (const auto& peer : peers_) {
     if (peer == nullptr) continue;
-    const std::string who = "rank " + std::to_string(peer->rank);
+    const std::string who = rank_name(peer->rank);
     if (peer->left) {
-      // Who has left in order is missed only by who waits for it.
+      // A peer that freed the communicator is an error only for a call that waits for it.
       const bool missed = (peer->receive_waits_in == calls_ && peer->stream->ended()) ||
                           (peer->send_waits_in == calls_ && peer->stream->send_failed());
       if (!missed) continue;

@@ -1,8 +1,8 @@
-// A Link over data streams, each with a control channel beside it, which is a socket.
+// A Link over data streams, each with a control channel (a socket) beside it.
 //
-// A rank that waits tells its peers, through the control channels, which call it is in; so two that
-// wait for each other in different calls find out. A channel that closes without a goodbye is a
-// dead peer, whether or not this rank waits for it.
+// A rank that waits sends its peers, over the control channels, which call it is in; so two ranks
+// that wait for each other in different calls detect the mismatch. A channel that closes without a
+// bye frame is a dead peer, whether or not this rank waits for it.
 #pragma once
 
 #include <array>
@@ -19,7 +19,8 @@
 
 namespace tutti::tcp {
 
-// Of one pair. Data and what is said about it go apart, so that bulk never holds up an alarm.
+// One pair. Control frames have a connection of their own, so that an abort never queues behind
+// data (head-of-line blocking).
 struct Pair {
   std::unique_ptr<DataStream> data;
   Fd control;
@@ -27,13 +28,13 @@ struct Pair {
 
 class StreamLink final : public Link {
  public:
-  // `pairs`: by rank of the communicator, empty where there is none. `carrier`: of their data,
-  // where the streams have no sockets.
+  // `pairs`: by rank of the communicator, empty where there is none. `carrier`: what carries their
+  // data, where the streams have no sockets.
   StreamLink(const char* name, uint64_t comm_id, int self, std::vector<Pair> pairs,
              std::unique_ptr<Carrier> carrier = nullptr);
   ~StreamLink() override;
 
-  // What can fail before the first call.
+  // Makes all that can fail before the first call.
   Status prepare();
   bool has_peers() const { return has_peers_; }
 
@@ -52,10 +53,10 @@ class StreamLink final : public Link {
   Note read_note(int peer) const override;
 
  private:
-  // What a peer said of itself in a status frame.
+  // What a peer's status frame said.
   struct Said {
     CallMark mark;
-    uint64_t stream = 0;  // bytes that it had sent here by then
+    uint64_t stream = 0;  // bytes that it had sent to this rank by then
   };
   struct Peer {
     Peer(Pair pair, int rank);
@@ -65,21 +66,21 @@ class StreamLink final : public Link {
     FrameChannel control;
     uint64_t receive_waits_in = 0;  // the number of the call in which a receive found nothing
     uint64_t send_waits_in = 0;
-    std::array<Said, 8> said;  // the latest ones, in turn
+    std::array<Said, 8> said;  // of its latest status frames, as a ring
     size_t said_count = 0;
-    // What was last told to it, and how often since it was last heard.
+    // The last status frame sent to it, and how many since something came from it.
     uint64_t told_call = 0;
     uint64_t told_stream = 0;
     uint32_t told_count = 0;
     uint64_t heard_stream = 0;
     Note note;                   // the latest that it posted
-    uint64_t note_told = 0;      // which of the own notes it was sent last; under control_mutex_
+    uint64_t note_told = 0;      // the latest of this rank's notes sent to it; under control_mutex_
     bool told_of_abort = false;  // under control_mutex_
-    std::atomic<uint32_t> notes_unheard{0};  // sent to it since it was last heard
-    bool left = false;                       // it said goodbye
-    bool closed = false;                     // its control channel
-    Status broken;                           // why the channel is, if it is
-    bool hung_up = false;                    // its data connection, says the kernel
+    std::atomic<uint32_t> notes_unheard{0};  // sent to it since something came from it
+    bool left = false;                       // it sent a bye frame
+    bool closed = false;                     // its control channel is closed
+    Status broken;                           // why the channel failed, if it did
+    bool hung_up = false;                    // epoll reported a hang-up of its data connection
     uint64_t ended_ns = 0;                   // when its data was first seen to have ended
   };
 
@@ -98,7 +99,7 @@ class StreamLink final : public Link {
   Status find_corrupt() const;
   Status find_mismatch();
   Status compare(const Peer& peer);
-  // Peers make this call, too, but after another result.
+  // For peers that make the same call, but after another result of the call before it.
   Status compare_results();
   Status find_absent(const Peer& peer) const;
   Status find_failed(uint64_t now_ns);
@@ -112,7 +113,7 @@ class StreamLink final : public Link {
   std::unique_ptr<Carrier> carrier_;  // outlives the streams
   bool over_ = false;
   CallMark mark_;
-  CallMark previous_;                         // the collective call before it
+  CallMark previous_;                         // of the collective call before it
   uint64_t calls_ = 0;                        // begun, of any kind
   uint64_t collective_ = 0;                   // epoch of the latest collective call
   std::vector<std::unique_ptr<Peer>> peers_;  // by rank
@@ -120,22 +121,22 @@ class StreamLink final : public Link {
 
   uint64_t comm_id_;
   int self_;
-  Fd events_;  // epoll: control channels and bell, later also what carries the data
-  Fd bell_;    // rung by abort()
+  Fd events_;  // epoll: control channels and doorbell; from the first sleep on also the data
+  Fd bell_;    // the doorbell, an eventfd that abort() writes to
   bool watches_data_ = false;
-  bool stirred_ = false;  // something happened to the data since arm()
-  uint64_t told_ns_ = 0;  // when this call was last told to the peers, or first inspected
-  uint64_t told_in_ = 0;  // the call that told_ns_ is of
+  bool stirred_ = false;  // an event on the data or the doorbell since arm()
+  uint64_t told_ns_ = 0;  // when this call was last sent to the peers, or first inspected
+  uint64_t told_in_ = 0;  // the call that told_ns_ belongs to
   Status failure_;
   ResultMismatch results_;
   uint64_t inspected_ns_ = 0;
 
-  // Guards what is sent through the control channels, and the reason.
+  // Guards what is sent over the control channels, abort_reason_ and the notes.
   std::mutex control_mutex_;
   std::atomic<bool> aborted_{false};
   Status abort_reason_;
-  Note note_;           // the own one
-  uint64_t notes_ = 0;  // that were posted
+  Note note_;           // this rank's
+  uint64_t notes_ = 0;  // how many different ones were posted
 };
 
 }  // namespace tutti::tcp

@@ -11,8 +11,8 @@ namespace tutti::tcp {
 
 namespace {
 
-// Below it messages are taken through the buffer, many with one call; above it the buffer is only
-// for the header, so that the payload is not copied twice.
+// Up to this size messages are received through the staging buffer, many with one system call;
+// above it the buffer takes only headers, so that the payload is not copied twice.
 constexpr size_t small_bytes = 16 << 10;
 constexpr size_t small_stage_bytes = 64 << 10;
 constexpr size_t header_stage_bytes = 4 << 10;
@@ -50,7 +50,7 @@ size_t Stream::send(const CallMark& mark, const std::byte* data, size_t bytes) {
   const ssize_t result = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
   if (result < 0) {
     if (!again(errno)) send_failed_ = true;
-    if (starts) out_header_left_ = out_left_ = 0;  // nothing was said: the next offer starts anew
+    if (starts) out_header_left_ = out_left_ = 0;  // nothing was sent: begin again
     return 0;
   }
   const size_t of_header = std::min(size_t(result), out_header_left_);
@@ -87,7 +87,7 @@ Status Stream::check(const wire::Header& header) const {
     wrong = "a frame that does not follow the one before";
   }
   if (wrong == nullptr) return {};
-  return {TUTTI_CORRUPT, "rank " + std::to_string(peer_) + " sent " + wrong, peer_};
+  return {TUTTI_CORRUPT, rank_name(peer_) + " sent " + wrong, peer_};
 }
 
 bool Stream::next_frame() {
@@ -117,7 +117,7 @@ bool Stream::received(ssize_t result) {
 
 bool Stream::fill(size_t most) {
   if (!stage_) stage_ = std::make_unique_for_overwrite<std::byte[]>(stage_bytes);
-  // What is left is at most a part of an element and a part of a header.
+  // What is left there is at most a part of an element and a part of a header.
   if (head_ > 0) {
     std::memmove(stage_.get(), stage_.get() + head_, staged());
     tail_ -= head_;

@@ -1,12 +1,12 @@
 // One pair's data connection: messages cut into frames, each with the mark of its call.
 //
-// Sending: a frame is announced for what the caller offers, up to 1 MiB; where the kernel takes it
-// only in part, the next offer of the same message goes on with it.
+// Sending: a frame covers what the caller offers, up to 1 MiB; where the kernel takes only a part
+// of it, the next offer of the same message continues the frame.
 //
-// Receiving: bytes go straight into the caller's memory where a frame is known to fill it, else
-// through a staging buffer, which takes several small frames with one system call and holds what is
-// peeked at. In the buffer an element whose bytes came in two frames is put together by moving its
-// first part over the header of the second.
+// Receiving: the payload of a frame whose header has come goes straight into the caller's memory.
+// Otherwise bytes go through a staging buffer, which takes several small frames with one system
+// call and holds what is peeked at. There, an element split across two frames is made contiguous by
+// moving its first part over the second frame's header.
 #pragma once
 
 #include <cstddef>
@@ -52,10 +52,10 @@ class Stream final : public DataStream {
   size_t ready() const { return std::min(carried_ + frame_left_, staged()); }
   bool usable() const { return !ended_ && corrupt_.ok(); }
   bool belongs_to(const CallMark& mark);
-  // Reads the next header out of the buffer; false: it is not there yet, or makes no sense.
+  // Reads the next header out of the buffer; false: it has not come, or is corrupt.
   bool next_frame();
   Status check(const wire::Header& header) const;
-  // Receives once into the buffer, up to `most` in it. False: nothing has come.
+  // Receives once, so that the buffer holds at most `most` bytes. False: nothing has come.
   bool fill(size_t most);
   bool received(ssize_t result);
   size_t receive_directly(std::byte* to, size_t bytes);
@@ -66,7 +66,7 @@ class Stream final : public DataStream {
   int self_, peer_;
 
   wire::HeaderBytes out_header_{};
-  size_t out_header_left_ = 0;  // of a frame that was begun
+  size_t out_header_left_ = 0;  // unsent bytes of the frame that was begun: header, then payload
   size_t out_left_ = 0;
   uint64_t sent_ = 0;  // payload since the start
   bool send_failed_ = false;
@@ -74,8 +74,8 @@ class Stream final : public DataStream {
   std::unique_ptr<std::byte[]> stage_;
   size_t head_ = 0, tail_ = 0;
   wire::Header frame_;      // the latest
-  size_t frame_left_ = 0;   // of its payload, staged or not
-  size_t carried_ = 0;      // bytes at head_ of an earlier frame: the first part of an element
+  size_t frame_left_ = 0;   // bytes of its payload not yet taken, staged or not
+  size_t carried_ = 0;      // bytes of an earlier frame, at head_: the first part of an element
   uint64_t announced_ = 0;  // payload of all frames so far
   bool ended_ = false;
   bool mismatched_ = false;

@@ -24,7 +24,7 @@ void DirectStream::advance() {
   }
 }
 
-// All that has been announced and fits, so that it comes at once.
+// Fetches all announced frames of this call that fit, so that they are in flight together.
 void DirectStream::fetch_all(const CallMark& mark, std::byte* to, size_t most) {
   if (next(mark) == nullptr || failed_ != UCS_OK) return;
   size_t ahead = 0;

@@ -1,15 +1,15 @@
-// A stream straight from the memory of one caller to that of the other, for memory that only the
-// network and GPUs may touch: the processor reads and writes none of it.
+// A stream directly from the memory of one caller to that of the other (zero-copy), for memory that
+// only the network and GPUs may touch: the processor reads and writes none of it.
 //
-// Sending: what is offered goes in pieces, always by rendezvous, so that no payload comes through
+// Sending: what is offered goes in pieces, always by rendezvous, so that no payload is staged in
 // memory of the host, and counts as taken when the peer has fetched it. Until then the caller
-// offers the same bytes again. Receiving: pieces are fetched to where the caller wants them, each
-// at once and whole: one that is longer than what the caller asks for waits until it asks for more.
-// So both ends of a message must cut it alike, as plans of such memory do (lib/plan/lower.h). Until
-// bytes are reported, the caller asks for them with the same `to`.
+// offers the same bytes again. Receiving: each piece is fetched as a whole to where the caller
+// wants it; one that is longer than what the caller asks for waits until it asks for more. So both
+// ends of a message must cut it into the same pieces, as plans of such memory do
+// (lib/plan/lower.h). Until bytes are reported, the caller asks for them with the same `to`.
 //
-// When a call fails UCX may still read what was offered, and write where something was asked for,
-// until the link is gone: such memory must outlive it.
+// After a failed call UCX may still read what was offered and write to where a receive was tried,
+// until the link is gone: such memory must outlive the link.
 #pragma once
 
 #include "transports/ucx/stream.h"
@@ -22,7 +22,7 @@ class DirectStream final : public UcxStream {
       : UcxStream(worker, peer, across_hosts, memory) {}
 
   size_t receive(const CallMark& mark, std::byte* to, size_t most) override;
-  // There is nothing to look at: INTERNAL, told by corrupt().
+  // Not possible on such memory: corrupt() becomes INTERNAL.
   std::span<const std::byte> peek(const CallMark& mark, size_t most, size_t granule) override;
   void consume(size_t) override {}
   void advance() override;
@@ -31,7 +31,7 @@ class DirectStream final : public UcxStream {
   bool begin_piece(const CallMark& mark, const std::byte* data, size_t bytes) override;
   void release(const Piece&) override {}
   const char* refuse(size_t length, bool by_rendezvous) const override;
-  void keep(Frame*, const std::byte*) override {}  // nothing comes so
+  void keep(Frame*, const std::byte*) override {}  // refuse() admits no eager frame
   void fetch_all(const CallMark& mark, std::byte* to, size_t most);
 };
 

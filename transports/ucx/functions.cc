@@ -31,8 +31,8 @@ Status Functions::load() {
 #undef TUTTI_LOAD
   TUTTI_TRY(get("ucs_status_string", &this->ucs_status_string));
   if (loaded_here) {
-    // While it is loaded UCX installs handlers that print where a program crashed. That is for the
-    // program to want.
+    // On loading, UCX installs signal handlers that print where a program crashed. They stay only
+    // if the user asks for them.
     void* const disable = dlsym(library, "ucs_debug_disable_signals");
     const bool wanted =
         environment_has("UCX_HANDLE_ERRORS") || environment_has("UCX_ERROR_SIGNALS");

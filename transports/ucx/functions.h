@@ -1,4 +1,4 @@
-// UCX's functions, loaded at run time, and its errors in words.
+// UCX's functions, loaded at run time, and its errors as texts.
 #pragma once
 
 #include <ucp/api/ucp.h>

@@ -9,7 +9,7 @@ namespace {
 
 Status absent() { return {TUTTI_UNSUPPORTED, "ucx: this build of tutti has no UCX"}; }
 
-// The others may have one, and wait to hear of it.
+// Other ranks may have UCX and wait for this one in agree().
 Status open_ucx(const LinkSetup& setup, std::unique_ptr<Link>*) {
   return agree(*setup.exchange, absent(), setup.deadline_ns);
 }

@@ -13,7 +13,7 @@ namespace tutti::ucx {
 
 namespace {
 
-// Between two rounds; longer and longer while workers wait for peers that do nothing, or rest.
+// The pause between two rounds; it doubles while nothing moves.
 constexpr std::chrono::milliseconds least_rest{5}, most_rest{50};
 
 class ProgressThread {
@@ -61,7 +61,7 @@ class ProgressThread {
     }
   }
 
-  std::mutex threads_;  // one at a time starts or ends the thread
+  std::mutex threads_;  // serialises starting and ending the thread
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Worker*> workers_;

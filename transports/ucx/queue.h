@@ -1,4 +1,4 @@
-// A queue that keeps its memory, so that it allocates only while it grows.
+// A FIFO queue that keeps its memory, so that it allocates only when it grows.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ class Queue {
   bool empty() const { return size_ == 0; }
   T& operator[](size_t place) { return all_[(first_ + place) & (all_.size() - 1)]; }
   const T& operator[](size_t place) const { return all_[(first_ + place) & (all_.size() - 1)]; }
-  // What was got by [] before is elsewhere then.
+  // Invalidates references got by [] before.
   void push(T value) {
     if (size_ == all_.size()) grow();
     (*this)[size_++] = std::move(value);

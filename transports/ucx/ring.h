@@ -1,4 +1,4 @@
-// Memory that is given out and taken back in the same order.
+// A ring buffer: memory that is reserved and released in the same order.
 #pragma once
 
 #include <cstddef>
@@ -10,18 +10,18 @@ class Ring {
  public:
   explicit Ring(size_t bytes) : size_(bytes) {}
 
-  // How much of it a reservation takes; `taken` goes to release().
+  // `taken`: how much of the ring it takes, to be passed to release().
   struct Reservation {
     std::byte* at = nullptr;  // nullptr: there is no room now
     size_t taken = 0;
   };
-  // In one piece, on a cache line of its own.
+  // Contiguous, on cache lines of its own.
   Reservation reserve(size_t bytes) {
     if (memory_ == nullptr) {
       memory_.reset(new (std::align_val_t(line)) std::byte[size_]);
     }
     bytes = (bytes + line - 1) & ~(line - 1);
-    if (used_ == 0) tail_ = 0;  // what was touched last is in the cache
+    if (used_ == 0) tail_ = 0;  // reuses the memory that is likely in the cache
     const bool wraps = tail_ + bytes > size_;
     const size_t skipped = wraps ? size_ - tail_ : 0;
     if (used_ + skipped + bytes > size_) return {};

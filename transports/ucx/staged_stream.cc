@@ -7,9 +7,9 @@ namespace tutti::ucx {
 
 namespace {
 
-// How much is put together at once of elements that cannot be read where they lie.
+// How many bytes of elements that cannot be read in place are gathered at once.
 constexpr size_t gathered_bytes = 64 << 10;
-// The largest alignment that a kernel may count on.
+// The largest alignment that a kernel may require.
 constexpr size_t most_alignment = 16;
 
 bool askew(const std::byte* at, size_t granule) {
@@ -24,7 +24,8 @@ bool askew(const std::byte* at, size_t granule) {
 bool StagedStream::begin_piece(const CallMark& mark, const std::byte* data, size_t bytes) {
   if (!can_send()) return false;
   size_t length = std::min(bytes, most_long_bytes);
-  // The stream takes a little of a long message also while the receiver does not look.
+  // With nothing in flight the first piece is short and goes eagerly, so that the stream takes it
+  // even while the receiver makes no progress.
   const bool quiet = piece_count_ == 0 && room_used_ == room_freed_;
   if (quiet || bytes <= most_short_bytes) length = std::min(bytes, most_short_bytes);
   const bool short_one =
@@ -58,7 +59,7 @@ void StagedStream::keep(Frame* frame, const std::byte* payload) {
   room_taken_ += room(frame->left);
 }
 
-// In order: what is read first gets its memory first.
+// In order, so that the frame that is read first gets its memory first.
 void StagedStream::advance() {
   if (unfetched_ == 0) return;
   for (size_t i = 0; i < frames_.size(); ++i) {
@@ -68,7 +69,7 @@ void StagedStream::advance() {
 }
 
 void StagedStream::advance_frame(Frame* frame) {
-  // What has come before the peer went is here all the same.
+  // After a failure nothing more is fetched, but fetches that are complete still count.
   if (frame->state == Frame::State::announced && failed_ == UCS_OK) {
     const Ring::Reservation place = rings_->long_frames.reserve(frame->left);
     if (place.at == nullptr) return;
@@ -85,7 +86,7 @@ StagedStream::Frame* StagedStream::front(const CallMark& mark) {
   return frame->state == Frame::State::here ? frame : nullptr;
 }
 
-// The same after a look at what has come meanwhile.
+// As front(); if there is none, tries again after UCX's progress.
 StagedStream::Frame* StagedStream::await_front(const CallMark& mark) {
   Frame* frame = front(mark);
   if (frame != nullptr || !corrupt_.ok()) return frame;

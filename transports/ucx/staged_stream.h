@@ -1,12 +1,12 @@
-// A stream through memory of its own, on both sides.
+// A stream through staging buffers on both sides.
 //
-// Sending: what is offered is copied and sent. A short piece goes at once, as long as the receiver
-// has said that it has room, and counts as taken then; a long one, and a short one that has no
-// room, goes by rendezvous and counts as taken when the peer has fetched it.
+// Sending: what is offered is copied and sent. A short piece goes eagerly while there is credit
+// from the receiver (its room) and counts as taken at once; a long one, or a short one without
+// credit, goes by rendezvous and counts as taken when the peer has fetched it.
 //
-// Receiving: short pieces are copied out of UCX's memory as they come, long ones are fetched into
-// memory of the stream. Nothing of UCX ever touches the caller's memory, which is the caller's
-// again when a call fails, whatever the network still does then.
+// Receiving: eager pieces are copied out of UCX's memory as they come, the others are fetched into
+// the staging buffer. UCX never touches the caller's memory, which is therefore the caller's again
+// when a call fails, whatever the network still does.
 #pragma once
 
 #include <vector>
@@ -31,7 +31,7 @@ class StagedStream final : public UcxStream {
 
  private:
   static constexpr size_t ring_bytes = 2 << 20;
-  // Room of the receiver for short pieces, and what one of them takes of it.
+  // The receiver's room for eager pieces (the credit of the sender), and what a piece takes of it.
   static constexpr uint64_t window = 64 << 10;
   static constexpr uint64_t room(size_t bytes) { return (bytes + 63) / 64 * 64 + 64; }
 
@@ -44,7 +44,7 @@ class StagedStream final : public UcxStream {
   const char* refuse(size_t length, bool by_rendezvous) const override;
   void keep(Frame* frame, const std::byte* payload) override;
   void advance_frame(Frame* frame);
-  // The frame to read from; nullptr: it is not there, or not of this call.
+  // The frame to read from; nullptr: it has not come, or is not of this call.
   Frame* front(const CallMark& mark);
   Frame* await_front(const CallMark& mark);
   void read(Frame* frame, size_t bytes);
@@ -52,8 +52,8 @@ class StagedStream final : public UcxStream {
   void tell_room();
 
   std::shared_ptr<Rings> rings_ = std::make_shared<Rings>();
-  uint64_t room_taken_ = 0;  // of the own room, since the start
-  // Elements whose bytes came in two frames, or lie askew in one.
+  uint64_t room_taken_ = 0;  // of this rank's room, since the start
+  // Elements that were split across two frames, or are misaligned in one.
   std::vector<std::byte> gathered_;
   size_t gathered_begin_ = 0;
 };

@@ -9,7 +9,7 @@ namespace tutti::ucx {
 
 namespace {
 
-// A goodbye comes another way than the data and may overtake what was sent before it.
+// A bye frame comes over the control channel and may overtake data that was sent before it.
 constexpr uint64_t goodbye_patience_ns = 250'000'000;
 
 }  // namespace
@@ -50,7 +50,7 @@ void UcxStream::greet() {
 
 void UcxStream::take_greeting() {
   if (greeted_ && corrupt_.ok()) {
-    corrupt_ = {TUTTI_CORRUPT, "rank " + std::to_string(peer_) + " greeted twice", peer_};
+    corrupt_ = {TUTTI_CORRUPT, rank_name(peer_) + " greeted twice", peer_};
   }
   greeted_ = true;
 }
@@ -68,12 +68,12 @@ Request UcxStream::send_alone(Worker::Kind kind, std::span<const uint8_t> header
 size_t UcxStream::send(const CallMark& mark, const std::byte* data, size_t bytes) {
   if (bytes == 0) return 0;
   if (piece_count_ > 0) {
-    // A peer that sends, too, may read only once something of its own is taken: what it offers is
-    // fetched although nobody looks for it here.
+    // A peer that sends too may receive only once its own message is taken. So its frames are
+    // fetched here although this rank does not receive at the moment.
     worker_.advance();
     reap();
   }
-  // The first of what is offered may be under way from an earlier offer.
+  // The first bytes of what is offered may be in flight from an earlier offer.
   for (size_t ahead = taken_ + under_way_; ahead < bytes; ahead = taken_ + under_way_) {
     if (!begin_piece(mark, data + ahead, bytes - ahead)) break;
     reap();
@@ -132,12 +132,11 @@ void UcxStream::reap() {
 }
 
 void UcxStream::take_room(uint64_t freed) {
-  if (freed < room_freed_) return;  // an older word, overtaken
+  if (freed < room_freed_) return;  // a message that was overtaken by a later one
   if (freed <= room_used_) {
     room_freed_ = freed;
   } else if (corrupt_.ok()) {
-    corrupt_ = {TUTTI_CORRUPT,
-                "rank " + std::to_string(peer_) + " says that it took more than it was sent",
+    corrupt_ = {TUTTI_CORRUPT, rank_name(peer_) + " says that it took more than it was sent",
                 peer_};
   }
 }
@@ -193,7 +192,7 @@ Status UcxStream::check(const wire::Header& header, size_t length, bool by_rende
     wrong = refuse(length, by_rendezvous);
   }
   if (wrong == nullptr) return {};
-  return {TUTTI_CORRUPT, "rank " + std::to_string(peer_) + " sent " + wrong, peer_};
+  return {TUTTI_CORRUPT, rank_name(peer_) + " sent " + wrong, peer_};
 }
 
 bool UcxStream::take_frame(const uint8_t* header, std::byte* payload, size_t length,
@@ -252,7 +251,7 @@ UcxStream::Frame* UcxStream::next(const CallMark& mark) {
   return nullptr;
 }
 
-// One of a kind at a time: what one that is still on its way does not say, the next one does.
+// One note of a kind in flight at a time; credit returned meanwhile goes with the next one.
 void UcxStream::tell(Says what) {
   Request& request = note_requests_[size_t(what)];
   if (endpoint_ == nullptr || failed_ != UCS_OK || !worker_.ended(&request)) return;

@@ -26,9 +26,7 @@ namespace ucx {
 
 namespace {
 
-std::string name(int rank) { return "rank " + std::to_string(rank); }
-
-// While ranks connect, some of UCX's ways are quiet until both sides have moved.
+// While ranks connect, some of UCX's transports signal no event until both sides make progress.
 constexpr uint64_t most_connecting_sleep_ns = 1'000'000;
 
 class Setup {
@@ -81,7 +79,7 @@ class Setup {
     for (size_t rank = 0; rank < nranks_; ++rank) {
       if (!is_peer(rank)) continue;
       if (addresses_[rank].empty()) {
-        return {TUTTI_CORRUPT, name(int(rank)) + " gave no address of UCX", int(rank)};
+        return {TUTTI_CORRUPT, rank_name(int(rank)) + " gave no address of UCX", int(rank)};
       }
       const bool across = networks_[rank].empty() || networks_[rank] != networks_[size_t(self_)];
       streams_[rank] = make_stream(int(rank), across);
@@ -103,8 +101,8 @@ class Setup {
     return std::make_unique<StagedStream>(*worker_, rank, across_hosts);
   }
 
-  // Who has heard of all goes on; what others still need of it to connect, the progress_thread
-  // does.
+  // A rank returns when it has the greetings of all peers; what they still need of it to connect
+  // is done by the progress thread.
   Status greet_all(const std::vector<tcp::Wires>& wires) {
     for (const auto& stream : streams_) {
       if (stream != nullptr) stream->greet();
@@ -124,7 +122,8 @@ class Setup {
       if (stream.greeted()) return {};
       const uint64_t now = now_ns();
       if (now >= setup_.deadline_ns) {
-        return {TUTTI_TIMEOUT, "ucx: no connection to " + name(rank) + " came about in time", rank};
+        return {TUTTI_TIMEOUT, "ucx: no connection to " + rank_name(rank) + " came about in time",
+                rank};
       }
       if (!worker_->arm()) continue;
       std::vector<pollfd> set{{worker_->fd(), POLLIN, 0}};
@@ -140,7 +139,7 @@ class Setup {
     size_t place = 1;
     for (size_t rank = 0; rank < wires.size(); ++rank) {
       if (!wires[rank].control || set[place++].revents == 0) continue;
-      return {TUTTI_PEER_FAILED, name(int(rank)) + " has gone while connections were made",
+      return {TUTTI_PEER_FAILED, rank_name(int(rank)) + " has gone while connections were made",
               int(rank)};
     }
     return {};
@@ -219,7 +218,7 @@ uint32_t ucx_threads() {
     const std::string path = std::string("/proc/self/task/") + entry->d_name + "/comm";
     const Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (!file || ::read(file.get(), name, sizeof(name) - 1) <= 0) continue;
-    found += std::string_view(name) == "async\n";  // what UCX calls it
+    found += std::string_view(name) == "async\n";  // UCX's name for its thread
   }
   closedir(tasks);
   return found;

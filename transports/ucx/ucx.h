@@ -9,7 +9,7 @@
 
 namespace tutti {
 
-// What UCX this process can load, and what that can use; or the sentence why it cannot.
+// The UCX that this process can load, and what it can use; UNSUPPORTED, with why, if there is none.
 struct UcxFound {
   std::string version;
   std::vector<std::string> resources;  // "tcp/eth0", "rc_mlx5/mlx5_0:1"
@@ -20,7 +20,7 @@ Status find_ucx(UcxFound* out);
 // OK: UCX sends from memory of this process's GPUs and receives into it; UNSUPPORTED, with why.
 Status ucx_moves_gpu_memory();
 
-// How many threads run in this process because of the transport, UCX's own one included.
+// How many threads run in this process because of the transport, including UCX's own.
 uint32_t ucx_threads();
 
 // Whether this host has an RDMA device and a UCX that can be loaded. Cheap where there is none.

@@ -15,10 +15,10 @@ namespace tutti::ucx {
 
 namespace {
 
-// How long a worker waits for its endpoints to be closed: peers that died say nothing.
+// How long a worker waits for its endpoints to close: a dead peer does not answer.
 constexpr uint64_t most_closing_ns = 100'000'000;
 constexpr int most_drained = 10'000;
-// While something is on its way UCX's descriptor may keep silent about room that came free.
+// While a request is incomplete UCX's descriptor may not signal that send space came free.
 constexpr uint64_t busy_sleep_ns = 1'000'000;
 
 class Config {
@@ -33,14 +33,15 @@ class Config {
   Status read() {
     const ucs_status_t status = ucx_->ucp_config_read(nullptr, nullptr, &config_);
     if (status != UCS_OK) return ucx_->failure(status, "its settings cannot be read");
-    // A library prints nothing, unless the program has said that this one may.
+    // UCX prints nothing, unless the program had loaded it before or the user has set its log
+    // level.
     if (ucx_->loaded_here && !environment_has("UCX_LOG_LEVEL")) {
       ucx_->ucp_config_modify(config_, "LOG_LEVEL", "fatal");
     }
-    // Acknowledged writes over tcp end the process now and then (UCX 1.13, tcp_ep.c, "Assertion
-    // `ep->flags & UCT_TCP_EP_FLAG_PUT_TX_WAITING_ACK' failed").
+    // Put operations over tcp, which wait for an acknowledgement, sometimes abort the process (UCX
+    // 1.13, tcp_ep.c, "Assertion `ep->flags & UCT_TCP_EP_FLAG_PUT_TX_WAITING_ACK' failed").
     if (!environment_has("UCX_TCP_PUT_ENABLE")) {
-      // UCX 1.13 knows a transport's settings here without its name, and says nothing of others.
+      // UCX 1.13 takes a transport's setting here without its name, and ignores unknown ones.
       for (const char* name : {"PUT_ENABLE", "TCP_PUT_ENABLE"}) {
         ucx_->ucp_config_modify(config_, name, "n");
       }
@@ -157,8 +158,8 @@ void Worker::Told::fail(ucs_status_t why) const {
   }
 }
 
-// Before the endpoints go: what UCX still holds is lost with them. Peers that do not answer cannot
-// hold this up for long.
+// Before the endpoints are closed: what UCX still holds is lost with them. A peer that does not
+// answer delays this by most_closing_ns at most.
 void Worker::settle() {
   for (UcxStream* stream : streams_) {
     if (stream != nullptr) stream->leave();
@@ -170,14 +171,14 @@ void Worker::settle() {
   while (!std::all_of(streams_.begin(), streams_.end(), settled) && now_ns() < until_ns) {
     if (!progress()) sched_yield();
   }
-  // What has come and is wanted by nobody would be answered with a reset by tcp.
+  // Drains what has come and nobody wants: tcp would answer it with a reset.
   for (int i = 0; i < most_drained && progress(); ++i) continue;
 }
 
 void Worker::close_endpoints() {
   std::vector<Request> closing;
   for (const Endpoint& endpoint : endpoints_) {
-    // Within a host UCX closes only by agreement, which a dead peer would not give.
+    // Within a host UCX closes an endpoint only together with the peer, which may be dead.
     if (endpoint.handle == nullptr || !endpoint.across_hosts) continue;
     ucp_request_param_t param{};
     param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
@@ -237,7 +238,7 @@ bool Worker::look_after() {
   const std::unique_lock held(mutex_, std::try_to_lock);
   if (!held.owns_lock()) return true;
   if (visited_at_ != uses_) {
-    visited_at_ = uses_;  // it is in use, or was a moment ago
+    visited_at_ = uses_;  // it was used since the last visit
     return true;
   }
   bool moved = false;

@@ -1,5 +1,4 @@
-// UCX's worker of one link: its endpoints, what arrives at it, and how to sleep until something
-// does.
+// UCX's worker of one link: its endpoints, the messages that arrive, and sleeping until one does.
 #pragma once
 
 #include <memory>
@@ -14,7 +13,8 @@ namespace tutti::ucx {
 
 class UcxStream;
 
-// UCX's context: one a process, for finding out what there is takes long. Gone with its last user.
+// UCX's context: one per process, because querying the devices takes long. Freed with its last
+// user.
 struct Context {
   const Functions* ucx;
   ucp_context_h handle;
@@ -28,7 +28,7 @@ struct Context {
   bool handles_gpu_memory() const;
 };
 
-// A request of UCX, or none. `failed`: it ended with an error, or never began.
+// A request of UCX, or none. `failed`: it ended with an error, or could not begin.
 struct Request {
   void* pending = nullptr;
   bool failed = false;
@@ -50,29 +50,29 @@ class Worker final : public tcp::Carrier {
   const Functions& ucx() const { return *ucx_; }
   ucp_worker_h handle() const { return worker_; }
 
-  // An endpoint to the peer; `stream` is told of its failure and gets what comes from it.
-  // `across_hosts`: UCX watches it for failures. Within a host the fastest ways cannot.
+  // An endpoint to the peer; `stream` is notified of its failure and gets its messages.
+  // `across_hosts`: UCX detects failures of the peer; its fastest transports within a host cannot.
   Status connect(int peer, const std::string& address, bool across_hosts, UcxStream* stream,
                  ucp_ep_h* out);
-  // The stream goes.
+  // The stream is being destroyed.
   void part(int peer) { streams_[size_t(peer)] = nullptr; }
-  // What UCX may still touch stays until it cannot any more.
+  // Keeps memory that UCX may still touch until UCX's worker is destroyed.
   void keep(std::shared_ptr<void> memory) { kept_.push_back(std::move(memory)); }
 
-  // Once: whether anything moved.
+  // Calls UCX's progress once; whether anything moved.
   bool progress();
-  // What a function that ends in _nbx returned.
+  // The request that a function ending in _nbx returned.
   Request begun(ucs_status_ptr_t result) const;
-  // Whether it has ended; then it is none any more.
+  // Whether it has ended; then *request is none.
   bool ended(Request* request) const;
 
-  // First what is wrong with what no stream can be told of.
+  // The first error in a message that belongs to no stream.
   const Status& corrupt() const { return corrupt_; }
 
-  // From here on, until the link goes, the progress_thread looks after it.
+  // From here on, until close(), the progress thread makes progress on it.
   void open();
-  // By the progress_thread: moves on what was left behind, where nobody else uses the worker.
-  // False: nothing moved.
+  // Called by the progress thread: makes progress if nobody else uses the worker. False: nothing
+  // moved.
   bool look_after();
 
   std::unique_lock<std::mutex> hold() override;
@@ -109,9 +109,9 @@ class Worker final : public tcp::Carrier {
   int self_;
   std::vector<std::shared_ptr<void>> kept_;  // of streams that are gone
   ucp_worker_h worker_ = nullptr;
-  int events_ = -1;  // UCX's own
+  int events_ = -1;  // UCX's descriptor, which it owns
   std::string address_;
-  // Who UCX tells of an endpoint's failure.
+  // The argument of UCX's error handler for an endpoint.
   struct Told {
     Worker* worker;
     int peer;
@@ -127,8 +127,8 @@ class Worker final : public tcp::Carrier {
   Status corrupt_;
 
   std::mutex mutex_;
-  uint64_t uses_ = 1;        // connecting is one
-  uint64_t visited_at_ = 0;  // by the progress_thread, after so many uses
+  uint64_t uses_ = 1;        // how often it was held; connecting is one
+  uint64_t visited_at_ = 0;  // `uses_` when the progress thread last looked
   bool open_ = false;
   bool answers_due_ = false;
 };

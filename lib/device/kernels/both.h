@@ -1,5 +1,5 @@
-// What differs between a GPU and the host, so that all that follows is written once. On the host a
-// kernel is one block of one thread.
+// What differs between a GPU and the host, so that the kernels are written once for both. On the
+// host a kernel is one block of one thread.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct Team {
 
   TUTTI_ON_BOTH uint64_t first() const { return uint64_t{block} * threads + thread; }
   TUTTI_ON_BOTH uint64_t stride() const { return uint64_t{blocks} * threads; }
-  // What any thread of the block has written is seen by all of them.
+  // A barrier: what any thread of the block wrote before, all of them see afterwards.
   TUTTI_ON_BOTH void synchronise() const {
 #ifdef __CUDA_ARCH__
     __syncthreads();
@@ -42,8 +42,8 @@ TUTTI_ON_BOTH To bits_as(From from) {
   return to;
 }
 
-// What was written before, also by others that this thread knows of, is seen by all GPUs and hosts
-// that see what is written after.
+// A fence for all GPUs and hosts: whoever sees what this thread writes afterwards also sees what it
+// wrote before, and what it had seen of others' writes.
 TUTTI_ON_BOTH void fence_system() {
 #ifdef __CUDA_ARCH__
   __threadfence_system();
@@ -68,7 +68,7 @@ TUTTI_ON_BOTH void clear_bits(uint32_t* word, uint32_t bits) {
 #endif
 }
 
-// Words that the host and a kernel write and read while the other runs.
+// For words that the host and a running kernel both access.
 template <class Word>
 TUTTI_ON_BOTH Word load_shared(const Word* word) {
 #ifdef __CUDA_ARCH__
@@ -86,7 +86,7 @@ TUTTI_ON_BOTH void store_shared(Word* word, Word value) {
 #endif
 }
 
-// Of words that the threads of a block share.
+// A minimum, in a word that the threads of a block share.
 TUTTI_ON_BOTH void lower_to(uint32_t* word, uint32_t value) {
 #ifdef __CUDA_ARCH__
   atomicMin(word, value);
@@ -95,7 +95,7 @@ TUTTI_ON_BOTH void lower_to(uint32_t* word, uint32_t value) {
 #endif
 }
 
-// Counts the blocks that are done; true for the last one, which leaves a 0.
+// Counts the blocks that are done; true for the last one, which resets the count to 0.
 TUTTI_ON_BOTH bool arrives_last(uint32_t* arrived, uint32_t blocks) {
 #ifdef __CUDA_ARCH__
   return atomicInc(arrived, blocks - 1) == blocks - 1;
@@ -104,7 +104,7 @@ TUTTI_ON_BOTH bool arrives_last(uint32_t* arrived, uint32_t blocks) {
 #endif
 }
 
-// A GPU refuses what is not a multiple of the alignment; so that tests on the host find it, too.
+// A GPU faults on a misaligned address; this makes tests on the host find it too.
 template <class T>
 TUTTI_ON_BOTH void refuse_misaligned(Address address) {
 #ifndef __CUDA_ARCH__
@@ -112,7 +112,7 @@ TUTTI_ON_BOTH void refuse_misaligned(Address address) {
 #endif
 }
 
-// One access on a GPU, whose memory `address` must be in.
+// A single access on a GPU; `address` must be in global memory, aligned to T.
 template <class T>
 TUTTI_ON_BOTH T load(Address address) {
 #ifdef __CUDA_ARCH__
@@ -152,7 +152,7 @@ TUTTI_ON_BOTH void store_bytes(Address address, const T& value) {
   for (uint32_t i = 0; i < sizeof(T); ++i) store<uint8_t>(address + i, bytes[i]);
 }
 
-// 16 bytes, which a GPU reads and writes at once.
+// 16 bytes, which a GPU reads and writes in one access.
 struct alignas(16) Packet {
   uint32_t word[4];
 };

@@ -1,4 +1,4 @@
-// tutti_combine_...: what abi.h says at CombineArguments.
+// tutti_combine_...: see CombineArguments in abi.h.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace tutti::device {
 
-// Of a block.
+// In the shared memory of a block.
 struct CombineScratch {
   Turn turn;
   Address from[most_ranks];
-  Address to[most_ranks];  // 0: not here
+  Address to[most_ranks];  // 0: cannot be reached from here
 };
 
-// `width` packets, and single elements.
+// Sources for a fold: of `width` packets, and of single elements.
 template <uint32_t width>
 struct PacketSource {
   const Address* from;
@@ -66,7 +66,7 @@ class Combine {
            differences % packet_bytes == 0 && past % sizeof(Element) == 0);
   }
 
-  // What the one of all threads does whose index is `first`, `stride` of which there are.
+  // The part of thread `first`, of `stride` threads in all.
   TUTTI_ON_BOTH void run(uint64_t first, uint64_t stride) const {
     for (uint64_t i = first; i < packets_; i += width * stride) put_packets(i, stride);
     for (uint64_t i = first; i < head_; i += stride) put_element(i);
@@ -79,7 +79,7 @@ class Combine {
   using Elements = ElementLanes<Op>;
   static constexpr uint32_t width = Fold::template width_of<Packets>;
 
-  // Into elements before the first packet, packets, and elements behind them.
+  // Divides the vector into elements before the first packet, packets, and elements after them.
   TUTTI_ON_BOTH void divide(uint64_t count, uint64_t to_first_packet, bool has_packets) {
     constexpr uint64_t lanes = packet_bytes / sizeof(Element);
     count_ = count;
@@ -96,7 +96,7 @@ class Combine {
     TUTTI_UNROLL
     for (uint32_t i = 0; i < width; ++i) {
       const uint64_t at = index + i * stride;
-      // Where there are no more, the first again, which costs nothing.
+      // Beyond the end the first packet is loaded again, which costs nothing.
       source.offset[i] = head_ * sizeof(Element) + (at < packets_ ? at : index) * packet_bytes;
     }
     Packet out[width];
@@ -143,7 +143,7 @@ class Combine {
   const Address* to_;
   Address aside_ = 0;
   uint32_t operands_, outputs_, divide_by_;
-  bool aligned_;  // elements are
+  bool aligned_;  // all elements are aligned to their type
   uint64_t count_, head_, packets_ = 0, tail_;
 };
 

@@ -1,5 +1,5 @@
-// What every kernel does besides its work: it begins by looking whether the ranks agree and where
-// their data lies; when all its blocks are done, the last one tells the others.
+// What every kernel does besides its work: at the beginning it checks that the ranks agree and
+// finds where their data lies; when all its blocks are done, the last one notifies the other ranks.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace tutti::device {
 
-// What the threads of a block share.
+// In the shared memory of a block.
 struct Turn {
   uint32_t over;
   uint32_t differs;  // the lowest rank whose entry differs; most_ranks: none
@@ -25,13 +25,12 @@ TUTTI_ON_BOTH bool agree(const Entry& a, const Entry& b) {
          a.dtype == b.dtype && a.op == b.op && a.root == b.root;
 }
 
-// What this rank has announced it knows itself.
+// This rank's own entry is in the arguments, not on the board.
 TUTTI_ON_BOTH const Entry& entry_of(const Common& common, uint32_t rank) {
   return rank == common.self ? common.entry : common.own->entries[common.channel][rank];
 }
 
-// Where the spot is, `place` being what the entry of its rank says. 0: nowhere that can be reached
-// from here.
+// The address of the spot; `place`: from the entry of its rank. 0: it cannot be reached from here.
 TUTTI_ON_BOTH Address address_of(const Common& common, const Spot& spot, const Place& place) {
   if (spot.address != 0) return spot.address + spot.offset;
   if (place.region == no_region) return 0;
@@ -46,7 +45,7 @@ TUTTI_ON_BOTH Address output_at(const Common& common, const Spot& spot) {
   return address_of(common, spot, entry_of(common, spot.rank).output);
 }
 
-// By one thread of all.
+// Called by one thread of the grid.
 TUTTI_ON_BOTH void report_begin(const Common& common) {
   common.own->call += 1;
   store_shared(&common.report->timeout_ms, common.timeout_ms);
@@ -54,7 +53,7 @@ TUTTI_ON_BOTH void report_begin(const Common& common) {
   store_shared(&common.report->begun, common.own->call);
 }
 
-// First of all. What it finds is there for all threads of the block after their next synchronise().
+// Called first. All threads of the block see `turn` after their next synchronise().
 TUTTI_ON_BOTH void begin(const Common& common, const Team& team, Turn& turn) {
   if (team.thread == 0) turn.differs = most_ranks;
   team.synchronise();
@@ -65,13 +64,13 @@ TUTTI_ON_BOTH void begin(const Common& common, const Team& team, Turn& turn) {
       lower_to(&turn.differs, rank);
     }
   }
-  // By a thread that has nothing to look for.
+  // By the last thread of the block, which normally has no entry to check.
   if (common.begins != 0 && team.block == 0 && team.thread == team.threads - 1) {
     report_begin(common);
   }
 }
 
-// By one thread.
+// Called by one thread.
 TUTTI_ON_BOTH void report_difference(const Common& common, uint32_t rank) {
   Report& report = *common.report;
   report.rank = rank;
@@ -82,8 +81,8 @@ TUTTI_ON_BOTH void report_difference(const Common& common, uint32_t rank) {
   store_shared(&common.own->over, uint32_t{1});
 }
 
-// By all threads of one block. All flags of this rank are cleared before any of another is set: the
-// answer to a set flag may come at once, on any of the own ones.
+// Called by all threads of one block. All flags of this rank are cleared before any of another rank
+// is set: the answer to a set flag may come at once, on any flag of this rank.
 TUTTI_ON_BOTH void tell(const Common& common, const Team& team) {
   for (uint32_t rank = team.thread; rank < most_ranks; rank += team.threads) {
     if (holds(common.announce, rank)) {
@@ -107,15 +106,15 @@ TUTTI_ON_BOTH void tell(const Common& common, const Team& team) {
   }
 }
 
-// Last of all. Where another rank has failed or differs, nobody is told anything: nobody may go on
-// with what was not computed.
+// Called last. Where a rank has failed or its entry differs, no other rank is notified: none may go
+// on with a result that was not computed.
 TUTTI_ON_BOTH void end(const Common& common, const Team& team, Turn& turn) {
   team.synchronise();
   if (team.thread == 0) {
     fence_system();
     turn.last = arrives_last(&common.own->arrived[common.lane], team.blocks) ? 1 : 0;
     fence_system();
-    // Another block may have seen it where this one has not.
+    // `over` may have been set since begin(): another block may have seen it and done nothing.
     turn.over = load_shared(&common.own->over);
   }
   team.synchronise();

@@ -1,4 +1,4 @@
-// What copies, and what does nothing besides.
+// The kernel that copies, and the empty one.
 #include "lib/device/kernels/global.h"
 
 using namespace tutti::device;

@@ -1,5 +1,5 @@
-// tutti_copy: what abi.h says at CopyArguments. Pieces are cut into chunks of one size, which the
-// blocks take in turn, so that it does not matter how long the pieces are.
+// tutti_copy: see CopyArguments in abi.h. Pieces are cut into chunks of one size, which the blocks
+// take in turn, so that pieces of any lengths keep all blocks busy.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,15 @@
 
 namespace tutti::device {
 
-// Of a block.
+// In the shared memory of a block.
 struct CopyScratch {
   Turn turn;
   Address from[most_ranks];
   Address to[most_ranks];
 };
 
-// One chunk of a piece by the threads of a block, in units that both addresses allow; four loads of
-// each thread are on their way at once.
+// Copies one chunk of a piece with the threads of a block, in units that the alignment of both
+// addresses allows; each thread has four loads in flight.
 template <class Unit>
 TUTTI_ON_BOTH void copy_units(Address from, Address to, uint64_t bytes, uint64_t chunk,
                               const Team& team) {
@@ -61,7 +61,7 @@ TUTTI_ON_BOTH void copy_chunk(Address from, Address to, uint64_t bytes, uint64_t
   copy_units<uint8_t>(from, to, bytes, chunk, team);
 }
 
-// Chunks are numbered through all pieces.
+// Chunks are numbered across all pieces.
 TUTTI_ON_BOTH void copy_pieces(const CopyArguments& arguments, const CopyScratch& scratch,
                                const Team& team) {
   uint64_t chunk = team.block, before = 0;
@@ -69,7 +69,7 @@ TUTTI_ON_BOTH void copy_pieces(const CopyArguments& arguments, const CopyScratch
     const Address from = scratch.from[p], to = scratch.to[p];
     const uint64_t bytes = arguments.piece[p].bytes;
     const uint64_t behind = before + copy_chunks(bytes);
-    // What lies nowhere, or in its place already, is left out.
+    // A piece that cannot be reached from here, or is in its place already, is left out.
     const bool moves = from != 0 && to != 0 && from != to;
     for (; chunk < behind; chunk += team.blocks) {
       if (moves) copy_chunk(from, to, bytes, chunk - before, team);

@@ -1,5 +1,5 @@
 // Folds over the operands: from the left, or by the tree of the canonical level; of single elements
-// or of packets full of them.
+// or of whole packets.
 #pragma once
 
 #include <cstdint>
@@ -57,7 +57,7 @@ TUTTI_ON_BOTH void put_lane(Packet& packet, uint32_t lane, const Element& x) {
   }
 }
 
-// What operates on a packet; of bits it does not matter whose they are.
+// The operator for a packet: bitwise ones work on 32-bit words, whatever the type.
 template <class Op>
 struct InPackets {
   using type = Op;
@@ -114,10 +114,10 @@ struct PacketLanes {
   }
 };
 
-// A fold gives `width` results, side by side, of n operands. source.load(k, i) is operand k of
-// result i; all are loaded before fold() returns. One operand is copied.
+// A fold gives `width` independent results of n operands each. source.load(k, i) is operand k of
+// result i; all are loaded before fold() returns. A single operand is copied.
 //
-// Each thread of a GPU has `batch * width` loads on their way at once.
+// Each thread of a GPU has `batch * width` loads in flight.
 struct LeftFold {
   static constexpr uint32_t batch = 4;
   template <class Lanes>
@@ -156,9 +156,9 @@ struct LeftFold {
   }
 };
 
-// With q the largest power of two <= n and e = n - q, the first 2e operands in adjacent pairs,
-// which leaves q, and these by an aligned binary tree; every node is rounded to the type. Finished
-// subtrees that wait for their right sibling stand in a stack.
+// With q the largest power of two <= n and e = n - q: the first 2e operands are combined in
+// adjacent pairs, which leaves q, and these by an aligned binary tree; every node is rounded to the
+// type. Finished subtrees that wait for their right sibling are on a stack.
 struct TreeFold {
   template <class Lanes>
   static constexpr uint32_t width_of = 1;

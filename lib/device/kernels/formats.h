@@ -1,5 +1,5 @@
-// The types of elements: how they lie in memory, what they are computed in, and their arithmetic,
-// with the bits of lib/reduce/reduce.h.
+// The types of elements: their layout in memory, the type that they are computed in, and their
+// arithmetic, with the same bits as lib/reduce/reduce.h.
 #pragma once
 
 #include <cstdint>
@@ -9,15 +9,16 @@
 
 namespace tutti::device {
 
-// A format has Element, as it lies in memory; Value, what it is computed in; widen() and narrow()
-// between the two, the latter with one NaN for all; and the operations that it allows, on values.
+// A format has Element, the type in memory; Value, the type that it is computed in; widen() and
+// narrow() between the two, of which narrow() makes every NaN the canonical one; and the operations
+// on values that it allows.
 
 template <class T>
 struct Integer {
   using Element = T;
   using Value = T;
   using Unsigned = std::make_unsigned_t<T>;
-  // Without the detour of narrow types through int, whose products overflow.
+  // Unsigned, because narrow types would be promoted to int, whose products overflow.
   using Wrapping = std::conditional_t<(sizeof(T) < 4), uint32_t, Unsigned>;
 
   TUTTI_ON_BOTH static T widen(T x) { return x; }
@@ -58,14 +59,14 @@ TUTTI_ON_BOTH T canonical_nan(T x) {
   return x == x ? x : bits_as<T>(FloatBits<T>::nan);
 }
 
-// The lesser or, where there is none, the second.
+// a where a < b, else b.
 template <class T>
 TUTTI_ON_BOTH T lesser_or_second(T a, T b) {
   return a < b ? a : b;
 }
 
-// Asked in both orders, the answers differ only for zeros of both signs, where OR gives -0, and for
-// a NaN, which OR keeps.
+// The minimum with -0 < +0, and some NaN where either is one. The results of the two orders differ
+// only for zeros of both signs, where OR gives -0, and for a NaN, which OR keeps.
 template <class T>
 TUTTI_ON_BOTH T float_least(T a, T b) {
   using Unsigned = typename FloatBits<T>::Unsigned;
@@ -78,7 +79,7 @@ TUTTI_ON_BOTH T negative(T x) {
   return bits_as<T>(bits_as<typename FloatBits<T>::Unsigned>(x) ^ FloatBits<T>::sign);
 }
 
-// What floats of all widths do once they are float or double.
+// The arithmetic of all floating-point types, on values of float or double.
 template <class T>
 struct FloatArithmetic {
   TUTTI_ON_BOTH static T add(T a, T b) { return a + b; }
@@ -107,8 +108,8 @@ constexpr float power_of_two(int exponent) {
   return power;
 }
 
-// A float of 8 or 16 bits that is computed in float32. `special`: the least magnitude that is no
-// number; `nan`: the canonical one.
+// A float of 8 or 16 bits that is computed in float32. `special`: the least magnitude that is not
+// finite; `nan`: the canonical NaN.
 template <class Bits, int mantissa, int bias, uint32_t special, uint32_t nan>
 struct NarrowFloat : FloatArithmetic<float> {
   using Element = Bits;
@@ -119,24 +120,24 @@ struct NarrowFloat : FloatArithmetic<float> {
   static constexpr uint32_t rebias = uint32_t(127 - bias) << 23;
   static constexpr uint32_t least_normal = uint32_t(128 - bias) << 23;
   static constexpr float scale = power_of_two(127 - bias);
-  // Its last place is that of the subnormals.
+  // The float32 whose last place is that of the subnormals.
   static constexpr float step = power_of_two(24 - bias - mantissa);
 
   TUTTI_ON_BOTH static float widen(Bits x) {
     const uint32_t magnitude = x & (sign - 1);
-    // Its exponent is too small by the difference of the biases, also that of a subnormal.
+    // The shifted exponent is too small by the difference of the biases, also for a subnormal.
     const float number = bits_as<float>(magnitude << dropped) * scale;
     const uint32_t all_ones = magnitude >= special ? 0x7F800000u : 0;
     return bits_as<float>(bits_as<uint32_t>(number) | all_ones | (x & sign) << above);
   }
 
-  // To nearest even: up by just under half of the last place kept, or by half where it is odd.
+  // To nearest even: adds just under half of the last place kept, or half where that place is odd.
   TUTTI_ON_BOTH static Bits narrow(float x) {
     const uint32_t bits = bits_as<uint32_t>(x);
     const uint32_t magnitude = bits & 0x7FFFFFFFu;
     const uint32_t odd = magnitude >> dropped & 1;
     const uint32_t rounded = magnitude + ((1u << (dropped - 1)) - 1) + odd;
-    // What overflows, infinity included, ends above `special` and is cut to it.
+    // An overflow, and infinity, is at least `special` and is clamped to it.
     const uint32_t rebiased = (rounded - rebias) >> dropped;
     const uint32_t normal = rebiased < special ? rebiased : special;
     const uint32_t value = magnitude < least_normal ? narrow_subnormal(magnitude) : normal;
@@ -144,7 +145,7 @@ struct NarrowFloat : FloatArithmetic<float> {
     return static_cast<Bits>(value | (bits >> above & sign));
   }
 
-  // The sum rounds to a subnormal.
+  // The addition rounds to the last place of a subnormal.
   TUTTI_ON_BOTH static uint32_t narrow_subnormal(uint32_t magnitude) {
     return bits_as<uint32_t>(bits_as<float>(magnitude) + step) - bits_as<uint32_t>(step);
   }
@@ -158,7 +159,7 @@ using E5M2 = NarrowFloat<uint8_t, 2, 15, 0x7C, 0x7E>;
 using BFloat16 = NarrowFloat<uint16_t, 7, 127, 0x7F80, 0x7FC0>;
 using PlainFloat16 = NarrowFloat<uint16_t, 10, 15, 0x7C00, 0x7E00>;
 
-// GPUs convert by themselves, with the same bits but for NaN.
+// GPUs have instructions for the conversions, with the same bits but for NaN.
 struct Float16 : PlainFloat16 {
   TUTTI_ON_BOTH static float widen(uint16_t x) {
 #ifdef __CUDA_ARCH__
@@ -208,8 +209,8 @@ struct Complex {
   }
 };
 
-// A value and where it was found. `Key`: its value as a signed integer of the same size in the
-// order that decides.
+// A value with its index. `Key`: the value as a signed integer of the same size, so that comparing
+// keys gives the order of the operator.
 template <class Value_, class Index>
 struct LocatedValue {
   Value_ value;
@@ -229,9 +230,9 @@ struct LocatedInteger {
   }
 };
 
-// The bits of a float, but for those below zero whose magnitude is turned round: -0 is just below
-// +0. No number has the extreme keys, so one of them, which beats all numbers, stands for every
-// NaN.
+// The bits of a float, with the magnitude bits of negative ones inverted: keys order as the numbers
+// do, -0 just below +0. No number has the extreme keys, so the one that wins over all numbers
+// stands for every NaN.
 template <class T>
 struct LocatedFloat {
   using Bits = FloatBits<T>;

@@ -1,4 +1,4 @@
-// The kernels of a group of list.h for the GPU; what each .cu file expands.
+// The kernels of a group of list.h for the GPU: the macros that each .cu file expands.
 #pragma once
 
 #include "lib/device/kernels/combine.h"

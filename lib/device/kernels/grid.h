@@ -1,5 +1,5 @@
-// How many blocks and threads a kernel is launched with. Any numbers give the same bits; these keep
-// the memory of a GPU busy.
+// How many blocks and threads a kernel is launched with. Any numbers give the same bits; these use
+// the memory bandwidth of a GPU.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@ namespace tutti::device {
 #define TUTTI_GRID constexpr
 #endif
 
-// Of a block; kernels are compiled for no more.
+// Threads of a block; kernels are compiled for no more.
 constexpr uint32_t block_threads = 512;
-// What a block copies at a time: four packets a thread.
+// How many bytes a block copies at a time: four packets a thread.
 constexpr uint64_t copy_chunk_bytes = uint64_t{block_threads} * 4 * 16;
-// What a block combines at least: two packets a thread.
+// How many bytes a block combines at least: two packets a thread.
 constexpr uint64_t combine_chunk_bytes = uint64_t{block_threads} * 2 * 16;
 // Blocks that a multiprocessor runs at the same time.
 constexpr uint32_t blocks_per_multiprocessor = 2;
@@ -27,7 +27,7 @@ TUTTI_GRID uint64_t copy_chunks(uint64_t bytes) {
   return (bytes + copy_chunk_bytes - 1) / copy_chunk_bytes;
 }
 
-// `chunks` pieces of work, at least one block.
+// The blocks for so many chunks, at least one.
 constexpr uint32_t blocks_for(uint64_t chunks, uint32_t multiprocessors) {
   const uint64_t most = uint64_t{multiprocessors} * blocks_per_multiprocessor;
   const uint64_t blocks = chunks < most ? chunks : most;

@@ -1,5 +1,5 @@
-// The compiled kernels: fat binaries, each a module for cuModuleLoadData(), in which every kernel
-// of list.h is once. Empty in a build without nvcc.
+// The compiled kernels: fat binaries, each a module for cuModuleLoadData(); every kernel of list.h
+// is in one of them. Empty in a build without nvcc.
 #pragma once
 
 #include <cstddef>

@@ -1,10 +1,10 @@
-// Every kernel: X(name, fold, operator). Names are made of tutti's own for types and operators,
+// Every kernel: X(name, fold, operator). Names are made of tutti's names of types and operators,
 //   tutti_combine_TYPE_OPERATOR[_canonical]
-// where an average is a sum with a divisor. _canonical only where it is something else: sums and
+// where an average is a sum with a divisor. _canonical only where its result differs: sums and
 // products of floating-point and complex numbers. Besides these there are tutti_copy and
-// tutti_empty, which does what every kernel does besides its work and takes a Common.
+// tutti_empty, which takes a Common and does only what common.h has.
 //
-// Groups are files of kernels, so that they compile side by side.
+// Each group is a file of its own, so that they compile in parallel.
 #pragma once
 
 #define TUTTI_INTEGER_KERNELS(X, type, Format)                 \
@@ -19,7 +19,7 @@
   X(tutti_combine_##type##_bor, LeftFold, BitOr<Format>)       \
   X(tutti_combine_##type##_bxor, LeftFold, BitXor<Format>)
 
-// Arithmetic on truth: true stands for 1, and a sum beyond 1 stays 1.
+// Arithmetic on bools: true is 1, and sums saturate at 1.
 #define TUTTI_BOOL_KERNELS(X)                                        \
   X(tutti_combine_bool_sum, LeftFold, LogicalOr<Integer<uint8_t>>)   \
   X(tutti_combine_bool_prod, LeftFold, LogicalAnd<Integer<uint8_t>>) \

@@ -1,5 +1,5 @@
-// The operators: first() makes the state of a fold from an element, combine() one of two, last()
-// gives the result. `divides`: whether an average may end it.
+// The operators: first() makes the state of a fold from an element, combine() one state from two,
+// last() gives the result. `divides`: whether an average may divide the result.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace tutti::device {
 
-// Those that are an operation of the format.
+// Operators that are an operation of the format.
 template <class F>
 struct Arithmetic {
   using Format = F;
@@ -41,7 +41,7 @@ struct Max : Arithmetic<F> {
   TUTTI_ON_BOTH static State combine(const State& a, const State& b) { return F::greatest(a, b); }
 };
 
-// The state is whether it is true, for that of an integer or a bool.
+// The state is the truth value of an integer or a bool.
 template <class F>
 struct Logical {
   using Format = F;

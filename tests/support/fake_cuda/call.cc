@@ -1,4 +1,4 @@
-// What every call goes through.
+// The prologue of every call.
 #include <unistd.h>
 
 #include <cstdlib>
@@ -33,12 +33,12 @@ CUresult wanted_error(const std::string& name) {
 }  // namespace
 
 State& state() {
-  static State& all = *new State;  // streams may outlive everything
+  static State& all = *new State;  // never destroyed: streams may outlive all else
   return all;
 }
 
-// Both lie in the memory that every thread begins with: what the dynamic linker allocates later and
-// frees with the thread looks like a race to ThreadSanitizer.
+// Both are in static TLS: TLS that the dynamic linker allocates later and frees with the thread
+// looks like a race to ThreadSanitizer.
 std::vector<Context*>& current_contexts() {
   [[gnu::tls_model("initial-exec")]] static thread_local std::vector<Context*> stack;
   return stack;
@@ -55,7 +55,7 @@ Call::Call(const char* name, Needs needs) : lock_(state().mutex), error_(check(n
 CUresult Call::check(const char* name, Needs needs) {
   State& all = state();
   if (needs != Needs::nothing) {
-    // As with the real one, nothing works in the child of a process that had it.
+    // As with the real driver, nothing works in a child of a process that has initialised it.
     if (!all.initialised || all.pid != getpid()) return CUDA_ERROR_NOT_INITIALIZED;
     if (needs == Needs::context && current_contexts().empty()) return CUDA_ERROR_INVALID_CONTEXT;
   }
@@ -78,8 +78,8 @@ uint64_t setting(const char* variable, uint64_t otherwise) {
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
 
-// Of calls that the real one forbids, for this thread, while something is being captured; which
-// spoils it.
+// For calls that the real driver forbids to this thread while a capture is in progress; they
+// invalidate the capture.
 CUresult unsafe_while_capturing() {
   if (capture_mode() == CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_SUCCESS;
   for (Capture* capture : state().captures) {

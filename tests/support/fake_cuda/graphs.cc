@@ -1,5 +1,5 @@
-// Captures, and graphs made from them. The nodes that came from one stream run in their order in
-// one thread, and wait for those of others as the captured events said.
+// Captures, and graphs made from them. The nodes captured from one stream run in order in one
+// thread, and wait for those of other streams as the captured events require.
 #include <algorithm>
 
 #include "tests/support/fake_cuda/state.h"
@@ -8,7 +8,7 @@ namespace fake {
 
 namespace {
 
-// Whether all that other streams added comes before something that the origin ends with.
+// Whether every node of another stream precedes one of the origin's last nodes.
 bool joined(const Capture& capture) {
   std::vector<bool> reached(capture.nodes.size(), false);
   for (const size_t node : capture.origin->ends) reached[node] = true;

@@ -14,7 +14,7 @@ namespace fake {
 namespace {
 
 constexpr size_t page = 4096;
-constexpr size_t pattern_bytes = 64 << 10;  // of new memory, which is not zero
+constexpr size_t pattern_bytes = 64 << 10;  // fill pattern of new memory, which is not zeroed
 
 // The first page of the file of an allocation.
 struct SharedHeader {
@@ -31,7 +31,7 @@ static_assert(sizeof(Handle) <= sizeof(CUipcMemHandle));
 
 size_t whole_pages(size_t bytes) { return (bytes + page - 1) / page * page; }
 
-// Maps an allocation's file, with pages around it that nothing may touch.
+// Maps an allocation's file between guard pages.
 bool map(Allocation& allocation) {
   const size_t bytes = whole_pages(allocation.bytes);
   void* const around = mmap(nullptr, bytes + 2 * page, PROT_NONE,
@@ -48,7 +48,7 @@ bool map(Allocation& allocation) {
   return true;
 }
 
-// Its addresses are never used again.
+// Its addresses are never reused.
 void unmap(const Allocation& allocation) {
   mmap(reinterpret_cast<void*>(allocation.base), whole_pages(allocation.bytes), PROT_NONE,
        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);

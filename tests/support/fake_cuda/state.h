@@ -1,4 +1,5 @@
-// What the parts of the fake driver share. One lock guards all of it; streams work without it.
+// The shared state of the fake driver. One lock guards all of it; work in streams runs without the
+// lock.
 #pragma once
 
 #include <cuda.h>
@@ -22,7 +23,7 @@ namespace fake {
 using Work = std::function<void()>;
 class Queue;
 
-// The end of a piece of work.
+// The completion of a piece of work.
 struct Token {
   std::shared_ptr<Queue> queue;
   uint64_t number = 0;
@@ -30,15 +31,15 @@ struct Token {
   void wait() const;
 };
 
-// Work in order, by a thread of its own.
+// Runs work in order, in a thread of its own.
 class Queue : public std::enable_shared_from_this<Queue> {
  public:
   Queue();
   ~Queue();
-  // `work` begins when what was pushed before, and all of `after`, has ended.
+  // `work` begins when the work pushed before it, and all of `after`, has ended.
   Token push(Work work, std::vector<Token> after);
   Token last() { return {shared_from_this(), pushed_}; }
-  // The thread ends when all is done.
+  // The thread ends when all work is done.
   void close();
 
  private:
@@ -60,7 +61,7 @@ struct Stream;
 
 struct Capture {
   uint64_t id = 0;
-  bool invalid = false;  // something forbidden was done: nothing goes on but its end
+  bool invalid = false;  // invalidated: only its end is allowed
   Stream* origin = nullptr;
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   std::thread::id thread;
@@ -78,11 +79,11 @@ struct Context {
 
 struct Stream {
   Context* context = nullptr;
-  bool blocking = false;  // waits for the null stream, which waits for it
+  bool blocking = false;  // synchronises with the null stream, both ways
   std::shared_ptr<Queue> queue;
   std::shared_ptr<Capture> capture;
   size_t lane = 0;
-  std::vector<size_t> ends;  // nodes that the next one comes after
+  std::vector<size_t> ends;  // nodes that precede the next one
 };
 
 struct Event {
@@ -124,31 +125,31 @@ struct State {
   bool initialised = false;
   int pid = 0;
   std::vector<std::unique_ptr<Context>> contexts;  // by GPU
-  std::map<uintptr_t, Allocation> allocations;     // by where they begin
+  std::map<uintptr_t, Allocation> allocations;     // by address
   std::map<uintptr_t, size_t> freed;
   std::map<int, size_t> used;  // bytes, by GPU
   std::set<Event*> events;
   std::map<CUmodule, Context*> module_contexts;
   std::map<std::pair<Context*, std::string>, std::unique_ptr<Function>> functions;
-  std::set<Capture*> captures;  // that go on
+  std::set<Capture*> captures;  // in progress
   uint64_t last_capture = 0;
   FakeCudaCounts counts{};
   std::map<std::string, uint64_t> calls;
 };
 State& state();
 
-// The thread's.
+// The thread's stack of contexts.
 std::vector<Context*>& current_contexts();
 CUstreamCaptureMode& capture_mode();
 
-// Every function begins with one and returns its error(), if there is one.
+// Every function of the driver begins with one and returns its error(), if any.
 class Call {
  public:
   enum class Needs { nothing, driver, context };
   explicit Call(const char* name, Needs needs = Needs::context);
   CUresult error() const { return error_; }
   void unlock() { lock_.unlock(); }
-  // Until all that the context's streams hold has ended: freeing memory waits for that.
+  // Waits until all work in the context's streams has ended, as freeing memory does.
   void wait_for_context();
 
  private:
@@ -163,8 +164,7 @@ CUresult unsafe_while_capturing();
 
 // null if nothing is allocated there.
 Allocation* find(uintptr_t address);
-// INVALID_VALUE unless the bytes are all in one allocation, or memory that the driver does not
-// know.
+// INVALID_VALUE unless the bytes are all in one allocation, or in memory unknown to the driver.
 CUresult check_range(uintptr_t address, size_t bytes);
 bool is_pageable(uintptr_t address);
 
@@ -173,7 +173,7 @@ Stream* stream_of(CUstream handle);
 CUresult enqueue(Stream& stream, Work work);
 // Whether a stream is being captured that the null stream would have to wait for.
 bool blocked_by_capture(const Stream& stream);
-// What has to end before the next piece of work of the stream, besides what is in it.
+// The work that must end before the next piece of work of the stream, besides the stream's own.
 std::vector<Token> before(Stream& stream);
 
 }  // namespace fake

@@ -9,7 +9,7 @@ namespace fake {
 
 namespace {
 
-// Looks in a row before a wait sleeps in between: processes on one core need it for each other.
+// Polls in a row before a wait sleeps: processes that share a core must yield it to each other.
 constexpr int looks = 20;
 constexpr std::chrono::microseconds pause_between(30);
 
@@ -46,7 +46,7 @@ void perform(const CUstreamBatchMemOpParams& operation) {
   }
 }
 
-// A copying engine moves short, aligned data in words: a flag that others wait for is never torn.
+// A copy engine moves short, aligned data in words: a flag that others poll is never torn.
 void copy(uintptr_t to, uintptr_t from, size_t bytes) {
   constexpr size_t few = 4096;
   if (bytes > few || (to | from | bytes) % sizeof(uint32_t) != 0) {
@@ -85,13 +85,13 @@ Event* event_of(CUevent handle) {
   return state().events.contains(event) ? event : nullptr;
 }
 
-// What the real one forbids spoils the capture, too.
+// What the real driver forbids also invalidates the capture.
 CUresult forbidden(Capture* capture, CUresult error) {
   if (capture != nullptr) capture->invalid = true;
   return error;
 }
 
-// The stream, brought into the capture of an event.
+// Joins the stream to the capture of an event.
 CUresult join(Stream& stream, const Event& event) {
   if (stream.capture != nullptr && stream.capture != event.capture) {
     event.capture->invalid = true;
@@ -311,7 +311,7 @@ CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream 
   const CUresult error = fake::enqueue(*stream, [=] { fake::copy(to, from, bytes); });
   if (error != CUDA_SUCCESS || stream->capture != nullptr) return error;
   if (!fake::is_pageable(to) && !fake::is_pageable(from)) return CUDA_SUCCESS;
-  // The program may use such memory as soon as this returns.
+  // The program may use the memory as soon as this returns.
   ++state().counts.synchronisations;
   const fake::Token token = stream->queue->last();
   call.unlock();

@@ -70,6 +70,71 @@ TEST(TcpDeath, AKilledRankIsNamedByEverySurvivorWithinASecondWhoeverTheyWaitFor)
   EXPECT_EQ(ranks[3].wait(), 0);
 }
 
+// Dies when it has taken part in `steps` all-gathers.
+class DyingExchange final : public Exchange {
+ public:
+  DyingExchange(std::unique_ptr<Exchange> whole, int steps)
+      : whole_(std::move(whole)), steps_(steps) {}
+  int rank() const override { return whole_->rank(); }
+  int nranks() const override { return whole_->nranks(); }
+  const JobKey& key() const override { return whole_->key(); }
+  std::string local_address() const override { return whole_->local_address(); }
+  Status look() override { return whole_->look(); }
+  Status allgather(std::string_view mine, uint64_t deadline_ns,
+                   std::vector<std::string>* all) override {
+    const Status gathered = whole_->allgather(mine, deadline_ns, all);
+    if (--steps_ == 0) kill(getpid(), SIGKILL);
+    return gathered;
+  }
+
+ private:
+  std::unique_ptr<Exchange> whole_;
+  int steps_;
+};
+
+// Opens the link that rank `dead` does not live to see.
+int open_without(Rendezvous& rendezvous, int rank, int dead, int steps) {
+  std::unique_ptr<Exchange> exchange;
+  Fd listener = rank == 0 ? std::move(rendezvous.listener) : Fd();
+  const Status joined = join_rendezvous(rendezvous.id, std::move(listener), rank, 4,
+                                        deadline_after_ms(20'000), &exchange);
+  RANK_EXPECT(joined.ok(), joined.text());
+  std::unique_ptr<Link> link;
+  if (rank == dead) {
+    DyingExchange dying(std::move(exchange), steps);
+    static_cast<void>(open_all(dying, 901, &link));
+    return 1;
+  }
+  const uint64_t start_ns = now_ns();
+  const Status opened = open_all(*exchange, 901, &link);
+  const std::string name = "rank " + std::to_string(dead);
+  RANK_EXPECT(opened.code() == TUTTI_PEER_FAILED, opened.text());
+  RANK_EXPECT(opened.rank() == dead, opened.text());
+  RANK_EXPECT(opened.text().find(name) != std::string::npos, opened.text());
+  const uint64_t took_ns = now_ns() - start_ns;
+  RANK_EXPECT(took_ns < 2'000'000'000u, std::to_string(took_ns));
+  return 0;
+}
+
+TEST(TcpDeath, ARankThatDiesWhileConnectionsAreMadeIsNamedByEverySurvivor) {
+  for (const int steps : {1, 2, 3}) {
+    for (int dead = 0; dead < 4; ++dead) {
+      SCOPED_TRACE("rank " + std::to_string(dead) + " dies after " + std::to_string(steps));
+      Rendezvous rendezvous;
+      ASSERT_TRUE(open_rendezvous("", &rendezvous).ok());
+      std::vector<RankProcess> ranks;
+      ranks.reserve(4);
+      for (int rank = 0; rank < 4; ++rank) {
+        ranks.emplace_back([&, rank] { return open_without(rendezvous, rank, dead, steps); });
+      }
+      rendezvous.listener.reset();
+      for (int rank = 0; rank < 4; ++rank) {
+        EXPECT_EQ(ranks[size_t(rank)].wait(), rank == dead ? -1 : 0) << "rank " << rank;
+      }
+    }
+  }
+}
+
 TEST(TcpDeath, ARankThatIsKilledWhileItSendsIsNamed) {
   Shared shared;
   Rendezvous rendezvous;

@@ -1,4 +1,4 @@
-#include "tools/tutti/prefix.h"
+#include "tools/launcher/prefix.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -10,7 +10,7 @@
 namespace tutti {
 namespace {
 
-// A reader that has gone away (a closed pipe) loses the rest; the ranks go on.
+// If the reader has closed the pipe the rest is lost; the ranks go on.
 void write_all(int to, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = write(to, text.data(), text.size());

@@ -1,11 +1,11 @@
-#include "tools/tutti/binding.h"
+#include "tools/launcher/binding.h"
 
 #include <utility>
 
 namespace tutti {
 namespace {
 
-// The processors under every object of the type that this process may use, empty ones left out.
+// For every object of the type, its processors that this process may use; empty sets are left out.
 std::vector<CpuSet> usable(hwloc_topology_t topology, hwloc_obj_type_t type) {
   CpuSet allowed(hwloc_bitmap_alloc());
   if (hwloc_get_cpubind(topology, allowed.get(), HWLOC_CPUBIND_PROCESS) != 0)

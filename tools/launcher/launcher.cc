@@ -1,4 +1,4 @@
-#include "tools/tutti/launcher.h"
+#include "tools/launcher/launcher.h"
 
 #include <errno.h>
 #include <fmt/core.h>
@@ -13,15 +13,16 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/fd.h"
-#include "tools/tutti/ranks.h"
+#include "tools/launcher/ranks.h"
 
 namespace tutti {
 namespace {
 
-constexpr int64_t report_ms = 1500;  // survivors find out and say so, before SIGTERM
+constexpr int64_t blame_ms = 100;  // a rank may be found dead by its signal later than who lost it
+constexpr int64_t report_ms = 1500;  // survivors detect and report the failure, before SIGTERM
 constexpr int64_t grace_ms = 2000;   // from SIGTERM to SIGKILL
 
-// Watches the ranks until all have ended, and sees to it that they do.
+// Watches the ranks until all have ended, and ends them if need be.
 class Watch {
  public:
   Watch(Ranks& ranks, Fd signals, int64_t timeout_ms)
@@ -49,31 +50,51 @@ class Watch {
       if (process.running) watched.push_back({process.exited.get(), POLLIN, 0});
     for (const Prefixer& output : ranks_.outputs())
       if (output.open()) watched.push_back({output.fd(), POLLIN, 0});
-    const uint64_t next = std::min({timeout_at_, terminate_at_, kill_at_});
+    const uint64_t next =
+        std::min({timeout_at_, over_ ? never_ns : blame_at_, terminate_at_, kill_at_});
     const uint64_t now = now_ns();
     int wait_ms = -1;
     if (next != never_ns) wait_ms = next <= now ? 0 : int((next - now) / 1'000'000u) + 1;
     poll(watched.data(), watched.size(), wait_ms);
   }
 
+  // Survivors end soon after the rank that they lost, and may be found ended before it: its
+  // descriptors are closed, which is what they see, before it can be waited for. So what cannot be
+  // a survivor's way to end is blamed at once, the rest when nothing of that kind has come in
+  // blame_ms.
   void look_at_ranks() {
     for (size_t rank = 0; rank < ranks_.processes().size(); ++rank) {
       const std::optional<Ending> ending = ranks_.ended(rank);
       if (!ending || !ending->failed() || over_) continue;
-      over_ = true;
-      exit_status_ = ending->exit_status();
-      if (ending->by_signal) {
-        say(fmt::format("rank {} (process {}) was ended by signal {} ({})", rank,
-                        ranks_.processes()[rank].pid, ending->value, strsignal(ending->value)));
-      } else {
-        say(fmt::format("rank {} (process {}) ended with exit status {}", rank,
-                        ranks_.processes()[rank].pid, ending->value));
+      if (!first_) {
+        blame_at_ = deadline_after_ms(blame_ms);
+        terminate_at_ = deadline_after_ms(report_ms);
       }
-      terminate_at_ = deadline_after_ms(report_ms);
+      if (!first_ || (first_->ending.may_follow() && !ending->may_follow()))
+        first_ = Failed{rank, *ending};
     }
+    if (!over_ && first_ &&
+        (!first_->ending.may_follow() || now_ns() >= blame_at_ || !ranks_.any_running()))
+      blame(*first_);
   }
 
-  // The first signal is passed on; a second one does not wait.
+  struct Failed {
+    size_t rank;
+    Ending ending;
+  };
+
+  void blame(const Failed& failed) {
+    over_ = true;
+    exit_status_ = failed.ending.exit_status();
+    const std::string who =
+        fmt::format("rank {} (process {})", failed.rank, ranks_.processes()[failed.rank].pid);
+    const int value = failed.ending.value;
+    say(failed.ending.by_signal
+            ? fmt::format("{} was ended by signal {} ({})", who, value, strsignal(value))
+            : fmt::format("{} ended with exit status {}", who, value));
+  }
+
+  // The first signal is forwarded; a second one kills at once.
   void look_at_signals() {
     signalfd_siginfo info;
     while (read(signals_.get(), &info, sizeof info) == ssize_t(sizeof info)) {
@@ -122,13 +143,15 @@ class Watch {
   int64_t timeout_ms_;
   uint64_t terminate_at_ = never_ns;
   uint64_t kill_at_ = never_ns;
+  std::optional<Failed> first_;  // whom to blame, as far as is known
+  uint64_t blame_at_ = never_ns;
   bool over_ = false;      // the exit status is decided
   bool stopping_ = false;  // by a signal
   int exit_status_ = 0;
 };
 
-// From here on these signals are read, not delivered; those that the launcher was told to ignore
-// (nohup) stay ignored.
+// From here on these signals are read, not delivered; those that were ignored at the start (nohup)
+// stay ignored.
 Status open_signals(Fd* out) {
   sigset_t set;
   sigemptyset(&set);

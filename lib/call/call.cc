@@ -1,4 +1,4 @@
-#include "lib/call/signature.h"
+#include "lib/call/call.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -30,7 +30,7 @@ std::string op_text(uint8_t op) {
   return name != nullptr ? name : "operator " + std::to_string(op);
 }
 
-// What is so by default goes without saying.
+// Empty for the default level.
 std::string level_text(uint8_t level) {
   if (level == TUTTI_LEVEL_FAST) return {};
   const char* name =
@@ -44,7 +44,7 @@ std::string algorithm_text(uint16_t algorithm) {
   return std::string(", ") + algorithms()[algorithm].name;
 }
 
-// As MPI has it: of one of them the form with equal blocks has the longer name.
+// MPI's names: of reduce_scatter the form with equal blocks has the longer name.
 std::string name_of_call(Collective collective, bool v_form) {
   const std::string name = collective_name(collective);
   if (collective == Collective::reduce_scatter) return v_form ? name : name + "_block";
@@ -115,10 +115,9 @@ Status ResultMismatch::judge(const CallMark& mark, int self, std::span<const Ann
   const auto differs = std::find_if(all.begin(), all.end(), [&](const Announced& one) {
     return one.digest != (most ? usual->digest : mark.digest);
   });
-  const auto rank = [](int r) { return "rank " + std::to_string(r); };
   std::string text = "the result of call " + std::to_string(mark.epoch - 1) + " at " +
-                     rank(differs->rank) + " differs from that ";
-  text += most ? "of the other ranks" : "at " + rank(self);
+                     rank_name(differs->rank) + " differs from that ";
+  text += most ? "of the other ranks" : "at " + rank_name(self);
   return {TUTTI_MISMATCH, std::move(text), differs->rank, mark.epoch};
 }
 

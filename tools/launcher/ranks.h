@@ -1,6 +1,7 @@
 // The processes of a job on this host.
 #pragma once
 
+#include <signal.h>
 #include <sys/types.h>
 
 #include <optional>
@@ -8,13 +9,13 @@
 
 #include "lib/base/fd.h"
 #include "lib/control/bootstrap.h"
-#include "tools/tutti/launcher.h"
-#include "tools/tutti/prefix.h"
+#include "tools/launcher/launcher.h"
+#include "tools/launcher/prefix.h"
 
 namespace tutti {
 
 // One rank: the leader of its own process group, killed by the kernel when the launcher dies. It
-// stays unreaped until the job is over, so that its group's number cannot come to mean another.
+// stays unreaped until the job is over, so that its group's id cannot be reused.
 struct RankProcess {
   pid_t pid = -1;
   Fd exited;  // pidfd, readable once it has ended
@@ -26,6 +27,8 @@ struct Ending {
   bool by_signal = false;
   int value = 0;  // exit status, or the signal
   bool failed() const { return by_signal || value != 0; }
+  // So may a rank end that is told of another's death: by a status, or by an error nobody caught.
+  bool may_follow() const { return !by_signal || value == SIGABRT; }
   int exit_status() const { return by_signal ? 128 + value : value; }
 };
 
@@ -33,7 +36,7 @@ class Ranks {
  public:
   Ranks() = default;
   Ranks(Ranks&&) = default;
-  ~Ranks();  // kills what is left
+  ~Ranks();  // kills the remaining ranks
 
   // Starts them all, or none.
   Status start(const LocalJob& job, const Binding& binding);
@@ -42,16 +45,16 @@ class Ranks {
   std::vector<Prefixer>& outputs() { return outputs_; }
   bool any_running() const;
 
-  // If the rank has just ended: how.
+  // How the rank ended, if it has just ended.
   std::optional<Ending> ended(size_t rank);
-  // To every group in which a rank still runs.
+  // Sends a signal to every group in which a rank still runs.
   void signal(int number);
-  // Ends what the ranks left running, passes on the last output, reaps.
+  // Kills processes that the ranks left running, forwards the last output, reaps.
   void finish();
 
  private:
   Status start_one(const LocalJob& job, const Binding& binding, int rank, int job_fd,
-                   const Rendezvous& rendezvous);
+                   Rendezvous& rendezvous);
 
   std::vector<RankProcess> processes_;
   std::vector<Prefixer> outputs_;

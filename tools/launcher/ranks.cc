@@ -1,4 +1,4 @@
-#include "tools/tutti/ranks.h"
+#include "tools/launcher/ranks.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <utility>
 
@@ -29,7 +30,7 @@ Status make_pipe(int flags, Pipe* out) {
   return {};
 }
 
-// The rest is the child's, between fork and exec.
+// The rest runs in the child, before the program or function of the rank.
 
 void set_environment(const LocalJob& job, int rank, int job_fd, int listen_fd) {
   const std::string number = std::to_string(rank), size = std::to_string(job.nranks);
@@ -52,7 +53,7 @@ void set_input(int rank) {
   if (nothing >= 0) dup2(nothing, STDIN_FILENO);
 }
 
-// The launcher ignores or blocks these for itself.
+// Undoes the launcher's own ignoring and blocking of these signals.
 void restore_signals() {
   ::signal(SIGPIPE, SIG_DFL);
   sigset_t none;
@@ -70,6 +71,14 @@ void restore_signals() {
   _exit(127);
 }
 
+// An exec would close the launcher's descriptors; a function begins without them likewise. Rank 0
+// alone keeps the listener: a rank that lives on with it would let others connect to a dead rank 0.
+[[noreturn]] void call(const LocalJob& job, int rank, Rendezvous& rendezvous, Pipe& failure) {
+  failure = {};
+  if (rank != 0) rendezvous.listener.reset();
+  std::exit(job.function());
+}
+
 }  // namespace
 
 Ranks::~Ranks() { finish(); }
@@ -80,7 +89,7 @@ Status Ranks::start(const LocalJob& job, const Binding& binding) {
   int fd = -1;
   TUTTI_TRY(share_id(rendezvous.id, &fd));
   const Fd job_file(fd);
-  // What ranks leave running becomes this process's to wait for.
+  // Orphans of ranks are reparented to this process, which waits for them.
   if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
     return system_error("cannot watch over the children of ranks", errno);
   std::fflush(nullptr);
@@ -90,7 +99,7 @@ Status Ranks::start(const LocalJob& job, const Binding& binding) {
 }
 
 Status Ranks::start_one(const LocalJob& job, const Binding& binding, int rank, int job_fd,
-                        const Rendezvous& rendezvous) {
+                        Rendezvous& rendezvous) {
   Pipe failure, out, err;
   TUTTI_TRY(make_pipe(0, &failure));
   if (job.prefix) {
@@ -102,7 +111,7 @@ Status Ranks::start_one(const LocalJob& job, const Binding& binding, int rank, i
   if (pid < 0) return system_error("cannot start rank " + std::to_string(rank), errno);
   if (pid == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != launcher) _exit(127);  // it died before prctl()
+    if (getppid() != launcher) _exit(127);  // the launcher died before prctl()
     setpgid(0, 0);
     restore_signals();
     set_input(rank);
@@ -114,9 +123,16 @@ Status Ranks::start_one(const LocalJob& job, const Binding& binding, int rank, i
     fcntl(listen_fd, F_SETFD, rank == 0 ? 0 : FD_CLOEXEC);
     set_environment(job, rank, job_fd, listen_fd);
     binding.apply(rank);
+    if (job.function) {
+      out = {};
+      err = {};
+      processes_.clear();
+      outputs_.clear();
+      call(job, rank, rendezvous, failure);
+    }
     become(job, failure.write_end);
   }
-  setpgid(pid, pid);  // both do it: whoever comes first
+  setpgid(pid, pid);  // both processes do it, as either may be first
   processes_.push_back({pid, Fd(int(syscall(SYS_pidfd_open, pid, 0)))});
   if (!processes_.back().exited) return system_error("cannot watch a rank", errno);
 

@@ -1,4 +1,4 @@
-// Passes on what a rank prints, whole lines only, each with the rank in front.
+// Forwards a rank's output, whole lines only, each prefixed with the rank.
 #pragma once
 
 #include <string>
@@ -15,9 +15,9 @@ class Prefixer {
   int fd() const { return from_.get(); }
   bool open() const { return bool(from_); }
 
-  // Passes on what has come. At the end of the input, a last line without its newline too.
+  // Forwards the lines read so far; at the end of the input also a last line without a newline.
   void pump();
-  // Passes on what has come and takes no more.
+  // Forwards what has been read and reads no more.
   void close();
 
  private:

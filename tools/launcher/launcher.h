@@ -1,0 +1,34 @@
+// Starts local ranks, waits for them, and leaves no process behind.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tools/launcher/binding.h"
+
+namespace tutti {
+
+struct LocalJob {
+  int nranks = 1;
+  std::vector<std::string> command;  // a program, sought in PATH, and its arguments
+  // Called in the ranks' processes instead of `command`, unless it is null; what it returns is
+  // their exit status. They are forks of this process, which must have one thread then.
+  std::function<int()> function;
+  std::string transports;  // TUTTI_TRANSPORTS of the ranks; empty: unchanged
+  std::string interface;   // TUTTI_INTERFACE likewise
+  bool prefix = false;     // "[rank] " before every line that a rank prints
+  int64_t timeout_ms = 0;  // of the whole job; 0: none
+  Bind bind = Bind::core;
+};
+
+// Runs the job to its end. *exit_status becomes that of the rank that failed first (128 + signal
+// for a signal, 127 for a program that cannot be started), 124 after the timeout, 128 + signal when
+// the launcher is told to stop, else 0; the cause is one sentence on stderr. A status other than
+// OK: no rank was started.
+//
+// When a rank fails, the others have 1.5 s to detect it, then get SIGTERM and 2 s more.
+Status run_local(const LocalJob& job, int* exit_status);
+
+}  // namespace tutti

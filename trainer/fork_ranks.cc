@@ -1,0 +1,31 @@
+#include <filesystem>
+#include <iterator>
+
+#include "tools/launcher/launcher.h"
+#include "trainer/common/error.h"
+#include "trainer/launch.h"
+
+namespace tutti::train {
+namespace {
+
+bool has_threads() {
+  const std::filesystem::directory_iterator threads("/proc/self/task");
+  return std::distance(begin(threads), end(threads)) > 1;
+}
+
+}  // namespace
+
+bool can_fork_ranks(bool uses_gpu) { return !uses_gpu && !has_threads(); }
+
+int fork_ranks(int nranks, const std::string& transport, const std::function<int()>& rank) {
+  LocalJob job;
+  job.nranks = nranks;
+  job.transports = transport;
+  job.function = rank;
+  int exit_status = 0;
+  const Status status = run_local(job, &exit_status);
+  if (!status.ok()) throw Failure("cannot start ranks: " + status.text());
+  return exit_status;
+}
+
+}  // namespace tutti::train
