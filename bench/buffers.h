@@ -1,5 +1,5 @@
-// The vectors of one rank, touched by their owner, with a guard behind the output: plain heap
-// memory, or symmetric memory of a communicator. For calls on a GPU (gpu_buffers.h) they are heap
+// The vectors of one rank, first touched by their owner, with a guard after the output: plain heap
+// memory, or symmetric memory of a communicator. For calls on a GPU (gpu_subjects.h) they are heap
 // memory in which inputs are made and outputs checked.
 #pragma once
 
@@ -43,13 +43,13 @@ class Buffers {
   void poison_output(size_t at, size_t bytes) const {
     std::memset(recv_.get() + at, poison, bytes);
   }
-  // Bytes of the output that are poisoned no more.
+  // Bytes of the output that no longer hold the poison.
   size_t written(size_t at, size_t bytes) const {
     size_t written = 0;
     for (size_t i = at; i < at + bytes; ++i) written += recv_[i] != poison;
     return written;
   }
-  // Bytes behind the end of the output that somebody wrote.
+  // Bytes after the end of the output that were overwritten.
   size_t broken_guard() const { return written(bytes_, guard); }
 
  private:

@@ -1,4 +1,4 @@
-// Whether somebody else uses the machine: then no comparison on it is worth much.
+// Whether other programs use the machine; then comparisons on it are unreliable.
 #pragma once
 
 #include <string>

@@ -25,8 +25,8 @@ constexpr StreamFunction on_stream(Arguments) {
   }
 }
 
-// All forms take the same arguments, then the communicator and the settings; those with a request
-// its place, too. `Arguments` makes a tuple of what comes first.
+// All forms take the same arguments, then the communicator and the config; those with a request
+// also its address. `Arguments` makes a tuple of the leading arguments.
 template <auto plain, auto begin, auto init, auto on, class Arguments>
 constexpr Entry entry(const char* name, Arguments) {
   return {name,

@@ -21,7 +21,7 @@ struct Place {
   bool at_root() const { return rank == root; }
 };
 
-// Elements that a rank gives and gets.
+// Elements of a rank's input and output.
 struct Lengths {
   size_t send;
   size_t recv;
@@ -30,13 +30,13 @@ struct Lengths {
 // Where the input is in a call in place.
 enum class InPlace {
   never,      // there is no such call
-  input,      // where the output begins
-  own_block,  // where the own block of the output is
-  output,     // where it always is: the root's block of it is the output too
+  input,      // at the begin of the output
+  own_block,  // at the rank's own block of the output
+  output,     // where it always is; its root block is also the output
   always,     // there is one buffer only
 };
 
-// What came out, to be compared.
+// The output of a call, to be checked.
 struct Outcome {
   const Oracle& oracle;
   Place place;
@@ -45,16 +45,16 @@ struct Outcome {
 
   // Wrong elements: the reduction of the first `ranks` ranks, from element `begin` of their inputs.
   uint64_t reduced(int ranks, size_t begin = 0) const;
-  // A block that is `from`'s input from element `begin` on, at the `block`-th place.
+  // Wrong elements of the `block`-th block, which must be `from`'s input from element `begin` on.
   uint64_t copied(int from, size_t begin, int block = 0) const;
-  // All blocks, each a piece of one rank's input, from element `begin` on.
+  // Wrong elements of all blocks, each of which must be one rank's input from element `begin` on.
   uint64_t collected(size_t begin) const;
 };
 
 struct Collective {
   const char* name;
-  const char* about;     // what a rank gives and gets, one sentence
-  bool sized = true;     // whether there is anything to move
+  const char* about;     // its input and output, one sentence
+  bool sized = true;     // whether it moves data
   bool reduces = false;  // whether an operator matters
   bool rooted = false;
   bool blocks = false;  // the longer buffer has a block for every rank
@@ -76,7 +76,7 @@ struct Collective {
   std::string factor_shown(int nranks) const;
 };
 
-// All of them.
+// All collectives.
 const std::vector<Collective>& collectives();
 // Throws BadInput with the names that are allowed.
 const Collective& find_collective(const std::string& name);

@@ -62,7 +62,8 @@ int as_threads(const Options& options) {
   return exit_status(wrong);
 }
 
-// Before the driver is loaded: streams that share a queue of the GPU would wait for each other.
+// Must precede the loading of the driver: streams that share a hardware queue of the GPU would wait
+// for each other (head-of-line blocking).
 void give_threads_queues() { setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0); }
 
 int start_on_gpus(const Options& options, const std::vector<std::string>& arguments) {

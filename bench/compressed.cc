@@ -19,7 +19,7 @@ float value_of(int nranks, int rank, size_t index) {
   return float(Oracle::value(TUTTI_FLOAT32, TUTTI_SUM, nranks, rank, index).first);
 }
 
-// What a part with so many entries takes on the way, as tutti.h says.
+// Bytes on the wire of a part with so many entries, as tutti.h says.
 double piece_bytes(double entries, double elements) {
   return std::min(4 * entries, elements / 8) + 4 * entries;
 }
@@ -113,7 +113,7 @@ uint64_t CodedSubject::check(const Oracle& oracle) {
       sum += value;
       magnitudes += std::fabs(value);
     }
-    // Small values beside large ones in a block lose a little more.
+    // Small values lose a little more beside large ones in a block.
     wrong +=
         !(std::fabs(out[i] - sum) <= (2 + rounding) * rounding * magnitudes + 0.001 * me_.nranks());
   }

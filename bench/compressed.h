@@ -9,7 +9,7 @@
 
 namespace tutti::bench {
 
-// Of vectors in which each element is there with the probability `density`, by a hash of the rank
+// Of vectors in which each element is present with the probability `density`, by a hash of the rank
 // and the index. Their values are the oracle's.
 class SparseSubject : public CheckedSubject {
  public:
@@ -31,13 +31,13 @@ class SparseSubject : public CheckedSubject {
   size_t out_entries_ = 0;
 };
 
-// Of the same vectors as the dense algorithms', encoded on the way.
+// Of the same vectors as the dense algorithms', encoded for sending.
 class CodedSubject : public CheckedSubject {
  public:
   CodedSubject(const Rank& me, tutti_comm comm, const std::string& codec, size_t count,
                const Buffers& buffers);
   void run(size_t calls) override;
-  // Wrong is what is further from the exact sum than twice the codec's roundings allow.
+  // An element is wrong if its error exceeds twice what the codec's roundings allow.
   uint64_t check(const Oracle& oracle) override;
   void describe(Result* result) const override;
 

@@ -15,7 +15,7 @@ cpu_set_t current_set() {
   return set;
 }
 
-// Its siblings of the same core come after it.
+// Whether the processor is the first of its core's hardware threads.
 bool first_of_core(int cpu) {
   std::ifstream file("/sys/devices/system/cpu/cpu" + std::to_string(cpu) +
                      "/topology/thread_siblings_list");

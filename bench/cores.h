@@ -5,7 +5,7 @@
 
 namespace tutti::bench {
 
-// CPUs that this process may be bound to, one of each core, whatever it is bound to now.
+// CPUs that this process may be bound to, one for each core, whatever its binding is now.
 const std::vector<int>& usable_cores();
 
 // Binds the calling thread; false if the system refuses.

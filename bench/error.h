@@ -1,4 +1,4 @@
-// What the programs of this folder throw. The library itself never does.
+// The exceptions of the programs of this folder. The library itself never throws.
 #pragma once
 
 #include <stdexcept>
@@ -8,7 +8,7 @@
 
 namespace tutti::bench {
 
-// The user asked for what is not allowed: one line, exit status 2.
+// The user's input is not allowed: one line, exit status 2.
 struct BadInput : std::runtime_error {
   using std::runtime_error::runtime_error;
 };

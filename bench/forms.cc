@@ -61,7 +61,8 @@ class Nonblocking : public Companions {
     beside.together_us = bench::summarise(together.batch_us);
     beside.overlap_percent =
         overlap_percent(beside.us.median, beside.compute_us.median, beside.together_us.median);
-    // All subjects have a batch in every round that counts. A p95 of what is lacking is a p5.
+    // All subjects have a batch in every round that counts. The p95 of the shortfall is the p5 of
+    // the overlap.
     std::vector<double> lacking;
     for (size_t i = 0; i < together.batch_us.size(); ++i) {
       lacking.push_back(100 -

@@ -1,4 +1,5 @@
-// What is measured beside the plain call with `--nonblocking`, `--persistent` and `--vary-counts`.
+// The subjects that are measured beside the plain call with `--nonblocking`, `--persistent` and
+// `--vary-counts`.
 #pragma once
 
 #include <functional>
@@ -11,8 +12,8 @@
 
 namespace tutti::bench {
 
-// Begins a call, computes, looks after the call a few times meanwhile, and waits for it. Without
-// any work only begins and waits.
+// Begins a call, computes, tests the call a few times meanwhile, and waits for it. Without work it
+// only begins and waits.
 class NonblockingSubject : public CollectiveSubject {
  public:
   using CollectiveSubject::CollectiveSubject;
@@ -70,7 +71,7 @@ struct SubjectMaker {
 // Calls of the counts from the plain call's down, one element fewer each, then from there again.
 class VariedSubject : public CollectiveSubject {
  public:
-  // `spans`: one a count. Each count `repeats` times before the next.
+  // `spans`: one per count. Each count `repeats` times before the next.
   VariedSubject(const SubjectMaker& maker, std::vector<Span> spans, size_t repeats);
   void run(size_t calls) override;
 
@@ -100,10 +101,10 @@ using QuickTime = std::function<double(Subject&)>;
 std::unique_ptr<Companions> nonblocking_companions(const SubjectMaker& maker, Subject& plain,
                                                    size_t tests, const QuickTime& quick_us);
 std::unique_ptr<Companions> persistent_companions(const SubjectMaker& maker);
-// Of at most so many different counts; of a short vector there are fewer.
+// `counts`: the most different counts; a short vector has fewer.
 std::unique_ptr<Companions> varied_companions(const SubjectMaker& maker, size_t counts);
 
-// OSU's: the share of the call that hides behind the work, in percent, 0 to 100.
+// As OSU defines it: the share of the call that is hidden by the computation, in percent, 0 to 100.
 double overlap_percent(double call_us, double compute_us, double together_us);
 
 }  // namespace tutti::bench

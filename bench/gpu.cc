@@ -6,12 +6,11 @@
 #include <algorithm>
 #include <chrono>
 
+#include "bench/clock.h"
 #include "bench/stats.h"
 
 namespace tutti::bench {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr auto patience = std::chrono::seconds(60);
 
@@ -23,10 +22,6 @@ device::Driver& open_driver() {
 }
 
 }  // namespace
-
-double us_since(Clock::time_point begin) {
-  return std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
-}
 
 int count_gpus() { return open_driver().devices(); }
 

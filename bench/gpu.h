@@ -1,9 +1,8 @@
 // A rank's GPU as a CUDA program sees it: memory, a stream, and waiting for it. Besides micro/ the
-// one part of the benchmark that looks into the library: at its door to CUDA, which is loaded at
-// run time.
+// only part of the benchmark that uses the library's internals: its interface to the CUDA driver,
+// which is loaded at run time.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <map>
@@ -20,16 +19,14 @@ inline void require(const Status& status) {
   if (!status.ok()) throw Failure(status.text());
 }
 
-double us_since(std::chrono::steady_clock::time_point begin);
-
-// The one that a rank takes: rank / `ranks_a_gpu`, or where that is 0, ranks spread over the GPUs.
-// Throws BadInput where there are too few.
+// The GPU of a rank: rank / `ranks_a_gpu`, or, if that is 0, ranks spread over the GPUs. Throws
+// BadInput if there are too few.
 int gpu_of_rank(int rank, int nranks, int ranks_a_gpu, int gpus);
 
-// How many there are. Throws BadInput with the driver's words where there is none.
+// The number of GPUs. Throws BadInput with the driver's message if there is none.
 int count_gpus();
 
-// Current in the thread that made it, which alone may use it.
+// A GPU, current in the thread that made it; only that thread may use it.
 class Gpu {
  public:
   explicit Gpu(int device);
@@ -41,7 +38,7 @@ class Gpu {
   device::Stream stream() const { return stream_; }
   int device() const { return device_; }
   std::string name() const { return "cuda:" + std::to_string(device_); }
-  // Until all that was enqueued has ended. Throws Failure after a minute.
+  // Waits until all enqueued work has ended. Throws Failure after a minute.
   void wait() const;
 
  private:
@@ -69,12 +66,11 @@ class GpuMemory {
   device::Address address_ = 0;
 };
 
-// Enqueues something again and again and waits for it: call by call, or captured into a graph, all
-// calls of a batch at once, that is replayed.
+// Enqueues batches of calls and waits for them: call by call, or all calls of a batch as one
+// captured graph that is replayed.
 class Batches {
  public:
-  // More would fill the queue of a GPU, which makes the thread that enqueues wait within the
-  // driver.
+  // More would fill the GPU's queue, and the enqueuing thread would block in the driver.
   static constexpr size_t most_calls = 32;
 
   Batches(const Gpu& gpu, bool graph, std::function<void()> enqueue)
@@ -84,7 +80,7 @@ class Batches {
   Batches& operator=(const Batches&) = delete;
 
   void run(size_t calls);
-  // Of a call, on the host: median over batches; 0 before the first one.
+  // Time to enqueue a call, on the host: median over batches; 0 before the first one.
   double enqueue_us() const;
 
  private:

@@ -1,21 +1,20 @@
-// What a GPU can do at all, measured by rank 0, and by ranks 0 and 1.
+// The limits of a GPU, measured by rank 0, and by ranks 0 and 1.
 #include <unistd.h>
 
 #include <chrono>
 #include <cstddef>
 #include <memory>
 
+#include "bench/clock.h"
 #include "bench/gpu_subjects.h"
 #include "bench/stats.h"
 
 namespace tutti::bench {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr size_t copied_bytes = size_t(256) << 20;  // several times the cache of any GPU
 constexpr size_t least_copied_bytes = size_t(1) << 20;
-constexpr double copy_batch_us = 2000;  // beside which enqueuing and waiting are nothing
+constexpr double copy_batch_us = 2000;  // long enough that enqueuing and waiting are negligible
 constexpr int copy_batches = 7;
 
 double copy_GBs(const Gpu& gpu, const GpuMemory& to, const GpuMemory& from, size_t bytes) {
@@ -27,7 +26,7 @@ double copy_GBs(const Gpu& gpu, const GpuMemory& to, const GpuMemory& from, size
     gpu.wait();
     return us_since(begin);
   };
-  batch_us();  // the first touches
+  batch_us();  // the first batch touches the memory
   while (batch_us() < copy_batch_us && copies < Batches::most_calls) copies *= 2;
   std::vector<double> rates;
   rates.reserve(copy_batches);
@@ -36,7 +35,7 @@ double copy_GBs(const Gpu& gpu, const GpuMemory& to, const GpuMemory& from, size
   return summarise(rates).median;
 }
 
-// As much as there is room for.
+// The copy rate, with vectors as large as the memory allows.
 double largest_copy_GBs(const Gpu& gpu) {
   for (size_t bytes = copied_bytes;; bytes /= 2) {
     try {
@@ -48,7 +47,7 @@ double largest_copy_GBs(const Gpu& gpu) {
   }
 }
 
-// Two ranks that set flags of each other's.
+// Two ranks that pass a flag back and forth.
 class Players {
  public:
   Players(const Rank& me, const Gpu& gpu)
@@ -68,7 +67,7 @@ class Players {
     common_->boards[other()] = reinterpret_cast<device::Board*>(address_);
     common_->self = uint32_t(me.rank());
   }
-  // Nobody frees what another one still has mapped.
+  // No rank frees memory that the other still has mapped.
   ~Players() {
     if (!me_.threads() && plays()) gpu_.driver().close_import(other_.memory, address_);
     try {
@@ -94,7 +93,8 @@ class Players {
   }
 
  private:
-  // An allocation of its own: shorter ones share one, which is exported as a whole.
+  // Large enough for an allocation of its own: shorter ones share an allocation, which is exported
+  // as a whole.
   static constexpr size_t shared_bytes = size_t(4) << 20;
 
   struct Card {

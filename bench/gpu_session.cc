@@ -34,7 +34,7 @@ std::unique_ptr<CollectiveSubject> GpuSession::subject(
                                       mirror, buffers, gpu_, options_.graph);
 }
 
-// Every input is read once and every output written once, by the GPU on which they are.
+// Every input is read once and every output written once, by the GPU that has it.
 double GpuSession::limit_us(size_t count, size_t element) const {
   std::vector<size_t> bytes(static_cast<size_t>(gpus_));
   for (int rank = 0; rank < me_.nranks(); ++rank) {

@@ -1,4 +1,4 @@
-// What a session has besides when vectors lie on GPUs.
+// The additional parts of a session with vectors on GPUs.
 #pragma once
 
 #include <memory>
@@ -10,12 +10,12 @@ namespace tutti::bench {
 
 class GpuSession {
  public:
-  // Collective: measures what the GPU can do.
+  // Collective: measures the GPU's limits.
   GpuSession(const Options& options, const Rank& me);
 
-  // A communicator whose calls take memory of this rank's GPU.
+  // A communicator whose calls accept memory of this rank's GPU.
   Comm open() const;
-  // Collective. Must not outlive what it is given.
+  // Collective. The result must not outlive the arguments.
   std::unique_ptr<GpuBuffers> buffers(tutti_comm comm, const Buffers& mirror) const;
   std::unique_ptr<CollectiveSubject> subject(tutti_comm comm, const std::string& algorithm,
                                              CallShape shape, const std::vector<Span>& spans,
@@ -23,7 +23,7 @@ class GpuSession {
                                              const GpuBuffers& buffers) const;
   Subject& empty() const { return *empty_; }
 
-  // Fills in all but how long enqueuing takes. `count`: elements of a vector, or of a block.
+  // Fills in all but the time to enqueue. `count`: elements of a vector, or of a block.
   void describe(size_t count, size_t element, double empty_us, Result* result) const;
 
  private:

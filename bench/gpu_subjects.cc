@@ -77,7 +77,7 @@ GpuSubject::GpuSubject(const Collective& collective, const Rank& me, tutti_comm 
       bytes_(collective.longest(me.nranks(), call_.count) * tutti_dtype_size(shape.dtype)),
       batches_(gpu, graph, [this] { enqueue(); }) {}
 
-// Collective: it is tried.
+// Collective: makes the call once to find out.
 bool GpuSubject::explain(tutti_explanation* explanation) {
   const tutti_status status = functions_.on(call_, gpu_.stream());
   *explanation = {};

@@ -1,5 +1,5 @@
-// What `--memory cuda` measures: calls on a stream of the GPU, over vectors in its memory; and what
-// is measured beside them, to say what the GPU could do at all.
+// What `--memory cuda` measures: calls on a stream of the GPU, over vectors in its memory; and the
+// GPU's limits, which are measured beside them.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ namespace tutti::bench {
 // outputs checked.
 class GpuBuffers {
  public:
-  // `symmetric`: memory that other ranks reach. Collective over the communicator then.
+  // `symmetric`: memory that other ranks can access. Collective over the communicator then.
   GpuBuffers(const Gpu& gpu, tutti_comm comm, const Buffers& mirror, bool symmetric);
   ~GpuBuffers();
   GpuBuffers(const GpuBuffers&) = delete;
@@ -24,7 +24,7 @@ class GpuBuffers {
   // The first `bytes` of both vectors, and the guard.
   void upload(size_t bytes) const;
   void download(size_t bytes) const;
-  // The same call on them.
+  // The same call on the GPU's vectors.
   Call there(Call call) const;
 
  private:
@@ -63,8 +63,8 @@ class GpuSubject : public CollectiveSubject {
   Batches batches_;
 };
 
-// The kernels and waits that no short call can do without, doing nothing: two waits for all ranks,
-// whose flags are set, and a kernel behind each.
+// The least kernels and waits of a short call, without work: two waits for flags of all ranks,
+// which are set already, and an empty kernel after each.
 class EmptySubject : public Subject {
  public:
   EmptySubject(const Gpu& gpu, int nranks, bool graph);
@@ -81,13 +81,13 @@ class EmptySubject : public Subject {
   Batches batches_;
 };
 
-// Bytes read and written in a second by copies within the memory of rank 0's GPU, while all ranks
-// wait; 1e9. Collective.
+// Rate of copies within the memory of rank 0's GPU, bytes read and written, 1e9 per second. The
+// other ranks wait. Collective.
 double measure_copy_GBs(const Rank& me, const Gpu& gpu);
 
-// From the kernel with which rank 0 sets a flag of rank 1's to the one that waits for it, half of
-// there and back; 0 for one rank. Where the two are processes on one GPU it changes contexts
-// meanwhile. Collective.
+// Time from the kernel with which rank 0 sets a flag of rank 1 to the kernel that waits for it:
+// half a round trip; 0 for one rank. Two processes on one GPU include its context switch.
+// Collective.
 double measure_hand_over_us(const Rank& me, const Gpu& gpu);
 
 }  // namespace tutti::bench

@@ -1,4 +1,4 @@
-// What the tables have besides where vectors lie on GPUs.
+// The additional columns and sentences of tables for vectors on GPUs.
 #include <fmt/format.h>
 
 #include "bench/table_parts.h"

@@ -26,7 +26,7 @@ struct Head {
   std::string upper, lower;
 };
 
-// The break that makes the column narrowest, if it helps at all.
+// The line break that makes the column narrowest, if any does.
 Head break_head(const Column& column) {
   size_t cells = 0;
   for (const auto& cell : column.cells) cells = std::max(cells, width_of(cell));

@@ -13,15 +13,15 @@ struct Column {
   std::vector<std::string> cells;
 };
 
-// Heads, then one line a row. Where the columns do not fit into `width`, they go on in further
-// blocks, each of which begins with the first column again.
+// Heads, then one line per row. Columns that do not fit into `width` continue in further blocks,
+// each of which repeats the first column.
 std::string render_grid(const std::vector<Column>& columns, size_t width);
 
 // Breaks a paragraph at spaces; its first line keeps its own indentation, further ones get
 // `indent`.
 std::string wrap(const std::string& text, size_t width, size_t indent);
 
-// Three digits that matter, thousands separated: 0.071, 5.30, 97.8, 6,970.
+// Three significant digits, thousands separated: 0.071, 5.30, 97.8, 6,970.
 std::string format_us(double us);
 
 }  // namespace tutti::bench

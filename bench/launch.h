@@ -25,8 +25,8 @@ std::vector<std::string> run_ranks_command(int nranks, const std::vector<std::st
 // Runs a command to its end; its exit status, 128 + signal if one ended it.
 int run_command(const std::vector<std::string>& command);
 
-// Runs `body(rank)` in one thread a rank, each bound to a core of its own if there are enough. The
-// first that throws ends the process with status 1 and its sentence.
+// Runs `body(rank)` in one thread per rank, each bound to a core of its own if there are enough.
+// The first exception ends the process with status 1 and its message.
 void run_threads(int nranks, const std::function<void(int)>& body);
 
 }  // namespace tutti::bench

@@ -1,5 +1,5 @@
-// What this machine could do at all, measured beside the algorithms: the least work that any
-// implementation of the collective must do on the transport, without a library.
+// The limit of this machine, measured beside the algorithms: the least work that any implementation
+// of the collective must do on the transport, without a library.
 #pragma once
 
 #include <cstddef>
@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/live.h"
 #include "bench/rank.h"
 #include "bench/shared_map.h"
 
@@ -17,6 +18,8 @@ class Limit {
   virtual ~Limit() = default;
   // Collective: once, with `bytes` in the longer buffer.
   virtual void run(size_t bytes) = 0;
+  // What this rank gives and gets then.
+  virtual Touched touched(size_t bytes) = 0;
 };
 
 // One way to reach the limit. The limit of a size is the fastest way's median.
@@ -27,7 +30,7 @@ struct LimitWay {
   size_t most_bytes = SIZE_MAX;
 };
 
-// Which call it is the limit of.
+// The call of which it is the limit.
 struct LimitOf {
   std::string collective;
   int root = 0;
@@ -39,8 +42,8 @@ struct LimitOf {
 // small vectors one exchange carries the whole input.
 std::vector<LimitWay> mapped_limits(const Rank& me, SharedMap& map, const LimitOf& what);
 std::vector<LimitWay> allreduce_limits(const Rank& me, SharedMap& map);
-// The same for the others: their inputs are read and their outputs written once, shared among the
-// ranks.
+// The same for the other collectives: inputs are read and outputs written once, and the work is
+// divided among the ranks.
 std::vector<LimitWay> copy_limits(const Rank& me, SharedMap& map, const LimitOf& what);
 
 // Raw sockets round a ring: every rank sends to one neighbour what a rank of any implementation
@@ -48,13 +51,13 @@ std::vector<LimitWay> copy_limits(const Rank& me, SharedMap& map, const LimitOf&
 // host.
 std::vector<LimitWay> socket_limits(const Rank& me, const LimitOf& what);
 
-// Where there is none, one sentence; "" where there is one for every size.
+// One sentence if there is no limit; "" if there is one for every size.
 std::string undefined_limit(const std::string& collective, const std::string& transport,
                             int nranks);
-// Below that many bytes there is none over shared memory: the ranks of a rooted collective and of a
-// scan need not wait for each other, and how far they may run ahead is a matter of taste.
+// Below that many bytes there is no limit over shared memory: the ranks of a rooted collective or a
+// scan need not wait for each other, and how far they may run ahead is arbitrary.
 size_t least_mapped_bytes(const std::string& collective);
-// Over sockets: whether what passes through a ring is no more than it must be.
+// Over sockets: whether a ring moves no more data than necessary.
 bool has_socket_limit(const std::string& collective, int nranks);
 
 }  // namespace tutti::bench

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "bench/collectives.h"
 #include "bench/error.h"
 #include "bench/limit.h"
 #include "bench/limit_loops.h"
@@ -9,7 +10,7 @@
 namespace tutti::bench {
 namespace {
 
-// The sum of some places, written to others; where it is `running`, target k gets the sum of the
+// The sum of some sources, written to some targets; if `running`, target k gets the sum of the
 // first k + 1 sources.
 struct Job {
   std::vector<const unsigned char*> from;
@@ -23,12 +24,12 @@ struct Part {
   const LimitOf& what;
   int rank, nranks;
   size_t bytes;  // of the longer buffer
-  bool push;     // whether a rank writes what it has, instead of reading what it needs
+  bool push;     // a rank writes its data to others instead of reading theirs
   std::vector<const unsigned char*> inputs;
   std::vector<unsigned char*> outputs;
 
   size_t block() const { return bytes / size_t(nranks); }
-  // This rank's of equal shares of a vector, in whole lines.
+  // This rank's share of a vector that is divided evenly, in whole cache lines.
   size_t share(int of) const {
     const size_t lines = (bytes + line_bytes - 1) / line_bytes;
     return std::min(lines * size_t(of) / size_t(nranks) * line_bytes, bytes);
@@ -53,7 +54,7 @@ std::vector<Job> Part::jobs() const {
   const std::string& name = what.collective;
   const int root = what.root, last = nranks - 1;
   std::vector<Job> jobs;
-  // What stays where it is in a call in place.
+  // In place, a block that stays where it is needs no copy.
   auto moves = [&](int from, int to) { return !what.in_place || from != to; };
   if (name == "reduce") {
     if (push) {
@@ -96,6 +97,15 @@ std::vector<Job> Part::jobs() const {
     }
   }
   return jobs;
+}
+
+// What a rank gives and gets; elements of one byte.
+Touched touched_parts(const SharedMap& map, const LimitOf& what, int rank, int nranks,
+                      size_t bytes) {
+  const Collective& collective = find_collective(what.collective);
+  const Lengths lengths =
+      collective.lengths({rank, nranks, what.root, collective.count_within(nranks, bytes)});
+  return {map.input(rank), lengths.send, map.output(rank), lengths.recv};
 }
 
 const AnyFloat* floats(const unsigned char* bytes) {
@@ -143,7 +153,7 @@ class Writer {
   bool streaming_;
 };
 
-// Between two exchanges of flags every rank does its part.
+// Every rank does its part between two exchanges of flags.
 class CopyLoop : public Limit {
  public:
   CopyLoop(const Rank& me, SharedMap& map, std::shared_ptr<uint64_t> epoch, const LimitOf& what,
@@ -162,6 +172,9 @@ class CopyLoop : public Limit {
     flags_.exchange();
     writer_.run(jobs_);
     flags_.exchange();
+  }
+  Touched touched(size_t bytes) override {
+    return touched_parts(map_, what_, rank_, nranks_, bytes);
   }
 
  private:
@@ -186,8 +199,8 @@ class CopyLoop : public Limit {
   std::vector<Job> jobs_;
 };
 
-// Small inputs: everybody publishes its own, waits for the others', and takes what it needs. Places
-// are used in turn, as for allreduce.
+// Small inputs: every rank publishes its own, waits for the others', and copies what it needs.
+// Slots are used in turn, as for allreduce.
 class CopyExchange : public Limit {
  public:
   CopyExchange(const Rank& me, SharedMap& map, std::shared_ptr<uint64_t> epoch, const LimitOf& what)
@@ -206,6 +219,9 @@ class CopyExchange : public Limit {
     for (int rank = 0; rank < nranks_; ++rank)
       if (rank != rank_) flags_.await(rank);
     Writer(false).run(jobs_[turn % 2]);
+  }
+  Touched touched(size_t bytes) override {
+    return touched_parts(map_, what_, rank_, nranks_, bytes);
   }
 
  private:

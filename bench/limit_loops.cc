@@ -13,7 +13,7 @@
 namespace tutti::bench {
 namespace {
 
-// Where ranks share cores, who is waited for may be waiting for this very core.
+// If ranks share cores, the peer may be waiting for this rank's core.
 constexpr uint64_t spins_on_own_core = 2000;
 constexpr uint64_t spins_on_shared_core = 20;
 constexpr auto longest_wait = std::chrono::seconds(30);

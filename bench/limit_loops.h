@@ -1,4 +1,4 @@
-// What the loops over mapped memory are made of.
+// The building blocks of the loops over mapped memory.
 #pragma once
 
 #if defined(__SSE2__)
@@ -14,7 +14,7 @@
 #include "bench/rank.h"
 #include "bench/shared_map.h"
 
-// For every processor the best instructions; ThreadSanitizer cannot stand the resolvers.
+// Function multiversioning (ifunc); ThreadSanitizer does not support the resolvers.
 #if defined(__SANITIZE_THREAD__)
 #define TUTTI_CLONES
 #else
@@ -24,10 +24,10 @@
 namespace tutti::bench {
 
 constexpr size_t line_bytes = 64;
-constexpr size_t block_floats = 512;  // what several inputs are added in: stays in the first cache
+constexpr size_t block_floats = 512;  // of the blocks in which inputs are added, in the L1 cache
 constexpr size_t streaming_from = size_t(1) << 20;
 
-// Where blocks of smaller elements end, a float32 is not aligned.
+// Blocks of smaller elements may leave a float32 unaligned.
 using AnyFloat [[gnu::aligned(1)]] = float;
 // Elements are added as float32 whatever the type: the traffic is what counts.
 void add_to(float* sum, const AnyFloat* a, size_t n);
@@ -43,8 +43,8 @@ inline void stream(float* out, const AnyFloat* in, size_t n) {
 }
 void stream_fence();
 
-// A flag and its payload in one store, where the processor can: a reader that polls would otherwise
-// take the line away between the two. `from` has as many bytes as the payload.
+// Stores a flag and its payload in one store if the processor can: otherwise a polling reader may
+// fetch the cache line between the two stores. `from` has as many bytes as the payload.
 void publish(SharedMap::Cell* to, uint64_t flag, const void* from);
 
 // Spins, then yields, until the flag has reached the epoch. Throws after a while.
@@ -67,7 +67,7 @@ class Flags {
  public:
   Flags(SharedMap& map, int rank, int nranks, uint64_t* epoch)
       : map_(map), rank_(rank), nranks_(nranks), epoch_(*epoch), patience_(nranks) {}
-  // Returns after all ranks have called it as often.
+  // A barrier: returns when all ranks have called it equally often.
   void exchange() {
     announce();
     for (int peer = 0; peer < nranks_; ++peer)
@@ -81,7 +81,7 @@ class Flags {
   SharedMap& map_;
   int rank_;
   int nranks_;
-  uint64_t& epoch_;  // all ways of a rank share the lines
+  uint64_t& epoch_;  // shared by all ways of a rank, as are the lines
   Patience patience_;
 };
 

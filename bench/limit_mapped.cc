@@ -13,7 +13,7 @@ TUTTI_CLONES void add_two(const float* a, const float* b, float* x, float* y, si
   for (size_t i = 0; i < n; ++i) x[i] = y[i] = a[i] + b[i];
 }
 
-// The same with non-temporal stores; the places are aligned to lines.
+// The same with non-temporal stores; the addresses are aligned to cache lines.
 TUTTI_CLONES void add_two_streaming(const float* a, const float* b, float* x, float* y, size_t n) {
   constexpr size_t line = line_bytes / sizeof(float);
   for (; n >= line; a += line, b += line, x += line, y += line, n -= line) {
@@ -23,6 +23,10 @@ TUTTI_CLONES void add_two_streaming(const float* a, const float* b, float* x, fl
     stream(y, sum, line);
   }
   add_two(a, b, x, y, n);
+}
+
+Touched touched_vectors(const SharedMap& map, int rank, size_t bytes) {
+  return {map.input(rank), bytes, map.output(rank), bytes};
 }
 
 class MappedLoop : public Limit {
@@ -43,6 +47,7 @@ class MappedLoop : public Limit {
     if (begin < end) reduce(begin, (end - begin) / sizeof(float));
     flags_.exchange();
   }
+  Touched touched(size_t bytes) override { return touched_vectors(map_, rank_, bytes); }
 
  private:
   const float* in(int rank, size_t at) const {
@@ -83,8 +88,8 @@ class MappedLoop : public Limit {
   Flags flags_;
 };
 
-// Publish the input in a slot, exchange flags once, add all slots. Slots are used in turn: who is
-// in call k+2 has seen everybody in call k+1, so call k's slots are free.
+// Publish the input in a slot, exchange flags once, add all slots. Slots are used in turn: a rank
+// in call k+2 has seen the flags of all ranks for call k+1, so call k's slots are free.
 class OneExchange : public Limit {
  public:
   OneExchange(const Rank& me, SharedMap& map, std::shared_ptr<uint64_t> epoch)
@@ -108,6 +113,7 @@ class OneExchange : public Limit {
         add_to(result, reinterpret_cast<const float*>(from), bytes / sizeof(float));
     }
   }
+  Touched touched(size_t bytes) override { return touched_vectors(map_, rank_, bytes); }
 
  private:
   SharedMap& map_;
@@ -117,7 +123,7 @@ class OneExchange : public Limit {
   Flags flags_;
 };
 
-// The same with the input beside the flag: one cache line crosses.
+// The same with the input beside the flag: one cache line is transferred.
 class OneLine : public Limit {
  public:
   static constexpr size_t most_bytes = sizeof(SharedMap::Cell::payload);
@@ -137,6 +143,7 @@ class OneLine : public Limit {
     }
     std::memcpy(map_.output(rank_), sum, bytes);
   }
+  Touched touched(size_t bytes) override { return touched_vectors(map_, rank_, bytes); }
 
  private:
   SharedMap::Cell& cell(int rank) const { return map_.line(rank).cells[epoch_ % 2]; }

@@ -89,7 +89,7 @@ Amounts amounts(const LimitOf& what, int rank, int nranks, size_t bytes) {
   const auto n = size_t(nranks);
   const size_t others = (bytes * (n - 1) + n - 1) / n;  // bytes (n-1)/n, rounded up
   const std::string& name = what.collective;
-  // Down a chain that begins at `begin`, all at once.
+  // Along a chain that begins at `begin`, pipelined.
   auto chain = [&](int begin) {
     const int place = (rank - begin + nranks) % nranks;
     return Amounts{place < nranks - 1 ? bytes : 0, place > 0 ? bytes : 0};
@@ -126,8 +126,7 @@ class SocketExchange : public Limit {
 
   void run(size_t bytes) override {
     auto [to_send, to_receive] = amounts(what_, rank_, nranks_, bytes);
-    const size_t a_call = std::min(std::max(to_send, to_receive), most_a_call);
-    if (buffer_.size() < 2 * a_call) buffer_.assign(2 * a_call, 1);
+    make_room(to_send, to_receive);
     const size_t half = buffer_.size() / 2;
     for (int idle = 0; to_send || to_receive;) {
       const size_t sent = to_send ? move_out(std::min(to_send, half)) : 0;
@@ -138,8 +137,20 @@ class SocketExchange : public Limit {
       if (idle > tries_before_poll) wait(to_send > 0, to_receive > 0);
     }
   }
+  // Longer ones go through the same buffer again and again.
+  Touched touched(size_t bytes) override {
+    const auto [to_send, to_receive] = amounts(what_, rank_, nranks_, bytes);
+    make_room(to_send, to_receive);
+    const size_t half = buffer_.size() / 2;
+    return {buffer_.data(), std::min(to_send, half), buffer_.data() + half,
+            std::min(to_receive, half)};
+  }
 
  private:
+  void make_room(size_t to_send, size_t to_receive) {
+    const size_t a_call = std::min(std::max(to_send, to_receive), most_a_call);
+    if (buffer_.size() < 2 * a_call) buffer_.assign(2 * a_call, 1);
+  }
   size_t move_out(size_t bytes) {
     return moved(::send(out_fd_, buffer_.data(), bytes, MSG_DONTWAIT | MSG_NOSIGNAL));
   }

@@ -11,7 +11,7 @@
 
 namespace {
 
-// Several ranks may fail at once: who says it helps.
+// Several ranks may fail at once, so the rank is named.
 void complain(const char* text) {
   const char* rank = std::getenv("TUTTI_RANK");
   if (rank)

@@ -6,24 +6,20 @@
 #include <numeric>
 #include <random>
 
+#include "bench/clock.h"
 #include "bench/hop.h"
 
 namespace tutti::bench {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-constexpr double batch_room = 1.5;  // for a machine that gets faster
+constexpr double batch_room = 1.5;  // in case the machine gets faster
 constexpr int calibrations = 4;
-constexpr double segment_us = 5000;  // between two looks at the hop
+// Of live data the calls alone are in a batch's time, and where ranks share cores all around them
+// may take a thousand times as long.
+constexpr double most_batch_us = 2000;
+constexpr double segment_us = 5000;  // between two measurements of the hop
 constexpr size_t least_rounds = 5;
 constexpr size_t most_rounds = 400;
-
-double time_us(Subject& subject, size_t calls) {
-  const auto begin = Clock::now();
-  subject.run(calls);
-  return std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
-}
 
 class Run {
  public:
@@ -36,14 +32,16 @@ class Run {
         times_(subjects.size()),
         random_(20240229) {}
 
-  // Of a few batches: one that was held up would make all of them too short.
+  // The least time of a few batches: a single delayed one would make all batches too short.
   double least_us(size_t i) {
+    const auto begin = Clock::now();
     double least = agreed_us(i);
     for (int again = 1; again < calibrations; ++again) least = std::min(least, agreed_us(i));
+    whole_us_ = me_.max(us_since(begin)) / calibrations;
     return least;
   }
 
-  // How many calls make a batch; warms up on the way.
+  // Determines the calls per batch; also warms up.
   void calibrate() {
     for (size_t i = 0; i < subjects_.size(); ++i) {
       if (method_.iterations) {
@@ -52,13 +50,14 @@ class Run {
         continue;
       }
       double us = least_us(i);
-      while (us < method_.least_batch_us && iterations_[i] < method_.most_iterations) {
+      while (us < method_.least_batch_us && whole_us_ < most_batch_us &&
+             iterations_[i] < method_.most_iterations) {
         const double wanted = batch_room * method_.least_batch_us;
         const double factor = std::clamp(wanted / std::max(us, 0.1), 2.0, 8.0);
         iterations_[i] = std::min(size_t(double(iterations_[i]) * factor), method_.most_iterations);
         us = least_us(i);
       }
-      round_us_ += us;
+      round_us_ += std::max(us, whole_us_);
     }
   }
 
@@ -100,7 +99,7 @@ class Run {
  private:
   double agreed_us(size_t i) {
     me_.barrier();
-    return me_.max(time_us(*subjects_[i], iterations_[i]));
+    return me_.max(subjects_[i]->run_us(iterations_[i]));
   }
 
   // All subjects once, in an order that is random but the same on all ranks.
@@ -110,7 +109,7 @@ class Run {
     std::shuffle(order.begin(), order.end(), random_);
     for (size_t i : order) {
       me_.barrier();
-      times_[i].push_back(time_us(*subjects_[i], iterations_[i]));
+      times_[i].push_back(subjects_[i]->run_us(iterations_[i]));
     }
   }
 
@@ -143,9 +142,16 @@ class Run {
   std::vector<double> hops_;
   std::mt19937 random_;
   double round_us_ = 0;
+  double whole_us_ = 0;  // of the batch that was calibrated last, with all around its calls
 };
 
 }  // namespace
+
+double Subject::run_us(size_t calls) {
+  const auto begin = Clock::now();
+  run(calls);
+  return us_since(begin);
+}
 
 Measurement measure(const Rank& me, SharedMap* map, const std::vector<Subject*>& subjects,
                     const Method& method, const std::function<void(double)>& progress) {

@@ -20,7 +20,7 @@
 namespace tutti::bench {
 namespace {
 
-// The exchange of gradients is one, and there are sparse and encoded ones.
+// Only allreduce has workloads (gradients) and sparse and encoded forms.
 bool is_allreduce(const Collective& collective) {
   return std::string(collective.name) == "allreduce";
 }
@@ -37,7 +37,7 @@ std::vector<std::string> words(const std::string& text) {
   return out;
 }
 
-// Names of the library's algorithms for it; none where there is only one way.
+// Names of the library's algorithms for the collective; empty if there is nothing to choose.
 std::vector<std::string> algorithms_of(const std::string& collective) {
   std::vector<std::string> names;
   tutti_algorithm_info info{};
@@ -86,8 +86,8 @@ std::vector<tutti_dtype> resolve_types(const std::string& text) {
   return types;
 }
 
-// What only moves is tested with values of which hardly two ranks have the same: those that are
-// made for one of these operators, whichever the type has.
+// Collectives without a reduction are tested with values that hardly two ranks share: those made
+// for the first of these operators that the type has.
 tutti_op maker_of_values(tutti_dtype dtype) {
   for (const tutti_op op : {TUTTI_MAX, TUTTI_SUM, TUTTI_MAXLOC})
     if (tutti_op_supports(op, dtype)) return op;
@@ -126,7 +126,7 @@ Memory resolve_memory(std::string& text) {
       "unknown memory '{}': allowed are heap (or host), symmetric, cuda, cuda-symmetric", text));
 }
 
-// Batches long enough for what waiting for a GPU costs, and no longer than its queue.
+// Batches long enough to amortise the wait for a GPU, and no longer than its queue.
 void resolve_gpu_method(Method& method) {
   method.least_batch_us = 200;
   method.most_iterations = Batches::most_calls;
@@ -218,6 +218,16 @@ void resolve_form(Options& o) {
   if (o.algorithms_text.empty()) o.algorithms_text = o.form == Form::plain ? "all" : "auto";
 }
 
+// What is measured in other forms than the plain call has no place between calls.
+void resolve_data(Options& o) {
+  o.data = data_from_name(o.data_text);
+  if (o.data == Data::still) return;
+  if (on_gpu(o.memory) || o.form != Form::plain || !o.densities.empty() || !o.codecs.empty())
+    throw BadInput(
+        "--data live: plain calls on memory of the host; leave out --memory cuda, --nonblocking, "
+        "--persistent, --vary-counts, --density and --codec");
+}
+
 }  // namespace
 
 void add_options(CLI::App& app, Options& o) {
@@ -255,6 +265,11 @@ void add_options(CLI::App& app, Options& o) {
     app.add_option("--memory", o.memory_text,
                    "heap (or host), symmetric: memory that all ranks of a host map, cuda: of GPUs, "
                    "cuda-symmetric")
+        ->capture_default_str();
+  if (collective.sized)
+    app.add_option("--data", o.data_text,
+                   "still: nobody touches the vectors between calls; live: each rank writes its "
+                   "input and reads its result, which is not timed")
         ->capture_default_str();
   if (calls_of(collective).on && collective.sized) {
     app.add_option("--ranks-as", o.ranks_as_text,
@@ -320,6 +335,7 @@ void resolve(Options& o) {
   if (o.transports.empty()) throw BadInput("--transport: name at least one");
   o.algorithms = resolve_algorithms(o.collective->name, o.algorithms_text);
   resolve_compressed(o);
+  resolve_data(o);
   size_t element = 1;
   for (const TypeAndOp& c : o.combinations) element = std::max(element, tutti_dtype_size(c.dtype));
   if (o.sizes_text.empty()) o.sizes_text = fmt::format("{}:64M", std::max<size_t>(4, element));

@@ -1,4 +1,4 @@
-// What a user asks of `tutti-bench COLLECTIVE`, checked before any rank starts.
+// The options of `tutti-bench COLLECTIVE`, checked before any rank starts.
 #pragma once
 
 #include <cstddef>
@@ -7,6 +7,7 @@
 
 #include "bench/buffers.h"
 #include "bench/collectives.h"
+#include "bench/live.h"
 #include "bench/measure.h"
 #include "bench/result.h"
 #include "bench/transports.h"
@@ -38,6 +39,7 @@ struct Options {
   std::string levels_text = "fast";
   std::string workload;
   std::string memory_text = "heap";
+  std::string data_text = "still";
   std::string densities_text, codecs_text;  // allreduce only
   std::string ranks_as_text;                // "": processes
   int ranks_a_gpu = 0;                      // 0: spread over the GPUs
@@ -53,21 +55,22 @@ struct Options {
   std::string json, csv;  // "": none, "-": stdout
   bool append = false;    // internal: a part of a run whose other part has opened the files
 
-  // What it means.
+  // As resolved.
   std::vector<size_t> sizes;  // bytes
   std::vector<std::string> algorithms;
   std::vector<std::string> transports;
-  std::vector<tutti_level> levels;      // that take turns; one where nothing is reduced
+  std::vector<tutti_level> levels;      // that take turns; one if the collective has no reduction
   std::vector<TypeAndOp> combinations;  // one, or all that --dtype all and --op all mean
   Memory memory = Memory::heap;
+  Data data = Data::still;
   bool gpu_threads = false;         // with memory of a GPU: ranks are threads of one process
   std::vector<double> densities;    // of sparse vectors, measured beside dense ones
-  std::vector<std::string> codecs;  // through which vectors go, beside those that are not encoded
-  Form form = Form::plain;          // that is measured beside the plain call
+  std::vector<std::string> codecs;  // measured beside vectors that are not encoded
+  Form form = Form::plain;          // measured beside the plain call
   bool progress_thread = false;
 };
 
-// Those that mean something to the collective.
+// Adds the options that apply to the collective.
 void add_options(CLI::App& app, Options& options);
 
 // Throws BadInput with what is allowed.

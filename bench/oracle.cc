@@ -22,7 +22,7 @@ size_t element_size(tutti_dtype dtype) {
   return sizes[dtype];
 }
 
-// All integers up to it are representable.
+// All integers up to this one are representable in the type.
 int64_t exact_up_to(tutti_dtype dtype) {
   switch (dtype) {
     case TUTTI_INT8:
@@ -65,10 +65,10 @@ int64_t sum_value(tutti_dtype dtype, int nranks, int rank, size_t index) {
                 is_unsigned(dtype));
 }
 
-// The mean must be a whole number: what one rank adds to it, the next one takes away.
+// The mean must be a whole number: the deviations of neighbouring ranks cancel.
 int64_t float_mean_value(tutti_dtype dtype, int nranks, int rank, size_t index) {
   const int64_t most = exact_up_to(dtype);
-  if (nranks > most) {  // a mean of 1 would be too much: pairs that cancel, the others 0
+  if (nranks > most) {  // a mean of 1 would be too large: pairs cancel, the others are 0
     const auto own = int64_t(of_index(index) & 1);
     return rank < most ? (rank % 2 ? -own : own) : 0;
   }
@@ -117,14 +117,14 @@ OracleValue complex_product_value(int nranks, int rank, size_t index) {
   return factor ? OracleValue{2 * sign, sign} : OracleValue{sign, 0};
 }
 
-// Few values, so that indices decide often; they are in no order among the ranks.
+// Few values, so that indices often decide; not monotonic in the rank.
 OracleValue located_value(int nranks, int rank, size_t index) {
   const int64_t first = within(of_both(rank, index), 2, false);
   const auto shift = of_index(index) % uint64_t(nranks);
   return {first, int64_t((uint64_t(nranks - rank) + shift) % uint64_t(nranks))};
 }
 
-// What an operator on truth comes to.
+// The logical operator that an operator on bool is equivalent to.
 tutti_op logical(tutti_op op) {
   switch (op) {
     case TUTTI_SUM:
@@ -202,7 +202,7 @@ OracleValue fold(tutti_dtype dtype, tutti_op op, OracleValue a, OracleValue b) {
   return {fold(op, a.first, b.first), fold(op, a.second, b.second)};
 }
 
-// Of the first `ranks` ranks; of a mean, the sum.
+// The reduction of the first `ranks` ranks; for a mean, the sum.
 OracleValue folded_value(tutti_dtype dtype, tutti_op op, int nranks, int ranks, size_t index) {
   if (dtype == TUTTI_BOOL) op = logical(op);
   OracleValue result = Oracle::value(dtype, op, nranks, 0, index);
@@ -226,7 +226,7 @@ void store_narrow(double value, int mantissa_bits, int bias, size_t bytes, void*
   std::memcpy(out, &result, bytes);  // little-endian
 }
 
-// Rounded once: operands of a quotient are so short that double and float lose nothing before.
+// Rounded once: the operands of a quotient are exact in double and float.
 void store_real(tutti_dtype dtype, double first, double second, void* out) {
   const float singles[] = {float(first), float(second)};
   const double doubles[] = {first, second};

@@ -29,7 +29,7 @@ class Comm {
 
 class Rank {
  public:
-  // Over what a launcher's environment describes.
+  // Joins the job that a launcher's environment describes.
   static Rank from_environment();
   // As one of the threads of this process.
   static Rank from_id(const tutti_unique_id& id, int rank, int nranks);
@@ -54,7 +54,7 @@ class Rank {
   void broadcast(void* buffer, size_t bytes, int root) const;
 
   // A communicator of the same ranks that uses only `transport`, and a progress thread if asked
-  // for. `device`: the GPU whose memory its calls take, too; "" for none.
+  // for. `device`: the GPU whose memory its calls also accept; "" for none.
   Comm open(const std::string& transport, bool progress_thread = false,
             const std::string& device = "") const;
 

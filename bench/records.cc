@@ -60,6 +60,7 @@ Json object(const Result& r) {
   j["level"] = r.level;
   j["in_place"] = r.in_place;
   j["memory"] = r.memory;
+  j["data"] = data_name(r.data);
   j["iterations"] = r.iterations;
   j["batches"] = r.batches;
   j["batches_dropped"] = r.dropped;
@@ -70,6 +71,7 @@ Json object(const Result& r) {
   j["algbw_GBs"] = or_null(r.ran, r.algbw_GBs());
   j["busbw_GBs"] = or_null(r.ran, r.busbw_GBs());
   j["of_fast"] = or_null(r.price() > 0, r.price());
+  j["of_best"] = or_null(r.regret() > 0, r.regret());
   j["limit_us"] = or_null(r.limit_us > 0, r.limit_us);
   j["limit_way"] = r.limit_way;
   j["hop_ns"] = or_null(r.hop_ns > 0, r.hop_ns);
@@ -103,7 +105,7 @@ std::string cell(const Json& value) {
   return value.is_string() ? quoted(value.get<std::string>()) : value.dump();
 }
 
-// CSV has the same columns in every file: those that not all results have are empty in the others.
+// CSV has the same columns in every file; those that a result does not have are empty.
 Json with_all_columns(const Result& r) {
   Json j = object(r), form, gpu;
   add_form(r, form);

@@ -1,4 +1,4 @@
-// Results as machines read them.
+// Results as JSON and CSV.
 #pragma once
 
 #include <string>

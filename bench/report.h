@@ -1,4 +1,5 @@
-// Where results go: files and stdout as they come, tables at the end, a bar on stderr meanwhile.
+// Where results go: to files and stdout as they come, tables at the end, with a progress bar on
+// stderr meanwhile.
 #pragma once
 
 #include <fstream>
@@ -16,7 +17,7 @@ class Report {
   // Opens the files. Throws BadInput if it cannot.
   explicit Report(const Options& options);
   void add(const Result& result);
-  // `fraction` of the whole run is done, now at `what`. On a terminal only.
+  // Shows that `fraction` of the whole run is done, and `what` is next. On a terminal only.
   void progress(double fraction, const std::string& what);
   // The tables, unless stdout is for machines.
   void finish();

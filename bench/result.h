@@ -1,4 +1,4 @@
-// What the benchmark says, before anybody decides how it looks.
+// The results of the benchmark, independent of their presentation.
 #pragma once
 
 #include <cstddef>
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bench/collectives.h"
+#include "bench/live.h"
 #include "bench/stats.h"
 
 namespace tutti::bench {
@@ -14,12 +15,12 @@ namespace tutti::bench {
 // How a call is made.
 enum class Form { plain, nonblocking, persistent, varied };
 
-// What ran in turn with the plain call (--nonblocking, --persistent, --vary-counts).
+// What ran alternating with the plain call (--nonblocking, --persistent, --vary-counts).
 struct Beside {
   Form form = Form::plain;  // plain: nothing
   bool progress_thread = false;
   size_t tests = 0;  // calls of tutti_test() while computing
-  Summary us;        // begun or started, and waited for at once; or with another count each time
+  Summary us;  // begun or started, and waited for at once; varied: with another count each time
   // Varied only:
   size_t counts = 0;    // that take turns
   Summary repeated_us;  // the same counts, each many times before the next
@@ -31,14 +32,14 @@ struct Beside {
   double overlap_p5_percent = 0;  // over rounds
 };
 
-// What is known besides where vectors lie on GPUs.
+// Additional results for vectors on GPUs.
 struct OnGpu {
   bool measured = false;
   bool threads = false;     // ranks are threads of one process
   int gpus = 0;             // that ranks are on
   bool graph = false;       // calls were captured and replayed
   double enqueue_us = 0;    // of a call, on the host
-  double empty_us = 0;      // of the kernels and waits that no short call can do without, empty
+  double empty_us = 0;      // of the least kernels and waits of a short call, without work
   double copy_GBs = 0;      // read and written by copies within the memory of a GPU
   double hand_over_us = 0;  // of a flag, from a kernel of rank 0 to one of rank 1; 0: one rank
 };
@@ -57,9 +58,10 @@ struct Result {
   std::string level = "fast";  // the same
   bool in_place = false;
   std::string memory = "heap";  // or "symmetric", "cuda", "cuda-symmetric"
+  Data data = Data::still;
 
   bool ran = false;
-  std::string chosen;  // what `auto` took
+  std::string chosen;  // what `auto` chose
   std::string path;    // "fused", "schedule"
   std::string reason;  // why it was chosen, or why it did not run
 
@@ -69,13 +71,14 @@ struct Result {
   Summary us;           // one call
   double limit_us = 0;  // 0: unknown
   double fast_us = 0;   // of the same algorithm at level fast; 0: not measured
+  double named_us = 0;  // of `auto`: of the fastest algorithm that was asked for by name; 0: none
   double hop_ns = 0;    // 0: unknown
   bool checked = false;
   uint64_t wrong = 0;  // elements, over all ranks
 
   // Of allreduces of sparse or encoded vectors, which do not compete with the dense ones; else 0:
   double sent_bytes = 0;      // by the rank that sends most
-  double relative_error = 0;  // of encoding: root mean squares of what it changed and was given
+  double relative_error = 0;  // of encoding: root mean square of the error over that of the input
 
   std::string workload;   // "" unless it is one
   int bucket = -1;        // -1: all buckets
@@ -84,8 +87,10 @@ struct Result {
   OnGpu gpu;
 
   bool dense() const { return sent_bytes == 0; }
-  // Of the level, in times of fast; 0: unknown.
+  // The time relative to level fast; 0: unknown.
   double price() const { return ran && fast_us > 0 ? us.median / fast_us : 0; }
+  // The time of `auto` relative to the best choice; 0: unknown.
+  double regret() const { return ran && named_us > 0 ? us.median / named_us : 0; }
   // As nccl-tests defines them; GB = 1e9 bytes.
   double algbw_GBs() const { return us.median > 0 ? double(bytes) / us.median / 1e3 : 0; }
   double busbw_GBs() const { return algbw_GBs() * find_collective(collective).factor(ranks); }

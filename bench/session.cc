@@ -20,11 +20,11 @@
 namespace tutti::bench {
 namespace {
 
-// A model's gradients would need gigabytes a rank; buckets take turns in a window that is several
-// times any cache, so that each one meets memory as cold as in training.
+// A model's gradients would need gigabytes per rank. Buckets take turns in a window several times
+// the size of any cache, so that each one finds memory as cold as in training.
 constexpr size_t window_bytes = size_t(256) << 20;
 
-// Of a time that is measured to know how long to compute.
+// Batches to measure the time for which to compute.
 constexpr size_t quick_batches = 7;
 
 struct Link {
@@ -84,7 +84,7 @@ class Session {
     for (size_t wanted : options_.sizes) {
       const size_t count = collective_.count_within(me_.nranks(), wanted / element);
       const size_t bytes = bytes_of(of, count);
-      if (count == last) continue;  // sizes that mean the same whole blocks
+      if (count == last) continue;  // the same whole blocks as the size before
       last = count;
       std::string name = format_bytes(bytes);
       if (options_.combinations.size() > 1)
@@ -128,7 +128,7 @@ class Session {
     if (gpu_) kept.gpu = gpu_->buffers(kept.comm.get(), kept.buffers);
   }
 
-  // Its inputs, where those of the task before were others.
+  // Fills the task's inputs, if they differ from the previous task's.
   void fill(const Task& task) {
     if (oracle_ && filled_.dtype == task.of.dtype && filled_.op == task.of.op) return;
     filled_ = task.of;
@@ -152,7 +152,7 @@ class Session {
     for (const auto& link : links_) {
       for (const LimitWay& way : link->limits) {
         if (!fits(way, task)) continue;
-        limits.push_back(std::make_unique<LimitSubject>(way, lengths(task)));
+        limits.push_back(std::make_unique<LimitSubject>(me_, way, lengths(task), options_.data));
         limit_links.push_back(link.get());
         limits.back()->run(1);
       }
@@ -216,8 +216,13 @@ class Session {
 
   Candidate make_candidate(const Task& task, const Link& link, tutti_level level,
                            const std::string& algorithm) {
-    const CallShape shape{task.of.dtype, task.of.op,        level,
-                          options_.root, options_.in_place, options_.unfused};
+    const CallShape shape{.dtype = task.of.dtype,
+                          .op = task.of.op,
+                          .level = level,
+                          .root = options_.root,
+                          .in_place = options_.in_place,
+                          .unfused = options_.unfused,
+                          .data = options_.data};
     std::unique_ptr<CollectiveSubject> subject =
         gpu_ ? gpu_->subject(link.comm.get(), algorithm, shape, task.spans, link.buffers, *link.gpu)
              : std::make_unique<CollectiveSubject>(collective_, me_, link.comm.get(), algorithm,
@@ -264,6 +269,7 @@ class Session {
     r.op = collective_.reduces ? tutti_op_name(task.of.op) : "none";
     r.in_place = options_.in_place;
     r.memory = options_.memory_text;
+    r.data = options_.data;
     r.workload = options_.workload;
     r.reason = explanation.reason;
     c.subject->describe(&r);
@@ -326,14 +332,17 @@ class Session {
       for (Candidate& c : candidates)
         gpu_->describe(task.count(), task.element(), empty_us, &c.result);
     }
-    for (Candidate& c : candidates) c.result.fast_us = at_fast(candidates, c);
+    for (Candidate& c : candidates) {
+      c.result.fast_us = at_fast(candidates, c);
+      if (c.result.algorithm == "auto") c.result.named_us = best_named(candidates, c);
+    }
     for (Candidate& c : candidates) {
       if (task.spans.size() > 1 && c.result.ran) add_buckets(task, c);
       if (report_) report_->add(c.result);
     }
   }
 
-  // What the same took at level fast; 0 if that was not measured.
+  // The time of the same subject at level fast; 0 if not measured.
   static double at_fast(const std::vector<Candidate>& candidates, const Candidate& same) {
     for (const Candidate& c : candidates) {
       if (c.result.level == "fast" && c.link == same.link && c.result.ran &&
@@ -341,6 +350,19 @@ class Session {
         return c.result.us.median;
     }
     return 0;
+  }
+
+  // The least time of the algorithms that were asked for by name; 0 if there is none.
+  static double best_named(const std::vector<Candidate>& candidates, const Candidate& same) {
+    double best = 0;
+    for (const Candidate& c : candidates) {
+      const Result& r = c.result;
+      if (!r.ran || !r.dense() || r.algorithm == "auto" || c.link != same.link ||
+          r.level != same.result.level)
+        continue;
+      if (best == 0 || r.us.median < best) best = r.us.median;
+    }
+    return best;
   }
 
   void add_buckets(const Task& task, Candidate& c) {
@@ -359,7 +381,7 @@ class Session {
       r.batches = us.size();
       r.dropped = 0;
       r.us = summarise(us);
-      r.limit_us = r.fast_us = 0;
+      r.limit_us = r.fast_us = r.named_us = 0;
       report_->add(r);
     }
   }

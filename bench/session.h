@@ -1,4 +1,4 @@
-// What every rank of `tutti-bench COLLECTIVE` does.
+// The run of every rank of `tutti-bench COLLECTIVE`.
 #pragma once
 
 #include "bench/options.h"

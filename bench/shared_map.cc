@@ -21,7 +21,7 @@ constexpr int most_alone_seconds = 30;
 
 size_t round_up(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
 
-// Rank 0's descriptor, as the other processes of the host can open it.
+// The path by which other processes of the host open rank 0's descriptor.
 std::string path_of(int pid, int fd) {
   return "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(fd);
 }
@@ -32,7 +32,7 @@ size_t SharedMap::head_bytes() const {
   return round_up(lines_bytes() + size_t(nranks_) * 2 * slot_bytes, huge_page);
 }
 
-// An odd number of pages apart, so that the vectors do not share cache sets.
+// An odd number of pages apart, so that the vectors do not map to the same cache sets.
 size_t SharedMap::vector_stride() const { return bytes_ ? round_up(bytes_, 8192) + 4096 : 0; }
 
 std::atomic<uint32_t>& SharedMap::gate() const {
@@ -52,7 +52,7 @@ bool SharedMap::map(int fd) {
   void* at = mmap(nullptr, total_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (at == MAP_FAILED) return false;
   base_ = static_cast<unsigned char*>(at);
-  madvise(at, total_bytes(), MADV_HUGEPAGE);  // where the system allows it
+  madvise(at, total_bytes(), MADV_HUGEPAGE);  // if the system allows it
   return true;
 }
 
@@ -78,7 +78,7 @@ std::unique_ptr<SharedMap> SharedMap::create(const Rank& me, size_t bytes) {
   int fd = own_fd;
   if (!me.first()) fd = ::open(path_of(source.pid, source.fd).c_str(), O_RDWR | O_CLOEXEC);
   const bool mapped = map->map(fd);
-  // On another host the path may name somebody else's file: what rank 0 writes must appear.
+  // On another host the path may name another file: a mark that rank 0 writes must appear.
   const uint64_t mark = me.from_first(uint64_t(getpid()) << 32 | 0x7d3b);
   if (me.first() && mapped) map->line(0).flag = mark;
   me.barrier();

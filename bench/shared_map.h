@@ -1,5 +1,5 @@
 // Memory that all ranks of one host map, made by the benchmark itself, for what it measures without
-// the library: the limit and the waiting that uses no CPU.
+// the library: the limit, and waits that use no CPU.
 #pragma once
 
 #include <atomic>
@@ -23,14 +23,14 @@ class SharedMap {
 
   unsigned char* input(int rank) const { return vector(2 * rank); }
   unsigned char* output(int rank) const { return vector(2 * rank + 1); }
-  // Two staging cells a rank, used in turn.
+  // Two staging slots per rank, used in turn.
   static constexpr size_t slot_bytes = 8192;
   unsigned char* slot(int rank, unsigned turn) const {
     return base_ + lines_bytes() + (size_t(rank) * 2 + turn % 2) * slot_bytes;
   }
 
-  // A rank's flag on one cache line, and on another one two cells, used in turn, of a flag with a
-  // payload beside it; zero at first.
+  // A rank's flag on one cache line, and on another line two cells, used in turn, each a flag with
+  // a payload beside it; zero at first.
   struct alignas(32) Cell {
     uint64_t flag;
     unsigned char payload[24];

@@ -1,5 +1,4 @@
-// Sizes as users write them, "4:64M" or "4,1K,10000", and as people read them, "64 MiB". Suffixes
-// are binary: K = 1024.
+// Sizes as options, "4:64M" or "4,1K,10000", and as text, "64 MiB". Suffixes are binary: K = 1024.
 #pragma once
 
 #include <cstddef>

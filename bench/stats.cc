@@ -7,7 +7,7 @@
 namespace tutti::bench {
 namespace {
 
-// Hops that differ by less than this factor are one state with noise.
+// Hop times that differ by less than this factor belong to one state.
 constexpr double one_state = 2.0;
 
 double nearest_rank(const std::vector<double>& sorted, double fraction) {

@@ -1,4 +1,4 @@
-// What is said about the batches of one measurement.
+// Statistics of the batches of one measurement.
 #pragma once
 
 #include <span>
@@ -17,12 +17,12 @@ struct Summary {
 Summary summarise(std::span<const double> values);
 
 // Virtual machines flip between states in which a flag needs 80 or 430 ns from core to core, and
-// every small message follows. `hops` are the hop times around the segments of a measurement:
-// segment i lies between hops[i] and hops[i + 1]. Says which segments belong to the state that most
-// segments were in; one that saw a flip belongs to none. Everything is kept where the hops are
-// alike or unknown (zeros), or where no segment lies in one state.
+// the latency of every small message follows. `hops` are the hop times around the segments of a
+// measurement: segment i lies between hops[i] and hops[i + 1]. Keeps the segments in the state that
+// most segments were in; a segment with a flip is in none. Keeps all if the hop times are alike or
+// unknown (zeros), or if no segment is in one state.
 struct StateFilter {
-  std::vector<bool> keep;  // one a segment
+  std::vector<bool> keep;  // one per segment
   double hop_ns = 0;       // median hop of what is kept
 };
 StateFilter majority_state(std::span<const double> hops);

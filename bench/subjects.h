@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <cstdio>
 #include <string>
@@ -11,9 +10,11 @@
 
 #include "bench/buffers.h"
 #include "bench/calls.h"
+#include "bench/clock.h"
 #include "bench/collectives.h"
 #include "bench/error.h"
 #include "bench/limit.h"
+#include "bench/live.h"
 #include "bench/measure.h"
 #include "bench/oracle.h"
 #include "bench/rank.h"
@@ -35,16 +36,17 @@ struct CallShape {
   bool in_place;
   bool unfused;
   bool symmetric = false;  // TUTTI_CALL_SYMMETRIC
+  Data data = Data::still;
 };
 
-// What can say what it is and check what comes out. Collective, as run().
+// A subject that describes itself and checks its output. Its functions are collective, as run().
 class CheckedSubject : public Subject {
  public:
-  // Calls once with a poisoned output; wrong elements on this rank.
+  // Calls once with a poisoned output. Returns the number of wrong elements on this rank.
   virtual uint64_t check(const Oracle& oracle) = 0;
   // Known after the first call.
   virtual void describe(Result* result) const = 0;
-  // One a span and call, of all calls so far; only of several spans.
+  // One time for each span and call so far; only with several spans.
   std::vector<double>& span_us() { return span_us_; }
 
  protected:
@@ -58,6 +60,7 @@ class CollectiveSubject : public CheckedSubject {
                     const Buffers& buffers)
       : functions_(calls_of(collective)),
         comm_(comm),
+        me_(me),
         algorithm_(std::move(algorithm)),
         collective_(collective),
         place_{me.rank(), me.nranks(), shape.root, 0},
@@ -86,8 +89,24 @@ class CollectiveSubject : public CheckedSubject {
     for (size_t i = 0; i < calls; ++i) run_timed();
   }
 
-  // False: this algorithm cannot run here; explanation->reason says why. Collective: what the
-  // library does not explain is tried.
+  double run_us(size_t calls) override {
+    if (shape_.data == Data::still) return CheckedSubject::run_us(calls);
+    double sum_us = 0;
+    for (size_t i = 0; i < calls; ++i) {
+      for (size_t k = 0; k < spans_.size(); ++k) {
+        const Vectors at = vectors(spans_[k]);
+        const double us = live_call_us(
+            {at.input, at.lengths.send * element_, at.output, at.lengths.recv * element_},
+            [this] { me_.barrier(); }, [&] { call(calls_[k]); });
+        if (spans_.size() > 1) span_us_.push_back(us);
+        sum_us += us;
+      }
+    }
+    return sum_us;
+  }
+
+  // False: this algorithm cannot run here; explanation->reason says why. Collective: a call that
+  // the library cannot explain is tried.
   virtual bool explain(tutti_explanation* explanation) {
     for (const Call& c : calls_) {
       *explanation = {};
@@ -119,7 +138,7 @@ class CollectiveSubject : public CheckedSubject {
       require(status, comm_, algorithm_.c_str());
   }
 
-  // What the library said of a call that it was asked to try.
+  // The library's status of a call that was tried.
   void describe_attempt(tutti_status status, tutti_explanation* explanation) const {
     tutti_error error{};
     if (status == TUTTI_UNSUPPORTED && tutti_comm_last_error(comm_, &error) == TUTTI_OK)
@@ -131,8 +150,9 @@ class CollectiveSubject : public CheckedSubject {
 
   Calls functions_;
   tutti_comm comm_;
+  const Rank& me_;
   std::string algorithm_;
-  std::vector<Call> calls_;  // one a span
+  std::vector<Call> calls_;  // one per span
 
  private:
   bool explainable() const { return std::string(collective_.name) == "allreduce"; }
@@ -161,38 +181,47 @@ class CollectiveSubject : public CheckedSubject {
     return c;
   }
 
-  uint64_t check(const Oracle& oracle, const Span& span, const Call& c) {
-    Place place = place_;
-    place.count = span.count;
-    const Lengths lengths = collective_.lengths(place);
-    const size_t own_block = size_t(place.rank) * place.count * element_;
-    const size_t bytes = collective_.longest(place.nranks, place.count) * element_;
-    buffers_.poison_output(span.offset, bytes);
-    unsigned char* output = buffers_.recv() + span.offset;
-    unsigned char* input = buffers_.send() + span.offset;
-    bool replaced = false;  // what is received takes the place of the input, all or part of it
+  // Where the input and the output of a call are, and how many elements they have.
+  struct Vectors {
+    Place place;
+    Lengths lengths;
+    unsigned char* input;
+    unsigned char* output;
+    bool replaced = false;  // the output overwrites the input, all or part of it
+  };
+  Vectors vectors(const Span& span) const {
+    Vectors at{place_, {}, buffers_.send() + span.offset, buffers_.recv() + span.offset};
+    at.place.count = span.count;
+    at.lengths = collective_.lengths(at.place);
+    const size_t own_block = size_t(place_.rank) * span.count * element_;
     if (in_place_ && collective_.in_place == InPlace::output) {
-      output = input + own_block;
+      at.output = at.input + own_block;
     } else if (in_place_) {
-      input = output + (collective_.in_place == InPlace::own_block ? own_block : 0);
-      oracle.fill(input, lengths.send);
-      replaced = lengths.recv > 0;
+      at.input = at.output + (collective_.in_place == InPlace::own_block ? own_block : 0);
+      at.replaced = at.lengths.recv > 0;
     }
+    return at;
+  }
+
+  uint64_t check(const Oracle& oracle, const Span& span, const Call& c) {
+    const Vectors at = vectors(span);
+    const size_t bytes = collective_.longest(place_.nranks, span.count) * element_;
+    buffers_.poison_output(span.offset, bytes);
+    if (in_place_ && collective_.in_place != InPlace::output)
+      oracle.fill(at.input, at.lengths.send);
     check_call(c);
-    uint64_t wrong = collective_.wrong({oracle, place, output, element_});
-    if (!replaced) wrong += oracle.wrong_inputs(input, lengths.send);
-    if (!in_place_)
-      wrong +=
-          buffers_.written(span.offset + lengths.recv * element_, bytes - lengths.recv * element_);
+    uint64_t wrong = collective_.wrong({oracle, at.place, at.output, element_});
+    if (!at.replaced) wrong += oracle.wrong_inputs(at.input, at.lengths.send);
+    const size_t written = at.lengths.recv * element_;
+    if (!in_place_) wrong += buffers_.written(span.offset + written, bytes - written);
     return wrong;
   }
 
   void run_timed() {
-    using Clock = std::chrono::steady_clock;
     for (const Call& c : calls_) {
       const auto begin = Clock::now();
       call(c);
-      span_us_.push_back(std::chrono::duration<double, std::micro>(Clock::now() - begin).count());
+      span_us_.push_back(us_since(begin));
     }
   }
 
@@ -209,17 +238,30 @@ class CollectiveSubject : public CheckedSubject {
 class LimitSubject : public Subject {
  public:
   // `bytes`: of the longer buffer of each call.
-  LimitSubject(LimitWay way, std::vector<size_t> bytes)
-      : way_(std::move(way)), bytes_(std::move(bytes)) {}
+  LimitSubject(const Rank& me, LimitWay way, std::vector<size_t> bytes, Data data)
+      : me_(me), way_(std::move(way)), bytes_(std::move(bytes)), data_(data) {}
   void run(size_t calls) override {
     for (size_t i = 0; i < calls; ++i)
       for (size_t bytes : bytes_) way_.limit->run(bytes);
   }
+  double run_us(size_t calls) override {
+    if (data_ == Data::still) return Subject::run_us(calls);
+    double us = 0;
+    for (size_t i = 0; i < calls; ++i) {
+      for (size_t bytes : bytes_) {
+        us += live_call_us(
+            way_.limit->touched(bytes), [this] { me_.barrier(); }, [&] { way_.limit->run(bytes); });
+      }
+    }
+    return us;
+  }
   const std::string& name() const { return way_.name; }
 
  private:
+  const Rank& me_;
   LimitWay way_;
   std::vector<size_t> bytes_;
+  Data data_;
 };
 
 }  // namespace tutti::bench

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "bench/grid.h"
@@ -45,7 +46,7 @@ const Result* find(const Results& results, const std::string& algorithm, const R
   return nullptr;
 }
 
-// "float32 sum"; what does not matter is left out.
+// "float32 sum", without what does not apply.
 std::string type_and_op(const Result& r) {
   std::string text = r.dtype == "none" ? "" : r.dtype;
   if (r.op != "none") text += " " + r.op;
@@ -84,7 +85,7 @@ Column row_names(const Results& results) {
   return names;
 }
 
-// Whether `auto` only repeats what also ran by its name.
+// Whether `auto` chose an algorithm that was also measured by name.
 bool repeats(const Results& results, const Result& r) {
   const Result* named = r.algorithm == "auto" ? find(results, r.chosen, r) : nullptr;
   return named && named->ran;
@@ -125,6 +126,7 @@ std::string heading(const Results& results) {
   else if (r.level != "fast" && r.level != "none")
     out += ", level " + r.level;
   if (collective.in_place != InPlace::always) out += r.in_place ? ", in place" : ", input kept";
+  if (r.data == Data::live) out += ", live data";
   if (r.gpu.measured) out += gpu_heading(r);
   return out + "\n";
 }
@@ -207,7 +209,7 @@ std::string about_rates(const Result& r) {
                                                   factor, r.ranks));
 }
 
-// What auto took, neighbouring sizes with the same choice in one line.
+// What auto chose; neighbouring sizes with the same choice share a line.
 std::string about_auto(const Results& results, size_t width) {
   std::string out;
   const Result* begin = nullptr;
@@ -241,11 +243,28 @@ std::string about_missing(const Results& results, size_t width) {
   return out.empty() ? "" : "\nWhat cannot run (-):\n" + out;
 }
 
+std::string about_regret(const Results& results) {
+  double logarithms = 0;
+  size_t known = 0;
+  for (const Result& r : results) {
+    if (r.regret() <= 0) continue;
+    logarithms += std::log(r.regret());
+    ++known;
+  }
+  if (known == 0) return "";
+  return fmt::format(
+      "auto / best: the time of auto / that of the fastest algorithm by name in this run; "
+      "geometric "
+      "mean {:.2f}.",
+      std::exp(logarithms / double(known)));
+}
+
 std::string footer(const Results& results, size_t width) {
   std::string out = "\n";
   const std::string gpu = results.front().gpu.measured ? about_gpu(results.front()) : "";
-  for (const std::string& text : {about_limit(results), about_rates(results.front()),
-                                  about_machine(results), gpu, about_checks(results)})
+  for (const std::string& text :
+       {about_regret(results), about_limit(results), about_rates(results.front()),
+        about_machine(results), gpu, about_checks(results)})
     if (!text.empty()) out += wrap(text, width, 2);
   return out;
 }
@@ -273,6 +292,16 @@ std::string fastest_grid(const Results& results, size_t width) {
   return render_grid(columns, width);
 }
 
+Column regrets(const Results& results) {
+  Column column{"auto / best", false, {}};
+  for (const Result* row : rows(results)) {
+    const Result* choice = find(results, "auto", *row);
+    column.cells.push_back(choice && choice->regret() > 0 ? fmt::format("{:.2f}", choice->regret())
+                                                          : "-");
+  }
+  return column;
+}
+
 std::string all_grid(const Results& results, size_t width) {
   const auto algorithms = in_order(results, &Result::algorithm);
   std::vector<Column> columns{row_names(results)};
@@ -286,11 +315,13 @@ std::string all_grid(const Results& results, size_t width) {
                                      (ran && r == best ? "*" : " "));
     }
   }
+  if (std::any_of(results.begin(), results.end(), [](const Result& r) { return r.regret() > 0; }))
+    columns.push_back(regrets(results));
   return render_grid(columns, width);
 }
 
-// What the levels cost: of each the fastest algorithm, and the time of the first level in that of
-// the others.
+// The cost of the levels: the fastest algorithm of each, and the other levels' times relative to
+// the first one's.
 std::string price_grid(const Results& results, size_t width) {
   const auto levels = in_order(results, &Result::level);
   std::vector<Column> columns{{"vector", several_types(results), {}}};
@@ -319,7 +350,7 @@ std::string price_grid(const Results& results, size_t width) {
   return render_grid(columns, width);
 }
 
-// What sparse and encoded vectors save, and what encoding costs.
+// The savings of sparse and encoded vectors, and the error of encoding.
 std::string compressed_grid(const Results& results, size_t width) {
   std::vector<Column> columns{row_names(results)};
   for (const std::string& name : in_order(results, &Result::algorithm)) {

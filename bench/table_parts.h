@@ -9,17 +9,17 @@
 
 namespace tutti::bench {
 
-// "float32 sum, 64 KiB": what a row is about; the type only where there are several.
+// "float32 sum, 64 KiB": the label of a row; the type only if there are several.
 std::string row_text(const std::vector<Result>& results, const Result& r);
-// What was called, by whom and on what: one line.
+// The call, the ranks and the memory: one line.
 std::string heading(const std::vector<Result>& results);
 // Sentences of the footer; "" where there is nothing to say.
 std::string about_machine(const std::vector<Result>& results);
 std::string about_checks(const std::vector<Result>& results);
 std::string about_limit(const std::vector<Result>& results);
 
-// Where vectors lie on GPUs: columns about one result a row, null where there is none; an ending of
-// the heading; sentences of the footer.
+// For vectors on GPUs: columns for one result per row, null if there is none; an ending of the
+// heading; sentences of the footer.
 std::vector<Column> gpu_columns(const std::vector<const Result*>& best);
 std::string gpu_heading(const Result& r);
 std::string about_gpu_limit(const Result& r);

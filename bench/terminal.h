@@ -6,10 +6,10 @@
 
 namespace tutti::bench {
 
-// Columns of what stdout is; 120 where it is no terminal.
+// Columns of stdout's terminal; 120 if it is none.
 size_t screen_width();
 
-// A bar on stderr, if that is a terminal; fraction 1 removes it.
+// A progress bar on stderr, if that is a terminal; fraction 1 removes it.
 void show_progress(double fraction, const std::string& what);
 
 }  // namespace tutti::bench

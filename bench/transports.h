@@ -1,4 +1,4 @@
-// What the benchmark asks of the library's list of transports.
+// Queries of the library's list of transports.
 #pragma once
 
 #include <string>

@@ -10,7 +10,7 @@ namespace {
 constexpr size_t calibration_steps = 20000;  // some 50 us
 constexpr int calibrated_times = 20;
 
-// Each step needs the one before.
+// Each step depends on the previous one.
 void compute(size_t steps) {
   static thread_local volatile double kept = 0;
   double x = kept;
@@ -18,7 +18,7 @@ void compute(size_t steps) {
   kept = x;
 }
 
-// The fastest of several: nothing else makes the loop short.
+// The fastest of several runs: noise only makes the loop longer.
 double measure_us_per_step() {
   using Clock = std::chrono::steady_clock;
   double least = 0;

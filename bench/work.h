@@ -1,18 +1,18 @@
-// Computing that a rank does beside a call.
+// The computation that a rank overlaps with a call.
 #pragma once
 
 #include <cstddef>
 
 namespace tutti::bench {
 
-// A loop of fixed length: what takes the processor away from it makes it longer, unlike one that
-// looks at the clock. No memory, no system calls.
+// A loop of fixed length: preemption makes it longer, unlike a loop that polls the clock. It uses
+// no memory and no system calls.
 class Work {
  public:
   Work() = default;
-  // What takes about so long on this core when nothing else runs.
+  // Work that takes about `us` on this core when nothing else runs.
   static Work lasting(double us);
-  // The `part`-th of `parts` equal parts of it.
+  // Runs the `part`-th of `parts` equal parts of it.
   void run(size_t part = 0, size_t parts = 1) const;
 
  private:

@@ -21,7 +21,7 @@ class Model {
     parameters.push_back(
         {name, std::accumulate(shape.begin(), shape.end(), size_t(1), std::multiplies<size_t>())});
   }
-  // A matrix with its bias.
+  // A weight matrix with its bias.
   void linear(const std::string& name, size_t in, size_t out) {
     tensor(name + ".weight", {out, in});
     tensor(name + ".bias", {out});

@@ -14,7 +14,7 @@ struct Buffers {
   float* recv;
 };
 
-// Elements that the program gives to a call and gets from it.
+// Elements of a call's input and output.
 struct Lengths {
   size_t input;
   size_t output;
@@ -23,7 +23,7 @@ struct Lengths {
 struct Kind {
   const char* name;
   bool sized;    // false: no vectors
-  bool blocks;   // the longer buffer has a block a rank
+  bool blocks;   // the longer buffer has one block per rank
   bool in_recv;  // the input, too, is in the receive buffer
   Lengths (*lengths)(size_t count, int rank, int nranks);
   tutti_status (*call)(const Library& library, const Buffers& buffers, size_t count);

@@ -20,7 +20,7 @@ void find(void* handle, const char* name, Function& function) {
 }
 
 Functions load(const std::string& path) {
-  // The program itself has none of these names, so that each build finds its own.
+  // The program itself defines none of these symbols, so each build resolves its own.
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) throw Failure(std::string("cannot load the library: ") + dlerror());
   Functions f;

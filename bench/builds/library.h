@@ -25,8 +25,8 @@ struct Functions {
   decltype(&tutti_barrier) barrier;
 };
 
-// A private copy of a library file, so that a file compared with itself is loaded twice, and one
-// that is built anew meanwhile does no harm.
+// A private copy of a library file, so that a file compared with itself is loaded twice, and
+// rebuilding the file meanwhile does no harm.
 class LibraryCopy {
  public:
   // Throws BadInput if the file cannot be read.
@@ -38,7 +38,7 @@ class LibraryCopy {
   std::string path_;
 };
 
-// Loaded, with one communicator of all ranks.
+// A loaded build, with one communicator of all ranks.
 class Library {
  public:
   // Collective. Throws Failure.

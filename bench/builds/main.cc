@@ -58,7 +58,7 @@ void add_options(CLI::App& app, Options& o) {
 
 int compare(Options& o) {
   o.method.symmetric = o.memory == "symmetric";
-  o.method.live = o.data == "live";
+  o.method.data = data_from_name(o.data);
   const auto cells =
       make_cells(o.collectives, parse_sizes(o.sizes, sizeof(float), 2), o.method.nranks);
   const LibraryCopy base(o.base), next(o.next);

@@ -66,7 +66,7 @@ std::string to_json(const Verdict& verdict, const std::vector<Cell>& cells, cons
                                           {"ranks", method.nranks},
                                           {"bytes", cells[row.cell].bytes},
                                           {"memory", method.symmetric ? "symmetric" : "heap"},
-                                          {"data", method.live ? "live" : "still"},
+                                          {"data", data_name(method.data)},
                                           {"state_hop_ns", state.hop_ns},
                                           {"hop_ns", row.hop_ns},
                                           {"starts", row.starts},

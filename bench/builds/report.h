@@ -1,4 +1,4 @@
-// The verdict as people and as programs read it.
+// The verdict as a table and as JSON.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace tutti::bench::builds {
 // A table for each state of the machine, with a line about all of its cells.
 std::string to_text(const Verdict& verdict, const std::vector<Cell>& cells);
 
-// One object a line.
+// One object per line.
 std::string to_json(const Verdict& verdict, const std::vector<Cell>& cells, const Method& method);
 
 }  // namespace tutti::bench::builds

@@ -22,13 +22,13 @@
 namespace tutti::bench::builds {
 namespace {
 
-// Who spins longer than this waits for a rank that has no core; it yields to it, and sleeps when
-// others take the core: they would have it for a time slice each.
+// A rank that spins longer than this waits for one that has no core, so it yields. It sleeps if
+// yielding gives the core to others, which would keep it for a time slice each.
 constexpr int most_spins = 20000;
 constexpr int most_yields = 200;
 
 void sleep_on(std::atomic<uint32_t>& word, uint32_t value) {
-  const timespec limit{0, 100'000'000};  // then the caller looks whether a rank failed
+  const timespec limit{0, 100'000'000};  // then the caller checks whether a rank failed
   syscall(SYS_futex, &word, FUTEX_WAIT, value, &limit, nullptr, 0);
 }
 
@@ -120,7 +120,7 @@ void Member::barrier() {
 }
 
 double Member::max(double value) {
-  // A rank comes back to a value after a barrier behind which all have read it.
+  // A rank reuses a value only after a barrier that all enter after they have read it.
   const size_t turn = maxima_++ % 2;
   meeting_->places[rank_].values[turn] = value;
   barrier();

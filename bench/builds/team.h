@@ -1,5 +1,5 @@
 // The ranks of a comparison: processes that the tool forks, with memory that all of them map.
-// Nothing here is a call of the library, as there are two of it.
+// Nothing here calls the library, as two builds of it are loaded.
 #pragma once
 
 #include <atomic>
@@ -15,13 +15,13 @@ struct Meeting {
   alignas(128) std::atomic<uint32_t> generation;  // of the barrier
   std::atomic<uint32_t> sleepers;                 // in the barrier
   alignas(128) std::atomic<uint32_t> gate;        // ranks sleep on it while rank 0 works alone
-  alignas(128) std::atomic<uint32_t> failed;      // 1: a rank failed, nobody waits any longer
+  alignas(128) std::atomic<uint32_t> failed;      // 1: a rank failed, no rank waits any longer
   static constexpr size_t block_bytes = 4096;
   struct alignas(128) Place {
     double values[2];  // used in turn
     unsigned char block[block_bytes];
   };
-  Place places[];  // one a rank
+  Place places[];  // one per rank
 };
 
 // One rank's view of the team.
@@ -52,7 +52,8 @@ class Member {
 };
 
 // Forks `nranks` processes, bound to cores, several to one where there are too few, runs `body` in
-// each and waits for all. Throws Failure if one of them failed; it has said why on stderr.
+// each and waits for all. Throws Failure if one of them failed; that one has printed the cause on
+// stderr.
 void run_team(int nranks, const std::function<void(Member&)>& body);
 
 // Anonymous memory that forked processes share, zero at first; lives until the program ends.

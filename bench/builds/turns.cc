@@ -6,6 +6,7 @@
 #include <random>
 #include <span>
 
+#include "bench/clock.h"
 #include "bench/error.h"
 #include "bench/hop.h"
 #include "bench/sizes.h"
@@ -13,22 +14,16 @@
 namespace tutti::bench::builds {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr size_t least_turns = 5;
 constexpr size_t most_calls = 4096;  // a batch
-constexpr int calibrations = 4;      // one that was held up would make all batches too short
+constexpr int calibrations = 4;      // a single delayed one would make all batches too short
 constexpr size_t most_samples = size_t(1) << 20;
 
-// What rank 0 leaves to the program that started it.
+// What rank 0 passes to the program that started it.
 struct Record {
   size_t samples;
   Sample sample[most_samples];
 };
-
-double us_since(Clock::time_point begin) {
-  return std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
-}
 
 // A build with the vectors that it is called with.
 struct Side {
@@ -49,7 +44,7 @@ class Turns {
         start_(start),
         random_(start) {}
 
-  // Both builds must come to the same bits, as sums of small whole numbers do.
+  // Both builds must produce the same bits: sums of small whole numbers are exact.
   void check() {
     for (const Cell& cell : cells_) {
       const auto expected = result_of(base_, cell), found = result_of(next_, cell);
@@ -60,7 +55,7 @@ class Turns {
     }
   }
 
-  // Both builds make as many calls a batch as base needs.
+  // Both builds make as many calls per batch as base needs.
   void calibrate() {
     for (size_t i = 0; i < cells_.size(); ++i) {
       while (calls_[i] < most_calls && least_us(i) < method_.least_batch_us) calls_[i] *= 2;
@@ -92,9 +87,12 @@ class Turns {
     for (size_t i = 0; i < n; ++i) to[i] = float((i + seed) % 64);
   }
 
-  void read_output(const Side& side, const Cell& cell) {
-    const size_t n = cell.kind->lengths(cell.count, me_.rank(), me_.nranks()).output;
-    seen_ = std::accumulate(side.buffers.recv, side.buffers.recv + n, 0.0f);
+  Touched touched(const Side& side, const Cell& cell) const {
+    const auto lengths = cell.kind->lengths(cell.count, me_.rank(), me_.nranks());
+    float* const input = cell.kind->in_recv ? side.buffers.recv : side.buffers.send;
+    return {reinterpret_cast<unsigned char*>(input), lengths.input * sizeof(float),
+            reinterpret_cast<const unsigned char*>(side.buffers.recv),
+            lengths.output * sizeof(float)};
   }
 
   void call(const Side& side, const Cell& cell) const {
@@ -119,33 +117,30 @@ class Turns {
   double live_us(const Side& side, const Cell& cell, size_t calls) {
     double us = 0;
     for (size_t i = 0; i < calls; ++i) {
-      fill_input(side, cell, i);
-      me_.barrier();
-      const auto begin = Clock::now();
-      call(side, cell);
-      us += us_since(begin);
-      read_output(side, cell);
+      us += live_call_us(
+          touched(side, cell), [this] { me_.barrier(); }, [&] { call(side, cell); });
     }
     return us;
   }
 
-  // Of one call in a batch, behind one that brings what this build uses back into the caches.
+  // The time of one call in a batch, after one call that brings this build's code and data back
+  // into the caches.
   double batch_us(bool next, size_t i) {
     call(side(next), cells_[i]);
     me_.barrier();
-    const double us = method_.live ? live_us(side(next), cells_[i], calls_[i])
-                                   : still_us(side(next), cells_[i], calls_[i]);
+    const double us = method_.data == Data::live ? live_us(side(next), cells_[i], calls_[i])
+                                                 : still_us(side(next), cells_[i], calls_[i]);
     return me_.max(us) / double(calls_[i]);
   }
 
-  // Of a whole batch of base.
+  // The least time of a whole batch of base.
   double least_us(size_t i) {
     double least = batch_us(false, i);
     for (int again = 1; again < calibrations; ++again) least = std::min(least, batch_us(false, i));
     return least * double(calls_[i]);
   }
 
-  // Base, new, new, base, or the other way round: what drifts evenly meets both alike.
+  // Base, new, new, base, or the other way round, so that a linear drift affects both equally.
   void measure_cell(size_t i, bool next_first, Sample& sample) {
     const double outer = batch_us(next_first, i), inner = batch_us(!next_first, i);
     const double inner_again = batch_us(!next_first, i), outer_again = batch_us(next_first, i);
@@ -170,10 +165,9 @@ class Turns {
   Side base_, next_;
   const std::vector<Cell>& cells_;
   const Method& method_;
-  std::vector<size_t> calls_;  // a batch of each cell
+  std::vector<size_t> calls_;  // calls per batch, by cell
   uint32_t start_;
-  std::mt19937 random_;      // the same on all ranks, another in each start
-  volatile float seen_ = 0;  // so that outputs are read
+  std::mt19937 random_;  // the same on all ranks, different in each start
 };
 
 // Vectors of `bytes` on the heap, touched by their owner.
@@ -199,7 +193,7 @@ std::vector<Sample> measure(const LibraryCopy& base, const LibraryCopy& next,
   auto* record = static_cast<Record*>(map_shared(sizeof(Record)));
   for (uint32_t start = 0; start < method.starts; ++start) {
     run_team(method.nranks, [&](Member& me) {
-      // Who comes first gets other places in memory: each is first in turn.
+      // The build that is loaded first gets other addresses, so the builds take turns at it.
       const bool swapped = start % 2 == 1;
       const Library one(swapped ? next : base, me), other(swapped ? base : next, me);
       Heap heap(longest(cells) / sizeof(float));

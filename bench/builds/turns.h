@@ -1,6 +1,6 @@
 // The method: in a turn every cell runs base, new, new, base or new, base, base, new, a batch of
-// calls each, with the hop measured before and after. The ranks are started anew many times, as
-// each start has its own luck.
+// calls each, with the hop time measured before and after. The ranks are started anew many times,
+// because times also differ from start to start.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +10,7 @@
 #include "bench/builds/cells.h"
 #include "bench/builds/library.h"
 #include "bench/builds/team.h"
+#include "bench/live.h"
 
 namespace tutti::bench::builds {
 
@@ -20,7 +21,7 @@ struct Method {
   size_t starts = 40;   // how often the ranks are started anew
   double least_batch_us = 50;
   bool symmetric = false;  // vectors in memory of tutti_mem_alloc()
-  bool live = false;       // vectors are written before each call and read behind it
+  Data data = Data::still;
 };
 
 // One cell in one turn; times are of one call, the mean of the two batches, slowest rank's.

@@ -9,9 +9,9 @@ namespace {
 
 using Samples = std::vector<Sample>;
 
-// Hops that differ by less than this factor are one state with noise.
+// Hop times that differ by less than this factor belong to one state.
 constexpr double one_state = 2.0;
-// Fewer turns of a start in one state do not count.
+// A start counts in a state only with at least so many turns in it.
 constexpr size_t least_turns = 5;
 
 double quantile(std::vector<double> values, double fraction) {
@@ -33,7 +33,8 @@ std::vector<double> all(const Samples& samples, Value value) {
   return values;
 }
 
-// The hop between the two states; 0 where there is one. Outliers, 5 % on each side, make none.
+// The hop time that separates the two states; 0 if there is only one. Outliers, 5 % on each side,
+// make no state.
 double threshold_of(const Samples& samples) {
   const auto hops = all(samples, [](const Sample& s) { return s.hop_after_ns; });
   const double low = quantile(hops, 0.05), high = quantile(hops, 0.95);
@@ -56,7 +57,7 @@ double geometric_mean(const std::vector<double>& ratios) {
   return std::exp(logs / double(ratios.size()));
 }
 
-// The standard error of their mean; 0 of a single one.
+// The standard error of the ratios' mean; 0 for a single ratio.
 double error_percent(const std::vector<double>& ratios, double mean) {
   if (ratios.size() < 2) return 0;
   double squares = 0;
@@ -64,7 +65,7 @@ double error_percent(const std::vector<double>& ratios, double mean) {
   return 100 * std::sqrt(squares / double(ratios.size() - 1) / double(ratios.size()));
 }
 
-// Of one cell; no turns where no start counts.
+// The row of one cell; it has no turns if no start counts.
 Row make_row(size_t cell, const Samples& samples) {
   std::map<uint32_t, Samples> starts;
   for (const Sample& sample : samples) starts[sample.start].push_back(sample);

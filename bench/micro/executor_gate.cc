@@ -1,9 +1,9 @@
-// Gate G1: what the plan executor costs over a hand-written loop of the same algorithm. Two
+// Gate G1: the overhead of the plan executor over a hand-written loop of the same algorithm. Two
 // threads, pinned where there are two cores, do the butterfly on the same rings: once through the
 // plan, once by hand. Batches alternate, medians are compared; the gate is 15 ns or 10 %, whichever
 // is more.
 //
-// Prints one line a size; the exit status is 1 when the gate is missed.
+// Prints one line per size; the exit status is 1 when the gate is missed.
 #include <fmt/core.h>
 #include <sched.h>
 
@@ -133,7 +133,8 @@ int main() {
   for (const size_t bytes : {8, 64, 256, 1024}) {
     Result result{};
     bool good = false;
-    // A virtual machine that changes its state in between spoils a comparison: three tries.
+    // A virtual machine that changes its state meanwhile spoils a comparison, so there are three
+    // attempts.
     for (int attempt = 0; attempt < 3 && !good; ++attempt) {
       result = measure(bytes / sizeof(float));
       good = result.plan_ns - result.hand_ns <= std::max(15.0, 0.1 * result.hand_ns);

@@ -21,7 +21,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// noinline and through a pointer, as the kernels are called.
+// noinline and called through a pointer, as the kernels are.
 __attribute__((target("avx2"), noinline)) void avx2_loop(void* out, const void* a, const void* b,
                                                          size_t elements) {
   auto* to = static_cast<float*>(out);

@@ -5,17 +5,21 @@
 #include <numeric>
 #include <random>
 
+#include "bench/clock.h"
 #include "bench/hop.h"
 
 namespace tutti::bench {
 namespace {
 
-constexpr double batch_us_wanted = 30;  // at least 20, with room for a machine that gets faster
+constexpr double batch_us_wanted = 30;  // at least 20, with a margin for a faster machine
 constexpr double batch_us_least = 20;
+// Of live data the calls alone are in a batch's time, and where ranks share cores all around them
+// may take a thousand times as long.
+constexpr double batch_us_most = 2000;
 constexpr size_t calibrations = 4;
 constexpr size_t most_calls = 4096;
-// Of a turn: what others left in the caches and where the scheduler put the woken ranks should be
-// forgotten before the measured batches begin.
+// Warm-up of a turn: the effects of the others' cache contents and of the scheduler's placement of
+// woken ranks should have faded before the measured batches begin.
 constexpr double warm_us = 500;
 constexpr double turn_us = 2000;  // of measured batches
 constexpr size_t most_batches_a_turn = 64;
@@ -24,6 +28,7 @@ constexpr size_t most_rounds = 300;
 
 struct Contest {
   Team* team;
+  Data data;
   PeerCell cell;
   size_t warm_calls = 1;
   size_t batches_a_turn = 1;
@@ -32,28 +37,31 @@ struct Contest {
 
 void calibrate(Contest& c) {
   size_t calls = 1;
-  double us = 0;
-  // The least of a few batches: one that was held up would make all of them too short.
+  double us = 0, whole_us = 0;  // of a batch: of its calls, and with all around them
+  // The least of a few batches: a single delayed one would make all batches too short.
   const auto measure = [&] {
     std::vector<double> batches;
-    if (!c.team->run(calls, calls, calibrations, &batches)) return false;
+    const auto begin = Clock::now();
+    if (!c.team->run(calls, calls, calibrations, c.data, &batches)) return false;
+    whole_us = us_since(begin) / double(calibrations + 1);
     us = *std::min_element(batches.begin(), batches.end());
     return true;
   };
   if (!measure()) return;
-  while (us < batch_us_least && calls < most_calls) {
+  while (us < batch_us_least && whole_us < batch_us_most && calls < most_calls) {
     const double factor = std::clamp(batch_us_wanted / std::max(us, 0.1), 2.0, 8.0);
     calls = std::min(most_calls, size_t(double(calls) * factor));
     if (!measure()) return;
   }
   c.cell.calls = calls;
-  c.warm_calls = std::max(calls, size_t(double(calls) * warm_us / us));
-  c.batches_a_turn = std::clamp<size_t>(size_t(turn_us / us), 1, most_batches_a_turn);
+  const double batch_us = c.data == Data::live ? whole_us : us;
+  c.warm_calls = std::max(calls, size_t(double(calls) * warm_us / batch_us));
+  c.batches_a_turn = std::clamp<size_t>(size_t(turn_us / batch_us), 1, most_batches_a_turn);
 }
 
 void turn(Contest& c) {
   std::vector<double> us;
-  if (!c.team->run(c.warm_calls, c.cell.calls, c.batches_a_turn, &us)) return;
+  if (!c.team->run(c.warm_calls, c.cell.calls, c.batches_a_turn, c.data, &us)) return;
   for (double& value : us) value /= double(c.cell.calls);
   c.rounds.push_back(std::move(us));
 }
@@ -79,11 +87,11 @@ void summarise_rounds(Contest& c, const std::vector<bool>& keep) {
 
 }  // namespace
 
-PeerRow compare_at(std::vector<std::unique_ptr<Team>>& teams, size_t bytes, double seconds,
-                   const std::function<void(double)>& progress) {
+PeerRow compare_at(std::vector<std::unique_ptr<Team>>& teams, size_t bytes, Data data,
+                   double seconds, const std::function<void(double)>& progress) {
   std::vector<Contest> contests;
   contests.reserve(teams.size());
-  for (auto& team : teams) contests.push_back({team.get(), {}, 1, 1, {}});
+  for (auto& team : teams) contests.push_back({team.get(), data, {}, 1, 1, {}});
   for (Contest& c : contests) {
     if (!c.team->prepare(bytes)) continue;
     check(c);

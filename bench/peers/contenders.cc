@@ -4,32 +4,19 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <filesystem>
-#include <memory>
 
 #include "bench/cores.h"
 #include "bench/error.h"
 #include "bench/launch.h"
+#include "bench/peers/mpis.h"
 
 namespace tutti::bench {
 namespace {
 
 namespace fs = std::filesystem;
 
-// What a shell command prints; "" if it fails.
-std::string output_of(const std::string& command) {
-  std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen((command + " 2>/dev/null").c_str(), "r"),
-                                             pclose);
-  std::string out;
-  char buffer[4096];
-  while (pipe && std::fgets(buffer, sizeof buffer, pipe.get())) out += buffer;
-  return out;
-}
-
-bool in_path(const std::string& program) { return !output_of("command -v " + program).empty(); }
-
-// The programs' sources are where this program was built from.
+// The program's path, "" if it cannot be built. Its sources are where this program was built from.
 std::string build(const ContenderOptions& options, const Commandline& compiler,
                   const std::string& name, const Commandline& sources,
                   const Commandline& libraries = {}) {
@@ -45,10 +32,7 @@ std::string build(const ContenderOptions& options, const Commandline& compiler,
   for (const std::string& source : sources) command.push_back((root / source).string());
   command.insert(command.end(), {"-o", program});
   command.insert(command.end(), libraries.begin(), libraries.end());
-  if (run_command(command) != 0)
-    throw Failure(
-        fmt::format("building the program for {} failed: {}", name, fmt::join(command, " ")));
-  return program;
+  return run_command(command) == 0 ? program : std::string();
 }
 
 Commandline with_checks(const std::string& source) {
@@ -73,35 +57,61 @@ Contender tutti_contender(const ContenderOptions& options, size_t team, bool sym
   return c;
 }
 
-Contender open_mpi(const ContenderOptions& options, const std::string& program, size_t team,
-                   const std::string& name, const Commandline& extra) {
-  Contender c{name, extra.empty() ? Role::peer : Role::forced, {}, {}, {}};
-  Commandline command{"mpirun.openmpi", "-n", std::to_string(options.nranks)};
-  if (bind_ranks(options))
-    command.insert(command.end(), {"--bind-to", "core"});
-  else
-    command.insert(command.end(), {"--bind-to", "none", "--oversubscribe"});
+// How an MPI's launcher starts ranks on this host, bound to cores where there are enough.
+Commandline launch_command(const ContenderOptions& options, const Mpi& mpi) {
+  Commandline command{mpi.launcher};
+  const bool bind = bind_ranks(options);
+  switch (mpi.family) {
+    case Mpi::Family::open_mpi:
+      if (bind)
+        command.insert(command.end(), {"--bind-to", "core"});
+      else
+        command.insert(command.end(), {"--bind-to", "none", "--oversubscribe"});
+      break;
+    case Mpi::Family::mpich:
+      command.insert(command.end(), {"-launcher", "fork"});
+      if (bind) command.insert(command.end(), {"-bind-to", "core"});
+      break;
+    case Mpi::Family::intel:  // binds by itself
+      command.insert(command.end(), {"-launcher", "fork"});
+      break;
+  }
+  command.insert(command.end(), {"-n", std::to_string(options.nranks)});
+  return command;
+}
+
+std::vector<std::pair<std::string, std::string>> environment_of(const Mpi& mpi) {
+  auto environment = mpi.environment;
+  if (mpi.family == Mpi::Family::open_mpi) {
+    environment.emplace_back("OMPI_ALLOW_RUN_AS_ROOT", "1");
+    environment.emplace_back("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+  }
+  return environment;
+}
+
+Contender contender_of(const ContenderOptions& options, const Mpi& mpi, const std::string& program,
+                       size_t team, const std::string& suffix = "", const Commandline& extra = {}) {
+  Contender c{mpi.name + suffix, extra.empty() ? Role::peer : Role::forced, {}, {}, {}};
+  Commandline command = launch_command(options, mpi);
   command.insert(command.end(), extra.begin(), extra.end());
   c.settings = fmt::format("{}", fmt::join(command, " "));
+  const std::string folder = TUTTI_BUILD_ROOT "/";  // where it is says nothing to a reader
+  if (c.settings.starts_with(folder)) c.settings.erase(0, folder.size());
   command.insert(command.end(),
                  {program, options.socket, std::to_string(team), options.collective});
   c.commands.push_back(command);
-  c.environment = {{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}};
+  c.environment = environment_of(mpi);
   return c;
 }
 
-void add_open_mpi(const ContenderOptions& options, std::vector<Contender>& contenders,
-                  std::vector<std::string>& notes) {
-  if (!in_path("mpicxx.openmpi") || !in_path("mpirun.openmpi")) {
-    notes.emplace_back("Open MPI is not here (Debian: openmpi-bin, libopenmpi-dev).");
-    return;
-  }
-  const std::string program =
-      build(options, {"mpicxx.openmpi"}, "openmpi", with_checks("bench/peers/mpi.cc"));
-  contenders.push_back(open_mpi(options, program, contenders.size(), "Open MPI", {}));
-  if (!options.forced) return;
-  if (output_of("ompi_info --parsable").find("mca:pml:ucx:") == std::string::npos) {
-    notes.emplace_back("Open MPI has no ucx component to force.");
+// Open MPI does not take UCX's shared memory by itself.
+void force_ucx(const ContenderOptions& options, const Mpi& mpi, const std::string& program,
+               std::vector<Contender>& contenders, std::vector<std::string>& notes) {
+  const fs::path launcher(mpi.launcher);
+  const std::string info =
+      launcher.has_parent_path() ? launcher.parent_path() / "ompi_info" : fs::path("ompi_info");
+  if (output_of(info + " --parsable").find("mca:pml:ucx:") == std::string::npos) {
+    notes.push_back(mpi.name + " has no ucx component to force.");
     return;
   }
   const Commandline ucx{"--mca",
@@ -113,28 +123,31 @@ void add_open_mpi(const ContenderOptions& options, std::vector<Contender>& conte
                         "--mca",
                         "opal_common_ucx_devices",
                         "any"};
-  contenders.push_back(open_mpi(options, program, contenders.size(), "Open MPI ucx", ucx));
+  contenders.push_back(contender_of(options, mpi, program, contenders.size(), " ucx", ucx));
   Commandline eager = ucx;
   eager.insert(eager.end(), {"-x", "UCX_RNDV_THRESH=inf"});
-  contenders.push_back(open_mpi(options, program, contenders.size(), "Open MPI ucx-eager", eager));
+  contenders.push_back(contender_of(options, mpi, program, contenders.size(), " ucx-eager", eager));
 }
 
-void add_mpich(const ContenderOptions& options, std::vector<Contender>& contenders,
-               std::vector<std::string>& notes) {
-  if (!in_path("mpicxx.mpich") || !in_path("mpiexec.mpich")) {
-    notes.emplace_back("MPICH is not here (Debian: mpich, libmpich-dev).");
-    return;
+void add_mpis(const ContenderOptions& options, std::vector<Contender>& contenders,
+              std::vector<std::string>& notes) {
+  const std::vector<Mpi> mpis = find_mpis(TUTTI_BUILD_ROOT "/peers");
+  if (mpis.empty()) notes.emplace_back("No MPI is here (tools/setup peers installs some).");
+  for (const Mpi& mpi : mpis) {
+    Commandline compiler{"env"};
+    for (const auto& [name, value] : mpi.environment) compiler.push_back(name + "=" + value);
+    compiler.push_back(mpi.compiler);
+    const std::string program = build(options, compiler, fmt::format("{}", contenders.size()),
+                                      with_checks("bench/peers/mpi.cc"));
+    if (program.empty()) {
+      notes.push_back(
+          fmt::format("{} is left out: {} cannot build its program.", mpi.name, mpi.compiler));
+      continue;
+    }
+    contenders.push_back(contender_of(options, mpi, program, contenders.size()));
+    if (options.forced && mpi.family == Mpi::Family::open_mpi)
+      force_ucx(options, mpi, program, contenders, notes);
   }
-  const std::string program =
-      build(options, {"mpicxx.mpich"}, "mpich", with_checks("bench/peers/mpi.cc"));
-  Contender c{"MPICH", Role::peer, {}, {}, {}};
-  Commandline command{"mpiexec.mpich", "-launcher", "fork", "-n", std::to_string(options.nranks)};
-  if (bind_ranks(options)) command.insert(command.end(), {"-bind-to", "core"});
-  c.settings = fmt::format("{}", fmt::join(command, " "));
-  command.insert(command.end(),
-                 {program, options.socket, std::to_string(contenders.size()), options.collective});
-  c.commands.push_back(command);
-  contenders.push_back(c);
 }
 
 void add_gloo(const ContenderOptions& options, std::vector<Contender>& contenders,
@@ -149,6 +162,10 @@ void add_gloo(const ContenderOptions& options, std::vector<Contender>& contender
   }
   const std::string program =
       build(options, {"g++"}, "gloo", with_checks("bench/peers/gloo.cc"), {"-lgloo", "-lpthread"});
+  if (program.empty()) {
+    notes.emplace_back("Gloo is left out: its program cannot be built.");
+    return;
+  }
   Contender c{"Gloo", Role::peer, "tcp over loopback, its default ring", {}, {}};
   const std::string store = (fs::path(options.folder) / "gloo").string();
   fs::create_directory(store);
@@ -165,8 +182,7 @@ std::vector<Contender> find_contenders(const ContenderOptions& options,
   std::vector<Contender> contenders{tutti_contender(options, 0, false),
                                     tutti_contender(options, 1, true)};
   const size_t own = contenders.size();
-  add_open_mpi(options, contenders, notes);
-  add_mpich(options, contenders, notes);
+  add_mpis(options, contenders, notes);
   add_gloo(options, contenders, notes);
   if (contenders.size() == own)
     throw Failure(fmt::format("nothing to compare with: {}", fmt::join(notes, " ")));

@@ -1,4 +1,5 @@
-// Who takes part in a comparison: what is found on this machine, how it is built and started.
+// The contenders of a comparison: which are found on this machine, and how they are built and
+// started.
 #pragma once
 
 #include <string>
@@ -16,7 +17,7 @@ enum class Role {
 };
 
 struct Contender {
-  std::string name;  // "tutti", "Open MPI", "Open MPI ucx", "MPICH", "Gloo"
+  std::string name;  // "tutti", "Open MPI 4.1.4", "Open MPI 4.1.4 ucx", "Gloo"
   Role role = Role::peer;
   std::string settings;               // how it is started, for the reader
   std::vector<Commandline> commands;  // processes to start
@@ -33,9 +34,8 @@ struct ContenderOptions {
   std::string folder;              // an empty one, for programs and for Gloo's ranks to meet
 };
 
-// tutti first, then tutti with symmetric buffers. `notes` gets a sentence for everything that is
-// not here. Each contender's place is its team number. Throws Failure if a peer is there but cannot
-// be built.
+// tutti first, then tutti with symmetric buffers. `notes` gets a sentence for every contender that
+// is not available or cannot be built. Each contender's index is its team number.
 std::vector<Contender> find_contenders(const ContenderOptions& options,
                                        std::vector<std::string>& notes);
 

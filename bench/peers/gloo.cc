@@ -1,5 +1,6 @@
 // A rank of Gloo, over tcp on loopback: the only transport it has within a host. Arguments: the
-// controller's socket, the team's number, rank, number of ranks, an empty folder to meet in.
+// controller's socket, the team's number, rank, number of ranks, an empty folder for the
+// rendezvous.
 #include <gloo/allreduce.h>
 #include <gloo/barrier.h>
 #include <gloo/math.h>

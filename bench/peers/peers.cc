@@ -30,6 +30,8 @@ struct PeersOptions {
   std::string sizes_text = "4:64M";
   std::string algorithm = "auto";
   std::string transport = default_transport();
+  std::string data_text = "live";
+  Data data = Data::live;
   std::string json;
   double seconds = 3;
   double timeout = 60;
@@ -57,7 +59,7 @@ class TemporaryFolder {
   std::string path_;
 };
 
-// Bytes of whole blocks, those that mean the same once.
+// Sizes rounded to whole blocks, without duplicates.
 std::vector<size_t> whole_sizes(const Collective& collective, int nranks,
                                 const std::vector<size_t>& wanted) {
   std::vector<size_t> sizes;
@@ -76,6 +78,7 @@ void resolve_peers(PeersOptions& o) {
                                o.collective));
   if (!(o.seconds > 0)) throw BadInput("--seconds: must be more than 0");
   if (!(o.timeout > 0)) throw BadInput("--timeout: must be more than 0");
+  o.data = data_from_name(o.data_text);
   Options names(collective);
   names.sizes_text = o.sizes_text;
   names.algorithms_text = o.algorithm;
@@ -88,7 +91,7 @@ void resolve_peers(PeersOptions& o) {
     throw BadInput(fmt::format("cannot write to '{}'", o.json));
 }
 
-// All at once; whoever does not come in time has failed.
+// Starts all teams at once; a team that does not connect in time has failed.
 void start(std::vector<std::unique_ptr<Team>>& teams, const Meeting& meeting,
            std::chrono::milliseconds patience) {
   show_progress(0, "starting everybody");
@@ -145,11 +148,12 @@ int run(PeersOptions& o) {
   std::ostream* json = o.json.empty() ? nullptr : o.json == "-" ? &std::cout : &file;
   std::vector<PeerRow> rows;
   for (size_t i = 0; i < o.sizes.size(); ++i) {
-    rows.push_back(compare_at(teams, o.sizes[i], o.seconds, [&](double fraction) {
+    rows.push_back(compare_at(teams, o.sizes[i], o.data, o.seconds, [&](double fraction) {
       show_progress(std::min(0.999, (double(i) + fraction) / double(o.sizes.size())),
                     format_bytes(o.sizes[i]));
     }));
-    if (json) *json << peers_json(collective, describe(teams), rows.back(), o.nranks) << std::flush;
+    if (json)
+      *json << peers_json(collective, describe(teams), rows.back(), o.nranks, o.data) << std::flush;
   }
   show_progress(1, "");
   const auto peers = describe(teams);
@@ -157,7 +161,7 @@ int run(PeersOptions& o) {
   busy = std::max(busy, busy_share(busy_sample_ms));
   if (const std::string caution = about_busy(busy); !caution.empty()) notes.push_back(caution);
   if (o.json != "-")
-    std::cout << render_peers(collective, peers, rows, o.nranks, notes, screen_width())
+    std::cout << render_peers(collective, peers, rows, o.nranks, o.data, notes, screen_width())
               << std::flush;
 
   std::string bad;
@@ -177,7 +181,7 @@ int run(PeersOptions& o) {
 Command add_peers(CLI::App& app) {
   auto o = std::make_shared<PeersOptions>();
   CLI::App* command = app.add_subcommand(
-      "peers", "compare with Open MPI, MPICH and Gloo, those of them that are found");
+      "peers", "compare with every MPI that is found (Open MPI, MPICH, Intel MPI) and Gloo");
   command
       ->add_option("collective,--collective", o->collective,
                    "one of tutti-bench --help, but not barrier; Gloo takes part in allreduce only")
@@ -190,6 +194,11 @@ Command add_peers(CLI::App& app) {
   command->add_option("--algorithm", o->algorithm, "tutti's algorithm, or auto")
       ->capture_default_str();
   command->add_option("--transport", o->transport, "tutti's transport")->capture_default_str();
+  command
+      ->add_option("--data", o->data_text,
+                   "live: each rank writes its input and reads its result between calls, which is "
+                   "not timed; still: nobody does")
+      ->capture_default_str();
   command->add_option("--seconds", o->seconds, "time for all batches of one size")
       ->capture_default_str();
   command

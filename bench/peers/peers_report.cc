@@ -54,16 +54,17 @@ double ratio_to_best(const std::vector<PeerInfo>& peers, const PeerRow& row, Rol
 }
 
 std::string render_peers(const Collective& collective, const std::vector<PeerInfo>& peers,
-                         const std::vector<PeerRow>& rows, int nranks,
+                         const std::vector<PeerRow>& rows, int nranks, Data data,
                          const std::vector<std::string>& notes, size_t width) {
-  std::string out =
-      fmt::format("{} of {} ranks, {}float32{}, {}\n", collective.name, nranks,
-                  collective.rooted ? "root 0, " : "", collective.reduces ? " sum" : "",
-                  collective.in_place == InPlace::always ? "one buffer" : "input kept");
+  std::string out = fmt::format(
+      "{} of {} ranks, {}float32{}, {}, {} data\n", collective.name, nranks,
+      collective.rooted ? "root 0, " : "", collective.reduces ? " sum" : "",
+      collective.in_place == InPlace::always ? "one buffer" : "input kept", data_name(data));
   out += wrap(
       "Time: one call in µs, slowest rank, median over batches. Everybody has a turn in every "
       "round; the others sleep meanwhile.",
       width, 0);
+  out += wrap(about_data(data), width, 0);
   out += "\n" + contenders_text(peers, width) + "\n";
 
   const bool any_forced = std::any_of(peers.begin(), peers.end(),
@@ -113,7 +114,7 @@ std::string render_peers(const Collective& collective, const std::vector<PeerInf
 }
 
 std::string peers_json(const Collective& collective, const std::vector<PeerInfo>& peers,
-                       const PeerRow& row, int nranks) {
+                       const PeerRow& row, int nranks, Data data) {
   std::string out;
   for (size_t i = 0; i < peers.size(); ++i) {
     const PeerCell& cell = row.cells[i];
@@ -131,6 +132,7 @@ std::string peers_json(const Collective& collective, const std::vector<PeerInfo>
     j["dtype"] = "float32";
     j["op"] = collective.reduces ? "sum" : "none";
     j["in_place"] = false;
+    j["data"] = data_name(data);
     j["iterations"] = cell.calls;
     j["batches"] = cell.batches;
     j["batches_dropped"] = cell.dropped;

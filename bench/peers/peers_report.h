@@ -1,10 +1,11 @@
-// The comparison as a person and as a machine reads it.
+// The comparison as a table and as JSON.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "bench/collectives.h"
+#include "bench/live.h"
 #include "bench/peers/compare.h"
 #include "bench/peers/contenders.h"
 
@@ -24,11 +25,11 @@ struct PeerInfo {
 double ratio_to_best(const std::vector<PeerInfo>& peers, const PeerRow& row, Role role, size_t own);
 
 std::string render_peers(const Collective& collective, const std::vector<PeerInfo>& peers,
-                         const std::vector<PeerRow>& rows, int nranks,
+                         const std::vector<PeerRow>& rows, int nranks, Data data,
                          const std::vector<std::string>& notes, size_t width);
 
-// One object a line for each contender at this size.
+// One object, on a line of its own, for each contender at this size.
 std::string peers_json(const Collective& collective, const std::vector<PeerInfo>& peers,
-                       const PeerRow& row, int nranks);
+                       const PeerRow& row, int nranks, Data data);
 
 }  // namespace tutti::bench

@@ -1,6 +1,6 @@
-// A rank of one implementation: waits in the kernel for orders, so that it costs nothing while
-// others have their turn, and carries them out. The same code for every implementation: only the
-// two calls differ.
+// A rank of one implementation: sleeps in the kernel until it gets an order, so that it uses no CPU
+// while others have their turn, and carries it out. The same code for every implementation: only
+// the two calls differ.
 #pragma once
 
 #include <sched.h>
@@ -9,7 +9,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <csignal>
 #include <cstddef>
 #include <cstdio>
@@ -19,7 +18,9 @@
 #include <string>
 #include <vector>
 
+#include "bench/clock.h"
 #include "bench/collectives.h"
+#include "bench/live.h"
 #include "bench/oracle.h"
 #include "bench/peers/protocol.h"
 
@@ -41,7 +42,7 @@ class Implementation {
   virtual void call(const float* in, float* out, size_t count) = 0;
 };
 
-// Says why and ends the process at once: others may wait for it inside a library.
+// Prints the cause and ends the process at once: other threads may be blocked inside a library.
 [[noreturn]] inline void give_up(const char* what) {
   std::fprintf(stderr, "%s\n", what);
   _exit(1);
@@ -108,21 +109,34 @@ class PeerServer {
   }
 
   std::vector<double> run(const PeerOrder& order) {
-    using Clock = std::chrono::steady_clock;
     std::vector<double> batches(order.batches);
-    implementation_.barrier();
-    calls(order.warm_calls);
-    for (double& batch : batches) {
-      implementation_.barrier();
-      const auto begin = Clock::now();
-      calls(order.calls);
-      batch = std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
-    }
+    calls_us(order.warm_calls, order.live != 0);
+    for (double& batch : batches) batch = calls_us(order.calls, order.live != 0);
     return batches;
   }
 
-  void calls(uint64_t n) {
-    for (uint64_t i = 0; i < n; ++i) implementation_.call(in_.get(), out_.get(), place_.count);
+  // Behind a barrier; live, each call behind one of its own.
+  double calls_us(uint64_t n, bool live) {
+    const auto barrier = [this] { implementation_.barrier(); };
+    const auto call = [this] { implementation_.call(in_.get(), out_.get(), place_.count); };
+    if (live) {
+      const Touched touched = vectors();
+      double us = 0;
+      for (uint64_t i = 0; i < n; ++i) us += live_call_us(touched, barrier, call);
+      return us;
+    }
+    barrier();
+    const auto begin = Clock::now();
+    for (uint64_t i = 0; i < n; ++i) call();
+    return us_since(begin);
+  }
+
+  // What this rank gives and gets in one call.
+  Touched vectors() const {
+    const Lengths lengths = collective_.lengths(place_);
+    float* const input = collective_.in_place == InPlace::always ? out_.get() : in_.get();
+    return {reinterpret_cast<unsigned char*>(input), lengths.send * sizeof(float),
+            reinterpret_cast<const unsigned char*>(out_.get()), lengths.recv * sizeof(float)};
   }
 
   static std::string cpus() {

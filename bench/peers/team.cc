@@ -162,12 +162,14 @@ bool Team::check(uint64_t* wrong) {
   return true;
 }
 
-bool Team::run(uint64_t warm_calls, uint64_t calls, uint64_t batches, std::vector<double>* us) {
+bool Team::run(uint64_t warm_calls, uint64_t calls, uint64_t batches, Data data,
+               std::vector<double>* us) {
   PeerOrder o;
   o.task = PeerTask::run;
   o.warm_calls = warm_calls;
   o.calls = calls;
   o.batches = batches;
+  o.live = data == Data::live;
   std::vector<std::vector<double>> times;
   if (!order(o, nullptr, &times)) return false;
   us->assign(batches, 0);
@@ -245,7 +247,8 @@ void Team::fail(const std::string& why) {
   kill_all();
 }
 
-// Ranks' ids are the kernel's word; launchers are our children and lead groups of their own.
+// Ranks' process ids come from the kernel; launchers are our children and lead process groups of
+// their own.
 void Team::kill_all() {
   for (Member& member : members_)
     if (member.fd >= 0 &&

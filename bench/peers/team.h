@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/live.h"
 #include "bench/peers/contenders.h"
 #include "bench/peers/protocol.h"
 
@@ -14,7 +15,7 @@ namespace tutti::bench {
 
 using Deadline = std::chrono::steady_clock::time_point;
 
-// Where ranks report: an abstract Unix socket that only this user's processes may join.
+// Where ranks connect: an abstract Unix socket that only this user's processes may use.
 class Meeting {
  public:
   Meeting();
@@ -22,7 +23,7 @@ class Meeting {
   Meeting(const Meeting&) = delete;
   Meeting& operator=(const Meeting&) = delete;
   const std::string& name() const { return name_; }
-  // The next rank's connection and what it says; -1 if nobody came in 100 ms.
+  // The next rank's connection and its first message; -1 if none connected within 100 ms.
   int accept(PeerHello* hello) const;
 
  private:
@@ -40,18 +41,19 @@ class Team {
 
   void start();
   void join(int fd, const PeerHello& hello);
-  // All ranks have come, or somebody has ended before that (and fails the team).
+  // Whether all ranks have connected, or one has ended before that (which fails the team).
   bool settled();
 
   // Each false if the team has failed, now or before; failure() says why.
   bool prepare(size_t bytes);
   bool check(uint64_t* wrong);
   // Times of whole batches, us; the slowest rank's.
-  bool run(uint64_t warm_calls, uint64_t calls, uint64_t batches, std::vector<double>* us);
+  bool run(uint64_t warm_calls, uint64_t calls, uint64_t batches, Data data,
+           std::vector<double>* us);
 
   bool alive() const { return failure_.empty(); }
   const std::string& failure() const { return failure_; }
-  // Ends what is left of it.
+  // Ends the team's remaining processes.
   void fail(const std::string& why);
 
   const Contender& contender() const { return contender_; }
