@@ -1,7 +1,7 @@
 // The built-in codecs of compressed allreduces.
 #pragma once
 
-#include <span>
+#include <cstddef>
 #include <string_view>
 
 #include "lib/base/status.h"
@@ -9,7 +9,17 @@
 
 namespace tutti::sparse {
 
-std::span<const tutti_codec> builtin_codecs();
+enum class BuiltinCodec { bf16, fp8 };
+
+// As in tutti_codec, without a context. Pointers may have any alignment.
+struct CodecKernels {
+  void (*encode)(const float* values, size_t count, void* encoded) = nullptr;
+  void (*decode)(const void* encoded, size_t count, float* values) = nullptr;
+};
+
+// Of an instruction set of reduce_target_names(); all null for other names. All give the same bits.
+CodecKernels codec_kernels(BuiltinCodec codec, std::string_view target);
+
 // INVALID, with the names that are allowed, for any other.
 Status codec_from_name(std::string_view name, const tutti_codec** out);
 
