@@ -38,6 +38,7 @@ class Communicator final : deadlock::Member, HostCalls {
 
   int rank() const { return connection_.rank; }
   int nranks() const { return connection_.nranks; }
+  bool share_memory() const { return connection_.capabilities.all_share_memory; }
   const char* transport() const { return connection_.link ? connection_.link->name() : "none"; }
   const CommSettings& settings() const { return connection_.settings; }
   uint64_t calls() const { return runner_.calls(); }

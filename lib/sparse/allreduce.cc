@@ -131,9 +131,9 @@ Status allreduce(CompoundCall& call, const Arguments& arguments, const Entries& 
                  Result* out) {
   Allreduce work(call, arguments, mine);
   const std::vector<Entries> by_owner = work.split();
-  std::vector<Opening> openings, theirs;
+  std::vector<Opening> openings, theirs(by_owner.size());
   for (const Entries& entries : by_owner) openings.push_back({arguments, entries.count, room});
-  TUTTI_TRY(call.open(openings, &theirs));
+  TUTTI_TRY(call.open(openings, theirs));
   Entries merged;
   TUTTI_TRY(work.reduce(by_owner, theirs, &merged));
   std::vector<uint64_t> counts;

@@ -60,12 +60,11 @@ Status CompoundCall::broken_off(Status status) {
   return last_error();
 }
 
-Status CompoundCall::open(std::span<const Opening> mine, std::vector<Opening>* theirs) {
-  theirs->resize(mine.size());
-  TUTTI_TRY(run(Collective::alltoall, sizeof(Opening), mine.data(), theirs->data()));
+Status CompoundCall::open(std::span<const Opening> mine, std::span<Opening> theirs) {
+  TUTTI_TRY(run(Collective::alltoall, sizeof(Opening), mine.data(), theirs.data()));
   const Arguments& own = mine[size_t(rank())].arguments;
-  for (size_t r = 0; r < theirs->size(); ++r) {
-    const Arguments& other = (*theirs)[r].arguments;
+  for (size_t r = 0; r < theirs.size(); ++r) {
+    const Arguments& other = theirs[r].arguments;
     if (other == own) continue;
     return broken_off({TUTTI_MISMATCH,
                        rank_name(r) + " was called with " + other.describe() + ", rank " +
@@ -78,6 +77,14 @@ Status CompoundCall::open(std::span<const Opening> mine, std::vector<Opening>* t
 Status CompoundCall::allgather(uint64_t mine, std::vector<uint64_t>* all) {
   all->resize(size_t(nranks()));
   return run(Collective::allgather, sizeof(mine), &mine, all->data());
+}
+
+Status CompoundCall::alltoall(const std::byte* send, size_t bytes, std::byte* recv) {
+  return run(Collective::alltoall, bytes, send, recv);
+}
+
+Status CompoundCall::allgather(const std::byte* send, size_t bytes, std::byte* recv) {
+  return run(Collective::allgather, bytes, send, recv);
 }
 
 Status CompoundCall::alltoallv(const std::byte* send, std::span<const size_t> sent, std::byte* recv,

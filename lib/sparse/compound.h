@@ -40,6 +40,7 @@ class CompoundCall {
 
   int rank() const { return c_.rank(); }
   int nranks() const { return c_.nranks(); }
+  bool share_memory() const { return c_.share_memory(); }
   // Uninitialised; valid until the next call for the same place. Throws std::bad_alloc.
   template <class T = std::byte>
   T* memory(Buffer buffer, size_t count) {
@@ -48,10 +49,14 @@ class CompoundCall {
 
   // Collective: `mine` has an opening for each rank, `theirs` gets one from each. MISMATCH on all
   // ranks, which names the arguments of this rank and of another one.
-  Status open(std::span<const Opening> mine, std::vector<Opening>* theirs);
+  Status open(std::span<const Opening> mine, std::span<Opening> theirs);
   // Collective: one number of each rank.
   Status allgather(uint64_t mine, std::vector<uint64_t>* all);
-  // Collective, blocks of bytes, one after the other. Both ends know the lengths.
+  // Collective, blocks of so many bytes, one after the other. `send` of the second may be the
+  // block's place in `recv`.
+  Status alltoall(const std::byte* send, size_t bytes, std::byte* recv);
+  Status allgather(const std::byte* send, size_t bytes, std::byte* recv);
+  // The same with blocks of different lengths, which both ends know.
   Status alltoallv(const std::byte* send, std::span<const size_t> sent, std::byte* recv,
                    std::span<const size_t> received);
   Status allgatherv(const std::byte* send, std::byte* recv, std::span<const size_t> lengths);

@@ -6,12 +6,30 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <new>
 #include <random>
 #include <vector>
 
 #include "tests/support/thread_comm.h"
+
+namespace {
+
+// Of this thread, by the library too.
+thread_local size_t allocations = 0;
+
+}  // namespace
+
+// Not inlined: GCC would see free() of what the other operator gave.
+[[gnu::noinline]] void* operator new(size_t bytes) {
+  ++allocations;
+  if (void* const memory = std::malloc(bytes != 0 ? bytes : 1)) return memory;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 namespace {
 
@@ -140,6 +158,14 @@ tutti_codec plain_codec() {
           nullptr};
 }
 
+// The same with blocks so long that few ranks have one.
+tutti_codec coarse_codec() {
+  tutti_codec codec = plain_codec();
+  codec.name = "coarse";
+  codec.block = 5000;
+  return codec;
+}
+
 // The definition. Blocks begin at multiples of the codec's, so it does not matter how a vector is
 // cut.
 Floats reduce(const tutti_codec& codec, const std::vector<Floats>& inputs, tutti_op op) {
@@ -202,8 +228,42 @@ TEST_P(Coded, AllreducesAreWhatTheyAreDefinedToBe) {
   }
 }
 
+TEST_P(Coded, AllreducesOfManyPiecesAreTheSame) {
+  for (const int nranks : {2, 3}) {
+    for (const char* codec : {"bf16", "fp8"}) {
+      check(codec_of(codec), nranks, GetParam(), {400'001});
+    }
+  }
+}
+
+TEST_P(Coded, AllreducesWithPartsOfVeryDifferentLengthAreTheSame) {
+  const tutti_codec coarse = coarse_codec();
+  for (const int nranks : {2, 3, 4}) check(coarse, nranks, GetParam(), {1, 5000, 12'000, 700'000});
+}
+
 INSTANTIATE_TEST_SUITE_P(Transports, Coded, ::testing::Values("inproc", "shm", "tcp"),
                          [](const auto& info) { return std::string(info.param); });
+
+TEST(Memory, IsAllocatedInTheFirstCallOnly) {
+  on_comm(2, "shm", [](int, tutti_comm comm) {
+    const size_t at_first = allocations;
+    for (const char* name : {"bf16", "fp8"}) {
+      for (const size_t count : {100u, 300'001u}) {
+        Floats in(count, 1), out(count);
+        const auto call = [&] {
+          ASSERT_EQ(
+              tutti_allreduce_coded(in.data(), out.data(), count, TUTTI_SUM, &codec_of(name), comm),
+              TUTTI_OK);
+        };
+        call();
+        const size_t before = allocations;
+        for (int i = 0; i < 10; ++i) call();
+        EXPECT_EQ(allocations, before) << name << ", " << count;
+      }
+    }
+    EXPECT_GT(allocations, at_first + 4);  // more than the vectors here: the library's count, too
+  });
+}
 
 TEST(ManyRanks, ReduceThroughCodecs) {
   for (const int nranks : {12, 16, 33}) check(codec_of("fp8"), nranks, "inproc", {5, 3000});
