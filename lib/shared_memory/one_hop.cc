@@ -32,7 +32,7 @@ OneHop::OneHop(slots::SlotLink& link, SliceWriter& writer, ReadFor single_copy,
       nranks_(cells_.nranks()),
       self_(cells_.rank()),
       ring_(cells_.bytes() - tuning_.ring_bytes),
-      begins_(tuning_.ring_slices),
+      begins_(2 * tuning_.ring_slices),
       shown_(nranks_),
       operands_(nranks_) {}
 
@@ -115,14 +115,14 @@ void OneHop::place(uint32_t slice) {
   for (; int32_t(placed_ - before_ - slice) <= 0; ++placed_) {
     const uint64_t left = tuning_.ring_bytes - (next_begin_ & (tuning_.ring_bytes - 1));
     if (left < bytes) next_begin_ += left;  // no slice wraps around the end
-    begins_[index_of(placed_)] = next_begin_;
+    begins_[begin_index(placed_)] = next_begin_;
     next_begin_ += bytes;
   }
 }
 
 void OneHop::place_earlier() {
   if (before_ - placed_ > tuning_.ring_slices) placed_ = before_ - tuning_.ring_slices;
-  for (; placed_ != before_; ++placed_) begins_[index_of(placed_)] = next_begin_;
+  for (; placed_ != before_; ++placed_) begins_[begin_index(placed_)] = next_begin_;
 }
 
 bool OneHop::fits(uint32_t sequence) const {

@@ -93,8 +93,11 @@ class OneHop {
   void place_earlier();
   // Where a slice begins that has a place, or the one after the last of these.
   uint64_t begin_of(uint32_t sequence) const {
-    return sequence == placed_ ? next_begin_ : begins_[index_of(sequence)];
+    return sequence == placed_ ? next_begin_ : begins_[begin_index(sequence)];
   }
+  // A slice gets its place before it is known whether there is room, while the one that is
+  // ring_slices before it is still to be taken: so there are places for twice as many.
+  uint32_t begin_index(uint32_t sequence) const { return sequence & (2 * tuning_.ring_slices - 1); }
   uint32_t index_of(uint32_t sequence) const { return sequence & (tuning_.ring_slices - 1); }
   uint32_t line_of(uint32_t sequence) const { return line::one_hop + index_of(sequence); }
   std::byte* data_of(uint32_t rank, uint32_t sequence) const;
