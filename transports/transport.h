@@ -17,6 +17,7 @@
 #include "lib/call/call.h"
 #include "lib/call/note.h"
 #include "lib/control/exchange.h"
+#include "lib/tuning/tuning.h"
 
 namespace tutti {
 
@@ -46,6 +47,7 @@ struct LinkSetup {
   std::string interface;           // name or address of a network interface; empty: choose one
   uint64_t deadline_ns = 0;        // of open()
   LinkMemory memory = LinkMemory::host;
+  const Tuning* tuning = &default_tuning;  // the same on all ranks
 };
 
 class Link {

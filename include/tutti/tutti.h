@@ -199,7 +199,9 @@ TUTTI_API int tutti_op_supports(tutti_op op, tutti_dtype dtype);
  * these are about sums and products that round. */
 typedef enum tutti_level {
   TUTTI_LEVEL_DEFAULT = 0, /* of a call: the communicator's; of that: TUTTI_LEVEL, else fast */
-  TUTTI_LEVEL_FAST = 1,    /* the same on all ranks, and in every run of the same call */
+  /* the same on all ranks, and in every run of the same call with the same tuning table: which
+   * algorithm runs, and so the order in which operands are combined, follows from the table */
+  TUTTI_LEVEL_FAST = 1,
   /* and independent of where in a vector an element stands and, unless algorithms are forced, of
    * how long the vector is: buckets may be cut and joined */
   TUTTI_LEVEL_LAYOUT = 2,
@@ -286,9 +288,13 @@ typedef struct tutti_comm_config {
   const char* device;  /* the GPU whose memory calls take, too: "cuda:0", or "cuda" for the one that
                           is current in this thread; "none": no device; NULL: TUTTI_DEVICE, else
                           none. All ranks name one, or none does (else MISMATCH) */
+  const char* tuning;  /* file with the tuning table (`tutti tune` makes one), which is read now;
+                          "none": the defaults; NULL: TUTTI_TUNING, else the one that was made for
+                          this kind of machine, else the defaults. What is no table is INVALID, with
+                          the line and the reason; all ranks have the same (else MISMATCH) */
 } tutti_comm_config;
 #define TUTTI_COMM_CONFIG_INIT \
-  { sizeof(tutti_comm_config), NULL, 0, 0, NULL, 0, TUTTI_LEVEL_DEFAULT, NULL }
+  { sizeof(tutti_comm_config), NULL, 0, 0, NULL, 0, TUTTI_LEVEL_DEFAULT, NULL, NULL }
 
 /* Makes an id in this process, which must become rank 0 of the communicator made from it (in any of
  * its threads), and starts to listen for the others. `interface_`: network interface or address to
@@ -1010,6 +1016,7 @@ typedef struct tutti_explanation {
   double predicted_us; /* by the model, of as many elements as the next power of two; 0: no model */
   char runner_up[32];  /* the next best; "" if none applies */
   double runner_up_us;
+  char tuning[32]; /* id of the tuning table that it follows from; "default": there is none */
 } tutti_explanation;
 TUTTI_API tutti_status tutti_allreduce_explain(size_t count, tutti_dtype dtype, tutti_op op,
                                                tutti_comm comm, const tutti_call_config* config,

@@ -9,6 +9,7 @@
 #include "lib/api/sized.h"
 #include "lib/base/types.h"
 #include "lib/config/config.h"
+#include "lib/config/find_tuning.h"
 #include "lib/config/launch.h"
 #include "lib/control/bootstrap.h"
 #include "lib/control/callback_exchange.h"
@@ -71,8 +72,7 @@ Status split_transports(std::string_view text, std::vector<std::string>* out) {
 Status read_use(Variable variable, Use* out) {
   std::optional<std::string> word;
   TUTTI_TRY(config_text(variable, &word));
-  if (word == "always") *out = Use::always;
-  if (word == "never") *out = Use::never;
+  if (word) use_from_name(*word, out);
   return {};
 }
 
@@ -95,6 +95,8 @@ Status read_device(const std::string& text, int* out) {
 
 // The caller's settings, then the environment's, then the defaults.
 Status read_settings(const tutti_comm_config* given, CommSettings* out) {
+  tutti_comm_config config = TUTTI_COMM_CONFIG_INIT;
+  if (given != nullptr) TUTTI_TRY(read_sized(given, "the communicator config", &config));
   std::vector<std::string> listed;
   TUTTI_TRY(config_list(Variable::tutti_transports, &listed));
   if (!listed.empty()) out->transports = listed;
@@ -111,6 +113,10 @@ Status read_settings(const tutti_comm_config* given, CommSettings* out) {
   std::optional<int64_t> progress_thread;
   TUTTI_TRY(config_integer(Variable::tutti_progress_thread, &progress_thread));
   if (progress_thread) out->progress_thread = *progress_thread != 0;
+  TUTTI_TRY(config.tuning != nullptr ? read_named_tuning(config.tuning, &out->tuning)
+                                     : find_tuning(&out->tuning));
+  out->single_copy = out->tuning.values().single_copy;
+  out->non_temporal = out->tuning.values().past_caches;
   TUTTI_TRY(read_use(Variable::tutti_single_copy, &out->single_copy));
   TUTTI_TRY(read_use(Variable::tutti_past_caches, &out->non_temporal));
   std::optional<std::string> level;
@@ -124,8 +130,6 @@ Status read_settings(const tutti_comm_config* given, CommSettings* out) {
   out->devices_through_host = device_path == "host";
   TUTTI_TRY(read_use(Variable::tutti_ucx_device, &out->ucx_device));
   if (given == nullptr) return {};
-  tutti_comm_config config = TUTTI_COMM_CONFIG_INIT;
-  TUTTI_TRY(read_sized(given, "the communicator config", &config));
   if (config.timeout_ms < 0 || config.setup_ms < 0) {
     return {TUTTI_INVALID, "a time limit of the communicator config is negative"};
   }

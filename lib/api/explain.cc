@@ -19,6 +19,7 @@ void describe(const Choice& choice, const Communicator& c, tutti_explanation* ou
   fill(out->transport, sizeof(out->transport), c.transport());
   fill(out->reason, sizeof(out->reason), choice.reason);
   out->predicted_us = choice.predicted_us;
+  fill(out->tuning, sizeof(out->tuning), c.settings().tuning.id());
   if (choice.runner_up == nullptr) return;
   fill(out->runner_up, sizeof(out->runner_up), choice.runner_up->name);
   out->runner_up_us = choice.runner_up_us;

@@ -19,6 +19,13 @@ size_t read_size(const std::string& path) {
   return unit == 'K' ? number << 10 : unit == 'M' ? number << 20 : number;
 }
 
+std::string read_word(const std::string& path) {
+  const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path.c_str(), "re"), std::fclose);
+  char word[32] = "";
+  if (file != nullptr && std::fscanf(file.get(), "%31s", word) < 1) word[0] = '\0';
+  return word;
+}
+
 std::string cache_file(int core, int index, const char* name) {
   return "/sys/devices/system/cpu/cpu" + std::to_string(core) + "/cache/index" +
          std::to_string(index) + "/" + name;
@@ -55,6 +62,17 @@ size_t last_level_cache_bytes() {
     return last != 0 ? last : usual_bytes;
   }();
   return bytes;
+}
+
+std::vector<size_t> data_cache_sizes() {
+  std::vector<size_t> sizes;
+  for (int index = 0; index < most_caches; ++index) {
+    const size_t found = read_size(cache_file(0, index, "size"));
+    if (found != 0 && read_word(cache_file(0, index, "type")) != "Instruction") {
+      sizes.push_back(found);
+    }
+  }
+  return sizes;
 }
 
 int last_level_cache_of(const cpu_set_t& cores) {

@@ -20,7 +20,8 @@ struct MakeReady {
   void operator()(shared::OneHop&, Link&) const {
     const CallKey& key = plan->key;
     plan->one_hop.emplace(key.collective, uint32_t(key.root), key.count, plan->element_size,
-                          uint32_t(connection.nranks), uint32_t(connection.rank));
+                          uint32_t(connection.nranks), uint32_t(connection.rank),
+                          connection.capabilities.tuning);
     // Never with the program's operator: a blocking call runs it only under the limit of a wait.
     plan->ends_soon = plan->kernels.user == nullptr;
   }

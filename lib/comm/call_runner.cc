@@ -28,7 +28,8 @@ void CallRunner::open(uint64_t seed) {
   protocols_.open(connection_.link.get(), connection_.slots);
   const Capabilities& capabilities = connection_.capabilities;
   protocols_.schedules().open(uint32_t(connection_.rank), uint32_t(connection_.nranks),
-                              group_size(capabilities), capabilities.copy_only);
+                              group_size(capabilities), capabilities.copy_only,
+                              capabilities.tuning);
   cycle_search_.open(connection_.rank, connection_.nranks, seed);
 }
 

@@ -10,12 +10,10 @@
 #include "lib/progress/wait.h"
 #include "lib/select/select.h"
 #include "lib/slots/slot_link.h"
+#include "lib/tuning/tuning.h"
 #include "transports/registry.h"
 
 namespace tutti {
-
-// For what the library decides by itself unless a setting says.
-enum class Use : uint8_t { automatic, always, never };
 
 struct CommSettings {
   std::vector<std::string> transports = transport_names();  // allowed, best first
@@ -26,6 +24,7 @@ struct CommSettings {
   bool progress_thread = false;
   Use single_copy = Use::automatic;      // of other ranks' private memory
   Use non_temporal = Use::automatic;     // for slices in shared memory
+  TuningTable tuning;                    // the same on all ranks
   bool check_results = false;            // whether those of a call are equal on all ranks
   tutti_level level = TUTTI_LEVEL_FAST;  // of calls that do not name one
   int device = no_device;                // a GPU's number

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "lib/base/log.h"
 #include "lib/comm/comm.h"
 #include "lib/comm/mixed_link.h"
 #include "lib/control/agree.h"
@@ -21,6 +22,8 @@ struct Introduction {
   uint64_t random = 0;
   uint64_t checks_results = 0;
   uint64_t has_device = 0;
+  uint64_t tuning = 0;  // digest_of() the values
+  char tuning_id[24] = "";
 };
 
 std::string join(const std::vector<std::string>& words) {
@@ -34,6 +37,8 @@ Status introduce(Exchange& exchange, const CommSettings& settings, uint64_t dead
   Introduction mine;
   mine.checks_results = settings.check_results ? 1 : 0;
   mine.has_device = settings.device != CommSettings::no_device ? 1 : 0;
+  mine.tuning = digest_of(settings.tuning.values());
+  settings.tuning.id().copy(mine.tuning_id, sizeof(mine.tuning_id) - 1);
   Status known = HostRecord::own(&mine.host);
   mine.host.transports = offered_transports(settings.transports, settings.transports_named);
   if (known.ok() &&
@@ -69,6 +74,16 @@ Status introduce(Exchange& exchange, const CommSettings& settings, uint64_t dead
                   ": all ranks of a communicator must, or none",
               rank};
     }
+    if (other.tuning != mine.tuning) {
+      other.tuning_id[sizeof(other.tuning_id) - 1] = '\0';
+      const bool same = std::strcmp(other.tuning_id, mine.tuning_id) == 0;
+      return {TUTTI_MISMATCH,
+              rank_name(exchange.rank()) + " has the tuning table " + mine.tuning_id + ", rank " +
+                  std::to_string(rank) + " has " +
+                  (same ? "one of another version of tutti" : other.tuning_id) +
+                  ": all ranks of a job must have one (TUTTI_TUNING names its file)",
+              rank};
+    }
     if (all[rank].substr(sizeof(other)) != text.substr(sizeof(mine))) {
       return {TUTTI_MISMATCH,
               rank_name(exchange.rank()) + " allows the transports " + text.substr(sizeof(mine)) +
@@ -90,6 +105,7 @@ Status Communicator::create(std::unique_ptr<Exchange> exchange, const CommSettin
   if (settings.progress_thread) in_flight::use_progress_thread();
   made->connection_.key = exchange->key();
   made->connection_.capabilities.nranks = uint32_t(made->connection_.nranks);
+  made->connection_.capabilities.tuning = settings.tuning.values();
   made->connection_.capabilities.copy_only = settings.memory != LinkMemory::host;
   made->messages_.open();
   // Communicators derived from this one use it as their exchange, and stay on its network.
@@ -99,8 +115,16 @@ Status Communicator::create(std::unique_ptr<Exchange> exchange, const CommSettin
   if (settings.device != CommSettings::no_device) {
     TUTTI_TRY(made->open_device(*exchange, deadline_after_ms(settings.setup_ms)));
   }
+  if (logging()) log(TUTTI_LOG_INFO, made->describe());
   *out = std::move(made);
   return {};
+}
+
+std::string Communicator::describe() const {
+  const TuningTable& table = connection_.settings.tuning;
+  return rank_name(rank()) + " of " + std::to_string(nranks()) + ": a communicator over " +
+         transport() + " with the tuning table " + table.id() +
+         (table.path.empty() ? "" : " of " + table.path);
 }
 
 Status Communicator::connect(Exchange& exchange) {
@@ -139,7 +163,8 @@ Status Communicator::connect(Exchange& exchange) {
   }
   TUTTI_TRY(open_links(exchange, peers, comm_id, deadline_ns));
 
-  connection_.patience = Patience::of(crowded_host(hosts, size_t(connection_.rank)));
+  connection_.patience =
+      Patience::of(crowded_host(hosts, size_t(connection_.rank)), connection_.capabilities.tuning);
   connection_.patience.spins = std::min(connection_.patience.spins, connection_.link->most_spins());
   const uint64_t place[] = {comm_id, uint64_t(connection_.rank)};
   runner_.open(hash_of(place));
@@ -173,9 +198,13 @@ Status Communicator::open_links(Exchange& exchange, std::vector<std::vector<uint
   for (size_t i = 0; i < peers.size(); ++i) {
     if (peers[i].empty()) continue;
     ++transports;
-    LinkSetup setup{&exchange,   comm_id,
-                    peers[i],    connection_.settings.interface,
-                    deadline_ns, connection_.settings.memory};
+    LinkSetup setup{&exchange,
+                    comm_id,
+                    peers[i],
+                    connection_.settings.interface,
+                    deadline_ns,
+                    connection_.settings.memory,
+                    &connection_.capabilities.tuning};
     std::unique_ptr<Link> link;
     TUTTI_TRY(open_transport(connection_.settings.transports[i], setup, &link));
     if (link == nullptr) continue;
@@ -200,9 +229,9 @@ Status Communicator::open_links(Exchange& exchange, std::vector<std::vector<uint
     auto shared = std::make_unique<shared::Protocols>(
         *connection_.slots, regions_, path_of(connection_.settings.non_temporal),
         may_be_read_for(connection_.settings.single_copy, connection_.capabilities),
-        group_size(connection_.capabilities));
-    connection_.capabilities.one_hop_element_limit_bytes =
-        shared::OneHopShape::most_element_bytes(uint32_t(connection_.nranks));
+        group_size(connection_.capabilities), connection_.capabilities.tuning);
+    connection_.capabilities.one_hop_element_limit_bytes = shared::OneHopShape::most_element_bytes(
+        uint32_t(connection_.nranks), connection_.capabilities.tuning);
     connection_.capabilities.staged_limit_bytes = shared->staged_bytes();
     connection_.capabilities.one_shot_limit_bytes = shared->one_shot_bytes();
     connection_.capabilities.two_level_limit_bytes = shared->two_level_bytes();

@@ -17,7 +17,9 @@ namespace tutti {
 class Schedules {
  public:
   // `group_size`: of two-level's groups. `copy_only`: only the link may access vectors.
-  void open(uint32_t rank, uint32_t nranks, uint32_t group_size, bool copy_only) {
+  void open(uint32_t rank, uint32_t nranks, uint32_t group_size, bool copy_only,
+            const Tuning& tuning) {
+    run_ = plan::Run(tuning.executor_piece_bytes);
     rank_ = rank;
     nranks_ = nranks;
     group_size_ = group_size;

@@ -11,19 +11,12 @@
 
 namespace tutti {
 
-namespace {
-
-// Large enough that the call of a piece is as fast per byte as a long one.
-constexpr uint64_t piece_bytes = 4 << 20;
-
-}  // namespace
-
 // Decided from what all ranks know. The bits must be those of the whole call, so the pieces run its
 // algorithm, which must combine all elements alike.
 bool GpuFront::goes_in_pieces(const Call& call, Call* piece) {
   const CallKey& key = call.key;
   if (!gives_all_the_same(key.collective) || output_has_blocks(key.collective)) return false;
-  const uint64_t size = dtype_size(key.dtype);
+  const uint64_t size = dtype_size(key.dtype), piece_bytes = capabilities_.tuning.gpu_piece_bytes;
   if (key.count * size <= 2 * piece_bytes || size > piece_bytes) return false;
   *piece = call;
   piece->key.count = piece_bytes / size;

@@ -7,9 +7,6 @@ namespace tutti {
 
 namespace {
 
-// Up to this length every rank combines all vectors: two hops cost more than reading them all.
-constexpr uint64_t one_shot_bytes = 64 << 10;
-
 Query query_of(const CallKey& key, uint32_t nranks, tutti_level level) {
   const Goal goal(runs_as(key.collective), nranks, uint32_t(key.root));
   Query query;
@@ -22,8 +19,8 @@ Query query_of(const CallKey& key, uint32_t nranks, tutti_level level) {
 }
 
 // The fused path that implements the algorithm; the lanes if there is none.
-StreamPath path_of(const Algorithm& algorithm, const Query& query) {
-  const bool is_short = query.count * query.element_size <= one_shot_bytes;
+StreamPath path_of(const Algorithm& algorithm, const Query& query, const Tuning& tuning) {
+  const bool is_short = query.count * query.element_size <= tuning.gpu_one_shot_bytes;
   switch (algorithm.fused) {
     case Path::one_shot:
       return is_short ? StreamPath::one_shot : StreamPath::lanes;
@@ -37,10 +34,10 @@ StreamPath path_of(const Algorithm& algorithm, const Query& query) {
 }
 
 // The first algorithm that a fused path implements; every collective has one.
-const Algorithm* first_skipped(Collective collective, const Query& query) {
+const Algorithm* first_skipped(Collective collective, const Query& query, const Tuning& tuning) {
   for (const Algorithm& algorithm : algorithms()) {
     if (algorithm.collective != collective) continue;
-    if (path_of(algorithm, query) != StreamPath::lanes) return &algorithm;
+    if (path_of(algorithm, query, tuning) != StreamPath::lanes) return &algorithm;
   }
   return nullptr;
 }
@@ -88,14 +85,15 @@ Status choose_on_stream(const CallKey& key, const Capabilities& capabilities, tu
   if (key.algorithm.empty() && !key.unfused) {
     // Fused paths fold all operands in one place, so they keep every level that has kernels.
     if (barrier) return {};
-    out->algorithm = first_skipped(collective, query);
-    out->path = path_of(*out->algorithm, query);
+    out->algorithm = first_skipped(collective, query, capabilities.tuning);
+    out->path = path_of(*out->algorithm, query, capabilities.tuning);
     return {};
   }
   Choice choice;
   TUTTI_TRY(choose(collective, capabilities, query, key.algorithm, key.unfused, &choice));
   out->algorithm = choice.algorithm;
-  out->path = key.unfused || barrier ? StreamPath::lanes : path_of(*choice.algorithm, query);
+  out->path = key.unfused || barrier ? StreamPath::lanes
+                                     : path_of(*choice.algorithm, query, capabilities.tuning);
   return {};
 }
 

@@ -3,7 +3,7 @@
 namespace tutti::plan {
 
 uint64_t Run::reduce(const Record& record, std::byte* to, uint64_t most) {
-  const uint64_t bytes = std::min<uint64_t>(most, whole_granules(piece_bytes, element_size_));
+  const uint64_t bytes = std::min<uint64_t>(most, whole_granules(piece_bytes_, element_size_));
   const Operand* operands = plan_->operands.data() + record.from;
   const uint64_t* offsets = binding_->operands() + record.from;
   for (uint32_t i = 0; i < record.operands; ++i) {

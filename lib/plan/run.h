@@ -24,9 +24,10 @@ struct Buffers {
 
 class Run {
  public:
-  // Local work is cut into pieces of this many bytes, so that it does not hold up the other lane,
-  // and the operands of a piece stay in cache.
-  static constexpr uint64_t piece_bytes = 32 << 10;
+  // Local work is cut into pieces of so many bytes, so that it does not hold up the other lane, and
+  // the operands of a piece stay in cache.
+  explicit Run(uint64_t piece_bytes = default_tuning.executor_piece_bytes)
+      : piece_bytes_(piece_bytes) {}
 
   // `binding` and `kernels` must outlive the run.
   void start(const Binding& binding, const Buffers& buffers, const Kernels& kernels) {
@@ -188,7 +189,7 @@ class Run {
       case Verb::copy: {
         const std::byte* from = bases_[size_t(record.from_memory)] + place.from + incoming_.done;
         if (from == to) return most;
-        const uint64_t bytes = std::min(most, piece_bytes);
+        const uint64_t bytes = std::min(most, piece_bytes_);
         std::memcpy(to, from, bytes);
         return bytes;
       }
@@ -207,6 +208,7 @@ class Run {
 
   uint64_t reduce(const Record& record, std::byte* to, uint64_t most);
 
+  uint64_t piece_bytes_;
   const Binding* binding_ = nullptr;
   const Plan* plan_ = nullptr;
   std::array<std::byte*, 4> bases_{};

@@ -13,13 +13,16 @@ namespace tutti {
 
 // How long to spin and how often to yield before sleeping.
 struct Patience {
-  uint32_t spins = 2000;
-  uint32_t yields = 200;
+  uint32_t spins = default_tuning.spins;
+  uint32_t yields = default_tuning.yields;
 
   // `crowded`: there are more ranks on this host than cores for them. Then the rank that is waited
   // for needs this core: 4 ranks on 2 cores took 3.0 us at 4 B without spinning, 7.7 us with 20
   // looks.
-  static Patience of(bool crowded) { return crowded ? Patience{1, 2000} : Patience{}; }
+  static Patience of(bool crowded, const Tuning& tuning) {
+    return crowded ? Patience{tuning.crowded_spins, tuning.crowded_yields}
+                   : Patience{tuning.spins, tuning.yields};
+  }
 };
 
 inline void cpu_relax() {

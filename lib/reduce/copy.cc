@@ -10,7 +10,6 @@ namespace tutti {
 namespace {
 
 constexpr size_t line = 64;
-constexpr size_t fetched_ahead_bytes = 2 << 10;
 
 struct Line {
 #if defined(__SSE2__)
@@ -57,7 +56,7 @@ inline void stream(std::byte* to, const Line& from) {
 
 // Copies whole lines that are aligned at `to`, and the rest with memcpy().
 template <bool fetches, class Store>
-void copy_lines(void* to, const void* from, size_t bytes, Store store_line) {
+void copy_lines(void* to, const void* from, size_t bytes, size_t ahead_bytes, Store store_line) {
   auto* const out = static_cast<std::byte*>(to);
   const auto* const in = static_cast<const std::byte*>(from);
   size_t at = (line - reinterpret_cast<uintptr_t>(out) % line) % line;
@@ -67,7 +66,7 @@ void copy_lines(void* to, const void* from, size_t bytes, Store store_line) {
   }
   std::memcpy(out, in, at);
   for (; at + line <= bytes; at += line) {
-    if constexpr (fetches) __builtin_prefetch(in + at + fetched_ahead_bytes);
+    if constexpr (fetches) __builtin_prefetch(in + at + ahead_bytes);
     store_line(out + at, load(in + at));
   }
   std::memcpy(out + at, in + at, bytes - at);
@@ -76,7 +75,7 @@ void copy_lines(void* to, const void* from, size_t bytes, Store store_line) {
 }  // namespace
 
 void stream_copy(void* to, const void* from, size_t bytes) {
-  copy_lines<false>(to, from, bytes, stream);
+  copy_lines<false>(to, from, bytes, 0, stream);
 }
 
 void stream_fence() {
@@ -85,11 +84,11 @@ void stream_fence() {
 #endif
 }
 
-void fetch_bytes(void* to, const void* from, size_t bytes, bool non_temporal) {
+void fetch_bytes(void* to, const void* from, size_t bytes, bool non_temporal, size_t ahead_bytes) {
   if (non_temporal) {
-    copy_lines<true>(to, from, bytes, stream);
+    copy_lines<true>(to, from, bytes, ahead_bytes, stream);
   } else {
-    copy_lines<true>(to, from, bytes, store);
+    copy_lines<true>(to, from, bytes, ahead_bytes, store);
   }
 }
 

@@ -14,8 +14,8 @@ inline void copy_bytes(void* to, const void* from, size_t bytes, bool non_tempor
   non_temporal ? stream_copy(to, from, bytes) : void(std::memcpy(to, from, bytes));
 }
 
-// As copy_bytes(), for data that another core has written: prefetches lines ahead, also across the
-// end of a page, where hardware prefetchers stop.
-void fetch_bytes(void* to, const void* from, size_t bytes, bool non_temporal);
+// As copy_bytes(), for data that another core has written: prefetches lines so far ahead, also
+// across the end of a page, where hardware prefetchers stop.
+void fetch_bytes(void* to, const void* from, size_t bytes, bool non_temporal, size_t ahead_bytes);
 
 }  // namespace tutti

@@ -14,23 +14,29 @@ namespace tutti {
 
 namespace {
 
-// What one hop and one byte cost, in microseconds. Measured on a 2-core host (see bench/README.md);
-// only their ratios decide. Crowded: every hop is a context switch.
+// What one hop and one byte cost, in microseconds.
 struct Medium {
   double hop;           // a message, send to receipt
   double byte;          // streamed through a slot or a socket
   double reduced_byte;  // added to a vector in cache
 };
-constexpr Medium memory{0.15, 1.0 / 9'000, 1.0 / 20'000};
-constexpr Medium crowded_memory{1.5, 1.0 / 5'000, 1.0 / 10'000};
-constexpr Medium sockets{12.0, 1.0 / 2'000, 1.0 / 20'000};
-// Through shared cells, for each vector written or read.
-constexpr double fused_byte = 1.0 / 33'000;
-// Added without rounding. Measured where the operands are in cache (lib/reduce/README.md).
-constexpr double exact_byte = 1.0 / 10'000;
-// The transfer of a line from another last-level cache, with several in flight at once. Not
-// measured here: this machine has one such cache.
-constexpr double far_line = 0.05;
+
+// Of a rate in GB/s.
+double us_per_byte(double gb_s) { return 1 / (1000 * gb_s); }
+
+Medium medium_of(const Capabilities& capabilities) {
+  const Tuning& tuning = capabilities.tuning;
+  if (!capabilities.all_share_memory) {
+    return {tuning.socket_hop_us, us_per_byte(tuning.socket_gb_s),
+            us_per_byte(tuning.socket_reduce_gb_s)};
+  }
+  if (capabilities.crowded) {
+    return {tuning.crowded_hop_us, us_per_byte(tuning.crowded_slot_gb_s),
+            us_per_byte(tuning.crowded_reduce_gb_s)};
+  }
+  return {tuning.memory_hop_us, us_per_byte(tuning.memory_slot_gb_s),
+          us_per_byte(tuning.memory_reduce_gb_s)};
+}
 
 // One of an algorithm's claims for this many ranks; the tests compare them with the prover's
 // counts.
@@ -57,24 +63,28 @@ double moved_by_one_hop(Collective collective, double p) {
 
 double predict_moves(const Algorithm& algorithm, Path path, const Capabilities& capabilities,
                      double bytes) {
-  const Medium& medium = !capabilities.all_share_memory ? sockets
-                         : capabilities.crowded         ? crowded_memory
-                                                        : memory;
-  const double p = capabilities.nranks;
-  const double far = far_line * (p - capabilities.cache_group);
+  const Medium medium = medium_of(capabilities);
+  const Tuning& tuning = capabilities.tuning;
+  const double p = capabilities.nranks, fused_byte = us_per_byte(tuning.fused_gb_s);
+  const double far = tuning.far_line_us * (p - capabilities.cache_group);
   // Fused paths have no records to step through. One-shot writes a vector and reads p-1 others;
-  // two-shot moves about two vectors whatever p is, in three hops.
+  // two-shot moves as many vectors whatever p is.
   if (path == Path::one_shot || path == Path::one_shot_or_direct) {
-    return medium.hop / 2 + p * bytes * fused_byte + far;
+    return medium.hop * tuning.one_shot_hops + p * bytes * fused_byte + far;
   }
   if (path == Path::two_level) {
     const double group = group_size(capabilities);
     const double vectors = group + std::ceil(p / group);
-    return medium.hop * 1.25 + vectors * bytes * fused_byte + far_line * (std::ceil(p / group) - 1);
+    return medium.hop * tuning.two_level_hops + vectors * bytes * fused_byte +
+           tuning.far_line_us * (std::ceil(p / group) - 1);
   }
-  if (path == Path::two_shot) return 3 * medium.hop + 1.75 * bytes * fused_byte + 2 * far;
+  if (path == Path::two_shot) {
+    return medium.hop * tuning.two_shot_hops + tuning.two_shot_vectors * bytes * fused_byte +
+           2 * far;
+  }
   if (path == Path::one_hop) {
-    return medium.hop / 2 + moved_by_one_hop(algorithm.collective, p) * bytes * fused_byte + far;
+    return medium.hop * tuning.one_hop_hops +
+           moved_by_one_hop(algorithm.collective, p) * bytes * fused_byte + far;
   }
   const Claims& claims = algorithm.claims;
   return claimed(claims.rounds, capabilities.nranks) * medium.hop +
@@ -88,7 +98,8 @@ double predict(const Algorithm& algorithm, Path path, const Capabilities& capabi
   const double bytes = double(count) * query.element_size;
   // Two operands are added exactly by any addition.
   const double exact = query.level == TUTTI_LEVEL_EXACT && capabilities.nranks > 2
-                           ? claimed(algorithm.claims.reduced, capabilities.nranks) * exact_byte
+                           ? claimed(algorithm.claims.reduced, capabilities.nranks) *
+                                 us_per_byte(capabilities.tuning.exact_gb_s)
                            : 0;
   return predict_moves(algorithm, path, capabilities, bytes) + bytes * exact;
 }

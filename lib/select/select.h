@@ -8,6 +8,7 @@
 #include "lib/base/status.h"
 #include "lib/call/call.h"
 #include "lib/schedule/algorithm.h"
+#include "lib/tuning/tuning.h"
 
 namespace tutti {
 
@@ -23,6 +24,7 @@ struct Capabilities {
   size_t one_hop_element_limit_bytes = 0;
   // Ranks that share a last-level cache, where ranks fall into such groups in order; else nranks.
   uint32_t cache_group = 1;
+  Tuning tuning;
 };
 
 // The counts for which choose() gives the same as for `count` if all else is equal.

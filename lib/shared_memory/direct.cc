@@ -12,9 +12,7 @@ namespace tutti::shared {
 
 namespace {
 
-constexpr size_t direct_piece_bytes = 4 << 10;  // reduced, then copied while it is in the L1 cache
-constexpr size_t direct_streamed_bytes = 1 << 10;
-constexpr size_t slice_bytes = 256 << 10;  // between two looks at the clock and the abort word
+constexpr size_t most_streamed_bytes = 16 << 10;  // the most of direct_streamed_bytes
 
 // What a rank posts.
 struct Places {
@@ -24,9 +22,10 @@ static_assert(sizeof(Places) <= sizeof(slots::FlagLine::payload));
 
 }  // namespace
 
-Direct::Direct(FlagLines& flags, const Regions& regions)
+Direct::Direct(FlagLines& flags, const Regions& regions, const Tuning& tuning)
     : flags_(flags),
       regions_(regions),
+      tuning_(tuning),
       inputs_(flags.nranks()),
       outputs_(flags.nranks()),
       operands_(flags.nranks()) {}
@@ -39,7 +38,7 @@ bool Direct::announce(const AllreduceCall& call, uint32_t turn) {
   }
   call_ = call;
   turn_ = turn;
-  streams_ = exceeds_cache(call.bytes(), flags_.nranks());
+  streams_ = exceeds_cache(call.bytes(), flags_.nranks(), tuning_);
   shared_ = withdrawn_ = false;
   finished_peers_ = 0;
   std::byte* const to = flags_.at(flags_.self(), line::places).payload;
@@ -127,9 +126,11 @@ bool Direct::advance() {
 void Direct::reduce_slice() {
   withdrawn_ = !enter_slice();
   if (withdrawn_) return;
-  const uint64_t slice_end = std::min<uint64_t>(end_, at_ + slice_bytes);
+  const uint64_t slice_end = std::min<uint64_t>(end_, at_ + tuning_.direct_slice_bytes);
   const bool pair = flags_.nranks() == 2 && call_.kernels->divide == nullptr;
-  const size_t most = pair ? slice_bytes : streams_ ? direct_streamed_bytes : direct_piece_bytes;
+  const size_t most = pair       ? tuning_.direct_slice_bytes
+                      : streams_ ? tuning_.direct_streamed_bytes
+                                 : tuning_.direct_piece_bytes;
   while (at_ < slice_end) {
     const size_t bytes = std::min<uint64_t>(most, slice_end - at_);
     for (uint32_t rank = 0; rank < flags_.nranks(); ++rank) {
@@ -157,7 +158,7 @@ void Direct::reduce_pair(uint64_t at, size_t bytes) {
 
 void Direct::reduce_piece(uint64_t at, size_t bytes) {
   const size_t elements = bytes / call_.element_size;
-  alignas(line_bytes) std::byte block[direct_streamed_bytes];
+  alignas(line_bytes) std::byte block[most_streamed_bytes];
   std::byte* const result = streams_ ? block : call_.output + at;
   for (uint32_t rank = 0; rank < flags_.nranks(); ++rank) operands_[rank] = inputs_[rank] + at;
   call_.kernels->reduce(result, operands_.data(), flags_.nranks(), elements);

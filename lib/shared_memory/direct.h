@@ -20,7 +20,8 @@ namespace tutti::shared {
 
 class Direct {
  public:
-  Direct(FlagLines& flags, const Regions& regions);
+  // `tuning` outlives this.
+  Direct(FlagLines& flags, const Regions& regions, const Tuning& tuning);
 
   // Posts where this rank's vectors lie; false, with nothing posted, when the others cannot reach
   // them. `turn`: number of the call.
@@ -49,6 +50,7 @@ class Direct {
 
   FlagLines& flags_;
   const Regions& regions_;
+  const Tuning& tuning_;
   AllreduceCall call_;
   uint32_t turn_ = 0;
   uint64_t at_ = 0, end_ = 0;             // what is left of the own share, in bytes of the vector

@@ -13,8 +13,6 @@ namespace tutti::shared {
 
 namespace {
 
-constexpr size_t least_long_bytes = 512 << 10;  // of long_exchanges
-constexpr size_t most_copied_bytes = 4 << 20;   // between two looks at the clock
 std::atomic<uint64_t>& flag_at(std::byte* cell) {
   return *reinterpret_cast<std::atomic<uint64_t>*>(cell);
 }
@@ -27,7 +25,7 @@ OneHop::OneHop(slots::SlotLink& link, SliceWriter& writer, ReadFor single_copy,
     : tuning_(tuning),
       cells_(*link.cells()),
       flags_(link),
-      single_copy_(flags_, single_copy, kept_bytes(flags_.nranks())),
+      single_copy_(flags_, single_copy, kept_bytes(flags_.nranks(), tuning)),
       writer_(writer),
       nranks_(cells_.nranks()),
       self_(cells_.rank()),
@@ -52,8 +50,9 @@ ReadFor OneHop::read_for() const {
   const bool exchange = shape_->gets_many && !is_rooted(shape_->goal.collective());
   const uint64_t fetched = shape_->part_bytes * (nranks_ - 1);
   if (!exchange || fetched > single_copy_.most_exchanged_bytes()) return ReadFor::everything;
-  return shape_->separate_parts && shape_->part_bytes >= least_long_bytes ? ReadFor::long_exchanges
-                                                                          : ReadFor::exchanges;
+  return shape_->separate_parts && shape_->part_bytes >= tuning_.long_exchange_bytes
+             ? ReadFor::long_exchanges
+             : ReadFor::exchanges;
 }
 
 void OneHop::choose_way() {
@@ -292,7 +291,8 @@ bool OneHop::copy_slice(uint64_t offset, size_t bytes) {
     if (shape_->in_line) {
       slots::copy_short(to, part_of(source, taken_, bytes), bytes);
     } else if (!shows(i)) {
-      fetch_bytes(to, part_of(source, taken_, bytes), bytes, shape_->streams);
+      fetch_bytes(to, part_of(source, taken_, bytes), bytes, shape_->streams,
+                  tuning_.fetch_ahead_bytes);
     } else if (shown_[i].copied < offset + bytes && !copy_shown(i)) {
       return false;
     }
@@ -303,7 +303,8 @@ bool OneHop::copy_slice(uint64_t offset, size_t bytes) {
 // Copies the next piece of source `i`'s input: many slices at once.
 bool OneHop::copy_shown(size_t i) {
   uint64_t& copied = shown_[i].copied;
-  const size_t bytes = std::min<uint64_t>(most_copied_bytes, shape_->part_bytes - copied);
+  const size_t bytes =
+      std::min<uint64_t>(tuning_.single_copy_piece_bytes, shape_->part_bytes - copied);
   if (!copy_from(i, copied, place_of(shape_->sources[i]) + copied, bytes)) return false;
   copied += bytes;
   return true;
@@ -355,8 +356,8 @@ bool OneHop::reduce_slice(uint64_t offset, size_t bytes) {
     reduce_to(call_.output + offset, n, bytes);
     return true;
   }
-  alignas(line_bytes) std::byte piece[streamed_piece_bytes];
-  const size_t most = whole_granules(streamed_piece_bytes, shape_->element_size);
+  alignas(line_bytes) std::byte piece[most_streamed_piece_bytes];
+  const size_t most = whole_granules(tuning_.streamed_piece_bytes, shape_->element_size);
   for (size_t done = 0; done < bytes; done += most) {
     const size_t now = std::min(most, bytes - done);
     reduce_to(piece, n, now);

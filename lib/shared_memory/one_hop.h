@@ -44,8 +44,7 @@ class OneHop {
  public:
   // `link` must have cells; `writer` outlives this. `single_copy`: what the others may read this
   // rank's memory for.
-  OneHop(slots::SlotLink& link, SliceWriter& writer, ReadFor single_copy,
-         const Tuning& tuning = {});
+  OneHop(slots::SlotLink& link, SliceWriter& writer, ReadFor single_copy, const Tuning& tuning);
 
   // Inline, so that `call` stays in registers.
   void start(const OneHopCall& call) {

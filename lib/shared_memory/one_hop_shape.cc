@@ -8,7 +8,9 @@
 
 namespace tutti::shared {
 
-size_t kept_bytes(uint32_t nranks) { return last_level_cache_bytes() / (4 * nranks); }
+size_t kept_bytes(uint32_t nranks, const Tuning& tuning) {
+  return size_t(tuning.kept_share * double(tuning.last_level_cache()) / nranks);
+}
 
 size_t OneHopShape::most_element_bytes(uint32_t nranks, const Tuning& tuning) {
   return tuning.one_hop_slice_bytes / std::max(nranks - 1, 1u) / line_bytes * line_bytes;
@@ -24,17 +26,18 @@ OneHopShape::OneHopShape(Collective collective, uint32_t root, uint64_t count,
       gets_many(output_has_blocks(collective)),
       parts(separate_parts ? nranks - 1 : 1),
       nranks_(nranks),
-      self_(self) {
+      self_(self),
+      tuning_(&tuning) {
   set_roles();
-  resize(count, tuning);
+  resize(count);
 }
 
-void OneHopShape::resize(uint64_t elements, const Tuning& tuning) {
+void OneHopShape::resize(uint64_t elements) {
   count = elements;
   part_bytes = count * element_size;
   find_own_block();
-  cut(tuning);
-  weigh(tuning);
+  cut();
+  weigh();
 }
 
 void OneHopShape::set_roles() {
@@ -60,7 +63,7 @@ void OneHopShape::find_own_block() {
 
 // Even a short part is cut into several slices, so that writing and reading overlap. Slices are
 // equally long, but for the last.
-void OneHopShape::cut(const Tuning& tuning) {
+void OneHopShape::cut() {
   in_line = part_bytes * parts <= sizeof(slots::FlagLine::payload);
   tiny = part_bytes * parts <= sizeof(TinyCell::payload);
   first_line = tiny ? line::tiny : line::one_hop;
@@ -71,26 +74,26 @@ void OneHopShape::cut(const Tuning& tuning) {
     return;
   }
   const size_t most =
-      whole_granules(tuning.one_hop_slice_bytes / parts / line_bytes * line_bytes, element_size);
-  const size_t wanted = std::clamp<size_t>(part_bytes / 4, tuning.least_one_hop_slice_bytes,
-                                           tuning.one_hop_slice_bytes);
+      whole_granules(tuning_->one_hop_slice_bytes / parts / line_bytes * line_bytes, element_size);
+  const size_t wanted = std::clamp<size_t>(part_bytes / 4, tuning_->least_one_hop_slice_bytes,
+                                           tuning_->one_hop_slice_bytes);
   slices = uint32_t((part_bytes + std::min(wanted, most) - 1) / std::min(wanted, most));
   slice_bytes = std::min<uint64_t>(most, (count + slices - 1) / slices * element_size);
   slices = uint32_t((part_bytes + slice_bytes - 1) / slice_bytes);
   stride = (slice_bytes + line_bytes - 1) / line_bytes * line_bytes;
 }
 
-void OneHopShape::weigh(const Tuning& tuning) {
+void OneHopShape::weigh() {
   const uint64_t blocks = combines ? !sources.empty() : sources.size();
-  streams = part_bytes * blocks > kept_bytes(nranks_) &&
-            (!combines || element_size <= streamed_piece_bytes);
+  streams = part_bytes * blocks > kept_bytes(nranks_, *tuning_) &&
+            (!combines || element_size <= tuning_->streamed_piece_bytes);
   // Of all ranks together: inputs, outputs and rings.
   const uint64_t inputs = nranks_ * part_bytes * (separate_parts ? nranks_ : 1);
   const uint64_t outputs = nranks_ * part_bytes * (gets_many ? nranks_ : 1);
-  const uint64_t all = inputs + outputs + nranks_ * tuning.ring_bytes;
-  const uint64_t cache = last_level_cache_bytes();
+  const uint64_t all = inputs + outputs + nranks_ * tuning_->ring_bytes;
+  const uint64_t cache = tuning_->last_level_cache();
   exceeds_cache = all > cache;
-  fits_without_ring = !exceeds_cache && all > cache / 4 * 3;
+  fits_without_ring = !exceeds_cache && double(all) > tuning_->full_cache_share * double(cache);
 }
 
 }  // namespace tutti::shared

@@ -6,23 +6,24 @@
 #include <vector>
 
 #include "lib/schedule/goal.h"
-#include "lib/shared_memory/tuning.h"
+#include "lib/tuning/tuning.h"
 
 namespace tutti::shared {
 
 struct OneHopShape {
   OneHopShape() = default;
-  // As `self`, among `nranks`. `count` elements of a vector, or of a block; at least 1.
+  // `tuning` outlives this. As `self`, among `nranks`. `count` elements of a vector, or of a block;
+  // at least 1.
   OneHopShape(Collective collective, uint32_t root, uint64_t count, uint32_t element_size,
-              uint32_t nranks, uint32_t self, const Tuning& tuning = {});
+              uint32_t nranks, uint32_t self, const Tuning& tuning);
 
   // For calls that differ in their count only.
-  void resize(uint64_t count, const Tuning& tuning = {});
+  void resize(uint64_t count);
 
   bool operator==(const OneHopShape&) const = default;
 
   // The longest element, in bytes, that fits into a slice among so many ranks.
-  static size_t most_element_bytes(uint32_t nranks, const Tuning& tuning = {});
+  static size_t most_element_bytes(uint32_t nranks, const Tuning& tuning);
 
   Goal goal{Collective::barrier, 1};
   uint64_t count = 0;
@@ -54,17 +55,19 @@ struct OneHopShape {
  private:
   void set_roles();
   void find_own_block();
-  void cut(const Tuning& tuning);
-  void weigh(const Tuning& tuning);
+  void cut();
+  void weigh();
 
   uint32_t nranks_ = 1, self_ = 0;
+  const Tuning* tuning_ = &default_tuning;
 };
 
-// A quarter of a rank's share of the last-level cache, in bytes. Longer output is written with
+// A part of a rank's share of the last-level cache, in bytes. Longer output is written with
 // non-temporal stores, because what it is copied from needs room in the cache, too.
-size_t kept_bytes(uint32_t nranks);
+size_t kept_bytes(uint32_t nranks, const Tuning& tuning);
 
-// Reductions with non-temporal stores go through a buffer of this size on the stack.
-constexpr size_t streamed_piece_bytes = 4 << 10;
+// Reductions with non-temporal stores go through a buffer of this size on the stack; the most of
+// Tuning::streamed_piece_bytes.
+constexpr size_t most_streamed_piece_bytes = 16 << 10;
 
 }  // namespace tutti::shared

@@ -36,10 +36,10 @@ class Protocols {
  public:
   // `link` must have cells. All ranks make theirs alike.
   Protocols(slots::SlotLink& link, const Regions& regions, SlicePath slice_path,
-            ReadFor single_copy, uint32_t group_size, const Tuning& tuning = {})
-      : writer_(link, slice_path),
+            ReadFor single_copy, uint32_t group_size, const Tuning& tuning)
+      : writer_(link, slice_path, tuning),
         staging_(link, writer_, tuning),
-        direct_(staging_.flags(), regions),
+        direct_(staging_.flags(), regions, staging_.tuning()),
         one_shot(staging_),
         one_shot_or_direct(staging_, direct_),
         two_level(staging_, group_size),

@@ -7,21 +7,12 @@
 
 namespace tutti::shared {
 
-namespace {
-
-constexpr int64_t between_looks_bytes = 256 << 10;
-constexpr uint32_t most_lines = 3;  // in one look
-// How many looks in a row decide: one may have been interrupted. A line of another last-level cache
-// may also have arrived before the load, now and then three times in a row; a line of the same
-// cache never takes long.
-constexpr uint32_t looks_to_far = 3, looks_to_near = 8;
-// Between what was measured among cores that share a cache and among others (notes.md).
-constexpr uint64_t far_ns = 60;
-
-}  // namespace
-
-SliceWriter::SliceWriter(slots::SlotLink& link, SlicePath path)
-    : flags_(link), path_(path), seen_(flags_.nranks()), far_(path == SlicePath::non_temporal) {}
+SliceWriter::SliceWriter(slots::SlotLink& link, SlicePath path, const Tuning& tuning)
+    : flags_(link),
+      path_(path),
+      tuning_(tuning),
+      seen_(flags_.nranks()),
+      far_(path == SlicePath::non_temporal) {}
 
 void SliceWriter::copy(std::byte* to, const std::byte* from, size_t bytes) {
   const bool past = non_temporal(bytes);
@@ -41,11 +32,11 @@ uint64_t SliceWriter::time_of_line(uint32_t rank) {
 }
 
 void SliceWriter::look() {
-  until_look_bytes_ = between_looks_bytes;
+  until_look_bytes_ = int64_t(tuning_.look_bytes);
   if (path_ != SlicePath::measured) return;
   uint64_t longest = 0;
   const uint32_t others = flags_.nranks() - 1;
-  for (uint32_t i = 0; i < std::min(others, most_lines); ++i) {
+  for (uint32_t i = 0; i < std::min(others, tuning_.look_lines); ++i) {
     next_ = (next_ + 1) % flags_.nranks();
     if (next_ == flags_.self()) next_ = (next_ + 1) % flags_.nranks();
     longest = std::max(longest, time_of_line(next_));
@@ -54,8 +45,10 @@ void SliceWriter::look() {
 }
 
 void SliceWriter::decide(uint64_t time_ns) {
-  contrary_looks_ = (time_ns > far_ns) == far_ ? 0 : contrary_looks_ + 1;
-  if (contrary_looks_ < (far_ ? looks_to_near : looks_to_far)) return;
+  contrary_looks_ = (time_ns > tuning_.far_ns) == far_ ? 0 : contrary_looks_ + 1;
+  // One may have been interrupted. A line of another last-level cache may also have arrived before
+  // the load, now and then three times in a row; a line of the same cache never takes long.
+  if (contrary_looks_ < (far_ ? tuning_.looks_to_near : tuning_.looks_to_far)) return;
   far_ = !far_;
   contrary_looks_ = 0;
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "lib/shared_memory/flag_lines.h"
+#include "lib/tuning/tuning.h"
 
 namespace tutti::shared {
 
@@ -20,7 +21,7 @@ enum class SlicePath : uint8_t { measured, cached, non_temporal };
 class SliceWriter {
  public:
   // `link` must have cells.
-  SliceWriter(slots::SlotLink& link, SlicePath path);
+  SliceWriter(slots::SlotLink& link, SlicePath path, const Tuning& tuning);
 
   // As memcpy(). A peer that sees a flag posted after it sees the copy, too.
   void copy(std::byte* to, const std::byte* from, size_t bytes);
@@ -46,6 +47,7 @@ class SliceWriter {
 
   FlagLines flags_;
   SlicePath path_;
+  const Tuning tuning_;
   std::vector<uint64_t> seen_;  // the last value of each rank's line
   uint32_t next_ = 0;           // the rank that was timed last
   bool far_ = false;

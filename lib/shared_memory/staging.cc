@@ -4,9 +4,6 @@
 
 namespace tutti::shared {
 
-static_assert(2 * Tuning().resident_bytes <= slots::Geometry::resident_bytes &&
-              Tuning().ring_bytes <= slots::Geometry::ring_bytes);
-
 Staging::Staging(slots::SlotLink& link, SliceWriter& writer, const Tuning& tuning)
     : flags_(link), writer_(writer), tuning_(tuning) {
   const SharedCells& cells = *link.cells();

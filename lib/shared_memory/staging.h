@@ -32,7 +32,7 @@
 #include "lib/reduce/reduce.h"
 #include "lib/shared_memory/flag_lines.h"
 #include "lib/shared_memory/slice_writer.h"
-#include "lib/shared_memory/tuning.h"
+#include "lib/tuning/tuning.h"
 
 namespace tutti::shared {
 

@@ -10,7 +10,7 @@ namespace tutti::shared {
 
 namespace {
 
-constexpr size_t piece_bytes = 4 << 10;  // reduced, then copied while it is in the L1 cache
+constexpr size_t most_piece_bytes = 16 << 10;  // the most of two_shot_piece_bytes
 
 schedule::ChunkMap shards_of(const AllreduceCall& call, uint32_t nranks) {
   return {call.count, nranks, line_bytes / call.element_size};
@@ -18,8 +18,8 @@ schedule::ChunkMap shards_of(const AllreduceCall& call, uint32_t nranks) {
 
 }  // namespace
 
-bool exceeds_cache(size_t vector_bytes, uint32_t nranks) {
-  return vector_bytes > last_level_cache_bytes() / (2 * nranks);
+bool exceeds_cache(size_t vector_bytes, uint32_t nranks, const Tuning& tuning) {
+  return double(vector_bytes) > tuning.result_share * double(tuning.last_level_cache()) / nranks;
 }
 
 void count_two_shot(const AllreduceCall& call, uint32_t nranks, uint32_t self, Transfers* out) {
@@ -41,7 +41,7 @@ TwoShot::TwoShot(Staging& staging)
 
 void TwoShot::stage() {
   const uint32_t nranks = staging_.nranks();
-  streams_ = exceeds_cache(call_.bytes(), nranks);
+  streams_ = exceeds_cache(call_.bytes(), nranks, staging_.tuning());
   published_ = reduced_ = gathered_ = 0;
   // Slices are equally long, so that none is a short remainder.
   const schedule::ChunkMap shards = shards_of(call_, nranks);
@@ -111,7 +111,8 @@ void TwoShot::reduce_into(std::byte* out, std::byte* copy, size_t bytes) {
   // are equally aligned.
   const bool at_once = nranks == 2 && call_.kernels->divide == nullptr &&
                        (!non_temporal || size_t(out - copy) % line_bytes == 0);
-  alignas(line_bytes) std::byte block[piece_bytes];
+  alignas(line_bytes) std::byte block[most_piece_bytes];
+  const size_t piece_bytes = staging_.tuning().two_shot_piece_bytes;
   for (size_t done = 0; done < bytes; done += piece_bytes) {
     const size_t now = std::min(piece_bytes, bytes - done);
     const size_t elements = now / call_.element_size;
@@ -166,7 +167,7 @@ bool TwoShot::gather_slice() {
     std::byte* const to = call_.output + slice.offset;
     const std::byte* const from = result(owner, gathered_);
     slots::will_read(from, slice.bytes);
-    writer.far() ? fetch_bytes(to, from, slice.bytes, streams_)
+    writer.far() ? fetch_bytes(to, from, slice.bytes, streams_, staging_.tuning().fetch_ahead_bytes)
                  : copy_bytes(to, from, slice.bytes, streams_);
   }
   writer.has_read();

@@ -18,7 +18,7 @@ namespace tutti::shared {
 // Whether the inputs and outputs of `nranks` ranks exceed the host's last-level cache: then results
 // are better written with non-temporal stores. Measured on two ranks: 16 MiB in 0.7 of the time,
 // 4 MiB in 1.4.
-bool exceeds_cache(size_t vector_bytes, uint32_t nranks);
+bool exceeds_cache(size_t vector_bytes, uint32_t nranks, const Tuning& tuning);
 
 // Counts what a rank sends and receives in a two-shot call: a part of its vector for every other
 // owner, and the result of its own shard for all. Empty shards cause no messages.

@@ -37,17 +37,20 @@ std::vector<Segment::Part> Segment::home_of(uint32_t r) const {
 
 size_t Geometry::total_bytes() const { return Segment(nullptr, *this).total_bytes(); }
 
-Geometry Geometry::for_ranks(uint32_t nranks) {
+Geometry Geometry::for_ranks(uint32_t nranks, const Tuning& tuning) {
   Geometry geometry;
   geometry.nranks = nranks;
+  geometry.slots = tuning.slots;
+  geometry.slice_bytes = tuning.slot_bytes;
   geometry.flag_lines = cell_flag_lines;
-  // Enough for staged blocks to rotate through about a core's own cache
-  // (lib/shared_memory/staging.h says why), and no more: every page costs a microsecond or two when
-  // a communicator is made.
-  geometry.cell_bytes = resident_bytes + ring_bytes +
-                        (nranks <= 4   ? 2 << 20
-                         : nranks <= 8 ? 3 << 20
-                                       : 6 << 20);
+  // The parts of a rank's cells: two resident places, the arenas (lib/shared_memory/staging.h), the
+  // ring of one-hop. The arenas are as long as it takes for staged blocks to rotate through, and no
+  // longer: every page costs a microsecond or two when a communicator is made.
+  const size_t arenas = nranks <= 4   ? tuning.few_arena_bytes
+                        : nranks <= 8 ? tuning.some_arena_bytes
+                                      : tuning.many_arena_bytes;
+  geometry.cell_bytes =
+      round_up(2 * tuning.resident_bytes + arenas + tuning.ring_bytes, page_bytes);
   return geometry;
 }
 

@@ -17,6 +17,7 @@
 #include "lib/base/status.h"
 #include "lib/call/call.h"
 #include "lib/call/note.h"
+#include "lib/tuning/tuning.h"
 
 namespace tutti::slots {
 
@@ -109,16 +110,13 @@ struct alignas(line_bytes) RankLines {
 
 struct Geometry {
   static constexpr uint32_t cell_flag_lines = 186;  // lib/shared_memory/flag_lines.h assigns them
-  // Parts of a rank's cells (lib/shared_memory/staging.h): the most bytes for the two resident
-  // places together, and for the ring.
-  static constexpr size_t resident_bytes = 64 << 10, ring_bytes = 2 << 20;
   uint32_t nranks = 1;
-  uint32_t slots = 8;               // of a ring, a power of two
-  uint32_t slice_bytes = 16 << 10;  // payload of a slot, a multiple of a line
-  uint32_t flag_lines = 0;          // of the cells of a rank
-  uint64_t cell_bytes = 0;          // data of the cells of a rank, a multiple of a page
+  uint32_t slots = default_tuning.slots;             // of a ring, a power of two
+  uint32_t slice_bytes = default_tuning.slot_bytes;  // payload of a slot, a multiple of a line
+  uint32_t flag_lines = 0;                           // of the cells of a rank
+  uint64_t cell_bytes = 0;  // data of the cells of a rank, a multiple of a page
 
-  static Geometry for_ranks(uint32_t nranks);
+  static Geometry for_ranks(uint32_t nranks, const Tuning& tuning);
   size_t total_bytes() const;
 };
 

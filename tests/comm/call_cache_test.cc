@@ -72,7 +72,7 @@ TEST(OneHopShapes, MadeToFitAreThoseThatWereMade) {
     for (const uint32_t nranks : {2, 3, 8}) {
       for (const uint32_t self : {0u, 1u, nranks - 1}) {
         const auto shape_of = [&](uint64_t count) {
-          return shared::OneHopShape(collective, 1, count, 12, nranks, self);
+          return shared::OneHopShape(collective, 1, count, 12, nranks, self, default_tuning);
         };
         shared::OneHopShape shape = shape_of(1);
         for (const uint64_t count : {5, 4, 0, 1 << 20, 7, 5000, 3000, 1 << 24, 1, 60'000}) {

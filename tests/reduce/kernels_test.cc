@@ -208,9 +208,11 @@ TEST_P(EveryKernel, WritesToTwoPlacesWhatItWritesToOne) {
 }
 
 TEST(Copy, CopiesAnySizeToAnyAlignment) {
-  const auto fetch = [](void* to, const void* from, size_t n) { fetch_bytes(to, from, n, false); };
+  const auto fetch = [](void* to, const void* from, size_t n) {
+    fetch_bytes(to, from, n, false, 2 << 10);
+  };
   const auto fetch_past = [](void* to, const void* from, size_t n) {
-    fetch_bytes(to, from, n, true);
+    fetch_bytes(to, from, n, true, 2 << 10);
   };
   using Copies = void (*)(void*, const void*, size_t);
   for (const Copies copies : {Copies(stream_copy), Copies(fetch), Copies(fetch_past)}) {

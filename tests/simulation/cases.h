@@ -12,7 +12,7 @@ namespace tutti::simulation {
 inline MachineSettings tiny_machine(uint32_t nranks) {
   MachineSettings settings;
   settings.nranks = nranks;
-  shared::Tuning& tuning = settings.tuning;
+  Tuning& tuning = settings.tuning;
   tuning.resident_bytes = 128;
   tuning.one_shot_bytes = 320;
   tuning.staged_bytes = 64;

@@ -137,7 +137,7 @@ void Machine::make_ranks() {
     rank->number = r;
     rank->link = std::make_unique<slots::SlotLink>(std::move(parts));
     rank->protocols.open(rank->link.get(), rank->link.get());
-    rank->protocols.schedules().open(r, settings_.nranks, 2, false);
+    rank->protocols.schedules().open(r, settings_.nranks, 2, false, settings_.tuning);
     rank->protocols.share(
         std::make_unique<shared::Protocols>(*rank->link, rank->regions, shared::SlicePath::cached,
                                             settings_.single_copy, 2, settings_.tuning));

@@ -53,7 +53,7 @@ struct CallSpec {
 
 struct MachineSettings {
   uint32_t nranks = 2;
-  shared::Tuning tuning;
+  Tuning tuning;
   uint32_t slots = 2, slot_bytes = 64;
   uint64_t cell_bytes = 0;  // on top of what the tuning takes
   shared::ReadFor single_copy = shared::ReadFor::nothing;

@@ -1,9 +1,15 @@
 #include <fmt/core.h>
 
+#include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "lib/config/config.h"
+#include "lib/config/find_tuning.h"
+#include "lib/tuning/file.h"
+#include "lib/tuning/machine.h"
 #include "tools/tutti/commands.h"
 #include "tools/tutti/machine.h"
 
@@ -14,6 +20,7 @@ using Json = nlohmann::ordered_json;
 struct InfoOptions {
   bool json = false;
   bool environment = false;
+  bool tuning = false;
 };
 
 std::string size_text(uint64_t bytes) {
@@ -123,7 +130,80 @@ void print_environment_json() {
   fmt::print("{}\n", all.dump(2));
 }
 
+// The table as a communicator made here would have it, with its id, which the environment does not
+// change.
+tutti::TuningTable tuning_here(std::string* id) {
+  const auto require = [](const tutti::Status& status) {
+    if (status.ok()) return;
+    std::fprintf(stderr, "tutti info: %s\n", status.text().c_str());
+    finish(1);
+  };
+  tutti::TuningTable table;
+  require(tutti::find_tuning(&table));
+  *id = table.id();
+  for (const auto& [variable, field] :
+       {std::pair(tutti::Variable::tutti_single_copy, tutti::Field::single_copy),
+        std::pair(tutti::Variable::tutti_past_caches, tutti::Field::past_caches)}) {
+    std::optional<std::string> word;
+    require(tutti::config_text(variable, &word));
+    tutti::Use use{};
+    if (word && tutti::use_from_name(*word, &use))
+      table.set(field, double(use), tutti::Origin::environment);
+  }
+  return table;
+}
+
+void print_tuning() {
+  std::string id;
+  const tutti::TuningTable table = tuning_here(&id);
+  fmt::print("tuning table {}{}{}\n", id, table.path.empty() ? "" : " of ", table.path);
+  if (!table.machine.empty()) fmt::print("made for  {}\n", table.machine);
+  fmt::print("here      {}\n", tutti::this_machine().about);
+  fmt::print("{:<28}{:<10}\n\n", "`tutti tune` writes", tutti::own_tuning_path());
+  fmt::print("{:<27}{:>9} {:<8}{:<12}{}\n", "field", "value", "unit", "origin", "meaning");
+  for (size_t i = 0; i < tutti::field_count; ++i) {
+    const auto field = tutti::Field(i);
+    const tutti::FieldInfo& info = tutti::tuning_field(field);
+    fmt::print("{:<27}{:>9} {:<8}{:<12}{}\n", info.name,
+               tutti::value_text(field, tutti::get(table.values(), field)), info.unit,
+               tutti::origin_name(table.origin(field)), info.about);
+  }
+}
+
+void print_tuning_json() {
+  std::string id;
+  const tutti::TuningTable table = tuning_here(&id);
+  Json all{
+      {"tutti_tuning", tutti::tuning_version},
+      {"id", id},
+      {"path", table.path},
+      {"machine", table.machine},
+      {"this_machine", {{"id", tutti::this_machine().id}, {"about", tutti::this_machine().about}}},
+      {"own_path", tutti::own_tuning_path()},
+      {"installed_path", tutti::installed_tuning_path()},
+      {"fields", Json::array()}};
+  for (size_t i = 0; i < tutti::field_count; ++i) {
+    const auto field = tutti::Field(i);
+    const tutti::FieldInfo& info = tutti::tuning_field(field);
+    const auto as_json = [&](double value) -> Json {
+      if (info.type == tutti::FieldInfo::Type::word) return tutti::use_name(tutti::Use(value));
+      if (info.type == tutti::FieldInfo::Type::integer) return uint64_t(value);
+      return value;
+    };
+    all["fields"].push_back({{"name", info.name},
+                             {"value", as_json(tutti::get(table.values(), field))},
+                             {"unit", info.unit},
+                             {"origin", tutti::origin_name(table.origin(field))},
+                             {"default", as_json(tutti::get(tutti::default_tuning, field))},
+                             {"least", as_json(info.least)},
+                             {"most", as_json(info.most)},
+                             {"about", info.about}});
+  }
+  fmt::print("{}\n", all.dump(2));
+}
+
 void run(const InfoOptions& options) {
+  if (options.tuning) return options.json ? print_tuning_json() : print_tuning();
   if (options.environment) return options.json ? print_environment_json() : print_environment();
   Json all;
   all["build"] = tutti::describe_build();
@@ -153,5 +233,8 @@ void add_info(CLI::App& app) {
   command->add_flag("--json", options->json, "as one JSON object");
   command->add_flag("--environment", options->environment,
                     "the environment variables that tutti reads, instead");
+  command->add_flag(
+      "--tuning", options->tuning,
+      "the tuning table that holds here, each value with its unit and origin, instead");
   command->callback([options] { run(*options); });
 }

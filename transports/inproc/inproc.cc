@@ -26,7 +26,7 @@ Status open_inproc(const LinkSetup& setup, std::unique_ptr<Link>* out) {
   parts.name = "inproc";
   parts.comm_nranks = uint32_t(setup.exchange->nranks());
   parts.ranks = slots::group_of(setup, &parts.self);
-  const auto geometry = slots::Geometry::for_ranks(uint32_t(parts.ranks.size()));
+  const auto geometry = slots::Geometry::for_ranks(uint32_t(parts.ranks.size()), *setup.tuning);
   const std::pair<uint64_t, int> key{setup.comm_id, parts.ranks.front()};
   const bool member = parts.ranks.size() > 1;
   const bool leader = member && parts.self == 0;

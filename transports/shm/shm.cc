@@ -57,7 +57,7 @@ Status watch_processes(const std::vector<Hello>& hellos, uint32_t self,
 }
 
 Status open_group(const LinkSetup& setup, SlotLinkParts* parts) {
-  const Geometry geometry = Geometry::for_ranks(uint32_t(parts->ranks.size()));
+  const Geometry geometry = Geometry::for_ranks(uint32_t(parts->ranks.size()), *setup.tuning);
   const size_t bytes = geometry.total_bytes();
   const bool member = parts->ranks.size() > 1;
   const bool leader = member && parts->self == 0;

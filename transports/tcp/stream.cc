@@ -11,12 +11,6 @@ namespace tutti::tcp {
 
 namespace {
 
-// Up to this size messages are received through the staging buffer, many with one system call;
-// above it the buffer takes only headers, so that the payload is not copied twice.
-constexpr size_t small_bytes = 16 << 10;
-constexpr size_t small_stage_bytes = 64 << 10;
-constexpr size_t header_stage_bytes = 4 << 10;
-
 bool again(int error_number) {
   return error_number == EAGAIN || error_number == EWOULDBLOCK || error_number == EINTR;
 }
@@ -116,7 +110,7 @@ bool Stream::received(ssize_t result) {
 }
 
 bool Stream::fill(size_t most) {
-  if (!stage_) stage_ = std::make_unique_for_overwrite<std::byte[]>(stage_bytes);
+  if (!stage_) stage_ = std::make_unique_for_overwrite<std::byte[]>(stage_bytes_);
   // What is left there is at most a part of an element and a part of a header.
   if (head_ > 0) {
     std::memmove(stage_.get(), stage_.get() + head_, staged());
@@ -132,7 +126,7 @@ bool Stream::fill(size_t most) {
 
 size_t Stream::receive_directly(std::byte* to, size_t bytes) {
   head_ = tail_ = 0;
-  iovec parts[2] = {{to, bytes}, {stage_.get(), header_stage_bytes}};
+  iovec parts[2] = {{to, bytes}, {stage_.get(), header_stage_bytes_}};
   msghdr message{};
   message.msg_iov = parts;
   message.msg_iovlen = 2;
@@ -149,7 +143,7 @@ size_t Stream::receive(const CallMark& mark, std::byte* to, size_t most) {
   while (carried_ + frame_left_ == 0) {
     if (!usable()) return 0;
     if (next_frame()) break;
-    if (!corrupt_.ok() || !fill(most <= small_bytes ? small_stage_bytes : header_stage_bytes)) {
+    if (!corrupt_.ok() || !fill(most <= small_bytes_ ? small_stage_bytes_ : header_stage_bytes_)) {
       return 0;
     }
   }
@@ -186,7 +180,7 @@ std::span<const std::byte> Stream::peek(const CallMark& mark, size_t most, size_
       if (next_frame()) continue;
       if (!corrupt_.ok()) return {};
     }
-    if (!fill(stage_bytes)) return {};
+    if (!fill(stage_bytes_)) return {};
   }
 }
 

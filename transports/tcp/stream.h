@@ -17,14 +17,22 @@
 
 #include "lib/base/fd.h"
 #include "lib/control/socket.h"
+#include "lib/tuning/tuning.h"
 #include "transports/stream/data_stream.h"
 
 namespace tutti::tcp {
 
 class Stream final : public DataStream {
  public:
-  Stream(Fd socket, uint64_t comm, int self, int peer)
-      : socket_(std::move(socket)), comm_(comm), self_(self), peer_(peer) {}
+  Stream(Fd socket, uint64_t comm, int self, int peer, const Tuning& tuning)
+      : socket_(std::move(socket)),
+        comm_(comm),
+        self_(self),
+        peer_(peer),
+        small_bytes_(tuning.tcp_small_bytes),
+        small_stage_bytes_(tuning.tcp_small_stage_bytes),
+        header_stage_bytes_(tuning.tcp_header_stage_bytes),
+        stage_bytes_(tuning.tcp_stage_bytes) {}
   ~Stream() override { close_in_order(socket_.get()); }
 
   int fd() const override { return socket_.get(); }
@@ -45,8 +53,6 @@ class Stream final : public DataStream {
   uint64_t delivered() const override { return announced_ - frame_left_ - carried_; }
 
  private:
-  static constexpr size_t stage_bytes = 256 << 10;
-
   size_t staged() const { return tail_ - head_; }
   // Staged payload, without a gap.
   size_t ready() const { return std::min(carried_ + frame_left_, staged()); }
@@ -64,6 +70,9 @@ class Stream final : public DataStream {
   Fd socket_;
   uint64_t comm_;
   int self_, peer_;
+  // Up to small_bytes_ messages are received through the staging buffer, many with one system call;
+  // above it the buffer takes only headers, so that the payload is not copied twice.
+  const size_t small_bytes_, small_stage_bytes_, header_stage_bytes_, stage_bytes_;
 
   wire::HeaderBytes out_header_{};
   size_t out_header_left_ = 0;  // unsent bytes of the frame that was begun: header, then payload

@@ -21,8 +21,8 @@ Status open_tcp(const LinkSetup& setup, std::unique_ptr<Link>* out) {
   std::vector<tcp::Pair> pairs(wires.size());
   for (size_t rank = 0; rank < wires.size(); ++rank) {
     if (!wires[rank].data) continue;
-    pairs[rank].data =
-        std::make_unique<tcp::Stream>(std::move(wires[rank].data), setup.comm_id, self, int(rank));
+    pairs[rank].data = std::make_unique<tcp::Stream>(std::move(wires[rank].data), setup.comm_id,
+                                                     self, int(rank), *setup.tuning);
     pairs[rank].control = std::move(wires[rank].control);
   }
   auto link = std::make_unique<tcp::StreamLink>("tcp", setup.comm_id, self, std::move(pairs));

@@ -459,7 +459,7 @@ INSTANTIATE_TEST_SUITE_P(Transports, LinkConformance,
 class SlotThatLies : public ::testing::Test {
  protected:
   void SetUp() override {
-    const auto geometry = slots::Geometry::for_ranks(2);
+    const auto geometry = slots::Geometry::for_ranks(2, default_tuning);
     Mapping mapping;
     ASSERT_TRUE(map_private(geometry.total_bytes(), &mapping).ok());
     segment_ = slots::Segment(mapping.base, geometry);
