@@ -41,6 +41,7 @@ class Communicator final : deadlock::Member, HostCalls {
   bool share_memory() const { return connection_.capabilities.all_share_memory; }
   const char* transport() const { return connection_.link ? connection_.link->name() : "none"; }
   const CommSettings& settings() const { return connection_.settings; }
+  const Capabilities& capabilities() const { return connection_.capabilities; }
   uint64_t calls() const { return runner_.calls(); }
   uint64_t serial() const { return connection_.serial; }
   // Calls so far that copied directly from one rank's memory to another's.

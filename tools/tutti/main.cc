@@ -44,13 +44,15 @@ void drop_marker(const CLI::App& app, std::vector<std::string>* words) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("tutti: runs ranks, shows and proves schedules, says what this machine offers",
-               "tutti");
+  CLI::App app(
+      "tutti: runs ranks, shows and proves schedules, says what this machine offers, tunes for it",
+      "tutti");
   app.set_version_flag("--version", "tutti " TUTTI_BUILD_VERSION);
   app.require_subcommand(1);
   add_run(app);
   add_info(app);
   add_show(app);
+  add_tune(app);
   add_verify(app);
   try {
     std::vector<std::string> words(argv + 1, argv + argc);

@@ -1,0 +1,82 @@
+"""`tutti tune` and `tutti info --tuning`: usage: tune_test.py TUTTI"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TUTTI = sys.argv.pop(1)
+
+
+def tutti(*arguments, **environment):
+    env = {key: value for key, value in os.environ.items() if not key.startswith("TUTTI_")}
+    return subprocess.run([TUTTI, *arguments], capture_output=True, text=True, timeout=240, env={**env, **environment})
+
+
+class Tune(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.cache = {"XDG_CACHE_HOME": self.folder.name}
+
+    def table(self, **environment):
+        result = tutti("info", "--tuning", "--json", **{**self.cache, **environment})
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return json.loads(result.stdout)
+
+    def write(self, text):
+        path = os.path.join(self.folder.name, "table.json")
+        with open(path, "w") as file:
+            file.write(text)
+        return path
+
+    def test_the_table_is_written_where_it_is_found(self):
+        result = tutti("tune", "--seconds", "1", **self.cache)
+        path = self.table()["own_path"]
+        if result.returncode != 0:  # a busy machine may make any table look bad: then there is none
+            self.assertRegex(result.stderr, "nothing was written")
+            self.assertFalse(os.path.exists(path))
+            return
+        found = self.table()
+        self.assertEqual(found["path"], path)
+        self.assertIn(f"Tuning table {found['id']} written to {path}", result.stdout)
+        with open(path) as file:
+            self.assertEqual(json.load(file)["id"], found["id"])
+        origins = {field["name"]: field["origin"] for field in found["fields"]}
+        self.assertEqual(origins["rotated_bytes"], "measured")
+        self.assertEqual(origins["tcp_stage_bytes"], "default")
+
+    def test_a_dry_run_writes_nothing_and_prints_a_table(self):
+        result = tutti("tune", "--seconds", "1", "--dry-run", **self.cache)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(os.listdir(self.folder.name), [])
+        path = self.write(result.stdout[result.stdout.index("{\n"):])
+        self.assertEqual(self.table(TUTTI_TUNING=path)["path"], path)
+
+    def test_it_refuses_at_once_where_it_could_not_write(self):
+        result = tutti("tune", "--output", "/proc/nowhere/table.json")
+        self.assertEqual(result.returncode, 2)
+        self.assertRegex(result.stderr, "cannot write to the folder /proc/nowhere")
+
+    def test_info_says_where_each_value_comes_from(self):
+        path = self.write('{"tutti_tuning": 1, "measured": {"far_ns": 75}, "set": {"slots": 4, "past_caches": "always"}}')
+        found = self.table(TUTTI_TUNING=path, TUTTI_PAST_CACHES="never")
+        fields = {field["name"]: field for field in found["fields"]}
+        self.assertEqual((fields["far_ns"]["value"], fields["far_ns"]["origin"], fields["far_ns"]["unit"]), (75, "measured", "ns"))
+        self.assertEqual((fields["slots"]["value"], fields["slots"]["origin"]), (4, "file"))
+        self.assertEqual((fields["past_caches"]["value"], fields["past_caches"]["origin"]), ("never", "environment"))
+        self.assertEqual(fields["spins"]["origin"], "default")
+        self.assertEqual(found["id"], self.table(TUTTI_TUNING=path)["id"], "the environment is not in the id")
+        text = tutti("info", "--tuning", TUTTI_TUNING=path).stdout
+        self.assertIn(found["id"], text)
+        self.assertRegex(text, r"far_ns +75 ns +measured +A line")
+
+    def test_info_refuses_what_is_no_table(self):
+        path = self.write('{"tutti_tuning": 1,\n"set": {"ring_bytes": 100000}}')
+        result = tutti("info", "--tuning", TUTTI_TUNING=path)
+        self.assertEqual(result.returncode, 1)
+        self.assertEqual(result.stderr, f"tutti info: {path}, line 2: ring_bytes must be a power of two\n")
+
+
+unittest.main()
