@@ -412,6 +412,40 @@ TUTTI_API tutti_status tutti_mem_register(tutti_comm comm, void* address, size_t
  */
 TUTTI_API tutti_status tutti_mem_deregister(tutti_comm comm, void* address);
 
+/* Collective: the same for memory that the program has already, from malloc() for one. Its content
+ * and its address stay. Where ranks are processes of one host, the whole pages within [address,
+ * address + bytes) become a shared mapping; elsewhere nothing is done to it. What is left of pages
+ * at both ends may share them with other data, which is not touched: calls copy it. So vectors
+ * whose ends lie on pages are fastest; those of 64 KiB and more gain in any case, and shorter than
+ * three pages or so they go as before.
+ *
+ * Only ordinary memory can be adopted: private, anonymous, to be read and written. INVALID, on all
+ * ranks, where one's cannot be read and written, is adopted already or has no whole page;
+ * UNSUPPORTED, with why, where it is of a file, shared, locked, in reserved huge pages, part of a
+ * stack, or advised what a shared mapping does not keep (madvise). That nobody else refers to the
+ * pages themselves, a device or a network card for which they were pinned, is up to the program.
+ * What is adopted is not in transparent huge pages unless the host has them for shared memory.
+ *
+ * Threads: until the call has returned no thread may write to the memory, nor the kernel in a
+ * thread's name; tutti_mem_release() and tutti_comm_free() are such calls, too. To read it is safe
+ * at any time, and so is to write to what lies beside it.
+ *
+ * fork(): the child gets a private copy, as of any memory, at once rather than page by page; where
+ * there is no memory for that, it has none there. Parent and child do not see what the other
+ * writes. A process made without the handlers of pthread_atfork(), by _Fork() or clone(), does not
+ * get the memory at all.
+ *
+ * Release memory before it is freed, unmapped, moved (mremap()) or given back to the system
+ * (MADV_DONTNEED keeps its content now, and allocators that take it for zeros must not get it).
+ * Calls look at their vectors before they go direct, and take whatever lies there: memory that was
+ * unmapped while it was adopted causes no wrong result, but before Linux 6.11 only the first and
+ * the last page of a vector are looked at. */
+TUTTI_API tutti_status tutti_mem_adopt(tutti_comm comm, void* address, size_t bytes);
+/* Local. The memory is private again, its content stays; what has been unmapped since is left
+ * alone. To be called by all ranks, as tutti_mem_free(). The end of the communicator does the same.
+ */
+TUTTI_API tutti_status tutti_mem_release(tutti_comm comm, void* address);
+
 /* ---------------------------------------------------------------- device memory */
 
 /* Buffers of any call may lie on the GPU that the communicator was made with; a buffer of another

@@ -617,6 +617,17 @@ class communicator {
     check(tutti_mem_free(comm_, memory.data()), comm_);
   }
 
+  // Collective. The program's own memory becomes symmetric memory where it lies, until release() or
+  // the end of the communicator (tutti_mem_adopt()).
+  template <element T>
+  void adopt(std::span<T> memory) const {
+    check(tutti_mem_adopt(comm_, memory.data(), memory.size_bytes()), comm_);
+  }
+  template <element T>
+  void release(std::span<T> memory) const {
+    check(tutti_mem_release(comm_, memory.data()), comm_);
+  }
+
   // Ends the communicator for all ranks, with `reason` in their errors. Any thread; never blocks.
   void abort(const char* reason = nullptr) const noexcept { tutti_comm_abort(comm_, reason); }
 

@@ -47,6 +47,19 @@ tutti_status tutti_mem_deregister(tutti_comm comm, void* address) {
   return tutti::api::guarded(comm, [&](Communicator& c) { return c.mem_release(address); });
 }
 
+tutti_status tutti_mem_adopt(tutti_comm comm, void* address, size_t bytes) {
+  return tutti::api::calling(comm, [&](Communicator& c) {
+    Status checked = check_size(bytes);
+    if (checked.ok() && address == nullptr) checked = {TUTTI_INVALID, "the memory is NULL"};
+    if (!checked.ok()) return c.fail(std::move(checked));
+    return c.mem_adopt(address, bytes);
+  });
+}
+
+tutti_status tutti_mem_release(tutti_comm comm, void* address) {
+  return tutti::api::guarded(comm, [&](Communicator& c) { return c.mem_release(address); });
+}
+
 tutti_status tutti_mem_alloc_device(tutti_comm comm, size_t bytes, void** out) {
   return tutti::api::calling(comm, [&](Communicator& c) {
     Status checked = check_size(bytes);

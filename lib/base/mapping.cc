@@ -36,6 +36,14 @@ Fd make_huge(size_t bytes) {
   return memory;
 }
 
+Status seal(Fd memory, Fd* out) {
+  if (fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    return system_error("cannot seal shared memory", errno);
+  }
+  *out = std::move(memory);
+  return {};
+}
+
 size_t page_bytes(const Fd& memory) {
   struct statfs found {};
   const bool huge = fstatfs(memory.get(), &found) == 0 && found.f_type == HUGETLBFS_MAGIC;
@@ -60,23 +68,21 @@ Status touch(std::byte* at, size_t bytes) {
 }
 
 Status make_memory(size_t bytes, Fd* out) {
-  Fd memory;
   if (bytes >= huge_bytes) {
     bytes = round_up(bytes, huge_bytes);
-    memory = make_huge(bytes);
+    Fd memory = make_huge(bytes);
+    if (memory) return seal(std::move(memory), out);
   }
-  if (!memory) {
-    memory = Fd(memfd_create("tutti", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-    if (!memory) return system_error("cannot make shared memory (memfd)", errno);
-    if (ftruncate(memory.get(), off_t(bytes)) != 0) {
-      return system_error("cannot size " + mebibytes(bytes) + " MiB of shared memory", errno);
-    }
+  return make_memory("tutti", bytes, out);
+}
+
+Status make_memory(const char* name, size_t bytes, Fd* out) {
+  Fd memory(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!memory) return system_error("cannot make shared memory (memfd)", errno);
+  if (ftruncate(memory.get(), off_t(bytes)) != 0) {
+    return system_error("cannot size " + mebibytes(bytes) + " MiB of shared memory", errno);
   }
-  if (fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
-    return system_error("cannot seal shared memory", errno);
-  }
-  *out = std::move(memory);
-  return {};
+  return seal(std::move(memory), out);
 }
 
 Status map_memory(const Fd& memory, const Extent& extent, Mapping* out) {

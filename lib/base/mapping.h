@@ -17,6 +17,8 @@ struct Mapping {
 // A memfd of at least `bytes` zero bytes, sealed against resizing; of huge pages when it is long
 // enough and the host has reserved some. NO_MEMORY when the host does not have so much.
 Status make_memory(size_t bytes, Fd* out);
+// The same in pages of the usual size; /proc shows the name.
+Status make_memory(const char* name, size_t bytes, Fd* out);
 
 struct Extent {
   uint64_t offset = 0;  // need not be aligned

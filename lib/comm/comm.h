@@ -112,9 +112,10 @@ class Communicator final : deadlock::Member, HostCalls {
   // INVALID where one of them lies on a GPU: for calls that take memory of the host only.
   Status check_on_host(std::initializer_list<const void*> buffers) const;
 
-  // Memory that the other ranks reach directly where they can. The first two are collective.
+  // Memory that the other ranks reach directly where they can. All but the last are collective.
   tutti_status mem_alloc(size_t bytes, void** out);
   tutti_status mem_register(void* address, size_t bytes, int fd, uint64_t offset);
+  tutti_status mem_adopt(void* address, size_t bytes);
   tutti_status mem_release(const void* address);
   // The same on the communicator's GPU.
   tutti_status mem_alloc_device(size_t bytes, void** out);

@@ -19,7 +19,15 @@ tutti_status Communicator::mem_alloc(size_t bytes, void** out) {
 tutti_status Communicator::mem_register(void* address, size_t bytes, int fd, uint64_t offset) {
   if (Status closed = outside_group(); !closed.ok()) return fail(std::move(closed));
   GroupExchange exchange(*this, connection_.key);
-  Status ended = regions_.adopt(exchange, static_cast<std::byte*>(address), bytes, fd, offset,
+  Status ended = regions_.enlist(exchange, static_cast<std::byte*>(address), bytes, fd, offset,
+                                 deadline_after_ms(connection_.settings.setup_ms));
+  return ended.ok() ? TUTTI_OK : fail(std::move(ended));
+}
+
+tutti_status Communicator::mem_adopt(void* address, size_t bytes) {
+  if (Status closed = outside_group(); !closed.ok()) return fail(std::move(closed));
+  GroupExchange exchange(*this, connection_.key);
+  Status ended = regions_.adopt(exchange, static_cast<std::byte*>(address), bytes,
                                 deadline_after_ms(connection_.settings.setup_ms));
   return ended.ok() ? TUTTI_OK : fail(std::move(ended));
 }

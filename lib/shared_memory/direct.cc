@@ -32,11 +32,12 @@ Direct::Direct(FlagLines& flags, const Regions& regions, const Tuning& tuning)
 
 bool Direct::announce(const AllreduceCall& call, uint32_t turn) {
   Places mine;
-  if (!regions_.find(call.input, call.bytes(), &mine.input) ||
+  call_ = call;
+  if (!measure_edges() || !regions_.find(call.input, call.bytes(), &mine.input) ||
       !regions_.find(call.output, call.bytes(), &mine.output)) {
     return false;
   }
-  call_ = call;
+  copy_edges();
   turn_ = turn;
   streams_ = exceeds_cache(call.bytes(), flags_.nranks(), tuning_);
   shared_ = withdrawn_ = false;
@@ -106,10 +107,54 @@ Status Direct::begin() {
               int(rank)};
     }
   }
-  const schedule::ChunkMap shares(call_.count, flags_.nranks(), line_bytes / call_.element_size);
-  at_ = shares.begin(flags_.self()) * call_.element_size;
+  const uint64_t within = call_.bytes() - edges_.head - edges_.tail;
+  const schedule::ChunkMap shares(within / call_.element_size, flags_.nranks(),
+                                  line_bytes / call_.element_size);
+  at_ = edges_.head + shares.begin(flags_.self()) * call_.element_size;
   end_ = at_ + shares.size(flags_.self()) * call_.element_size;
+  reduce_edges();
   return {};
+}
+
+// The same on all ranks, which know the same edges.
+bool Direct::measure_edges() {
+  const Edges& longest = regions_.edges();
+  const size_t element = call_.element_size;
+  // Where elements divide a line, shares begin with one.
+  const size_t unit = line_bytes % element == 0 ? line_bytes : element;
+  edges_.head = (longest.head + unit - 1) / unit * unit;
+  edges_.tail = (longest.tail + element - 1) / element * element;
+  return edges_.head + edges_.tail < call_.bytes();
+}
+
+void Direct::copy_edges() {
+  const auto copy = [this](size_t at, size_t to, size_t bytes) {
+    if (bytes == 0) return;
+    std::byte* const copied = regions_.edge_copies(flags_.self()) + to;
+    slots::will_write(copied, bytes);
+    std::memcpy(copied, call_.input + at, bytes);
+  };
+  copy(0, 0, edges_.head);
+  copy(call_.bytes() - edges_.tail, Regions::most_edge_bytes(), edges_.tail);
+}
+
+void Direct::reduce_edges() {
+  reduce_edge(0, 0, edges_.head);
+  reduce_edge(call_.bytes() - edges_.tail, Regions::most_edge_bytes(), edges_.tail);
+}
+
+void Direct::reduce_edge(size_t at, size_t copied_at, size_t bytes) {
+  if (bytes == 0) return;
+  for (uint32_t rank = 0; rank < flags_.nranks(); ++rank) {
+    const std::byte* const copied = regions_.edge_copies(rank) + copied_at;
+    slots::will_read(copied, bytes);
+    operands_[rank] = copied;
+  }
+  const size_t elements = bytes / call_.element_size;
+  std::byte* const result = call_.output + at;
+  slots::will_write(result, bytes);
+  call_.kernels->reduce(result, operands_.data(), flags_.nranks(), elements);
+  if (call_.kernels->divide != nullptr) call_.kernels->divide(result, elements, flags_.nranks());
 }
 
 bool Direct::advance() {

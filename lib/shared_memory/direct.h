@@ -3,6 +3,12 @@
 // they are done. Nothing is staged: the traffic per rank is one vector read and one written, the
 // minimum ("direct access", reference section 5.29(b)). Implements two-shot, bit for bit.
 //
+// Memory of the program whose whole pages are shared (adopted.h) has edges that the others do not
+// reach. On a communicator that has such memory every rank copies as much of the beginning and of
+// the end of its input as the longest edges are to where all read it, and reduces these elements
+// for itself. The copies of a call are read before anybody is done, so the next one may overwrite
+// them.
+//
 // A rank leaves only when all are done, so nobody's vectors are touched after its call. When a call
 // ends in an error, withdraw() clears what the rank has posted. From then on its vectors may
 // change: so a rank posts "done" only after checking that no peer has withdrawn, and otherwise the
@@ -44,6 +50,11 @@ class Direct {
   // To be called before vectors of threads are touched; false: a peer has withdrawn. Pairs with
   // withdraw(): either the peer sees that this rank has begun, or this rank sees that it withdrew.
   bool enter_slice();
+  // Sets how much of the call's vectors are edges. False: all.
+  bool measure_edges();
+  void copy_edges();
+  void reduce_edges();
+  void reduce_edge(size_t at, size_t copied_at, size_t bytes);
   void reduce_slice();
   void reduce_piece(uint64_t at, size_t bytes);
   void reduce_pair(uint64_t at, size_t bytes);
@@ -53,6 +64,7 @@ class Direct {
   const Tuning& tuning_;
   AllreduceCall call_;
   uint32_t turn_ = 0;
+  Edges edges_;                           // whole elements
   uint64_t at_ = 0, end_ = 0;             // what is left of the own share, in bytes of the vector
   bool streams_ = false;                  // with non-temporal stores
   bool shared_ = false;                   // the own share is done, and posted as done

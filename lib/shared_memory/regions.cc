@@ -1,16 +1,13 @@
 #include "lib/shared_memory/regions.h"
 
-#include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cinttypes>
-#include <cstdio>
 #include <cstring>
-#include <fstream>
 
+#include "lib/base/maps.h"
 #include "lib/control/agree.h"
 #include "lib/control/descriptors.h"
 #include "lib/slots/slot_link.h"
@@ -22,7 +19,8 @@ namespace {
 // What a rank says about its part.
 struct Offer {
   uint64_t bytes = 0;
-  uint64_t offset = 0;
+  uint64_t offset = 0;  // of the first byte behind its edge in the memory that it hands out
+  Edges edges;
   Ticket ticket;  // of rank 0
 };
 
@@ -34,26 +32,25 @@ Status check_mapping(const std::byte* address, size_t bytes, int fd, uint64_t of
   }
   auto at = reinterpret_cast<uintptr_t>(address);
   const uintptr_t end = at + bytes;
-  std::ifstream maps("/proc/self/maps");
-  for (std::string line; at < end && std::getline(maps, line);) {
-    uintptr_t low = 0, high = 0;
-    uint64_t from = 0, inode = 0;
-    unsigned major = 0, minor = 0;
-    char mode[8] = {};
-    if (std::sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR " %7s %" SCNx64 " %x:%x %" SCNu64, &low,
-                    &high, mode, &from, &major, &minor, &inode) != 7) {
-      continue;
-    }
-    if (at < low || at >= high) continue;
-    const bool same = inode == memory.st_ino && makedev(major, minor) == memory.st_dev &&
-                      from + (at - low) == offset;
-    if (mode[0] != 'r' || mode[1] != 'w' || mode[3] != 's' || !same) break;
-    offset += high - at;
-    at = high;
+  std::vector<MapsEntry> entries;
+  TUTTI_TRY(read_maps(at, end, false, &entries));
+  for (const MapsEntry& entry : entries) {
+    if (at < entry.begin) break;
+    const bool same = entry.inode == memory.st_ino && entry.device == memory.st_dev &&
+                      entry.offset + (at - entry.begin) == offset;
+    if (!entry.can_read_and_write() || !entry.is_shared() || !same) break;
+    offset += entry.end - at;
+    at = entry.end;
   }
   if (at >= end) return {};
   return {TUTTI_INVALID,
           "the memory is not a shared mapping, to be read and written, of its descriptor"};
+}
+
+// Of memory that begins at `at`, when it does so earlier by `bytes`.
+std::byte* before(std::byte* at, size_t bytes) {
+  return reinterpret_cast<std::byte*>(  // NOLINT(performance-no-int-to-ptr)
+      reinterpret_cast<uintptr_t>(at) - bytes);
 }
 
 }  // namespace
@@ -71,31 +68,81 @@ Status Regions::allocate(Exchange& exchange, size_t bytes, uint64_t deadline_ns,
     made = map_private(bytes, &own.mapping);
   }
   std::byte* const base = own.mapping.base;
-  TUTTI_TRY(share(exchange, made, std::move(memory), 0, deadline_ns, std::move(own)));
+  std::vector<Part> parts;
+  TUTTI_TRY(share(exchange, made, std::move(memory), 0, deadline_ns, std::move(own), &parts));
+  add(std::move(parts), own_index(exchange));
   *out = base;
   return {};
 }
 
-Status Regions::adopt(Exchange& exchange, std::byte* address, size_t bytes, int fd, uint64_t offset,
-                      uint64_t deadline_ns) {
+Status Regions::enlist(Exchange& exchange, std::byte* address, size_t bytes, int fd,
+                       uint64_t offset, uint64_t deadline_ns) {
   Fd memory(dup(fd));
   Status fits = check_mapping(address, bytes, fd, offset);
   if (fits.ok() && !memory) fits = system_error("cannot keep the memory's descriptor", errno);
-  return share(exchange, fits, std::move(memory), offset, deadline_ns, {{nullptr, address}, bytes});
+  Part own;
+  own.mapping.base = address;
+  own.bytes = bytes;
+  std::vector<Part> parts;
+  TUTTI_TRY(share(exchange, fits, std::move(memory), offset, deadline_ns, std::move(own), &parts));
+  add(std::move(parts), own_index(exchange));
+  return {};
 }
 
-// Makes a region of all ranks' parts from the own part. `ready`: whether this rank has one.
-Status Regions::share(Exchange& exchange, const Status& ready, Fd memory, uint64_t offset,
-                      uint64_t deadline_ns, Part own) {
+Status Regions::adopt(Exchange& exchange, std::byte* address, size_t bytes, uint64_t deadline_ns) {
+  Part own;
+  own.mapping.base = address;
+  own.bytes = bytes;
+  Fd memory;
+  Status ready;
+  if (reach_ == Reach::host) {
+    ready = Adopted::adopt(address, bytes, &own.adopted);
+    if (ready.ok()) {
+      own.edges.head = size_t(own.adopted->begin() - address);
+      own.edges.tail = bytes - own.edges.head - own.adopted->bytes();
+      memory = Fd(dup(own.adopted->memory().get()));
+      if (!memory) ready = system_error("cannot keep the memory's descriptor", errno);
+    }
+  }
   std::vector<Part> parts;
+  TUTTI_TRY(share(exchange, ready, std::move(memory), 0, deadline_ns, std::move(own), &parts));
+  Edges longest;
+  for (const Part& part : parts) {
+    longest.head = std::max(longest.head, part.edges.head);
+    longest.tail = std::max(longest.tail, part.edges.tail);
+  }
+  if (longest.head + longest.tail != 0 && edge_copies_.empty()) {
+    Part room;
+    room.bytes = 2 * most_edge_bytes();
+    Status made = make_memory(room.bytes, &memory);
+    if (made.ok()) made = map_memory(memory, {0, room.bytes}, &room.mapping);
+    TUTTI_TRY(
+        share(exchange, made, std::move(memory), 0, deadline_ns, std::move(room), &edge_copies_));
+  }
+  edges_.head = std::max(edges_.head, longest.head);
+  edges_.tail = std::max(edges_.tail, longest.tail);
+  add(std::move(parts), own_index(exchange));
+  return {};
+}
+
+size_t Regions::most_edge_bytes() { return size_t(sysconf(_SC_PAGESIZE)) + TUTTI_DTYPE_MOST_BYTES; }
+
+size_t Regions::own_index(const Exchange& exchange) const {
+  return reach_ == Reach::host ? size_t(exchange.rank()) : 0;
+}
+
+// Makes the parts of all ranks from the own one. `ready`: whether this rank has one. `memory`: what
+// the others shall map, from `offset` on.
+Status Regions::share(Exchange& exchange, const Status& ready, Fd memory, uint64_t offset,
+                      uint64_t deadline_ns, Part own, std::vector<Part>* out) {
   if (reach_ != Reach::host) {
     TUTTI_TRY(agree(exchange, ready, deadline_ns));
-    parts.push_back(std::move(own));
-    add(std::move(parts), 0);
+    out->clear();
+    out->push_back(std::move(own));
     return {};
   }
   const auto self = uint32_t(exchange.rank());
-  Offer mine{own.bytes, offset, {}};
+  Offer mine{own.bytes, offset, own.edges, {}};
   Meeting meeting;
   Status hosted = ready;
   if (self == 0 && hosted.ok()) {
@@ -125,17 +172,21 @@ Status Regions::share(Exchange& exchange, const Status& ready, Fd memory, uint64
                       },
                       &memories)
                 : tutti::share(offers[0].ticket, all.size(), self, memory, deadline_ns, &memories);
-  parts.resize(all.size());
+  std::vector<Part> parts(all.size());
   parts[self] = std::move(own);
   for (uint32_t rank = 0; shared.ok() && rank < all.size(); ++rank) {
     if (rank == self) continue;
+    const Offer& offer = offers[rank];
     Part& part = parts[rank];
-    part.bytes = offers[rank].bytes;
-    shared = map_memory(memories[rank], {offers[rank].offset, part.bytes}, &part.mapping);
-    if (shared.ok()) shared = touch(part.mapping.base, part.bytes);
+    part.bytes = offer.bytes;
+    part.edges = offer.edges;
+    const size_t within = offer.bytes - offer.edges.head - offer.edges.tail;
+    shared = map_memory(memories[rank], {offer.offset, within}, &part.mapping);
+    if (shared.ok()) shared = touch(part.mapping.base, within);
+    part.mapping.base = before(part.mapping.base, offer.edges.head);
   }
   TUTTI_TRY(agree(exchange, shared, deadline_ns));
-  add(std::move(parts), self);
+  *out = std::move(parts);
   return {};
 }
 
@@ -157,10 +208,11 @@ bool Regions::find_region(const void* address, size_t bytes, Place* out) const {
     // Compared as numbers: the address may belong to anything.
     const uint64_t offset =
         reinterpret_cast<uintptr_t>(at) - reinterpret_cast<uintptr_t>(own.mapping.base);
-    if (offset <= own.bytes && bytes <= own.bytes - offset) {
-      *out = {region.id, offset};
-      return true;
-    }
+    if (offset > own.bytes || bytes > own.bytes - offset) continue;
+    // Memory may have been freed since, and be of another region now, or of none.
+    if (own.adopted != nullptr && !own.adopted->holds(at, bytes)) continue;
+    *out = {region.id, offset};
+    return true;
   }
   return false;
 }

@@ -10,6 +10,7 @@
 
 #include "lib/base/mapping.h"
 #include "lib/control/exchange.h"
+#include "lib/shared_memory/adopted.h"
 
 namespace tutti::slots {
 class SlotLink;
@@ -23,6 +24,11 @@ struct Place {
   uint64_t offset = 0;
 };
 
+// How many bytes at the beginning and at the end of memory the others do not reach.
+struct Edges {
+  size_t head = 0, tail = 0;
+};
+
 class Regions {
  public:
   // How far memory can be shared: not at all, with threads of this process (then every address is a
@@ -32,16 +38,20 @@ class Regions {
   // `link` joins all ranks of the communicator; it may be null for Reach::none.
   Regions(Reach reach, slots::SlotLink* link) : reach_(reach), link_(link) {}
 
-  // allocate() and adopt() are collective over the exchange, which has the ranks of the link in
-  // their order. Ranks may give different sizes. All ranks get the region, or none does.
+  // allocate(), enlist() and adopt() are collective over the exchange, which has the ranks of the
+  // link in their order. Ranks may give different sizes. All ranks get the region, or none does.
   Status allocate(Exchange& exchange, size_t bytes, uint64_t deadline_ns, std::byte** out);
   // `address` is a mapping (MAP_SHARED) of the memory behind `fd` from `offset` on.
-  Status adopt(Exchange& exchange, std::byte* address, size_t bytes, int fd, uint64_t offset,
-               uint64_t deadline_ns);
+  Status enlist(Exchange& exchange, std::byte* address, size_t bytes, int fd, uint64_t offset,
+                uint64_t deadline_ns);
+  // Ordinary memory. Its edges, which are no whole pages, stay out of the others' reach.
+  Status adopt(Exchange& exchange, std::byte* address, size_t bytes, uint64_t deadline_ns);
   // Adds the parts of all ranks, mapped here, as the next region; `own`: index of this rank's.
   struct Part {
-    Mapping mapping;
+    Mapping mapping;  // of all `bytes`; where there are edges, only what is between them is mapped
     size_t bytes = 0;
+    Edges edges;
+    std::shared_ptr<Adopted> adopted;  // of the own part
   };
   void add(std::vector<Part> parts, size_t own);
   // Local. False when no region of this rank begins at `address`.
@@ -51,8 +61,8 @@ class Regions {
   // no mapping at the peers that would keep it.
   bool may_vanish() const { return reach_ == Reach::process; }
 
-  // Whether the others can reach all of [address, address + bytes) of this rank; *out: as what
-  // place.
+  // Whether the others can reach [address, address + bytes) of this rank, all of it but what
+  // edges() says; *out: as what place.
   bool find(const void* address, size_t bytes, Place* out) const {
     if (reach_ == Reach::process) {
       *out = {0, reinterpret_cast<uintptr_t>(address)};
@@ -60,9 +70,16 @@ class Regions {
     }
     return !regions_.empty() && find_region(address, bytes, out);
   }
-  // Where that place of `rank` lies in this process; null if [place, place + bytes) is in no
-  // region.
+  // Where that place of `rank` lies in this process, which may point to nothing within edges();
+  // null if [place, place + bytes) is in no region.
   std::byte* at(uint32_t rank, const Place& place, size_t bytes) const;
+
+  // The longest edges that a vector of any rank can have; the same on all ranks.
+  const Edges& edges() const { return edges_; }
+  // Where `rank` puts copies of the edges of a vector: room for a page and an element, twice. Only
+  // where there are edges.
+  std::byte* edge_copies(uint32_t rank) const { return edge_copies_[rank].mapping.base; }
+  static size_t most_edge_bytes();
 
  private:
   struct Region {
@@ -72,13 +89,16 @@ class Regions {
   };
 
   Status share(Exchange& exchange, const Status& ready, Fd memory, uint64_t offset,
-               uint64_t deadline_ns, Part own);
+               uint64_t deadline_ns, Part own, std::vector<Part>* out);
+  size_t own_index(const Exchange& exchange) const;
   bool find_region(const void* address, size_t bytes, Place* out) const;
 
   Reach reach_;
   slots::SlotLink* link_;
   std::vector<Region> regions_;
   uint64_t registrations_ = 0;  // collective ones so far: the last id
+  Edges edges_;
+  std::vector<Part> edge_copies_;  // by rank; empty until memory with edges is adopted
 };
 
 }  // namespace tutti::shared
