@@ -1,6 +1,6 @@
 // The vectors of one rank, first touched by their owner, with a guard after the output: plain heap
-// memory, or symmetric memory of a communicator. For calls on a GPU (gpu_subjects.h) they are heap
-// memory in which inputs are made and outputs checked.
+// memory, heap memory that the communicator has adopted, or symmetric memory of it. For calls on a
+// GPU (gpu_subjects.h) they are heap memory in which inputs are made and outputs checked.
 #pragma once
 
 #include <cstddef>
@@ -12,14 +12,25 @@
 
 namespace tutti::bench {
 
-enum class Memory { heap, symmetric, cuda, cuda_symmetric };
+enum class Memory { heap, adopted, symmetric, cuda, cuda_symmetric };
 
 inline bool on_gpu(Memory memory) {
   return memory == Memory::cuda || memory == Memory::cuda_symmetric;
 }
 
+// What is shorter stays as it is: it may have no whole page.
+constexpr size_t least_adopted_bytes = 16 << 10;
+
 // `bytes` of memory of that kind. Collective over the communicator, which must outlive it.
 inline std::shared_ptr<unsigned char[]> allocate(Memory memory, tutti_comm comm, size_t bytes) {
+  if (memory == Memory::adopted && bytes >= least_adopted_bytes) {
+    auto* const heap = new unsigned char[bytes];
+    require(tutti_mem_adopt(comm, heap, bytes), comm, "adopting memory");
+    return {heap, [comm](unsigned char* p) {
+              tutti_mem_release(comm, p);
+              delete[] p;
+            }};
+  }
   if (memory != Memory::symmetric)
     return std::shared_ptr<unsigned char[]>(new unsigned char[bytes]);
   void* made = nullptr;

@@ -119,11 +119,13 @@ std::vector<tutti_op> resolve_ops(const std::string& text) {
 Memory resolve_memory(std::string& text) {
   if (text == "host") text = "heap";
   if (text == "heap") return Memory::heap;
+  if (text == "adopted") return Memory::adopted;
   if (text == "symmetric") return Memory::symmetric;
   if (text == "cuda") return Memory::cuda;
   if (text == "cuda-symmetric") return Memory::cuda_symmetric;
   throw BadInput(fmt::format(
-      "unknown memory '{}': allowed are heap (or host), symmetric, cuda, cuda-symmetric", text));
+      "unknown memory '{}': allowed are heap (or host), adopted, symmetric, cuda, cuda-symmetric",
+      text));
 }
 
 // Batches long enough to amortise the wait for a GPU, and no longer than its queue.
@@ -262,9 +264,11 @@ void add_options(CLI::App& app, Options& o) {
                    "what they cost")
         ->capture_default_str();
   if (collective.sized)
-    app.add_option("--memory", o.memory_text,
-                   "heap (or host), symmetric: memory that all ranks of a host map, cuda: of GPUs, "
-                   "cuda-symmetric")
+    app.add_option(
+           "--memory", o.memory_text,
+           "heap (or host), adopted: heap shared in place, symmetric: memory that all ranks "
+           "of a host map, cuda: of GPUs, "
+           "cuda-symmetric")
         ->capture_default_str();
   if (collective.sized)
     app.add_option("--data", o.data_text,

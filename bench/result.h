@@ -57,7 +57,7 @@ struct Result {
   std::string op;              // "none" where nothing is reduced
   std::string level = "fast";  // the same
   bool in_place = false;
-  std::string memory = "heap";  // or "symmetric", "cuda", "cuda-symmetric"
+  std::string memory = "heap";  // or "adopted", "symmetric", "cuda", "cuda-symmetric"
   Data data = Data::still;
 
   bool ran = false;

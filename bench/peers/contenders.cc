@@ -43,17 +43,21 @@ bool bind_ranks(const ContenderOptions& options) {
   return size_t(options.nranks) <= usable_cores().size();
 }
 
-Contender tutti_contender(const ContenderOptions& options, size_t team, bool symmetric) {
-  Contender c{symmetric ? "tutti symmetric" : "tutti", Role::own, {}, {}, {}};
-  std::vector<std::string> arguments{"peer-rank",        "--socket",           options.socket,
-                                     "--team",           std::to_string(team), "--collective",
-                                     options.collective, "--algorithm",        options.algorithm};
-  if (symmetric) arguments.emplace_back("--symmetric");
+// `memory`: as peer-rank has it; heap: its own, as all peers.
+Contender tutti_contender(const ContenderOptions& options, size_t team, const std::string& memory) {
+  const bool plain = memory == "heap";
+  Contender c{plain ? "tutti" : "tutti " + memory, Role::own, {}, {}, {}};
+  std::vector<std::string> arguments{
+      "peer-rank",    "--socket",         options.socket, "--team",          std::to_string(team),
+      "--collective", options.collective, "--algorithm",  options.algorithm, "--memory",
+      memory};
   if (!options.transport.empty())
     arguments.insert(arguments.end(), {"--transport", options.transport});
   c.commands.push_back(run_ranks_command(options.nranks, arguments));
   c.settings = fmt::format("tutti run -n {}, algorithm {}{}", options.nranks, options.algorithm,
-                           symmetric ? ", buffers of tutti_mem_alloc()" : "");
+                           plain                 ? ""
+                           : memory == "adopted" ? ", buffers given to tutti_mem_adopt()"
+                                                 : ", buffers of tutti_mem_alloc()");
   return c;
 }
 
@@ -179,8 +183,9 @@ void add_gloo(const ContenderOptions& options, std::vector<Contender>& contender
 
 std::vector<Contender> find_contenders(const ContenderOptions& options,
                                        std::vector<std::string>& notes) {
-  std::vector<Contender> contenders{tutti_contender(options, 0, false),
-                                    tutti_contender(options, 1, true)};
+  std::vector<Contender> contenders;
+  for (const char* memory : {"heap", "symmetric", "adopted"})
+    contenders.push_back(tutti_contender(options, contenders.size(), memory));
   const size_t own = contenders.size();
   add_mpis(options, contenders, notes);
   add_gloo(options, contenders, notes);

@@ -1,5 +1,6 @@
 // `tutti-bench peer-rank`: a rank of tutti in a comparison, by the public C API alone.
 #include <CLI/CLI.hpp>
+#include <map>
 #include <memory>
 
 #include "bench/buffers.h"
@@ -68,7 +69,7 @@ class Tutti : public Implementation {
 
 struct Arguments {
   std::string socket, collective, transports, algorithm = "auto";
-  bool symmetric = false;
+  Memory memory = Memory::heap;
   int team = 0;
 };
 
@@ -82,11 +83,12 @@ Command add_peer_rank(CLI::App& app) {
   command->add_option("--collective", a->collective)->required();
   command->add_option("--transport", a->transports);
   command->add_option("--algorithm", a->algorithm);
-  command->add_flag("--symmetric", a->symmetric);
+  static const std::map<std::string, Memory> kinds{
+      {"heap", Memory::heap}, {"adopted", Memory::adopted}, {"symmetric", Memory::symmetric}};
+  command->add_option("--memory", a->memory)->transform(CLI::Transformer(kinds));
   return [a](const std::vector<std::string>&) {
     const Collective& collective = find_collective(a->collective);
-    Tutti tutti(collective, a->transports, a->algorithm,
-                a->symmetric ? Memory::symmetric : Memory::heap);
+    Tutti tutti(collective, a->transports, a->algorithm, a->memory);
     PeerServer(tutti, collective, a->socket.c_str(), a->team).serve();
     return 0;
   };

@@ -96,8 +96,11 @@ std::string render_peers(const Collective& collective, const std::vector<PeerInf
   columns.push_back(hop);
   out += render_grid(columns, width) + "\n";
   out += wrap(
-      "tutti symmetric: vectors in memory that the ranks share (tutti_mem_alloc); all others have "
-      "theirs on the heap.",
+      "tutti symmetric: vectors in memory that the ranks share (tutti_mem_alloc); tutti adopted: "
+      "on "
+      "the heap, of which the ranks share the pages (tutti_mem_adopt); all others have theirs on "
+      "the "
+      "heap.",
       width, 2);
   out += wrap(
       "best peer / tutti: how many times faster tutti is than the fastest of the others "

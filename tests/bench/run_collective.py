@@ -218,8 +218,9 @@ if what in ("shm", "tcp", "inproc"):
     check_rows(rows("-n", "3", "--sizes", "12,40000", "--batches", "3", "--transport", what,
                     "--dtype", "bfloat16", "--op", "max", "--in-place", "--unfused"),
                [what], [12, 40000], 3)
-    check_rows(rows("-n", "2", "--sizes", "4,64K", "--batches", "3", "--transport", what,
-                    "--memory", "symmetric"), [what], [4, 65536], 2)
+    for memory in ("symmetric", "adopted"):
+        check_rows(rows("-n", "2", "--sizes", "4,64K", "--batches", "3", "--transport", what,
+                        "--memory", memory), [what], [4, 65536], 2)
 elif what in ("every-shm", "every-tcp", "every-inproc"):
     transport = what.removeprefix("every-")
     for name in collectives:

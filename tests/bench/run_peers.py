@@ -10,12 +10,12 @@ import subprocess
 import sys
 
 bench, folder = sys.argv[1:3]
-expected = {"tutti", "tutti symmetric"}
+expected = {"tutti", "tutti symmetric", "tutti adopted"}
 if shutil.which("mpicxx.openmpi") and shutil.which("mpirun.openmpi"):
     expected.add("Open MPI")
 if shutil.which("mpicxx.mpich") and shutil.which("mpiexec.mpich"):
     expected.add("MPICH")
-if len(expected) == 2:
+if len(expected) == 3:
     print("neither Open MPI nor MPICH is here")
     sys.exit(77)
 
