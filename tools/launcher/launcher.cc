@@ -13,6 +13,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/fd.h"
+#include "tools/launcher/neighbours.h"
 #include "tools/launcher/ranks.h"
 
 namespace tutti {
@@ -22,14 +23,18 @@ constexpr int64_t blame_ms = 100;  // a rank may be found dead by its signal lat
 constexpr int64_t report_ms = 1500;  // survivors detect and report the failure, before SIGTERM
 constexpr int64_t grace_ms = 2000;   // from SIGTERM to SIGKILL
 
+void say(const std::string& sentence) { std::fprintf(stderr, "tutti run: %s\n", sentence.c_str()); }
+
 // Watches the ranks until all have ended, and ends them if need be.
 class Watch {
  public:
-  Watch(Ranks& ranks, Fd signals, int64_t timeout_ms)
+  Watch(const LocalJob& job, Ranks& ranks, Binding& binding, Fd signals)
       : ranks_(ranks),
+        neighbours_(binding, ranks),
         signals_(std::move(signals)),
-        timeout_at_(timeout_ms > 0 ? deadline_after_ms(timeout_ms) : never_ns),
-        timeout_ms_(timeout_ms) {}
+        timeout_at_(job.timeout_ms > 0 ? deadline_after_ms(job.timeout_ms) : never_ns),
+        timeout_ms_(job.timeout_ms),
+        verbose_(job.verbose) {}
 
   int run() {
     while (ranks_.any_running()) {
@@ -50,8 +55,8 @@ class Watch {
       if (process.running) watched.push_back({process.exited.get(), POLLIN, 0});
     for (const Prefixer& output : ranks_.outputs())
       if (output.open()) watched.push_back({output.fd(), POLLIN, 0});
-    const uint64_t next =
-        std::min({timeout_at_, over_ ? never_ns : blame_at_, terminate_at_, kill_at_});
+    const uint64_t next = std::min({timeout_at_, over_ ? never_ns : blame_at_, terminate_at_,
+                                    kill_at_, neighbours_.next_ns()});
     const uint64_t now = now_ns();
     int wait_ms = -1;
     if (next != never_ns) wait_ms = next <= now ? 0 : int((next - now) / 1'000'000u) + 1;
@@ -120,6 +125,10 @@ class Watch {
         stop(SIGTERM);
       }
     }
+    if (now >= neighbours_.next_ns()) {
+      const std::string done = neighbours_.look();
+      if (verbose_ && !done.empty()) say(done);
+    }
     if (now >= terminate_at_) stop(SIGTERM);
     if (now >= kill_at_) {
       kill_at_ = never_ns;
@@ -133,14 +142,12 @@ class Watch {
     ranks_.signal(signal);
   }
 
-  static void say(const std::string& sentence) {
-    std::fprintf(stderr, "tutti run: %s\n", sentence.c_str());
-  }
-
   Ranks& ranks_;
+  Neighbours neighbours_;
   Fd signals_;
   uint64_t timeout_at_;
   int64_t timeout_ms_;
+  bool verbose_;
   uint64_t terminate_at_ = never_ns;
   uint64_t kill_at_ = never_ns;
   std::optional<Failed> first_;  // whom to blame, as far as is known
@@ -176,8 +183,9 @@ Status run_local(const LocalJob& job, int* exit_status) {
   Fd signals;
   TUTTI_TRY(open_signals(&signals));
   Ranks ranks;
+  if (job.verbose && !binding.text().empty()) say(binding.text());
   TUTTI_TRY(ranks.start(job, binding));
-  *exit_status = Watch(ranks, std::move(signals), job.timeout_ms).run();
+  *exit_status = Watch(job, ranks, binding, std::move(signals)).run();
   ranks.finish();
   return {};
 }

@@ -21,6 +21,7 @@ struct LocalJob {
   bool prefix = false;     // "[rank] " before every line that a rank prints
   int64_t timeout_ms = 0;  // of the whole job; 0: none
   Bind bind = Bind::core;
+  bool verbose = false;  // says on stderr which ranks are bound to what, or why not, and who moves
 };
 
 // Runs the job to its end. *exit_status becomes that of the rank that failed first (128 + signal

@@ -83,7 +83,7 @@ void restore_signals() {
 
 Ranks::~Ranks() { finish(); }
 
-Status Ranks::start(const LocalJob& job, const Binding& binding) {
+Status Ranks::start(const LocalJob& job, Binding& binding) {
   Rendezvous rendezvous;
   TUTTI_TRY(open_rendezvous("", &rendezvous));
   int fd = -1;
@@ -98,7 +98,7 @@ Status Ranks::start(const LocalJob& job, const Binding& binding) {
   return {};
 }
 
-Status Ranks::start_one(const LocalJob& job, const Binding& binding, int rank, int job_fd,
+Status Ranks::start_one(const LocalJob& job, Binding& binding, int rank, int job_fd,
                         Rendezvous& rendezvous) {
   Pipe failure, out, err;
   TUTTI_TRY(make_pipe(0, &failure));

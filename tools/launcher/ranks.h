@@ -39,7 +39,7 @@ class Ranks {
   ~Ranks();  // kills the remaining ranks
 
   // Starts them all, or none.
-  Status start(const LocalJob& job, const Binding& binding);
+  Status start(const LocalJob& job, Binding& binding);
 
   std::vector<RankProcess>& processes() { return processes_; }
   std::vector<Prefixer>& outputs() { return outputs_; }
@@ -53,7 +53,7 @@ class Ranks {
   void finish();
 
  private:
-  Status start_one(const LocalJob& job, const Binding& binding, int rank, int job_fd,
+  Status start_one(const LocalJob& job, Binding& binding, int rank, int job_fd,
                    Rendezvous& rendezvous);
 
   std::vector<RankProcess> processes_;

@@ -28,7 +28,7 @@ void run(RunOptions& options, std::vector<std::string> command) {
   if (command.front().starts_with('-'))
     refuse("run: unknown option " + command.front() +
            " (allowed before the program: -n, --prefix, --transport, --interface, --timeout, "
-           "--bind)");
+           "--bind, --verbose)");
   job.command = std::move(command);
   if (!job.transports.empty()) {
     const Status known = config_check(tutti::Variable::tutti_transports, job.transports);
@@ -68,9 +68,13 @@ void add_run(CLI::App& app) {
       ->check(CLI::Range(0.001, 1e9));
   command
       ->add_option("--bind", options->bind,
-                   "where ranks may run: none, core (shared evenly if there are too few), numa")
+                   "where ranks may run: none (anywhere), core (a core each that neither another "
+                   "job of tutti nor a busy program has; anywhere if there are too few of them; "
+                   "shared evenly by more ranks than the machine has cores), numa (a node)")
       ->capture_default_str()
       ->check(CLI::IsMember({"none", "core", "numa"}));
+  command->add_flag("--verbose", options->job.verbose,
+                    "say on stderr which cores ranks have, or why none, and when they move");
   command->prefix_command();
   command->callback([options, command] { run(*options, command->remaining()); });
 }
