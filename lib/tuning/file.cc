@@ -175,7 +175,8 @@ class Reader final : public nlohmann::json_sax<Json> {
     return take(double(use));
   }
   bool take(double value) {
-    if (std::string why = why_not(field_, value); !why.empty()) return refuse(std::move(why));
+    std::string why = why_not(field_, value);
+    if (!why.empty()) return refuse(std::move(why));
     table_.set(field_, value, origin_);
     return true;
   }
