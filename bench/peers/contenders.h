@@ -34,8 +34,9 @@ struct ContenderOptions {
   std::string folder;              // an empty one, for programs and for Gloo's ranks to meet
 };
 
-// tutti first, then tutti with symmetric and with adopted buffers. `notes` gets a sentence for every contender that
-// is not available or cannot be built. Each contender's index is its team number.
+// tutti first, then tutti with symmetric and with adopted buffers. `notes` gets a sentence for
+// every contender that is not available or cannot be built. Each contender's index is its team
+// number.
 std::vector<Contender> find_contenders(const ContenderOptions& options,
                                        std::vector<std::string>& notes);
 
