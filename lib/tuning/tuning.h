@@ -70,8 +70,8 @@ const char* use_name(Use use);
 
 // Why the field cannot have that value; empty: it can.
 std::string why_not(Field field, double value);
-// Why such values cannot work together; empty: they can. *about: the fields that clash. Each must be
-// possible by itself.
+// Why such values cannot work together; empty: they can. *about: the fields that clash. Each must
+// be possible by itself.
 std::string why_not(const Tuning& tuning, std::array<Field, 2>* about);
 
 // Of all values: for ranks that compare theirs, also those of another version of the library.
