@@ -109,6 +109,7 @@ static HWY_INLINE void encode_bf16_step(const uint8_t* from, uint8_t* to) {
 template <size_t elements, size_t from_bytes, size_t to_bytes, class Step>
 HWY_INLINE void in_steps(const uint8_t* from, size_t count, uint8_t* to, const Step& step) {
   const auto step_at = [&](size_t i) HWY_ATTR { step(from + i * from_bytes, to + i * to_bytes); };
+  if (count == 0) return;  // then there may be no memory
   if (count < elements) {
     uint8_t in[elements * from_bytes] = {}, out[elements * to_bytes];
     memcpy(in, from, count * from_bytes);
