@@ -12,6 +12,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "tests/support/sanitized.h"
+
 namespace tutti::bench {
 namespace {
 
@@ -245,6 +247,8 @@ void expect_right(tutti_dtype dtype, tutti_op op, int nranks) {
       if (ranks > 1) prefix[i] = apply(op, prefix[i], inputs[size_t(ranks - 1)][i]);
       result[i] = finish(op, prefix[i], ranks);
     }
+    // An oracle of n ranks folds all of them: under a sanitizer every eighth of the many.
+    if (tutti::testing::sanitized && ranks > 16 && ranks % 8 != 0 && ranks != nranks) continue;
     EXPECT_EQ(oracle.wrong_reduction(result.data(), count, ranks, 0), 0u) << ranks << " ranks";
     EXPECT_EQ(oracle.wrong_reduction(result.data() + 50, count - 50, ranks, 50), 0u);
   }

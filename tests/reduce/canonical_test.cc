@@ -48,6 +48,14 @@ void PrintTo(const Case& c, std::ostream* out) {
 
 enum class Values { moderate, any_bits, edges };
 
+// Under a sanitizer: every number of operands still, but not with each kind of values; these take
+// turns.
+#ifdef TUTTI_SLOW
+constexpr bool kSlow = true;
+#else
+constexpr bool kSlow = false;
+#endif
+
 class Canonical : public testing::TestWithParam<Case> {
  protected:
   using Vector = std::vector<uint8_t>;
@@ -118,7 +126,7 @@ class Canonical : public testing::TestWithParam<Case> {
       leaves.reserve(n);
       for (const Vector& input : inputs) leaves.push_back(at(input, i));
       const Bits expected = canonical(leaves, [&](Bits left, Bits right) {
-        return reference::fold(GetParam().dtype, GetParam().op, {left, right});
+        return reference::fold(GetParam().dtype, GetParam().op, left, right);
       });
       ASSERT_EQ(at(vectors[out_at], i), expected)
           << std::hex << "element " << i << " of " << elements << ", " << n << " operands";
@@ -131,6 +139,7 @@ class Canonical : public testing::TestWithParam<Case> {
 TEST_P(Canonical, IsTheFixedTreeForOneTo33Operands) {
   for (size_t n = 1; n <= 33; ++n) {
     for (const Values values : {Values::moderate, Values::any_bits, Values::edges}) {
+      if (kSlow && size_t(values) != n % 3) continue;
       ASSERT_NO_FATAL_FAILURE(check(n, 1 + random_() % 300, random_() % (n + 1), values));
     }
   }

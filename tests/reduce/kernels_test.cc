@@ -25,6 +25,14 @@ constexpr size_t kMargin = 80;  // more than a vector on either side
 
 enum class Values { small, any_bits, edges };
 
+// Under a sanitizer or emulation: every length still, but not with each kind of values and stores;
+// these take turns.
+#ifdef TUTTI_SLOW
+constexpr bool kSlow = true;
+#else
+constexpr bool kSlow = false;
+#endif
+
 // Vectors of one type at arbitrary byte offsets, with their bit patterns beside them.
 class Operands {
  public:
@@ -162,6 +170,7 @@ class EveryKernel : public testing::TestWithParam<Case> {
 TEST_P(EveryKernel, FoldsTwoVectorsOfAnySizeAndAlignmentInPlaceOrNot) {
   for (const size_t elements : sizes()) {
     for (const Values values : {Values::small, Values::any_bits, Values::edges}) {
+      if (kSlow && size_t(values) != elements % 3) continue;
       ASSERT_NO_FATAL_FAILURE(check(2, elements, random_() % 3, values, true));
     }
   }
@@ -178,6 +187,7 @@ TEST_P(EveryKernel, WritesToTwoPlacesWhatItWritesToOne) {
   for (const size_t elements : sizes()) {
     const size_t bytes = elements * size;
     for (const Stores stores : {Stores::cached, Stores::stream_other, Stores::stream_both}) {
+      if (kSlow && size_t(stores) != elements % 3) continue;
       for (const bool in_place : {false, true}) {
         // Two vectors and two places, all of them equally aligned, or the last one not.
         std::vector<uint8_t> memory[4];
@@ -273,7 +283,7 @@ TEST_P(EveryKernel, FoldsEveryPairOfEdgeValues) {
   for (size_t i = 0; i < a.size(); ++i) {
     Bits result = 0;
     std::memcpy(&result, out.data() + i * size, size);
-    ASSERT_EQ(result, reference::fold(dtype, op, {a[i], b[i]})) << hex(a[i]) << ", " << hex(b[i]);
+    ASSERT_EQ(result, reference::fold(dtype, op, a[i], b[i])) << hex(a[i]) << ", " << hex(b[i]);
   }
 }
 
@@ -312,7 +322,7 @@ TEST_P(EveryKernel, ScalesForAPremultipliedSum) {
         ASSERT_TRUE(data.guarded(0) && data.guarded(1));
         for (size_t i = 0; i < elements; ++i) {
           ASSERT_EQ(data.stored(out_at, i),
-                    reference::fold(dtype, TUTTI_PROD, {data.bits(0, i), scalars.bits(0, 0)}))
+                    reference::fold(dtype, TUTTI_PROD, data.bits(0, i), scalars.bits(0, 0)))
               << hex(data.bits(0, i)) << " times " << hex(scalars.bits(0, 0));
         }
       }
@@ -332,7 +342,7 @@ TEST_P(EveryEightBitFloatKernel, FoldsEveryPairOfPatterns) {
     b.assign(b.size(), static_cast<uint8_t>(second));
     kernels.reduce2(out.data(), a.data(), b.data(), a.size());
     for (size_t i = 0; i < a.size(); ++i) {
-      ASSERT_EQ(Bits{out[i]}, reference::fold(dtype, op, {a[i], second})) << i << ", " << second;
+      ASSERT_EQ(Bits{out[i]}, reference::fold(dtype, op, a[i], second)) << i << ", " << second;
     }
   }
 }
@@ -352,7 +362,7 @@ TEST_P(EverySixteenBitFloatKernel, FoldsEveryPattern) {
     const std::vector<uint16_t> b(a.size(), second);
     kernels.reduce2(out.data(), a.data(), b.data(), a.size());
     for (size_t i = 0; i < a.size(); ++i) {
-      ASSERT_EQ(Bits{out[i]}, reference::fold(dtype, op, {a[i], second}))
+      ASSERT_EQ(Bits{out[i]}, reference::fold(dtype, op, a[i], second))
           << std::hex << a[i] << ", " << second;
     }
   }

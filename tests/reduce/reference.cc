@@ -165,7 +165,7 @@ T integer_op(tutti_op op, T a, T b) {
 }
 
 template <class T>
-Bits fold_integers(tutti_op op, const std::vector<Bits>& operands) {
+Bits fold_integers(tutti_op op, std::span<const Bits> operands) {
   T value = static_cast<T>(operands[0]);
   for (size_t k = 1; k < operands.size(); ++k) {
     value = integer_op<T>(op, value, static_cast<T>(operands[k]));
@@ -182,7 +182,7 @@ Bits bits_of(double value) {
 }
 
 template <class T, class Unsigned>
-Bits fold_floats(tutti_op op, const std::vector<Bits>& operands) {
+Bits fold_floats(tutti_op op, std::span<const Bits> operands) {
   T value = std::bit_cast<T>(static_cast<Unsigned>(operands[0]));
   for (size_t k = 1; k < operands.size(); ++k) {
     value = float_op<T>(op, value, std::bit_cast<T>(static_cast<Unsigned>(operands[k])));
@@ -190,7 +190,7 @@ Bits fold_floats(tutti_op op, const std::vector<Bits>& operands) {
   return bits_of(value);
 }
 
-Bits fold_narrow(tutti_dtype dtype, tutti_op op, const std::vector<Bits>& operands) {
+Bits fold_narrow(tutti_dtype dtype, tutti_op op, std::span<const Bits> operands) {
   float value = widen(dtype, operands[0]);
   for (size_t k = 1; k < operands.size(); ++k) {
     value = float_op<float>(op, value, widen(dtype, operands[k]));
@@ -198,7 +198,7 @@ Bits fold_narrow(tutti_dtype dtype, tutti_op op, const std::vector<Bits>& operan
   return narrow(dtype, value);
 }
 
-Bits fold_bools(tutti_op op, const std::vector<Bits>& operands) {
+Bits fold_bools(tutti_op op, std::span<const Bits> operands) {
   size_t trues = 0;
   for (const Bits operand : operands) trues += operand != 0;
   switch (op) {
@@ -226,7 +226,7 @@ Unsigned half_of(Bits bits, int which) {
 }
 
 template <class T, class Unsigned>
-Bits fold_complex(tutti_op op, const std::vector<Bits>& operands) {
+Bits fold_complex(tutti_op op, std::span<const Bits> operands) {
   T real = std::bit_cast<T>(half_of<Unsigned>(operands[0], 0));
   T imaginary = std::bit_cast<T>(half_of<Unsigned>(operands[0], 1));
   for (size_t k = 1; k < operands.size(); ++k) {
@@ -246,7 +246,7 @@ Bits fold_complex(tutti_op op, const std::vector<Bits>& operands) {
 
 // Value is how the first half is compared.
 template <class Value, class Unsigned>
-Bits fold_located(tutti_op op, const std::vector<Bits>& operands) {
+Bits fold_located(tutti_op op, std::span<const Bits> operands) {
   using Index = std::make_signed_t<Unsigned>;
   Bits best = operands[0];
   for (size_t k = 1; k < operands.size(); ++k) {
@@ -283,7 +283,7 @@ Bits divide_integer(Bits value, uint32_t divisor) {
 
 }  // namespace
 
-Bits fold(tutti_dtype dtype, tutti_op op, const std::vector<Bits>& operands) {
+Bits fold(tutti_dtype dtype, tutti_op op, std::span<const Bits> operands) {
   if (operands.size() == 1) return operands[0];
   switch (dtype) {
     case TUTTI_INT8:
@@ -323,6 +323,11 @@ Bits fold(tutti_dtype dtype, tutti_op op, const std::vector<Bits>& operands) {
     default:
       return fold_narrow(dtype, op, operands);
   }
+}
+
+Bits fold(tutti_dtype dtype, tutti_op op, Bits left, Bits right) {
+  const Bits operands[] = {left, right};
+  return fold(dtype, op, operands);
 }
 
 Bits divide(tutti_dtype dtype, Bits value, uint32_t divisor) {

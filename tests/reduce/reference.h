@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,8 @@ namespace tutti::reference {
 __extension__ using Bits = unsigned __int128;
 
 // The left fold of the operands' bits, in order.
-Bits fold(tutti_dtype dtype, tutti_op op, const std::vector<Bits>& operands);
+Bits fold(tutti_dtype dtype, tutti_op op, std::span<const Bits> operands);
+Bits fold(tutti_dtype dtype, tutti_op op, Bits left, Bits right);
 
 // The last step of an average.
 Bits divide(tutti_dtype dtype, Bits value, uint32_t divisor);
