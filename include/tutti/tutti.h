@@ -44,10 +44,12 @@
 extern "C" {
 #endif
 
+/* The version of this header; tutti_version() has the library's. */
 #define TUTTI_VERSION_MAJOR 0
 #define TUTTI_VERSION_MINOR 1
 #define TUTTI_VERSION_PATCH 0
 
+/* Marks what libtutti.so exports. */
 #if defined(__GNUC__)
 #define TUTTI_API __attribute__((visibility("default")))
 #else
@@ -56,6 +58,7 @@ extern "C" {
 
 /* ---------------------------------------------------------------- status */
 
+/* How a call ended. */
 typedef enum tutti_status {
   TUTTI_OK = 0,
   TUTTI_IN_PROGRESS = 1, /* a nonblocking operation has not ended */
@@ -85,6 +88,7 @@ TUTTI_API const char* tutti_version(void);
 
 /* ---------------------------------------------------------------- types and operators */
 
+/* Types of elements: built in, or made by tutti_dtype_create(). */
 typedef enum tutti_dtype {
   TUTTI_INT8 = 0,
   TUTTI_INT16 = 1,
@@ -116,23 +120,28 @@ typedef enum tutti_dtype {
   TUTTI_DTYPE_ANY_INT = 0x7fffffff /* none: lets a wrong value be refused rather than undefined */
 } tutti_dtype;
 
+/* An element of TUTTI_FLOAT32_INT32. */
 typedef struct tutti_float32_int32 {
-  float value;
-  int32_t index;
+  float value;   /* what is compared */
+  int32_t index; /* decides among equal values */
 } tutti_float32_int32;
+/* An element of TUTTI_FLOAT64_INT64. */
 typedef struct tutti_float64_int64 {
-  double value;
-  int64_t index;
+  double value;  /* what is compared */
+  int64_t index; /* decides among equal values */
 } tutti_float64_int64;
+/* An element of TUTTI_INT32_INT32. */
 typedef struct tutti_int32_int32 {
-  int32_t value;
-  int32_t index;
+  int32_t value; /* what is compared */
+  int32_t index; /* decides among equal values */
 } tutti_int32_int32;
+/* An element of TUTTI_INT64_INT64. */
 typedef struct tutti_int64_int64 {
-  int64_t value;
-  int64_t index;
+  int64_t value; /* what is compared */
+  int64_t index; /* decides among equal values */
 } tutti_int64_int64;
 
+/* Operators: built in, or made by tutti_op_create() and tutti_op_create_premul_sum(). */
 typedef enum tutti_op {
   TUTTI_SUM = 0,
   TUTTI_PROD = 1,
@@ -244,10 +253,10 @@ TUTTI_API tutti_status tutti_reduce_local(const void* const* operands, size_t n,
  * values lie within 48 or 144 bits. NaN, infinities and zeros as at the level `exact`. The content
  * is the library's own and the same on all machines of one byte order. */
 typedef struct tutti_binned_float32 {
-  uint64_t words[4];
+  uint64_t words[4]; /* the library's own */
 } tutti_binned_float32;
 typedef struct tutti_binned_float64 {
-  uint64_t words[8];
+  uint64_t words[8]; /* the library's own */
 } tutti_binned_float64;
 
 /* Adds values[i] to accumulators[i], `count` of both. `accumulator` is TUTTI_BINNED_FLOAT32 or
@@ -266,12 +275,14 @@ TUTTI_API tutti_status tutti_binned_finish(const void* accumulators, tutti_dtype
 
 /* ---------------------------------------------------------------- communicators */
 
+/* A communicator: the handle of one rank. Made by the tutti_comm_create_ functions,
+ * tutti_comm_split() and the like, freed by tutti_comm_free(). */
 typedef struct tutti_comm_s* tutti_comm;
 
 /* What ranks that have no launcher pass among themselves to find each other: rank 0's address and a
  * secret. Treat it as a password: who holds it can join. */
 typedef struct tutti_unique_id {
-  unsigned char bytes[128];
+  unsigned char bytes[128]; /* to be copied as they are */
 } tutti_unique_id;
 
 /* Settings of a communicator. Zero or NULL means the default. */
@@ -340,17 +351,20 @@ TUTTI_API tutti_status tutti_comm_free(tutti_comm comm);
  * never blocks. `reason` may be NULL. */
 TUTTI_API tutti_status tutti_comm_abort(tutti_comm comm, const char* reason);
 
+/* This rank's number, from 0, and how many there are. Local. */
 TUTTI_API tutti_status tutti_comm_rank(tutti_comm comm, int* rank);
 TUTTI_API tutti_status tutti_comm_size(tutti_comm comm, int* nranks);
 /* "inproc", "shm", "tcp" or, where pairs differ, "shm+tcp"; belongs to the communicator. */
 TUTTI_API tutti_status tutti_comm_transport(tutti_comm comm, const char** name);
 
+/* The last failure on a communicator. */
 typedef struct tutti_error {
   tutti_status status; /* OK: no call on this communicator has failed */
   int rank;            /* the rank that the error is about, -1 if none in particular */
   uint64_t call;       /* number of the call on the communicator, from 1; 0 if none */
   const char* text;    /* one sentence; belongs to the communicator, valid until its next call */
 } tutti_error;
+/* Local. */
 TUTTI_API tutti_status tutti_comm_last_error(tutti_comm comm, tutti_error* out);
 
 /* How much a communicator has done since it was made.
@@ -372,7 +386,7 @@ typedef struct tutti_comm_counters {
   uint64_t messages_sent;     /* by this rank to others */
   uint64_t bytes_sent;        /* in them */
   uint64_t messages_received; /* by this rank from others */
-  uint64_t bytes_received;
+  uint64_t bytes_received;    /* in them */
 } tutti_comm_counters;
 TUTTI_API tutti_status tutti_comm_get_counters(tutti_comm comm, tutti_comm_counters* out);
 
@@ -652,15 +666,15 @@ TUTTI_API tutti_status tutti_barrier_with(tutti_comm comm, const tutti_call_conf
 
 /* Entries of a vector: indices ascend, each is there once and below the vector's length. */
 typedef struct tutti_sparse_in {
-  const uint32_t* indices;
-  const void* values; /* of the call's type, one for each index */
-  size_t entries;
+  const uint32_t* indices; /* ascending */
+  const void* values;      /* of the call's type, one for each index */
+  size_t entries;          /* how many indices and values */
 } tutti_sparse_in;
 typedef struct tutti_sparse_out {
   uint32_t* indices; /* `capacity` of them, and as many values */
-  void* values;
-  size_t capacity;
-  size_t entries; /* set by the call */
+  void* values;      /* of the call's type */
+  size_t capacity;   /* room for so many entries */
+  size_t entries;    /* set by the call */
 } tutti_sparse_out;
 
 /* Collective. Vectors of `length` elements, 2^32 at most, of which every rank gives some entries;
@@ -720,7 +734,9 @@ typedef struct tutti_codec {
   size_t block; /* elements that are encoded together: a vector is cut at multiples of it only */
   /* Bytes of `count` encoded elements: known from the count alone, the same on all ranks. */
   size_t (*encoded_bytes)(size_t count, void* context);
+  /* Encodes `count` values to as many bytes as encoded_bytes() says. */
   void (*encode)(const float* values, size_t count, void* encoded, void* context);
+  /* The inverse. */
   void (*decode)(const void* encoded, size_t count, float* values, void* context);
   void* context; /* passed through */
 } tutti_codec;
@@ -1030,6 +1046,7 @@ TUTTI_API tutti_status tutti_barrier_on(tutti_comm comm, const tutti_call_config
 
 /* ---------------------------------------------------------------- algorithms */
 
+/* An algorithm that calls can name. */
 typedef struct tutti_algorithm_info {
   size_t size;            /* sizeof(tutti_algorithm_info), set by the caller */
   const char* name;       /* static storage, as all strings here */
@@ -1042,15 +1059,15 @@ TUTTI_API tutti_status tutti_algorithm_get(size_t index, tutti_algorithm_info* o
 /* What an allreduce with these arguments would run, and why. Local, sends nothing. UNSUPPORTED,
  * with the reason as the last error and in `reason`, when config forces what cannot run. */
 typedef struct tutti_explanation {
-  size_t size;        /* sizeof(tutti_explanation), set by the caller */
-  char algorithm[32]; /* the choice */
-  char path[32];      /* how it runs: "fused", "schedule" */
-  char transport[32];
+  size_t size;         /* sizeof(tutti_explanation), set by the caller */
+  char algorithm[32];  /* the choice */
+  char path[32];       /* how it runs: "fused", "schedule" */
+  char transport[32];  /* as of tutti_comm_transport() */
   char reason[256];    /* one sentence */
   double predicted_us; /* by the model, of as many elements as the next power of two; 0: no model */
   char runner_up[32];  /* the next best; "" if none applies */
-  double runner_up_us;
-  char tuning[32]; /* id of the tuning table that it follows from; "default": there is none */
+  double runner_up_us; /* its predicted_us */
+  char tuning[32];     /* id of the tuning table that it follows from; "default": there is none */
 } tutti_explanation;
 TUTTI_API tutti_status tutti_allreduce_explain(size_t count, tutti_dtype dtype, tutti_op op,
                                                tutti_comm comm, const tutti_call_config* config,
@@ -1058,6 +1075,7 @@ TUTTI_API tutti_status tutti_allreduce_explain(size_t count, tutti_dtype dtype, 
 
 /* ---------------------------------------------------------------- log */
 
+/* How grave a message of the library is. */
 typedef enum tutti_log_level {
   TUTTI_LOG_ERROR = 0,
   TUTTI_LOG_WARNING = 1,
