@@ -1,11 +1,13 @@
 """Installs into a folder of its own and uses what is there as a stranger would: a C11 program by
-pkg-config and a C++ program by CMake, each alone and under the installed `tutti run`.
+pkg-config, a C++ program by CMake, and both by Meson, each alone and under the installed `tutti run`.
 
-    install_test.py BUILD_FOLDER PREFIX LIBDIR
+    install_test.py BUILD_FOLDER PREFIX LIBDIR [--long]
 """
 
 import glob
+import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -13,14 +15,15 @@ import sys
 import tempfile
 import unittest
 
+LONG = "--long" in sys.argv  # also what compiles the library itself
 BUILD, PREFIX, LIBDIR = sys.argv[1:4]
-del sys.argv[1:4]
+del sys.argv[1:5 if LONG else 4]
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-def call(*words, **environment):
+def call(*words, timeout=100, **environment):
     """stdout of a command that must succeed."""
-    result = subprocess.run(words, capture_output=True, text=True, timeout=100,
+    result = subprocess.run(words, capture_output=True, text=True, timeout=timeout,
                             env={**os.environ, **environment})
     if result.returncode != 0:
         raise AssertionError(f"{shlex.join(words)}: exit status {result.returncode}\n"
@@ -71,6 +74,46 @@ class Install(unittest.TestCase):
         call("cmake", "--build", build)
         self.sums_up(f"{build}/user")
 
+    def meson_user(self, name):
+        source = f"{self.folder}/{name}"
+        shutil.copytree(f"{HERE}/meson_user", source)
+        shutil.copy(f"{HERE}/c_user/main.c", source)
+        shutil.copy(f"{HERE}/cmake_user/main.cc", source)
+        return source
+
+    def test_c_and_cpp_programs_by_meson(self):
+        source = self.meson_user("meson_installed")
+        call("meson", "setup", "--wrap-mode=nofallback", f"{source}/build", source,
+             PKG_CONFIG_SYSROOT_DIR=self.sysroot, PKG_CONFIG_LIBDIR=f"{self.libdir}/pkgconfig")
+        call("ninja", "-C", f"{source}/build")
+        for program in ("c_user", "cpp_user"):
+            self.sums_up(f"{source}/build/{program}")
+
+    def test_as_a_meson_subproject_it_is_the_library_alone(self):
+        source = self.meson_user("meson_subproject")
+        os.mkdir(f"{source}/subprojects")
+        os.symlink(os.path.dirname(os.path.dirname(HERE)), f"{source}/subprojects/tutti")
+        call("meson", "setup", "--wrap-mode=forcefallback", f"{source}/build", source)
+        targets = json.loads(call("meson", "introspect", f"{source}/build", "--targets"))
+        programs = [target["name"] for target in targets if target["type"] == "executable"]
+        self.assertEqual(sorted(programs), ["c_user", "cpp_user"])
+        self.assertEqual([target["name"] for target in targets if target["type"] == "shared library"], ["tutti"])
+        if not LONG:
+            return
+        call("ninja", "-C", f"{source}/build", "c_user", "cpp_user", timeout=1500)
+        for program in ("c_user", "cpp_user"):
+            self.assertIn("rank 0 of 1: right", call(f"{source}/build/{program}"))
+
+    @unittest.skipUnless(LONG, "compiles the library")
+    def test_a_cpp_program_by_cmake_that_builds_the_sources(self):
+        source = f"{self.folder}/cmake_source"
+        shutil.copytree(f"{HERE}/cmake_source_user", source)
+        shutil.copy(f"{HERE}/cmake_user/main.cc", source)
+        call("cmake", "-G", "Ninja", "-S", source, "-B", f"{source}/build",
+             f"-DTUTTI_SOURCES={os.path.dirname(os.path.dirname(HERE))}")
+        call("cmake", "--build", f"{source}/build", timeout=1500)
+        self.assertIn("rank 0 of 1: right", call(f"{source}/build/user"))
+
     def test_the_cmake_package_refuses_another_version(self):
         if shutil.which("cmake") is None:
             self.skipTest("there is no cmake")
@@ -86,16 +129,27 @@ class Install(unittest.TestCase):
             self.assertNotEqual(result.returncode, 0, version)
             self.assertIn("compatible with requested version", " ".join(result.stderr.split()))
 
-    def test_only_the_names_of_the_header_are_exported(self):
-        library = f"{self.libdir}/libtutti.so"
-        names = [line.split()[-1].split("@")[0] for line in
-                 call("nm", "-D", "--defined-only", library).splitlines()]
+    def test_header_map_and_library_have_the_same_functions(self):
         with open(f"{self.prefix}/include/tutti/tutti.h") as file:
-            header = file.read()
-        functions = [name for name in names if name.startswith("tutti_")]
-        self.assertGreater(len(functions), 20)
-        self.assertEqual([name for name in functions if f"{name}(" not in header], [])
-        self.assertEqual([name for name in names if not name.lower().startswith("tutti_")], [])
+            header = re.findall(r"^TUTTI_API[^;(]*?\b(tutti_\w+)\(", file.read(), re.MULTILINE)
+        self.assertGreater(len(header), 100)
+        self.assertEqual(len(header), len(set(header)))
+        listed, node = [], None
+        with open(f"{HERE}/../../lib/tutti.map") as file:
+            for line in file:
+                if line.startswith("TUTTI_"):
+                    node = line.split()[0]
+                elif re.fullmatch(r" *tutti_\w+;\n", line):
+                    listed.append(f"{line.strip(' ;' + chr(10))}@@{node}")
+        self.assertEqual(sorted(name.split("@")[0] for name in listed), sorted(header))
+        exported = [line.split()[-1] for line in
+                    call("nm", "-D", "--defined-only", f"{self.libdir}/libtutti.so").splitlines()
+                    if line.split()[-2] != "A"]  # not the nodes themselves
+        self.assertEqual(sorted(exported), sorted(listed))
+
+    def test_the_soname_is_what_programs_ask_for(self):
+        dynamic = call("readelf", "-d", f"{self.libdir}/libtutti.so")
+        self.assertIn("Library soname: [libtutti.so.0]", dynamic)
 
     def test_nothing_else_is_installed(self):
         files = [os.path.relpath(path, self.prefix) for path in
