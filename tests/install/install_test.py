@@ -93,7 +93,8 @@ class Install(unittest.TestCase):
         source = self.meson_user("meson_subproject")
         os.mkdir(f"{source}/subprojects")
         os.symlink(os.path.dirname(os.path.dirname(HERE)), f"{source}/subprojects/tutti")
-        call("meson", "setup", "--wrap-mode=forcefallback", f"{source}/build", source)
+        call("meson", "setup", "--wrap-mode=forcefallback", "-Dtutti:instruction_sets=native", "-Dtutti:gpu_kernels=false",
+             f"{source}/build", source)
         targets = json.loads(call("meson", "introspect", f"{source}/build", "--targets"))
         programs = [target["name"] for target in targets if target["type"] == "executable"]
         self.assertEqual(sorted(programs), ["c_user", "cpp_user"])
