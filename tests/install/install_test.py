@@ -105,16 +105,6 @@ class Install(unittest.TestCase):
         for program in ("c_user", "cpp_user"):
             self.assertIn("rank 0 of 1: right", call(f"{source}/build/{program}"))
 
-    @unittest.skipUnless(LONG, "compiles the library")
-    def test_a_cpp_program_by_cmake_that_builds_the_sources(self):
-        source = f"{self.folder}/cmake_source"
-        shutil.copytree(f"{HERE}/cmake_source_user", source)
-        shutil.copy(f"{HERE}/cmake_user/main.cc", source)
-        call("cmake", "-G", "Ninja", "-S", source, "-B", f"{source}/build",
-             f"-DTUTTI_SOURCES={os.path.dirname(os.path.dirname(HERE))}")
-        call("cmake", "--build", f"{source}/build", timeout=1500)
-        self.assertIn("rank 0 of 1: right", call(f"{source}/build/user"))
-
     def test_the_cmake_package_refuses_another_version(self):
         if shutil.which("cmake") is None:
             self.skipTest("there is no cmake")
