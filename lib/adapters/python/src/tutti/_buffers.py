@@ -160,7 +160,7 @@ def _from_dlpack(thing: Any, writable: bool, dtype: Optional[int]) -> Buffer:
         dtype = _DL_TYPES.get((tensor.code, tensor.bits)) if tensor.lanes == 1 else None
         if dtype is None:
             raise invalid(f"a tensor of DLPack type {tensor.code} with {tensor.bits} bits has no type of tutti")
-    elements = _count(count * (tensor.bits * tensor.lanes + 7) // 8, dtype)
+    elements = _count(count * ((tensor.bits * tensor.lanes + 7) // 8), dtype)
     return Buffer((tensor.data or 0) + tensor.byte_offset, elements, dtype, (thing, capsule))
 
 

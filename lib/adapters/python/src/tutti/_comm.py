@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Se
 
 from . import _abi
 from ._buffers import Blocks, Buffer, blocks_of, buffer_of, size_array
-from ._errors import Status, check, error, invalid, raise_last
+from ._errors import Error, Status, check, error, invalid, raise_last
 from ._library import load
 from ._types import AnyDtype, AnyOp, Dtype, Level, Op, PremulSum, UserOp, numpy_dtype, size_of, view
 
@@ -401,6 +401,11 @@ class Comm:
         while there are views of it."""
         if self._handle is None:
             return
+        for request in [r for r in _in_flight if r._comm is self]:  # that the program has dropped
+            try:
+                request.test()
+            except Error:
+                pass  # nobody has asked how it ended
         if any(request._comm is self for request in _in_flight):
             raise invalid("there are calls in flight on the communicator", self._rank)
         for prepared in list(self._prepared):
@@ -477,8 +482,8 @@ class Comm:
         self._check_process()
         self._local(_lib.tutti_allreduce_explain(count, dtype, op, self._handle,
                                                  config._pointer if config is not None else None, byref(got)))
-        values: List[Any] = [getattr(got, name) for name in Explanation._fields]
-        return Explanation(*[v.decode() if isinstance(v, bytes) else v for v in values])
+        return Explanation(got.algorithm.decode(), got.path.decode(), got.transport.decode(), got.reason.decode(),
+                           got.predicted_us, got.runner_up.decode(), got.runner_up_us, got.tuning.decode())
 
     # -------------------------------------------------------------- calls and their failures
 
@@ -894,9 +899,10 @@ class Comm:
         """The operator sum over ranks of scalar * input, for calls on this communicator with this
         type. `scalar` is a number, or a buffer of one element."""
         if isinstance(scalar, (int, float, complex)):
-            one: Any = view(0, 0, dtype, (ctypes.c_ubyte * size_of(dtype))())
-            if len(one) != 1 or not hasattr(one, "obj") and not hasattr(one, "dtype"):
-                raise invalid("the scalar must be a buffer of one element")
+            block = (ctypes.c_ubyte * size_of(dtype))()
+            one = view(ctypes.addressof(block), 1, dtype, block)
+            if len(one) != 1 or isinstance(one, memoryview) and one.itemsize != size_of(dtype):
+                raise invalid(f"a scalar of {dtype!r} must be a buffer of one element here", self._rank)
             one[0] = scalar
             scalar = one
         vector = buffer_of(scalar, False)

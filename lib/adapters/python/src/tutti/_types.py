@@ -141,7 +141,7 @@ def view(address: int, count: int, dtype: int, owner: Optional[Any] = None) -> A
     """`count` elements at `address`: a NumPy array where NumPy is installed and has the type, else a
     memoryview, of bytes where the struct module does not have it."""
     size = size_of(dtype)
-    block = (ctypes.c_ubyte * (count * size)).from_address(address) if owner is None else owner
+    block: Any = (ctypes.c_ubyte * (count * size)).from_address(address) if owner is None else owner
     if "numpy" in sys.modules or _has_numpy():
         import numpy
 
@@ -200,7 +200,8 @@ class UserOp(int):
 
     It must be associative and the same on all ranks; unless `commute`, operands meet in rank order.
     It is called with parts of vectors, must not call tutti, and an exception that it raises ends the
-    call on all ranks with AbortedError, whose __cause__ it is on the rank that raised it."""
+    communicator: the call fails with AbortedError, whose __cause__ it is on the rank that raised it,
+    and on ranks that had their result already the next call does."""
 
     _raised: List[BaseException]
     _keep: Any
