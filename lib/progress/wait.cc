@@ -13,7 +13,8 @@ namespace {
 // How often a waiting rank looks for a reason why nothing comes, and the longest that it sleeps.
 constexpr uint64_t inspect_period_ns = 1'000'000;
 constexpr uint64_t most_sleep_ns = 10'000'000;
-constexpr uint64_t most_sleep_beside_ns = 200'000;  // while something else is in flight
+constexpr uint64_t most_sleep_beside_ns = 200'000;   // while something else is in flight
+constexpr uint64_t most_sleep_program_ns = 100'000;  // where the program has something to move on
 constexpr uint32_t yields_per_clock = 16;
 
 }  // namespace
@@ -48,9 +49,11 @@ Status Waiter::pause() {
     return {};
   } else {
     armed_ = false;
-    const uint64_t most = in_flight::busy() ? most_sleep_beside_ns : most_sleep_ns;
+    uint64_t most = in_flight::busy() ? most_sleep_beside_ns : most_sleep_ns;
+    if (patience_.beside.function != nullptr) most = std::min(most, most_sleep_program_ns);
     link_.sleep(std::min(deadline_ns_, now_ns() + most));
   }
+  if (patience_.beside.function != nullptr) patience_.beside.function(patience_.beside.context);
   const uint64_t now = now_ns();
   if (now - inspected_ns_ < inspect_period_ns && now < deadline_ns_) return {};
   inspected_ns_ = now;
