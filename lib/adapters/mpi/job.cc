@@ -35,9 +35,12 @@ enum class State : uint8_t { before, on, off };
 std::atomic<State> state{State::before};
 int comm_keyval = MPI_KEYVAL_INVALID;
 MPI_Group world_group;
-// For the host's progress: nobody sends on it.
+// For the host's progress: nobody sends on it. Not of MPI_COMM_SELF, whose probes MPICH answers
+// without a look at anything else.
 MPI_Comm quiet_comm;
 bool quiet_comm_made = false;
+// Of tutti's errors: MPICH knows no texts of new codes in classes of its own.
+int error_class = MPI_ERR_OTHER;
 
 // The last communicator of this thread. Handles are used again: a number says which have been freed
 // since.
@@ -189,10 +192,12 @@ std::string set_up() {
     why = "the host MPI gave no keyval";
   if (PMPI_Comm_group(MPI_COMM_WORLD, &world_group) != MPI_SUCCESS)
     why = "the host MPI gave no group";
-  quiet_comm_made = PMPI_Comm_dup(MPI_COMM_SELF, &quiet_comm) == MPI_SUCCESS;
-  if (!quiet_comm_made && why.empty()) why = "the host MPI gave no communicator";
+  if (PMPI_Add_error_class(&error_class) == MPI_SUCCESS)
+    PMPI_Add_error_string(error_class, "tutti: a collective call failed");
   const std::string together = join(why.empty());
-  return why.empty() ? together : why;
+  if (!together.empty()) return why.empty() ? together : why;
+  quiet_comm_made = PMPI_Comm_dup(MPI_COMM_WORLD, &quiet_comm) == MPI_SUCCESS;
+  return quiet_comm_made ? "" : "the host MPI gave no communicator";
 }
 
 }  // namespace
@@ -255,9 +260,8 @@ int raise(Comm& kept, MPI_Comm comm, tutti_status status) {
     text += tutti_status_name(status);
     if (tutti_comm_last_error(kept.own, &error) == TUTTI_OK) text += std::string(": ") + error.text;
     text.resize(std::min(text.size(), size_t{MPI_MAX_ERROR_STRING - 1}));
-    const int of_class = status == TUTTI_NO_MEMORY ? MPI_ERR_NO_MEM : MPI_ERR_OTHER;
-    if (PMPI_Add_error_code(of_class, &code) != MPI_SUCCESS)
-      code = of_class;
+    if (PMPI_Add_error_code(error_class, &code) != MPI_SUCCESS)
+      code = error_class;
     else
       PMPI_Add_error_string(code, text.c_str());
     if (over) kept.failed = code;
