@@ -1,11 +1,14 @@
-// Fortran of Open MPI, whose bindings call PMPI_X: so they are caught themselves. The others' call
-// MPI_X. Modules mpi and mpi_f08 pass what mpif.h does, the latter perhaps without `ierror`.
-#include "lib/adapters/mpi/collectives.h"
-
-#ifdef OPEN_MPI
+// Fortran, where its bindings call PMPI_X: they are caught themselves.
 #include <dlfcn.h>
 
+#include "lib/adapters/mpi/collectives.h"
+
 #define EXPORT __attribute__((visibility("default")))
+
+#ifdef OPEN_MPI
+// All of them do. Modules mpi and mpi_f08 pass what mpif.h does, the latter perhaps without
+// `ierror`.
+
 // The names that compilers and the modules give to a subroutine.
 #define NAMES(lower, upper)                                          \
   EXPORT void lower##__(void) __attribute__((alias(#lower "_")));    \
@@ -197,4 +200,45 @@ NAMES(mpi_alltoallv, MPI_ALLTOALLV)
 
 }  // extern "C"
 
+#elif !defined(MPI_ABI_VERSION)
+// Of MPICH's module mpi_f08 those without buffers do. Beginning and end prepare Fortran, too.
+namespace {
+
+template <class Function>
+Function* next(const char* name) {
+  return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
+}
+
+void begin_if_initialized() {
+  int initialized = 0;
+  PMPI_Initialized(&initialized);
+  if (initialized != 0) tutti::mpi::begin();
+}
+
+}  // namespace
+
+extern "C" {
+
+EXPORT void mpi_init_f08_(MPI_Fint* ierror) {
+  next<void(MPI_Fint*)>("mpi_init_f08_")(ierror);
+  begin_if_initialized();
+}
+
+EXPORT void mpi_init_thread_f08_(const MPI_Fint* required, MPI_Fint* provided, MPI_Fint* ierror) {
+  next<void(const MPI_Fint*, MPI_Fint*, MPI_Fint*)>("mpi_init_thread_f08_")(required, provided,
+                                                                            ierror);
+  begin_if_initialized();
+}
+
+EXPORT void mpi_finalize_f08_(MPI_Fint* ierror) {
+  tutti::mpi::end();
+  next<void(MPI_Fint*)>("mpi_finalize_f08_")(ierror);
+}
+
+EXPORT void mpi_barrier_f08_(const MPI_Fint* comm, MPI_Fint* ierror) {
+  const int code = MPI_Barrier(PMPI_Comm_f2c(*comm));
+  if (ierror != nullptr) *ierror = code;
+}
+
+}  // extern "C"
 #endif
