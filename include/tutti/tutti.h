@@ -277,7 +277,7 @@ typedef struct tutti_unique_id {
 /* What a waiting rank calls so that another library of the program's moves on, too: an MPI whose
  * messages are in flight, for one. On the thread that waits, between two looks for its own call,
  * once that has not ended within the first spins (some 100 us; at once where ranks share cores):
- * then every few microseconds while it yields, every 100 us while it sleeps. Must not block, and
+ * then at every look while it yields, every 100 us while it sleeps. Must not block, and
  * must not call tutti. An exception that it throws ends the call, on all ranks, with ABORTED. */
 typedef void (*tutti_progress_fn)(void* context);
 
