@@ -277,8 +277,8 @@ typedef struct tutti_unique_id {
 /* What a waiting rank calls so that another library of the program's moves on, too: an MPI whose
  * messages are in flight, for one. On the thread that waits, between two looks for its own call,
  * once that has not ended within the first spins (some 100 us; at once where ranks share cores):
- * then at every look while it yields, every 100 us while it sleeps. Must not block, and
- * must not call tutti. An exception that it throws ends the call, on all ranks, with ABORTED. */
+ * then at every look while it yields, every 100 us while it sleeps. Must not block, and must not
+ * call tutti. An exception that it throws ends the communicator. */
 typedef void (*tutti_progress_fn)(void* context);
 
 /* Settings of a communicator. Zero or NULL means the default. */
