@@ -285,6 +285,13 @@ typedef struct tutti_unique_id {
   unsigned char bytes[128]; /* to be copied as they are */
 } tutti_unique_id;
 
+/* What a waiting rank calls so that another library of the program's moves on, too: an MPI whose
+ * messages are in flight, for one. On the thread that waits, between two looks for its own call,
+ * once that has not ended within the first spins (some 100 us; at once where ranks share cores):
+ * then at every look while it yields, every 100 us while it sleeps. Must not block, and must not
+ * call tutti. An exception that it throws ends the communicator. */
+typedef void (*tutti_progress_fn)(void* context);
+
 /* Settings of a communicator. Zero or NULL means the default. */
 typedef struct tutti_comm_config {
   size_t size;            /* sizeof(tutti_comm_config) */
@@ -303,9 +310,12 @@ typedef struct tutti_comm_config {
                           "none": the defaults; NULL: TUTTI_TUNING, else the one that was made for
                           this kind of machine, else the defaults. What is no table is INVALID, with
                           the line and the reason; all ranks have the same (else MISMATCH) */
+  tutti_progress_fn progress; /* called by ranks that wait in a call on the communicator or on one
+                                 derived from it, not while these are made; NULL: nothing is */
+  void* progress_context;     /* passed through; must live as long as these communicators */
 } tutti_comm_config;
 #define TUTTI_COMM_CONFIG_INIT \
-  { sizeof(tutti_comm_config), NULL, 0, 0, NULL, 0, TUTTI_LEVEL_DEFAULT, NULL, NULL }
+  { sizeof(tutti_comm_config), NULL, 0, 0, NULL, 0, TUTTI_LEVEL_DEFAULT, NULL, NULL, NULL, NULL }
 
 /* Makes an id in this process, which must become rank 0 of the communicator made from it (in any of
  * its threads), and starts to listen for the others. `interface_`: network interface or address to

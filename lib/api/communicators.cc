@@ -138,6 +138,7 @@ Status read_settings(const tutti_comm_config* given, CommSettings* out) {
   if (config.timeout_ms > 0) out->timeout_ms = config.timeout_ms;
   if (config.setup_ms > 0) out->setup_ms = config.setup_ms;
   if (config.progress_thread != 0) out->progress_thread = true;
+  out->beside = {config.progress, config.progress_context};
   if (config.interface_ != nullptr) out->interface = config.interface_;
   if (config.device != nullptr) TUTTI_TRY(read_device(config.device, &out->device));
   if (config.transports != nullptr) {

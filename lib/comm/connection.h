@@ -27,6 +27,7 @@ struct CommSettings {
   TuningTable tuning;                    // the same on all ranks
   bool check_results = false;            // whether those of a call are equal on all ranks
   tutti_level level = TUTTI_LEVEL_FAST;  // of calls that do not name one
+  Beside beside;                         // what waits move on, too
   int device = no_device;                // a GPU's number
   bool devices_through_host = false;     // TUTTI_DEVICE_PATH
   Use ucx_device = Use::automatic;       // TUTTI_UCX_DEVICE

@@ -165,6 +165,7 @@ Status Communicator::connect(Exchange& exchange) {
 
   connection_.patience =
       Patience::of(crowded_host(hosts, size_t(connection_.rank)), connection_.capabilities.tuning);
+  connection_.patience.beside = connection_.settings.beside;
   connection_.patience.spins = std::min(connection_.patience.spins, connection_.link->most_spins());
   const uint64_t place[] = {comm_id, uint64_t(connection_.rank)};
   runner_.open(hash_of(place));

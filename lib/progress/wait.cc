@@ -13,7 +13,8 @@ namespace {
 // How often a waiting rank looks for a reason why nothing comes, and the longest that it sleeps.
 constexpr uint64_t inspect_period_ns = 1'000'000;
 constexpr uint64_t most_sleep_ns = 10'000'000;
-constexpr uint64_t most_sleep_beside_ns = 200'000;  // while something else is in flight
+constexpr uint64_t most_sleep_beside_ns = 200'000;   // while something else is in flight
+constexpr uint64_t most_sleep_program_ns = 100'000;  // where the program has something to move on
 constexpr uint32_t yields_per_clock = 16;
 
 }  // namespace
@@ -37,6 +38,8 @@ void Waiter::progressed() {
 }
 
 Status Waiter::pause() {
+  // Each time: a yield takes longer, on a busy processor a thousand times as long.
+  if (patience_.beside.function != nullptr) patience_.beside.function(patience_.beside.context);
   if (in_flight::advance_all() == in_flight::Moved::freely) {
     idle_ = 0;
   } else if (idle_++ < patience_.yields) {
@@ -48,7 +51,8 @@ Status Waiter::pause() {
     return {};
   } else {
     armed_ = false;
-    const uint64_t most = in_flight::busy() ? most_sleep_beside_ns : most_sleep_ns;
+    uint64_t most = in_flight::busy() ? most_sleep_beside_ns : most_sleep_ns;
+    if (patience_.beside.function != nullptr) most = std::min(most, most_sleep_program_ns);
     link_.sleep(std::min(deadline_ns_, now_ns() + most));
   }
   const uint64_t now = now_ns();

@@ -11,17 +11,24 @@
 
 namespace tutti {
 
-// How long to spin and how often to yield before sleeping.
+// What the program wants moved on, too, while a call waits (tutti_progress_fn).
+struct Beside {
+  tutti_progress_fn function = nullptr;
+  void* context = nullptr;
+};
+
+// How long to spin and how often to yield before sleeping, and what to call meanwhile.
 struct Patience {
   uint32_t spins = default_tuning.spins;
   uint32_t yields = default_tuning.yields;
+  Beside beside = {};
 
   // `crowded`: there are more ranks on this host than cores for them. Then the rank that is waited
   // for needs this core: 4 ranks on 2 cores took 3.0 us at 4 B without spinning, 7.7 us with 20
   // looks.
   static Patience of(bool crowded, const Tuning& tuning) {
-    return crowded ? Patience{tuning.crowded_spins, tuning.crowded_yields}
-                   : Patience{tuning.spins, tuning.yields};
+    return crowded ? Patience{tuning.crowded_spins, tuning.crowded_yields, {}}
+                   : Patience{tuning.spins, tuning.yields, {}};
   }
 };
 

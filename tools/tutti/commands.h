@@ -6,6 +6,7 @@
 #include <string>
 
 void add_run(CLI::App& app);
+void add_mpi(CLI::App& app);
 void add_info(CLI::App& app);
 void add_show(CLI::App& app);
 void add_tune(CLI::App& app);

@@ -1,0 +1,161 @@
+// MPI_X of C, in front of the host's, which are PMPI_X.
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "lib/adapters/mpi/collectives.h"
+
+namespace mpi = tutti::mpi;
+
+#define EXPORT __attribute__((visibility("default")))
+
+namespace {
+
+// MPI ends a program that makes an error where it begins. Its calls would be garbled here.
+void refuse_foreign_host() {
+  const mpi::Fit fit = mpi::fit_of_host();
+  if (!fit.foreign) return;
+  std::fprintf(stderr, "tutti mpi: %s\n", fit.why_not.c_str());
+  _exit(EXIT_FAILURE);
+}
+
+}  // namespace
+
+extern "C" {
+
+EXPORT int MPI_Init(int* argc, char*** argv) {
+  refuse_foreign_host();
+  const int code = PMPI_Init(argc, argv);
+  if (code == MPI_SUCCESS) mpi::begin();
+  return code;
+}
+
+EXPORT int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
+  refuse_foreign_host();
+  const int code = PMPI_Init_thread(argc, argv, required, provided);
+  if (code == MPI_SUCCESS) mpi::begin();
+  return code;
+}
+
+EXPORT int MPI_Finalize(void) {
+  mpi::bind_host();
+  mpi::end();
+  return PMPI_Finalize();
+}
+
+EXPORT int MPI_Allreduce(const void* send, void* recv, int count, MPI_Datatype type, MPI_Op op,
+                         MPI_Comm comm) {
+  return mpi::allreduce(send, recv, count, type, op, comm,
+                        [&] { return PMPI_Allreduce(send, recv, count, type, op, comm); });
+}
+
+EXPORT int MPI_Reduce(const void* send, void* recv, int count, MPI_Datatype type, MPI_Op op,
+                      int root, MPI_Comm comm) {
+  return mpi::reduce(send, recv, count, type, op, root, comm,
+                     [&] { return PMPI_Reduce(send, recv, count, type, op, root, comm); });
+}
+
+EXPORT int MPI_Scan(const void* send, void* recv, int count, MPI_Datatype type, MPI_Op op,
+                    MPI_Comm comm) {
+  return mpi::scan(send, recv, count, type, op, comm,
+                   [&] { return PMPI_Scan(send, recv, count, type, op, comm); });
+}
+
+EXPORT int MPI_Exscan(const void* send, void* recv, int count, MPI_Datatype type, MPI_Op op,
+                      MPI_Comm comm) {
+  return mpi::exscan(send, recv, count, type, op, comm,
+                     [&] { return PMPI_Exscan(send, recv, count, type, op, comm); });
+}
+
+EXPORT int MPI_Reduce_scatter_block(const void* send, void* recv, int count, MPI_Datatype type,
+                                    MPI_Op op, MPI_Comm comm) {
+  return mpi::reduce_scatter_block(send, recv, count, type, op, comm, [&] {
+    return PMPI_Reduce_scatter_block(send, recv, count, type, op, comm);
+  });
+}
+
+EXPORT int MPI_Reduce_scatter(const void* send, void* recv, const int counts[], MPI_Datatype type,
+                              MPI_Op op, MPI_Comm comm) {
+  return mpi::reduce_scatter(send, recv, counts, type, op, comm, [&] {
+    return PMPI_Reduce_scatter(send, recv, counts, type, op, comm);
+  });
+}
+
+EXPORT int MPI_Barrier(MPI_Comm comm) {
+  return mpi::barrier(comm, [&] { return PMPI_Barrier(comm); });
+}
+
+EXPORT int MPI_Bcast(void* buffer, int count, MPI_Datatype type, int root, MPI_Comm comm) {
+  return mpi::bcast(buffer, count, type, root, comm,
+                    [&] { return PMPI_Bcast(buffer, count, type, root, comm); });
+}
+
+EXPORT int MPI_Allgather(const void* send, int send_count, MPI_Datatype send_type, void* recv,
+                         int recv_count, MPI_Datatype recv_type, MPI_Comm comm) {
+  return mpi::allgather(send, send_count, send_type, recv, recv_count, recv_type, comm, [&] {
+    return PMPI_Allgather(send, send_count, send_type, recv, recv_count, recv_type, comm);
+  });
+}
+
+EXPORT int MPI_Gather(const void* send, int send_count, MPI_Datatype send_type, void* recv,
+                      int recv_count, MPI_Datatype recv_type, int root, MPI_Comm comm) {
+  return mpi::gather(send, send_count, send_type, recv, recv_count, recv_type, root, comm, [&] {
+    return PMPI_Gather(send, send_count, send_type, recv, recv_count, recv_type, root, comm);
+  });
+}
+
+EXPORT int MPI_Scatter(const void* send, int send_count, MPI_Datatype send_type, void* recv,
+                       int recv_count, MPI_Datatype recv_type, int root, MPI_Comm comm) {
+  return mpi::scatter(send, send_count, send_type, recv, recv_count, recv_type, root, comm, [&] {
+    return PMPI_Scatter(send, send_count, send_type, recv, recv_count, recv_type, root, comm);
+  });
+}
+
+EXPORT int MPI_Alltoall(const void* send, int send_count, MPI_Datatype send_type, void* recv,
+                        int recv_count, MPI_Datatype recv_type, MPI_Comm comm) {
+  return mpi::alltoall(send, send_count, send_type, recv, recv_count, recv_type, comm, [&] {
+    return PMPI_Alltoall(send, send_count, send_type, recv, recv_count, recv_type, comm);
+  });
+}
+
+EXPORT int MPI_Allgatherv(const void* send, int send_count, MPI_Datatype send_type, void* recv,
+                          const int counts[], const int places[], MPI_Datatype recv_type,
+                          MPI_Comm comm) {
+  return mpi::allgatherv(send, send_count, send_type, recv, counts, places, recv_type, comm, [&] {
+    return PMPI_Allgatherv(send, send_count, send_type, recv, counts, places, recv_type, comm);
+  });
+}
+
+EXPORT int MPI_Gatherv(const void* send, int send_count, MPI_Datatype send_type, void* recv,
+                       const int counts[], const int places[], MPI_Datatype recv_type, int root,
+                       MPI_Comm comm) {
+  return mpi::gatherv(send, send_count, send_type, recv, counts, places, recv_type, root, comm,
+                      [&] {
+                        return PMPI_Gatherv(send, send_count, send_type, recv, counts, places,
+                                            recv_type, root, comm);
+                      });
+}
+
+EXPORT int MPI_Scatterv(const void* send, const int counts[], const int places[],
+                        MPI_Datatype send_type, void* recv, int recv_count, MPI_Datatype recv_type,
+                        int root, MPI_Comm comm) {
+  return mpi::scatterv(send, counts, places, send_type, recv, recv_count, recv_type, root, comm,
+                       [&] {
+                         return PMPI_Scatterv(send, counts, places, send_type, recv, recv_count,
+                                              recv_type, root, comm);
+                       });
+}
+
+EXPORT int MPI_Alltoallv(const void* send, const int send_counts[], const int send_places[],
+                         MPI_Datatype send_type, void* recv, const int recv_counts[],
+                         const int recv_places[], MPI_Datatype recv_type, MPI_Comm comm) {
+  return mpi::alltoallv(send, send_counts, send_places, send_type, recv, recv_counts, recv_places,
+                        recv_type, comm, [&] {
+                          return PMPI_Alltoallv(send, send_counts, send_places, send_type, recv,
+                                                recv_counts, recv_places, recv_type, comm);
+                        });
+}
+
+}  // extern "C"

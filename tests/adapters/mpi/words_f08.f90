@@ -1,0 +1,20 @@
+! Module mpi_f08, with and without ierror.
+program words
+  use mpi_f08
+  implicit none
+  integer :: rank, ranks, mine(4), both(4), ierror
+  call MPI_Init()
+  call MPI_Comm_rank(MPI_COMM_WORLD, rank)
+  call MPI_Comm_size(MPI_COMM_WORLD, ranks, ierror)
+  mine = rank + 1
+  call MPI_Allreduce(mine, both, 4, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD)
+  if (any(both /= ranks * (ranks + 1) / 2)) stop 1
+  call MPI_Allreduce(MPI_IN_PLACE, mine, 4, MPI_INTEGER, MPI_MAX, MPI_COMM_WORLD, ierror)
+  if (any(mine /= ranks)) stop 2
+  mine = rank
+  call MPI_Bcast(mine, 4, MPI_INTEGER, 0, MPI_COMM_WORLD)
+  if (any(mine /= 0)) stop 3
+  call MPI_Barrier(MPI_COMM_WORLD)
+  if (rank == 0) print *, 'all as it should be'
+  call MPI_Finalize()
+end program words
