@@ -1078,6 +1078,12 @@ typedef struct tutti_explanation {
   char runner_up[32];  /* the next best; "" if none applies */
   double runner_up_us; /* its predicted_us */
   char tuning[32];     /* id of the tuning table that it follows from; "default": there is none */
+  /* Ways with the same bits are tried in the first calls of a size class and settled by their time
+   * on all ranks. Then `algorithm` is the settled way's and `runner_up` the next best way's. */
+  double measured_us; /* what its calls took here, the median, of as many elements; 0: not tried */
+  double runner_up_measured_us; /* what the runner-up's took */
+  char way[48];                 /* "in slices, ring in cache"; "" if there is one way only */
+  char runner_up_way[48];       /* the runner-up's */
 } tutti_explanation;
 TUTTI_API tutti_status tutti_allreduce_explain(size_t count, tutti_dtype dtype, tutti_op op,
                                                tutti_comm comm, const tutti_call_config* config,

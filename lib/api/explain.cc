@@ -13,13 +13,18 @@ void fill(char* to, size_t size, std::string_view text) {
   to[length] = '\0';
 }
 
-void describe(const Choice& choice, const Communicator& c, tutti_explanation* out) {
+void describe(const Explained& explained, const Communicator& c, tutti_explanation* out) {
+  const Choice& choice = explained.choice;
   fill(out->algorithm, sizeof(out->algorithm), choice.algorithm->name);
   fill(out->path, sizeof(out->path), choice.fused() ? "fused" : "schedule");
   fill(out->transport, sizeof(out->transport), c.transport());
   fill(out->reason, sizeof(out->reason), choice.reason);
   out->predicted_us = choice.predicted_us;
   fill(out->tuning, sizeof(out->tuning), c.settings().tuning.id());
+  fill(out->way, sizeof(out->way), explained.way);
+  fill(out->runner_up_way, sizeof(out->runner_up_way), explained.runner_up_way);
+  out->measured_us = double(explained.measured_ns) / 1e3;
+  out->runner_up_measured_us = double(explained.runner_up_measured_ns) / 1e3;
   if (choice.runner_up == nullptr) return;
   fill(out->runner_up, sizeof(out->runner_up), choice.runner_up->name);
   out->runner_up_us = choice.runner_up_us;
@@ -46,10 +51,10 @@ tutti_status tutti_allreduce_explain(size_t count, tutti_dtype dtype, tutti_op o
     if (checked.ok()) checked = api::check_size(out, "the explanation");
     if (!checked.ok()) return c.fail(std::move(checked));
     tutti_explanation found{};
-    Choice choice;
-    const tutti_status chosen = c.explain_allreduce(count, dtype, op, settings, &choice);
+    Explained explained;
+    const tutti_status chosen = c.explain_allreduce(count, dtype, op, settings, &explained);
     if (chosen == TUTTI_OK) {
-      api::describe(choice, c, &found);
+      api::describe(explained, c, &found);
     } else {
       api::fill(found.reason, sizeof(found.reason), c.last_error().text());
     }

@@ -3,12 +3,13 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <utility>
 
 namespace tutti {
 
 namespace {
 
-constexpr size_t usual_bytes = 32 << 20;
+constexpr size_t usual_bytes = 32 << 20, usual_core_bytes = 256 << 10;
 
 // "32768K"; 0: there is no such file. (sysconf() may count a whole socket's caches as one.)
 size_t read_size(const std::string& path) {
@@ -73,6 +74,14 @@ std::vector<size_t> data_cache_sizes() {
     }
   }
   return sizes;
+}
+
+size_t core_cache_bytes() {
+  static const size_t bytes = [] {
+    const std::vector<size_t> sizes = data_cache_sizes();
+    return sizes.size() > 1 ? sizes[sizes.size() - 2] : usual_core_bytes;
+  }();
+  return bytes;
 }
 
 int last_level_cache_of(const cpu_set_t& cores) {

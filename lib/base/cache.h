@@ -17,6 +17,9 @@ size_t last_level_cache_bytes();
 // Sizes of the first core's caches for data, from the one next to it outwards; empty where the
 // system does not say. Reads files.
 std::vector<size_t> data_cache_sizes();
+// Bytes of the first core's own cache, the one before the last level; a quarter of a megabyte where
+// the system does not say.
+size_t core_cache_bytes();
 
 // The first core of the last-level cache that all of `cores` share; -1 if they share none, or the
 // system does not say.

@@ -120,7 +120,7 @@ struct CallSignature {
   static constexpr uint8_t user_dtype = 0xff;
   static constexpr uint8_t premul_sum = 0xfd, commutative_op = 0xfe, ordered_op = 0xff;
   static constexpr uint8_t v_form = 0x80;
-  static constexpr uint8_t compound_shift = 4, compound_mask = 0x30;
+  static constexpr uint8_t path_mask = 0x0f, compound_shift = 4, compound_mask = 0x30;
   void set_types(tutti_dtype dtype, tutti_op op);
 
   bool operator==(const CallSignature&) const = default;

@@ -3,7 +3,9 @@
 
 #include <array>
 #include <cstddef>
+#include <memory>
 #include <optional>
+#include <vector>
 
 #include "lib/call/call.h"
 #include "lib/plan/blocks.h"
@@ -11,6 +13,7 @@
 #include "lib/plan/run.h"
 #include "lib/reduce/reduce.h"
 #include "lib/select/select.h"
+#include "lib/select/trial.h"
 #include "lib/shared_memory/one_hop_shape.h"
 
 namespace tutti {
@@ -35,6 +38,12 @@ struct CachedPlan {
         binding(plan) {}
 };
 
+// One of the ways of a call that give the same bits.
+struct Way {
+  Route route;
+  bool non_temporal = false, single_copy = false, narrow = false;
+};
+
 struct CallPlan {
   CallKey key;    // of the call that it was last made ready for
   Counts counts;  // that it can be made ready for
@@ -48,11 +57,19 @@ struct CallPlan {
   alignas(16) std::array<std::byte, 16> scalar{};  // of a pre-multiplied sum
   uint32_t element_size = 1;
   CachedPlan* plan = nullptr;                  // the communicator's, where it goes by its schedule
-  std::optional<shared::OneHopShape> one_hop;  // where it goes by one hop
+  std::optional<shared::OneHopShape> one_hop;  // where it goes by one hop, or by slices in its ring
+  // How slices are written, and whether ranks copy from each other's vectors where they can.
+  bool non_temporal = false, single_copy = false, narrow = false;  // narrow: one_hop.h
+  // Where there are several ways with the same bits: what they are, and which is tried or settled.
+  // All CallPlans of a class of calls share the trial.
+  std::vector<Way> ways;
+  std::shared_ptr<Trial> trial;
+  uint16_t trial_tag = 0;
   // A small one ends within a few calls of advance() if the peers have entered it already.
   bool ends_soon = false;
-  bool finishes = false;  // something is left to do when its protocol is done
-  bool empty = false;     // no elements; never set for a v form whose lengths not all ranks know
+  bool finishes = false;         // something is left to do when its protocol is done
+  bool always_finishes = false;  // also where its trial has nothing to do
+  bool empty = false;  // no elements; never set for a v form whose lengths not all ranks know
   bool ends_unheard = false;  // a rank can end it without having heard from all others
 
   // Whether it can be made ready for such calls.
@@ -72,6 +89,8 @@ struct CallPlan {
     ends_unheard = tutti::ends_unheard(key.collective, empty, lengths != 0);
     if (one_hop) one_hop->resize(count);
   }
+  // Makes it go that way.
+  void go(const Way& way);
   // Whether only the two ends of each block know its length: then the lengths are exchanged first.
   bool lengths_are_private() const {
     return key.lengths != 0 && tutti::lengths_are_private(key.collective);

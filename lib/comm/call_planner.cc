@@ -10,6 +10,16 @@ namespace tutti {
 
 namespace {
 
+shared::OneHopShape shape_for(const Connection& connection, const CallPlan& plan) {
+  return {runs_as(plan.key.collective),
+          uint32_t(plan.key.root),
+          plan.key.count,
+          plan.element_size,
+          uint32_t(connection.nranks),
+          uint32_t(connection.rank),
+          connection.capabilities.tuning};
+}
+
 // What each protocol needs in a CallPlan.
 struct MakeReady {
   const Connection& connection;
@@ -18,10 +28,7 @@ struct MakeReady {
   CallPlan* plan;
 
   void operator()(shared::OneHop&, Link&) const {
-    const CallKey& key = plan->key;
-    plan->one_hop.emplace(key.collective, uint32_t(key.root), key.count, plan->element_size,
-                          uint32_t(connection.nranks), uint32_t(connection.rank),
-                          connection.capabilities.tuning);
+    plan->one_hop.emplace(shape_for(connection, *plan));
     // Never with the program's operator: a blocking call runs it only under the limit of a wait.
     plan->ends_soon = plan->kernels.user == nullptr;
   }
@@ -31,13 +38,60 @@ struct MakeReady {
                                     query.uneven ? plan::Chunks::scattered : plan::Chunks::together,
                                     schedule::bracketing_of(query.level));
   }
+  void operator()(shared::OrDirect<shared::SlicedOneShot>&, Link&) const {
+    plan->one_hop.emplace(shape_for(connection, *plan));
+    plan->ends_soon = plan->kernels.user == nullptr;
+  }
   template <class Allreduce>
   void operator()(Allreduce&, Link&) const {
     plan->ends_soon = plan->kernels.user == nullptr;
   }
 };
 
+std::string describe(const Way& way) {
+  if (way.single_copy) return "single copy";
+  const bool whole = way.route.path == Path::one_shot || way.route.path == Path::one_shot_or_direct;
+  return std::string(whole ? "in one piece" : "in slices") + (way.narrow ? ", ring in cache" : "") +
+         (way.non_temporal ? ", non-temporal stores" : "");
+}
+
+// To be called with the trial's ways.
+void explain_trial(const std::vector<Way>& ways, const Trial& trial, Explained* out) {
+  const uint32_t settled = trial.settled();
+  if (trial.median_ns(settled) == 0) return;
+  uint32_t next = settled;
+  for (uint32_t way = 0; way < ways.size(); ++way) {
+    if (way == settled || trial.median_ns(way) == 0) continue;
+    if (next == settled || trial.median_ns(way) < trial.median_ns(next)) next = way;
+  }
+  Choice& choice = out->choice;
+  choice.algorithm = ways[settled].route.algorithm;
+  choice.path = ways[settled].route.path;
+  choice.predicted_us = ways[settled].route.predicted_us;
+  choice.reason = "was fastest of " + std::to_string(ways.size()) +
+                  " ways with the same bits, tried in earlier calls";
+  out->way = describe(ways[settled]);
+  out->measured_ns = trial.median_ns(settled);
+  if (next == settled) return;
+  choice.runner_up = ways[next].route.algorithm;
+  choice.runner_up_us = ways[next].route.predicted_us;
+  out->runner_up_way = describe(ways[next]);
+  out->runner_up_measured_ns = trial.median_ns(next);
+}
+
 }  // namespace
+
+void CallPlan::go(const Way& way) {
+  choice.algorithm = way.route.algorithm;
+  choice.path = way.route.path;
+  non_temporal = way.non_temporal;
+  single_copy = way.single_copy;
+  narrow = way.narrow;
+  signature.algorithm = uint16_t(choice.algorithm - algorithms().data());
+  signature.flags = uint8_t((signature.flags & ~CallSignature::path_mask) | uint8_t(choice.path));
+  hash_without_count = tutti::hash_without_count(signature);
+  signature_hash = hash_with(hash_without_count, key.count);
+}
 
 Query CallPlanner::query_of(const CallKey& key) const {
   const auto nranks = uint32_t(connection_.nranks);
@@ -102,12 +156,56 @@ Status CallPlanner::prepare(const CallKey& key, CallCache::Entry* out) {
   signature.level = uint8_t(level_of(key));
   signature.algorithm = uint16_t(choice.algorithm - algorithms().data());
   if (reduces(key.collective)) TUTTI_TRY(bind_operator(*next, query.level));
+  next->always_finishes = next->finishes;
   if (!protocols_.alone()) {
     protocols_.with(choice.path, MakeReady{connection_, query, protocols_.schedules(), next.get()});
+    find_ways(query, next.get());
+    add_trial(next.get());
   }
   next->set_size(key.count, key.lengths);
   *out = std::move(next);
   return {};
+}
+
+// What all ranks derive alike, whatever their own settings say: those overrule the stores and the
+// copying on their rank alone.
+void CallPlanner::find_ways(const Query& query, CallPlan* plan) const {
+  const CallKey& key = plan->key;
+  const Tuning& tuning = connection_.capabilities.tuning;
+  const uint64_t bytes = plan->counts.least * plan->element_size;
+  if (!plan->choice.fused() || key.lengths != 0 || plan->kernels.user != nullptr ||
+      bytes < tuning.tried_bytes)
+    return;
+  const std::vector<Route> routes =
+      same_bits(plan->choice, connection_.capabilities, query, key.algorithm);
+  const auto in_ring = [](const Route& route) {
+    return route.path == Path::sliced_one_shot || route.path == Path::one_hop;
+  };
+  for (const Route& route : routes) {
+    plan->ways.push_back({route});
+    if (in_ring(route)) plan->ways.push_back({.route = route, .narrow = true});
+  }
+  if (bytes >= tuning.single_copy_bytes) {
+    // Of the allreduces, whose copying is the same, one.
+    plan->ways.push_back({.route = routes.front(), .single_copy = true});
+  }
+  for (const Route& route : routes) {
+    if (route.path != Path::two_level) plan->ways.push_back({.route = route, .non_temporal = true});
+  }
+  if (plan->ways.size() > Trial::most_ways) plan->ways.resize(Trial::most_ways);
+}
+
+void CallPlanner::add_trial(CallPlan* plan) {
+  if (plan->ways.size() < 2) {
+    plan->ways.clear();
+    return;
+  }
+  for (const Way& way : plan->ways) {
+    if (way.route.path == Path::sliced_one_shot && !plan->one_hop)
+      plan->one_hop.emplace(shape_for(connection_, *plan));
+  }
+  plan->trial = trials_.of(plan->key, plan->counts, uint32_t(plan->ways.size()), &plan->trial_tag);
+  if (plan->trial == nullptr) plan->ways.clear();
 }
 
 Status CallPlanner::bind_operator(CallPlan& call_plan, tutti_level level) const {
@@ -132,16 +230,25 @@ Status CallPlanner::bind_operator(CallPlan& call_plan, tutti_level level) const 
 }
 
 tutti_status CallPlanner::explain_allreduce(uint64_t count, tutti_dtype dtype, tutti_op op,
-                                            const CallSettings& settings, Choice* out) {
-  CallPlan call_plan;
-  call_plan.key = {.count = count, .dtype = dtype, .op = op, .level = settings.level};
-  const Query query = query_of(call_plan.key);
-  Status chosen = bind_operator(call_plan, query.level);
+                                            const CallSettings& settings, Explained* out) {
+  CallPlan plan;
+  plan.key = {.count = count, .dtype = dtype, .op = op, .level = settings.level};
+  const Query query = query_of(plan.key);
+  Status chosen = bind_operator(plan, query.level);
   if (chosen.ok()) {
-    chosen = choose(call_plan.key.collective, connection_.capabilities, query, settings.algorithm,
-                    settings.unfused, out);
+    chosen = choose(plan.key.collective, connection_.capabilities, query, settings.algorithm,
+                    settings.unfused, &plan.choice);
   }
-  return chosen.ok() ? TUTTI_OK : failures_.fail(std::move(chosen));
+  if (!chosen.ok()) return failures_.fail(std::move(chosen));
+  if (!settings.algorithm.empty()) plan.key.algorithm = plan.choice.algorithm->name;
+  plan.element_size = query.element_size;
+  plan.counts = decided_alike(count, query.element_size, connection_.capabilities);
+  out->choice = plan.choice;
+  if (protocols_.alone()) return TUTTI_OK;
+  find_ways(query, &plan);
+  const Trial* const trial = trials_.find(plan.key, plan.counts, uint32_t(plan.ways.size()));
+  if (trial != nullptr) explain_trial(plan.ways, *trial, out);
+  return TUTTI_OK;
 }
 
 }  // namespace tutti

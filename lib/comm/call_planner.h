@@ -8,8 +8,17 @@
 #include "lib/comm/connection.h"
 #include "lib/comm/failures.h"
 #include "lib/comm/protocols.h"
+#include "lib/comm/trials.h"
 
 namespace tutti {
+
+// What calls would run, and why.
+struct Explained {
+  Choice choice;  // of the way that is settled for now
+  // Where there are several ways: that one and the next best, and what they took; 0: not tried.
+  std::string way, runner_up_way;
+  uint64_t measured_ns = 0, runner_up_measured_ns = 0;
+};
 
 class CallPlanner {
  public:
@@ -31,17 +40,21 @@ class CallPlanner {
   // Whether the call can be made if only the link may access its buffers. Any thread.
   bool can_move(const CallKey& key) const;
   tutti_status explain_allreduce(uint64_t count, tutti_dtype dtype, tutti_op op,
-                                 const CallSettings& settings, Choice* out);
+                                 const CallSettings& settings, Explained* out);
 
  private:
   const CallCache::Entry* make(const CallKey& key);
   Status prepare(const CallKey& key, CallCache::Entry* out);
   Query query_of(const CallKey& key) const;
+  // Fills plan->ways.
+  void find_ways(const Query& query, CallPlan* plan) const;
+  void add_trial(CallPlan* plan);
   // Finds the kernels, or the program's function, for the level.
   Status bind_operator(CallPlan& call_plan, tutti_level level) const;
 
   // Of earlier calls.
   CallCache cache_;
+  Trials trials_;
   const Connection& connection_;
   Failures& failures_;
   CallProtocols& protocols_;

@@ -2,7 +2,9 @@
 
 #include <cstring>
 #include <optional>
+#include <utility>
 
+#include "lib/base/clock.h"
 #include "lib/base/types.h"
 #include "lib/plan/blocks.h"
 
@@ -54,6 +56,7 @@ tutti_status CallRunner::run(CallPlan& call_plan, const Call& call) {
   Status status;
   try {
     bool ended = false;
+    if (call_plan.trial != nullptr) choose_way(call_plan);
     status = number(call_plan, call, &ended);
     if (status.ok() && !ended) {
       status = protocols_.with(call_plan.choice.path, [&](auto&& protocol, auto& link) -> Status {
@@ -158,7 +161,61 @@ void CallRunner::add_to_mark() {
   return {};
 }
 
+// ---------------------------------------------------------------- trials
+
+namespace {
+
+uint16_t tag_of(const CallPlan& call_plan) {
+  return uint16_t(call_plan.trial_tag + call_plan.trial->look() * 0x9e37u) | 1;
+}
+
+}  // namespace
+
+[[gnu::noinline]] void CallRunner::choose_way(CallPlan& call_plan) {
+  Trial& trial = *call_plan.trial;
+  const Way& way = call_plan.ways[trial.begin()];
+  if (way.route.path != call_plan.choice.path || way.non_temporal != call_plan.non_temporal ||
+      way.single_copy != call_plan.single_copy || way.narrow != call_plan.narrow)
+    call_plan.go(way);
+  call_plan.finishes = call_plan.always_finishes || trial.is_timed() || trial.is_open();
+  timing_ = trial.is_timed();
+  if (timing_) {
+    moved_ns_ = 0;
+    since_ns_ = now_ns();
+  }
+  if (!trial.is_open() || !trial.is_first_open()) return;
+  shared::Verdicts& verdicts = protocols_.shared()->verdicts;
+  call_plan.ends_unheard ? verdicts.tell_alone(tag_of(call_plan), trial.verdict())
+                         : verdicts.tell_together(tag_of(call_plan), trial.verdict());
+}
+
+void CallRunner::finish_trial(const CallPlan& call_plan) {
+  Trial& trial = *call_plan.trial;
+  if (timing_) {
+    timing_ = false;
+    if (since_ns_ != 0) pause_timing();
+    // As if it had been the largest of its class.
+    trial.tell(
+        uint64_t(double(moved_ns_) * double(call_plan.counts.most) / double(call_plan.key.count)));
+    return;
+  }
+  if (!trial.is_open()) return;
+  const shared::Verdicts& verdicts = protocols_.shared()->verdicts;
+  verdicts_.clear();
+  for (uint32_t rank = 0; rank < uint32_t(connection_.nranks); ++rank) {
+    Verdict verdict = 0;
+    const bool heard = call_plan.ends_unheard
+                           ? verdicts.heard_alone(rank, tag_of(call_plan), &verdict)
+                           : verdicts.heard_together(rank, tag_of(call_plan), &verdict);
+    if (heard) verdicts_.push_back(verdict);
+  }
+  if (verdicts_.size() == size_t(connection_.nranks) || trial.is_overdue()) trial.settle(verdicts_);
+}
+
+// ---------------------------------------------------------------- stages
+
 Status CallRunner::begin(CallPlan& call_plan, const Call& call, bool* ended) {
+  if (call_plan.trial != nullptr) choose_way(call_plan);
   TUTTI_TRY(number(call_plan, call, ended));
   if (*ended) return {};
   protocols_.with(call_plan.choice.path, [&](auto&& protocol, auto& link) {
@@ -166,12 +223,22 @@ Status CallRunner::begin(CallPlan& call_plan, const Call& call, bool* ended) {
     *ended = call_plan.empty;
     if (!*ended) start(protocol, call_plan, call, mark_);
   });
+  if (timing_) pause_timing();
   return {};
 }
 
 bool CallRunner::advance(const CallPlan& call_plan) {
-  return protocols_.with(call_plan.choice.path,
-                         [](auto&& protocol, auto&) { return protocol.advance(); });
+  const auto advance = [&] {
+    return protocols_.with(call_plan.choice.path,
+                           [](auto&& protocol, auto&) { return protocol.advance(); });
+  };
+  if (!timing_) [[likely]]
+    return advance();
+  since_ns_ = now_ns();
+  const bool moved = advance();
+  if (moved) pause_timing();
+  since_ns_ = 0;
+  return moved;
 }
 
 bool CallRunner::done(const CallPlan& call_plan) {
@@ -180,6 +247,7 @@ bool CallRunner::done(const CallPlan& call_plan) {
 }
 
 Status CallRunner::complete_and_end(const CallPlan& call_plan, const Call& call) {
+  if (timing_) since_ns_ = now_ns();
   return protocols_.with(call_plan.choice.path, [&](auto&& protocol, auto& link) {
     return complete_and_end(protocol, link, call_plan, call);
   });
@@ -260,6 +328,7 @@ Status CallRunner::end(Protocol& protocol, const CallPlan& call_plan, const Call
 }
 
 void CallRunner::finish(const CallPlan& call_plan, const Call& call) {
+  if (call_plan.trial != nullptr) finish_trial(call_plan);
   if (is_scan(call_plan.key.collective)) normalise_lone_vector(call_plan, call);
   if (connection_.settings.check_results) last_result_ = digest_of_result(call_plan, call);
 }

@@ -96,6 +96,10 @@ class CallRunner {
   bool needs(int peer);
   // A pre-multiplied sum: the call's input becomes its product with the scalar.
   Status scale_input(const CallPlan& call_plan, Call* call);
+  // Where a call can go several ways: which it goes, and what ranks tell each other of that.
+  void choose_way(CallPlan& call_plan);
+  void pause_timing() { moved_ns_ += now_ns() - std::exchange(since_ns_, 0); }
+  void finish_trial(const CallPlan& call_plan);
   // What is left to do when a call has ended well (CallPlan::finishes).
   void finish(const CallPlan& call_plan, const Call& call);
   void normalise_lone_vector(const CallPlan& call_plan, const Call& call) const;
@@ -112,6 +116,10 @@ class CallRunner {
   CallMark mark_;
   uint32_t last_result_ = 0;  // a digest of the last call's result, if results are checked
   uint64_t slice_of_ = 0;
+  // Of a call that is timed: how long it was moved on, and since when it is, if it is.
+  bool timing_ = false;
+  uint64_t moved_ns_ = 0, since_ns_ = 0;
+  std::vector<Verdict> verdicts_;
   Limit* limit_ = nullptr;
   const CallPlan* waits_in_ = nullptr;  // the call that complete_and_end() waits for
   CallPlanner planner_{connection_, failures_, protocols_, &limit_};

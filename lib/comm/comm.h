@@ -105,7 +105,7 @@ class Communicator final : deadlock::Member, HostCalls {
   }
 
   tutti_status explain_allreduce(uint64_t count, tutti_dtype dtype, tutti_op op,
-                                 const CallSettings& settings, Choice* out) {
+                                 const CallSettings& settings, Explained* out) {
     return runner_.planner().explain_allreduce(count, dtype, op, settings, out);
   }
 

@@ -175,18 +175,14 @@ Status Communicator::connect(Exchange& exchange) {
 
 namespace {
 
-// Single copy needs all ranks in the call at once, which costs scheduler turns where ranks share
-// cores. Where ranks can run ahead or reduce, the ring is faster (measured on two ranks, 64 KiB to
-// 16 MiB: by 1.3 to 3 where they share a cache, by 1.3 to 3.5 where not).
-shared::ReadFor may_be_read_for(Use use, const Capabilities& capabilities) {
-  if (use == Use::always) return shared::ReadFor::everything;
-  if (use == Use::never) return shared::ReadFor::nothing;
-  return capabilities.crowded ? shared::ReadFor::long_exchanges : shared::ReadFor::exchanges;
+shared::Copying copying_of(Use single_copy) {
+  if (single_copy == Use::always) return shared::Copying::always;
+  return single_copy == Use::never ? shared::Copying::never : shared::Copying::where_asked;
 }
 
 shared::SlicePath path_of(Use non_temporal) {
   if (non_temporal == Use::always) return shared::SlicePath::non_temporal;
-  return non_temporal == Use::never ? shared::SlicePath::cached : shared::SlicePath::measured;
+  return non_temporal == Use::never ? shared::SlicePath::cached : shared::SlicePath::as_called;
 }
 
 }  // namespace
@@ -229,8 +225,8 @@ Status Communicator::open_links(Exchange& exchange, std::vector<std::vector<uint
                                connection_.slots);
     auto shared = std::make_unique<shared::Protocols>(
         *connection_.slots, regions_, path_of(connection_.settings.non_temporal),
-        may_be_read_for(connection_.settings.single_copy, connection_.capabilities),
-        group_size(connection_.capabilities), connection_.capabilities.tuning);
+        copying_of(connection_.settings.single_copy), group_size(connection_.capabilities),
+        connection_.capabilities.tuning);
     connection_.capabilities.one_hop_element_limit_bytes = shared::OneHopShape::most_element_bytes(
         uint32_t(connection_.nranks), connection_.capabilities.tuning);
     connection_.capabilities.staged_limit_bytes = shared->staged_bytes();

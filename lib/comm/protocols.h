@@ -14,7 +14,8 @@ namespace tutti {
 // Starts a call in its protocol. All arguments must stay valid until the call has ended.
 inline void start(shared::OneHop& one_hop, const CallPlan& call_plan, const Call& call,
                   const CallMark& mark) {
-  one_hop.start({&*call_plan.one_hop, &call_plan.kernels, call.input, mark.digest, call.output});
+  one_hop.start({&*call_plan.one_hop, &call_plan.kernels, call.input, mark.digest, call.output,
+                 call_plan.non_temporal, call_plan.single_copy, call_plan.narrow});
 }
 template <class LinkType>
 void start(Scheduled<LinkType>& scheduled, CallPlan& call_plan, const Call& call,
@@ -25,8 +26,10 @@ void start(Scheduled<LinkType>& scheduled, CallPlan& call_plan, const Call& call
 template <class Allreduce>
 void start(Allreduce& allreduce, const CallPlan& call_plan, const Call& call,
            const CallMark& mark) {
-  allreduce.start(shared::AllreduceCall{call.input, call.output, call_plan.key.count,
-                                        call_plan.element_size, &call_plan.kernels, mark.digest});
+  allreduce.start(shared::AllreduceCall{
+      call.input, call.output, call_plan.key.count, call_plan.element_size, &call_plan.kernels,
+      mark.digest, call_plan.non_temporal, call_plan.narrow, call_plan.single_copy,
+      call_plan.one_hop ? &*call_plan.one_hop : nullptr});
 }
 
 // Whether a call that has just started is done after one look, as nearly every small one is of a
@@ -49,6 +52,7 @@ class CallProtocols {
 
   // There is one rank.
   bool alone() const { return link_ == nullptr; }
+  shared::Protocols* shared() { return shared_.get(); }
   const shared::Protocols* shared() const { return shared_.get(); }
   Schedules& schedules() { return schedules_; }
   const Schedules& schedules() const { return schedules_; }
@@ -76,6 +80,7 @@ decltype(auto) CallProtocols::with(Path path, Use&& use) {
     return use(shared_->one_hop, *slots_);
   if (path == Path::one_shot) return use(shared_->one_shot, *slots_);
   if (path == Path::one_shot_or_direct) return use(shared_->one_shot_or_direct, *slots_);
+  if (path == Path::sliced_one_shot) return use(shared_->sliced_one_shot, *slots_);
   if (path == Path::two_level) return use(shared_->two_level, *slots_);
   if (path == Path::two_shot) return use(shared_->two_shot, *slots_);
   if (slots_ != nullptr) return use(Scheduled(schedules_, *slots_), *slots_);

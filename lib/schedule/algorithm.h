@@ -41,6 +41,7 @@ enum class Path : uint8_t {
   schedule,
   one_shot,
   one_shot_or_direct,  // direct where all ranks reach all vectors, else one-shot
+  sliced_one_shot,     // the same with longer vectors, in slices
   two_level,
   two_shot,
   one_hop,

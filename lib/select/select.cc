@@ -82,6 +82,9 @@ double predict_moves(const Algorithm& algorithm, Path path, const Capabilities& 
     return medium.hop * tuning.two_shot_hops + tuning.two_shot_vectors * bytes * fused_byte +
            2 * far;
   }
+  if (path == Path::sliced_one_shot) {
+    return medium.hop * tuning.sliced_one_shot_hops + p * bytes * fused_byte + far;
+  }
   if (path == Path::one_hop) {
     return medium.hop * tuning.one_hop_hops +
            moved_by_one_hop(algorithm.collective, p) * bytes * fused_byte + far;
@@ -117,14 +120,15 @@ Path path_of(const Algorithm& algorithm, const Capabilities& capabilities, const
       return fused_if(!query.uneven &&
                       query.element_size <= capabilities.one_hop_element_limit_bytes);
     case Path::one_shot:
-      if (!lines_hold_whole_elements || bytes > capabilities.one_shot_limit_bytes)
-        return Path::schedule;
+      if (!lines_hold_whole_elements) return Path::schedule;
+      if (bytes > capabilities.one_shot_limit_bytes) return Path::sliced_one_shot;
       return bytes <= capabilities.staged_limit_bytes ? Path::one_shot : Path::one_shot_or_direct;
     case Path::two_level:
       return fused_if(lines_hold_whole_elements && bytes <= capabilities.two_level_limit_bytes);
     case Path::two_shot:
       return fused_if(lines_hold_whole_elements);
     case Path::one_shot_or_direct:
+    case Path::sliced_one_shot:
     case Path::schedule:
       break;
   }
@@ -178,6 +182,9 @@ std::string reason_of(const Candidate& best, const Capabilities& capabilities, t
   if (best.path == Path::one_shot || best.path == Path::one_shot_or_direct) {
     return "all " + ranks +
            " share memory and the vector is short: publish once, read all, one hop";
+  }
+  if (best.path == Path::sliced_one_shot) {
+    return "all " + ranks + " share memory: each publishes its vector in slices and reads all";
   }
   if (best.path == Path::two_level) {
     return "the " + ranks + " sit in groups of " + std::to_string(group_size(capabilities)) +
@@ -258,6 +265,31 @@ Status choose(Collective collective, const Capabilities& capabilities, const Que
   *out = {best.algorithm, best.path,      reason_of(best, capabilities, query.level),
           best.us,        next.algorithm, next.algorithm ? next.us : 0};
   return {};
+}
+
+std::vector<Route> same_bits(const Choice& choice, const Capabilities& capabilities,
+                             const Query& query, std::string_view forced) {
+  constexpr double most_times = 2;
+  std::vector<Route> routes{{choice.algorithm, choice.path, choice.predicted_us}};
+  // What folds all operands in one place, from the left, and rounds once has the same bits.
+  const auto folds = [&](const Algorithm& algorithm) {
+    return schedule::levels_of(algorithm, {.nranks = capabilities.nranks,
+                                           .root = query.root,
+                                           .radix = group_size(capabilities)})
+        .hold(TUTTI_LEVEL_EXACT);
+  };
+  if (!forced.empty() || !choice.fused() || !folds(*choice.algorithm)) return routes;
+  for (const Algorithm& algorithm : algorithms()) {
+    if (algorithm.collective != choice.algorithm->collective || &algorithm == choice.algorithm ||
+        !why_not(algorithm, capabilities, query).empty() || !folds(algorithm))
+      continue;
+    const Path path = path_of(algorithm, capabilities, query, false);
+    if (path == Path::schedule) continue;
+    const double predicted_us = predict(algorithm, path, capabilities, query);
+    if (predicted_us > most_times * choice.predicted_us) continue;
+    routes.push_back({&algorithm, path, predicted_us});
+  }
+  return routes;
 }
 
 }  // namespace tutti

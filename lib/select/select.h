@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lib/base/status.h"
 #include "lib/call/call.h"
@@ -49,10 +50,22 @@ struct Choice {
   bool fused() const { return path != Path::schedule; }
 };
 
+// An algorithm, and how it goes.
+struct Route {
+  const Algorithm* algorithm = nullptr;
+  Path path = Path::schedule;
+  double predicted_us = 0;
+};
+
 // `forced`: a name, or empty. UNSUPPORTED, with the reason, when that algorithm cannot serve the
 // call; INVALID, with the names that there are, when there is no such algorithm. `unfused`:
 // schedules only.
 Status choose(Collective collective, const Capabilities& capabilities, const Query& query,
               std::string_view forced, bool unfused, Choice* out);
+
+// The fused ways to serve that query with the bits of `choice`, which choose() has made, and at a
+// cost that the model finds less than twice its; `choice` itself is the first.
+std::vector<Route> same_bits(const Choice& choice, const Capabilities& capabilities,
+                             const Query& query, std::string_view forced);
 
 }  // namespace tutti

@@ -14,51 +14,19 @@ namespace {
 
 constexpr size_t most_streamed_bytes = 16 << 10;  // the most of direct_streamed_bytes
 
-// What a rank posts.
-struct Places {
-  Place input, output;
-};
-static_assert(sizeof(Places) <= sizeof(slots::FlagLine::payload));
-
 }  // namespace
 
-Direct::Direct(FlagLines& flags, const Regions& regions, const Tuning& tuning)
+Direct::Direct(FlagLines& flags, const Regions& regions, Meeting& meeting, const Tuning& tuning)
     : flags_(flags),
       regions_(regions),
+      meeting_(meeting),
       tuning_(tuning),
       inputs_(flags.nranks()),
       outputs_(flags.nranks()),
       operands_(flags.nranks()) {}
 
-bool Direct::announce(const AllreduceCall& call, uint32_t turn) {
-  Places mine;
-  call_ = call;
-  if (!measure_edges() || !regions_.find(call.input, call.bytes(), &mine.input) ||
-      !regions_.find(call.output, call.bytes(), &mine.output)) {
-    return false;
-  }
-  copy_edges();
-  turn_ = turn;
-  streams_ = exceeds_cache(call.bytes(), flags_.nranks(), tuning_);
-  shared_ = withdrawn_ = false;
-  finished_peers_ = 0;
-  std::byte* const to = flags_.at(flags_.self(), line::places).payload;
-  slots::will_write(to, sizeof(mine));
-  std::memcpy(to, &mine, sizeof(mine));
-  flags_.post(line::places, turn, call.digest);
-  return true;
-}
-
-bool Direct::announced(uint32_t rank) const {
-  return flags_.posted(rank, line::places, turn_, call_.digest);
-}
-
-bool Direct::finished(uint32_t rank) const {
-  return flags_.posted(rank, line::finish, turn_, call_.digest);
-}
-
 void Direct::withdraw() {
-  flags_.clear(line::places);
+  meeting_.withdraw();
   flags_.clear(line::begun);  // still set if an operator threw inside a slice
   // Orders the cleared flags before what the caller writes now; pairs with enter_slice().
   slots::fence(std::memory_order_seq_cst);
@@ -71,33 +39,37 @@ void Direct::withdraw() {
   }
 }
 
-bool Direct::all_announced() const {
-  for (uint32_t rank = 0; rank < flags_.nranks(); ++rank) {
-    if (rank != flags_.self() && !announced(rank)) return false;
-  }
-  return true;
-}
-
 bool Direct::enter_slice() {
   if (!regions_.may_vanish()) return true;
   flags_.set(line::begun, turn_, call_.digest);
   slots::fence(std::memory_order_seq_cst);
-  if (all_announced()) return true;
+  if (meeting_.all_posted()) return true;
   flags_.clear(line::begun);
   return false;
 }
 
+bool Direct::prepare(const AllreduceCall& call, uint32_t turn, Place* input, Place* output) {
+  call_ = call;
+  turn_ = turn;
+  if (!measure_edges() || !regions_.find(call.input, call.bytes(), input) ||
+      !regions_.find(call.output, call.bytes(), output)) {
+    return false;
+  }
+  copy_edges();
+  return true;
+}
+
 Status Direct::begin() {
+  streams_ = exceeds_cache(call_.bytes(), flags_.nranks(), tuning_);
+  shared_ = withdrawn_ = false;
+  finished_peers_ = 0;
   for (uint32_t rank = 0; rank < flags_.nranks(); ++rank) {
     if (rank == flags_.self()) {
       inputs_[rank] = call_.input;
       outputs_[rank] = call_.output;
       continue;
     }
-    Places places;
-    const std::byte* const from = flags_.at(rank, line::places).payload;
-    slots::will_read(from, sizeof(places));
-    std::memcpy(&places, from, sizeof(places));
+    const Meeting::Places places = meeting_.of(rank);
     inputs_[rank] = regions_.at(rank, places.input, call_.bytes());
     outputs_[rank] = regions_.at(rank, places.output, call_.bytes());
     if (inputs_[rank] == nullptr || outputs_[rank] == nullptr) {
@@ -168,6 +140,13 @@ bool Direct::advance() {
   return true;
 }
 
+int Direct::waits_for() const {
+  for (uint32_t rank = 0; rank < flags_.nranks() && !done(); ++rank) {
+    if (rank != flags_.self() && !finished(rank)) return int(rank);
+  }
+  return -1;
+}
+
 void Direct::reduce_slice() {
   withdrawn_ = !enter_slice();
   if (withdrawn_) return;
@@ -189,7 +168,7 @@ void Direct::reduce_slice() {
   if (regions_.may_vanish()) flags_.clear(line::begun);
   if (at_ < end_) return;
   slots::fence(std::memory_order_acquire);  // orders the reads before the look at the flags
-  withdrawn_ = !all_announced();
+  withdrawn_ = !meeting_.all_posted();
   if (withdrawn_) return;
   shared_ = true;
   flags_.post(line::finish, turn_, call_.digest);

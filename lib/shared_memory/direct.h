@@ -1,7 +1,8 @@
-// Allreduce over memory that every rank reaches, in one pass: ranks post where their vectors lie;
-// each reduces its share of all inputs, in rank order, and writes it to all outputs; all post that
-// they are done. Nothing is staged: the traffic per rank is one vector read and one written, the
-// minimum ("direct access", reference section 5.29(b)). Implements two-shot, bit for bit.
+// Allreduce over memory that every rank reaches, in one pass: ranks post where their vectors lie
+// (meeting.h); each reduces its share of all inputs, in rank order, and writes it to all outputs;
+// all post that they are done. Nothing is staged: the traffic per rank is one vector read and one
+// written, the minimum ("direct access", reference section 5.29(b)). Implements two-shot, bit for
+// bit.
 //
 // Memory of the program whose whole pages are shared (adopted.h) has edges that the others do not
 // reach. On a communicator that has such memory every rank copies as much of the beginning and of
@@ -19,23 +20,21 @@
 
 #include <vector>
 
-#include "lib/shared_memory/regions.h"
+#include "lib/shared_memory/meeting.h"
 #include "lib/shared_memory/staging.h"
 
 namespace tutti::shared {
 
 class Direct {
  public:
-  // `tuning` outlives this.
-  Direct(FlagLines& flags, const Regions& regions, const Tuning& tuning);
+  // All outlive this.
+  Direct(FlagLines& flags, const Regions& regions, Meeting& meeting, const Tuning& tuning);
 
-  // Posts where this rank's vectors lie; false, with nothing posted, when the others cannot reach
-  // them. `turn`: number of the call.
-  bool announce(const AllreduceCall& call, uint32_t turn);
-  bool announced(uint32_t rank) const;
-
-  // To be called once all have announced. The error names a rank that has announced memory which is
-  // not mapped here.
+  // Whether the others reach the call's vectors, and where they lie; to be called before that is
+  // posted. `turn`: number of the call.
+  bool prepare(const AllreduceCall& call, uint32_t turn, Place* input, Place* output);
+  // To be called once all have met. The error names a rank that has posted memory which is not
+  // mapped here.
   Status begin();
   // The call has failed. Threads: once this returns, no peer touches this rank's vectors any more.
   // Processes: no peer begins to.
@@ -43,10 +42,13 @@ class Direct {
   // To be called after begin(). Whether anything moved.
   bool advance();
   bool done() const { return finished_peers_ == flags_.nranks(); }
-  bool finished(uint32_t rank) const;
+  // The lowest peer whose flag is missing, -1 if none.
+  int waits_for() const;
 
  private:
-  bool all_announced() const;
+  bool finished(uint32_t rank) const {
+    return flags_.posted(rank, line::finish, turn_, call_.digest);
+  }
   // To be called before vectors of threads are touched; false: a peer has withdrawn. Pairs with
   // withdraw(): either the peer sees that this rank has begun, or this rank sees that it withdrew.
   bool enter_slice();
@@ -61,6 +63,7 @@ class Direct {
 
   FlagLines& flags_;
   const Regions& regions_;
+  Meeting& meeting_;
   const Tuning& tuning_;
   AllreduceCall call_;
   uint32_t turn_ = 0;

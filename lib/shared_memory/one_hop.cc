@@ -18,45 +18,47 @@ std::atomic<uint64_t>& flag_at(std::byte* cell) {
 }
 std::byte* payload_at(std::byte* cell) { return cell + offsetof(TinyCell, payload); }
 
+constexpr uint32_t most_lag = 1u << 30;  // slices
+
+// A small part of a core's own cache, beside which the vectors have room; at least two slices.
+size_t narrow_bytes(const Tuning& tuning) {
+  const auto wanted = size_t(tuning.narrow_share * double(tuning.core_cache()));
+  const size_t least = std::min<size_t>(2 * tuning.one_hop_slice_bytes, tuning.ring_bytes);
+  return std::clamp<size_t>(wanted, least, tuning.ring_bytes);
+}
+
 }  // namespace
 
-OneHop::OneHop(slots::SlotLink& link, SliceWriter& writer, ReadFor single_copy,
+OneHop::OneHop(slots::SlotLink& link, SliceWriter& writer, SingleCopy& single_copy,
                const Tuning& tuning)
     : tuning_(tuning),
       cells_(*link.cells()),
       flags_(link),
-      single_copy_(flags_, single_copy, kept_bytes(flags_.nranks(), tuning)),
+      single_copy_(single_copy),
       writer_(writer),
       nranks_(cells_.nranks()),
       self_(cells_.rank()),
       ring_(cells_.bytes() - tuning_.ring_bytes),
-      begins_(2 * tuning_.ring_slices),
+      narrow_(narrow_bytes(tuning_)),
+      begins_(tuning_.ring_slices),
       shown_(nranks_),
       operands_(nranks_) {}
 
 void OneHop::start_next() {
   before_ = after_;
   done_ = asks_ = may_show_ = false;
-  if (shape_->part_bytes >= tuning_.single_copy_bytes) [[unlikely]] {
+  writer_.begin(call_.non_temporal);
+  // An allreduce by single copy goes another way (copied.h).
+  if (shape_->part_bytes >= tuning_.single_copy_bytes &&
+      shape_->goal.collective() != Collective::allreduce) [[unlikely]] {
     asks_ = single_copy_.answer() == SingleCopy::Answer::unknown;
     if (!asks_) choose_way();
   }
   if (!asks_) begin();
 }
 
-// What this call would use single copy for. Where there are more ranks than cores, a block that
-// goes to all is better written once and read from the cache.
-ReadFor OneHop::read_for() const {
-  const bool exchange = shape_->gets_many && !is_rooted(shape_->goal.collective());
-  const uint64_t fetched = shape_->part_bytes * (nranks_ - 1);
-  if (!exchange || fetched > single_copy_.most_exchanged_bytes()) return ReadFor::everything;
-  return shape_->separate_parts && shape_->part_bytes >= tuning_.long_exchange_bytes
-             ? ReadFor::long_exchanges
-             : ReadFor::exchanges;
-}
-
 void OneHop::choose_way() {
-  may_show_ = single_copy_.answer() == SingleCopy::Answer::yes && single_copy_.allows(read_for());
+  may_show_ = single_copy_.answer() == SingleCopy::Answer::yes;
   if (!may_show_ || !shape_->combines) return;
   const size_t bytes = shape_->sources.size() * shape_->slice_bytes;
   try {
@@ -68,10 +70,12 @@ void OneHop::choose_way() {
 
 void OneHop::begin() {
   after_ = before_ + shape_->slices;
+  // A rank that only reads has placed nothing since long ago: the distance must not wrap.
+  if (before_ - placed_ > most_lag) [[unlikely]]
+    placed_ = before_ - tuning_.ring_slices;
   published_ = shape_->readers == 0 ? shape_->slices : 0;
   taken_ = shape_->sources.empty() ? shape_->slices : 0;
   own_left_ = shape_->has_own_block;
-  if (!shape_->in_line) place_earlier();
   shows_ = may_show_ && published_ != shape_->slices && shows_input();
   if (may_show_) std::fill(shown_.begin(), shown_.end(), Shown());
   if (taken_ != shape_->slices) return;
@@ -85,17 +89,14 @@ void OneHop::begin() {
 
 // Not where this rank's output overwrites what others have yet to read.
 bool OneHop::shows_input() {
+  if (!call_.shows && !single_copy_.always()) return false;
   const uint64_t all = shape_->separate_parts ? nranks_ * shape_->part_bytes : shape_->part_bytes;
   const uint64_t written = shape_->combines ? shape_->part_bytes : nranks_ * shape_->part_bytes;
   // Where blocks are gathered, only the own block of the output may overlap the input, and it
   // stays.
   const bool gathers = shape_->gets_many && !shape_->separate_parts;
   const bool writes = !gathers && !shape_->sources.empty();
-  if (writes && call_.input < call_.output + written && call_.output < call_.input + all) {
-    return false;
-  }
-  const bool far = writer_.non_temporal(shape_->part_bytes);
-  return far || shape_->fits_without_ring || !single_copy_.only_from_afar();
+  return !writes || call_.input >= call_.output + written || call_.output >= call_.input + all;
 }
 
 void OneHop::fail(Status status) {
@@ -109,29 +110,43 @@ void OneHop::withdraw() {
   slots::fence(std::memory_order_seq_cst);  // orders it before what the caller writes there now
 }
 
-void OneHop::place(uint32_t slice) {
-  const uint64_t bytes = shape_->slice_in_ring();
-  for (; int32_t(placed_ - before_ - slice) <= 0; ++placed_) {
-    const uint64_t left = tuning_.ring_bytes - (next_begin_ & (tuning_.ring_bytes - 1));
-    if (left < bytes) next_begin_ += left;  // no slice wraps around the end
-    begins_[begin_index(placed_)] = next_begin_;
-    next_begin_ += bytes;
-  }
+uint64_t OneHop::next_place() const {
+  const uint64_t ring = tuning_.ring_bytes, at = next_begin_ & (ring - 1);
+  const uint64_t end = call_.narrow ? narrow_ : ring;
+  // No slice wraps around the end. What is left out counts as used.
+  return at + shape_->slice_in_ring() <= end ? next_begin_ : next_begin_ + ring - at;
 }
 
-void OneHop::place_earlier() {
-  if (before_ - placed_ > tuning_.ring_slices) placed_ = before_ - tuning_.ring_slices;
-  for (; placed_ != before_; ++placed_) begins_[begin_index(placed_)] = next_begin_;
+void OneHop::set_place(uint32_t sequence, uint64_t begin) {
+  if (int32_t(sequence - placed_) > int32_t(tuning_.ring_slices))
+    placed_ = sequence - tuning_.ring_slices;
+  for (; placed_ != sequence; ++placed_) begins_[index_of(placed_)] = next_begin_;
+  begins_[index_of(placed_++)] = begin;
+  next_begin_ = begin + shape_->slice_in_ring();
+}
+
+void OneHop::tell(std::byte* cell, const Whereabouts& whereabouts) const {
+  slots::will_write(payload_at(cell), sizeof(whereabouts));
+  std::memcpy(payload_at(cell), &whereabouts, sizeof(whereabouts));
+}
+
+OneHop::Whereabouts OneHop::told(const std::byte* cell) const {
+  Whereabouts whereabouts;
+  const std::byte* const from = cell + offsetof(TinyCell, payload);
+  slots::will_read(from, sizeof(whereabouts));
+  std::memcpy(&whereabouts, from, sizeof(whereabouts));
+  // A peer's word is used as an index only within bounds.
+  whereabouts.offset = std::min(whereabouts.offset, tuning_.ring_bytes - shape_->slice_in_ring());
+  return whereabouts;
 }
 
 bool OneHop::fits(uint32_t sequence) const {
   if (sequence - read_ >= tuning_.ring_slices) return false;
-  return shape_->in_line ||
-         begin_of(sequence) + shape_->slice_in_ring() - begin_of(read_) <= tuning_.ring_bytes;
+  if (shape_->in_line || int32_t(read_ - placed_) >= 0) return true;  // none in the ring is unread
+  return next_place() + shape_->slice_in_ring() - begins_[index_of(read_)] <= tuning_.ring_bytes;
 }
 
 bool OneHop::has_room() {
-  if (!shape_->in_line) place(published_);
   const uint32_t next = before_ + published_;
   return fits(next) || fits_by_now(next);
 }
@@ -168,14 +183,12 @@ bool OneHop::publish_slice() {
                   slots::copy_short(to, from, bytes);
                 });
   } else if (shows_) {
-    slots::will_write(payload_at(cell), sizeof(call_.input));
-    std::memcpy(payload_at(cell), &call_.input, sizeof(call_.input));
+    tell(cell, {.input = call_.input});
   } else {
-    if (may_show_) {
-      slots::will_write(payload_at(cell), sizeof(call_.input));
-      std::memset(payload_at(cell), 0, sizeof(call_.input));
-    }
-    write_parts(data_of(self_, sequence), call_.input + offset,
+    const uint64_t place = next_place(), at = place & (tuning_.ring_bytes - 1);
+    set_place(sequence, place);
+    tell(cell, {.offset = at});
+    write_parts(cells_.data(self_) + ring_ + at, call_.input + offset,
                 std::min(shape_->slice_bytes, shape_->part_bytes - offset),
                 [this](std::byte* to, const std::byte* from, size_t bytes) {
                   slots::will_write(to, bytes);
@@ -200,6 +213,13 @@ void OneHop::ask_line_back(uint32_t sequence) const {
 #endif
 }
 
+bool OneHop::has_begun_next(uint32_t rank, const OneHopShape& shape, uint32_t digest) const {
+  auto& flag = *reinterpret_cast<std::atomic<uint64_t>*>(
+      reinterpret_cast<std::byte*>(&flags_.at(rank, shape.first_line)) +
+      index_of(after_) * shape.cell_bytes);
+  return flags_.posted(rank, flag, after_ + 1, digest);
+}
+
 bool OneHop::there(uint32_t source, uint32_t slice) {
   const uint32_t sequence = before_ + slice;
   return flags_.posted(source, flag_at(cell_of(source, sequence)), sequence + 1, call_.digest);
@@ -210,14 +230,11 @@ std::byte* OneHop::cell_of(uint32_t rank, uint32_t sequence) const {
          index_of(sequence) * shape_->cell_bytes;
 }
 
-std::byte* OneHop::data_of(uint32_t rank, uint32_t sequence) const {
-  return cells_.data(rank) + ring_ + (begin_of(sequence) & (tuning_.ring_bytes - 1));
-}
-
 const std::byte* OneHop::part_of(uint32_t source, uint32_t slice, size_t bytes) const {
   const uint32_t sequence = before_ + slice;
+  std::byte* const cell = cell_of(source, sequence);
   const std::byte* from =
-      shape_->in_line ? payload_at(cell_of(source, sequence)) : data_of(source, sequence);
+      shape_->in_line ? payload_at(cell) : cells_.data(source) + ring_ + told(cell).offset;
   if (shape_->separate_parts) from += peer_position(source, self_) * shape_->stride;
   slots::will_read(from, bytes);
   return from;
@@ -232,13 +249,11 @@ bool OneHop::take_slice() {
     return false;
   }
   if (may_show_ && taken_ == 0) note_shown();
-  if (!shape_->in_line) place(taken_);
   const uint64_t offset = taken_ * shape_->slice_bytes;
   const size_t bytes = std::min(shape_->slice_bytes, shape_->part_bytes - offset);
   if (!(shape_->combines ? reduce_slice(offset, bytes) : copy_slice(offset, bytes))) {
     return false;
   }
-  if (!shape_->in_line) writer_.has_read();
   do {
     ++taken_;
   } while (has_copied_slice());
@@ -251,9 +266,7 @@ bool OneHop::take_slice() {
 // Notes which sources let others copy from their input: the line of the first slice says where.
 void OneHop::note_shown() {
   for (size_t i = 0; i < shape_->sources.size(); ++i) {
-    const std::byte* const from = payload_at(cell_of(shape_->sources[i], before_));
-    slots::will_read(from, sizeof(shown_[i].part));
-    std::memcpy(&shown_[i].part, from, sizeof(shown_[i].part));
+    shown_[i].part = told(cell_of(shape_->sources[i], before_)).input;
     if (shows(i) && shape_->separate_parts) shown_[i].part += self_ * shape_->part_bytes;
   }
 }
@@ -276,7 +289,6 @@ void OneHop::fetch_next() const {
   for (const uint32_t source : shape_->sources) {
     const uint32_t ahead = shape_->tiny ? line::tiny_in_line : std::min(streak_ / 4, 3u);
     __builtin_prefetch(&flag_at(cell_of(source, next + ahead)));
-    if (!shape_->in_line) __builtin_prefetch(data_of(source, next));
   }
 }
 
@@ -404,7 +416,6 @@ bool OneHop::advance() {
   done_ = published_ == shape_->slices && taken_ == shape_->slices &&
           (!is_read() || still_before(after_) < 0);
   if (done_) {
-    if (!shape_->in_line) place(shape_->slices - 1);
     if (shape_->streams) stream_fence();
     transfers_.sent(shape_->readers, shape_->readers * shape_->part_bytes);
     transfers_.received(shape_->sources.size(), shape_->sources.size() * shape_->part_bytes);

@@ -4,18 +4,19 @@
 //   broadcast, gather, scatter, reduce                 flat
 //
 // A rank's slices lie in a ring, calls one after the other. All ranks know how many slices a call
-// has and how long they are, also ranks that take no part in it. So slice s, counted over all
-// calls, has the same place in every rank's ring. Every rank posts a credit, the number of slices
-// that it has read or skipped; a place is written again once the credits of all ranks cover its
-// slice. So a rank may leave a call before others enter it, and runs ahead as far as the ring and
-// its flags reach. Short slices travel in the line of their flag, those of up to eight bytes in a
-// quarter of a line: a reader that lags gets four calls with one line transfer.
+// has, also ranks that take no part in it, so slice s, counted over all calls, has the same flag
+// line in every rank; that line says where in the ring its rank has put it. Every rank posts a
+// credit, the number of slices that it has read or skipped; a place is written again once the
+// credits of all ranks cover its slice. So a rank may leave a call before others enter it, and runs
+// ahead as far as the ring and its flags reach. How much of the ring a rank uses it decides for
+// itself, call by call: all of it, so that the slices of a writer that is far ahead have left its
+// own cache, or a part that stays there. Short slices travel in the line of their flag, those of up
+// to eight bytes in a quarter of a line: a reader that lags gets four calls with one line transfer.
 //
-// Where ranks do not share a last-level cache, where there are more ranks than cores, or where the
-// rings would evict the vectors from the cache, a long input may be copied from where it is: its
-// rank then posts the address in the line of the first slice, and stays in the call until all have
-// copied from there (single_copy.h). Each rank decides this for itself, call by call; the call has
-// the same number of slices either way.
+// A long input may be copied from where it is, if its rank's call says so: the rank then posts the
+// address in the line of the first slice, and stays in the call until all have copied from there
+// (single_copy.h). Each rank decides this for itself, call by call; the call has the same number of
+// slices either way.
 #pragma once
 
 #include <vector>
@@ -38,13 +39,15 @@ struct OneHopCall {
   // instructions).
   uint32_t digest = 0;
   std::byte* output = nullptr;
+  bool non_temporal = false;  // slices are written with non-temporal stores
+  bool shows = false;         // this rank lets the others copy from its input where they can
+  bool narrow = false;        // slices use a part of the ring that stays in this core's cache
 };
 
 class OneHop {
  public:
-  // `link` must have cells; `writer` outlives this. `single_copy`: what the others may read this
-  // rank's memory for.
-  OneHop(slots::SlotLink& link, SliceWriter& writer, ReadFor single_copy, const Tuning& tuning);
+  // `link` must have cells; `writer` and `single_copy` outlive this.
+  OneHop(slots::SlotLink& link, SliceWriter& writer, SingleCopy& single_copy, const Tuning& tuning);
 
   // Inline, so that `call` stays in registers.
   void start(const OneHopCall& call) {
@@ -55,6 +58,8 @@ class OneHop {
   // Moves as far as the peers' flags allow and never blocks. Returns whether anything moved.
   bool advance();
   bool done() const { return done_; }
+  // Whether `rank` has published its first slice in the call that will be started next.
+  bool has_begun_next(uint32_t rank, const OneHopShape& shape, uint32_t digest) const;
   // Whether the call, once done, has failed, and how. The link knows of all other failures.
   const Status& failure() const { return failure_; }
   // The call has failed: takes back where this rank's input lies, if that was posted.
@@ -67,7 +72,6 @@ class OneHop {
 
  private:
   void start_next();
-  ReadFor read_for() const;
   // Decides whether ranks may copy from each other's input. To be called once answer() is known.
   void choose_way();
   void begin();
@@ -86,20 +90,19 @@ class OneHop {
   bool there(uint32_t source, uint32_t slice);
   // Where the flag of a slice lies, followed by its bytes where they travel in its line.
   std::byte* cell_of(uint32_t rank, uint32_t sequence) const;
-  // Gives the slices of the call up to this one their places in the rings.
-  void place(uint32_t slice);
-  // The same, with no bytes each, for slices of earlier calls that travelled in lines.
-  void place_earlier();
-  // Where a slice begins that has a place, or the one after the last of these.
-  uint64_t begin_of(uint32_t sequence) const {
-    return sequence == placed_ ? next_begin_ : begins_[begin_index(sequence)];
-  }
-  // A slice gets its place before it is known whether there is room, while the one that is
-  // ring_slices before it is still to be taken: so there are places for twice as many.
-  uint32_t begin_index(uint32_t sequence) const { return sequence & (2 * tuning_.ring_slices - 1); }
+  // Where the next slice would begin.
+  uint64_t next_place() const;
+  // Gives slice `sequence` that place, and those before it that have none an empty one.
+  void set_place(uint32_t sequence, uint64_t begin);
   uint32_t index_of(uint32_t sequence) const { return sequence & (tuning_.ring_slices - 1); }
   uint32_t line_of(uint32_t sequence) const { return line::one_hop + index_of(sequence); }
-  std::byte* data_of(uint32_t rank, uint32_t sequence) const;
+  // What the line of a slice that does not travel in it says.
+  struct Whereabouts {
+    const std::byte* input = nullptr;  // copy from there, at that rank; null: from the ring
+    uint64_t offset = 0;               // there
+  };
+  void tell(std::byte* cell, const Whereabouts& whereabouts) const;
+  Whereabouts told(const std::byte* cell) const;
   // The first bytes of this rank's part of a slice.
   const std::byte* part_of(uint32_t source, uint32_t slice, size_t bytes) const;
   void fetch_next() const;
@@ -122,11 +125,12 @@ class OneHop {
   const Tuning tuning_;
   SharedCells& cells_;
   FlagLines flags_;
-  SingleCopy single_copy_;
+  SingleCopy& single_copy_;
   SliceWriter& writer_;
   uint32_t nranks_;
   uint32_t self_;
-  size_t ring_;  // its offset into a rank's cells
+  size_t ring_;          // its offset into a rank's cells
+  const size_t narrow_;  // bytes of it that narrow calls use
 
   OneHopCall call_;
   const OneHopShape* shape_ = nullptr;  // the call's
@@ -139,8 +143,8 @@ class OneHop {
   bool shows_ = false;   // the others copy from this rank's input
   uint32_t streak_ = 0;  // slices that were there at the first look
   Status failure_;
-  // Positions in the ring, in bytes and counted without wrapping: where the last slices begin, and
-  // where the next does.
+  // Positions in the own ring, in bytes and counted without wrapping: where the last slices begin,
+  // and where the last one ends.
   std::vector<uint64_t> begins_;
   uint64_t next_begin_ = 0;
   uint32_t placed_ = 0;  // slices of all calls up to the last one that has a place

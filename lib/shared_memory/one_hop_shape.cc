@@ -90,10 +90,7 @@ void OneHopShape::weigh() {
   // Of all ranks together: inputs, outputs and rings.
   const uint64_t inputs = nranks_ * part_bytes * (separate_parts ? nranks_ : 1);
   const uint64_t outputs = nranks_ * part_bytes * (gets_many ? nranks_ : 1);
-  const uint64_t all = inputs + outputs + nranks_ * tuning_->ring_bytes;
-  const uint64_t cache = tuning_->last_level_cache();
-  exceeds_cache = all > cache;
-  fits_without_ring = !exceeds_cache && double(all) > tuning_->full_cache_share * double(cache);
+  exceeds_cache = inputs + outputs + nranks_ * tuning_->ring_bytes > tuning_->last_level_cache();
 }
 
 }  // namespace tutti::shared

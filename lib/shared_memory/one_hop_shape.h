@@ -46,9 +46,8 @@ struct OneHopShape {
   bool tiny = false;                        // and several share a line (TinyCell)
   uint32_t first_line = 0, cell_bytes = 0;  // where their flags are (flag_lines.h)
 
-  bool streams = false;            // what comes from others is written with non-temporal stores
-  bool exceeds_cache = false;      // inputs, outputs and rings of all ranks exceed the cache
-  bool fits_without_ring = false;  // they fit, but take more than three quarters of it
+  bool streams = false;        // what comes from others is written with non-temporal stores
+  bool exceeds_cache = false;  // inputs, outputs and rings of all ranks exceed the cache
 
   uint64_t slice_in_ring() const { return parts * stride; }  // bytes
 

@@ -16,8 +16,8 @@ void OneShot::stage() {
                                                        : staging_.place_block(bytes);
     std::byte* const to = cells_[self_] + place_;
     slots::will_write(to, bytes);
-    bytes < staging_.tuning().measured_bytes ? void(std::memcpy(to, call_.input, bytes))
-                                             : staging_.writer().copy(to, call_.input, bytes);
+    staging_.writer().begin(call_.non_temporal);
+    staging_.writer().copy(to, call_.input, bytes);
   }
   flags_.post(line(), sequence_, call_.digest);
 }
@@ -40,10 +40,8 @@ bool OneShot::advance() {
     kernels.reduce(call_.output, operands_.data(), nranks_, call_.count);
   }
   if (kernels.divide != nullptr) kernels.divide(call_.output, call_.count, nranks_);
-  const size_t bytes = call_.bytes();
-  if (bytes >= staging_.tuning().measured_bytes) staging_.writer().has_read();
   ++calls_;
-  bytes_ += bytes;
+  bytes_ += call_.bytes();
   done_ = true;
   return true;
 }

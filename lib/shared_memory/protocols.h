@@ -10,8 +10,10 @@
 #include "lib/shared_memory/one_hop.h"
 #include "lib/shared_memory/one_shot.h"
 #include "lib/shared_memory/or_direct.h"
+#include "lib/shared_memory/sliced_one_shot.h"
 #include "lib/shared_memory/two_level.h"
 #include "lib/shared_memory/two_shot.h"
+#include "lib/shared_memory/verdicts.h"
 
 namespace tutti::shared {
 
@@ -35,16 +37,19 @@ concept Protocol = requires(P protocol, const P seen) {
 class Protocols {
  public:
   // `link` must have cells. All ranks make theirs alike.
-  Protocols(slots::SlotLink& link, const Regions& regions, SlicePath slice_path,
-            ReadFor single_copy, uint32_t group_size, const Tuning& tuning)
-      : writer_(link, slice_path, tuning),
+  Protocols(slots::SlotLink& link, const Regions& regions, SlicePath slice_path, Copying copying,
+            uint32_t group_size, const Tuning& tuning)
+      : writer_(slice_path),
         staging_(link, writer_, tuning),
-        direct_(staging_.flags(), regions, staging_.tuning()),
+        single_copy_(staging_.flags(), copying),
+        unstaged_(staging_.flags(), regions, single_copy_, staging_.tuning()),
+        one_hop(link, writer_, single_copy_, tuning),
         one_shot(staging_),
-        one_shot_or_direct(staging_, direct_),
+        one_shot_or_direct(staging_, unstaged_, OneShot(staging_)),
+        sliced_one_shot(staging_, unstaged_, SlicedOneShot(one_hop)),
         two_level(staging_, group_size),
-        two_shot(staging_, direct_),
-        one_hop(link, writer_, single_copy, tuning) {}
+        two_shot(staging_, unstaged_, TwoShot(staging_)),
+        verdicts(staging_.flags()) {}
   Protocols(const Protocols&) = delete;
   Protocols& operator=(const Protocols&) = delete;
 
@@ -56,11 +61,13 @@ class Protocols {
 
   // Calls so far that went direct.
   uint64_t direct_calls() const {
-    return one_shot_or_direct.direct_calls() + two_shot.direct_calls();
+    return one_shot_or_direct.direct_calls() + sliced_one_shot.direct_calls() +
+           two_shot.direct_calls();
   }
   Transfers transfers() const {
     Transfers all = one_shot.transfers();
     all += one_shot_or_direct.transfers();
+    all += sliced_one_shot.transfers();
     all += two_level.transfers();
     all += two_shot.transfers();
     return all += one_hop.transfers();
@@ -69,17 +76,20 @@ class Protocols {
  private:
   SliceWriter writer_;
   Staging staging_;
-  Direct direct_;
+  SingleCopy single_copy_;
+  Unstaged unstaged_;
 
  public:
+  OneHop one_hop;
   OneShot one_shot;
   OrDirect<OneShot> one_shot_or_direct;
+  OrDirect<SlicedOneShot> sliced_one_shot;
   TwoLevel two_level;
   OrDirect<TwoShot> two_shot;
-  OneHop one_hop;
+  Verdicts verdicts;
 };
 
 static_assert(Protocol<OneShot> && Protocol<OrDirect<OneShot>> && Protocol<TwoLevel> &&
-              Protocol<OrDirect<TwoShot>> && Protocol<OneHop>);
+              Protocol<OrDirect<SlicedOneShot>> && Protocol<OrDirect<TwoShot>> && Protocol<OneHop>);
 
 }  // namespace tutti::shared

@@ -15,8 +15,7 @@ namespace {
 // What a rank posts: its process, what it allows, and a number with its address there.
 struct Identity {
   int32_t pid = 0;
-  ReadFor allowed = ReadFor::nothing;
-  uint64_t most_exchanged_bytes = 0;
+  Copying copying = Copying::never;
   uint64_t address = 0;
   uint64_t nonce = 0;
 };
@@ -29,14 +28,9 @@ uint64_t random_number() {
 
 }  // namespace
 
-SingleCopy::SingleCopy(FlagLines& flags, ReadFor allowed, uint64_t most_exchanged_bytes)
-    : flags_(flags),
-      nonce_(random_number()),
-      agreed_(allowed),
-      most_exchanged_bytes_(most_exchanged_bytes),
-      pids_(flags.nranks()) {
-  const Identity mine{getpid(), allowed, most_exchanged_bytes, reinterpret_cast<uintptr_t>(&nonce_),
-                      nonce_};
+SingleCopy::SingleCopy(FlagLines& flags, Copying own)
+    : flags_(flags), nonce_(random_number()), own_(own), pids_(flags.nranks()) {
+  const Identity mine{getpid(), own, reinterpret_cast<uintptr_t>(&nonce_), nonce_};
   std::byte* const to = flags_.at(flags_.self(), line::identity).payload;
   slots::will_write(to, sizeof(mine));
   std::memcpy(to, &mine, sizeof(mine));
@@ -72,11 +66,9 @@ bool SingleCopy::can_read_everyone() {
     slots::will_read(from, sizeof(theirs));
     std::memcpy(&theirs, from, sizeof(theirs));
     pids_[rank] = theirs.pid;
-    agreed_ = std::min(agreed_, theirs.allowed);
-    most_exchanged_bytes_ = std::min(most_exchanged_bytes_, theirs.most_exchanged_bytes);
     uint64_t found = 0;
     const auto* at = reinterpret_cast<const std::byte*>(theirs.address);
-    if (agreed_ == ReadFor::nothing ||
+    if (theirs.copying == Copying::never ||
         read(rank, at, reinterpret_cast<std::byte*>(&found), sizeof(found)) != 0 ||
         found != theirs.nonce) {
       return false;

@@ -8,31 +8,23 @@
 
 namespace tutti::shared {
 
-// What a rank's memory may be read for; the least that any rank allows holds for all. In ascending
-// order: nothing; long exchanges (for more ranks than cores), where the parts are separate for each
-// rank and so long that a copy takes many time slices; collectives in which all have something long
-// for all others; everything long.
-enum class ReadFor : uint32_t { nothing, long_exchanges, exchanges, everything };
+// Whether a rank lets the others copy from its memory; one that never does forbids it to all.
+// `always`: also where a call does not ask for it.
+enum class Copying : uint32_t { never, where_asked, always };
 
 class SingleCopy {
  public:
   enum class Answer : uint8_t { unknown, yes, no };
 
-  // Posts who this rank is and what it allows; of exchanges, those in which a rank fetches no more
-  // than `most_exchanged_bytes`.
-  SingleCopy(FlagLines& flags, ReadFor allowed, uint64_t most_exchanged_bytes);
+  // Posts who this rank is and what it allows. `flags` outlives this.
+  SingleCopy(FlagLines& flags, Copying own);
   SingleCopy(const SingleCopy&) = delete;
   SingleCopy& operator=(const SingleCopy&) = delete;
 
   // What is known so far; never blocks. Becomes known once all ranks ask.
   Answer answer();
-  // After a yes: whether single copy is allowed for this.
-  bool allows(ReadFor what) const { return agreed_ >= what; }
-  // Whether single copy pays only among ranks that do not share a last-level cache: so it is where
-  // each rank has a core of its own and the user has not asked for single copy.
-  bool only_from_afar() const { return agreed_ == ReadFor::exchanges; }
-  // After a yes: the same on all ranks.
-  uint64_t most_exchanged_bytes() const { return most_exchanged_bytes_; }
+  // Whether this rank lets others copy also where the call does not ask for it.
+  bool always() const { return own_ == Copying::always; }
   // The lowest rank whose part of the answer is missing, -1 if none.
   int waits_for() const;
 
@@ -45,8 +37,7 @@ class SingleCopy {
 
   FlagLines& flags_;
   const uint64_t nonce_;
-  ReadFor agreed_;
-  uint64_t most_exchanged_bytes_;
+  const Copying own_;
   bool told_ = false;  // whether reading worked is posted
   Answer answer_ = Answer::unknown;
   std::vector<int32_t> pids_;

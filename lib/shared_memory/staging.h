@@ -36,6 +36,8 @@
 
 namespace tutti::shared {
 
+struct OneHopShape;
+
 // An allreduce as its protocols see it. What it points to must outlive the call.
 struct AllreduceCall {
   const std::byte* input = nullptr;
@@ -44,6 +46,10 @@ struct AllreduceCall {
   uint32_t element_size = 1;
   const Kernels* kernels = nullptr;
   uint32_t digest = 0;
+  bool non_temporal = false;           // slices are written with non-temporal stores
+  bool narrow = false;                 // of a sliced one-shot: as OneHopCall says
+  bool copies = false;                 // ranks may copy from each other's vectors (copied.h)
+  const OneHopShape* shape = nullptr;  // of a sliced one-shot
 
   size_t bytes() const { return count * element_size; }
 };

@@ -42,6 +42,7 @@ TwoShot::TwoShot(Staging& staging)
 void TwoShot::stage() {
   const uint32_t nranks = staging_.nranks();
   streams_ = exceeds_cache(call_.bytes(), nranks, staging_.tuning());
+  staging_.writer().begin(call_.non_temporal);
   published_ = reduced_ = gathered_ = 0;
   // Slices are equally long, so that none is a short remainder.
   const schedule::ChunkMap shards = shards_of(call_, nranks);
@@ -106,7 +107,7 @@ bool TwoShot::publish_slice() {
 // Combines operands_ into what the peers will read, and copies that to `out`, a piece at a time.
 void TwoShot::reduce_into(std::byte* out, std::byte* copy, size_t bytes) {
   const uint32_t nranks = staging_.nranks();
-  const bool non_temporal = staging_.writer().non_temporal(bytes);
+  const bool non_temporal = staging_.writer().non_temporal();
   // Writes both places in one pass; with non-temporal stores the kernel can do so only where they
   // are equally aligned.
   const bool at_once = nranks == 2 && call_.kernels->divide == nullptr &&
@@ -160,17 +161,14 @@ bool TwoShot::reduce_slice() {
 
 bool TwoShot::gather_slice() {
   if (gathered_ == reduced_ || !all_reached(line::result, gathered_)) return false;
-  SliceWriter& writer = staging_.writer();
   for (uint32_t owner = 0; owner < staging_.nranks(); ++owner) {
     if (owner == staging_.self()) continue;
     const Slice slice = slice_of(owner, gathered_);
     std::byte* const to = call_.output + slice.offset;
     const std::byte* const from = result(owner, gathered_);
     slots::will_read(from, slice.bytes);
-    writer.far() ? fetch_bytes(to, from, slice.bytes, streams_, staging_.tuning().fetch_ahead_bytes)
-                 : copy_bytes(to, from, slice.bytes, streams_);
+    fetch_bytes(to, from, slice.bytes, streams_, staging_.tuning().fetch_ahead_bytes);
   }
-  writer.has_read();
   done_ = ++gathered_ == slices_;
   if (!done_) return true;
   if (streams_) stream_fence();

@@ -29,6 +29,8 @@ struct Tuning {
   size_t last_level_cache() const {
     return cache_bytes != 0 ? cache_bytes : last_level_cache_bytes();
   }
+  // The cache that a core has for itself; likewise.
+  size_t core_cache() const { return core_bytes != 0 ? core_bytes : core_cache_bytes(); }
 };
 inline constexpr Tuning default_tuning{};
 

@@ -72,7 +72,9 @@ TuningTable large(Use past_caches) {
   set(Field::one_hop_slice_bytes, (1 << 20) + 320);
   set(Field::least_one_hop_slice_bytes, 12'345);
   set(Field::past_caches, double(past_caches));
-  set(Field::measured_bytes, 64);
+  set(Field::tried_bytes, 64);
+  set(Field::copied_land_bytes, (16 << 10) + 64);
+  set(Field::copied_gather_bytes, (20 << 10) + 64);
   set(Field::fetch_ahead_bytes, 1 << 20);
   set(Field::cache_bytes, 128 << 10);  // so that everything long goes past it
   set(Field::two_shot_piece_bytes, 16 << 10);
@@ -169,7 +171,7 @@ TEST(AnyTable, OfLargeValuesGivesTheSameResults) {
 
 TEST(Tables, ThatDifferAreNamedOnAllRanks) {
   TuningTable one;
-  one.set(Field::far_ns, 75, tutti::Origin::measured);
+  one.set(Field::spins, 75, tutti::Origin::measured);
   const File file("one", one);
   tutti_unique_id id{};
   ASSERT_EQ(tutti_unique_id_create(nullptr, &id), TUTTI_OK);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <string_view>
 #include <vector>
 
 #include "tests/simulation/machine.h"
@@ -24,6 +25,9 @@ inline MachineSettings tiny_machine(uint32_t nranks) {
   tuning.one_hop_slice_bytes = 64 * std::max(4u, nranks - 1);  // one cache line for each part
   tuning.least_one_hop_slice_bytes = 64;
   tuning.single_copy_bytes = 256;
+  tuning.copied_land_bytes = 128;
+  tuning.copied_gather_bytes = 128;
+  tuning.core_bytes = 1;  // so that narrow is two slices
   // Room for four slots of two-shot for every peer, and for results.
   settings.cell_bytes = std::max<uint64_t>(1280, 4 * 64 * (nranks - 1)) + 1024;
   return settings;
@@ -66,6 +70,10 @@ inline std::vector<Way> all_ways(uint32_t nranks) {
   add("direct, long", Path::two_shot, {C::allreduce}, {9, 70}, everybody);
   add("one-shot, some reached", Path::one_shot_or_direct, {C::allreduce}, {9, 20}, some);
   add("two-shot, some reached", Path::two_shot, {C::allreduce}, {8 * n + 1, 50}, some);
+  add("sliced one-shot", Path::sliced_one_shot, {C::allreduce}, {9, 32, 33, 70});
+  add("sliced one-shot, some reached", Path::sliced_one_shot, {C::allreduce}, {9, 50}, some);
+  add("sliced one-shot, direct", Path::sliced_one_shot, {C::allreduce}, {9, 70}, everybody);
+  add("copied", Path::two_shot, {C::allreduce}, {32, 8 * n + 33, 140 * n}, nobody);
   add("one-hop, tiny", Path::one_hop, one_hop, {1});
   add("one-hop in the line", Path::one_hop, one_hop, {3, 7});
   add("one-hop", Path::one_hop, one_hop, {8, 9, 31});
@@ -83,6 +91,9 @@ inline CallSpec call_of(const Way& way, uint32_t nranks, uint64_t drawn) {
   spec.in_place = spec.collective == Collective::broadcast ||
                   ((spec.collective == Collective::allreduce || is_scan(spec.collective)) &&
                    (drawn >> 32) % 4 == 0);
+  spec.narrow = uint32_t(drawn >> 36 & drawn >> 44) & 0xff;
+  spec.copies = (drawn >> 52) % 2 == 0 || std::string_view(way.name) == "copied";
+  spec.verdict = (drawn >> 53) % 2 == 0;
   return spec;
 }
 

@@ -65,10 +65,12 @@ bool gets_blocks(Collective collective) {
 }  // namespace
 
 std::string CallSpec::describe() const {
-  static constexpr const char* paths[] = {"schedule",  "one-shot", "one-shot or direct",
-                                          "two-level", "two-shot", "one-hop"};
+  static constexpr const char* paths[] = {"schedule",        "one-shot",  "one-shot or direct",
+                                          "sliced one-shot", "two-level", "two-shot",
+                                          "one-hop"};
   return std::string(paths[size_t(path)]) + " " + collective_name(collective) + " of " +
          std::to_string(count * 8) + " bytes" + (reached != 0 ? ", reached" : "") +
+         (narrow != 0 ? ", narrow" : "") + (copies ? ", copied" : "") +
          (in_place ? ", in place" : "");
 }
 
@@ -234,11 +236,14 @@ bool Machine::make_call(Rank& rank, uint32_t number, CallSpec spec) {
   call.key = rank.call_plan.key;
   call.input = rank.input;
   call.output = output;
+  const bool together = spec.verdict && !ends_unheard(spec.collective, false, false);
+  if (together) tell_verdict(rank);
   rank.protocols.with(rank.call_plan.choice.path,
                       [&](auto&& protocol, auto&) { start(protocol, rank.call_plan, call, mark); });
   rank.failure = wait_for_end(rank);
   if (rank.failure.ok()) {
     check_result(rank, number, spec);
+    if (together) check_verdicts(rank);
     return !rank.aborted;
   }
   rank.protocols.with(spec.path, [&](auto&& protocol, auto&) { protocol.withdraw(); });
@@ -252,6 +257,23 @@ bool Machine::make_call(Rank& rank, uint32_t number, CallSpec spec) {
   spoil(rank, rank.input, in * 8);
   judge_failure(rank);
   return false;
+}
+
+void Machine::tell_verdict(Rank& rank) {
+  rank.protocols.shared()->verdicts.tell_together(uint16_t(rank.call),
+                                                  value_of(rank.call, rank.number, 0) >> 16);
+}
+
+// All ranks have told theirs when they entered the call, which has ended.
+void Machine::check_verdicts(Rank& rank) {
+  for (uint32_t peer = 0; peer < settings_.nranks; ++peer) {
+    uint64_t verdict = 0;
+    if (!rank.protocols.shared()->verdicts.heard_together(peer, uint16_t(rank.call), &verdict) ||
+        verdict != value_of(rank.call, peer, 0) >> 16) {
+      found("rank " + std::to_string(rank.number) + ", call " + std::to_string(rank.call) +
+            ", has not heard the verdict of rank " + std::to_string(peer));
+    }
+  }
 }
 
 void Machine::judge_failure(const Rank& rank) {
@@ -278,7 +300,9 @@ void Machine::prepare(Rank& rank, const CallSpec& spec) {
   call_plan.kernels.reduce_fn = compose_all;
   call_plan.kernels.reduce2_fn = compose2;
   call_plan.kernels.reduce2_twice_fn = compose2_twice;
-  if (spec.path == Path::one_hop) {
+  call_plan.single_copy = spec.copies;
+  call_plan.narrow = (spec.narrow >> rank.number & 1) != 0;
+  if (spec.path == Path::one_hop || spec.path == Path::sliced_one_shot) {
     call_plan.one_hop = shared::OneHopShape(spec.collective, spec.root, spec.count, 8,
                                             settings_.nranks, rank.number, settings_.tuning);
   }
@@ -389,6 +413,7 @@ int Machine::next_rank() {
 bool Machine::time_passes() {
   now_ns_ += jump_ns;
   if (++jumps_ > most_jumps) {
+    slots::observer = nullptr;  // asking is no move
     std::string text = "nobody moves:";
     for (const auto& rank : ranks_) {
       if (rank->ended) continue;
@@ -397,6 +422,7 @@ bool Machine::time_passes() {
       text += " rank " + std::to_string(rank->number) + " waits for " + std::to_string(peer) +
               " in call " + std::to_string(rank->call) + ";";
     }
+    slots::observer = this;
     found(text);
     return false;
   }

@@ -47,6 +47,9 @@ struct CallSpec {
   uint32_t root = 0;
   uint32_t reached = 0;  // bit r: the vectors of rank r can be reached by the others
   bool in_place = false;
+  uint32_t narrow = 0;   // bit r: rank r uses a part of its ring only
+  bool copies = false;   // ranks may copy from each other's vectors
+  bool verdict = false;  // ranks tell each other of a trial
 
   std::string describe() const;
 };
@@ -56,7 +59,7 @@ struct MachineSettings {
   Tuning tuning;
   uint32_t slots = 2, slot_bytes = 64;
   uint64_t cell_bytes = 0;  // on top of what the tuning takes
-  shared::ReadFor single_copy = shared::ReadFor::nothing;
+  shared::Copying single_copy = shared::Copying::never;
   bool weak = false;       // loads may return older values
   bool processes = false;  // ranks reach registered memory, and may die; else they are threads
 };
@@ -108,6 +111,8 @@ class Machine final : public slots::Observer {
   int body(uint32_t rank);
   // False: the rank makes no further calls.
   bool make_call(Rank& rank, uint32_t number, CallSpec spec);
+  void tell_verdict(Rank& rank);
+  void check_verdicts(Rank& rank);
   void judge_failure(const Rank& rank);
   void prepare(Rank& rank, const CallSpec& spec);
   Status wait_for_end(Rank& rank);

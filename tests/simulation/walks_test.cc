@@ -29,7 +29,7 @@ enum class Fault { none, death, abort, limit, stray };
 struct Setting {
   uint32_t nranks;
   bool weak;  // the memory model of C++; else sequential consistency, whose walks are shorter
-  shared::ReadFor single_copy;
+  shared::Copying single_copy;
   Fault fault = Fault::none;
   bool one_hop_only = false;  // ways in which a rank may leave without a message from all
 };
@@ -41,7 +41,7 @@ Walks walk(const Setting& setting, uint64_t walks) {
   settings.weak = setting.weak;
   settings.single_copy = setting.single_copy;
   settings.processes =
-      setting.fault == Fault::death || setting.single_copy == shared::ReadFor::everything;
+      setting.fault == Fault::death || setting.single_copy != shared::Copying::never;
   Machine machine(settings);
   std::vector<Way> ways = all_ways(setting.nranks);
   if (setting.one_hop_only) {
@@ -51,10 +51,10 @@ Walks walk(const Setting& setting, uint64_t walks) {
   Walks all;
   // Every machine begins with other pairs.
   const uint64_t begin =
-      walks * (setting.nranks * 4 + setting.weak * 2 + uint64_t(setting.single_copy) / 2);
+      walks * (setting.nranks * 6 + setting.weak * 3 + uint64_t(setting.single_copy));
   for (uint64_t i = begin; i < begin + walks; ++i) {
     RandomSchedule schedule(i * 1024 + setting.nranks * 32 + setting.weak * 16 +
-                            uint64_t(setting.single_copy) / 2 * 8 + uint64_t(setting.fault));
+                            uint64_t(setting.fault) + 5 * uint64_t(setting.single_copy));
     const std::vector<CallSpec> calls = {
         call_of(ways[i % n], setting.nranks, schedule.draw()),
         call_of(ways[i / n % n], setting.nranks, schedule.draw()),
@@ -85,8 +85,9 @@ Walks walk_everywhere(uint64_t walks, Fault fault, bool one_hop_only = false) {
   Walks all;
   for (uint32_t nranks = 2; nranks <= 8; ++nranks) {
     for (const bool weak : {false, true}) {
-      for (const auto single_copy : {shared::ReadFor::nothing, shared::ReadFor::everything}) {
-        all += walk({nranks, weak, single_copy, fault, one_hop_only}, walks / 28 + 1);
+      for (const auto single_copy :
+           {shared::Copying::never, shared::Copying::where_asked, shared::Copying::always}) {
+        all += walk({nranks, weak, single_copy, fault, one_hop_only}, walks / 42 + 1);
       }
     }
   }

@@ -60,17 +60,17 @@ class Tune(unittest.TestCase):
         self.assertRegex(result.stderr, "cannot write to the folder /proc/nowhere")
 
     def test_info_says_where_each_value_comes_from(self):
-        path = self.write('{"tutti_tuning": 1, "measured": {"far_ns": 75}, "set": {"slots": 4, "past_caches": "always"}}')
+        path = self.write('{"tutti_tuning": 1, "measured": {"spins": 75}, "set": {"slots": 4, "past_caches": "always"}}')
         found = self.table(TUTTI_TUNING=path, TUTTI_PAST_CACHES="never")
         fields = {field["name"]: field for field in found["fields"]}
-        self.assertEqual((fields["far_ns"]["value"], fields["far_ns"]["origin"], fields["far_ns"]["unit"]), (75, "measured", "ns"))
+        self.assertEqual((fields["spins"]["value"], fields["spins"]["origin"], fields["spins"]["unit"]), (75, "measured", "looks"))
         self.assertEqual((fields["slots"]["value"], fields["slots"]["origin"]), (4, "file"))
         self.assertEqual((fields["past_caches"]["value"], fields["past_caches"]["origin"]), ("never", "environment"))
-        self.assertEqual(fields["spins"]["origin"], "default")
+        self.assertEqual(fields["yields"]["origin"], "default")
         self.assertEqual(found["id"], self.table(TUTTI_TUNING=path)["id"], "the environment is not in the id")
         text = tutti("info", "--tuning", TUTTI_TUNING=path).stdout
         self.assertIn(found["id"], text)
-        self.assertRegex(text, r"far_ns +75 ns +measured +A line")
+        self.assertRegex(text, r"spins +75 looks +measured +How often")
 
     def test_info_refuses_what_is_no_table(self):
         path = self.write('{"tutti_tuning": 1,\n"set": {"ring_bytes": 100000}}')

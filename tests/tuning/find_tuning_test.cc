@@ -28,23 +28,23 @@ class FindTuning : public ::testing::Test {
     set_log(nullptr, nullptr);
     std::filesystem::remove_all(folder_);
   }
-  // A table that is told by its far_ns.
-  static void write(const std::string& path, int far_ns) {
+  // A table that is told by its spins.
+  static void write(const std::string& path, int spins) {
     TuningTable table;
-    table.set(Field::far_ns, far_ns, Origin::measured);
+    table.set(Field::spins, spins, Origin::measured);
     ASSERT_TRUE(write_tuning(table, path).ok());
   }
   static uint32_t found() {
     TuningTable table;
     const Status read = find_tuning(&table);
     EXPECT_TRUE(read.ok()) << read.text();
-    return table.values().far_ns;
+    return table.values().spins;
   }
   std::string folder_;
 };
 
 TEST_F(FindTuning, TakesTheDefaultsWhereThereIsNoTable) {
-  EXPECT_EQ(found(), default_tuning.far_ns);
+  EXPECT_EQ(found(), default_tuning.spins);
 }
 
 TEST_F(FindTuning, TakesTheOneInTheCacheFolder) {
@@ -59,7 +59,7 @@ TEST_F(FindTuning, TakesTheOneThatIsNamedFirst) {
   setenv("TUTTI_TUNING", (folder_ + "/mine.json").c_str(), 1);
   EXPECT_EQ(found(), 72u);
   setenv("TUTTI_TUNING", "none", 1);
-  EXPECT_EQ(found(), default_tuning.far_ns);
+  EXPECT_EQ(found(), default_tuning.spins);
 }
 
 TEST_F(FindTuning, RefusesWhatIsNoTable) {
@@ -81,7 +81,7 @@ TEST_F(FindTuning, PassesOverAFoundTableOfAnotherVersionAndSaysSo) {
   set_log([](tutti_log_level, const char* text,
              void* to) { static_cast<std::vector<std::string>*>(to)->push_back(text); },
           &said);
-  EXPECT_EQ(found(), default_tuning.far_ns);
+  EXPECT_EQ(found(), default_tuning.spins);
   ASSERT_EQ(said.size(), 1u);
   EXPECT_NE(said[0].find("another version"), std::string::npos);
   setenv("TUTTI_TUNING", own_tuning_path().c_str(), 1);

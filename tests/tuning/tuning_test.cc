@@ -57,8 +57,8 @@ TEST(Fields, RefuseWhatCannotBe) {
   EXPECT_EQ(why_not(Field::ring_bytes, 96 << 10), "ring_bytes must be a power of two");
   EXPECT_EQ(why_not(Field::rotated_bytes, (64 << 10) + 1),
             "rotated_bytes must be a multiple of 64");
-  EXPECT_EQ(why_not(Field::far_ns, 0), "far_ns must be from 1 to 1000000");
-  EXPECT_EQ(why_not(Field::far_ns, 1.5), "far_ns must be a whole number");
+  EXPECT_EQ(why_not(Field::spins, 0), "spins must be from 1 to 1000000000");
+  EXPECT_EQ(why_not(Field::spins, 1.5), "spins must be a whole number");
   EXPECT_EQ(why_not(Field::memory_hop_us, 0.15), "");
   EXPECT_NE(why_not(Field::memory_hop_us, 0.0 / 0.0), "");
 }
@@ -83,20 +83,20 @@ TEST(Table, PrintsWhatIsReadAgain) {
   EXPECT_EQ(again.machine, table.machine);
   EXPECT_EQ(again.origin(Field::ring_bytes), Origin::measured);
   EXPECT_EQ(again.origin(Field::past_caches), Origin::file);
-  EXPECT_EQ(again.origin(Field::far_ns), Origin::initial);
+  EXPECT_EQ(again.origin(Field::spins), Origin::initial);
   ASSERT_TRUE(parse_tuning(print_tuning({}), "t.json", &again).ok());
   EXPECT_EQ(again.id(), "default");
 }
 
 TEST(Table, HasAnIdThatFollowsFromItsValues) {
   TuningTable one, two;
-  one.set(Field::far_ns, 75, Origin::measured);
-  one.set(Field::looks_to_far, 2, Origin::measured);
-  two.set(Field::looks_to_far, 2, Origin::file);
-  two.set(Field::far_ns, 75, Origin::file);
+  one.set(Field::spins, 75, Origin::measured);
+  one.set(Field::yields, 2, Origin::measured);
+  two.set(Field::yields, 2, Origin::file);
+  two.set(Field::spins, 75, Origin::file);
   EXPECT_EQ(one.id(), two.id());
   EXPECT_EQ(digest_of(one.values()), digest_of(two.values()));
-  two.set(Field::far_ns, 76, Origin::file);
+  two.set(Field::spins, 76, Origin::file);
   EXPECT_NE(one.id(), two.id());
   EXPECT_NE(digest_of(one.values()), digest_of(two.values()));
 }
@@ -104,12 +104,12 @@ TEST(Table, HasAnIdThatFollowsFromItsValues) {
 TEST(Table, IsRefusedWithLineAndReason) {
   EXPECT_EQ(refusal("{\n \"tutti_tuning\": 1,\n \"set\": {\n  \"far_nz\": 5\n }\n}"),
             "t.json, line 4: there is no field \"far_nz\"");
-  EXPECT_EQ(refusal("{\"tutti_tuning\": 1,\n\"measured\": {\"far_ns\":\n\"long\"}}"),
-            "t.json, line 2: far_ns must be a number");
+  EXPECT_EQ(refusal("{\"tutti_tuning\": 1,\n\"measured\": {\"spins\":\n\"long\"}}"),
+            "t.json, line 2: spins must be a number");
   EXPECT_EQ(refusal("{\"tutti_tuning\": 1,\n\"set\": {\"past_caches\": 1}}"),
             "t.json, line 2: past_caches must be \"auto\", \"always\" or \"never\"");
-  EXPECT_EQ(refusal("{\"tutti_tuning\": 1,\n\"set\": {\"far_ns\": 60,\n\"far_ns\": 60}}"),
-            "t.json, line 3: \"far_ns\" is there twice");
+  EXPECT_EQ(refusal("{\"tutti_tuning\": 1,\n\"set\": {\"spins\": 60,\n\"spins\": 60}}"),
+            "t.json, line 3: \"spins\" is there twice");
   EXPECT_EQ(refusal("{\"tutti_tuning\": 1, \"set\": {\n\"ring_bytes\": 100000\n}}"),
             "t.json, line 2: ring_bytes must be a power of two");
   EXPECT_EQ(refusal("{\"tutti_tuning\": 1,\n\"tuned\": 5}"),
@@ -123,9 +123,9 @@ TEST(Table, IsRefusedWithLineAndReason) {
   EXPECT_EQ(refusal("[1]"), "t.json, line 1: a tuning table is a JSON object");
   EXPECT_EQ(refusal("{\"tutti_tuning\": 1,\n\"set\": 5}"),
             "t.json, line 2: \"set\" must be an object with fields");
-  EXPECT_EQ(refusal("{\"tutti_tuning\": 1,\n\"set\": {\"far_ns\": {}}}"),
-            "t.json, line 2: far_ns must be a number");
-  EXPECT_EQ(refusal("{\"tutti_tuning\": 1,\n\"set\": {\"far_ns\": 1e999}}"),
+  EXPECT_EQ(refusal("{\"tutti_tuning\": 1,\n\"set\": {\"spins\": {}}}"),
+            "t.json, line 2: spins must be a number");
+  EXPECT_EQ(refusal("{\"tutti_tuning\": 1,\n\"set\": {\"spins\": 1e999}}"),
             "t.json, line 2: this is no JSON");
 }
 
@@ -143,7 +143,7 @@ TEST(Table, IsRefusedWhereValuesCannotWorkTogether) {
 
 TEST(Table, IsRefusedWhereItsIdIsThatOfOtherValues) {
   TuningTable table;
-  table.set(Field::far_ns, 75, Origin::measured);
+  table.set(Field::spins, 75, Origin::measured);
   std::string text = print_tuning(table);
   text.replace(text.find("75"), 2, "76");
   EXPECT_NE(refusal(text).find("line 3: its id is that of other values"), std::string::npos)
@@ -154,7 +154,7 @@ TEST(Table, IsWrittenAndReadAsAFile) {
   const std::string folder = ::testing::TempDir() + "tuning_test." + std::to_string(getpid());
   const std::string path = folder + "/table.json";
   TuningTable table, again;
-  table.set(Field::far_ns, 75, Origin::measured);
+  table.set(Field::spins, 75, Origin::measured);
   ASSERT_TRUE(write_tuning(table, path).ok());
   ASSERT_TRUE(read_tuning(path, &again).ok());
   EXPECT_EQ(again.values(), table.values());

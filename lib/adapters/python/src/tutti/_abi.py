@@ -112,6 +112,7 @@ TUTTI_LOG_DEBUG = 3
 
 # Functions of the program's.
 tutti_op_fn = CFUNCTYPE(None, c_void_p, c_void_p, c_void_p, c_size_t, c_int, c_void_p)
+tutti_progress_fn = CFUNCTYPE(None, c_void_p)
 tutti_allgather_fn = CFUNCTYPE(c_int, c_void_p, c_void_p, c_size_t, c_void_p)
 tutti_log_fn = CFUNCTYPE(None, c_int, c_char_p, c_void_p)
 
@@ -173,6 +174,8 @@ class tutti_comm_config(Structure):
         ("level", c_int),
         ("device", c_char_p),
         ("tuning", c_char_p),
+        ("progress", tutti_progress_fn),
+        ("progress_context", c_void_p),
     ]
 
 
@@ -266,6 +269,10 @@ class tutti_explanation(Structure):
         ("runner_up", c_char * 32),
         ("runner_up_us", c_double),
         ("tuning", c_char * 32),
+        ("measured_us", c_double),
+        ("runner_up_measured_us", c_double),
+        ("way", c_char * 48),
+        ("runner_up_way", c_char * 48),
     ]
 
 

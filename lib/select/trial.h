@@ -1,0 +1,89 @@
+// Which of several ways, all with the same bits, the calls of one class go: tried in its first
+// calls in an order that all ranks know from the call's number, then settled, and looked at again
+// now and then, because a machine's state changes. A pure state machine: no clock, no memory that
+// ranks share, so that it is the same on all ranks as long as they tell it the same.
+//
+// What ranks tell each other of a look is one word each, a Verdict: how much longer each way took
+// than the fastest one there. The way with the least sum over all ranks is taken, so that a rank
+// which mostly waits for others weighs no more than they. When a look begins and how long it is
+// depends on the number of calls alone: ranks stay in step also where one has settled later.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+namespace tutti {
+
+// By way, in eight bits each: 32 log2(time / the least time).
+using Verdict = uint64_t;
+
+class Trial {
+ public:
+  static constexpr uint32_t most_ways = 6;  // a Verdict uses 48 bits
+
+  // Of at least one way. The first is taken until the first look is settled.
+  explicit Trial(uint32_t ways);
+
+  uint32_t ways() const { return ways_; }
+  // The way that is settled for now.
+  uint32_t settled() const { return settled_; }
+  // Begins a call of the class: the way that it goes.
+  uint32_t begin();
+  // Whether the call that has begun is timed: then tell() must be called when it has ended.
+  bool is_timed() const { return timed_; }
+  void tell(uint64_t call_ns);
+  // Whether a look had ended before the call that has begun, and is not settled: then this rank's
+  // verdict must be told to all, and settle() called once theirs are known, or overdue.
+  bool is_open() const { return open_; }
+  // Of the calls since the look, the first; and one after which nobody waits for verdicts any more.
+  bool is_first_open() const { return open_calls_ == 1; }
+  bool is_overdue() const { return open_calls_ >= most_open_calls; }
+  uint32_t look() const { return looks_; }  // the number of the last one, from 1
+  Verdict verdict() const;
+  void settle(std::span<const Verdict> all);
+
+  // The median time of a way in the last look that tried it, in nanoseconds; 0: not known.
+  uint64_t median_ns(uint32_t way) const;
+
+ private:
+  // Of each way, in a row. The first call of a stretch finds the caches as another way has left
+  // them, and is not timed.
+  static constexpr uint32_t stretch = 3;
+  static constexpr uint32_t first_rounds = 2, later_rounds = 1;
+  static constexpr uint32_t most_samples = first_rounds * (stretch - 1);
+  static constexpr uint32_t first_pause = 1024, later_pause = 4096;  // calls from look to look
+  // A way that took 1.75 times as long as the settled one is left out of three looks in four; the
+  // settled one goes in its place.
+  static constexpr uint32_t hopeless = 26;
+  // Another way must be better than the settled one by 4 %.
+  static constexpr uint32_t margin = 2;
+
+  static constexpr uint32_t most_open_calls = 64;
+
+  void begin_look();
+  bool tries(uint32_t way) const { return (tried_ >> way & 1) != 0; }
+
+  uint32_t ways_;
+  uint32_t settled_ = 0;
+  uint32_t looks_ = 0;
+  uint32_t steps_left_ = 0;  // of the look
+  uint32_t until_look_ = 0;  // calls
+  uint32_t open_calls_ = 0;
+  bool looking_ = false, timed_ = false, open_ = false;
+  uint32_t tried_ = 0;    // the ways of the look, a bit each
+  uint32_t current_ = 0;  // the way of the call that runs
+  struct Samples {
+    std::array<uint64_t, most_samples> ns{};
+    uint32_t count = 0;
+  };
+  std::array<Samples, most_ways> samples_;
+  std::array<uint64_t, most_ways> means_{};  // of all ranks' verdicts, when last tried
+};
+
+// The verdicts' part for a way.
+constexpr uint32_t part_of(Verdict verdict, uint32_t way) {
+  return uint32_t(verdict >> 8 * way) & 0xff;
+}
+
+}  // namespace tutti
