@@ -46,6 +46,8 @@ class GpuSubject : public CollectiveSubject {
              const CallShape& shape, const std::vector<Span>& spans, const Buffers& mirror,
              const GpuBuffers& buffers, const Gpu& gpu, bool graph);
   bool explain(tutti_explanation* explanation) override;
+  // What the library explains is of memory of the host.
+  bool explain_again(tutti_explanation*) override { return false; }
   void run(size_t calls) override;
   void describe(Result* result) const override;
 

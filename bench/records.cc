@@ -47,6 +47,16 @@ void add_gpu(const Result& r, Json& j) {
   j["hand_over_us"] = or_null(g.hand_over_us > 0, g.hand_over_us);
 }
 
+void add_ways(const Result& r, Json& j) {
+  j["way"] = r.choice.way;
+  j["predicted_us"] = or_null(r.choice.predicted_us > 0, r.choice.predicted_us);
+  j["measured_us"] = or_null(r.choice.measured_us > 0, r.choice.measured_us);
+  j["runner_up"] = r.runner_up.algorithm;
+  j["runner_up_way"] = r.runner_up.way;
+  j["runner_up_predicted_us"] = or_null(r.runner_up.predicted_us > 0, r.runner_up.predicted_us);
+  j["runner_up_measured_us"] = or_null(r.runner_up.measured_us > 0, r.runner_up.measured_us);
+}
+
 Json object(const Result& r) {
   Json j;
   j["collective"] = r.collective;
@@ -79,6 +89,7 @@ Json object(const Result& r) {
   j["chosen"] = r.chosen;
   j["path"] = r.path;
   j["reason"] = r.reason;
+  if (r.choice.measured_us > 0) add_ways(r, j);
   if (!r.dense()) {
     j["sent_bytes"] = rounded(r.sent_bytes);
     j["relative_error"] = r.relative_error;
@@ -107,11 +118,12 @@ std::string cell(const Json& value) {
 
 // CSV has the same columns in every file; those that a result does not have are empty.
 Json with_all_columns(const Result& r) {
-  Json j = object(r), form, gpu;
+  Json j = object(r), ways, form, gpu;
+  add_ways(r, ways);
   add_form(r, form);
   add_gpu(r, gpu);
   std::vector<std::string> often_absent{"sent_bytes", "relative_error"};
-  for (const Json& part : {form, gpu})
+  for (const Json& part : {ways, form, gpu})
     for (const auto& item : part.items()) often_absent.push_back(item.key());
   for (const char* key : {"workload", "bucket", "root"}) often_absent.emplace_back(key);
   for (const std::string& key : often_absent) {

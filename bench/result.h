@@ -44,6 +44,14 @@ struct OnGpu {
   double hand_over_us = 0;  // of a flag, from a kernel of rank 0 to one of rank 1; 0: one rank
 };
 
+// How `auto` goes, as the library explains it once it has run: its choice and the next best.
+struct Way {
+  std::string algorithm;
+  std::string way;          // "" if there is one way only
+  double predicted_us = 0;  // both of as many elements as the next power of two; 0: not known
+  double measured_us = 0;
+};
+
 // One algorithm at one size (or one bucket of a workload, or its whole gradient exchange).
 struct Result {
   std::string collective = "allreduce";
@@ -64,6 +72,7 @@ struct Result {
   std::string chosen;  // what `auto` chose
   std::string path;    // "fused", "schedule"
   std::string reason;  // why it was chosen, or why it did not run
+  Way choice, runner_up;
 
   size_t iterations = 0;
   size_t batches = 0;

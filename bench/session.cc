@@ -274,8 +274,17 @@ class Session {
     r.reason = explanation.reason;
     c.subject->describe(&r);
     if (!r.ran) return;
-    r.chosen = explanation.algorithm;
-    r.path = explanation.path;
+    set_choice(explanation, &r);
+  }
+
+  static void set_choice(const tutti_explanation& explanation, Result* r) {
+    r->chosen = explanation.algorithm;
+    r->path = explanation.path;
+    r->reason = explanation.reason;
+    r->choice = {explanation.algorithm, explanation.way, explanation.predicted_us,
+                 explanation.measured_us};
+    r->runner_up = {explanation.runner_up, explanation.runner_up_way, explanation.runner_up_us,
+                    explanation.runner_up_measured_us};
   }
 
   // Every algorithm runs at least once here, checked or not.
@@ -283,7 +292,7 @@ class Session {
     for (Candidate& c : candidates) {
       if (!c.result.ran) continue;
       if (!options_.check || !collective_.sized) {
-        c.subject->run(1);
+        c.subject->run(calls_to_settle(c));
         if (c.companions) c.companions->warm_up();
         continue;
       }
@@ -296,7 +305,13 @@ class Session {
       wrong = me_.sum(wrong);
       c.result.wrong += wrong;
       wrong_ += wrong;
+      c.subject->run(calls_to_settle(c));
     }
+  }
+
+  // The library tries the ways with the same bits in the first calls of `auto`.
+  static size_t calls_to_settle(const Candidate& c) {
+    return c.result.algorithm == "auto" ? 40 : 1;
   }
 
   void add_results(const Task& task, std::vector<Candidate>& candidates,
@@ -310,6 +325,8 @@ class Session {
       c.result.dropped = timing->dropped;
       c.result.us = summarise(timing->batch_us);
       c.result.hop_ns = m.hop_ns;
+      tutti_explanation explanation{};
+      if (c.subject->explain_again(&explanation)) set_choice(explanation, &c.result);
       c.subject->describe(&c.result);
       c.result.sent_bytes = me_.max(c.result.sent_bytes);
       c.result.relative_error = me_.max(c.result.relative_error);

@@ -121,6 +121,15 @@ class CollectiveSubject : public CheckedSubject {
     return true;
   }
 
+  // How calls went in the end; false: the library cannot say. Local.
+  virtual bool explain_again(tutti_explanation* explanation) {
+    explanation->size = sizeof *explanation;
+    const Call& c = calls_.front();
+    return explainable() && algorithm_ == "auto" &&
+           tutti_allreduce_explain(c.count, c.dtype, c.op, comm_, &config_, explanation) ==
+               TUTTI_OK;
+  }
+
   void describe(Result* result) const override { result->algorithm = algorithm_; }
 
   uint64_t check(const Oracle& oracle) override {

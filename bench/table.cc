@@ -209,7 +209,14 @@ std::string about_rates(const Result& r) {
                                                   factor, r.ranks));
 }
 
-// What auto chose; neighbouring sizes with the same choice share a line.
+std::string text_of(const Way& way) {
+  const std::string how = way.way.empty() ? "" : " " + way.way;
+  return fmt::format("{}{} {} µs (predicted {})", way.algorithm, how, format_us(way.measured_us),
+                     format_us(way.predicted_us));
+}
+
+// What auto chose; neighbouring sizes with the same choice share a line, unless it was settled by
+// times, which are shown.
 std::string about_auto(const Results& results, size_t width) {
   std::string out;
   const Result* begin = nullptr;
@@ -218,12 +225,16 @@ std::string about_auto(const Results& results, size_t width) {
     if (!begin) return;
     std::string sizes = begin->workload.empty() ? row_text(results, *begin) : "its buckets";
     if (end != begin) sizes += " to " + row_text(results, *end);
-    out += wrap(fmt::format("  {}: {} ({}). {}", sizes, begin->chosen, begin->path, begin->reason),
-                width, 4);
+    std::string text =
+        fmt::format("  {}: {} ({}). {}", sizes, begin->chosen, begin->path, begin->reason);
+    if (begin->choice.measured_us > 0)
+      text += ": " + text_of(begin->choice) + ", then " + text_of(begin->runner_up);
+    out += wrap(text, width, 4);
   };
   for (const Result& r : results) {
     if (r.algorithm != "auto" || r.chosen.empty()) continue;
-    if (!begin || r.chosen != begin->chosen || r.path != begin->path || r.reason != begin->reason) {
+    if (!begin || r.chosen != begin->chosen || r.path != begin->path || r.reason != begin->reason ||
+        r.choice.measured_us > 0) {
       flush();
       begin = &r;
     }

@@ -22,6 +22,7 @@ constexpr size_t KiB = 1 << 10, MiB = 1 << 20;
 constexpr double least_gain = 0.03;
 constexpr size_t least_rounds = 5, most_rounds = 200;
 constexpr uint64_t batch_ns = 400'000;  // of one subject in one round
+constexpr double settling_us = 20'000;  // most, of a cell
 
 constexpr Collective collectives[] = {Collective::allreduce, Collective::broadcast,
                                       Collective::reduce, Collective::allgather,
@@ -109,8 +110,10 @@ class Lab {
       TUTTI_TRY(maximum(mine, &all));
       for (size_t i = 0; i < subjects.size(); ++i) {
         if (round == 0) {
-          subjects[i].calls =
-              uint32_t(std::clamp(double(batch_ns) / 1e3 / std::max(all[i], 0.01f), 1.0, 400.0));
+          const double us = std::max(double(all[i]), 0.01);
+          subjects[i].calls = uint32_t(std::clamp(double(batch_ns) / 1e3 / us, 1.0, 400.0));
+          // Until the ways with the same bits have been tried (lib/select/trial.h).
+          TUTTI_TRY(batch(subjects[i], uint32_t(std::min(40.0, settling_us / us)), &mine[i]));
         } else {
           subjects[i].us.push_back(double(all[i]));
         }
@@ -149,7 +152,7 @@ class Lab {
       if (subject.comm->run(call) != TUTTI_OK) return failed(*subject.comm);
       sum_ns += now_ns() - begin;
     }
-    *us = float(double(sum_ns) / 1e3 / calls);
+    *us = float(double(sum_ns) / 1e3 / std::max(calls, 1u));
     return {};
   }
 
