@@ -46,6 +46,8 @@ class CheckedSubject : public Subject {
   virtual uint64_t check(const Oracle& oracle) = 0;
   // Known after the first call.
   virtual void describe(Result* result) const = 0;
+  // How calls went in the end; false: the library cannot say. Local.
+  virtual bool explain_again(tutti_explanation*) { return false; }
   // One time for each span and call so far; only with several spans.
   std::vector<double>& span_us() { return span_us_; }
 
@@ -121,8 +123,7 @@ class CollectiveSubject : public CheckedSubject {
     return true;
   }
 
-  // How calls went in the end; false: the library cannot say. Local.
-  virtual bool explain_again(tutti_explanation* explanation) {
+  bool explain_again(tutti_explanation* explanation) override {
     explanation->size = sizeof *explanation;
     const Call& c = calls_.front();
     return explainable() && algorithm_ == "auto" &&

@@ -129,11 +129,6 @@ bool Copied::advance() {
       // An owner of nothing has its input read by nobody, but reads the others'.
       if (rank != flags_.self() && (!all || !reduced(rank))) return false;
     }
-    slots::fence(std::memory_order_acquire);  // orders the copies before the look at the flags
-    if (!meeting_.all_posted()) {
-      stopped_ = true;
-      return false;
-    }
     posted_finish_ = true;
     flags_.post(line::finish, turn_, call_.digest);
     return true;

@@ -9,7 +9,7 @@
 //
 // A rank leaves only when all are done, so nobody's vectors are read after its call. A rank whose
 // call ends in an error withdraws what it posted; what others have copied from it since is not
-// used: each looks again after every copy, and before it posts that it is done.
+// used: each looks again after every copy.
 #pragma once
 
 #include <vector>

@@ -19,6 +19,7 @@ ORDER = "Walks.EveryWayAfterEveryOtherIsRightInAnyOrderOfMoves"
 ABORT = "Walks.AnAbortAnywhereEndsAllAndNoResultIsWrong"
 FAILS = "Walks.ARankThatGivesUpAnywhereEndsAllAndNoResultIsWrong"
 UNSEEN = "Walks.WhatComesAfterACallThatDiffersUnseenIsNeverWrong"
+COPIED = "Walks.WhatIsCopiedIsRightOrTheCallFails"
 STRAY = "Walks.ACallThatDiffersOnOneRankEndsInMismatchOrWhereNobodyNeedsIt"
 
 # What is wrong with it, the file, what stands there, what the mutant has instead, the test.
@@ -78,20 +79,31 @@ MUTANTS = [
     ("a call that could go direct goes so when one other could", SHARED + "or_direct.h",
      "    all = false;\n  }\n  if (!all) return false;", "  }\n  if (!all) return false;", ORDER),
     ("a call that goes direct after another is done at once", SHARED + "or_direct.h",
-     "      direct_done_ = false;\n", "", ORDER),
+     "      route_ = Route::meeting;\n      done_ = false;\n", "      route_ = Route::meeting;\n", ORDER),
     ("direct does not wait for the last rank", SHARED + "direct.cc",
      "for (; finished_peers_ < flags_.nranks(); ++finished_peers_) {",
      "for (; finished_peers_ + 1 < flags_.nranks(); ++finished_peers_) {", ORDER),
-    ("direct says where its vectors lie before that is written", SHARED + "direct.cc",
+    ("a rank says where its vectors lie before that is written", SHARED + "meeting.cc",
      "  std::byte* const to = flags_.at(flags_.self(), line::places).payload;\n",
-     "  flags_.post(line::places, turn, call.digest);\n"
+     "  flags_.post(line::places, turn, digest);\n"
      "  std::byte* const to = flags_.at(flags_.self(), line::places).payload;\n", ORDER),
     ("direct does not take back what it has said", SHARED + "direct.cc",
-     "void Direct::withdraw() {\n  flags_.clear(line::places);\n", "void Direct::withdraw() {\n", ABORT),
+     "void Direct::withdraw() {\n  meeting_.withdraw();\n", "void Direct::withdraw() {\n", ABORT),
     ("direct does not wait for who has begun", SHARED + "direct.cc",
      "  if (!regions_.may_vanish()) return;\n", "  return;\n", ABORT),
     ("direct says done though an input was taken back meanwhile", SHARED + "direct.cc",
-     "  withdrawn_ = !all_announced();\n", "", FAILS),
+     "  withdrawn_ = !meeting_.all_posted();\n", "", FAILS),
+    ("who copies does not wait until a share is reduced", SHARED + "copied.cc",
+     "if (at == share.end || !reduced(rank)) continue;", "if (at == share.end) continue;", ORDER),
+    ("who copies leaves before the last rank has", SHARED + "copied.cc",
+     "    if (rank != flags_.self() && !finished(rank)) return false;\n",
+     "    if (rank != flags_.self() && rank + 1 < flags_.nranks() && !finished(rank)) return false;\n", ORDER),
+    ("a copy from a vector is not checked for having been taken back", SHARED + "copied.cc",
+     "  if (!meeting_.posted(rank)) {\n", "  if (false) {\n", COPIED),
+    ("a verdict's line is used again by the next call that tells one", SHARED + "verdicts.h",
+     "line::verdict + 2 * (together_ & 1)", "line::verdict", ORDER),
+    ("what is left out of one-hop's ring does not count as used", SHARED + "one_hop.cc",
+     "next_begin_ : next_begin_ + ring - at;", "next_begin_ : next_begin_ - at;", ORDER),
     ("one-hop says a slice too early that it was read", SHARED + "one_hop.cc",
      "flags_.post(line::one_hop_read, before_ + taken_, 0);",
      "flags_.post(line::one_hop_read, before_ + taken_ + 1, 0);", ORDER),
@@ -99,8 +111,8 @@ MUTANTS = [
      "if (sequence - read_ >= tuning_.ring_slices) return false;",
      "if (sequence - read_ > tuning_.ring_slices) return false;", ORDER),
     ("one-hop's ring is a line shorter than it thinks", SHARED + "one_hop.cc",
-     "shape_->slice_in_ring() - begin_of(read_) <= tuning_.ring_bytes;",
-     "shape_->slice_in_ring() - begin_of(read_) <= tuning_.ring_bytes + 64;", ORDER),
+     "shape_->slice_in_ring() - begins_[index_of(read_)] <= tuning_.ring_bytes;",
+     "shape_->slice_in_ring() - begins_[index_of(read_)] <= tuning_.ring_bytes + 64;", ORDER),
     ("one-hop does not ask the last rank how far it has read", SHARED + "one_hop.cc",
      "  read_ = before_ + std::min(taken_, published_);\n  for (uint32_t rank = 0; rank < nranks_; ++rank) {",
      "  read_ = before_ + std::min(taken_, published_);\n  for (uint32_t rank = 0; rank + 1 < nranks_; ++rank) {", ORDER),

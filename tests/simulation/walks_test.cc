@@ -26,12 +26,21 @@ struct Walks {
 
 enum class Fault { none, death, abort, limit, stray };
 
+// Ways that calls go: all; one-hop, which a rank may leave without a message from all; those in
+// which the kernel copies.
+enum class Among { all, one_hop, copied };
+
+bool is_among(const Way& way, Among among) {
+  if (among == Among::one_hop) return way.calls[0].path == Path::one_hop;
+  return among == Among::all || std::string_view(way.name) == "copied";
+}
+
 struct Setting {
   uint32_t nranks;
   bool weak;  // the memory model of C++; else sequential consistency, whose walks are shorter
   shared::Copying single_copy;
   Fault fault = Fault::none;
-  bool one_hop_only = false;  // ways in which a rank may leave without a message from all
+  Among among = Among::all;
 };
 
 // Runs `walks` walks: every ordered pair of ways in turn, each with a third; with n ways, n times
@@ -44,9 +53,7 @@ Walks walk(const Setting& setting, uint64_t walks) {
       setting.fault == Fault::death || setting.single_copy != shared::Copying::never;
   Machine machine(settings);
   std::vector<Way> ways = all_ways(setting.nranks);
-  if (setting.one_hop_only) {
-    std::erase_if(ways, [](const Way& way) { return way.calls[0].path != Path::one_hop; });
-  }
+  std::erase_if(ways, [&](const Way& way) { return !is_among(way, setting.among); });
   const uint64_t n = ways.size();
   Walks all;
   // Every machine begins with other pairs.
@@ -81,13 +88,13 @@ Walks walk(const Setting& setting, uint64_t walks) {
 }
 
 // `walks` of them, spread over rank counts and kinds of machines.
-Walks walk_everywhere(uint64_t walks, Fault fault, bool one_hop_only = false) {
+Walks walk_everywhere(uint64_t walks, Fault fault, Among among = Among::all) {
   Walks all;
   for (uint32_t nranks = 2; nranks <= 8; ++nranks) {
     for (const bool weak : {false, true}) {
       for (const auto single_copy :
            {shared::Copying::never, shared::Copying::where_asked, shared::Copying::always}) {
-        all += walk({nranks, weak, single_copy, fault, one_hop_only}, walks / 42 + 1);
+        all += walk({nranks, weak, single_copy, fault, among}, walks / 42 + 1);
       }
     }
   }
@@ -117,13 +124,18 @@ TEST(Walks, ARankThatGivesUpAnywhereEndsAllAndNoResultIsWrong) {
   expect_none_wrong(walk_everywhere(4'000, Fault::limit));
 }
 
+TEST(Walks, WhatIsCopiedIsRightOrTheCallFails) {
+  expect_none_wrong(walk_everywhere(2'000, Fault::limit, Among::copied));
+  expect_none_wrong(walk_everywhere(1'000, Fault::abort, Among::copied));
+}
+
 TEST(Walks, ACallThatDiffersOnOneRankEndsInMismatchOrWhereNobodyNeedsIt) {
   expect_none_wrong(walk_everywhere(4'000, Fault::stray));
 }
 
 // A rank may be in the next call before any other can detect the mismatch.
 TEST(Walks, WhatComesAfterACallThatDiffersUnseenIsNeverWrong) {
-  expect_none_wrong(walk_everywhere(4'000, Fault::stray, true));
+  expect_none_wrong(walk_everywhere(4'000, Fault::stray, Among::one_hop));
 }
 
 // TUTTI_WALKS walks in all, by default a million.
