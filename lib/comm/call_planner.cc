@@ -203,6 +203,8 @@ void CallPlanner::add_trial(CallPlan* plan) {
   for (const Way& way : plan->ways) {
     if (way.route.path == Path::sliced_one_shot && !plan->one_hop)
       plan->one_hop.emplace(shape_for(connection_, *plan));
+    if (way.single_copy && plan->key.collective == Collective::allreduce)
+      protocols_.shared()->reserve_for_copies();
   }
   plan->trial = trials_.of(plan->key, plan->counts, uint32_t(plan->ways.size()), &plan->trial_tag);
   if (plan->trial == nullptr) plan->ways.clear();

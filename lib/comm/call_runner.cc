@@ -33,6 +33,7 @@ void CallRunner::open(uint64_t seed) {
                               group_size(capabilities), capabilities.copy_only,
                               capabilities.tuning);
   cycle_search_.open(connection_.rank, connection_.nranks, seed);
+  verdicts_.reserve(size_t(connection_.nranks));
 }
 
 // ---------------------------------------------------------------- a blocking call

@@ -23,6 +23,10 @@ size_t Copied::piece_bytes() const {
 bool Copied::is_possible(const AllreduceCall& call) {
   if (!call.copies && !single_copy_.always()) return false;
   if (single_copy_.answer() != SingleCopy::Answer::yes) return false;
+  return reserve();
+}
+
+bool Copied::reserve() {
   if (!landed_.empty()) return true;
   try {
     landed_.resize((flags_.nranks() - 1) * piece_bytes());

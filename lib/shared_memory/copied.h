@@ -32,6 +32,8 @@ class Copied {
         gathered_(flags.nranks()),
         operands_(flags.nranks()) {}
 
+  // Allocates what calls need, unless it is there; false: there is no memory for it.
+  bool reserve();
   // Whether this rank may and can copy from all others in that call, as far as it is known; never
   // blocks.
   bool is_possible(const AllreduceCall& call);

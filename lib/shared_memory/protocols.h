@@ -59,6 +59,10 @@ class Protocols {
   size_t one_shot_bytes() const { return staging_.most_block_bytes(); }
   size_t two_level_bytes() const { return TwoLevel::most_bytes(staging_.tuning()); }
 
+  // Before the first call that may go by single copy: so that later ones allocate nothing. Where
+  // there is no memory, calls go without.
+  void reserve_for_copies() { unstaged_.copied.reserve(); }
+
   // Calls so far that went direct.
   uint64_t direct_calls() const {
     return one_shot_or_direct.direct_calls() + sliced_one_shot.direct_calls() +

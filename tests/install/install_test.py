@@ -145,7 +145,7 @@ class Install(unittest.TestCase):
     def test_nothing_else_is_installed(self):
         files = [os.path.relpath(path, self.prefix) for path in
                  glob.glob(f"{self.prefix}/**", recursive=True) if not os.path.isdir(path)]
-        allowed = ("bin/tutti", "include/tutti/", f"{LIBDIR}/libtutti.so", f"{LIBDIR}/pkgconfig/tutti.pc",
+        allowed = ("bin/tutti", "include/tutti/", f"{LIBDIR}/libtutti.so", f"{LIBDIR}/libtutti-mpi-", f"{LIBDIR}/pkgconfig/tutti.pc",
                    f"{LIBDIR}/cmake/tutti/")
         self.assertEqual([path for path in files if not path.startswith(allowed)], [])
 

@@ -193,7 +193,9 @@ int Machine::body(uint32_t number) {
 bool Machine::make_call(Rank& rank, uint32_t number, CallSpec spec) {
   rank.call = number;
   if (int(rank.number) == strays_ && number == stray_call_) {
-    spec.count += spec.count > 1 ? -1 : 1;  // by the same way
+    // By the same way, of which only one-hop has no longest vector.
+    const bool more = strays_more_ && spec.path == Path::one_hop;
+    spec.count += more || spec.count <= 1 ? 1 : -1;
   }
   const uint64_t n = settings_.nranks;
   const uint64_t in = spec.count * (has_parts(spec.collective) ? n : 1);

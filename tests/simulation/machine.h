@@ -76,10 +76,12 @@ class Machine final : public slots::Observer {
     aborts_ = aborts;
     fault_at_ = at;
   }
-  // In runs from now on: the rank that makes call `call` with another number of elements.
-  void set_stray(int rank, uint32_t call) {
+  // In runs from now on: the rank that makes call `call` with another number of elements, one less
+  // or, of at most one or if `more` and by one-hop, one more.
+  void set_stray(int rank, uint32_t call, bool more) {
     strays_ = rank;
     stray_call_ = call;
+    strays_more_ = more;
   }
   // In runs from now on: the rank whose calls end by their time limit, and at which of its moves.
   void set_limit(int rank, uint64_t moves) {
@@ -143,6 +145,7 @@ class Machine final : public slots::Observer {
   bool stopping_ = false;
   int dies_ = -1, aborts_ = -1, strays_ = -1, gives_up_ = -1;
   uint32_t stray_call_ = 0;
+  bool strays_more_ = false;
   uint64_t moves_left_ = 0;
   uint64_t fault_at_ = 0;
   std::string wrong_;

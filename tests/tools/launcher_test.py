@@ -221,8 +221,8 @@ class BadInput(unittest.TestCase):
         self.assertRegex(result.stderr, pattern)
 
     def test_one_line_says_what_is_allowed(self):
-        self.refused([], r"run, info")
-        self.refused(["fly"], r"unknown command fly \(allowed: run, info")
+        self.refused([], r"run, mpi, info")
+        self.refused(["fly"], r"unknown command fly \(allowed: run, mpi, info")
         self.refused(["run"], r"-n is required")
         for count in ("0", "-1", "two", "5000", "1.5"):
             self.refused(["run", "-n", count, "true"], r"1 to 4096|-n")

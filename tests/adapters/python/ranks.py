@@ -1,6 +1,7 @@
 """A rank of calls_test.py: ranks.py CASE. Every case leaves the communicator usable, and ends with the line "done"."""
 
 import operator
+import os
 import random
 import sys
 
@@ -276,7 +277,8 @@ def requests():
     del dropped  # it runs on, with its input
     second = np.zeros(10)
     request = comm.Iallreduce(np.ones(10), second)
-    refused(tutti.InvalidError, comm.free, "in flight")
+    if not os.environ.get("TUTTI_PROGRESS_THREAD"):  # else it may have ended by itself
+        refused(tutti.InvalidError, comm.free, "in flight")
     import gc
     gc.collect()
     comm.Barrier()
