@@ -18,7 +18,7 @@ SHARED, SLOTS = "lib/shared_memory/", "lib/slots/"
 ORDER = "Walks.EveryWayAfterEveryOtherIsRightInAnyOrderOfMoves"
 ABORT = "Walks.AnAbortAnywhereEndsAllAndNoResultIsWrong"
 FAILS = "Walks.ARankThatGivesUpAnywhereEndsAllAndNoResultIsWrong"
-UNSEEN = "Walks.WhatComesAfterACallThatDiffersUnseenIsNeverWrong"
+UNSEEN = "Walks.LongWhatComesAfterACallThatDiffersUnseenIsNeverWrong"
 COPIED = "Walks.WhatIsCopiedIsRightOrTheCallFails"
 STRAY = "Walks.ACallThatDiffersOnOneRankEndsInMismatchOrWhereNobodyNeedsIt"
 
