@@ -9,15 +9,7 @@ RANKS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ranks.py")
 PYTHON = support.with_numpy()
 
 
-class Calls(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.package = support.Package()
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.package.holder.cleanup()
-
+class Calls(support.WithPackage):
     def case(self, name, n, **more):
         ran = self.package.ranks(n, RANKS, name, python=PYTHON, **more)
         self.assertEqual(ran.returncode, 0, ran.stderr[-4000:])

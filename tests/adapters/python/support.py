@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import unittest
 
 SOURCE, LIBRARY, CHECKED_OP, TUTTI = [os.path.abspath(path) for path in sys.argv[1:5]]
 del sys.argv[1:5]
@@ -44,3 +45,15 @@ class Package:
     def ranks(self, n, *words, python=sys.executable, timeout=120, options=(), **more):
         return subprocess.run([TUTTI, "run", "-n", str(n), *options, python, *words],
                               env={**self.environment, **more}, capture_output=True, text=True, timeout=timeout)
+
+
+class WithPackage(unittest.TestCase):
+    """Tests that share a package."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.package = Package()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.package.holder.cleanup()
