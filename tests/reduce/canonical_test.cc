@@ -48,14 +48,6 @@ void PrintTo(const Case& c, std::ostream* out) {
 
 enum class Values { moderate, any_bits, edges };
 
-// Under a sanitizer: every number of operands still, but not with each kind of values; these take
-// turns.
-#ifdef TUTTI_SLOW
-constexpr bool kSlow = true;
-#else
-constexpr bool kSlow = false;
-#endif
-
 class Canonical : public testing::TestWithParam<Case> {
  protected:
   using Vector = std::vector<uint8_t>;
@@ -139,7 +131,7 @@ class Canonical : public testing::TestWithParam<Case> {
 TEST_P(Canonical, IsTheFixedTreeForOneTo33Operands) {
   for (size_t n = 1; n <= 33; ++n) {
     for (const Values values : {Values::moderate, Values::any_bits, Values::edges}) {
-      if (kSlow && size_t(values) != n % 3) continue;
+      if (reference::kSlow && size_t(values) != n % 3) continue;
       ASSERT_NO_FATAL_FAILURE(check(n, 1 + random_() % 300, random_() % (n + 1), values));
     }
   }

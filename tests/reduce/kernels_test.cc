@@ -25,14 +25,6 @@ constexpr size_t kMargin = 80;  // more than a vector on either side
 
 enum class Values { small, any_bits, edges };
 
-// Under a sanitizer or emulation: every length still, but not with each kind of values and stores;
-// these take turns.
-#ifdef TUTTI_SLOW
-constexpr bool kSlow = true;
-#else
-constexpr bool kSlow = false;
-#endif
-
 // Vectors of one type at arbitrary byte offsets, with their bit patterns beside them.
 class Operands {
  public:
@@ -170,7 +162,7 @@ class EveryKernel : public testing::TestWithParam<Case> {
 TEST_P(EveryKernel, FoldsTwoVectorsOfAnySizeAndAlignmentInPlaceOrNot) {
   for (const size_t elements : sizes()) {
     for (const Values values : {Values::small, Values::any_bits, Values::edges}) {
-      if (kSlow && size_t(values) != elements % 3) continue;
+      if (reference::kSlow && size_t(values) != elements % 3) continue;
       ASSERT_NO_FATAL_FAILURE(check(2, elements, random_() % 3, values, true));
     }
   }
@@ -187,7 +179,7 @@ TEST_P(EveryKernel, WritesToTwoPlacesWhatItWritesToOne) {
   for (const size_t elements : sizes()) {
     const size_t bytes = elements * size;
     for (const Stores stores : {Stores::cached, Stores::stream_other, Stores::stream_both}) {
-      if (kSlow && size_t(stores) != elements % 3) continue;
+      if (reference::kSlow && size_t(stores) != elements % 3) continue;
       for (const bool in_place : {false, true}) {
         // Two vectors and two places, all of them equally aligned, or the last one not.
         std::vector<uint8_t> memory[4];
