@@ -279,6 +279,15 @@ int bcast(void* buffer, int64_t count, MPI_Datatype type, int root, MPI_Comm com
   return carried(*kept, comm, Function::bcast, bytes, status);
 }
 
+// What a rank gives to a gathering: `own`, at `send`, or in place `mine`, which begins with that
+// element of `recv`.
+inline const void* given(bool in_place, const void* send, const Elements& own, const void* recv,
+                         int64_t first, const Elements& mine, std::vector<char>* scratch) {
+  if (!in_place) return gapless(send, own, scratch);
+  if (mine.known->contiguous) return TUTTI_IN_PLACE;
+  return gapless(at(recv, ptrdiff_t(first) * mine.known->extent), mine, scratch);
+}
+
 template <class Host>
 int allgather(const void* send, int64_t send_count, MPI_Datatype send_type, void* recv,
               int64_t recv_count, MPI_Datatype recv_type, MPI_Comm comm, const Host& host) {
@@ -294,15 +303,10 @@ int allgather(const void* send, int64_t send_count, MPI_Datatype send_type, void
   if (bytes == 0) return by_host(kept, Function::allgather, Why::empty, host);
   const tutti_status status = run(*kept, [&] {
     const Elements all{to, recv_type, recv_count * kept->nranks};
-    const void* in = TUTTI_IN_PLACE;
-    if (!in_place) {
-      const Elements own{from, send_type, send_count};
-      expect_own_block(own.bytes(), bytes);
-      in = gapless(send, own, &kept->packed[0]);
-    } else if (!to->contiguous) {
-      in = gapless(at(recv, kept->rank * recv_count * to->extent), {to, recv_type, recv_count},
-                   &kept->packed[0]);
-    }
+    const Elements own{from, send_type, send_count};
+    if (!in_place) expect_own_block(own.bytes(), bytes);
+    const void* const in = given(in_place, send, own, recv, in_place ? kept->rank * recv_count : 0,
+                                 {to, recv_type, recv_count}, &kept->packed[0]);
     char* const out = room_for(recv, all, &kept->packed[1]);
     const tutti_status ended = tutti_allgather(in, out, bytes, TUTTI_UINT8, kept->own);
     if (ended == TUTTI_OK) bring_home(out, recv, all);
@@ -326,15 +330,10 @@ int gather(const void* send, int64_t send_count, MPI_Datatype send_type, void* r
   const size_t bytes = is_root ? size_t(recv_count) * to->size : size_t(send_count) * from->size;
   if (bytes == 0) return by_host(kept, Function::gather, Why::empty, host);
   const tutti_status status = run(*kept, [&] {
-    const void* in = TUTTI_IN_PLACE;
-    if (!in_place) {
-      const Elements own{from, send_type, send_count};
-      expect_own_block(own.bytes(), bytes);
-      in = gapless(send, own, &kept->packed[0]);
-    } else if (!to->contiguous) {
-      in = gapless(at(recv, kept->rank * recv_count * to->extent), {to, recv_type, recv_count},
-                   &kept->packed[0]);
-    }
+    const Elements own{from, send_type, send_count};
+    if (!in_place) expect_own_block(own.bytes(), bytes);
+    const void* const in = given(in_place, send, own, recv, in_place ? kept->rank * recv_count : 0,
+                                 {to, recv_type, recv_count}, &kept->packed[0]);
     if (!is_root) return tutti_gather(in, nullptr, bytes, TUTTI_UINT8, root, kept->own);
     const Elements all{to, recv_type, recv_count * kept->nranks};
     char* const out = room_for(recv, all, &kept->packed[1]);
@@ -397,9 +396,9 @@ int alltoall(const void* send, int64_t send_count, MPI_Datatype send_type, void*
     if (in_place) {
       out = const_cast<char*>(static_cast<const char*>(gapless(recv, all, &kept->packed[1])));
     } else {
-      const Elements given{from, send_type, send_count * kept->nranks};
-      expect_own_block(given.bytes(), all.bytes());
-      in = gapless(send, given, &kept->packed[0]);
+      const Elements sent{from, send_type, send_count * kept->nranks};
+      expect_own_block(sent.bytes(), all.bytes());
+      in = gapless(send, sent, &kept->packed[0]);
       out = room_for(recv, all, &kept->packed[1]);
     }
     const tutti_status ended = tutti_alltoall(in, out, bytes, TUTTI_UINT8, kept->own);
@@ -433,15 +432,10 @@ int allgatherv(const void* send, int64_t send_count, MPI_Datatype send_type, voi
     Blocks blocks = blocks_of(recv, counts, places, n, *to, &kept->lengths[1], &kept->places[1]);
     const size_t own = blocks.lengths[kept->rank];
     for (int i = 0; i < n; ++i) bytes += blocks.lengths[i];
-    const void* in = TUTTI_IN_PLACE;
-    if (!in_place) {
-      const Elements given{from, send_type, send_count};
-      expect_own_block(given.bytes(), own);
-      in = gapless(send, given, &kept->packed[0]);
-    } else if (!to->contiguous) {
-      in = gapless(at(recv, ptrdiff_t(places[kept->rank]) * to->extent),
-                   {to, recv_type, int64_t(counts[kept->rank])}, &kept->packed[0]);
-    }
+    const Elements sent{from, send_type, send_count};
+    if (!in_place) expect_own_block(sent.bytes(), own);
+    const void* const in = given(in_place, send, sent, recv, int64_t(places[kept->rank]),
+                                 {to, recv_type, int64_t(counts[kept->rank])}, &kept->packed[0]);
     if (!to->contiguous)
       pack_blocks(recv, counts, places, n, recv_type, *to, &blocks, &kept->packed[1], false);
     const tutti_status ended = tutti_allgatherv(in, own, blocks.data, blocks.lengths, blocks.places,
@@ -472,9 +466,9 @@ int gatherv(const void* send, int64_t send_count, MPI_Datatype send_type, void* 
     const void* in = TUTTI_IN_PLACE;
     size_t own = 0;
     if (!in_place) {
-      const Elements given{from, send_type, send_count};
-      own = given.bytes();
-      in = gapless(send, given, &kept->packed[0]);
+      const Elements sent{from, send_type, send_count};
+      own = sent.bytes();
+      in = gapless(send, sent, &kept->packed[0]);
     }
     if (!is_root) {
       bytes = own;
