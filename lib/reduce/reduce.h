@@ -83,6 +83,15 @@ struct Kernels {
       return user->reduce2(out, a, b, elements);
     reduce2_fn(out, a, b, elements);
   }
+  // Reduces all operands, and divides where the operator is avg.
+  void combine(void* out, const void* const* operands, size_t n, size_t elements) const {
+    if (n == 2) {
+      reduce2(out, operands[0], operands[1], elements);
+    } else {
+      reduce(out, operands, n, elements);
+    }
+    if (divide != nullptr && n > 1) divide(out, elements, uint32_t(n));
+  }
   void reduce2_twice(void* out, void* other, const void* a, const void* b, size_t elements,
                      Stores stores) const {
     if (user != nullptr) [[unlikely]]

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <new>
 
-#include "lib/schedule/chunks.h"
+#include "lib/shared_memory/two_shot.h"
 
 namespace tutti::shared {
 
@@ -37,7 +37,7 @@ bool Copied::reserve() {
 }
 
 Copied::Range Copied::share_of(uint32_t rank) const {
-  const schedule::ChunkMap shares(call_.count, flags_.nranks(), line_bytes / call_.element_size);
+  const schedule::ChunkMap shares = shards_of(call_, flags_.nranks());
   const uint64_t begin = shares.begin(rank) * call_.element_size;
   return {begin, begin + shares.size(rank) * call_.element_size};
 }
@@ -47,7 +47,7 @@ void Copied::begin(const AllreduceCall& call, uint32_t turn) {
   turn_ = turn;
   done_ = stopped_ = posted_reduced_ = posted_finish_ = false;
   failure_ = {};
-  for (uint32_t rank = 0; rank < flags_.nranks(); ++rank) places_[rank] = meeting_.of(rank);
+  for (uint32_t rank = 0; rank < flags_.nranks(); ++rank) places_[rank] = rendezvous_.of(rank);
   std::fill(gathered_.begin(), gathered_.end(), 0);
   left_ = share_of(flags_.self());
 }
@@ -56,7 +56,7 @@ bool Copied::copy(uint32_t rank, uint64_t address, std::byte* to, size_t bytes) 
   const auto* const from = reinterpret_cast<const std::byte*>(address);
   const int error = single_copy_.read(rank, from, to, bytes);
   slots::fence(std::memory_order_acquire);  // orders the copy before the look at the flag
-  if (!meeting_.posted(rank)) {
+  if (!rendezvous_.posted(rank)) {
     stopped_ = true;
     return false;
   }
@@ -86,15 +86,9 @@ bool Copied::reduce_piece() {
     operands_[rank] = land;
     land += most;
   }
-  const size_t elements = bytes / call_.element_size;
   std::byte* const to = call_.output + left_.begin;
   slots::will_write(to, bytes);
-  if (nranks == 2) {
-    call_.kernels->reduce2(to, operands_[0], operands_[1], elements);
-  } else {
-    call_.kernels->reduce(to, operands_.data(), nranks, elements);
-  }
-  if (call_.kernels->divide != nullptr) call_.kernels->divide(to, elements, nranks);
+  call_.kernels->combine(to, operands_.data(), nranks, bytes / call_.element_size);
   left_.begin += bytes;
   return true;
 }
@@ -137,19 +131,14 @@ bool Copied::advance() {
     flags_.post(line::finish, turn_, call_.digest);
     return true;
   }
-  for (uint32_t rank = 0; rank < flags_.nranks(); ++rank) {
-    if (rank != flags_.self() && !finished(rank)) return false;
-  }
+  if (flags_.missing(line::finish, turn_, call_.digest) >= 0) return false;
   done_ = true;
   return true;
 }
 
 int Copied::waits_for() const {
-  for (uint32_t rank = 0; rank < flags_.nranks() && !done_; ++rank) {
-    if (rank == flags_.self()) continue;
-    if (!(posted_finish_ ? finished(rank) : reduced(rank))) return int(rank);
-  }
-  return -1;
+  if (done_) return -1;
+  return flags_.missing(posted_finish_ ? line::finish : line::reduced, turn_, call_.digest);
 }
 
 }  // namespace tutti::shared

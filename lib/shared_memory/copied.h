@@ -14,7 +14,7 @@
 
 #include <vector>
 
-#include "lib/shared_memory/meeting.h"
+#include "lib/shared_memory/rendezvous.h"
 #include "lib/shared_memory/single_copy.h"
 #include "lib/shared_memory/staging.h"
 
@@ -23,9 +23,10 @@ namespace tutti::shared {
 class Copied {
  public:
   // All outlive this.
-  Copied(FlagLines& flags, const Meeting& meeting, SingleCopy& single_copy, const Tuning& tuning)
+  Copied(FlagLines& flags, const Rendezvous& rendezvous, SingleCopy& single_copy,
+         const Tuning& tuning)
       : flags_(flags),
-        meeting_(meeting),
+        rendezvous_(rendezvous),
         single_copy_(single_copy),
         tuning_(tuning),
         places_(flags.nranks()),
@@ -60,12 +61,9 @@ class Copied {
   bool reduced(uint32_t rank) const {
     return flags_.posted(rank, line::reduced, turn_, call_.digest);
   }
-  bool finished(uint32_t rank) const {
-    return flags_.posted(rank, line::finish, turn_, call_.digest);
-  }
 
   FlagLines& flags_;
-  const Meeting& meeting_;
+  const Rendezvous& rendezvous_;
   SingleCopy& single_copy_;
   const Tuning& tuning_;
   AllreduceCall call_;
@@ -73,7 +71,7 @@ class Copied {
   bool done_ = true, stopped_ = false;  // stopped: a peer has withdrawn; the link knows why
   bool posted_reduced_ = false, posted_finish_ = false;
   Range left_;  // of the own share
-  std::vector<Meeting::Places> places_;
+  std::vector<Rendezvous::Places> places_;
   std::vector<uint64_t> gathered_;  // bytes of each share
   std::vector<const void*> operands_;
   std::vector<std::byte> landed_;  // a piece of each other rank's input

@@ -16,17 +16,18 @@ constexpr size_t most_streamed_bytes = 16 << 10;  // the most of direct_streamed
 
 }  // namespace
 
-Direct::Direct(FlagLines& flags, const Regions& regions, Meeting& meeting, const Tuning& tuning)
+Direct::Direct(FlagLines& flags, const Regions& regions, Rendezvous& rendezvous,
+               const Tuning& tuning)
     : flags_(flags),
       regions_(regions),
-      meeting_(meeting),
+      rendezvous_(rendezvous),
       tuning_(tuning),
       inputs_(flags.nranks()),
       outputs_(flags.nranks()),
       operands_(flags.nranks()) {}
 
 void Direct::withdraw() {
-  meeting_.withdraw();
+  rendezvous_.withdraw();
   flags_.clear(line::begun);  // still set if an operator threw inside a slice
   // Orders the cleared flags before what the caller writes now; pairs with enter_slice().
   slots::fence(std::memory_order_seq_cst);
@@ -43,7 +44,7 @@ bool Direct::enter_slice() {
   if (!regions_.may_vanish()) return true;
   flags_.set(line::begun, turn_, call_.digest);
   slots::fence(std::memory_order_seq_cst);
-  if (meeting_.all_posted()) return true;
+  if (rendezvous_.all_posted()) return true;
   flags_.clear(line::begun);
   return false;
 }
@@ -69,7 +70,7 @@ Status Direct::begin() {
       outputs_[rank] = call_.output;
       continue;
     }
-    const Meeting::Places places = meeting_.of(rank);
+    const Rendezvous::Places places = rendezvous_.of(rank);
     inputs_[rank] = regions_.at(rank, places.input, call_.bytes());
     outputs_[rank] = regions_.at(rank, places.output, call_.bytes());
     if (inputs_[rank] == nullptr || outputs_[rank] == nullptr) {
@@ -141,10 +142,7 @@ bool Direct::advance() {
 }
 
 int Direct::waits_for() const {
-  for (uint32_t rank = 0; rank < flags_.nranks() && !done(); ++rank) {
-    if (rank != flags_.self() && !finished(rank)) return int(rank);
-  }
-  return -1;
+  return done() ? -1 : flags_.missing(line::finish, turn_, call_.digest);
 }
 
 void Direct::reduce_slice() {
@@ -168,7 +166,7 @@ void Direct::reduce_slice() {
   if (regions_.may_vanish()) flags_.clear(line::begun);
   if (at_ < end_) return;
   slots::fence(std::memory_order_acquire);  // orders the reads before the look at the flags
-  withdrawn_ = !meeting_.all_posted();
+  withdrawn_ = !rendezvous_.all_posted();
   if (withdrawn_) return;
   shared_ = true;
   flags_.post(line::finish, turn_, call_.digest);

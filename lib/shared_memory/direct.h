@@ -1,8 +1,8 @@
 // Allreduce over memory that every rank reaches, in one pass: ranks post where their vectors lie
-// (meeting.h); each reduces its share of all inputs, in rank order, and writes it to all outputs;
-// all post that they are done. Nothing is staged: the traffic per rank is one vector read and one
-// written, the minimum ("direct access", reference section 5.29(b)). Implements two-shot, bit for
-// bit.
+// (rendezvous.h); each reduces its share of all inputs, in rank order, and writes it to all
+// outputs; all post that they are done. Nothing is staged: the traffic per rank is one vector read
+// and one written, the minimum ("direct access", reference section 5.29(b)). Implements two-shot,
+// bit for bit.
 //
 // Memory of the program whose whole pages are shared (adopted.h) has edges that the others do not
 // reach. On a communicator that has such memory every rank copies as much of the beginning and of
@@ -20,7 +20,7 @@
 
 #include <vector>
 
-#include "lib/shared_memory/meeting.h"
+#include "lib/shared_memory/rendezvous.h"
 #include "lib/shared_memory/staging.h"
 
 namespace tutti::shared {
@@ -28,7 +28,7 @@ namespace tutti::shared {
 class Direct {
  public:
   // All outlive this.
-  Direct(FlagLines& flags, const Regions& regions, Meeting& meeting, const Tuning& tuning);
+  Direct(FlagLines& flags, const Regions& regions, Rendezvous& rendezvous, const Tuning& tuning);
 
   // Whether the others reach the call's vectors, and where they lie; to be called before that is
   // posted. `turn`: number of the call.
@@ -63,7 +63,7 @@ class Direct {
 
   FlagLines& flags_;
   const Regions& regions_;
-  Meeting& meeting_;
+  Rendezvous& rendezvous_;
   const Tuning& tuning_;
   AllreduceCall call_;
   uint32_t turn_ = 0;

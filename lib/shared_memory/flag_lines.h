@@ -85,6 +85,13 @@ class FlagLines {
     if (flag_sequence(there) == sequence) link_.note_mismatched(int(rank));
     return false;
   }
+  // The lowest other rank that has not posted exactly this, -1 if all have.
+  int missing(uint32_t line, uint32_t sequence, uint32_t digest) const {
+    for (uint32_t rank = 0; rank < nranks(); ++rank) {
+      if (rank != self_ && !posted(rank, line, sequence, digest)) return int(rank);
+    }
+    return -1;
+  }
   void note_mismatched(uint32_t rank) const { link_.note_mismatched(int(rank)); }
 
  private:

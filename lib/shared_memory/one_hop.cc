@@ -214,10 +214,7 @@ void OneHop::ask_line_back(uint32_t sequence) const {
 }
 
 bool OneHop::has_begun_next(uint32_t rank, const OneHopShape& shape, uint32_t digest) const {
-  auto& flag = *reinterpret_cast<std::atomic<uint64_t>*>(
-      reinterpret_cast<std::byte*>(&flags_.at(rank, shape.first_line)) +
-      index_of(after_) * shape.cell_bytes);
-  return flags_.posted(rank, flag, after_ + 1, digest);
+  return flags_.posted(rank, flag_at(cell_of(shape, rank, after_)), after_ + 1, digest);
 }
 
 bool OneHop::there(uint32_t source, uint32_t slice) {
@@ -225,9 +222,9 @@ bool OneHop::there(uint32_t source, uint32_t slice) {
   return flags_.posted(source, flag_at(cell_of(source, sequence)), sequence + 1, call_.digest);
 }
 
-std::byte* OneHop::cell_of(uint32_t rank, uint32_t sequence) const {
-  return reinterpret_cast<std::byte*>(&flags_.at(rank, shape_->first_line)) +
-         index_of(sequence) * shape_->cell_bytes;
+std::byte* OneHop::cell_of(const OneHopShape& shape, uint32_t rank, uint32_t sequence) const {
+  return reinterpret_cast<std::byte*>(&flags_.at(rank, shape.first_line)) +
+         index_of(sequence) * shape.cell_bytes;
 }
 
 const std::byte* OneHop::part_of(uint32_t source, uint32_t slice, size_t bytes) const {
@@ -383,13 +380,7 @@ bool OneHop::reduce_slice(uint64_t offset, size_t bytes) {
 
 // Reduces the first n of operands_.
 void OneHop::reduce_to(std::byte* out, uint32_t n, size_t bytes) {
-  const size_t elements = bytes / shape_->element_size;
-  if (n == 2) {
-    call_.kernels->reduce2(out, operands_[0], operands_[1], elements);
-  } else {
-    call_.kernels->reduce(out, operands_.data(), n, elements);
-  }
-  if (call_.kernels->divide != nullptr && n > 1) call_.kernels->divide(out, elements, n);
+  call_.kernels->combine(out, operands_.data(), n, bytes / shape_->element_size);
 }
 
 void OneHop::copy_own_block() {

@@ -89,7 +89,10 @@ class OneHop {
   void ask_line_back(uint32_t sequence) const;
   bool there(uint32_t source, uint32_t slice);
   // Where the flag of a slice lies, followed by its bytes where they travel in its line.
-  std::byte* cell_of(uint32_t rank, uint32_t sequence) const;
+  std::byte* cell_of(const OneHopShape& shape, uint32_t rank, uint32_t sequence) const;
+  std::byte* cell_of(uint32_t rank, uint32_t sequence) const {
+    return cell_of(*shape_, rank, sequence);
+  }
   // Where the next slice would begin.
   uint64_t next_place() const;
   // Gives slice `sequence` that place, and those before it that have none an empty one.

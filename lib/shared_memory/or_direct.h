@@ -15,13 +15,13 @@ namespace tutti::shared {
 // The ways without staging; all protocols that have them use the same objects.
 struct Unstaged {
   Unstaged(FlagLines& flags, const Regions& regions, SingleCopy& single_copy, const Tuning& tuning)
-      : meeting(flags),
-        direct(flags, regions, meeting, tuning),
-        copied(flags, meeting, single_copy, tuning) {}
+      : rendezvous(flags),
+        direct(flags, regions, rendezvous, tuning),
+        copied(flags, rendezvous, single_copy, tuning) {}
   Unstaged(const Unstaged&) = delete;
   Unstaged& operator=(const Unstaged&) = delete;
 
-  Meeting meeting;
+  Rendezvous rendezvous;
   Direct direct;
   Copied copied;
 };
@@ -37,7 +37,7 @@ class OrDirect {
     staged_.enter(call);
     if (call.bytes() > staging_.tuning().staged_bytes && post(call)) {
       call_ = call;
-      route_ = Route::meeting;
+      route_ = Route::rendezvous;
       done_ = false;
       failure_ = {};
       return;
@@ -47,7 +47,7 @@ class OrDirect {
   }
   bool advance() {
     if (route_ != Route::staged) [[unlikely]]
-      return route_ == Route::meeting ? meet() : advance_unstaged();
+      return route_ == Route::rendezvous ? meet() : advance_unstaged();
     return staged_.advance();
   }
   bool done() const { return route_ == Route::staged ? staged_.done() : done_; }
@@ -68,17 +68,17 @@ class OrDirect {
   uint64_t direct_calls() const { return direct_calls_; }
 
  private:
-  enum class Route : uint8_t { staged, meeting, direct, copied };
+  enum class Route : uint8_t { staged, rendezvous, direct, copied };
 
   bool post(const AllreduceCall& call) {
-    Meeting::Places mine;
+    Rendezvous::Places mine;
     mine.is_mapped = unstaged_.direct.prepare(call, staging_.turn(), &mine.input, &mine.output);
     mine.is_copied =
         call.bytes() >= staging_.tuning().single_copy_bytes && unstaged_.copied.is_possible(call);
     if (mine.is_mapped == 0 && mine.is_copied == 0) return false;
     mine.input_address = reinterpret_cast<uintptr_t>(call.input);
     mine.output_address = reinterpret_cast<uintptr_t>(call.output);
-    unstaged_.meeting.post(mine, staging_.turn(), call.digest);
+    unstaged_.rendezvous.post(mine, staging_.turn(), call.digest);
     return true;
   }
   // Whether it is decided now how the call goes.
@@ -100,7 +100,7 @@ template <class Staged>
 bool OrDirect<Staged>::meet() {
   bool all = true;
   for (uint32_t rank = 0; rank < staging_.nranks(); ++rank) {
-    if (rank == staging_.self() || unstaged_.meeting.posted(rank)) continue;
+    if (rank == staging_.self() || unstaged_.rendezvous.posted(rank)) continue;
     if (staged_.staged_at(rank)) {
       route_ = Route::staged;
       staged_.stage();
@@ -109,18 +109,18 @@ bool OrDirect<Staged>::meet() {
     all = false;
   }
   if (!all) return false;
-  switch (unstaged_.meeting.outcome()) {
-    case Meeting::Outcome::staged:
+  switch (unstaged_.rendezvous.outcome()) {
+    case Rendezvous::Outcome::staged:
       route_ = Route::staged;
       staged_.stage();
       break;
-    case Meeting::Outcome::mapped:
+    case Rendezvous::Outcome::mapped:
       route_ = Route::direct;
       ++direct_calls_;
       failure_ = unstaged_.direct.begin();
       done_ = !failure_.ok();
       break;
-    case Meeting::Outcome::copied:
+    case Rendezvous::Outcome::copied:
       route_ = Route::copied;
       unstaged_.copied.begin(call_, staging_.turn());
       break;
@@ -151,10 +151,7 @@ int OrDirect<Staged>::waits_for() {
   if (done_) return -1;
   if (route_ == Route::direct) return unstaged_.direct.waits_for();
   if (route_ == Route::copied) return unstaged_.copied.waits_for();
-  for (uint32_t rank = 0; rank < staging_.nranks(); ++rank) {
-    if (rank != staging_.self() && !unstaged_.meeting.posted(rank)) return int(rank);
-  }
-  return -1;
+  return unstaged_.rendezvous.waits_for();
 }
 
 }  // namespace tutti::shared

@@ -143,10 +143,10 @@ Status Regions::share(Exchange& exchange, const Status& ready, Fd memory, uint64
   }
   const auto self = uint32_t(exchange.rank());
   Offer mine{own.bytes, offset, own.edges, {}};
-  tutti::Meeting meeting;
+  Meeting meeting;
   Status hosted = ready;
   if (self == 0 && hosted.ok()) {
-    hosted = tutti::Meeting::host(&meeting);
+    hosted = Meeting::host(&meeting);
     mine.ticket = meeting.ticket();
   }
   TUTTI_TRY(agree(exchange, hosted, deadline_ns));

@@ -4,7 +4,6 @@
 
 #include "lib/base/cache.h"
 #include "lib/reduce/copy.h"
-#include "lib/schedule/chunks.h"
 
 namespace tutti::shared {
 
@@ -12,11 +11,11 @@ namespace {
 
 constexpr size_t most_piece_bytes = 16 << 10;  // the most of two_shot_piece_bytes
 
+}  // namespace
+
 schedule::ChunkMap shards_of(const AllreduceCall& call, uint32_t nranks) {
   return {call.count, nranks, line_bytes / call.element_size};
 }
-
-}  // namespace
 
 bool exceeds_cache(size_t vector_bytes, uint32_t nranks, const Tuning& tuning) {
   return double(vector_bytes) > tuning.result_share * double(tuning.last_level_cache()) / nranks;

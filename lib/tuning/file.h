@@ -2,7 +2,7 @@
 //   {"tutti_tuning": 1,                 the version of the format
 //    "id": "0123456789abcdef",          what TuningTable::id() says; may be left out
 //    "machine": "...",                  the kind of machine that it is for, in words
-//    "measured": {"spins": 75, ...},   fields by name, as `tutti tune` has measured them
+//    "measured": {"spins": 75, ...},    fields by name, as `tutti tune` has measured them
 //    "set": {"past_caches": "never"}}   fields as somebody wants them
 // What is left out has its default.
 #pragma once

@@ -375,7 +375,7 @@ constexpr char slot_link_h[] = "lib/slots/slot_link.h";
 constexpr char slot_link_cc[] = "lib/slots/slot_link.cc";
 constexpr char flag_lines_h[] = "lib/shared_memory/flag_lines.h";
 constexpr char direct_cc[] = "lib/shared_memory/direct.cc";
-constexpr char meeting_cc[] = "lib/shared_memory/meeting.cc";
+constexpr char rendezvous_cc[] = "lib/shared_memory/rendezvous.cc";
 
 TEST(MemoryOrder, APostedFlagCarriesItsPayload) {
   expect_in(flag_lines_h, "void post(std::atomic<uint64_t>& own",
@@ -453,12 +453,12 @@ TEST(MemoryOrder, ANoteIsReadWholeOrNotAtAll) {
 TEST(MemoryOrder, NobodyUsesAVectorThatWasWithdrawn) {
   expect_in(
       direct_cc, "void Direct::withdraw() {",
-      {"meeting_.withdraw();", "fence(std::memory_order_seq_cst);",
+      {"rendezvous_.withdraw();", "fence(std::memory_order_seq_cst);",
        "flags_.flag(rank, line::begun) == make_flag(turn_, call_.digest) &&", "!finished(rank)"});
   expect_in(direct_cc, "bool Direct::enter_slice() {",
             {"flags_.set(line::begun, turn_, call_.digest);", "fence(std::memory_order_seq_cst);",
-             "meeting_.all_posted()", "flags_.clear(line::begun);"});
-  expect_in(meeting_cc, "void Meeting::withdraw()", {"flags_.clear(line::places);"});
+             "rendezvous_.all_posted()", "flags_.clear(line::begun);"});
+  expect_in(rendezvous_cc, "void Rendezvous::withdraw()", {"flags_.clear(line::places);"});
   expect_in(flag_lines_h, "void clear(uint32_t line)",
             {"slots::store(at(self_, line).flag, uint64_t{0}, std::memory_order_release);"});
   expect_right<Withdraw<Without::none>>();

@@ -1,12 +1,12 @@
-#include "lib/shared_memory/meeting.h"
+#include "lib/shared_memory/rendezvous.h"
 
 #include <cstring>
 
 namespace tutti::shared {
 
-static_assert(sizeof(Meeting::Places) <= sizeof(slots::FlagLine::payload));
+static_assert(sizeof(Rendezvous::Places) <= sizeof(slots::FlagLine::payload));
 
-void Meeting::post(const Places& mine, uint32_t turn, uint32_t digest) {
+void Rendezvous::post(const Places& mine, uint32_t turn, uint32_t digest) {
   turn_ = turn;
   digest_ = digest;
   std::byte* const to = flags_.at(flags_.self(), line::places).payload;
@@ -15,14 +15,7 @@ void Meeting::post(const Places& mine, uint32_t turn, uint32_t digest) {
   flags_.post(line::places, turn, digest);
 }
 
-bool Meeting::all_posted() const {
-  for (uint32_t rank = 0; rank < flags_.nranks(); ++rank) {
-    if (rank != flags_.self() && !posted(rank)) return false;
-  }
-  return true;
-}
-
-Meeting::Places Meeting::of(uint32_t rank) const {
+Rendezvous::Places Rendezvous::of(uint32_t rank) const {
   Places places;
   const std::byte* const from = flags_.at(rank, line::places).payload;
   slots::will_read(from, sizeof(places));
@@ -30,7 +23,7 @@ Meeting::Places Meeting::of(uint32_t rank) const {
   return places;
 }
 
-Meeting::Outcome Meeting::outcome() const {
+Rendezvous::Outcome Rendezvous::outcome() const {
   bool mapped = true, copied = true;
   for (uint32_t rank = 0; rank < flags_.nranks(); ++rank) {
     const Places places = of(rank);
@@ -40,6 +33,6 @@ Meeting::Outcome Meeting::outcome() const {
   return mapped ? Outcome::mapped : copied ? Outcome::copied : Outcome::staged;
 }
 
-void Meeting::withdraw() { flags_.clear(line::places); }
+void Rendezvous::withdraw() { flags_.clear(line::places); }
 
 }  // namespace tutti::shared

@@ -8,10 +8,10 @@
 
 namespace tutti::shared {
 
-class Meeting {
+class Rendezvous {
  public:
   // `flags` outlives this.
-  explicit Meeting(FlagLines& flags) : flags_(flags) {}
+  explicit Rendezvous(FlagLines& flags) : flags_(flags) {}
 
   // What a rank posts: its vectors as places in memory that the others have mapped, and as its own
   // addresses, from which they may copy; each only if it says so.
@@ -24,7 +24,9 @@ class Meeting {
   // Posts where this rank's vectors lie. `turn`: number of the call.
   void post(const Places& mine, uint32_t turn, uint32_t digest);
   bool posted(uint32_t rank) const { return flags_.posted(rank, line::places, turn_, digest_); }
-  bool all_posted() const;
+  // The lowest other rank that has not posted, -1 if all have.
+  int waits_for() const { return flags_.missing(line::places, turn_, digest_); }
+  bool all_posted() const { return waits_for() < 0; }
   Places of(uint32_t rank) const;
   // Once all have posted. Vectors that are mapped everywhere are not copied.
   enum class Outcome : uint8_t { staged, mapped, copied };
