@@ -38,10 +38,17 @@ struct CachedPlan {
         binding(plan) {}
 };
 
+// How a call moves what it moves; nothing of its result depends on it.
+struct Manner {
+  bool non_temporal = false;  // slices are written with non-temporal stores
+  bool single_copy = false;   // ranks copy from each other's vectors where they can
+  bool narrow = false;        // slices use a part of the ring (one_hop.h)
+};
+
 // One of the ways of a call that give the same bits.
 struct Way {
   Route route;
-  bool non_temporal = false, single_copy = false, narrow = false;
+  Manner manner;
 };
 
 struct CallPlan {
@@ -58,11 +65,11 @@ struct CallPlan {
   uint32_t element_size = 1;
   CachedPlan* plan = nullptr;                  // the communicator's, where it goes by its schedule
   std::optional<shared::OneHopShape> one_hop;  // where it goes by one hop, or by slices in its ring
-  // How slices are written, and whether ranks copy from each other's vectors where they can.
-  bool non_temporal = false, single_copy = false, narrow = false;  // narrow: one_hop.h
-  // Where there are several ways with the same bits: what they are, and which is tried or settled.
-  // All CallPlans of a class of calls share the trial.
+  Manner manner;
+  // Where there are several ways with the same bits: what they are, and which it goes. All
+  // CallPlans of a class of calls share the trial.
   std::vector<Way> ways;
+  uint32_t way = 0;
   std::shared_ptr<Trial> trial;
   uint16_t trial_tag = 0;
   // A small one ends within a few calls of advance() if the peers have entered it already.
@@ -89,8 +96,8 @@ struct CallPlan {
     ends_unheard = tutti::ends_unheard(key.collective, empty, lengths != 0);
     if (one_hop) one_hop->resize(count);
   }
-  // Makes it go that way.
-  void go(const Way& way);
+  // Makes it go another one of its ways.
+  void go(uint32_t other);
   // Whether only the two ends of each block know its length: then the lengths are exchanged first.
   bool lengths_are_private() const {
     return key.lengths != 0 && tutti::lengths_are_private(key.collective);

@@ -10,6 +10,9 @@ namespace tutti {
 
 namespace {
 
+// By slices in one-hop's ring.
+bool is_in_ring(Path path) { return path == Path::sliced_one_shot || path == Path::one_hop; }
+
 shared::OneHopShape shape_for(const Connection& connection, const CallPlan& plan) {
   return {runs_as(plan.key.collective),
           uint32_t(plan.key.root),
@@ -22,37 +25,29 @@ shared::OneHopShape shape_for(const Connection& connection, const CallPlan& plan
 
 // What each protocol needs in a CallPlan.
 struct MakeReady {
-  const Connection& connection;
   const Query& query;
   Schedules& schedules;
   CallPlan* plan;
 
-  void operator()(shared::OneHop&, Link&) const {
-    plan->one_hop.emplace(shape_for(connection, *plan));
-    // Never with the program's operator: a blocking call runs it only under the limit of a wait.
-    plan->ends_soon = plan->kernels.user == nullptr;
-  }
   template <class LinkType>
   void operator()(Scheduled<LinkType>&&, Link&) const {
     plan->plan = schedules.plan_for(*plan->choice.algorithm, plan->key.root,
                                     query.uneven ? plan::Chunks::scattered : plan::Chunks::together,
                                     schedule::bracketing_of(query.level));
   }
-  void operator()(shared::OrDirect<shared::SlicedOneShot>&, Link&) const {
-    plan->one_hop.emplace(shape_for(connection, *plan));
-    plan->ends_soon = plan->kernels.user == nullptr;
-  }
-  template <class Allreduce>
-  void operator()(Allreduce&, Link&) const {
+  template <class Fused>
+  void operator()(Fused&, Link&) const {
+    // Never with the program's operator: a blocking call runs it only under the limit of a wait.
     plan->ends_soon = plan->kernels.user == nullptr;
   }
 };
 
 std::string describe(const Way& way) {
-  if (way.single_copy) return "single copy";
+  if (way.manner.single_copy) return "single copy";
   const bool whole = way.route.path == Path::one_shot || way.route.path == Path::one_shot_or_direct;
-  return std::string(whole ? "in one piece" : "in slices") + (way.narrow ? ", ring in cache" : "") +
-         (way.non_temporal ? ", non-temporal stores" : "");
+  return std::string(whole ? "in one piece" : "in slices") +
+         (way.manner.narrow ? ", ring in cache" : "") +
+         (way.manner.non_temporal ? ", non-temporal stores" : "");
 }
 
 // To be called with the trial's ways.
@@ -81,12 +76,11 @@ void explain_trial(const std::vector<Way>& ways, const Trial& trial, Explained* 
 
 }  // namespace
 
-void CallPlan::go(const Way& way) {
-  choice.algorithm = way.route.algorithm;
-  choice.path = way.route.path;
-  non_temporal = way.non_temporal;
-  single_copy = way.single_copy;
-  narrow = way.narrow;
+void CallPlan::go(uint32_t other) {
+  way = other;
+  choice.algorithm = ways[way].route.algorithm;
+  choice.path = ways[way].route.path;
+  manner = ways[way].manner;
   signature.algorithm = uint16_t(choice.algorithm - algorithms().data());
   signature.flags = uint8_t((signature.flags & ~CallSignature::path_mask) | uint8_t(choice.path));
   hash_without_count = tutti::hash_without_count(signature);
@@ -158,9 +152,10 @@ Status CallPlanner::prepare(const CallKey& key, CallCache::Entry* out) {
   if (reduces(key.collective)) TUTTI_TRY(bind_operator(*next, query.level));
   next->always_finishes = next->finishes;
   if (!protocols_.alone()) {
-    protocols_.with(choice.path, MakeReady{connection_, query, protocols_.schedules(), next.get()});
+    protocols_.with(choice.path, MakeReady{query, protocols_.schedules(), next.get()});
     find_ways(query, next.get());
     add_trial(next.get());
+    provide(next.get());
   }
   next->set_size(key.count, key.lengths);
   *out = std::move(next);
@@ -176,38 +171,41 @@ void CallPlanner::find_ways(const Query& query, CallPlan* plan) const {
   if (!plan->choice.fused() || key.lengths != 0 || plan->kernels.user != nullptr ||
       bytes < tuning.tried_bytes)
     return;
-  const std::vector<Route> routes =
+  std::vector<Route> routes =
       same_bits(plan->choice, connection_.capabilities, query, key.algorithm);
-  const auto in_ring = [](const Route& route) {
-    return route.path == Path::sliced_one_shot || route.path == Path::one_hop;
-  };
+  // Where ranks do not all hear from each other each settles by itself, so on one algorithm.
+  if (ends_unheard(key.collective, false, false)) routes.resize(1);
   for (const Route& route : routes) {
-    plan->ways.push_back({route});
-    if (in_ring(route)) plan->ways.push_back({.route = route, .narrow = true});
+    plan->ways.push_back({route, {}});
+    if (is_in_ring(route.path)) plan->ways.push_back({route, {.narrow = true}});
   }
   if (bytes >= tuning.single_copy_bytes) {
     // Of the allreduces, whose copying is the same, one.
-    plan->ways.push_back({.route = routes.front(), .single_copy = true});
+    plan->ways.push_back({routes.front(), {.single_copy = true}});
   }
   for (const Route& route : routes) {
-    if (route.path != Path::two_level) plan->ways.push_back({.route = route, .non_temporal = true});
+    if (route.path != Path::two_level) plan->ways.push_back({route, {.non_temporal = true}});
   }
   if (plan->ways.size() > Trial::most_ways) plan->ways.resize(Trial::most_ways);
 }
 
 void CallPlanner::add_trial(CallPlan* plan) {
-  if (plan->ways.size() < 2) {
-    plan->ways.clear();
-    return;
+  if (plan->ways.size() > 1) {
+    plan->trial =
+        trials_.of(plan->key, plan->counts, uint32_t(plan->ways.size()), &plan->trial_tag);
   }
+  if (plan->trial == nullptr) plan->ways.clear();
+}
+
+// What its ways need besides what their protocols have.
+void CallPlanner::provide(CallPlan* plan) {
+  bool in_ring = is_in_ring(plan->choice.path);
   for (const Way& way : plan->ways) {
-    if (way.route.path == Path::sliced_one_shot && !plan->one_hop)
-      plan->one_hop.emplace(shape_for(connection_, *plan));
-    if (way.single_copy && plan->key.collective == Collective::allreduce)
+    in_ring = in_ring || is_in_ring(way.route.path);
+    if (way.manner.single_copy && plan->key.collective == Collective::allreduce)
       protocols_.shared()->reserve_for_copies();
   }
-  plan->trial = trials_.of(plan->key, plan->counts, uint32_t(plan->ways.size()), &plan->trial_tag);
-  if (plan->trial == nullptr) plan->ways.clear();
+  if (in_ring) plan->one_hop.emplace(shape_for(connection_, *plan));
 }
 
 Status CallPlanner::bind_operator(CallPlan& call_plan, tutti_level level) const {

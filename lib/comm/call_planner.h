@@ -49,6 +49,7 @@ class CallPlanner {
   // Fills plan->ways.
   void find_ways(const Query& query, CallPlan* plan) const;
   void add_trial(CallPlan* plan);
+  void provide(CallPlan* plan);
   // Finds the kernels, or the program's function, for the level.
   Status bind_operator(CallPlan& call_plan, tutti_level level) const;
 

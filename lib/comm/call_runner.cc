@@ -170,14 +170,16 @@ uint16_t tag_of(const CallPlan& call_plan) {
   return uint16_t(call_plan.trial_tag + call_plan.trial->look() * 0x9e37u) | 1;
 }
 
+shared::Among among(const CallPlan& call_plan) {
+  return call_plan.ends_unheard ? shared::Among::some : shared::Among::all;
+}
+
 }  // namespace
 
 [[gnu::noinline]] void CallRunner::choose_way(CallPlan& call_plan) {
   Trial& trial = *call_plan.trial;
-  const Way& way = call_plan.ways[trial.begin()];
-  if (way.route.path != call_plan.choice.path || way.non_temporal != call_plan.non_temporal ||
-      way.single_copy != call_plan.single_copy || way.narrow != call_plan.narrow)
-    call_plan.go(way);
+  const uint32_t way = trial.begin();
+  if (way != call_plan.way) call_plan.go(way);
   call_plan.finishes = call_plan.always_finishes || trial.is_timed() || trial.is_open();
   timing_ = trial.is_timed();
   if (timing_) {
@@ -185,9 +187,7 @@ uint16_t tag_of(const CallPlan& call_plan) {
     since_ns_ = now_ns();
   }
   if (!trial.is_open() || !trial.is_first_open()) return;
-  shared::Verdicts& verdicts = protocols_.shared()->verdicts;
-  call_plan.ends_unheard ? verdicts.tell_alone(tag_of(call_plan), trial.verdict())
-                         : verdicts.tell_together(tag_of(call_plan), trial.verdict());
+  protocols_.shared()->verdicts.tell(among(call_plan), tag_of(call_plan), trial.verdict());
 }
 
 void CallRunner::finish_trial(const CallPlan& call_plan) {
@@ -205,10 +205,8 @@ void CallRunner::finish_trial(const CallPlan& call_plan) {
   verdicts_.clear();
   for (uint32_t rank = 0; rank < uint32_t(connection_.nranks); ++rank) {
     Verdict verdict = 0;
-    const bool heard = call_plan.ends_unheard
-                           ? verdicts.heard_alone(rank, tag_of(call_plan), &verdict)
-                           : verdicts.heard_together(rank, tag_of(call_plan), &verdict);
-    if (heard) verdicts_.push_back(verdict);
+    if (verdicts.heard(among(call_plan), rank, tag_of(call_plan), &verdict))
+      verdicts_.push_back(verdict);
   }
   if (verdicts_.size() == size_t(connection_.nranks) || trial.is_overdue()) trial.settle(verdicts_);
 }

@@ -15,7 +15,8 @@ namespace tutti {
 inline void start(shared::OneHop& one_hop, const CallPlan& call_plan, const Call& call,
                   const CallMark& mark) {
   one_hop.start({&*call_plan.one_hop, &call_plan.kernels, call.input, mark.digest, call.output,
-                 call_plan.non_temporal, call_plan.single_copy, call_plan.narrow});
+                 call_plan.manner.non_temporal, call_plan.manner.single_copy,
+                 call_plan.manner.narrow});
 }
 template <class LinkType>
 void start(Scheduled<LinkType>& scheduled, CallPlan& call_plan, const Call& call,
@@ -28,8 +29,8 @@ void start(Allreduce& allreduce, const CallPlan& call_plan, const Call& call,
            const CallMark& mark) {
   allreduce.start(shared::AllreduceCall{
       call.input, call.output, call_plan.key.count, call_plan.element_size, &call_plan.kernels,
-      mark.digest, call_plan.non_temporal, call_plan.narrow, call_plan.single_copy,
-      call_plan.one_hop ? &*call_plan.one_hop : nullptr});
+      mark.digest, call_plan.manner.non_temporal, call_plan.manner.narrow,
+      call_plan.manner.single_copy, call_plan.one_hop ? &*call_plan.one_hop : nullptr});
 }
 
 // Whether a call that has just started is done after one look, as nearly every small one is of a

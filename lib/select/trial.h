@@ -21,6 +21,8 @@ using Verdict = uint64_t;
 class Trial {
  public:
   static constexpr uint32_t most_ways = 6;  // a Verdict uses 48 bits
+  // After so many calls of a class the first look has been settled.
+  static constexpr uint32_t calls_to_settle = 40;
 
   // Of at least one way. The first is taken until the first look is settled.
   explicit Trial(uint32_t ways);
@@ -51,6 +53,7 @@ class Trial {
   // them, and is not timed.
   static constexpr uint32_t stretch = 3;
   static constexpr uint32_t first_rounds = 2, later_rounds = 1;
+  static_assert(first_rounds * most_ways * stretch < calls_to_settle);
   static constexpr uint32_t most_samples = first_rounds * (stretch - 1);
   static constexpr uint32_t first_pause = 1024, later_pause = 4096;  // calls from look to look
   // A way that took 1.75 times as long as the settled one is left out of three looks in four; the

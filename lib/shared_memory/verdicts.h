@@ -11,41 +11,36 @@
 
 namespace tutti::shared {
 
+// Of the ranks of a call, who hear from each other in it: all from all, or not.
+enum class Among : uint8_t { all, some };
+
 class Verdicts {
  public:
   // `flags` outlives this.
   explicit Verdicts(FlagLines& flags) : flags_(flags) {}
 
   // `tag`: of the trial and its look, not 0; the same on all ranks. `verdict`: of 48 bits.
-  void tell_together(uint16_t tag, uint64_t verdict) {
-    ++together_;
-    tell(line_together(), tag, verdict);
+  void tell(Among among, uint16_t tag, uint64_t verdict) {
+    told_ += among == Among::all;
+    slots::store(flags_.at(flags_.self(), line_of(among)).flag,
+                 uint64_t{tag} << tag_shift | verdict, std::memory_order_release);
   }
-  void tell_alone(uint16_t tag, uint64_t verdict) { tell(line::lone_verdict, tag, verdict); }
-  // Whether `rank` has told that verdict; of those that are told together, the last one.
-  bool heard_together(uint32_t rank, uint16_t tag, uint64_t* out) const {
-    return heard(rank, line_together(), tag, out);
-  }
-  bool heard_alone(uint32_t rank, uint16_t tag, uint64_t* out) const {
-    return heard(rank, line::lone_verdict, tag, out);
+  // Whether `rank` has told that verdict; of those that are told among all, the last one.
+  bool heard(Among among, uint32_t rank, uint16_t tag, uint64_t* out) const {
+    const uint64_t word = flags_.flag(rank, line_of(among));
+    *out = word & ((uint64_t{1} << tag_shift) - 1);
+    return word >> tag_shift == tag;
   }
 
  private:
   static constexpr uint32_t tag_shift = 48;
 
-  uint32_t line_together() const { return line::verdict + 2 * (together_ & 1); }
-  void tell(uint32_t line, uint16_t tag, uint64_t verdict) {
-    slots::store(flags_.at(flags_.self(), line).flag, uint64_t{tag} << tag_shift | verdict,
-                 std::memory_order_release);
-  }
-  bool heard(uint32_t rank, uint32_t line, uint16_t tag, uint64_t* out) const {
-    const uint64_t word = flags_.flag(rank, line);
-    *out = word & ((uint64_t{1} << tag_shift) - 1);
-    return word >> tag_shift == tag;
+  uint32_t line_of(Among among) const {
+    return among == Among::all ? line::verdict + 2 * (told_ & 1) : line::lone_verdict;
   }
 
   FlagLines& flags_;
-  uint32_t together_ = 0;  // verdicts told together so far
+  uint32_t told_ = 0;  // verdicts told among all so far
 };
 
 }  // namespace tutti::shared

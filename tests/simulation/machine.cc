@@ -262,15 +262,16 @@ bool Machine::make_call(Rank& rank, uint32_t number, CallSpec spec) {
 }
 
 void Machine::tell_verdict(Rank& rank) {
-  rank.protocols.shared()->verdicts.tell_together(uint16_t(rank.call),
-                                                  value_of(rank.call, rank.number, 0) >> 16);
+  rank.protocols.shared()->verdicts.tell(shared::Among::all, uint16_t(rank.call),
+                                         value_of(rank.call, rank.number, 0) >> 16);
 }
 
 // All ranks have told theirs when they entered the call, which has ended.
 void Machine::check_verdicts(Rank& rank) {
   for (uint32_t peer = 0; peer < settings_.nranks; ++peer) {
     uint64_t verdict = 0;
-    if (!rank.protocols.shared()->verdicts.heard_together(peer, uint16_t(rank.call), &verdict) ||
+    if (!rank.protocols.shared()->verdicts.heard(shared::Among::all, peer, uint16_t(rank.call),
+                                                 &verdict) ||
         verdict != value_of(rank.call, peer, 0) >> 16) {
       found("rank " + std::to_string(rank.number) + ", call " + std::to_string(rank.call) +
             ", has not heard the verdict of rank " + std::to_string(peer));
@@ -302,8 +303,8 @@ void Machine::prepare(Rank& rank, const CallSpec& spec) {
   call_plan.kernels.reduce_fn = compose_all;
   call_plan.kernels.reduce2_fn = compose2;
   call_plan.kernels.reduce2_twice_fn = compose2_twice;
-  call_plan.single_copy = spec.copies;
-  call_plan.narrow = (spec.narrow >> rank.number & 1) != 0;
+  call_plan.manner.single_copy = spec.copies;
+  call_plan.manner.narrow = (spec.narrow >> rank.number & 1) != 0;
   if (spec.path == Path::one_hop || spec.path == Path::sliced_one_shot) {
     call_plan.one_hop = shared::OneHopShape(spec.collective, spec.root, spec.count, 8,
                                             settings_.nranks, rank.number, settings_.tuning);

@@ -11,6 +11,7 @@
 #include "algorithms/registry.h"
 #include "lib/base/clock.h"
 #include "lib/comm/group_exchange.h"
+#include "lib/select/trial.h"
 #include "tools/tutti/model_fit.h"
 
 namespace tutti::tune {
@@ -113,7 +114,9 @@ class Lab {
           const double us = std::max(double(all[i]), 0.01);
           subjects[i].calls = uint32_t(std::clamp(double(batch_ns) / 1e3 / us, 1.0, 400.0));
           // Until the ways with the same bits have been tried (lib/select/trial.h).
-          TUTTI_TRY(batch(subjects[i], uint32_t(std::min(40.0, settling_us / us)), &mine[i]));
+          TUTTI_TRY(batch(subjects[i],
+                          uint32_t(std::min(double(Trial::calls_to_settle), settling_us / us)),
+                          &mine[i]));
         } else {
           subjects[i].us.push_back(double(all[i]));
         }
