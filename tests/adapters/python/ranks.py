@@ -1,7 +1,6 @@
 """A rank of calls_test.py: ranks.py CASE. Every case leaves the communicator usable, and ends with the line "done"."""
 
 import operator
-import os
 import random
 import sys
 
@@ -272,22 +271,28 @@ def sequences():
 
 def requests():
     """Requests keep their buffers, say when they have ended, and forbid to free what they use."""
-    out = np.zeros(1000)
-    dropped = comm.Iallreduce(np.ones(1000), out)
-    del dropped  # it runs on, with its input
-    second = np.zeros(10)
-    request = comm.Iallreduce(np.ones(10), second)
-    if not os.environ.get("TUTTI_PROGRESS_THREAD"):  # else it may have ended by itself
-        refused(tutti.InvalidError, comm.free, "in flight")
     import gc
-    gc.collect()
-    comm.Barrier()
-    while not request.test():
-        pass
-    assert request.test()
-    request.wait()
-    equal(out, np.full(1000, float(size)))
-    equal(second, np.full(10, float(size)))
+    gate = comm.dup()
+    for first in range(size):
+        if rank != first:
+            gate.Barrier()  # until then the calls of `first` cannot end
+        out = np.zeros(1000)
+        dropped = comm.Iallreduce(np.ones(1000), out)
+        del dropped  # it runs on, with its input
+        second = np.zeros(10)
+        request = comm.Iallreduce(np.ones(10), second)
+        if rank == first:
+            refused(tutti.InvalidError, comm.free, "in flight")
+            gate.Barrier()
+        gc.collect()
+        comm.Barrier()
+        while not request.test():
+            pass
+        assert request.test()
+        request.wait()
+        equal(out, np.full(1000, float(size)))
+        equal(second, np.full(10, float(size)))
+    gate.free()
     several = [comm.Iallreduce(np.ones(n), np.zeros(n)) for n in (1, 100, 10000)]
     places = set()
     while (place := tutti.waitany(several)) is not None:
