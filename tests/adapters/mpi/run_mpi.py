@@ -57,6 +57,7 @@ def run(command, expect_status=0, within=NEVER, **more):
     started = time.monotonic()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder,
                                env=environment(**more), start_new_session=True)
+    signal.signal(signal.SIGTERM, lambda *_: (os.killpg(process.pid, signal.SIGKILL), os._exit(1)))
     try:
         out, err = process.communicate(timeout=within)
     except subprocess.TimeoutExpired:
@@ -95,7 +96,10 @@ def check(holds, what, *texts):
 def same_results(mpi):
     program = compile_c(mpi, "same_results.c")
     for ranks in (2, 3, 4) if LONG else (2,):
-        out, err, _, _ = run(over_tutti(mpi, ranks, program, *(["all"] if LONG else [])), within=20 * NEVER)
+        # Open MPI chooses the algorithm by the size of the local type: ranks that give different types of one
+        # signature choose differently, and the host's own Allgatherv, the reference, hangs.
+        reference = {"OMPI_MCA_coll": "^tuned"} if ranks > 2 else {}
+        out, err, _, _ = run(over_tutti(mpi, ranks, program, *(["all"] if LONG else [])), within=20 * NEVER, **reference)
         check(re.search(r"^\d{4,} results compared, 0 differ$", out, re.M), "results differ", out, err)
         taken, left = carried(err)
         check(taken >= 0.95 * (taken + left), "less than 95 % was carried", err)
