@@ -1,0 +1,105 @@
+// The compiled form: a backend of torch.distributed over a communicator of tutti.
+#pragma once
+
+#include <torch/version.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#if TORCH_VERSION_MAJOR >= 2
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#endif
+
+#include <memory>
+#include <string>
+
+#include "work.h"
+
+namespace tutti_torch {
+
+// Up to 1.13 a backend was a process group.
+#if TORCH_VERSION_MAJOR >= 2
+using Base = c10d::Backend;
+#else
+using Base = c10d::ProcessGroup;
+#endif
+
+using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+using TensorLists = std::vector<Tensors>;
+
+// Tensors may be of any layout and type; all are on the processor (else an error). Every collective
+// is issued by one thread at a time, in the same order on all ranks, and returns at once.
+class Backend final : public Base {
+ public:
+  // Takes the two communicators of the same ranks: one for collectives, one for messages.
+  // `timeout`: of each call that does not say its own.
+  Backend(tutti_comm collectives, tutti_comm messages, int rank, int size, Milliseconds timeout);
+  // Ends what is in flight.
+  ~Backend() override;
+
+  const std::string getBackendName() const override { return "tutti"; }
+
+  WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& opts) override;
+  WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& opts) override;
+  WorkPtr allreduce_coalesced(Tensors& tensors,
+                              const c10d::AllreduceCoalescedOptions& opts) override;
+  WorkPtr reduce(Tensors& tensors, const c10d::ReduceOptions& opts) override;
+  WorkPtr allgather(TensorLists& outputs, Tensors& inputs,
+                    const c10d::AllgatherOptions& opts) override;
+  WorkPtr _allgather_base(at::Tensor& output, at::Tensor& input,
+                          const c10d::AllgatherOptions& opts) override;
+  WorkPtr allgather_coalesced(TensorLists& outputs, Tensors& inputs,
+                              const c10d::AllgatherOptions& opts) override;
+  WorkPtr gather(TensorLists& outputs, Tensors& inputs, const c10d::GatherOptions& opts) override;
+  WorkPtr scatter(Tensors& outputs, TensorLists& inputs, const c10d::ScatterOptions& opts) override;
+  WorkPtr reduce_scatter(Tensors& outputs, TensorLists& inputs,
+                         const c10d::ReduceScatterOptions& opts) override;
+  WorkPtr _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
+                               const c10d::ReduceScatterOptions& opts) override;
+  WorkPtr alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<int64_t>& output_splits,
+                        std::vector<int64_t>& input_splits,
+                        const c10d::AllToAllOptions& opts) override;
+  WorkPtr alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& opts) override;
+  WorkPtr barrier(const c10d::BarrierOptions& opts) override;
+  WorkPtr send(Tensors& tensors, int peer, int tag) override;
+  WorkPtr recv(Tensors& tensors, int peer, int tag) override;
+  // In groups of two ranks, where it can only be the other one.
+  WorkPtr recvAnysource(Tensors& tensors, int tag) override;
+
+  // What the group has issued so far; equal on all ranks, as they issue the same.
+  uint64_t getSequenceNumberForGroup() override { return sequence_; }
+  void setSequenceNumberForGroup() override {}
+
+#if TORCH_VERSION_MAJOR >= 2
+  WorkPtr allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& opts) override;
+  WorkPtr allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const c10d::AllgatherOptions& opts) override;
+  WorkPtr reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const c10d::ReduceScatterOptions& opts) override;
+#endif
+  // Virtual from some 2.x on; hence without `override`.
+  void startCoalescing();
+  WorkPtr endCoalescing();
+  bool supportsCoalescing() const { return true; }
+  void setTimeout(Milliseconds timeout) { timeout_ = timeout; }
+  c10::intrusive_ptr<Base::Options> getBackendOptions();
+  // From any thread: all calls end with an error, here and on the other ranks.
+  void abort();
+  // Waits for what is in flight.
+  void shutdown();
+
+ private:
+  // Runs `run` when its turn comes.
+  WorkPtr issue(c10d::OpType type, const char* title, const Tensors& inputs, Tensors outputs,
+                Milliseconds timeout, std::function<void(const tutti_call_config*)> run);
+  WorkPtr issue_message(bool send, Tensors& tensors, int peer, int tag);
+  WorkPtr issued(WorkPtr work);
+
+  tutti_comm collectives_;
+  tutti_comm messages_comm_;
+  Milliseconds timeout_;
+  uint64_t sequence_ = 0;
+  bool coalescing_ = false;
+  std::vector<WorkPtr> coalesced_;
+  std::unique_ptr<Messages> messages_;
+  std::unique_ptr<CallQueue> queue_;
+};
+
+}  // namespace tutti_torch

@@ -1,0 +1,430 @@
+#include "work.h"
+
+#include <ATen/core/ivalue.h>
+#include <ATen/core/jit_type.h>
+#include <sched.h>
+
+#include <sstream>
+
+namespace tutti_torch {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// How long the queue's thread looks for new calls by itself after one, and how often: waking it
+// takes longer than a short call. Longer than between the layers of a backward pass. A call that is
+// younger than a look is left to the thread that issued it, which mostly waits for it at once.
+constexpr auto linger = std::chrono::milliseconds(5);
+constexpr auto look = std::chrono::microseconds(100);
+
+// Between looks at messages in flight: short at first, then longer, to leave the processor alone.
+constexpr auto shortest_nap = std::chrono::microseconds(20);
+constexpr auto longest_nap = std::chrono::microseconds(500);
+constexpr int looks_before_nap = 200;
+
+c10::intrusive_ptr<c10::ivalue::Future> new_future() {
+  return c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
+}
+
+}  // namespace
+
+void check(tutti_status status, const char* what, tutti_comm comm) {
+  if (status == TUTTI_OK) return;
+  std::string text;
+  tutti_error error{};
+  if (comm != nullptr && library().comm_last_error(comm, &error) == TUTTI_OK &&
+      error.status == status && error.text != nullptr) {
+    text = error.text;
+  }
+  if (text.empty()) text = library().last_error();
+  std::ostringstream message;
+  message << (status == TUTTI_TIMEOUT ? "Timed out: " : "") << "tutti " << what << ": " << text
+          << " (" << library().status_name(status) << ")";
+  TORCH_CHECK(false, message.str());
+}
+
+void throw_wait_timeout(const std::string& what, Milliseconds limit) {
+  std::ostringstream message;
+  message << "Timed out: tutti " << what << " has not ended after waiting " << limit.count()
+          << " ms";
+  TORCH_CHECK(false, message.str());
+}
+
+TuttiWork::TuttiWork(int rank, c10d::OpType type, const char* title, const Tensors& inputs,
+                     Tensors outputs, uint64_t sequence, int source)
+    : c10d::Work(rank, type, title, inputs),
+      outputs_(std::move(outputs)),
+      sequence_(sequence),
+      source_(source) {}
+
+bool TuttiWork::isCompleted() { return done(); }
+bool TuttiWork::isSuccess() const { return done() && failure_ == nullptr; }
+std::exception_ptr TuttiWork::exception() const { return done() ? failure_ : nullptr; }
+int TuttiWork::sourceRank() const { return source_; }
+uint64_t TuttiWork::getSequencenumber() const { return sequence_; }
+void TuttiWork::abort() {
+  TORCH_CHECK(false, "tutti: a single work cannot be aborted: abort its process group");
+}
+
+Tensors TuttiWork::result() {
+  TORCH_CHECK(done(), "tutti: the work has not ended");
+  return outputs_;
+}
+
+void TuttiWork::rethrow() const {
+  if (failure_ != nullptr) std::rethrow_exception(failure_);
+}
+
+void TuttiWork::complete(std::exception_ptr failure) {
+  c10::intrusive_ptr<c10::ivalue::Future> future;
+  {
+    std::lock_guard<std::mutex> lock(future_mutex_);
+    failure_ = failure;
+    done_.store(true, std::memory_order_release);
+    future = future_;
+  }
+  finish(failure);
+  if (!future) return;
+  if (failure != nullptr) {
+    future->setError(failure);
+  } else {
+    future->markCompleted(c10::IValue(outputs_));
+  }
+}
+
+c10::intrusive_ptr<c10::ivalue::Future> TuttiWork::getFuture() {
+  std::lock_guard<std::mutex> lock(future_mutex_);
+  if (!future_) {
+    future_ = new_future();
+    // Nobody has it yet, so that there are no callbacks to run.
+    if (done() && failure_ != nullptr) {
+      future_->setError(failure_);
+    } else if (done()) {
+      future_->markCompleted(c10::IValue(outputs_));
+    }
+  }
+  return future_;
+}
+
+// ---------------------------------------------------------------- collectives
+
+void CallQueue::Call::run() {
+  std::exception_ptr failure;
+  try {
+    // Copies from and to buffers are no part of the program's graph.
+    at::AutoDispatchBelowADInplaceOrView below;
+    run_();
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  run_ = nullptr;
+  complete(failure);
+}
+
+bool CallQueue::Call::wait(Milliseconds timeout) {
+  if (!done()) queue_.wait_for(*this, timeout);
+  rethrow();
+  return true;
+}
+
+CallQueue::~CallQueue() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    stopping_ = true;
+    wake_.notify_all();
+  }
+  thread_.join();
+}
+
+void CallQueue::push(c10::intrusive_ptr<Call> call) {
+  call->issued_ = Clock::now();
+  std::lock_guard<std::mutex> lock(mutex_);
+  queue_.push_back(std::move(call));
+  if (asleep_) wake_.notify_one();
+}
+
+bool CallQueue::drain(Milliseconds limit) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  return ended_.wait_for(lock, limit, [this] { return queue_.empty() && !running_; });
+}
+
+// With nobody running. Up to `last`, NULL: all.
+void CallQueue::run_queued(std::unique_lock<std::mutex>& lock, const Call* last) {
+  running_ = true;
+  while (!queue_.empty() && (last == nullptr || !last->done())) {
+    {
+      const auto call = std::move(queue_.front());
+      queue_.pop_front();
+      lock.unlock();
+      call->run();
+    }  // tensors are freed outside the lock
+    lock.lock();
+    ended_.notify_all();
+  }
+  running_ = false;
+  last_call_ = Clock::now();
+  ended_.notify_all();
+  if (!queue_.empty() && asleep_) wake_.notify_one();
+}
+
+void CallQueue::wait_for(const Call& call, Milliseconds limit) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (limit.count() > 0) {
+    // The call may take longer than this wait may.
+    if (!ended_.wait_for(lock, limit, [&] { return call.done(); })) {
+      lock.unlock();
+      throw_wait_timeout("collective", limit);
+    }
+    return;
+  }
+  while (!call.done()) {
+    if (running_ || queue_.empty()) {
+      ended_.wait(lock);
+    } else {
+      run_queued(lock, &call);
+    }
+  }
+}
+
+void CallQueue::serve() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (true) {
+    if (!queue_.empty() && !running_) {
+      const auto age = Clock::now() - queue_.front()->issued_;
+      if (age >= look || stopping_) {
+        run_queued(lock, nullptr);
+      } else {
+        lock.unlock();
+        std::this_thread::sleep_for(look - age);
+        lock.lock();
+      }
+    } else if (stopping_ && queue_.empty() && !running_) {
+      return;
+    } else if (stopping_) {
+      ended_.wait(lock);
+    } else if (Clock::now() - last_call_ < linger) {
+      lock.unlock();
+      std::this_thread::sleep_for(look);
+      lock.lock();
+    } else {
+      asleep_ = true;
+      wake_.wait(lock, [this] { return stopping_ || (!queue_.empty() && !running_); });
+      asleep_ = false;
+    }
+  }
+}
+
+// ---------------------------------------------------------------- messages
+
+Messages::~Messages() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    stopping_ = true;
+    wake_.notify_all();
+  }
+  thread_.join();
+}
+
+void Messages::begin(c10::intrusive_ptr<Message> message, bool send, void* buffer, size_t bytes,
+                     int peer, int tag, Milliseconds limit) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  message->limit_ = limit;
+  message->deadline_ = Clock::now() + limit;
+  const auto status = send ? library().isend(buffer, bytes, TUTTI_UINT8, peer, tag, comm_, nullptr,
+                                             &message->request_)
+                           : library().irecv(buffer, bytes, TUTTI_UINT8, peer, tag, comm_, nullptr,
+                                             &message->request_);
+  check(status, send ? "send" : "recv", comm_);
+  in_flight_.push_back(std::move(message));
+  wake_.notify_one();
+}
+
+bool Messages::idle() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return in_flight_.empty();
+}
+
+void Messages::poll(std::vector<c10::intrusive_ptr<Message>>& ended) {
+  const auto now = Clock::now();
+  for (auto at = in_flight_.begin(); at != in_flight_.end();) {
+    Message& message = **at;
+    int over = 0;
+    auto status = library().test(&message.request_, &over);
+    // Buffers are the library's until the request has ended, which after an abort it soon does.
+    if (status == TUTTI_OK && over == 0 && now > message.deadline_ && timed_out_.empty()) {
+      std::ostringstream reason;
+      reason << "Timed out: a message has not ended after " << message.limit_.count() << " ms";
+      timed_out_ = reason.str();
+      library().comm_abort(comm_, timed_out_.c_str());
+      status = library().test(&message.request_, &over);
+    }
+    if (status == TUTTI_OK && over == 0) {
+      ++at;
+      continue;
+    }
+    try {
+      TORCH_CHECK(status == TUTTI_OK || timed_out_.empty(), timed_out_);
+      check(status, "message", comm_);
+    } catch (...) {
+      message.error_ = std::current_exception();
+    }
+    ended.push_back(std::move(*at));
+    at = in_flight_.erase(at);
+  }
+}
+
+// Whether something ended.
+bool Messages::advance() {
+  std::vector<c10::intrusive_ptr<Message>> ended;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    poll(ended);
+  }
+  for (const auto& message : ended) {
+    auto failure = message->error_;
+    try {
+      at::AutoDispatchBelowADInplaceOrView below;
+      if (failure == nullptr && message->finish_) message->finish_();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    message->finish_ = nullptr;
+    message->complete(failure);
+  }
+  return !ended.empty();
+}
+
+void Messages::serve() {
+  auto nap = std::chrono::microseconds(shortest_nap);
+  int looks = 0;
+  while (true) {
+    {
+      std::unique_lock<std::mutex> lock(mutex_);
+      if (in_flight_.empty()) {
+        wake_.wait(lock, [this] { return stopping_ || !in_flight_.empty(); });
+        nap = shortest_nap;
+        looks = 0;
+      }
+      if (stopping_ && in_flight_.empty()) return;
+    }
+    if (waiting_.load() > 0) {
+      std::this_thread::sleep_for(longest_nap);
+    } else if (advance()) {
+      nap = shortest_nap;
+      looks = 0;
+    } else if (++looks < looks_before_nap) {
+      sched_yield();
+    } else {
+      std::this_thread::sleep_for(nap);
+      nap = std::min<std::chrono::microseconds>(2 * nap, longest_nap);
+    }
+  }
+}
+
+bool Messages::Message::wait(Milliseconds timeout) {
+  const auto begun = Clock::now();
+  auto nap = std::chrono::microseconds(shortest_nap);
+  int looks = 0;
+  messages_.waiting_.fetch_add(1);
+  while (!done()) {
+    if (timeout.count() > 0 && Clock::now() - begun > timeout) {
+      messages_.waiting_.fetch_sub(1);
+      throw_wait_timeout("message", timeout);
+    }
+    if (messages_.advance()) continue;
+    if (++looks < 10 * looks_before_nap) {
+      sched_yield();
+    } else {
+      std::this_thread::sleep_for(nap);
+      nap = std::min<std::chrono::microseconds>(2 * nap, longest_nap);
+    }
+  }
+  messages_.waiting_.fetch_sub(1);
+  rethrow();
+  return true;
+}
+
+// ---------------------------------------------------------------- several as one
+
+bool JoinedWork::isCompleted() {
+  for (const auto& work : works_) {
+    if (!work->isCompleted()) return false;
+  }
+  return true;
+}
+
+bool JoinedWork::isSuccess() const {
+  for (const auto& work : works_) {
+    if (!work->isSuccess()) return false;
+  }
+  return true;
+}
+
+std::exception_ptr JoinedWork::exception() const {
+  for (const auto& work : works_) {
+    if (auto failure = work->exception()) return failure;
+  }
+  return nullptr;
+}
+
+bool JoinedWork::wait(Milliseconds timeout) {
+  const auto end = Clock::now() + timeout;
+  for (const auto& work : works_) {
+    auto left = timeout;
+    if (timeout.count() > 0) {
+      left =
+          std::max(std::chrono::duration_cast<Milliseconds>(end - Clock::now()), Milliseconds(1));
+    }
+    work->wait(left);
+  }
+  return true;
+}
+
+Tensors JoinedWork::result() {
+  Tensors all;
+  for (const auto& work : works_) {
+    const auto some = work->result();
+    all.insert(all.end(), some.begin(), some.end());
+  }
+  return all;
+}
+
+c10::intrusive_ptr<c10::ivalue::Future> JoinedWork::getFuture() {
+  struct State {
+    std::mutex mutex;
+    size_t left;
+    std::exception_ptr failure;
+  };
+  auto future = new_future();
+  auto state = std::make_shared<State>();
+  state->left = works_.size();
+  auto works = works_;
+  auto settle = [future, state, works] {
+    if (state->failure != nullptr) {
+      future->setError(state->failure);
+      return;
+    }
+    Tensors all;
+    for (const auto& work : works) {
+      const auto some = work->result();
+      all.insert(all.end(), some.begin(), some.end());
+    }
+    future->markCompleted(c10::IValue(std::move(all)));
+  };
+  if (works.empty()) settle();
+  for (const auto& work : works) {
+    work->getFuture()->addCallback([state, settle](c10::ivalue::Future& one) {
+      bool last = false;
+      {
+        std::lock_guard<std::mutex> lock(state->mutex);
+        if (one.hasError() && state->failure == nullptr) state->failure = one.exception_ptr();
+        last = --state->left == 0;
+      }
+      if (last) settle();
+    });
+  }
+  return future;
+}
+
+}  // namespace tutti_torch

@@ -1,0 +1,639 @@
+"""The process group in Python, over the C ABI: for every torch, without a compiler.
+
+It does what csrc/backend.cc does, which is chosen where it was built, and has the same tests.
+"""
+
+import collections
+import ctypes
+
+import torch
+import torch.distributed as dist
+from tutti import _abi, _library
+
+from ._queue import Call, CallQueue, Failures, JoinedWork, Message, Messages
+
+# How long a group that is shut down waits for its collectives before it aborts them.
+_PATIENCE_S = 5
+
+_TYPES = {
+    torch.int8: _abi.TUTTI_INT8,
+    torch.int16: _abi.TUTTI_INT16,
+    torch.int32: _abi.TUTTI_INT32,
+    torch.int64: _abi.TUTTI_INT64,
+    torch.uint8: _abi.TUTTI_UINT8,
+    torch.float16: _abi.TUTTI_FLOAT16,
+    torch.bfloat16: _abi.TUTTI_BFLOAT16,
+    torch.float32: _abi.TUTTI_FLOAT32,
+    torch.float64: _abi.TUTTI_FLOAT64,
+    torch.complex64: _abi.TUTTI_COMPLEX64,
+    torch.complex128: _abi.TUTTI_COMPLEX128,
+    torch.bool: _abi.TUTTI_BOOL,
+}
+# Types that only later versions have.
+for _name, _type in (("uint16", _abi.TUTTI_UINT16), ("uint32", _abi.TUTTI_UINT32), ("uint64", _abi.TUTTI_UINT64),
+                     ("float8_e4m3fn", _abi.TUTTI_FLOAT8_E4M3), ("float8_e5m2", _abi.TUTTI_FLOAT8_E5M2)):
+    if hasattr(torch, _name):
+        _TYPES[getattr(torch, _name)] = _type
+
+_OPS = {
+    "SUM": _abi.TUTTI_SUM,
+    "AVG": _abi.TUTTI_AVG,
+    "PRODUCT": _abi.TUTTI_PROD,
+    "MIN": _abi.TUTTI_MIN,
+    "MAX": _abi.TUTTI_MAX,
+    "BAND": _abi.TUTTI_BAND,
+    "BOR": _abi.TUTTI_BOR,
+    "BXOR": _abi.TUTTI_BXOR,
+}
+
+# Where the C++ side holds no reference to the Python object of a work, it must outlive what C++ does with it:
+# the bindings of 1.13 lose the methods of one that has gone. How many of the last works are kept.
+_KEPT_WORKS = 256 if torch.__version__.startswith("1.") else 0
+
+
+def _require(condition, text):
+    if not condition:
+        raise ValueError("tutti: " + text)
+
+
+def _check_tensors(tensors, what):
+    for tensor in tensors:
+        _require(tensor.device.type == "cpu",
+                 f"{what} on a tensor in memory of {tensor.device}: only tensors of the processor are served")
+        _require(tensor.layout == torch.strided,
+                 f"{what} takes dense tensors only; sparse ones may be summed by all_reduce")
+
+
+def _only(tensors, what):
+    _require(len(tensors) == 1, f"{what} takes one tensor or list of tensors, not {len(tensors)}")
+    return tensors[0]
+
+
+def _check_types(tensors, what):
+    for tensor in tensors:
+        _require(tensor.dtype == tensors[0].dtype,
+                 f"{what} takes tensors of one type, not of {tensors[0].dtype} and {tensor.dtype}")
+
+
+def _bytes(tensor):
+    return tensor.numel() * tensor.element_size()
+
+
+def _adjacent(tensors):
+    """Whether they lie one after the other, so that they are flat as they are."""
+    at = tensors[0].data_ptr()
+    for tensor in tensors:
+        if not tensor.is_contiguous() or (tensor.numel() > 0 and tensor.data_ptr() != at):
+            return False
+        at += _bytes(tensor)
+    return True
+
+
+class _Output:
+    """A flat place for an output. Where tensors are not contiguous, or do not lie one after the other, a
+    buffer, which store() copies from. (In inference mode, as inference tensors are written to in it only.)"""
+
+    def __init__(self, tensors):
+        self._tensors = tensors
+        self._buffer = None
+        self.bytes = sum(_bytes(tensor) for tensor in tensors)
+        if not tensors:
+            self.address = None
+        elif _adjacent(tensors):
+            self.address = tensors[0].data_ptr()
+        else:
+            self._buffer = torch.empty(sum(tensor.numel() for tensor in tensors), dtype=tensors[0].dtype)
+            self.address = self._buffer.data_ptr()
+
+    def _each(self):
+        at = 0
+        for tensor in self._tensors:
+            yield tensor, self._buffer[at:at + tensor.numel()].view(tensor.shape)
+            at += tensor.numel()
+
+    def load(self):
+        if self._buffer is not None:
+            with torch.inference_mode():
+                for tensor, part in self._each():
+                    part.copy_(tensor)
+
+    def store(self):
+        if self._buffer is not None:
+            with torch.inference_mode():
+                for tensor, part in self._each():
+                    tensor.copy_(part)
+
+
+class _Input:
+    """The same for inputs, which are only read. Apart from `output`, which is written meanwhile."""
+
+    def __init__(self, tensors, output=None):
+        self._flat = None
+        self.address = None
+        if not tensors:
+            return
+        if _adjacent(tensors):
+            address = tensors[0].data_ptr()
+            size = sum(_bytes(tensor) for tensor in tensors)
+            if output is None or output.address is None or address + size <= output.address or \
+                    output.address + output.bytes <= address:
+                self._flat = tensors
+                self.address = address
+                return
+        with torch.inference_mode():
+            self._flat = torch.cat([tensor.detach().reshape(-1) for tensor in tensors])
+        self.address = self._flat.data_ptr()
+
+
+def _lengths(values):
+    return (ctypes.c_size_t * len(values))(*values)
+
+
+class TuttiProcessGroup(dist.ProcessGroup):
+    """A process group over two communicators of the same ranks, which it takes: one for collectives, one for
+    messages. Collectives are issued by one thread at a time, in the same order on all ranks, and return at
+    once."""
+
+    def __init__(self, collectives, messages, rank, size, limit_ms):
+        super().__init__(rank, size)
+        self._library = _library.load()
+        self._failures = Failures(self._library)
+        self._comm, self._messages_comm = collectives, messages
+        self._rank, self._size = rank, size
+        self._limit_ms = limit_ms
+        self._group_name = self._group_desc = ""
+        self._sequence = 0
+        self._coalesced = None
+        self._kept = collections.deque(maxlen=_KEPT_WORKS)
+        self._queue = CallQueue()
+        self._messages = Messages(self._library, self._failures, messages, limit_ms)
+        self._open = True
+
+    # What torch asks for.
+
+    def rank(self):
+        return self._rank
+
+    def size(self):
+        return self._size
+
+    def name(self):
+        return "tutti"
+
+    def getBackendName(self):  # pylint: disable=invalid-name
+        return "tutti"
+
+    _get_backend_name = name
+
+    # Groups of C++ have a backend for each kind of device.
+
+    def _get_backend(self, device):
+        return self
+
+    # By which the C++ side of 2.x finds the group.
+
+    def setGroupName(self, name):  # pylint: disable=invalid-name
+        self._group_name = name
+
+    def getGroupName(self):  # pylint: disable=invalid-name
+        return self._group_name
+
+    def setGroupDesc(self, text):  # pylint: disable=invalid-name
+        self._group_desc = text
+
+    def getGroupDesc(self):  # pylint: disable=invalid-name
+        return self._group_desc
+
+    def _set_sequence_number_for_group(self):
+        pass
+
+    def _get_sequence_number_for_group(self):
+        return self._sequence
+
+    def set_timeout(self, timeout):
+        self._limit_ms = self._messages.limit_ms = max(1, int(timeout.total_seconds() * 1000))
+
+    @property
+    def supports_splitting(self):
+        return False
+
+    def abort(self):
+        if self._open:
+            for comm in (self._comm, self._messages_comm):
+                self._library.tutti_comm_abort(comm, b"the process group was aborted")
+
+    def shutdown(self):
+        if not self._open:
+            return
+        self._open = False
+        if not self._queue.drain(_PATIENCE_S):
+            self._library.tutti_comm_abort(self._comm, b"the process group was shut down")
+        # What was sent and not received, or the other way round, has no end.
+        if not self._messages.idle():
+            self._library.tutti_comm_abort(self._messages_comm, b"the process group was shut down")
+        self._queue.stop()
+        self._messages.stop()
+        self._library.tutti_comm_free(self._messages_comm)
+        self._library.tutti_comm_free(self._comm)
+        self._kept.clear()
+
+    _shutdown = shutdown
+
+    def __del__(self):
+        # At the end of the process there is no library left to speak to.
+        if getattr(self, "_open", False) and torch is not None and not _finalizing():
+            self.shutdown()
+
+    def _start_coalescing(self, device=None):
+        self._coalesced = []
+
+    def _end_coalescing(self, device=None):
+        works, self._coalesced = self._coalesced, None
+        return self._issued(JoinedWork(works))
+
+    # How calls are issued.
+
+    def _issued(self, work):
+        if _KEPT_WORKS:
+            self._kept.append(work)
+        if self._coalesced is not None:
+            self._coalesced.append(work)
+        return work
+
+    def _issue(self, opts, outputs, run):
+        """run(config) when its turn comes."""
+        _require(self._open, "the process group was shut down")
+        limit_ms = self._limit_ms
+        timeout = getattr(opts, "timeout", None)
+        if timeout is not None and timeout.total_seconds() > 0:
+            limit_ms = max(1, int(timeout.total_seconds() * 1000))
+        config = _abi.tutti_call_config(ctypes.sizeof(_abi.tutti_call_config), limit_ms)
+        self._sequence += 1
+        call = Call(self._queue, lambda: run(ctypes.byref(config)), outputs, self._rank)
+        self._queue.push(call)
+        return self._issued(call)
+
+    def _call(self, name, what, *arguments):
+        self._failures.check(getattr(self._library, name)(*arguments), what, self._comm)
+
+    def _root(self, root, what):
+        _require(0 <= root < self._size, f"{what}: there is no rank {root} among {self._size}")
+        return root
+
+    def _type(self, tensor):
+        _require(tensor.dtype in _TYPES, f"no reduction of {tensor.dtype} tensors")
+        return _TYPES[tensor.dtype]
+
+    def _with_op(self, reduce, tensor, run):
+        """run(operator); pre-multiplied sums are made for the one call."""
+        dtype = self._type(tensor)
+        name = getattr(reduce, "op", reduce).name
+        if name == "PREMUL_SUM":
+            state = reduce.__getstate__()
+            _require(state is not None and len(state) == 2 and state[1] is not None,
+                     "this torch does not tell Python the factor of PREMUL_SUM: the compiled backend knows it")
+            factor = torch.as_tensor(state[1]).reshape(-1)
+            _require(factor.numel() == 1, "the factor of PREMUL_SUM is one number")
+            factor = factor.to("cpu", tensor.dtype).contiguous()
+            made = ctypes.c_int()
+            self._failures.check(self._library.tutti_op_create_premul_sum(self._comm, factor.data_ptr(), dtype,
+                                                                          ctypes.byref(made)), "premul_sum")
+            try:
+                run(made.value)
+            finally:
+                self._library.tutti_op_free(made.value)
+            return
+        op = _OPS[name]
+        _require(self._library.tutti_op_supports(op, dtype), f"{name} is not defined on {tensor.dtype} tensors")
+        run(op)
+
+    # Collectives.
+
+    def broadcast(self, tensors, opts):
+        tensor = _only(tensors, "broadcast")
+        _check_tensors(tensors, "broadcast")
+        root = self._root(opts.rootRank, "broadcast")
+
+        def run(config):
+            buffer = _Output([tensor])
+            if root == self._rank:
+                buffer.load()
+            self._call("tutti_broadcast_with", "broadcast", buffer.address, buffer.bytes, _abi.TUTTI_UINT8, root,
+                       self._comm, config)
+            if root != self._rank:
+                buffer.store()
+
+        return self._issue(opts, list(tensors), run)
+
+    def _reduce_all(self, tensor, reduce, config):
+        buffer = _Output([tensor])
+        buffer.load()
+        self._with_op(reduce, tensor, lambda op: self._call(
+            "tutti_allreduce_with", "all_reduce", _abi.TUTTI_IN_PLACE, buffer.address, tensor.numel(),
+            self._type(tensor), op, self._comm, config))
+        buffer.store()
+
+    def allreduce(self, tensors, opts):
+        tensor = _only(tensors, "all_reduce")
+        reduce = opts.reduceOp
+        if tensor.layout == torch.sparse_coo:
+            _require(tensor.device.type == "cpu", "only tensors of the processor are served")
+            _require(getattr(reduce, "op", reduce).name == "SUM", "sparse tensors can only be summed")
+            return self._issue(opts, list(tensors), lambda config: self._reduce_sparse(tensor, config))
+        _check_tensors(tensors, "all_reduce")
+        return self._issue(opts, list(tensors), lambda config: self._reduce_all(tensor, reduce, config))
+
+    def allreduce_sparse(self, tensors, opts):
+        return self.allreduce(tensors, opts)
+
+    def allreduce_coalesced(self, tensors, opts):
+        tensors = list(tensors)
+        _check_tensors(tensors, "all_reduce_coalesced")
+        reduce = opts.reduceOp
+
+        def run(config):
+            for tensor in tensors:
+                self._reduce_all(tensor, reduce, config)
+
+        return self._issue(opts, tensors, run)
+
+    def _reduce_sparse(self, tensor, config):
+        """The sum of the ranks' sparse tensors, in rank order: so it has the same bits on all ranks."""
+        with torch.inference_mode():
+            mine = tensor.detach().coalesce()
+            indices, values = mine.indices().contiguous(), mine.values().contiguous()
+            shape = [values.shape[0], mine.sparse_dim(), tensor.dim()]
+            told = torch.tensor(shape + [hash(tuple(tensor.shape)) & 0x7FFFFFFF])
+            everybody = torch.empty((self._size, 4), dtype=torch.int64)
+            self._call("tutti_allgather_with", "sparse all_reduce", told.data_ptr(), everybody.data_ptr(), 4,
+                       _abi.TUTTI_INT64, self._comm, config)
+            for rank, theirs in enumerate(everybody.tolist()):
+                _require(theirs[1:] == told.tolist()[1:],
+                         f"sparse all_reduce: rank {rank} has a tensor of another shape")
+            entries = everybody[:, 0].tolist()
+            width = values.element_size()
+            for length in values.shape[1:]:
+                width *= length
+            all_indices = torch.empty(sum(entries) * shape[1], dtype=torch.int64)
+            all_values = torch.empty((sum(entries),) + tuple(values.shape[1:]), dtype=values.dtype)
+            self._call("tutti_allgatherv_with", "sparse all_reduce", indices.data_ptr(), indices.numel(),
+                       all_indices.data_ptr(), _lengths([count * shape[1] for count in entries]), None,
+                       _abi.TUTTI_INT64, self._comm, config)
+            self._call("tutti_allgatherv_with", "sparse all_reduce", values.data_ptr(), _bytes(values),
+                       all_values.data_ptr(), _lengths([count * width for count in entries]), None,
+                       _abi.TUTTI_UINT8, self._comm, config)
+            total, at = None, 0
+            for count in entries:
+                part = torch.sparse_coo_tensor(
+                    all_indices[at * shape[1]:(at + count) * shape[1]].view(shape[1], count),
+                    all_values[at:at + count], tensor.shape)
+                total = part if total is None else total + part
+                at += count
+            tensor.copy_(total.coalesce())
+
+    def reduce(self, tensors, opts):
+        tensor = _only(tensors, "reduce")
+        _check_tensors(tensors, "reduce")
+        root, reduce = self._root(opts.rootRank, "reduce"), opts.reduceOp
+
+        def run(config):
+            buffer = _Output([tensor])
+            buffer.load()
+            mine = root == self._rank
+            self._with_op(reduce, tensor, lambda op: self._call(
+                "tutti_reduce_with", "reduce", _abi.TUTTI_IN_PLACE if mine else buffer.address,
+                buffer.address if mine else None, tensor.numel(), self._type(tensor), op, root, self._comm, config))
+            if mine:
+                buffer.store()
+
+        return self._issue(opts, list(tensors), run)
+
+    def _gather_all(self, places, tensor, config):
+        output = _Output(places)
+        given = _Input([tensor], output)
+        counts = [_bytes(place) for place in places]
+        if len(places) == 1 or len(set(counts)) == 1:
+            self._call("tutti_allgather_with", "all_gather", given.address, output.address, _bytes(tensor),
+                       _abi.TUTTI_UINT8, self._comm, config)
+        else:
+            self._call("tutti_allgatherv_with", "all_gather", given.address, _bytes(tensor), output.address,
+                       _lengths(counts), None, _abi.TUTTI_UINT8, self._comm, config)
+        output.store()
+
+    def _check_places(self, places, tensor, what):
+        _check_tensors(places, what)
+        _require(len(places) == self._size, f"{what} takes a tensor for each of {self._size} ranks, not {len(places)}")
+        _check_types([tensor] + places, what)
+
+    def allgather(self, outputs, inputs, opts=None):
+        tensor, places = _only(inputs, "all_gather"), list(_only(outputs, "all_gather"))
+        _check_tensors(inputs, "all_gather")
+        self._check_places(places, tensor, "all_gather")
+        _require(places[self._rank].numel() == tensor.numel(),
+                 "all_gather: the place of the own tensor has another length than it")
+        return self._issue(opts, places, lambda config: self._gather_all(places, tensor, config))
+
+    def _check_multiple(self, longer, shorter, what):
+        _check_tensors([longer, shorter], what)
+        _check_types([longer, shorter], what)
+        _require(longer.numel() == shorter.numel() * self._size,
+                 f"{what}: one tensor must be {self._size} times as long as the other")
+
+    def _allgather_base(self, output, tensor, opts=None):
+        self._check_multiple(output, tensor, "all_gather_into_tensor")
+        return self._issue(opts, [output], lambda config: self._gather_all([output], tensor, config))
+
+    def allgather_into_tensor_coalesced(self, outputs, inputs, opts=None):
+        outputs, inputs = list(outputs), list(inputs)
+        _require(len(outputs) == len(inputs), "all_gather_into_tensor_coalesced takes as many outputs as inputs")
+        for output, tensor in zip(outputs, inputs):
+            self._check_multiple(output, tensor, "all_gather_into_tensor_coalesced")
+
+        def run(config):
+            for output, tensor in zip(outputs, inputs):
+                self._gather_all([output], tensor, config)
+
+        return self._issue(opts, outputs, run)
+
+    def allgather_coalesced(self, outputs, inputs, opts=None):
+        lists, inputs = [list(places) for places in outputs], list(inputs)
+        _check_tensors(inputs, "all_gather_coalesced")
+        _require(all(len(places) == len(inputs) for places in lists),
+                 "all_gather_coalesced takes as many outputs from each rank as there are inputs")
+        by_input = [[places[i] for places in lists] for i in range(len(inputs))]
+        for places, tensor in zip(by_input, inputs):
+            self._check_places(places, tensor, "all_gather_coalesced")
+            _require(all(place.numel() == tensor.numel() for place in places),
+                     "all_gather_coalesced: outputs must be as long as inputs")
+
+        def run(config):
+            for places, tensor in zip(by_input, inputs):
+                self._gather_all(places, tensor, config)
+
+        return self._issue(opts, [place for places in lists for place in places], run)
+
+    def gather(self, outputs, inputs, opts):
+        tensor, root = _only(inputs, "gather"), self._root(opts.rootRank, "gather")
+        _check_tensors(inputs, "gather")
+        places = []
+        if root == self._rank:
+            places = list(_only(outputs, "gather"))
+            self._check_places(places, tensor, "gather")
+            _require(all(place.numel() == tensor.numel() for place in places),
+                     "gather: outputs must be as long as the input")
+        else:
+            _require(not outputs or not outputs[0], f"gather takes outputs on rank {root} only")
+
+        def run(config):
+            output = _Output(places)
+            given = _Input([tensor], output)
+            self._call("tutti_gather_with", "gather", given.address, output.address, _bytes(tensor),
+                       _abi.TUTTI_UINT8, root, self._comm, config)
+            output.store()
+
+        return self._issue(opts, places, run)
+
+    def scatter(self, outputs, inputs, opts):
+        tensor, root = _only(outputs, "scatter"), self._root(opts.rootRank, "scatter")
+        _check_tensors(outputs, "scatter")
+        parts = []
+        if root == self._rank:
+            parts = list(_only(inputs, "scatter"))
+            self._check_places(parts, tensor, "scatter")
+            _require(all(part.numel() == tensor.numel() for part in parts),
+                     "scatter: inputs must be as long as the output")
+        else:
+            _require(not inputs or not inputs[0], f"scatter takes inputs on rank {root} only")
+
+        def run(config):
+            output = _Output([tensor])
+            given = _Input(parts, output)
+            self._call("tutti_scatter_with", "scatter", given.address, output.address, _bytes(tensor),
+                       _abi.TUTTI_UINT8, root, self._comm, config)
+            output.store()
+
+        return self._issue(opts, [tensor], run)
+
+    def _scatter_reduced(self, tensor, parts, reduce, config):
+        output = _Output([tensor])
+        given = _Input(parts, output)
+        dtype = self._type(tensor)
+        counts = [part.numel() for part in parts]
+        if len(parts) == 1 or len(set(counts)) == 1:
+            self._with_op(reduce, tensor, lambda op: self._call(
+                "tutti_reduce_scatter_block_with", "reduce_scatter", given.address, output.address, tensor.numel(),
+                dtype, op, self._comm, config))
+        else:
+            self._with_op(reduce, tensor, lambda op: self._call(
+                "tutti_reduce_scatter_with", "reduce_scatter", given.address, output.address, _lengths(counts),
+                dtype, op, self._comm, config))
+        output.store()
+
+    def reduce_scatter(self, outputs, inputs, opts):
+        tensor, parts, reduce = _only(outputs, "reduce_scatter"), list(_only(inputs, "reduce_scatter")), opts.reduceOp
+        _check_tensors(outputs, "reduce_scatter")
+        self._check_places(parts, tensor, "reduce_scatter")
+        _require(parts[self._rank].numel() == tensor.numel(),
+                 "reduce_scatter: the output has another length than the own input")
+        return self._issue(opts, [tensor], lambda config: self._scatter_reduced(tensor, parts, reduce, config))
+
+    def _reduce_scatter_base(self, output, tensor, opts):
+        self._check_multiple(tensor, output, "reduce_scatter_tensor")
+        reduce = opts.reduceOp
+        return self._issue(opts, [output], lambda config: self._scatter_reduced(output, [tensor], reduce, config))
+
+    def reduce_scatter_tensor_coalesced(self, outputs, inputs, opts):
+        outputs, inputs, reduce = list(outputs), list(inputs), opts.reduceOp
+        _require(len(outputs) == len(inputs), "reduce_scatter_tensor_coalesced takes as many outputs as inputs")
+        for output, tensor in zip(outputs, inputs):
+            self._check_multiple(tensor, output, "reduce_scatter_tensor_coalesced")
+
+        def run(config):
+            for output, tensor in zip(outputs, inputs):
+                self._scatter_reduced(output, [tensor], reduce, config)
+
+        return self._issue(opts, outputs, run)
+
+    def _blocks(self, tensor, splits, which):
+        """The lengths in bytes of blocks along the first dimension; without splits, equal ones."""
+        if not splits:
+            _require(tensor.dim() > 0 and tensor.shape[0] % self._size == 0,
+                     f"all_to_all: the {which} cannot be cut into {self._size} equal blocks along its first dimension")
+            return [_bytes(tensor) // self._size] * self._size
+        _require(len(splits) == self._size, f"all_to_all: {len(splits)} split sizes of the {which} for {self._size} ranks")
+        _require(min(splits) >= 0, f"all_to_all: a negative split size of the {which}")
+        rows = sum(splits)
+        _require(tensor.dim() > 0 and rows == tensor.shape[0],
+                 f"all_to_all: the split sizes of the {which} do not add up to its first dimension")
+        row = _bytes(tensor) // rows if rows else 0
+        return [split * row for split in splits]
+
+    def _exchange(self, places, given, received, sent, config):
+        output = _Output(places)
+        flat = _Input(given, output)
+        # The form with lengths always: a rank may give splits where another does not.
+        self._call("tutti_alltoallv_with", "all_to_all", flat.address, _lengths(sent), None, output.address,
+                   _lengths(received), None, _abi.TUTTI_UINT8, self._comm, config)
+        output.store()
+
+    def alltoall_base(self, output, tensor, output_splits, input_splits, opts=None):
+        _check_tensors([output, tensor], "all_to_all")
+        _check_types([output, tensor], "all_to_all")
+        received = self._blocks(output, output_splits, "output")
+        sent = self._blocks(tensor, input_splits, "input")
+        return self._issue(opts, [output],
+                           lambda config: self._exchange([output], [tensor], received, sent, config))
+
+    def alltoall(self, outputs, inputs, opts=None):
+        outputs, inputs = list(outputs), list(inputs)
+        _check_tensors(outputs + inputs, "all_to_all")
+        _check_types(outputs + inputs, "all_to_all")
+        _require(len(outputs) == self._size and len(inputs) == self._size,
+                 f"all_to_all takes a tensor for each of {self._size} ranks")
+        received, sent = [_bytes(one) for one in outputs], [_bytes(one) for one in inputs]
+        return self._issue(opts, outputs,
+                           lambda config: self._exchange(outputs, inputs, received, sent, config))
+
+    # Names of later versions.
+    all_gather_single = _allgather_base
+    all_gather_single_coalesced = allgather_into_tensor_coalesced
+    reduce_scatter_single = _reduce_scatter_base
+    reduce_scatter_single_coalesced = reduce_scatter_tensor_coalesced
+    all_to_all_single = alltoall_base
+
+    def barrier(self, opts=None):
+        return self._issue(opts, [], lambda config: self._call("tutti_barrier_with", "barrier", self._comm, config))
+
+    # Messages.
+
+    def _message(self, send, tensors, peer, tag):
+        what = "send" if send else "recv"
+        _require(self._open, "the process group was shut down")
+        tensor = _only(tensors, what)
+        _check_tensors(tensors, what)
+        peer = self._root(peer, what)
+        if send:
+            place = _Input([tensor])
+            finish = lambda place=place: None  # keeps the buffer until the message has ended
+        else:
+            place = _Output([tensor])
+            finish = place.store
+        message = Message(self._messages, finish, [tensor], self._rank if send else peer)
+        self._messages.begin(message, send, place.address, _bytes(tensor), peer, tag)
+        return self._issued(message)
+
+    def send(self, tensors, peer, tag=0):
+        return self._message(True, tensors, peer, tag)
+
+    def recv(self, tensors, peer, tag=0):
+        return self._message(False, tensors, peer, tag)
+
+    def recv_anysource(self, tensors, tag=0):
+        _require(self._size == 2,
+                 f"a receive from any source is possible in groups of two ranks only; this one has {self._size}")
+        return self._message(False, tensors, 1 - self._rank, tag)
+
+
+def _finalizing():
+    import sys
+    return sys is None or sys.is_finalizing()

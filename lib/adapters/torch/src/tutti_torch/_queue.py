@@ -1,0 +1,364 @@
+"""Works of the process group in Python, and the two ways in which they end.
+
+Collectives run one after another, in the order in which they were issued, each as a blocking call of tutti;
+messages are requests, all of which are in flight at once. As csrc/work.h, which is the same compiled.
+"""
+
+import collections
+import ctypes
+import threading
+import time
+
+import torch
+from torch._C._distributed_c10d import Work
+from tutti import _abi
+
+# How long the queue's thread looks for new calls by itself after one, and how often: waking it takes longer
+# than a short call. A call that is younger than a look is left to the thread that issued it, which mostly waits
+# for it at once.
+_LINGER_S = 0.005
+_LOOK_S = 0.0005
+
+_SHORTEST_NAP_S = 0.00002
+_LONGEST_NAP_S = 0.0005
+_LOOKS_BEFORE_NAP = 100
+
+
+class Failures:
+    """Turns what a call of the library returned into an exception."""
+
+    def __init__(self, library):
+        self._library = library
+
+    def check(self, status, what, comm=None):
+        if status == _abi.TUTTI_OK:
+            return
+        text = b""
+        if comm is not None:
+            error = _abi.tutti_error()
+            if self._library.tutti_comm_last_error(comm, ctypes.byref(error)) == _abi.TUTTI_OK and \
+                    error.status == status:
+                text = error.text
+        text = (text or self._library.tutti_last_error() or b"").decode(errors="replace")
+        name = self._library.tutti_status_name(status).decode()
+        raise RuntimeError(f"{'Timed out: ' if status == _abi.TUTTI_TIMEOUT else ''}tutti {what}: {text} ({name})")
+
+
+def _seconds(timeout):
+    """Of a timedelta; None where there is no limit."""
+    seconds = timeout.total_seconds() if timeout is not None else 0
+    return seconds if seconds > 0 else None
+
+
+class TuttiWork(Work):
+    """One call. Keeps what it needs, tensors above all, until it is done."""
+
+    def __init__(self, run, outputs, source):
+        super().__init__()
+        self._run = run
+        self._outputs = outputs
+        self._source = source
+        self._done = False
+        self._failure = None
+        self._gate = None  # of the future
+        self._future = None
+        self._future_lock = threading.Lock()
+
+    def _complete(self, failure):
+        self._run = None
+        with self._future_lock:
+            self._failure = failure
+            self._done = True
+            gate = self._gate
+        if gate is not None:
+            gate.set_result(None)
+
+    def _value(self, _gate):
+        if self._failure is not None:
+            raise self._failure
+        return self._outputs
+
+    def _end_of_wait(self):
+        if self._failure is not None:
+            raise self._failure
+        return True
+
+    def is_completed(self):
+        return self._done
+
+    def is_success(self):
+        return self._done and self._failure is None
+
+    def exception(self):
+        return self._failure
+
+    def source_rank(self):
+        return self._source
+
+    _source_rank = source_rank
+
+    def result(self):
+        if not self._done:
+            raise RuntimeError("tutti: the work has not ended")
+        return self._outputs
+
+    def synchronize(self):
+        self.wait()
+
+    def get_future(self):
+        with self._future_lock:
+            if self._future is None:
+                # Not set_exception(): C++, where DDP waits, would take the exception for the result.
+                self._gate = torch.futures.Future()
+                self._future = self._gate.then(self._value)
+                if self._done:
+                    self._gate.set_result(None)
+            return self._future
+
+
+class Call(TuttiWork):
+    def __init__(self, queue, run, outputs, source):
+        super().__init__(run, outputs, source)
+        self._queue = queue
+        self._issued = 0.0
+
+    def wait(self, timeout=None):
+        if not self._done:
+            self._queue.wait_for(self, _seconds(timeout))
+        return self._end_of_wait()
+
+    def _execute(self):
+        failure = None
+        try:
+            self._run()
+        except Exception as error:  # pylint: disable=broad-except
+            failure = error
+        self._complete(failure)
+
+
+class CallQueue:
+    """The collectives of a group. Its thread runs them, so that they proceed while the program computes; but
+    who waits for a call whose turn it is runs it itself, which spares two switches of threads."""
+
+    def __init__(self):
+        lock = threading.Lock()
+        self._lock = lock
+        self._wake = threading.Condition(lock)  # of the thread
+        self._ended = threading.Condition(lock)  # of a call
+        self._queue = collections.deque()
+        self._last_call = 0.0
+        self._running = False  # by some thread
+        self._asleep = False  # the thread, until it is woken
+        self._stopping = False
+        self._thread = threading.Thread(target=self._serve, name="tutti_torch collectives", daemon=True)
+        self._thread.start()
+
+    def push(self, call):
+        call._issued = time.monotonic()
+        with self._lock:
+            self._queue.append(call)
+            if self._asleep:
+                self._wake.notify()
+
+    def drain(self, limit_s):
+        with self._lock:
+            return self._ended.wait_for(lambda: not self._queue and not self._running, limit_s)
+
+    def stop(self):
+        with self._lock:
+            self._stopping = True
+            self._wake.notify()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def _run_queued(self, last):
+        """With the lock, and nobody running. Up to `last`; None: all."""
+        self._running = True
+        while self._queue and (last is None or not last.is_completed()):
+            call = self._queue.popleft()
+            self._lock.release()
+            try:
+                call._execute()
+                call = None  # tensors are freed outside the lock
+            finally:
+                self._lock.acquire()
+            self._ended.notify_all()
+        self._running = False
+        self._last_call = time.monotonic()
+        self._ended.notify_all()
+        if self._queue and self._asleep:
+            self._wake.notify()
+
+    def wait_for(self, call, limit_s):
+        with self._lock:
+            if limit_s is not None:  # the call may take longer than this wait may
+                if not self._ended.wait_for(call.is_completed, limit_s):
+                    raise RuntimeError(f"Timed out: tutti collective has not ended after waiting {limit_s * 1000:.0f} ms")
+                return
+            while not call.is_completed():
+                if self._running or not self._queue:
+                    self._ended.wait()
+                else:
+                    self._run_queued(call)
+
+    def _serve(self):
+        with self._lock:
+            while True:
+                if self._queue and not self._running:
+                    age = time.monotonic() - self._queue[0]._issued
+                    if age >= _LOOK_S or self._stopping:
+                        self._run_queued(None)
+                    else:
+                        self._wake.wait(_LOOK_S - age)
+                elif self._stopping and not self._queue and not self._running:
+                    return
+                elif self._stopping:
+                    self._ended.wait()
+                elif time.monotonic() - self._last_call < _LINGER_S:
+                    self._wake.wait(_LOOK_S)
+                else:
+                    self._asleep = True
+                    self._wake.wait_for(lambda: self._stopping or (self._queue and not self._running))
+                    self._asleep = False
+
+
+class Message(TuttiWork):
+    def __init__(self, messages, finish, outputs, source):
+        super().__init__(finish, outputs, source)
+        self._messages = messages
+        self._request = ctypes.c_void_p()
+        self._deadline = 0.0
+
+    def wait(self, timeout=None):
+        limit_s = _seconds(timeout)
+        begun = time.monotonic()
+        looks, nap = 0, _SHORTEST_NAP_S
+        while not self._done:
+            if limit_s is not None and time.monotonic() - begun > limit_s:
+                raise RuntimeError(f"Timed out: tutti message has not ended after waiting {limit_s * 1000:.0f} ms")
+            if self._messages.advance():
+                continue
+            looks += 1
+            if looks < _LOOKS_BEFORE_NAP:
+                time.sleep(0)
+            else:
+                time.sleep(nap)
+                nap = min(2 * nap, _LONGEST_NAP_S)
+        return self._end_of_wait()
+
+
+class Messages:
+    """Sends and receives of a group, on a communicator of their own: so they neither wait for collectives nor
+    hold them up."""
+
+    def __init__(self, library, failures, comm, limit_ms):
+        self._library, self._failures, self._comm = library, failures, comm
+        self.limit_ms = limit_ms
+        self._lock = threading.Lock()
+        self._wake = threading.Condition(self._lock)
+        self._in_flight = []
+        self._timed_out = ""  # what ended all of them
+        self._stopping = False
+        self._thread = threading.Thread(target=self._serve, name="tutti_torch messages", daemon=True)
+        self._thread.start()
+
+    def begin(self, message, send, address, count, peer, tag):
+        begin = self._library.tutti_isend if send else self._library.tutti_irecv
+        with self._lock:
+            self._failures.check(begin(address, count, _abi.TUTTI_UINT8, peer, tag, self._comm, None,
+                                       ctypes.byref(message._request)), "send" if send else "recv", self._comm)
+            message._deadline = time.monotonic() + self.limit_ms / 1000
+            self._in_flight.append(message)
+            self._wake.notify()
+
+    def idle(self):
+        with self._lock:
+            return not self._in_flight
+
+    def stop(self):
+        with self._lock:
+            self._stopping = True
+            self._wake.notify()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def _test(self, message):
+        over = ctypes.c_int()
+        return self._library.tutti_test(ctypes.byref(message._request), ctypes.byref(over)), over.value
+
+    def advance(self):
+        """Whether something ended."""
+        ended, left = [], []
+        with self._lock:
+            now = time.monotonic()
+            for message in self._in_flight:
+                status, over = self._test(message)
+                # Buffers are the library's until the request has ended, which after an abort it soon does.
+                if status == _abi.TUTTI_OK and not over and now > message._deadline and not self._timed_out:
+                    self._timed_out = f"Timed out: a message has not ended after {self.limit_ms} ms"
+                    self._library.tutti_comm_abort(self._comm, self._timed_out.encode())
+                    status, over = self._test(message)
+                if status == _abi.TUTTI_OK and not over:
+                    left.append(message)
+                    continue
+                try:
+                    if status != _abi.TUTTI_OK and self._timed_out:
+                        raise RuntimeError(self._timed_out)
+                    self._failures.check(status, "message", self._comm)
+                    ended.append((message, None))
+                except RuntimeError as error:
+                    ended.append((message, error))
+            self._in_flight = left
+        for message, failure in ended:
+            try:
+                if failure is None:
+                    message._run()
+            except Exception as error:  # pylint: disable=broad-except
+                failure = error
+            message._complete(failure)
+        return bool(ended)
+
+    def _serve(self):
+        looks, nap = 0, _SHORTEST_NAP_S
+        while True:
+            with self._lock:
+                if not self._in_flight:
+                    self._wake.wait_for(lambda: self._stopping or self._in_flight)
+                    looks, nap = 0, _SHORTEST_NAP_S
+                if self._stopping and not self._in_flight:
+                    return
+            if self.advance():
+                looks, nap = 0, _SHORTEST_NAP_S
+                continue
+            looks += 1
+            if looks >= _LOOKS_BEFORE_NAP:
+                nap = min(2 * nap, _LONGEST_NAP_S)
+            time.sleep(nap)
+
+
+class JoinedWork(TuttiWork):
+    """Several works as one: it has ended when all have."""
+
+    def __init__(self, works):
+        super().__init__(None, [], -1)
+        self._works = works
+
+    def wait(self, timeout=None):
+        for work in self._works:
+            work.wait(timeout)
+        return True
+
+    def is_completed(self):
+        return all(work.is_completed() for work in self._works)
+
+    def is_success(self):
+        return all(work.is_success() for work in self._works)
+
+    def exception(self):
+        return next((work.exception() for work in self._works if work.exception() is not None), None)
+
+    def result(self):
+        return [tensor for work in self._works for tensor in work.result()]
+
+    def get_future(self):
+        return torch.futures.collect_all([work.get_future() for work in self._works])
