@@ -1,0 +1,210 @@
+#!/usr/bin/env python3
+"""What ends in an error: ranks that die, do not come, are too late, or pass what makes no sense.
+
+    faults_test.py FORM
+"""
+
+import datetime
+import os
+import signal
+import sys
+import tempfile
+import time
+
+import ranks
+import torch
+import torch.distributed as dist
+
+SOON = 10  # seconds, on a machine that others use too; far below the 30 that a group waits by itself
+
+
+def fails(call, *words):
+    begun = time.monotonic()
+    try:
+        call()
+    except Exception as error:
+        text = str(error)
+        assert all(word in text for word in words), (words, text)
+        return time.monotonic() - begun
+    raise AssertionError(f"nothing was raised where {words} was expected")
+
+
+class Sign:
+    """What one rank does when another has come so far."""
+
+    def __init__(self, name):
+        self.store, self.name = dist.distributed_c10d._get_default_store(), name
+
+    def give(self):
+        self.store.set(self.name, "given")
+
+    def await_it(self):
+        self.store.wait([self.name])
+
+
+def limited():
+    """A group with a timeout of a second."""
+    dist.barrier()
+    group = dist.new_group(timeout=datetime.timedelta(seconds=1))
+    dist.barrier()
+    return group
+
+
+def case_killed(rank, size):
+    """In the middle of a step of DDP: an exception that names the rank, soon."""
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(*[torch.nn.Linear(50, 50) for _ in range(4)]))
+    model(torch.randn(3, 50)).sum().backward()
+    dist.barrier()
+    if rank == 1:
+        class Dies(torch.autograd.Function):
+            @staticmethod
+            def forward(context, tensor):
+                return tensor.clone()
+
+            @staticmethod
+            def backward(context, gradient):
+                os.kill(os.getpid(), signal.SIGKILL)
+        # Before the gradients of the lower layers are there, so that no bucket is ever complete.
+        model.module[3].register_forward_pre_hook(lambda _module, given: (Dies.apply(given[0]),))
+        model(torch.randn(3, 50)).sum().backward()
+    died = time.monotonic()
+    fails(lambda: model(torch.randn(3, 50)).sum().backward(), "rank 1")
+    took = time.monotonic() - died
+    print(f"rank {rank} was told after {took:.2f} s")
+    assert took < SOON, took
+    fails(lambda: dist.all_reduce(torch.ones(1)), "rank 1")
+
+
+def case_late(rank, size):
+    """The group's timeout ends what nobody answers, on all ranks."""
+    group, told = limited(), Sign("told")
+    if rank == 0:
+        took = fails(lambda: dist.barrier(group=group), "Timed out")
+        assert 0.9 <= took < SOON, took
+        told.give()
+    else:
+        told.await_it()
+        # Rank 0 had entered that barrier; but it does not come to the next call any more.
+        fails(lambda: [dist.barrier(group=group), dist.all_reduce(torch.ones(1), group=group)], "tutti")
+
+
+def case_wait_limit(rank, size):
+    """A wait that is too short leaves the call as it is."""
+    tensor = torch.ones(3)
+    waited = Sign("waited")
+    if rank == 1:
+        waited.await_it()
+    work = dist.all_reduce(tensor, async_op=True)
+    if rank == 0:
+        fails(lambda: work.wait(datetime.timedelta(milliseconds=100)), "Timed out")
+        waited.give()
+    work.wait()
+    assert tensor.tolist() == [2.0] * 3
+    place = torch.zeros(3)
+    if rank == 0:
+        work = dist.irecv(place, 1)
+        fails(lambda: work.wait(datetime.timedelta(milliseconds=100)), "Timed out")
+        dist.barrier()
+        work.wait()
+        assert place.tolist() == [1.0] * 3
+    else:
+        dist.barrier()
+        dist.send(torch.ones(3), 0)
+
+
+def case_unanswered(rank, size):
+    """A receive that is never answered ends with the group's timeout."""
+    group, told = limited(), Sign("told")
+    if rank == 0:
+        took = fails(lambda: dist.recv(torch.zeros(1), 1, group=group), "Timed out")
+        assert 0.9 <= took < SOON, took
+        told.give()
+    else:
+        told.await_it()
+
+
+def case_bad(rank, size):
+    """What makes no sense is refused on the rank itself, and the group goes on."""
+    fails(lambda: dist.all_gather([torch.zeros(2)], torch.zeros(2)), "for each of 2 ranks")
+    fails(lambda: dist.all_reduce(torch.zeros(2), op=dist.ReduceOp.BAND), "not defined on")
+    fails(lambda: dist.all_to_all_single(torch.zeros(3), torch.zeros(4)), "equal blocks")
+    # Later torches have no such call for sparse tensors, and say so themselves.
+    fails(lambda: dist.broadcast(torch.zeros(2).to_sparse(), 0), "parse")
+    tensor = torch.ones(2)
+    dist.all_reduce(tensor)
+    assert tensor.tolist() == [2.0, 2.0]
+
+
+def case_mismatch(rank, size):
+    """Ranks that call different things are told so."""
+    call = (lambda: dist.all_reduce(torch.ones(3))) if rank == 0 else (lambda: dist.barrier())
+    fails(call, "MISMATCH")
+
+
+def case_abort(rank, size):
+    """abort() ends what is in flight, on all ranks."""
+    group = dist.distributed_c10d._get_default_group()
+    backend = group._get_backend(torch.device("cpu")) if hasattr(group, "_get_backend") and \
+        not hasattr(group, "_queue") else group
+    if rank == 0:
+        work = dist.barrier(async_op=True)
+        Sign("begun").give()
+        fails(work.wait, "abort")
+    else:
+        Sign("begun").await_it()
+        if hasattr(backend, "abort"):
+            backend.abort()
+        else:  # 1.13 has no such call: the last reference goes
+            os._exit(0)
+        fails(dist.barrier, "abort")
+
+
+def case_alone(rank, size, store):
+    """Ranks that do not come: an error after the group's timeout."""
+    took = fails(lambda: dist.init_process_group("tutti", init_method=f"file://{store}", rank=0, world_size=2,
+                                                 timeout=datetime.timedelta(seconds=2)), "imed out")
+    assert took < SOON, took
+
+
+case_alone.no_group = True
+
+
+def case_setup_fails(rank, size, store):
+    """A rank whose communicator cannot be made: an error on all, at once."""
+    if rank == 1:
+        os.environ["TUTTI_TRANSPORTS"] = "nonsense"
+    took = fails(lambda: dist.init_process_group("tutti", init_method=f"file://{store}", rank=rank, world_size=size,
+                                                 timeout=datetime.timedelta(seconds=60)), "nonsense")
+    assert took < SOON, took
+
+
+case_setup_fails.no_group = True
+
+
+def old_torch():
+    """One clear sentence on a torch that is too old."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.mkdir(os.path.join(folder, "torch"))
+        os.mkdir(os.path.join(folder, "torch", "distributed"))
+        with open(os.path.join(folder, "torch", "__init__.py"), "w", encoding="utf-8") as file:
+            file.write('__version__ = "1.9.1"\n')
+        open(os.path.join(folder, "torch", "distributed", "__init__.py"), "w", encoding="utf-8").close()
+        import subprocess
+        told = subprocess.run([sys.executable, "-c", "import tutti_torch"], capture_output=True, text=True,
+                              env={**os.environ, "PYTHONPATH": folder + os.pathsep + os.environ.get("PYTHONPATH", "")})
+        assert told.returncode != 0, told
+        assert told.stderr.splitlines()[-1] == \
+            "ImportError: tutti_torch needs PyTorch 1.13 or later; this is 1.9.1", told.stderr
+
+
+if __name__ == "__main__":
+    if ranks.is_rank():
+        ranks.main(globals())
+    else:
+        form = sys.argv[1]
+        old_torch()
+        ranks.run(__file__, "late+wait_limit+unanswered+bad+mismatch+setup_fails", form, 2)
+        ranks.run(__file__, "alone", form, 1)
+        ranks.run(__file__, "killed", form, 3, expect=[0, -signal.SIGKILL, 0])
+        if not torch.__version__.startswith("1."):
+            ranks.run(__file__, "abort", form, 2)

@@ -1,0 +1,53 @@
+#!/usr/bin/env python3
+"""The README's lines run as they are written: today's torch of PyPI, pip install of both packages, torchrun. Then the
+tests of this folder run with what was installed, in both forms.
+
+    install_test.py SOURCE BUILD [RELEASE]      of torch, in place of the newest
+
+The library is that of BUILD. What pip installs stays in BUILD for the next time.
+"""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+SOURCE, BUILD = (pathlib.Path(path).resolve() for path in sys.argv[1:3])
+HERE = pathlib.Path(__file__).resolve().parent
+RELEASE = "==" + sys.argv[3] if len(sys.argv) > 3 else ""
+FOLDER = BUILD / ("torch-of-pypi" + RELEASE.replace("==", "-"))
+
+unwanted = ("TUTTI_LIBRARY", "PYTHONPATH", "LD_LIBRARY_PATH", "RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in unwanted}
+ENVIRONMENT.update(TUTTI_BUILD_DIR=str(BUILD), PIP_DISABLE_PIP_VERSION_CHECK="1", PIP_QUIET="1", OMP_NUM_THREADS="1")
+
+
+def run(*words, limit=900):
+    ran = subprocess.run(words, cwd=SOURCE, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                         stdin=subprocess.DEVNULL, timeout=limit)
+    if ran.returncode != 0:
+        sys.exit(f"status {ran.returncode}: {' '.join(map(str, words))}\n{ran.stdout[-6000:]}")
+    return ran.stdout
+
+
+def newcomers_lines():
+    text = (SOURCE / "lib/adapters/torch/README.md").read_text(encoding="utf-8")
+    lines = re.search("```sh\n(.*?)```", text, flags=re.S).group(1)
+    assert len(lines.splitlines()) <= 5, lines
+    # Only where the environment goes is another, and which torch.
+    lines = re.sub(r"\bvenv(?=/|\s+&&)", str(FOLDER), lines).replace("install torch ", f"install torch{RELEASE} ")
+    out = run("bash", "-c", "set -e\n" + lines, limit=2400)
+    assert "2 ranks over tutti (compiled): loss " in out, out
+
+
+newcomers_lines()
+python = str(FOLDER / "bin/python")
+# `import torch` makes it known by itself, and either may come first.
+run(python, "-c", "import torch; assert torch.distributed.is_backend_available('tutti')")
+run(python, "-c", "import tutti_torch; assert tutti_torch.implementation() == 'compiled'")
+print("torch", run(python, "-c", "import torch; print(torch.__version__)"), end="")
+for form in ("compiled", "python"):
+    for test in ("collectives", "faults", "ddp", "parallel"):
+        run(python, str(HERE / f"{test}_test.py"), form)
+        print(test, form)

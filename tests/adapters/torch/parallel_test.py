@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""What torch 2 builds on its collectives: FSDP2, tensor parallel by DTensor, pipelining, distributed checkpoints. Each
+gives what one process gives.
+
+    parallel_test.py FORM
+"""
+
+import os
+import sys
+import tempfile
+
+import ranks
+import torch
+import torch.distributed as dist
+from torch import nn
+
+WIDTH = 18  # into 2 and into 3 equal parts
+
+
+def model():
+    torch.manual_seed(7)
+    return nn.Sequential(nn.Linear(WIDTH, 4 * WIDTH), nn.ReLU(), nn.Linear(4 * WIDTH, WIDTH))
+
+
+def batch(rank):
+    return torch.randn(6, WIDTH, generator=torch.Generator().manual_seed(rank))
+
+
+def trained(size, steps=3):
+    """Alone, with what all ranks have."""
+    alone = model()
+    optimizer = torch.optim.SGD(alone.parameters(), lr=0.1)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        sum(alone(batch(rank)).square().mean() / size for rank in range(size)).backward()
+        optimizer.step()
+    return alone
+
+
+def case_fsdp(rank, size):
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+    from torch.distributed.device_mesh import init_device_mesh
+    mesh = init_device_mesh("cpu", (size,))
+    sharded = model()
+    for layer in (sharded[0], sharded[2]):
+        fully_shard(layer, mesh=mesh, mp_policy=MixedPrecisionPolicy())
+    fully_shard(sharded, mesh=mesh)
+    optimizer = torch.optim.SGD(sharded.parameters(), lr=0.1)
+    for _ in range(3):
+        optimizer.zero_grad()
+        sharded(batch(rank)).square().mean().backward()
+        optimizer.step()
+    for ours, wanted in zip(sharded.parameters(), trained(size).parameters()):
+        torch.testing.assert_close(ours.full_tensor(), wanted)
+
+    import torch.distributed.checkpoint as checkpoint
+    folder = os.environ["CHECKPOINT"]
+    checkpoint.save(sharded.state_dict(), checkpoint_id=folder)
+    wanted = [parameter.full_tensor().clone() for parameter in sharded.parameters()]
+    with torch.no_grad():
+        for parameter in sharded.parameters():
+            parameter.zero_()
+    state = sharded.state_dict()
+    checkpoint.load(state, checkpoint_id=folder)
+    sharded.load_state_dict(state)
+    for ours, saved in zip(sharded.parameters(), wanted):
+        assert torch.equal(ours.full_tensor(), saved)
+
+
+def case_tensor_parallel(rank, size):
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+    mesh = init_device_mesh("cpu", (size,))
+    parallel = parallelize_module(model(), mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
+    ours, wanted = parallel(batch(0)), model()(batch(0))
+    torch.testing.assert_close(ours, wanted)
+    ours.sum().backward()
+    rows = distribute_tensor(torch.arange(4.0 * size * size).view(2 * size, 2 * size), mesh, [Shard(0)])
+    columns = rows.redistribute(mesh, [Shard(1)])  # all to all
+    assert torch.equal(columns.to_local(), rows.full_tensor()[:, 2 * rank:2 * rank + 2])
+    assert torch.equal(columns.redistribute(mesh, [Replicate()]).to_local(), rows.full_tensor())
+    assert (rows.sum() + 0).full_tensor().item() == rows.full_tensor().sum().item()
+
+
+def case_pipeline(rank, size):
+    from torch.distributed.pipelining import PipelineStage, Schedule1F1B
+    layers = [nn.Linear(WIDTH, WIDTH) for _ in range(size)]
+    for at, layer in enumerate(layers):
+        nn.init.constant_(layer.weight, 0.01 * (at + 1))
+        nn.init.zeros_(layer.bias)
+    stage = PipelineStage(layers[rank], rank, size, torch.device("cpu"))
+    schedule = Schedule1F1B(stage, n_microbatches=3, loss_fn=lambda out, target: (out - target).square().mean())
+    inputs, target, losses = batch(0), batch(1), []
+    if rank == 0:
+        schedule.step(inputs)
+    elif rank == size - 1:
+        schedule.step(target=target, losses=losses)
+    else:
+        schedule.step()
+    alone = nn.Sequential(*[nn.Linear(WIDTH, WIDTH) for _ in range(size)])
+    for ours, wanted in zip(layers, alone):
+        wanted.load_state_dict(ours.state_dict())
+    loss = sum((alone(part) - goal).square().mean() for part, goal in zip(inputs.chunk(3), target.chunk(3))) / 3
+    loss.backward()
+    torch.testing.assert_close(layers[rank].weight.grad, alone[rank].weight.grad)
+    if rank == size - 1:
+        torch.testing.assert_close(torch.stack(losses).mean(), loss.detach())
+
+
+if __name__ == "__main__":
+    if ranks.is_rank():
+        ranks.main(globals())
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            for nranks in (2, 3):
+                ranks.run(__file__, "fsdp+tensor_parallel+pipeline", sys.argv[1], nranks,
+                          env={"CHECKPOINT": os.path.join(folder, str(nranks))})

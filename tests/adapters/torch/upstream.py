@@ -1,0 +1,48 @@
+"""torch's own tests of torch.distributed (torch.testing._internal.distributed.distributed_test) with the backend
+that the environment variable BACKEND names. Spawned children import this file again.
+
+    BACKEND=tutti WORLD_SIZE=2 upstream.py [-v] [T.test_NAME...]
+"""
+
+import os
+import sys
+import tempfile
+import types
+
+os.environ.setdefault("WORLD_SIZE", "2")
+os.environ.setdefault("INIT_METHOD", "file://")
+if "TEMP_DIR" not in os.environ:
+    os.environ["TEMP_DIR"] = tempfile.mkdtemp()
+for folder in ("barrier", "test_dir"):
+    os.makedirs(os.path.join(os.environ["TEMP_DIR"], folder), exist_ok=True)
+
+try:
+    import expecttest  # noqa: F401
+except ImportError:  # of which these tests use no more than the class
+    import unittest
+    stand_in = types.ModuleType("expecttest")
+    stand_in.ACCEPT = False
+    stand_in.TestCase = unittest.TestCase
+    sys.modules["expecttest"] = stand_in
+
+if os.environ["BACKEND"] == "tutti":
+    import tutti_torch
+    tutti_torch.use(os.environ["FORM"])
+
+from torch.testing._internal.common_distributed import DistTestCases
+from torch.testing._internal.common_utils import run_tests
+from torch.testing._internal.distributed import distributed_test
+
+for feature in ("plugin", "ddp", "subgroup"):
+    if feature in DistTestCases.backend_feature:
+        DistTestCases.backend_feature[feature].add("tutti")
+
+
+class T(distributed_test.TestDistBackend, distributed_test.DistributedTest._DistTestBase):
+    def setUp(self):
+        super().setUp()
+        self._spawn_processes()
+
+
+if __name__ == "__main__":
+    run_tests()
