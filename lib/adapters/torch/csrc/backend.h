@@ -1,6 +1,8 @@
 // The compiled form: a backend of torch.distributed over a communicator of tutti.
 #pragma once
 
+#include <ATen/core/ivalue.h>  // Clang finds it incomplete after the others of 1.13
+
 #include <torch/version.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #if TORCH_VERSION_MAJOR >= 2

@@ -410,7 +410,7 @@ c10::intrusive_ptr<c10::ivalue::Future> JoinedWork::getFuture() {
       const auto some = work->result();
       all.insert(all.end(), some.begin(), some.end());
     }
-    future->markCompleted(c10::IValue(std::move(all)));
+    future->markCompleted(c10::IValue(all));
   };
   if (works.empty()) settle();
   for (const auto& work : works) {

@@ -3,6 +3,8 @@
 // are requests, all of which are in flight at once.
 #pragma once
 
+#include <ATen/core/ivalue.h>  // Clang finds it incomplete after the others of 1.13
+
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
 #include <chrono>
