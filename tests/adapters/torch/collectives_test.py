@@ -339,7 +339,32 @@ def case_groups(rank, size):
     dist.destroy_process_group(pair)
 
 
-CASES = ["reductions", "averages", "moves", "scattered", "all_to_all", "messages", "works", "objects", "sparse",
+def case_short_forms(rank, size):
+    """Calls of the group itself, without options."""
+    group = dist.distributed_c10d._get_default_group()
+    total = float(sum(range(size)))
+    for call in (lambda tensor: group.allreduce([tensor]), lambda tensor: group.allreduce(tensor),
+                 lambda tensor: group.allreduce([tensor], dist.ReduceOp.SUM), lambda tensor: group.allreduce(tensor, op=dist.ReduceOp.SUM)):
+        tensor = torch.full((3,), float(rank))
+        call(tensor).wait()
+        same(tensor, torch.full((3,), total), "allreduce in a short form")
+    tensor = torch.full((3,), float(rank))
+    group.broadcast(tensor, root=1).wait()
+    same(tensor, torch.ones(3), "broadcast in a short form")
+    group.reduce(tensor, 0, dist.ReduceOp.MAX).wait()
+    same(tensor, torch.ones(3), "reduce in a short form")
+    places = [torch.empty(2) for _ in range(size)]
+    group.allgather(places, torch.full((2,), float(rank))).wait()
+    same(torch.stack(places), torch.arange(float(size)).view(size, 1).expand(size, 2), "allgather in a short form")
+    group.gather([places] if rank == 0 else [], [torch.full((2,), 5.0)]).wait()
+    same(places[1], torch.full((2,), 5.0 if rank == 0 else 1.0), "gather in a short form")
+    group.scatter(tensor, [torch.full((3,), float(r)) for r in range(size)] if rank == 0 else [], 0).wait()
+    same(tensor, torch.full((3,), float(rank)), "scatter in a short form")
+    group.reduce_scatter(tensor, [torch.ones(3) for _ in range(size)]).wait()
+    same(tensor, torch.full((3,), float(size)), "reduce_scatter in a short form")
+
+
+CASES = ["short_forms", "reductions", "averages", "moves", "scattered", "all_to_all", "messages", "works", "objects", "sparse",
          "coalesced", "groups"]
 
 

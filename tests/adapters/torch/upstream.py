@@ -1,5 +1,5 @@
 """torch's own tests of torch.distributed (torch.testing._internal.distributed.distributed_test) with the backend
-that the environment variable BACKEND names. Spawned children import this file again.
+that the environment variable BACKEND names.
 
     BACKEND=tutti WORLD_SIZE=2 upstream.py [-v] [T.test_NAME...]
 """
@@ -29,9 +29,14 @@ if os.environ["BACKEND"] == "tutti":
     import tutti_torch
     tutti_torch.use(os.environ["FORM"])
 
+import torch
 from torch.testing._internal.common_distributed import DistTestCases
 from torch.testing._internal.common_utils import run_tests
+
+# Many are skipped by the name of the backend, when they are imported.
+backend, os.environ["BACKEND"] = os.environ["BACKEND"], "gloo"
 from torch.testing._internal.distributed import distributed_test
+os.environ["BACKEND"] = distributed_test.BACKEND = backend
 
 for feature in ("plugin", "ddp", "subgroup"):
     if feature in DistTestCases.backend_feature:
@@ -41,7 +46,9 @@ for feature in ("plugin", "ddp", "subgroup"):
 class T(distributed_test.TestDistBackend, distributed_test.DistributedTest._DistTestBase):
     def setUp(self):
         super().setUp()
-        self._spawn_processes()
+        distributed_test.INIT_METHOD = os.environ["INIT_METHOD"]  # set since that was imported
+        # Forked: torch is imported once, not by each rank of each test.
+        self._start_processes(torch.multiprocessing.get_context("fork").Process)
 
 
 if __name__ == "__main__":

@@ -39,15 +39,15 @@ void check(tutti_status status, const char* what, tutti_comm comm) {
   }
   if (text.empty()) text = library().last_error();
   std::ostringstream message;
-  message << (status == TUTTI_TIMEOUT ? "Timed out: " : "") << "tutti " << what << ": " << text
+  message << "tutti: " << (status == TUTTI_TIMEOUT ? "Timed out in " : "") << what << ": " << text
           << " (" << library().status_name(status) << ")";
   TORCH_CHECK(false, message.str());
 }
 
 void throw_wait_timeout(const std::string& what, Milliseconds limit) {
   std::ostringstream message;
-  message << "Timed out: tutti " << what << " has not ended after waiting " << limit.count()
-          << " ms";
+  message << "tutti: Timed out after " << limit.count() << " ms of waiting for a " << what
+          << ", which goes on";
   TORCH_CHECK(false, message.str());
 }
 
@@ -254,7 +254,8 @@ void Messages::poll(std::vector<c10::intrusive_ptr<Message>>& ended) {
     // Buffers are the library's until the request has ended, which after an abort it soon does.
     if (status == TUTTI_OK && over == 0 && now > message.deadline_ && timed_out_.empty()) {
       std::ostringstream reason;
-      reason << "Timed out: a message has not ended after " << message.limit_.count() << " ms";
+      reason << "tutti: Timed out as a message had not ended after " << message.limit_.count()
+             << " ms";
       timed_out_ = reason.str();
       library().comm_abort(comm_, timed_out_.c_str());
       status = library().test(&message.request_, &over);

@@ -23,8 +23,8 @@ namespace tutti_torch {
 using Milliseconds = std::chrono::milliseconds;
 using Tensors = std::vector<at::Tensor>;
 
-// Throws what torch expects for a failed call: "Timed out" begins the sentence of a timeout. `comm`
-// may be NULL.
+// Throws what torch expects for a failed call: " Timed out " is in the sentence of a timeout.
+// `comm` may be NULL.
 void check(tutti_status status, const char* what, tutti_comm comm);
 
 // A failure to wait in time, which leaves what is waited for as it is.

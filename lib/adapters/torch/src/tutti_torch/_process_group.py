@@ -5,9 +5,11 @@ It does what csrc/backend.cc does, which is chosen where it was built, and has t
 
 import collections
 import ctypes
+import functools
 
 import torch
 import torch.distributed as dist
+from torch._C import _distributed_c10d as c10d
 from tutti import _abi, _library
 
 from ._queue import Call, CallQueue, Failures, JoinedWork, Message, Messages
@@ -45,6 +47,9 @@ _OPS = {
     "BOR": _abi.TUTTI_BOR,
     "BXOR": _abi.TUTTI_BXOR,
 }
+
+# An enumerator's own `name` takes pybind11 20 microseconds.
+_OP_NAMES = {int(member): name for name, member in dist.ReduceOp.RedOpType.__members__.items()}
 
 # Where the C++ side holds no reference to the Python object of a work, it must outlive what C++ does with it:
 # the bindings of 1.13 lose the methods of one that has gone. How many of the last works are kept.
@@ -143,6 +148,34 @@ class _Input:
         with torch.inference_mode():
             self._flat = torch.cat([tensor.detach().reshape(-1) for tensor in tensors])
         self.address = self._flat.data_ptr()
+
+
+_FIELDS = {"root": "rootRank", "op": "reduceOp"}
+
+
+def _with_short_forms(options, *names):
+    """For a method of tensors and options: takes them also in c10d's short forms, in which there may be no options, or
+    in their place what `names` says, and a tensor in place of a list of one."""
+
+    def decorate(method):
+        lists = method.__code__.co_argcount - 2  # but for self and opts
+
+        @functools.wraps(method)
+        def called(self, *arguments, **named):
+            if len(arguments) == lists + 1 and hasattr(arguments[lists], "timeout"):  # options
+                return method(self, *arguments)
+            tensors = arguments[:lists]
+            if any(isinstance(one, torch.Tensor) for one in tensors):
+                tensors = [[one] for one in tensors]
+            named.update(zip(names, arguments[lists:]))
+            opts = named.pop("opts", None) or options()
+            for name, value in named.items():
+                setattr(opts, _FIELDS[name], value)
+            return method(self, *tensors, opts)
+
+        return called
+
+    return decorate
 
 
 def _lengths(values):
@@ -287,7 +320,7 @@ class TuttiProcessGroup(dist.ProcessGroup):
     def _with_op(self, reduce, tensor, run):
         """run(operator); pre-multiplied sums are made for the one call."""
         dtype = self._type(tensor)
-        name = getattr(reduce, "op", reduce).name
+        name = _OP_NAMES[int(getattr(reduce, "op", reduce))]
         if name == "PREMUL_SUM":
             state = reduce.__getstate__()
             _require(state is not None and len(state) == 2 and state[1] is not None,
@@ -309,6 +342,7 @@ class TuttiProcessGroup(dist.ProcessGroup):
 
     # Collectives.
 
+    @_with_short_forms(c10d.BroadcastOptions, "root")
     def broadcast(self, tensors, opts):
         tensor = _only(tensors, "broadcast")
         _check_tensors(tensors, "broadcast")
@@ -333,6 +367,7 @@ class TuttiProcessGroup(dist.ProcessGroup):
             self._type(tensor), op, self._comm, config))
         buffer.store()
 
+    @_with_short_forms(c10d.AllreduceOptions, "op")
     def allreduce(self, tensors, opts):
         tensor = _only(tensors, "all_reduce")
         reduce = opts.reduceOp
@@ -343,9 +378,11 @@ class TuttiProcessGroup(dist.ProcessGroup):
         _check_tensors(tensors, "all_reduce")
         return self._issue(opts, list(tensors), lambda config: self._reduce_all(tensor, reduce, config))
 
+    @_with_short_forms(c10d.AllreduceOptions)
     def allreduce_sparse(self, tensors, opts):
         return self.allreduce(tensors, opts)
 
+    @_with_short_forms(c10d.AllreduceCoalescedOptions)
     def allreduce_coalesced(self, tensors, opts):
         tensors = list(tensors)
         _check_tensors(tensors, "all_reduce_coalesced")
@@ -391,6 +428,7 @@ class TuttiProcessGroup(dist.ProcessGroup):
                 at += count
             tensor.copy_(total.coalesce())
 
+    @_with_short_forms(c10d.ReduceOptions, "root", "op")
     def reduce(self, tensors, opts):
         tensor = _only(tensors, "reduce")
         _check_tensors(tensors, "reduce")
@@ -425,7 +463,8 @@ class TuttiProcessGroup(dist.ProcessGroup):
         _require(len(places) == self._size, f"{what} takes a tensor for each of {self._size} ranks, not {len(places)}")
         _check_types([tensor] + places, what)
 
-    def allgather(self, outputs, inputs, opts=None):
+    @_with_short_forms(c10d.AllgatherOptions)
+    def allgather(self, outputs, inputs, opts):
         tensor, places = _only(inputs, "all_gather"), list(_only(outputs, "all_gather"))
         _check_tensors(inputs, "all_gather")
         self._check_places(places, tensor, "all_gather")
@@ -472,6 +511,7 @@ class TuttiProcessGroup(dist.ProcessGroup):
 
         return self._issue(opts, [place for places in lists for place in places], run)
 
+    @_with_short_forms(c10d.GatherOptions, "root")
     def gather(self, outputs, inputs, opts):
         tensor, root = _only(inputs, "gather"), self._root(opts.rootRank, "gather")
         _check_tensors(inputs, "gather")
@@ -493,6 +533,7 @@ class TuttiProcessGroup(dist.ProcessGroup):
 
         return self._issue(opts, places, run)
 
+    @_with_short_forms(c10d.ScatterOptions, "root")
     def scatter(self, outputs, inputs, opts):
         tensor, root = _only(outputs, "scatter"), self._root(opts.rootRank, "scatter")
         _check_tensors(outputs, "scatter")
@@ -529,6 +570,7 @@ class TuttiProcessGroup(dist.ProcessGroup):
                 dtype, op, self._comm, config))
         output.store()
 
+    @_with_short_forms(c10d.ReduceScatterOptions, "op")
     def reduce_scatter(self, outputs, inputs, opts):
         tensor, parts, reduce = _only(outputs, "reduce_scatter"), list(_only(inputs, "reduce_scatter")), opts.reduceOp
         _check_tensors(outputs, "reduce_scatter")
@@ -537,13 +579,13 @@ class TuttiProcessGroup(dist.ProcessGroup):
                  "reduce_scatter: the output has another length than the own input")
         return self._issue(opts, [tensor], lambda config: self._scatter_reduced(tensor, parts, reduce, config))
 
-    def _reduce_scatter_base(self, output, tensor, opts):
+    def _reduce_scatter_base(self, output, tensor, opts=None):
         self._check_multiple(tensor, output, "reduce_scatter_tensor")
-        reduce = opts.reduceOp
+        reduce = (opts or c10d.ReduceScatterOptions()).reduceOp
         return self._issue(opts, [output], lambda config: self._scatter_reduced(output, [tensor], reduce, config))
 
-    def reduce_scatter_tensor_coalesced(self, outputs, inputs, opts):
-        outputs, inputs, reduce = list(outputs), list(inputs), opts.reduceOp
+    def reduce_scatter_tensor_coalesced(self, outputs, inputs, opts=None):
+        outputs, inputs, reduce = list(outputs), list(inputs), (opts or c10d.ReduceScatterOptions()).reduceOp
         _require(len(outputs) == len(inputs), "reduce_scatter_tensor_coalesced takes as many outputs as inputs")
         for output, tensor in zip(outputs, inputs):
             self._check_multiple(tensor, output, "reduce_scatter_tensor_coalesced")

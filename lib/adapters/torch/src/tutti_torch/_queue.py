@@ -41,7 +41,8 @@ class Failures:
                 text = error.text
         text = (text or self._library.tutti_last_error() or b"").decode(errors="replace")
         name = self._library.tutti_status_name(status).decode()
-        raise RuntimeError(f"{'Timed out: ' if status == _abi.TUTTI_TIMEOUT else ''}tutti {what}: {text} ({name})")
+        # " Timed out ", spaces and all, is what torch's own tests look for.
+        raise RuntimeError(f"tutti: {'Timed out in ' if status == _abi.TUTTI_TIMEOUT else ''}{what}: {text} ({name})")
 
 
 def _seconds(timeout):
@@ -193,7 +194,7 @@ class CallQueue:
         with self._lock:
             if limit_s is not None:  # the call may take longer than this wait may
                 if not self._ended.wait_for(call.is_completed, limit_s):
-                    raise RuntimeError(f"Timed out: tutti collective has not ended after waiting {limit_s * 1000:.0f} ms")
+                    raise RuntimeError(f"tutti: Timed out after {limit_s * 1000:.0f} ms of waiting for a collective, which goes on")
                 return
             while not call.is_completed():
                 if self._running or not self._queue:
@@ -235,7 +236,7 @@ class Message(TuttiWork):
         looks, nap = 0, _SHORTEST_NAP_S
         while not self._done:
             if limit_s is not None and time.monotonic() - begun > limit_s:
-                raise RuntimeError(f"Timed out: tutti message has not ended after waiting {limit_s * 1000:.0f} ms")
+                raise RuntimeError(f"tutti: Timed out after {limit_s * 1000:.0f} ms of waiting for a message, which goes on")
             if self._messages.advance():
                 continue
             looks += 1
@@ -295,7 +296,7 @@ class Messages:
                 status, over = self._test(message)
                 # Buffers are the library's until the request has ended, which after an abort it soon does.
                 if status == _abi.TUTTI_OK and not over and now > message._deadline and not self._timed_out:
-                    self._timed_out = f"Timed out: a message has not ended after {self.limit_ms} ms"
+                    self._timed_out = f"tutti: Timed out as a message had not ended after {self.limit_ms} ms"
                     self._library.tutti_comm_abort(self._comm, self._timed_out.encode())
                     status, over = self._test(message)
                 if status == _abi.TUTTI_OK and not over:

@@ -52,7 +52,7 @@ class StoreExchange:
             if self._store.add("tutti/failed", 0) > 0:
                 raise RuntimeError(bytes(self._store.get("tutti/error")).decode(errors="replace"))
             if time.monotonic() > self._deadline:
-                raise RuntimeError(f"Timed out: {there} of {wanted} ranks were ready after {self._limit_ms} ms")
+                raise RuntimeError(f"tutti: Timed out as {there} of {wanted} ranks were ready after {self._limit_ms} ms")
             time.sleep(look)
             look = min(2 * look, _LONGEST_LOOK_S)
 
