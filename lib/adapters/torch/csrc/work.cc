@@ -77,6 +77,8 @@ void TuttiWork::rethrow() const {
 }
 
 void TuttiWork::complete(std::exception_ptr failure) {
+  // Before anybody sees it done: this tells a profiler, which may be gone once a wait has returned.
+  finish(failure);
   c10::intrusive_ptr<c10::ivalue::Future> future;
   {
     std::lock_guard<std::mutex> lock(future_mutex_);
@@ -84,7 +86,6 @@ void TuttiWork::complete(std::exception_ptr failure) {
     done_.store(true, std::memory_order_release);
     future = future_;
   }
-  finish(failure);
   if (!future) return;
   if (failure != nullptr) {
     future->setError(failure);
