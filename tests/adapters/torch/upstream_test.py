@@ -17,6 +17,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 VERSION = ".".join(re.findall(r"\d+", torch.__version__)[:2])
 # torch itself refuses these calls with other backends.
 GLOOS_OWN = re.compile("monitored_barrier")
+# The log of DDP in torch 2 calls every compiled backend that is not torch's own "custom".
+CUSTOM = {"test_ddp_logging_data_cpu"} if not torch.__version__.startswith("1.") else set()
 LIST = os.path.join(HERE, f"passes_with_gloo_{VERSION}.txt")
 
 
@@ -44,6 +46,8 @@ def main():
     if not names:
         with open(LIST, encoding="utf-8") as file:
             names = file.read().split()
+        if sys.argv[1] == "compiled":
+            names = [name for name in names if name not in CUSTOM]
     found, output = results("tutti", sys.argv[1], names)
     wrong = {name: found.get(name, "not run") for name in names if found.get(name) != "ok"}
     if wrong:
