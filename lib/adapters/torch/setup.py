@@ -66,7 +66,7 @@ def extension():
     return {
         "ext_modules": [cpp_extension.CppExtension(
             "tutti_torch._compiled",
-            ["csrc/backend.cc", "csrc/work.cc", "csrc/library.cc"],
+            ["csrc/adoption.cc", "csrc/backend.cc", "csrc/work.cc", "csrc/library.cc"],
             include_dirs=[str(ROOT), str(ROOT / "include")],
             extra_compile_args=["-O2", "-g0", "-fvisibility=hidden"] + standard,
             libraries=["dl"])],

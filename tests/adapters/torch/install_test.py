@@ -55,6 +55,6 @@ if (HERE / f"passes_with_gloo_{release}.txt").exists():
 else:
     print(f"torch's own tests were not run: no passes_with_gloo_{release}.txt, which upstream_test.py --remake writes")
 for form in ("compiled", "python"):
-    for test in tests:
+    for test in tests + (["adoption"] if form == "compiled" else []):
         run(python, str(HERE / f"{test}_test.py"), form)
         print(test, form)

@@ -315,9 +315,10 @@ Tensors concatenated(const Tensors& first, const Tensors& second) {
   return all;
 }
 
-void reduce_all(const at::Tensor& tensor, const c10d::ReduceOp& reduce, tutti_comm comm,
-                const tutti_call_config* config) {
+void reduce_all(const at::Tensor& tensor, const c10d::ReduceOp& reduce, Adoption& adoption,
+                tutti_comm comm, const tutti_call_config* config) {
   const Operator by(reduce, tensor, comm);
+  adoption.before_allreduce(tensor, config);
   const Output output({tensor});
   output.load();
   check(library().allreduce_with(TUTTI_IN_PLACE, output.data(), tensor.numel(), by.type(), by.op(),
@@ -411,6 +412,7 @@ Backend::Backend(tutti_comm collectives, tutti_comm messages, int rank, int size
       collectives_(collectives),
       messages_comm_(messages),
       timeout_(timeout),
+      adoption_(std::make_unique<Adoption>(collectives)),
       messages_(std::make_unique<Messages>(messages)),
       queue_(std::make_unique<CallQueue>()) {}
 
@@ -434,6 +436,7 @@ void Backend::shutdown() {
   messages_.reset();
   library().comm_free(messages_comm_);
   library().comm_free(collectives_);
+  adoption_.reset();  // tensors are freed when their memory is private again
 }
 
 void Backend::abort() {
@@ -508,19 +511,19 @@ WorkPtr Backend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& opts)
   }
   check_tensor(tensor, "all_reduce");
   return issue(OpType::ALLREDUCE, "tutti:all_reduce", tensors, tensors, opts.timeout,
-               [=, comm = collectives_](const tutti_call_config* config) {
-                 reduce_all(tensor, by, comm, config);
+               [=, &adoption = *adoption_, comm = collectives_](const tutti_call_config* config) {
+                 reduce_all(tensor, by, adoption, comm, config);
                });
 }
 
 WorkPtr Backend::allreduce_coalesced(Tensors& tensors,
                                      const c10d::AllreduceCoalescedOptions& opts) {
   check_tensors(tensors, "all_reduce_coalesced");
-  return issue(
-      OpType::ALLREDUCE_COALESCED, "tutti:all_reduce", tensors, tensors, opts.timeout,
-      [=, by = opts.reduceOp, comm = collectives_, all = tensors](const tutti_call_config* config) {
-        for (const auto& tensor : all) reduce_all(tensor, by, comm, config);
-      });
+  return issue(OpType::ALLREDUCE_COALESCED, "tutti:all_reduce", tensors, tensors, opts.timeout,
+               [=, &adoption = *adoption_, by = opts.reduceOp, comm = collectives_,
+                all = tensors](const tutti_call_config* config) {
+                 for (const auto& tensor : all) reduce_all(tensor, by, adoption, comm, config);
+               });
 }
 
 WorkPtr Backend::reduce(Tensors& tensors, const c10d::ReduceOptions& opts) {

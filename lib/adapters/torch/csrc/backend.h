@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 
+#include "adoption.h"
 #include "work.h"
 
 namespace tutti_torch {
@@ -100,6 +101,7 @@ class Backend final : public Base {
   uint64_t sequence_ = 0;
   bool coalescing_ = false;
   std::vector<WorkPtr> coalesced_;
+  std::unique_ptr<Adoption> adoption_;  // of collectives_, for calls that are run
   std::unique_ptr<Messages> messages_;
   std::unique_ptr<CallQueue> queue_;
 };

@@ -14,6 +14,9 @@ namespace tutti_torch {
   F(comm_free)                   \
   F(comm_abort)                  \
   F(comm_last_error)             \
+  F(comm_transport)              \
+  F(mem_adopt)                   \
+  F(mem_release)                 \
   F(op_create_premul_sum)        \
   F(op_free)                     \
   F(op_supports)                 \
