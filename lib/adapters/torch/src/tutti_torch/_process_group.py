@@ -6,6 +6,7 @@ It does what csrc/backend.cc does, which is chosen where it was built, and has t
 import collections
 import ctypes
 import functools
+import sys
 
 import torch
 import torch.distributed as dist
@@ -47,9 +48,6 @@ _OPS = {
     "BOR": _abi.TUTTI_BOR,
     "BXOR": _abi.TUTTI_BXOR,
 }
-
-# An enumerator's own `name` takes pybind11 20 microseconds.
-_OP_NAMES = {int(member): name for name, member in dist.ReduceOp.RedOpType.__members__.items()}
 
 # Where the C++ side holds no reference to the Python object of a work, it must outlive what C++ does with it:
 # the bindings of 1.13 lose the methods of one that has gone. How many of the last works are kept.
@@ -274,7 +272,7 @@ class TuttiProcessGroup(dist.ProcessGroup):
 
     def __del__(self):
         # At the end of the process there is no library left to speak to.
-        if getattr(self, "_open", False) and torch is not None and not _finalizing():
+        if getattr(self, "_open", False) and torch is not None and not sys.is_finalizing():
             self.shutdown()
 
     def _start_coalescing(self, device=None):
@@ -313,14 +311,11 @@ class TuttiProcessGroup(dist.ProcessGroup):
         _require(0 <= root < self._size, f"{what}: there is no rank {root} among {self._size}")
         return root
 
-    def _type(self, tensor):
-        _require(tensor.dtype in _TYPES, f"no reduction of {tensor.dtype} tensors")
-        return _TYPES[tensor.dtype]
-
     def _with_op(self, reduce, tensor, run):
-        """run(operator); pre-multiplied sums are made for the one call."""
-        dtype = self._type(tensor)
-        name = _OP_NAMES[int(getattr(reduce, "op", reduce))]
+        """run(operator, type); pre-multiplied sums are made for the one call."""
+        _require(tensor.dtype in _TYPES, f"no reduction of {tensor.dtype} tensors")
+        dtype = _TYPES[tensor.dtype]
+        name = getattr(reduce, "op", reduce).name
         if name == "PREMUL_SUM":
             state = reduce.__getstate__()
             _require(state is not None and len(state) == 2 and state[1] is not None,
@@ -332,13 +327,13 @@ class TuttiProcessGroup(dist.ProcessGroup):
             self._failures.check(self._library.tutti_op_create_premul_sum(self._comm, factor.data_ptr(), dtype,
                                                                           ctypes.byref(made)), "premul_sum")
             try:
-                run(made.value)
+                run(made.value, dtype)
             finally:
                 self._library.tutti_op_free(made.value)
             return
         op = _OPS[name]
         _require(self._library.tutti_op_supports(op, dtype), f"{name} is not defined on {tensor.dtype} tensors")
-        run(op)
+        run(op, dtype)
 
     # Collectives.
 
@@ -362,9 +357,9 @@ class TuttiProcessGroup(dist.ProcessGroup):
     def _reduce_all(self, tensor, reduce, config):
         buffer = _Output([tensor])
         buffer.load()
-        self._with_op(reduce, tensor, lambda op: self._call(
-            "tutti_allreduce_with", "all_reduce", _abi.TUTTI_IN_PLACE, buffer.address, tensor.numel(),
-            self._type(tensor), op, self._comm, config))
+        self._with_op(reduce, tensor, lambda op, dtype: self._call(
+            "tutti_allreduce_with", "all_reduce", _abi.TUTTI_IN_PLACE, buffer.address, tensor.numel(), dtype, op,
+            self._comm, config))
         buffer.store()
 
     @_with_short_forms(c10d.AllreduceOptions, "op")
@@ -438,9 +433,9 @@ class TuttiProcessGroup(dist.ProcessGroup):
             buffer = _Output([tensor])
             buffer.load()
             mine = root == self._rank
-            self._with_op(reduce, tensor, lambda op: self._call(
+            self._with_op(reduce, tensor, lambda op, dtype: self._call(
                 "tutti_reduce_with", "reduce", _abi.TUTTI_IN_PLACE if mine else buffer.address,
-                buffer.address if mine else None, tensor.numel(), self._type(tensor), op, root, self._comm, config))
+                buffer.address if mine else None, tensor.numel(), dtype, op, root, self._comm, config))
             if mine:
                 buffer.store()
 
@@ -558,14 +553,13 @@ class TuttiProcessGroup(dist.ProcessGroup):
     def _scatter_reduced(self, tensor, parts, reduce, config):
         output = _Output([tensor])
         given = _Input(parts, output)
-        dtype = self._type(tensor)
         counts = [part.numel() for part in parts]
         if len(parts) == 1 or len(set(counts)) == 1:
-            self._with_op(reduce, tensor, lambda op: self._call(
+            self._with_op(reduce, tensor, lambda op, dtype: self._call(
                 "tutti_reduce_scatter_block_with", "reduce_scatter", given.address, output.address, tensor.numel(),
                 dtype, op, self._comm, config))
         else:
-            self._with_op(reduce, tensor, lambda op: self._call(
+            self._with_op(reduce, tensor, lambda op, dtype: self._call(
                 "tutti_reduce_scatter_with", "reduce_scatter", given.address, output.address, _lengths(counts),
                 dtype, op, self._comm, config))
         output.store()
@@ -674,8 +668,3 @@ class TuttiProcessGroup(dist.ProcessGroup):
         _require(self._size == 2,
                  f"a receive from any source is possible in groups of two ranks only; this one has {self._size}")
         return self._message(False, tensors, 1 - self._rank, tag)
-
-
-def _finalizing():
-    import sys
-    return sys is None or sys.is_finalizing()

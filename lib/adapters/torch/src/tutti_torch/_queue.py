@@ -117,6 +117,23 @@ class TuttiWork(Work):
             return self._future
 
 
+class _WithThread:
+    """What has a thread that runs _serve() until it is stopped, and nothing is left to do."""
+
+    def __init__(self, name):
+        self._lock = threading.Lock()
+        self._wake = threading.Condition(self._lock)  # of the thread
+        self._stopping = False
+        self._thread = threading.Thread(target=self._serve, name="tutti_torch " + name, daemon=True)
+
+    def stop(self):
+        with self._lock:
+            self._stopping = True
+            self._wake.notify()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+
 class Call(TuttiWork):
     def __init__(self, queue, run, outputs, source):
         super().__init__(run, outputs, source)
@@ -137,21 +154,17 @@ class Call(TuttiWork):
         self._complete(failure)
 
 
-class CallQueue:
+class CallQueue(_WithThread):
     """The collectives of a group. Its thread runs them, so that they proceed while the program computes; but
     who waits for a call whose turn it is runs it itself, which spares two switches of threads."""
 
     def __init__(self):
-        lock = threading.Lock()
-        self._lock = lock
-        self._wake = threading.Condition(lock)  # of the thread
-        self._ended = threading.Condition(lock)  # of a call
+        super().__init__("collectives")
+        self._ended = threading.Condition(self._lock)  # of a call
         self._queue = collections.deque()
         self._last_call = 0.0
         self._running = False  # by some thread
         self._asleep = False  # the thread, until it is woken
-        self._stopping = False
-        self._thread = threading.Thread(target=self._serve, name="tutti_torch collectives", daemon=True)
         self._thread.start()
 
     def push(self, call):
@@ -164,13 +177,6 @@ class CallQueue:
     def drain(self, limit_s):
         with self._lock:
             return self._ended.wait_for(lambda: not self._queue and not self._running, limit_s)
-
-    def stop(self):
-        with self._lock:
-            self._stopping = True
-            self._wake.notify()
-        if threading.current_thread() is not self._thread:
-            self._thread.join()
 
     def _run_queued(self, last):
         """With the lock, and nobody running. Up to `last`; None: all."""
@@ -248,19 +254,16 @@ class Message(TuttiWork):
         return self._end_of_wait()
 
 
-class Messages:
+class Messages(_WithThread):
     """Sends and receives of a group, on a communicator of their own: so they neither wait for collectives nor
     hold them up."""
 
     def __init__(self, library, failures, comm, limit_ms):
+        super().__init__("messages")
         self._library, self._failures, self._comm = library, failures, comm
         self.limit_ms = limit_ms
-        self._lock = threading.Lock()
-        self._wake = threading.Condition(self._lock)
         self._in_flight = []
         self._timed_out = ""  # what ended all of them
-        self._stopping = False
-        self._thread = threading.Thread(target=self._serve, name="tutti_torch messages", daemon=True)
         self._thread.start()
 
     def begin(self, message, send, address, count, peer, tag):
@@ -275,13 +278,6 @@ class Messages:
     def idle(self):
         with self._lock:
             return not self._in_flight
-
-    def stop(self):
-        with self._lock:
-            self._stopping = True
-            self._wake.notify()
-        if threading.current_thread() is not self._thread:
-            self._thread.join()
 
     def _test(self, message):
         over = ctypes.c_int()
