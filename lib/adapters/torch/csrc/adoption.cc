@@ -30,13 +30,9 @@ Adoption::Adoption(tutti_comm comm) : comm_(comm) {
 }
 
 bool Adoption::asks_in_call(size_t bytes) {
-  const auto known = calls_.find(bytes);
-  if (known == calls_.end()) {
-    if (calls_.size() < most_lengths) calls_[bytes] = 1;
-    return false;
-  }
-  const int call = ++known->second;
-  return call <= first_calls || call % call_period == 0;
+  if (calls_.size() == most_lengths && calls_.count(bytes) == 0) return false;
+  const int call = ++calls_[bytes];
+  return call > 1 && (call <= first_calls || call % call_period == 0);
 }
 
 Adoption::Seen* Adoption::find(const at::Tensor& tensor, size_t bytes) {

@@ -171,6 +171,12 @@ class Operator {
 
 size_t bytes_of(const at::Tensor& tensor) { return tensor.numel() * tensor.element_size(); }
 
+size_t total_bytes(const Tensors& tensors) {
+  size_t bytes = 0;
+  for (const auto& tensor : tensors) bytes += bytes_of(tensor);
+  return bytes;
+}
+
 // A flat place for an output. Where the tensor is not contiguous, or several do not lie one after
 // the other, a buffer, which store() copies from.
 class Output {
@@ -200,6 +206,13 @@ class Output {
     return buffer_.defined() ? buffer_.data_ptr() : tensors_[0].data_ptr();
   }
 
+  // Of tensors that lie one after the other.
+  bool is_apart_from(const Tensors& tensors) const {
+    const char* from = static_cast<const char*>(tensors[0].data_ptr());
+    const char* to = static_cast<const char*>(data());
+    return to == nullptr || from + total_bytes(tensors) <= to || to + total_bytes(tensors_) <= from;
+  }
+
   void load() const {
     each([](const at::Tensor& tensor, const at::Tensor& part) { part.copy_(tensor); });
   }
@@ -222,21 +235,16 @@ class Output {
   at::Tensor buffer_;
 };
 
-// The same for inputs, which are only read.
+// The same for inputs, which are only read. Apart from `output`, which is written meanwhile: FSDP
+// gives a part of the one as the other.
 class Input {
  public:
-  explicit Input(const Tensors& tensors) {
+  explicit Input(const Tensors& tensors, const Output* output = nullptr) {
     if (tensors.empty()) return;
-    if (tensors.size() == 1) {
-      flat_ = tensors[0].contiguous();
-    } else if (Output::adjacent(tensors)) {
+    if (Output::adjacent(tensors) && (output == nullptr || output->is_apart_from(tensors))) {
       flat_ = tensors[0];
-      for (const auto& tensor : tensors) {  // an empty one may have no address
-        if (tensor.numel() > 0) {
-          flat_ = tensor;
-          break;
-        }
-      }
+    } else if (tensors.size() == 1) {
+      flat_ = tensors[0].clone(at::MemoryFormat::Contiguous);
     } else {
       Tensors flat;
       flat.reserve(tensors.size());
@@ -249,15 +257,6 @@ class Input {
  private:
   at::Tensor flat_;
 };
-
-// What is read while `output` is written: `input`, or a copy where the two overlap.
-at::Tensor apart_from(const Output& output, size_t bytes, const at::Tensor& input) {
-  const char* from = static_cast<const char*>(input.data_ptr());
-  const char* to = static_cast<const char*>(output.data());
-  const bool apart =
-      !input.is_contiguous() || to == nullptr || from + bytes_of(input) <= to || to + bytes <= from;
-  return apart ? input : input.clone();
-}
 
 bool equal_lengths(const Tensors& tensors) {
   for (const auto& tensor : tensors) {
@@ -273,15 +272,16 @@ std::vector<size_t> bytes_of_each(const Tensors& tensors) {
   return bytes;
 }
 
-size_t total_bytes(const Tensors& tensors) {
-  size_t bytes = 0;
-  for (const auto& tensor : tensors) bytes += bytes_of(tensor);
-  return bytes;
-}
-
 void check_count(size_t given, int size, const char* what) {
   TORCH_CHECK(given == static_cast<size_t>(size), "tutti: ", what, " takes a tensor for each of ",
               size, " ranks, not ", given);
+}
+
+// One for each rank, of the type of `tensor`.
+void check_places(const Tensors& places, const at::Tensor& tensor, int size, const char* what) {
+  check_tensors(places, what);
+  check_count(places.size(), size, what);
+  for (const auto& place : places) check_type(place, tensor, what);
 }
 
 // The lengths in bytes of blocks along the first dimension; without splits, equal ones.
@@ -327,27 +327,36 @@ void reduce_all(const at::Tensor& tensor, const c10d::ReduceOp& reduce, Adoption
   output.store();
 }
 
-void gather_all(const at::Tensor& output, const at::Tensor& input, tutti_comm comm,
+// `places`: one for each rank, or one for all.
+void gather_all(const Tensors& places, const at::Tensor& input, tutti_comm comm,
                 const tutti_call_config* config) {
-  const Output to({output});
-  // FSDP gives a part of the output as the input.
-  const Input from({apart_from(to, bytes_of(output), input)});
-  check(
-      library().allgather_with(from.data(), to.data(), bytes_of(input), TUTTI_UINT8, comm, config),
-      "all_gather", comm);
+  const Output to(places);
+  const Input from({input}, &to);
+  const auto status = equal_lengths(places)
+                          ? library().allgather_with(from.data(), to.data(), bytes_of(input),
+                                                     TUTTI_UINT8, comm, config)
+                          : library().allgatherv_with(from.data(), bytes_of(input), to.data(),
+                                                      bytes_of_each(places).data(), nullptr,
+                                                      TUTTI_UINT8, comm, config);
+  check(status, "all_gather", comm);
   to.store();
 }
 
-void reduce_scattered(const at::Tensor& output, const at::Tensor& input,
-                      const c10d::ReduceOp& reduce, tutti_comm comm,
-                      const tutti_call_config* config) {
-  const Operator by(reduce, input, comm);
+// `parts`: one for each rank, or one for all.
+void scatter_reduced(const at::Tensor& output, const Tensors& parts, const c10d::ReduceOp& reduce,
+                     tutti_comm comm, const tutti_call_config* config) {
+  const Operator by(reduce, output, comm);
   const Output to({output});
-  // FSDP gives a part of the input as the output.
-  const Input from({apart_from(to, bytes_of(output), input)});
-  check(library().reduce_scatter_block_with(from.data(), to.data(), output.numel(), by.type(),
-                                            by.op(), comm, config),
-        "reduce_scatter", comm);
+  const Input from(parts, &to);
+  std::vector<size_t> counts;
+  for (const auto& part : parts) counts.push_back(part.numel());
+  const auto status =
+      equal_lengths(parts)
+          ? library().reduce_scatter_block_with(from.data(), to.data(), output.numel(), by.type(),
+                                                by.op(), comm, config)
+          : library().reduce_scatter_with(from.data(), to.data(), counts.data(), by.type(), by.op(),
+                                          comm, config);
+  check(status, "reduce_scatter", comm);
   to.store();
 }
 
@@ -548,26 +557,12 @@ WorkPtr Backend::allgather(TensorLists& outputs, Tensors& inputs,
                            const c10d::AllgatherOptions& opts) {
   const auto input = only(inputs, "all_gather");
   const auto places = only(outputs, "all_gather");
-  check_tensors(places, "all_gather");
-  check_count(places.size(), size_, "all_gather");
-  for (const auto& place : places) check_type(place, input, "all_gather");
+  check_places(places, input, size_, "all_gather");
   TORCH_CHECK(places[rank_].numel() == input.numel(),
               "tutti: all_gather: the place of the own tensor has another length than it");
   return issue(OpType::ALLGATHER, "tutti:all_gather", inputs, places, opts.timeout,
                [=, comm = collectives_](const tutti_call_config* config) {
-                 const Output to(places);
-                 const Input from({apart_from(to, total_bytes(places), input)});
-                 if (equal_lengths(places)) {
-                   check(library().allgather_with(from.data(), to.data(), bytes_of(input),
-                                                  TUTTI_UINT8, comm, config),
-                         "all_gather", comm);
-                 } else {
-                   check(library().allgatherv_with(from.data(), bytes_of(input), to.data(),
-                                                   bytes_of_each(places).data(), nullptr,
-                                                   TUTTI_UINT8, comm, config),
-                         "all_gather", comm);
-                 }
-                 to.store();
+                 gather_all(places, input, comm, config);
                });
 }
 
@@ -580,7 +575,7 @@ WorkPtr Backend::_allgather_base(at::Tensor& output, at::Tensor& input,
               " times as long as the input");
   return issue(OpType::_ALLGATHER_BASE, "tutti:_all_gather_base", {input}, {output}, opts.timeout,
                [to = output, from = input, comm = collectives_](const tutti_call_config* config) {
-                 gather_all(to, from, comm, config);
+                 gather_all({to}, from, comm, config);
                });
 }
 
@@ -606,12 +601,7 @@ WorkPtr Backend::allgather_coalesced(TensorLists& outputs, Tensors& inputs,
         for (size_t i = 0; i < from.size(); ++i) {
           Tensors places;
           for (const auto& list : lists) places.push_back(list[i]);
-          const Output to(places);
-          const Input input({apart_from(to, total_bytes(places), from[i])});
-          check(library().allgather_with(input.data(), to.data(), bytes_of(from[i]), TUTTI_UINT8,
-                                         comm, config),
-                "all_gather", comm);
-          to.store();
+          gather_all(places, from[i], comm, config);
         }
       });
 }
@@ -623,13 +613,10 @@ WorkPtr Backend::gather(TensorLists& outputs, Tensors& inputs, const c10d::Gathe
   Tensors places;
   if (root == rank_) {
     places = only(outputs, "gather");
-    check_tensors(places, "gather");
-    check_count(places.size(), size_, "gather");
-    for (const auto& place : places) {
-      check_type(place, input, "gather");
+    check_places(places, input, size_, "gather");
+    for (const auto& place : places)
       TORCH_CHECK(place.numel() == input.numel(),
                   "tutti: gather: outputs must be as long as the input");
-    }
   } else {
     TORCH_CHECK(outputs.empty() || (outputs.size() == 1 && outputs[0].empty()),
                 "tutti: gather takes outputs on rank ", root, " only");
@@ -637,7 +624,7 @@ WorkPtr Backend::gather(TensorLists& outputs, Tensors& inputs, const c10d::Gathe
   return issue(OpType::GATHER, "tutti:gather", inputs, places, opts.timeout,
                [=, comm = collectives_](const tutti_call_config* config) {
                  const Output to(places);
-                 const Input from({apart_from(to, total_bytes(places), input)});
+                 const Input from({input}, &to);
                  check(library().gather_with(from.data(), to.data(), bytes_of(input), TUTTI_UINT8,
                                              root, comm, config),
                        "gather", comm);
@@ -652,25 +639,22 @@ WorkPtr Backend::scatter(Tensors& outputs, TensorLists& inputs, const c10d::Scat
   Tensors parts;
   if (root == rank_) {
     parts = only(inputs, "scatter");
-    check_tensors(parts, "scatter");
-    check_count(parts.size(), size_, "scatter");
-    for (const auto& part : parts) {
-      check_type(part, output, "scatter");
+    check_places(parts, output, size_, "scatter");
+    for (const auto& part : parts)
       TORCH_CHECK(part.numel() == output.numel(),
                   "tutti: scatter: inputs must be as long as the output");
-    }
   } else {
     TORCH_CHECK(inputs.empty() || (inputs.size() == 1 && inputs[0].empty()),
                 "tutti: scatter takes inputs on rank ", root, " only");
   }
   return issue(OpType::SCATTER, "tutti:scatter", parts, outputs, opts.timeout,
                [=, comm = collectives_](const tutti_call_config* config) {
-                 const Input from(parts);
-                 const at::Tensor to = at::empty({output.numel()}, output.options());
-                 check(library().scatter_with(from.data(), to.data_ptr(), bytes_of(output),
-                                              TUTTI_UINT8, root, comm, config),
+                 const Output to({output});
+                 const Input from(parts, &to);
+                 check(library().scatter_with(from.data(), to.data(), bytes_of(output), TUTTI_UINT8,
+                                              root, comm, config),
                        "scatter", comm);
-                 output.copy_(to.view(output.sizes()));
+                 to.store();
                });
 }
 
@@ -678,27 +662,12 @@ WorkPtr Backend::reduce_scatter(Tensors& outputs, TensorLists& inputs,
                                 const c10d::ReduceScatterOptions& opts) {
   const auto output = only(outputs, "reduce_scatter");
   const auto parts = only(inputs, "reduce_scatter");
-  check_tensors(parts, "reduce_scatter");
-  check_count(parts.size(), size_, "reduce_scatter");
-  for (const auto& part : parts) check_type(part, output, "reduce_scatter");
+  check_places(parts, output, size_, "reduce_scatter");
   TORCH_CHECK(parts[rank_].numel() == output.numel(),
               "tutti: reduce_scatter: the output has another length than the own input");
   return issue(OpType::REDUCE_SCATTER, "tutti:reduce_scatter", parts, outputs, opts.timeout,
                [=, by = opts.reduceOp, comm = collectives_](const tutti_call_config* config) {
-                 const Operator reduction(by, output, comm);
-                 const Input from(parts);
-                 const at::Tensor to = at::empty({output.numel()}, output.options());
-                 std::vector<size_t> counts;
-                 for (const auto& part : parts) counts.push_back(part.numel());
-                 const auto status = equal_lengths(parts)
-                                         ? library().reduce_scatter_block_with(
-                                               from.data(), to.data_ptr(), output.numel(),
-                                               reduction.type(), reduction.op(), comm, config)
-                                         : library().reduce_scatter_with(
-                                               from.data(), to.data_ptr(), counts.data(),
-                                               reduction.type(), reduction.op(), comm, config);
-                 check(status, "reduce_scatter", comm);
-                 output.copy_(to.view(output.sizes()));
+                 scatter_reduced(output, parts, by, comm, config);
                });
 }
 
@@ -712,7 +681,7 @@ WorkPtr Backend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
   return issue(
       OpType::_REDUCE_SCATTER_BASE, "tutti:_reduce_scatter_base", {input}, {output}, opts.timeout,
       [to = output, from = input, by = opts.reduceOp, comm = collectives_](
-          const tutti_call_config* config) { reduce_scattered(to, from, by, comm, config); });
+          const tutti_call_config* config) { scatter_reduced(to, {from}, by, comm, config); });
 }
 
 #if TORCH_VERSION_MAJOR >= 2
@@ -734,7 +703,8 @@ WorkPtr Backend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inpu
   return issue(OpType::ALLGATHER_COALESCED, "tutti:all_gather_into_tensor_coalesced", inputs,
                outputs, opts.timeout,
                [to = outputs, from = inputs, comm = collectives_](const tutti_call_config* config) {
-                 for (size_t i = 0; i < from.size(); ++i) gather_all(to[i], from[i], comm, config);
+                 for (size_t i = 0; i < from.size(); ++i)
+                   gather_all({to[i]}, from[i], comm, config);
                });
 }
 
@@ -754,7 +724,7 @@ WorkPtr Backend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inpu
                [to = outputs, from = inputs, by = opts.reduceOp,
                 comm = collectives_](const tutti_call_config* config) {
                  for (size_t i = 0; i < from.size(); ++i) {
-                   reduce_scattered(to[i], from[i], by, comm, config);
+                   scatter_reduced(to[i], {from[i]}, by, comm, config);
                  }
                });
 }
