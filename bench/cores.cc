@@ -47,6 +47,12 @@ bool bind_to_cpu(int cpu) {
   return sched_setaffinity(0, sizeof set, &set) == 0;
 }
 
+void bind_rank(int rank, int nranks) {
+  const auto& cores = usable_cores();
+  const size_t shared = size_t(rank) * cores.size() / size_t(nranks);
+  bind_to_cpu(cores[size_t(nranks) <= cores.size() ? size_t(rank) : shared]);
+}
+
 std::vector<int> bound_cpus() {
   const cpu_set_t set = current_set();
   std::vector<int> cpus;

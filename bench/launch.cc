@@ -60,8 +60,11 @@ std::string find_tutti() {
   throw Failure("cannot start ranks: the program `tutti` is neither beside this one nor in PATH");
 }
 
-std::vector<std::string> run_ranks_command(int nranks, const std::vector<std::string>& arguments) {
-  std::vector<std::string> command{find_tutti(), "run", "-n", std::to_string(nranks), own_path()};
+std::vector<std::string> run_ranks_command(int nranks, const std::vector<std::string>& arguments,
+                                           const std::vector<std::string>& options) {
+  std::vector<std::string> command{find_tutti(), "run", "-n", std::to_string(nranks)};
+  command.insert(command.end(), options.begin(), options.end());
+  command.push_back(own_path());
   command.insert(command.end(), arguments.begin(), arguments.end());
   return command;
 }
@@ -87,13 +90,11 @@ int run_command(const std::vector<std::string>& command) {
 }
 
 void run_threads(int nranks, const std::function<void(int)>& body) {
-  const auto& cores = usable_cores();
   std::vector<std::thread> threads;
   threads.reserve(size_t(nranks));
   for (int rank = 0; rank < nranks; ++rank) {
     threads.emplace_back([&, rank] {
-      const size_t shared = size_t(rank) * cores.size() / size_t(nranks);
-      bind_to_cpu(cores[size_t(nranks) <= cores.size() ? size_t(rank) : shared]);
+      bind_rank(rank, nranks);
       try {
         body(rank);
       } catch (const std::exception& error) {

@@ -16,8 +16,9 @@ std::string find_tutti();
 // The path of this program.
 std::string own_path();
 
-// `tutti run -n nranks <this program> arguments`, as argv.
-std::vector<std::string> run_ranks_command(int nranks, const std::vector<std::string>& arguments);
+// `tutti run -n nranks [options] <this program> arguments`, as argv.
+std::vector<std::string> run_ranks_command(int nranks, const std::vector<std::string>& arguments,
+                                           const std::vector<std::string>& options = {});
 
 // Replaces this process. Throws Failure if it cannot.
 [[noreturn]] void become(const std::vector<std::string>& command);

@@ -1,11 +1,14 @@
 // `tutti-bench peer-rank`: a rank of tutti in a comparison, by the public C API alone.
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 #include <map>
 #include <memory>
+#include <string>
 
 #include "bench/buffers.h"
 #include "bench/calls.h"
 #include "bench/commands.h"
+#include "bench/cores.h"
 #include "bench/error.h"
 #include "bench/peers/server.h"
 #include "bench/rank.h"
@@ -88,6 +91,7 @@ Command add_peer_rank(CLI::App& app) {
   command->add_option("--memory", a->memory)->transform(CLI::Transformer(kinds));
   return [a](const std::vector<std::string>&) {
     const Collective& collective = find_collective(a->collective);
+    bind_rank(std::stoi(std::getenv("TUTTI_RANK")), std::stoi(std::getenv("TUTTI_SIZE")));
     Tutti tutti(collective, a->transports, a->algorithm, a->memory);
     PeerServer(tutti, collective, a->socket.c_str(), a->team).serve();
     return 0;
