@@ -121,6 +121,7 @@ struct CallSignature {
   static constexpr uint8_t premul_sum = 0xfd, commutative_op = 0xfe, ordered_op = 0xff;
   static constexpr uint8_t v_form = 0x80;
   static constexpr uint8_t path_mask = 0x0f, compound_shift = 4, compound_mask = 0x30;
+  static constexpr uint8_t whole_slices = 0x40;  // of one-hop
   void set_types(tutti_dtype dtype, tutti_op op);
 
   bool operator==(const CallSignature&) const = default;

@@ -43,6 +43,8 @@ struct Manner {
   bool non_temporal = false;  // slices are written with non-temporal stores
   bool single_copy = false;   // ranks copy from each other's vectors where they can
   bool narrow = false;        // slices use a part of the ring (one_hop.h)
+  bool whole = false;         // short parts of one-hop are not cut into slices; alike on all ranks
+  bool past = false;          // results of one-hop are written past the caches
 };
 
 // One of the ways of a call that give the same bits.

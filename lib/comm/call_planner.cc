@@ -43,10 +43,13 @@ struct MakeReady {
 };
 
 std::string describe(const Way& way) {
-  if (way.manner.single_copy) return "single copy";
+  if (way.manner.single_copy)
+    return way.manner.past ? "single copy, results past the caches" : "single copy";
   const bool whole = way.route.path == Path::one_shot || way.route.path == Path::one_shot_or_direct;
   return std::string(whole ? "in one piece" : "in slices") +
          (way.manner.narrow ? ", ring in cache" : "") +
+         (way.manner.whole ? " as long as can be" : "") +
+         (way.manner.past ? ", results past the caches" : "") +
          (way.manner.non_temporal ? ", non-temporal stores" : "");
 }
 
@@ -82,7 +85,9 @@ void CallPlan::go(uint32_t other) {
   choice.path = ways[way].route.path;
   manner = ways[way].manner;
   signature.algorithm = uint16_t(choice.algorithm - algorithms().data());
-  signature.flags = uint8_t((signature.flags & ~CallSignature::path_mask) | uint8_t(choice.path));
+  signature.flags &= uint8_t(~(CallSignature::path_mask | CallSignature::whole_slices));
+  signature.flags |= uint8_t(choice.path) | (manner.whole ? CallSignature::whole_slices : 0);
+  if (one_hop) one_hop->vary(manner.whole, manner.past);
   hash_without_count = tutti::hash_without_count(signature);
   signature_hash = hash_with(hash_without_count, key.count);
 }
@@ -186,7 +191,25 @@ void CallPlanner::find_ways(const Query& query, CallPlan* plan) const {
   for (const Route& route : routes) {
     if (route.path != Path::two_level) plan->ways.push_back({route, {.non_temporal = true}});
   }
+  add_ways_of_one_hop(routes.front(), plan);
   if (plan->ways.size() > Trial::most_ways) plan->ways.resize(Trial::most_ways);
+}
+
+void CallPlanner::add_ways_of_one_hop(const Route& route, CallPlan* plan) const {
+  if (route.path != Path::one_hop) return;
+  const Collective collective = plan->key.collective;
+  const Tuning& tuning = connection_.capabilities.tuning;
+  const uint64_t least = plan->counts.least * plan->element_size,
+                 most = plan->counts.most * plan->element_size;
+  if (!ends_unheard(collective, false, false) && most > tuning.least_one_hop_slice_bytes &&
+      least < 4 * tuning.one_hop_slice_bytes)
+    plan->ways.push_back({route, {.whole = true}});
+  const bool many_blocks = output_has_blocks(collective);
+  const uint64_t result = most * (many_blocks ? uint64_t(connection_.nranks) : 1);
+  if (result <= tuning.ring_bytes) return;
+  plan->ways.push_back({route, {.past = true}});
+  if (many_blocks && least >= tuning.single_copy_bytes)
+    plan->ways.push_back({route, {.single_copy = true, .past = true}});
 }
 
 void CallPlanner::add_trial(CallPlan* plan) {

@@ -40,6 +40,13 @@ void OneHopShape::resize(uint64_t elements) {
   weigh();
 }
 
+void OneHopShape::vary(bool whole_slices, bool past) {
+  whole_slices_ = whole_slices;
+  past_ = past;
+  cut();
+  weigh();
+}
+
 void OneHopShape::set_roles() {
   const auto moves = [&](uint32_t from, uint32_t to) {
     const uint32_t block = goal.block(from, to);
@@ -61,8 +68,9 @@ void OneHopShape::find_own_block() {
   own_to = gets_many ? self_ * part_bytes : 0;
 }
 
-// Even a short part is cut into several slices, so that writing and reading overlap. Slices are
-// equally long, but for the last.
+// Even a short part is cut into several slices, so that writing and reading overlap; not where
+// looking at their flags takes lines from a writer that is not ready. Slices are equally long, but
+// for the last.
 void OneHopShape::cut() {
   in_line = part_bytes * parts <= sizeof(slots::FlagLine::payload);
   tiny = part_bytes * parts <= sizeof(TinyCell::payload);
@@ -75,8 +83,10 @@ void OneHopShape::cut() {
   }
   const size_t most =
       whole_granules(tuning_->one_hop_slice_bytes / parts / line_bytes * line_bytes, element_size);
-  const size_t wanted = std::clamp<size_t>(part_bytes / 4, tuning_->least_one_hop_slice_bytes,
-                                           tuning_->one_hop_slice_bytes);
+  const size_t wanted = whole_slices_
+                            ? tuning_->one_hop_slice_bytes
+                            : std::clamp<size_t>(part_bytes / 4, tuning_->least_one_hop_slice_bytes,
+                                                 tuning_->one_hop_slice_bytes);
   slices = uint32_t((part_bytes + std::min(wanted, most) - 1) / std::min(wanted, most));
   slice_bytes = std::min<uint64_t>(most, (count + slices - 1) / slices * element_size);
   slices = uint32_t((part_bytes + slice_bytes - 1) / slice_bytes);
@@ -85,12 +95,13 @@ void OneHopShape::cut() {
 
 void OneHopShape::weigh() {
   const uint64_t blocks = combines ? !sources.empty() : sources.size();
-  streams = part_bytes * blocks > kept_bytes(nranks_, *tuning_) &&
+  streams = (past_ || part_bytes * blocks > kept_bytes(nranks_, *tuning_)) &&
             (!combines || element_size <= tuning_->streamed_piece_bytes);
   // Of all ranks together: inputs, outputs and rings.
   const uint64_t inputs = nranks_ * part_bytes * (separate_parts ? nranks_ : 1);
   const uint64_t outputs = nranks_ * part_bytes * (gets_many ? nranks_ : 1);
-  exceeds_cache = inputs + outputs + nranks_ * tuning_->ring_bytes > tuning_->last_level_cache();
+  exceeds_cache =
+      past_ || inputs + outputs + nranks_ * tuning_->ring_bytes > tuning_->last_level_cache();
 }
 
 }  // namespace tutti::shared

@@ -19,6 +19,9 @@ struct OneHopShape {
 
   // For calls that differ in their count only.
   void resize(uint64_t count);
+  // `whole_slices`: a short part is not cut; the same on all ranks. `past`: results go past the
+  // caches.
+  void vary(bool whole_slices, bool past);
 
   bool operator==(const OneHopShape&) const = default;
 
@@ -52,6 +55,8 @@ struct OneHopShape {
   uint64_t slice_in_ring() const { return parts * stride; }  // bytes
 
  private:
+  bool whole_slices_ = false, past_ = false;
+
   void set_roles();
   void find_own_block();
   void cut();

@@ -78,6 +78,16 @@ TEST(OneHopShapes, MadeToFitAreThoseThatWereMade) {
         for (const uint64_t count : {5, 4, 0, 1 << 20, 7, 5000, 3000, 1 << 24, 1, 60'000}) {
           shape.resize(count);
           EXPECT_EQ(shape, shape_of(count)) << collective_name(collective) << " of " << count;
+          // Varied before or after makes no difference, and is taken back.
+          shared::OneHopShape varied = shape_of(count);
+          varied.vary(true, true);
+          shape.resize(1);
+          shape.vary(true, true);
+          shape.resize(count);
+          EXPECT_EQ(shape, varied) << collective_name(collective) << " of " << count;
+          EXPECT_LE(varied.slices, shape_of(count).slices);
+          shape.vary(false, false);
+          EXPECT_EQ(shape, shape_of(count)) << collective_name(collective) << " of " << count;
         }
       }
     }

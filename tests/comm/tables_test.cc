@@ -8,6 +8,7 @@
 #include <mutex>
 #include <numeric>
 
+#include "lib/select/trial.h"
 #include "lib/tuning/file.h"
 #include "tests/support/thread_comm.h"
 
@@ -144,14 +145,15 @@ void check_calls(int rank, int n, bool symmetric, tutti_comm comm) {
   }
 }
 
-void check_table(const TuningTable& table, int n, const char* transports, bool symmetric) {
+void check_table(const TuningTable& table, int n, const char* transports, bool symmetric,
+                 int passes = 1) {
   const File file("any", table);
   tutti_unique_id id{};
   ASSERT_EQ(tutti_unique_id_create(nullptr, &id), TUTTI_OK);
   on_threads(n, [&](int rank) {
     tutti_comm comm = nullptr;
     ASSERT_EQ(create(id, rank, n, transports, file.path(), &comm), TUTTI_OK) << tutti_last_error();
-    check_calls(rank, n, symmetric, comm);
+    for (int pass = 0; pass < passes; ++pass) check_calls(rank, n, symmetric, comm);
     EXPECT_EQ(tutti_comm_free(comm), TUTTI_OK);
   });
 }
@@ -167,6 +169,18 @@ TEST(AnyTable, OfLargeValuesGivesTheSameResults) {
   check_table(large(Use::always), 2, "shm", false);
   check_table(large(Use::never), 3, "shm", true);
   check_table(large(Use::automatic), 3, "tcp", false);
+}
+
+// Each length is called so often that all of its ways are tried, and one is settled.
+TEST(AnyTable, TriesWaysThatGiveTheSameResults) {
+  constexpr int passes = int(tutti::Trial::calls_to_settle) + 4;
+  TuningTable table;
+  table.set(Field::tried_bytes, 64, tutti::Origin::measured);
+  table.set(Field::ring_bytes, 128 << 10, tutti::Origin::measured);
+  table.set(Field::one_hop_slice_bytes, 16 << 10, tutti::Origin::measured);
+  table.set(Field::least_one_hop_slice_bytes, 1 << 10, tutti::Origin::measured);
+  check_table(table, 2, "shm", false, passes);
+  check_table(table, 3, "shm", false, passes);
 }
 
 TEST(Tables, ThatDifferAreNamedOnAllRanks) {

@@ -93,6 +93,8 @@ inline CallSpec call_of(const Way& way, uint32_t nranks, uint64_t drawn) {
                    (drawn >> 32) % 4 == 0);
   spec.narrow = uint32_t(drawn >> 36 & drawn >> 44) & 0xff;
   spec.copies = (drawn >> 52) % 2 == 0 || std::string_view(way.name) == "copied";
+  spec.whole = (drawn >> 54) % 2 == 0 && spec.path == Path::one_hop;
+  spec.past = uint32_t(drawn >> 56 & drawn >> 48) & 0xff;
   spec.verdict = (drawn >> 53) % 2 == 0;
   return spec;
 }

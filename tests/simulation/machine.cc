@@ -71,6 +71,7 @@ std::string CallSpec::describe() const {
   return std::string(paths[size_t(path)]) + " " + collective_name(collective) + " of " +
          std::to_string(count * 8) + " bytes" + (reached != 0 ? ", reached" : "") +
          (narrow != 0 ? ", narrow" : "") + (copies ? ", copied" : "") +
+         (whole ? ", whole slices" : "") + (past != 0 ? ", past caches" : "") +
          (in_place ? ", in place" : "");
 }
 
@@ -308,6 +309,7 @@ void Machine::prepare(Rank& rank, const CallSpec& spec) {
   if (spec.path == Path::one_hop || spec.path == Path::sliced_one_shot) {
     call_plan.one_hop = shared::OneHopShape(spec.collective, spec.root, spec.count, 8,
                                             settings_.nranks, rank.number, settings_.tuning);
+    call_plan.one_hop->vary(spec.whole, (spec.past >> rank.number & 1) != 0);
   }
   if (spec.path == Path::schedule) {
     call_plan.choice.algorithm = find_algorithm(spec.collective, spec.algorithm);
