@@ -292,7 +292,7 @@ class Session {
     for (Candidate& c : candidates) {
       if (!c.result.ran) continue;
       if (!options_.check || !collective_.sized) {
-        c.subject->run(calls_to_settle(c));
+        c.subject->run_us(calls_to_settle(c));
         if (c.companions) c.companions->warm_up();
         continue;
       }
@@ -305,11 +305,11 @@ class Session {
       wrong = me_.sum(wrong);
       c.result.wrong += wrong;
       wrong_ += wrong;
-      c.subject->run(calls_to_settle(c));
+      c.subject->run_us(calls_to_settle(c));
     }
   }
 
-  // The library tries the ways with the same bits in the first calls of `auto`.
+  // The library tries the ways with the same bits in the first calls of `auto`: on data as they are measured.
   static size_t calls_to_settle(const Candidate& c) {
     return c.result.algorithm == "auto" ? 40 : 1;
   }
