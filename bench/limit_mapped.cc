@@ -88,6 +88,44 @@ class MappedLoop : public Limit {
   Flags flags_;
 };
 
+// out[i] = the sum over ranks of from(rank)[i].
+template <class From>
+void add_all(float* out, size_t floats, int nranks, From from) {
+  if (nranks == 1) return void(std::memcpy(out, from(0), floats * sizeof(float)));
+  for (size_t done = 0; done < floats; done += block_floats) {
+    const size_t n = std::min(block_floats, floats - done);
+    add_two_to(out + done, from(0) + done, from(1) + done, n);
+    for (int rank = 2; rank < nranks; ++rank) add_to(out + done, from(rank) + done, n);
+  }
+}
+
+// Each rank reads the whole of every input and writes its own output alone, between two exchanges
+// of flags: more is read, but nothing is written for others.
+class OneHop : public Limit {
+ public:
+  OneHop(const Rank& me, SharedMap& map, std::shared_ptr<uint64_t> epoch)
+      : map_(map),
+        rank_(me.rank()),
+        nranks_(me.nranks()),
+        epoch_(epoch),
+        flags_(map, rank_, nranks_, epoch.get()) {}
+
+  void run(size_t bytes) override {
+    flags_.exchange();
+    add_all(reinterpret_cast<float*>(map_.output(rank_)), bytes / sizeof(float), nranks_,
+            [&](int rank) { return reinterpret_cast<const float*>(map_.input(rank)); });
+    flags_.exchange();
+  }
+  Touched touched(size_t bytes) override { return touched_vectors(map_, rank_, bytes); }
+
+ private:
+  SharedMap& map_;
+  int rank_;
+  int nranks_;
+  std::shared_ptr<uint64_t> epoch_;
+  Flags flags_;
+};
+
 // Publish the input in a slot, exchange flags once, add all slots. Slots are used in turn: a rank
 // in call k+2 has seen the flags of all ranks for call k+1, so call k's slots are free.
 class OneExchange : public Limit {
@@ -103,15 +141,10 @@ class OneExchange : public Limit {
     const auto turn = unsigned(flags_.epoch() + 1);
     std::memcpy(map_.slot(rank_, turn), map_.input(rank_), bytes);
     flags_.announce();
-    auto* result = reinterpret_cast<float*>(map_.output(rank_));
-    for (int rank = 0; rank < nranks_; ++rank) {
+    for (int rank = 0; rank < nranks_; ++rank)
       if (rank != rank_) flags_.await(rank);
-      const unsigned char* from = map_.slot(rank, turn);
-      if (rank == 0)
-        std::memcpy(result, from, bytes);
-      else
-        add_to(result, reinterpret_cast<const float*>(from), bytes / sizeof(float));
-    }
+    add_all(reinterpret_cast<float*>(map_.output(rank_)), bytes / sizeof(float), nranks_,
+            [&](int rank) { return reinterpret_cast<const float*>(map_.slot(rank, turn)); });
   }
   Touched touched(size_t bytes) override { return touched_vectors(map_, rank_, bytes); }
 
@@ -162,6 +195,7 @@ std::vector<LimitWay> allreduce_limits(const Rank& me, SharedMap& map) {
       {"loop", std::make_shared<MappedLoop>(me, map, epoch, false), 0, SIZE_MAX},
       {"streaming loop", std::make_shared<MappedLoop>(me, map, epoch, true), streaming_from,
        SIZE_MAX},
+      {"one hop", std::make_shared<OneHop>(me, map, epoch), 0, SIZE_MAX},
       {"one exchange", std::make_shared<OneExchange>(me, map, epoch), 0, SharedMap::slot_bytes},
       {"one line", std::make_shared<OneLine>(me, map), 0, OneLine::most_bytes},
   };

@@ -23,8 +23,8 @@ class SharedMap {
 
   unsigned char* input(int rank) const { return vector(2 * rank); }
   unsigned char* output(int rank) const { return vector(2 * rank + 1); }
-  // Two staging slots per rank, used in turn.
-  static constexpr size_t slot_bytes = 8192;
+  // Two staging slots per rank, used in turn. Longer vectors gain nothing by them.
+  static constexpr size_t slot_bytes = 256 << 10;
   unsigned char* slot(int rank, unsigned turn) const {
     return base_ + lines_bytes() + (size_t(rank) * 2 + turn % 2) * slot_bytes;
   }

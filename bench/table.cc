@@ -189,8 +189,9 @@ std::string about_limit(const Results& results) {
         any.collective);
   else
     text = fmt::format(
-        "limit: a bare loop, without a library, over memory that all ranks map; the least work "
-        "that any {} must do here.",
+        "limit: a bare loop, without a library, over vectors that all ranks map, as symmetric and "
+        "adopted memory is; those of the heap are copied first. The least work that any {} must do "
+        "here.",
         any.collective);
   return undefined.empty() ? text : text + " " + undefined;
 }

@@ -62,7 +62,8 @@ What auto takes:
 What cannot run (-):
   two-shot: not today
 
-limit: a bare loop, without a library, over memory that all ranks map; the least
+limit: a bare loop, without a library, over vectors that all ranks map, as
+  symmetric and adopted memory is; those of the heap are copied first. The least
   work that any allreduce must do here.
 algbw: bytes of the vector / time. busbw: algbw x 2(n-1)/n = 1.00 for n = 2
   ranks, the rate that each rank must reach. GB = 1e9 bytes.
