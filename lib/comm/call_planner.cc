@@ -46,7 +46,7 @@ std::string describe(const Way& way) {
   if (way.manner.single_copy)
     return way.manner.past ? "single copy, results past the caches" : "single copy";
   const bool whole = way.route.path == Path::one_shot || way.route.path == Path::one_shot_or_direct;
-  return std::string(whole ? "in one piece" : "in slices") +
+  return std::string(whole ? "in one piece" : "in slices") + (way.manner.staged ? ", staged" : "") +
          (way.manner.narrow ? ", ring in cache" : "") +
          (way.manner.whole ? " as long as can be" : "") +
          (way.manner.past ? ", results past the caches" : "") +
@@ -191,6 +191,9 @@ void CallPlanner::find_ways(const Query& query, CallPlan* plan) const {
   for (const Route& route : routes) {
     if (route.path != Path::two_level) plan->ways.push_back({route, {.non_temporal = true}});
   }
+  // Whether this call's vectors can be got at nobody knows here.
+  if (routes.front().path == Path::one_shot_or_direct)
+    plan->ways.push_back({routes.front(), {.staged = true}});
   add_ways_of_one_hop(routes.front(), plan);
   if (plan->ways.size() > Trial::most_ways) plan->ways.resize(Trial::most_ways);
 }

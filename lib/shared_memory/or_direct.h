@@ -35,7 +35,7 @@ class OrDirect {
   void start(const AllreduceCall& call) {
     staging_.begin_call();
     staged_.enter(call);
-    if (call.bytes() > staging_.tuning().staged_bytes && post(call)) {
+    if (call.bytes() > staging_.tuning().staged_bytes && !call.staged && post(call)) {
       call_ = call;
       route_ = Route::rendezvous;
       done_ = false;

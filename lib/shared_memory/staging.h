@@ -49,6 +49,7 @@ struct AllreduceCall {
   bool non_temporal = false;           // slices are written with non-temporal stores
   bool narrow = false;                 // of a sliced one-shot: as OneHopCall says
   bool copies = false;                 // ranks may copy from each other's vectors (copied.h)
+  bool staged = false;                 // vectors are staged also where all ranks get at them
   const OneHopShape* shape = nullptr;  // of a sliced one-shot
 
   size_t bytes() const { return count * element_size; }

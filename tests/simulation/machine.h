@@ -49,6 +49,7 @@ struct CallSpec {
   bool in_place = false;
   uint32_t narrow = 0;   // bit r: rank r uses a part of its ring only
   bool copies = false;   // ranks may copy from each other's vectors
+  bool staged = false;   // an allreduce does not go direct
   bool whole = false;    // one-hop does not cut short parts
   uint32_t past = 0;     // bit r: rank r writes one-hop's results past the caches
   bool verdict = false;  // ranks tell each other of a trial
