@@ -1,5 +1,7 @@
 #include "lib/comm/call_planner.h"
 
+#include <algorithm>
+
 #include "algorithms/registry.h"
 #include "lib/base/types.h"
 #include "lib/base/user_types.h"
@@ -23,6 +25,13 @@ shared::OneHopShape shape_for(const Connection& connection, const CallPlan& plan
           connection.capabilities.tuning};
 }
 
+CachedPlan* plan_for(Schedules& schedules, const Algorithm& algorithm, int root,
+                     const Query& query) {
+  return schedules.plan_for(algorithm, root,
+                            query.uneven ? plan::Chunks::scattered : plan::Chunks::together,
+                            schedule::bracketing_of(query.level));
+}
+
 // What each protocol needs in a CallPlan.
 struct MakeReady {
   const Query& query;
@@ -31,9 +40,7 @@ struct MakeReady {
 
   template <class LinkType>
   void operator()(Scheduled<LinkType>&&, Link&) const {
-    plan->plan = schedules.plan_for(*plan->choice.algorithm, plan->key.root,
-                                    query.uneven ? plan::Chunks::scattered : plan::Chunks::together,
-                                    schedule::bracketing_of(query.level));
+    plan->plan = plan_for(schedules, *plan->choice.algorithm, plan->key.root, query);
   }
   template <class Fused>
   void operator()(Fused&, Link&) const {
@@ -43,6 +50,7 @@ struct MakeReady {
 };
 
 std::string describe(const Way& way) {
+  if (way.route.path == Path::schedule) return "step by step";
   if (way.manner.single_copy)
     return way.manner.past ? "single copy, results past the caches" : "single copy";
   const bool whole = way.route.path == Path::one_shot || way.route.path == Path::one_shot_or_direct;
@@ -160,7 +168,7 @@ Status CallPlanner::prepare(const CallKey& key, CallCache::Entry* out) {
     protocols_.with(choice.path, MakeReady{query, protocols_.schedules(), next.get()});
     find_ways(query, next.get());
     add_trial(next.get());
-    provide(next.get());
+    provide(query, next.get());
   }
   next->set_size(key.count, key.lengths);
   *out = std::move(next);
@@ -173,8 +181,8 @@ void CallPlanner::find_ways(const Query& query, CallPlan* plan) const {
   const CallKey& key = plan->key;
   const Tuning& tuning = connection_.capabilities.tuning;
   const uint64_t bytes = plan->counts.least * plan->element_size;
-  if (!plan->choice.fused() || key.lengths != 0 || plan->kernels.user != nullptr ||
-      bytes < tuning.tried_bytes)
+  if (key.unfused || key.lengths != 0 || plan->kernels.user != nullptr ||
+      bytes < tuning.tried_bytes || !connection_.capabilities.all_share_memory)
     return;
   std::vector<Route> routes =
       same_bits(plan->choice, connection_.capabilities, query, key.algorithm);
@@ -184,17 +192,18 @@ void CallPlanner::find_ways(const Query& query, CallPlan* plan) const {
     plan->ways.push_back({route, {}});
     if (is_in_ring(route.path)) plan->ways.push_back({route, {.narrow = true}});
   }
-  if (bytes >= tuning.single_copy_bytes) {
-    // Of the allreduces, whose copying is the same, one.
-    plan->ways.push_back({routes.front(), {.single_copy = true}});
-  }
-  for (const Route& route : routes) {
-    if (route.path != Path::two_level) plan->ways.push_back({route, {.non_temporal = true}});
-  }
+  const auto fused = std::find_if(routes.begin(), routes.end(),
+                                  [](const Route& route) { return route.path != Path::schedule; });
+  if (fused == routes.end()) return;
+  // Of the allreduces, whose copying is the same, one.
+  if (bytes >= tuning.single_copy_bytes) plan->ways.push_back({*fused, {.single_copy = true}});
   // Whether this call's vectors can be got at nobody knows here.
-  if (routes.front().path == Path::one_shot_or_direct)
-    plan->ways.push_back({routes.front(), {.staged = true}});
-  add_ways_of_one_hop(routes.front(), plan);
+  if (fused->path == Path::one_shot_or_direct) plan->ways.push_back({*fused, {.staged = true}});
+  add_ways_of_one_hop(*fused, plan);
+  for (const Route& route : routes) {
+    if (route.path != Path::two_level && route.path != Path::schedule)
+      plan->ways.push_back({route, {.non_temporal = true}});
+  }
   if (plan->ways.size() > Trial::most_ways) plan->ways.resize(Trial::most_ways);
 }
 
@@ -224,9 +233,12 @@ void CallPlanner::add_trial(CallPlan* plan) {
 }
 
 // What its ways need besides what their protocols have.
-void CallPlanner::provide(CallPlan* plan) {
+void CallPlanner::provide(const Query& query, CallPlan* plan) {
   bool in_ring = is_in_ring(plan->choice.path);
   for (const Way& way : plan->ways) {
+    // At most one of the ways: they share the call's plan.
+    if (way.route.path == Path::schedule)
+      plan->plan = plan_for(protocols_.schedules(), *way.route.algorithm, plan->key.root, query);
     in_ring = in_ring || is_in_ring(way.route.path);
     if (way.manner.single_copy && plan->key.collective == Collective::allreduce)
       protocols_.shared()->reserve_for_copies();
@@ -258,7 +270,11 @@ Status CallPlanner::bind_operator(CallPlan& call_plan, tutti_level level) const 
 tutti_status CallPlanner::explain_allreduce(uint64_t count, tutti_dtype dtype, tutti_op op,
                                             const CallSettings& settings, Explained* out) {
   CallPlan plan;
-  plan.key = {.count = count, .dtype = dtype, .op = op, .level = settings.level};
+  plan.key = {.count = count,
+              .dtype = dtype,
+              .op = op,
+              .unfused = settings.unfused,
+              .level = settings.level};
   const Query query = query_of(plan.key);
   Status chosen = bind_operator(plan, query.level);
   if (chosen.ok()) {

@@ -50,7 +50,7 @@ class CallPlanner {
   void find_ways(const Query& query, CallPlan* plan) const;
   void add_ways_of_one_hop(const Route& route, CallPlan* plan) const;
   void add_trial(CallPlan* plan);
-  void provide(CallPlan* plan);
+  void provide(const Query& query, CallPlan* plan);
   // Finds the kernels, or the program's function, for the level.
   Status bind_operator(CallPlan& call_plan, tutti_level level) const;
 

@@ -269,8 +269,9 @@ Status choose(Collective collective, const Capabilities& capabilities, const Que
 
 std::vector<Route> same_bits(const Choice& choice, const Capabilities& capabilities,
                              const Query& query, std::string_view forced) {
-  constexpr double most_times = 2;
+  constexpr double most_times = 3;
   std::vector<Route> routes{{choice.algorithm, choice.path, choice.predicted_us}};
+  if (!forced.empty() || !capabilities.all_share_memory) return routes;
   // What folds all operands in one place, from the left, and rounds once has the same bits.
   const auto folds = [&](const Algorithm& algorithm) {
     return schedule::levels_of(algorithm, {.nranks = capabilities.nranks,
@@ -278,17 +279,23 @@ std::vector<Route> same_bits(const Choice& choice, const Capabilities& capabilit
                                            .radix = group_size(capabilities)})
         .hold(TUTTI_LEVEL_EXACT);
   };
-  if (!forced.empty() || !choice.fused() || !folds(*choice.algorithm)) return routes;
+  if (!folds(*choice.algorithm)) return routes;
+  Route by_schedule;  // the best of them
   for (const Algorithm& algorithm : algorithms()) {
     if (algorithm.collective != choice.algorithm->collective || &algorithm == choice.algorithm ||
         !why_not(algorithm, capabilities, query).empty() || !folds(algorithm))
       continue;
     const Path path = path_of(algorithm, capabilities, query, false);
-    if (path == Path::schedule) continue;
     const double predicted_us = predict(algorithm, path, capabilities, query);
     if (predicted_us > most_times * choice.predicted_us) continue;
-    routes.push_back({&algorithm, path, predicted_us});
+    const Route route{&algorithm, path, predicted_us};
+    if (path != Path::schedule) {
+      routes.push_back(route);
+    } else if (by_schedule.algorithm == nullptr || predicted_us < by_schedule.predicted_us) {
+      by_schedule = route;
+    }
   }
+  if (choice.fused() && by_schedule.algorithm != nullptr) routes.push_back(by_schedule);
   return routes;
 }
 

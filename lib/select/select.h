@@ -63,8 +63,9 @@ struct Route {
 Status choose(Collective collective, const Capabilities& capabilities, const Query& query,
               std::string_view forced, bool unfused, Choice* out);
 
-// The fused ways to serve that query with the bits of `choice`, which choose() has made, and at a
-// cost that the model finds less than twice its; `choice` itself is the first.
+// Where ranks share memory, the ways to serve that query with the bits of `choice`, which choose()
+// has made, fused or not, and at a cost that the model finds less than three times its: `choice`
+// itself, the fused ones, and of the schedules one.
 std::vector<Route> same_bits(const Choice& choice, const Capabilities& capabilities,
                              const Query& query, std::string_view forced);
 

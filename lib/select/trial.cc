@@ -7,7 +7,7 @@ namespace tutti {
 
 namespace {
 
-constexpr uint32_t most_part = 0xff;
+constexpr uint32_t most_part = 0x3f;
 
 uint32_t part_for(double ratio) {
   return uint32_t(std::clamp(std::lround(32 * std::log2(ratio)), 0L, long(most_part)));
@@ -79,7 +79,7 @@ Verdict Trial::verdict() const {
   for (uint32_t way = 0; way < ways_; ++way) {
     const uint64_t median = tries(way) ? median_ns(way) : 0;
     const uint32_t part = median != 0 ? part_for(double(median) / double(least)) : most_part;
-    verdict |= Verdict(part) << 8 * way;
+    verdict |= Verdict(part) << 6 * way;
   }
   return verdict;
 }

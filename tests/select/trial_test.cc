@@ -115,9 +115,9 @@ TEST(Trial, AHopelessWayIsLookedAtRarely) {
 }
 
 TEST(Trial, AVerdictTellsHowMuchLongerEachWayTook) {
-  Trial trial(3);
-  const Times times{100, 200, 1'600};
-  for (int i = 0; i < 18; ++i) {
+  Trial trial(4);
+  const Times times{100, 200, 350, 1'600};
+  for (int i = 0; i < 24; ++i) {
     const uint32_t way = trial.begin();
     if (trial.is_timed()) trial.tell(times[way]);
   }
@@ -126,7 +126,8 @@ TEST(Trial, AVerdictTellsHowMuchLongerEachWayTook) {
   EXPECT_TRUE(trial.is_first_open());
   EXPECT_EQ(part_of(trial.verdict(), 0), 0u);
   EXPECT_EQ(part_of(trial.verdict(), 1), 32u);
-  EXPECT_EQ(part_of(trial.verdict(), 2), 128u);
+  EXPECT_EQ(part_of(trial.verdict(), 2), 58u);
+  EXPECT_EQ(part_of(trial.verdict(), 3), 63u);  // the most that can be told
   EXPECT_EQ(trial.verdict() >> 48, 0u);
 }
 
