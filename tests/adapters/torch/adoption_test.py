@@ -26,6 +26,17 @@ def is_shared(tensor):
     raise AssertionError("it is not mapped")
 
 
+def adopted_bytes():
+    """What this process has mapped of adopted memory, its own and the other ranks'."""
+    total = 0
+    with open("/proc/self/maps", encoding="ascii") as maps:
+        for line in maps:
+            if "memfd:tutti-adopted" in line:
+                first, end = (int(part, 16) for part in line.split()[0].split("-"))
+                total += end - first
+    return total
+
+
 def reduce_and_check(tensor, rank, size, step):
     tensor.fill_(rank + step)
     dist.all_reduce(tensor)
@@ -67,8 +78,10 @@ def case_tensors(rank, size):
     if rank != 0:
         assert is_shared(big)
         del big
+    held = adopted_bytes()
     for step in range(70):
         reduce_and_check(other, rank, size, step)
+    assert held - adopted_bytes() > size * (1 << 20) * 0.9, (held, adopted_bytes())
     assert is_shared(other)
     for step in range(3):
         reduce_and_check(torch.empty(1 << 18), rank, size, step)
