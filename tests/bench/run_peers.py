@@ -21,6 +21,7 @@ if len(expected) == 3:
 
 env = {k: v for k, v in os.environ.items()
        if not k.startswith("TUTTI_") and k not in ("RANK", "WORLD_SIZE")}
+env["COLUMNS"] = "400"
 env["PATH"] = folder + os.pathsep + env["PATH"]
 
 
@@ -50,6 +51,13 @@ for r in rows:
 code, out, err = run("allreduce", "-n", "2", "--sizes", "4", "--seconds", "0.1", "--data", "still")
 assert code == 0 and ", still data" in out, (code, out, err)
 assert "best peer / tutti" in out and all(name.split()[0] in out for name in expected), out
+# Each rank of tutti has a core of its own, though other ranks of tutti that sleep have it, too.
+bound = re.findall(r"^  tutti.*ranks on CPUs (.*)$", out, re.M)
+assert len(bound) == 3, out
+if len(os.sched_getaffinity(0)) >= 2:
+    for cpus in bound:
+        one, other = cpus.split(" | ")
+        assert one.isdigit() and other.isdigit() and one != other, out
 
 # One buffer and a root; blocks, of which 4100 bytes are no whole number.
 for name, bytes_of, op in (("broadcast", 4100, "none"), ("reduce_scatter", 4096, "sum")):
