@@ -75,6 +75,7 @@ struct CallPlan {
   uint32_t way = 0;
   std::shared_ptr<Trial> trial;
   uint16_t trial_tag = 0;
+  bool reserves = false;  // one of its ways goes by a schedule that no call has gone by yet
   // A small one ends within a few calls of advance() if the peers have entered it already.
   bool ends_soon = false;
   bool finishes = false;         // something is left to do when its protocol is done

@@ -237,6 +237,7 @@ void CallPlanner::provide(const Query& query, CallPlan* plan) {
   bool in_ring = is_in_ring(plan->choice.path);
   for (const Way& way : plan->ways) {
     // At most one of the ways: they share the call's plan.
+    plan->reserves = plan->reserves || way.route.path == Path::schedule;
     if (way.route.path == Path::schedule)
       plan->plan = plan_for(protocols_.schedules(), *way.route.algorithm, plan->key.root, query);
     in_ring = in_ring || is_in_ring(way.route.path);

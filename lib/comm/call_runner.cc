@@ -177,6 +177,12 @@ shared::Among among(const CallPlan& call_plan) {
 }  // namespace
 
 [[gnu::noinline]] void CallRunner::choose_way(CallPlan& call_plan) {
+  if (call_plan.reserves) {
+    call_plan.reserves = false;
+    CallKey largest = call_plan.key;
+    largest.count = call_plan.counts.most;
+    protocols_.schedules().reserve(*call_plan.plan, largest, call_plan.element_size);
+  }
   Trial& trial = *call_plan.trial;
   const uint32_t way = trial.begin();
   if (way != call_plan.way) call_plan.go(way);

@@ -67,6 +67,14 @@ void Schedules::bind(CachedPlan& cached, const CallKey& key, uint32_t element_si
   cached.bound_to = key;
 }
 
+void Schedules::reserve(CachedPlan& cached, const CallKey& key, uint32_t element_size) {
+  Call call;
+  call.key = key;
+  bind(cached, key, element_size, call);
+  scratch_.resize(std::max(scratch_.size(), cached.binding.scratch_bytes()));
+  run_.reserve(cached.plan);
+}
+
 Status Schedules::start_plan(CachedPlan& cached, const Kernels& kernels, const std::byte* input,
                              std::byte* output) {
   const size_t bytes = cached.binding.scratch_bytes();

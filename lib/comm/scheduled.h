@@ -30,6 +30,9 @@ class Schedules {
   CachedPlan* plan_for(const Algorithm& algorithm, int root, plan::Chunks chunks,
                        schedule::Bracketing bracketing);
 
+  // So that calls by that plan, of up to key.count elements, allocate nothing. While no call runs.
+  void reserve(CachedPlan& cached, const CallKey& key, uint32_t element_size);
+
   // `call_plan` and `call` must stay valid until the end; `epoch` is the call's number.
   void start(CallPlan& call_plan, const Call& call, uint64_t epoch);
   template <class LinkType>

@@ -29,6 +29,11 @@ class Run {
   explicit Run(uint64_t piece_bytes = default_tuning.executor_piece_bytes)
       : piece_bytes_(piece_bytes) {}
 
+  // So that runs of `plan` allocate nothing.
+  void reserve(const Plan& plan) {
+    if (pointers_.size() < plan.most_operands) pointers_.resize(plan.most_operands);
+  }
+
   // `binding` and `kernels` must outlive the run.
   void start(const Binding& binding, const Buffers& buffers, const Kernels& kernels) {
     binding_ = &binding;
@@ -39,8 +44,7 @@ class Run {
     kernels_ = &kernels;
     element_size_ = binding.element_size();
     element_shift_ = binding.element_shift();
-    if (pointers_.size() < plan_->most_operands) [[unlikely]]
-      pointers_.resize(plan_->most_operands);
+    reserve(*plan_);
     outgoing_ = {plan_->outgoing.data(), binding.outgoing(), 0, 0};
     incoming_ = {plan_->incoming.data(), binding.incoming(), 0, 0};
     outgoing_end_ = plan_->outgoing.data() + plan_->outgoing.size();

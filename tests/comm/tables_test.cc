@@ -181,6 +181,7 @@ TEST(AnyTable, TriesWaysThatGiveTheSameResults) {
   table.set(Field::least_one_hop_slice_bytes, 1 << 10, tutti::Origin::measured);
   check_table(table, 2, "shm", false, passes);
   check_table(table, 3, "shm", false, passes);
+  check_table(table, 2, "shm", true, passes);
 }
 
 TEST(Tables, ThatDifferAreNamedOnAllRanks) {
