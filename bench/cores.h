@@ -11,7 +11,8 @@ const std::vector<int>& usable_cores();
 // Binds the calling thread; false if the system refuses.
 bool bind_to_cpu(int cpu);
 
-// Binds the calling thread to a core of the rank's own, or, of more ranks than cores, to one that is shared evenly.
+// Binds the calling thread to a core of the rank's own, or, of more ranks than cores, to one that
+// is shared evenly.
 void bind_rank(int rank, int nranks);
 
 // CPUs that the calling thread is bound to.

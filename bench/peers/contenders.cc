@@ -55,7 +55,8 @@ Contender tutti_contender(const ContenderOptions& options, size_t team, const st
     arguments.insert(arguments.end(), {"--transport", options.transport});
   // The launcher would leave a core that another contender has to that one, though it sleeps now.
   c.commands.push_back(run_ranks_command(options.nranks, arguments, {"--bind", "none"}));
-  c.settings = fmt::format("tutti run -n {}, bound as the others are, algorithm {}{}", options.nranks, options.algorithm,
+  c.settings = fmt::format("tutti run -n {}, bound as the others are, algorithm {}{}",
+                           options.nranks, options.algorithm,
                            plain                 ? ""
                            : memory == "adopted" ? ", buffers given to tutti_mem_adopt()"
                                                  : ", buffers of tutti_mem_alloc()");
