@@ -290,6 +290,7 @@ std::vector<double> times_of(const std::vector<Cell>& cells, const Lab::Subject*
     if (!added) at->second = std::min(at->second, subjects[i].time());
   }
   std::vector<double> all;
+  all.reserve(fastest.size());
   for (const auto& [cell, us] : fastest) all.push_back(us);
   return all;
 }
