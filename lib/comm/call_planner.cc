@@ -182,7 +182,7 @@ void CallPlanner::find_ways(const Query& query, CallPlan* plan) const {
   const Tuning& tuning = connection_.capabilities.tuning;
   const uint64_t bytes = plan->counts.least * plan->element_size;
   if (key.unfused || key.lengths != 0 || plan->kernels.user != nullptr ||
-      bytes < tuning.tried_bytes || !connection_.capabilities.all_share_memory)
+      bytes < tuning.tried_bytes)
     return;
   std::vector<Route> routes =
       same_bits(plan->choice, connection_.capabilities, query, key.algorithm);
