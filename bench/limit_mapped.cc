@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <utility>
 
 #include "bench/limit.h"
 #include "bench/limit_loops.h"
@@ -29,15 +30,29 @@ Touched touched_vectors(const SharedMap& map, int rank, size_t bytes) {
   return {map.input(rank), bytes, map.output(rank), bytes};
 }
 
-class MappedLoop : public Limit {
+// What exchanges flags, whose epoch all of them share.
+class WithFlags : public Limit {
  public:
-  MappedLoop(const Rank& me, SharedMap& map, std::shared_ptr<uint64_t> epoch, bool streaming)
+  WithFlags(const Rank& me, SharedMap& map, std::shared_ptr<uint64_t> epoch)
       : map_(map),
         rank_(me.rank()),
         nranks_(me.nranks()),
-        streaming_(streaming),
-        epoch_(epoch),
-        flags_(map, rank_, nranks_, epoch.get()) {}
+        epoch_(std::move(epoch)),
+        flags_(map, rank_, nranks_, epoch_.get()) {}
+  Touched touched(size_t bytes) override { return touched_vectors(map_, rank_, bytes); }
+
+ protected:
+  SharedMap& map_;
+  int rank_;
+  int nranks_;
+  std::shared_ptr<uint64_t> epoch_;
+  Flags flags_;
+};
+
+class MappedLoop : public WithFlags {
+ public:
+  MappedLoop(const Rank& me, SharedMap& map, std::shared_ptr<uint64_t> epoch, bool streaming)
+      : WithFlags(me, map, std::move(epoch)), streaming_(streaming) {}
 
   void run(size_t bytes) override {
     flags_.exchange();
@@ -47,7 +62,6 @@ class MappedLoop : public Limit {
     if (begin < end) reduce(begin, (end - begin) / sizeof(float));
     flags_.exchange();
   }
-  Touched touched(size_t bytes) override { return touched_vectors(map_, rank_, bytes); }
 
  private:
   const float* in(int rank, size_t at) const {
@@ -80,12 +94,7 @@ class MappedLoop : public Limit {
     if (streaming_) stream_fence();
   }
 
-  SharedMap& map_;
-  int rank_;
-  int nranks_;
   bool streaming_;
-  std::shared_ptr<uint64_t> epoch_;
-  Flags flags_;
 };
 
 // out[i] = the sum over ranks of from(rank)[i].
@@ -101,14 +110,9 @@ void add_all(float* out, size_t floats, int nranks, From from) {
 
 // Each rank reads the whole of every input and writes its own output alone, between two exchanges
 // of flags: more is read, but nothing is written for others.
-class OneHop : public Limit {
+class OneHop : public WithFlags {
  public:
-  OneHop(const Rank& me, SharedMap& map, std::shared_ptr<uint64_t> epoch)
-      : map_(map),
-        rank_(me.rank()),
-        nranks_(me.nranks()),
-        epoch_(epoch),
-        flags_(map, rank_, nranks_, epoch.get()) {}
+  using WithFlags::WithFlags;
 
   void run(size_t bytes) override {
     flags_.exchange();
@@ -116,26 +120,13 @@ class OneHop : public Limit {
             [&](int rank) { return reinterpret_cast<const float*>(map_.input(rank)); });
     flags_.exchange();
   }
-  Touched touched(size_t bytes) override { return touched_vectors(map_, rank_, bytes); }
-
- private:
-  SharedMap& map_;
-  int rank_;
-  int nranks_;
-  std::shared_ptr<uint64_t> epoch_;
-  Flags flags_;
 };
 
 // Publish the input in a slot, exchange flags once, add all slots. Slots are used in turn: a rank
 // in call k+2 has seen the flags of all ranks for call k+1, so call k's slots are free.
-class OneExchange : public Limit {
+class OneExchange : public WithFlags {
  public:
-  OneExchange(const Rank& me, SharedMap& map, std::shared_ptr<uint64_t> epoch)
-      : map_(map),
-        rank_(me.rank()),
-        nranks_(me.nranks()),
-        epoch_(epoch),
-        flags_(map, rank_, nranks_, epoch.get()) {}
+  using WithFlags::WithFlags;
 
   void run(size_t bytes) override {
     const auto turn = unsigned(flags_.epoch() + 1);
@@ -146,14 +137,6 @@ class OneExchange : public Limit {
     add_all(reinterpret_cast<float*>(map_.output(rank_)), bytes / sizeof(float), nranks_,
             [&](int rank) { return reinterpret_cast<const float*>(map_.slot(rank, turn)); });
   }
-  Touched touched(size_t bytes) override { return touched_vectors(map_, rank_, bytes); }
-
- private:
-  SharedMap& map_;
-  int rank_;
-  int nranks_;
-  std::shared_ptr<uint64_t> epoch_;
-  Flags flags_;
 };
 
 // The same with the input beside the flag: one cache line is transferred.
