@@ -52,6 +52,7 @@ struct Manner {
 struct Way {
   Route route;
   Manner manner;
+  CachedPlan* plan = nullptr;  // where it goes by its schedule
 };
 
 struct CallPlan {
@@ -74,6 +75,10 @@ struct CallPlan {
   std::vector<Way> ways;
   uint32_t way = 0;
   std::shared_ptr<Trial> trial;
+  // How all ranks learn what each has measured: in flag lines, tagged, or, if this is set, by an
+  // allgather in a call that goes the way `telling`, by its schedule.
+  CachedPlan* verdicts = nullptr;
+  uint32_t telling = 0;
   uint16_t trial_tag = 0;
   bool reserves = false;  // one of its ways goes by a schedule that no call has gone by yet
   // A small one ends within a few calls of advance() if the peers have entered it already.

@@ -91,6 +91,7 @@ void CallPlan::go(uint32_t other) {
   way = other;
   choice.algorithm = ways[way].route.algorithm;
   choice.path = ways[way].route.path;
+  plan = ways[way].plan;
   manner = ways[way].manner;
   signature.algorithm = uint16_t(choice.algorithm - algorithms().data());
   signature.flags &= uint8_t(~(CallSignature::path_mask | CallSignature::whole_slices));
@@ -181,15 +182,14 @@ void CallPlanner::find_ways(const Query& query, CallPlan* plan) const {
   const CallKey& key = plan->key;
   const Tuning& tuning = connection_.capabilities.tuning;
   const uint64_t bytes = plan->counts.least * plan->element_size;
+  const bool share = connection_.capabilities.all_share_memory;
   if (key.unfused || key.lengths != 0 || plan->kernels.user != nullptr ||
-      bytes < tuning.tried_bytes)
+      bytes < (share ? tuning.tried_bytes : tuning.tried_socket_bytes))
     return;
-  std::vector<Route> routes =
+  const std::vector<Route> routes =
       same_bits(plan->choice, connection_.capabilities, query, key.algorithm);
-  // Where ranks do not all hear from each other each settles by itself, so on one algorithm.
-  if (ends_unheard(key.collective, false, false)) routes.resize(1);
   for (const Route& route : routes) {
-    plan->ways.push_back({route, {}});
+    plan->ways.push_back({route, {}, nullptr});
     if (is_in_ring(route.path)) plan->ways.push_back({route, {.narrow = true}});
   }
   const auto fused = std::find_if(routes.begin(), routes.end(),
@@ -235,16 +235,36 @@ void CallPlanner::add_trial(CallPlan* plan) {
 // What its ways need besides what their protocols have.
 void CallPlanner::provide(const Query& query, CallPlan* plan) {
   bool in_ring = is_in_ring(plan->choice.path);
-  for (const Way& way : plan->ways) {
-    // At most one of the ways: they share the call's plan.
-    plan->reserves = plan->reserves || way.route.path == Path::schedule;
-    if (way.route.path == Path::schedule)
-      plan->plan = plan_for(protocols_.schedules(), *way.route.algorithm, plan->key.root, query);
+  for (Way& way : plan->ways) {
+    if (way.route.path == Path::schedule) {
+      plan->reserves = true;
+      plan->telling = uint32_t(&way - plan->ways.data());
+      way.plan = plan_for(protocols_.schedules(), *way.route.algorithm, plan->key.root, query);
+    }
     in_ring = in_ring || is_in_ring(way.route.path);
     if (way.manner.single_copy && plan->key.collective == Collective::allreduce)
       protocols_.shared()->reserve_for_copies();
   }
   if (in_ring) plan->one_hop.emplace(shape_for(connection_, *plan));
+  if (plan->trial != nullptr && !tells_in_flag_lines(plan->key)) {
+    plan->verdicts = plan->reserves ? plan_for_verdicts() : nullptr;
+    if (plan->verdicts == nullptr) plan->trial = nullptr;
+  }
+}
+
+// Whether ranks tell what they have measured in flag lines: where all have some and hear from all.
+bool CallPlanner::tells_in_flag_lines(const CallKey& key) const {
+  return connection_.capabilities.all_share_memory && !ends_unheard(key.collective, false, false);
+}
+
+CachedPlan* CallPlanner::plan_for_verdicts() {
+  const auto nranks = uint32_t(connection_.nranks);
+  const Query query{
+      .nranks = nranks, .count = nranks, .class_count = nranks, .element_size = sizeof(Verdict)};
+  Choice choice;
+  const Status chosen =
+      choose(Collective::allgather, connection_.capabilities, query, {}, true, &choice);
+  return chosen.ok() ? plan_for(protocols_.schedules(), *choice.algorithm, 0, query) : nullptr;
 }
 
 Status CallPlanner::bind_operator(CallPlan& call_plan, tutti_level level) const {

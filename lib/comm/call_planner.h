@@ -51,6 +51,8 @@ class CallPlanner {
   void add_ways_of_one_hop(const Route& route, CallPlan* plan) const;
   void add_trial(CallPlan* plan);
   void provide(const Query& query, CallPlan* plan);
+  bool tells_in_flag_lines(const CallKey& key) const;
+  CachedPlan* plan_for_verdicts();
   // Finds the kernels, or the program's function, for the level.
   Status bind_operator(CallPlan& call_plan, tutti_level level) const;
 

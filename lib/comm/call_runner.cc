@@ -170,21 +170,20 @@ uint16_t tag_of(const CallPlan& call_plan) {
   return uint16_t(call_plan.trial_tag + call_plan.trial->look() * 0x9e37u) | 1;
 }
 
-shared::Among among(const CallPlan& call_plan) {
-  return call_plan.ends_unheard ? shared::Among::some : shared::Among::all;
-}
-
 }  // namespace
 
 [[gnu::noinline]] void CallRunner::choose_way(CallPlan& call_plan) {
-  if (call_plan.reserves) {
-    call_plan.reserves = false;
-    CallKey largest = call_plan.key;
-    largest.count = call_plan.counts.most;
-    protocols_.schedules().reserve(*call_plan.plan, largest, call_plan.element_size);
-  }
+  if (std::exchange(call_plan.reserves, false)) reserve_for_ways(call_plan);
   Trial& trial = *call_plan.trial;
-  const uint32_t way = trial.begin();
+  uint32_t way = trial.begin();
+  if (trial.is_open()) {
+    if (call_plan.verdicts == nullptr) {
+      protocols_.shared()->verdicts.tell(tag_of(call_plan), trial.verdict());
+    } else {
+      protocols_.schedules().tell_after(*call_plan.verdicts, trial.verdict());
+      way = call_plan.telling;
+    }
+  }
   if (way != call_plan.way) call_plan.go(way);
   call_plan.finishes = call_plan.always_finishes || trial.is_timed() || trial.is_open();
   timing_ = trial.is_timed();
@@ -192,8 +191,16 @@ shared::Among among(const CallPlan& call_plan) {
     moved_ns_ = 0;
     since_ns_ = now_ns();
   }
-  if (!trial.is_open() || !trial.is_first_open()) return;
-  protocols_.shared()->verdicts.tell(among(call_plan), tag_of(call_plan), trial.verdict());
+}
+
+void CallRunner::reserve_for_ways(const CallPlan& call_plan) {
+  CallKey largest = call_plan.key;
+  largest.count = call_plan.counts.most;
+  for (const Way& way : call_plan.ways) {
+    if (way.plan != nullptr)
+      protocols_.schedules().reserve(*way.plan, largest, call_plan.element_size);
+  }
+  if (call_plan.verdicts != nullptr) protocols_.schedules().reserve_words(*call_plan.verdicts);
 }
 
 void CallRunner::finish_trial(const CallPlan& call_plan) {
@@ -206,15 +213,16 @@ void CallRunner::finish_trial(const CallPlan& call_plan) {
         uint64_t(double(moved_ns_) * double(call_plan.counts.most) / double(call_plan.key.count)));
     return;
   }
-  if (!trial.is_open()) return;
+  if (trial.is_open()) trial.settle(heard(call_plan));
+}
+
+std::span<const Verdict> CallRunner::heard(const CallPlan& call_plan) {
+  if (call_plan.verdicts != nullptr) return protocols_.schedules().heard();
   const shared::Verdicts& verdicts = protocols_.shared()->verdicts;
-  verdicts_.clear();
-  for (uint32_t rank = 0; rank < uint32_t(connection_.nranks); ++rank) {
-    Verdict verdict = 0;
-    if (verdicts.heard(among(call_plan), rank, tag_of(call_plan), &verdict))
-      verdicts_.push_back(verdict);
-  }
-  if (verdicts_.size() == size_t(connection_.nranks) || trial.is_overdue()) trial.settle(verdicts_);
+  verdicts_.assign(size_t(connection_.nranks), 0);
+  for (size_t rank = 0; rank < verdicts_.size(); ++rank)
+    verdicts.heard(uint32_t(rank), tag_of(call_plan), &verdicts_[rank]);
+  return verdicts_;
 }
 
 // ---------------------------------------------------------------- stages

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "lib/call/call.h"
@@ -98,8 +99,11 @@ class CallRunner {
   Status scale_input(const CallPlan& call_plan, Call* call);
   // Where a call can go several ways: which it goes, and what ranks tell each other of that.
   void choose_way(CallPlan& call_plan);
+  void reserve_for_ways(const CallPlan& call_plan);
   void pause_timing() { moved_ns_ += now_ns() - std::exchange(since_ns_, 0); }
   void finish_trial(const CallPlan& call_plan);
+  // What all ranks have told of the trial in the call that has ended.
+  std::span<const Verdict> heard(const CallPlan& call_plan);
   // What is left to do when a call has ended well (CallPlan::finishes).
   void finish(const CallPlan& call_plan, const Call& call);
   void normalise_lone_vector(const CallPlan& call_plan, const Call& call) const;

@@ -1,11 +1,20 @@
 #include "lib/comm/scheduled.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "lib/plan/blocks.h"
 #include "lib/plan/lower.h"
 
 namespace tutti {
+
+namespace {
+
+CallKey key_of_words() {
+  return {.count = 1, .collective = Collective::allgather, .dtype = TUTTI_UINT64};
+}
+
+}  // namespace
 
 CachedPlan* Schedules::plan_for(const Algorithm& algorithm, int root, plan::Chunks chunks,
                                 schedule::Bracketing bracketing) {
@@ -30,8 +39,8 @@ void Schedules::start(CallPlan& call_plan, const Call& call, uint64_t epoch) {
   call_plan_ = &call_plan;
   call_ = &call;
   epoch_ = epoch;
-  exchanges_lengths_ = call_plan.lengths_are_private() && !call.lengths_agreed;
-  failure_ = exchanges_lengths_ ? start_lengths() : start_call();
+  part_ = call_plan.lengths_are_private() && !call.lengths_agreed ? Part::lengths : Part::call;
+  failure_ = part_ == Part::lengths ? start_lengths() : start_call();
   done_ = !failure_.ok();
 }
 
@@ -41,14 +50,20 @@ Status Schedules::start_call() {
 }
 
 void Schedules::run_has_ended() {
-  if (exchanges_lengths_) {
-    exchanges_lengths_ = false;
+  if (part_ == Part::lengths) {
     failure_ = compare_lengths();
     if (failure_.ok()) failure_ = start_call();
     done_ = !failure_.ok();
+    part_ = Part::call;
     return;
   }
-  if (call_plan_->kernels.divide != nullptr) average();
+  if (part_ == Part::call && call_plan_->kernels.divide != nullptr) average();
+  if (part_ == Part::call && allgather_ != nullptr) {
+    part_ = Part::words;
+    failure_ = start_words();
+    done_ = !failure_.ok();
+    return;
+  }
   done_ = true;
 }
 
@@ -123,6 +138,21 @@ Status Schedules::start_lengths() {
   bind(*cached, key, sizeof(uint64_t), exchange);
   return start_plan(*cached, none, reinterpret_cast<const std::byte*>(own_lengths_.data()),
                     reinterpret_cast<std::byte*>(peer_lengths_.data()));
+}
+
+void Schedules::reserve_words(CachedPlan& allgather) {
+  reserve(allgather, key_of_words(), sizeof(uint64_t));
+  heard_.resize(nranks_);
+}
+
+Status Schedules::start_words() {
+  static constexpr Kernels none;
+  CachedPlan& cached = *std::exchange(allgather_, nullptr);
+  Call exchange;
+  exchange.key = key_of_words();
+  bind(cached, exchange.key, sizeof(uint64_t), exchange);
+  return start_plan(cached, none, reinterpret_cast<const std::byte*>(&told_),
+                    reinterpret_cast<std::byte*>(heard_.data()));
 }
 
 Status Schedules::compare_lengths() const {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "lib/call/call.h"
@@ -33,6 +34,16 @@ class Schedules {
   // So that calls by that plan, of up to key.count elements, allocate nothing. While no call runs.
   void reserve(CachedPlan& cached, const CallKey& key, uint32_t element_size);
 
+  // The call that starts next then tells all ranks `word`, by that plan of an allgather, and ends
+  // once it has heard theirs; while no call runs.
+  void reserve_words(CachedPlan& allgather);
+  void tell_after(CachedPlan& allgather, uint64_t word) {
+    allgather_ = &allgather;
+    told_ = word;
+  }
+  // What the ranks have told in such a call that has ended, by rank.
+  std::span<const uint64_t> heard() const { return heard_; }
+
   // `call_plan` and `call` must stay valid until the end; `epoch` is the call's number.
   void start(CallPlan& call_plan, const Call& call, uint64_t epoch);
   template <class LinkType>
@@ -54,8 +65,11 @@ class Schedules {
   bool ran_dry() const { return run_.ran_dry(); }
 
  private:
+  // What a run is for.
+  enum class Part : uint8_t { lengths, call, words };
+
   Status start_call();
-  // The exchange of lengths has ended, or the call has.
+  // One part has ended; the next may begin.
   void run_has_ended();
   void bind(CachedPlan& cached, const CallKey& key, uint32_t element_size, const Call& call);
   Status start_plan(CachedPlan& cached, const Kernels& kernels, const std::byte* input,
@@ -64,6 +78,7 @@ class Schedules {
   // Starts the exchange of block lengths; compare_lengths() is its end.
   Status start_lengths();
   Status compare_lengths() const;
+  Status start_words();
 
   uint32_t rank_ = 0, nranks_ = 1, group_size_ = 2;
   bool copy_only_ = false;
@@ -73,11 +88,14 @@ class Schedules {
   const Call* call_ = nullptr;
   uint64_t epoch_ = 0;
   bool done_ = true;
-  bool exchanges_lengths_ = false;
+  Part part_ = Part::call;
   Status failure_;
   plan::Run run_;
   std::vector<uint64_t> own_lengths_, peer_lengths_;  // known here; received from peers
-  plan::Extents extents_;                             // of the last call of blocks
+  CachedPlan* allgather_ = nullptr;                   // of words that are told after the call
+  uint64_t told_ = 0;
+  std::vector<uint64_t> heard_;
+  plan::Extents extents_;  // of the last call of blocks
   std::vector<std::byte> scratch_;
 };
 

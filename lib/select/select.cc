@@ -1,5 +1,6 @@
 #include "lib/select/select.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -271,7 +272,7 @@ std::vector<Route> same_bits(const Choice& choice, const Capabilities& capabilit
                              const Query& query, std::string_view forced) {
   constexpr double most_times = 3;
   std::vector<Route> routes{{choice.algorithm, choice.path, choice.predicted_us}};
-  if (!forced.empty() || !capabilities.all_share_memory) return routes;
+  if (!forced.empty() || capabilities.copy_only) return routes;
   // What folds all operands in one place, from the left, and rounds once has the same bits.
   const auto folds = [&](const Algorithm& algorithm) {
     return schedule::levels_of(algorithm, {.nranks = capabilities.nranks,
@@ -280,22 +281,31 @@ std::vector<Route> same_bits(const Choice& choice, const Capabilities& capabilit
         .hold(TUTTI_LEVEL_EXACT);
   };
   if (!folds(*choice.algorithm)) return routes;
-  Route by_schedule;  // the best of them
+  std::vector<Route> by_schedule;  // none on shared memory where the choice itself goes so
   for (const Algorithm& algorithm : algorithms()) {
     if (algorithm.collective != choice.algorithm->collective || &algorithm == choice.algorithm ||
         !why_not(algorithm, capabilities, query).empty() || !folds(algorithm))
       continue;
     const Path path = path_of(algorithm, capabilities, query, false);
-    const double predicted_us = predict(algorithm, path, capabilities, query);
-    if (predicted_us > most_times * choice.predicted_us) continue;
-    const Route route{&algorithm, path, predicted_us};
-    if (path != Path::schedule) {
+    const Route route{&algorithm, path, predict(algorithm, path, capabilities, query)};
+    if (path == Path::schedule) {
+      if (choice.fused() || !capabilities.all_share_memory) by_schedule.push_back(route);
+    } else if (route.predicted_us <= most_times * choice.predicted_us) {
       routes.push_back(route);
-    } else if (by_schedule.algorithm == nullptr || predicted_us < by_schedule.predicted_us) {
-      by_schedule = route;
     }
   }
-  if (choice.fused() && by_schedule.algorithm != nullptr) routes.push_back(by_schedule);
+  std::stable_sort(by_schedule.begin(), by_schedule.end(),
+                   [](const Route& a, const Route& b) { return a.predicted_us < b.predicted_us; });
+  if (capabilities.all_share_memory && by_schedule.size() > 1) by_schedule.resize(1);
+  // Where not all ranks hear from each other a call tells what was measured by its schedule.
+  const bool tells =
+      capabilities.all_share_memory && ends_unheard(choice.algorithm->collective, false, false);
+  const bool is_short =
+      query.class_count * query.element_size <= capabilities.tuning.tried_schedule_bytes;
+  for (const Route& route : by_schedule) {
+    if (tells || (is_short && route.predicted_us <= most_times * choice.predicted_us))
+      routes.push_back(route);
+  }
   return routes;
 }
 

@@ -63,9 +63,10 @@ struct Route {
 Status choose(Collective collective, const Capabilities& capabilities, const Query& query,
               std::string_view forced, bool unfused, Choice* out);
 
-// Where ranks share memory, the ways to serve that query with the bits of `choice`, which choose()
-// has made, fused or not, and at a cost that the model finds less than three times its: `choice`
-// itself, the fused ones, and of the schedules one.
+// The ways to serve that query with the bits of `choice`, which choose() has made, and at a cost
+// that the model finds less than three times its: `choice` itself; where ranks share memory the
+// fused ones and of the schedules the best, which a call whose ranks do not all hear from each
+// other has whatever it costs; else all schedules, the best first.
 std::vector<Route> same_bits(const Choice& choice, const Capabilities& capabilities,
                              const Query& query, std::string_view forced);
 

@@ -24,10 +24,8 @@ uint32_t Trial::begin() {
     if (looking_) {
       looking_ = false;
       open_ = true;
-      open_calls_ = 0;
       until_look_ = looks_ == 1 ? first_pause : later_pause;
     }
-    open_calls_ += open_;
     if (until_look_ != 0) [[likely]] {
       --until_look_;
       return settled_;

@@ -36,11 +36,8 @@ class Trial {
   bool is_timed() const { return timed_; }
   void tell(uint64_t call_ns);
   // Whether a look had ended before the call that has begun, and is not settled: then this rank's
-  // verdict must be told to all, and settle() called once theirs are known, or overdue.
+  // verdict must be told to all in that call, and settle() called at its end with those of all.
   bool is_open() const { return open_; }
-  // Of the calls since the look, the first; and one after which nobody waits for verdicts any more.
-  bool is_first_open() const { return open_calls_ == 1; }
-  bool is_overdue() const { return open_calls_ >= most_open_calls; }
   uint32_t look() const { return looks_; }  // the number of the last one, from 1
   Verdict verdict() const;
   void settle(std::span<const Verdict> all);
@@ -62,8 +59,6 @@ class Trial {
   // Another way must be better than the settled one by 4 %.
   static constexpr uint32_t margin = 2;
 
-  static constexpr uint32_t most_open_calls = 64;
-
   void begin_look();
   bool tries(uint32_t way) const { return (tried_ >> way & 1) != 0; }
 
@@ -72,7 +67,6 @@ class Trial {
   uint32_t looks_ = 0;
   uint32_t steps_left_ = 0;  // of the look
   uint32_t until_look_ = 0;  // calls
-  uint32_t open_calls_ = 0;
   bool looking_ = false, timed_ = false, open_ = false;
   uint32_t tried_ = 0;    // the ways of the look, a bit each
   uint32_t current_ = 0;  // the way of the call that runs

@@ -182,6 +182,8 @@ TEST(AnyTable, TriesWaysThatGiveTheSameResults) {
   check_table(table, 2, "shm", false, passes);
   check_table(table, 3, "shm", false, passes);
   check_table(table, 2, "shm", true, passes);
+  check_table(table, 2, "tcp", false, passes);
+  check_table(table, 3, "tcp", false, passes);
 }
 
 TEST(Tables, ThatDifferAreNamedOnAllRanks) {

@@ -123,26 +123,11 @@ TEST(Trial, AVerdictTellsHowMuchLongerEachWayTook) {
   }
   trial.begin();
   ASSERT_TRUE(trial.is_open());
-  EXPECT_TRUE(trial.is_first_open());
   EXPECT_EQ(part_of(trial.verdict(), 0), 0u);
   EXPECT_EQ(part_of(trial.verdict(), 1), 32u);
   EXPECT_EQ(part_of(trial.verdict(), 2), 58u);
   EXPECT_EQ(part_of(trial.verdict(), 3), 63u);  // the most that can be told
   EXPECT_EQ(trial.verdict() >> 48, 0u);
-}
-
-// Where not all ranks hear from each other, one that has never heard decides by what it has.
-TEST(Trial, NobodyWaitsForEverForVerdicts) {
-  Trial trial(2);
-  uint32_t calls = 0;
-  while (!trial.is_overdue()) {
-    const uint32_t way = trial.begin();
-    if (trial.is_timed()) trial.tell(way == 1 ? 100 : 200);
-    ASSERT_LT(++calls, 200u);
-  }
-  trial.settle(std::vector<Verdict>{trial.verdict()});
-  EXPECT_EQ(trial.settled(), 1u);
-  EXPECT_FALSE(trial.is_open());
 }
 
 TEST(Trial, OneThatIsNeverSettledGoesOn) {

@@ -239,14 +239,17 @@ bool Machine::make_call(Rank& rank, uint32_t number, CallSpec spec) {
   call.key = rank.call_plan.key;
   call.input = rank.input;
   call.output = output;
-  const bool together = spec.verdict && !ends_unheard(spec.collective, false, false);
-  if (together) tell_verdict(rank);
+  const bool in_lines = spec.verdict && !ends_unheard(spec.collective, false, false);
+  const bool after = spec.verdict && !in_lines && spec.path == Path::schedule;
+  if (in_lines) tell_verdict(rank);
+  if (after) tell_verdict_after(rank);
   rank.protocols.with(rank.call_plan.choice.path,
                       [&](auto&& protocol, auto&) { start(protocol, rank.call_plan, call, mark); });
   rank.failure = wait_for_end(rank);
   if (rank.failure.ok()) {
     check_result(rank, number, spec);
-    if (together) check_verdicts(rank);
+    if (in_lines) check_verdicts(rank);
+    if (after) check_verdicts_told_after(rank);
     return !rank.aborted;
   }
   rank.protocols.with(spec.path, [&](auto&& protocol, auto&) { protocol.withdraw(); });
@@ -263,16 +266,33 @@ bool Machine::make_call(Rank& rank, uint32_t number, CallSpec spec) {
 }
 
 void Machine::tell_verdict(Rank& rank) {
-  rank.protocols.shared()->verdicts.tell(shared::Among::all, uint16_t(rank.call),
+  rank.protocols.shared()->verdicts.tell(uint16_t(rank.call),
                                          value_of(rank.call, rank.number, 0) >> 16);
+}
+
+void Machine::tell_verdict_after(Rank& rank) {
+  Schedules& schedules = rank.protocols.schedules();
+  CachedPlan* const allgather =
+      schedules.plan_for(*find_algorithm(Collective::allgather, "bruck"), 0, plan::Chunks::together,
+                         schedule::Bracketing::left);
+  schedules.reserve_words(*allgather);
+  schedules.tell_after(*allgather, value_of(rank.call, rank.number, 0));
+}
+
+void Machine::check_verdicts_told_after(Rank& rank) {
+  const std::span<const uint64_t> heard = rank.protocols.schedules().heard();
+  for (uint32_t peer = 0; peer < settings_.nranks; ++peer) {
+    if (heard[peer] == value_of(rank.call, peer, 0)) continue;
+    found("rank " + std::to_string(rank.number) + ", call " + std::to_string(rank.call) +
+          ", has not heard what rank " + std::to_string(peer) + " told after it");
+  }
 }
 
 // All ranks have told theirs when they entered the call, which has ended.
 void Machine::check_verdicts(Rank& rank) {
   for (uint32_t peer = 0; peer < settings_.nranks; ++peer) {
     uint64_t verdict = 0;
-    if (!rank.protocols.shared()->verdicts.heard(shared::Among::all, peer, uint16_t(rank.call),
-                                                 &verdict) ||
+    if (!rank.protocols.shared()->verdicts.heard(peer, uint16_t(rank.call), &verdict) ||
         verdict != value_of(rank.call, peer, 0) >> 16) {
       found("rank " + std::to_string(rank.number) + ", call " + std::to_string(rank.call) +
             ", has not heard the verdict of rank " + std::to_string(peer));

@@ -118,6 +118,8 @@ class Machine final : public slots::Observer {
   bool make_call(Rank& rank, uint32_t number, CallSpec spec);
   void tell_verdict(Rank& rank);
   void check_verdicts(Rank& rank);
+  void tell_verdict_after(Rank& rank);
+  void check_verdicts_told_after(Rank& rank);
   void judge_failure(const Rank& rank);
   void prepare(Rank& rank, const CallSpec& spec);
   Status wait_for_end(Rank& rank);
