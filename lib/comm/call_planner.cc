@@ -192,6 +192,14 @@ void CallPlanner::find_ways(const Query& query, CallPlan* plan) const {
     plan->ways.push_back({route, {}, nullptr});
     if (is_in_ring(route.path)) plan->ways.push_back({route, {.narrow = true}});
   }
+  add_manners(routes, plan);
+  if (plan->ways.size() > Trial::most_ways) plan->ways.resize(Trial::most_ways);
+}
+
+// Other ways to go the fused routes.
+void CallPlanner::add_manners(const std::vector<Route>& routes, CallPlan* plan) const {
+  const Tuning& tuning = connection_.capabilities.tuning;
+  const uint64_t bytes = plan->counts.least * plan->element_size;
   const auto fused = std::find_if(routes.begin(), routes.end(),
                                   [](const Route& route) { return route.path != Path::schedule; });
   if (fused == routes.end()) return;
@@ -204,7 +212,6 @@ void CallPlanner::find_ways(const Query& query, CallPlan* plan) const {
     if (route.path != Path::two_level && route.path != Path::schedule)
       plan->ways.push_back({route, {.non_temporal = true}});
   }
-  if (plan->ways.size() > Trial::most_ways) plan->ways.resize(Trial::most_ways);
 }
 
 void CallPlanner::add_ways_of_one_hop(const Route& route, CallPlan* plan) const {
