@@ -341,6 +341,7 @@ void CallQueue::retire(Operation* operation) {
 
 Status CallQueue::inspect(uint64_t now_ns) {
   if (first_ != nullptr && first_->moves_messages()) return messages_.inspect(now_ns);
+  if (first_ != nullptr) runner_.show_wait(*first_->call_plan, now_ns);
   return connection_.link->inspect(now_ns);
 }
 

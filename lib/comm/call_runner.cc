@@ -297,12 +297,30 @@ template <class Protocol, class LinkType>
 }
 
 Status CallRunner::inspect(uint64_t now_ns) {
+  show_wait(*waits_in_, now_ns);
   Status found = connection_.link->inspect(now_ns);
   // Another rank of the cycle has found it first and has left.
   if (found.code() == TUTTI_PEER_FAILED && cycle_search_.in_cycle(mark_))
     return cycle_search_.cycle(mark_);
   if (!found.ok()) return found;
   return cycle_search_.look(*connection_.link, mark_, now_ns);
+}
+
+void CallRunner::show_wait(const CallPlan& call_plan, uint64_t now_ns) {
+  constexpr uint64_t period_ns = 50'000'000;
+  if (wait_epoch_ != mark_.epoch) {
+    wait_epoch_ = mark_.epoch;
+    wait_shown_ns_ = now_ns;
+  }
+  if (now_ns - wait_shown_ns_ < period_ns) return;
+  wait_shown_ns_ = now_ns;
+  Note note;
+  note.entered = note.epoch = mark_.epoch;
+  note.signature = mark_.signature;
+  const int peer = protocols_.with(call_plan.choice.path,
+                                   [](auto&& protocol, auto&) { return protocol.waits_for(); });
+  note.awaited = uint32_t(peer + 1);
+  connection_.link->post_note(note);
 }
 
 bool CallRunner::needs(int peer) {

@@ -73,6 +73,8 @@ class CallRunner {
   bool advance(const CallPlan& call_plan);
   bool done(const CallPlan& call_plan);
   Status complete_and_end(const CallPlan& call_plan, const Call& call);
+  // To be called again and again while the call waits: shows the others for whom.
+  void show_wait(const CallPlan& call_plan, uint64_t now_ns);
   // Ends a call with `ended`, or with the failure that its protocol has found.
   Status end(const CallPlan& call_plan, const Call& call, Status ended);
   // In a handler: ends it with what was thrown.
@@ -126,6 +128,8 @@ class CallRunner {
   std::vector<Verdict> verdicts_;
   Limit* limit_ = nullptr;
   const CallPlan* waits_in_ = nullptr;  // the call that complete_and_end() waits for
+  uint64_t wait_epoch_ = 0;             // its number, once it was looked at
+  uint64_t wait_shown_ns_ = 0;          // when that was, or for whom this rank waits was last shown
   CallPlanner planner_{connection_, failures_, protocols_, &limit_};
   deadlock::CycleSearch cycle_search_;
   const Inspect inspect_ = [this](uint64_t now_ns) { return inspect(now_ns); };

@@ -119,7 +119,7 @@ bool CycleSearch::gather(const Link& link, const CallMark& mark, Note* note) {
   note->signature = mark.signature;
   note->all_labels[0] = label_;
   std::copy(others.begin(), others.end(), note->all_labels.begin() + 1);
-  note->count = 1 + others.size();
+  note->count = uint32_t(1 + others.size());
   return closes;
 }
 

@@ -30,17 +30,45 @@ void Failures::adopt(Status why) {
 
 Status Failures::timed_out(int peer, uint64_t call) const noexcept {
   try {
-    return {TUTTI_TIMEOUT, describe_wait(peer, call), peer, call};
+    int through = 0;
+    const int root = root_of_wait(peer, call, &through);
+    return {TUTTI_TIMEOUT, describe_wait(peer, root, through, call), root, call};
   } catch (...) {
     return {TUTTI_TIMEOUT, "deadline passed", peer, call};
   }
 }
 
-std::string Failures::describe_wait(int peer, uint64_t call) const {
+int Failures::root_of_wait(int peer, uint64_t call, int* through) const {
+  if (peer < 0 || call == 0) return peer;
+  int root = peer;
+  for (int steps = 0; steps < connection_.nranks; ++steps) {
+    const std::optional<CallMark> seen = connection_.link->last_seen(root);
+    const Note note = connection_.link->read_note(root);
+    const bool waits = seen && seen->epoch == call && note.epoch == call && note.waits_for() >= 0 &&
+                       note.waits_for() < connection_.nranks;
+    if (!waits) {
+      *through = steps;
+      return root;
+    }
+    // It waits for this rank by now, or was about to when it said so.
+    if (note.waits_for() == connection_.rank) break;
+    root = note.waits_for();
+  }
+  return peer;
+}
+
+std::string Failures::describe_wait(int peer, int root, int through, uint64_t call) const {
   if (peer < 0) return "nothing came before the deadline";
   std::string text = rank_name(connection_.rank) + " waited for rank " + std::to_string(peer);
-  const std::optional<CallMark> seen = connection_.link->last_seen(peer);
-  if (!seen) return text + ", which has not made any call yet";
+  if (root != peer) {
+    text += ", which waited";
+    if (through > 1) text += ", with " + std::to_string(through - 1) + " more between,";
+    text += " for rank " + std::to_string(root);
+  }
+  const std::optional<CallMark> seen = connection_.link->last_seen(root);
+  if (!seen) {
+    return text + (root == peer ? ", which has not made any call yet" : ", of which no call came");
+  }
   const std::string what =
       "call " + std::to_string(seen->epoch) + ", " + seen->signature.describe();
   if (call == 0) return text + ", whose latest is " + what;

@@ -53,7 +53,10 @@ class Failures {
   Status timed_out(int peer, uint64_t call) const noexcept;
 
  private:
-  std::string describe_wait(int peer, uint64_t call) const;
+  // The rank that `peer`, for which this one waits in the call, waits for, directly or through
+  // others, and that waits for none; *through: how many ranks are between the two.
+  int root_of_wait(int peer, uint64_t call, int* through) const;
+  std::string describe_wait(int peer, int root, int through, uint64_t call) const;
   void tell_peers(const Status& why) noexcept;
 
   const Connection& connection_;

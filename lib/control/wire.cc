@@ -11,11 +11,12 @@ namespace tutti::wire {
 namespace {
 
 constexpr uint32_t frame_magic = 0x69747574;  // "tuti"
-constexpr uint8_t frame_version = 1;
+constexpr uint8_t frame_version = 2;
 constexpr size_t checked_bytes = header_bytes - 4;
 constexpr int level_shift = 5;  // bits of a collective's number
 static_assert(collective_count <= 1 << level_shift && TUTTI_LEVEL_COUNT <= 256 >> level_shift);
 constexpr size_t status_fixed_bytes = 20;  // code, rank, call, length of the text
+constexpr size_t note_fixed_bytes = 16;    // the call entered, the rank waited for
 
 uint32_t most_length(Type type) {
   switch (type) {
@@ -135,25 +136,35 @@ std::string encode_note(const Note& note, Header* header) {
   header->signature = note.signature;
   if (note.empty()) return {};
   const std::span<const uint64_t> labels = note.labels();
-  std::string out(8 + 8 * labels.size(), '\0');
+  std::string out(note_fixed_bytes + 8 * labels.size(), '\0');
   auto* at = reinterpret_cast<uint8_t*>(out.data());
   put_le<uint64_t>(at, note.entered);
-  for (size_t i = 0; i < labels.size(); ++i) put_le<uint64_t>(at + 8 + 8 * i, labels[i]);
+  put_le<uint64_t>(at + 8, note.awaited);
+  for (size_t i = 0; i < labels.size(); ++i) {
+    put_le<uint64_t>(at + note_fixed_bytes + 8 * i, labels[i]);
+  }
   return out;
 }
 
 Status parse_note(const Header& header, std::span<const uint8_t> payload, Note* out) {
   *out = {};
   if (payload.empty()) return {};
-  if (payload.size() % 8 != 0 || payload.size() < 16 || payload.size() > most_note_bytes) {
+  if (payload.size() % 8 != 0 || payload.size() < note_fixed_bytes ||
+      payload.size() > most_note_bytes) {
     return {TUTTI_CORRUPT, "a note has an impossible length"};
+  }
+  const auto awaited = get_le<uint64_t>(payload.data() + 8);
+  const size_t count = (payload.size() - note_fixed_bytes) / 8;
+  if (awaited > uint64_t(most_ranks) || (awaited == 0 && count == 0)) {
+    return {TUTTI_CORRUPT, "a note makes no sense"};
   }
   out->epoch = header.epoch;
   out->signature = header.signature;
   out->entered = get_le<uint64_t>(payload.data());
-  out->count = payload.size() / 8 - 1;
-  for (size_t i = 0; i < out->count; ++i) {
-    out->all_labels[i] = get_le<uint64_t>(payload.data() + 8 + 8 * i);
+  out->awaited = uint32_t(awaited);
+  out->count = uint32_t(count);
+  for (size_t i = 0; i < count; ++i) {
+    out->all_labels[i] = get_le<uint64_t>(payload.data() + note_fixed_bytes + 8 * i);
   }
   return {};
 }

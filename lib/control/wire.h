@@ -25,7 +25,7 @@ constexpr size_t comm_offset = 8, src_offset = 50;  // in it
 constexpr uint32_t most_data_bytes = 1 << 20;       // payload of a data frame
 constexpr uint32_t most_abort_bytes = 1024;         // payload of an abort frame
 constexpr uint32_t most_exchange_bytes = 1 << 30;   // payload of an exchange frame
-constexpr uint32_t most_note_bytes = 8 + 8 * Note::most_labels;
+constexpr uint32_t most_note_bytes = 8 + 8 + 8 * Note::most_labels;
 constexpr int most_ranks = 65535;
 
 enum class Type : uint8_t {
@@ -34,7 +34,7 @@ enum class Type : uint8_t {
   abort = 3,     // the communicator is over, and why
   bye = 4,       // the sender has freed the communicator
   exchange = 5,  // a step of an all-gather while a communicator is made
-  note = 6,      // what keeps the sender from entering calls; without payload: nothing
+  note = 6,      // what the sender waits for; without payload: nothing
 };
 
 struct Header {

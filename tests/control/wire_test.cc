@@ -73,7 +73,7 @@ TEST(Wire, WhatIsWrongWithAFittingChecksumIsStillRefused) {
     uint8_t value;
     const char* what;
   } wrong[] = {
-      {4, 2, "another version"},
+      {4, 3, "another version"},
       {5, 0, "type 0"},
       {5, 7, "type 7"},
   };
@@ -117,7 +117,8 @@ TEST(Wire, ANoteArrivesAsItWasPosted) {
   note.epoch = 7;
   note.signature = sample().signature;
   for (note.count = 0; note.count <= Note::most_labels; ++note.count) {
-    if (note.count != 0) note.all_labels[note.count - 1] = ~note.count;
+    if (note.count != 0) note.all_labels[note.count - 1] = ~uint64_t{note.count};
+    note.awaited = note.count % 2 == 0 ? 0 : note.count * 1000;
     Header header, parsed_header;
     const std::string payload = encode_note(note, &header);
     header.length = uint32_t(payload.size());
@@ -126,6 +127,33 @@ TEST(Wire, ANoteArrivesAsItWasPosted) {
     Note parsed;
     ASSERT_TRUE(parse_payload(parsed_header, payload, &parsed).ok());
     EXPECT_EQ(parsed, note.empty() ? Note() : note);
+  }
+}
+
+TEST(Wire, ANoteMaySayForWhomARankWaitsAndNoMore) {
+  Note note;
+  note.entered = note.epoch = 7;
+  for (const int rank : {0, most_ranks - 1}) {
+    note.awaited = uint32_t(rank + 1);
+    Header header;
+    const std::string payload = encode_note(note, &header);
+    Note parsed;
+    ASSERT_TRUE(parse_payload(header, payload, &parsed).ok());
+    EXPECT_EQ(parsed, note);
+    EXPECT_EQ(parsed.waits_for(), rank);
+  }
+}
+
+TEST(Wire, ANoteOfARankThatCannotBeOrWithoutAWordIsCorrupt) {
+  for (const uint64_t wrong : {uint64_t{0}, uint64_t{most_ranks} + 1, ~uint64_t{0}}) {
+    Note note;
+    note.awaited = 1;
+    Header header;
+    std::string payload = encode_note(note, &header);
+    std::memcpy(payload.data() + 8, &wrong, sizeof(wrong));
+    Note parsed;
+    EXPECT_EQ(parse_payload(header, payload, &parsed).code(), TUTTI_CORRUPT) << wrong;
+    EXPECT_TRUE(parsed.empty());
   }
 }
 
@@ -140,7 +168,7 @@ TEST(Wire, NotesOfImpossibleLengthsAreCorrupt) {
 
 TEST(Wire, ANoteThatPromisesMoreLabelsThanItHoldsHasThoseThatItHolds) {
   Note note;
-  note.count = uint64_t{1} << 40;
+  note.count = ~uint32_t{0};
   EXPECT_EQ(note.labels().size(), Note::most_labels);
 }
 

@@ -86,30 +86,40 @@ TEST_P(KilledRank, EndsARankThatOnlyReceives) {
   tutti::testing::kill_and_expect_it_named(children, 1, 1'000'000'000);
 }
 
-TEST_P(KilledRank, AStoppedRankEndsTheCallAtItsDeadlineAndIsNamed) {
-  const auto children = start(3, GetParam(), [&](int rank, tutti_comm comm) {
+// Also to a rank that waits for another one, which waits for it.
+void expect_a_stopped_rank_to_be_named(const char* transport, const char* algorithm) {
+  const auto children = start(4, transport, [&](int rank, tutti_comm comm) {
     if (tutti_barrier(comm) != TUTTI_OK) return TUTTI_INTERNAL;
     if (rank == 1) {
       pause();  // alive, but never calls
       return TUTTI_OK;
     }
     tutti_call_config config = TUTTI_CALL_CONFIG_INIT;
-    config.timeout_ms = 700;
+    config.timeout_ms = 1000;
+    config.algorithm = algorithm;
     float in = 1, out = 0;
     return tutti_allreduce_with(&in, &out, 1, TUTTI_FLOAT32, TUTTI_SUM, comm, &config);
   });
   const uint64_t start_ns = tutti::now_ns();
-  for (const int rank : {0, 2}) {
+  for (const int rank : {0, 2, 3}) {
     Report report;
     ASSERT_TRUE(finish(children[size_t(rank)], &report));
     EXPECT_EQ(report.status, TUTTI_TIMEOUT) << report.text;
     EXPECT_NE(std::string(report.text).find("rank 1"), std::string::npos) << report.text;
+    EXPECT_EQ(report.rank, 1) << report.text;
     EXPECT_EQ(report.call, 2u);
     EXPECT_LT(report.ended_ns - start_ns, 5'000'000'000u);
   }
   kill(children[1].pid, SIGKILL);
   Report report;
   finish(children[1], &report);
+}
+
+TEST_P(KilledRank, AStoppedRankEndsTheCallAtItsDeadlineAndIsNamed) {
+  for (const char* const algorithm : {"auto", "master-worker", "ring"}) {
+    SCOPED_TRACE(algorithm);
+    expect_a_stopped_rank_to_be_named(GetParam(), algorithm);
+  }
 }
 
 TEST_P(KilledRank, EveryRankLearnsOfAMismatchAndOfBothSides) {

@@ -24,6 +24,8 @@ constexpr uint32_t most_told = 512;
 constexpr uint32_t most_notes = 128;  // likewise
 // A peer closes data and control together, but the two ends may arrive at different times.
 constexpr uint64_t goodbye_patience_ns = 250'000'000;
+// How long to wait for a peer's status frame that says in which earlier call two ranks differed.
+constexpr uint64_t earlier_patience_ns = 4 * tell_period_ns;
 
 constexpr uint64_t bell_event = ~uint64_t{0};
 constexpr uint64_t carrier_event = bell_event - 2;
@@ -108,6 +110,7 @@ void StreamLink::begin(const CallMark& mark) {
   mark_ = mark;
   ++calls_;
   results_.forget();
+  differs_since_ns_ = 0;
   if (mark.epoch != 0) collective_ = mark.epoch;
   // A call without data sends no frame that a peer could compare with its own call.
   if (mark.signature.count == 0 && mark.epoch != 0) tell_call(0);
@@ -263,15 +266,15 @@ void StreamLink::sleep(uint64_t until_ns) {
 
 // ---------------------------------------------------------------- telling
 
-void StreamLink::tell(Peer& peer, wire::Type type, std::string_view payload) {
+void StreamLink::tell(Peer& peer, wire::Type type, const CallMark& mark, std::string_view payload) {
   wire::Header header;
   header.type = type;
   header.comm = comm_id_;
-  header.epoch = mark_.epoch;
+  header.epoch = mark.epoch;
   header.stream = peer.stream->sent();
-  header.signature = mark_.signature;
+  header.signature = mark.signature;
   header.src = uint16_t(self_);
-  header.digest = mark_.digest;
+  header.digest = mark.digest;
   peer.control.queue(header, payload);
   peer.control.flush();
 }
@@ -295,6 +298,10 @@ void StreamLink::tell_call(uint64_t now_ns) {
     peer->told_call = calls_;
     peer->told_stream = peer->stream->sent();
     ++peer->told_count;
+    // Ranks may have differed in the call before without having heard from each other in it.
+    if (previous_.epoch != 0 && previous_.epoch + 1 == mark_.epoch) {
+      tell(*peer, wire::Type::status, previous_, {});
+    }
     tell(*peer, wire::Type::status);
   }
 }
@@ -404,20 +411,26 @@ Status StreamLink::compare_results() {
   return results_.judge(mark_, self_, peers, peers_.size(), inspected_ns_);
 }
 
-// The peer makes the same call, but the two ranks have not made the same calls before it.
-Status StreamLink::earlier_error(const Peer& peer) const {
-  std::string text = rank_name(peer.rank) + " and rank " + std::to_string(self_) +
-                     " have not made the same calls before call " + std::to_string(mark_.epoch);
+// The peer makes the same call, but the two ranks have not made the same calls before it. OK: wait
+// until the peer has told of its call before.
+Status StreamLink::earlier_error(const Peer& peer) {
   for (const Said& said : peer.said) {
     if (said.mark.epoch == 0 || said.mark.epoch != previous_.epoch ||
         said.mark.signature.same_call(previous_.signature)) {
       continue;
     }
-    text = "call " + std::to_string(previous_.epoch) + ": rank " + std::to_string(self_) +
-           " calls " + previous_.signature.describe() + ", but rank " + std::to_string(peer.rank) +
-           " calls " + said.mark.signature.describe();
+    return {TUTTI_MISMATCH,
+            "call " + std::to_string(previous_.epoch) + ": rank " + std::to_string(self_) +
+                " calls " + previous_.signature.describe() + ", but rank " +
+                std::to_string(peer.rank) + " calls " + said.mark.signature.describe(),
+            peer.rank, mark_.epoch};
   }
-  return {TUTTI_MISMATCH, std::move(text), peer.rank, mark_.epoch};
+  if (differs_since_ns_ == 0) differs_since_ns_ = inspected_ns_;
+  if (inspected_ns_ - differs_since_ns_ < earlier_patience_ns) return {};
+  return {TUTTI_MISMATCH,
+          rank_name(peer.rank) + " and rank " + std::to_string(self_) +
+              " have not made the same calls before call " + std::to_string(mark_.epoch),
+          peer.rank, mark_.epoch};
 }
 
 Status StreamLink::stranger_error(const Peer& peer) {
@@ -450,11 +463,12 @@ Status StreamLink::find_mismatch() {
   for (const auto& peer : peers_) {
     if (peer == nullptr) continue;
     // An earlier call may have found the frame mismatched, and it may belong to this one.
-    if (peer->stream->mismatched_frame() != nullptr) {
-      if (peer->stream->mismatched_frame()->digest != mark_.digest) {
-        if (peer->receive_waits_in == calls_) return stranger_error(*peer);
+    if (const wire::Header* const frame = peer->stream->mismatched_frame(); frame != nullptr) {
+      if (frame->digest != mark_.digest && peer->receive_waits_in == calls_) {
+        TUTTI_TRY(stranger_error(*peer));
+      } else {
+        peer->stream->forget_stranger();
       }
-      peer->stream->forget_stranger();
     }
     TUTTI_TRY(compare(*peer));
     TUTTI_TRY(find_absent(*peer));

@@ -93,7 +93,10 @@ class StreamLink final : public Link {
   void read_control(Peer& peer);
   void take_frame(Peer& peer, const wire::Header& header, std::string_view payload);
   void fail(Status error);
-  void tell(Peer& peer, wire::Type type, std::string_view payload = {});
+  void tell(Peer& peer, wire::Type type, std::string_view payload = {}) {
+    tell(peer, type, mark_, payload);
+  }
+  void tell(Peer& peer, wire::Type type, const CallMark& mark, std::string_view payload);
   void tell_call(uint64_t now_ns);
 
   Status find_corrupt() const;
@@ -104,7 +107,7 @@ class StreamLink final : public Link {
   Status find_absent(const Peer& peer) const;
   Status find_failed(uint64_t now_ns);
   Status stranger_error(const Peer& peer);
-  Status earlier_error(const Peer& peer) const;
+  Status earlier_error(const Peer& peer);
   std::string own_call() const;
   std::optional<CallMark> seen_of(int rank) const;
   std::string latest_call(const Peer& peer) const;
@@ -129,6 +132,7 @@ class StreamLink final : public Link {
   uint64_t told_in_ = 0;  // the call that told_ns_ belongs to
   Status failure_;
   ResultMismatch results_;
+  uint64_t differs_since_ns_ = 0;  // since when earlier_error() waits for the call that differs
   uint64_t inspected_ns_ = 0;
 
   // Guards what is sent over the control channels, abort_reason_ and the notes.
