@@ -463,7 +463,12 @@ TUTTI_API tutti_status tutti_mem_deregister(tutti_comm comm, void* address);
  * (MADV_DONTNEED keeps its content now, and allocators that take it for zeros must not get it).
  * Calls look at their vectors before they go direct, and take whatever lies there: memory that was
  * unmapped while it was adopted causes no wrong result, but before Linux 6.11 only the first and
- * the last page of a vector are looked at. */
+ * the last page of a vector are looked at.
+ *
+ * With TUTTI_ADOPT=auto in the environment of all ranks the library adopts by itself what comes
+ * back in blocking allreduces: vectors of 64 KiB and more that malloc() has given out and mapped by
+ * themselves, which free() unmaps and realloc() copies. The rules above about devices and madvise
+ * hold for them, too. */
 TUTTI_API tutti_status tutti_mem_adopt(tutti_comm comm, void* address, size_t bytes);
 /* Local. The memory is private again, its content stays; what has been unmapped since is left
  * alone. To be called by all ranks, as tutti_mem_free(). The end of the communicator does the same.

@@ -110,6 +110,9 @@ Status read_settings(const tutti_comm_config* given, CommSettings* out) {
   std::vector<std::string> checks;
   TUTTI_TRY(config_list(Variable::tutti_check, &checks));
   out->check_results = !checks.empty();  // there is only one kind of check
+  std::optional<std::string> adopt;
+  TUTTI_TRY(config_text(Variable::tutti_adopt, &adopt));
+  out->adopts = adopt == "auto";
   std::optional<int64_t> progress_thread;
   TUTTI_TRY(config_integer(Variable::tutti_progress_thread, &progress_thread));
   if (progress_thread) out->progress_thread = *progress_thread != 0;

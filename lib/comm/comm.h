@@ -10,6 +10,7 @@
 
 #include "lib/base/transfers.h"
 #include "lib/call/call.h"
+#include "lib/comm/adoption.h"
 #include "lib/comm/call_queue.h"
 #include "lib/comm/call_runner.h"
 #include "lib/comm/connection.h"
@@ -56,7 +57,9 @@ class Communicator final : deadlock::Member, HostCalls {
 
   // Runs a collective to its end, after what is in flight.
   tutti_status run(const Call& call) {
-    return gpu_ == nullptr ? run_on_host(call) : run_anywhere(call);
+    if (gpu_ == nullptr && adoption_ == nullptr) [[likely]]
+      return run_on_host(call);
+    return gpu_ != nullptr ? run_anywhere(call) : run_and_adopt(call);
   }
 
   // Nonblocking calls run in the order in which they were started, except that adjacent messages
@@ -117,6 +120,8 @@ class Communicator final : deadlock::Member, HostCalls {
   tutti_status mem_register(void* address, size_t bytes, int fd, uint64_t offset);
   tutti_status mem_adopt(void* address, size_t bytes);
   tutti_status mem_release(const void* address);
+  // As mem_adopt(), without keeping an error.
+  Status share_in_place(void* address, size_t bytes, shared::Adopted::End end);
   // The same on the communicator's GPU.
   tutti_status mem_alloc_device(size_t bytes, void** out);
   tutti_status mem_register_device(void* address, size_t bytes);
@@ -185,6 +190,7 @@ class Communicator final : deadlock::Member, HostCalls {
   }
   // Of a communicator with a GPU: where it runs follows from where all ranks' buffers lie.
   tutti_status run_anywhere(const Call& call);
+  tutti_status run_and_adopt(const Call& call);
   tutti_status run_messages(std::span<const Message> messages, int64_t timeout_ms);
   tutti_status close_group(std::vector<Message>* noted);
   Status plan_on_host(const CallKey& key, HostPlan* out) override;
@@ -223,6 +229,7 @@ class Communicator final : deadlock::Member, HostCalls {
   Connection connection_;
   Failures failures_{connection_};
   shared::Regions regions_{shared::Regions::Reach::none, nullptr};
+  std::unique_ptr<Adoption> adoption_;  // null: none
   // The only thread that has made calls; null: none has; `this`: more than one has.
   std::atomic<const void*> owner_{nullptr};
   CallRunner runner_{connection_, failures_, this};

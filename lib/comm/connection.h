@@ -25,6 +25,7 @@ struct CommSettings {
   Use single_copy = Use::automatic;      // of other ranks' private memory
   Use non_temporal = Use::automatic;     // for slices in shared memory
   TuningTable tuning;                    // the same on all ranks
+  bool adopts = false;                   // vectors that come back; the same on all ranks
   bool check_results = false;            // whether those of a call are equal on all ranks
   tutti_level level = TUTTI_LEVEL_FAST;  // of calls that do not name one
   Beside beside;                         // what waits move on, too

@@ -22,6 +22,7 @@ struct Introduction {
   uint64_t random = 0;
   uint64_t checks_results = 0;
   uint64_t has_device = 0;
+  uint64_t adopts = 0;
   uint64_t tuning = 0;  // digest_of() the values
   char tuning_id[24] = "";
 };
@@ -37,6 +38,7 @@ Status introduce(Exchange& exchange, const CommSettings& settings, uint64_t dead
   Introduction mine;
   mine.checks_results = settings.check_results ? 1 : 0;
   mine.has_device = settings.device != CommSettings::no_device ? 1 : 0;
+  mine.adopts = settings.adopts ? 1 : 0;
   mine.tuning = digest_of(settings.tuning.values());
   settings.tuning.id().copy(mine.tuning_id, sizeof(mine.tuning_id) - 1);
   Status known = HostRecord::own(&mine.host);
@@ -72,6 +74,14 @@ Status introduce(Exchange& exchange, const CommSettings& settings, uint64_t dead
               rank_name(exchange.rank()) + (here ? " names a" : " names no") + " device, rank " +
                   std::to_string(rank) + (here ? " does not" : " does") +
                   ": all ranks of a communicator must, or none",
+              rank};
+    }
+    if (other.adopts != mine.adopts) {
+      const bool here = settings.adopts;
+      return {TUTTI_MISMATCH,
+              rank_name(exchange.rank()) + (here ? " adopts" : " does not adopt") +
+                  " vectors that come back, rank " + std::to_string(rank) +
+                  (here ? " does not" : " does") + ": TUTTI_ADOPT must be the same on all ranks",
               rank};
     }
     if (other.tuning != mine.tuning) {
@@ -223,6 +233,9 @@ Status Communicator::open_links(Exchange& exchange, std::vector<std::vector<uint
     using Reach = shared::Regions::Reach;
     regions_ = shared::Regions(connection_.slots->one_process() ? Reach::process : Reach::host,
                                connection_.slots);
+    if (connection_.settings.adopts && !connection_.slots->one_process() &&
+        connection_.settings.device == CommSettings::no_device)
+      adoption_ = std::make_unique<Adoption>(*this, regions_);
     auto shared = std::make_unique<shared::Protocols>(
         *connection_.slots, regions_, path_of(connection_.settings.non_temporal),
         copying_of(connection_.settings.single_copy), group_size(connection_.capabilities),

@@ -25,11 +25,20 @@ tutti_status Communicator::mem_register(void* address, size_t bytes, int fd, uin
 }
 
 tutti_status Communicator::mem_adopt(void* address, size_t bytes) {
-  if (Status closed = outside_group(); !closed.ok()) return fail(std::move(closed));
-  GroupExchange exchange(*this, connection_.key);
-  Status ended = regions_.adopt(exchange, static_cast<std::byte*>(address), bytes,
-                                deadline_after_ms(connection_.settings.setup_ms));
+  Status ended = share_in_place(address, bytes, shared::Adopted::End::given_back);
   return ended.ok() ? TUTTI_OK : fail(std::move(ended));
+}
+
+Status Communicator::share_in_place(void* address, size_t bytes, shared::Adopted::End end) {
+  TUTTI_TRY(outside_group());
+  GroupExchange exchange(*this, connection_.key);
+  return regions_.adopt(exchange, static_cast<std::byte*>(address), bytes, end,
+                        deadline_after_ms(connection_.settings.setup_ms));
+}
+
+tutti_status Communicator::run_and_adopt(const Call& call) {
+  const tutti_status ended = run_on_host(call);
+  return ended == TUTTI_OK ? adoption_->after(call) : ended;
 }
 
 tutti_status Communicator::mem_release(const void* address) {

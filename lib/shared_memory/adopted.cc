@@ -66,8 +66,17 @@ struct Adopted::Pages {
   Pages() = default;
   Pages(const Pages&) = delete;
   Pages& operator=(const Pages&) = delete;
-  ~Pages() {
+  ~Pages() { unmap_other(); }
+
+  bool is_left() const { return other == nullptr; }
+  // The program's mapping alone keeps the memory.
+  void leave() {
+    unmap_other();
+    memory = Fd();
+  }
+  void unmap_other() {
     if (other != nullptr && !inherited) munmap(other, end - begin);
+    other = nullptr;
   }
 
   // What is still mapped.
@@ -94,7 +103,7 @@ class Adopted::Registry {
   }
 
   Status add(const std::shared_ptr<Pages>& pages);
-  void remove(const std::shared_ptr<Pages>& pages);
+  void remove(const std::shared_ptr<Pages>& pages, End end);
   // As procmap_query has it; false: this kernel has none, or no list of mappings is to be had.
   bool query(uintptr_t at, ProcmapQuery* out, bool* found);
 
@@ -107,6 +116,7 @@ class Adopted::Registry {
   };
 
   static Status replace(Pages& pages);
+  std::shared_ptr<Pages> find_left(uintptr_t begin, uintptr_t end);
   static bool give_back(const Pages& pages);
   static bool copy_out(const Pages& pages, const MapsEntry& entry, Copy* out);
   void before_fork();
@@ -123,7 +133,7 @@ class Adopted::Registry {
 
 // ---------------------------------------------------------------- one piece of memory
 
-Status Adopted::adopt(std::byte* address, size_t bytes, std::shared_ptr<Adopted>* out) {
+Status Adopted::adopt(std::byte* address, size_t bytes, End end, std::shared_ptr<Adopted>* out) {
   const size_t page = page_bytes();
   const auto from = reinterpret_cast<uintptr_t>(address);
   auto pages = std::make_shared<Pages>();
@@ -133,7 +143,7 @@ Status Adopted::adopt(std::byte* address, size_t bytes, std::shared_ptr<Adopted>
     return {TUTTI_INVALID, "the memory cannot be adopted: there is no whole page of " +
                                std::to_string(page) + " bytes in it"};
   }
-  std::shared_ptr<Adopted> adopted(new Adopted(pages));
+  std::shared_ptr<Adopted> adopted(new Adopted(pages, end));
   TUTTI_TRY(Registry::get().add(pages));
   if (!adopted->holds(adopted->begin(), adopted->bytes())) {  // its destructor gives all back
     return {TUTTI_UNSUPPORTED,
@@ -147,7 +157,7 @@ std::byte* Adopted::begin() const { return static_cast<std::byte*>(pointer_to(pa
 size_t Adopted::bytes() const { return pages_->end - pages_->begin; }
 const Fd& Adopted::memory() const { return pages_->memory; }
 
-Adopted::~Adopted() { Registry::get().remove(pages_); }
+Adopted::~Adopted() { Registry::get().remove(pages_, end_); }
 
 bool Adopted::holds(const std::byte* from, size_t bytes) const {
   Pages& pages = *pages_;
@@ -187,10 +197,31 @@ Status Adopted::Registry::add(const std::shared_ptr<Pages>& pages) {
     watches_forks_ = true;
   }
   all_.reserve(all_.size() + 1);  // what follows the replacement must not fail
-  TUTTI_TRY(check_adoptable(pages->begin, pages->end, &pages->huge));
+  const std::shared_ptr<Pages> left = find_left(pages->begin, pages->end);
+  if (left != nullptr) {
+    pages->huge = left->huge;
+  } else {
+    TUTTI_TRY(check_adoptable(pages->begin, pages->end, &pages->huge));
+  }
   TUTTI_TRY(replace(*pages));
+  std::erase(all_, left);
   all_.push_back(pages);
   return {};
+}
+
+// What was left there and is still all there; null: nothing. Forgets what the program has unmapped
+// since it was left.
+std::shared_ptr<Adopted::Pages> Adopted::Registry::find_left(uintptr_t begin, uintptr_t end) {
+  std::shared_ptr<Pages> found;
+  std::erase_if(all_, [&](const std::shared_ptr<Pages>& pages) {
+    std::vector<MapsEntry> ours;
+    if (!pages->is_left() || !pages->find(&ours).ok()) return false;
+    if (pages->begin == begin && pages->end == end && ours.size() == 1 &&
+        ours.front().begin == begin && ours.front().end == end && ours.front().can_read_and_write())
+      found = pages;
+    return ours.empty();
+  });
+  return found;
 }
 
 Status Adopted::Registry::replace(Pages& pages) {
@@ -226,8 +257,9 @@ Status Adopted::Registry::replace(Pages& pages) {
   return ready;
 }
 
-void Adopted::Registry::remove(const std::shared_ptr<Pages>& pages) {
+void Adopted::Registry::remove(const std::shared_ptr<Pages>& pages, End end) {
   const std::lock_guard guard(lock_);
+  if (end == End::left) return pages->leave();
   const auto found = std::find(all_.begin(), all_.end(), pages);
   // Where there is no memory to give it back, it stays as it is, and known to fork().
   if (found != all_.end() && give_back(*pages)) all_.erase(found);
@@ -266,7 +298,11 @@ bool Adopted::Registry::copy_out(const Pages& pages, const MapsEntry& entry, Cop
     munmap(made, bytes);
     return false;
   }
-  std::memcpy(made, static_cast<std::byte*>(pages.other) + (entry.begin - pages.begin), bytes);
+  if (!pages.is_left()) {
+    std::memcpy(made, static_cast<std::byte*>(pages.other) + (entry.begin - pages.begin), bytes);
+  } else if (entry.mode[0] == 'r') {
+    std::memcpy(made, pointer_to(entry.begin), bytes);
+  }
   if (!entry.can_read_and_write()) {  // the program has changed it since
     const int protection = (entry.mode[0] == 'r' ? PROT_READ : 0) |
                            (entry.mode[1] == 'w' ? PROT_WRITE : 0) |

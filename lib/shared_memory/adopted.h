@@ -1,6 +1,6 @@
 // Memory of the program whose whole pages are shared, in place: the same content at the same
 // address, in a mapping that other processes can have too. Given back at the end of its owner: the
-// pages are private again, their content stays.
+// pages are private again, their content stays. Or left: a mapping that nobody else has any more.
 //
 // No page is ever missing for who reads it: the content is copied, and then the mapping is replaced
 // in one step. What is written between the two would be lost, so nobody may write while memory is
@@ -24,8 +24,12 @@ namespace tutti::shared {
 
 class Adopted {
  public:
+  // What becomes of the pages at the end: they are given back, or left to the program as they are,
+  // which it may write to at that time. What was left can be adopted again.
+  enum class End : uint8_t { given_back, left };
+
   // All pages that lie within [address, address + bytes). On failure nothing has changed.
-  static Status adopt(std::byte* address, size_t bytes, std::shared_ptr<Adopted>* out);
+  static Status adopt(std::byte* address, size_t bytes, End end, std::shared_ptr<Adopted>* out);
   ~Adopted();
   Adopted(const Adopted&) = delete;
   Adopted& operator=(const Adopted&) = delete;
@@ -43,9 +47,10 @@ class Adopted {
  private:
   struct Pages;
   class Registry;
-  explicit Adopted(std::shared_ptr<Pages> pages) : pages_(std::move(pages)) {}
+  Adopted(std::shared_ptr<Pages> pages, End end) : pages_(std::move(pages)), end_(end) {}
 
   std::shared_ptr<Pages> pages_;
+  End end_;
 };
 
 }  // namespace tutti::shared

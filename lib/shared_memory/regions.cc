@@ -89,14 +89,15 @@ Status Regions::enlist(Exchange& exchange, std::byte* address, size_t bytes, int
   return {};
 }
 
-Status Regions::adopt(Exchange& exchange, std::byte* address, size_t bytes, uint64_t deadline_ns) {
+Status Regions::adopt(Exchange& exchange, std::byte* address, size_t bytes, Adopted::End end,
+                      uint64_t deadline_ns) {
   Part own;
   own.mapping.base = address;
   own.bytes = bytes;
   Fd memory;
   Status ready;
   if (reach_ == Reach::host) {
-    ready = Adopted::adopt(address, bytes, &own.adopted);
+    ready = Adopted::adopt(address, bytes, end, &own.adopted);
     if (ready.ok()) {
       own.edges.head = size_t(own.adopted->begin() - address);
       own.edges.tail = bytes - own.edges.head - own.adopted->bytes();

@@ -45,7 +45,8 @@ class Regions {
   Status enlist(Exchange& exchange, std::byte* address, size_t bytes, int fd, uint64_t offset,
                 uint64_t deadline_ns);
   // Ordinary memory. Its edges, which are no whole pages, stay out of the others' reach.
-  Status adopt(Exchange& exchange, std::byte* address, size_t bytes, uint64_t deadline_ns);
+  Status adopt(Exchange& exchange, std::byte* address, size_t bytes, Adopted::End end,
+               uint64_t deadline_ns);
   // Adds the parts of all ranks, mapped here, as the next region; `own`: index of this rank's.
   struct Part {
     Mapping mapping;  // of all `bytes`; where there are edges, only what is between them is mapped

@@ -37,6 +37,7 @@ void set_environment(const StretchPlan& plan) {
   static constexpr const char* words[] = {"auto", "auto", "always", "never"};
   setenv("TUTTI_SINGLE_COPY", random.pick(words), 0);
   setenv("TUTTI_PAST_CACHES", random.pick(words), 0);
+  setenv("TUTTI_ADOPT", random.chance(500) ? "auto" : "never", 0);
   setenv("TUTTI_PROGRESS_THREAD", random.chance(300) ? "1" : "0", 0);
   if (random.chance(100)) setenv("TUTTI_CHECK", "result", 0);
   if (plan.configuration.as_threads())

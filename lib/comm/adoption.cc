@@ -1,0 +1,156 @@
+#include "lib/comm/adoption.h"
+
+#include <algorithm>
+
+#include "lib/base/log.h"
+#include "lib/base/types.h"
+#include "lib/comm/comm.h"
+#include "lib/shared_memory/mapped_chunk.h"
+
+namespace tutti {
+
+namespace {
+
+constexpr size_t least_bytes = 64 << 10;  // shorter vectors go as fast without
+// Ranks ask each other in each of the first calls of a length, then in one in so many: a prime, so
+// that it is not always the same one of several vectors.
+constexpr uint32_t first_calls = 64, call_period = 61;
+constexpr size_t most_lengths = 1024, most_seen = 128;
+// A program that frees vectors of a length again and again keeps its own memory.
+constexpr uint32_t most_lost = 3;
+
+// The word: a bit is set in the agreement where it is on all ranks.
+constexpr uint64_t wants_input = 1, reaches_input = 2, wants_output = 4, reaches_output = 8;
+constexpr size_t first_shared_bit = 4, most_shared = 64 - first_shared_bit;
+// That a shared vector is still there.
+constexpr uint64_t bit_of(size_t shared) { return uint64_t{1} << (first_shared_bit + shared); }
+
+}  // namespace
+
+tutti_status Adoption::after(const Call& call) {
+  const CallKey& key = call.key;
+  const size_t bytes = key.count * dtype_size(key.dtype);
+  if (key.collective != Collective::allreduce || bytes < least_bytes || key.unfused)
+    return TUTTI_OK;
+  auto found = lengths_.find(bytes);
+  if (found == lengths_.end()) {
+    if (lengths_.size() == most_lengths) return TUTTI_OK;
+    found = lengths_.emplace(bytes, Length()).first;
+  }
+  const Seen vectors{{const_cast<std::byte*>(call.input), bytes}, {call.output, bytes}};
+  const bool again = come_back(vectors);
+  if (!is_time(found->second)) return TUTTI_OK;
+  const uint64_t mine = look(vectors, again);
+  uint64_t agreed = 0;
+  Call ask;
+  ask.key = {.count = 1, .dtype = TUTTI_UINT64, .op = TUTTI_BAND};
+  ask.input = reinterpret_cast<const std::byte*>(&mine);
+  ask.output = reinterpret_cast<std::byte*>(&agreed);
+  ask.timeout_ms = call.timeout_ms;
+  if (const tutti_status asked = communicator_.run(ask); asked != TUTTI_OK) return asked;
+  Status followed = follow(agreed, vectors);
+  return followed.ok() ? TUTTI_OK : communicator_.fail(std::move(followed));
+}
+
+bool Adoption::is_time(Length& length) const {
+  const uint32_t call = ++length.calls;
+  if (call == 1 || (length.lost >= most_lost && shared_.empty())) return false;
+  return call <= first_calls || call % call_period == 0;
+}
+
+Adoption::Seen* Adoption::find(const Seen& vectors) {
+  const auto found = std::find_if(seen_.begin(), seen_.end(), [&](const Seen& one) {
+    return one.input.address == vectors.input.address &&
+           one.output.address == vectors.output.address && one.input.bytes == vectors.input.bytes;
+  });
+  return found == seen_.end() ? nullptr : &*found;
+}
+
+// Whether an earlier call had them, and they can be shared as far as is known.
+bool Adoption::come_back(const Seen& vectors) {
+  if (const Seen* const seen = find(vectors)) return !seen->refused;
+  if (seen_.size() < most_seen) {
+    seen_.push_back(vectors);
+  } else {
+    seen_[next_seen_] = vectors;
+    next_seen_ = (next_seen_ + 1) % most_seen;
+  }
+  return false;
+}
+
+bool Adoption::reaches(const Vector& vector) const {
+  shared::Place place;
+  return regions_.find(vector.address, vector.bytes, &place);
+}
+
+uint64_t Adoption::look(const Seen& vectors, bool again) {
+  uint64_t word = ~uint64_t{0} << first_shared_bit;
+  const bool in_place = vectors.input.address == vectors.output.address;
+  const bool has_input = reaches(vectors.input), has_output = in_place || reaches(vectors.output);
+  if (has_input) word |= reaches_input;
+  if (has_output) word |= reaches_output;
+  // One at a time, since a look is a system call; and what lies where the vectors are now.
+  const size_t turn = shared_.empty() ? 0 : next_looked_at_++ % shared_.size();
+  bool overlap = false;
+  for (size_t i = 0; i < shared_.size(); ++i) {
+    const auto lies_in = [&](const Vector& vector, bool has) {
+      return !has && vector.address < shared_[i].address + shared_[i].bytes &&
+             shared_[i].address < vector.address + vector.bytes;
+    };
+    const bool other = lies_in(vectors.input, has_input) || lies_in(vectors.output, has_output);
+    overlap = overlap || other;
+    if (other || (i == turn && !reaches(shared_[i]))) word &= ~bit_of(i);
+  }
+  const bool may = again && !overlap && shared_.size() + 2 <= most_shared &&
+                   lengths_[vectors.input.bytes].lost < most_lost &&
+                   communicator_.what_is_in_flight().empty();
+  const auto can = [&](const Vector& vector, bool has) {
+    return may && !has && shared::is_mapped_chunk(vector.address, vector.bytes);
+  };
+  if (can(vectors.input, has_input)) word |= wants_input;
+  if (can(vectors.output, has_output)) word |= wants_output;
+  return word;
+}
+
+Status Adoption::follow(uint64_t agreed, const Seen& vectors) {
+  for (size_t i = shared_.size(); i-- > 0;) {
+    if ((agreed & bit_of(i)) == 0) forget(i);
+  }
+  const bool input = (agreed & wants_input) != 0, output = (agreed & wants_output) != 0;
+  if (!(input || (agreed & reaches_input) != 0) || !(output || (agreed & reaches_output) != 0))
+    return {};  // calls would not go direct
+  bool shared = true;
+  if (input) TUTTI_TRY(share(vectors.input, vectors, &shared));
+  if (output && shared) TUTTI_TRY(share(vectors.output, vectors, &shared));
+  return {};
+}
+
+// *shared: the same on all ranks.
+Status Adoption::share(const Vector& vector, const Seen& vectors, bool* shared) {
+  Status ended =
+      communicator_.share_in_place(vector.address, vector.bytes, shared::Adopted::End::left);
+  *shared = ended.ok();
+  if (ended.ok()) {
+    shared_.push_back(vector);
+    if (logging())
+      log(TUTTI_LOG_INFO, rank_name(communicator_.rank()) + ": adopted a vector of " +
+                              std::to_string(vector.bytes) + " bytes");
+    return {};
+  }
+  // That of one rank cannot be shared, as all have been told: calls of it go as before.
+  const bool refused = ended.code() == TUTTI_INVALID || ended.code() == TUTTI_UNSUPPORTED ||
+                       ended.code() == TUTTI_NO_MEMORY;
+  if (!refused) return ended;
+  if (Seen* const seen = find(vectors)) seen->refused = true;
+  return {};
+}
+
+void Adoption::forget(size_t index) {
+  const Vector gone = shared_[index];
+  regions_.remove(gone.address);
+  shared_.erase(shared_.begin() + ptrdiff_t(index));
+  const auto length = lengths_.find(gone.bytes);
+  if (length != lengths_.end()) ++length->second.lost;
+}
+
+}  // namespace tutti

@@ -1,0 +1,69 @@
+// TUTTI_ADOPT=auto: vectors that come back in allreduce after allreduce are shared by the ranks
+// where they lie, as by tutti_mem_adopt(), if that is safe without the program's help. They are
+// forgotten when the program has freed them. Nothing is put back in place of what the program still
+// has: at that time another of its threads might write there.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "lib/call/call.h"
+#include "lib/shared_memory/regions.h"
+
+namespace tutti {
+
+class Communicator;
+
+// Of one communicator whose ranks are processes of one host. One thread at a time.
+class Adoption {
+ public:
+  // Both outlive it.
+  Adoption(Communicator& communicator, shared::Regions& regions)
+      : communicator_(communicator), regions_(regions) {}
+
+  // After a blocking call that has ended well on this rank, by all ranks for the same calls. In
+  // some of them the ranks agree, in one word, whether the vectors of all have come back, which are
+  // then shared, and which shared ones are gone on any rank, which all forget. Memory that cannot
+  // be shared stays as it is; an error is one of the communicator.
+  tutti_status after(const Call& call);
+
+ private:
+  struct Vector {
+    std::byte* address = nullptr;
+    size_t bytes = 0;
+  };
+  // A call's vectors, input first.
+  struct Seen {
+    Vector input, output;
+    bool refused = false;  // one of them is of a kind that cannot be shared
+  };
+  // Of the calls of one length; the same on all ranks.
+  struct Length {
+    uint32_t calls = 0;
+    uint32_t lost = 0;  // vectors that were forgotten
+  };
+
+  bool is_time(Length& length) const;
+  Seen* find(const Seen& vectors);
+  bool come_back(const Seen& vectors);
+  bool reaches(const Vector& vector) const;
+  // This rank's word.
+  uint64_t look(const Seen& vectors, bool again);
+  // What the words of all ranks say.
+  Status follow(uint64_t agreed, const Seen& vectors);
+  Status share(const Vector& vector, const Seen& vectors, bool* shared);
+  void forget(size_t index);
+
+  Communicator& communicator_;
+  shared::Regions& regions_;
+  std::map<size_t, Length> lengths_;
+  std::vector<Seen> seen_;  // the last ones, in a ring
+  size_t next_seen_ = 0;
+  std::vector<Vector> shared_;  // on all ranks in the same order
+  size_t next_looked_at_ = 0;   // of them, whether it is still there
+};
+
+}  // namespace tutti

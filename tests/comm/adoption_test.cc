@@ -1,0 +1,310 @@
+// TUTTI_ADOPT=auto (set by the build): vectors from malloc() that come back are shared in place,
+// all others are left alone, and whatever the program does with its memory the results are right.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <malloc.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/support/processes.h"
+#include "tests/support/sanitized.h"
+#include "tests/support/thread_comm.h"
+
+namespace {
+
+using tutti::testing::counters;
+using tutti::testing::Report;
+using tutti::testing::report_of;
+using tutti::testing::sanitized;
+
+// A sanitizer has a malloc() of its own.
+constexpr bool adopts = !sanitized;
+constexpr int nranks = 2;
+
+#define REQUIRE(condition)                                                        \
+  do {                                                                            \
+    if (!(condition)) {                                                           \
+      snprintf(report.text, sizeof(report.text), "%d: %s", __LINE__, #condition); \
+      return report;                                                              \
+    }                                                                             \
+  } while (false)
+
+// Of one rank: calls whose results it checks.
+class Calls {
+ public:
+  Calls(int rank, tutti_comm comm) : rank_(rank), comm_(comm) {}
+
+  // Whether the result is right; the input, where it is another vector, must stay as it was.
+  bool reduce(int32_t* in, int32_t* out, size_t count) {
+    ++round_;
+    for (size_t i = 0; i < count; ++i) in[i] = own(i);
+    if (tutti_allreduce(in == out ? TUTTI_IN_PLACE : in, out, count, TUTTI_INT32, TUTTI_SUM,
+                        comm_) != TUTTI_OK)
+      return false;
+    for (size_t i = 0; i < count; ++i) {
+      if (out[i] != int32_t(i) * (nranks * (nranks + 1) / 2) + nranks * round_) return false;
+      if (in != out && in[i] != own(i)) return false;
+    }
+    return true;
+  }
+  // The same, and whether the call went direct.
+  bool reduce(int32_t* in, int32_t* out, size_t count, bool* direct) {
+    const uint64_t before = counters(comm_).direct_calls;
+    const bool right = reduce(in, out, count);
+    *direct = counters(comm_).direct_calls > before;
+    return right;
+  }
+
+ private:
+  int32_t own(size_t i) const { return int32_t(i) * (rank_ + 1) + round_; }
+
+  int rank_;
+  tutti_comm comm_;
+  int round_ = 0;
+};
+
+int32_t* allocate(size_t count) { return static_cast<int32_t*>(std::malloc(count * 4)); }
+
+void run(const std::function<Report(int, tutti_comm)>& body) {
+  const auto children = tutti::testing::start(nranks, "shm", body);
+  for (const auto& child : children) {
+    Report report;
+    ASSERT_TRUE(tutti::testing::finish(child, &report));
+    EXPECT_EQ(report.status, TUTTI_OK) << report.text;
+  }
+}
+
+TEST(Adoption, SharesVectorsThatComeBack) {
+  for (const bool in_place : {false, true}) {
+    run([=](int rank, tutti_comm comm) {
+      Report report;
+      Calls calls(rank, comm);
+      constexpr size_t count = 300'000;
+      int32_t* const in = allocate(count);
+      int32_t* const out = in_place ? in : allocate(count);
+      bool direct = false;
+      REQUIRE(calls.reduce(in, out, count, &direct));
+      REQUIRE(!direct);
+      for (int i = 0; i < 4; ++i) REQUIRE(calls.reduce(in, out, count));
+      int directs = 0;
+      for (int i = 0; i < 100; ++i) {
+        REQUIRE(calls.reduce(in, out, count, &direct));
+        directs += direct ? 1 : 0;
+      }
+      REQUIRE(!adopts || directs > 50);
+      // Shorter parts of them, too.
+      for (int i = 0; i < 10; ++i) REQUIRE(calls.reduce(in + 1000, out + 1000, 100'000));
+      std::free(in);
+      if (!in_place) std::free(out);
+      return report_of(TUTTI_OK, comm);
+    });
+  }
+}
+
+// Pages of an allocator's heap are not for others, nor is memory whose end nobody sees.
+TEST(Adoption, LeavesOtherMemoryAlone) {
+  run([](int rank, tutti_comm comm) {
+    Report report;
+    Calls calls(rank, comm);
+    constexpr size_t count = 25'000;
+    int32_t* const in_heap = allocate(count);  // below the limit from which malloc() maps
+    void* const mapped =
+        mmap(nullptr, count * 4, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    static int32_t global[count];
+    for (int32_t* const vector : {in_heap, static_cast<int32_t*>(mapped), global}) {
+      bool direct = false;
+      for (int i = 0; i < 40; ++i) {
+        REQUIRE(calls.reduce(vector, vector, count, &direct));
+        REQUIRE(!direct);
+      }
+    }
+    return report_of(TUTTI_OK, comm);
+  });
+}
+
+// One rank's vector cannot be shared: then none is.
+TEST(Adoption, NeedsTheVectorsOfAllRanks) {
+  run([](int rank, tutti_comm comm) {
+    Report report;
+    Calls calls(rank, comm);
+    constexpr size_t count = 300'000;
+    static int32_t global[count];
+    int32_t* const vector = rank == 0 ? global : allocate(count);
+    bool direct = false;
+    for (int i = 0; i < 70; ++i) {
+      REQUIRE(calls.reduce(vector, vector, count, &direct));
+      REQUIRE(!direct);
+    }
+    if (rank == 1) std::free(vector);
+    return report_of(TUTTI_OK, comm);
+  });
+}
+
+TEST(Adoption, SurvivesReallocAndFree) {
+  run([](int rank, tutti_comm comm) {
+    Report report;
+    Calls calls(rank, comm);
+    size_t count = 300'000;
+    int32_t* vector = allocate(count);
+    for (int round = 0; round < 6; ++round) {
+      for (int i = 0; i < 20; ++i) REQUIRE(calls.reduce(vector, vector, count));
+      const std::vector<int32_t> before(vector, vector + count);
+      const size_t next = round % 3 == 2 ? count / 2 : count * 3 / 2;
+      // NOLINTNEXTLINE(bugprone-suspicious-realloc-usage): a failure ends the test
+      vector = static_cast<int32_t*>(std::realloc(vector, next * 4));
+      REQUIRE(vector != nullptr);
+      REQUIRE(std::memcmp(vector, before.data(), std::min(count, next) * 4) == 0);
+      count = next;
+    }
+    std::free(vector);
+    return report_of(TUTTI_OK, comm);
+  });
+}
+
+size_t mappings_and_descriptors() {
+  size_t all = 0;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) ++all;
+  for (int fd = 0; fd < 1000; ++fd) all += fcntl(fd, F_GETFD) >= 0 ? 1 : 0;
+  return all;
+}
+
+// Vectors that are freed are given back, and a program that frees them again and again keeps them.
+TEST(Adoption, DoesNotGrowWhereVectorsAreFreed) {
+  run([](int rank, tutti_comm comm) {
+    Report report;
+    // So that each is mapped by itself, as glibc's limit would else grow with what is freed.
+    REQUIRE(mallopt(M_MMAP_THRESHOLD, 128 << 10) == 1);
+    Calls calls(rank, comm);
+    constexpr size_t count = 100'000;
+    size_t middle = 0;
+    for (int round = 0; round < 400; ++round) {
+      int32_t* const vector = allocate(count);
+      for (int i = 0; i < 3; ++i) REQUIRE(calls.reduce(vector, vector, count));
+      std::free(vector);
+      if (round == 200) middle = mappings_and_descriptors();
+    }
+    REQUIRE(mappings_and_descriptors() < middle + 4);
+    return report_of(TUTTI_OK, comm);
+  });
+}
+
+TEST(Adoption, LeavesChildrenTheirOwnCopy) {
+  run([](int rank, tutti_comm comm) {
+    Report report;
+    Calls calls(rank, comm);
+    constexpr size_t count = 300'000;
+    int32_t* const vector = allocate(count);
+    for (int i = 0; i < 10; ++i) REQUIRE(calls.reduce(vector, vector, count));
+    const std::vector<int32_t> before(vector, vector + count);
+    const pid_t child = fork();
+    if (child == 0) {
+      const bool same = std::memcmp(vector, before.data(), count * 4) == 0;
+      std::memset(vector, 1, count * 4);
+      std::free(vector);
+      _exit(same ? 0 : 1);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    REQUIRE(status == 0);
+    REQUIRE(std::memcmp(vector, before.data(), count * 4) == 0);
+    for (int i = 0; i < 10; ++i) REQUIRE(calls.reduce(vector, vector, count));
+    std::free(vector);
+    return report_of(TUTTI_OK, comm);
+  });
+}
+
+// Vectors of all ages and lengths, freed, grown, in place or not, with calls in flight and other
+// collectives between: one rank's choices are not the other's.
+TEST(Adoption, MixturesGiveTheRightResults) {
+  run([](int rank, tutti_comm comm) {
+    Report report;
+    Calls calls(rank, comm);
+    std::mt19937 alike(7), own(unsigned(rank) + 1);
+    std::vector<std::vector<int32_t*>> pools(3);
+    const size_t counts[] = {20'000, 70'000, 400'000};
+    for (size_t kind = 0; kind < 3; ++kind) {
+      for (int i = 0; i < 4; ++i) pools[kind].push_back(allocate(counts[kind]));
+    }
+    int32_t mine[1000], sums[1000];
+    for (int round = 0; round < (sanitized ? 300 : 3000); ++round) {
+      const size_t kind = alike() % 3, count = counts[kind];
+      // Mostly the first two, so that they come back.
+      const auto pick = [&] { return own() % 8 == 0 ? own() % 4 : own() % 2; };
+      const size_t in = pick(), out = pick();
+      const bool flies = alike() % 5 == 0;
+      tutti_request request = nullptr;
+      if (flies) {
+        for (int i = 0; i < 1000; ++i) mine[i] = i + rank;
+        REQUIRE(tutti_iallreduce(mine, sums, 1000, TUTTI_INT32, TUTTI_SUM, comm, nullptr,
+                                 &request) == TUTTI_OK);
+      }
+      REQUIRE(calls.reduce(pools[kind][in], pools[kind][out], count));
+      if (flies) {
+        REQUIRE(tutti_wait(&request) == TUTTI_OK);
+        for (int i = 0; i < 1000; ++i) REQUIRE(sums[i] == 2 * i + 1);
+      }
+      if (own() % 50 == 0) {
+        int32_t*& one = pools[kind][own() % 4];
+        std::free(one);
+        one = allocate(count);
+      }
+    }
+    for (const auto& pool : pools) {
+      for (int32_t* const one : pool) std::free(one);
+    }
+    return report_of(TUTTI_OK, comm);
+  });
+}
+
+// With two communicators the first that asks has it; the other goes as before.
+TEST(Adoption, OfAVectorByTwoCommunicators) {
+  run([](int rank, tutti_comm comm) {
+    Report report;
+    tutti_comm other = nullptr;
+    REQUIRE(tutti_comm_dup(comm, &other) == TUTTI_OK);
+    Calls calls(rank, comm), others(rank, other);
+    constexpr size_t count = 300'000;
+    int32_t* const vector = allocate(count);
+    for (int i = 0; i < 80; ++i) {
+      REQUIRE(calls.reduce(vector, vector, count));
+      REQUIRE(others.reduce(vector, vector, count));
+    }
+    REQUIRE(tutti_comm_free(other) == TUTTI_OK);
+    for (int i = 0; i < 10; ++i) REQUIRE(calls.reduce(vector, vector, count));
+    std::free(vector);
+    return report_of(TUTTI_OK, comm);
+  });
+}
+
+TEST(Adoption, MustBeAskedForByAllRanks) {
+  tutti_unique_id id{};
+  ASSERT_EQ(tutti_unique_id_create(nullptr, &id), TUTTI_OK);
+  const pid_t child = fork();
+  setenv("TUTTI_ADOPT", child == 0 ? "never" : "auto", 1);
+  tutti_comm_config config = TUTTI_COMM_CONFIG_INIT;
+  config.setup_ms = 10'000;
+  tutti_comm comm = nullptr;
+  const tutti_status status = tutti_comm_create_from_id(&id, child == 0 ? 1 : 0, 2, &config, &comm);
+  const std::string text = tutti_last_error();
+  const bool told =
+      status == TUTTI_MISMATCH && text.find("TUTTI_ADOPT must be the same") != std::string::npos;
+  if (child == 0) _exit(told ? 0 : 1);
+  EXPECT_TRUE(told) << status << ": " << text;
+  int ended = -1;
+  waitpid(child, &ended, 0);
+  EXPECT_EQ(ended, 0);
+}
+
+}  // namespace
