@@ -9,7 +9,7 @@ namespace tutti {
 
 namespace {
 
-constexpr uint64_t try_ns = 2'000'000'000u;  // a connection and its handshake
+constexpr uint64_t try_ns = 2'000'000'000u;  // a connection, without its handshake
 constexpr uint64_t redial_ns = 50'000'000u;
 constexpr uint64_t first_pause_ns = 10'000'000u;  // after a refusal; doubles each time
 constexpr int most_refusals = 8;
@@ -47,8 +47,14 @@ short events_of(const Handshake& handshake) {
 
 }  // namespace
 
-Acceptor::Acceptor(Fd listener, const JobKey& key, uint8_t purposes, uint64_t job, int server)
-    : listener_(std::move(listener)), key_(key), purposes_(purposes), job_(job), server_(server) {}
+Acceptor::Acceptor(Fd listener, const JobKey& key, uint8_t purposes, uint64_t job, int server,
+                   size_t expected)
+    : listener_(std::move(listener)),
+      key_(key),
+      purposes_(purposes),
+      job_(job),
+      server_(server),
+      most_greeted_(2 * expected) {}
 
 void Acceptor::watch(std::vector<pollfd>& set) const {
   if (!listener_) return;
@@ -58,14 +64,29 @@ void Acceptor::watch(std::vector<pollfd>& set) const {
   }
 }
 
-uint64_t Acceptor::due_ns() const { return pending_.empty() ? never_ns : pending_.front().due_ns; }
+uint64_t Acceptor::due_ns() const {
+  for (const Pending& one : pending_) {
+    if (!one.handshake.greeted()) return one.due_ns;
+  }
+  return never_ns;
+}
 
-void Acceptor::make_room() {
-  if (pending_.size() < most_pending) return;
-  const auto stranger = std::find_if(pending_.begin(), pending_.end(),
-                                     [](const Pending& one) { return !one.handshake.greeted(); });
-  pending_.erase(stranger != pending_.end() ? stranger : pending_.begin());
+bool Acceptor::turn_out_oldest(bool greeted) {
+  const auto oldest = std::find_if(pending_.begin(), pending_.end(), [&](const Pending& one) {
+    return one.handshake.greeted() == greeted;
+  });
+  if (oldest == pending_.end()) return false;
+  pending_.erase(oldest);
   ++refused_;
+  return true;
+}
+
+void Acceptor::limit() {
+  const auto greeted =
+      size_t(std::count_if(pending_.begin(), pending_.end(),
+                           [](const Pending& one) { return one.handshake.greeted(); }));
+  if (pending_.size() - greeted > most_strangers) turn_out_oldest(false);
+  if (greeted > most_greeted_) turn_out_oldest(true);
 }
 
 Status Acceptor::accept(uint64_t now_ns) {
@@ -74,21 +95,24 @@ Status Acceptor::accept(uint64_t now_ns) {
     if (!socket) {
       if (errno == EAGAIN || errno == EWOULDBLOCK) return {};
       if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-        if (pending_.empty()) return resource_error("cannot accept a rank's connection", errno);
-        pending_.erase(pending_.begin());  // its descriptor serves the next one
-        ++refused_;
+        const int error_number = errno;
+        // The descriptor of who is turned out serves the next one.
+        if (!turn_out_oldest(false) && !turn_out_oldest(true)) {
+          return resource_error("cannot accept a rank's connection", error_number);
+        }
       }
       continue;  // otherwise: an error of that connection, which is gone
     }
     Nonce nonce;
     TUTTI_TRY(random_bytes(nonce));
-    make_room();
     pending_.push_back({std::move(socket), Handshake::server(key_, purposes_, job_, server_, nonce),
                         now_ns + patience_ns});
     // A member has sent its hello by now, which tells it from a stranger that only takes a place.
     if (step(pending_.back()) == Next::leave) {
       pending_.pop_back();
       ++refused_;
+    } else {
+      limit();
     }
   }
   return {};
@@ -99,7 +123,7 @@ Acceptor::Next Acceptor::step(Pending& pending) {
   if (moved == Moved::closed || pending.handshake.state() == Handshake::State::refused) {
     return Next::leave;
   }
-  return pending.handshake.state() == Handshake::State::done ? Next::enter : Next::wait;
+  return moved == Moved::all ? Next::enter : Next::wait;
 }
 
 Status Acceptor::advance(uint64_t now_ns, std::vector<Guest>* in) {
@@ -111,7 +135,8 @@ Status Acceptor::advance(uint64_t now_ns, std::vector<Guest>* in) {
       in->push_back({std::move(one.socket), one.handshake.claim()});
       return true;
     }
-    const bool leaves = next == Next::leave || now_ns >= one.due_ns;
+    const bool late = now_ns >= one.due_ns && !one.handshake.greeted();
+    const bool leaves = next == Next::leave || late;
     refused_ += leaves;
     return leaves;
   });
@@ -159,12 +184,16 @@ void Caller::dial(uint64_t now_ns) {
   if (to_.from.any.sa_family == to_.address.any.sa_family) {
     Address from = to_.from;
     from.set_port(0);
+    // The port is chosen by connect(): then it need only be unique for this destination, and ranks
+    // of one host have more connections than there are ports.
+    const int yes = 1;
+    setsockopt(socket_.get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &yes, sizeof(yes));
     if (::bind(socket_.get(), &from.any, from.length()) != 0) {
       return fail(resource_error("cannot call from " + from.host(), errno));
     }
   }
   if (::connect(socket_.get(), &to_.address.any, to_.address.length()) == 0) {
-    step_ = Step::shaking_hands;
+    connected();
   } else if (errno != EINPROGRESS && errno != EINTR) {
     could_not_connect(now_ns, errno);
   }
@@ -181,10 +210,17 @@ void Caller::check_connected(uint64_t now_ns) {
       error_number = ECONNREFUSED;
     }
     if (error_number != 0) return could_not_connect(now_ns, error_number);
-    step_ = Step::shaking_hands;
+    connected();
   } else if (now_ns >= due_ns_) {
     call_again(now_ns, 0);
   }
+}
+
+// From here on only the other side ends the try: one that has as much to do as this side answers
+// late, and a call given up while it admits this rank would look to it like a rank that has gone.
+void Caller::connected() {
+  step_ = Step::shaking_hands;
+  due_ns_ = never_ns;
 }
 
 void Caller::could_not_connect(uint64_t now_ns, int error_number) {
@@ -203,9 +239,6 @@ void Caller::shake_hands(uint64_t now_ns) {
     was_refused(now_ns);
   } else if (moved == Moved::all) {
     state_ = State::done;
-    due_ns_ = never_ns;
-  } else if (now_ns >= due_ns_) {
-    call_again(now_ns, 0);
   }
 }
 

@@ -17,18 +17,23 @@
 namespace tutti {
 
 // A stranger, which cannot prove it, is refused without an answer. It takes at most one of 64
-// places for two seconds and is the first to be dropped when a place is needed, so it delays no
-// member.
+// places for two seconds; the oldest goes when a place is needed. Whoever has greeted takes none of
+// them: it holds the key, or replays the hello of one that does, so these have a limit too. A
+// member that is turned out learns it, because it was not admitted, and calls again.
 class Acceptor {
  public:
   struct Guest {
     Fd socket;
     Claim claim;
   };
-  static constexpr size_t most_pending = 64;
+  static constexpr size_t most_strangers = 64;
+  // For those who have not proved yet that they belong to the job; with fewer it works, but slowly.
+  static constexpr size_t spare_descriptors = 16;
   static constexpr uint64_t patience_ns = 2'000'000'000u;
 
-  Acceptor(Fd listener, const JobKey& key, uint8_t purposes, uint64_t job, int server);
+  // `expected`: how many connections of members.
+  Acceptor(Fd listener, const JobKey& key, uint8_t purposes, uint64_t job, int server,
+           size_t expected);
 
   void watch(std::vector<pollfd>& set) const;
   // When advance() is due even if nothing happens.
@@ -48,7 +53,8 @@ class Acceptor {
   enum class Next { wait, enter, leave };
 
   Status accept(uint64_t now_ns);
-  void make_room();
+  void limit();
+  bool turn_out_oldest(bool greeted);
   static Next step(Pending& pending);
 
   Fd listener_;
@@ -56,6 +62,7 @@ class Acceptor {
   uint8_t purposes_;
   uint64_t job_;
   int server_;
+  size_t most_greeted_;
   std::vector<Pending> pending_;  // the oldest first
   uint64_t refused_ = 0;
 };
@@ -93,6 +100,7 @@ class Caller {
   void fail(Status error);
   void dial(uint64_t now_ns);
   void check_connected(uint64_t now_ns);
+  void connected();
   void shake_hands(uint64_t now_ns);
   void could_not_connect(uint64_t now_ns, int error_number);
   void was_refused(uint64_t now_ns);

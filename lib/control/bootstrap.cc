@@ -40,7 +40,8 @@ class Assembly {
   Assembly(const RendezvousId& id, Fd listener, int nranks)
       : nranks_(nranks),
         job_(job_of(id.key)),
-        acceptor_(std::move(listener), id.key, uint8_t(Purpose::bootstrap), job_, 0),
+        acceptor_(std::move(listener), id.key, uint8_t(Purpose::bootstrap), job_, 0,
+                  size_t(nranks - 1)),
         channels_(size_t(nranks)) {}
 
   // OK: channels() has everyone. Otherwise all that came have been sent the error.
@@ -63,21 +64,28 @@ class Assembly {
   Status wait_for_all(uint64_t deadline_ns) {
     std::vector<Acceptor::Guest> guests;
     std::vector<pollfd> set;
+    std::vector<size_t> watched;  // the ranks of the last entries of `set`
     for (int present = 1; present < nranks_;) {
       const uint64_t now = now_ns();
       guests.clear();
       TUTTI_TRY(acceptor_.advance(now, &guests));
       for (Acceptor::Guest& guest : guests) TUTTI_TRY(admit(std::move(guest)));
       present += int(guests.size());
-      TUTTI_TRY(find_gone());
       if (present == nranks_) break;
       if (now >= deadline_ns) return missing();
       set.clear();
+      watched.clear();
       acceptor_.watch(set);
-      for (const FrameChannel& channel : channels_) {
-        if (channel.fd() >= 0) set.push_back({channel.fd(), POLLIN, 0});
+      for (size_t rank = 1; rank < channels_.size(); ++rank) {
+        if (channels_[rank].fd() < 0) continue;
+        set.push_back({channels_[rank].fd(), POLLIN, 0});
+        watched.push_back(rank);
       }
       TUTTI_TRY(wait_for_events(set, std::min(deadline_ns, acceptor_.due_ns())));
+      const size_t first = set.size() - watched.size();
+      for (size_t i = 0; i < watched.size(); ++i) {
+        if (set[first + i].revents != 0) TUTTI_TRY(check_gone(watched[i]));
+      }
     }
     return {};
   }
@@ -109,19 +117,15 @@ class Assembly {
   }
 
   // A member sends nothing before all are there, so anything to read means that it has gone.
-  Status find_gone() {
-    for (size_t rank = 1; rank < channels_.size(); ++rank) {
-      if (channels_[rank].fd() < 0) continue;
-      wire::Header header;
-      std::string_view payload;
-      Status why;
-      if (channels_[rank].read(&header, &payload, &why) == FrameChannel::Got::nothing) continue;
-      channels_[rank].close();
-      return {TUTTI_PEER_FAILED,
-              rank_name(int(rank)) + " has gone before all were there: " + missing().text(),
-              int(rank)};
-    }
-    return {};
+  Status check_gone(size_t rank) {
+    wire::Header header;
+    std::string_view payload;
+    Status why;
+    if (channels_[rank].read(&header, &payload, &why) == FrameChannel::Got::nothing) return {};
+    channels_[rank].close();
+    return {TUTTI_PEER_FAILED,
+            rank_name(int(rank)) + " has gone before all were there: " + missing().text(),
+            int(rank)};
   }
 
   Status missing() const {
@@ -240,6 +244,10 @@ Status join_rendezvous(const tutti_unique_id& id, Fd listener, int rank, int nra
     if (!listener) return {TUTTI_INVALID, "rank 0 needs the listening socket of its rendezvous"};
     // It may come from a launcher that has not made it non-blocking.
     fcntl(listener.get(), F_SETFL, fcntl(listener.get(), F_GETFL) | O_NONBLOCK);
+    std::vector<Fd> places;
+    TUTTI_TRY(reserve_descriptors(listener.get(), size_t(nranks - 1) + Acceptor::spare_descriptors,
+                                  std::to_string(nranks - 1) + " other ranks", &places));
+    places.clear();
     Assembly assembly(place, std::move(listener), nranks);
     TUTTI_TRY(assembly.assemble(deadline_ns));
     channels = std::move(assembly.channels());

@@ -14,6 +14,7 @@ constexpr char hello_magic[9] = "tutti-h1";
 constexpr const char* hello_role = "tutti handshake: hello";
 constexpr const char* server_role = "tutti handshake: server";
 constexpr const char* client_role = "tutti handshake: client";
+constexpr const char* admission_role = "tutti handshake: admission";
 
 }  // namespace
 
@@ -83,6 +84,8 @@ void Handshake::receive(std::span<const uint8_t> bytes) {
       return read_proof();
     case Step::client_challenge:
       return read_challenge();
+    case Step::client_admission:
+      return read_admission();
   }
 }
 
@@ -121,12 +124,22 @@ void Handshake::read_challenge() {
   }
   out_begin_ = out_end_ = 0;
   send(mac(client_role));
-  state_ = State::done;
+  step_ = Step::client_admission;
+  wants_ = admission_bytes;
 }
 
 void Handshake::read_proof() {
   if (!equal_secret(mac(client_role), std::span<const uint8_t, 32>(in_.data(), 32))) {
     return refuse("its proof is wrong");
+  }
+  out_begin_ = out_end_ = 0;
+  send(mac(admission_role));
+  state_ = State::done;
+}
+
+void Handshake::read_admission() {
+  if (!equal_secret(mac(admission_role), std::span<const uint8_t, 32>(in_.data(), 32))) {
+    return refuse("its admission is wrong");
   }
   state_ = State::done;
 }

@@ -4,10 +4,12 @@
 //   client -> server  hello:      magic, claim, nonce, MAC          96 bytes
 //   server -> client  challenge:  nonce, MAC over hello and nonces  64 bytes
 //   client -> server  proof:      MAC over hello and nonces         32 bytes
+//   server -> client  admission:  MAC over hello and nonces         32 bytes
 //
 // Every MAC is HMAC-SHA256 under the job's key and covers the sender's role, so no message can be
 // reflected to its sender as an answer. The hello's MAC only keeps the server silent towards
 // strangers: a hello can be replayed; the proof cannot, because it covers the server's fresh nonce.
+// Without the admission a client could believe to be in while its server has turned it out.
 #pragma once
 
 #include <array>
@@ -42,6 +44,7 @@ class Handshake {
   static Handshake server(const JobKey& key, uint8_t purposes, uint64_t job, int32_t server,
                           const Nonce& nonce);
 
+  // A server that is done may still have its admission to send.
   State state() const { return state_; }
   // Once refused: why, in words.
   const char* reason() const { return reason_; }
@@ -65,8 +68,9 @@ class Handshake {
   static constexpr size_t hello_bytes = claim_bytes + 32;
   static constexpr size_t challenge_bytes = 64;
   static constexpr size_t proof_bytes = 32;
+  static constexpr size_t admission_bytes = 32;
 
-  enum class Step { server_hello, server_proof, client_challenge };
+  enum class Step { server_hello, server_proof, client_challenge, client_admission };
 
   Mac mac(const char* role) const;
   void refuse(const char* reason);
@@ -74,6 +78,7 @@ class Handshake {
   void read_hello();
   void read_challenge();
   void read_proof();
+  void read_admission();
 
   JobKey key_{};
   Step step_ = Step::server_hello;

@@ -161,22 +161,24 @@ Status RootedExchange::gather(std::string_view mine, uint64_t deadline_ns,
   all->assign(size_t(nranks_), {});
   (*all)[0] = mine;
   std::vector<int> missing;
-  for (int rank = 1; rank < nranks_; ++rank) missing.push_back(rank);
-  std::vector<pollfd> set;
-  while (!missing.empty()) {
-    set.clear();
-    for (size_t i = 0; i < missing.size();) {
+  std::vector<pollfd> set;  // of those missing
+  for (int rank = 1; rank < nranks_; ++rank) {
+    missing.push_back(rank);
+    set.push_back({channels_[size_t(rank)].fd(), POLLIN, POLLIN});
+  }
+  for (;;) {
+    size_t left = 0;
+    for (size_t i = 0; i < missing.size(); ++i) {
       const int rank = missing[i];
       bool whole = false;
-      TUTTI_TRY(read(rank, &(*all)[size_t(rank)], &whole));
-      if (whole) {
-        missing.erase(missing.begin() + ptrdiff_t(i));
-        continue;
-      }
-      set.push_back({channels_[size_t(rank)].fd(), POLLIN, 0});
-      ++i;
+      if (set[i].revents != 0) TUTTI_TRY(read(rank, &(*all)[size_t(rank)], &whole));
+      if (whole) continue;
+      missing[left] = rank;
+      set[left++] = {set[i].fd, POLLIN, 0};
     }
-    if (missing.empty()) break;
+    missing.resize(left);
+    set.resize(left);
+    if (missing.empty()) return {};
     if (now_ns() >= deadline_ns) {
       return {TUTTI_TIMEOUT,
               rank_name(missing.front()) + " did not answer while the communicator was made",
@@ -184,7 +186,6 @@ Status RootedExchange::gather(std::string_view mine, uint64_t deadline_ns,
     }
     TUTTI_TRY(wait_for_events(set, deadline_ns));
   }
-  return {};
 }
 
 Status RootedExchange::scatter(const std::vector<std::string>& all, uint64_t deadline_ns) {

@@ -1,5 +1,6 @@
 #include "lib/control/socket.h"
 
+#include <fcntl.h>
 #include <netinet/tcp.h>
 #include <sys/resource.h>
 
@@ -13,6 +14,17 @@ namespace {
 
 void set_option(int fd, int level, int name, int value) {
   setsockopt(fd, level, name, &value, sizeof(value));
+}
+
+// False: it is as high as it may be.
+bool raise_descriptor_limit() {
+  const int error_number = errno;
+  rlimit limit{};
+  const bool lower = getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max;
+  limit.rlim_cur = limit.rlim_max;
+  const bool raised = lower && setrlimit(RLIMIT_NOFILE, &limit) == 0;
+  errno = error_number;
+  return raised;
 }
 
 }  // namespace
@@ -31,6 +43,20 @@ Status resource_error(const std::string& what, int error_number) {
     return {TUTTI_NO_MEMORY, what + ": the system has no memory for sockets left"};
   }
   return system_error(what, error_number);
+}
+
+Status reserve_descriptors(int fd, size_t count, const std::string& what, std::vector<Fd>* out) {
+  while (out->size() < count) {
+    Fd place(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+    if (place) {
+      out->push_back(std::move(place));
+    } else if (errno != EMFILE || !raise_descriptor_limit()) {
+      return resource_error(
+          "cannot have the " + std::to_string(count) + " descriptors that " + what + " need",
+          errno);
+    }
+  }
+  return {};
 }
 
 Status make_socket(const Address& like, Fd* out) {

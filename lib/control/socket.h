@@ -16,6 +16,11 @@ namespace tutti {
 // SYSTEM or NO_MEMORY; the text names the limit that was reached, if one was.
 Status resource_error(const std::string& what, int error_number);
 
+// Takes so many descriptors (copies of `fd`) for what will be opened later, and raises the
+// process's limit to the most that it may have where that is needed. SYSTEM names `what` and the
+// limit.
+Status reserve_descriptors(int fd, size_t count, const std::string& what, std::vector<Fd>* out);
+
 Status make_socket(const Address& like, Fd* out);
 // Listens on the address; port 0: one of the system's choice. *address becomes the bound one.
 Status listen_on(Address* address, Fd* out);

@@ -157,6 +157,33 @@ TEST(HandshakeTest, ReflectedMessagesAreNoAnswer) {
   EXPECT_EQ(server.state(), State::refused);
 }
 
+TEST(HandshakeTest, AClientIsInOnlyOnceItsServerSaysSo) {
+  for (size_t bit = 0; bit <= 32 * 8; ++bit) {
+    auto client = Handshake::client(key_of(1), claim_of(3, 2), nonce_of(10));
+    auto server = Handshake::server(key_of(1), link_purposes, job, 2, nonce_of(20));
+    give(server, take_output(client));
+    give(client, take_output(server));
+    give(server, take_output(client));
+    ASSERT_EQ(server.state(), State::done);
+    ASSERT_EQ(client.state(), State::running);
+    Bytes admission = take_output(server);
+    ASSERT_EQ(admission.size(), 32u);
+    const bool changed = bit < admission.size() * 8;
+    if (changed) admission[bit / 8] ^= uint8_t(1u << (bit % 8));
+    give(client, admission);
+    ASSERT_EQ(client.state(), changed ? State::refused : State::done) << bit;
+  }
+}
+
+TEST(HandshakeTest, AClientsOwnProofDoesNotAdmitIt) {
+  auto client = Handshake::client(key_of(1), claim_of(3, 2), nonce_of(10));
+  auto server = Handshake::server(key_of(1), link_purposes, job, 2, nonce_of(20));
+  give(server, take_output(client));
+  give(client, take_output(server));
+  give(client, take_output(client));
+  EXPECT_EQ(client.state(), State::refused);
+}
+
 TEST(HandshakeTest, AServerWithoutTheKeyIsNotTrusted) {
   auto client = Handshake::client(key_of(1), claim_of(3, 2), nonce_of(10));
   take_output(client);

@@ -1,7 +1,6 @@
 #include "transports/stream/mesh.h"
 
 #include <fcntl.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,6 +20,9 @@ namespace {
 // connections have no such limit: the kernel would also apply it to a receiver that is only busy.
 constexpr int control_limit_ms = 4000;
 constexpr uint64_t look_ns = 50'000'000;  // how often it looks whether a rank has gone
+// The calls of a rank that are under way at once. More would not be faster, and would come to the
+// others in bursts.
+constexpr size_t most_calls = 16;
 
 Status first_outward(Address* out) {
   for (const Interface& one : interfaces()) {
@@ -89,20 +91,15 @@ class Mesh {
     for (int rank = 0; rank < nranks_; ++rank) peers += is_peer(rank);
     if (peers == 0) return {};
     TUTTI_TRY(listen_on(&own_, &listener_));
-    const size_t needed = purposes_.size() * peers + 2;  // the link's own two
-    for (size_t i = 0; i < needed; ++i) {
-      Fd place(::fcntl(listener_.get(), F_DUPFD_CLOEXEC, 0));
-      if (!place) {
-        return resource_error("cannot have the " + std::to_string(needed) + " descriptors that " +
-                                  std::to_string(peers) + " peers need",
-                              errno);
-      }
-      reserved_.push_back(std::move(place));
-    }
-    return {};
+    // 2: the link's own.
+    const size_t needed = purposes_.size() * peers + 2 + Acceptor::spare_descriptors;
+    return reserve_descriptors(listener_.get(), needed, std::to_string(peers) + " peers",
+                               &reserved_);
   }
 
-  Status make_callers(const std::vector<std::string>& addresses, std::vector<Caller>* callers) {
+  // The nearest rank comes last: it is called first. So no rank is called by all others at once.
+  Status find_destinations(const std::vector<std::string>& addresses,
+                           std::vector<Destination>* destinations) {
     for (int rank = 0; rank < self_; ++rank) {
       if (!is_peer(rank)) continue;
       Destination to;
@@ -115,30 +112,50 @@ class Mesh {
       to.key = setup_.exchange->key();
       for (const Purpose purpose : purposes_) {
         to.claim = {purpose, setup_.comm_id, self_, rank, uint32_t(nranks_)};
-        callers->emplace_back(to);
+        destinations->push_back(to);
       }
     }
     return {};
   }
 
   Status meet(const std::vector<std::string>& addresses) {
+    std::vector<Destination> to_call;
+    TUTTI_TRY(find_destinations(addresses, &to_call));
     std::vector<Caller> callers;
-    TUTTI_TRY(make_callers(addresses, &callers));
+    callers.reserve(most_calls);
     uint8_t welcome = 0;
     for (const Purpose purpose : purposes_) welcome |= uint8_t(purpose);
-    Acceptor acceptor(std::move(listener_), setup_.exchange->key(), welcome, setup_.comm_id, self_);
+    size_t expected = 0;
+    for (int rank = self_ + 1; rank < nranks_; ++rank) {
+      if (is_peer(rank)) expected += purposes_.size();
+    }
+    Acceptor acceptor(std::move(listener_), setup_.exchange->key(), welcome, setup_.comm_id, self_,
+                      expected);
     std::vector<Acceptor::Guest> guests;
     std::vector<pollfd> set;
-    for (;;) {
+    for (uint64_t look_due_ns = 0;;) {
       const uint64_t now = now_ns();
+      if (now >= look_due_ns) {
+        TUTTI_TRY(find_gone());
+        TUTTI_TRY(setup_.exchange->look());
+        look_due_ns = now + look_ns;
+      }
       guests.clear();
       TUTTI_TRY(acceptor.advance(now, &guests));
       for (Acceptor::Guest& guest : guests) admit(std::move(guest));
-      uint64_t due = std::min(setup_.deadline_ns, acceptor.due_ns());
+      uint64_t due = std::min({setup_.deadline_ns, acceptor.due_ns(), look_due_ns});
+      while (callers.size() < most_calls && !to_call.empty()) {
+        callers.emplace_back(to_call.back());
+        to_call.pop_back();
+      }
+      bool some_done = false;
       for (Caller& caller : callers) {
         caller.advance(now);
         if (caller.state() == Caller::State::failed) return caller.error();
-        if (caller.state() == Caller::State::done) keep(caller.claim().server, caller);
+        if (caller.state() == Caller::State::done) {
+          keep(caller.claim().server, caller.claim().purpose, caller.take());
+          some_done = true;
+        }
         due = std::min(due, caller.due_ns());
       }
       std::erase_if(callers,
@@ -149,18 +166,14 @@ class Mesh {
         return {TUTTI_TIMEOUT, "no connection to " + rank_name(missing) + " came about in time",
                 missing};
       }
+      if (some_done && !to_call.empty()) continue;
       set.clear();
       acceptor.watch(set);
       for (const Caller& caller : callers) caller.watch(set);
-      const size_t connected = set.size();
-      watch_connected(set);
-      TUTTI_TRY(wait_for_events(set, std::min(due, now + look_ns)));
-      TUTTI_TRY(find_gone(set, connected));
-      TUTTI_TRY(setup_.exchange->look());
+      TUTTI_TRY(wait_for_events(set, due));
     }
   }
 
-  void keep(int rank, Caller& caller) { keep(rank, caller.claim().purpose, caller.take()); }
   void keep(int rank, Purpose purpose, Fd socket) {
     Wires& wires = wires_[size_t(rank)];
     tune(socket.get(), purpose == Purpose::control ? control_limit_ms : 0);
@@ -170,12 +183,12 @@ class Mesh {
     return purpose == Purpose::control ? wires.control : wires.data;
   }
 
-  // A guest holds the key; a member that should not connect to this rank is refused.
+  // A guest holds the key; a member that should not connect to this rank is refused. One that comes
+  // again has lost its first connection.
   void admit(Acceptor::Guest guest) {
     const Claim& claim = guest.claim;
     if (claim.client <= self_ || !is_peer(claim.client) || claim.nranks != uint32_t(nranks_))
       return;
-    if (socket_of(wires_[size_t(claim.client)], claim.purpose)) return;
     keep(claim.client, claim.purpose, std::move(guest.socket));
   }
 
@@ -190,22 +203,22 @@ class Mesh {
     return -1;
   }
 
-  // Only POLLRDHUP is watched, so an event means that the peer has gone.
-  void watch_connected(std::vector<pollfd>& set) {
-    watched_.clear();
+  // Only POLLRDHUP is asked for, so an event means that the peer has gone.
+  Status find_gone() const {
+    std::vector<pollfd> set;
+    std::vector<int> ranks;
     for (int rank = 0; rank < nranks_; ++rank) {
       for (const Fd* socket : {&wires_[size_t(rank)].data, &wires_[size_t(rank)].control}) {
         if (!*socket) continue;
         set.push_back({socket->get(), POLLRDHUP, 0});
-        watched_.push_back(rank);
+        ranks.push_back(rank);
       }
     }
-  }
-  Status find_gone(const std::vector<pollfd>& set, size_t first) const {
-    for (size_t i = first; i < set.size(); ++i) {
+    TUTTI_TRY(wait_for_events(set, 0));  // a look
+    for (size_t i = 0; i < set.size(); ++i) {
       if (set[i].revents == 0) continue;
-      const int rank = watched_[i - first];
-      return {TUTTI_PEER_FAILED, rank_name(rank) + " has gone while connections were made", rank};
+      return {TUTTI_PEER_FAILED, rank_name(ranks[i]) + " has gone while connections were made",
+              ranks[i]};
     }
     return {};
   }
@@ -217,7 +230,6 @@ class Mesh {
   Fd listener_;
   std::vector<Fd> reserved_;
   std::vector<Wires> wires_;
-  std::vector<int> watched_;  // the ranks of the poll set's connected sockets, in the set's order
 };
 
 }  // namespace

@@ -2,7 +2,10 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <functional>
 #include <random>
 
 #include "lib/control/acceptor.h"
@@ -363,23 +366,48 @@ TEST(TcpBringUp, AnInterfaceThatIsNotThereIsInvalidAndTheOthersHearOfIt) {
   });
 }
 
+// In a process of its own, whose limits never rise again.
+void with_descriptor_limits(rlim_t soft, rlim_t hard, const std::function<void()>& body) {
+  const pid_t pid = fork();
+  if (pid == 0) {
+    const rlimit few{soft, hard};
+    setrlimit(RLIMIT_NOFILE, &few);
+    body();
+    _exit(::testing::Test::HasFailure() ? 1 : 0);
+  }
+  int status = -1;
+  waitpid(pid, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
 TEST(TcpBringUp, WithoutFileDescriptorsTheLimitIsNamedOnEveryRank) {
+  const rlim_t few = rlim_t(Fd(dup(0)).get()) + 8;
+  with_descriptor_limits(few, few, [few] {
+    auto group = std::make_shared<ThreadExchangeGroup>(4);
+    on_threads(4, [&](int rank) {
+      ThreadExchange exchange(group, rank);
+      std::unique_ptr<Link> link;
+      const Status opened = open_all(exchange, 57, &link);
+      EXPECT_EQ(opened.code(), TUTTI_SYSTEM) << opened.text();
+      EXPECT_NE(opened.text().find("limit is " + std::to_string(few)), std::string::npos)
+          << opened.text();
+    });
+  });
+}
+
+TEST(TcpBringUp, WhereTheLimitOnFileDescriptorsMayBeRaisedItIs) {
+  const rlim_t few = rlim_t(Fd(dup(0)).get()) + 8;
   rlimit old{};
   getrlimit(RLIMIT_NOFILE, &old);
-  const Fd next(dup(0));
-  rlimit few = old;
-  few.rlim_cur = rlim_t(next.get()) + 8;
-  auto group = std::make_shared<ThreadExchangeGroup>(4);
-  setrlimit(RLIMIT_NOFILE, &few);
-  on_threads(4, [&](int rank) {
-    ThreadExchange exchange(group, rank);
-    std::unique_ptr<Link> link;
-    const Status opened = open_all(exchange, 57, &link);
-    EXPECT_EQ(opened.code(), TUTTI_SYSTEM) << opened.text();
-    EXPECT_NE(opened.text().find("limit is " + std::to_string(few.rlim_cur)), std::string::npos)
-        << opened.text();
+  with_descriptor_limits(few, old.rlim_max, [] {
+    auto group = std::make_shared<ThreadExchangeGroup>(4);
+    on_threads(4, [&](int rank) {
+      ThreadExchange exchange(group, rank);
+      std::unique_ptr<Link> link;
+      const Status opened = open_all(exchange, 57, &link);
+      EXPECT_TRUE(opened.ok()) << opened.text();
+    });
   });
-  setrlimit(RLIMIT_NOFILE, &old);
 }
 
 TEST(TcpBringUp, ARankThatNeverConnectsIsNamedAtTheDeadline) {
