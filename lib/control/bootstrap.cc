@@ -19,7 +19,7 @@ namespace tutti {
 
 namespace {
 
-constexpr int bootstrap_limit_ms = 10'000;  // after which a host that does not answer is lost
+constexpr int bootstrap_limit_s = 10;  // after which a host that does not answer is lost
 
 // Names a rendezvous without revealing its key.
 uint64_t job_of(const JobKey& key) {
@@ -91,7 +91,7 @@ class Assembly {
   }
 
   Status admit(Acceptor::Guest guest) {
-    tune(guest.socket.get(), bootstrap_limit_ms);
+    tune(guest.socket.get(), bootstrap_limit_s);
     FrameChannel channel(std::move(guest.socket), wire::most_exchange_bytes);
     const int rank = guest.claim.client;
     Status wrong;
@@ -173,7 +173,7 @@ Status call_rank_0(const RendezvousId& id, int rank, int nranks, uint64_t deadli
     TUTTI_TRY(wait_for_events(set, std::min(deadline_ns, caller.due_ns())));
   }
   *out = caller.take();
-  tune(out->get(), bootstrap_limit_ms);
+  tune(out->get(), bootstrap_limit_s);
   return {};
 }
 

@@ -4,6 +4,7 @@
 #include <netinet/tcp.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "lib/base/clock.h"
@@ -87,13 +88,18 @@ Address local_address(int fd) {
   return address;
 }
 
-void tune(int fd, int limit_ms) {
+void tune(int fd, int limit_s) {
   set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  Address peer;
+  socklen_t length = sizeof(peer.v6);
+  if (limit_s == 0 || getpeername(fd, &peer.any, &length) != 0) return;
+  if (peer.is_loopback() || peer.host() == local_address(fd).host()) return;
+  const int period_s = std::max(limit_s / 4, 1);
   set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-  set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, 1);
-  set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, 1);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, period_s);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, period_s);
   set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
-  if (limit_ms > 0) set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, limit_ms);
+  set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, limit_s * 1000);
 }
 
 void close_in_order(int fd) {

@@ -26,9 +26,10 @@ Status make_socket(const Address& like, Fd* out);
 Status listen_on(Address* address, Fd* out);
 // The address that the socket is bound to.
 Address local_address(int fd);
-// TCP_NODELAY, and a dead host is noticed: after `limit_ms` without an answer, also on an idle
-// connection. 0: an unanswered write has only the kernel's own limit.
-void tune(int fd, int limit_ms);
+// TCP_NODELAY, and a dead host is noticed: after `limit_s` without an answer, also on an idle
+// connection; probes go out four times in that time. 0: it need not be noticed here. Nor is it
+// within one host, where it cannot be and probes of thousands of connections would be a load.
+void tune(int fd, int limit_s);
 // Ends the sending side and discards what was received but not read: closing with such bytes makes
 // the kernel send a reset, which can discard what the peer has not yet read.
 void close_in_order(int fd);

@@ -16,9 +16,11 @@ namespace tutti::tcp {
 
 namespace {
 
-// A control connection is lost when the peer's host has acknowledged nothing for so long. Data
-// connections have no such limit: the kernel would also apply it to a receiver that is only busy.
-constexpr int control_limit_ms = 4000;
+// A control connection is lost when the peer's host has acknowledged nothing for so long: the more
+// connections are probed, the longer. Data connections have no such limit: the kernel would also
+// apply it to a receiver that is only busy.
+constexpr int control_limit_s = 4;
+constexpr int ranks_a_limit = 64;
 constexpr uint64_t look_ns = 50'000'000;  // how often it looks whether a rank has gone
 // The calls of a rank that are under way at once. More would not be faster, and would come to the
 // others in bursts.
@@ -176,7 +178,8 @@ class Mesh {
 
   void keep(int rank, Purpose purpose, Fd socket) {
     Wires& wires = wires_[size_t(rank)];
-    tune(socket.get(), purpose == Purpose::control ? control_limit_ms : 0);
+    const int limit_s = control_limit_s * (1 + nranks_ / ranks_a_limit);
+    tune(socket.get(), purpose == Purpose::control ? limit_s : 0);
     socket_of(wires, purpose) = std::move(socket);
   }
   static Fd& socket_of(Wires& wires, Purpose purpose) {
