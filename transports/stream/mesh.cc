@@ -21,7 +21,8 @@ namespace {
 // apply it to a receiver that is only busy.
 constexpr int control_limit_s = 4;
 constexpr int ranks_a_limit = 64;
-constexpr uint64_t look_ns = 50'000'000;  // how often it looks whether a rank has gone
+// How often it looks whether a rank has gone: so much, and so much more for every rank.
+constexpr uint64_t look_ns = 50'000'000, look_ns_a_rank = 1'000'000;
 // The calls of a rank that are under way at once. More would not be faster, and would come to the
 // others in bursts.
 constexpr size_t most_calls = 16;
@@ -140,7 +141,7 @@ class Mesh {
       if (now >= look_due_ns) {
         TUTTI_TRY(find_gone());
         TUTTI_TRY(setup_.exchange->look());
-        look_due_ns = now + look_ns;
+        look_due_ns = now + look_ns + look_ns_a_rank * uint64_t(nranks_);
       }
       guests.clear();
       TUTTI_TRY(acceptor.advance(now, &guests));
