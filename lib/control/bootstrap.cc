@@ -34,12 +34,21 @@ JobKey world_key(const JobKey& id_key, std::string_view nonce, int nranks) {
                     {{reinterpret_cast<const uint8_t*>(nonce.data()), nonce.size()}, size});
 }
 
+// Of a rendezvous whose address the user chose, for a sentence. A name may mean loopback on its own
+// host (127.0.1.1 in /etc/hosts) and another address elsewhere.
+std::string place_of(const Address& address) {
+  std::string text = "; it listens at " + address.text();
+  if (address.is_loopback()) text += ", where only ranks of its own host reach it";
+  return text;
+}
+
 // Rank 0's side, until all are there.
 class Assembly {
  public:
   Assembly(const RendezvousId& id, Fd listener, int nranks)
       : nranks_(nranks),
         job_(job_of(id.key)),
+        place_(id.fixed ? place_of(id.address) : ""),
         acceptor_(std::move(listener), id.key, uint8_t(Purpose::bootstrap), job_, 0,
                   size_t(nranks - 1)),
         channels_(size_t(nranks)) {}
@@ -137,7 +146,7 @@ class Assembly {
       if (++count <= 8) text += (count == 1 ? "" : ", ") + std::to_string(rank);
     }
     if (count > 8) text += " and " + std::to_string(count - 8) + " more";
-    text = (count == 1 ? "rank " : "ranks ") + text + " did not come to rank 0 in time";
+    text = (count == 1 ? "rank " : "ranks ") + text + " did not come to rank 0 in time" + place_;
     if (acceptor_.refused() > 0) {
       text +=
           "; " + std::to_string(acceptor_.refused()) + " connections without the key were refused";
@@ -147,6 +156,7 @@ class Assembly {
 
   int nranks_;
   uint64_t job_;
+  std::string place_;
   Acceptor acceptor_;
   std::vector<FrameChannel> channels_;
 };

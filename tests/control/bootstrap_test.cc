@@ -14,6 +14,7 @@
 #include "lib/control/callback_exchange.h"
 #include "lib/control/rendezvous_id.h"
 #include "lib/control/secret.h"
+#include "lib/control/socket.h"
 #include "tests/control/stranger.h"
 #include "tests/support/thread_exchange.h"
 
@@ -255,6 +256,21 @@ TEST(Bootstrap, AtAFixedPlaceWhoIsEarlyWaitsForRank0) {
                                           deadline_after_ms(10'000), &exchange);
     EXPECT_TRUE(status.ok()) << status.text();
   });
+}
+
+TEST(Bootstrap, WhereRank0ListensIsSaidIfOnlyItsOwnHostReachesIt) {
+  Rendezvous rendezvous;
+  Address free = Address::loopback();
+  Fd listener;
+  ASSERT_TRUE(listen_on(&free, &listener).ok());
+  listener.reset();
+  ASSERT_TRUE(open_rendezvous_at("127.0.1.1", free.port(), {1}, true, &rendezvous).ok());
+  const auto joined = join_all(rendezvous, {{0, 2}}, 100);
+  EXPECT_EQ(joined[0].status.code(), TUTTI_TIMEOUT);
+  const std::string place = "127.0.1.1:" + std::to_string(free.port());
+  EXPECT_NE(joined[0].status.text().find(place + ", where only ranks of its own host reach it"),
+            std::string::npos)
+      << joined[0].status.text();
 }
 
 TEST(Bootstrap, ListeningEverywhereOrOnWhatIsNotThereIsInvalid) {
