@@ -12,22 +12,9 @@ pickle. NumPy is not needed."""
 
 from typing import Any
 
-from ._comm import (
-    IN_PLACE,
-    NO_PEER,
-    Adopted,
-    Comm,
-    Config,
-    Counters,
-    Explanation,
-    Memory,
-    Prequest,
-    Request,
-    UniqueId,
-    reduce_local,
-    waitall,
-    waitany,
-)
+from ._calls import IN_PLACE
+from ._comm import Comm, Counters, Explanation, UniqueId
+from ._config import Config
 from ._errors import (
     AbortedError,
     DeadlineError,
@@ -40,6 +27,10 @@ from ._errors import (
     UnsupportedError,
 )
 from ._library import library_path, load
+from ._local import reduce_local
+from ._memory import Adopted, Memory
+from ._messages import NO_PEER
+from ._requests import Prequest, Request, waitall, waitany
 from ._types import Dtype, Level, Op, PremulSum, UserDtype, UserOp, numpy_dtype, supports
 
 SUM, PROD, MIN, MAX, AVG = Op.SUM, Op.PROD, Op.MIN, Op.MAX, Op.AVG
