@@ -23,7 +23,7 @@ except ImportError:  # before setuptools 70
     from wheel.bdist_wheel import bdist_wheel
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-HELPER = "lib/adapters/python/_checked_op.so"
+HELPER = "lib/adapters/python/_callbacks.so"
 PROGRAM = "tools/tutti"
 # Libraries that few systems have: they go along, and are found there. OpenSSL stays the system's.
 ALONG = ("libhwy.so", "libfmt.so", "libhwloc.so")
@@ -80,7 +80,7 @@ class BuildWithLibrary(build_py):
         folder = compile_library()
         package = pathlib.Path(self.build_lib) / "tutti"
         (package / "bin").mkdir(exist_ok=True)
-        binaries = {LIBRARY: ("libtutti.so.0", "$ORIGIN"), HELPER: ("_checked_op.so", "$ORIGIN"),
+        binaries = {LIBRARY: ("libtutti.so.0", "$ORIGIN"), HELPER: ("_callbacks.so", "$ORIGIN"),
                     PROGRAM: ("bin/tutti", "$ORIGIN/..")}
         for built, (name, rpath) in binaries.items():
             shutil.copy(folder / built, package / name)

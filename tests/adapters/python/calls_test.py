@@ -44,6 +44,22 @@ class Calls(support.WithPackage):
         self.case("operators", 2)
         self.case("operators", 4)
 
+    def test_every_call_that_can_be_prepared(self):
+        self.case("prepared", 3)
+
+    def test_groups_of_messages_run_together(self):
+        self.case("groups", 2)
+        self.case("groups", 3)
+
+    def test_sparse_vectors_and_the_largest_entries(self):
+        self.case("sparse", 3)
+
+    def test_encoded_vectors(self):
+        self.case("coded", 3)
+
+    def test_what_needs_no_communicator(self):
+        self.case("locally", 2)
+
     def test_communicators_are_split_and_freed(self):
         self.case("communicators", 3)
 

@@ -110,6 +110,52 @@ class Failures(support.WithPackage):
         self.assertEqual(results[0][1], "ABORTED 1 NoneType\n" * 2, results)
         self.assertEqual(results[1][1], "ABORTED 1 ZeroDivisionError\n" * 2, results)
 
+    def test_a_codec_that_raises_ends_the_call_on_all_ranks(self):
+        results = self.ends(self.started(2, """
+        vector, out = array.array("f", [1] * 1000), array.array("f", [0] * 1000)
+        def fails(*_):
+            if rank == 1: raise ZeroDivisionError("mine")
+            return 4000
+        def nothing(*_): pass
+        for functions in ((lambda n: 4 * n, fails, nothing), (lambda n: 4 * n, nothing, fails), (fails, nothing, nothing)):
+            other = comm.dup()
+            try:
+                other.Allreduce_coded(vector, out, tutti.UserCodec("broken", *functions))
+                other.Barrier()  # this rank may have had its result before the other failed
+            except tutti.AbortedError as problem:
+                print(problem.status.name, problem.rank, problem.peer, type(problem.__cause__).__name__)
+        """))
+        self.assertEqual(results[0][1], "ABORTED 0 1 NoneType\n" * 3, results)
+        self.assertEqual(results[1][1], "ABORTED 1 1 ZeroDivisionError\n" * 3, results)
+
+    def test_compressed_calls_that_differ_are_a_mismatch_and_the_residual_stays(self):
+        results = self.ends(self.started(2, """
+        topk = tutti.TopK(100, 5 + rank)
+        topk.residual[:] = array.array("f", [3] * 100)
+        try:
+            comm.Allreduce_topk(array.array("f", [1] * 100), array.array("f", [0] * 100), topk)
+        except tutti.MismatchError as problem:
+            print(problem.status.name, problem.rank, list(topk.residual) == [3] * 100)
+        """))
+        self.assertEqual([out for _, out, _ in results], [f"MISMATCH {rank} True\n" for rank in range(2)], results)
+
+    def test_a_group_whose_peer_does_not_come_ends_by_its_deadline(self):
+        results = self.ends(self.started(2, """
+        comm.Barrier()
+        if rank == 1:
+            time.sleep(2)
+            sys.exit(0)
+        try:
+            with comm.group(tutti.Config(timeout=0.5)):
+                comm.Send(bytearray(8), 1)
+                comm.Recv(bytearray(8), 1)
+        except tutti.DeadlineError as problem:
+            print(problem.status.name, problem.rank, problem.peer)
+        try: comm.Send(bytearray(8), 1)
+        except tutti.DeadlineError: print("over")
+        """))
+        self.assertEqual(results[0][1], "TIMEOUT 0 1\nover\n", results)
+
     def test_other_threads_run_while_a_call_waits(self):
         results = self.ends(self.started(2, """
         import threading

@@ -384,6 +384,226 @@ def communicators():
     assert comm.explain(100, Dtype.FLOAT32).algorithm and comm.counters.calls > 0 and comm.transport
 
 
+def prepared():
+    """Every call that can be prepared, started twice with changed inputs."""
+    to, source, n = (rank + 1) % size, (rank - 1) % size, 6
+    counts = [2 + r for r in range(size)]
+    mine, whole, blocks = np.zeros(n * size), np.zeros(n * size), np.zeros(n * size * size)
+    block, varied, part = np.zeros(n), np.zeros(sum(counts)), np.zeros(counts[rank])
+    inputs = lambda turn: [np.arange(n * size) + 100.0 * r + turn for r in range(size)]
+    at = [sum(counts[:r]) for r in range(size)]
+    cases = [
+        (lambda: comm.Scan_init(mine, whole), whole, lambda e: sum(e[:rank + 1])),
+        (lambda: comm.Exscan_init(mine, whole), whole, lambda e: sum(e[:rank]) if rank else None),
+        (lambda: comm.Gather_init(mine, blocks if rank == 1 else None, 1), blocks,
+         lambda e: np.concatenate(e) if rank == 1 else None),
+        (lambda: comm.Scatter_init(mine if rank == 1 else None, block, 1), block,
+         lambda e: e[1][n * rank:n * (rank + 1)]),
+        (lambda: comm.Alltoall_init(mine, whole), whole,
+         lambda e: np.concatenate([v[n * rank:n * (rank + 1)] for v in e])),
+        (lambda: comm.Reduce_scatter_block_init(mine, block), block, lambda e: sum(e)[n * rank:n * (rank + 1)]),
+        (lambda: comm.Reduce_scatter_init(mine[:sum(counts)], part, counts), part,
+         lambda e: sum(e)[at[rank]:at[rank] + counts[rank]]),
+        (lambda: comm.Allgatherv_init(mine[:counts[rank]], varied, counts), varied,
+         lambda e: np.concatenate([v[:c] for v, c in zip(e, counts)])),
+        (lambda: comm.Gatherv_init(mine[:counts[rank]], varied if rank == 0 else None, counts), varied,
+         lambda e: np.concatenate([v[:c] for v, c in zip(e, counts)]) if rank == 0 else None),
+        (lambda: comm.Scatterv_init(mine[:sum(counts)] if rank == 0 else None, part, counts), part,
+         lambda e: e[0][at[rank]:at[rank] + counts[rank]]),
+        (lambda: comm.Alltoallv_init([mine[:2 * size], [2] * size], [whole[:2 * size], [2] * size]), whole[:2 * size],
+         lambda e: np.concatenate([v[2 * rank:2 * rank + 2] for v in e])),
+        (lambda: comm.Sendrecv_init(mine, to, whole, source, 3, 3), whole, lambda e: e[source]),
+    ]
+    for number, (prepare, out, wanted) in enumerate(cases):
+        with prepare() as request:
+            for turn in range(2):
+                everyone = inputs(turn)
+                mine[:], out[:] = everyone[rank], -1
+                request.start()
+                request.wait()
+                expected = wanted(everyone)
+                equal(out, expected if expected is not None else np.full_like(out, -1), (number, turn))
+    with comm.Barrier_init() as barrier, comm.Send_init(mine, to, 9) as send, comm.Recv_init(whole, source, 9) as recv:
+        tutti.startall([send, recv, barrier])
+        tutti.waitall([send, recv, barrier])
+    equal(whole, inputs(1)[source])
+    comm.Isendrecv(mine, to, whole, source).wait()
+
+
+def groups():
+    """Messages that are recorded, and run together; what was recorded is discarded with an exception."""
+    others = [r for r in range(size) if r != rank]
+    received = {r: np.zeros(50000) for r in others}
+    with comm.group():
+        for r in others:  # more than staging holds: one at a time, all would wait for each other
+            comm.Send(np.full(50000, 10.0 * rank + r), r, 1)  # the only reference is the group's
+        for r in others:
+            comm.Recv(received[r], r, 1)
+        assert not any(v.any() for v in received.values())
+        refused(tutti.InvalidError, comm.Barrier, "group")
+        refused(tutti.InvalidError, lambda: comm.send("object", others[0]), "group")
+        refused(tutti.InvalidError, lambda: comm.recv(others[0]), "group")
+        refused(tutti.InvalidError, comm.group().__enter__, "open already")
+    for r in others:
+        equal(received[r], np.full(50000, 10.0 * r + rank))
+    try:
+        with comm.group(tutti.Config(timeout=30)):
+            comm.Send(np.zeros(4), others[0])
+            raise KeyError("mine")
+    except KeyError:
+        pass
+    out = np.zeros(4)
+    to, source = (rank + 1) % size, (rank - 1) % size
+    with comm.group(tutti.Config(timeout=30)):
+        comm.Sendrecv(np.full(4, 1.0 + rank), to, out, source)
+    equal(out, np.full(4, 1.0 + source))  # and not the zeros of the group that was discarded
+    with comm.group():
+        pass
+
+
+def sparse():
+    """Vectors of which ranks give some entries, and the largest entries with memory of the others."""
+    for dtype in ("f4", "f8", "i4"):
+        length = 1000
+        dense = [np.zeros(length, dtype) for _ in range(size)]
+        given = [np.unique((np.arange(20 * (r + 1)) * (7 + r)) % length).astype("u4") for r in range(size)]
+        for r in range(size):
+            dense[r][given[r]] = given[r] % 13 + r + 1
+        union = np.unique(np.concatenate(given)).astype("u4")
+        indices, values = np.zeros(len(union) + 5, "u4"), np.zeros(len(union) + 5, dtype)
+        n = comm.Allreduce_sparse((given[rank], dense[rank][given[rank]]), (indices, values), length)
+        assert n == len(union), (n, len(union))
+        equal(indices[:n], union)
+        equal(values[:n], sum(dense)[union])
+        everyone = np.maximum.reduce([np.where(np.isin(np.arange(length), g), d, -10**6) for g, d in zip(given, dense)])
+        n = comm.Allreduce_sparse((given[rank], dense[rank][given[rank]]), (indices, values), length, Op.MAX,
+                                  tutti.Config(timeout=30))
+        equal(values[:n], everyone[union].astype(dtype))
+        # Too short on one rank only: all are told how much it takes.
+        room = len(union) - 1 if rank == 1 else len(union)
+        problem = refused(tutti.CapacityError, lambda: comm.Allreduce_sparse(
+            (given[rank], dense[rank][given[rank]]), (indices[:room], values[:room]), length), str(len(union)))
+        assert (problem.capacity, problem.status, problem.rank) == (len(union), tutti.Status.INVALID, rank), problem
+        import pickle
+        assert pickle.loads(pickle.dumps(problem)).capacity == problem.capacity
+    empty = np.zeros(0, "u4")
+    assert comm.Allreduce_sparse((empty, np.zeros(0)), (empty, np.zeros(0)), 10) == 0
+    one = (np.zeros(1, "u4"), np.ones(1))
+    refused(tutti.InvalidError, lambda: comm.Allreduce_sparse((np.zeros(1, "i4"), np.ones(1)), one, 10), "UINT32")
+    refused(tutti.InvalidError, lambda: comm.Allreduce_sparse((one[0], np.ones(2)), one, 10), "1 indices")
+    refused(tutti.InvalidError, lambda: comm.Allreduce_sparse(one[0], one, 10), "a pair")
+    refused(tutti.InvalidError, lambda: comm.Allreduce_sparse((np.array([3, 3], "u4"), np.ones(2)), one, 10), "ascend")
+    refused(tutti.InvalidError, lambda: comm.Allreduce_sparse((one[0], np.ones(1, "f4")), one, 10), "FLOAT32")
+
+    length, k = 64, 5
+    for dtype in (Dtype.FLOAT32, Dtype.FLOAT64):
+        kind = tutti.numpy_dtype(dtype)
+        with tutti.TopK(length, k, dtype) as topk:
+            assert not topk.residual.any()
+            residuals = [np.zeros(length, kind) for _ in range(size)]
+            for turn in range(4):
+                everyone = [((np.arange(length) * (turn + 3) + r) % 17 - 8).astype(kind) for r in range(size)]
+                wanted = np.zeros(length, kind)
+                for r in range(size):
+                    residuals[r] += everyone[r]
+                    largest = np.argsort(-np.abs(residuals[r]), kind="stable")[:k]
+                    wanted[largest] += residuals[r][largest]
+                    residuals[r][largest] = 0
+                out = everyone[rank].copy() if turn == 3 else np.zeros(length, kind)
+                comm.Allreduce_topk(tutti.IN_PLACE if turn == 3 else everyone[rank], out, topk)
+                equal(out, wanted, turn)
+                equal(topk.residual, residuals[rank], turn)
+            topk.residual[:] = 7  # as from a checkpoint
+            comm.Allreduce_topk(np.zeros(length, kind), out, topk, Op.AVG)
+            kept = topk.residual
+            equal(out, np.array([7] * k + [0] * (length - k)))
+            refused(tutti.InvalidError, lambda: comm.Allreduce_topk(np.zeros(9, kind), out, topk), "9 elements")
+        refused(tutti.InvalidError, lambda: comm.Allreduce_topk(out, out.copy(), topk), "has been freed")
+        equal(kept, np.array([0] * k + [7] * (length - k)))  # the view keeps the memory
+    refused(tutti.InvalidError, lambda: tutti.TopK(4, 5), "")
+    refused(tutti.InvalidError, lambda: tutti.TopK(4, 2, Dtype.INT32), "")
+
+
+def coded():
+    """Vectors that are encoded on the way: built in, and by a codec in Python."""
+    everyone = [(np.arange(1000, dtype="f4") % 31 - 15) * (r + 1) / 8 for r in range(size)]
+    total = sum(everyone)
+    for codec, most in (("bf16", 1 / 64), (tutti.Codec("fp8"), 1 / 4)):
+        out = np.zeros(1000, "f4")
+        assert comm.Allreduce_coded(everyone[rank], out, codec) is None
+        assert np.abs(out - total).max() <= most * sum(np.abs(v) for v in everyone).max(), np.abs(out - total).max()
+        assert comm.allgather(out.tobytes()) == [out.tobytes()] * size
+        again = everyone[rank].copy()
+        loss = comm.Allreduce_coded(tutti.IN_PLACE, again, codec, config=tutti.Config(timeout=30), measure=True)
+        equal(again, out)
+        assert loss.rms_value > 1 and loss.not_finite == 0 and loss.max_error < 2 and loss.rms_error <= loss.max_error
+    fine = tutti.Codec("fp8")
+    assert (fine.block, fine.encoded_bytes(32), fine.encoded_bytes(64)) == (32, 33, 66)
+
+    def encode(values, encoded):  # in eighths
+        np.asarray(encoded).view("i2")[:] = np.asarray(values) * 8
+
+    def decode(encoded, values):
+        np.asarray(values)[:] = np.asarray(encoded).view("i2").astype("f4") / 8
+
+    eighths = tutti.UserCodec("eighths", lambda count: 2 * count, encode, decode)
+    assert eighths.encoded_bytes(10) == 20 and eighths.block == 1
+    for count in (1, 1000):
+        out = np.zeros(count, "f4")
+        loss = comm.Allreduce_coded(everyone[rank][:count], out, eighths, measure=True)
+        equal(out, total[:count])
+        assert loss.max_error == 0
+    out = np.zeros(1000, "f4")
+    comm.Allreduce_coded(everyone[rank], out, eighths, Op.MAX)
+    equal(out, np.maximum.reduce(everyone))
+    refused(tutti.InvalidError, lambda: tutti.Codec("zip"), "bf16")
+    refused(tutti.InvalidError, lambda: comm.Allreduce_coded(np.ones(4), np.ones(4), "bf16"), "FLOAT64")
+    refused(tutti.InvalidError, lambda: comm.Allreduce_coded(out, out.copy(), tutti.UserCodec("", len, encode, decode)),
+            "printable")
+    refused(tutti.InvalidError, lambda: comm.Allreduce_coded(out, out.copy(), "bf16", config=tutti.Config(algorithm="ring")),
+            "algorithm")
+
+
+def locally():
+    """What needs no communicator."""
+    values = np.array([1e16, 1.0, -1e16, 3.5])
+    parts = [bytearray(64), bytearray(64)]
+    for part, some in zip(parts, (values[:1], values[1:])):
+        tutti.binned_deposit_all([part, Dtype.BINNED_FLOAT64], some)
+    total, out = bytearray(64), np.zeros(1)
+    tutti.reduce_local([[part, Dtype.BINNED_FLOAT64] for part in parts], [total, Dtype.BINNED_FLOAT64])
+    tutti.binned_finish([total, Dtype.BINNED_FLOAT64], out)
+    equal(out, np.array([4.5]))
+    several = bytearray(32 * 3)
+    tutti.binned_deposit([several, Dtype.BINNED_FLOAT32], np.array([1, 2, 3], "f4"))
+    tutti.binned_deposit([several, Dtype.BINNED_FLOAT32], np.array([10, 20, 30], "f4"))
+    across = bytearray(32 * 3)
+    comm.Allreduce([several, Dtype.BINNED_FLOAT32], [across, Dtype.BINNED_FLOAT32])
+    result = np.zeros(3, "f4")
+    tutti.binned_finish([across, Dtype.BINNED_FLOAT32], result)
+    equal(result, size * np.array([11, 22, 33], "f4"))
+    refused(tutti.InvalidError, lambda: tutti.binned_deposit([several, Dtype.BINNED_FLOAT32], np.ones(2, "f4")), "2 values")
+    refused(tutti.InvalidError, lambda: tutti.binned_deposit([bytearray(8), Dtype.FLOAT64], np.ones(1)), "")
+    refused(tutti.InvalidError, lambda: tutti.binned_finish([several, Dtype.BINNED_FLOAT32], np.ones(2)), "2 results")
+    found = {(a.name, a.collective) for a in tutti.algorithms()}
+    assert ("ring", "allreduce") in found and len(found) > 20, found
+    assert tutti.place_of(out) == (tutti.MemoryKind.HOST, -1)
+    # Memory that the program has mapped from a file.
+    import mmap
+    import tempfile
+    with tempfile.TemporaryFile(dir="/dev/shm") as file:
+        file.truncate(65536)
+        mapped = mmap.mmap(file.fileno(), 65536)
+        vector = np.frombuffer(mapped, "f8")
+        with comm.register(mapped, file.fileno()):
+            vector[:] = rank + 1
+            before = comm.counters.direct_calls
+            comm.Allreduce(tutti.IN_PLACE, vector)
+            equal(vector, np.full(8192, size * (size + 1) / 2))
+            assert comm.counters.direct_calls == before + 1
+            comm.Barrier()
+
+
 def errors():
     """What is wrong is said before anything is sent; the communicator stays usable."""
     good, out = np.ones(4), np.zeros(4)

@@ -1,6 +1,6 @@
 """What the tests of Python share: a package made of the sources and what was built, and ranks that use it.
 
-    SOME_test.py SOURCE LIBRARY CHECKED_OP TUTTI
+    SOME_test.py SOURCE LIBRARY CALLBACKS TUTTI
 """
 
 import os
@@ -11,7 +11,7 @@ import sys
 import tempfile
 import unittest
 
-SOURCE, LIBRARY, CHECKED_OP, TUTTI = [os.path.abspath(path) for path in sys.argv[1:5]]
+SOURCE, LIBRARY, CALLBACKS, TUTTI = [os.path.abspath(path) for path in sys.argv[1:5]]
 del sys.argv[1:5]
 
 
@@ -32,7 +32,7 @@ class Package:
         package = pathlib.Path(self.folder) / "tutti"
         shutil.copytree(pathlib.Path(SOURCE) / "lib/adapters/python/src/tutti", package)
         shutil.copyfile(LIBRARY, package / "libtutti.so.0")
-        shutil.copyfile(CHECKED_OP, package / "_checked_op.so")
+        shutil.copyfile(CALLBACKS, package / "_callbacks.so")
         unwanted = ("TUTTI_LIBRARY", "RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
         self.environment = {name: value for name, value in os.environ.items() if name not in unwanted}
         self.environment.update(PYTHONPATH=self.folder, PYTHONFAULTHANDLER="1", OMP_NUM_THREADS="1",

@@ -1,6 +1,6 @@
 """The wheel: built by the README's lines, installed where nothing else of tutti is, with NumPy and without.
 
-    wheel_test.py SOURCE LIBRARY CHECKED_OP TUTTI BUILD
+    wheel_test.py SOURCE LIBRARY CALLBACKS TUTTI BUILD
 
 Packages come from PyPI. The library is that of BUILD; with --clone it is compiled in a clone, as a newcomer's is,
 and the types are checked by mypy."""
@@ -80,7 +80,7 @@ class Wheel(unittest.TestCase):
         self.assertEqual(len(wheels), 1)
         self.assertRegex(wheels[0].name, r"^tutti-[\d.]+-py3-none-linux_\w+\.whl$")
         names = zipfile.ZipFile(wheels[0]).namelist()
-        for name in ("py.typed", "libtutti.so.0", "_checked_op.so", "bin/tutti"):
+        for name in ("py.typed", "libtutti.so.0", "_callbacks.so", "bin/tutti"):
             self.assertIn("tutti/" + name, names)
 
     def test_without_numpy_there_are_memoryviews(self):

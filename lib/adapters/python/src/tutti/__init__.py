@@ -13,10 +13,14 @@ pickle. NumPy is not needed."""
 from typing import Any
 
 from ._calls import IN_PLACE
+from ._codecs import Codec, CodecLoss, UserCodec
 from ._comm import Comm, Counters, Explanation, UniqueId
+from ._compressed import TopK
 from ._config import Config
+from ._device import DeviceArray, DeviceMemory, MemoryKind, Place, place_of
 from ._errors import (
     AbortedError,
+    CapacityError,
     DeadlineError,
     Error,
     InvalidError,
@@ -27,10 +31,10 @@ from ._errors import (
     UnsupportedError,
 )
 from ._library import library_path, load
-from ._local import reduce_local
+from ._local import Algorithm, algorithms, binned_deposit, binned_deposit_all, binned_finish, reduce_local
 from ._memory import Adopted, Memory
 from ._messages import NO_PEER
-from ._requests import Prequest, Request, waitall, waitany
+from ._requests import Prequest, Request, startall, waitall, waitany
 from ._types import Dtype, Level, Op, PremulSum, UserDtype, UserOp, numpy_dtype, supports
 
 SUM, PROD, MIN, MAX, AVG = Op.SUM, Op.PROD, Op.MIN, Op.MAX, Op.AVG
@@ -47,8 +51,10 @@ def init(**settings: Any) -> Comm:
 
 __all__ = [
     "AVG", "BAND", "BOR", "BXOR", "IN_PLACE", "LAND", "LOR", "LXOR", "MAX", "MAXLOC", "MIN", "MINLOC", "NO_PEER",
-    "PROD", "SUM", "AbortedError", "Adopted", "Comm", "Config", "Counters", "DeadlineError", "Dtype", "Error",
-    "Explanation", "InvalidError", "Level", "Memory", "MismatchError", "NoMemoryError", "Op", "PeerFailedError",
-    "PremulSum", "Prequest", "Request", "Status", "UniqueId", "UnsupportedError", "UserDtype", "UserOp", "init",
-    "library_path", "numpy_dtype", "reduce_local", "supports", "waitall", "waitany",
+    "PROD", "SUM", "AbortedError", "Adopted", "Algorithm", "CapacityError", "Codec", "CodecLoss", "Comm", "Config",
+    "Counters", "DeadlineError", "DeviceArray", "DeviceMemory", "Dtype", "Error", "Explanation", "InvalidError",
+    "Level", "Memory", "MemoryKind", "MismatchError", "NoMemoryError", "Op", "PeerFailedError", "Place",
+    "PremulSum", "Prequest", "Request", "Status", "TopK", "UniqueId", "UnsupportedError", "UserCodec", "UserDtype",
+    "UserOp", "algorithms", "binned_deposit", "binned_deposit_all", "binned_finish", "init", "library_path",
+    "numpy_dtype", "place_of", "reduce_local", "startall", "supports", "waitall", "waitany",
 ]

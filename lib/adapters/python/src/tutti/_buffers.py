@@ -1,13 +1,14 @@
 """From an object of the program's to the address, number and type of its elements."""
 
 import ctypes
+import math
 import re
 import sys
 from ctypes import c_char, c_char_p, c_int, c_int32, c_int64, c_ssize_t, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, cast
 
 from ._errors import invalid
-from ._types import Dtype, UserDtype, pair_formats, size_of
+from ._types import CUDA_TYPESTRS, Dtype, UserDtype, pair_formats, size_of
 
 
 class Buffer(NamedTuple):
@@ -119,6 +120,7 @@ _capsule_is = ctypes.pythonapi.PyCapsule_IsValid
 _capsule_is.argtypes = [ctypes.py_object, c_char_p]
 
 _DL_CPU = (1, 3)  # kDLCPU, kDLCUDAHost
+_DL_CUDA = (2, 13)  # kDLCUDA, kDLCUDAManaged
 _DL_READ_ONLY, _DL_COPIED = 1, 2
 _DL_TYPES: Dict[Tuple[int, int], Dtype] = {
     (0, 8): Dtype.INT8, (0, 16): Dtype.INT16, (0, 32): Dtype.INT32, (0, 64): Dtype.INT64,
@@ -129,11 +131,23 @@ _DL_TYPES: Dict[Tuple[int, int], Dtype] = {
 }
 
 
-def _from_dlpack(thing: Any, writable: bool, dtype: Optional[int]) -> Buffer:
+def _check_device(device_type: int, device: bool) -> None:
+    if device_type not in _DL_CPU and not (device and device_type in _DL_CUDA):
+        why = ", and the communicator was made without a device" if device_type in _DL_CUDA else ""
+        raise invalid(f"the tensor is not in memory of the host (DLPack device type {device_type}){why}")
+
+
+def _from_dlpack(thing: Any, writable: bool, device: bool, dtype: Optional[int]) -> Buffer:
+    wanted: Dict[str, Any] = {}
+    if hasattr(thing, "__dlpack_device__"):  # asked first: a tensor of a GPU may have to wait for its producer
+        device_type = thing.__dlpack_device__()[0]
+        _check_device(device_type, device)
+        if device_type in _DL_CUDA:
+            wanted["stream"] = -1  # the order of streams is the program's affair
     try:
-        capsule = thing.__dlpack__(max_version=(1, 1))
+        capsule = thing.__dlpack__(max_version=(1, 1), **wanted)
     except TypeError:  # from before versions
-        capsule = thing.__dlpack__()
+        capsule = thing.__dlpack__(**wanted)
     flags = 0
     if _capsule_is(capsule, b"dltensor_versioned"):
         managed = _DLManagedTensorVersioned.from_address(_capsule_pointer(capsule, b"dltensor_versioned"))
@@ -142,26 +156,53 @@ def _from_dlpack(thing: Any, writable: bool, dtype: Optional[int]) -> Buffer:
         tensor, flags = managed.tensor, managed.flags
     else:
         tensor = _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
-    if tensor.device_type not in _DL_CPU:
-        raise invalid(f"the tensor is not in memory of the host (DLPack device type {tensor.device_type})")
+    _check_device(tensor.device_type, device)
     if writable and flags & (_DL_READ_ONLY | _DL_COPIED):
         raise invalid("the tensor is read-only, and the call writes to it")
-    shape = [tensor.shape[i] for i in range(tensor.ndim)]
-    count = 1
-    for length in shape:
-        count *= length
-    expected = 1
-    if tensor.strides and count:
-        for i in reversed(range(tensor.ndim)):
-            if shape[i] != 1 and tensor.strides[i] != expected:
-                raise invalid("the tensor is not contiguous in C order")
-            expected *= shape[i]
+    count = _contiguous(tensor.shape[:tensor.ndim], tensor.strides[:tensor.ndim] if tensor.strides else None, 1)
     if dtype is None:
         dtype = _DL_TYPES.get((tensor.code, tensor.bits)) if tensor.lanes == 1 else None
         if dtype is None:
             raise invalid(f"a tensor of DLPack type {tensor.code} with {tensor.bits} bits has no type of tutti")
     elements = _count(count * ((tensor.bits * tensor.lanes + 7) // 8), dtype)
     return Buffer((tensor.data or 0) + tensor.byte_offset, elements, dtype, (thing, capsule))
+
+
+def _contiguous(shape: Sequence[int], strides: Optional[Sequence[int]], expected: int) -> int:
+    """How many elements there are; InvalidError unless they lie one behind the other."""
+    count = math.prod(shape)
+    if strides is not None and count:
+        for length, stride in zip(reversed(shape), reversed(strides)):
+            if length != 1 and stride != expected:
+                raise invalid("the tensor is not contiguous in C order")
+            expected *= length
+    return count
+
+
+# ------------------------------------------------------------------ arrays of GPUs
+
+
+def _from_cuda_array(thing: Any, writable: bool, device: bool, dtype: Optional[int]) -> Buffer:
+    """CuPy's and Numba's arrays: the CUDA array interface."""
+    _check_device(_DL_CUDA[0], device)
+    about = thing.__cuda_array_interface__
+    address, read_only = about["data"]
+    if writable and read_only:
+        raise invalid("the array is read-only, and the call writes to it")
+    if about.get("mask") is not None:
+        raise invalid("the array has a mask")
+    letter, itemsize = about["typestr"][1], int(about["typestr"][2:])
+    count = _contiguous(about["shape"], about.get("strides"), itemsize)
+    if dtype is None:
+        found = _CUDA_TYPES.get(letter + str(itemsize)) if about["typestr"][0] in "|" + _NATIVE else None
+        if found is None:
+            raise invalid(f"an array of the type {about['typestr']!r} has no type of tutti; [array, dtype] says "
+                          "which it is")
+        dtype = found
+    return Buffer(address or 0, _count(count * itemsize, dtype), dtype, thing)
+
+
+_CUDA_TYPES: Dict[str, Dtype] = {text[1:]: dtype for dtype, text in CUDA_TYPESTRS.items()}
 
 
 # ------------------------------------------------------------------ any object
@@ -180,9 +221,10 @@ def _learn_numpy(array: Any, found: int) -> None:
         _numpy_dtypes[id(array.dtype)] = (array.dtype, found)
 
 
-def buffer_of(thing: Any, writable: bool, dtype: Optional[int] = None) -> Buffer:
-    """The vector that an object is: anything with the buffer protocol, or on the CPU with DLPack, or
-    a list [object, dtype] or [object, count, dtype]."""
+def buffer_of(thing: Any, writable: bool, device: bool = False, dtype: Optional[int] = None) -> Buffer:
+    """The vector that an object is: anything with the buffer protocol or with DLPack, or a list
+    [object, dtype] or [object, count, dtype]. `device`: also what is on a GPU, by DLPack or the CUDA
+    array interface."""
     if type(thing) is _ndarray and dtype is None:
         known = _numpy_dtypes.get(id(thing.dtype))
         if known is not None:
@@ -192,31 +234,33 @@ def buffer_of(thing: Any, writable: bool, dtype: Optional[int] = None) -> Buffer
             except (TypeError, ValueError, BufferError):
                 pass  # read-only, empty or not contiguous: below
     if isinstance(thing, (list, tuple)):
-        return _from_spec(thing, writable)
+        return _from_spec(thing, writable, device)
     try:
         view = memoryview(thing)
     except TypeError as problem:
         if hasattr(thing, "__dlpack__"):
-            return _from_dlpack(thing, writable, dtype)
+            return _from_dlpack(thing, writable, device, dtype)
+        if hasattr(thing, "__cuda_array_interface__"):
+            return _from_cuda_array(thing, writable, device, dtype)
         raise invalid(f"{type(thing).__name__} has neither the buffer protocol nor DLPack") from problem
     except (ValueError, BufferError) as problem:  # NumPy has no format for what ml_dtypes adds
         name = getattr(getattr(thing, "dtype", None), "name", None)
         if name not in _ML_NAMES:
             raise invalid(f"{type(thing).__name__} cannot be read: {problem}") from problem
         found, bits = _ML_NAMES[name]
-        return buffer_of(thing.view(bits), writable, found if dtype is None else dtype)
+        return buffer_of(thing.view(bits), writable, device, found if dtype is None else dtype)
     result = _from_view(view, writable, dtype)
     if dtype is None and type(thing).__module__ == "numpy" and type(thing).__name__ == "ndarray":
         _learn_numpy(thing, result.dtype)
     return result
 
 
-def _from_spec(spec: Sequence[Any], writable: bool) -> Buffer:
+def _from_spec(spec: Sequence[Any], writable: bool, device: bool) -> Buffer:
     dtype = spec[-1] if len(spec) > 1 and isinstance(spec[-1], (Dtype, UserDtype)) else None
     rest = list(spec[:-1] if dtype is not None else spec)
     if len(rest) not in (1, 2) or (len(rest) == 2 and not isinstance(rest[1], int)):
         raise invalid("a buffer is an object with the buffer protocol, [object, dtype] or [object, count, dtype]")
-    whole = buffer_of(rest[0], writable, dtype)
+    whole = buffer_of(rest[0], writable, device, dtype)
     if len(rest) == 1:
         return whole
     if not 0 <= rest[1] <= whole.length:
@@ -242,7 +286,7 @@ def size_array(values: Sequence[int], n: int, what: str) -> Any:
 
 
 def blocks_of(thing: Any, writable: bool, n: int, counts: Optional[Sequence[int]],
-              displs: Optional[Sequence[int]]) -> Blocks:
+              displs: Optional[Sequence[int]], device: bool = False) -> Blocks:
     """A buffer and the blocks in it. Also mpi4py's [buffer, counts], [buffer, counts, displs],
     [buffer, (counts, displs)], each with a dtype behind."""
     if isinstance(thing, (list, tuple)) and counts is None:
@@ -256,7 +300,7 @@ def blocks_of(thing: Any, writable: bool, n: int, counts: Optional[Sequence[int]
         thing = [items[0], dtype] if dtype is not None else items[0]
     if counts is None:
         raise invalid("the lengths of the blocks are missing (counts)")
-    buffer = buffer_of(thing, writable)
+    buffer = buffer_of(thing, writable, device)
     lengths = size_array(counts, n, "counts")
     places = size_array(displs, n, "displacements") if displs is not None else None
     at = 0

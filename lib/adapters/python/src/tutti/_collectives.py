@@ -18,9 +18,9 @@ class Collectives(Calls):
 
     def _allreduce(self, name: str, send: Any, recv: Any, op: AnyOp) -> Call:
         if send is IN_PLACE:
-            out = buffer_of(recv, True)
+            out = buffer_of(recv, True, self._device)
             return name, (_abi.TUTTI_IN_PLACE, out[0], out[1], out[2], op), (out, op), op
-        given, out = buffer_of(send, False), buffer_of(recv, True)
+        given, out = buffer_of(send, False, self._device), buffer_of(recv, True, self._device)
         if given[2] != out[2] or given[1] != out[1]:
             self._pair(send, recv)  # which says it
         return name, (given[0], out[0], out[1], out[2], op), (given, out, op), op
@@ -41,7 +41,7 @@ class Collectives(Calls):
         if self._is_root(root):
             address, out, count, keep = self._pair(send, recv)
             return "reduce", (address, out.address, count, out.dtype, op, root), (keep, op), op
-        given = buffer_of(send, False)
+        given = buffer_of(send, False, self._device)
         return "reduce", (given.address, None, given.length, given.dtype, op, root), (given, op), op
 
     def Reduce(self, send: Any, recv: Any, op: AnyOp = Op.SUM, root: int = 0, config: Optional[Config] = None) -> None:
@@ -59,7 +59,7 @@ class Collectives(Calls):
         return self._p(self._reduce(send, recv, op, root), config)
 
     def _bcast(self, buffer: Any, root: int) -> Call:
-        vector = buffer_of(buffer, not self._is_root(root))
+        vector = buffer_of(buffer, not self._is_root(root), self._device)
         return "broadcast", (vector.address, vector.length, vector.dtype, root), vector, None
 
     def Bcast(self, buffer: Any, root: int = 0, config: Optional[Config] = None) -> None:
@@ -94,13 +94,13 @@ class Collectives(Calls):
         return self._p(self._allgather(send, recv), config)
 
     def _matched(self, send: Any, blocks: Blocks) -> Buffer:
-        given = buffer_of(send, False)
+        given = buffer_of(send, False, self._device)
         if given.dtype != blocks.buffer.dtype:
             raise invalid(f"the input is of {given.dtype!r}, the output of {blocks.buffer.dtype!r}", self._rank)
         return given
 
     def _allgatherv(self, send: Any, recv: Any, counts: Any, displs: Any) -> Call:
-        out = blocks_of(recv, True, self._size, counts, displs)
+        out = blocks_of(recv, True, self._size, counts, displs, self._device)
         tail = (out.buffer.address, out.counts, out.displs, out.buffer.dtype)
         if send is IN_PLACE:
             return "allgatherv", (_abi.TUTTI_IN_PLACE, 0) + tail, out, None
@@ -118,11 +118,16 @@ class Collectives(Calls):
         """Begins Allgatherv()."""
         return self._i(self._allgatherv(send, recv, counts, displs), config)
 
+    def Allgatherv_init(self, send: Any, recv: Any, counts: Optional[Sequence[int]] = None,
+                        displs: Optional[Sequence[int]] = None, config: Optional[Config] = None) -> Prequest:
+        """Prepares Allgatherv()."""
+        return self._p(self._allgatherv(send, recv, counts, displs), config)
+
     def _gather(self, send: Any, recv: Any, root: int) -> Call:
         if self._is_root(root):
             address, out, count, keep = self._pair(send, recv, receives=self._size)
             return "gather", (address, out.address, count, out.dtype, root), keep, None
-        given = buffer_of(send, False)
+        given = buffer_of(send, False, self._device)
         return "gather", (given.address, None, given.length, given.dtype, root), given, None
 
     def Gather(self, send: Any, recv: Any, root: int = 0, config: Optional[Config] = None) -> None:
@@ -133,11 +138,15 @@ class Collectives(Calls):
         """Begins Gather()."""
         return self._i(self._gather(send, recv, root), config)
 
+    def Gather_init(self, send: Any, recv: Any, root: int = 0, config: Optional[Config] = None) -> Prequest:
+        """Prepares Gather()."""
+        return self._p(self._gather(send, recv, root), config)
+
     def _gatherv(self, send: Any, recv: Any, counts: Any, displs: Any, root: int) -> Call:
         if not self._is_root(root):
-            given = buffer_of(send, False)
+            given = buffer_of(send, False, self._device)
             return "gatherv", (given.address, given.length, None, None, None, given.dtype, root), given, None
-        out = blocks_of(recv, True, self._size, counts, displs)
+        out = blocks_of(recv, True, self._size, counts, displs, self._device)
         tail = (out.buffer.address, out.counts, out.displs, out.buffer.dtype, root)
         if send is IN_PLACE:
             return "gatherv", (_abi.TUTTI_IN_PLACE, 0) + tail, out, None
@@ -154,14 +163,19 @@ class Collectives(Calls):
         """Begins Gatherv()."""
         return self._i(self._gatherv(send, recv, counts, displs, root), config)
 
+    def Gatherv_init(self, send: Any, recv: Any, counts: Optional[Sequence[int]] = None,
+                     displs: Optional[Sequence[int]] = None, root: int = 0, config: Optional[Config] = None) -> Prequest:
+        """Prepares Gatherv()."""
+        return self._p(self._gatherv(send, recv, counts, displs, root), config)
+
     def _scatter(self, send: Any, recv: Any, root: int) -> Call:
         if not self._is_root(root):
-            out = buffer_of(recv, True)
+            out = buffer_of(recv, True, self._device)
             return "scatter", (None, out.address, out.length, out.dtype, root), out, None
         if recv is not IN_PLACE:
             address, out, count, keep = self._pair(send, recv, sends=self._size)
             return "scatter", (address, out.address, count, out.dtype, root), keep, None
-        given = buffer_of(send, False)
+        given = buffer_of(send, False, self._device)
         if given.length % self._size:
             raise invalid(f"the input has {given.length} elements, which are no {self._size} blocks", self._rank)
         return ("scatter", (given.address, _abi.TUTTI_IN_PLACE, given.length // self._size, given.dtype, root),
@@ -176,15 +190,19 @@ class Collectives(Calls):
         """Begins Scatter()."""
         return self._i(self._scatter(send, recv, root), config)
 
+    def Scatter_init(self, send: Any, recv: Any, root: int = 0, config: Optional[Config] = None) -> Prequest:
+        """Prepares Scatter()."""
+        return self._p(self._scatter(send, recv, root), config)
+
     def _scatterv(self, send: Any, recv: Any, counts: Any, displs: Any, root: int) -> Call:
         if not self._is_root(root):
-            out = buffer_of(recv, True)
+            out = buffer_of(recv, True, self._device)
             return "scatterv", (None, None, None, out.address, out.length, out.dtype, root), out, None
-        given = blocks_of(send, False, self._size, counts, displs)
+        given = blocks_of(send, False, self._size, counts, displs, self._device)
         head = (given.buffer.address, given.counts, given.displs)
         if recv is IN_PLACE:
             return "scatterv", head + (_abi.TUTTI_IN_PLACE, 0, given.buffer.dtype, root), given, None
-        out = buffer_of(recv, True)
+        out = buffer_of(recv, True, self._device)
         if given.buffer.dtype != out.dtype:
             raise invalid(f"the input is of {given.buffer.dtype!r}, the output of {out.dtype!r}", self._rank)
         return "scatterv", head + (out.address, out.length, out.dtype, root), (given, out), None
@@ -198,6 +216,11 @@ class Collectives(Calls):
                   displs: Optional[Sequence[int]] = None, root: int = 0, config: Optional[Config] = None) -> Request:
         """Begins Scatterv()."""
         return self._i(self._scatterv(send, recv, counts, displs, root), config)
+
+    def Scatterv_init(self, send: Any, recv: Any, counts: Optional[Sequence[int]] = None,
+                      displs: Optional[Sequence[int]] = None, root: int = 0, config: Optional[Config] = None) -> Prequest:
+        """Prepares Scatterv()."""
+        return self._p(self._scatterv(send, recv, counts, displs, root), config)
 
     # -------------------------------------------------------------- reduce_scatter, alltoall, scans
 
@@ -215,9 +238,14 @@ class Collectives(Calls):
         """Begins Reduce_scatter_block()."""
         return self._i(self._reduce_scatter_block(send, recv, op), config)
 
+    def Reduce_scatter_block_init(self, send: Any, recv: Any, op: AnyOp = Op.SUM,
+                                  config: Optional[Config] = None) -> Prequest:
+        """Prepares Reduce_scatter_block()."""
+        return self._p(self._reduce_scatter_block(send, recv, op), config)
+
     def _reduce_scatter(self, send: Any, recv: Any, counts: Optional[Sequence[int]], op: AnyOp) -> Call:
-        out = buffer_of(recv, True)
-        given = out if send is IN_PLACE else buffer_of(send, False)
+        out = buffer_of(recv, True, self._device)
+        given = out if send is IN_PLACE else buffer_of(send, False, self._device)
         if counts is None:  # mpi4py's: as long as each rank's output; here they are equal
             return self._reduce_scatter_block(send, recv, op)
         lengths = size_array(counts, self._size, "counts")
@@ -239,6 +267,11 @@ class Collectives(Calls):
         """Begins Reduce_scatter()."""
         return self._i(self._reduce_scatter(send, recv, counts, op), config)
 
+    def Reduce_scatter_init(self, send: Any, recv: Any, counts: Optional[Sequence[int]] = None, op: AnyOp = Op.SUM,
+                            config: Optional[Config] = None) -> Prequest:
+        """Prepares Reduce_scatter()."""
+        return self._p(self._reduce_scatter(send, recv, counts, op), config)
+
     def _alltoall(self, send: Any, recv: Any) -> Call:
         address, out, count, keep = self._pair(send, recv, self._size, self._size)
         return "alltoall", (address, out.address, count, out.dtype), keep, None
@@ -251,12 +284,16 @@ class Collectives(Calls):
         """Begins Alltoall()."""
         return self._i(self._alltoall(send, recv), config)
 
+    def Alltoall_init(self, send: Any, recv: Any, config: Optional[Config] = None) -> Prequest:
+        """Prepares Alltoall()."""
+        return self._p(self._alltoall(send, recv), config)
+
     def _alltoallv(self, send: Any, recv: Any) -> Call:
-        out = blocks_of(recv, True, self._size, None, None)
+        out = blocks_of(recv, True, self._size, None, None, self._device)
         tail = (out.buffer.address, out.counts, out.displs, out.buffer.dtype)
         if send is IN_PLACE:
             return "alltoallv", (_abi.TUTTI_IN_PLACE, None, None) + tail, out, None
-        given = blocks_of(send, False, self._size, None, None)
+        given = blocks_of(send, False, self._size, None, None, self._device)
         if given.buffer.dtype != out.buffer.dtype:
             raise invalid(f"the input is of {given.buffer.dtype!r}, the output of {out.buffer.dtype!r}", self._rank)
         return "alltoallv", (given.buffer.address, given.counts, given.displs) + tail, (given, out), None
@@ -270,6 +307,10 @@ class Collectives(Calls):
         """Begins Alltoallv()."""
         return self._i(self._alltoallv(send, recv), config)
 
+    def Alltoallv_init(self, send: Any, recv: Any, config: Optional[Config] = None) -> Prequest:
+        """Prepares Alltoallv()."""
+        return self._p(self._alltoallv(send, recv), config)
+
     def Scan(self, send: Any, recv: Any, op: AnyOp = Op.SUM, config: Optional[Config] = None) -> None:
         """Rank r gets the reduction of ranks 0 to r."""
         self._run(self._allreduce("scan", send, recv, op), config)
@@ -277,6 +318,10 @@ class Collectives(Calls):
     def Iscan(self, send: Any, recv: Any, op: AnyOp = Op.SUM, config: Optional[Config] = None) -> Request:
         """Begins Scan()."""
         return self._i(self._allreduce("scan", send, recv, op), config)
+
+    def Scan_init(self, send: Any, recv: Any, op: AnyOp = Op.SUM, config: Optional[Config] = None) -> Prequest:
+        """Prepares Scan()."""
+        return self._p(self._allreduce("scan", send, recv, op), config)
 
     def Exscan(self, send: Any, recv: Any, op: AnyOp = Op.SUM, config: Optional[Config] = None) -> None:
         """Rank r gets the reduction of ranks 0 to r-1; `recv` of rank 0 is left as it is."""
@@ -286,6 +331,10 @@ class Collectives(Calls):
         """Begins Exscan()."""
         return self._i(self._allreduce("exscan", send, recv, op), config)
 
+    def Exscan_init(self, send: Any, recv: Any, op: AnyOp = Op.SUM, config: Optional[Config] = None) -> Prequest:
+        """Prepares Exscan()."""
+        return self._p(self._allreduce("exscan", send, recv, op), config)
+
     def Barrier(self, config: Optional[Config] = None) -> None:
         """Returns after every rank has entered."""
         self._run(("barrier", (), None, None), config)
@@ -293,3 +342,7 @@ class Collectives(Calls):
     def Ibarrier(self, config: Optional[Config] = None) -> Request:
         """Begins Barrier()."""
         return self._i(("barrier", (), None, None), config)
+
+    def Barrier_init(self, config: Optional[Config] = None) -> Prequest:
+        """Prepares Barrier()."""
+        return self._p(("barrier", (), None, None), config)

@@ -9,10 +9,11 @@ from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Type
 
 from . import _abi
 from ._buffers import buffer_of
-from ._config import Config, comm_config
+from ._compressed import CompressedCalls
+from ._config import Config, comm_config, names_device
+from ._device import DeviceCalls
 from ._errors import Error, check, invalid
 from ._library import load
-from ._memory import SharedMemory
 from ._objects import Objects
 from ._requests import in_flight
 from ._types import AnyDtype, AnyOp, Op, PremulSum, size_of, view
@@ -44,6 +45,10 @@ class Explanation(NamedTuple):
     runner_up: str
     runner_up_us: float
     tuning: str
+    measured_us: float = 0
+    runner_up_measured_us: float = 0
+    way: str = ""
+    runner_up_way: str = ""
 
 
 class UniqueId(bytes):
@@ -61,16 +66,17 @@ class UniqueId(bytes):
 AllgatherFunction = Callable[[bytes], Sequence[bytes]]
 
 
-class Comm(Objects, SharedMemory):
+class Comm(Objects, CompressedCalls, DeviceCalls):
     """A communicator: ranks that make calls together. One thread at a time; other threads run
     meanwhile. Ctrl-C takes effect when a call has returned, by its deadline at the latest.
 
     Buffers are objects with the buffer protocol (NumPy arrays, array.array, bytearray, memoryview),
-    tensors with DLPack on the CPU, or [object, dtype], [object, count, dtype]. Of both buffers of a
-    call the types must be the same. All calls take a `config`."""
+    tensors with DLPack, or [object, dtype], [object, count, dtype]. Of both buffers of a call the types
+    must be the same. All calls take a `config`. Where the communicator has a `device`, buffers of
+    blocking collectives and messages may lie on it, by DLPack or the CUDA array interface."""
 
-    def __init__(self, handle: c_void_p) -> None:
-        super().__init__(handle)
+    def __init__(self, handle: c_void_p, device: bool = False) -> None:
+        super().__init__(handle, device)
         _all.add(self)
 
     # -------------------------------------------------------------- making and ending
@@ -85,7 +91,7 @@ class Comm(Objects, SharedMemory):
         move on while nobody waits), `level`, `device`, `tuning`; as in tutti_comm_config."""
         out = c_void_p()
         check(_lib.tutti_comm_create_from_env(byref(comm_config(**settings)), byref(out)))
-        return cls(out)
+        return cls(out, names_device(**settings))
 
     @classmethod
     def from_id(cls, id: bytes, rank: int, size: int, **settings: Any) -> "Comm":
@@ -95,7 +101,7 @@ class Comm(Objects, SharedMemory):
         made = _abi.tutti_unique_id((ctypes.c_ubyte * 128)(*id))
         out = c_void_p()
         check(_lib.tutti_comm_create_from_id(byref(made), rank, size, byref(comm_config(**settings)), byref(out)))
-        return cls(out)
+        return cls(out, names_device(**settings))
 
     @classmethod
     def from_allgather(cls, allgather: AllgatherFunction, rank: int, size: int, **settings: Any) -> "Comm":
@@ -122,7 +128,7 @@ class Comm(Objects, SharedMemory):
         if raised:
             raise raised[0]
         check(status)
-        return cls(out)
+        return cls(out, names_device(**settings))
 
     def split(self, color: int, key: int = 0) -> "Optional[Comm]":
         """Collective: ranks of equal color, ordered by (key, rank). color < 0: None."""
@@ -150,7 +156,7 @@ class Comm(Objects, SharedMemory):
         out = c_void_p()
         self._check_process()
         self._local(getattr(_lib, "tutti_comm_" + name)(self._handle, *arguments, byref(out)))
-        return Comm(out) if out.value else None
+        return Comm(out, self._device) if out.value else None
 
     def free(self) -> None:
         """Local. Calls in flight must have ended (else InvalidError). Memory of mem_alloc() lives on
@@ -238,8 +244,9 @@ class Comm(Objects, SharedMemory):
         self._check_process()
         self._local(_lib.tutti_allreduce_explain(count, dtype, op, self._handle,
                                                  config._pointer if config is not None else None, byref(got)))
-        return Explanation(got.algorithm.decode(), got.path.decode(), got.transport.decode(), got.reason.decode(),
-                           got.predicted_us, got.runner_up.decode(), got.runner_up_us, got.tuning.decode())
+        values: List[Any] = [getattr(got, name) for name in Explanation._fields]
+        texts: List[Any] = [value.decode() if isinstance(value, bytes) else value for value in values]
+        return Explanation(*texts)
 
     def premul_sum(self, scalar: Any, dtype: AnyDtype) -> PremulSum:
         """The operator sum over ranks of scalar * input, for calls on this communicator with this

@@ -50,6 +50,24 @@ class InvalidError(Error, ValueError):
     """An argument is wrong; nothing was sent, the communicator is unharmed."""
 
 
+class CapacityError(InvalidError):
+    """The result of Comm.Allreduce_sparse() does not fit on some rank; `capacity` entries would be
+    enough."""
+
+    capacity: int
+
+    def __init__(self, status: Status, text: str, rank: int = -1, peer: int = -1, call: int = 0,
+                 capacity: int = 0) -> None:
+        super().__init__(status, text, rank, peer, call)
+        self.args += (capacity,)
+        self.capacity = capacity
+
+    @classmethod
+    def of(cls, problem: Error, capacity: int) -> "CapacityError":
+        """The same with the capacity that it takes."""
+        return cls(problem.status, problem.text, problem.rank, problem.peer, problem.call, capacity)
+
+
 class UnsupportedError(Error):
     """Right, but not possible here; the communicator is unharmed."""
 

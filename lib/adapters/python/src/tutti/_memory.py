@@ -52,7 +52,7 @@ class Memory:
                 raise invalid(f"an array of {count} elements in memory of {self.nbytes} bytes")
         block = self._block() if self._block is not None else None
         if block is None:
-            block = _block_type(self.nbytes).from_address(self._address)
+            block = block_type(self.nbytes).from_address(self._address)
             block.comm = self._comm._lifetime  # the communicator's end waits for the views
             self._block = weakref.ref(block)
         made = view(self._address, count, dtype, block)
@@ -82,21 +82,24 @@ class Memory:
             self.free()
 
 
-def _block_type(nbytes: int) -> Any:
+def block_type(nbytes: int) -> Any:
     # A class of its own, so that it has attributes and weak references.
     return type("SharedBlock", (ctypes.c_ubyte * nbytes,), {})
 
 
 class Adopted:
-    """Memory of the program's that has become such memory (Comm.adopt)."""
+    """Memory of the program's that has become such memory (Comm.adopt, Comm.register,
+    Comm.register_device)."""
 
-    def __init__(self, comm: "SharedMemory", address: int, keep: Any) -> None:
-        self._comm, self._address, self._keep = comm, address, keep
+    def __init__(self, comm: "SharedMemory", address: int, keep: Any, undo: Any = _lib.tutti_mem_release) -> None:
+        self._comm, self._address, self._keep, self._undo = comm, address, keep, undo
+        comm._adopted.add(self)
 
     def release(self) -> None:
-        """The memory is private again. To be called by all ranks, before it is freed or resized."""
+        """The memory is the program's alone again. To be called by all ranks, before it is freed or
+        resized."""
         if self._address:
-            self._comm._local(_lib.tutti_mem_release(self._comm._handle, self._address))
+            self._comm._local(self._undo(self._comm._handle, self._address))
             self._comm._adopted.discard(self)
             self._address, self._keep = 0, None
 
@@ -110,8 +113,8 @@ class Adopted:
 class SharedMemory(Calls):
     """The calls that make such memory."""
 
-    def __init__(self, handle: c_void_p) -> None:
-        super().__init__(handle)
+    def __init__(self, handle: c_void_p, device: bool) -> None:
+        super().__init__(handle, device)
         self._lifetime: Optional[Lifetime] = Lifetime(handle.value or 0)
         self._adopted: Set[Adopted] = set()
 
@@ -136,6 +139,14 @@ class SharedMemory(Calls):
         vector = buffer_of(buffer, True)
         self._check_process()
         self._local(_lib.tutti_mem_adopt(self._handle, vector.address, vector.length * size_of(vector.dtype)))
-        made = Adopted(self, vector.address, vector.keep)
-        self._adopted.add(made)
-        return made
+        return Adopted(self, vector.address, vector.keep)
+
+    def register(self, buffer: Any, fd: int, offset: int = 0) -> Adopted:
+        """Collective: `buffer`, a shared mapping (mmap.mmap, for one) whose first byte is the one at
+        `offset` of the file `fd`, becomes such memory until release() or the end of the
+        communicator."""
+        vector = buffer_of(buffer, True)
+        self._check_process()
+        self._local(_lib.tutti_mem_register(self._handle, vector.address, vector.length * size_of(vector.dtype), fd,
+                                            offset))
+        return Adopted(self, vector.address, vector.keep, _lib.tutti_mem_deregister)

@@ -1,5 +1,5 @@
-"""Calls on objects, by pickle: behind their lengths, _BAD as a length if one cannot be pickled, which all ranks are told.
-Unpickling runs what it is told to: between ranks that trust each other only."""
+"""Calls on objects, by pickle: behind their lengths, _BAD as a length if one cannot be pickled, which all
+ranks are told. Unpickling runs what it is told to: between ranks that trust each other only."""
 
 import ctypes
 import pickle
@@ -24,6 +24,11 @@ class Objects(Collectives, Messages):
         for rank, size in enumerate(sizes):
             if size == _BAD:
                 raise error(Status.INVALID, f"rank {rank} has given an object that cannot be pickled", self._rank, rank)
+
+    def _check_no_group(self) -> None:
+        if self._recorded is not None:
+            raise invalid("an object travels in two messages, the second of which needs the first: not in a group",
+                          self._rank)
 
     def bcast(self, obj: Any, root: int = 0) -> Any:
         """`obj` of `root` on all ranks, by pickle: only among ranks that trust each other."""
@@ -85,6 +90,7 @@ class Objects(Collectives, Messages):
 
     def send(self, obj: Any, dest: int, tag: int = 0) -> None:
         """An object as a message, by pickle."""
+        self._check_no_group()
         data, problem = _pickled(obj)
         self.Send((ctypes.c_uint64 * 1)(len(data) if problem is None else _BAD), dest, tag)
         if problem is not None:
@@ -93,6 +99,7 @@ class Objects(Collectives, Messages):
 
     def recv(self, source: int, tag: int = 0) -> Any:
         """Receives it."""
+        self._check_no_group()
         size = (ctypes.c_uint64 * 1)()
         self.Recv(size, source, tag)
         self._refuse([0] * source + [size[0]], None)

@@ -90,6 +90,12 @@ class Prequest(Request):
     Start, Free = start, free
 
 
+def startall(requests: Sequence[Prequest]) -> None:
+    """Starts all of them; stops at the first that cannot be started, and raises why."""
+    for request in requests:
+        request.start()
+
+
 def waitall(requests: Sequence[Request]) -> None:
     """Waits for all of them, also when one fails; then raises how the first that did failed."""
     first: Optional[Exception] = None

@@ -1,13 +1,13 @@
 """Types of elements, operators, levels."""
 
 import ctypes
-import pathlib
 import sys
 from enum import IntEnum
 from typing import Any, Callable, Dict, List, Optional, Tuple, Union
 
 from . import _abi
-from ._errors import Status, check, error, invalid
+from ._checked import Raised, checked
+from ._errors import check, invalid
 from ._library import load
 
 
@@ -151,6 +151,21 @@ def view(address: int, count: int, dtype: int, owner: Optional[Any] = None) -> A
     return raw.cast(_FORMATS[dtype]) if dtype in _FORMATS else raw  # type: ignore[call-overload]
 
 
+# Of the CUDA array interface; types that it lacks are bytes there.
+CUDA_TYPESTRS: Dict[Dtype, str] = {
+    Dtype(dtype): ("|" if text[-1:] in ("1", "?") else "<" if sys.byteorder == "little" else ">") + text.replace("?", "b1")
+    for dtype, text in _NUMPY.items() if isinstance(text, str)
+}
+
+
+def cuda_typestr(dtype: AnyDtype) -> str:
+    """How the CUDA array interface writes a type. InvalidError where it cannot."""
+    for known, text in CUDA_TYPESTRS.items():
+        if known == dtype:
+            return text
+    raise invalid(f"the CUDA array interface has no type for {dtype!r}")
+
+
 def _has(package: str) -> bool:
     import importlib.util
 
@@ -168,28 +183,13 @@ def _has_ml_dtypes() -> bool:
     return _found.setdefault("ml_dtypes", _has("ml_dtypes"))
 
 
-# Of checked_op.cc.
+# Of callbacks.cc.
 _OpFunction = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t,
                                ctypes.c_int, ctypes.c_void_p)
 
 
-class _PythonOp(ctypes.Structure):
+class _OpContext(ctypes.Structure):
     _fields_ = [("function", _OpFunction)]
-
-
-_helper: List[Any] = []
-
-
-def _throwing() -> Any:
-    """The tutti_op_fn that calls a _PythonOp, and throws where that fails."""
-    if not _helper:
-        place = str(pathlib.Path(__file__).resolve().parent / "_checked_op.so")
-        try:
-            library = ctypes.CDLL(place)
-        except OSError as problem:
-            raise error(Status.UNSUPPORTED, f"operators in Python need {place} of the wheel: {problem}") from None
-        _helper.append(ctypes.cast(library.tutti_python_checked_op, _abi.tutti_op_fn))
-    return _helper[0]
 
 
 class UserOp(int):
@@ -203,33 +203,30 @@ class UserOp(int):
     communicator: the call fails with AbortedError, whose __cause__ it is on the rank that raised it,
     and on ranks that had their result already the next call does."""
 
-    _raised: List[BaseException]
+    _raised: Raised
     _keep: Any
 
     def __new__(cls, function: Callable[[Any, Any, Any], Any], commute: bool = False) -> "UserOp":
-        raised: List[BaseException] = []
+        raised = Raised()
 
         def call(lower: int, higher: int, out: int, count: int, dtype: int, context: Any) -> int:
-            try:
+            def run() -> None:
                 function(view(lower, count, dtype), view(higher, count, dtype), view(out, count, dtype))
-                return 0
-            except BaseException as problem:  # nothing passes through the library
-                raised.append(problem)
-                return 1
+
+            return int(raised.caught(run, 1))
 
         callback = _OpFunction(call)
-        context = _PythonOp(callback)
+        context = _OpContext(callback)
         number = ctypes.c_int()
-        check(load().tutti_op_create(_throwing(), ctypes.addressof(context), commute, ctypes.byref(number)))
+        check(load().tutti_op_create(checked("tutti_python_op", _abi.tutti_op_fn), ctypes.addressof(context), commute,
+                                     ctypes.byref(number)))
         made = super().__new__(cls, number.value)
         made._raised, made._keep = raised, (callback, context)
         return made
 
     def take_raised(self) -> Optional[BaseException]:
         """The exception that ended the last call, once."""
-        problem = self._raised[0] if self._raised else None
-        self._raised.clear()
-        return problem
+        return self._raised.take()
 
     def free(self) -> None:
         """No call with it may be in flight."""
