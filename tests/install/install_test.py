@@ -105,6 +105,55 @@ class Install(unittest.TestCase):
         for program in ("c_user", "cpp_user"):
             self.assertIn("rank 0 of 1: right", call(f"{source}/build/{program}"))
 
+    def fetching(self, folder, *options, **environment):
+        """Configures the CMake project that compiles tutti along with itself: the command's result."""
+        # What CMake makes is never installed, so it may be for this machine alone.
+        few = "-DTUTTI_MESON_OPTIONS=-Dtutti:instruction_sets=native;-Dtutti:gpu_kernels=false"
+        return subprocess.run(["cmake", "-G", "Ninja", "-S", f"{HERE}/cmake_fetching", "-B", folder, few,
+                               f"-DTUTTI_SOURCE={os.path.dirname(os.path.dirname(HERE))}", *options],
+                              capture_output=True, text=True, timeout=150, env={**os.environ, **environment})
+
+    def test_as_part_of_a_cmake_project_it_is_the_library_alone(self):
+        if shutil.which("cmake") is None:
+            self.skipTest("there is no cmake")
+        build = f"{self.folder}/cmake_fetching"
+        ninja = f"{self.folder}/ninja"
+        with open(ninja, "w") as file:  # compiles the library only in the long form: else it is the one built already
+            file.write(f"""#!/bin/sh
+for word in "$@"; do case $word in */libtutti.so.*) [ -n '{"1" if LONG else ""}' ] ||
+  exec cp -L '{BUILD}/lib/api/libtutti.so.0' "$2/$word";; esac; done
+exec {shutil.which("ninja")} "$@"
+""")
+        os.chmod(ninja, 0o755)
+        configured = self.fetching(build, f"-DTUTTI_NINJA={ninja}")
+        self.assertEqual(configured.returncode, 0, configured.stdout + configured.stderr)
+        self.assertIn("meson setup", configured.stdout)
+        call("cmake", "--build", build, timeout=1500)
+        for program in ("c_user", "cpp_user"):
+            self.assertIn("rank 0 of 1: right", call(f"{build}/{program}"))
+            self.assertIn(f"{build}/_deps/tutti-build/", call("ldd", f"{build}/{program}"))
+        targets = json.loads(call("meson", "introspect", f"{build}/_deps/tutti-build/meson-build", "--targets"))
+        self.assertEqual([target["name"] for target in targets if target["type"] in ("executable", "shared library")],
+                         ["tutti"])
+        call("cmake", "--install", build, "--prefix", f"{build}/installed")
+        self.assertEqual(sorted(os.listdir(f"{build}/installed/lib")), ["libtutti.so.0", "libtutti.so.0.1.0"])
+        again = self.fetching(build)  # nothing has changed
+        self.assertEqual((again.returncode, "meson setup" in again.stdout), (0, False), again.stderr)
+
+    def test_a_cmake_project_is_told_what_tutti_needs(self):
+        if shutil.which("cmake") is None:
+            self.skipTest("there is no cmake")
+        for number, (options, environment, words) in enumerate((
+                (["-DTUTTI_MESON="], {}, ("TUTTI_MESON is not found", "tools/setup build")),
+                (["-DCMAKE_SYSTEM_NAME=Linux", "-DCMAKE_SYSTEM_PROCESSOR=aarch64"], {}, ("--cross-file=FILE",)),
+                ([], {"PKG_CONFIG_LIBDIR": "/nowhere", "CMAKE_PREFIX_PATH": "/nowhere"},
+                 ("tools/setup build", "Meson says", "libhwy")))):
+            with self.subTest(words[0]):
+                result = self.fetching(f"{self.folder}/told{number}", *options, **environment)
+                self.assertEqual(result.returncode, 1, result.stdout)
+                for word in words:
+                    self.assertIn(word, " ".join(result.stderr.split()))
+
     def test_the_cmake_package_refuses_another_version(self):
         if shutil.which("cmake") is None:
             self.skipTest("there is no cmake")
