@@ -28,11 +28,26 @@ def call(*words, timeout=150, **options):
     return result.stdout
 
 
-def newcomers_lines():
-    """The shell lines of the README that begin with making the packages."""
+# How each of the README's ways begins, and what lies there before: a file of this folder and its name in the README.
+WAYS = {
+    "C": ("tools/package deb ", [("c_user/main.c", "program.c")]),
+    "CMake": ("apt-get install -y cmake ", [("cmake_user/CMakeLists.txt", "CMakeLists.txt"),
+                                            ("cmake_user/main.cc", "main.cc")]),
+    "MPI": ("apt-get install -y mpich ", [("mpi_user/main.c", "mpi_program.c")]),
+}
+
+
+def newcomers_lines(way):
+    """The shell lines of the README for a way."""
     with open(f"{ROOT}/README.md") as file:
-        block = re.search(r"```\n(tools/package deb .*?)```", file.read(), re.DOTALL)[1]
+        block = re.search(rf"```\n({WAYS[way][0]}.*?)```", file.read(), re.DOTALL)[1]
     return [line.partition("#")[0].strip() for line in block.splitlines()]
+
+
+def lay_out(folder):
+    for _, files in WAYS.values():
+        for source, name in files:
+            shutil.copy(f"{HERE}/{source}", f"{folder}/{name}")
 
 
 class Packages(unittest.TestCase):
@@ -50,23 +65,38 @@ class Packages(unittest.TestCase):
         return call("dpkg-deb", "--field", self.files[name], field).strip()
 
     def both_are_right(self, output):
-        self.assertEqual([line.split(",")[0] for line in sorted(output.splitlines())],
-                         ["rank 0 of 2: right", "rank 1 of 2: right"])
+        self.assertEqual([line.split(",")[0] for line in sorted(output.splitlines()) if line.startswith("rank ")],
+                         ["rank 0 of 2: right", "rank 1 of 2: right"], output)
+
+    def the_lines_run(self, run):
+        """Each way's; run(line) gives what one prints. Of MPI the interposer says that it carried the call."""
+        for way in WAYS:
+            with self.subTest(way):
+                for line in newcomers_lines(way):
+                    output = run(line)
+                    if line.startswith("tutti "):
+                        self.both_are_right(output)
+                if way == "MPI":
+                    self.assertRegex(output, r"(?m)^.*Allreduce +1 +4000\b", output)
 
     def test_the_readme_has_five_lines_at_most(self):
-        lines = newcomers_lines()
-        self.assertLessEqual(len(lines), 5)
-        self.assertEqual(lines[0], "tools/package deb packages")
+        for way in WAYS:
+            self.assertLessEqual(len(newcomers_lines(way)), 5)
+        self.assertEqual(newcomers_lines("C")[0], "tools/package deb packages")
 
     @unittest.skipIf(BARE, "the other form")
-    def test_there_are_three_and_each_depends_on_what_it_needs(self):
-        self.assertEqual(sorted(self.files), ["libtutti-dev", "libtutti0", "tutti-tools"])
+    def test_there_are_four_and_each_depends_on_what_it_needs(self):
+        self.assertEqual(sorted(self.files), ["libtutti-dev", "libtutti0", "tutti-mpi", "tutti-tools"])
         version = self.field("libtutti0", "Version")
-        for name in ("libtutti-dev", "tutti-tools"):
+        for name in ("libtutti-dev", "tutti-tools", "tutti-mpi"):
             self.assertIn(f"libtutti0 (= {version})", self.field(name, "Depends"))
         for wanted in ("libc6 (>= ", "libstdc++6 (>= ", "libssl3"):
             self.assertIn(wanted, self.field("libtutti0", "Depends"))
         self.assertIn("libhwloc15", self.field("tutti-tools", "Depends"))
+        self.assertNotIn("mpi", self.field("tutti-mpi", "Depends"))  # whichever the program has
+        found = call("dpkg-deb", "--contents", self.files["tutti-mpi"])
+        for abi in ("ompi", "mpich"):
+            self.assertIn(f"/libtutti-mpi-{abi}.so.0 -> ", found)
 
     @unittest.skipIf(BARE, "the other form")
     def test_they_install_and_the_readmes_lines_run(self):
@@ -74,14 +104,20 @@ class Packages(unittest.TestCase):
         for path in self.files.values():
             call("dpkg-deb", "--extract", path, root)
         libdir = os.path.dirname(glob.glob(f"{root}/usr/lib/*/libtutti.so")[0])
-        shutil.copy(f"{HERE}/c_user/main.c", f"{self.folder}/program.c")
+        lay_out(self.folder)
         with open(f"{libdir}/pkgconfig/tutti.pc") as file:
             self.assertIn("prefix=/usr\n", file.read())
         environment = {**os.environ, "PATH": f"{root}/usr/bin:{os.environ['PATH']}", "LD_LIBRARY_PATH": libdir,
-                       "PKG_CONFIG_SYSROOT_DIR": root, "PKG_CONFIG_LIBDIR": f"{libdir}/pkgconfig"}
-        for line in newcomers_lines()[2:]:
-            output = call("sh", "-ec", line, cwd=self.folder, env=environment)
-        self.both_are_right(output)
+                       "PKG_CONFIG_SYSROOT_DIR": root, "PKG_CONFIG_LIBDIR": f"{libdir}/pkgconfig",
+                       "CMAKE_PREFIX_PATH": f"{root}/usr", "OMPI_ALLOW_RUN_AS_ROOT": "1",  # mpirun may be Open MPI's here
+                       "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
+
+        def run(line):
+            if line.startswith(("tools/package ", "apt-get ")):
+                return ""
+            return call("sh", "-ec", f"exec 2>&1; {line}", cwd=self.folder, env=environment)
+
+        self.the_lines_run(run)
         self.assertEqual(os.path.realpath(shutil.which("tutti", path=environment["PATH"])),
                          f"{os.path.realpath(root)}/usr/bin/tutti")
 
@@ -95,16 +131,19 @@ class Packages(unittest.TestCase):
         work = f"{root}/root/work"
         os.makedirs(work)
         shutil.copytree(f"{self.folder}/packages", f"{work}/packages")
-        shutil.copy(f"{HERE}/c_user/main.c", f"{work}/program.c")
+        lay_out(work)
         mounts = [("proc", "proc"), ("tmpfs", "dev/shm")]
         os.makedirs(f"{root}/dev/shm", exist_ok=True)
         try:
             for kind, place in mounts:
                 call("mount", "-t", kind, kind, f"{root}/{place}")
-            for line in newcomers_lines()[1:]:
-                output = call("chroot", root, "sh", "-ec", f"cd /root/work && {line}", timeout=900,
-                              env={**os.environ, "DEBIAN_FRONTEND": "noninteractive", "HOME": "/root"})
-            self.both_are_right(output)
+            def run(line):
+                if line.startswith("tools/package "):
+                    return ""
+                return call("chroot", root, "sh", "-ec", f"exec 2>&1; cd /root/work && {line}", timeout=900,
+                            env={**os.environ, "DEBIAN_FRONTEND": "noninteractive", "HOME": "/root"})
+
+            self.the_lines_run(run)
             self.assertIn("libtutti.so.0", call("chroot", root, "ldconfig", "-p"))
             bench = call("chroot", root, "tutti-bench", "allreduce", "-n", "2", "--sizes", "8:1K")
             self.assertIn("algbw", bench)

@@ -2,7 +2,8 @@
 """Packages for Debian from a complete build: deb.py BUILD_FOLDER FOLDER
 
 libtutti0 is the library, libtutti-dev what programs are built with, tutti-tools the programs but for
-tutti-train, which needs a LibTorch that the user chooses. What they depend on is what dpkg-shlibdeps finds.
+tutti-train, which needs a LibTorch that the user chooses, tutti-mpi the interposers for MPI programs. What
+they depend on is what dpkg-shlibdeps finds; no interposer is linked with an MPI.
 """
 
 import glob
@@ -32,6 +33,10 @@ PACKAGES = {
         "section": "utils", "summary": "launcher, benchmark and soak test of tutti",
         "files": ["bin/tutti", "bin/tutti-bench", "bin/tutti-soak"],
         "depends": "libtutti0 (= {version})"},
+    "tutti-mpi": {
+        "section": "libs", "summary": "interposers that run MPI programs over tutti",
+        "files": ["lib/*/libtutti-mpi-*.so*"],
+        "depends": "libtutti0 (= {version}), tutti-tools (= {version})"},
 }
 
 
@@ -59,7 +64,7 @@ def staged(build, folder):
             text = source.read()
         with open(file, "w") as target:
             target.write(re.sub(r"^prefix=.*$", "prefix=/usr", text, flags=re.MULTILINE))
-    for file in glob.glob(f"{usr}/bin/*") + glob.glob(f"{usr}/lib/*/libtutti.so.*.*"):
+    for file in glob.glob(f"{usr}/bin/*") + glob.glob(f"{usr}/lib/*/libtutti*.so.*.*"):
         call("strip", "--strip-unneeded", file)
     return usr
 
