@@ -3,6 +3,7 @@ installed from PyPI. Programs are compiled by the MPI's own compiler and started
 
 run_mpi.py BUILD_ROOT WHAT [long]
 """
+import ctypes
 import os
 import re
 import shutil
@@ -137,6 +138,28 @@ def mixed(mpi):
         if without != 0:
             check("tutti takes no part: rank 1 runs without this interposer" in err, "no reason", err)
             check(carried(err)[0] == 0, "something was carried", err)
+
+
+def two_mpis(mpi):
+    """A process that has another MPI besides: all ranks leave all calls to the one that they use."""
+    other = "libmpich.so.12" if mpi.open_mpi else "libmpi.so.40"
+    try:
+        ctypes.CDLL(other)
+    except OSError:
+        print(f"there is no {other}")
+        return
+    program = compile_c(mpi, "situations.c")
+    for with_two in ((0, 1), (1,), (0,)):
+        words = [mpi.launcher, *(["--oversubscribe"] if mpi.open_mpi else [])]
+        for rank in range(2):
+            beside = [other] if rank in with_two else []
+            words += ([":"] if rank > 0 else []) + ["-n", "1", "env", "LD_PRELOAD=" + mpi.interposer(), program,
+                                                    "many-comms", *beside]
+        out, err, _, _ = run(words)
+        check(re.search("^done$", out, re.M), "two MPIs did not end well", out, err)
+        reason = "the process has two MPIs" if 0 in with_two else "rank 1 cannot take part"
+        check(f"tutti takes no part: {reason}" in err, "no reason", err)
+        check(carried(err)[0] == 0, "something was carried", err)
 
 
 def command(mpi):

@@ -1,5 +1,6 @@
 /* One situation a run, named by the first argument ("none": only a barrier); prints "done" on rank
- * 0 when all is as it should be. */
+ * 0 when all is as it should be. The second argument is a library to load before MPI_Init. */
+#include <dlfcn.h>
 #include <mpi.h>
 #include <pthread.h>
 #include <signal.h>
@@ -170,6 +171,11 @@ int main(int argc, char** argv) {
                     {"late", late},
                     {"loop", loop},
                     {"mixed", many_comms}};
+  /* An MPI besides, as a plugin of the program's brings one. */
+  if (argc > 2 && dlopen(argv[2], RTLD_LAZY | RTLD_LOCAL) == NULL) {
+    fprintf(stderr, "%s\n", dlerror());
+    return 4;
+  }
   int level = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
