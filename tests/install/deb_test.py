@@ -93,6 +93,7 @@ class Packages(unittest.TestCase):
         for wanted in ("libc6 (>= ", "libstdc++6 (>= ", "libssl3"):
             self.assertIn(wanted, self.field("libtutti0", "Depends"))
         self.assertIn("libhwloc15", self.field("tutti-tools", "Depends"))
+        self.assertIn("/usr/share/man/man1/tutti-bench.1.gz\n", call("dpkg-deb", "--contents", self.files["tutti-tools"]))
         self.assertNotIn("mpi", self.field("tutti-mpi", "Depends"))  # whichever the program has
         found = call("dpkg-deb", "--contents", self.files["tutti-mpi"])
         for abi in ("ompi", "mpich"):

@@ -191,11 +191,35 @@ exec {shutil.which("ninja")} "$@"
         dynamic = call("readelf", "-d", f"{self.libdir}/libtutti.so")
         self.assertIn("Library soname: [libtutti.so.0]", dynamic)
 
+    def test_manual_pages_have_every_subcommand_and_option(self):
+        programs = [os.path.basename(path) for path in glob.glob(f"{self.prefix}/bin/*")]
+        pages = [os.path.basename(path)[:-2] for path in glob.glob(f"{self.prefix}/share/man/man1/*.1")]
+        self.assertEqual(sorted(pages), sorted(programs))
+        self.assertIn("tutti-bench", pages)
+        for name in pages:
+            path = f"{self.prefix}/share/man/man1/{name}.1"
+            with open(path) as file:
+                text = file.read().replace("\\-", "-")
+            self.assertIn(f"\n{name} - ", text)
+            self.assertEqual(text.count("\n.SH SYNOPSIS\n"), 1)
+            if shutil.which("groff"):
+                said = subprocess.run(["groff", "-man", "-Tutf8", "-ww", "-z", path], capture_output=True, text=True)
+                self.assertEqual((said.returncode, said.stderr), (0, ""))
+            if name == "tutti":  # as the program says
+                program = f"{self.prefix}/bin/tutti"
+                where = {"LD_LIBRARY_PATH": self.libdir}
+                for command in ("run", "mpi", "info", "show", "tune", "verify"):
+                    self.assertIn(f'.SH "TUTTI {command.upper()}"', text)
+                    own = text.partition(f'.SH "TUTTI {command.upper()}"')[2].partition(".SH ")[0]
+                    for option in re.findall(r"^  (-\S+)", call(program, command, "--help", **where), re.MULTILINE):
+                        if option != "-h,--help":
+                            self.assertIn(option, own)
+
     def test_nothing_else_is_installed(self):
         files = [os.path.relpath(path, self.prefix) for path in
                  glob.glob(f"{self.prefix}/**", recursive=True) if not os.path.isdir(path)]
         allowed = ("bin/tutti", "include/tutti/", f"{LIBDIR}/libtutti.so", f"{LIBDIR}/libtutti-mpi-", f"{LIBDIR}/pkgconfig/tutti.pc",
-                   f"{LIBDIR}/cmake/tutti/")
+                   f"{LIBDIR}/cmake/tutti/", "share/man/man1/tutti")
         self.assertEqual([path for path in files if not path.startswith(allowed)], [])
 
 

@@ -31,7 +31,8 @@ PACKAGES = {
         "depends": "libtutti0 (= {version})"},
     "tutti-tools": {
         "section": "utils", "summary": "launcher, benchmark and soak test of tutti",
-        "files": ["bin/tutti", "bin/tutti-bench", "bin/tutti-soak"],
+        "files": ["bin/tutti", "bin/tutti-bench", "bin/tutti-soak", "share/man/man1/tutti.1",
+                  "share/man/man1/tutti-bench.1", "share/man/man1/tutti-soak.1"],
         "depends": "libtutti0 (= {version})"},
     "tutti-mpi": {
         "section": "libs", "summary": "interposers that run MPI programs over tutti",
@@ -109,6 +110,8 @@ def package(name, usr, folder, version, target):
                 shutil.copytree(path, place, symlinks=True)
             else:
                 shutil.copy2(path, place, follow_symlinks=False)
+    for manual in glob.glob(f"{tree}/usr/share/man/*/*"):
+        call("gzip", "-9n", manual)
     documents = f"{tree}/usr/share/doc/{name}"
     os.makedirs(documents)
     with open(f"{documents}/copyright", "w") as file:
