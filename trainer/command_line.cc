@@ -201,9 +201,12 @@ void declare(CLI::App& app, Options& o) {
   app.add_option("--evaluate-every", o.evaluate_every,
                  "steps between two validations; 0: at the end");
   app.add_option("--sample", o.sample, "bytes of text to write at the end");
-  app.add_option("--timeout", o.timeout_ms, "milliseconds after which a call gives up");
+  app.add_option("--timeout", o.timeout_ms,
+                 "milliseconds after which a rank gives up waiting for another; default: it waits "
+                 "until that one ends");
   app.add_flag("--hash", o.hash, "a digest of the parameters with every step");
   app.add_option("--die-at", o.die_at)->group("");
+  app.add_option("--sleep-at", o.sleep_at)->group("");
 }
 
 void check_model(const Options& o) {
@@ -243,7 +246,7 @@ void check_agreement(const Options& o) {
   within("--bucket", o.bucket_mib, 1e-6, 1e5);
   const SyncWay& way = sync_way(o);
   if (way.server) within("--servers", o.servers, 1, 64);
-  within("--timeout", double(o.timeout_ms), 100, 1e9);
+  if (o.timeout_ms) within("--timeout", double(*o.timeout_ms), 100, 1e9);
   one_of("--algorithm", o.algorithm, algorithms_of(o.zero ? "reduce_scatter" : "allreduce"));
   const auto only = [&](bool asked, const char* option, bool fits, const std::string& needs) {
     if (asked && !fits) throw BadInput(fmt::format("{} needs {}", option, needs));

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <limits>
 #include <memory>
 
 #include "trainer/checkpoint/checkpoint.h"
@@ -35,7 +36,8 @@ const char* device_of_calls(const Options& options, const std::string& gpu) {
 
 communicator join(const Options& options, const Device& device) {
   tutti_comm_config config = TUTTI_COMM_CONFIG_INIT;
-  config.timeout_ms = options.timeout_ms;
+  // A call may begin with a wait for what another rank computes, which takes as long as it takes.
+  config.timeout_ms = options.timeout_ms.value_or(std::numeric_limits<int64_t>::max());
   config.progress_thread = options.overlap || options.pp > 1 ? 1 : 0;
   const std::string name = device.name();
   if (device.is_gpu()) config.device = device_of_calls(options, name);
@@ -98,7 +100,7 @@ void train(const Options& asked, const std::vector<std::string>& arguments) {
   const Shape shape = shape_of(options);
   const std::unique_ptr<Data> data = open_data(options.data, shape.context, options.seed);
   const communicator world = join(options, device);
-  arm_faults(options.die_at, world.rank());
+  arm_faults(options.die_at, options.sleep_at, world.rank());
   const bool serves = world.rank() >= options.workers();
   communicator own = world.split(serves ? 1 : 0, world.rank());
   if (serves) {

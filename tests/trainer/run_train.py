@@ -1,5 +1,6 @@
 """Runs tutti-train as users do and checks what it claims. Arguments: tutti-train, tutti, what is checked; then perhaps
 --device DEVICE, which all runs get that name none."""
+import concurrent.futures
 import itertools
 import json
 import math
@@ -708,6 +709,30 @@ def check_other_killed():
                 got = [s for s in map(json.loads, out.splitlines()) if "step" in s][-1]["parameters"]
                 assert got == want or sync == "gossip", (sync, place)
                 assert not any(name.startswith("unfinished") for name in os.listdir(folder)), os.listdir(folder)
+
+
+def check_deadline():
+    """A rank that computes for longer than any call's default limit is waited for; where --timeout is given, it is not."""
+    rest = small + ["--batch", "4", "--steps", "3"]
+    slow = ["--sleep-at", "forward:1:1:66000"]
+    runs = [(*slow, "--dp", "2", *more) for more in (
+        (), ("--zero", "1"), ("--sync", "server"), ("--sync", "server-async"), ("--sync", "ssp"),
+        ("--sync", "backup", "--backup", "0", "--servers", "2"), ("--sync", "local-sgd", "--local-steps", "2"), ("--sync", "gossip"))]
+    runs += [("--sleep-at", "forward:1:0:66000", "--dp", "2", "--sync", "gossip"),
+             ("--sleep-at", "forward:1:0:66000", "--sync", "server"),
+             (*slow, "--tp", "2"), (*slow, "--pp", "2", "--micro-batches", "2"),
+             ("--sleep-at", "profile:0:0:66000", "--pp", "2", "--micro-batches", "2")]
+    with concurrent.futures.ThreadPoolExecutor(len(runs)) as pool:
+        for found, total in pool.map(lambda more: steps(*rest, *more), runs):
+            assert [s["step"] for s in found] == [1, 2, 3] and total["loss"] > 0, (found, total)
+    # The ranks of the run are named, not those of a pair.
+    for sync, who, waiting in (("gossip", 2, (1, 3)), ("server", 1, (2,))):
+        code, out, err = run(*small, "--dp", 4 if sync == "gossip" else 2, "--batch", "4", "--steps", "1000", "--sync", sync,
+                             "--die-at", f"forward:3:{who}")
+        assert code == 128 + 9, (sync, code, err)
+        assert any(re.search(rf"rank {rank}: rank {who}, in the exchange of ranks {who} and {rank}, ", err) for rank in waiting), (sync, err)
+    code, out, err = run(*rest, "--dp", "2", "--sleep-at", "forward:1:1:20000", "--timeout", "500")
+    assert code == 1 and "rank 0 waited for rank 1" in err, (code, err)
 
 
 def refused(args, *words):

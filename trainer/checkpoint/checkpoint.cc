@@ -196,17 +196,17 @@ Written write_own(const Keepers& keepers, const std::vector<StateVector>& state,
     DurableFile file(folder / file_name(size_t(keepers.comm.rank()), size_t(keepers.comm.size())));
     const std::string header = make_header(tensors, {{"format", "tutti"}});
     file.write(header.data(), header.size());
-    may_die("save-header");
+    fault_point("save-header");
     for (size_t i = 0; i < pieces.size(); ++i) {
       const OnHost<const std::byte> here(pieces[i].device, pieces[i].values);
       file.write(here.values().data(), here.values().size());
-      if (i == pieces.size() / 2) may_die("save-half");
+      if (i == pieces.size() / 2) fault_point("save-half");
     }
-    may_die("save-written");
+    fault_point("save-written");
     const std::string digest = file.close();
     std::copy(digest.begin(), digest.end(), written.sha256.begin());
     written.bytes = file.size();
-    may_die("save-synced");
+    fault_point("save-synced");
   } catch (const std::exception& failed) {
     std::strncpy(written.error.data(), failed.what(), written.error.size() - 1);
   }
@@ -242,7 +242,7 @@ void write_about(const Keepers& keepers, int64_t step, const fs::path& folder,
   const std::string text = about.dump(2) + "\n";
   DurableFile file(folder / "checkpoint.json");
   file.write(text.data(), text.size() / 2);
-  may_die("save-about");
+  fault_point("save-about");
   file.write(text.data() + text.size() / 2, text.size() - text.size() / 2);
   file.close();
 }
@@ -256,11 +256,11 @@ std::string commit(const Keepers& keepers, int64_t step, const fs::path& unfinis
   try {
     write_about(keepers, step, unfinished, all);
     sync_folder(unfinished);
-    may_die("save-named");
+    fault_point("save-named");
     const fs::path name = fs::path(folder) / folder_name(step);
     fs::remove_all(name);  // a damaged one of the same step
     fs::rename(unfinished, name);
-    may_die("save-renamed");
+    fault_point("save-renamed");
     sync_folder(folder);
   } catch (const std::exception& failed) {
     return failed.what();
@@ -270,7 +270,7 @@ std::string commit(const Keepers& keepers, int64_t step, const fs::path& unfinis
     std::error_code ignored;
     fs::remove(all_generations[i] / "checkpoint.json",
                ignored);  // first, so that there is never half a checkpoint
-    may_die("save-pruned");
+    fault_point("save-pruned");
     fs::remove_all(all_generations[i], ignored);
   }
   return "";
@@ -411,7 +411,7 @@ void save_checkpoint(const Keepers& keepers, const std::vector<StateVector>& sta
   const std::string& folder = keepers.options.checkpoint;
   const fs::path unfinished = fs::path(folder) / ("unfinished-" + folder_name(step));
   const bool first = keepers.comm.rank() == 0;
-  may_die("save-begin");
+  fault_point("save-begin");
   agree(keepers.comm, folder, step, first ? make_unfinished(folder, unfinished) : "");
   const Written mine = write_own(keepers, state, unfinished);
   std::vector<Written> all(size_t(keepers.comm.size()));

@@ -1,36 +1,54 @@
-// Fault injection for tests: a rank dies at --die-at PLACE:STEP:RANK. Without the option nothing
-// happens.
+// Fault injection for tests: a rank dies at --die-at PLACE:STEP:RANK, or sleeps at --sleep-at
+// PLACE:STEP:RANK:MILLISECONDS. Without the options nothing happens.
 #pragma once
 
 #include <signal.h>
 
+#include <chrono>
 #include <cstdint>
 #include <string>
+#include <thread>
 
 namespace tutti::train {
 
-struct Faults {
+struct Fault {
   std::string place;
   int64_t step = -1;
   int rank = -1;
+  int64_t milliseconds = 0;
+  // `at`: PLACE:STEP:RANK[:MILLISECONDS]; empty: none.
+  static Fault parsed(const std::string& at) {
+    const size_t first = at.find(':');
+    const size_t second = at.find(':', first + 1);
+    if (at.empty() || second == std::string::npos) return {};
+    const size_t third = at.find(':', second + 1);
+    return {at.substr(0, first), std::stoll(at.substr(first + 1)), std::stoi(at.substr(second + 1)),
+            third == std::string::npos ? 0 : std::stoll(at.substr(third + 1))};
+  }
+};
+struct Faults {
+  Fault dies, sleeps;
   int64_t now = 0;  // the current step
   int self = -1;
+  bool now_at(const Fault& fault, const char* at) const {
+    return fault.rank == self && fault.step == now && fault.place == at;
+  }
 };
 inline Faults& faults() {
   static Faults instance;
   return instance;
 }
-// `at`: PLACE:STEP:RANK; `self`: this rank.
-inline void arm_faults(const std::string& at, int self) {
-  const size_t first = at.find(':');
-  const size_t second = at.find(':', first + 1);
-  if (at.empty() || second == std::string::npos) return;
-  faults() = {at.substr(0, first), std::stoll(at.substr(first + 1)),
-              std::stoi(at.substr(second + 1)), 0, self};
+// `self`: this rank.
+inline void arm_faults(const std::string& die_at, const std::string& sleep_at, int self) {
+  faults() = {Fault::parsed(die_at), Fault::parsed(sleep_at), 0, self};
 }
-inline void may_die(const char* place) {
-  const Faults& f = faults();
-  if (f.rank == f.self && f.step == f.now && f.place == place) raise(SIGKILL);
+inline void fault_point(const char* place) {
+  Faults& f = faults();
+  if (f.now_at(f.sleeps, place)) {
+    f.sleeps.rank = -1;  // once
+    std::this_thread::sleep_for(std::chrono::milliseconds(f.sleeps.milliseconds));
+  }
+  if (f.now_at(f.dies, place)) raise(SIGKILL);
 }
 
 }  // namespace tutti::train

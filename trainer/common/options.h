@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -86,11 +87,12 @@ struct Options {
   std::string report;
   std::string trace;
   bool dry_run = false;
-  int64_t evaluate_every = 0;  // 0: at the end only
-  int64_t sample = 200;        // bytes of text at the end
-  bool hash = false;           // print a digest of the parameters after every step
-  std::string die_at;          // PLACE:STEP:RANK; for tests
-  int64_t timeout_ms = 60000;
+  int64_t evaluate_every = 0;         // 0: at the end only
+  int64_t sample = 200;               // bytes of text at the end
+  bool hash = false;                  // print a digest of the parameters after every step
+  std::string die_at;                 // PLACE:STEP:RANK; for tests
+  std::optional<int64_t> timeout_ms;  // of a wait for another rank; none: as long as it lives
+  std::string sleep_at;               // PLACE:STEP:RANK:MILLISECONDS; for tests
 
   bool has_servers() const { return servers > 0; }
   StageWidths widths() const { return StageWidths::parsed(stage_widths, pp); }

@@ -195,14 +195,14 @@ void Pipeline::compute(int64_t step, const Action& a, Result& result) {
   const int64_t number = shard(a.micro_batch), samples = shard_samples(o, number);
   const bool split = o.schedule == "zb-h1";
   if (a.kind == Kind::forward) {
-    may_die("forward");
+    fault_point("forward");
     Batch batch;
     batch.samples = samples;
     if (stage_.first(a.chunk) || stage_.last(a.chunk)) batch = shard_batch(o, data_, step, number);
     result.loss += stage_.forward(a.chunk, a.micro_batch, batch, shard_seed(o, step, number));
     peak_live_ = std::max(peak_live_, ++live_);
   } else if (a.kind == Kind::backward) {
-    may_die("backward");
+    fault_point("backward");
     stage_.backward(a.chunk, a.micro_batch, 1 / (double(o.batch) * double(data_.terms())));
   } else {
     stage_.weight(a.chunk, a.micro_batch);

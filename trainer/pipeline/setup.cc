@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "trainer/common/faults.h"
 #include "trainer/common/timeline.h"
 
 namespace tutti::train {
@@ -109,6 +110,7 @@ RankPipeline make_pipeline(Options& options, const Data& data, const Grid& grid,
   const bool profiled = options.stages == "profile";
   const bool timed = profiled && grid.data.rank() == 0 && grid.pipeline.rank() == 0;
   const int64_t samples = std::max<int64_t>(1, options.batch / options.shards);
+  if (timed) fault_point("profile");
   ModelFacts facts =
       facts_of(replica, samples_of(data, options.seed, 0, options.batch, 0, samples), timed);
   std::vector<double> seconds;

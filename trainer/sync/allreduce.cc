@@ -34,7 +34,7 @@ class DataParallel : public Strategy {
     const auto& buckets = passes_.buckets();
     const auto start = [this](size_t b) {
       calls_.start([this, b](const Way& way) {
-        may_die("allreduce");
+        fault_point("allreduce");
         return wire_->begin(way, b, passes_.gradient(passes_.buckets()[b]));
       });
     };
@@ -47,7 +47,7 @@ class DataParallel : public Strategy {
     }
     for (size_t b = 0; b < buckets.size(); ++b) {
       if (worker_.options.clip == 0) take(b, figures);
-      if (b == 0) may_die("update");
+      if (b == 0) fault_point("update");
       const double updates = now();
       if (!figures.overflow)
         optimizer_.update(range(b), passes_.parameters(buckets[b]), passes_.gradient(buckets[b]));

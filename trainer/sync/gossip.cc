@@ -39,12 +39,11 @@ class Gossip : public Strategy {
     const auto initial = here.values();
     shared_.assign(initial.begin(), initial.end());
     if (worker.comm.rank() % 2 == 1)
-      for (const communicator& pair : pairs_)
-        threads_.emplace_back([this, &pair] { answer(pair); });
+      for (const Pair& pair : pairs_) threads_.emplace_back([this, &pair] { answer(pair); });
   }
   ~Gossip() override {
-    for (const communicator& pair : pairs_)
-      if (!finished_) pair.abort("the trainer ends");
+    for (const Pair& pair : pairs_)
+      if (!finished_) pair.comm.abort("the trainer ends");
     for (std::thread& thread : threads_) thread.join();
   }
 
@@ -81,7 +80,8 @@ class Gossip : public Strategy {
   // At the end the parameters of all workers are averaged.
   void finish() override {
     if (threads_.empty())
-      for (const communicator& pair : pairs_) pair.send<int64_t>(std::span(&leaves, 1), 1);
+      for (const Pair& pair : pairs_)
+        between(pair, [&] { pair.comm.send<int64_t>(std::span(&leaves, 1), 1); });
     for (std::thread& thread : threads_) thread.join();
     threads_.clear();
     finished_ = true;
@@ -107,43 +107,49 @@ class Gossip : public Strategy {
     const double from = now();
     const uint64_t random =
         mixed(worker_.options.seed, uint64_t(step), uint64_t(worker_.comm.rank()));
-    const communicator& partner = pairs_[size_t(random % pairs_.size())];
-    Meter meter(partner);
+    const Pair& partner = pairs_[size_t(random % pairs_.size())];
+    Meter meter(partner.comm);
     other_.resize(shared_.size());
-    may_die("allreduce");
-    partner.send<int64_t>(std::span(&step, 1), 1);
-    partner.send<float>(shared_, 1);
-    partner.recv<float>(other_, 1);
+    fault_point("allreduce");
+    between(partner, [&] {
+      partner.comm.send<int64_t>(std::span(&step, 1), 1);
+      partner.comm.send<float>(shared_, 1);
+      partner.comm.recv<float>(other_, 1);
+    });
     average(shared_, other_);
     figures.exposed = figures.communication = now() - from;
     sent_ = meter.sent();
     worker_.timeline.add("communication", "average with a partner", from, now(), sent_.bytes);
   }
 
-  void answer(const communicator& asking) {
+  // Answers until the other worker leaves, however long that computes between two of its questions.
+  void answer(const Pair& asking) {
     try {
-      std::vector<float> theirs(shared_.size()), before(shared_.size());
-      Meter meter(asking);
-      for (;;) {
-        int64_t word = 0;
-        asking.recv<int64_t>(std::span(&word, 1), 0);
-        if (word == leaves) return;
-        asking.recv<float>(theirs, 0);
-        {
-          const std::lock_guard lock(mutex_);
-          before = shared_;
-          average(shared_, theirs);
-        }
-        asking.send<float>(before, 0);
-        const std::lock_guard lock(mutex_);
-        sent_ += meter.sent();
-      }
-    } catch (...) {
+      between(asking, [&] { answer_all(asking.comm); });
+    } catch (const std::exception& failed) {
       {
         const std::lock_guard lock(mutex_);
         if (!failed_) failed_ = std::current_exception();
       }
-      for (const communicator& pair : pairs_) pair.abort("a worker that asks has failed");
+      for (const Pair& pair : pairs_) pair.comm.abort(failed.what());
+    }
+  }
+  void answer_all(const communicator& asking) {
+    std::vector<float> theirs(shared_.size()), before(shared_.size());
+    Meter meter(asking);
+    for (;;) {
+      int64_t word = 0;
+      asking.recv<int64_t>(std::span(&word, 1), 0);
+      if (word == leaves) return;
+      asking.recv<float>(theirs, 0);
+      {
+        const std::lock_guard lock(mutex_);
+        before = shared_;
+        average(shared_, theirs);
+      }
+      asking.send<float>(before, 0);
+      const std::lock_guard lock(mutex_);
+      sent_ += meter.sent();
     }
   }
 
@@ -161,7 +167,7 @@ class Gossip : public Strategy {
   Volume sent_;  // since the last step ended
   bool finished_ = false;
   std::exception_ptr failed_;
-  std::vector<communicator> pairs_;
+  std::vector<Pair> pairs_;
   std::vector<std::thread> threads_;
 };
 

@@ -58,7 +58,7 @@ class LocalSgd : public Strategy {
   void average(StepFigures& figures) {
     const double from = now();
     const tutti_call_config config = call_config(worker_.options);
-    may_die("allreduce");
+    fault_point("allreduce");
     worker_.replica.device().wait();
     averages_.allreduce(worker_.replica.parameters(), TUTTI_AVG, &config);
     figures.exposed = figures.communication = now() - from;

@@ -8,10 +8,28 @@
 
 namespace tutti::train {
 
-// Collective over `world`. `clients` and `hosts`: ranks, disjoint. A client gets one communicator
-// per host, a host one per client; in each the client is rank 0 and the host rank 1. Other ranks
-// get none.
-std::vector<communicator> make_pairs(const communicator& world, const std::vector<int>& clients,
-                                     const std::vector<int>& hosts);
+struct Pair {
+  communicator comm;         // the client is rank 0 of it, the host rank 1
+  int client = 0, host = 0;  // their ranks in `world`
+};
+
+// Collective over `world`. `clients` and `hosts`: ranks, disjoint. A client gets a pair for each
+// host, a host one for each client; other ranks get none.
+std::vector<Pair> make_pairs(const communicator& world, const std::vector<int>& clients,
+                             const std::vector<int>& hosts);
+
+// Throws a Failure that says what `failed` does, by the ranks of `world`.
+[[noreturn]] void fail_between(const Pair& pair, const error& failed);
+
+// Calls body(); an error of the pair's communicator becomes a Failure that names the ranks of
+// `world`.
+template <class Body>
+auto between(const Pair& pair, Body&& body) {
+  try {
+    return body();
+  } catch (const error& failed) {
+    fail_between(pair, failed);
+  }
+}
 
 }  // namespace tutti::train

@@ -45,7 +45,7 @@ typename Passes<Real>::Result Passes<Real>::run(int64_t step,
     for (size_t b = 0; b < buckets_.size(); ++b) missing[b] = buckets_[b].last - buckets_[b].first;
     size_t next = 0;
     const double from = now();
-    may_die("forward");
+    fault_point("forward");
     const auto ready = [&](size_t parameter) {
       --missing[bucket_of_[parameter]];
       for (; next < buckets_.size() && missing[next] == 0; ++next) {
@@ -56,7 +56,7 @@ typename Passes<Real>::Result Passes<Real>::run(int64_t step,
                             shard_norm_.span());
         });
         folds_[next].add(part);
-        if (next == 0) may_die("backward");
+        if (next == 0) fault_point("backward");
         if (shard + 1 == first + own) final(next);
       }
       look();

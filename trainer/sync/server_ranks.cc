@@ -39,7 +39,7 @@ std::vector<int> numbers(int begin, int end) {
   return out;
 }
 
-std::vector<communicator> pairs_of(const Options& o, const communicator& world) {
+std::vector<Pair> pairs_of(const Options& o, const communicator& world) {
   return make_pairs(world, numbers(0, o.dp), numbers(o.dp, o.dp + o.servers));
 }
 
@@ -59,7 +59,7 @@ class ServerWorker : public Strategy {
         rule_(sync_way(worker.options).server(worker.options)),
         servers_(pairs_of(worker.options, world)),
         parts_(server_parts(worker.options, worker.replica.layout())) {
-    for (const communicator& server : servers_) meters_.emplace_back(server);
+    for (const Pair& server : servers_) meters_.emplace_back(server.comm);
   }
 
   StepFigures step(int64_t step) override {
@@ -69,7 +69,7 @@ class ServerWorker : public Strategy {
     figures.loss =
         own_pass(worker_, step, server_scale(rule_, o, samples, double(worker_.data.terms())));
     const double computed = now();
-    may_die("allreduce");
+    fault_point("allreduce");
     figures.next = exchange(step);
     for (Meter& meter : meters_) figures.volume += meter.sent();
     figures.exposed = figures.communication = now() - computed;
@@ -79,16 +79,13 @@ class ServerWorker : public Strategy {
 
   // The servers' parameters are the result, so the order in which workers leave does not matter.
   void finish() override {
-    for (const communicator& server : servers_) server.send<int64_t>(std::span(&leaves, 1), 1);
+    tell(leaves);
     take_parameters();
     world_.barrier();  // the servers have written their log
   }
 
   // All gradients have been pushed and answered, and all state is on the servers.
-  void pause(int64_t next) override {
-    const int64_t word = saves(next);
-    for (const communicator& server : servers_) server.send<int64_t>(std::span(&word, 1), 1);
-  }
+  void pause(int64_t next) override { tell(saves(next)); }
   void resumed() override { take_parameters(); }
 
   // To each server its part, and a message before it with the number of the iteration.
@@ -107,19 +104,28 @@ class ServerWorker : public Strategy {
     share_parameters(worker_.options, world_, parts_, here.values());
     here.store();
   }
+  // In place of a clock.
+  void tell(int64_t word) {
+    for (const Pair& server : servers_)
+      between(server, [&] { server.comm.send<int64_t>(std::span(&word, 1), 1); });
+  }
   // Sends to all servers before it waits for any.
   int64_t exchange(int64_t step) {
     const Device& device = worker_.replica.device();
     const OnHost<float> gradients(device, worker_.replica.gradients());
     const OnHost<float> parameters(device, worker_.replica.parameters());
     for (size_t s = 0; s < servers_.size(); ++s) {
-      servers_[s].send<int64_t>(std::span(&step, 1), 1);
-      servers_[s].send<float>(slice(gradients.values(), parts_[s]), 1);
+      between(servers_[s], [&] {
+        servers_[s].comm.send<int64_t>(std::span(&step, 1), 1);
+        servers_[s].comm.send<float>(slice(gradients.values(), parts_[s]), 1);
+      });
     }
     int64_t next = 0;
     for (size_t s = 0; s < servers_.size(); ++s) {
-      servers_[s].recv<int64_t>(std::span(&next, 1), 1);
-      servers_[s].recv<float>(slice(parameters.values(), parts_[s]), 1);
+      between(servers_[s], [&] {
+        servers_[s].comm.recv<int64_t>(std::span(&next, 1), 1);
+        servers_[s].comm.recv<float>(slice(parameters.values(), parts_[s]), 1);
+      });
     }
     parameters.store();
     return next;
@@ -128,7 +134,7 @@ class ServerWorker : public Strategy {
   Worker worker_;
   const communicator& world_;
   ServerRule rule_;
-  std::vector<communicator> servers_;
+  std::vector<Pair> servers_;
   std::vector<Range> parts_;  // of each
   std::vector<Meter> meters_;
 };
@@ -156,8 +162,7 @@ struct Turn {
 // the order of gradients, one that receives that order.
 class Server {
  public:
-  Server(ServerCore core, std::vector<communicator> workers, const communicator& servers,
-         Order order)
+  Server(ServerCore core, std::vector<Pair> workers, const communicator& servers, Order order)
       : core_(std::move(core)),
         workers_(std::move(workers)),
         servers_(servers),
@@ -174,8 +179,10 @@ class Server {
     threads.reserve(workers_.size() + 1);
     for (size_t w = 0; w < workers_.size(); ++w)
       threads.push_back(begin([this, w] {
-        while (serve_once(int(w))) {
-        }
+        between(workers_[w], [&] {
+          while (serve_once(int(w))) {
+          }
+        });
       }));
     if (order_ == Order::follows)
       threads.push_back(begin([this] {
@@ -201,12 +208,12 @@ class Server {
   // By the counters; not to be called while run() runs.
   double bytes_received() const {
     double sum = 0;
-    for (const communicator& worker : workers_) sum += double(worker.counters().bytes_received);
+    for (const Pair& worker : workers_) sum += double(worker.comm.counters().bytes_received);
     return sum;
   }
   double bytes_sent() const {
     double sum = 0;
-    for (const communicator& worker : workers_) sum += double(worker.counters().bytes_sent);
+    for (const Pair& worker : workers_) sum += double(worker.comm.counters().bytes_sent);
     return sum;
   }
 
@@ -233,16 +240,17 @@ class Server {
           const std::lock_guard lock(mutex_);
           if (!failed_) failed_ = std::current_exception();
         }
-        for (const communicator& other : workers_) other.abort(failed.what());
+        for (const Pair& other : workers_) other.comm.abort(failed.what());
         if (order_ != Order::own) servers_.abort(failed.what());
         changed_.notify_all();
       }
     });
   }
 
-  // One iteration of a worker; false when it has left, or waits for a checkpoint.
+  // One iteration of a worker, however long that computes before it sends; false when it has left,
+  // or waits for a checkpoint.
   bool serve_once(int worker) {
-    const communicator& comm = workers_[size_t(worker)];
+    const communicator& comm = workers_[size_t(worker)].comm;
     Seat& seat = seats_[size_t(worker)];
     int64_t clock = 0;
     comm.recv<int64_t>(std::span(&clock, 1), 0);
@@ -256,7 +264,7 @@ class Server {
       return false;
     }
     comm.recv<float>(seat.gradient, 0);
-    may_die("server");
+    fault_point("server");
     std::unique_lock lock(mutex_);
     seat.clock = clock;
     changed_.notify_all();
@@ -328,7 +336,7 @@ class Server {
   std::mutex mutex_;
   std::condition_variable changed_;
   ServerCore core_;
-  std::vector<communicator> workers_;
+  std::vector<Pair> workers_;
   const communicator& servers_;
   Order order_;
   std::vector<Seat> seats_;  // by worker

@@ -20,7 +20,7 @@ inline double shard_pass(const Options& o, const Data& data, Replica& replica, i
 inline double own_pass(const Worker& worker, int64_t step, double scale) {
   const int rank = worker.comm.rank();
   const double from = now();
-  may_die("forward");
+  fault_point("forward");
   const double sum =
       shard_pass(worker.options, worker.data, worker.replica, step, rank, scale, [](size_t) {});
   worker.timeline.add("compute", "forward and backward", from, now());

@@ -45,7 +45,7 @@ class ZeroOne : public Strategy {
     }
     for (size_t b = 0; b < count; ++b) {
       if (worker_.options.clip == 0) take(b, figures, squares);
-      if (b == 0) may_die("update");
+      if (b == 0) fault_point("update");
       if (!figures.overflow) optimizer_.update(part(b), parameters(part(b)), mine_[b].span());
     }
     if (optimizer_.has_norms()) sum_norms();
@@ -128,7 +128,7 @@ class ZeroOne : public Strategy {
   }
 
   request reduce(const Way& way, size_t b) {
-    may_die("allreduce");
+    fault_point("allreduce");
     return way.reduce_scatter(passes_.gradient(passes_.buckets()[b]).data(), mine_[b].data(),
                               counts(b), dtype_of<Real>, call_config(worker_.options));
   }
