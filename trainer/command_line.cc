@@ -8,11 +8,13 @@
 #include <bit>
 #include <cmath>
 #include <cstdlib>
+#include <optional>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 #include <variant>
 
+#include "trainer/checkpoint/checkpoint.h"
 #include "trainer/common/checks.h"
 #include "trainer/common/error.h"
 #include "trainer/device/device.h"
@@ -193,7 +195,11 @@ void declare(CLI::App& app, Options& o) {
   what("What is kept and shown");
   app.add_option("--checkpoint", o.checkpoint, "folder of the checkpoints");
   app.add_option("--checkpoint-every", o.checkpoint_every, "steps between two of them");
-  app.add_flag("--resume", o.resume, "go on from the last one");
+  app.add_flag("--resume", o.resume,
+               "go on from the last one, with its --batch, --lr, --warmup, --steps and, where --dp "
+               "divides them, --shards unless others are given");
+  app.add_option("--init", o.init,
+                 "begin with the weights of another run's checkpoint: its folder, or that of all");
   app.add_option("--json", o.json, "one object a step to this file, or to stdout with -");
   app.add_option("--report", o.report, "a page with curves and time lines, HTML");
   app.add_option("--trace", o.trace, "a trace for Perfetto or chrome://tracing");
@@ -327,8 +333,39 @@ void check_replicas_shards(const Options& o, int64_t count) {
                                o.stage_widths, widest, 2 * widest, 4 * widest));
 }
 
-// Fills in the defaults that depend on the stages.
-void settle_pipeline(Options& o) {
+// The values of --resume's run where none are given here. Returns its number of shards; 0: not
+// known.
+int64_t continue_run(const CLI::App& app, Options& o) {
+  if (!o.resume || o.checkpoint.empty()) return 0;
+  const std::optional<Checkpoint> was = described_checkpoint(o.checkpoint);
+  if (!was) return 0;
+  const auto take = [](const nlohmann::json& from, const char* name, auto& to) {
+    if (from.contains(name) && from[name].is_number()) from[name].get_to(to);
+  };
+  if (app.count("--batch") + app.count("--batch-per-rank") == 0)
+    take(was->identity, "batch", o.batch);
+  if (app.count("--lr") == 0) take(was->settings, "lr", o.rate);
+  if (app.count("--warmup") == 0) take(was->settings, "warmup", o.warmup);
+  if (app.count("--steps") == 0) take(was->settings, "steps", o.steps);
+  int64_t shards = 0;
+  if (app.count("--shards") + app.count("--accumulate") + app.count("--micro-batches") == 0)
+    take(was->settings, "shards", shards);
+  return shards;
+}
+
+// Whether a step of the run can be divided into as many shards as it was.
+bool can_have_shards(const Options& o, int64_t shards) {
+  if (shards <= 0 || shards % o.dp != 0 || !sync_way(o).sums_gradients) return false;
+  const int64_t each = shards / o.dp;
+  if (o.level == "canonical" && o.dp > 1 && !power_of_two(each)) return false;
+  if (!o.pipelined()) return true;
+  const int widest = o.widths().widest();
+  return each <= o.batch / o.dp && (o.schedule != "interleaved" || each % o.pp == 0) &&
+         (widest == 1 || (power_of_two(each) && each >= widest));
+}
+
+// Fills in the defaults that depend on the stages. `shards`: of the run that goes on; 0: none.
+void settle_pipeline(Options& o, int64_t shards) {
   if (!o.schedule.empty()) one_of("--schedule", o.schedule, pipeline_schedules());
   if (o.schedule.empty() && (o.pp > 1 || o.recompute)) o.schedule = "1f1b";
   const bool interleaved = o.schedule == "interleaved";
@@ -352,11 +389,13 @@ void settle_pipeline(Options& o) {
   check_stage_widths(o);
   int64_t count = 4L * o.widths().ranks();  // keeps the pipeline busy for 80 % of the time
   if (o.micro_batches.empty() || o.micro_batches == "auto") {
+    if (can_have_shards(o, shards)) o.shards = shards;
     if (!o.pipelined()) return;
     count = std::min(count, most);
     if (interleaved) count = count / o.pp * o.pp;
     if (o.widths().widest() > 1) count = int64_t(std::bit_floor(uint64_t(count)));
     count = std::max<int64_t>(count, interleaved ? o.pp : 1);
+    if (o.shards != 0) count = o.shards / o.dp;
   } else {
     char* end = nullptr;
     count = std::strtoll(o.micro_batches.c_str(), &end, 10);
@@ -390,6 +429,8 @@ void check_kept(const Options& o) {
     throw BadInput(fmt::format(
         "--evaluate-every with --sync {}: its workers do not make the same steps", o.sync));
   if (o.resume && o.checkpoint.empty()) throw BadInput("--resume needs --checkpoint FOLDER");
+  if (o.resume && !o.init.empty())
+    throw BadInput("--init with --resume: a run that goes on has its weights");
   if (o.resume && !o.log.empty())
     throw BadInput("--log with --resume: a log that can be replayed is of a whole run");
 }
@@ -417,8 +458,9 @@ Options parse_options(std::vector<std::string> arguments) {
   if (sync_way(o).server && app.count("--servers") == 0) o.servers = 1;
   check_grid(o);
   within("--batch-per-rank", double(o.batch_per_rank), 1, 1e6);
+  const int64_t shards = continue_run(app, o);
   if (o.batch == 0) o.batch = o.batch_per_rank * o.dp;
-  settle_pipeline(o);
+  settle_pipeline(o, shards);
   within("--accumulate", double(o.accumulate), 1, 65536);
   const bool fixed_workers = !sync_way(o).sums_gradients;
   if (fixed_workers && (o.accumulate != 1 || (o.shards != 0 && o.shards != o.dp)))

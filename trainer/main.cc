@@ -21,6 +21,7 @@ namespace {
 
 // Several ranks may fail at once, so the rank is named.
 void complain(const std::string& text) {
+  if (text.empty()) return;  // another rank says it
   const char* rank = std::getenv("TUTTI_RANK");
   const std::string who = rank ? std::string("rank ") + rank + ": " : "";
   std::fputs(("tutti-train: " + who + text + "\n").c_str(), stderr);
@@ -50,9 +51,9 @@ int guarded(const std::function<int()>& run) {
 }
 
 // What a rank of the run does. The exit status.
-int as_rank(const Options& options, const std::vector<std::string>& arguments) {
+int as_rank(const Options& options, const std::vector<std::string>& arguments, bool prepared) {
   return guarded([&] {
-    train(options, arguments);
+    train(options, arguments, prepared);
     return 0;
   });
 }
@@ -64,7 +65,7 @@ int main(int argc, char** argv) {
   leave(guarded([&] {
     restart_with_one_thread(argv);
     const Options options = parse_options(arguments);
-    if (launched()) return as_rank(options, arguments);
+    if (launched()) return as_rank(options, arguments, false);
     if (!options.replay.empty()) {
       const ServerLog log = read_log(options.replay);
       const Options run = parse_options(log.arguments);
@@ -80,6 +81,6 @@ int main(int argc, char** argv) {
     if (!can_fork_ranks(Device::names_gpu(options.device)))
       become_ranks(options.world(), options.transport, {arguments.begin() + 1, arguments.end()});
     return fork_ranks(options.world(), options.transport,
-                      [&]() -> int { leave(as_rank(options, arguments)); });
+                      [&]() -> int { leave(as_rank(options, arguments, true)); });
   }));
 }

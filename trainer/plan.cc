@@ -185,8 +185,11 @@ void prepare(const Options& o) {
     throw BadInput(fmt::format(
         "--checkpoint {} has checkpoints already: --resume goes on from them", o.checkpoint));
   }
-  if ((o.has_servers() && o.optimizer == "lamb") || !o.checkpoint.empty()) {
-    const Replica replica(shape, *data, o.seed);
+  if ((o.has_servers() && o.optimizer == "lamb") || !o.checkpoint.empty() || !o.init.empty()) {
+    Replica replica(shape, *data, o.seed);
+    if (!o.init.empty())
+      load_weights(initial_checkpoint(o, model_of(o)), o, replica.layout(), replica.device(),
+                   replica.bytes());
     if (o.has_servers()) server_parts(o, replica.layout());
     check_space(o, checkpoint_bytes(o, replica.size()));
   }

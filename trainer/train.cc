@@ -1,6 +1,7 @@
 #include "trainer/train.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <limits>
 #include <memory>
@@ -9,11 +10,13 @@
 #include "trainer/common/call.h"
 #include "trainer/common/error.h"
 #include "trainer/common/faults.h"
+#include "trainer/common/gather_text.h"
 #include "trainer/device/vectors.h"
 #include "trainer/launch.h"
 #include "trainer/models/replica.h"
 #include "trainer/models/shape.h"
 #include "trainer/pipeline/setup.h"
+#include "trainer/plan.h"
 #include "trainer/report/digest.h"
 #include "trainer/report/history.h"
 #include "trainer/report/report.h"
@@ -74,13 +77,21 @@ double validate(const Worker& worker) {
 
 // Returns the step to go on with.
 int64_t resume(Screen& screen, const Worker& worker, const Keepers& keepers, Strategy& strategy) {
-  std::vector<std::string> warnings;
-  const Checkpoint found = newest_checkpoint(worker.options.checkpoint, warnings);
+  const Checkpoint found = common_checkpoint(keepers);
   check_continues(found, worker.options, keepers.identity, worker.data.digest());
   load_checkpoint(found, keepers, strategy.state());
   strategy.resumed();
-  screen.line(fmt::format("goes on after step {} from {}", found.step, found.folder));
+  const std::vector<std::string> changes = changes_since(found, keepers.settings);
+  screen.line(fmt::format("goes on after step {} from {}{}{}", found.step, found.folder,
+                          changes.empty() ? "" : "; ", fmt::join(changes, ", ")));
   return found.step;
+}
+
+// Those of --init, in place of the ones that were drawn.
+void set_initial(const Options& options, Replica& replica) {
+  if (options.init.empty()) return;
+  load_weights(initial_checkpoint(options, model_of(options)), options, replica.layout(),
+               replica.device(), replica.bytes());
 }
 
 // All ranks of the communicator take rank 0's parameters.
@@ -91,24 +102,37 @@ void share_initial(const communicator& comm, Replica& replica) {
   here.store();
 }
 
+// Where no process has made ready for all ranks: rank 0 does, and all end if it cannot.
+void prepare_all(const communicator& world, const Options& options) {
+  std::string wrong;
+  try {
+    if (world.rank() == 0) prepare(options);
+  } catch (const BadInput& bad) {
+    wrong = bad.what();
+  }
+  if (!told_by_first(world, wrong).empty()) throw BadInput(wrong);
+}
+
 }  // namespace
 
-void train(const Options& asked, const std::vector<std::string>& arguments) {
+void train(const Options& asked, const std::vector<std::string>& arguments, bool prepared) {
   const Device device = Device::open(asked.device, local_rank());  // first: see there
   use_one_thread();
   Options options = asked;
   const Shape shape = shape_of(options);
   const std::unique_ptr<Data> data = open_data(options.data, shape.context, options.seed);
   const communicator world = join(options, device);
+  if (!prepared) prepare_all(world, options);
   arm_faults(options.die_at, options.sleep_at, world.rank());
   const bool serves = world.rank() >= options.workers();
   communicator own = world.split(serves ? 1 : 0, world.rank());
   if (serves) {
     Replica replica(shape, *data, options.seed);
+    set_initial(options, replica);
     share_initial(world, replica);
-    return serve(
-        {options, *data, replica.layout(), world, world.rank(), world.size(), identity_of(options)},
-        own, replica, arguments);
+    return serve({options, *data, replica.layout(), world, world.rank(), world.size(),
+                  identity_of(options), settings_of(options)},
+                 own, replica, arguments);
   }
   const Grid grid(Mesh(options.dp, options.widths(), options.tp, options.grid_order),
                   std::move(own));
@@ -118,6 +142,7 @@ void train(const Options& asked, const std::vector<std::string>& arguments) {
   Screen screen(options, world.rank() == 0);
   RankPipeline rank;
   if (options.pipelined()) rank = make_pipeline(options, *data, grid, replica, timeline);
+  set_initial(options, replica);
   share_initial(options.has_servers() ? world : grid.data, replica);
   const Worker worker{options, *data, replica, grid, grid.data, timeline, rank.pipeline.get()};
   const std::unique_ptr<Strategy> strategy = sync_way(options).make(worker, world);
@@ -130,7 +155,8 @@ void train(const Options& asked, const std::vector<std::string>& arguments) {
                         options.has_servers() ? world : grid.all,
                         options.has_servers() ? world.rank() : grid.data.rank(),
                         options.has_servers() ? world.size() : grid.data.size(),
-                        identity_of(options)};
+                        identity_of(options),
+                        settings_of(options)};
   const int64_t begin = options.resume ? resume(screen, worker, keepers, *strategy) : 0;
 
   std::vector<StepRecord> history;

@@ -9,7 +9,9 @@
 
 namespace tutti::train {
 
-// `arguments`: the command line, for the servers' log.
-void train(const Options& options, const std::vector<std::string>& arguments);
+// `arguments`: the command line, for the servers' log. `prepared`: prepare() has been called for
+// all ranks; if not, rank 0 calls it. Throws BadInput, on the ranks that need say nothing without a
+// text.
+void train(const Options& options, const std::vector<std::string>& arguments, bool prepared);
 
 }  // namespace tutti::train

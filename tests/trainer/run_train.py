@@ -1,6 +1,7 @@
 """Runs tutti-train as users do and checks what it claims. Arguments: tutti-train, tutti, what is checked; then perhaps
 --device DEVICE, which all runs get that name none."""
 import concurrent.futures
+import hashlib
 import itertools
 import json
 import math
@@ -35,7 +36,7 @@ small = ["--data", "text:" + corpus.name,
 err_seconds = 0  # from the first line on stderr to the end of the last run
 
 
-def run(*args, timeout=120):
+def run(*args, timeout=300):
     global err_seconds
     with tempfile.TemporaryFile("w+") as out:
         begun = subprocess.Popen([train, *device, *map(str, args)], env=env, stdin=subprocess.DEVNULL, stdout=out,
@@ -578,6 +579,143 @@ def check_checkpoint():
             with open(f"{top}/part/{name}/rank-0-of-2.safetensors", "r+b") as file:
                 file.truncate(100)
         refused(again + [top + "/part", "--steps", "9"], "no checkpoint is whole", "length")
+
+
+def resumed(folder, copy, *args):
+    """The steps of a run that goes on from a copy of the folder, and the line that says so."""
+    subprocess.run(["cp", "-r", folder, copy], check=True)
+    code, out, err = run(*args, "--checkpoint", copy, "--resume", "--json", copy + ".json", "--sample", "0", "--hash")
+    assert code == 0 and "goes on after step" in out, (args, out, err)
+    found = [json.loads(line) for line in open(copy + ".json")]
+    return found[:-1], re.search("goes on after step .*", out)[0]
+
+
+def check_other_division():
+    """What a run computes does not depend on how it is divided: others go on from its checkpoints."""
+    with tempfile.TemporaryDirectory() as top:
+        canonical = small + ["--level", "canonical", "--dropout", "0.1"]
+        whole = digests(*canonical, "--batch", "8", "--shards", "4", "--steps", "5")
+        ways = {"dp1": ("--dp", "1"), "dp2": ("--dp", "2"), "dp4": ("--dp", "4"), "pp2": ("--pp", "2"),
+                "dp2pp2": ("--dp", "2", "--pp", "2", "--zero", "1")}
+        first = {"dp2": ("--shards", "4"), "pp2": ("--micro-batches", "4"), "dp2pp2": ("--micro-batches", "2")}
+        # Neither --batch nor --shards are told again, nor the number of steps where it stays.
+        for one, more in first.items():
+            assert digests(*canonical, *ways[one], *more, "--batch", "8", "--steps", "3", "--checkpoint", f"{top}/{one}") == whole[:3]
+            for other, grid in ways.items():
+                found, line = resumed(f"{top}/{one}", f"{top}/{one}-{other}", *canonical, *grid, "--steps", "5")
+                assert [s["parameters"] for s in found] == whole[3:], (one, other, found)
+                assert "--steps is 5, was 3" in line, line
+                for axis in ("--dp", "--pp"):
+                    def size(grid):
+                        return dict(zip(grid[::2], grid[1::2])).get(axis, "1")
+                    assert (f"{axis} is {size(grid)}, was {size(ways[one])}" in line) == (size(grid) != size(ways[one])), line
+        # By default, in doubles: but for rounding. Steps, rate and what is left of a run that was interrupted.
+        plain = small + ["--dtype", "float64", "--batch-per-rank", "3"]
+        whole = steps(*plain, "--dp", "2", "--steps", "5")[0]
+        assert run(*plain, "--dp", "2", "--steps", "5", "--checkpoint", top + "/plain", "--checkpoint-every", "2", "--die-at",
+                   "forward:3:0")[0] != 0
+        for name, grid in (("one", ("--dp", "1")), ("four", ("--dp", "4")), ("tensor", ("--tp", "2")), ("piped", ("--pp", "2"))):
+            found, line = resumed(top + "/plain", f"{top}/plain-{name}", *plain[:-2], *grid)
+            assert [s["step"] for s in found] == [3, 4, 5] and close(found, whole[2:], 1e-9), (name, found, whole)
+        found, line = resumed(top + "/plain", top + "/plain-slow", *plain[:-2], "--lr", "0.001")
+        assert "; --lr is 0.001, was 0.002" in line and found[-1]["loss"] != whole[-1]["loss"], line
+        refused([*plain, "--dp", "4", "--checkpoint", top + "/plain", "--resume"], "--batch is 12, was 6")
+        # Under a launcher, too, a folder that is used is not used again.
+        before = sorted(os.listdir(top + "/plain"))
+        again = subprocess.run([tutti, "run", "-n", "2", train, *map(str, plain), "--dp", "2", "--checkpoint", top + "/plain"], env=env,
+                               capture_output=True, text=True, timeout=120)
+        assert again.returncode == 2 and "rank 0: --checkpoint" in again.stderr and "--resume" in again.stderr, again
+        assert "rank 1: " not in again.stderr and sorted(os.listdir(top + "/plain")) == before, again
+        # The weights alone: of another division, by other ways to agree.
+        total = steps(*small, "--dp", "2", "--steps", "4", "--checkpoint", top + "/weights")[1]
+        still = small + ["--steps", "1", "--lr", "1e-30", "--optimizer", "sgd", "--momentum", "0", "--seed", "7"]
+        for more in (("--dp", "2"), ("--tp", "2", "--pp", "2"), ("--dp", "2", "--sync", "server"), ("--dp", "2", "--sync", "local-sgd")):
+            other = steps(*still, *more, "--init", top + "/weights")[1]
+            assert abs(other["validation_loss"] - total["validation_loss"]) < 1e-5, (more, other, total)
+        assert abs(steps(*still, "--init", top + "/weights/step-000000004")[1]["validation_loss"] - total["validation_loss"]) < 1e-5
+        steps(*small, "--dp", "2", "--steps", "2", "--sync", "server", "--init", top + "/weights", "--log", top + "/log")
+        assert run("--replay", top + "/log")[0] == 0
+        refused([*small, "--layers", "3", "--init", top + "/weights"], "--init", "--layers is 3, was 2")
+        refused([*small, "--dtype", "float64", "--init", top + "/weights"], "--init", "--dtype")
+        refused([*small, "--init", top + "/none"], "--init", "no checkpoint")
+
+
+def check_damaged():
+    """21 and more damaged checkpoints: refused in a line, or the one before is taken, and that is said."""
+    with tempfile.TemporaryDirectory() as top:
+        rest = small + ["--dp", "2", "--batch", "4", "--hash", "--sample", "0"]
+        whole = digests(*small, "--dp", "2", "--batch", "4", "--steps", "5")
+        code, out, err = run(*rest, "--steps", "4", "--checkpoint-every", "2", "--checkpoint", top + "/good")
+        assert code == 0, err
+
+        def described(change):
+            """checkpoint.json with other contents, under a checksum that fits."""
+            def damage(folder):
+                path = folder + "/checkpoint.json"
+                about = json.load(open(path))
+                change(about["contents"])
+                text = json.dumps(about["contents"], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+                about["sha256"] = hashlib.sha256(text.encode()).hexdigest()
+                json.dump(about, open(path, "w"))
+            return damage
+
+        def changed(**values):
+            return described(lambda contents: contents.update(values))
+
+        def rewritten(name, change):
+            def damage(folder):
+                data = bytearray(open(f"{folder}/{name}", "rb").read())
+                change(data)
+                open(f"{folder}/{name}", "wb").write(data)
+            return damage
+
+        def flip(data):
+            data[len(data) // 2] ^= 1
+
+        def cut(data):
+            del data[len(data) // 2:]
+
+        def without(name):
+            return lambda folder: os.remove(f"{folder}/{name}")
+
+        file, about = "rank-1-of-2.safetensors", "checkpoint.json"
+        damages = [changed(step=-5), changed(step=0), changed(step="4"), changed(step=3), changed(step=4.5), changed(identity=[1]),
+                   changed(settings=None), changed(data="x"), changed(copies=0), changed(copies="two"), changed(files=[]),
+                   changed(files={}), changed(tensors=[]), changed(tensors={"parameters/x": 1}),
+                   described(lambda c: c["files"][0].update(name="../rank-0-of-2.safetensors")),
+                   described(lambda c: c["files"][1].update(name=c["files"][0]["name"])),
+                   described(lambda c: c["files"][1].update(sha256="")),
+                   described(lambda c: c["files"][1].update(bytes=1)),
+                   described(lambda c: c.pop("step")),
+                   described(lambda c: next(iter(c["tensors"].values()))[0].update(file=9)),
+                   described(lambda c: next(iter(c["tensors"].values()))[0].update(file=-1)),
+                   rewritten(about, flip), rewritten(about, cut), rewritten(about, bytearray.clear), without(about),
+                   rewritten(about, lambda data: data.__setitem__(slice(None), data.replace(b'"format": 3', b'"format": 2'))),
+                   rewritten(about, lambda data: data.__setitem__(slice(None), data.replace(b'"batch": 4', b'"batch": 8'))),
+                   rewritten(about, lambda data: data.__setitem__(slice(None), b"[1]")),
+                   rewritten(file, flip), rewritten(file, cut), rewritten(file, bytearray.clear), without(file),
+                   rewritten(file, lambda data: data.extend(b"x"))]
+        for i, damage in enumerate(damages):
+            subprocess.run(["cp", "-r", top + "/good", f"{top}/{i}"], check=True)
+            damage(f"{top}/{i}/step-000000004")
+            if i % 6 == 0:  # the one before it is there: a line says that it is taken
+                code, out, err = run(*rest, "--steps", "5", "--checkpoint", f"{top}/{i}", "--resume", "--dry-run")
+                assert code == 0 and err.count("\n") == 1 and "step-000000004 is damaged" in err and "step-000000002" in err, (i, code, err)
+            subprocess.run(["rm", "-r", f"{top}/{i}/step-000000002"], check=True)
+            refused([*rest, "--steps", "5", "--checkpoint", f"{top}/{i}", "--resume"], "no checkpoint is whole", "step-000000004")
+        # What can be said but is of another run.
+        for i, (change, word) in enumerate(((lambda c: c["identity"].clear(), "--model"),
+                                            (lambda c: c["identity"].update(batch=8), "--batch"),
+                                            (lambda c: c.update(data=7), "other data"))):
+            subprocess.run(["cp", "-r", top + "/good", f"{top}/other{i}"], check=True)
+            described(change)(f"{top}/other{i}/step-000000004")
+            refused([*rest, "--steps", "5", "--checkpoint", f"{top}/other{i}", "--resume"], word)
+        # What follows the checkpoint that was gone on from is not taken for newer.
+        subprocess.run(["cp", "-r", top + "/good", top + "/late"], check=True)
+        os.rename(top + "/late/step-000000004", top + "/late/step-000000009")
+        found, line = resumed(top + "/late", top + "/late2", *rest[:-3], "--steps", "5")
+        assert [s["parameters"] for s in found] == whole[2:] and "after step 2" in line, (line, found)
+        assert sorted(os.listdir(top + "/late2")) == ["step-000000002", "step-000000005"], os.listdir(top + "/late2")
 
 
 def check_killed():

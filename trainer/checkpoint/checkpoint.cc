@@ -8,12 +8,14 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "trainer/checkpoint/boxes.h"
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/common/error.h"
 #include "trainer/common/faults.h"
 #include "trainer/common/files.h"
+#include "trainer/common/gather_text.h"
 #include "trainer/device/vectors.h"
 
 namespace tutti::train {
@@ -22,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr int format_version = 2;
+constexpr int format_version = 3;
 constexpr size_t kept_generations = 2;
 
 std::string folder_name(int64_t step) { return fmt::format("step-{:09}", step); }
@@ -42,27 +44,84 @@ std::string read_text(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Throws Damaged.
-Checkpoint verified(const fs::path& folder) {
-  const json about = json::parse(read_text(folder / "checkpoint.json"), nullptr, false);
+// What checkpoint.json says, once its checksum has been compared. Throws Damaged or a json
+// exception.
+json contents_of(const fs::path& folder) {
+  json about = json::parse(read_text(folder / "checkpoint.json"), nullptr, false);
   if (about.is_discarded() || !about.is_object())
     throw Damaged("checkpoint.json is missing or damaged");
-  Checkpoint checkpoint;
+  if (about.at("format") != format_version)
+    throw Damaged(
+        fmt::format("it has format {}, not {}", about.at("format").dump(), format_version));
+  if (sha256_of_text(about.at("contents").dump()) != about.at("sha256"))
+    throw Damaged("checkpoint.json does not have its checksum");
+  return std::move(about["contents"]);
+}
+
+// Throws Damaged unless such a checkpoint can have been written to the folder.
+void check_sense(const Checkpoint& checkpoint, const json& files) {
+  const auto only = [](bool makes_sense, const char* otherwise) {
+    if (!makes_sense) throw Damaged(fmt::format("checkpoint.json is damaged: {}", otherwise));
+  };
+  only(checkpoint.step > 0, "no step has that number");
+  only(fs::path(checkpoint.folder).filename() == folder_name(checkpoint.step) ||
+           !fs::path(checkpoint.folder).filename().string().starts_with("step-"),
+       "its folder is of another step");
+  only(checkpoint.copies > 0, "it has no copy of the model");
+  only(checkpoint.identity.is_object(), "its identity is no object");
+  only(checkpoint.settings.is_object(), "its settings are no object");
+  only(checkpoint.tensors.is_object(), "its tensors are no object");
+  only(files.is_array() && !files.empty(), "it has no files");
+  std::set<std::string> names;
+  for (const json& file : files) {
+    const auto name = file.at("name").get<std::string>();
+    only(!name.empty() && name.find('/') == std::string::npos && names.insert(name).second,
+         "its files' names are no names");
+  }
+  for (const auto& [name, boxes] : checkpoint.tensors.items()) {
+    only(boxes.is_array(), "a tensor has no boxes");
+    for (const json& box : boxes)
+      only(box.at("file").is_number_unsigned() && box.at("file").get<size_t>() < files.size() &&
+               box.at("box").is_string(),
+           "a tensor is in no file");
+  }
+}
+
+// Throws Damaged.
+Checkpoint described(const fs::path& folder, json& files) {
   try {
-    if (about.at("format") != format_version)
-      throw Damaged(fmt::format("it has format {}", about.at("format").dump()));
-    checkpoint = {folder.string(),      about.at("step"), about.at("copies"),
-                  about.at("identity"), about.at("data"), {},
-                  about.at("tensors")};
-    if (!checkpoint.tensors.is_object()) throw Damaged("checkpoint.json is damaged");
-    for (const json& file : about.at("files")) {
+    json about = contents_of(folder);
+    for (const char* number : {"step", "copies", "data"})
+      if (!about.at(number).is_number_integer())
+        throw Damaged(fmt::format("checkpoint.json is damaged: its {} is no number", number));
+    files = about.at("files");
+    Checkpoint found{folder.string(),
+                     about.at("step"),
+                     about.at("copies"),
+                     about.at("identity"),
+                     about.at("settings"),
+                     about.at("data"),
+                     {},
+                     about.at("tensors")};
+    check_sense(found, files);
+    return found;
+  } catch (const json::exception&) {
+    throw Damaged("checkpoint.json is damaged");
+  }
+}
+
+// `whole`: compares the digests of its files, too. Throws Damaged.
+Checkpoint verified(const fs::path& folder, bool whole = true) {
+  json files;
+  Checkpoint checkpoint = described(folder, files);
+  try {
+    for (const json& file : files) {
       const auto name = file.at("name").get<std::string>();
-      if (name.find('/') != std::string::npos) throw Damaged("a file's name is a path");
       std::error_code error;
       const fs::path path = folder / name;
       if (fs::file_size(path, error) != file.at("bytes").get<uint64_t>() || error)
         throw Damaged(name + " is missing or has another length");
-      if (sha256_of(path) != file.at("sha256")) throw Damaged(name + " has other bytes");
+      if (whole && sha256_of(path) != file.at("sha256")) throw Damaged(name + " has other bytes");
       checkpoint.files.push_back(path);
     }
   } catch (const json::exception&) {
@@ -231,14 +290,20 @@ json index_of(const fs::path& folder, size_t ranks) {
 
 void write_about(const Keepers& keepers, int64_t step, const fs::path& folder,
                  const std::vector<Written>& all) {
-  json about = {{"format", format_version},     {"step", step},
-                {"copies", keepers.copies},     {"tensors", index_of(folder, all.size())},
-                {"identity", keepers.identity}, {"data", keepers.data.digest()},
-                {"files", json::array()}};
+  json contents = {{"step", step},
+                   {"copies", keepers.copies},
+                   {"tensors", index_of(folder, all.size())},
+                   {"identity", keepers.identity},
+                   {"settings", keepers.settings},
+                   {"data", keepers.data.digest()},
+                   {"files", json::array()}};
   for (size_t r = 0; r < all.size(); ++r)
-    about["files"].push_back({{"name", file_name(r, all.size())},
-                              {"bytes", all[r].bytes},
-                              {"sha256", std::string(all[r].sha256.data(), 64)}});
+    contents["files"].push_back({{"name", file_name(r, all.size())},
+                                 {"bytes", all[r].bytes},
+                                 {"sha256", std::string(all[r].sha256.data(), 64)}});
+  const json about = {{"format", format_version},
+                      {"sha256", sha256_of_text(contents.dump())},
+                      {"contents", contents}};
   const std::string text = about.dump(2) + "\n";
   DurableFile file(folder / "checkpoint.json");
   file.write(text.data(), text.size() / 2);
@@ -265,13 +330,15 @@ std::string commit(const Keepers& keepers, int64_t step, const fs::path& unfinis
   } catch (const std::exception& failed) {
     return failed.what();
   }
-  const std::vector<fs::path> all_generations = generations(folder);
-  for (size_t i = kept_generations; i < all_generations.size(); ++i) {
+  // Those of later steps are damaged ones that the run did not go on from.
+  size_t kept = 0;
+  for (const fs::path& generation : generations(folder)) {
+    if (generation.filename() <= folder_name(step) && ++kept <= kept_generations) continue;
     std::error_code ignored;
-    fs::remove(all_generations[i] / "checkpoint.json",
+    fs::remove(generation / "checkpoint.json",
                ignored);  // first, so that there is never half a checkpoint
     fault_point("save-pruned");
-    fs::remove_all(all_generations[i], ignored);
+    fs::remove_all(generation, ignored);
   }
   return "";
 }
@@ -292,13 +359,11 @@ std::string make_unfinished(const std::string& folder, const fs::path& unfinishe
 // All ranks throw the error that rank 0 found.
 void agree(const communicator& comm, const std::string& folder, int64_t step,
            const std::string& wrong) {
-  std::array<char, 256> text{};
-  std::strncpy(text.data(), wrong.c_str(), text.size() - 1);
-  comm.broadcast(std::span(reinterpret_cast<uint8_t*>(text.data()), text.size()), 0);
-  if (text[0])
+  const std::string told = told_by_first(comm, wrong);
+  if (!told.empty())
     throw Failure(fmt::format(
         "the checkpoint of step {} cannot be written to {}: {}; earlier ones are as they were",
-        step, folder, text.data()));
+        step, folder, told));
 }
 
 // ---------------------------------------------------------------- reading
@@ -313,14 +378,15 @@ class Parts {
       for (const Tensor& tensor : headers_.back().tensors) named_.back()[tensor.name] = &tensor;
     }
   }
-  // Reads this rank's values of a vector, from every file that has some of them.
-  void read(const std::string& vector, const Keepers& keepers, std::span<std::byte> out) const {
-    for (const Parameter& p : keepers.layout) {
+  // Reads the layout's values of a vector, from every file that has some of them.
+  void read(const std::string& vector, const Options& options, const std::vector<Parameter>& layout,
+            std::span<std::byte> out) const {
+    for (const Parameter& p : layout) {
       const std::string name = vector + "/" + p.name;
       const json boxes = checkpoint_.tensors.value(name, json::array());
       size_t covered = 0;
       for (const Placed& own : placed(whole_box(p.shape), p.division))
-        for (const json& entry : boxes) covered += read_common(name, entry, own, p, keepers, out);
+        for (const json& entry : boxes) covered += read_common(name, entry, own, p, options, out);
       if (covered != p.count)
         throw Damaged(fmt::format("it has {} values of {}, not {}", covered, name, p.count));
     }
@@ -329,8 +395,8 @@ class Parts {
  private:
   // Copies the elements that the entry's box and this rank's part share. Returns their number.
   size_t read_common(const std::string& name, const json& entry, const Placed& own,
-                     const Parameter& p, const Keepers& keepers, std::span<std::byte> out) const {
-    const size_t width = keepers.options.element_bytes();
+                     const Parameter& p, const Options& options, std::span<std::byte> out) const {
+    const size_t width = options.element_bytes();
     const Box all = whole_box(whole_shape(p));
     Box theirs;
     const auto file = entry.at("file").get<size_t>();
@@ -344,7 +410,7 @@ class Parts {
     if (found == named_[file].end()) throw Damaged(name + text + " is in no file");
     const Tensor& tensor = *found->second;
     const size_t bytes = width * size_t(elements(theirs));
-    if (tensor.dtype != dtype_name(keepers.options) || tensor.end - tensor.begin != bytes)
+    if (tensor.dtype != dtype_name(options) || tensor.end - tensor.begin != bytes)
       throw Damaged(name + text + " has another type or length");
     std::vector<char> values(bytes);
     std::ifstream stream(checkpoint_.files[file], std::ios::binary);
@@ -371,7 +437,8 @@ class Parts {
 
 bool has_checkpoints(const std::string& folder) { return !generations(folder).empty(); }
 
-Checkpoint newest_checkpoint(const std::string& folder, std::vector<std::string>& warnings) {
+Checkpoint newest_checkpoint(const std::string& folder, std::vector<std::string>& warnings,
+                             const char* option) {
   for (const fs::path& path : generations(folder)) {
     try {
       return verified(path);
@@ -379,18 +446,58 @@ Checkpoint newest_checkpoint(const std::string& folder, std::vector<std::string>
       warnings.push_back(fmt::format("{} is damaged ({})", path.string(), damaged.what()));
     }
   }
-  throw BadInput(warnings.empty() ? fmt::format("--resume: there is no checkpoint in {}", folder)
-                                  : fmt::format("--resume: no checkpoint is whole: {}",
+  throw BadInput(warnings.empty() ? fmt::format("{}: there is no checkpoint in {}", option, folder)
+                                  : fmt::format("{}: no checkpoint is whole: {}", option,
                                                 fmt::join(warnings, "; ")));
+}
+
+namespace {
+
+// "--layers is 3, was 2" for each value of `now` that `was` does not have.
+std::vector<std::string> differences(const json& now, const json& was) {
+  std::vector<std::string> differ;
+  for (const auto& [name, value] : now.items())
+    if (!was.contains(name) || was[name] != value)
+      differ.push_back(
+          fmt::format("--{} is {}, was {}", name, value.dump(), was.value(name, json()).dump()));
+  return differ;
+}
+
+}  // namespace
+
+std::optional<Checkpoint> described_checkpoint(const std::string& folder) {
+  for (const fs::path& path : generations(folder)) {
+    try {
+      json files;
+      return described(path, files);
+    } catch (const Damaged&) {  // NOLINT(bugprone-empty-catch): the one before it
+    }
+  }
+  return std::nullopt;
+}
+
+Checkpoint initial_checkpoint(const Options& options, const json& model) {
+  const std::string& folder = options.init;
+  std::error_code ignored;
+  Checkpoint found;
+  try {
+    std::vector<std::string> warnings;
+    found = fs::exists(fs::path(folder) / "checkpoint.json", ignored)
+                ? verified(folder)
+                : newest_checkpoint(folder, warnings, "--init");
+  } catch (const Damaged& damaged) {
+    throw BadInput(fmt::format("--init: {} is damaged ({})", folder, damaged.what()));
+  }
+  const std::vector<std::string> differ = differences(model, found.identity);
+  if (!differ.empty())
+    throw BadInput(
+        fmt::format("--init: {} is of another model: {}", found.folder, fmt::join(differ, ", ")));
+  return found;
 }
 
 void check_continues(const Checkpoint& checkpoint, const Options& options, const json& identity,
                      uint64_t data_digest) {
-  std::vector<std::string> differ;
-  for (const auto& [name, value] : identity.items())
-    if (!checkpoint.identity.contains(name) || checkpoint.identity[name] != value)
-      differ.push_back(fmt::format("--{} is {}, was {}", name, value.dump(),
-                                   checkpoint.identity.value(name, json()).dump()));
+  const std::vector<std::string> differ = differences(identity, checkpoint.identity);
   if (!differ.empty())
     throw BadInput(fmt::format("--resume: {} is of another run: {}", checkpoint.folder,
                                fmt::join(differ, ", ")));
@@ -405,6 +512,33 @@ void check_continues(const Checkpoint& checkpoint, const Options& options, const
     throw BadInput(fmt::format(
         "--resume: with --topk each of the {} workers has kept its own rest: --dp must be {}",
         checkpoint.copies, checkpoint.copies));
+}
+
+std::vector<std::string> changes_since(const Checkpoint& checkpoint, const json& settings) {
+  return differences(settings, checkpoint.settings);
+}
+
+Checkpoint common_checkpoint(const Keepers& keepers) {
+  const std::string& folder = keepers.options.checkpoint;
+  const bool first = keepers.comm.rank() == 0;
+  Checkpoint found;
+  std::string wrong;
+  try {
+    std::vector<std::string> warnings;
+    if (first) found = newest_checkpoint(folder, warnings);
+  } catch (const BadInput& bad) {
+    wrong = bad.what();
+  }
+  if (const std::string told = told_by_first(keepers.comm, wrong); !told.empty())
+    throw BadInput(told);
+  keepers.comm.broadcast<int64_t>(std::span(&found.step, 1), 0);
+  if (first) return found;
+  try {
+    return verified(fs::path(folder) / folder_name(found.step), false);
+  } catch (const Damaged& damaged) {
+    throw BadInput(fmt::format("--resume: {} of step {}, which rank 0 goes on from: {}", folder,
+                               found.step, damaged.what()));
+  }
 }
 
 void save_checkpoint(const Keepers& keepers, const std::vector<StateVector>& state, int64_t step) {
@@ -432,7 +566,7 @@ void load_checkpoint(const Checkpoint& checkpoint, const Keepers& keepers,
     const Parts parts(checkpoint);
     std::vector<std::byte> whole(width * elements_of(keepers.layout));
     for (const StateVector& v : state) {
-      parts.read(own_name(v, keepers), keepers, whole);
+      parts.read(own_name(v, keepers), keepers.options, keepers.layout, whole);
       for (size_t i = 0; i < v.ranges.size(); ++i) {
         const auto part = std::span(whole).subspan(width * v.ranges[i].begin, v.values[i].size());
         const OnHost<std::byte> here(v.device, v.values[i]);
@@ -444,6 +578,24 @@ void load_checkpoint(const Checkpoint& checkpoint, const Keepers& keepers,
     throw BadInput(fmt::format("--resume: {}: checkpoint.json is damaged", checkpoint.folder));
   } catch (const Damaged& damaged) {
     throw BadInput(fmt::format("--resume: {}: {}", checkpoint.folder, damaged.what()));
+  }
+}
+
+void load_weights(const Checkpoint& checkpoint, const Options& options,
+                  const std::vector<Parameter>& layout, const Device& device,
+                  std::span<std::byte> parameters) {
+  // Where each worker kept its own, those of the first.
+  const bool alike =
+      std::any_of(checkpoint.tensors.items().begin(), checkpoint.tensors.items().end(),
+                  [](const auto& tensor) { return tensor.key().starts_with("parameters/"); });
+  try {
+    const OnHost<std::byte> here(device, parameters);
+    Parts(checkpoint).read(alike ? "parameters" : "parameters.0", options, layout, here.values());
+    here.store();
+  } catch (const json::exception&) {
+    throw BadInput(fmt::format("--init: {}: checkpoint.json is damaged", checkpoint.folder));
+  } catch (const Damaged& damaged) {
+    throw BadInput(fmt::format("--init: {}: {}", checkpoint.folder, damaged.what()));
   }
 }
 

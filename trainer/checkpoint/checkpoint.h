@@ -1,12 +1,14 @@
 // Checkpoints. A folder holds up to two of them, step-N/, each with one safetensors file per rank
 // and checkpoint.json, which has the files' names, lengths and SHA-256 and maps every box of every
-// tensor to its file, so that ranks that divide the model differently find their parts. A
+// tensor to its file, so that ranks that divide the model differently find their parts; its own
+// contents are covered by a SHA-256, too. A
 // checkpoint is written under another name and renamed when all of it is on the disk: a folder
 // step-N is complete.
 #pragma once
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,20 +23,30 @@ struct Checkpoint {
   std::string folder;
   int64_t step = 0;
   int copies = 0;           // of the model, that summed gradients
-  nlohmann::json identity;  // what the bits of its run depend on
+  nlohmann::json identity;  // what its run computes
+  nlohmann::json settings;  // what may change when it goes on
   uint64_t data_digest = 0;
   std::vector<std::string> files;
   nlohmann::json tensors;  // by name: the file of each box
 };
 
 // The newest undamaged checkpoint; `warnings`: one sentence for each newer, damaged one. Throws
-// BadInput if there is none.
-Checkpoint newest_checkpoint(const std::string& folder, std::vector<std::string>& warnings);
+// BadInput, in the name of `option`, if there is none.
+Checkpoint newest_checkpoint(const std::string& folder, std::vector<std::string>& warnings,
+                             const char* option = "--resume");
+// The newest one whose checkpoint.json is whole; its files have not been looked at.
+std::optional<Checkpoint> described_checkpoint(const std::string& folder);
+// The checkpoint that --init names, or the newest one in the folder that it names. Throws BadInput
+// unless there is one of this model.
+Checkpoint initial_checkpoint(const Options& options, const nlohmann::json& model);
 bool has_checkpoints(const std::string& folder);
 // Throws BadInput, naming the difference, unless a run with these options and this identity
-// continues the checkpoint bit for bit.
+// continues what the checkpoint's run computes.
 void check_continues(const Checkpoint& checkpoint, const Options& options,
                      const nlohmann::json& identity, uint64_t data_digest);
+// "--lr is 0.001, was 0.002": how the settings differ from those of the checkpoint's run.
+std::vector<std::string> changes_since(const Checkpoint& checkpoint,
+                                       const nlohmann::json& settings);
 
 // The ranks that make a checkpoint together: all that hold state.
 struct Keepers {
@@ -45,8 +57,12 @@ struct Keepers {
   // This rank's number among those that keep the same parts of the model, and their number.
   int copy = 0;
   int copies = 1;
-  nlohmann::json identity = {};  // what the bits of the run depend on
+  nlohmann::json identity = nlohmann::json::object();  // what the run computes
+  nlohmann::json settings = nlohmann::json::object();  // what may change when it goes on
 };
+// Collective: the newest undamaged checkpoint of those that rank 0 sees. Throws BadInput on all
+// ranks if there is none.
+Checkpoint common_checkpoint(const Keepers& keepers);
 
 // Collective. Throws Failure on all ranks, naming the rank and the cause, if one cannot write its
 // part; then nothing is left of this checkpoint and older ones are unchanged.
@@ -55,6 +71,11 @@ void save_checkpoint(const Keepers& keepers, const std::vector<StateVector>& sta
 // Fills the state, however the checkpoint's ranks divided it. Throws BadInput if a part is missing.
 void load_checkpoint(const Checkpoint& checkpoint, const Keepers& keepers,
                      const std::vector<StateVector>& state);
+// Only the parameters, `layout`'s, in the type that `options` name; of any run of the same model.
+// Throws BadInput.
+void load_weights(const Checkpoint& checkpoint, const Options& options,
+                  const std::vector<Parameter>& layout, const Device& device,
+                  std::span<std::byte> parameters);
 
 // Throws BadInput unless the disk has room for two checkpoints of `checkpoint` bytes and the one
 // being written.

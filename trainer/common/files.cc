@@ -110,4 +110,12 @@ std::string sha256_of(const std::string& path) {
   return text;
 }
 
+std::string sha256_of_text(const std::string& text) {
+  void* digest = make_digest();
+  EVP_DigestUpdate(context_of(digest), text.data(), text.size());
+  std::string found = finished(digest);
+  EVP_MD_CTX_free(context_of(digest));
+  return found;
+}
+
 }  // namespace tutti::train

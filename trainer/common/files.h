@@ -29,7 +29,8 @@ void write_file(const std::string& path, const std::string& text);
 std::string read_file(const std::string& path);
 
 void sync_folder(const std::string& path);
-// The digest of a whole file, in hexadecimal; "" if it cannot be read.
+// In hexadecimal, of a whole file ("" if it cannot be read), and of a text.
 std::string sha256_of(const std::string& path);
+std::string sha256_of_text(const std::string& text);
 
 }  // namespace tutti::train

@@ -29,4 +29,15 @@ inline std::vector<std::string> gather_text(const communicator& comm, const std:
   return texts;
 }
 
+// Collective. Returns rank 0's text on all ranks.
+inline std::string told_by_first(const communicator& comm, const std::string& text) {
+  uint64_t length = text.size();
+  comm.broadcast<uint64_t>(std::span(&length, 1), 0);
+  std::string all = comm.rank() == 0 ? text : std::string();
+  all.resize(length);
+  if (length > 0)
+    comm.broadcast<int8_t>(std::span(reinterpret_cast<int8_t*>(all.data()), length), 0);
+  return all;
+}
+
 }  // namespace tutti::train

@@ -83,6 +83,7 @@ struct Options {
   std::string checkpoint;
   int64_t checkpoint_every = 100;
   bool resume = false;
+  std::string init;  // a checkpoint whose weights are the first ones; empty: they are drawn
   std::string json;
   std::string report;
   std::string trace;

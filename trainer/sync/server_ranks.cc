@@ -407,8 +407,7 @@ void serve(const Keepers& keepers, const communicator& servers, Replica& replica
     share_parameters(o, world, parts, all);
   };
   if (o.resume) {
-    std::vector<std::string> warnings;
-    const Checkpoint found = newest_checkpoint(o.checkpoint, warnings);
+    const Checkpoint found = common_checkpoint(keepers);
     load_checkpoint(found, keepers, server.state());
     server.core().resume(found.step);
     share();

@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <variant>
 
+#include "trainer/models/shape.h"
 #include "trainer/parallel/optimizer.h"
 #include "trainer/sync/list.h"
 
@@ -27,21 +28,38 @@ const SyncWay& sync_way(const Options& o) {
   throw std::logic_error("no way to agree is called " + o.sync);
 }
 
+nlohmann::json model_of(const Options& o) {
+  const Shape shape = shape_of(o);
+  return {{"model", shape.name + ":" + shape.size},
+          {"layers", shape.layers},
+          {"width", shape.width},
+          {"heads", shape.heads},
+          {"context", shape.context},
+          {"dtype", o.dtype}};
+}
+
 nlohmann::json identity_of(const Options& o) {
-  nlohmann::json identity = {{"model", o.model},       {"layers", o.layers},
-                             {"width", o.width},       {"heads", o.heads},
-                             {"context", o.context},   {"dropout", o.dropout},
-                             {"seed", o.seed},         {"batch", o.batch},
-                             {"shards", o.shards},     {"optimizer", o.optimizer},
-                             {"lr", o.rate},           {"warmup", o.warmup},
-                             {"momentum", o.momentum}, {"weight-decay", o.weight_decay},
-                             {"sync", o.sync},         {"level", o.level},
-                             {"wire", o.wire},         {"topk", o.topk},
-                             {"dtype", o.dtype},       {"clip", o.clip}};
+  nlohmann::json identity = model_of(o);
+  identity.update({{"dropout", o.dropout},
+                   {"seed", o.seed},
+                   {"batch", o.batch},
+                   {"optimizer", o.optimizer},
+                   {"momentum", o.momentum},
+                   {"weight-decay", o.weight_decay},
+                   {"sync", o.sync},
+                   {"level", o.level},
+                   {"wire", o.wire},
+                   {"topk", o.topk},
+                   {"clip", o.clip}});
   for (const auto& [name, value] : o.of_ways)
     std::visit([&](const auto& is) { identity[name.substr(2)] = is; }, value);
   if (!sync_way(o).sums_gradients) identity["dp"] = o.dp;
   return identity;
+}
+
+nlohmann::json settings_of(const Options& o) {
+  return {{"steps", o.steps}, {"lr", o.rate}, {"warmup", o.warmup}, {"shards", o.shards},
+          {"dp", o.dp},       {"tp", o.tp},   {"pp", o.pp}};
 }
 
 size_t checkpoint_bytes(const Options& o, size_t parameters) {

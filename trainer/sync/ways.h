@@ -59,9 +59,14 @@ const SyncWay* find_sync_way(const std::string& name);  // null: there is none
 // The way that --sync names; the option has been checked.
 const SyncWay& sync_way(const Options& options);
 
-// What the trajectory depends on: equal here means equal bits. (dp makes no difference at level
-// canonical.) Stored in checkpoints.
+// What checkpoints say of their run. The model:
+nlohmann::json model_of(const Options& options);
+// What a run computes, the model included: a run that goes on must be equal in it. How work is
+// divided is no part of it: that makes a difference in rounding, and at level canonical none
+// between numbers of workers with the same shards.
 nlohmann::json identity_of(const Options& options);
+// What may change when a run goes on.
+nlohmann::json settings_of(const Options& options);
 // Of one checkpoint, without the little that it holds besides its vectors.
 size_t checkpoint_bytes(const Options& options, size_t parameters);
 
