@@ -28,6 +28,30 @@ namespace {
 
 using Words = std::vector<std::string>;
 
+// What is asked for and has defaults that depend on other options, or must not be asked for with
+// some.
+struct Asked {
+  std::optional<int64_t> steps, batch, batch_per_rank, shards, accumulate, warmup, sample;
+  std::optional<int64_t> checkpoint_every;
+  std::optional<double> rate, momentum, weight_decay, topk;
+  std::optional<int> chunks, servers;
+};
+
+using train::within;
+
+constexpr int64_t usual_batch = 8;  // of a worker
+
+void above_zero(const char* option, const std::optional<double>& value, double most) {
+  if (value && !(*value > 0 && *value <= most))
+    throw BadInput(fmt::format("{} {}: must be above 0 and at most {}", option, *value, most));
+}
+void within(const char* option, const std::optional<int64_t>& value, double least, double most) {
+  if (value) within(option, double(*value), least, most);
+}
+void only(bool asked, const char* option, bool fits, const std::string& needs) {
+  if (asked && !fits) throw BadInput(fmt::format("{} needs {}", option, needs));
+}
+
 // Names of the ways to agree for which `like` holds.
 template <class Like>
 Words ways_that(Like&& like) {
@@ -93,11 +117,25 @@ void check_ways(const CLI::App& app, const Options& o) {
         throw BadInput(fmt::format(
             "{} needs --sync {}", own.name,
             fmt::join(ways_that([&](const SyncWay& w) { return takes(w, own.name); }), " or ")));
-  if (app.count("--servers") > 0 && !(chosen && chosen->server))
-    throw BadInput(fmt::format("--servers needs --sync {}", fmt::join(ways_with_servers(), ", ")));
+  only(app.count("--servers") > 0, "--servers", chosen && chosen->server,
+       fmt::format("--sync {}", fmt::join(ways_with_servers(), ", ")));
+  only(app.count("--overlap") > 0, "--overlap", chosen && chosen->sums_gradients, ways_that_sum());
 }
 
-void declare(CLI::App& app, Options& o) {
+// Values that are no values, and a replay, which has the options of its run.
+void check_given(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->count() == 0) continue;
+    for (const std::string& value : option->results())
+      if (value.empty()) throw BadInput(fmt::format("{} has an empty value", option->get_name()));
+    const std::string name = option->get_name();
+    if (app.count("--replay") > 0 && name != "--replay" && name != "--device")
+      throw BadInput(
+          fmt::format("--replay has the options of the run that it repeats, not {}", name));
+  }
+}
+
+void declare(CLI::App& app, Options& o, Asked& asked) {
   const auto what = [&](const char* group) { app.option_defaults()->group(group); };
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   what("What is learnt");
@@ -114,7 +152,11 @@ void declare(CLI::App& app, Options& o) {
       "--data", o.data,
       "text:PATH (a file or folder; text: is tutti's own sources), idx:FOLDER (MNIST's format), "
       "digits (drawn)");
-  app.add_option("--seed", o.seed, "of parameters, of the order of the data, of everything random");
+  app.add_option("--seed", o.seed, "of parameters, of the order of the data, of everything random")
+      ->check([](const std::string& text) {
+        const bool number = text.find_first_not_of("0123456789") == std::string::npos;
+        return number ? "" : text + " is no whole number of 0 or more";
+      });
 
   app.add_option("--dtype", o.dtype, "of parameters and gradients: float32 or float64");
 
@@ -122,16 +164,18 @@ void declare(CLI::App& app, Options& o) {
                  "what computes: cpu, cuda (each rank takes the next GPU of its host) or cuda:N");
 
   what("How much");
-  app.add_option("--steps", o.steps, "updates of the parameters");
-  app.add_option("--batch", o.batch, "samples of a step over all workers");
-  app.add_option("--batch-per-rank", o.batch_per_rank, "samples of a step of one worker");
-  app.add_option("--shards", o.shards, "pieces of a step; default: --accumulate for each worker");
-  app.add_option("--accumulate", o.accumulate, "passes of a worker before gradients are exchanged");
+  app.add_option("--steps", asked.steps, "updates of the parameters");
+  app.add_option("--batch", asked.batch, "samples of a step over all workers");
+  app.add_option("--batch-per-rank", asked.batch_per_rank, "samples of a step of one worker");
+  app.add_option("--shards", asked.shards,
+                 "pieces of a step; default: --accumulate for each worker");
+  app.add_option("--accumulate", asked.accumulate,
+                 "passes of a worker before gradients are exchanged");
   app.add_option("--optimizer", o.optimizer, "sgd, adamw or lamb");
-  app.add_option("--lr", o.rate, "rate; default: the optimizer's own");
-  app.add_option("--warmup", o.warmup, "steps until the full rate");
-  app.add_option("--momentum", o.momentum, "of sgd");
-  app.add_option("--weight-decay", o.weight_decay, "of adamw and lamb");
+  app.add_option("--lr", asked.rate, "rate; default: the optimizer's own");
+  app.add_option("--warmup", asked.warmup, "steps until the full rate");
+  app.add_option("--momentum", asked.momentum, "of sgd");
+  app.add_option("--weight-decay", asked.weight_decay, "of adamw and lamb");
 
   app.add_option(
       "--clip", o.clip,
@@ -157,7 +201,8 @@ void declare(CLI::App& app, Options& o) {
   app.add_option("--micro-batches", o.micro_batches,
                  "pieces of a step that follow each other through the stages, or auto: as many as "
                  "turn out quickest");
-  app.add_option("--chunks", o.chunks, "of interleaved: parts of the layers that each stage has");
+  app.add_option("--chunks", asked.chunks,
+                 "of interleaved: parts of the layers that each stage has");
   app.add_option(
       "--stages", o.stages,
       "layers of each part: profile (parts take equal time), even, or 2,3,1 for example");
@@ -183,18 +228,18 @@ void declare(CLI::App& app, Options& o) {
   app.add_flag("--overlap,!--no-overlap", o.overlap,
                "exchange gradients while others are computed");
   app.add_option("--wire", o.wire, "fp32 or bf16: what gradients are on the wire");
-  app.add_option("--topk", o.topk, "send only this fraction of a gradient, the largest values");
+  app.add_option("--topk", asked.topk, "send only this fraction of a gradient, the largest values");
   app.add_option("--zero", o.zero, "1: each worker keeps a share of the optimizer's state");
   app.add_option("--first-bucket", o.first_bucket_mib, "MiB after which the first bucket closes");
   app.add_option("--bucket", o.bucket_mib, "MiB after which the others do");
-  app.add_option("--servers", o.servers, "parameter servers, besides the workers");
+  app.add_option("--servers", asked.servers, "parameter servers, besides the workers");
   declare_ways(app, o);
   app.add_option("--log", o.log, "file for the servers' events");
   app.add_option("--replay", o.replay, "repeat a run from such a file, in one process");
 
   what("What is kept and shown");
   app.add_option("--checkpoint", o.checkpoint, "folder of the checkpoints");
-  app.add_option("--checkpoint-every", o.checkpoint_every, "steps between two of them");
+  app.add_option("--checkpoint-every", asked.checkpoint_every, "steps between two of them");
   app.add_flag("--resume", o.resume,
                "go on from the last one, with its --batch, --lr, --warmup, --steps and, where --dp "
                "divides them, --shards unless others are given");
@@ -206,7 +251,7 @@ void declare(CLI::App& app, Options& o) {
   app.add_flag("--dry-run", o.dry_run, "only say who would hold and send what");
   app.add_option("--evaluate-every", o.evaluate_every,
                  "steps between two validations; 0: at the end");
-  app.add_option("--sample", o.sample, "bytes of text to write at the end");
+  app.add_option("--sample", asked.sample, "bytes of text to write at the end");
   app.add_option("--timeout", o.timeout_ms,
                  "milliseconds after which a rank gives up waiting for another; default: it waits "
                  "until that one ends");
@@ -221,24 +266,21 @@ void check_model(const Options& o) {
                                     {"--width", o.width},
                                     {"--heads", o.heads},
                                     {"--context", o.context}})
-    if (value < 0 || value > 1 << 20) throw BadInput(fmt::format("{} {}: is no size", name, value));
+    within(name, value, 1, 1 << 20);
   within("--dropout", o.dropout, 0, 0.95);
   if (!Device::is_name(o.device))
     throw BadInput(fmt::format("--device {}: allowed are cpu, cuda and cuda:N", o.device));
 }
 
 void check_amounts(const Options& o) {
-  within("--steps", double(o.steps), 1, 1e12);
-  within("--batch", double(o.batch), 1, 1e7);
   within("--shards", double(o.shards), 1, 65536);
-  within("--lr", o.rate, 0, 1e6);
   within("--warmup", double(o.warmup), 0, 1e9);
   within("--momentum", o.momentum, 0, 1);
   within("--weight-decay", o.weight_decay, 0, 10);
   if (o.shards % o.dp != 0)
     throw BadInput(
         fmt::format("--shards {} cannot be divided among --dp {} workers", o.shards, o.dp));
-  within("--clip", o.clip, 0, 1e30);
+  above_zero("--clip", o.clip, 1e30);
   one_of("--optimizer", o.optimizer, {"sgd", "adamw", "lamb"});
 }
 
@@ -246,7 +288,6 @@ void check_agreement(const Options& o) {
   one_of("--dtype", o.dtype, {"float32", "float64"});
   one_of("--wire", o.wire, {"fp32", "bf16"});
   one_of("--level", o.level, {"fast", "canonical"});
-  within("--topk", o.topk, 0, 1);
   within("--zero", o.zero, 0, 1);
   within("--first-bucket", o.first_bucket_mib, 1e-6, 1e5);
   within("--bucket", o.bucket_mib, 1e-6, 1e5);
@@ -254,14 +295,11 @@ void check_agreement(const Options& o) {
   if (way.server) within("--servers", o.servers, 1, 64);
   if (o.timeout_ms) within("--timeout", double(*o.timeout_ms), 100, 1e9);
   one_of("--algorithm", o.algorithm, algorithms_of(o.zero ? "reduce_scatter" : "allreduce"));
-  const auto only = [&](bool asked, const char* option, bool fits, const std::string& needs) {
-    if (asked && !fits) throw BadInput(fmt::format("{} needs {}", option, needs));
-  };
   const std::string sums = ways_that_sum();
   const bool synchronous = way.sums_gradients;
   only(o.dtype != "float32", "--dtype float64", synchronous && o.topk == 0 && o.wire == "fp32",
        sums + " with whole gradients");
-  only(o.clip > 0, "--clip", synchronous, sums);
+  only(o.clip.has_value(), "--clip", synchronous, sums);
   only(o.topk > 0, "--topk", o.tp == 1,
        "--tp 1: ranks that divide layers would choose differently of what they share");
   only(o.zero, "--zero 1", synchronous, sums);
@@ -296,7 +334,7 @@ void check_grid(const Options& o) {
   within("--dp", o.dp, 1, 1024);
   within("--tp", o.tp, 1, 1024);
   within("--pp", o.pp, 1, 1024);
-  within("--rnn-chunk", double(o.rnn_chunk), 0, 1e6);
+  within("--rnn-chunk", o.rnn_chunk, 1, 1e6);
   one_of("--conv-split", o.conv_split, {"output", "input", "strips"});
   const Mesh mesh(o.dp, o.widths(), o.tp, o.grid_order);
   if (mesh.ranks() > 1024)
@@ -333,29 +371,29 @@ void check_replicas_shards(const Options& o, int64_t count) {
                                o.stage_widths, widest, 2 * widest, 4 * widest));
 }
 
-// The values of --resume's run where none are given here. Returns its number of shards; 0: not
-// known.
-int64_t continue_run(const CLI::App& app, Options& o) {
-  if (!o.resume || o.checkpoint.empty()) return 0;
+// The values of --resume's run where none are asked for. Returns its number of shards if known and
+// not asked for.
+std::optional<int64_t> continue_run(const Options& o, Asked& asked) {
+  if (!o.resume || o.checkpoint.empty()) return {};
   const std::optional<Checkpoint> was = described_checkpoint(o.checkpoint);
-  if (!was) return 0;
+  if (!was) return {};
   const auto take = [](const nlohmann::json& from, const char* name, auto& to) {
-    if (from.contains(name) && from[name].is_number()) from[name].get_to(to);
+    if (to || !from.contains(name) || !from[name].is_number()) return;
+    to = from[name].get<typename std::decay_t<decltype(to)>::value_type>();
   };
-  if (app.count("--batch") + app.count("--batch-per-rank") == 0)
-    take(was->identity, "batch", o.batch);
-  if (app.count("--lr") == 0) take(was->settings, "lr", o.rate);
-  if (app.count("--warmup") == 0) take(was->settings, "warmup", o.warmup);
-  if (app.count("--steps") == 0) take(was->settings, "steps", o.steps);
-  int64_t shards = 0;
-  if (app.count("--shards") + app.count("--accumulate") + app.count("--micro-batches") == 0)
+  if (!asked.batch_per_rank) take(was->identity, "batch", asked.batch);
+  take(was->settings, "lr", asked.rate);
+  take(was->settings, "warmup", asked.warmup);
+  take(was->settings, "steps", asked.steps);
+  std::optional<int64_t> shards;
+  if (!asked.shards && !asked.accumulate && o.micro_batches.empty())
     take(was->settings, "shards", shards);
   return shards;
 }
 
 // Whether a step of the run can be divided into as many shards as it was.
 bool can_have_shards(const Options& o, int64_t shards) {
-  if (shards <= 0 || shards % o.dp != 0 || !sync_way(o).sums_gradients) return false;
+  if (shards < 1 || shards % o.dp != 0 || !sync_way(o).sums_gradients) return false;
   const int64_t each = shards / o.dp;
   if (o.level == "canonical" && o.dp > 1 && !power_of_two(each)) return false;
   if (!o.pipelined()) return true;
@@ -364,12 +402,13 @@ bool can_have_shards(const Options& o, int64_t shards) {
          (widest == 1 || (power_of_two(each) && each >= widest));
 }
 
-// Fills in the defaults that depend on the stages. `shards`: of the run that goes on; 0: none.
-void settle_pipeline(Options& o, int64_t shards) {
+// Fills in the defaults that depend on the stages, and the number of shards. `before`: of the run
+// that goes on.
+void settle_pipeline(Options& o, const Asked& asked, const std::optional<int64_t>& before) {
   if (!o.schedule.empty()) one_of("--schedule", o.schedule, pipeline_schedules());
   if (o.schedule.empty() && (o.pp > 1 || o.recompute)) o.schedule = "1f1b";
   const bool interleaved = o.schedule == "interleaved";
-  if (o.chunks == 0) o.chunks = interleaved ? 2 : 1;
+  o.chunks = asked.chunks.value_or(interleaved ? 2 : 1);
   within("--chunks", o.chunks, 1, 64);
   if (!o.pipelined()) {
     if (o.micro_batches == "auto") throw BadInput("--micro-batches auto needs --pp of at least 2");
@@ -379,23 +418,24 @@ void settle_pipeline(Options& o, int64_t shards) {
   if (!interleaved && o.chunks > 1)
     throw BadInput(fmt::format("--chunks {} needs --schedule interleaved, not {}", o.chunks,
                                o.schedule.empty() ? "none" : o.schedule));
-  if (o.accumulate != 1 && (o.pipelined() || !o.micro_batches.empty()))
+  if (asked.accumulate && (o.pipelined() || !o.micro_batches.empty()))
     throw BadInput("--accumulate and --micro-batches are the same: give one of them");
-  if (o.shards != 0 && (o.pipelined() || !o.micro_batches.empty()))
+  if (asked.shards && (o.pipelined() || !o.micro_batches.empty()))
     throw BadInput(fmt::format(
         "--shards {}: the shards of a pipeline are the --micro-batches of all --dp copies",
-        o.shards));
+        *asked.shards));
   const int64_t most = o.batch / o.dp;
   check_stage_widths(o);
   int64_t count = 4L * o.widths().ranks();  // keeps the pipeline busy for 80 % of the time
   if (o.micro_batches.empty() || o.micro_batches == "auto") {
-    if (can_have_shards(o, shards)) o.shards = shards;
+    const bool as_before = before && can_have_shards(o, *before);
+    o.shards = as_before ? *before : asked.shards.value_or(o.dp * asked.accumulate.value_or(1));
     if (!o.pipelined()) return;
     count = std::min(count, most);
     if (interleaved) count = count / o.pp * o.pp;
     if (o.widths().widest() > 1) count = int64_t(std::bit_floor(uint64_t(count)));
     count = std::max<int64_t>(count, interleaved ? o.pp : 1);
-    if (o.shards != 0) count = o.shards / o.dp;
+    if (as_before) count = *before / o.dp;
   } else {
     char* end = nullptr;
     count = std::strtoll(o.micro_batches.c_str(), &end, 10);
@@ -421,6 +461,46 @@ void settle_pipeline(Options& o, int64_t shards) {
   }
 }
 
+// Amounts by themselves: those that other checks and defaults are computed from.
+void check_asked(const Options& o, const Asked& asked) {
+  within("--steps", asked.steps, 1, 1e12);
+  within("--batch", asked.batch, 1, 1e7);
+  within("--batch-per-rank", asked.batch_per_rank, 1, 1e6);
+  within("--shards", asked.shards, 1, 65536);
+  within("--accumulate", asked.accumulate, 1, 65536);
+  above_zero("--lr", asked.rate, 1e6);
+  above_zero("--topk", asked.topk, 1);
+  const bool fixed_workers = !sync_way(o).sums_gradients;
+  if (fixed_workers && (asked.accumulate.value_or(1) != 1 || asked.shards.value_or(o.dp) != o.dp))
+    throw BadInput(
+        fmt::format("--accumulate and --shards need {}, not {}", ways_that_sum(), o.sync));
+  if (asked.batch && asked.batch_per_rank)
+    throw BadInput("--batch and --batch-per-rank say the same: give one of them");
+  if (asked.shards && asked.accumulate)
+    throw BadInput("--shards and --accumulate say the same: give one of them");
+}
+
+// An option without effect was not meant, so it is refused.
+void check_effect(const CLI::App& app, const Options& o, const Asked& asked) {
+  only(asked.momentum.has_value(), "--momentum", o.optimizer == "sgd", "--optimizer sgd");
+  only(asked.weight_decay.has_value(), "--weight-decay", o.optimizer != "sgd",
+       "--optimizer adamw or lamb");
+  only(app.count("--stages") > 0, "--stages", o.pipelined(), "--pp of at least 2");
+  only(app.count("--portals") > 0, "--portals", o.pipelined(), "--pp of at least 2");
+  only(app.count("--conv-split") > 0, "--conv-split", o.model_name() == "cnn" && o.tp > 1,
+       "--model cnn and --tp of 2 or more");
+  only(asked.checkpoint_every.has_value(), "--checkpoint-every", !o.checkpoint.empty(),
+       "--checkpoint FOLDER");
+  only(asked.sample.value_or(0) > 0, "--sample", o.model_name() == "gpt" || o.model_name() == "rnn",
+       "--model gpt or rnn");
+  const std::pair<const char*, const std::string*> outputs[] = {
+      {"--json", &o.json}, {"--report", &o.report}, {"--trace", &o.trace}, {"--log", &o.log}};
+  for (const auto& [option, path] : outputs)
+    for (const auto& [other, same] : outputs)
+      if (option != other && !path->empty() && *path == *same)
+        throw BadInput(fmt::format("{} and {} cannot both be {}", option, other, *path));
+}
+
 void check_kept(const Options& o) {
   within("--checkpoint-every", double(o.checkpoint_every), 1, 1e12);
   within("--evaluate-every", double(o.evaluate_every), 0, 1e12);
@@ -439,9 +519,10 @@ void check_kept(const Options& o) {
 
 Options parse_options(std::vector<std::string> arguments) {
   Options o;
+  Asked asked;
   CLI::App app{"Trains a model on several workers that exchange what they learn through tutti."};
   app.name("tutti-train");
-  declare(app, o);
+  declare(app, o, asked);
   try {
     std::vector<char*> argv;
     for (std::string& word : arguments) argv.push_back(word.data());
@@ -452,31 +533,34 @@ Options parse_options(std::vector<std::string> arguments) {
   } catch (const CLI::ParseError& error) {
     throw BadInput(error.what());
   }
+  check_given(app);
   check_ways(app, o);
   check_model(o);
   one_of("--sync", o.sync, ways_that([](const SyncWay&) { return true; }));
-  if (sync_way(o).server && app.count("--servers") == 0) o.servers = 1;
+  if (sync_way(o).server) o.servers = asked.servers.value_or(1);
   check_grid(o);
-  within("--batch-per-rank", double(o.batch_per_rank), 1, 1e6);
-  const int64_t shards = continue_run(app, o);
-  if (o.batch == 0) o.batch = o.batch_per_rank * o.dp;
-  settle_pipeline(o, shards);
-  within("--accumulate", double(o.accumulate), 1, 65536);
-  const bool fixed_workers = !sync_way(o).sums_gradients;
-  if (fixed_workers && (o.accumulate != 1 || (o.shards != 0 && o.shards != o.dp)))
-    throw BadInput(
-        fmt::format("--accumulate and --shards need {}, not {}", ways_that_sum(), o.sync));
-  if (o.shards == 0) o.shards = o.dp * o.accumulate;
+  check_asked(o, asked);
+  const std::optional<int64_t> shards = continue_run(o, asked);
+  o.batch = asked.batch.value_or(asked.batch_per_rank.value_or(usual_batch) * o.dp);
+  if (o.batch < o.dp)
+    throw BadInput(fmt::format("--batch {} is less than a sample for each of the --dp {} workers",
+                               o.batch, o.dp));
+  settle_pipeline(o, asked, shards);
   const std::string name = o.model_name();
-  if (o.data.empty())
-    o.data = name == "gpt" || name == "rnn" || name == "seq2seq" ? "text:"
-             : name == "quadratic"                               ? "noise"
-                                                                 : "digits";
-  if (o.steps == 0) o.steps = name == "gpt" ? 300 : 200;
-  if (o.rate == 0) o.rate = o.optimizer == "sgd" ? 0.1 : o.optimizer == "lamb" ? 0.01 : 0.002;
+  const bool text = name == "gpt" || name == "rnn" || name == "seq2seq";
+  if (o.data.empty()) o.data = text ? "text:" : name == "quadratic" ? "noise" : "digits";
+  o.steps = asked.steps.value_or(name == "gpt" ? 300 : 200);
+  o.rate = asked.rate.value_or(o.optimizer == "sgd" ? 0.1 : o.optimizer == "lamb" ? 0.01 : 0.002);
+  o.warmup = asked.warmup.value_or(o.warmup);
+  o.topk = asked.topk.value_or(0);
+  o.momentum = asked.momentum.value_or(o.momentum);
+  o.weight_decay = asked.weight_decay.value_or(o.weight_decay);
+  o.sample = asked.sample.value_or(o.sample);
+  o.checkpoint_every = asked.checkpoint_every.value_or(o.checkpoint_every);
   check_amounts(o);
   check_agreement(o);
   check_kept(o);
+  check_effect(app, o, asked);
   return o;
 }
 

@@ -101,7 +101,7 @@ def check_equal():
         rest = four + ["--optimizer", optimizer]
         assert digests(*rest, "--algorithm", "two-shot") == digests(*rest, "--zero", "1", "--algorithm", "direct"), optimizer
     # Unequal shards, empty ones too, are weighted by their samples: one step of plain SGD is that of one worker.
-    for batch, shards in ((7, 3), (2, 3)):
+    for batch, shards in ((7, 3), (4, 6)):
         rest = small + ["--batch", batch, "--steps", "2", "--optimizer", "sgd", "--momentum", "0"]
         a = steps(*rest, "--dp", "3", "--shards", shards)[0]
         b = steps(*rest, "--dp", "1", "--shards", "1")[0]
@@ -309,7 +309,8 @@ def check_reshard():
     """A rank dies; another grid goes on from the checkpoint."""
     with tempfile.TemporaryDirectory() as top:
         run8 = ["--data", "text:" + corpus.name, "--model", "gpt", "--layers", "2", "--width", "32", "--heads", "4", "--context", "16", "--batch", "8",
-                "--steps", "8", "--checkpoint-every", "2"]
+                "--steps", "8"]
+        every = ("--checkpoint-every", "2", "--checkpoint")
         plain, piped = ("--shards", "4"), ("--pp", "2", "--micro-batches")
         grids = (plain, (*plain, "--tp", "4"), (*plain, "--dp", "2", "--tp", "2", "--grid-order", "tp,pp,dp"),
                  (*piped, "2", "--dp", "2", "--tp", "2"), (*piped, "4"))
@@ -317,7 +318,7 @@ def check_reshard():
         for i, grid in enumerate(((*plain, "--dp", "2", "--tp", "2", "--zero", "1"),
                                   (*piped, "2", "--dp", "2", "--tp", "2", "--zero", "1"))):
             folder = f"{top}/{i}"
-            code, out, err = run(*run8, *grid, "--checkpoint", folder, "--die-at", "backward:4:3")
+            code, out, err = run(*run8, *grid, *every, folder, "--die-at", "backward:4:3")
             others = range(4 if i == 0 else 8)
             # In a pipeline some are ended by the launcher before they have heard of it.
             assert code == 128 + 9 and "rank 3 (process" in err, err
@@ -327,7 +328,7 @@ def check_reshard():
             assert sorted(name for name in os.listdir(folder) if name.startswith("step-"))[-1] == "step-000000004"
             for j, other in enumerate(grids):
                 subprocess.run(["cp", "-r", folder, f"{folder}-{j}"], check=True)
-                found = steps(*run8, *other, "--resume", "--checkpoint", f"{folder}-{j}")[0]
+                found = steps(*run8, *other, "--resume", *every, f"{folder}-{j}")[0]
                 assert close(found, whole[4:], 1e-5), (grid, other, found, whole)
 
 
@@ -771,10 +772,10 @@ def check_killed():
 
 def check_other_checkpoints():
     """The same where servers hold the parameters, or each worker has its own."""
-    kept = small + ["--batch", "8", "--hash", "--json", "-", "--sample", "0", "--checkpoint-every", "2"]
+    kept = small + ["--batch", "8", "--hash", "--json", "-", "--sample", "0"]
 
     def parameters(*args):
-        code, out, err = run(*kept, *args)
+        code, out, err = run(*kept, *args, *(("--checkpoint-every", "2") if "--checkpoint" in args else ()))
         assert code == 0, (args, err)
         found = [s for s in map(json.loads, out.splitlines()) if "step" in s]
         return found[-1]["parameters"], [s["step"] for s in found]
@@ -931,11 +932,63 @@ def check_bad_input():
         refused(args, *words)
     # A plan leaves nothing behind; a disk that is full on the way.
     with tempfile.TemporaryDirectory() as top:
-        code, out, err = run(*small, "--dp", "2", "--dry-run", "--json", top + "/json", "--report", top + "/report")
+        code, out, err = run(*small, "--dp", "2", "--dry-run", "--json", top + "/json", "--report", top + "/report", "--checkpoint",
+                             top + "/deep/er/checkpoints/")
         assert code == 0 and err == "" and os.listdir(top) == [], (out, err, os.listdir(top))
     for option in ("--json", "--report", "--log"):
         code, out, err = run(*small, "--dp", "2", "--steps", "2", "--sync", "server", option, "/dev/full")
         assert code == 1 and "/dev/full" in err and "No space left" in err, (option, code, err)
+
+
+def check_odd_options():
+    """What can be known to be wrong, or to do nothing, is refused before any rank starts; what cannot is taken and meant so."""
+    text = "text:" + corpus.name
+    zeros = [((option, value), option, value) for option in ("--lr", "--steps", "--batch", "--layers", "--width", "--heads",
+                                                            "--context", "--clip", "--shards", "--batch-per-rank", "--accumulate",
+                                                            "--chunks", "--topk", "--rnn-chunk", "--dp", "--tp", "--pp",
+                                                            "--micro-batches", "--bucket", "--first-bucket", "--timeout")
+             for value in ("0", "-1")]
+    numbers = [((option, value), option) for option, value in (
+        ("--seed", "-1"), ("--seed", "1.5"), ("--seed", "x"), ("--seed", ""), ("--seed", "99999999999999999999999"),
+        ("--steps", "1.5"), ("--steps", "1e3"), ("--batch", "8x"), ("--lr", "nan"), ("--lr", "inf"), ("--lr", "1e9"),
+        ("--clip", "nan"), ("--dropout", "1"), ("--dropout", "-0.1"), ("--momentum", "2"), ("--weight-decay", "-1"),
+        ("--warmup", "-1"), ("--topk", "2"), ("--zero", "2"), ("--zero", "-1"), ("--evaluate-every", "-1"), ("--sample", "-1"),
+        ("--heads", "3"), ("--width", "99999999"), ("--dp", "2000"))]
+    nothing = [((*rest, option, *value), option, needed) for rest, option, value, needed in (
+        (("--optimizer", "sgd"), "--weight-decay", ("0.1",), "adamw"), (("--optimizer", "adamw"), "--momentum", ("0.5",), "sgd"),
+        (("--optimizer", "lamb"), "--momentum", ("0.5",), "sgd"), ((), "--momentum", ("0.9",), "sgd"),
+        ((), "--stages", ("even",), "--pp"), ((), "--no-portals", (), "--pp"), ((), "--conv-split", ("output",), "cnn"),
+        ((), "--checkpoint-every", ("5",), "--checkpoint"), (("--model", "mlp"), "--sample", ("20",), "gpt"),
+        (("--model", "seq2seq"), "--sample", ("20",), "gpt"), (("--model", "mlp"), "--dropout", ("0.1",), "mlp"),
+        (("--model", "mlp"), "--heads", ("2",), "mlp"), (("--model", "quadratic:9"), "--width", ("3",), "quadratic"),
+        (("--sync", "gossip", "--dp", "2"), "--no-overlap", (), "allreduce"),
+        (("--sync", "gossip", "--dp", "2"), "--zero", ("1",), "allreduce"), ((), "--servers", ("1",), "server"),
+        (("--sync", "server"), "--backup", ("1",), "backup"), ((), "--local-steps", ("2",), "local-sgd"),
+        (("--sync", "local-sgd", "--dp", "2"), "--log", ("x",), "server"), ((), "--resume", (), "--checkpoint"),
+        (("--batch", "8"), "--batch-per-rank", ("8",), "--batch"), (("--shards", "2"), "--accumulate", ("2",), "--shards"),
+        (("--replay", "x"), "--steps", ("5",), "--replay"))]
+    for args, option, *words in zeros + numbers + nothing:
+        option = option.replace("--no-", "--") if option in ("--no-portals", "--no-overlap") else option
+        refused(["--data", text, *args] if "--model" not in args and "--replay" not in args else args, option, *words[-1:] if words else ())
+    for args, *words in ((("--batch", "3", "--dp", "4"), "--batch 3", "--dp 4"),
+                         (("--batch", "1", "--dp", "2", "--sync", "server"), "--batch 1", "--dp 2"),
+                         (("--json", ""), "--json", "empty"), (("--checkpoint", ""), "--checkpoint", "empty"),
+                         (("--json", "/tmp/same", "--report", "/tmp/same"), "--json", "--report", "/tmp/same")):
+        refused(["--data", text, *args], *words)
+    # Folders that cannot have checkpoints.
+    with tempfile.TemporaryDirectory() as top:
+        open(top + "/file", "w").close()
+        for path in (top + "/file", top + "/file/below", "/proc/checkpoints", "/dev/null", top + "/" + "x" * 300):
+            refused([*small, "--checkpoint", path], "--checkpoint " + path)
+        for path in ("/", top):
+            assert run(*small, "--checkpoint", path, "--dry-run")[0] == 0, path
+        assert os.listdir(top) == ["file"]
+    # Zeros that mean something.
+    for args in (("--warmup", "0"), ("--optimizer", "sgd", "--momentum", "0"), ("--weight-decay", "0"), ("--dropout", "0"), ("--zero", "0"),
+                 ("--evaluate-every", "0"), ("--seed", "0"), ("--sync", "ssp", "--dp", "2", "--staleness", "0"),
+                 ("--shards", "16", "--batch", "8"), ("--topk", "1"), ("--steps", "1", "--steps", "2")):
+        code, out, err = run(*small, *args, "--dry-run")
+        assert code == 0 and err == "", (args, code, err)
 
 
 if __name__ == "__main__":

@@ -599,14 +599,46 @@ void load_weights(const Checkpoint& checkpoint, const Options& options,
   }
 }
 
+namespace {
+
+// Makes the folder, and one in it, as save_checkpoint() will; leaves nothing of that when it ends.
+class Trial {
+ public:
+  explicit Trial(const fs::path& folder) {
+    std::error_code error;
+    fs::path path = fs::absolute(folder, error);
+    for (; !path.empty() && !fs::exists(path, error); path = path.parent_path())
+      made_.push_back(path);
+    fs::create_directories(folder, error);
+    if (!error) fs::create_directory(folder / "unfinished-trial", error);
+    if (error) wrong_ = error.message();
+    made_.insert(made_.begin(), fs::absolute(folder, error) / "unfinished-trial");
+  }
+  ~Trial() {
+    std::error_code ignored;
+    for (const fs::path& path : made_) fs::remove(path, ignored);
+  }
+  Trial(const Trial&) = delete;
+  Trial& operator=(const Trial&) = delete;
+  const std::string& wrong() const { return wrong_; }  // empty: nothing
+
+ private:
+  std::vector<fs::path> made_;  // the innermost first
+  std::string wrong_;
+};
+
+}  // namespace
+
 void check_space(const Options& o, size_t checkpoint) {
   if (o.checkpoint.empty()) return;
   const size_t there = std::min(generations(o.checkpoint).size(), kept_generations);
   const double bytes = double(kept_generations + 1 - there) * double(checkpoint);
+  const Trial trial(o.checkpoint);
   std::error_code error;
-  fs::create_directories(o.checkpoint, error);
   const auto room = fs::space(o.checkpoint, error);
-  if (error) throw BadInput(fmt::format("--checkpoint {}: {}", o.checkpoint, error.message()));
+  if (error || !trial.wrong().empty())
+    throw BadInput(fmt::format("--checkpoint {}: {}", o.checkpoint,
+                               trial.wrong().empty() ? error.message() : trial.wrong()));
   if (double(room.available) < bytes)
     throw BadInput(
         fmt::format("--checkpoint {}: {:.1f} MB are free, but checkpoints may need "

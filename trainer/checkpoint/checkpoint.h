@@ -77,8 +77,8 @@ void load_weights(const Checkpoint& checkpoint, const Options& options,
                   const std::vector<Parameter>& layout, const Device& device,
                   std::span<std::byte> parameters);
 
-// Throws BadInput unless the disk has room for two checkpoints of `checkpoint` bytes and the one
-// being written.
+// Throws BadInput unless the folder can be one of checkpoints and the disk has room for two
+// checkpoints of `checkpoint` bytes and the one being written.
 void check_space(const Options& options, size_t checkpoint);
 
 }  // namespace tutti::train

@@ -13,12 +13,12 @@
 namespace tutti::train {
 
 struct Options {
-  // The model and its data. Zero: the model's own value.
+  // The model and its data. None: the model's own value.
   std::string model = "gpt";  // NAME or NAME:SIZE
-  int64_t layers = 0;
-  int64_t width = 0;
-  int64_t heads = 0;
-  int64_t context = 0;
+  std::optional<int64_t> layers;
+  std::optional<int64_t> width;
+  std::optional<int64_t> heads;
+  std::optional<int64_t> context;
   double dropout = 0;
   std::string data;  // empty: the model's own kind
   uint64_t seed = 1;
@@ -26,17 +26,15 @@ struct Options {
   std::string device = "cpu";  // or cuda, cuda:N
 
   // Steps, batches and the optimizer.
-  int64_t steps = 0;           // 0: the model's own
-  int64_t batch = 0;           // samples of a step, over all workers; 0: batch_per_rank of each
-  int64_t batch_per_rank = 8;  // samples of one worker in a step
-  int64_t shards = 0;  // pieces of a step whose gradients are summed; 0: `accumulate` per worker
-  int64_t accumulate = 1;
+  int64_t steps = 0;
+  int64_t batch = 0;                // samples of a step, over all workers
+  int64_t shards = 0;               // pieces of a step whose gradients are summed
   std::string optimizer = "adamw";  // sgd, adamw, lamb
-  double rate = 0;                  // 0: the optimizer's own
+  double rate = 0;
   int64_t warmup = 10;
   double momentum = 0.9;
   double weight_decay = 0.01;
-  double clip = 0;  // longer gradients are scaled to this length; 0: none are
+  std::optional<double> clip;  // longer gradients are scaled to this length; none: none are
 
   // The grid of workers, and how they agree.
   int dp = 1;                           // copies of the model
@@ -45,12 +43,13 @@ struct Options {
   std::string grid_order = "dp,pp,tp";  // outermost first
   bool sequence_parallel = false;
   std::string conv_split = "output";  // the dimension of convolutions that tp divides
-  int64_t rnn_chunk = 0;              // bytes that recurrent layers process at a time; 0: all
+  // Bytes that recurrent layers process at a time; none: all, or 8 where ranks divide them.
+  std::optional<int64_t> rnn_chunk;
 
   // Pipelines. Empty schedule: none, every rank computes all layers.
   std::string schedule;
   std::string micro_batches;       // a number, or auto; empty: enough to fill the pipeline
-  int chunks = 0;                  // of layers per stage; 0: the schedule's own
+  int chunks = 1;                  // of layers per stage
   std::string stages = "profile";  // how layers are cut: profile, even, or how many each part has
   std::string stage_widths;        // ranks that hold each stage; empty: one
   bool recompute = false;

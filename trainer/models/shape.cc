@@ -54,7 +54,7 @@ void check_division(const Options& o, const Shape& shape) {
   only(o.conv_split != "output", "--conv-split",
        shape.name == "cnn" && shape.size != "inception" && o.tp > 1,
        "--model cnn (without parallel branches) and --tp of 2 or more");
-  only(o.rnn_chunk > 0, "--rnn-chunk", shape.name == "rnn", "--model rnn");
+  only(o.rnn_chunk.has_value(), "--rnn-chunk", shape.name == "rnn", "--model rnn");
   if (o.tp == 1) return;
   const auto most = [&](int64_t parts, const char* what) {
     if (o.tp > parts)
@@ -91,12 +91,12 @@ int64_t layers_of(const Shape& shape, int tp) {
 
 Shape shape_of(const Options& options) {
   Shape shape = sized(options.model_name(), options.model_size());
-  const auto replace = [&](const char* option, int64_t asked, int64_t& own) {
-    if (asked == 0) return;
+  const auto replace = [&](const char* option, const std::optional<int64_t>& asked, int64_t& own) {
+    if (!asked) return;
     if (own == 0 || shape.name == "quadratic" || shape.size == "resnet50")
       throw BadInput(
           fmt::format("{}: the model {} has no such size to change", option, options.model));
-    own = asked;
+    own = *asked;
   };
   replace("--layers", options.layers, shape.layers);
   replace("--width", options.width, shape.width);

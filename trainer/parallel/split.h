@@ -33,7 +33,7 @@ inline Split split_of(const Options& o, const Group& group) {
   split.group = group;
   split.sequence = o.sequence_parallel;
   split.conv = o.conv_split;
-  if (o.rnn_chunk > 0 || o.tp > 1) split.chunk = o.rnn_chunk > 0 ? o.rnn_chunk : 8;
+  if (o.rnn_chunk || o.tp > 1) split.chunk = o.rnn_chunk.value_or(8);
   return split;
 }
 

@@ -41,12 +41,12 @@ class DataParallel : public Strategy {
     const typename Passes<Real>::Result local = passes_.run(step, start, [this] { calls_.look(); });
     StepFigures figures;
     optimizer_.begin(step);
-    if (worker_.options.clip > 0) {
+    if (worker_.options.clip) {
       for (size_t b = 0; b < buckets.size(); ++b) take(b, figures);
       clip(figures);
     }
     for (size_t b = 0; b < buckets.size(); ++b) {
-      if (worker_.options.clip == 0) take(b, figures);
+      if (!worker_.options.clip) take(b, figures);
       if (b == 0) fault_point("update");
       const double updates = now();
       if (!figures.overflow)
@@ -108,7 +108,7 @@ class DataParallel : public Strategy {
     const std::span<Real> all = worker_.replica.gradients<Real>();
     if (worker_.grid.counts) norm.add<Real>(worker_.replica.layout(), {0, all.size()}, all);
     shorten<Real>(worker_.replica.device(), all, norm.squared(worker_.grid.model),
-                  worker_.options.clip, figures);
+                  *worker_.options.clip, figures);
   }
   // Records the times of the buckets' calls.
   void record(StepFigures& figures) {

@@ -50,7 +50,7 @@ nlohmann::json identity_of(const Options& o) {
                    {"level", o.level},
                    {"wire", o.wire},
                    {"topk", o.topk},
-                   {"clip", o.clip}});
+                   {"clip", o.clip ? nlohmann::json(*o.clip) : nlohmann::json()}});
   for (const auto& [name, value] : o.of_ways)
     std::visit([&](const auto& is) { identity[name.substr(2)] = is; }, value);
   if (!sync_way(o).sums_gradients) identity["dp"] = o.dp;

@@ -39,12 +39,12 @@ class ZeroOne : public Strategy {
     StepFigures figures;
     double squares = 0;
     optimizer_.begin(step);
-    if (worker_.options.clip > 0) {
+    if (worker_.options.clip) {
       for (size_t b = 0; b < count; ++b) take(b, figures, squares);
       clip(figures);
     }
     for (size_t b = 0; b < count; ++b) {
-      if (worker_.options.clip == 0) take(b, figures, squares);
+      if (!worker_.options.clip) take(b, figures, squares);
       if (b == 0) fault_point("update");
       if (!figures.overflow) optimizer_.update(part(b), parameters(part(b)), mine_[b].span());
     }
@@ -105,7 +105,7 @@ class ZeroOne : public Strategy {
       norm.add<Real>(worker_.replica.layout(), part(b), mine_[b].span());
     const double squared = norm.squared(worker_.grid.all);
     for (Buffer<Real>& own : mine_)
-      shorten<Real>(device, own.span(), squared, worker_.options.clip, figures);
+      shorten<Real>(device, own.span(), squared, *worker_.options.clip, figures);
   }
   Range part(size_t b, int rank) const {
     return share_of(passes_.buckets()[b], worker_.comm.size(), rank);
