@@ -248,6 +248,8 @@ void declare(CLI::App& app, Options& o, Asked& asked) {
   app.add_option("--json", o.json, "one object a step to this file, or to stdout with -");
   app.add_option("--report", o.report, "a page with curves and time lines, HTML");
   app.add_option("--trace", o.trace, "a trace for Perfetto or chrome://tracing");
+  app.add_flag("--keep-going", o.keep_going,
+               "train on when the loss or the gradient is no number any more");
   app.add_flag("--dry-run", o.dry_run, "only say who would hold and send what");
   app.add_option("--evaluate-every", o.evaluate_every,
                  "steps between two validations; 0: at the end");

@@ -22,6 +22,7 @@ int fork_ranks(int nranks, const std::string& transport, const std::function<int
   job.nranks = nranks;
   job.transports = transport;
   job.function = rank;
+  job.stop_ms = 600'000;  // a step, a checkpoint and a report; a second signal ends them at once
   int exit_status = 0;
   const Status status = run_local(job, &exit_status);
   if (!status.ok()) throw Failure("cannot start ranks: " + status.text());

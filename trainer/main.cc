@@ -52,10 +52,7 @@ int guarded(const std::function<int()>& run) {
 
 // What a rank of the run does. The exit status.
 int as_rank(const Options& options, const std::vector<std::string>& arguments, bool prepared) {
-  return guarded([&] {
-    train(options, arguments, prepared);
-    return 0;
-  });
+  return guarded([&] { return train(options, arguments, prepared); });
 }
 
 }  // namespace

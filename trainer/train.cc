@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cmath>
+#include <csignal>
+#include <cstdio>
 #include <limits>
 #include <memory>
 
@@ -11,6 +14,7 @@
 #include "trainer/common/error.h"
 #include "trainer/common/faults.h"
 #include "trainer/common/gather_text.h"
+#include "trainer/common/interrupt.h"
 #include "trainer/device/vectors.h"
 #include "trainer/launch.h"
 #include "trainer/models/replica.h"
@@ -113,9 +117,50 @@ void prepare_all(const communicator& world, const Options& options) {
   if (!told_by_first(world, wrong).empty()) throw BadInput(wrong);
 }
 
+// Why a run ends before its last step.
+enum class Early { no, interrupted, diverged };
+
+bool is_finite(const StepFigures& f) {
+  return std::isfinite(f.loss) && std::isfinite(f.step_norm) && !f.overflow;
+}
+
+// `meets`: all workers are here, and end if one must. `leaves`: a worker may end by itself.
+Early early_end(const Worker& worker, bool meets, bool leaves, bool finite) {
+  double found[] = {interrupted ? 1.0 : 0.0, finite ? 0.0 : 1.0};
+  if (meets)
+    worker.grid.all.allreduce<double>(found, TUTTI_MAX);
+  else if (!leaves)
+    return Early::no;
+  return found[1] > 0 ? Early::diverged : found[0] > 0 ? Early::interrupted : Early::no;
+}
+
+// The exit status of all ranks. `saved`: the step of the last checkpoint; 0: none.
+int end_of_run(const Worker& worker, Early early, const StepRecord& last, int64_t saved) {
+  const Options& o = worker.options;
+  auto most = int64_t(early);
+  worker.grid.all.allreduce<int64_t>(std::span(&most, 1), TUTTI_MAX);
+  early = Early(most);
+  if (early == Early::no) return 0;
+  if (worker.grid.all.rank() == 0) {
+    const StepFigures& f = last.figures;
+    const std::string kept =
+        saved > 0 ? fmt::format("; --resume goes on from step {} in {}", saved, o.checkpoint) : "";
+    if (early == Early::diverged)
+      fmt::print(
+          stderr,
+          "tutti-train: the run has diverged: at step {} of {} the loss is {} and the squared "
+          "length of the gradient {} (--keep-going does not end there){}\n",
+          last.step, o.steps, f.loss, f.overflow ? INFINITY : f.step_norm, kept);
+    else
+      fmt::print(stderr, "tutti-train: interrupted after step {} of {}{}\n", last.step, o.steps,
+                 kept);
+  }
+  return early == Early::diverged ? 1 : 128 + SIGINT;
+}
+
 }  // namespace
 
-void train(const Options& asked, const std::vector<std::string>& arguments, bool prepared) {
+int train(const Options& asked, const std::vector<std::string>& arguments, bool prepared) {
   const Device device = Device::open(asked.device, local_rank());  // first: see there
   use_one_thread();
   Options options = asked;
@@ -130,9 +175,11 @@ void train(const Options& asked, const std::vector<std::string>& arguments, bool
     Replica replica(shape, *data, options.seed);
     set_initial(options, replica);
     share_initial(world, replica);
-    return serve({options, *data, replica.layout(), world, world.rank(), world.size(),
-                  identity_of(options), settings_of(options)},
-                 own, replica, arguments);
+    watch_interrupts();  // the workers say when it is over
+    serve({options, *data, replica.layout(), world, world.rank(), world.size(),
+           identity_of(options), settings_of(options)},
+          own, replica, arguments);
+    return 0;
   }
   const Grid grid(Mesh(options.dp, options.widths(), options.tp, options.grid_order),
                   std::move(own));
@@ -161,6 +208,12 @@ void train(const Options& asked, const std::vector<std::string>& arguments, bool
 
   std::vector<StepRecord> history;
   Meter divided(grid.tensor);
+  // Whether workers meet only where a checkpoint is written.
+  const bool alone = sync_way(options).messages && !sync_way(options).equal_steps;
+  bool finite = true;
+  Early early = Early::no;
+  int64_t saved = begin;
+  watch_interrupts();
   for (int64_t step = begin, next = 0; step < options.steps; step = next) {
     faults().now = step;
     timeline.step(step);
@@ -174,12 +227,18 @@ void train(const Options& asked, const std::vector<std::string>& arguments, bool
     record.step = step + 1;
     record.seconds = now() - from;
     record.samples_per_s = double(options.batch) / record.seconds;
-    const bool last = next >= options.steps;
     // Steps may be skipped: a checkpoint is due when a multiple is passed.
     const bool passed = next / options.checkpoint_every > step / options.checkpoint_every;
-    if (!options.checkpoint.empty() && (last || passed)) {
+    const bool kept = !options.checkpoint.empty();
+    const bool due = kept && (passed || next >= options.steps);
+    finite = options.keep_going || (finite && is_finite(record.figures));
+    early = early_end(worker, alone ? due : strategy->together(), alone && !kept, finite);
+    if (early == Early::interrupted && next >= options.steps) early = Early::no;
+    const bool last = early != Early::no || next >= options.steps;
+    if (early != Early::diverged && kept && (due || last)) {
       strategy->pause(next);
       save_checkpoint(keepers, strategy->state(), next);
+      saved = next;
     }
     if (last) strategy->finish();
     nlohmann::json more = nlohmann::json::object();
@@ -190,9 +249,11 @@ void train(const Options& asked, const std::vector<std::string>& arguments, bool
       record.validation = validate(worker);
     history.push_back(record);
     screen.step(record, more);
+    if (last) break;
   }
   show_summary(screen, worker, world, *strategy, history);
   write_records(worker, *strategy, history);
+  return end_of_run(worker, early, history.back(), saved);
 }
 
 }  // namespace tutti::train

@@ -34,6 +34,7 @@ class Watch {
         signals_(std::move(signals)),
         timeout_at_(job.timeout_ms > 0 ? deadline_after_ms(job.timeout_ms) : never_ns),
         timeout_ms_(job.timeout_ms),
+        stop_ms_(job.stop_ms),
         verbose_(job.verbose) {}
 
   int run() {
@@ -110,7 +111,7 @@ class Watch {
       stopping_ = true;
       if (!over_) exit_status_ = 128 + int(info.ssi_signo);
       over_ = true;
-      stop(int(info.ssi_signo));
+      stop(int(info.ssi_signo), stop_ms_);
     }
   }
 
@@ -136,9 +137,9 @@ class Watch {
     }
   }
 
-  void stop(int signal) {
+  void stop(int signal, int64_t before_kill_ms = grace_ms) {
     terminate_at_ = never_ns;
-    kill_at_ = deadline_after_ms(grace_ms);
+    kill_at_ = deadline_after_ms(before_kill_ms);
     ranks_.signal(signal);
   }
 
@@ -147,6 +148,7 @@ class Watch {
   Fd signals_;
   uint64_t timeout_at_;
   int64_t timeout_ms_;
+  int64_t stop_ms_;
   bool verbose_;
   uint64_t terminate_at_ = never_ns;
   uint64_t kill_at_ = never_ns;

@@ -20,6 +20,7 @@ struct LocalJob {
   std::string interface;   // TUTTI_INTERFACE likewise
   bool prefix = false;     // "[rank] " before every line that a rank prints
   int64_t timeout_ms = 0;  // of the whole job; 0: none
+  int64_t stop_ms = 2000;  // from a signal to the launcher, which ranks get, too, to SIGKILL
   Bind bind = Bind::core;
   bool verbose = false;  // says on stderr which ranks are bound to what, or why not, and who moves
 };

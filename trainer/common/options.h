@@ -87,6 +87,7 @@ struct Options {
   std::string report;
   std::string trace;
   bool dry_run = false;
+  bool keep_going = false;            // also when the loss or the gradient is no number any more
   int64_t evaluate_every = 0;         // 0: at the end only
   int64_t sample = 200;               // bytes of text at the end
   bool hash = false;                  // print a digest of the parameters after every step

@@ -27,6 +27,22 @@ size_t terminal_columns() {
 
 }  // namespace
 
+std::string progress_line(const StepRecord& r, int64_t steps, double left, size_t columns) {
+  const auto minutes = int64_t(left / 60);
+  const std::vector<std::string> parts{
+      fmt::format("step {}/{}", r.step, steps), fmt::format("loss {:.4g}", r.figures.loss),
+      fmt::format("{}:{:02} left", minutes, int64_t(left) % 60),
+      fmt::format("{:.4g} samples/s", r.samples_per_s),
+      fmt::format("{:.0f} % waits", 100 * r.figures.exposed / std::max(r.seconds, 1e-9))};
+  std::string line;
+  for (const std::string& part : parts)
+    if (line.size() + 2 + part.size() <= columns) line += (line.empty() ? "" : "  ") + part;
+  constexpr size_t cells = 20;
+  if (line.size() + cells + 3 > columns) return line;
+  const auto full = std::min(cells, size_t(double(cells) * double(r.step) / double(steps)));
+  return fmt::format("[{}{}] {}", std::string(full, '#'), std::string(cells - full, '.'), line);
+}
+
 Screen::Screen(const Options& options, bool shows)
     : options_(options), shows_(shows), bar_(shows && isatty(STDERR_FILENO)), began_(now()) {
   if (!shows || options.json.empty()) return;
@@ -83,17 +99,17 @@ void Screen::step(const StepRecord& r, const nlohmann::json& more) {
       "hidden",
       r.step, std::to_string(options_.steps).size(), options_.steps, f.loss, r.samples_per_s,
       1e3 * f.exposed, 1e3 * hidden);
+  const double time = now() - began_;
+  if (first_ < 0) first_ = r.step;
   if (bar_) {
-    constexpr size_t cells = 20;
-    const auto full =
-        std::min(cells, size_t(double(cells) * double(r.step) / double(options_.steps)));
-    const std::string bar =
-        fmt::format("[{}{}] {}", std::string(full, '#'), std::string(cells - full, '.'), words);
-    std::fputs(("\r\033[K" + bar.substr(0, terminal_columns() - 1)).c_str(), stderr);
+    const double left = double(options_.steps - r.step) * time / double(r.step - first_ + 1);
+    std::fputs(
+        ("\r\033[K" + progress_line(r, options_.steps, left, terminal_columns() - 1)).c_str(),
+        stderr);
     std::fflush(stderr);
   }
-  const double time = now() - began_;
-  if (r.validation > 0 || r.step == options_.steps || time >= next_line_) {
+  if (r.validation > 0 || r.step == options_.steps || !std::isfinite(f.loss) ||
+      time >= next_line_) {
     next_line_ = time + 5;
     line(r.validation > 0 ? words + fmt::format("  validation {:.4f}", r.validation) : words);
   }

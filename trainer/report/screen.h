@@ -13,6 +13,10 @@ namespace tutti::train {
 // null where it is not finite.
 nlohmann::json number(double value);
 
+// What a terminal shows while the run goes on, in `columns` at most: the most important first, and
+// a bar where there is room. `left`: seconds.
+std::string progress_line(const StepRecord& record, int64_t steps, double left, size_t columns);
+
 class Screen {
  public:
   // Opens the --json file; BadInput if it cannot.
@@ -32,6 +36,7 @@ class Screen {
   std::FILE* json_ = nullptr;
   double next_line_ = 0;
   double began_ = 0;
+  int64_t first_ = -1;  // the first step
 };
 
 }  // namespace tutti::train

@@ -65,6 +65,7 @@ class Gossip : public Strategy {
     return figures;
   }
 
+  bool together() const override { return false; }
   // A rank that asks gets here only after it has been answered.
   void pause(int64_t) override {
     worker_.comm.barrier();

@@ -34,6 +34,7 @@ class LocalSgd : public Strategy {
     if (averaged_) average(figures);
     return figures;
   }
+  bool together() const override { return averaged_; }
   void finish() override {
     StepFigures uncounted;
     if (!averaged_) average(uncounted);

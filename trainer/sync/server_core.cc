@@ -44,7 +44,7 @@ bool ServerCore::push(int worker, int64_t clock, std::span<const float> gradient
     staleness_ = 0;
     if (is_late(clock)) return false;
     round_[worker].assign(gradient.begin(), gradient.end());
-    if (int(round_.size()) == rule_.needed) close_round();
+    if (int(round_.size()) >= needed()) close_round();
     return true;
   }
   staleness_ = version_ - seen.read_version;
@@ -86,7 +86,17 @@ void ServerCore::resume(int64_t clock) {
   }
 }
 
-void ServerCore::leave(int worker) { workers_[size_t(worker)].active = false; }
+// A round then takes what can still come.
+void ServerCore::leave(int worker) {
+  workers_[size_t(worker)].active = false;
+  if (rule_.rounds && !round_.empty() && int(round_.size()) >= needed()) close_round();
+}
+
+int ServerCore::needed() const {
+  const auto active =
+      std::count_if(workers_.begin(), workers_.end(), [](const Seen& seen) { return seen.active; });
+  return std::min(rule_.needed, int(active));
+}
 
 std::vector<Range> server_parts(const Options& o, const std::vector<Parameter>& layout) {
   std::vector<Range> parts;

@@ -61,6 +61,7 @@ class ServerCore {
  private:
   void update(std::span<const float> gradient, double factor);
   void close_round();
+  int needed() const;  // gradients that a round takes
 
   ServerRule rule_;
   Optimizer optimizer_;

@@ -73,10 +73,13 @@ class ServerWorker : public Strategy {
     figures.next = exchange(step);
     for (Meter& meter : meters_) figures.volume += meter.sent();
     figures.exposed = figures.communication = now() - computed;
+    if (together()) figures.loss = mean(figures.loss, double(samples));
     worker_.timeline.add("communication", "push and pull", computed, now(), figures.volume.bytes);
     return figures;
   }
 
+  // With every step all workers go on with the same parameters.
+  bool together() const override { return sync_way(worker_.options).equal_steps; }
   // The servers' parameters are the result, so the order in which workers leave does not matter.
   void finish() override {
     tell(leaves);
@@ -103,6 +106,12 @@ class ServerWorker : public Strategy {
     const OnHost<float> here(worker_.replica.device(), worker_.replica.parameters());
     share_parameters(worker_.options, world_, parts_, here.values());
     here.store();
+  }
+  // Over the samples of all workers' shards.
+  double mean(double own, double samples) const {
+    double sum = own * samples;
+    worker_.comm.allreduce<double>(std::span(&sum, 1));
+    return sum / double(worker_.options.batch);
   }
   // In place of a clock.
   void tell(int64_t word) {

@@ -52,6 +52,8 @@ class Strategy {
  public:
   virtual ~Strategy() = default;
   virtual StepFigures step(int64_t step) = 0;
+  // Whether all workers have ended the last step together, so that they can decide together.
+  virtual bool together() const { return true; }
   // Called after the last step; then all replicas hold the result.
   virtual void finish() {}
   // Called before a checkpoint; `next` is the first step after it. Until that step no other rank or
