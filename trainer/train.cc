@@ -55,9 +55,10 @@ communicator join(const Options& options, const Device& device) {
   return world;
 }
 
-Group tensor_group(const Options& o, const Grid& grid, const Device& device) {
+Group tensor_group(const Options& o, const Grid& grid, const Device& device, GroupCalls& made) {
   Group group{&grid.tensor, grid.tensor.rank(), grid.tensor.size(), TUTTI_CALL_CONFIG_INIT};
   group.streams = has_stream_calls(grid.tensor, device);
+  group.made = &made;
   if (o.zero == 0) group.sums = call_config(o);  // else the algorithm is a reduce_scatter's
   return group;
 }
@@ -116,6 +117,48 @@ void prepare_all(const communicator& world, const Options& options) {
   }
   if (!told_by_first(world, wrong).empty()) throw BadInput(wrong);
 }
+
+// What ranks that share a copy of the model send each other in a step, counted and by formula.
+class ModelTraffic {
+ public:
+  ModelTraffic(const Worker& worker, const Group& group, GroupCalls& made)
+      : worker_(worker),
+        group_(group),
+        made_(made),
+        divided_(worker.grid.tensor),
+        staged_(worker.grid.pipeline) {}
+  // What came before, a validation for one, is not the step's.
+  void begin() {
+    divided_.sent();
+    staged_.sent();
+    made_ = {};
+  }
+  void end(StepFigures& figures) {
+    const Volume divided = divided_.sent(), staged = staged_.sent();
+    figures.divided = {divided.bytes, divided.messages, made_.seconds};
+    figures.staged = {staged.bytes, staged.messages, 0};
+    Volume formula;
+    for (const GroupCall& call : made_.calls)
+      formula += formula_of(call, group_.sums, worker_.grid.tensor);
+    // The norms of divided layers.
+    if (worker_.options.optimizer == "lamb")
+      formula += formula_of({GroupCall::Kind::allreduce, 2 * worker_.replica.layout().size(),
+                             TUTTI_BINNED_FLOAT64, TUTTI_SUM},
+                            TUTTI_CALL_CONFIG_INIT, worker_.grid.tensor);
+    figures.divided_by_formula = {formula.bytes, formula.messages, 0};
+    figures.exposed += made_.seconds;
+    figures.communication += made_.seconds;
+    if (!worker_.pipeline) return;
+    figures.staged.seconds = worker_.pipeline->exposed();
+    figures.staged_by_formula = worker_.pipeline->planned();
+  }
+
+ private:
+  const Worker& worker_;
+  const Group& group_;
+  GroupCalls& made_;
+  Meter divided_, staged_;
+};
 
 // Why a run ends before its last step.
 enum class Early { no, interrupted, diverged };
@@ -183,8 +226,9 @@ int train(const Options& asked, const std::vector<std::string>& arguments, bool 
   }
   const Grid grid(Mesh(options.dp, options.widths(), options.tp, options.grid_order),
                   std::move(own));
-  Replica replica(shape, *data, options.seed,
-                  split_of(options, tensor_group(options, grid, device)), device);
+  GroupCalls made;
+  const Split split = split_of(options, tensor_group(options, grid, device, made));
+  Replica replica(shape, *data, options.seed, split, device);
   Timeline timeline(!options.report.empty() || !options.trace.empty());
   Screen screen(options, world.rank() == 0);
   RankPipeline rank;
@@ -207,7 +251,7 @@ int train(const Options& asked, const std::vector<std::string>& arguments, bool 
   const int64_t begin = options.resume ? resume(screen, worker, keepers, *strategy) : 0;
 
   std::vector<StepRecord> history;
-  Meter divided(grid.tensor);
+  ModelTraffic traffic(worker, split.group, made);
   // Whether workers meet only where a checkpoint is written.
   const bool alone = sync_way(options).messages && !sync_way(options).equal_steps;
   bool finite = true;
@@ -219,10 +263,11 @@ int train(const Options& asked, const std::vector<std::string>& arguments, bool 
     timeline.step(step);
     const double from = now();
     StepRecord record;
+    traffic.begin();
     record.figures = strategy->step(step);
     if (device.is_gpu() && options.tp > 1)
       check(tutti_comm_device_status(grid.tensor.get()), grid.tensor);
-    record.figures.divided = divided.sent();
+    traffic.end(record.figures);
     next = record.figures.next >= 0 ? record.figures.next : step + 1;
     record.step = step + 1;
     record.seconds = now() - from;

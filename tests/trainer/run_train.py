@@ -297,6 +297,25 @@ def check_held():
     found, total = steps(*size, "ring", "--tp", tp)
     elements = 4 * context * width
     assert found[0]["tensor_bytes_sent"] == 4 * 2 * (tp - 1) / tp * ((4 * layers + 2) * elements + 3 * 4 * context), found
+    # Every group's counters are its formula: layers divided in every way, stages, the norms of lamb, sharded state.
+    grids = ((*size, "ring", "--tp", "4"), (*size, "two-shot", "--tp", "2", "--dp", "2", "--sequence-parallel"),
+             (*size, "ring", "--tp", "2", "--dp", "2", "--optimizer", "lamb"),
+             (*size, "ring", "--tp", "2", "--pp", "2", "--micro-batches", "2", "--evaluate-every", "1"),
+             (*size, "auto", "--pp", "3", "--micro-batches", "2", "--dp", "2"), ("--model", "rnn", "--tp", "2", "--steps", "2"),
+             ("--model", "cnn", "--tp", "2", "--conv-split", "strips", "--algorithm", "ring", "--steps", "2", "--batch", "4"),
+             ("--model", "cnn", "--pp", "3", "--no-portals", "--batch", "9", "--micro-batches", "4", "--steps", "2"))
+    for grid in grids:
+        found, total = steps(*grid)
+        for axis, name in (("--tp", "within_layers"), ("--pp", "between_stages")):
+            assert (name in total) == (axis in grid), (grid, total)
+            if name in total:
+                seen = total[name]
+                assert seen["bytes_sent_per_step"] == seen["bytes_by_formula"] > 0, (grid, name, seen)
+                assert seen["messages_sent_per_step"] == seen["messages_by_formula"] > 0, (grid, name, seen)
+                assert seen["exposed_ms"] > 0, (grid, name, seen)
+    found, total = steps("--model", "quadratic:96000", "--dp", "6", "--zero", "1", "--algorithm", "direct", "--steps", "1",
+                         "--optimizer", "lamb")
+    assert total["bytes_sent_per_step"] == total["bytes_by_formula"], total
     # An overflow is known to all, and nothing is learnt.
     for grid in ((), ("--tp", "2"), ("--dp", "2", "--zero", "1")):
         found, total = steps(*size, "auto", "--clip", "1e30", "--optimizer", "sgd", "--momentum", "0", "--lr", "1e6",

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "trainer/common/call.h"
+#include "trainer/common/timeline.h"
 
 namespace tutti::train {
 namespace {
@@ -71,10 +72,28 @@ bool on_stream(const Tensor& x, const Group& group) {
   return group.streams;
 }
 
+// Counts a call while it runs.
+class Counted {
+ public:
+  Counted(const Group& group, const GroupCall& call) : made_(group.made), from_(now()) {
+    if (made_) made_->calls.push_back(call);
+  }
+  ~Counted() {
+    if (made_) made_->seconds += now() - from_;
+  }
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+
+ private:
+  GroupCalls* made_;
+  double from_;
+};
+
 Tensor reduced(const Tensor& x, tutti_op op, const Group& group) {
   Tensor y = x.detach().clone(torch::MemoryFormat::Contiguous);
   const tutti_comm comm = group.comm->get();
   const size_t count = size_t(y.numel());
+  const Counted counted(group, {GroupCall::Kind::allreduce, count, dtype_in(y), op});
   if (on_stream(y, group))
     check(tutti_allreduce_on(TUTTI_IN_PLACE, y.data_ptr(), count, dtype_in(y), op, comm,
                              &group.sums, nullptr),
@@ -118,6 +137,7 @@ Tensor gathered(const Tensor& x, int64_t dimension, const std::vector<int64_t>& 
   Tensor all = torch::empty(shape, mine.options());
   const int64_t width = all.numel() / std::max<int64_t>(shape[0], 1);
   const std::vector<size_t> lengths = counts(sizes, mine.size(0) > 0 ? row : width);
+  const Counted counted(group, {GroupCall::Kind::allgather, size_t(all.numel()), dtype_in(mine)});
   if (on_stream(mine, without_streams(group, !all_equal(lengths))))
     check(tutti_allgather_on(mine.data_ptr(), all.data_ptr(), lengths[0], dtype_in(mine),
                              group.comm->get(), nullptr, nullptr),
@@ -137,6 +157,8 @@ Tensor scattered_sum(const Tensor& x, int64_t dimension, const Group& group) {
   Tensor mine = torch::empty(shape, all.options());
   const std::vector<size_t> lengths =
       counts(sizes, all.numel() / std::max<int64_t>(all.size(0), 1));
+  const Counted counted(group,
+                        {GroupCall::Kind::reduce_scatter, size_t(all.numel()), dtype_in(all)});
   tutti_call_config config = TUTTI_CALL_CONFIG_INIT;  // not the algorithm, which is an allreduce's
   config.level = group.sums.level;
   if (on_stream(all, without_streams(group, !all_equal(lengths))))
@@ -159,6 +181,7 @@ Tensor slice(const Tensor& x, int64_t dimension, const std::vector<int64_t>& siz
 // Messages are sent from host memory.
 void send_to(const Tensor& x, int to, const Group& group) {
   const Tensor whole = x.detach().contiguous().to(torch::kCPU);
+  const Counted counted(group, {GroupCall::Kind::message, size_t(whole.numel()), dtype_in(whole)});
   check(tutti_send(whole.data_ptr(), size_t(whole.numel()), dtype_in(whole), to, 0,
                    group.comm->get()),
         *group.comm);
@@ -166,9 +189,11 @@ void send_to(const Tensor& x, int to, const Group& group) {
 
 void receive_from(Tensor& x, int from, const Group& group) {
   Tensor here = x.is_cuda() ? torch::empty_like(x, torch::kCPU) : x;
+  const double begun = now();
   check(
       tutti_recv(here.data_ptr(), size_t(here.numel()), dtype_in(here), from, 0, group.comm->get()),
       *group.comm);
+  if (group.made) group.made->seconds += now() - begun;
   if (x.is_cuda()) x.copy_(here);
 }
 
@@ -277,6 +302,7 @@ void swap_rows(Neighbours& n, const Group& group) {
     if (n.out[side].defined()) here.out[side] = n.out[side].to(torch::kCPU);
     if (n.in[side].defined()) here.in[side] = n.in[side].to(torch::kCPU);
   }
+  const double from = now();
   group.comm->group([&] {
     for (const int side : {0, 1}) {
       const int peer = group.rank + (side == 0 ? -1 : 1);
@@ -284,6 +310,7 @@ void swap_rows(Neighbours& n, const Group& group) {
       if (here.in[side].defined()) receive_from(here.in[side], peer, group);
     }
   });
+  if (group.made) group.made->seconds += now() - from;
   for (const int side : {0, 1})
     if (n.in[side].defined() && n.in[side].is_cuda()) n.in[side].copy_(here.in[side]);
 }

@@ -12,13 +12,33 @@
 
 namespace tutti::train {
 
+// What a rank sends, and how long it waits.
+struct Traffic {
+  double bytes = 0, messages = 0;
+  double seconds = 0;
+};
+
+// The calls of ranks that share layers, for the formulas of what they send.
+struct GroupCall {
+  enum class Kind { allreduce, allgather, reduce_scatter, message };
+  Kind kind = Kind::allreduce;
+  size_t count = 0;  // of all ranks' elements; of a message's
+  tutti_dtype dtype = TUTTI_FLOAT32;
+  tutti_op op = TUTTI_SUM;
+};
+struct GroupCalls {
+  std::vector<GroupCall> calls;
+  double seconds = 0;  // that they took
+};
+
 // The ranks that share the work of each layer. Must outlive what is made with it.
 struct Group {
   const communicator* comm = nullptr;  // null: one rank
   int rank = 0;
   int size = 1;
   tutti_call_config sums = TUTTI_CALL_CONFIG_INIT;  // how allreduces are called
-  bool streams = false;  // collectives of tensors on a GPU can be stream-ordered
+  bool streams = false;        // collectives of tensors on a GPU can be stream-ordered
+  GroupCalls* made = nullptr;  // gets every call; null: they are not counted
 };
 
 struct Split {

@@ -291,6 +291,20 @@ std::vector<std::vector<Slot>> Pipeline::gather_slots() const {
   return slots;
 }
 
+Traffic Pipeline::planned() const {
+  Traffic sum;
+  for (const Action& a : plan_.schedule[size_t(comm_.rank())]) {
+    if (a.kind != Kind::send) continue;
+    const Port& port = plan_.ports[size_t(a.connection)];
+    auto bytes = double(options_.element_bytes());
+    for (const int64_t size : port.sizes) bytes *= double(size);
+    if (!port.weight) bytes *= double(shard_samples(options_, shard(a.micro_batch)));
+    sum.bytes += bytes;
+    ++sum.messages;
+  }
+  return sum;
+}
+
 double Pipeline::utilisation() const {
   std::vector<double> first, last, busy, shares;
   for (const Extent& r : runs_) {

@@ -14,6 +14,7 @@
 #include "trainer/data/data.h"
 #include "trainer/parallel/fold.h"
 #include "trainer/parallel/mesh.h"
+#include "trainer/parallel/split.h"
 #include "trainer/pipeline/partition.h"
 #include "trainer/pipeline/schedule.h"
 #include "trainer/pipeline/stage.h"
@@ -63,6 +64,8 @@ class Pipeline {
   double exposed() const { return exposed_; }  // seconds of the last run spent waiting
   // Bytes that this rank has sent in the last run, by port and direction: true for gradients.
   const std::map<std::pair<int, bool>, uint64_t>& sent_bytes() const { return step_bytes_; }
+  // What this rank sends in a run, as the schedule says.
+  Traffic planned() const;
   int peak_live() const { return peak_live_; }
   size_t peak_bytes() const { return stage_.peak_bytes(); }
 

@@ -13,10 +13,18 @@ namespace {
 // The figures of one rank, over all its steps.
 struct Facts {
   double steps = 0, seconds = 0, exposed = 0, communication = 0;
-  double bytes = 0, messages = 0;                 // sent
+  double bytes = 0, messages = 0;  // sent
+  // To ranks that divide layers, and to stages: counted, by formula; seconds waited.
+  Traffic divided, divided_by_formula, staged, staged_by_formula;
   double parameters = 0, counted = 0, state = 0;  // elements that it holds; of the optimizer
 };
 constexpr size_t facts = sizeof(Facts) / sizeof(double);
+
+void add(Traffic& sum, const Traffic& more) {
+  sum.bytes += more.bytes;
+  sum.messages += more.messages;
+  sum.seconds += more.seconds;
+}
 
 Facts facts_of(const Worker& worker, Strategy& strategy, const std::vector<StepRecord>& history) {
   Facts sums;
@@ -27,6 +35,10 @@ Facts facts_of(const Worker& worker, Strategy& strategy, const std::vector<StepR
     sums.communication += r.figures.communication;
     sums.bytes += r.figures.volume.bytes;
     sums.messages += r.figures.volume.messages;
+    add(sums.divided, r.figures.divided);
+    add(sums.divided_by_formula, r.figures.divided_by_formula);
+    add(sums.staged, r.figures.staged);
+    add(sums.staged_by_formula, r.figures.staged_by_formula);
   }
   for (const Parameter& p : worker.replica.layout()) {
     sums.parameters += double(p.count);
@@ -54,6 +66,36 @@ std::vector<Facts> gather_facts(const Worker& worker, Strategy& strategy,
 
 std::string words(const Volume& volume) {
   return fmt::format("{:.0f} bytes in {:.4g} messages", volume.bytes, volume.messages);
+}
+
+// Of a group within a copy of the model: the line, and the same for the summary's object. A step,
+// the most that any rank sends and the longest that one waits.
+struct Line {
+  std::string text;
+  nlohmann::json object;
+};
+Line line_of(const char* name, const std::vector<Facts>& all, Traffic Facts::*counted,
+             Traffic Facts::*formula) {
+  Traffic most, planned;
+  for (const Facts& f : all) {
+    const Traffic &sent = f.*counted, &by_formula = f.*formula;
+    if (sent.bytes / f.steps > most.bytes)
+      most = {sent.bytes / f.steps, sent.messages / f.steps, most.seconds};
+    most.seconds = std::max(most.seconds, sent.seconds / f.steps);
+    if (!std::isnan(planned.bytes) && !(by_formula.bytes / f.steps <= planned.bytes))
+      planned = {by_formula.bytes / f.steps, by_formula.messages / f.steps, 0};
+  }
+  return {fmt::format("{:<15} {} a step by the busiest worker, counted; {}; {:.1f} ms exposed",
+                      name, words({most.bytes, most.messages}),
+                      std::isnan(planned.bytes)
+                          ? "there is no formula"
+                          : words({planned.bytes, planned.messages}) + " by the formula",
+                      1e3 * most.seconds),
+          {{"bytes_sent_per_step", most.bytes},
+           {"messages_sent_per_step", most.messages},
+           {"bytes_by_formula", number(planned.bytes)},
+           {"messages_by_formula", number(planned.messages)},
+           {"exposed_ms", 1e3 * most.seconds}}};
 }
 
 // Text with only characters that a terminal prints as they are.
@@ -107,6 +149,10 @@ void show_summary(Screen& screen, const Worker& worker, const communicator& worl
   screen.line(fmt::format(
       "sent            {} a step by the busiest worker, counted; {}", words(busiest),
       std::isnan(formula.bytes) ? "there is no formula" : words(formula) + " by the formula"));
+  const Line layers = line_of("within layers", all, &Facts::divided, &Facts::divided_by_formula);
+  const Line stages = line_of("between stages", all, &Facts::staged, &Facts::staged_by_formula);
+  if (o.tp > 1) screen.line(layers.text);
+  if (worker.pipeline) screen.line(stages.text);
   if (t.noise_samples > 0) {
     screen.line(fmt::format(
         "efficiency      {:.0f} % a sample at a batch of {}: the gradient's noise scale is "
@@ -155,6 +201,8 @@ void show_summary(Screen& screen, const Worker& worker, const communicator& worl
                             {"parameters", whole},
                             {"held", held},
                             {"ranks", all.size()}};
+  if (o.tp > 1) summary["within_layers"] = layers.object;
+  if (worker.pipeline) summary["between_stages"] = stages.object;
   if (worker.pipeline) summary["pipeline"] = json_of(pipeline, worker.pipeline->plan().shape);
   if (!text.empty()) summary["text"] = printable(text);
   screen.record(summary);

@@ -96,15 +96,34 @@ tutti_call_config call_config(const Options& options) {
   return config;
 }
 
+namespace {
+
+Volume allreduce_formula(const GroupCall& call, const tutti_call_config& config,
+                         const communicator& comm) {
+  tutti_explanation explanation{};
+  explanation.size = sizeof explanation;
+  check(tutti_allreduce_explain(call.count, call.dtype, call.op, comm.get(), &config, &explanation),
+        comm);
+  return allreduce_volume(explanation.algorithm, comm.size(),
+                          double(call.count) * double(tutti_dtype_size(call.dtype)));
+}
+
+}  // namespace
+
+Volume formula_of(const GroupCall& call, const tutti_call_config& config,
+                  const communicator& comm) {
+  if (comm.size() == 1) return {};
+  const double bytes = double(call.count) * double(tutti_dtype_size(call.dtype));
+  if (call.kind == GroupCall::Kind::message) return {bytes, 1};
+  if (call.kind == GroupCall::Kind::allreduce) return allreduce_formula(call, config, comm);
+  return scatter_volume(comm.size(), bytes);
+}
+
 Volume formula_of(const Options& options, const communicator& comm, size_t count,
                   tutti_dtype dtype) {
   if (comm.size() == 1) return {};
-  const tutti_call_config config = call_config(options);
-  tutti_explanation explanation{};
-  explanation.size = sizeof explanation;
-  check(tutti_allreduce_explain(count, dtype, TUTTI_SUM, comm.get(), &config, &explanation), comm);
-  return allreduce_volume(explanation.algorithm, comm.size(),
-                          double(count) * double(tutti_dtype_size(dtype)));
+  return allreduce_formula({GroupCall::Kind::allreduce, count, dtype, TUTTI_SUM},
+                           call_config(options), comm);
 }
 
 template <>

@@ -47,4 +47,7 @@ tutti_call_config call_config(const Options& options);
 Volume formula_of(const Options& options, const communicator& comm, size_t count,
                   tutti_dtype dtype);
 
+// The same of a call of ranks that divide layers, whose allreduces are called like that.
+Volume formula_of(const GroupCall& call, const tutti_call_config& config, const communicator& comm);
+
 }  // namespace tutti::train

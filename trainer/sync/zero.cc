@@ -80,6 +80,12 @@ class ZeroOne : public Strategy {
       const Volume half = scatter_volume(worker_.comm.size(), sizeof(Real) * double(bucket.count));
       (sum += half) += half;
     }
+    // lamb's norms of layers, of which each worker has a part.
+    if (optimizer_.has_norms()) {
+      const size_t norms = 2 * worker_.replica.layout().size();
+      sum += formula_of({GroupCall::Kind::allreduce, norms, TUTTI_BINNED_FLOAT64, TUTTI_SUM},
+                        TUTTI_CALL_CONFIG_INIT, worker_.comm);
+    }
     return sum;
   }
   std::string about() const override {
