@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/process.h"
 #include "lib/progress/in_flight.h"
 #include "transports/registry.h"
 
@@ -25,10 +26,8 @@ struct Registry {
   std::vector<Member*> members;
 };
 
-Registry& registry() {
-  static Registry* const instance = new Registry;  // outlives every thread
-  return *instance;
-}
+// A forked child leaves those of its parent alone.
+Registry& registry() { return process::own<Registry>(); }
 
 // Whether the process has no thread but this one and the library's.
 bool is_alone() {
@@ -125,13 +124,11 @@ bool CycleSearch::gather(const Link& link, const CallMark& mark, Note* note) {
 
 void CycleSearch::post(const Note& note) {
   const void* const thread = this_thread();
-  const pid_t pid = getpid();
   Registry& r = registry();
   const std::lock_guard lock(r.mutex);
   posted_ = true;
   for (Member* const member : r.members) {
-    // A forked child leaves those of its parent alone.
-    if (member == own_ || member->pid_ != pid) continue;
+    if (member == own_) continue;
     if (member->rests_with(thread, alone_)) {
       member->post(note);
       member->label_ = label_;

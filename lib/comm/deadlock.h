@@ -13,8 +13,6 @@
 // wait that passed the label on, because that wait depends on the first, directly or not.
 #pragma once
 
-#include <unistd.h>
-
 #include <cstdint>
 #include <functional>
 
@@ -40,7 +38,6 @@ class Member {
  private:
   friend class CycleSearch;
   uint64_t label_ = 0;  // of the wait whose note is posted on it
-  const pid_t pid_ = getpid();
 };
 
 // Once each; after remove() no thread is in the member.

@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "lib/base/process.h"
+
 namespace tutti::in_flight {
 
 namespace {
@@ -20,7 +22,7 @@ constexpr std::chrono::microseconds least_rest{50}, most_rest{2000};
 constexpr int few_moves = 1, many_moves = 4;
 
 // What every wait reads. Beside the registry, because making that allocates: a wait must not.
-constinit std::atomic<uint32_t> member_count{0}, thread_users{0};
+constinit std::atomic<uint32_t> member_count{0};
 
 struct Registry {
   std::mutex mutex;
@@ -30,12 +32,11 @@ struct Registry {
   std::condition_variable_any changed;
   std::jthread thread;
   std::atomic<bool> asleep{false};
+  std::atomic<uint32_t> thread_users{0};
 };
 
-Registry& registry() {
-  static Registry* const instance = new Registry;  // outlives every thread
-  return *instance;
-}
+// A child made by fork() has none of its parent's members, and not its thread.
+Registry& registry() { return process::own<Registry>(); }
 
 void work(const std::stop_token& stop) {
   Registry& r = registry();
@@ -105,18 +106,18 @@ bool busy() {
 void use_progress_thread() {
   Registry& r = registry();
   const std::lock_guard lock(r.thread_mutex);
-  if (thread_users.load() == 0) r.thread = std::jthread(work);
-  ++thread_users;
+  if (r.thread_users.load() == 0) r.thread = std::jthread(work);
+  ++r.thread_users;
 }
 
 void release_progress_thread() {
   Registry& r = registry();
   std::jthread ended;  // asked to stop and joined at the end of this function, without the lock
   const std::lock_guard lock(r.thread_mutex);
-  if (--thread_users == 0) ended = std::move(r.thread);
+  if (--r.thread_users == 0) ended = std::move(r.thread);
 }
 
-bool progress_thread_runs() { return thread_users.load() != 0; }
+bool progress_thread_runs() { return registry().thread_users.load() != 0; }
 
 void wake_progress_thread() {
   Registry& r = registry();

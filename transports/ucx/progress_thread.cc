@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "lib/base/process.h"
 #include "transports/ucx/worker.h"
 
 namespace tutti::ucx {
@@ -18,11 +19,8 @@ constexpr std::chrono::milliseconds least_rest{5}, most_rest{50};
 
 class ProgressThread {
  public:
-  static ProgressThread& get() {
-    // Never destroyed: links may outlive the program's static objects.
-    static ProgressThread* const progress_thread = new ProgressThread;
-    return *progress_thread;
-  }
+  // A child made by fork() lacks its parent's thread.
+  static ProgressThread& get() { return process::own<ProgressThread>(); }
 
   void add(Worker* worker) {
     const std::lock_guard turn(threads_);

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "lib/base/clock.h"
+#include "lib/base/process.h"
 #include "lib/config/config.h"
 #include "lib/control/bytes.h"
 #include "transports/ucx/progress_thread.h"
@@ -60,12 +61,15 @@ class Config {
 // ---------------------------------------------------------------- bringing up and down
 
 Status Context::shared(std::shared_ptr<Context>* out) {
-  static std::mutex mutex;
-  static std::weak_ptr<Context> latest;
+  struct Latest {
+    std::mutex mutex;
+    std::weak_ptr<Context> context;
+  };
+  Latest& latest = process::own<Latest>();
   const Functions* ucx = nullptr;
   TUTTI_TRY(Functions::get(&ucx));
-  const std::lock_guard lock(mutex);
-  *out = latest.lock();
+  const std::lock_guard lock(latest.mutex);
+  *out = latest.context.lock();
   if (*out != nullptr) return {};
   Config config(ucx);
   TUTTI_TRY(config.read());
@@ -78,7 +82,7 @@ Status Context::shared(std::shared_ptr<Context>* out) {
       ucx->ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config.get(), &handle);
   if (status != UCS_OK) return ucx->failure(status, "it cannot be used here");
   *out = std::make_shared<Context>(ucx, handle);
-  latest = *out;
+  latest.context = *out;
   return {};
 }
 
