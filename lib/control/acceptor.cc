@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "lib/base/clock.h"
+#include "lib/base/process.h"
 
 namespace tutti {
 
@@ -89,9 +90,18 @@ void Acceptor::limit() {
   if (greeted > most_greeted_) turn_out_oldest(true);
 }
 
+Fd Acceptor::accept_one() {
+  const process::NoFork together;
+  Fd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  const int error_number = errno;
+  process::keep_from_children(socket);
+  errno = error_number;
+  return socket;
+}
+
 Status Acceptor::accept(uint64_t now_ns) {
   for (size_t i = 0; i < accepts_a_step; ++i) {
-    Fd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    Fd socket = accept_one();
     if (!socket) {
       if (errno == EAGAIN || errno == EWOULDBLOCK) return {};
       if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
@@ -176,7 +186,11 @@ void Caller::advance(uint64_t now_ns) {
 void Caller::dial(uint64_t now_ns) {
   Nonce nonce;
   Status made = random_bytes(nonce);
-  if (made.ok()) made = make_socket(to_.address, &socket_);
+  if (made.ok()) {
+    const process::NoFork together;
+    made = make_socket(to_.address, &socket_);
+    process::keep_from_children(socket_);
+  }
   if (!made.ok()) return fail(std::move(made));
   handshake_ = Handshake::client(to_.key, to_.claim, nonce);
   due_ns_ = now_ns + try_ns;

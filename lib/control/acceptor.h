@@ -52,6 +52,7 @@ class Acceptor {
   };
   enum class Next { wait, enter, leave };
 
+  Fd accept_one();  // empty: errno says why
   Status accept(uint64_t now_ns);
   void limit();
   bool turn_out_oldest(bool greeted);

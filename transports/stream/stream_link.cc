@@ -11,6 +11,7 @@
 #include <cerrno>
 
 #include "lib/base/clock.h"
+#include "lib/base/process.h"
 #include "lib/control/socket.h"
 
 namespace tutti::tcp {
@@ -66,8 +67,10 @@ Status StreamLink::prepare() {
   if (!has_peers_) return {};
   events_ = Fd(::epoll_create1(EPOLL_CLOEXEC));
   if (!events_) return resource_error("cannot make an epoll instance", errno);
+  process::keep_from_children(events_);
   bell_ = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!bell_) return resource_error("cannot make an eventfd", errno);
+  process::keep_from_children(bell_);
   TUTTI_TRY(watch(bell_.get(), EPOLLIN, bell_event));
   for (const auto& peer : peers_) {
     if (peer == nullptr) continue;
