@@ -6,8 +6,6 @@
 #include <cstring>
 #include <random>
 
-#include "lib/shared_memory/peer_memory.h"
-
 namespace tutti::shared {
 
 namespace {
@@ -29,7 +27,7 @@ uint64_t random_number() {
 }  // namespace
 
 SingleCopy::SingleCopy(FlagLines& flags, Copying own)
-    : flags_(flags), nonce_(random_number()), own_(own), pids_(flags.nranks()) {
+    : flags_(flags), nonce_(random_number()), own_(own), processes_(flags.nranks()) {
   const Identity mine{getpid(), own, reinterpret_cast<uintptr_t>(&nonce_), nonce_};
   std::byte* const to = flags_.at(flags_.self(), line::identity).payload;
   slots::will_write(to, sizeof(mine));
@@ -65,12 +63,11 @@ bool SingleCopy::can_read_everyone() {
     const std::byte* const from = flags_.at(rank, line::identity).payload;
     slots::will_read(from, sizeof(theirs));
     std::memcpy(&theirs, from, sizeof(theirs));
-    pids_[rank] = theirs.pid;
+    processes_[rank] = {theirs.pid, theirs.address, theirs.nonce};
     uint64_t found = 0;
     const auto* at = reinterpret_cast<const std::byte*>(theirs.address);
     if (theirs.copying == Copying::never ||
-        read(rank, at, reinterpret_cast<std::byte*>(&found), sizeof(found)) != 0 ||
-        found != theirs.nonce) {
+        read(rank, at, reinterpret_cast<std::byte*>(&found), sizeof(found)) != 0) {
       return false;
     }
   }
@@ -86,7 +83,7 @@ int SingleCopy::waits_for() const {
 
 int SingleCopy::read(uint32_t rank, const std::byte* from, std::byte* to, size_t bytes) const {
   slots::will_read_racing(from, bytes);
-  return read_process(pids_[rank], from, to, bytes);
+  return read_process(processes_[rank], from, to, bytes);
 }
 
 }  // namespace tutti::shared

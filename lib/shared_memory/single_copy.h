@@ -5,6 +5,7 @@
 #pragma once
 
 #include "lib/shared_memory/flag_lines.h"
+#include "lib/shared_memory/peer_memory.h"
 
 namespace tutti::shared {
 
@@ -40,7 +41,7 @@ class SingleCopy {
   const Copying own_;
   bool told_ = false;  // whether reading worked is posted
   Answer answer_ = Answer::unknown;
-  std::vector<int32_t> pids_;
+  std::vector<PeerProcess> processes_;
 };
 
 }  // namespace tutti::shared
