@@ -100,6 +100,11 @@ class Link {
   // The first abort wins. Any thread, never blocks; afterwards inspect() returns an error here too.
   virtual void abort(const Status& reason) = 0;
 
+  // The process exits, perhaps within a signal handler; `in_call`: before the link's calls have
+  // ended, so that peers may wait for this rank in vain. Must neither allocate nor wait; without it
+  // peers take the rank for dead once its process has ended.
+  virtual void leave(bool in_call) noexcept { (void)in_call; }
+
   // Shows `note` to every peer that can be reached without waiting, in place of the one before; it
   // may be posted again until it has reached all. An empty note: this rank has nothing to say. Any
   // thread, one at a time, also while another uses the link.

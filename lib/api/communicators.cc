@@ -17,6 +17,11 @@
 
 namespace tutti::api {
 
+tutti_status refuse_child() {
+  return keep({TUTTI_INVALID,
+               "a child made by fork() cannot use the communicators and requests of its parent"});
+}
+
 std::string& thread_error() {
   thread_local std::string text;
   return text;
@@ -342,7 +347,12 @@ tutti_status tutti_comm_dup(tutti_comm comm, tutti_comm* out) {
 
 tutti_status tutti_comm_free(tutti_comm comm) {
   return api::guarded([&]() -> Status {
-    if (comm == nullptr) return {};
+    // A child's copy of its parent's communicator: what it stands for is the parent's alone.
+    if (comm == nullptr || !api::unwrap(comm).is_here()) return {};
+    if (api::unwrap(comm).in_call()) {
+      return {TUTTI_INVALID,
+              "a call is in progress; the communicator can be freed when it has ended"};
+    }
     if (const std::string calls = api::unwrap(comm).what_is_in_flight(); !calls.empty()) {
       return {TUTTI_INVALID, calls + "; wait for what you began before you free the communicator"};
     }
@@ -354,6 +364,7 @@ tutti_status tutti_comm_free(tutti_comm comm) {
 tutti_status tutti_comm_abort(tutti_comm comm, const char* reason) {
   if (comm == nullptr) return api::keep({TUTTI_INVALID, "the communicator is NULL"});
   Communicator& c = api::unwrap(comm);
+  if (!c.is_here()) return api::refuse_child();
   try {
     c.abort(reason != nullptr ? reason : "");
   } catch (const std::bad_alloc&) {

@@ -23,6 +23,9 @@ inline tutti_status keep(const Status& status) {
   return status.code();
 }
 
+// What a child made by fork() is told of its parent's communicators and requests.
+tutti_status refuse_child();
+
 inline Communicator& unwrap(tutti_comm comm) { return *reinterpret_cast<Communicator*>(comm); }
 inline tutti_comm wrap(Communicator* comm) { return reinterpret_cast<tutti_comm>(comm); }
 
@@ -41,6 +44,8 @@ tutti_status guarded(Body&& body) {
 template <class Body>
 tutti_status guarded(tutti_comm comm, Body&& body) {
   if (comm == nullptr) return keep({TUTTI_INVALID, "the communicator is NULL"});
+  if (!unwrap(comm).is_here()) [[unlikely]]
+    return refuse_child();
   try {
     return body(unwrap(comm));
   } catch (...) {
@@ -53,6 +58,9 @@ tutti_status guarded(tutti_comm comm, Body&& body) {
 template <class Body>
 tutti_status calling(tutti_comm comm, Body&& body) {
   if (comm == nullptr) return keep({TUTTI_INVALID, "the communicator is NULL"});
+  if (!unwrap(comm).is_here()) [[unlikely]]
+    return refuse_child();
+  const Communicator::InCall in_call(unwrap(comm));
   try {
     return body(unwrap(comm));
   } catch (...) {

@@ -15,10 +15,17 @@ void settle(tutti_request* request) {
   *request = nullptr;
 }
 
+// Whether this process is a forked child and the request is of its parent's communicator.
+bool is_parents(const Operation& operation) {
+  const Communicator* const c = operation.owner->communicator;
+  return c != nullptr && !c->is_here();
+}
+
 // Calls `body` with the request's communicator. If that has been freed the operation has ended.
 template <class Body>
 tutti_status on_owner(Operation& operation, Body&& body) {
   Communicator* const c = operation.owner->communicator;
+  if (is_parents(operation)) return refuse_child();
   if (c == nullptr) {
     operation.active = false;
     return keep(operation.failure);
@@ -33,7 +40,7 @@ tutti_status wait(tutti_request* request) {
   if (!operation.active) return TUTTI_OK;
   const tutti_status status =
       on_owner(operation, [&](Communicator& c) { return c.wait(&operation); });
-  settle(request);
+  if (!is_parents(operation)) settle(request);
   return status;
 }
 
@@ -76,6 +83,7 @@ tutti_status wait_any(size_t n, tutti_request* requests, size_t* index) {
       active.push_back(operation);
     }
     if (active.empty()) return TUTTI_OK;
+    if (is_parents(*active[0])) return refuse_child();
     on_owner(*active[0], [&](Communicator& c) {
       c.wait_any(active);
       return TUTTI_OK;
@@ -118,7 +126,7 @@ tutti_status tutti_test(tutti_request* request, int* ended) {
   const tutti_status status =
       api::on_owner(operation, [&](Communicator& c) { return c.test(&operation, &over); });
   *ended = over ? 1 : 0;
-  if (over) api::settle(request);
+  if (over && !api::is_parents(operation)) api::settle(request);
   return status;
 }
 

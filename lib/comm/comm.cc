@@ -20,6 +20,7 @@ Communicator::Communicator() { connection_.serial = next_serial(); }
 Communicator::~Communicator() {
   failures_.watch(nullptr);
   gpu_.reset();  // while there is a link to notify the peers by
+  process::remove(this);
   deadlock::remove(this);
   if (connection_.settings.progress_thread) in_flight::release_progress_thread();
   self_->communicator = nullptr;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/process.h"
 #include "lib/base/transfers.h"
 #include "lib/call/call.h"
 #include "lib/comm/adoption.h"
@@ -30,12 +31,16 @@ class Driver;
 class GpuFront;
 
 // One thread at a time, except abort() and what Member allows.
-class Communicator final : deadlock::Member, HostCalls {
+class Communicator final : deadlock::Member, HostCalls, process::Leaver {
  public:
   // Collective over the exchange.
   static Status create(std::unique_ptr<Exchange> exchange, const CommSettings& settings,
                        std::unique_ptr<Communicator>* out);
   ~Communicator() override;
+
+  // Whether this process has made it, rather than the one that this is a forked child of: then none
+  // of the functions below may be called, and it is never destroyed.
+  [[gnu::always_inline]] bool is_here() const { return process::is_this(process_); }
 
   int rank() const { return connection_.rank; }
   int nranks() const { return connection_.nranks; }
@@ -137,6 +142,25 @@ class Communicator final : deadlock::Member, HostCalls {
   void abort(std::string_view reason);
   void abort(const Status& why) { failures_.abort(why); }
 
+  // While one lives the program is in a call on the communicator: peers are told so if the process
+  // exits meanwhile.
+  class InCall {
+   public:
+    [[gnu::always_inline]] explicit InCall(Communicator& c)
+        : place_(c.in_call_), before_(place_.load(std::memory_order_relaxed)) {
+      place_.store(true, std::memory_order_relaxed);
+    }
+    [[gnu::always_inline]] ~InCall() { place_.store(before_, std::memory_order_release); }
+    InCall(const InCall&) = delete;
+    InCall& operator=(const InCall&) = delete;
+
+   private:
+    std::atomic<bool>& place_;
+    bool before_;
+  };
+  // Any thread.
+  bool in_call() const { return in_call_.load(std::memory_order_acquire); }
+
   // Runs a slice of a call of `whole` elements, on which ranks must agree, too. For calls on GPUs.
   tutti_status run_slice(const Call& call, uint64_t whole) {
     runner_.set_slice_of(whole);
@@ -225,7 +249,10 @@ class Communicator final : deadlock::Member, HostCalls {
   void share(const void* thread);
   bool rests_with(const void* thread, bool alone) const override;
   void post(Note note) override;
+  void at_exit() noexcept override { connection_.link->leave(in_call() || queue_.busy()); }
 
+  const uint32_t process_ = process::number_of_this();
+  std::atomic<bool> in_call_{false};
   Connection connection_;
   Failures failures_{connection_};
   shared::Regions regions_{shared::Regions::Reach::none, nullptr};

@@ -180,6 +180,7 @@ Status Communicator::connect(Exchange& exchange) {
   const uint64_t place[] = {comm_id, uint64_t(connection_.rank)};
   runner_.open(hash_of(place));
   deadlock::add(this);
+  process::add(this);
   return {};
 }
 

@@ -46,6 +46,10 @@ void MixedLink::sleep(uint64_t until_ns) {
   sleeper_ = (sleeper_ + 1) % links_.size();
 }
 
+void MixedLink::leave(bool in_call) noexcept {
+  for (const auto& link : links_) link->leave(in_call);
+}
+
 void MixedLink::post_note(const Note& note) {
   for (const auto& link : links_) link->post_note(note);
 }

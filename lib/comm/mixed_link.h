@@ -34,6 +34,7 @@ class MixedLink final : public Link {
     return links_[size_t(link_of_[size_t(peer)])]->last_seen(peer);
   }
   void abort(const Status& reason) override;
+  void leave(bool in_call) noexcept override;
   void post_note(const Note& note) override;
   Note read_note(int peer) const override {
     return links_[size_t(link_of_[size_t(peer)])]->read_note(peer);

@@ -97,12 +97,14 @@ struct alignas(line_bytes) NoteLines {
 };
 
 // What a rank is doing: its last calls (call e in line e % kept), the latest epoch that it entered,
-// whether it has freed the communicator, and its doorbell: the futex word that is 1 from arm() on,
-// until the rank is woken or disarms it.
+// whether it has left in order, by freeing the communicator or by an exit between calls, and in
+// which epoch; and its doorbell: the futex word that is 1 from arm() on, until the rank is woken or
+// disarms it.
 struct alignas(line_bytes) RankLines {
   static constexpr uint64_t kept = 4;
   CallLine calls[kept];
   alignas(line_bytes) std::atomic<uint64_t> epoch;
+  std::atomic<uint64_t> left_in;
   std::atomic<uint32_t> left;
   alignas(line_bytes) std::atomic<uint32_t> doorbell;
   NoteLines note;

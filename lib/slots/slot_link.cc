@@ -7,10 +7,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <climits>
-#include <cstdlib>
-#include <mutex>
-#include <set>
 
 #include "lib/base/clock.h"
 #include "lib/base/mapping.h"
@@ -39,37 +37,6 @@ bool membarrier_registered() {
       syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
   return done;
 }
-
-// Marks the links of a process as left when it exits normally without having freed them, so that
-// peers do not take it for dead. A forked child does not do so for its parent.
-class LiveLinks {
- public:
-  static LiveLinks& get() {
-    static LiveLinks* const instance = new LiveLinks;  // outlives every thread
-    return *instance;
-  }
-  void add(std::atomic<uint32_t>* left) {
-    const std::lock_guard lock(mutex_);
-    left_.insert(left);
-  }
-  void remove(std::atomic<uint32_t>* left) {
-    const std::lock_guard lock(mutex_);
-    left_.erase(left);
-  }
-
- private:
-  LiveLinks() : pid_(getpid()) {
-    std::atexit([] {
-      LiveLinks& links = get();
-      if (getpid() != links.pid_) return;
-      const std::lock_guard lock(links.mutex_);
-      for (std::atomic<uint32_t>* left : links.left_) left->store(1);
-    });
-  }
-  std::mutex mutex_;
-  std::set<std::atomic<uint32_t>*> left_;
-  pid_t pid_;
-};
 
 std::string rank_calls(int rank, const CallMark& mark) {
   return rank_name(rank) + " calls " + mark.signature.describe();
@@ -132,13 +99,38 @@ SlotLink::SlotLink(SlotLinkParts parts)
     in.local = local;
   }
   if (ranks_.size() == parts.comm_nranks) cells_.emplace(segment_, self_);
-  LiveLinks::get().add(&own_->left);  // last: nothing may be thrown after it
 }
 
-SlotLink::~SlotLink() {
-  LiveLinks::get().remove(&own_->left);
+SlotLink::~SlotLink() { leave(false); }
+
+void SlotLink::leave(bool in_call) noexcept {
+  if (in_call) return abandon_call();
+  own_->left_in.store(own_->epoch.load(std::memory_order_relaxed), std::memory_order_relaxed);
   own_->left.store(1, std::memory_order_release);
   wake_all();
+}
+
+// As abort() with a status that says so, but nothing is allocated.
+void SlotLink::abandon_call() noexcept {
+  AbortRecord& record = segment_.abort_record();
+  if (!compare_exchange(record.state, 0u, 1u)) return;
+  will_write(&record.code, sizeof(record) - offsetof(AbortRecord, code));
+  record.code = TUTTI_PEER_FAILED;
+  record.rank = ranks_[self_];
+  record.call = own_->epoch.load(std::memory_order_relaxed);
+  char* at = record.text;
+  const auto append = [&at](std::string_view text) {
+    at = std::copy(text.begin(), text.end(), at);
+  };
+  const auto append_number = [&](uint64_t number) {
+    at = std::to_chars(at, record.text + AbortRecord::text_bytes, number).ptr;
+  };
+  append("rank ");
+  append_number(uint64_t(record.rank));
+  append(" exited in the middle of a call; its last was ");
+  append_number(record.call);
+  record.length = uint32_t(at - record.text);
+  publish_abort(record);
 }
 
 std::span<const std::byte> SlotLink::peek_rest(int peer, size_t most, size_t granule) {
@@ -351,12 +343,22 @@ Status SlotLink::compare_calls(uint64_t now_ns) {
   return {};
 }
 
+// In order, and has not entered a call since, as another thread may that runs while the process
+// exits.
+bool SlotLink::has_left(uint32_t local) const {
+  const RankLines& lines = segment_.rank(local);
+  return lines.left.load(std::memory_order_acquire) != 0 &&
+         lines.epoch.load(std::memory_order_relaxed) <=
+             lines.left_in.load(std::memory_order_relaxed);
+}
+
 Status SlotLink::find_dead(uint64_t now_ns) {
   if (watch_ == nullptr || now_ns - watched_ns_ < watch_period_ns) return {};
   watched_ns_ = now_ns;
   for (uint32_t local = 0; local < ranks_.size(); ++local) {
     // A rank that has left in order is no failure; compare_calls() finds those that left too early.
-    if (local == self_ || segment_.rank(local).left.load() != 0 || !watch_->dead(local)) continue;
+    // It may have left since the first look.
+    if (local == self_ || has_left(local) || !watch_->dead(local) || has_left(local)) continue;
     return {TUTTI_PEER_FAILED,
             rank_name(ranks_[local]) + " died; its last call was " +
                 std::to_string(latest_epoch(local)),
@@ -396,6 +398,10 @@ void SlotLink::abort(const Status& reason) {
   record.call = reason.call();
   record.length = uint32_t(std::min(reason.text().size(), AbortRecord::text_bytes));
   std::memcpy(record.text, reason.text().data(), record.length);
+  publish_abort(record);
+}
+
+void SlotLink::publish_abort(AbortRecord& record) noexcept {
   store(record.state, 2u, std::memory_order_release);
   // Pairs with arm(): a rank whose doorbell is not set yet sees the record before it sleeps.
   fence(std::memory_order_seq_cst);

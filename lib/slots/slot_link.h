@@ -24,7 +24,8 @@ namespace tutti::slots {
 class DeathWatch {
  public:
   virtual ~DeathWatch() = default;
-  // Whether the rank of this local index is dead: one system call, so not for every poll.
+  // Whether the rank of this local index is dead, or has replaced itself by another program: one
+  // system call, so not for every poll.
   virtual bool dead(uint32_t local) = 0;
 };
 
@@ -138,6 +139,7 @@ class SlotLink final : public Link {
   void sleep(uint64_t until_ns) override;
   std::optional<CallMark> last_seen(int peer) const override;
   void abort(const Status& reason) override;
+  void leave(bool in_call) noexcept override;
   void post_note(const Note& note) override;
   Note read_note(int peer) const override;
   uint32_t most_spins() const override { return UINT32_MAX; }
@@ -221,7 +223,10 @@ class SlotLink final : public Link {
   Status compare_earlier(uint32_t local);
   // A peer makes this call, too, but the result of its call before differs.
   Status compare_results(const CallMark& mark, uint64_t now_ns);
+  bool has_left(uint32_t local) const;
   Status find_dead(uint64_t now_ns);
+  void abandon_call() noexcept;
+  void publish_abort(AbortRecord& record) noexcept;
 
   // Hot fields first: those that the try_ verbs touch.
   uint32_t slots_;
