@@ -1,0 +1,321 @@
+// Ranks that end in the middle of a call, in every way that a process can end: how soon the others
+// are told, and of whom. Each trial follows from its seed.
+//
+//   deaths [--trials N] [--seed FIRST] [--transports LIST] [--ranks LIST] [--endings LIST]
+//          [--most-p99-ms MS] [--most-ms MS]
+//
+// Prints a line for each transport, number of ranks, ending, and whether the rank that ends has a
+// forked child that lives on. Trial i of a line has the seed FIRST + i: a run that was broken off
+// goes on from the seed that its last line names.
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "tests/support/sanitized.h"
+#include "tests/support/with_ucx.h"
+#include "tutti/tutti.h"
+
+namespace {
+
+using tutti::now_ns;
+
+constexpr int most_ranks = 64;
+constexpr int64_t hang_ms = 10'000;  // a call that lasts so long hangs
+
+enum class Ending { kill, exit, quick_exit, exec, handler };
+
+struct Name {
+  Ending ending;
+  const char* name;
+};
+constexpr Name endings[] = {{Ending::kill, "kill"},
+                            {Ending::exit, "exit"},
+                            {Ending::quick_exit, "quick_exit"},
+                            {Ending::exec, "exec"},
+                            {Ending::handler, "handler"}};
+
+struct Options {
+  int trials = 5;
+  uint64_t seed = 1;
+  std::vector<std::string> transports;
+  std::vector<int> ranks{2, 4};
+  std::vector<Ending> endings;
+  double most_p99_ms = 250, most_ms = 2000;
+};
+
+struct Case {
+  std::string transport;
+  int nranks;
+  Ending ending;
+  bool has_child;
+
+  std::string text() const {
+    return transport + ", " + std::to_string(nranks) + " ranks, " + ::endings[size_t(ending)].name +
+           (has_child ? ", a child lives on" : "");
+  }
+};
+
+struct Trial {
+  uint64_t seed;
+  int victim;
+  size_t count;
+  uint64_t delay_us;
+
+  Trial(const Case& c, uint64_t seed) : seed(seed) {
+    std::mt19937_64 random(seed * 0x9e3779b97f4a7c15u);
+    victim = int(random() % uint64_t(c.nranks));
+    constexpr size_t counts[] = {1, 100, 5'000, 300'000};
+    count = counts[random() % std::size(counts)];
+    delay_us = random() % 20'000;
+  }
+};
+
+// What the processes of a trial share.
+struct Board {
+  std::atomic<int> calling;      // ranks that have made a call
+  std::atomic<int> go;           // the victim ends now
+  std::atomic<uint64_t> end_ns;  // when it did
+  std::atomic<int> child;        // its child's process
+  struct Told {
+    int status, rank;
+    uint64_t ns;
+    char text[400];
+  } told[most_ranks];
+};
+
+Board* board = nullptr;
+
+void end_by_handler(int) {
+  board->end_ns = now_ns();
+  exit(0);
+}
+
+// Runs beside the thread that makes the calls.
+[[noreturn]] void end_when_told(Ending ending) {
+  while (board->go == 0) usleep(100);
+  board->end_ns = now_ns();
+  if (ending == Ending::exit) exit(0);
+  if (ending == Ending::quick_exit) quick_exit(0);
+  char program[] = "sleep", time[] = "100";
+  char* const arguments[] = {program, time, nullptr};
+  execvp(program, arguments);
+  _exit(80);
+}
+
+void fork_child() {
+  const pid_t child = fork();
+  if (child == 0) {
+    for (;;) pause();
+  }
+  board->child = child;
+}
+
+[[noreturn]] void run_rank(const Case& c, const Trial& trial, int rank, const int* ids) {
+  tutti_unique_id id;
+  if (rank == 0) {
+    if (tutti_unique_id_create(nullptr, &id) != TUTTI_OK) _exit(90);
+    for (int r = 1; r < c.nranks; ++r) {
+      if (write(ids[1], &id, sizeof(id)) != ssize_t(sizeof(id))) _exit(91);
+    }
+  } else if (read(ids[0], &id, sizeof(id)) != ssize_t(sizeof(id))) {
+    _exit(92);
+  }
+  tutti_comm_config config = TUTTI_COMM_CONFIG_INIT;
+  config.transports = c.transport.c_str();
+  config.timeout_ms = hang_ms;
+  tutti_comm comm = nullptr;
+  Board::Told& told = board->told[rank];
+  told.status = tutti_comm_create_from_id(&id, rank, c.nranks, &config, &comm);
+  if (told.status != TUTTI_OK) {
+    snprintf(told.text, sizeof(told.text), "no communicator: %s", tutti_last_error());
+    _exit(93);
+  }
+  const bool is_victim = rank == trial.victim;
+  std::vector<float> in(trial.count, 1), out(trial.count);
+  for (uint64_t calls = 0; told.status == TUTTI_OK; ++calls) {
+    if (calls == 1 && is_victim) {
+      if (c.has_child) fork_child();
+      if (c.ending == Ending::handler) signal(SIGTERM, end_by_handler);
+      if (c.ending != Ending::kill && c.ending != Ending::handler)
+        std::thread(end_when_told, c.ending).detach();
+    }
+    if (calls == 2) ++board->calling;
+    told.status = tutti_allreduce(in.data(), out.data(), in.size(), TUTTI_FLOAT32, TUTTI_SUM, comm);
+  }
+  told.ns = now_ns();
+  tutti_error error{};
+  tutti_comm_last_error(comm, &error);
+  told.rank = error.rank;
+  snprintf(told.text, sizeof(told.text), "%s", error.text);
+  tutti_comm_free(comm);
+  _exit(0);
+}
+
+void wait_for(pid_t process) {
+  while (waitpid(process, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+// Appends each survivor's latency; false, and a sentence, if one was told something else.
+bool run(const Case& c, const Trial& trial, std::vector<double>* latencies_ms) {
+  std::memset(static_cast<void*>(board), 0, sizeof(Board));
+  int ids[2];
+  if (pipe(ids) != 0) abort();
+  std::vector<pid_t> processes;
+  for (int rank = 0; rank < c.nranks; ++rank) {
+    board->told[rank].status = -1;
+    const pid_t process = fork();
+    if (process == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      run_rank(c, trial, rank, ids);
+    }
+    processes.push_back(process);
+  }
+  close(ids[0]);
+  close(ids[1]);
+  const uint64_t limit_ns = tutti::deadline_after_ms(20'000);
+  while (board->calling < c.nranks && now_ns() < limit_ns) usleep(500);
+  usleep(useconds_t(trial.delay_us));
+  const pid_t victim = processes[size_t(trial.victim)];
+  if (c.ending == Ending::kill) {
+    board->end_ns = now_ns();
+    kill(victim, SIGKILL);
+  } else if (c.ending == Ending::handler) {
+    kill(victim, SIGTERM);
+  } else {
+    board->go = 1;
+  }
+  for (int rank = 0; rank < c.nranks; ++rank) {
+    if (rank != trial.victim) wait_for(processes[size_t(rank)]);
+  }
+  kill(victim, SIGKILL);  // what exec() has made of it
+  wait_for(victim);
+  if (board->child != 0) kill(board->child, SIGKILL);
+
+  bool right = true;
+  for (int rank = 0; rank < c.nranks; ++rank) {
+    if (rank == trial.victim) continue;
+    const Board::Told& told = board->told[rank];
+    const double ms = double(int64_t(told.ns - board->end_ns)) / 1e6;
+    latencies_ms->push_back(ms);
+    if (told.status == TUTTI_PEER_FAILED && told.rank == trial.victim) continue;
+    right = false;
+    printf(
+        "%s, seed %llu: rank %d ended, but rank %d was told of rank %d (status %d) after %.1f ms: "
+        "%s\n",
+        c.text().c_str(), static_cast<unsigned long long>(trial.seed), trial.victim, rank,
+        told.rank, told.status, ms, told.text);
+  }
+  return right;
+}
+
+double quantile(const std::vector<double>& sorted, double q) {
+  return sorted[std::min(sorted.size() - 1, size_t(q * double(sorted.size())))];
+}
+
+bool run_all(const Case& c, const Options& options) {
+  std::vector<double> latencies_ms;
+  int wrong = 0;
+  for (int i = 0; i < options.trials; ++i) {
+    wrong += run(c, Trial(c, options.seed + uint64_t(i)), &latencies_ms) ? 0 : 1;
+    if ((i + 1) % 100 == 0 && i + 1 < options.trials) {
+      printf("%s: %d of %d, next seed %llu\n", c.text().c_str(), i + 1, options.trials,
+             static_cast<unsigned long long>(options.seed + uint64_t(i) + 1));
+    }
+  }
+  std::sort(latencies_ms.begin(), latencies_ms.end());
+  const double p99 = quantile(latencies_ms, 0.99), most = latencies_ms.back();
+  const bool late = p99 > options.most_p99_ms || most > options.most_ms;
+  printf(
+      "%-4s %2d ranks  %-10s %-9s  %5d trials  right %5d  ms: p50 %6.2f  p99 %6.2f  max %6.2f%s\n",
+      c.transport.c_str(), c.nranks, endings[size_t(c.ending)].name,
+      c.has_child ? "child" : "no child", options.trials, options.trials - wrong,
+      quantile(latencies_ms, 0.5), p99, most, late ? "  TOO LATE" : "");
+  return wrong == 0 && !late;
+}
+
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> words;
+  for (size_t from = 0, comma; from <= text.size(); from = comma + 1) {
+    comma = std::min(text.find(',', from), text.size());
+    words.push_back(text.substr(from, comma - from));
+  }
+  return words;
+}
+
+[[noreturn]] void refuse(const std::string& what) {
+  fprintf(stderr, "deaths: %s\n", what.c_str());
+  exit(2);
+}
+
+Options read_options(int argc, char** argv) {
+  Options options;
+  for (const char* transport : tutti::testing::with_ucx({"shm", "tcp"}))
+    options.transports.emplace_back(transport);
+  for (const Name& one : endings) options.endings.push_back(one.ending);
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const std::string option = argv[i], value = argv[i + 1];
+    if (option == "--trials") {
+      options.trials = std::max(1, std::stoi(value));
+    } else if (option == "--seed") {
+      options.seed = std::stoull(value);
+    } else if (option == "--transports") {
+      options.transports = split(value);
+    } else if (option == "--ranks") {
+      options.ranks.clear();
+      for (const std::string& word : split(value))
+        options.ranks.push_back(std::clamp(std::stoi(word), 2, most_ranks));
+    } else if (option == "--most-p99-ms") {
+      options.most_p99_ms = std::stod(value);
+    } else if (option == "--most-ms") {
+      options.most_ms = std::stod(value);
+    } else if (option == "--endings") {
+      options.endings.clear();
+      for (const std::string& word : split(value)) {
+        const auto* const found = std::find_if(std::begin(endings), std::end(endings),
+                                               [&](const Name& one) { return word == one.name; });
+        if (found == std::end(endings)) refuse("there is no ending " + word);
+        options.endings.push_back(found->ending);
+      }
+    } else {
+      refuse("there is no option " + option);
+    }
+  }
+  if (argc % 2 == 0) refuse(std::string("a value is missing for ") + argv[argc - 1]);
+  return options;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  setvbuf(stdout, nullptr, _IOLBF, 0);
+  const Options options = read_options(argc, argv);
+  board = static_cast<Board*>(
+      mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  int failed = 0;
+  for (const std::string& transport : options.transports) {
+    for (const int nranks : options.ranks) {
+      for (const Ending ending : options.endings) {
+        for (const bool has_child : {false, true})
+          failed += run_all({transport, nranks, ending, has_child}, options) ? 0 : 1;
+      }
+    }
+  }
+  if (failed != 0) printf("%d lines are wrong or too late\n", failed);
+  return failed == 0 ? 0 : 1;
+}
