@@ -24,6 +24,23 @@ def shell(nranks, script, *options, **more):
     return run("-n", str(nranks), *options, "sh", "-c", script, **more)
 
 
+def children_of(pid, enough, seconds=20):
+    """The children of a process, once there are so many."""
+    end = time.monotonic() + seconds
+    while True:
+        found = []
+        for other in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{other}/stat") as file:
+                    if int(file.read().rpartition(")")[2].split()[1]) == pid:
+                        found.append(int(other))
+            except (OSError, IndexError):
+                pass  # it has ended meanwhile
+        if len(found) >= enough or time.monotonic() > end:
+            return found
+        time.sleep(0.02)
+
+
 class Marked:
     """A mark in the environment of a job's processes, by which any that are left are found."""
 
@@ -106,6 +123,65 @@ class Prefix(unittest.TestCase):
             self.assertEqual(mine, [f"[{rank}] {i}" for i in range(1, 50001)])
         self.assertEqual(len(lines), 100000)
 
+    def test_a_long_line_comes_whole_and_at_once(self):
+        script = 'head -c 3000000 /dev/zero | tr "\\0" x; echo; echo next'
+        start = time.monotonic()
+        result = shell(2, script, "--prefix")
+        for rank in (0, 1):
+            mine = [line for line in result.stdout.splitlines() if line.startswith(f"[{rank}] ")]
+            self.assertEqual([len(line) for line in mine], [4 + 3000000, 8])
+        self.assertLess(time.monotonic() - start, 20)
+
+    def test_of_a_line_without_an_end_16_mib_are_kept(self):
+        job = subprocess.Popen([TUTTI, "run", "-n", "1", "--prefix", "head", "-c", "100000000", "/dev/zero"],
+                               stdout=subprocess.PIPE)
+        self.addCleanup(job.stdout.close)
+        keeper = children_of(job.pid, 1)[0]
+        count, most = 0, 0
+        while piece := job.stdout.read(1 << 20):
+            count += piece.count(b"\0")
+            try:
+                with open(f"/proc/{keeper}/status") as file:
+                    most = max(most, int(re.search(r"VmRSS:\s+(\d+)", file.read()).group(1)))
+            except (OSError, AttributeError):
+                pass  # it has ended
+        self.assertEqual((job.wait(60), count), (0, 100000000))
+        self.assertLess(most, 64 << 10)  # KiB
+
+    def test_stdout_and_stderr_in_one_pipe_keep_their_lines_whole(self):
+        script = 'i=0; while [ $i -lt 2000 ]; do echo outoutoutoutout; echo errerrerrerrerr >&2; i=$((i+1)); done'
+        result = subprocess.run([TUTTI, "run", "-n", "2", "--prefix", "sh", "-c", script], stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, text=True, timeout=60)
+        self.assertEqual(set(result.stdout.splitlines()),
+                         {f"[{rank}] {word * 5}" for rank in (0, 1) for word in ("out", "err")})
+        self.assertEqual(result.stdout.count("\n"), 8000)
+
+    def unread(self, *options):
+        job = subprocess.Popen([TUTTI, "run", "-n", "2", "--prefix", *options, "yes"], stdout=subprocess.PIPE)
+        self.addCleanup(job.stdout.close)
+        return job
+
+    def test_a_reader_that_does_not_read_holds_up_no_timeout(self):
+        start = time.monotonic()
+        job = self.unread("--timeout", "1")
+        self.assertEqual(job.wait(20), 124)
+        self.assertLess(time.monotonic() - start, 1 + 1)
+
+    def test_a_reader_that_does_not_read_holds_up_no_signal(self):
+        job = self.unread()
+        time.sleep(1)
+        start = time.monotonic()
+        job.terminate()
+        self.assertEqual(job.wait(20), 128 + signal.SIGTERM)
+        self.assertLess(time.monotonic() - start, 1)
+
+    def test_a_slow_reader_gets_all(self):
+        job = subprocess.Popen([TUTTI, "run", "-n", "1", "--prefix", "seq", "1", "300000"], stdout=subprocess.PIPE)
+        self.addCleanup(job.stdout.close)
+        time.sleep(1)
+        self.assertEqual(job.stdout.read().count(b"\n"), 300000)
+        self.assertEqual(job.wait(20), 0)
+
     def test_a_reader_that_goes_away_does_not_stop_the_job(self):
         job = subprocess.Popen([TUTTI, "run", "-n", "2", "--prefix", "seq", "1", "200000"], stdout=subprocess.PIPE)
         job.stdout.readline()
@@ -173,8 +249,8 @@ class NothingStays(unittest.TestCase):
     def start(self, mark, script, nranks=3):
         job = subprocess.Popen([TUTTI, "run", "-n", str(nranks), "sh", "-c", script], env=mark.environment,
                                stdout=subprocess.DEVNULL)
-        # The launcher, and each rank with its child.
-        self.assertGreaterEqual(len(mark.wait_for(lambda there: len(there) >= 1 + 2 * nranks)), 1 + 2 * nranks)
+        # The launcher, the process that keeps the ranks, and each rank with its child.
+        self.assertGreaterEqual(len(mark.wait_for(lambda there: len(there) >= 2 + 2 * nranks)), 2 + 2 * nranks)
         return job
 
     def test_an_interrupt_ends_all(self):
@@ -199,10 +275,35 @@ class NothingStays(unittest.TestCase):
     def test_ranks_die_with_a_killed_launcher(self):
         mark = Marked()
         job = subprocess.Popen([TUTTI, "run", "-n", "3", "sleep", "300"], env=mark.environment)
-        mark.wait_for(lambda there: len(there) == 4)
+        mark.wait_for(lambda there: len(there) == 5)
         job.kill()
         job.wait(20)
         self.assertEqual(mark.wait_for(lambda there: not there), [])
+
+    def test_what_has_left_its_session_dies_with_a_killed_launcher(self):
+        for whom in ("launcher", "keeper"):
+            mark = Marked()
+            job = subprocess.Popen([TUTTI, "run", "-n", "2", "sh", "-c", "setsid sleep 300 & sleep 300"],
+                                   env=mark.environment, stderr=subprocess.DEVNULL)
+            mark.wait_for(lambda there: len(there) >= 2 + 3 * 2)
+            keeper = children_of(job.pid, 1)[0]
+            os.kill(job.pid if whom == "launcher" else keeper, signal.SIGKILL)
+            job.wait(20)
+            self.assertEqual(mark.wait_for(lambda there: not there), [], whom)
+            if whom == "keeper":
+                self.assertEqual(job.returncode, 128 + signal.SIGKILL)
+
+    def test_what_has_left_its_session_is_ended(self):
+        mark = Marked()
+        result = shell(2, "setsid sleep 300 >/dev/null 2>&1 & exit 0", env=mark.environment)
+        self.assertEqual(result.returncode, 0)
+        self.assertEqual(mark.processes(), [])
+
+    def test_each_rank_has_a_session_of_its_own(self):
+        result = shell(2, "cut -d' ' -f1,6 /proc/$$/stat")
+        for line in result.stdout.splitlines():
+            pid, session = line.split()
+            self.assertEqual(pid, session)
 
     def test_what_a_rank_leaves_in_the_background_is_ended(self):
         mark = Marked()

@@ -13,6 +13,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/fd.h"
+#include "tools/launcher/keeper.h"
 #include "tools/launcher/neighbours.h"
 #include "tools/launcher/ranks.h"
 
@@ -23,15 +24,21 @@ constexpr int64_t blame_ms = 100;  // a rank may be found dead by its signal lat
 constexpr int64_t report_ms = 1500;  // survivors detect and report the failure, before SIGTERM
 constexpr int64_t grace_ms = 2000;   // from SIGTERM to SIGKILL
 
-void say(const std::string& sentence) { std::fprintf(stderr, "tutti run: %s\n", sentence.c_str()); }
+constexpr int64_t parting_ms = 50;  // for the last output of a job that was stopped
+
+void say(Outputs& terminal, const std::string& sentence) {
+  terminal.err().add("tutti run: " + sentence + "\n");
+  terminal.err().flush();
+}
 
 // Watches the ranks until all have ended, and ends them if need be.
 class Watch {
  public:
-  Watch(const LocalJob& job, Ranks& ranks, Binding& binding, Fd signals)
+  Watch(const LocalJob& job, Ranks& ranks, Binding& binding, Outputs& terminal, const Kept& kept)
       : ranks_(ranks),
         neighbours_(binding, ranks),
-        signals_(std::move(signals)),
+        terminal_(terminal),
+        kept_(kept),
         timeout_at_(job.timeout_ms > 0 ? deadline_after_ms(job.timeout_ms) : never_ns),
         timeout_ms_(job.timeout_ms),
         stop_ms_(job.stop_ms),
@@ -39,29 +46,60 @@ class Watch {
 
   int run() {
     while (ranks_.any_running()) {
-      wait();
-      look_at_ranks();
-      look_at_signals();
+      look();
       for (Prefixer& output : ranks_.outputs())
-        if (output.open()) output.pump();
-      look_at_clock();
+        if (output.reads()) output.pump();
     }
+    ranks_.finish();
+    part();
     return exit_status_;
   }
 
  private:
+  void look() {
+    wait();
+    look_at_ranks();
+    look_at_signals();
+    terminal_.out().flush();
+    terminal_.err().flush();
+    look_at_clock();
+  }
+
+  // All have ended: forwards what they have printed as fast as it is read, but of a job that was
+  // stopped, or is now, not for long.
+  void part() {
+    for (;;) {
+      bool more = false;
+      for (Prefixer& output : ranks_.outputs()) {
+        while (output.reads()) output.pump(true);
+        more = more || output.open();
+      }
+      if (!more && terminal_.out().waiting() + terminal_.err().waiting() == 0) return;
+      if (stopped_ && part_at_ == never_ns) part_at_ = deadline_after_ms(parting_ms);
+      if (orphaned_ || now_ns() >= part_at_) return;
+      look();
+    }
+  }
+
   void wait() {
-    std::vector<pollfd> watched{{signals_.get(), POLLIN, 0}};
+    std::vector<pollfd> watched{{kept_.signals, POLLIN, 0}};
+    if (!orphaned_) watched.push_back({kept_.keeper, POLLIN, 0});
     for (const RankProcess& process : ranks_.processes())
       if (process.running) watched.push_back({process.exited.get(), POLLIN, 0});
     for (const Prefixer& output : ranks_.outputs())
-      if (output.open()) watched.push_back({output.fd(), POLLIN, 0});
+      if (output.reads()) watched.push_back({output.fd(), POLLIN, 0});
+    for (const Output* output : {&terminal_.out(), &terminal_.err()})
+      if (output->waiting() > 0) watched.push_back({output->fd(), POLLOUT, 0});
     const uint64_t next = std::min({timeout_at_, over_ ? never_ns : blame_at_, terminate_at_,
-                                    kill_at_, neighbours_.next_ns()});
+                                    kill_at_, part_at_, neighbours_.next_ns()});
     const uint64_t now = now_ns();
     int wait_ms = -1;
     if (next != never_ns) wait_ms = next <= now ? 0 : int((next - now) / 1'000'000u) + 1;
     poll(watched.data(), watched.size(), wait_ms);
+    if (!orphaned_ && watched[1].revents != 0) {  // the launcher was killed
+      orphaned_ = over_ = true;
+      ranks_.signal(SIGKILL);
+    }
   }
 
   // Survivors end soon after the rank that they lost, and may be found ended before it: its
@@ -95,15 +133,16 @@ class Watch {
     const std::string who =
         fmt::format("rank {} (process {})", failed.rank, ranks_.processes()[failed.rank].pid);
     const int value = failed.ending.value;
-    say(failed.ending.by_signal
-            ? fmt::format("{} was ended by signal {} ({})", who, value, strsignal(value))
-            : fmt::format("{} ended with exit status {}", who, value));
+    say(terminal_, failed.ending.by_signal
+                       ? fmt::format("{} was ended by signal {} ({})", who, value, strsignal(value))
+                       : fmt::format("{} ended with exit status {}", who, value));
   }
 
   // The first signal is forwarded; a second one kills at once.
   void look_at_signals() {
     signalfd_siginfo info;
-    while (read(signals_.get(), &info, sizeof info) == ssize_t(sizeof info)) {
+    while (read(kept_.signals, &info, sizeof info) == ssize_t(sizeof info)) {
+      stopped_ = true;
       if (stopping_) {
         ranks_.signal(SIGKILL);
         continue;
@@ -120,7 +159,9 @@ class Watch {
     if (now >= timeout_at_) {
       timeout_at_ = never_ns;
       if (!over_) {
-        say(fmt::format("the job was not done after {:g} s", double(timeout_ms_) / 1000));
+        stopped_ = true;
+        say(terminal_,
+            fmt::format("the job was not done after {:g} s", double(timeout_ms_) / 1000));
         exit_status_ = 124;
         over_ = true;
         stop(SIGTERM);
@@ -128,7 +169,7 @@ class Watch {
     }
     if (now >= neighbours_.next_ns()) {
       const std::string done = neighbours_.look();
-      if (verbose_ && !done.empty()) say(done);
+      if (verbose_ && !done.empty()) say(terminal_, done);
     }
     if (now >= terminate_at_) stop(SIGTERM);
     if (now >= kill_at_) {
@@ -145,7 +186,8 @@ class Watch {
 
   Ranks& ranks_;
   Neighbours neighbours_;
-  Fd signals_;
+  Outputs& terminal_;
+  const Kept& kept_;
   uint64_t timeout_at_;
   int64_t timeout_ms_;
   int64_t stop_ms_;
@@ -156,6 +198,9 @@ class Watch {
   uint64_t blame_at_ = never_ns;
   bool over_ = false;      // the exit status is decided
   bool stopping_ = false;  // by a signal
+  bool stopped_ = false;   // by a signal or the timeout
+  bool orphaned_ = false;  // nobody asks any more how the job ends
+  uint64_t part_at_ = never_ns;
   int exit_status_ = 0;
 };
 
@@ -180,16 +225,22 @@ Status open_signals(Fd* out) {
 }  // namespace
 
 Status run_local(const LocalJob& job, int* exit_status) {
-  Binding binding;
-  TUTTI_TRY(Binding::plan(job.bind, job.nranks, &binding));
   Fd signals;
   TUTTI_TRY(open_signals(&signals));
-  Ranks ranks;
-  if (job.verbose && !binding.text().empty()) say(binding.text());
-  TUTTI_TRY(ranks.start(job, binding));
-  *exit_status = Watch(job, ranks, binding, std::move(signals)).run();
-  ranks.finish();
-  return {};
+  std::fflush(nullptr);
+  return keep(
+      signals,
+      [&job](const Kept& kept, int* status) -> Status {
+        Binding binding;
+        TUTTI_TRY(Binding::plan(job.bind, job.nranks, &binding));
+        Outputs terminal;
+        Ranks ranks(terminal);
+        if (job.verbose && !binding.text().empty()) say(terminal, binding.text());
+        TUTTI_TRY(ranks.start(job, binding));
+        *status = Watch(job, ranks, binding, terminal, kept).run();
+        return {};
+      },
+      exit_status);
 }
 
 }  // namespace tutti

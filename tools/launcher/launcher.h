@@ -31,6 +31,8 @@ struct LocalJob {
 // OK: no rank was started.
 //
 // When a rank fails, the others have 1.5 s to detect it, then get SIGTERM and 2 s more.
+//
+// This process must have one thread: the ranks' parent is a fork of it (keeper.h).
 Status run_local(const LocalJob& job, int* exit_status);
 
 }  // namespace tutti

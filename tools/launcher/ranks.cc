@@ -9,15 +9,20 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <utility>
 
 #include "lib/config/launch.h"
+#include "tools/launcher/keeper.h"
 
 namespace tutti {
 namespace {
+
+// Of what has come of lines without an end, from all ranks together; but of each so much.
+constexpr size_t most_kept = 16 << 20, least_line = 64 << 10;
 
 struct Pipe {
   Fd read_end, write_end;
@@ -56,6 +61,7 @@ void set_input(int rank) {
 // Undoes the launcher's own ignoring and blocking of these signals.
 void restore_signals() {
   ::signal(SIGPIPE, SIG_DFL);
+  ::signal(SIGTTOU, SIG_DFL);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -89,9 +95,6 @@ Status Ranks::start(const LocalJob& job, Binding& binding) {
   int fd = -1;
   TUTTI_TRY(share_id(rendezvous.id, &fd));
   const Fd job_file(fd);
-  // Orphans of ranks are reparented to this process, which waits for them.
-  if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
-    return system_error("cannot watch over the children of ranks", errno);
   std::fflush(nullptr);
   for (int rank = 0; rank < job.nranks; ++rank)
     TUTTI_TRY(start_one(job, binding, rank, job_file.get(), rendezvous));
@@ -112,7 +115,7 @@ Status Ranks::start_one(const LocalJob& job, Binding& binding, int rank, int job
   if (pid == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != launcher) _exit(127);  // the launcher died before prctl()
-    setpgid(0, 0);
+    setsid();
     restore_signals();
     set_input(rank);
     if (job.prefix) {
@@ -132,7 +135,6 @@ Status Ranks::start_one(const LocalJob& job, Binding& binding, int rank, int job
     }
     become(job, failure.write_end);
   }
-  setpgid(pid, pid);  // both processes do it, as either may be first
   processes_.push_back({pid, Fd(int(syscall(SYS_pidfd_open, pid, 0)))});
   if (!processes_.back().exited) return system_error("cannot watch a rank", errno);
 
@@ -143,8 +145,9 @@ Status Ranks::start_one(const LocalJob& job, Binding& binding, int rank, int job
   if (job.prefix) {
     for (Pipe* pipe : {&out, &err}) {
       fcntl(pipe->read_end.get(), F_SETFL, O_NONBLOCK);
-      outputs_.emplace_back(std::move(pipe->read_end), pipe == &out ? STDOUT_FILENO : STDERR_FILENO,
-                            rank);
+      outputs_.emplace_back(std::move(pipe->read_end),
+                            pipe == &out ? terminal_.out() : terminal_.err(), rank,
+                            std::max(most_kept / (2 * size_t(job.nranks)), least_line));
     }
   }
   return {};
@@ -173,12 +176,8 @@ void Ranks::signal(int number) {
 
 void Ranks::finish() {
   for (const RankProcess& process : processes_) kill(-process.pid, SIGKILL);
-  for (const RankProcess& process : processes_)
-    while (waitpid(-process.pid, nullptr, 0) > 0 || errno == EINTR) {
-    }
+  end_descendants();
   processes_.clear();
-  for (Prefixer& output : outputs_) output.close();
-  outputs_.clear();
 }
 
 }  // namespace tutti

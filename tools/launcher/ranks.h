@@ -14,8 +14,8 @@
 
 namespace tutti {
 
-// One rank: the leader of its own process group, killed by the kernel when the launcher dies. It
-// stays unreaped until the job is over, so that its group's id cannot be reused.
+// One rank: the leader of its own session and process group, killed by the kernel when its parent
+// dies. It stays unreaped until the job is over, so that its group's id cannot be reused.
 struct RankProcess {
   pid_t pid = -1;
   Fd exited;  // pidfd, readable once it has ended
@@ -34,8 +34,10 @@ struct Ending {
 
 class Ranks {
  public:
-  Ranks() = default;
-  Ranks(Ranks&&) = default;
+  // The output of ranks goes to `terminal`, which outlives this.
+  explicit Ranks(Outputs& terminal) : terminal_(terminal) {}
+  Ranks(const Ranks&) = delete;
+  Ranks& operator=(const Ranks&) = delete;
   ~Ranks();  // kills the remaining ranks
 
   // Starts them all, or none.
@@ -49,13 +51,15 @@ class Ranks {
   std::optional<Ending> ended(size_t rank);
   // Sends a signal to every group in which a rank still runs.
   void signal(int number);
-  // Kills processes that the ranks left running, forwards the last output, reaps.
+  // Kills processes that the ranks left running, and reaps all. What they have printed is still in
+  // the pipes.
   void finish();
 
  private:
   Status start_one(const LocalJob& job, Binding& binding, int rank, int job_fd,
                    Rendezvous& rendezvous);
 
+  Outputs& terminal_;
   std::vector<RankProcess> processes_;
   std::vector<Prefixer> outputs_;
 };

@@ -1,8 +1,11 @@
 #include "tools/launcher/threads.h"
 
+#include <unistd.h>
+
 #include <charconv>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <string>
 #include <system_error>
 
@@ -47,6 +50,24 @@ std::vector<pid_t> threads_of(pid_t process) {
   std::vector<pid_t> threads;
   for_each_thread(process, [&](pid_t, pid_t thread) { threads.push_back(thread); });
   return threads;
+}
+
+std::vector<pid_t> own_children() {
+  std::vector<pid_t> children;
+  const std::string own = std::to_string(getpid());
+  std::error_code error;
+  for (fs::directory_iterator at("/proc", error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename();
+    if (name.find_first_not_of("0123456789") != name.npos) continue;
+    std::ifstream file("/proc/" + name + "/stat");
+    std::string line, state, parent;
+    std::getline(file, line);
+    const size_t end_of_name = line.rfind(')');
+    if (end_of_name == line.npos) continue;
+    std::istringstream rest(line.substr(end_of_name + 1));
+    if (rest >> state >> parent && parent == own) children.push_back(pid_t(std::stol(name)));
+  }
+  return children;
 }
 
 std::map<pid_t, Turns> turns_of(pid_t process) {

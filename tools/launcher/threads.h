@@ -17,6 +17,8 @@ struct Turns {
 // By thread. What has ended is left out, and so are processes of other users and children whose
 // parent has ended.
 std::vector<pid_t> threads_of(pid_t process);
+// The children of this process.
+std::vector<pid_t> own_children();
 std::map<pid_t, Turns> turns_of(pid_t process);
 
 }  // namespace tutti
