@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <bit>
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <optional>
@@ -153,6 +154,13 @@ void declare(CLI::App& app, Options& o, Asked& asked) {
       "text:PATH (a file or folder; text: is tutti's own sources), idx:FOLDER (MNIST's format), "
       "digits (drawn)");
   app.add_option("--seed", o.seed, "of parameters, of the order of the data, of everything random")
+      ->check([](const std::string& text) {
+        // CLI11 takes the largest number for any that is larger.
+        uint64_t seed = 0;
+        const auto read = std::from_chars(text.data(), text.data() + text.size(), seed);
+        return read.ec == std::errc::result_out_of_range ? text + " is more than 64 bits hold"
+                                                         : std::string();
+      })
       ->check([](const std::string& text) {
         const bool number = text.find_first_not_of("0123456789") == std::string::npos;
         return number ? "" : text + " is no whole number of 0 or more";
@@ -547,6 +555,7 @@ Options parse_options(std::vector<std::string> arguments) {
   if (o.batch < o.dp)
     throw BadInput(fmt::format("--batch {} is less than a sample for each of the --dp {} workers",
                                o.batch, o.dp));
+  o.topk = asked.topk.value_or(0);
   settle_pipeline(o, asked, shards);
   const std::string name = o.model_name();
   const bool text = name == "gpt" || name == "rnn" || name == "seq2seq";
@@ -554,7 +563,6 @@ Options parse_options(std::vector<std::string> arguments) {
   o.steps = asked.steps.value_or(name == "gpt" ? 300 : 200);
   o.rate = asked.rate.value_or(o.optimizer == "sgd" ? 0.1 : o.optimizer == "lamb" ? 0.01 : 0.002);
   o.warmup = asked.warmup.value_or(o.warmup);
-  o.topk = asked.topk.value_or(0);
   o.momentum = asked.momentum.value_or(o.momentum);
   o.weight_decay = asked.weight_decay.value_or(o.weight_decay);
   o.sample = asked.sample.value_or(o.sample);
