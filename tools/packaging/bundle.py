@@ -25,7 +25,7 @@ TESTS = ("tests/reduce/reduce_kernels_test", "tests/transports/conformance/link_
 GPU_TESTS = ("tests/device", "tests/gpu", "tests/transports/cuda_ipc")
 # What a GPU has nothing to do with, or only the tests' driver can show.
 NO_GPU = ("no_driver_test", "device_combine_test", "device_formats_test", "device_images_test", "device_protocol_test", "direct_test")
-HEADERS = ("CLI", "fmt", "nlohmann", "openssl")
+HEADERS = ("CLI", "fmt", "nlohmann")
 CHECKS = ("tests/trainer/*.py",)
 
 
@@ -119,9 +119,9 @@ class Bundle:
             self.copy(f"{self.source}/tools/packaging/trainer/{name}", "source", name)
         for name in HEADERS:
             shutil.copytree(f"/usr/include/{name}", self.path("source", "headers", name))
-        machine = output("c++", "-print-multiarch").strip()
-        if os.path.isdir(f"/usr/include/{machine}/openssl"):
-            shutil.copytree(f"/usr/include/{machine}/openssl", self.path("source", "headers", "openssl"), dirs_exist_ok=True)
+        # Of OpenSSL's, of which there are many, those that the trainer needs.
+        for header in re.findall(r"\S*/openssl/\S+\.h", output("c++", "-M", "-include", "openssl/evp.h", "-x", "c++", "/dev/null")):
+            self.copy(header, "source", "headers", "openssl", os.path.basename(header))
 
     def add_scripts(self):
         self.copy(f"{self.source}/tools/packaging/build-trainer", "build-trainer")
