@@ -32,8 +32,8 @@
  * no part in it once a second thread has: where one is handed over, let the new thread make its
  * first call before the old one blocks.
  *
- * fork(): a child is refused its parent's communicators and requests (INVALID), and to free one does
- * nothing there; whatever it does reaches nobody else. It may make communicators of its own.
+ * fork(): a child is refused its parent's communicators and requests (INVALID), and to free one
+ * does nothing there; whatever it does reaches nobody else. It may make communicators of its own.
  *
  * Buffers belong to the caller, before, during and after a call. Counts are in elements, sizes in
  * bytes, times in milliseconds unless the name says otherwise. */

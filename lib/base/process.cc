@@ -55,7 +55,7 @@ uint32_t* page_of_number() {
   return page;
 }
 
-// An exit() from a signal handler may have interrupted the thread that holds the lock.
+// An exit within a signal handler may have interrupted the thread that holds the lock.
 constexpr std::chrono::milliseconds most_locked{50};
 
 struct Leavers {

@@ -57,7 +57,7 @@ class NoFork {
 // _Fork() or clone() keeps it until it calls exec().
 void keep_from_children(const Fd& fd);
 
-// Told when the process ends by exit() or quick_exit(), also within a signal handler: at_exit()
+// Told when the process ends in order, in whichever way and also within a signal handler: at_exit()
 // must neither allocate nor wait. Not told in children.
 class Leaver {
  public:
