@@ -1012,7 +1012,7 @@ def check_bad_input():
         assert code == 1 and "/dev/full" in err and "No space left" in err, (option, code, err)
 
 
-def check_odd_options():
+def check_odd_options(every=3):
     """What can be known to be wrong, or to do nothing, is refused before any rank starts; what cannot is taken and meant so."""
     text = "text:" + corpus.name
     zeros = [((option, value), option, value) for option in ("--lr", "--steps", "--batch", "--layers", "--width", "--heads",
@@ -1039,7 +1039,8 @@ def check_odd_options():
         (("--sync", "local-sgd", "--dp", "2"), "--log", ("x",), "server"), ((), "--resume", (), "--checkpoint"),
         (("--batch", "8"), "--batch-per-rank", ("8",), "--batch"), (("--shards", "2"), "--accumulate", ("2",), "--shards"),
         (("--replay", "x"), "--steps", ("5",), "--replay"))]
-    for args, option, *words in zeros + numbers + nothing:
+    # Each starts the program; with `--long` all do.
+    for args, option, *words in (zeros + numbers + nothing)[::every]:
         option = option.replace("--no-", "--") if option in ("--no-portals", "--no-overlap") else option
         refused(["--data", text, *args] if "--model" not in args and "--replay" not in args else args, option, *words[-1:] if words else ())
     for args, *words in ((("--batch", "3", "--dp", "4"), "--batch 3", "--dp 4"),
@@ -1061,6 +1062,10 @@ def check_odd_options():
                  ("--shards", "16", "--batch", "8"), ("--topk", "1"), ("--steps", "1", "--steps", "2")):
         code, out, err = run(*small, *args, "--dry-run")
         assert code == 0 and err == "", (args, code, err)
+
+
+def check_odd_options_all():
+    check_odd_options(1)
 
 
 if __name__ == "__main__":
