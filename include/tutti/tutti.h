@@ -471,7 +471,7 @@ TUTTI_API tutti_status tutti_mem_deregister(tutti_comm comm, void* address);
  * With TUTTI_ADOPT=auto in the environment of all ranks the library adopts by itself what comes
  * back in blocking allreduces: vectors of 64 KiB and more that malloc() has given out and mapped by
  * themselves, which free() unmaps and realloc() copies. The rules above about devices and madvise
- * hold for them, too. */
+ * hold for them, too; and on all ranks the same of these calls must be blocking ones. */
 TUTTI_API tutti_status tutti_mem_adopt(tutti_comm comm, void* address, size_t bytes);
 /* Local. The memory is private again, its content stays; what has been unmapped since is left
  * alone. To be called by all ranks, as tutti_mem_free(). The end of the communicator does the same.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "lib/base/types.h"
 #include "lib/comm/comm.h"
@@ -23,23 +24,23 @@ constexpr uint32_t most_lost = 3;
 constexpr uint64_t wants_input = 1, reaches_input = 2, wants_output = 4, reaches_output = 8;
 constexpr size_t first_shared_bit = 4, most_shared = 64 - first_shared_bit;
 // That a shared vector is still there.
+constexpr size_t looks_in_a_call = 4;
 constexpr uint64_t bit_of(size_t shared) { return uint64_t{1} << (first_shared_bit + shared); }
 
 }  // namespace
 
-tutti_status Adoption::after(const Call& call) {
+Status Adoption::after(const Call& call, uint64_t deadline_ns) {
   const CallKey& key = call.key;
   const size_t bytes = key.count * dtype_size(key.dtype);
-  if (key.collective != Collective::allreduce || bytes < least_bytes || key.unfused)
-    return TUTTI_OK;
+  if (key.collective != Collective::allreduce || bytes < least_bytes || key.unfused) return {};
   auto found = lengths_.find(bytes);
   if (found == lengths_.end()) {
-    if (lengths_.size() == most_lengths) return TUTTI_OK;
+    if (lengths_.size() == most_lengths) return {};
     found = lengths_.emplace(bytes, Length()).first;
   }
-  const Seen vectors{{const_cast<std::byte*>(call.input), bytes}, {call.output, bytes}};
+  const Seen vectors = vectors_of(call, bytes);
   const bool again = come_back(vectors);
-  if (!is_time(found->second)) return TUTTI_OK;
+  if (!is_time(found->second)) return {};
   const uint64_t mine = look(vectors, again);
   uint64_t agreed = 0;
   Call ask;
@@ -47,9 +48,25 @@ tutti_status Adoption::after(const Call& call) {
   ask.input = reinterpret_cast<const std::byte*>(&mine);
   ask.output = reinterpret_cast<std::byte*>(&agreed);
   ask.timeout_ms = call.timeout_ms;
-  if (const tutti_status asked = communicator_.run(ask); asked != TUTTI_OK) return asked;
-  Status followed = follow(agreed, vectors);
-  return followed.ok() ? TUTTI_OK : communicator_.fail(std::move(followed));
+  if (deadline_ns != never_ns) {
+    const uint64_t now = now_ns();
+    ask.timeout_ms = deadline_ns > now ? int64_t((deadline_ns - now) / 1'000'000) + 1 : 1;
+  }
+  if (communicator_.run(ask) != TUTTI_OK) return communicator_.last_error();
+  return follow(agreed, vectors, deadline_ns);
+}
+
+void Adoption::give_back(const Call& call) {
+  const Seen vectors = vectors_of(call, call.key.count * dtype_size(call.key.dtype));
+  std::erase_if(shared_, [&](const Shared& one) {
+    if (!one.vector.overlaps(vectors.input) && !one.vector.overlaps(vectors.output)) return false;
+    regions_.remove(one.region, shared::Adopted::End::given_back);
+    return true;
+  });
+}
+
+Adoption::Seen Adoption::vectors_of(const Call& call, size_t bytes) {
+  return {{const_cast<std::byte*>(call.input), bytes}, {call.output, bytes}};
 }
 
 bool Adoption::is_time(Length& length) const {
@@ -78,29 +95,24 @@ bool Adoption::come_back(const Seen& vectors) {
   return false;
 }
 
-bool Adoption::reaches(const Vector& vector) const {
-  shared::Place place;
-  return regions_.find(vector.address, vector.bytes, &place);
-}
-
 uint64_t Adoption::look(const Seen& vectors, bool again) {
   uint64_t word = ~uint64_t{0} << first_shared_bit;
   const bool in_place = vectors.input.address == vectors.output.address;
   const bool has_input = reaches(vectors.input), has_output = in_place || reaches(vectors.output);
   if (has_input) word |= reaches_input;
   if (has_output) word |= reaches_output;
-  // One at a time, since a look is a system call; and what lies where the vectors are now.
-  const size_t turn = shared_.empty() ? 0 : next_looked_at_++ % shared_.size();
+  // Some at a time, since a look is a system call; and what lies where the vectors are now.
   bool overlap = false;
   for (size_t i = 0; i < shared_.size(); ++i) {
-    const auto lies_in = [&](const Vector& vector, bool has) {
-      return !has && vector.address < shared_[i].address + shared_[i].bytes &&
-             shared_[i].address < vector.address + vector.bytes;
-    };
-    const bool other = lies_in(vectors.input, has_input) || lies_in(vectors.output, has_output);
+    const Vector& one = shared_[i].vector;
+    const bool turn =
+        (i + shared_.size() - next_looked_at_ % shared_.size()) % shared_.size() < looks_in_a_call;
+    const bool other = (!has_input && one.overlaps(vectors.input)) ||
+                       (!has_output && one.overlaps(vectors.output));
     overlap = overlap || other;
-    if (other || (i == turn && !reaches(shared_[i]))) word &= ~bit_of(i);
+    if (other || (turn && !reaches(one))) word &= ~bit_of(i);
   }
+  next_looked_at_ += looks_in_a_call;
   const bool may = again && !overlap && shared_.size() + 2 <= most_shared &&
                    lengths_[vectors.input.bytes].lost < most_lost &&
                    communicator_.what_is_in_flight().empty();
@@ -112,7 +124,7 @@ uint64_t Adoption::look(const Seen& vectors, bool again) {
   return word;
 }
 
-Status Adoption::follow(uint64_t agreed, const Seen& vectors) {
+Status Adoption::follow(uint64_t agreed, const Seen& vectors, uint64_t deadline_ns) {
   for (size_t i = shared_.size(); i-- > 0;) {
     if ((agreed & bit_of(i)) == 0) forget(i);
   }
@@ -120,18 +132,19 @@ Status Adoption::follow(uint64_t agreed, const Seen& vectors) {
   if (!(input || (agreed & reaches_input) != 0) || !(output || (agreed & reaches_output) != 0))
     return {};  // calls would not go direct
   bool shared = true;
-  if (input) TUTTI_TRY(share(vectors.input, vectors, &shared));
-  if (output && shared) TUTTI_TRY(share(vectors.output, vectors, &shared));
+  if (input) TUTTI_TRY(share(vectors.input, vectors, deadline_ns, &shared));
+  if (output && shared) TUTTI_TRY(share(vectors.output, vectors, deadline_ns, &shared));
   return {};
 }
 
 // *shared: the same on all ranks.
-Status Adoption::share(const Vector& vector, const Seen& vectors, bool* shared) {
-  Status ended =
-      communicator_.share_in_place(vector.address, vector.bytes, shared::Adopted::End::left);
+Status Adoption::share(const Vector& vector, const Seen& vectors, uint64_t deadline_ns,
+                       bool* shared) {
+  Status ended = communicator_.share_in_place(vector.address, vector.bytes,
+                                              shared::Adopted::End::left, deadline_ns);
   *shared = ended.ok();
   if (ended.ok()) {
-    shared_.push_back(vector);
+    shared_.push_back({vector, regions_.last_id()});
     if (logging())
       log(TUTTI_LOG_INFO, rank_name(communicator_.rank()) + ": adopted a vector of " +
                               std::to_string(vector.bytes) + " bytes");
@@ -139,17 +152,17 @@ Status Adoption::share(const Vector& vector, const Seen& vectors, bool* shared) 
   }
   // That of one rank cannot be shared, as all have been told: calls of it go as before.
   const bool refused = ended.code() == TUTTI_INVALID || ended.code() == TUTTI_UNSUPPORTED ||
-                       ended.code() == TUTTI_NO_MEMORY;
+                       ended.code() == TUTTI_NO_MEMORY || ended.code() == TUTTI_SYSTEM;
   if (!refused) return ended;
   if (Seen* const seen = find(vectors)) seen->refused = true;
   return {};
 }
 
 void Adoption::forget(size_t index) {
-  const Vector gone = shared_[index];
-  regions_.remove(gone.address);
+  const Shared gone = shared_[index];
+  regions_.remove(gone.region, shared::Adopted::End::left);
   shared_.erase(shared_.begin() + ptrdiff_t(index));
-  const auto length = lengths_.find(gone.bytes);
+  const auto length = lengths_.find(gone.vector.bytes);
   if (length != lengths_.end()) ++length->second.lost;
 }
 

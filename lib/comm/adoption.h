@@ -27,13 +27,23 @@ class Adoption {
   // After a blocking call that has ended well on this rank, by all ranks for the same calls. In
   // some of them the ranks agree, in one word, whether the vectors of all have come back, which are
   // then shared, and which shared ones are gone on any rank, which all forget. Memory that cannot
-  // be shared stays as it is; an error is one of the communicator.
-  tutti_status after(const Call& call);
+  // be shared stays as it is; an error ends the communicator.
+  Status after(const Call& call, uint64_t deadline_ns);
+  // After a call that has failed, while its vectors still belong to it: they become private again,
+  // since a rank that has not found out may still write there.
+  void give_back(const Call& call);
 
  private:
   struct Vector {
     std::byte* address = nullptr;
     size_t bytes = 0;
+    bool overlaps(const Vector& other) const {
+      return address < other.address + other.bytes && other.address < address + bytes;
+    }
+  };
+  struct Shared {
+    Vector vector;
+    uint64_t region = 0;  // its id
   };
   // A call's vectors, input first.
   struct Seen {
@@ -46,15 +56,18 @@ class Adoption {
     uint32_t lost = 0;  // vectors that were forgotten
   };
 
+  static Seen vectors_of(const Call& call, size_t bytes);
   bool is_time(Length& length) const;
   Seen* find(const Seen& vectors);
   bool come_back(const Seen& vectors);
-  bool reaches(const Vector& vector) const;
+  bool reaches(const Vector& vector) const {
+    return regions_.reaches(vector.address, vector.bytes);
+  }
   // This rank's word.
   uint64_t look(const Seen& vectors, bool again);
   // What the words of all ranks say.
-  Status follow(uint64_t agreed, const Seen& vectors);
-  Status share(const Vector& vector, const Seen& vectors, bool* shared);
+  Status follow(uint64_t agreed, const Seen& vectors, uint64_t deadline_ns);
+  Status share(const Vector& vector, const Seen& vectors, uint64_t deadline_ns, bool* shared);
   void forget(size_t index);
 
   Communicator& communicator_;
@@ -62,8 +75,8 @@ class Adoption {
   std::map<size_t, Length> lengths_;
   std::vector<Seen> seen_;  // the last ones, in a ring
   size_t next_seen_ = 0;
-  std::vector<Vector> shared_;  // on all ranks in the same order
-  size_t next_looked_at_ = 0;   // of them, whether it is still there
+  std::vector<Shared> shared_;  // on all ranks in the same order
+  size_t next_looked_at_ = 0;   // of them, whether they are still there
 };
 
 }  // namespace tutti

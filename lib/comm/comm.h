@@ -126,7 +126,8 @@ class Communicator final : deadlock::Member, HostCalls, process::Leaver {
   tutti_status mem_adopt(void* address, size_t bytes);
   tutti_status mem_release(const void* address);
   // As mem_adopt(), without keeping an error.
-  Status share_in_place(void* address, size_t bytes, shared::Adopted::End end);
+  Status share_in_place(void* address, size_t bytes, shared::Adopted::End end,
+                        uint64_t deadline_ns);
   // The same on the communicator's GPU.
   tutti_status mem_alloc_device(size_t bytes, void** out);
   tutti_status mem_register_device(void* address, size_t bytes);
@@ -163,6 +164,7 @@ class Communicator final : deadlock::Member, HostCalls, process::Leaver {
 
   // Runs a slice of a call of `whole` elements, on which ranks must agree, too. For calls on GPUs.
   tutti_status run_slice(const Call& call, uint64_t whole) {
+    const InCall in_call(*this);
     runner_.set_slice_of(whole);
     try {
       return run_on_host(call);

@@ -25,20 +25,49 @@ tutti_status Communicator::mem_register(void* address, size_t bytes, int fd, uin
 }
 
 tutti_status Communicator::mem_adopt(void* address, size_t bytes) {
-  Status ended = share_in_place(address, bytes, shared::Adopted::End::given_back);
+  Status ended = share_in_place(address, bytes, shared::Adopted::End::given_back,
+                                deadline_after_ms(connection_.settings.setup_ms));
   return ended.ok() ? TUTTI_OK : fail(std::move(ended));
 }
 
-Status Communicator::share_in_place(void* address, size_t bytes, shared::Adopted::End end) {
+Status Communicator::share_in_place(void* address, size_t bytes, shared::Adopted::End end,
+                                    uint64_t deadline_ns) {
   TUTTI_TRY(outside_group());
   GroupExchange exchange(*this, connection_.key);
-  return regions_.adopt(exchange, static_cast<std::byte*>(address), bytes, end,
-                        deadline_after_ms(connection_.settings.setup_ms));
+  return regions_.adopt(exchange, static_cast<std::byte*>(address), bytes, end, deadline_ns);
 }
 
+namespace {
+
+// While one lives calls use what was adopted without the program's help.
+class UseOfLeft {
+ public:
+  UseOfLeft(shared::Regions& regions, bool use) : regions_(regions) { regions_.use_left(use); }
+  ~UseOfLeft() { regions_.use_left(false); }
+  UseOfLeft(const UseOfLeft&) = delete;
+  UseOfLeft& operator=(const UseOfLeft&) = delete;
+
+ private:
+  shared::Regions& regions_;
+};
+
+}  // namespace
+
 tutti_status Communicator::run_and_adopt(const Call& call) {
-  const tutti_status ended = run_on_host(call);
-  return ended == TUTTI_OK ? adoption_->after(call) : ended;
+  const uint64_t deadline_ns = later_ns(now_ns(), connection_.timeout_ns(call.timeout_ms));
+  tutti_status ended = TUTTI_OK;
+  {
+    // Of a call in flight nobody could give the vectors back where it fails.
+    const UseOfLeft use(regions_, !queue_.busy());
+    ended = run_on_host(call);
+  }
+  if (ended != TUTTI_OK) {
+    adoption_->give_back(call);
+    return ended;
+  }
+  Status adopted = adoption_->after(call, deadline_ns);
+  if (adopted.ok()) return TUTTI_OK;
+  return failures_.give_up(std::move(adopted), "while vectors that came back were adopted");
 }
 
 tutti_status Communicator::mem_release(const void* address) {

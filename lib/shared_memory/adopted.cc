@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <sys/uio.h>
 
 #include <algorithm>
 #include <atomic>
@@ -44,6 +45,18 @@ struct ProcmapQuery {
 static_assert(sizeof(ProcmapQuery) == 104);
 constexpr unsigned long procmap_query = _IOWR('f', 17, ProcmapQuery);
 constexpr uint64_t procmap_shared = 8;
+
+// Of memory that another thread may unmap meanwhile: false then.
+bool read_own(uintptr_t from, void* to, size_t bytes) {
+  for (size_t done = 0; done < bytes;) {
+    const iovec remote{pointer_to(from + done), bytes - done},
+        local{static_cast<std::byte*>(to) + done, bytes - done};
+    const ssize_t got = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
+    if (got <= 0) return false;
+    done += size_t(got);
+  }
+  return true;
+}
 
 // Whether two addresses are of the same place in the same file. To the kernel both are then the
 // same futex, and it refuses to move waiters from a futex to itself. It moves none otherwise.
@@ -145,7 +158,8 @@ Status Adopted::adopt(std::byte* address, size_t bytes, End end, std::shared_ptr
   }
   std::shared_ptr<Adopted> adopted(new Adopted(pages, end));
   TUTTI_TRY(Registry::get().add(pages));
-  if (!adopted->holds(adopted->begin(), adopted->bytes())) {  // its destructor gives all back
+  if (!adopted->holds(adopted->begin(), adopted->bytes())) {
+    adopted->end_with(End::given_back);
     return {TUTTI_UNSUPPORTED,
             "the memory cannot be adopted: this system does not say whose mapping it is"};
   }
@@ -300,8 +314,9 @@ bool Adopted::Registry::copy_out(const Pages& pages, const MapsEntry& entry, Cop
   }
   if (!pages.is_left()) {
     std::memcpy(made, static_cast<std::byte*>(pages.other) + (entry.begin - pages.begin), bytes);
-  } else if (entry.mode[0] == 'r') {
-    std::memcpy(made, pointer_to(entry.begin), bytes);
+  } else if (!read_own(entry.begin, made, bytes)) {
+    munmap(made, bytes);
+    return false;
   }
   if (!entry.can_read_and_write()) {  // the program has changed it since
     const int protection = (entry.mode[0] == 'r' ? PROT_READ : 0) |

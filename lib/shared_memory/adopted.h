@@ -34,6 +34,9 @@ class Adopted {
   Adopted(const Adopted&) = delete;
   Adopted& operator=(const Adopted&) = delete;
 
+  void end_with(End end) { end_ = end; }
+  bool is_left_at_end() const { return end_ == End::left; }
+
   // The adopted pages, and the memory behind them, from its beginning on.
   std::byte* begin() const;
   size_t bytes() const;

@@ -201,7 +201,16 @@ bool Regions::remove(const void* address) {
          }) != 0;
 }
 
-bool Regions::find_region(const void* address, size_t bytes, Place* out) const {
+void Regions::remove(uint64_t id, Adopted::End end) {
+  std::erase_if(regions_, [&](Region& region) {
+    if (region.id != id) return false;
+    Part& own = region.parts[region.own];
+    if (own.adopted != nullptr) own.adopted->end_with(end);
+    return true;
+  });
+}
+
+bool Regions::find_region(const void* address, size_t bytes, bool left, Place* out) const {
   if (reach_ == Reach::none) return false;
   const auto* at = static_cast<const std::byte*>(address);
   for (const Region& region : regions_) {
@@ -210,6 +219,7 @@ bool Regions::find_region(const void* address, size_t bytes, Place* out) const {
     const uint64_t offset =
         reinterpret_cast<uintptr_t>(at) - reinterpret_cast<uintptr_t>(own.mapping.base);
     if (offset > own.bytes || bytes > own.bytes - offset) continue;
+    if (!left && own.adopted != nullptr && own.adopted->is_left_at_end()) continue;
     // Memory may have been freed since, and be of another region now, or of none.
     if (own.adopted != nullptr && !own.adopted->holds(at, bytes)) continue;
     *out = {region.id, offset};

@@ -57,6 +57,19 @@ class Regions {
   void add(std::vector<Part> parts, size_t own);
   // Local. False when no region of this rank begins at `address`.
   bool remove(const void* address);
+  // The one with that id, which the last one that was added has. Of adopted memory the own pages
+  // end so.
+  uint64_t last_id() const { return registrations_; }
+  void remove(uint64_t id, Adopted::End end);
+
+  // Whether calls use adopted memory that will be left to the program, too. Peers that are slow to
+  // find out that a call has failed may still write to it, so such a call's must be given back.
+  void use_left(bool use) { uses_left_ = use; }
+  // Whether find() finds it while they do.
+  bool reaches(const void* address, size_t bytes) const {
+    Place place;
+    return find_region(address, bytes, true, &place);
+  }
 
   // Whether a rank's vectors may be freed as soon as its call has ended: memory of one process has
   // no mapping at the peers that would keep it.
@@ -69,7 +82,7 @@ class Regions {
       *out = {0, reinterpret_cast<uintptr_t>(address)};
       return true;
     }
-    return !regions_.empty() && find_region(address, bytes, out);
+    return !regions_.empty() && find_region(address, bytes, uses_left_, out);
   }
   // Where that place of `rank` lies in this process, which may point to nothing within edges();
   // null if [place, place + bytes) is in no region.
@@ -92,12 +105,13 @@ class Regions {
   Status share(Exchange& exchange, const Status& ready, Fd memory, uint64_t offset,
                uint64_t deadline_ns, Part own, std::vector<Part>* out);
   size_t own_index(const Exchange& exchange) const;
-  bool find_region(const void* address, size_t bytes, Place* out) const;
+  bool find_region(const void* address, size_t bytes, bool left, Place* out) const;
 
   Reach reach_;
   slots::SlotLink* link_;
   std::vector<Region> regions_;
   uint64_t registrations_ = 0;  // collective ones so far: the last id
+  bool uses_left_ = false;
   Edges edges_;
   std::vector<Part> edge_copies_;  // by rank; empty until memory with edges is adopted
 };

@@ -288,6 +288,70 @@ TEST(Adoption, OfAVectorByTwoCommunicators) {
   });
 }
 
+// Whether the mapping around an address is one that other processes can have.
+bool is_shared(const void* address) {
+  const auto at = reinterpret_cast<uintptr_t>(address);
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    uintptr_t begin = 0, end = 0;
+    char mode[5] = {};
+    if (sscanf(line.c_str(), "%lx-%lx %4s", &begin, &end, mode) == 3 && begin <= at && at < end)
+      return mode[3] == 's';
+  }
+  return false;
+}
+
+// A rank that is behind may write to what a failed call has of this one, not to what it has then.
+TEST(Adoption, GivesBackTheVectorsOfACallThatFails) {
+  const auto children = tutti::testing::start(nranks, "shm", [](int rank, tutti_comm comm) {
+    Report report;
+    Calls calls(rank, comm);
+    constexpr size_t count = 300'000;
+    int32_t* const vector = allocate(count);
+    int32_t* const other = allocate(count);
+    for (int i = 0; i < 130; ++i) REQUIRE(calls.reduce(i % 2 == 0 ? vector : other, other, count));
+    const char* const middle = reinterpret_cast<char*>(vector) + count * 2;
+    REQUIRE(!adopts || is_shared(middle));
+    if (rank == 1) return report_of(TUTTI_OK, comm);
+    tutti_call_config config = TUTTI_CALL_CONFIG_INIT;
+    config.timeout_ms = 300;
+    vector[count / 2] = 77;
+    const tutti_status failed =
+        tutti_allreduce_with(vector, other, count, TUTTI_INT32, TUTTI_SUM, comm, &config);
+    REQUIRE(failed != TUTTI_OK);
+    REQUIRE(!is_shared(middle));
+    REQUIRE(!is_shared(reinterpret_cast<char*>(other) + count * 2));
+    REQUIRE(vector[count / 2] == 77);
+    return report_of(TUTTI_OK, comm);
+  });
+  for (const auto& child : children) {
+    Report report;
+    ASSERT_TRUE(tutti::testing::finish(child, &report));
+    EXPECT_EQ(report.status, TUTTI_OK) << report.text;
+  }
+}
+
+// What an earlier communicator has left is adopted again.
+TEST(Adoption, AdoptsAgainWhatWasLeft) {
+  run([](int rank, tutti_comm comm) {
+    Report report;
+    constexpr size_t count = 300'000;
+    int32_t* const vector = allocate(count);
+    for (int round = 0; round < 3; ++round) {
+      tutti_comm other = nullptr;
+      REQUIRE(tutti_comm_dup(comm, &other) == TUTTI_OK);
+      Calls calls(rank, other);
+      bool direct = false;
+      for (int i = 0; i < 70; ++i) REQUIRE(calls.reduce(vector, vector, count, &direct));
+      REQUIRE(!adopts || direct);
+      REQUIRE(tutti_comm_free(other) == TUTTI_OK);
+      REQUIRE(!adopts || is_shared(reinterpret_cast<char*>(vector) + count * 2));
+    }
+    std::free(vector);
+    return report_of(TUTTI_OK, comm);
+  });
+}
+
 TEST(Adoption, MustBeAskedForByAllRanks) {
   tutti_unique_id id{};
   ASSERT_EQ(tutti_unique_id_create(nullptr, &id), TUTTI_OK);
