@@ -52,6 +52,12 @@ int Failures::root_of_wait(int peer, uint64_t call, int* through) const {
     }
     // It waits for this rank by now, or was about to when it said so.
     if (note.waits_for() == connection_.rank) break;
+    // What it waited for has come since.
+    const std::optional<CallMark> next = connection_.link->last_seen(note.waits_for());
+    if (next && next->epoch > call) {
+      *through = steps;
+      return root;
+    }
     root = note.waits_for();
   }
   return peer;

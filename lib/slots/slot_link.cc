@@ -409,6 +409,7 @@ void SlotLink::publish_abort(AbortRecord& record) noexcept {
 }
 
 void SlotLink::post_note(const Note& note) {
+  const std::lock_guard lock(note_mutex_);
   if (note == note_) return;
   note_ = note;
   NoteLines& lines = own_->note;

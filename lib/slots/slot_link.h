@@ -9,6 +9,7 @@
 
 #include <cstring>
 #include <functional>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -249,6 +250,7 @@ class SlotLink final : public Link {
   std::vector<int> local_;  // local index by rank, -1: not here
   std::optional<SharedCells> cells_;
   CallMark mark_;
+  std::mutex note_mutex_;    // of who posts a note
   Note note_;                // the own one, as it stands in the segment
   uint64_t watched_ns_ = 0;  // when deaths were last looked for
   ResultMismatch results_;
