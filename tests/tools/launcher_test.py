@@ -146,7 +146,8 @@ class Prefix(unittest.TestCase):
             except (OSError, AttributeError):
                 pass  # it has ended
         self.assertEqual((job.wait(60), count), (0, 100000000))
-        self.assertLess(most, 64 << 10)  # KiB
+        if "ASAN_OPTIONS" not in os.environ:  # a sanitizer needs memory, too
+            self.assertLess(most, 64 << 10)  # KiB
 
     def test_stdout_and_stderr_in_one_pipe_keep_their_lines_whole(self):
         script = 'i=0; while [ $i -lt 2000 ]; do echo outoutoutoutout; echo errerrerrerrerr >&2; i=$((i+1)); done'

@@ -106,6 +106,13 @@ Status keep(const Fd& signals, const std::function<Status(const Kept&, int* exit
   life.read_end.reset();
   results.write_end.reset();
   const Fd ended(int(syscall(SYS_pidfd_open, keeper, 0)));
+  if (!ended) {
+    const Status unwatched = system_error("cannot watch the process that keeps the ranks", errno);
+    kill(keeper, SIGKILL);
+    waitpid(keeper, nullptr, 0);
+    end_descendants();
+    return unwatched;
+  }
   std::string told;
   for (bool running = true; running;) {
     pollfd watched[] = {{signals.get(), POLLIN, 0}, {ended.get(), POLLIN, 0}};

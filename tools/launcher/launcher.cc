@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -138,10 +139,12 @@ class Watch {
                        : fmt::format("{} ended with exit status {}", who, value));
   }
 
-  // The first signal is forwarded; a second one kills at once.
+  // The first signal is forwarded; a second one kills at once. The launcher passes its own on, so
+  // one that somebody has sent to both processes counts once.
   void look_at_signals() {
     signalfd_siginfo info;
     while (read(kept_.signals, &info, sizeof info) == ssize_t(sizeof info)) {
+      if (info.ssi_pid != uint32_t(getppid())) continue;
       stopped_ = true;
       if (stopping_) {
         ranks_.signal(SIGKILL);
@@ -158,8 +161,8 @@ class Watch {
     const uint64_t now = now_ns();
     if (now >= timeout_at_) {
       timeout_at_ = never_ns;
+      stopped_ = true;
       if (!over_) {
-        stopped_ = true;
         say(terminal_,
             fmt::format("the job was not done after {:g} s", double(timeout_ms_) / 1000));
         exit_status_ = 124;

@@ -97,8 +97,9 @@ void Prefixer::pump(bool last) {
 void Prefixer::take(std::string_view text) {
   while (!text.empty()) {
     const size_t end = text.find('\n');
-    const size_t bytes = std::min(end == text.npos ? text.size() : end, most_line_ - line_.size());
-    const bool ends = bytes == end || line_.size() + bytes == most_line_;
+    const size_t room = most_line_ - std::min(most_line_, line_.size());
+    const size_t bytes = std::min(end == text.npos ? text.size() : end, room);
+    const bool ends = bytes == end || line_.size() + bytes >= most_line_;
     pass_on(text.substr(0, bytes), ends);
     text.remove_prefix(bytes == end ? bytes + 1 : bytes);
   }
