@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "lib/base/clock.h"
 
@@ -47,11 +48,13 @@ Status resource_error(const std::string& what, int error_number) {
 }
 
 Status reserve_descriptors(int fd, size_t count, const std::string& what, std::vector<Fd>* out) {
+  bool tried = false;
   while (out->size() < count) {
     Fd place(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
     if (place) {
       out->push_back(std::move(place));
-    } else if (errno != EMFILE || !raise_descriptor_limit()) {
+      // Another thread may have raised it since.
+    } else if (errno != EMFILE || (!raise_descriptor_limit() && std::exchange(tried, true))) {
       return resource_error(
           "cannot have the " + std::to_string(count) + " descriptors that " + what + " need",
           errno);
