@@ -124,6 +124,11 @@ tutti_level CallPlanner::level_of(const CallKey& key) const {
   return key.level != TUTTI_LEVEL_DEFAULT ? key.level : connection_.settings.level;
 }
 
+CallKey CallPlanner::with_level(CallKey key) const {
+  key.level = level_of(key);
+  return key;
+}
+
 bool CallPlanner::can_move(const CallKey& key) const {
   Choice choice;
   return connection_.capabilities.copy_only &&
@@ -233,8 +238,8 @@ void CallPlanner::add_ways_of_one_hop(const Route& route, CallPlan* plan) const 
 
 void CallPlanner::add_trial(CallPlan* plan) {
   if (plan->ways.size() > 1) {
-    plan->trial =
-        trials_.of(plan->key, plan->counts, uint32_t(plan->ways.size()), &plan->trial_tag);
+    plan->trial = trials_.of(with_level(plan->key), plan->counts, uint32_t(plan->ways.size()),
+                             &plan->trial_tag);
   }
   if (plan->trial == nullptr) plan->ways.clear();
 }
@@ -316,7 +321,8 @@ tutti_status CallPlanner::explain_allreduce(uint64_t count, tutti_dtype dtype, t
   out->choice = plan.choice;
   if (protocols_.alone()) return TUTTI_OK;
   find_ways(query, &plan);
-  const Trial* const trial = trials_.find(plan.key, plan.counts, uint32_t(plan.ways.size()));
+  const Trial* const trial =
+      trials_.find(with_level(plan.key), plan.counts, uint32_t(plan.ways.size()));
   if (trial != nullptr) explain_trial(plan.ways, *trial, out);
   return TUTTI_OK;
 }

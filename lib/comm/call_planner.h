@@ -37,6 +37,8 @@ class CallPlanner {
 
   // The level, on which all ranks must agree; fast for calls that do not combine.
   tutti_level level_of(const CallKey& key) const;
+  // The key, with the level that it stands for.
+  CallKey with_level(CallKey key) const;
   // Whether the call can be made if only the link may access its buffers. Any thread.
   bool can_move(const CallKey& key) const;
   tutti_status explain_allreduce(uint64_t count, tutti_dtype dtype, tutti_op op,

@@ -8,15 +8,13 @@ namespace {
 
 uint64_t hash_of_class(const CallKey& key, const Counts& counts) {
   const auto* const name = reinterpret_cast<const std::byte*>(key.algorithm.data());
-  const uint64_t words[] = {counts.least,
-                            counts.most,
-                            uint64_t(key.root),
-                            uint64_t(key.collective),
-                            uint64_t(key.dtype),
-                            uint64_t(key.op),
-                            uint64_t(key.level),
-                            uint64_t(key.part_of),
-                            hash_of_bytes(name, key.algorithm.size())};
+  CallSignature types;  // the program's own have numbers that differ from rank to rank
+  types.set_types(key.dtype, key.op);
+  const uint64_t words[] = {counts.least,          counts.most,
+                            uint64_t(key.root),    uint64_t(key.collective),
+                            types.dtype,           types.op,
+                            types.element_size,    uint64_t(key.level),
+                            uint64_t(key.part_of), hash_of_bytes(name, key.algorithm.size())};
   return hash_of(words);
 }
 

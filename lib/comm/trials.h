@@ -13,8 +13,9 @@ namespace tutti {
 
 class Trials {
  public:
-  // That of the calls like `key` with these counts, which can go `ways` ways; null if there are
-  // too many trials already. *tag: what tells it from others, the same on all ranks.
+  // That of the calls like `key`, its level filled in, with these counts, which can go `ways` ways;
+  // null if there are too many trials already. *tag: what tells it from others, the same on all
+  // ranks.
   std::shared_ptr<Trial> of(const CallKey& key, const Counts& counts, uint32_t ways, uint16_t* tag);
   // The same; null if there has been no such call.
   const Trial* find(const CallKey& key, const Counts& counts, uint32_t ways) const;

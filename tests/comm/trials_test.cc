@@ -202,6 +202,36 @@ TEST(Trials, AllRanksSettleOnOneWayAndExplainIt) {
   }
 }
 
+// Pre-multiplied sums are made anew for each call, with numbers that differ from rank to rank.
+TEST(Trials, NewOperatorsOfOneKindAreOneClass) {
+  on_comm(2, "shm", [&](int rank, tutti_comm comm) {
+    const size_t count = 70 * kib / sizeof(float);
+    const std::vector<float> in(count, 1);
+    std::vector<float> out(count);
+    const float half = 0.5f;
+    const auto make = [&] {
+      tutti_op op = TUTTI_SUM;
+      EXPECT_EQ(tutti_op_create_premul_sum(comm, &half, TUTTI_FLOAT32, &op), TUTTI_OK);
+      return op;
+    };
+    const tutti_op kept = rank == 0 ? make() : TUTTI_SUM;
+    for (int call = 0; call < 60; ++call) {
+      const tutti_op op = make();
+      ASSERT_EQ(tutti_allreduce(in.data(), out.data(), count, TUTTI_FLOAT32, op, comm), TUTTI_OK);
+      ASSERT_EQ(out[call], 1);
+      ASSERT_EQ(tutti_op_free(op), TUTTI_OK);
+    }
+    const tutti_op last = make();
+    tutti_explanation explanation{};
+    explanation.size = sizeof(explanation);
+    ASSERT_EQ(tutti_allreduce_explain(count, TUTTI_FLOAT32, last, comm, nullptr, &explanation),
+              TUTTI_OK);
+    EXPECT_GT(explanation.measured_us, 0);
+    ASSERT_EQ(tutti_op_free(last), TUTTI_OK);
+    if (rank == 0) ASSERT_EQ(tutti_op_free(kept), TUTTI_OK);
+  });
+}
+
 TEST(Trials, AnAlgorithmThatIsForcedStays) {
   on_comm(2, "shm", [&](int, tutti_comm comm) {
     std::vector<float> in(70 * kib / sizeof(float), 1), out(in.size());
