@@ -196,6 +196,60 @@ TEST(Adoption, DoesNotGrowWhereVectorsAreFreed) {
       if (round == 200) middle = mappings_and_descriptors();
     }
     REQUIRE(mappings_and_descriptors() < middle + 4);
+    // It has been tried, and then no more.
+    REQUIRE(!adopts || counters(comm).direct_calls < 20);
+    return report_of(TUTTI_OK, comm);
+  });
+}
+
+size_t adopted_mappings() {
+  size_t all = 0;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);)
+    all += line.find("tutti-adopted") != std::string::npos ? 1 : 0;
+  return all;
+}
+
+TEST(Adoption, KeepsNoMemoryOfVectorsThatAreFreed) {
+  run([](int rank, tutti_comm comm) {
+    Report report;
+    Calls calls(rank, comm);
+    int32_t* const first = allocate(500'000);
+    for (int i = 0; i < 10; ++i) REQUIRE(calls.reduce(first, first, 500'000));
+    const size_t of_one = adopted_mappings();
+    REQUIRE(!adopts || of_one > 0);
+    int32_t* const second = allocate(300'000);
+    for (int i = 0; i < 10; ++i) REQUIRE(calls.reduce(second, second, 300'000));
+    REQUIRE(adopted_mappings() == 2 * of_one);
+    if (rank == 0) std::free(first);  // that of one rank is enough
+    for (int i = 0; i < 70; ++i) REQUIRE(calls.reduce(second, second, 300'000));
+    // Of the other rank's nothing is left here but, where it lives on, its own pages.
+    REQUIRE(adopted_mappings() == of_one + (rank == 0 || !adopts ? 0 : 1));
+    if (rank == 1) std::free(first);
+    std::free(second);
+    return report_of(TUTTI_OK, comm);
+  });
+}
+
+// Where one that is in flight fails nobody could give its vectors back in time.
+TEST(Adoption, IsNotUsedByNonblockingCalls) {
+  run([](int rank, tutti_comm comm) {
+    Report report;
+    Calls calls(rank, comm);
+    constexpr size_t count = 300'000;
+    int32_t* const vector = allocate(count);
+    bool direct = false;
+    for (int i = 0; i < 70; ++i) REQUIRE(calls.reduce(vector, vector, count, &direct));
+    REQUIRE(!adopts || direct);
+    for (size_t i = 0; i < count; ++i) vector[i] = int32_t(i);
+    const uint64_t before = counters(comm).direct_calls;
+    tutti_request request = nullptr;
+    REQUIRE(tutti_iallreduce(TUTTI_IN_PLACE, vector, count, TUTTI_INT32, TUTTI_SUM, comm, nullptr,
+                             &request) == TUTTI_OK);
+    REQUIRE(tutti_wait(&request) == TUTTI_OK);
+    for (size_t i = 0; i < count; ++i) REQUIRE(vector[i] == nranks * int32_t(i));
+    REQUIRE(counters(comm).direct_calls == before);
+    std::free(vector);
     return report_of(TUTTI_OK, comm);
   });
 }
