@@ -2,15 +2,17 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstdlib>
 #include <mutex>
 #include <vector>
+
+#include "lib/base/clock.h"
 
 namespace tutti::process {
 
@@ -56,16 +58,21 @@ uint32_t* page_of_number() {
 }
 
 // An exit within a signal handler may have interrupted the thread that holds the lock.
-constexpr std::chrono::milliseconds most_locked{50};
+constexpr int64_t most_locked_ms = 50;
 
 struct Leavers {
-  std::timed_mutex mutex;
+  std::mutex mutex;
   std::vector<Leaver*> all;
 };
 
 void tell_leavers() {
   Leavers& leavers = own<Leavers>();
-  const std::unique_lock lock(leavers.mutex, most_locked);
+  const uint64_t deadline_ns = deadline_after_ms(most_locked_ms);
+  std::unique_lock lock(leavers.mutex, std::try_to_lock);
+  while (!lock && now_ns() < deadline_ns) {
+    sched_yield();
+    lock.try_lock();
+  }
   if (!lock) return;
   for (Leaver* const one : leavers.all) one->at_exit();
 }
