@@ -19,12 +19,12 @@ constexpr uint32_t first_calls = 64, call_period = 61;
 constexpr size_t most_lengths = 1024, most_seen = 128;
 // A program that frees vectors of a length again and again keeps its own memory.
 constexpr uint32_t most_lost = 3;
+constexpr size_t looks_in_a_call = 4;  // at shared vectors, whether they are still there
 
 // The word: a bit is set in the agreement where it is on all ranks.
 constexpr uint64_t wants_input = 1, reaches_input = 2, wants_output = 4, reaches_output = 8;
 constexpr size_t first_shared_bit = 4, most_shared = 64 - first_shared_bit;
 // That a shared vector is still there.
-constexpr size_t looks_in_a_call = 4;
 constexpr uint64_t bit_of(size_t shared) { return uint64_t{1} << (first_shared_bit + shared); }
 
 }  // namespace

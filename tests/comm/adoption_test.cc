@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/mappings.h"
 #include "tests/support/processes.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/thread_comm.h"
@@ -342,22 +343,12 @@ TEST(Adoption, OfAVectorByTwoCommunicators) {
   });
 }
 
-// Whether the mapping around an address is one that other processes can have.
-bool is_shared(const void* address) {
-  const auto at = reinterpret_cast<uintptr_t>(address);
-  std::ifstream maps("/proc/self/maps");
-  for (std::string line; std::getline(maps, line);) {
-    uintptr_t begin = 0, end = 0;
-    char mode[5] = {};
-    if (sscanf(line.c_str(), "%lx-%lx %4s", &begin, &end, mode) == 3 && begin <= at && at < end)
-      return mode[3] == 's';
-  }
-  return false;
-}
+// Whether it is in a mapping that other processes can have.
+bool is_shared(const void* address) { return tutti::testing::mode_at(address) == "rw-s"; }
 
 // A rank that is behind may write to what a failed call has of this one, not to what it has then.
 TEST(Adoption, GivesBackTheVectorsOfACallThatFails) {
-  const auto children = tutti::testing::start(nranks, "shm", [](int rank, tutti_comm comm) {
+  run([](int rank, tutti_comm comm) {
     Report report;
     Calls calls(rank, comm);
     constexpr size_t count = 300'000;
@@ -378,11 +369,6 @@ TEST(Adoption, GivesBackTheVectorsOfACallThatFails) {
     REQUIRE(vector[count / 2] == 77);
     return report_of(TUTTI_OK, comm);
   });
-  for (const auto& child : children) {
-    Report report;
-    ASSERT_TRUE(tutti::testing::finish(child, &report));
-    EXPECT_EQ(report.status, TUTTI_OK) << report.text;
-  }
 }
 
 // What an earlier communicator has left is adopted again.

@@ -22,12 +22,14 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/mappings.h"
 #include "tests/support/processes.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/thread_comm.h"
 
 namespace {
 
+using tutti::testing::mode_at;
 using tutti::testing::on_comm;
 using tutti::testing::Report;
 using tutti::testing::report_of;
@@ -48,20 +50,6 @@ unsigned char* map_pages(size_t bytes, int flags = 0) {
 void fill(void* at, size_t bytes, int seed) {
   std::mt19937 random(unsigned(seed) + 1);
   for (size_t i = 0; i < bytes; ++i) static_cast<unsigned char*>(at)[i] = uint8_t(random());
-}
-
-// The mode of the mapping around an address: "rw-p"; "" where nothing is mapped.
-std::string mode_at(const void* address) {
-  const auto at = reinterpret_cast<uintptr_t>(address);
-  std::ifstream maps("/proc/self/maps");
-  for (std::string line; std::getline(maps, line);) {
-    uintptr_t begin = 0, end = 0;
-    char mode[5] = {};
-    if (sscanf(line.c_str(), "%lx-%lx %4s", &begin, &end, mode) == 3 && begin <= at && at < end) {
-      return mode;
-    }
-  }
-  return {};
 }
 
 // Ordinary memory of one rank, at an offset into a page, with a guard on both sides.
