@@ -25,6 +25,10 @@ class Tune(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         return json.loads(result.stdout)
 
+    def dry_table(self):
+        output = tutti("tune", "--seconds", "1", "--dry-run", "--transport", "tcp", **self.cache).stdout
+        return output[output.index("{\n"):]
+
     def write(self, text):
         path = os.path.join(self.folder.name, "table.json")
         with open(path, "w") as file:
@@ -53,6 +57,32 @@ class Tune(unittest.TestCase):
         self.assertEqual(os.listdir(self.folder.name), [])
         path = self.write(result.stdout[result.stdout.index("{\n"):])
         self.assertEqual(self.table(TUTTI_TUNING=path)["path"], path)
+
+    def test_sockets_are_measured_by_a_job_and_the_rest_of_the_table_stays(self):
+        machine = json.loads(self.dry_table())["machine"]
+        path = self.write(json.dumps({"tutti_tuning": 1, "machine": machine, "measured": {"spins": 75, "socket_hop_us": 77}, "set": {"slots": 4}}))
+        result = tutti("run", "-n", "2", TUTTI, "tune", "--transport", "tcp", "--seconds", "1", "--output", path, **self.cache)
+        if result.returncode != 0:  # as above
+            self.assertRegex(result.stderr, "nothing was written")
+            return
+        self.assertIn(f"written to {path}\nGive it to all ranks of a job", result.stdout)
+        fields = {field["name"]: field for field in self.table(TUTTI_TUNING=path)["fields"]}
+        for name in ("socket_hop_us", "socket_gb_s", "socket_reduce_gb_s"):
+            self.assertEqual(fields[name]["origin"], "measured")
+        self.assertNotEqual(fields["socket_hop_us"]["value"], 77)
+        self.assertEqual((fields["spins"]["value"], fields["spins"]["origin"]), (75, "measured"))
+        self.assertEqual((fields["slots"]["value"], fields["slots"]["origin"]), (4, "file"))
+        self.assertEqual(fields["memory_hop_us"]["origin"], "default")
+
+    def test_a_rank_of_a_job_is_not_told_how_many_there_are(self):
+        result = tutti("run", "-n", "2", TUTTI, "tune", "-n", "3", **self.cache)
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("tutti: tune: -n says nothing here, this process is a rank of a job of its own", result.stderr)
+
+    def test_transports_that_join_no_processes_are_refused(self):
+        result = tutti("tune", "--transport", "inproc", **self.cache)
+        self.assertEqual(result.returncode, 2)
+        self.assertRegex(result.stderr, "--transport: inproc not in {shm")
 
     def test_it_refuses_at_once_where_it_could_not_write(self):
         result = tutti("tune", "--output", "/proc/nowhere/table.json")

@@ -3,11 +3,15 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "lib/base/clock.h"
 #include "lib/base/types.h"
@@ -19,13 +23,15 @@
 #include "tools/launcher/launcher.h"
 #include "tools/tutti/commands.h"
 #include "tools/tutti/tuner.h"
+#include "transports/registry.h"
 
 namespace {
 
 using tutti::Status;
 
 struct TuneOptions {
-  int nranks = 2;
+  std::optional<int> nranks;  // 2, or those of the job that this process is a rank of
+  std::vector<std::string> transports = {"shm"};
   double seconds = 120;
   std::string output;
   bool dry_run = false;
@@ -75,9 +81,25 @@ void print(const tutti::tune::Result& result) {
              result.change);
 }
 
+// What the file has that this run has not measured stays: that of other transports, and what
+// somebody wants.
+void keep_others(const std::string& path, tutti::TuningTable* table) {
+  tutti::TuningTable before, all = *table;
+  if (!std::filesystem::exists(path) || !tutti::read_tuning(path, &before).ok()) return;
+  if (before.machine != table->machine) return;
+  for (size_t i = 0; i < tutti::field_count; ++i) {
+    const auto field = tutti::Field(i);
+    if (table->origin(field) == tutti::Origin::initial)
+      all.set(field, get(before.values(), field), before.origin(field));
+  }
+  std::array<tutti::Field, 2> clash{};
+  if (why_not(all.values(), &clash).empty()) *table = all;
+}
+
 // What the first rank does with the result; the exit status.
-int keep(const tutti::tune::Result& result, const TuneOptions& options) {
+int keep(tutti::tune::Result result, const TuneOptions& options, bool launched) {
   print(result);
+  if (!options.output.empty()) keep_others(options.output, &result.table);
   if (options.dry_run) {
     fmt::print("Nothing was written (--dry-run). The table would be:\n{}",
                tutti::print_tuning(result.table));
@@ -92,23 +114,36 @@ int keep(const tutti::tune::Result& result, const TuneOptions& options) {
   const Status written = tutti::write_tuning(result.table, options.output);
   if (!written.ok()) return fail(written.text());
   fmt::print("Tuning table {} written to {}\n", result.table.id(), options.output);
+  if (launched)
+    fmt::print("Give it to all ranks of a job, also on other hosts, by TUTTI_TUNING.\n");
   return 0;
 }
 
+Status join(const tutti::Launch& launch, int64_t limit_ms, std::unique_ptr<tutti::Exchange>* out) {
+  tutti::Rendezvous rendezvous{launch.id, tutti::Fd(launch.listen_fd)};
+  if (launch.by == tutti::Launch::By::rendezvous) {
+    tutti::JobKey key;
+    TUTTI_TRY(tutti::read_key_file(launch.key_file, &key));
+    TUTTI_TRY(open_rendezvous_at(launch.host, launch.port, key, launch.rank == 0, &rendezvous));
+  }
+  return join_rendezvous(rendezvous.id, std::move(rendezvous.listener), launch.rank, launch.nranks,
+                         tutti::deadline_after_ms(limit_ms), out);
+}
+
 // In the process of each rank; its exit status.
-int run_rank(const TuneOptions& options) {
+int run_rank(const TuneOptions& options, bool launched) {
   tutti::Launch launch;
   std::unique_ptr<tutti::Exchange> exchange;
   std::unique_ptr<tutti::Communicator> world;
   tutti::CommSettings settings;
-  settings.transports = {"shm"};
+  settings.transports = options.transports;
+  settings.transports_named = true;
   settings.tuning.machine = tutti::this_machine().about;
   tutti::tune::Result result;
   Meter meter;
   const auto measure = [&]() -> Status {
     TUTTI_TRY(read_launch(&launch));
-    TUTTI_TRY(join_rendezvous(launch.id, tutti::Fd(launch.listen_fd), launch.rank, launch.nranks,
-                              tutti::deadline_after_ms(settings.setup_ms), &exchange));
+    TUTTI_TRY(join(launch, settings.setup_ms, &exchange));
     TUTTI_TRY(tutti::Communicator::create(std::move(exchange), settings, &world));
     return tutti::tune::tune(
         *world, settings, options.seconds,
@@ -117,11 +152,16 @@ int run_rank(const TuneOptions& options) {
   const Status measured = measure();
   if (launch.rank != 0) return measured.ok() ? 0 : 1;
   meter.clear();
-  return measured.ok() ? keep(result, options) : fail(measured.text());
+  return measured.ok() ? keep(result, options, launched) : fail(measured.text());
 }
 
 void run(TuneOptions options) {
-  if (!options.dry_run) {
+  tutti::Launch launch;
+  if (const Status status = read_launch(&launch); !status.ok()) finish(fail(status.text()));
+  const bool launched = launch.by != tutti::Launch::By::nobody;
+  if (launched && options.nranks.has_value())
+    refuse("tune: -n says nothing here, this process is a rank of a job of its own");
+  if (!options.dry_run && launch.rank == 0) {
     if (options.output.empty()) options.output = tutti::own_tuning_path();
     if (options.output.empty()) {
       refuse("tune: neither XDG_CACHE_HOME nor HOME names a folder; say where with --output FILE");
@@ -134,9 +174,10 @@ void run(TuneOptions options) {
       refuse("tune: cannot write to the folder " + folder.string());
     }
   }
+  if (launched) finish(run_rank(options, launched));
   tutti::LocalJob job;
-  job.nranks = options.nranks;
-  job.function = [&options] { return run_rank(options); };
+  job.nranks = options.nranks.value_or(2);
+  job.function = [&options] { return run_rank(options, false); };
   int exit_status = 0;
   const Status status = run_local(job, &exit_status);
   if (!status.ok()) finish(fail(status.text()));
@@ -149,9 +190,24 @@ void add_tune(CLI::App& app) {
   auto options = std::make_shared<TuneOptions>();
   CLI::App* command = app.add_subcommand(
       "tune", "Measures this machine and writes a tuning table where communicators find it");
-  command->add_option("-n", options->nranks, "number of ranks to measure with")
-      ->capture_default_str()
+  command
+      ->add_option(
+          "-n", options->nranks,
+          "number of ranks to measure with; default: 2, or those of the job that runs this")
       ->check(CLI::Range(2, 64));
+  std::vector<std::string> between_processes;
+  for (const tutti::Transport* transport : tutti::transports()) {
+    if (transport->reach != tutti::Transport::Reach::process)
+      between_processes.emplace_back(transport->name);
+  }
+  command
+      ->add_option(
+          "--transport", options->transports,
+          "how the ranks exchange: shm, or tcp for example, by commas; links between hosts "
+          "are measured by a job with ranks on them")
+      ->delimiter(',')
+      ->capture_default_str()
+      ->check(CLI::IsMember(between_processes));
   command->add_option("--seconds", options->seconds, "about how long it may take")
       ->capture_default_str()
       ->check(CLI::Range(1.0, 86'400.0));

@@ -390,7 +390,9 @@ Status fit_model(Lab& lab, double share, TuningTable* table, Result* out) {
   TUTTI_TRY(lab.measure(subjects, share, "every algorithm"));
   for (size_t i = 0; i < times.size(); ++i) times[i].us = subjects[i].time();
   const std::vector<Field> fields =
-      capabilities.crowded
+      !capabilities.all_share_memory
+          ? std::vector{Field::socket_hop_us, Field::socket_gb_s, Field::socket_reduce_gb_s}
+      : capabilities.crowded
           ? std::vector{Field::crowded_hop_us, Field::crowded_slot_gb_s, Field::crowded_reduce_gb_s}
           : std::vector{Field::memory_hop_us,    Field::memory_slot_gb_s, Field::memory_reduce_gb_s,
                         Field::fused_gb_s,       Field::one_shot_hops,    Field::two_shot_hops,
@@ -440,8 +442,11 @@ Status compare(Lab& lab, double share, const Tuning& before, const Tuning& after
 Status tune(Communicator& world, const CommSettings& settings, double seconds,
             const Progress& progress, Result* out) {
   Lab lab(world, settings, seconds, progress);
-  const std::vector<Step> all = steps();
-  constexpr double model_share = 0.25, compare_share = 0.15;
+  // The steps are about memory that ranks share.
+  const std::vector<Step> all =
+      world.capabilities().all_share_memory ? steps() : std::vector<Step>();
+  constexpr double compare_share = 0.15;
+  const double model_share = all.empty() ? 1 - compare_share : 0.25;
   TuningTable table = settings.tuning;
   for (const Step& step : all) {
     TUTTI_TRY(take(lab, step, (1 - model_share - compare_share) / double(all.size()), &table, out));

@@ -38,7 +38,8 @@ struct Result {
   std::vector<std::string> found;
 };
 
-// Collective over the ranks of `world`, which share memory of one host; all get the same result.
+// Collective over the ranks of `world`; all get the same result. Where they do not all share memory,
+// only what sockets or the network do is measured.
 // `seconds`: about how long it may take. Progress is called on rank 0 alone.
 Status tune(Communicator& world, const CommSettings& settings, double seconds,
             const Progress& progress, Result* out);
