@@ -38,9 +38,9 @@ struct Result {
   std::vector<std::string> found;
 };
 
-// Collective over the ranks of `world`; all get the same result. Where they do not all share memory,
-// only what sockets or the network do is measured.
-// `seconds`: about how long it may take. Progress is called on rank 0 alone.
+// Collective over the ranks of `world`; all get the same result. Where they do not all share
+// memory, only what sockets or the network do is measured. `seconds`: about how long it may take.
+// Progress is called on rank 0 alone.
 Status tune(Communicator& world, const CommSettings& settings, double seconds,
             const Progress& progress, Result* out);
 
