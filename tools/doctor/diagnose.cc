@@ -44,6 +44,15 @@ struct Open {
   int64_t since_ns() const { return wait() != nullptr ? wait()->since_ns : call->entered_ns; }
 };
 
+Finding kind_of(const ReadFailure& failure) {
+  if (failure.code == TUTTI_PEER_FAILED) return Finding::died;
+  if (failure.code == TUTTI_TIMEOUT) return Finding::late;
+  if (failure.code != TUTTI_MISMATCH) return Finding::failed;
+  // In the words of lib/comm/deadlock.cc.
+  const bool deadlock = failure.text.find("a deadlock across communicators") != failure.text.npos;
+  return deadlock ? Finding::deadlock : Finding::mismatch;
+}
+
 bool has_died(const Subject& subject) {
   return subject.life == Life::ended && !subject.record.ended_in_order;
 }
@@ -208,19 +217,14 @@ class Job {
     out_.why = failure.text;
     if (failure.code == TUTTI_PEER_FAILED && culprit) {
       of_lost_peer(first, culprit);
-    } else if (failure.code == TUTTI_MISMATCH && call != nullptr && of_mismatch({first, call})) {
+    } else if (kind_of(failure) == Finding::mismatch && call != nullptr &&
+               of_mismatch({first, call})) {
       return true;
     } else if (failure.code == TUTTI_TIMEOUT && culprit && call != nullptr) {
       of_absent({first, call}, culprit, "until the deadline");
     } else {
-      const Finding finding = failure.code == TUTTI_MISMATCH
-                                  ? failure.text.find("deadlock") == failure.text.npos
-                                        ? Finding::mismatch
-                                        : Finding::deadlock
-                              : failure.code == TUTTI_PEER_FAILED ? Finding::died
-                              : failure.code == TUTTI_TIMEOUT     ? Finding::late
-                                                                  : Finding::failed;
-      set(finding, fmt::format("{} failed {}", name(first), failure.text) + which(*first.comm));
+      set(kind_of(failure),
+          fmt::format("{} failed {}", name(first), failure.text) + which(*first.comm));
     }
     return true;
   }
