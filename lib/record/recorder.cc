@@ -73,6 +73,7 @@ class File final : public process::Leaver {
   Status take(uint32_t* index, Mapping* mapping) {
     const std::lock_guard lock(mutex_);
     if (!file_) return {TUTTI_INTERNAL, "there is no flight record"};
+    freed_.reserve(used_ + 1);  // give_back() must not fail
     const bool again = used_ >= history && !freed_.empty();
     *index = again ? freed_.front() : used_;
     if (*index >= most_slots) {
@@ -92,7 +93,7 @@ class File final : public process::Leaver {
     return {};
   }
 
-  void give_back(uint32_t index) {
+  void give_back(uint32_t index) noexcept {
     const std::lock_guard lock(mutex_);
     freed_.push_back(index);
   }

@@ -57,7 +57,7 @@ void check(const std::vector<std::byte>& file) {
     if (comm.wait.peer >= comm.nranks || comm.failure.rank >= comm.nranks) std::abort();
   }
   for (const doctor::Life life : {doctor::Life::running, doctor::Life::ended}) {
-    const doctor::Diagnosis found = diagnose({{process, life, {}}}, 0);
+    const doctor::Diagnosis found = doctor::diagnose({{process, life, {}}}, 0);
     if (found.sentence.empty() || found.sentence.find('\n') != std::string::npos) std::abort();
   }
 }
