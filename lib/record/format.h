@@ -33,7 +33,7 @@ struct FileHeader {
   uint64_t device, inode;
   int64_t process;
   int64_t realtime_ns;  // the offset of CLOCK_REALTIME from CLOCK_MONOTONIC
-  Ended ended;          // in_order: by exit() or quick_exit()
+  Ended ended;          // in_order: as the program's own end
   uint32_t unrecorded;  // communicators for which there was no slot
   uint32_t library;     // library_version() of who wrote it: algorithms have numbers
   uint32_t reserved;
