@@ -52,27 +52,17 @@ class File final : public process::Leaver {
  public:
   Status open(const std::string& folder) {
     const std::lock_guard lock(mutex_);
-    if (file_) return {};
+    if (file_ || !why_not_.ok()) return {};
     Fd made;
     TUTTI_TRY(create(folder, &made));
-    TUTTI_TRY(lock_for_readers(made));
-    TUTTI_TRY(grow(made, header_bytes));
-    Mapping mapping;
-    TUTTI_TRY(map_memory(made, {0, header_bytes}, &mapping));
-    auto* const header = reinterpret_cast<FileHeader*>(mapping.base);
-    TUTTI_TRY(fill(made, header));
-    mapping_ = std::move(mapping);
-    header_ = header;
-    file_ = std::move(made);
-    process::keep_from_children(file_);
-    process::add(this);
+    why_not_ = begin(std::move(made));
     return {};
   }
 
   // *index is most_slots where all are in use.
   Status take(uint32_t* index, Mapping* mapping) {
     const std::lock_guard lock(mutex_);
-    if (!file_) return {TUTTI_INTERNAL, "there is no flight record"};
+    if (!file_) return why_not_;
     freed_.reserve(used_ + 1);  // give_back() must not fail
     const bool again = used_ >= history && !freed_.empty();
     *index = again ? freed_.front() : used_;
@@ -101,6 +91,21 @@ class File final : public process::Leaver {
   void at_exit() noexcept override { header_->ended = Ended::in_order; }
 
  private:
+  Status begin(Fd made) {
+    TUTTI_TRY(lock_for_readers(made));
+    TUTTI_TRY(grow(made, header_bytes));
+    Mapping mapping;
+    TUTTI_TRY(map_memory(made, {0, header_bytes}, &mapping));
+    auto* const header = reinterpret_cast<FileHeader*>(mapping.base);
+    TUTTI_TRY(fill(made, header));
+    mapping_ = std::move(mapping);
+    header_ = header;
+    file_ = std::move(made);
+    process::keep_from_children(file_);
+    process::add(this);
+    return {};
+  }
+
   // A name that no other has, also where records of several hosts lie together.
   static Status create(const std::string& folder, Fd* out) {
     char host[64] = "";
@@ -147,6 +152,7 @@ class File final : public process::Leaver {
 
   std::mutex mutex_;
   Fd file_;
+  Status why_not_;  // where the file was made, but cannot be used
   Mapping mapping_;
   FileHeader* header_ = nullptr;
   uint32_t used_ = 0;

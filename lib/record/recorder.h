@@ -80,7 +80,8 @@ struct Made {
   std::string transport;
 };
 
-// Opens the process's file in `folder` unless it is open. INVALID if that cannot be.
+// Makes the process's file in `folder` unless it is there. INVALID if that cannot be; a file that
+// cannot be used, since there is no room for it, is open()'s failure.
 Status check_folder(const std::string& folder);
 // A slot in it, after check_folder(). *out stays null where there is none left. Not OK: the file
 // cannot grow; nothing is recorded of this communicator.
