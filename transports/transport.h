@@ -61,6 +61,11 @@ class Link {
   static constexpr size_t short_move_bytes = 64 << 10;
 
   virtual const char* name() const = 0;  // "shm"
+  // How the peer is reached, where that differs from peer to peer.
+  virtual const char* name_to(int peer) const {
+    (void)peer;
+    return name();
+  }
 
   // A call begins: from here on every slice sent carries mark.digest, and every slice received must
   // carry it too. `mark` is also what peers see when they ask what this rank is doing.

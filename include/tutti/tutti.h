@@ -1106,7 +1106,7 @@ typedef enum tutti_log_level {
   TUTTI_LOG_INFO = 2,
   TUTTI_LOG_DEBUG = 3
 } tutti_log_level;
-/* Where the library's messages go; NULL, the default: nowhere. Process-wide; called from any
+/* Where messages go besides TUTTI_LOG; NULL, the default: nowhere. Process-wide; called from any
  * thread, also the library's own; must not call tutti. What it throws is dropped. */
 typedef void (*tutti_log_fn)(tutti_log_level level, const char* text, void* context);
 TUTTI_API void tutti_log_set(tutti_log_fn log, void* context);

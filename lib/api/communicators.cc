@@ -7,6 +7,7 @@
 #include "lib/api/checks.h"
 #include "lib/api/guard.h"
 #include "lib/api/sized.h"
+#include "lib/base/log.h"
 #include "lib/base/types.h"
 #include "lib/config/config.h"
 #include "lib/config/find_tuning.h"
@@ -102,6 +103,12 @@ Status read_device(const std::string& text, int* out) {
 Status read_settings(const tutti_comm_config* given, CommSettings* out) {
   tutti_comm_config config = TUTTI_COMM_CONFIG_INIT;
   if (given != nullptr) TUTTI_TRY(read_sized(given, "the communicator config", &config));
+  std::optional<std::string> log_file;
+  TUTTI_TRY(config_text(Variable::tutti_log, &log_file));
+  if (log_file) TUTTI_TRY(log_to(*log_file));
+  std::optional<std::string> record_folder;
+  TUTTI_TRY(config_text(Variable::tutti_record_dir, &record_folder));
+  if (record_folder) out->record_folder = *record_folder;
   std::vector<std::string> listed;
   TUTTI_TRY(config_list(Variable::tutti_transports, &listed));
   if (!listed.empty()) out->transports = listed;

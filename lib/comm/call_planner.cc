@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "algorithms/registry.h"
+#include "lib/base/log.h"
 #include "lib/base/types.h"
 #include "lib/base/user_types.h"
 #include "lib/plan/blocks.h"
@@ -142,6 +143,10 @@ const CallCache::Entry* CallPlanner::make(const CallKey& key) {
   if (Status failed = prepare(key, &made); !failed.ok()) {
     failures_.fail(std::move(failed));
     return nullptr;
+  }
+  if (logging()) {
+    log(TUTTI_LOG_INFO, rank_name(connection_.rank) + ": " + made->signature.describe() + ": " +
+                            made->choice.reason);
   }
   return cache_.add(std::move(made));
 }

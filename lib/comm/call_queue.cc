@@ -284,7 +284,8 @@ bool CallQueue::begin_operation(Operation& operation) {
 
 bool CallQueue::begin_messages(Operation& operation) {
   operation.left = 0;
-  if (Status added = messages_.add(operation.messages, &operation.left); !added.ok()) {
+  if (Status added = messages_.add(operation.messages, &operation.left, &operation.entry);
+      !added.ok()) {
     break_down(std::move(added));
     return false;
   }
@@ -335,6 +336,7 @@ void CallQueue::retire(Operation* operation) {
   }
   *place = operation->next;
   if (last_ == operation) last_ = before;
+  if (operation->moves_messages()) messages_.leave(operation->entry);
   operation->result.store(TUTTI_OK, std::memory_order_release);
   in_flight_.store(in_flight_.load(std::memory_order_relaxed) - 1, std::memory_order_release);
 }

@@ -62,8 +62,12 @@ tutti_status CallRunner::run(CallPlan& call_plan, const Call& call) {
     if (status.ok() && !ended) {
       status = protocols_.with(call_plan.choice.path, [&](auto&& protocol, auto& link) -> Status {
         link.begin(mark_);
-        if (call_plan.empty) return {};
+        if (call_plan.empty) {
+          enter();
+          return {};
+        }
         start(protocol, call_plan, call, mark_);
+        enter();
         if (!done_at_once(protocol, call_plan))
           return complete_and_end(protocol, link, call_plan, call);
         if (!call_plan.finishes && protocol.failure().ok()) [[likely]]
@@ -71,8 +75,10 @@ tutti_status CallRunner::run(CallPlan& call_plan, const Call& call) {
         return end(protocol, call_plan, call, {});
       });
     }
-    if (status.ok()) [[likely]]
+    if (status.ok()) [[likely]] {
+      leave();
       return TUTTI_OK;
+    }
   } catch (...) {
     status = end_thrown(call_plan, call);
   }
@@ -235,8 +241,10 @@ Status CallRunner::begin(CallPlan& call_plan, const Call& call, bool* ended) {
     link.begin(mark_);
     *ended = call_plan.empty;
     if (!*ended) start(protocol, call_plan, call, mark_);
+    enter();
   });
   if (timing_) pause_timing();
+  if (*ended) leave();
   return {};
 }
 
@@ -261,9 +269,11 @@ bool CallRunner::done(const CallPlan& call_plan) {
 
 Status CallRunner::complete_and_end(const CallPlan& call_plan, const Call& call) {
   if (timing_) since_ns_ = now_ns();
-  return protocols_.with(call_plan.choice.path, [&](auto&& protocol, auto& link) {
+  Status ended = protocols_.with(call_plan.choice.path, [&](auto&& protocol, auto& link) {
     return complete_and_end(protocol, link, call_plan, call);
   });
+  if (ended.ok()) leave();
+  return ended;
 }
 
 // One instance for each protocol, whose state machine is inlined into the loop; not inlined itself,
@@ -291,8 +301,10 @@ template <class Protocol, class LinkType>
   } catch (...) {
     ended = failures_.own_failure();
   }
-  if (searched && cycle_search_.posted()) [[unlikely]]
-    cycle_search_.leave();
+  if (searched) [[unlikely]] {
+    if (cycle_search_.posted()) cycle_search_.leave();
+    if (connection_.record != nullptr) connection_.record->waited(entry_);
+  }
   return end(protocol, call_plan, call, std::move(ended));
 }
 
@@ -321,6 +333,8 @@ void CallRunner::show_wait(const CallPlan& call_plan, uint64_t now_ns) {
                                    [](auto&& protocol, auto&) { return protocol.waits_for(); });
   note.awaited = uint32_t(peer + 1);
   connection_.link->post_note(note);
+  if (connection_.record == nullptr) return;
+  connection_.record->waits(entry_, peer, peer < 0 ? "" : connection_.link->name_to(peer), now_ns);
 }
 
 bool CallRunner::needs(int peer) {
@@ -337,9 +351,11 @@ bool CallRunner::needs(int peer) {
 }
 
 Status CallRunner::end(const CallPlan& call_plan, const Call& call, Status ended) {
-  return protocols_.with(call_plan.choice.path, [&](auto&& protocol, auto&) {
+  ended = protocols_.with(call_plan.choice.path, [&](auto&& protocol, auto&) {
     return end(protocol, call_plan, call, std::move(ended));
   });
+  if (ended.ok()) leave();
+  return ended;
 }
 
 template <class Protocol>

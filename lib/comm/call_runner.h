@@ -97,6 +97,15 @@ class CallRunner {
   // Whether the call that runs cannot end before `peer` has entered it; false where that is not
   // sure.
   bool needs(int peer);
+  // In the flight record. The first after the call's own first stores: these are on the way to the
+  // peers, and stores become visible in order.
+  void enter() {
+    if (connection_.record != nullptr)
+      entry_ = connection_.record->enter(mark_.epoch, mark_.signature);
+  }
+  void leave() {
+    if (connection_.record != nullptr) connection_.record->leave(entry_);
+  }
   // A pre-multiplied sum: the call's input becomes its product with the scalar.
   Status scale_input(const CallPlan& call_plan, Call* call);
   // Where a call can go several ways: which it goes, and what ranks tell each other of that.
@@ -120,6 +129,7 @@ class CallRunner {
   // later digests.
   uint64_t history_ = 0;
   CallMark mark_;
+  uint32_t entry_ = 0;        // of the call in the flight record
   uint32_t last_result_ = 0;  // a digest of the last call's result, if results are checked
   uint64_t slice_of_ = 0;
   // Of a call that is timed: how long it was moved on, and since when it is, if it is.

@@ -200,6 +200,7 @@ class Communicator final : deadlock::Member, HostCalls, process::Leaver {
  private:
   Communicator();
   std::string describe() const;  // for the log
+  std::string describe_links() const;
   Status connect(Exchange& exchange);
   Status open_links(Exchange& exchange, std::vector<std::vector<uint8_t>>& peers, uint64_t comm_id,
                     uint64_t deadline_ns);

@@ -8,6 +8,7 @@
 #include "lib/base/clock.h"
 #include "lib/control/exchange.h"
 #include "lib/progress/wait.h"
+#include "lib/record/recorder.h"
 #include "lib/select/select.h"
 #include "lib/slots/slot_link.h"
 #include "lib/tuning/tuning.h"
@@ -28,6 +29,7 @@ struct CommSettings {
   bool adopts = false;                   // vectors that come back; the same on all ranks
   bool check_results = false;            // whether those of a call are equal on all ranks
   tutti_level level = TUTTI_LEVEL_FAST;  // of calls that do not name one
+  std::string record_folder;             // TUTTI_RECORD_DIR; empty: no flight record
   Beside beside;                         // what waits move on, too
   int device = no_device;                // a GPU's number
   bool devices_through_host = false;     // TUTTI_DEVICE_PATH
@@ -47,8 +49,9 @@ struct Connection {
   JobKey key{};
   Capabilities capabilities;
   Patience patience;
-  std::unique_ptr<Link> link;        // null for one rank
-  slots::SlotLink* slots = nullptr;  // `link` if it is one, for the executor's fast form
+  std::unique_ptr<Link> link;                // null for one rank
+  std::unique_ptr<record::Recorder> record;  // null: none
+  slots::SlotLink* slots = nullptr;          // `link` if it is one, for the executor's fast form
 
   // For a call with this limit; 0: the communicator's.
   uint64_t timeout_ns(int64_t timeout_ms) const {

@@ -121,6 +121,8 @@ Status Communicator::create(std::unique_ptr<Exchange> exchange, const CommSettin
   // Communicators derived from this one use it as their exchange, and stay on its network.
   if (made->connection_.settings.interface.empty())
     made->connection_.settings.interface = exchange->local_address();
+  if (made->connection_.nranks > 1 && !settings.record_folder.empty())
+    TUTTI_TRY(record::check_folder(settings.record_folder));
   if (made->connection_.nranks > 1) TUTTI_TRY(made->connect(*exchange));
   if (settings.device != CommSettings::no_device) {
     TUTTI_TRY(made->open_device(*exchange, deadline_after_ms(settings.setup_ms)));
@@ -133,8 +135,31 @@ Status Communicator::create(std::unique_ptr<Exchange> exchange, const CommSettin
 std::string Communicator::describe() const {
   const TuningTable& table = connection_.settings.tuning;
   return rank_name(rank()) + " of " + std::to_string(nranks()) + ": a communicator over " +
-         transport() + " with the tuning table " + table.id() +
+         describe_links() + " with the tuning table " + table.id() +
          (table.path.empty() ? "" : " of " + table.path);
+}
+
+// "shm (ranks 1-3) + tcp (ranks 4-7)".
+std::string Communicator::describe_links() const {
+  if (connection_.link == nullptr) return "none";
+  std::vector<std::pair<std::string, std::string>> links;  // a transport, and its ranks
+  for (int first = 0; first < nranks();) {
+    int end = first + 1;
+    if (first != rank()) {
+      const std::string name = connection_.link->name_to(first);
+      while (end < nranks() && end != rank() && connection_.link->name_to(end) == name) ++end;
+      auto found = std::find_if(links.begin(), links.end(),
+                                [&](const auto& one) { return one.first == name; });
+      if (found == links.end()) found = links.insert(found, {name, ""});
+      found->second += (found->second.empty() ? "" : ", ") + std::to_string(first);
+      if (end > first + 1) found->second += "-" + std::to_string(end - 1);
+    }
+    first = end;
+  }
+  std::string text;
+  for (const auto& [name, ranks] : links)
+    text += (text.empty() ? "" : " + ") + name + " (to " + ranks + ")";
+  return text;
 }
 
 Status Communicator::connect(Exchange& exchange) {
@@ -181,6 +206,11 @@ Status Communicator::connect(Exchange& exchange) {
   runner_.open(hash_of(place));
   deadlock::add(this);
   process::add(this);
+  if (connection_.settings.record_folder.empty()) return {};
+  const record::Made made{comm_id, connection_.rank, connection_.nranks, transport()};
+  const Status opened = record::open(connection_.settings.record_folder, made, &connection_.record);
+  if (!opened.ok() && logging())
+    log(TUTTI_LOG_WARNING, rank_name(rank()) + ": no flight record: " + opened.text());
   return {};
 }
 

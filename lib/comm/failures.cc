@@ -3,6 +3,7 @@
 #include <new>
 #include <optional>
 
+#include "lib/base/log.h"
 #include "lib/gpu/gpu_front.h"
 
 namespace tutti {
@@ -26,6 +27,15 @@ void Failures::adopt(Status why) {
   if (!why_.ok() || why.ok()) return;
   over_.store(true, std::memory_order_release);
   why_ = std::move(why);
+  note_why();
+}
+
+void Failures::note_why() const noexcept {
+  if (connection_.record != nullptr) connection_.record->fail(why_);
+  try {
+    if (logging()) log(TUTTI_LOG_ERROR, rank_name(connection_.rank) + ": " + why_.text());
+  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): the caller gets the sentence
+  }
 }
 
 Status Failures::timed_out(int peer, uint64_t call) const noexcept {
@@ -133,6 +143,7 @@ void Failures::break_down(Status status, const std::string& where, uint64_t call
     if (status.ok()) status = status_of_exception();
     why_ = status;
   }
+  note_why();
   tell_peers(status);
   if (gpu_ != nullptr) gpu_->fail(why_);
 }

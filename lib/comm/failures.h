@@ -58,6 +58,8 @@ class Failures {
   int root_of_wait(int peer, uint64_t call, int* through) const;
   std::string describe_wait(int peer, int root, int through, uint64_t call) const;
   void tell_peers(const Status& why) noexcept;
+  // To the flight record and the log.
+  void note_why() const noexcept;
 
   const Connection& connection_;
   GpuFront* gpu_ = nullptr;

@@ -28,25 +28,30 @@ void Messages::open() {
   receives_.resize(size_t(connection_.nranks));
 }
 
-Status Messages::add(std::span<const Message> messages, size_t* left) {
+Status Messages::add(std::span<const Message> messages, size_t* left, uint32_t* entry) {
   if (failures_.over()) return {TUTTI_ABORTED, {}};
+  if (connection_.record != nullptr) {
+    const Message& first = messages.front();
+    *entry =
+        connection_.record->enter(record::message(first.peer, first.sends), signature_of(first));
+  }
   for (const Message& message : messages) {
     uint64_t& number = (message.sends ? sends_ : receives_)[size_t(message.peer)];
     const CallSignature signature = signature_of(message);
     CallMark mark{0, signature, call_digest(message_bit | ++number, signature)};
     mark.peer = message.peer;
-    traffic_.add({message, mark, message.count * dtype_size(message.dtype), left});
+    traffic_.add({message, mark, message.count * dtype_size(message.dtype), left, *entry});
   }
   return {};
 }
 
 tutti_status Messages::run(std::span<const Message> messages, int64_t timeout_ms) {
   size_t left = 0;
+  uint32_t entry = 0;
   Status ended;
   try {
-    ended = add(messages, &left);
-    if (ended.ok() && left == 0) return TUTTI_OK;
-    if (ended.ok()) {
+    ended = add(messages, &left, &entry);
+    if (ended.ok() && left != 0) {
       const Inspect look = [this](uint64_t now_ns) { return inspect(now_ns); };
       ended = complete(
           *connection_.link, connection_.patience, connection_.timeout_ns(timeout_ms),
@@ -55,9 +60,29 @@ tutti_status Messages::run(std::span<const Message> messages, int64_t timeout_ms
   } catch (...) {
     ended = failures_.own_failure();
   }
-  if (ended.ok()) return TUTTI_OK;
+  if (ended.ok()) {
+    leave(entry);
+    return TUTTI_OK;
+  }
   break_down(messages[0], std::move(ended));
   return failures_.fail(failures_.why());
+}
+
+Status Messages::inspect(uint64_t now_ns) {
+  constexpr uint64_t period_ns = 50'000'000;
+  if (connection_.record != nullptr && !traffic_.empty()) {
+    const uint32_t entry = traffic_.first_entry();
+    if (entry != shown_) {
+      shown_ = entry;
+      shown_ns_ = now_ns;
+    }
+    if (now_ns - shown_ns_ >= period_ns) {
+      const int peer = traffic_.first().peer;
+      shown_ns_ = now_ns;
+      connection_.record->waits(entry, peer, connection_.link->name_to(peer), now_ns);
+    }
+  }
+  return traffic_.inspect(*connection_.link, now_ns);
 }
 
 void Messages::break_down(const Message& asked, Status ended) {

@@ -24,9 +24,14 @@ class Messages {
   tutti_status run(std::span<const Message> messages, int64_t timeout_ms);
 
   // The same in steps. *left, which must stay valid, is 0 once they have ended.
-  Status add(std::span<const Message> messages, size_t* left);
+  // *entry: their place in the flight record, for leave().
+  Status add(std::span<const Message> messages, size_t* left, uint32_t* entry);
+  // They have ended well.
+  void leave(uint32_t entry) {
+    if (connection_.record != nullptr) connection_.record->leave(entry);
+  }
   bool advance() { return traffic_.advance(*connection_.link); }
-  Status inspect(uint64_t now_ns) { return traffic_.inspect(*connection_.link, now_ns); }
+  Status inspect(uint64_t now_ns);
   bool ran_dry() const { return traffic_.ran_dry(); }
   // Messages have failed: the communicator is over. `asked`: one of those in flight.
   void break_down(const Message& asked, Status ended);
@@ -40,6 +45,8 @@ class Messages {
   Failures& failures_;
   std::vector<uint64_t> sends_, receives_;  // messages so far, by peer
   Traffic traffic_;
+  uint32_t shown_ = 0;     // the entry whose wait the flight record has
+  uint64_t shown_ns_ = 0;  // as of then
 };
 
 }  // namespace tutti

@@ -15,6 +15,9 @@ class MixedLink final : public Link {
   MixedLink(std::vector<std::unique_ptr<Link>> links, std::vector<int> link_of);
 
   const char* name() const override { return name_.c_str(); }
+  const char* name_to(int peer) const override {
+    return links_[size_t(link_of_[size_t(peer)])]->name();
+  }
   void begin(const CallMark& mark) override;
   size_t try_send(int peer, const std::byte* data, size_t bytes) override {
     return to(peer).try_send(peer, data, bytes);

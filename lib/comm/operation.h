@@ -36,8 +36,9 @@ struct Operation {
   bool running = false;
   Call call;  // as it runs, where that differs from `made`
   const Call* runs = nullptr;
-  size_t left = 0;  // messages that have not ended
-  Status failure;   // written before `result`
+  size_t left = 0;     // messages that have not ended
+  uint32_t entry = 0;  // of messages, in the flight record
+  Status failure;      // written before `result`
   // IN_PROGRESS until it has ended; then no other thread touches the operation any more.
   std::atomic<tutti_status> result{TUTTI_OK};
 

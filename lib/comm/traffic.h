@@ -16,6 +16,7 @@ struct Moving {
   CallMark mark;
   uint64_t bytes = 0;
   size_t* left = nullptr;  // of those that were asked for together, how many have not ended
+  uint32_t entry = 0;      // of these, in the flight record
   uint64_t done = 0;
   uint64_t serial = 0;
 
@@ -29,6 +30,7 @@ class Traffic {
   bool empty() const { return moving_.empty(); }
   // The first; there must be one.
   const Message& first() const { return moving_.front().message; }
+  uint32_t first_entry() const { return moving_.front().entry; }
 
   // Advances those whose turn it is, and removes those that have ended.
   bool advance(Link& link);

@@ -17,6 +17,7 @@
 #include "tools/launcher/keeper.h"
 #include "tools/launcher/neighbours.h"
 #include "tools/launcher/ranks.h"
+#include "tools/launcher/records.h"
 
 namespace tutti {
 namespace {
@@ -35,10 +36,12 @@ void say(Outputs& terminal, const std::string& sentence) {
 // Watches the ranks until all have ended, and ends them if need be.
 class Watch {
  public:
-  Watch(const LocalJob& job, Ranks& ranks, Binding& binding, Outputs& terminal, const Kept& kept)
+  Watch(const LocalJob& job, Ranks& ranks, Binding& binding, Outputs& terminal, Records& records,
+        const Kept& kept)
       : ranks_(ranks),
         neighbours_(binding, ranks),
         terminal_(terminal),
+        records_(records),
         kept_(kept),
         timeout_at_(job.timeout_ms > 0 ? deadline_after_ms(job.timeout_ms) : never_ns),
         timeout_ms_(job.timeout_ms),
@@ -51,6 +54,7 @@ class Watch {
       for (Prefixer& output : ranks_.outputs())
         if (output.reads()) output.pump();
     }
+    if (blamed_ != 0) say_diagnosis(records_.diagnose(blamed_, ending_));
     ranks_.finish();
     part();
     return exit_status_;
@@ -130,13 +134,20 @@ class Watch {
 
   void blame(const Failed& failed) {
     over_ = true;
+    records_.note_stopped();
     exit_status_ = failed.ending.exit_status();
     const std::string who =
         fmt::format("rank {} (process {})", failed.rank, ranks_.processes()[failed.rank].pid);
     const int value = failed.ending.value;
-    say(terminal_, failed.ending.by_signal
-                       ? fmt::format("{} was ended by signal {} ({})", who, value, strsignal(value))
-                       : fmt::format("{} ended with exit status {}", who, value));
+    blamed_ = ranks_.processes()[failed.rank].pid;
+    ending_ = failed.ending.by_signal
+                  ? fmt::format("was ended by signal {} ({})", value, strsignal(value))
+                  : fmt::format("ended with exit status {}", value);
+    say(terminal_, who + " " + ending_);
+  }
+
+  void say_diagnosis(const std::string& sentence) {
+    if (!sentence.empty()) say(terminal_, "diagnosis: " + sentence);
   }
 
   // The first signal is forwarded; a second one kills at once. The launcher passes its own on, so
@@ -165,6 +176,7 @@ class Watch {
       if (!over_) {
         say(terminal_,
             fmt::format("the job was not done after {:g} s", double(timeout_ms_) / 1000));
+        say_diagnosis(records_.diagnose(0, {}));
         exit_status_ = 124;
         over_ = true;
         stop(SIGTERM);
@@ -190,6 +202,7 @@ class Watch {
   Ranks& ranks_;
   Neighbours neighbours_;
   Outputs& terminal_;
+  Records& records_;
   const Kept& kept_;
   uint64_t timeout_at_;
   int64_t timeout_ms_;
@@ -198,6 +211,8 @@ class Watch {
   uint64_t terminate_at_ = never_ns;
   uint64_t kill_at_ = never_ns;
   std::optional<Failed> first_;  // whom to blame, as far as is known
+  pid_t blamed_ = 0;
+  std::string ending_;  // of that one, in words
   uint64_t blame_at_ = never_ns;
   bool over_ = false;      // the exit status is decided
   bool stopping_ = false;  // by a signal
@@ -231,19 +246,23 @@ Status run_local(const LocalJob& job, int* exit_status) {
   Fd signals;
   TUTTI_TRY(open_signals(&signals));
   std::fflush(nullptr);
-  return keep(
+  Records records = Records::make();
+  const Status kept_well = keep(
       signals,
-      [&job](const Kept& kept, int* status) -> Status {
+      [&](const Kept& kept, int* status) -> Status {
         Binding binding;
         TUTTI_TRY(Binding::plan(job.bind, job.nranks, &binding));
         Outputs terminal;
-        Ranks ranks(terminal);
+        Ranks ranks(terminal, records.folder());
         if (job.verbose && !binding.text().empty()) say(terminal, binding.text());
         TUTTI_TRY(ranks.start(job, binding));
-        *status = Watch(job, ranks, binding, terminal, kept).run();
+        *status = Watch(job, ranks, binding, terminal, records, kept).run();
+        records.remove();  // the launcher may have been killed
         return {};
       },
       exit_status);
+  records.remove();
+  return kept_well;
 }
 
 }  // namespace tutti

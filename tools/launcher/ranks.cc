@@ -125,6 +125,7 @@ Status Ranks::start_one(const LocalJob& job, Binding& binding, int rank, int job
     const int listen_fd = rendezvous.listener.get();
     fcntl(listen_fd, F_SETFD, rank == 0 ? 0 : FD_CLOEXEC);
     set_environment(job, rank, job_fd, listen_fd);
+    if (!record_folder_.empty()) setenv("TUTTI_RECORD_DIR", record_folder_.c_str(), 1);
     binding.apply(rank);
     if (job.function) {
       out = {};

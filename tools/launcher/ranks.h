@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "lib/base/fd.h"
@@ -34,8 +35,10 @@ struct Ending {
 
 class Ranks {
  public:
-  // The output of ranks goes to `terminal`, which outlives this.
-  explicit Ranks(Outputs& terminal) : terminal_(terminal) {}
+  // The output of ranks goes to `terminal`, which outlives this; their flight records to the
+  // folder, unless it is empty.
+  Ranks(Outputs& terminal, std::string record_folder)
+      : terminal_(terminal), record_folder_(std::move(record_folder)) {}
   Ranks(const Ranks&) = delete;
   Ranks& operator=(const Ranks&) = delete;
   ~Ranks();  // kills the remaining ranks
@@ -60,6 +63,7 @@ class Ranks {
                    Rendezvous& rendezvous);
 
   Outputs& terminal_;
+  std::string record_folder_;
   std::vector<RankProcess> processes_;
   std::vector<Prefixer> outputs_;
 };

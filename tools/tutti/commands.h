@@ -8,6 +8,7 @@
 void add_run(CLI::App& app);
 void add_mpi(CLI::App& app);
 void add_info(CLI::App& app);
+void add_doctor(CLI::App& app);
 void add_show(CLI::App& app);
 void add_tune(CLI::App& app);
 void add_verify(CLI::App& app);

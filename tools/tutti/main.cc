@@ -45,14 +45,15 @@ void drop_marker(const CLI::App& app, std::vector<std::string>* words) {
 
 int main(int argc, char** argv) {
   CLI::App app(
-      "tutti: runs ranks and MPI programs, shows and proves schedules, says what this machine "
-      "offers, tunes for it",
+      "tutti: runs ranks and MPI programs, says what is wrong with a job, shows and proves "
+      "schedules, says what this machine offers, tunes for it",
       "tutti");
   app.set_version_flag("--version", "tutti " TUTTI_BUILD_VERSION);
   app.require_subcommand(1);
   add_run(app);
   add_mpi(app);
   add_info(app);
+  add_doctor(app);
   add_show(app);
   add_tune(app);
   add_verify(app);

@@ -1,0 +1,33 @@
+/* A job for tests: `job ENDING`, where rank 1 ends as it is told to between its second call and its
+ * third. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tutti/tutti.h"
+
+int main(int argc, char** argv) {
+  const char* ending = argc > 1 ? argv[1] : "";
+  tutti_comm comm = NULL;
+  if (tutti_comm_create_from_env(NULL, &comm) != TUTTI_OK) {
+    fprintf(stderr, "%s\n", tutti_last_error());
+    return 3;
+  }
+  int rank = 0;
+  tutti_comm_rank(comm, &rank);
+  float in[4] = {1, 2, 3, 4}, out[4];
+  tutti_status status = TUTTI_OK;
+  for (int call = 0; call < 3 && status == TUTTI_OK; ++call) {
+    if (call == 2 && rank == 1) {
+      if (strcmp(ending, "kill") == 0) raise(SIGKILL);
+      if (strcmp(ending, "stop") == 0) raise(SIGSTOP);
+      if (strcmp(ending, "late") == 0) pause();
+      if (strcmp(ending, "exit") == 0) exit(7);
+    }
+    status = tutti_allreduce(in, out, 4, TUTTI_FLOAT32, TUTTI_SUM, comm);
+  }
+  tutti_comm_free(comm);
+  return status == TUTTI_OK ? 0 : 5;
+}
