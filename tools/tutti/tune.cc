@@ -15,6 +15,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/types.h"
+#include "lib/config/config.h"
 #include "lib/config/find_tuning.h"
 #include "lib/config/launch.h"
 #include "lib/control/bootstrap.h"
@@ -143,6 +144,9 @@ int run_rank(const TuneOptions& options, bool launched) {
   Meter meter;
   const auto measure = [&]() -> Status {
     TUTTI_TRY(read_launch(&launch));
+    std::optional<std::string> interface;
+    TUTTI_TRY(config_text(tutti::Variable::tutti_interface, &interface));
+    settings.interface = interface.value_or("");
     TUTTI_TRY(join(launch, settings.setup_ms, &exchange));
     TUTTI_TRY(tutti::Communicator::create(std::move(exchange), settings, &world));
     return tutti::tune::tune(
@@ -161,6 +165,7 @@ void run(TuneOptions options) {
   const bool launched = launch.by != tutti::Launch::By::nobody;
   if (launched && options.nranks.has_value())
     refuse("tune: -n says nothing here, this process is a rank of a job of its own");
+  if (launched && launch.nranks < 2) refuse("tune: a job of one rank has nobody to exchange with");
   if (!options.dry_run && launch.rank == 0) {
     if (options.output.empty()) options.output = tutti::own_tuning_path();
     if (options.output.empty()) {
