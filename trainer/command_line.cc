@@ -34,7 +34,8 @@ using Words = std::vector<std::string>;
 struct Asked {
   std::optional<int64_t> steps, batch, batch_per_rank, shards, accumulate, warmup, sample;
   std::optional<int64_t> checkpoint_every;
-  std::optional<double> rate, momentum, weight_decay, topk;
+  std::optional<double> rate, least_rate, momentum, weight_decay, topk;
+  std::optional<std::string> decay;
   std::optional<int> chunks, servers;
 };
 
@@ -182,6 +183,9 @@ void declare(CLI::App& app, Options& o, Asked& asked) {
   app.add_option("--optimizer", o.optimizer, "sgd, adamw or lamb");
   app.add_option("--lr", asked.rate, "rate; default: the optimizer's own");
   app.add_option("--warmup", asked.warmup, "steps until the full rate");
+  app.add_option("--decay", asked.decay,
+                 "of the rate after that, over the rest of the steps: constant, cosine or linear");
+  app.add_option("--min-lr", asked.least_rate, "rate that the decay ends at; default: 0");
   app.add_option("--momentum", asked.momentum, "of sgd");
   app.add_option("--weight-decay", asked.weight_decay, "of adamw and lamb");
 
@@ -248,9 +252,10 @@ void declare(CLI::App& app, Options& o, Asked& asked) {
   what("What is kept and shown");
   app.add_option("--checkpoint", o.checkpoint, "folder of the checkpoints");
   app.add_option("--checkpoint-every", asked.checkpoint_every, "steps between two of them");
-  app.add_flag("--resume", o.resume,
-               "go on from the last one, with its --batch, --lr, --warmup, --steps and, where --dp "
-               "divides them, --shards unless others are given");
+  app.add_flag(
+      "--resume", o.resume,
+      "go on from the last one, with its --batch, --lr, --warmup, --decay, --min-lr, --steps and, "
+      "where --dp divides them, --shards unless others are given");
   app.add_option("--init", o.init,
                  "begin with the weights of another run's checkpoint: its folder, or that of all");
   app.add_option("--json", o.json, "one object a step to this file, or to stdout with -");
@@ -290,6 +295,10 @@ void check_amounts(const Options& o) {
   if (o.shards % o.dp != 0)
     throw BadInput(
         fmt::format("--shards {} cannot be divided among --dp {} workers", o.shards, o.dp));
+  one_of("--decay", o.decay, {"constant", "cosine", "linear"});
+  within("--min-lr", o.least_rate, 0, o.rate);
+  only(o.decay != "constant", "--decay", o.steps > o.warmup,
+       fmt::format("more --steps than the {} of --warmup, not {}", o.warmup, o.steps));
   above_zero("--clip", o.clip, 1e30);
   one_of("--optimizer", o.optimizer, {"sgd", "adamw", "lamb"});
 }
@@ -388,12 +397,17 @@ std::optional<int64_t> continue_run(const Options& o, Asked& asked) {
   const std::optional<Checkpoint> was = described_checkpoint(o.checkpoint);
   if (!was) return {};
   const auto take = [](const nlohmann::json& from, const char* name, auto& to) {
-    if (to || !from.contains(name) || !from[name].is_number()) return;
-    to = from[name].get<typename std::decay_t<decltype(to)>::value_type>();
+    using Value = typename std::decay_t<decltype(to)>::value_type;
+    constexpr bool text = std::is_same_v<Value, std::string>;
+    if (to || !from.contains(name) || !(text ? from[name].is_string() : from[name].is_number()))
+      return;
+    to = from[name].get<Value>();
   };
   if (!asked.batch_per_rank) take(was->identity, "batch", asked.batch);
   take(was->settings, "lr", asked.rate);
   take(was->settings, "warmup", asked.warmup);
+  take(was->settings, "decay", asked.decay);
+  if (asked.decay != "constant") take(was->settings, "min-lr", asked.least_rate);
   take(was->settings, "steps", asked.steps);
   std::optional<int64_t> shards;
   if (!asked.shards && !asked.accumulate && o.micro_batches.empty())
@@ -492,6 +506,7 @@ void check_asked(const Options& o, const Asked& asked) {
 
 // An option without effect was not meant, so it is refused.
 void check_effect(const CLI::App& app, const Options& o, const Asked& asked) {
+  only(asked.least_rate.has_value(), "--min-lr", o.decay != "constant", "--decay cosine or linear");
   only(asked.momentum.has_value(), "--momentum", o.optimizer == "sgd", "--optimizer sgd");
   only(asked.weight_decay.has_value(), "--weight-decay", o.optimizer != "sgd",
        "--optimizer adamw or lamb");
@@ -563,6 +578,8 @@ Options parse_options(std::vector<std::string> arguments) {
   o.steps = asked.steps.value_or(name == "gpt" ? 300 : 200);
   o.rate = asked.rate.value_or(o.optimizer == "sgd" ? 0.1 : o.optimizer == "lamb" ? 0.01 : 0.002);
   o.warmup = asked.warmup.value_or(o.warmup);
+  o.decay = asked.decay.value_or(o.decay);
+  o.least_rate = asked.least_rate.value_or(o.least_rate);
   o.momentum = asked.momentum.value_or(o.momentum);
   o.weight_decay = asked.weight_decay.value_or(o.weight_decay);
   o.sample = asked.sample.value_or(o.sample);

@@ -109,6 +109,37 @@ def check_equal():
         assert all(abs(x["loss"] - y["loss"]) < 1e-5 * y["loss"] for x, y in zip(a, b)), (a, b)
 
 
+def check_decay():
+    """The rate decays over the steps, alike on all workers; who goes on has the same decay."""
+    # A decay to the full rate is none.
+    plain = ["--model", "quadratic:1", "--optimizer", "sgd", "--momentum", "0", "--warmup", "0", "--lr", "0.5", "--steps", "6"]
+    constant = steps(*plain)[0]
+    assert digests(*plain, "--decay", "linear", "--min-lr", "0.5") == [s["parameters"] for s in constant]
+    assert digests(*plain, "--decay", "linear")[:2] != [s["parameters"] for s in constant][:2]
+    decays = small + ["--batch", "8", "--shards", "4", "--level", "canonical", "--warmup", "2", "--steps", "6", "--decay"]
+    one = {kind: digests(*decays, kind, "--min-lr", "1e-4") for kind in ("cosine", "linear")}
+    assert one["cosine"][:3] == one["linear"][:3] and one["cosine"][3] != one["linear"][3], one
+    assert digests(*decays, "cosine", "--min-lr", "1e-4", "--dp", "2", "--zero", "1") == one["cosine"]
+    with tempfile.TemporaryDirectory() as top:
+        # The decay is of the run, which is interrupted after the third step.
+        code, out, err = run(*decays, "cosine", "--min-lr", "1e-4", "--checkpoint", top + "/c", "--checkpoint-every", "3",
+                             "--die-at", "forward:4:0")
+        assert code != 0, err
+        rest = small + ["--level", "canonical"]
+        found, line = resumed(top + "/c", top + "/on", *rest)
+        assert [s["parameters"] for s in found] == one["cosine"][3:] and "--decay" not in line, (line, found)
+        found, line = resumed(top + "/c", top + "/other", *rest, "--decay", "constant")
+        assert '--decay is "constant", was "cosine"' in line and found[-1]["parameters"] != one["cosine"][-1], line
+    # Servers make the same updates; where each gradient is one, the decay is over all of them.
+    star = digests(*small, "--dp", "2", "--batch", "4", "--steps", "13", "--decay", "linear", "--algorithm", "master-worker")[-1]
+    served = small + ["--dp", "2", "--batch", "4", "--steps", "13", "--decay", "linear", "--sync"]
+    assert digests(*served, "server")[-1] == star
+    for args, *words in ((("--decay", "exponential"), "exponential", "cosine"), (("--min-lr", "0.001"), "--min-lr", "--decay"),
+                         (("--decay", "linear", "--lr", "0.1", "--min-lr", "0.2"), "--min-lr 0.2"),
+                         (("--decay", "linear", "--steps", "10"), "--decay", "--warmup", "10")):
+        refused([*small, *args], *words)
+
+
 def check_wire():
     """Gradients in bf16, and only the largest ones."""
     four = small + ["--dp", "4", "--batch", "8", "--steps", "40"]

@@ -32,6 +32,8 @@ struct Options {
   std::string optimizer = "adamw";  // sgd, adamw, lamb
   double rate = 0;
   int64_t warmup = 10;
+  std::string decay = "constant";  // of the rate after the warm-up: or cosine, linear
+  double least_rate = 0;            // which the decay ends at, after the last step
   double momentum = 0.9;
   double weight_decay = 0.01;
   std::optional<double> clip;  // longer gradients are scaled to this length; none: none are
