@@ -172,6 +172,8 @@ void declare(CLI::App& app, Options& o, Asked& asked) {
   app.add_option("--device", o.device,
                  "what computes: cpu, cuda (each rank takes the next GPU of its host) or cuda:N");
 
+  app.add_option("--threads", o.threads, "that compute, a rank; default: 1");
+
   what("How much");
   app.add_option("--steps", asked.steps, "updates of the parameters");
   app.add_option("--batch", asked.batch, "samples of a step over all workers");
@@ -259,6 +261,7 @@ void declare(CLI::App& app, Options& o, Asked& asked) {
   app.add_option("--init", o.init,
                  "begin with the weights of another run's checkpoint: its folder, or that of all");
   app.add_option("--json", o.json, "one object a step to this file, or to stdout with -");
+  app.add_option("--csv", o.csv, "one line a step to this file, the first one with the names");
   app.add_option("--report", o.report, "a page with curves and time lines, HTML");
   app.add_option("--trace", o.trace, "a trace for Perfetto or chrome://tracing");
   app.add_flag("--keep-going", o.keep_going,
@@ -283,6 +286,7 @@ void check_model(const Options& o) {
                                     {"--context", o.context}})
     within(name, value, 1, 1 << 20);
   within("--dropout", o.dropout, 0, 0.95);
+  within("--threads", o.threads, 1, 1024);
   if (!Device::is_name(o.device))
     throw BadInput(fmt::format("--device {}: allowed are cpu, cuda and cuda:N", o.device));
 }
@@ -346,6 +350,8 @@ void check_agreement(const Options& o) {
        fmt::format("{} without --topk, or {}", sums, fmt::join(others, ", ")));
   only(!o.log.empty(), "--log", o.has_servers(),
        fmt::format("a parameter server (--sync {})", fmt::join(ways_with_servers(), ", ")));
+  only(!o.log.empty(), "--log", o.threads == 1,
+       "--threads 1: several may round otherwise in the replay");
   if (way.check) way.check(o);
 }
 
@@ -518,8 +524,11 @@ void check_effect(const CLI::App& app, const Options& o, const Asked& asked) {
        "--checkpoint FOLDER");
   only(asked.sample.value_or(0) > 0, "--sample", o.model_name() == "gpt" || o.model_name() == "rnn",
        "--model gpt or rnn");
-  const std::pair<const char*, const std::string*> outputs[] = {
-      {"--json", &o.json}, {"--report", &o.report}, {"--trace", &o.trace}, {"--log", &o.log}};
+  const std::pair<const char*, const std::string*> outputs[] = {{"--json", &o.json},
+                                                                {"--csv", &o.csv},
+                                                                {"--report", &o.report},
+                                                                {"--trace", &o.trace},
+                                                                {"--log", &o.log}};
   for (const auto& [option, path] : outputs)
     for (const auto& [other, same] : outputs)
       if (option != other && !path->empty() && *path == *same)

@@ -60,8 +60,8 @@ int as_rank(const Options& options, const std::vector<std::string>& arguments, b
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv, argv + argc);
   leave(guarded([&] {
-    restart_with_one_thread(argv);
     const Options options = parse_options(arguments);
+    restart_with_threads(options.threads, argv);
     if (launched()) return as_rank(options, arguments, false);
     if (!options.replay.empty()) {
       const ServerLog log = read_log(options.replay);

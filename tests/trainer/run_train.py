@@ -1,6 +1,7 @@
 """Runs tutti-train as users do and checks what it claims. Arguments: tutti-train, tutti, what is checked; then perhaps
 --device DEVICE, which all runs get that name none."""
 import concurrent.futures
+import csv
 import hashlib
 import itertools
 import json
@@ -138,6 +139,32 @@ def check_decay():
                          (("--decay", "linear", "--lr", "0.1", "--min-lr", "0.2"), "--min-lr 0.2"),
                          (("--decay", "linear", "--steps", "10"), "--decay", "--warmup", "10")):
         refused([*small, *args], *words)
+
+
+def check_threads():
+    """Each rank computes with as many threads as it is told to, whatever the environment says."""
+    def threads_of_ranks(*more):
+        """The most threads that a rank has had while it trained."""
+        with tempfile.NamedTemporaryFile("w+") as out:
+            begun = subprocess.Popen([train, *device, "--model", "mlp", "--width", "512", "--dp", "2", "--steps", "1000000", "--json", out.name, *more],
+                                     env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+            deadline = time.monotonic() + 100
+            while time.monotonic() < deadline and sum(1 for _ in open(out.name)) < 3:
+                time.sleep(0.05)
+            ranks = subprocess.run(["ps", "-ww", "-e", "-o", "nlwp=,args="], check=True, capture_output=True, text=True).stdout
+            counts = [int(line.split()[0]) for line in ranks.splitlines() if out.name in line]
+            begun.send_signal(signal.SIGINT)
+            assert begun.wait(100) == 130 and len(counts) > 2, counts
+            return max(counts)
+
+    one = threads_of_ranks()
+    assert threads_of_ranks("--threads", "2") > one, one
+    for value in ("0", "-1", "1.5", "2000"):
+        refused([*small, "--threads", value], "--threads")
+    # The same losses but for rounding.
+    rest = small + ["--dp", "2", "--batch", "8", "--steps", "4"]
+    assert close(steps(*rest, "--threads", "2")[0], steps(*rest)[0], 1e-4)
+    refused([*rest, "--sync", "server", "--threads", "2", "--log", "x"], "--log", "--threads 1")
 
 
 def check_wire():
@@ -543,6 +570,18 @@ def check_models():
             page = open(folder + "/r.html").read()
             assert "<svg" in page and "rank 1 communication" in page and "http" not in page
             xml.etree.ElementTree.fromstring(page[page.index("<html"):].replace('<meta charset="utf-8">', ""))
+    # The same figures as lines; a run that goes on adds to them, with the names once.
+    with tempfile.TemporaryDirectory() as folder:
+        rest = small + ["--dp", "2", "--clip", "1", "--evaluate-every", "2", "--checkpoint", folder + "/c", "--csv", folder + "/csv"]
+        seen = steps(*rest, "--steps", "2")[0] + steps(*rest, "--steps", "3", "--resume")[0]
+        with open(folder + "/csv") as file:
+            lines = list(csv.DictReader(file))
+        assert len(lines) == 3 and "loss" in lines[0] and "gradient_norm" in lines[0], lines
+        for line, object in zip(lines, seen):
+            assert all(object.get(name) == (float(value) if value else None) for name, value in line.items()), (line, object)
+        assert [bool(line["validation_loss"]) for line in lines] == [False, True, True]
+        code, out, err = run(*small, "--steps", "2", "--csv", "-", "--sample", "0")
+        assert code == 0 and out.startswith("step,") and out.count("\n") == 3, (out, err)
     # A user's own pictures.
     with tempfile.TemporaryDirectory() as folder:
         with open(f"{folder}/train-images-idx3-ubyte", "wb") as file:
@@ -1035,10 +1074,10 @@ def check_bad_input():
         refused(args, *words)
     # A plan leaves nothing behind; a disk that is full on the way.
     with tempfile.TemporaryDirectory() as top:
-        code, out, err = run(*small, "--dp", "2", "--dry-run", "--json", top + "/json", "--report", top + "/report", "--checkpoint",
+        code, out, err = run(*small, "--dp", "2", "--dry-run", "--json", top + "/json", "--csv", top + "/csv", "--report", top + "/report", "--checkpoint",
                              top + "/deep/er/checkpoints/")
         assert code == 0 and err == "" and os.listdir(top) == [], (out, err, os.listdir(top))
-    for option in ("--json", "--report", "--log"):
+    for option in ("--json", "--csv", "--report", "--log"):
         code, out, err = run(*small, "--dp", "2", "--steps", "2", "--sync", "server", option, "/dev/full")
         assert code == 1 and "/dev/full" in err and "No space left" in err, (option, code, err)
 

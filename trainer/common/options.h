@@ -24,6 +24,7 @@ struct Options {
   uint64_t seed = 1;
   std::string dtype = "float32";
   std::string device = "cpu";  // or cuda, cuda:N
+  int threads = 1;             // that compute, a rank
 
   // Steps, batches and the optimizer.
   int64_t steps = 0;
@@ -86,6 +87,7 @@ struct Options {
   bool resume = false;
   std::string init;  // a checkpoint whose weights are the first ones; empty: they are drawn
   std::string json;
+  std::string csv;
   std::string report;
   std::string trace;
   bool dry_run = false;

@@ -19,13 +19,13 @@ std::string progress_line(const StepRecord& record, int64_t steps, double left, 
 
 class Screen {
  public:
-  // Opens the --json file; BadInput if it cannot.
+  // Opens the files of --json and --csv; BadInput if it cannot.
   Screen(const Options& options, bool shows);
   ~Screen();
   Screen(const Screen&) = delete;
   Screen& operator=(const Screen&) = delete;
 
-  void line(const std::string& text);  // to stdout, unless that has the JSON
+  void line(const std::string& text);  // to stdout, unless that has the figures
   void step(const StepRecord& record, const nlohmann::json& more);
   void record(const nlohmann::json& object);
 
@@ -34,6 +34,7 @@ class Screen {
   bool shows_;
   bool bar_;
   std::FILE* json_ = nullptr;
+  std::FILE* csv_ = nullptr;
   double next_line_ = 0;
   double began_ = 0;
   int64_t first_ = -1;  // the first step
