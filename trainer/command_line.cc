@@ -9,6 +9,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <optional>
 #include <string_view>
 #include <type_traits>
@@ -124,22 +125,30 @@ void check_ways(const CLI::App& app, const Options& o) {
   only(app.count("--overlap") > 0, "--overlap", chosen && chosen->sums_gradients, ways_that_sum());
 }
 
-// Values that are no values, and a replay, which has the options of its run.
+// Values that are no values, and what has the options of another run.
 void check_given(const CLI::App& app) {
+  const std::pair<std::string, Words> alone[] = {
+      {"--replay", {"--device"}},
+      {"--generate", {"--init", "--prompt", "--seed", "--device", "--threads"}}};
   for (const CLI::Option* option : app.get_options()) {
     if (option->count() == 0) continue;
     for (const std::string& value : option->results())
       if (value.empty()) throw BadInput(fmt::format("{} has an empty value", option->get_name()));
     const std::string name = option->get_name();
-    if (app.count("--replay") > 0 && name != "--replay" && name != "--device")
-      throw BadInput(
-          fmt::format("--replay has the options of the run that it repeats, not {}", name));
+    for (const auto& [which, others] : alone)
+      if (app.count(which) > 0 && name != which &&
+          std::find(others.begin(), others.end(), name) == others.end())
+        throw BadInput(fmt::format("{} has the options of the run that it is of, and {}, not {}",
+                                   which, fmt::join(others, ", "), name));
   }
 }
 
 void declare(CLI::App& app, Options& o, Asked& asked) {
   const auto what = [&](const char* group) { app.option_defaults()->group(group); };
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  static std::string config;  // with_config() has put what it has in its place
+  app.add_option("--config", config,
+                 "a file of options, steps = 500 a line; those of the command line come after it");
   what("What is learnt");
   app.add_option(
       "--model", o.model,
@@ -270,6 +279,9 @@ void declare(CLI::App& app, Options& o, Asked& asked) {
   app.add_option("--evaluate-every", o.evaluate_every,
                  "steps between two validations; 0: at the end");
   app.add_option("--sample", asked.sample, "bytes of text to write at the end");
+  app.add_option("--generate", o.generate,
+                 "bytes of text to write with the model of --init, in place of a run");
+  app.add_option("--prompt", o.prompt, "what that text begins with");
   app.add_option("--timeout", o.timeout_ms,
                  "milliseconds after which a rank gives up waiting for another; default: it waits "
                  "until that one ends");
@@ -520,6 +532,7 @@ void check_effect(const CLI::App& app, const Options& o, const Asked& asked) {
   only(app.count("--portals") > 0, "--portals", o.pipelined(), "--pp of at least 2");
   only(app.count("--conv-split") > 0, "--conv-split", o.model_name() == "cnn" && o.tp > 1,
        "--model cnn and --tp of 2 or more");
+  only(app.count("--prompt") > 0, "--prompt", o.generate.has_value(), "--generate");
   only(asked.checkpoint_every.has_value(), "--checkpoint-every", !o.checkpoint.empty(),
        "--checkpoint FOLDER");
   only(asked.sample.value_or(0) > 0, "--sample", o.model_name() == "gpt" || o.model_name() == "rnn",
@@ -542,6 +555,8 @@ void check_kept(const Options& o) {
   if (o.evaluate_every > 0 && !sync_way(o).common_steps)
     throw BadInput(fmt::format(
         "--evaluate-every with --sync {}: its workers do not make the same steps", o.sync));
+  within("--generate", o.generate, 1, 1e6);
+  only(o.generate.has_value(), "--generate", !o.init.empty(), "--init FOLDER");
   if (o.resume && o.checkpoint.empty()) throw BadInput("--resume needs --checkpoint FOLDER");
   if (o.resume && !o.init.empty())
     throw BadInput("--init with --resume: a run that goes on has its weights");
@@ -550,6 +565,35 @@ void check_kept(const Options& o) {
 }
 
 }  // namespace
+
+std::vector<std::string> with_config(const std::vector<std::string>& arguments) {
+  const std::string option = "--config";
+  std::vector<std::string> from_files, rest;
+  for (size_t i = 1; i < arguments.size(); ++i) {
+    const bool joined = arguments[i].starts_with(option + "=");
+    if (!joined && arguments[i] != option) {
+      rest.push_back(arguments[i]);
+      continue;
+    }
+    if (!joined && i + 1 == arguments.size()) throw BadInput("--config needs the name of a file");
+    const std::string path = joined ? arguments[i].substr(option.size() + 1) : arguments[++i];
+    try {
+      std::error_code error;
+      if (std::filesystem::is_directory(path, error)) throw CLI::FileError(path + " is a folder");
+      for (const CLI::ConfigItem& item : CLI::ConfigTOML().from_file(path)) {
+        if (!item.parents.empty() || item.name == "config")
+          throw BadInput(fmt::format("{} {}: lines are NAME = VALUE, of options but {}", option,
+                                     path, option));
+        from_files.push_back(fmt::format("--{}={}", item.name, fmt::join(item.inputs, ",")));
+      }
+    } catch (const CLI::Error& error) {
+      throw BadInput(fmt::format("{}: {}", option, error.what()));
+    }
+  }
+  from_files.insert(from_files.begin(), arguments.front());
+  from_files.insert(from_files.end(), rest.begin(), rest.end());
+  return from_files;
+}
 
 Options parse_options(std::vector<std::string> arguments) {
   Options o;

@@ -167,6 +167,47 @@ def check_threads():
     refused([*rest, "--sync", "server", "--threads", "2", "--log", "x"], "--log", "--threads 1")
 
 
+def check_config():
+    """Options from a file are those of the command line, which has the last word; text of a checkpoint without a run."""
+    with tempfile.TemporaryDirectory() as top:
+        def file(text):
+            with open(top + "/run.toml", "w") as out:
+                out.write(text)
+            return top + "/run.toml"
+        path = file("# a run\nsteps = 3\nbatch = 4\ngrid-order = pp,dp,tp\ndp = 2\nno-overlap = true\nresume = false\n"
+                    "sync = 'server'\n")
+        want = digests(*small, "--steps", "4", "--batch", "4", "--dp", "2", "--grid-order", "pp,dp,tp", "--no-overlap")
+        assert digests(*small, "--sync", "allreduce", "--config", path, "--steps", "4") == want
+        path = file(f"steps = 2\ndp = 2\nsync = server\nlog = {top}/log\n")
+        steps(*small, "--config=" + path)
+        os.remove(path)
+        assert run("--replay", top + "/log")[0] == 0  # the log knows the options of the file
+        for text, *words in (("stepz = 3\n", "--stepz=3"), ("steps = many\n", "--steps"), ("steps =\n", "--steps"),
+                             ("[run]\nsteps = 3\n", "--config"), ("config = x\n", "--config"), ("resume = perhaps\n", "--resume")):
+            refused([*small, "--config", file(text)], *words)
+        refused([*small, "--config", top + "/none"], "--config", top + "/none")
+        refused([*small, "--config", top], "--config", "folder")
+        refused([*small, "--config"], "--config")
+        # The checkpoint knows its model, whoever held which part of it.
+        trained = ("--steps", "3", "--batch", "4", "--checkpoint")
+        assert run(*small, *trained, top + "/c", "--tp", "2", "--pp", "2", "--micro-batches", "2")[0] == 0
+        texts = []
+        for more in ((), (), ("--seed", "2"), ("--prompt", "all ranks")):
+            code, out, err = run("--generate", "40", "--init", top + "/c", *more)
+            assert code == 0 and len(out) == 1 + 40 + len(more[1] if "--prompt" in more else "x"), (more, out, err)
+            texts.append(out)
+        assert texts[0] == texts[1] != texts[2] and texts[3].startswith("all ranks"), texts
+        # It is the text of the sample that a run of the same seed writes with these weights.
+        code, out, err = run(*small, "--init", top + "/c", "--steps", "1", "--lr", "1e-30", "--batch", "4", "--weight-decay", "0", "--sample", "40")
+        assert texts[0].strip() in out, (texts[0], out)
+        assert run("--model", "mlp", *trained, top + "/mlp")[0] == 0
+        for args, *words in ((("--generate", "5"), "--generate", "--init"), (("--generate", "0", "--init", top + "/c"), "--generate 0"),
+                             (("--generate", "5", "--init", top + "/mlp"), "mlp", "no text"),
+                             (("--generate", "5", "--init", top + "/c", "--steps", "3"), "--generate", "--steps"),
+                             (("--generate", "5", "--init", top), "no checkpoint"), (("--prompt", "x"), "--prompt", "--generate")):
+            refused(args, *words)
+
+
 def check_wire():
     """Gradients in bf16, and only the largest ones."""
     four = small + ["--dp", "4", "--batch", "8", "--steps", "40"]

@@ -94,6 +94,8 @@ struct Options {
   bool keep_going = false;            // also when the loss or the gradient is no number any more
   int64_t evaluate_every = 0;         // 0: at the end only
   int64_t sample = 200;               // bytes of text at the end
+  std::optional<int64_t> generate;    // bytes of text to write in place of training
+  std::string prompt = "\n";          // and what they continue
   bool hash = false;                  // print a digest of the parameters after every step
   std::string die_at;                 // PLACE:STEP:RANK; for tests
   std::optional<int64_t> timeout_ms;  // of a wait for another rank; none: as long as it lives

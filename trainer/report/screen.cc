@@ -60,6 +60,12 @@ size_t terminal_columns() {
 
 }  // namespace
 
+std::string printable(const std::string& text) {
+  std::string out;
+  for (const char c : text) out += c == '\n' || (c >= 32 && c < 127) ? c : '?';
+  return out;
+}
+
 std::string progress_line(const StepRecord& r, int64_t steps, double left, size_t columns) {
   const auto minutes = int64_t(left / 60);
   const std::vector<std::string> parts{

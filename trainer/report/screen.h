@@ -13,6 +13,9 @@ namespace tutti::train {
 // null where it is not finite.
 nlohmann::json number(double value);
 
+// Text with only characters that a terminal prints as they are.
+std::string printable(const std::string& text);
+
 // What a terminal shows while the run goes on, in `columns` at most: the most important first, and
 // a bar where there is room. `left`: seconds.
 std::string progress_line(const StepRecord& record, int64_t steps, double left, size_t columns);

@@ -98,13 +98,6 @@ Line line_of(const char* name, const std::vector<Facts>& all, Traffic Facts::*co
            {"exposed_ms", 1e3 * most.seconds}}};
 }
 
-// Text with only characters that a terminal prints as they are.
-std::string printable(const std::string& text) {
-  std::string out;
-  for (const char c : text) out += c == '\n' || (c >= 32 && c < 127) ? c : '?';
-  return out;
-}
-
 }  // namespace
 
 void show_heading(Screen& screen, const Worker& worker, const Strategy& strategy,
