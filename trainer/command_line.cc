@@ -22,6 +22,7 @@
 #include "trainer/device/device.h"
 #include "trainer/parallel/mesh.h"
 #include "trainer/pipeline/schedule.h"
+#include "trainer/sync/straggler.h"
 #include "trainer/sync/ways.h"
 #include "tutti/tutti.h"
 
@@ -257,6 +258,10 @@ void declare(CLI::App& app, Options& o, Asked& asked) {
   app.add_option("--bucket", o.bucket_mib, "MiB after which the others do");
   app.add_option("--servers", asked.servers, "parameter servers, besides the workers");
   declare_ways(app, o);
+  app.add_option(
+      "--straggler", o.straggler,
+      "RANK:FACTOR: that worker takes so many times as long; or jitter: each takes, step "
+      "by step, randomly longer, twice as long on average");
   app.add_option("--log", o.log, "file for the servers' events");
   app.add_option("--replay", o.replay, "repeat a run from such a file, in one process");
 
@@ -378,6 +383,9 @@ void check_grid(const Options& o) {
     throw BadInput(
         fmt::format("--dp {} x --tp {} x --pp {}{} are {} ranks: at most 1024", o.dp, o.tp, o.pp,
                     o.stage_widths.empty() ? "" : " of widths " + o.stage_widths, mesh.ranks()));
+  only(!o.straggler.empty(), "--straggler", o.dp == mesh.ranks() && o.dp > 1 && o.schedule.empty(),
+       "--dp of 2 or more, without --tp and --pp");
+  Straggler::of(o);
   if (o.dp != mesh.ranks() && !sync_way(o).sums_gradients)
     throw BadInput(
         fmt::format("--tp {} and --pp {} need {}, not {}", o.tp, o.pp, ways_that_sum(), o.sync));

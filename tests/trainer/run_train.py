@@ -208,6 +208,31 @@ def check_config():
             refused(args, *words)
 
 
+def check_straggler():
+    """A slow worker: who waits for it, and who goes on. A step of 16 samples sleeps for most of its time."""
+    rest = small + ["--dp", "2", "--batch", "32", "--steps", "15", "--sync"]
+    plain = digests(*rest, "allreduce")
+    found, total = steps(*rest, "allreduce", "--straggler", "1:8")
+    assert [s["parameters"] for s in found] == plain  # it changes no bit
+    waits = [w["waited"] / w["seconds"] for w in total["worked"]]
+    assert waits[0] > 0.5 > 0.3 > waits[1], total["worked"]
+    # Nobody waits where each gradient is an update; with a bound he does, so that both make steps at the slow one's pace.
+    def pace(sync, *more):
+        worked = steps(*rest, sync, "--straggler", "1:8", *more)[1]["worked"]
+        assert [w["steps"] for w in worked] == [15, 15], worked
+        return worked[0]["seconds"] / worked[1]["seconds"]
+    assert pace("server-async") < 0.5 < 0.7 < pace("ssp", "--staleness", "1")
+    # A backup's late gradients are dropped, and its steps are fewer.
+    worked = steps(*rest, "backup", "--straggler", "1:8")[1]["worked"]
+    assert worked[0]["steps"] == 15 > 8 > worked[1]["steps"], worked
+    assert digests(*rest, "allreduce", "--straggler", "jitter") == plain
+    for args, *words in ((("--straggler", "2:3"), "0 to 1"), (("--straggler", "-1:3"), "0 to 1"), (("--straggler", "1"), "RANK:FACTOR"),
+                         (("--straggler", "1:"), "RANK:FACTOR"), (("--straggler", "x:2"), "jitter"), (("--straggler", "1:1"), "above 1"),
+                         (("--straggler", "1:nan"), "above 1"), (("--straggler", "1:3", "--dp", "1"), "--dp"),
+                         (("--straggler", "1:3", "--tp", "2"), "--tp"), (("--straggler", "jitter", "--pp", "2"), "--pp")):
+        refused([*rest, "allreduce", *args], "--straggler", *words)
+
+
 def check_wire():
     """Gradients in bf16, and only the largest ones."""
     four = small + ["--dp", "4", "--batch", "8", "--steps", "40"]

@@ -34,7 +34,7 @@ struct Options {
   double rate = 0;
   int64_t warmup = 10;
   std::string decay = "constant";  // of the rate after the warm-up: or cosine, linear
-  double least_rate = 0;            // which the decay ends at, after the last step
+  double least_rate = 0;           // which the decay ends at, after the last step
   double momentum = 0.9;
   double weight_decay = 0.01;
   std::optional<double> clip;  // longer gradients are scaled to this length; none: none are
@@ -78,8 +78,9 @@ struct Options {
   T of_way(const std::string& name) const {
     return std::get<T>(of_ways.at(name));
   }
-  std::string log;     // where the servers' events go
-  std::string replay;  // a log to be repeated
+  std::string straggler;  // a slow worker, RANK:FACTOR, or jitter; empty: none
+  std::string log;        // where the servers' events go
+  std::string replay;     // a log to be repeated
 
   // Checkpoints and output.
   std::string checkpoint;

@@ -170,10 +170,11 @@ void show_summary(Screen& screen, const Worker& worker, const communicator& worl
     for (const std::string& line : lines_of(pipeline, worker.pipeline->plan().shape))
       screen.line(line);
   if (!text.empty()) screen.line("what it writes:\n" + printable(text));
-  nlohmann::json held = nlohmann::json::array();  // by rank
+  nlohmann::json held = nlohmann::json::array(), worked = held;  // by rank
   double whole = 0;
   for (const Facts& f : all) {
     held.push_back({{"parameters", f.parameters}, {"optimizer_state", f.state}});
+    worked.push_back({{"steps", f.steps}, {"seconds", f.seconds}, {"waited", f.exposed}});
     whole += f.counted;
   }
   nlohmann::json summary = {{"summary", true},
@@ -193,6 +194,7 @@ void show_summary(Screen& screen, const Worker& worker, const communicator& worl
                             {"validation_loss", last.validation},
                             {"parameters", whole},
                             {"held", held},
+                            {"worked", worked},
                             {"ranks", all.size()}};
   if (o.tp > 1) summary["within_layers"] = layers.object;
   if (worker.pipeline) summary["between_stages"] = stages.object;
