@@ -324,7 +324,9 @@ void check_amounts(const Options& o) {
   one_of("--optimizer", o.optimizer, {"sgd", "adamw", "lamb"});
 }
 
-void check_agreement(const Options& o) {
+void check_agreement(const CLI::App& app, const Options& o) {
+  for (const char* option : {"--first-bucket", "--bucket"})
+    only(app.count(option) > 0, option, sync_way(o).sums_gradients, ways_that_sum());
   one_of("--dtype", o.dtype, {"float32", "float64"});
   one_of("--wire", o.wire, {"fp32", "bf16"});
   one_of("--level", o.level, {"fast", "canonical"});
@@ -646,7 +648,7 @@ Options parse_options(std::vector<std::string> arguments) {
   o.sample = asked.sample.value_or(o.sample);
   o.checkpoint_every = asked.checkpoint_every.value_or(o.checkpoint_every);
   check_amounts(o);
-  check_agreement(o);
+  check_agreement(app, o);
   check_kept(o);
   check_effect(app, o, asked);
   return o;
