@@ -285,7 +285,7 @@ int train(const Options& asked, const std::vector<std::string>& arguments, bool 
       save_checkpoint(keepers, strategy->state(), next);
       saved = next;
     }
-    if (last) strategy->finish();
+    if (last) record.figures.volume += strategy->finish();
     nlohmann::json more = nlohmann::json::object();
     if (options.hash && (last || sync_way(options).equal_steps)) {
       more["parameters"] = checked_digest(worker);

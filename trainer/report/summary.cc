@@ -164,8 +164,12 @@ void show_summary(Screen& screen, const Worker& worker, const communicator& worl
                     "communication, of which there was {:.1f} s; sent {:.2f} MB in {:.0f} messages",
                     r, f.seconds, f.steps, f.exposed, f.communication, f.bytes / 1e6, f.messages));
   }
-  for (size_t r = all.size(); r < servers.size(); ++r)
-    screen.line(fmt::format("rank {:<3}        {}", r, servers[r]));
+  nlohmann::json served = nlohmann::json::array();  // by server
+  for (size_t r = all.size(); r < servers.size(); ++r) {
+    served.push_back(nlohmann::json::parse(servers[r]));
+    screen.line(fmt::format("rank {:<3}        {}", r, served.back()["text"].get<std::string>()));
+    served.back().erase("text");
+  }
   if (worker.pipeline)
     for (const std::string& line : lines_of(pipeline, worker.pipeline->plan().shape))
       screen.line(line);
@@ -196,6 +200,7 @@ void show_summary(Screen& screen, const Worker& worker, const communicator& worl
                             {"held", held},
                             {"worked", worked},
                             {"ranks", all.size()}};
+  if (o.has_servers()) summary["servers"] = served;
   if (o.tp > 1) summary["within_layers"] = layers.object;
   if (worker.pipeline) summary["between_stages"] = stages.object;
   if (worker.pipeline) summary["pipeline"] = json_of(pipeline, worker.pipeline->plan().shape);
