@@ -9,6 +9,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <optional>
 #include <string_view>
 #include <type_traits>
@@ -21,6 +22,7 @@
 #include "trainer/device/device.h"
 #include "trainer/parallel/mesh.h"
 #include "trainer/pipeline/schedule.h"
+#include "trainer/sync/straggler.h"
 #include "trainer/sync/ways.h"
 #include "tutti/tutti.h"
 
@@ -34,7 +36,8 @@ using Words = std::vector<std::string>;
 struct Asked {
   std::optional<int64_t> steps, batch, batch_per_rank, shards, accumulate, warmup, sample;
   std::optional<int64_t> checkpoint_every;
-  std::optional<double> rate, momentum, weight_decay, topk;
+  std::optional<double> rate, least_rate, momentum, weight_decay, topk;
+  std::optional<std::string> decay;
   std::optional<int> chunks, servers;
 };
 
@@ -123,22 +126,30 @@ void check_ways(const CLI::App& app, const Options& o) {
   only(app.count("--overlap") > 0, "--overlap", chosen && chosen->sums_gradients, ways_that_sum());
 }
 
-// Values that are no values, and a replay, which has the options of its run.
+// Values that are no values, and what has the options of another run.
 void check_given(const CLI::App& app) {
+  const std::pair<std::string, Words> alone[] = {
+      {"--replay", {"--device"}},
+      {"--generate", {"--init", "--prompt", "--seed", "--device", "--threads"}}};
   for (const CLI::Option* option : app.get_options()) {
     if (option->count() == 0) continue;
     for (const std::string& value : option->results())
       if (value.empty()) throw BadInput(fmt::format("{} has an empty value", option->get_name()));
     const std::string name = option->get_name();
-    if (app.count("--replay") > 0 && name != "--replay" && name != "--device")
-      throw BadInput(
-          fmt::format("--replay has the options of the run that it repeats, not {}", name));
+    for (const auto& [which, others] : alone)
+      if (app.count(which) > 0 && name != which &&
+          std::find(others.begin(), others.end(), name) == others.end())
+        throw BadInput(fmt::format("{} has the options of the run that it is of, and {}, not {}",
+                                   which, fmt::join(others, ", "), name));
   }
 }
 
 void declare(CLI::App& app, Options& o, Asked& asked) {
   const auto what = [&](const char* group) { app.option_defaults()->group(group); };
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  static std::string config;  // with_config() has put what it has in its place
+  app.add_option("--config", config,
+                 "a file of options, steps = 500 a line; those of the command line come after it");
   what("What is learnt");
   app.add_option(
       "--model", o.model,
@@ -171,6 +182,8 @@ void declare(CLI::App& app, Options& o, Asked& asked) {
   app.add_option("--device", o.device,
                  "what computes: cpu, cuda (each rank takes the next GPU of its host) or cuda:N");
 
+  app.add_option("--threads", o.threads, "that compute, a rank; default: 1");
+
   what("How much");
   app.add_option("--steps", asked.steps, "updates of the parameters");
   app.add_option("--batch", asked.batch, "samples of a step over all workers");
@@ -182,6 +195,9 @@ void declare(CLI::App& app, Options& o, Asked& asked) {
   app.add_option("--optimizer", o.optimizer, "sgd, adamw or lamb");
   app.add_option("--lr", asked.rate, "rate; default: the optimizer's own");
   app.add_option("--warmup", asked.warmup, "steps until the full rate");
+  app.add_option("--decay", asked.decay,
+                 "of the rate after that, over the rest of the steps: constant, cosine or linear");
+  app.add_option("--min-lr", asked.least_rate, "rate that the decay ends at; default: 0");
   app.add_option("--momentum", asked.momentum, "of sgd");
   app.add_option("--weight-decay", asked.weight_decay, "of adamw and lamb");
 
@@ -242,18 +258,24 @@ void declare(CLI::App& app, Options& o, Asked& asked) {
   app.add_option("--bucket", o.bucket_mib, "MiB after which the others do");
   app.add_option("--servers", asked.servers, "parameter servers, besides the workers");
   declare_ways(app, o);
+  app.add_option(
+      "--straggler", o.straggler,
+      "RANK:FACTOR: that worker takes so many times as long; or jitter: each takes, step "
+      "by step, randomly longer, twice as long on average");
   app.add_option("--log", o.log, "file for the servers' events");
   app.add_option("--replay", o.replay, "repeat a run from such a file, in one process");
 
   what("What is kept and shown");
   app.add_option("--checkpoint", o.checkpoint, "folder of the checkpoints");
   app.add_option("--checkpoint-every", asked.checkpoint_every, "steps between two of them");
-  app.add_flag("--resume", o.resume,
-               "go on from the last one, with its --batch, --lr, --warmup, --steps and, where --dp "
-               "divides them, --shards unless others are given");
+  app.add_flag(
+      "--resume", o.resume,
+      "go on from the last one, with its --batch, --lr, --warmup, --decay, --min-lr, --steps and, "
+      "where --dp divides them, --shards unless others are given");
   app.add_option("--init", o.init,
                  "begin with the weights of another run's checkpoint: its folder, or that of all");
   app.add_option("--json", o.json, "one object a step to this file, or to stdout with -");
+  app.add_option("--csv", o.csv, "one line a step to this file, the first one with the names");
   app.add_option("--report", o.report, "a page with curves and time lines, HTML");
   app.add_option("--trace", o.trace, "a trace for Perfetto or chrome://tracing");
   app.add_flag("--keep-going", o.keep_going,
@@ -262,6 +284,9 @@ void declare(CLI::App& app, Options& o, Asked& asked) {
   app.add_option("--evaluate-every", o.evaluate_every,
                  "steps between two validations; 0: at the end");
   app.add_option("--sample", asked.sample, "bytes of text to write at the end");
+  app.add_option("--generate", o.generate,
+                 "bytes of text to write with the model of --init, in place of a run");
+  app.add_option("--prompt", o.prompt, "what that text begins with");
   app.add_option("--timeout", o.timeout_ms,
                  "milliseconds after which a rank gives up waiting for another; default: it waits "
                  "until that one ends");
@@ -278,6 +303,7 @@ void check_model(const Options& o) {
                                     {"--context", o.context}})
     within(name, value, 1, 1 << 20);
   within("--dropout", o.dropout, 0, 0.95);
+  within("--threads", o.threads, 1, 1024);
   if (!Device::is_name(o.device))
     throw BadInput(fmt::format("--device {}: allowed are cpu, cuda and cuda:N", o.device));
 }
@@ -290,11 +316,17 @@ void check_amounts(const Options& o) {
   if (o.shards % o.dp != 0)
     throw BadInput(
         fmt::format("--shards {} cannot be divided among --dp {} workers", o.shards, o.dp));
+  one_of("--decay", o.decay, {"constant", "cosine", "linear"});
+  within("--min-lr", o.least_rate, 0, o.rate);
+  only(o.decay != "constant", "--decay", o.steps > o.warmup,
+       fmt::format("more --steps than the {} of --warmup, not {}", o.warmup, o.steps));
   above_zero("--clip", o.clip, 1e30);
   one_of("--optimizer", o.optimizer, {"sgd", "adamw", "lamb"});
 }
 
-void check_agreement(const Options& o) {
+void check_agreement(const CLI::App& app, const Options& o) {
+  for (const char* option : {"--first-bucket", "--bucket"})
+    only(app.count(option) > 0, option, sync_way(o).sums_gradients, ways_that_sum());
   one_of("--dtype", o.dtype, {"float32", "float64"});
   one_of("--wire", o.wire, {"fp32", "bf16"});
   one_of("--level", o.level, {"fast", "canonical"});
@@ -337,6 +369,8 @@ void check_agreement(const Options& o) {
        fmt::format("{} without --topk, or {}", sums, fmt::join(others, ", ")));
   only(!o.log.empty(), "--log", o.has_servers(),
        fmt::format("a parameter server (--sync {})", fmt::join(ways_with_servers(), ", ")));
+  only(!o.log.empty(), "--log", o.threads == 1,
+       "--threads 1: several may round otherwise in the replay");
   if (way.check) way.check(o);
 }
 
@@ -351,6 +385,9 @@ void check_grid(const Options& o) {
     throw BadInput(
         fmt::format("--dp {} x --tp {} x --pp {}{} are {} ranks: at most 1024", o.dp, o.tp, o.pp,
                     o.stage_widths.empty() ? "" : " of widths " + o.stage_widths, mesh.ranks()));
+  only(!o.straggler.empty(), "--straggler", o.dp == mesh.ranks() && o.dp > 1 && o.schedule.empty(),
+       "--dp of 2 or more, without --tp and --pp");
+  Straggler::of(o);
   if (o.dp != mesh.ranks() && !sync_way(o).sums_gradients)
     throw BadInput(
         fmt::format("--tp {} and --pp {} need {}, not {}", o.tp, o.pp, ways_that_sum(), o.sync));
@@ -388,12 +425,17 @@ std::optional<int64_t> continue_run(const Options& o, Asked& asked) {
   const std::optional<Checkpoint> was = described_checkpoint(o.checkpoint);
   if (!was) return {};
   const auto take = [](const nlohmann::json& from, const char* name, auto& to) {
-    if (to || !from.contains(name) || !from[name].is_number()) return;
-    to = from[name].get<typename std::decay_t<decltype(to)>::value_type>();
+    using Value = typename std::decay_t<decltype(to)>::value_type;
+    constexpr bool text = std::is_same_v<Value, std::string>;
+    if (to || !from.contains(name) || !(text ? from[name].is_string() : from[name].is_number()))
+      return;
+    to = from[name].get<Value>();
   };
   if (!asked.batch_per_rank) take(was->identity, "batch", asked.batch);
   take(was->settings, "lr", asked.rate);
   take(was->settings, "warmup", asked.warmup);
+  take(was->settings, "decay", asked.decay);
+  if (asked.decay != "constant") take(was->settings, "min-lr", asked.least_rate);
   take(was->settings, "steps", asked.steps);
   std::optional<int64_t> shards;
   if (!asked.shards && !asked.accumulate && o.micro_batches.empty())
@@ -492,6 +534,7 @@ void check_asked(const Options& o, const Asked& asked) {
 
 // An option without effect was not meant, so it is refused.
 void check_effect(const CLI::App& app, const Options& o, const Asked& asked) {
+  only(asked.least_rate.has_value(), "--min-lr", o.decay != "constant", "--decay cosine or linear");
   only(asked.momentum.has_value(), "--momentum", o.optimizer == "sgd", "--optimizer sgd");
   only(asked.weight_decay.has_value(), "--weight-decay", o.optimizer != "sgd",
        "--optimizer adamw or lamb");
@@ -499,12 +542,16 @@ void check_effect(const CLI::App& app, const Options& o, const Asked& asked) {
   only(app.count("--portals") > 0, "--portals", o.pipelined(), "--pp of at least 2");
   only(app.count("--conv-split") > 0, "--conv-split", o.model_name() == "cnn" && o.tp > 1,
        "--model cnn and --tp of 2 or more");
+  only(app.count("--prompt") > 0, "--prompt", o.generate.has_value(), "--generate");
   only(asked.checkpoint_every.has_value(), "--checkpoint-every", !o.checkpoint.empty(),
        "--checkpoint FOLDER");
   only(asked.sample.value_or(0) > 0, "--sample", o.model_name() == "gpt" || o.model_name() == "rnn",
        "--model gpt or rnn");
-  const std::pair<const char*, const std::string*> outputs[] = {
-      {"--json", &o.json}, {"--report", &o.report}, {"--trace", &o.trace}, {"--log", &o.log}};
+  const std::pair<const char*, const std::string*> outputs[] = {{"--json", &o.json},
+                                                                {"--csv", &o.csv},
+                                                                {"--report", &o.report},
+                                                                {"--trace", &o.trace},
+                                                                {"--log", &o.log}};
   for (const auto& [option, path] : outputs)
     for (const auto& [other, same] : outputs)
       if (option != other && !path->empty() && *path == *same)
@@ -518,6 +565,8 @@ void check_kept(const Options& o) {
   if (o.evaluate_every > 0 && !sync_way(o).common_steps)
     throw BadInput(fmt::format(
         "--evaluate-every with --sync {}: its workers do not make the same steps", o.sync));
+  within("--generate", o.generate, 1, 1e6);
+  only(o.generate.has_value(), "--generate", !o.init.empty(), "--init FOLDER");
   if (o.resume && o.checkpoint.empty()) throw BadInput("--resume needs --checkpoint FOLDER");
   if (o.resume && !o.init.empty())
     throw BadInput("--init with --resume: a run that goes on has its weights");
@@ -526,6 +575,35 @@ void check_kept(const Options& o) {
 }
 
 }  // namespace
+
+std::vector<std::string> with_config(const std::vector<std::string>& arguments) {
+  const std::string option = "--config";
+  std::vector<std::string> from_files, rest;
+  for (size_t i = 1; i < arguments.size(); ++i) {
+    const bool joined = arguments[i].starts_with(option + "=");
+    if (!joined && arguments[i] != option) {
+      rest.push_back(arguments[i]);
+      continue;
+    }
+    if (!joined && i + 1 == arguments.size()) throw BadInput("--config needs the name of a file");
+    const std::string path = joined ? arguments[i].substr(option.size() + 1) : arguments[++i];
+    try {
+      std::error_code error;
+      if (std::filesystem::is_directory(path, error)) throw CLI::FileError(path + " is a folder");
+      for (const CLI::ConfigItem& item : CLI::ConfigTOML().from_file(path)) {
+        if (!item.parents.empty() || item.name == "config")
+          throw BadInput(fmt::format("{} {}: lines are NAME = VALUE, of options but {}", option,
+                                     path, option));
+        from_files.push_back(fmt::format("--{}={}", item.name, fmt::join(item.inputs, ",")));
+      }
+    } catch (const CLI::Error& error) {
+      throw BadInput(fmt::format("{}: {}", option, error.what()));
+    }
+  }
+  from_files.insert(from_files.begin(), arguments.front());
+  from_files.insert(from_files.end(), rest.begin(), rest.end());
+  return from_files;
+}
 
 Options parse_options(std::vector<std::string> arguments) {
   Options o;
@@ -563,12 +641,14 @@ Options parse_options(std::vector<std::string> arguments) {
   o.steps = asked.steps.value_or(name == "gpt" ? 300 : 200);
   o.rate = asked.rate.value_or(o.optimizer == "sgd" ? 0.1 : o.optimizer == "lamb" ? 0.01 : 0.002);
   o.warmup = asked.warmup.value_or(o.warmup);
+  o.decay = asked.decay.value_or(o.decay);
+  o.least_rate = asked.least_rate.value_or(o.least_rate);
   o.momentum = asked.momentum.value_or(o.momentum);
   o.weight_decay = asked.weight_decay.value_or(o.weight_decay);
   o.sample = asked.sample.value_or(o.sample);
   o.checkpoint_every = asked.checkpoint_every.value_or(o.checkpoint_every);
   check_amounts(o);
-  check_agreement(o);
+  check_agreement(app, o);
   check_kept(o);
   check_effect(app, o, asked);
   return o;

@@ -25,6 +25,7 @@ int fork_ranks(int nranks, const std::string& transport, const std::function<int
   job.stop_ms = 600'000;  // a step, a checkpoint and a report; a second signal ends them at once
   int exit_status = 0;
   const Status status = run_local(job, &exit_status);
+  if (status.code() == TUTTI_INVALID) throw BadInput(status.text());
   if (!status.ok()) throw Failure("cannot start ranks: " + status.text());
   return exit_status;
 }

@@ -53,10 +53,15 @@ int local_rank() {
   return 0;
 }
 
-void restart_with_one_thread(char** argv) {
-  if (std::getenv("OMP_NUM_THREADS") && std::getenv("OPENBLAS_NUM_THREADS")) return;
-  setenv("OMP_NUM_THREADS", "1", 0);
-  setenv("OPENBLAS_NUM_THREADS", "1", 0);
+void restart_with_threads(int threads, char** argv) {
+  const std::string number = std::to_string(threads);
+  bool set = true;
+  for (const char* name : {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"}) {
+    const char* now = std::getenv(name);
+    set = set && now && now == number;
+    setenv(name, number.c_str(), 1);
+  }
+  if (set) return;
   execv("/proc/self/exe", argv);  // if that fails the run is slower, not wrong
 }
 

@@ -1,4 +1,4 @@
-// Starting this program: with one thread, and its ranks.
+// Starting this program: with its number of threads, and its ranks.
 #pragma once
 
 #include <functional>
@@ -15,8 +15,8 @@ int local_rank();
 bool launched();
 
 // Mathematical libraries read the number of threads from the environment when they are loaded. If
-// it is not set there, this sets it to one and starts the program again.
-void restart_with_one_thread(char** argv);
+// it is not this one there, this sets it and starts the program again.
+void restart_with_threads(int threads, char** argv);
 
 // Whether ranks can be forks of this process: they would lack its threads, and a driver of GPUs
 // that it has asked. Never in the trainer of a bundle.

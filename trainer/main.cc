@@ -9,8 +9,10 @@
 #include "trainer/command_line.h"
 #include "trainer/common/error.h"
 #include "trainer/device/device.h"
+#include "trainer/generate.h"
 #include "trainer/launch.h"
 #include "trainer/plan.h"
+#include "trainer/report/screen.h"
 #include "trainer/sync/replay.h"
 #include "trainer/train.h"
 #include "tutti/tutti.hpp"
@@ -58,10 +60,15 @@ int as_rank(const Options& options, const std::vector<std::string>& arguments, b
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::vector<std::string> arguments(argv, argv + argc);
   leave(guarded([&] {
-    restart_with_one_thread(argv);
+    const std::vector<std::string> arguments = with_config({argv, argv + argc});
     const Options options = parse_options(arguments);
+    restart_with_threads(options.threads, argv);
+    if (options.generate) {
+      const Device device = Device::open(options.device, local_rank());
+      std::puts(printable(generated(options, device)).c_str());
+      return 0;
+    }
     if (launched()) return as_rank(options, arguments, false);
     if (!options.replay.empty()) {
       const ServerLog log = read_log(options.replay);

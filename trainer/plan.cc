@@ -194,6 +194,7 @@ void prepare(const Options& o) {
     check_space(o, checkpoint_bytes(o, replica.size()));
   }
   check_writable("--json", o.json);
+  check_writable("--csv", o.csv);
   check_writable("--report", o.report);
   check_writable("--trace", o.trace);
   check_writable("--log", o.log);

@@ -205,7 +205,7 @@ int end_of_run(const Worker& worker, Early early, const StepRecord& last, int64_
 
 int train(const Options& asked, const std::vector<std::string>& arguments, bool prepared) {
   const Device device = Device::open(asked.device, local_rank());  // first: see there
-  use_one_thread();
+  use_threads(asked.threads);
   Options options = asked;
   const Shape shape = shape_of(options);
   const std::unique_ptr<Data> data = open_data(options.data, shape.context, options.seed);
@@ -285,7 +285,7 @@ int train(const Options& asked, const std::vector<std::string>& arguments, bool 
       save_checkpoint(keepers, strategy->state(), next);
       saved = next;
     }
-    if (last) strategy->finish();
+    if (last) record.figures.volume += strategy->finish();
     nlohmann::json more = nlohmann::json::object();
     if (options.hash && (last || sync_way(options).equal_steps)) {
       more["parameters"] = checked_digest(worker);

@@ -135,6 +135,25 @@ TEST(Optimizer, GivesTheSameBitsWhereverItsPartsAreCut) {
   }
 }
 
+TEST(Rate, RisesAndDecays) {
+  OptimizerSettings s{"sgd", 1, 4, 0, 0, "constant", 0.2, 12};
+  for (int64_t step = 0; step < 4; ++step)
+    EXPECT_DOUBLE_EQ(rate_at(s, step), 0.2 * double(step + 1));
+  EXPECT_EQ(rate_at(s, 4), 1);
+  EXPECT_EQ(rate_at(s, 11), 1);
+  s.decay = "linear";
+  for (int64_t step = 4; step <= 12; ++step)
+    EXPECT_DOUBLE_EQ(rate_at(s, step), 1 - 0.1 * double(step - 4));
+  s.decay = "cosine";
+  EXPECT_DOUBLE_EQ(rate_at(s, 4), 1);
+  EXPECT_DOUBLE_EQ(rate_at(s, 6), 0.2 + 0.4 * (1 + std::sqrt(0.5)));
+  EXPECT_DOUBLE_EQ(rate_at(s, 8), 0.6);
+  EXPECT_DOUBLE_EQ(rate_at(s, 12), 0.2);
+  EXPECT_DOUBLE_EQ(rate_at(s, 99), 0.2);  // asynchronous servers may get more
+  s.warmup = 0;
+  EXPECT_EQ(rate_at(s, 0), 1);
+}
+
 TEST(Volume, OfTheReferencesExample) {
   const double bytes = 4.0 * 23e6;
   EXPECT_DOUBLE_EQ(allreduce_volume("ring", 8, bytes).bytes, 161e6);

@@ -1,6 +1,7 @@
 """Runs tutti-train as users do and checks what it claims. Arguments: tutti-train, tutti, what is checked; then perhaps
 --device DEVICE, which all runs get that name none."""
 import concurrent.futures
+import csv
 import hashlib
 import itertools
 import json
@@ -37,10 +38,20 @@ small = ["--data", "text:" + corpus.name,
 err_seconds = 0  # from the first line on stderr to the end of the last run
 
 
+def fitting(args):
+    """The arguments, without the buckets of `small` where no gradients are summed."""
+    args, buckets = [str(arg) for arg in args], small[-4:]
+    ways = [way for option, way in zip(args, args[1:]) if option == "--sync"]
+    for i in range(len(args)):
+        if ways and ways[-1] != "allreduce" and args[i:i + 4] == buckets:
+            return args[:i] + args[i + 4:]
+    return args
+
+
 def run(*args, timeout=300):
     global err_seconds
     with tempfile.TemporaryFile("w+") as out:
-        begun = subprocess.Popen([train, *device, *map(str, args)], env=env, stdin=subprocess.DEVNULL, stdout=out,
+        begun = subprocess.Popen([train, *device, *fitting(args)], env=env, stdin=subprocess.DEVNULL, stdout=out,
                                  stderr=subprocess.PIPE, text=True)
         watch = threading.Timer(timeout, begun.kill)
         watch.start()
@@ -107,6 +118,121 @@ def check_equal():
         a = steps(*rest, "--dp", "3", "--shards", shards)[0]
         b = steps(*rest, "--dp", "1", "--shards", "1")[0]
         assert all(abs(x["loss"] - y["loss"]) < 1e-5 * y["loss"] for x, y in zip(a, b)), (a, b)
+
+
+def check_decay():
+    """The rate decays over the steps, alike on all workers; who goes on has the same decay."""
+    # A decay to the full rate is none.
+    plain = ["--model", "quadratic:1", "--optimizer", "sgd", "--momentum", "0", "--warmup", "0", "--lr", "0.5", "--steps", "6"]
+    constant = steps(*plain)[0]
+    assert digests(*plain, "--decay", "linear", "--min-lr", "0.5") == [s["parameters"] for s in constant]
+    assert digests(*plain, "--decay", "linear")[:2] != [s["parameters"] for s in constant][:2]
+    decays = small + ["--batch", "8", "--shards", "4", "--level", "canonical", "--warmup", "2", "--steps", "6", "--decay"]
+    one = {kind: digests(*decays, kind, "--min-lr", "1e-4") for kind in ("cosine", "linear")}
+    assert one["cosine"][:3] == one["linear"][:3] and one["cosine"][3] != one["linear"][3], one
+    assert digests(*decays, "cosine", "--min-lr", "1e-4", "--dp", "2", "--zero", "1") == one["cosine"]
+    with tempfile.TemporaryDirectory() as top:
+        # The decay is of the run, which is interrupted after the third step.
+        code, out, err = run(*decays, "cosine", "--min-lr", "1e-4", "--checkpoint", top + "/c", "--checkpoint-every", "3",
+                             "--die-at", "forward:4:0")
+        assert code != 0, err
+        rest = small + ["--level", "canonical"]
+        found, line = resumed(top + "/c", top + "/on", *rest)
+        assert [s["parameters"] for s in found] == one["cosine"][3:] and "--decay" not in line, (line, found)
+        found, line = resumed(top + "/c", top + "/other", *rest, "--decay", "constant")
+        assert '--decay is "constant", was "cosine"' in line and found[-1]["parameters"] != one["cosine"][-1], line
+    # Servers make the same updates; where each gradient is one, the decay is over all of them.
+    star = digests(*small, "--dp", "2", "--batch", "4", "--steps", "13", "--decay", "linear", "--algorithm", "master-worker")[-1]
+    served = small + ["--dp", "2", "--batch", "4", "--steps", "13", "--decay", "linear", "--sync"]
+    assert digests(*served, "server")[-1] == star
+    for args, *words in ((("--decay", "exponential"), "exponential", "cosine"), (("--min-lr", "0.001"), "--min-lr", "--decay"),
+                         (("--decay", "linear", "--lr", "0.1", "--min-lr", "0.2"), "--min-lr 0.2"),
+                         (("--decay", "linear", "--steps", "10"), "--decay", "--warmup", "10")):
+        refused([*small, *args], *words)
+
+
+def check_threads():
+    """Each rank computes with as many threads as it is told to, whatever the environment says."""
+    def threads_of_ranks(*more):
+        """The most threads that a rank has had while it trained."""
+        with tempfile.NamedTemporaryFile("w+") as out:
+            begun = subprocess.Popen([train, *device, "--model", "mlp", "--width", "512", "--dp", "2", "--steps", "1000000", "--json", out.name, *more],
+                                     env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+            deadline = time.monotonic() + 100
+            while time.monotonic() < deadline and sum(1 for _ in open(out.name)) < 3:
+                time.sleep(0.05)
+            ranks = subprocess.run(["ps", "-ww", "-e", "-o", "nlwp=,args="], check=True, capture_output=True, text=True).stdout
+            counts = [int(line.split()[0]) for line in ranks.splitlines() if out.name in line]
+            begun.send_signal(signal.SIGINT)
+            assert begun.wait(100) == 130 and len(counts) > 2, counts
+            return max(counts)
+
+    one = threads_of_ranks()
+    assert threads_of_ranks("--threads", "2") > one, one
+    # The same losses but for rounding.
+    rest = small + ["--dp", "2", "--batch", "8", "--steps", "4"]
+    assert close(steps(*rest, "--threads", "2")[0], steps(*rest)[0], 1e-4)
+    refused([*rest, "--sync", "server", "--threads", "2", "--log", "x"], "--log", "--threads 1")
+
+
+def check_config():
+    """Options from a file are those of the command line, which has the last word; text of a checkpoint without a run."""
+    with tempfile.TemporaryDirectory() as top:
+        def file(text):
+            with open(top + "/run.toml", "w") as out:
+                out.write(text)
+            return top + "/run.toml"
+        path = file("# a run\nsteps = 3\nbatch = 4\ngrid-order = pp,dp,tp\ndp = 2\nno-overlap = true\nresume = false\n"
+                    "sync = 'server'\n")
+        want = digests(*small, "--steps", "4", "--batch", "4", "--dp", "2", "--grid-order", "pp,dp,tp", "--no-overlap")
+        assert digests(*small, "--sync", "allreduce", "--config", path, "--steps", "4") == want
+        path = file(f"steps = 2\ndp = 2\nsync = server\nlog = {top}/log\n")
+        steps(*small[:-4], "--config=" + path)
+        os.remove(path)
+        assert run("--replay", top + "/log")[0] == 0  # the log knows the options of the file
+        for text, *words in (("stepz = 3\n", "--stepz=3"), ("steps =\n", "--steps"), ("[run]\nsteps = 3\n", "--config")):
+            refused([*small, "--config", file(text)], *words)
+        refused([*small, "--config", top + "/none"], "--config", top + "/none")
+        refused([*small, "--config", top], "--config", "folder")
+        refused([*small, "--config"], "--config")
+        # The checkpoint knows its model, whoever held which part of it.
+        trained = ("--steps", "3", "--batch", "4", "--checkpoint")
+        assert run(*small, *trained, top + "/c", "--tp", "2", "--pp", "2", "--micro-batches", "2")[0] == 0
+        texts = []
+        for more in ((), (), ("--seed", "2"), ("--prompt", "all ranks")):
+            code, out, err = run("--generate", "40", "--init", top + "/c", *more)
+            assert code == 0 and len(out) == 1 + 40 + len(more[1] if "--prompt" in more else "x"), (more, out, err)
+            texts.append(out)
+        assert texts[0] == texts[1] != texts[2] and texts[3].startswith("all ranks"), texts
+        # It is the text of the sample that a run of the same seed writes with these weights.
+        code, out, err = run(*small, "--init", top + "/c", "--steps", "1", "--lr", "1e-30", "--batch", "4", "--weight-decay", "0", "--sample", "40")
+        assert texts[0].strip() in out, (texts[0], out)
+        assert run("--model", "mlp", *trained, top + "/mlp")[0] == 0
+        for args, *words in ((("--generate", "5"), "--generate", "--init"), (("--generate", "0", "--init", top + "/c"), "--generate 0"),
+                             (("--generate", "5", "--init", top + "/mlp"), "mlp", "no text"),
+                             (("--generate", "5", "--init", top + "/c", "--steps", "3"), "--generate", "--steps"),
+                             (("--generate", "5", "--init", top), "no checkpoint"), (("--prompt", "x"), "--prompt", "--generate")):
+            refused(args, *words)
+
+
+def check_straggler():
+    """A slow worker: who waits for it, and who goes on. A step of 16 samples sleeps for most of its time."""
+    rest = small + ["--dp", "2", "--batch", "32", "--steps", "15", "--sync"]
+    plain = digests(*rest, "allreduce")
+    found, total = steps(*rest, "allreduce", "--straggler", "1:8")
+    assert [s["parameters"] for s in found] == plain  # it changes no bit
+    waits = [w["waited"] / w["seconds"] for w in total["worked"]]
+    assert waits[0] > 0.5 > 0.3 > waits[1], total["worked"]
+    # Nobody waits where each gradient is an update; with a bound he does, so that both make steps at the slow one's pace.
+    def pace(sync, *more):
+        worked = steps(*rest, sync, "--straggler", "1:8", *more)[1]["worked"]
+        assert [w["steps"] for w in worked] == [15, 15], worked
+        return worked[0]["seconds"] / worked[1]["seconds"]
+    assert pace("server-async") < 0.5 < 0.7 < pace("ssp", "--staleness", "1")
+    # A backup's late gradients are dropped, and its steps are fewer.
+    worked = steps(*rest, "backup", "--straggler", "1:8")[1]["worked"]
+    assert worked[0]["steps"] == 15 > 8 > worked[1]["steps"], worked
+    assert digests(*rest, "allreduce", "--straggler", "jitter") == plain
 
 
 def check_wire():
@@ -410,7 +536,15 @@ def check_servers():
         assert all(s["bytes_sent"] == 320_000 + 2 * 8 and s["messages_sent"] == 4 for s in found), found
         assert total["bytes_sent_per_step"] == total["bytes_by_formula"], total
         # 8 workers and 2 servers tell each other numbers of 8 bytes: 2 iterations, the next ones, the end.
+        assert [s["bytes_received"] for s in total["servers"]] == [2 * 8 * (160_000 + 8) + 8 * 8] * 2, total
+        assert [s["bytes_sent"] for s in total["servers"]] == [2 * 8 * (160_000 + 8)] * 2, total
         assert log_of(top + "/bytes")[0]["server_bytes"] == 2 * 2 * 320_000 * 8 + 8 * 2 * (2 + 2 + 1) * 8
+        # So too where parts differ, gradients are dropped, and checkpoints are written.
+        for more in (("server", "--servers", "3"), ("backup", "--servers", "2", "--checkpoint", top + "/kept", "--checkpoint-every", "2"),
+                     ("ssp",)):
+            for seen in steps(*four, "--sync", *more)[1]["servers"]:
+                assert seen["bytes_received"] == seen["received_by_formula"] > 0, (more, seen)
+                assert seen["bytes_sent"] == seen["sent_by_formula"] > 0, (more, seen)
         # Asynchronous.
         for count in (1, 2):
             head, servers, digest = logged(top, *small, "--dp", "4", "--batch", "8", "--steps", "12", "--sync",
@@ -474,6 +608,14 @@ def check_decentralised():
     assert total["bytes_sent_per_step"] == total["bytes_by_formula"] == 96, total
     found, total = steps("--model", "quadratic:128", "--dp", "2", "--steps", "4", "--sync", "gossip")
     assert all(s["bytes_sent"] == 4 * 128 + 8 for s in found) and total["bytes_by_formula"] == 4 * 128 + 8, found
+    # Of more workers, the busiest may be one that answers, as often as it was picked.
+    busiest = set()
+    for dp, seed in ((3, 1), (4, 1), (4, 2), (6, 3)):
+        found, total = steps("--model", "quadratic:128", "--dp", dp, "--steps", "7", "--sync", "gossip", "--seed", seed)
+        assert total["bytes_sent_per_step"] == total["bytes_by_formula"], (dp, seed, total)
+        assert total["messages_sent_per_step"] == total["messages_by_formula"], (dp, seed, total)
+        busiest.add(total["messages_sent_per_step"] == 2)
+    assert busiest == {True, False}, busiest
     # Averaging after every step is data parallelism, but for rounding.
     one = steps(*convex, "--sync", "local-sgd", "--local-steps", "1")[1]["validation_loss"]
     other = steps(*convex)[1]["validation_loss"]
@@ -512,6 +654,18 @@ def check_models():
             page = open(folder + "/r.html").read()
             assert "<svg" in page and "rank 1 communication" in page and "http" not in page
             xml.etree.ElementTree.fromstring(page[page.index("<html"):].replace('<meta charset="utf-8">', ""))
+    # The same figures as lines; a run that goes on adds to them, with the names once.
+    with tempfile.TemporaryDirectory() as folder:
+        rest = small + ["--dp", "2", "--clip", "1", "--evaluate-every", "2", "--checkpoint", folder + "/c", "--csv", folder + "/csv"]
+        seen = steps(*rest, "--steps", "2")[0] + steps(*rest, "--steps", "3", "--resume")[0]
+        with open(folder + "/csv") as file:
+            lines = list(csv.DictReader(file))
+        assert len(lines) == 3 and "loss" in lines[0] and "gradient_norm" in lines[0], lines
+        for line, object in zip(lines, seen):
+            assert all(object.get(name) == (float(value) if value else None) for name, value in line.items()), (line, object)
+        assert [bool(line["validation_loss"]) for line in lines] == [False, True, True]
+        code, out, err = run(*small, "--steps", "2", "--csv", "-", "--sample", "0")
+        assert code == 0 and out.startswith("step,") and out.count("\n") == 3, (out, err)
     # A user's own pictures.
     with tempfile.TemporaryDirectory() as folder:
         with open(f"{folder}/train-images-idx3-ubyte", "wb") as file:
@@ -919,8 +1073,8 @@ def check_ended_early():
                 "server-async": ("--sync", "server-async"), "backup": ("--sync", "backup", "--servers", "2")}
         for name, more in ways.items():
             kept = ("--checkpoint", f"{top}/{name}", "--checkpoint-every", "10") if name != "backup" else ()
-            args = [train, *device, *map(str, small), "--batch", "8", "--steps", "1000000", "--sample", "0", "--json", f"{top}/{name}.json",
-                    "--report", f"{top}/{name}.html", *([] if name == "grid" else ["--dp", "2"]), *more]
+            args = [train, *device, *fitting([*small, *more]), "--batch", "8", "--steps", "1000000", "--sample", "0", "--json", f"{top}/{name}.json",
+                    "--report", f"{top}/{name}.html", *([] if name == "grid" else ["--dp", "2"])]
             begun = subprocess.Popen([*args, *kept], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                                      text=True)
             deadline = time.monotonic() + 100
@@ -1000,14 +1154,16 @@ def check_bad_input():
                          (("--model", "cnn:inception", "--tp", "5"), "--tp 5", "4 branches"),
                          (("--model", "quadratic:10", "--tp", "2"), "--tp 2"),
                          (("--rnn-chunk", "4"), "--rnn-chunk", "rnn"),
-                         (("--no-such",), "--no-such")):
+                         (("--no-such",), "--no-such"),
+                         (("--transport", "carrier-pigeon"), "carrier-pigeon", "shm"),
+                         (("--transport", "carrier-pigeon", "--threads", "2"), "carrier-pigeon", "shm")):
         refused(args, *words)
     # A plan leaves nothing behind; a disk that is full on the way.
     with tempfile.TemporaryDirectory() as top:
-        code, out, err = run(*small, "--dp", "2", "--dry-run", "--json", top + "/json", "--report", top + "/report", "--checkpoint",
+        code, out, err = run(*small, "--dp", "2", "--dry-run", "--json", top + "/json", "--csv", top + "/csv", "--report", top + "/report", "--checkpoint",
                              top + "/deep/er/checkpoints/")
         assert code == 0 and err == "" and os.listdir(top) == [], (out, err, os.listdir(top))
-    for option in ("--json", "--report", "--log"):
+    for option in ("--json", "--csv", "--report", "--log"):
         code, out, err = run(*small, "--dp", "2", "--steps", "2", "--sync", "server", option, "/dev/full")
         assert code == 1 and "/dev/full" in err and "No space left" in err, (option, code, err)
 
@@ -1018,14 +1174,14 @@ def check_odd_options(every=3):
     zeros = [((option, value), option, value) for option in ("--lr", "--steps", "--batch", "--layers", "--width", "--heads",
                                                             "--context", "--clip", "--shards", "--batch-per-rank", "--accumulate",
                                                             "--chunks", "--topk", "--rnn-chunk", "--dp", "--tp", "--pp",
-                                                            "--micro-batches", "--bucket", "--first-bucket", "--timeout")
+                                                            "--micro-batches", "--bucket", "--first-bucket", "--timeout", "--threads")
              for value in ("0", "-1")]
     numbers = [((option, value), option) for option, value in (
         ("--seed", "-1"), ("--seed", "1.5"), ("--seed", "x"), ("--seed", ""), ("--seed", "99999999999999999999999"),
         ("--steps", "1.5"), ("--steps", "1e3"), ("--batch", "8x"), ("--lr", "nan"), ("--lr", "inf"), ("--lr", "1e9"),
         ("--clip", "nan"), ("--dropout", "1"), ("--dropout", "-0.1"), ("--momentum", "2"), ("--weight-decay", "-1"),
         ("--warmup", "-1"), ("--topk", "2"), ("--zero", "2"), ("--zero", "-1"), ("--evaluate-every", "-1"), ("--sample", "-1"),
-        ("--heads", "3"), ("--width", "99999999"), ("--dp", "2000"))]
+        ("--heads", "3"), ("--width", "99999999"), ("--dp", "2000"), ("--threads", "1.5"), ("--threads", "2000"))]
     nothing = [((*rest, option, *value), option, needed) for rest, option, value, needed in (
         (("--optimizer", "sgd"), "--weight-decay", ("0.1",), "adamw"), (("--optimizer", "adamw"), "--momentum", ("0.5",), "sgd"),
         (("--optimizer", "lamb"), "--momentum", ("0.5",), "sgd"), ((), "--momentum", ("0.9",), "sgd"),
@@ -1034,11 +1190,17 @@ def check_odd_options(every=3):
         (("--model", "seq2seq"), "--sample", ("20",), "gpt"), (("--model", "mlp"), "--dropout", ("0.1",), "mlp"),
         (("--model", "mlp"), "--heads", ("2",), "mlp"), (("--model", "quadratic:9"), "--width", ("3",), "quadratic"),
         (("--sync", "gossip", "--dp", "2"), "--no-overlap", (), "allreduce"),
+        (("--sync", "server"), "--bucket", ("1",), "allreduce"), (("--sync", "local-sgd", "--dp", "2"), "--first-bucket", ("1",), "allreduce"),
         (("--sync", "gossip", "--dp", "2"), "--zero", ("1",), "allreduce"), ((), "--servers", ("1",), "server"),
         (("--sync", "server"), "--backup", ("1",), "backup"), ((), "--local-steps", ("2",), "local-sgd"),
         (("--sync", "local-sgd", "--dp", "2"), "--log", ("x",), "server"), ((), "--resume", (), "--checkpoint"),
         (("--batch", "8"), "--batch-per-rank", ("8",), "--batch"), (("--shards", "2"), "--accumulate", ("2",), "--shards"),
-        (("--replay", "x"), "--steps", ("5",), "--replay"))]
+        (("--replay", "x"), "--steps", ("5",), "--replay"), (("--dp", "2"), "--straggler", ("2:3",), "0 to 1"),
+        (("--dp", "2"), "--straggler", ("-1:3",), "0 to 1"), (("--dp", "2"), "--straggler", ("1",), "RANK:FACTOR"),
+        (("--dp", "2"), "--straggler", ("1:",), "RANK:FACTOR"), (("--dp", "2"), "--straggler", ("x:2",), "jitter"),
+        (("--dp", "2"), "--straggler", ("1:1",), "above 1"), (("--dp", "2"), "--straggler", ("1:nan",), "above 1"),
+        ((), "--straggler", ("1:3",), "--dp"), (("--dp", "2", "--tp", "2"), "--straggler", ("1:3",), "--tp"),
+        (("--dp", "2", "--pp", "2"), "--straggler", ("jitter",), "--pp"))]
     # Each starts the program; with `--long` all do.
     for args, option, *words in (zeros + numbers + nothing)[::every]:
         option = option.replace("--no-", "--") if option in ("--no-portals", "--no-overlap") else option

@@ -14,6 +14,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/fd.h"
+#include "lib/config/config.h"
 #include "tools/launcher/keeper.h"
 #include "tools/launcher/neighbours.h"
 #include "tools/launcher/ranks.h"
@@ -243,6 +244,10 @@ Status open_signals(Fd* out) {
 }  // namespace
 
 Status run_local(const LocalJob& job, int* exit_status) {
+  if (!job.transports.empty() && !config_check(Variable::tutti_transports, job.transports).ok())
+    return Status(TUTTI_INVALID, "--transport is '" + job.transports +
+                                     "', but must be a comma separated list of " +
+                                     config_variable(Variable::tutti_transports).allowed);
   Fd signals;
   TUTTI_TRY(open_signals(&signals));
   std::fflush(nullptr);

@@ -30,13 +30,6 @@ void run(RunOptions& options, std::vector<std::string> command) {
            " (allowed before the program: -n, --prefix, --transport, --interface, --timeout, "
            "--bind, --verbose)");
   job.command = std::move(command);
-  if (!job.transports.empty()) {
-    const Status known = config_check(tutti::Variable::tutti_transports, job.transports);
-    if (!known.ok())
-      refuse("run: --transport is '" + job.transports +
-             "', but must be a comma separated list of " +
-             config_variable(tutti::Variable::tutti_transports).allowed);
-  }
   job.timeout_ms = int64_t(std::ceil(options.timeout_s * 1000));
   job.bind = binds.at(options.bind);
 

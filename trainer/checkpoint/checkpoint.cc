@@ -515,7 +515,9 @@ void check_continues(const Checkpoint& checkpoint, const Options& options, const
 }
 
 std::vector<std::string> changes_since(const Checkpoint& checkpoint, const json& settings) {
-  return differences(settings, checkpoint.settings);
+  json before = {{"decay", "constant"}, {"min-lr", 0}};  // where an older checkpoint has none
+  before.update(checkpoint.settings);
+  return differences(settings, before);
 }
 
 Checkpoint common_checkpoint(const Keepers& keepers) {

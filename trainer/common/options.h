@@ -24,6 +24,7 @@ struct Options {
   uint64_t seed = 1;
   std::string dtype = "float32";
   std::string device = "cpu";  // or cuda, cuda:N
+  int threads = 1;             // that compute, a rank
 
   // Steps, batches and the optimizer.
   int64_t steps = 0;
@@ -32,6 +33,8 @@ struct Options {
   std::string optimizer = "adamw";  // sgd, adamw, lamb
   double rate = 0;
   int64_t warmup = 10;
+  std::string decay = "constant";  // of the rate after the warm-up: or cosine, linear
+  double least_rate = 0;           // which the decay ends at, after the last step
   double momentum = 0.9;
   double weight_decay = 0.01;
   std::optional<double> clip;  // longer gradients are scaled to this length; none: none are
@@ -75,8 +78,9 @@ struct Options {
   T of_way(const std::string& name) const {
     return std::get<T>(of_ways.at(name));
   }
-  std::string log;     // where the servers' events go
-  std::string replay;  // a log to be repeated
+  std::string straggler;  // a slow worker, RANK:FACTOR, or jitter; empty: none
+  std::string log;        // where the servers' events go
+  std::string replay;     // a log to be repeated
 
   // Checkpoints and output.
   std::string checkpoint;
@@ -84,12 +88,15 @@ struct Options {
   bool resume = false;
   std::string init;  // a checkpoint whose weights are the first ones; empty: they are drawn
   std::string json;
+  std::string csv;
   std::string report;
   std::string trace;
   bool dry_run = false;
   bool keep_going = false;            // also when the loss or the gradient is no number any more
   int64_t evaluate_every = 0;         // 0: at the end only
   int64_t sample = 200;               // bytes of text at the end
+  std::optional<int64_t> generate;    // bytes of text to write in place of training
+  std::string prompt = "\n";          // and what they continue
   bool hash = false;                  // print a digest of the parameters after every step
   std::string die_at;                 // PLACE:STEP:RANK; for tests
   std::optional<int64_t> timeout_ms;  // of a wait for another rank; none: as long as it lives

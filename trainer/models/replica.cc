@@ -185,7 +185,7 @@ std::string Replica::continued(const std::string& prompt, int64_t bytes, uint64_
   return continued_text(prompt, bytes, shape.context, seed, next);
 }
 
-void use_one_thread() { at::set_num_threads(1); }
+void use_threads(int threads) { at::set_num_threads(threads); }
 
 std::string tensor_library() { return std::string("LibTorch ") + TORCH_VERSION; }
 

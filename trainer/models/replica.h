@@ -66,8 +66,8 @@ class Replica {
   std::unique_ptr<Inside> inside_;
 };
 
-// Makes LibTorch compute with one thread in this process.
-void use_one_thread();
+// Makes LibTorch compute with this many threads in this process.
+void use_threads(int threads);
 // "LibTorch 1.13.1, OpenBLAS ...", for the heading.
 std::string tensor_library();
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <stdexcept>
 #include <utility>
 
@@ -45,9 +46,7 @@ BasicOptimizer<Real>::BasicOptimizer(OptimizerSettings settings, std::vector<Par
 
 template <class Real>
 void BasicOptimizer<Real>::begin(int64_t step, double factor) {
-  const double ramp =
-      step < settings_.warmup ? double(step + 1) / double(settings_.warmup + 1) : 1.0;
-  rate_ = Real(settings_.rate * ramp * factor);
+  rate_ = Real(rate_at(settings_, step) * factor);
   step_ = step;
   std::fill(norms_.begin(), norms_.end(), tutti_binned_float64{});
 }
@@ -170,13 +169,22 @@ void BasicOptimizer<Real>::finish(Range range, std::span<Real> parameters) {
   }
 }
 
+double rate_at(const OptimizerSettings& s, int64_t step) {
+  if (step < s.warmup) return s.rate * (double(step + 1) / double(s.warmup + 1));
+  if (s.decay == "constant") return s.rate;
+  const double gone = std::min(1.0, double(step - s.warmup) / double(s.steps - s.warmup));
+  const double left = s.decay == "linear" ? 1 - gone : (1 + std::cos(std::numbers::pi * gone)) / 2;
+  return s.least_rate + (s.rate - s.least_rate) * left;
+}
+
 size_t moments_of(const Options& o) {
   if (o.optimizer != "sgd") return 2;
   return o.momentum > 0 ? 1 : 0;
 }
 
 OptimizerSettings optimizer_settings(const Options& o) {
-  return {o.optimizer, o.rate, o.warmup, o.momentum, o.weight_decay};
+  return {o.optimizer,    o.rate,  o.warmup,     o.momentum,
+          o.weight_decay, o.decay, o.least_rate, o.steps};
 }
 
 template class BasicOptimizer<float>;

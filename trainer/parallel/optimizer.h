@@ -22,8 +22,15 @@ struct OptimizerSettings {
   int64_t warmup = 0;
   double momentum = 0;
   double weight_decay = 0;
+  std::string decay = "constant";  // of the rate, after the warm-up: or cosine, linear
+  double least_rate = 0;           // which the decay ends at
+  int64_t steps = 0;               // of the run
 };
 OptimizerSettings optimizer_settings(const Options& options);
+// The rate of step `step`, counted from 0. It rises linearly over the warm-up, and then decays from
+// the full rate, which the first step has, to the least one, which would be the one of the step
+// after the last.
+double rate_at(const OptimizerSettings& settings, int64_t step);
 // The number of vectors that the optimizer keeps, each as long as the parameters.
 size_t moments_of(const Options& options);
 

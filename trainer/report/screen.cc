@@ -1,6 +1,7 @@
 #include "trainer/report/screen.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -19,6 +20,38 @@ nlohmann::json number(double value) {
 
 namespace {
 
+// Of --csv.
+constexpr const char* columns[] = {"step",           "loss",       "validation_loss",
+                                   "samples_per_s",  "step_ms",    "comm_exposed_ms",
+                                   "comm_hidden_ms", "bytes_sent", "messages_sent",
+                                   "gradient_norm"};
+
+// What the object of a step has of the columns.
+std::string csv_line(const nlohmann::json& step) {
+  std::vector<std::string> values;
+  for (const char* name : columns) {
+    const bool known = step.contains(name) && !step[name].is_null();
+    values.push_back(known ? step[name].dump() : "");
+  }
+  return fmt::format("{}", fmt::join(values, ","));
+}
+
+// Null where there is no path; "-" is stdout. A run that goes on appends.
+std::FILE* opened(const char* option, const std::string& path, bool goes_on) {
+  if (path.empty()) return nullptr;
+  std::FILE* file = path == "-" ? stdout : std::fopen(path.c_str(), goes_on ? "a" : "w");
+  if (!file)
+    throw BadInput(fmt::format("{}: cannot write {}: {}", option, path, std::strerror(errno)));
+  if (file != stdout) std::fseek(file, 0, SEEK_END);
+  return file;
+}
+
+void write(const char* option, const std::string& path, std::FILE* file, const std::string& line) {
+  std::fputs((line + "\n").c_str(), file);
+  if (std::fflush(file) != 0 || std::ferror(file) != 0)
+    throw Failure(fmt::format("{}: cannot write {}: {}", option, path, std::strerror(errno)));
+}
+
 // A longer line could not be erased.
 size_t terminal_columns() {
   winsize size{};
@@ -26,6 +59,12 @@ size_t terminal_columns() {
 }
 
 }  // namespace
+
+std::string printable(const std::string& text) {
+  std::string out;
+  for (const char c : text) out += c == '\n' || (c >= 32 && c < 127) ? c : '?';
+  return out;
+}
 
 std::string progress_line(const StepRecord& r, int64_t steps, double left, size_t columns) {
   const auto minutes = int64_t(left / 60);
@@ -45,30 +84,28 @@ std::string progress_line(const StepRecord& r, int64_t steps, double left, size_
 
 Screen::Screen(const Options& options, bool shows)
     : options_(options), shows_(shows), bar_(shows && isatty(STDERR_FILENO)), began_(now()) {
-  if (!shows || options.json.empty()) return;
-  json_ =
-      options.json == "-" ? stdout : std::fopen(options.json.c_str(), options.resume ? "a" : "w");
-  if (!json_)
-    throw BadInput(fmt::format("--json: cannot write {}: {}", options.json, std::strerror(errno)));
+  if (!shows) return;
+  json_ = opened("--json", options.json, options.resume);
+  csv_ = opened("--csv", options.csv, options.resume);
+  if (csv_ && std::ftell(csv_) == 0)
+    write("--csv", options.csv, csv_, fmt::format("{}", fmt::join(columns, ",")));
 }
 
 Screen::~Screen() {
   if (bar_) std::fputs("\r\033[K", stderr);
-  if (json_ && json_ != stdout) std::fclose(json_);
+  for (std::FILE* file : {json_, csv_})
+    if (file && file != stdout) std::fclose(file);
 }
 
 void Screen::line(const std::string& text) {
-  if (!shows_ || options_.json == "-") return;
+  if (!shows_ || options_.json == "-" || options_.csv == "-") return;
   if (bar_) std::fputs("\r\033[K", stderr);
   std::puts(text.c_str());
   std::fflush(stdout);
 }
 
 void Screen::record(const nlohmann::json& object) {
-  if (!json_) return;
-  std::fputs((object.dump() + "\n").c_str(), json_);
-  if (std::fflush(json_) != 0 || std::ferror(json_) != 0)
-    throw Failure(fmt::format("--json: cannot write {}: {}", options_.json, std::strerror(errno)));
+  if (json_) write("--json", options_.json, json_, object.dump());
 }
 
 void Screen::step(const StepRecord& r, const nlohmann::json& more) {
@@ -94,6 +131,7 @@ void Screen::step(const StepRecord& r, const nlohmann::json& more) {
   }
   object.update(more);
   record(object);
+  if (csv_) write("--csv", options_.csv, csv_, csv_line(object));
   const std::string words = fmt::format(
       "step {:>{}}/{}  loss {:.4f}  {:.1f} samples/s  communication {:.1f} ms exposed, {:.1f} ms "
       "hidden",

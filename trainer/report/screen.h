@@ -13,19 +13,22 @@ namespace tutti::train {
 // null where it is not finite.
 nlohmann::json number(double value);
 
+// Text with only characters that a terminal prints as they are.
+std::string printable(const std::string& text);
+
 // What a terminal shows while the run goes on, in `columns` at most: the most important first, and
 // a bar where there is room. `left`: seconds.
 std::string progress_line(const StepRecord& record, int64_t steps, double left, size_t columns);
 
 class Screen {
  public:
-  // Opens the --json file; BadInput if it cannot.
+  // Opens the files of --json and --csv; BadInput if it cannot.
   Screen(const Options& options, bool shows);
   ~Screen();
   Screen(const Screen&) = delete;
   Screen& operator=(const Screen&) = delete;
 
-  void line(const std::string& text);  // to stdout, unless that has the JSON
+  void line(const std::string& text);  // to stdout, unless that has the figures
   void step(const StepRecord& record, const nlohmann::json& more);
   void record(const nlohmann::json& object);
 
@@ -34,6 +37,7 @@ class Screen {
   bool shows_;
   bool bar_;
   std::FILE* json_ = nullptr;
+  std::FILE* csv_ = nullptr;
   double next_line_ = 0;
   double began_ = 0;
   int64_t first_ = -1;  // the first step

@@ -98,13 +98,6 @@ Line line_of(const char* name, const std::vector<Facts>& all, Traffic Facts::*co
            {"exposed_ms", 1e3 * most.seconds}}};
 }
 
-// Text with only characters that a terminal prints as they are.
-std::string printable(const std::string& text) {
-  std::string out;
-  for (const char c : text) out += c == '\n' || (c >= 32 && c < 127) ? c : '?';
-  return out;
-}
-
 }  // namespace
 
 void show_heading(Screen& screen, const Worker& worker, const Strategy& strategy,
@@ -171,16 +164,21 @@ void show_summary(Screen& screen, const Worker& worker, const communicator& worl
                     "communication, of which there was {:.1f} s; sent {:.2f} MB in {:.0f} messages",
                     r, f.seconds, f.steps, f.exposed, f.communication, f.bytes / 1e6, f.messages));
   }
-  for (size_t r = all.size(); r < servers.size(); ++r)
-    screen.line(fmt::format("rank {:<3}        {}", r, servers[r]));
+  nlohmann::json served = nlohmann::json::array();  // by server
+  for (size_t r = all.size(); r < servers.size(); ++r) {
+    served.push_back(nlohmann::json::parse(servers[r]));
+    screen.line(fmt::format("rank {:<3}        {}", r, served.back()["text"].get<std::string>()));
+    served.back().erase("text");
+  }
   if (worker.pipeline)
     for (const std::string& line : lines_of(pipeline, worker.pipeline->plan().shape))
       screen.line(line);
   if (!text.empty()) screen.line("what it writes:\n" + printable(text));
-  nlohmann::json held = nlohmann::json::array();  // by rank
+  nlohmann::json held = nlohmann::json::array(), worked = held;  // by rank
   double whole = 0;
   for (const Facts& f : all) {
     held.push_back({{"parameters", f.parameters}, {"optimizer_state", f.state}});
+    worked.push_back({{"steps", f.steps}, {"seconds", f.seconds}, {"waited", f.exposed}});
     whole += f.counted;
   }
   nlohmann::json summary = {{"summary", true},
@@ -200,7 +198,9 @@ void show_summary(Screen& screen, const Worker& worker, const communicator& worl
                             {"validation_loss", last.validation},
                             {"parameters", whole},
                             {"held", held},
+                            {"worked", worked},
                             {"ranks", all.size()}};
+  if (o.has_servers()) summary["servers"] = served;
   if (o.tp > 1) summary["within_layers"] = layers.object;
   if (worker.pipeline) summary["between_stages"] = stages.object;
   if (worker.pipeline) summary["pipeline"] = json_of(pipeline, worker.pipeline->plan().shape);

@@ -4,6 +4,7 @@
 // no cycle.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <exception>
 #include <mutex>
 #include <thread>
@@ -49,6 +50,7 @@ class Gossip : public Strategy {
 
   StepFigures step(int64_t step) override {
     check();
+    if (steps_++ == 0) first_ = step;
     StepFigures figures;
     {
       const std::lock_guard lock(mutex_);
@@ -79,7 +81,7 @@ class Gossip : public Strategy {
   }
 
   // At the end the parameters of all workers are averaged.
-  void finish() override {
+  Volume finish() override {
     if (threads_.empty())
       for (const Pair& pair : pairs_)
         between(pair, [&] { pair.comm.send<int64_t>(std::span(&leaves, 1), 1); });
@@ -89,10 +91,21 @@ class Gossip : public Strategy {
     check();
     worker_.comm.allreduce(std::span(shared_), TUTTI_AVG);
     take_shared();
+    return std::exchange(sent_, {});  // answers after the last step
   }
 
-  // Of a worker that asks: its parameters, and a message before them with the number of the step.
-  Volume formula() const override { return {4 * double(whole_.size()) + 8, 2}; }
+  // A worker that asks sends its parameters, and a message before them with the number of the step;
+  // one that answers its parameters, as often as the others' random numbers picked it.
+  Volume formula() const override {
+    const int size = worker_.comm.size();
+    std::vector<int64_t> answers(size_t(size / 2));
+    for (int64_t step = first_; step < first_ + steps_; ++step)
+      for (int rank = 0; rank < size; rank += 2) ++answers[partner_of(rank, step, answers.size())];
+    const double most = double(*std::max_element(answers.begin(), answers.end())) /
+                        double(std::max<int64_t>(1, steps_));
+    const double bytes = 4 * double(whole_.size());
+    return most * bytes > bytes + 8 ? Volume{most * bytes, most} : Volume{bytes + 8, 2};
+  }
   std::string about() const override {
     return "parameters are averaged with a random partner's after each gradient";
   }
@@ -104,11 +117,13 @@ class Gossip : public Strategy {
     std::copy(shared_.begin(), shared_.end(), here.values().begin());
     here.store();
   }
+  // Which of the `count` ranks that answer the rank asks.
+  size_t partner_of(int rank, int64_t step, size_t count) const {
+    return size_t(mixed(worker_.options.seed, uint64_t(step), uint64_t(rank)) % count);
+  }
   void ask(int64_t step, StepFigures& figures) {
     const double from = now();
-    const uint64_t random =
-        mixed(worker_.options.seed, uint64_t(step), uint64_t(worker_.comm.rank()));
-    const Pair& partner = pairs_[size_t(random % pairs_.size())];
+    const Pair& partner = pairs_[partner_of(worker_.comm.rank(), step, pairs_.size())];
     Meter meter(partner.comm);
     other_.resize(shared_.size());
     fault_point("allreduce");
@@ -165,7 +180,8 @@ class Gossip : public Strategy {
   std::mutex mutex_;           // of shared_, sent_ and failed_
   std::vector<float> shared_;  // the parameters that other ranks average with
   std::vector<float> other_;
-  Volume sent_;  // since the last step ended
+  Volume sent_;                    // since the last step ended
+  int64_t first_ = 0, steps_ = 0;  // the first step of this run, and how many were made
   bool finished_ = false;
   std::exception_ptr failed_;
   std::vector<Pair> pairs_;

@@ -35,9 +35,10 @@ class LocalSgd : public Strategy {
     return figures;
   }
   bool together() const override { return averaged_; }
-  void finish() override {
+  Volume finish() override {
     StepFigures uncounted;
     if (!averaged_) average(uncounted);
+    return {};
   }
   std::vector<StateVector> state() override {
     std::vector<StateVector> all{parameter_state(worker_.replica.bytes(), worker_.replica.size(),

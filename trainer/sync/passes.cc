@@ -44,6 +44,8 @@ typename Passes<Real>::Result Passes<Real>::run(int64_t step,
     std::vector<size_t> missing(buckets_.size());
     for (size_t b = 0; b < buckets_.size(); ++b) missing[b] = buckets_[b].last - buckets_[b].first;
     size_t next = 0;
+    // Before and not after it: buckets leave while backward runs.
+    straggle(o, step, worker_.comm.rank(), took_);
     const double from = now();
     fault_point("forward");
     const auto ready = [&](size_t parameter) {
@@ -62,7 +64,8 @@ typename Passes<Real>::Result Passes<Real>::run(int64_t step,
       look();
     };
     result.loss += shard_pass(o, worker_.data, worker_.replica, step, shard, 1 / terms(), ready);
-    worker_.timeline.add("compute", "forward and backward", from, now());
+    took_ = now() - from;
+    worker_.timeline.add("compute", "forward and backward", from, from + took_);
   }
   result.shard_norm = OnHost<double>(device, shard_norm_.span()).values()[0];
   return result;

@@ -48,6 +48,7 @@ class Passes {
   std::vector<size_t> bucket_of_;       // of a parameter
   std::vector<BasicFold<Real>> folds_;  // of a bucket
   Buffer<double> shard_norm_;
+  double took_ = 0;  // seconds of the last shard's pass
 };
 
 }  // namespace tutti::train

@@ -172,7 +172,7 @@ std::string replay(const ServerLog& log, const Options& options, const Device& d
   if (!options.has_servers() || int(log.events.size()) != options.servers)
     throw BadInput(fmt::format("--replay: {} is no whole log", log.path));
   try {
-    use_one_thread();
+    use_threads(1);
     const Shape shape = shape_of(options);
     const std::unique_ptr<Data> data = open_data(options.data, shape.context, options.seed);
     Replica replica(shape, *data, options.seed, {}, device);

@@ -130,7 +130,9 @@ double largest_part(const Options& o, const std::vector<Parameter>& layout) {
 
 ServerCore make_core(const ServerRule& rule, const Options& o, const std::vector<Parameter>& layout,
                      std::span<const float> initial, const Range& range) {
-  return ServerCore(rule, Optimizer(optimizer_settings(o), layout, {range}), range,
+  OptimizerSettings settings = optimizer_settings(o);
+  if (!rule.rounds) settings.steps *= o.dp;  // every gradient is an update
+  return ServerCore(rule, Optimizer(settings, layout, {range}), range,
                     initial.subspan(range.begin, range.size()), o.dp);
 }
 

@@ -81,10 +81,11 @@ class ServerWorker : public Strategy {
   // With every step all workers go on with the same parameters.
   bool together() const override { return sync_way(worker_.options).equal_steps; }
   // The servers' parameters are the result, so the order in which workers leave does not matter.
-  void finish() override {
+  Volume finish() override {
     tell(leaves);
     take_parameters();
     world_.barrier();  // the servers have written their log
+    return {};
   }
 
   // All gradients have been pushed and answered, and all state is on the servers.
@@ -421,7 +422,8 @@ void serve(const Keepers& keepers, const communicator& servers, Replica& replica
     server.core().resume(found.step);
     share();
   }
-  for (int64_t next = 0; (next = server.run()) >= 0;) {
+  int64_t checkpoints = 0;
+  for (int64_t next = 0; (next = server.run()) >= 0; ++checkpoints) {
     faults().now = next - 1;
     save_checkpoint(keepers, server.state(), next);
   }
@@ -433,11 +435,23 @@ void serve(const Keepers& keepers, const communicator& servers, Replica& replica
   const auto used = std::count_if(server.log().begin(), server.log().end(), [](const json& event) {
     return event.contains("push") && event["used"].get<bool>();
   });
-  gather_text(world, fmt::format("held {} parameters, took {} gradients of {} workers, dropped {}, "
-                                 "made {} updates; received {:.2f} MB, sent {:.2f} MB",
-                                 server.core().range().size(), pushes, o.dp, pushes - used,
-                                 server.core().updates(), server.bytes_received() / 1e6,
-                                 server.bytes_sent() / 1e6));
+  // Each gradient comes, and its part of the parameters goes, with a number of 8 bytes before it;
+  // at a checkpoint and at the end each worker sends such a number alone.
+  const double each = 4 * double(server.core().range().size()) + 8;
+  const double received = double(pushes) * each + 8 * double(o.dp) * double(checkpoints + 1);
+  const double sent = double(pushes) * each;
+  gather_text(
+      world, json{{"text", fmt::format("held {} parameters, took {} gradients of {} workers, "
+                                       "dropped {}, made {} updates; received {:.0f} bytes, {:.0f} "
+                                       "by the formula, sent {:.0f}, {:.0f} by the formula",
+                                       server.core().range().size(), pushes, o.dp, pushes - used,
+                                       server.core().updates(), server.bytes_received(), received,
+                                       server.bytes_sent(), sent)},
+                  {"bytes_received", server.bytes_received()},
+                  {"received_by_formula", received},
+                  {"bytes_sent", server.bytes_sent()},
+                  {"sent_by_formula", sent}}
+                 .dump());
 }
 
 }  // namespace tutti::train

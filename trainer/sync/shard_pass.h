@@ -4,6 +4,7 @@
 #include "trainer/common/faults.h"
 #include "trainer/data/shards.h"
 #include "trainer/models/replica.h"
+#include "trainer/sync/straggler.h"
 #include "trainer/sync/strategy.h"
 
 namespace tutti::train {
@@ -23,6 +24,7 @@ inline double own_pass(const Worker& worker, int64_t step, double scale) {
   fault_point("forward");
   const double sum =
       shard_pass(worker.options, worker.data, worker.replica, step, rank, scale, [](size_t) {});
+  straggle(worker.options, step, rank, now() - from);
   worker.timeline.add("compute", "forward and backward", from, now());
   return sum / (double(shard_samples(worker.options, rank)) * double(worker.data.terms()));
 }

@@ -55,8 +55,9 @@ class Strategy {
   virtual StepFigures step(int64_t step) = 0;
   // Whether all workers have ended the last step together, so that they can decide together.
   virtual bool together() const { return true; }
-  // Called after the last step; then all replicas hold the result.
-  virtual void finish() {}
+  // Called after the last step; then all replicas hold the result. Returns what was sent of the
+  // steps' messages and no step has counted.
+  virtual Volume finish() { return {}; }
   // Called before a checkpoint; `next` is the first step after it. Until that step no other rank or
   // thread changes this rank's state.
   virtual void pause(int64_t next) { (void)next; }

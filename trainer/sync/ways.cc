@@ -58,8 +58,15 @@ nlohmann::json identity_of(const Options& o) {
 }
 
 nlohmann::json settings_of(const Options& o) {
-  return {{"steps", o.steps}, {"lr", o.rate}, {"warmup", o.warmup}, {"shards", o.shards},
-          {"dp", o.dp},       {"tp", o.tp},   {"pp", o.pp}};
+  return {{"steps", o.steps},
+          {"lr", o.rate},
+          {"warmup", o.warmup},
+          {"decay", o.decay},
+          {"min-lr", o.least_rate},
+          {"shards", o.shards},
+          {"dp", o.dp},
+          {"tp", o.tp},
+          {"pp", o.pp}};
 }
 
 size_t checkpoint_bytes(const Options& o, size_t parameters) {
