@@ -2,7 +2,6 @@
 // controller's socket, the team's number, rank, number of ranks, an empty folder for the
 // rendezvous.
 #include <gloo/allreduce.h>
-#include <gloo/barrier.h>
 #include <gloo/math.h>
 #include <gloo/rendezvous/context.h>
 #include <gloo/rendezvous/file_store.h>
@@ -26,10 +25,6 @@ class Gloo : public tutti::bench::Implementation {
   std::string version() const override { return "Gloo"; }
   int rank() const override { return context_->rank; }
   int nranks() const override { return context_->size; }
-  void barrier() override {
-    gloo::BarrierOptions options(context_);
-    gloo::barrier(options);
-  }
   void call(const float* in, float* out, size_t count) override {
     gloo::AllreduceOptions options(context_);
     options.setInput(const_cast<float*>(in), count);

@@ -85,7 +85,6 @@ class Mpi : public tutti::bench::Implementation {
   int rank() const override { return rank_; }
   int nranks() const override { return nranks_; }
   // Errors are fatal by MPI's default.
-  void barrier() override { MPI_Barrier(MPI_COMM_WORLD); }
   void call(const float* in, float* out, size_t count) override {
     call_({in, out, int(count), rank_, nranks_});
   }

@@ -49,7 +49,6 @@ class Tutti : public Implementation {
     const auto bytes = allocate(memory_, comm_.get(), count * sizeof(float));
     return {bytes, reinterpret_cast<float*>(bytes.get())};
   }
-  void barrier() override { check(tutti_barrier(comm_.get())); }
   void call(const float* in, float* out, size_t count) override {
     call_.send = in;
     call_.recv = out;

@@ -9,7 +9,7 @@ namespace tutti::bench {
 
 constexpr uint32_t peer_magic = 0x70656572;
 
-// A rank's first message.
+// A rank's first message. The answer is one byte, with the memory of the team's gate (gate.h).
 struct PeerHello {
   uint32_t magic = peer_magic;
   int32_t team = 0;

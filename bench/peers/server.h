@@ -22,6 +22,7 @@
 #include "bench/collectives.h"
 #include "bench/live.h"
 #include "bench/oracle.h"
+#include "bench/peers/gate.h"
 #include "bench/peers/protocol.h"
 
 namespace tutti::bench {
@@ -32,7 +33,6 @@ class Implementation {
   virtual std::string version() const = 0;
   virtual int rank() const = 0;
   virtual int nranks() const = 0;
-  virtual void barrier() = 0;
   // A vector of the kind of memory that this implementation is measured with. Collective.
   virtual std::shared_ptr<float[]> vector(size_t count) {
     return std::shared_ptr<float[]>(new float[count]);
@@ -64,6 +64,10 @@ class PeerServer {
     std::snprintf(hello.cpus, sizeof hello.cpus, "%s", cpus().c_str());
     std::snprintf(hello.version, sizeof hello.version, "%s", implementation.version().c_str());
     write_all(&hello, sizeof hello);
+    const int memory = receive_gate();
+    gate_ = std::make_unique<Gate>(memory, place_.rank, place_.nranks);
+    if (!gate_->opened()) give_up("cannot map the memory in which ranks meet");
+    close(memory);
   }
   ~PeerServer() { close(fd_); }
 
@@ -115,17 +119,17 @@ class PeerServer {
     return batches;
   }
 
-  // Behind a barrier; live, each call behind one of its own.
+  // From where all ranks have met; live, each call by itself.
   double calls_us(uint64_t n, bool live) {
-    const auto barrier = [this] { implementation_.barrier(); };
+    const auto meet = [this] { gate_->pass(); };
     const auto call = [this] { implementation_.call(in_.get(), out_.get(), place_.count); };
     if (live) {
       const Touched touched = vectors();
       double us = 0;
-      for (uint64_t i = 0; i < n; ++i) us += live_call_us(touched, barrier, call);
+      for (uint64_t i = 0; i < n; ++i) us += live_call_us(touched, meet, call);
       return us;
     }
-    barrier();
+    meet();
     const auto begin = Clock::now();
     for (uint64_t i = 0; i < n; ++i) call();
     return us_since(begin);
@@ -162,6 +166,25 @@ class PeerServer {
       give_up("cannot reach the controller");
   }
 
+  // The answer to the hello: one byte, and with it the gate's memory.
+  int receive_gate() {
+    char byte;
+    iovec data{&byte, 1};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+    msghdr message{};
+    message.msg_iov = &data;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    if (recvmsg(fd_, &message, MSG_CMSG_CLOEXEC) != 1) _exit(1);  // the controller is gone
+    const cmsghdr* const header = CMSG_FIRSTHDR(&message);
+    if (header == nullptr || header->cmsg_type != SCM_RIGHTS)
+      give_up("the controller sent no memory in which ranks meet");
+    int memory;
+    std::memcpy(&memory, CMSG_DATA(header), sizeof memory);
+    return memory;
+  }
+
   void read_all(void* data, size_t bytes) {
     for (auto* at = static_cast<char*>(data); bytes;) {
       const ssize_t got = read(fd_, at, bytes);
@@ -185,6 +208,7 @@ class PeerServer {
   Place place_;
   Oracle oracle_;
   int fd_ = -1;
+  std::unique_ptr<Gate> gate_;
   size_t longest_ = 0;
   std::shared_ptr<float[]> in_, out_;
 };

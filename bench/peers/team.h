@@ -78,7 +78,8 @@ class Team {
   std::chrono::milliseconds patience_;
   std::vector<Member> members_;
   std::vector<pid_t> processes_;
-  int log_ = -1;  // what its processes print
+  int log_ = -1;   // what its processes print
+  int gate_ = -1;  // memory in which its ranks meet
   std::string failure_;
 };
 
