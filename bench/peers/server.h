@@ -22,6 +22,7 @@
 #include "bench/collectives.h"
 #include "bench/live.h"
 #include "bench/oracle.h"
+#include "bench/peers/descriptor.h"
 #include "bench/peers/gate.h"
 #include "bench/peers/protocol.h"
 
@@ -64,7 +65,8 @@ class PeerServer {
     std::snprintf(hello.cpus, sizeof hello.cpus, "%s", cpus().c_str());
     std::snprintf(hello.version, sizeof hello.version, "%s", implementation.version().c_str());
     write_all(&hello, sizeof hello);
-    const int memory = receive_gate();
+    const int memory = DescriptorMessage().receive(fd_);  // the answer to the hello
+    if (memory < 0) _exit(1);                             // the controller is gone
     gate_ = std::make_unique<Gate>(memory, place_.rank, place_.nranks);
     if (!gate_->opened()) give_up("cannot map the memory in which ranks meet");
     close(memory);
@@ -164,25 +166,6 @@ class PeerServer {
     if (fd_ < 0 || ::connect(fd_, reinterpret_cast<sockaddr*>(&address),
                              socklen_t(offsetof(sockaddr_un, sun_path) + 1 + length)) != 0)
       give_up("cannot reach the controller");
-  }
-
-  // The answer to the hello: one byte, and with it the gate's memory.
-  int receive_gate() {
-    char byte;
-    iovec data{&byte, 1};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-    msghdr message{};
-    message.msg_iov = &data;
-    message.msg_iovlen = 1;
-    message.msg_control = control;
-    message.msg_controllen = sizeof control;
-    if (recvmsg(fd_, &message, MSG_CMSG_CLOEXEC) != 1) _exit(1);  // the controller is gone
-    const cmsghdr* const header = CMSG_FIRSTHDR(&message);
-    if (header == nullptr || header->cmsg_type != SCM_RIGHTS)
-      give_up("the controller sent no memory in which ranks meet");
-    int memory;
-    std::memcpy(&memory, CMSG_DATA(header), sizeof memory);
-    return memory;
   }
 
   void read_all(void* data, size_t bytes) {

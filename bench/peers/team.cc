@@ -20,6 +20,7 @@
 #include <random>
 
 #include "bench/error.h"
+#include "bench/peers/descriptor.h"
 #include "bench/peers/gate.h"
 
 namespace tutti::bench {
@@ -39,24 +40,6 @@ pid_t own_process(int fd) {
   socklen_t length = sizeof peer;
   if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return 0;
   return peer.uid == geteuid() && peer.pid > 1 ? peer.pid : 0;
-}
-
-// One byte, and with it the descriptor.
-bool send_descriptor(int to, int descriptor) {
-  char byte = 0;
-  iovec data{&byte, 1};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof control;
-  cmsghdr* const header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof descriptor);
-  std::memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
-  return sendmsg(to, &message, MSG_NOSIGNAL) == 1;
 }
 
 }  // namespace
@@ -158,7 +141,7 @@ void Team::join(int fd, const PeerHello& hello) {
   }
   member.fd = fd;
   member.hello = hello;
-  if (!send_descriptor(fd, gate_)) fail(fmt::format("rank {} ended", hello.rank));
+  if (!DescriptorMessage().send(fd, gate_)) fail(fmt::format("rank {} ended", hello.rank));
 }
 
 bool Team::settled() {
