@@ -1,4 +1,5 @@
-// The monotonic clock and deadlines. Absolute times are nanoseconds since an unspecified start.
+// The monotonic clock and deadlines. Absolute times are nanoseconds since an unspecified start, but
+// for realtime_ns().
 #pragma once
 
 #include <time.h>
@@ -12,6 +13,13 @@ inline uint64_t now_ns() {
   timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return uint64_t(t.tv_sec) * 1'000'000'000u + uint64_t(t.tv_nsec);
+}
+
+// Since 1970, as the host has it.
+inline int64_t realtime_ns() {
+  timespec t;
+  clock_gettime(CLOCK_REALTIME, &t);
+  return int64_t(t.tv_sec) * 1'000'000'000 + t.tv_nsec;
 }
 
 constexpr uint64_t never_ns = std::numeric_limits<uint64_t>::max();

@@ -11,6 +11,7 @@
 #include <mutex>
 
 #include "lib/base/fd.h"
+#include "lib/base/host_name.h"
 
 namespace tutti {
 
@@ -36,12 +37,11 @@ void append(const Fd& file, tutti_log_level level, const std::string& text) {
   clock_gettime(CLOCK_REALTIME, &now);
   tm parts;
   gmtime_r(&now.tv_sec, &parts);
-  char date[32] = "", host[64] = "";
+  char date[32] = "";
   strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &parts);
-  gethostname(host, sizeof(host) - 1);
   char start[160];
   std::snprintf(start, sizeof(start), "%s.%03dZ %s %d %s: ", date, int(now.tv_nsec / 1'000'000),
-                host, int(getpid()), names[size_t(level)]);
+                host_name().c_str(), int(getpid()), names[size_t(level)]);
   std::string line = start + text;
   std::replace(line.begin(), line.end(), '\n', ' ');
   line += '\n';

@@ -1,8 +1,8 @@
 #include "lib/record/recorder.h"
 
 #include <fcntl.h>
+#include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "lib/base/clock.h"
+#include "lib/base/host_name.h"
 #include "lib/base/process.h"
 
 namespace tutti::record {
@@ -28,12 +29,6 @@ void copy_text(std::string_view text, char (&to)[n]) {
   const size_t length = std::min(text.size(), n - 1);
   std::memcpy(to, text.data(), length);
   std::memset(to + length, 0, n - length);
-}
-
-int64_t realtime_offset_ns() {
-  timespec t;
-  clock_gettime(CLOCK_REALTIME, &t);
-  return int64_t(t.tv_sec) * 1'000'000'000 + t.tv_nsec - int64_t(now_ns());
 }
 
 // Who writes the file holds a lock on it, which ends with the process and which children do not
@@ -108,21 +103,14 @@ class File final : public process::Leaver {
 
   // A name that no other has, also where records of several hosts lie together.
   static Status create(const std::string& folder, Fd* out) {
-    char host[64] = "";
-    gethostname(host, sizeof(host) - 1);
-    const std::string start = folder + "/" + host + "-" + std::to_string(getpid()) + "-";
-    for (;;) {
-      uint32_t random = 0;
-      if (getrandom(&random, sizeof(random), 0) != ssize_t(sizeof(random)))
-        return system_error("cannot read random bytes", errno);
-      const std::string name = start + std::to_string(random) + ".record";
-      *out = Fd(::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-      if (*out) return {};
-      if (errno != EEXIST)
-        return {TUTTI_INVALID, "TUTTI_RECORD_DIR is '" + folder +
-                                   "', but no flight record can be " +
-                                   "made there: " + std::strerror(errno)};
-    }
+    constexpr std::string_view ending = ".record";
+    std::string name = folder + "/" + host_name() + "-" + std::to_string(getpid()) + "-XXXXXX";
+    name += ending;
+    *out = Fd(mkostemps(name.data(), int(ending.size()), O_CLOEXEC));
+    if (*out) return {};
+    return {TUTTI_INVALID,
+            "TUTTI_RECORD_DIR is '" + folder +
+                "', but no flight record can be made there: " + std::strerror(errno)};
   }
 
   // Allocates what a store would else have to find, and end the process if there is none.
@@ -140,11 +128,9 @@ class File final : public process::Leaver {
     header->device = made.st_dev;
     header->inode = made.st_ino;
     header->process = getpid();
-    header->realtime_ns = realtime_offset_ns();
+    header->realtime_ns = realtime_ns() - int64_t(now_ns());
     header->library = library_version();
-    char host[sizeof(header->host)] = "";
-    gethostname(host, sizeof(host) - 1);
-    copy_text(host, header->host);
+    copy_text(host_name(), header->host);
     copy_text(program_invocation_short_name, header->program);
     std::atomic_ref(header->magic).store(magic, std::memory_order_release);
     return {};

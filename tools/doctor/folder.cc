@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,9 +10,10 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <string_view>
 
+#include "lib/base/clock.h"
 #include "lib/base/fd.h"
+#include "lib/base/host_name.h"
 
 namespace tutti::doctor {
 
@@ -73,9 +73,7 @@ Life life_of(const MappedFile& mapped, const record::ReadProcess& process) {
   lock.l_whence = SEEK_SET;
   if (fcntl(mapped.file().get(), F_GETLK, &lock) != 0) return Life::unknown;
   if (lock.l_type == F_UNLCK) return Life::ended;
-  char host[256] = "";
-  gethostname(host, sizeof(host) - 1);
-  if (lock.l_pid <= 0 || !std::string_view(host).starts_with(process.host)) return Life::running;
+  if (lock.l_pid <= 0 || !host_name().starts_with(process.host)) return Life::running;
   const char state = state_of(lock.l_pid);
   return state == 'T' || state == 't' ? Life::stopped : Life::running;
 }
@@ -108,11 +106,7 @@ Status read_folder(const std::string& path, Folder* out) {
     writers = writers || subject.life == Life::running || subject.life == Life::stopped;
     folder.subjects.push_back(std::move(subject));
   }
-  if (writers) {
-    timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    folder.now_ns = int64_t(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
-  }
+  if (writers) folder.now_ns = realtime_ns();
   *out = std::move(folder);
   return {};
 }
