@@ -319,13 +319,7 @@ Status CallRunner::inspect(uint64_t now_ns) {
 }
 
 void CallRunner::show_wait(const CallPlan& call_plan, uint64_t now_ns) {
-  constexpr uint64_t period_ns = 50'000'000;
-  if (wait_epoch_ != mark_.epoch) {
-    wait_epoch_ = mark_.epoch;
-    wait_shown_ns_ = now_ns;
-  }
-  if (now_ns - wait_shown_ns_ < period_ns) return;
-  wait_shown_ns_ = now_ns;
+  if (!wait_pace_.due(mark_.epoch, now_ns)) return;
   Note note;
   note.entered = note.epoch = mark_.epoch;
   note.signature = mark_.signature;

@@ -14,6 +14,7 @@
 #include "lib/comm/deadlock.h"
 #include "lib/comm/failures.h"
 #include "lib/comm/protocols.h"
+#include "lib/comm/wait_pace.h"
 #include "lib/progress/wait.h"
 
 namespace tutti {
@@ -138,8 +139,7 @@ class CallRunner {
   std::vector<Verdict> verdicts_;
   Limit* limit_ = nullptr;
   const CallPlan* waits_in_ = nullptr;  // the call that complete_and_end() waits for
-  uint64_t wait_epoch_ = 0;             // its number, once it was looked at
-  uint64_t wait_shown_ns_ = 0;          // when that was, or for whom this rank waits was last shown
+  WaitPace wait_pace_;                  // of showing for whom this rank waits
   CallPlanner planner_{connection_, failures_, protocols_, &limit_};
   deadlock::CycleSearch cycle_search_;
   const Inspect inspect_ = [this](uint64_t now_ns) { return inspect(now_ns); };

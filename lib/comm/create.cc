@@ -139,7 +139,7 @@ std::string Communicator::describe() const {
          (table.path.empty() ? "" : " of " + table.path);
 }
 
-// "shm (ranks 1-3) + tcp (ranks 4-7)".
+// "shm (to 1-3) + tcp (to 4-7)".
 std::string Communicator::describe_links() const {
   if (connection_.link == nullptr) return "none";
   std::vector<std::pair<std::string, std::string>> links;  // a transport, and its ranks

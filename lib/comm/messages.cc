@@ -69,18 +69,11 @@ tutti_status Messages::run(std::span<const Message> messages, int64_t timeout_ms
 }
 
 Status Messages::inspect(uint64_t now_ns) {
-  constexpr uint64_t period_ns = 50'000'000;
-  if (connection_.record != nullptr && !traffic_.empty()) {
-    const uint32_t entry = traffic_.first_entry();
-    if (entry != shown_) {
-      shown_ = entry;
-      shown_ns_ = now_ns;
-    }
-    if (now_ns - shown_ns_ >= period_ns) {
-      const int peer = traffic_.first().peer;
-      shown_ns_ = now_ns;
-      connection_.record->waits(entry, peer, connection_.link->name_to(peer), now_ns);
-    }
+  if (connection_.record != nullptr && !traffic_.empty() &&
+      wait_pace_.due(traffic_.first_entry(), now_ns)) {
+    const int peer = traffic_.first().peer;
+    connection_.record->waits(traffic_.first_entry(), peer, connection_.link->name_to(peer),
+                              now_ns);
   }
   return traffic_.inspect(*connection_.link, now_ns);
 }

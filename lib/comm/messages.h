@@ -8,6 +8,7 @@
 #include "lib/comm/connection.h"
 #include "lib/comm/failures.h"
 #include "lib/comm/traffic.h"
+#include "lib/comm/wait_pace.h"
 
 namespace tutti {
 
@@ -45,8 +46,7 @@ class Messages {
   Failures& failures_;
   std::vector<uint64_t> sends_, receives_;  // messages so far, by peer
   Traffic traffic_;
-  uint32_t shown_ = 0;     // the entry whose wait the flight record has
-  uint64_t shown_ns_ = 0;  // as of then
+  WaitPace wait_pace_;  // of the first message's entry in the flight record
 };
 
 }  // namespace tutti
