@@ -216,12 +216,10 @@ Status from_env(const CommSettings& settings, tutti_comm* out) {
       return from_id(launch.id, std::move(listener), launch.rank, launch.nranks, settings, out);
     }
     case Launch::By::rendezvous: {
-      JobKey key;
-      TUTTI_TRY(read_key_file(launch.key_file, &key));
-      Rendezvous rendezvous;
-      TUTTI_TRY(open_rendezvous_at(launch.host, launch.port, key, launch.rank == 0, &rendezvous));
-      return from_id(rendezvous.id, std::move(rendezvous.listener), launch.rank, launch.nranks,
-                     settings, out);
+      std::unique_ptr<Exchange> exchange;
+      TUTTI_TRY(join_rendezvous_at(launch.host, launch.port, launch.key_file, launch.rank,
+                                   launch.nranks, deadline_after_ms(settings.setup_ms), &exchange));
+      return make(std::move(exchange), settings, out);
     }
   }
   return {TUTTI_INTERNAL, "unknown launcher"};

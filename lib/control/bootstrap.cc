@@ -278,4 +278,15 @@ Status join_rendezvous(const tutti_unique_id& id, Fd listener, int rank, int nra
   return {};
 }
 
+Status join_rendezvous_at(const std::string& host, uint16_t port, const std::string& key_file,
+                          int rank, int nranks, uint64_t deadline_ns,
+                          std::unique_ptr<Exchange>* out) {
+  JobKey key;
+  TUTTI_TRY(read_key_file(key_file, &key));
+  Rendezvous rendezvous;
+  TUTTI_TRY(open_rendezvous_at(host, port, key, rank == 0, &rendezvous));
+  return join_rendezvous(rendezvous.id, std::move(rendezvous.listener), rank, nranks, deadline_ns,
+                         out);
+}
+
 }  // namespace tutti

@@ -33,4 +33,9 @@ Status read_key_file(const std::string& path, JobKey* out);
 Status join_rendezvous(const tutti_unique_id& id, Fd listener, int rank, int nranks,
                        uint64_t deadline_ns, std::unique_ptr<Exchange>* out);
 
+// The same at a fixed place, with the key of a file.
+Status join_rendezvous_at(const std::string& host, uint16_t port, const std::string& key_file,
+                          int rank, int nranks, uint64_t deadline_ns,
+                          std::unique_ptr<Exchange>* out);
+
 }  // namespace tutti

@@ -121,14 +121,13 @@ int keep(tutti::tune::Result result, const TuneOptions& options, bool launched) 
 }
 
 Status join(const tutti::Launch& launch, int64_t limit_ms, std::unique_ptr<tutti::Exchange>* out) {
-  tutti::Rendezvous rendezvous{launch.id, tutti::Fd(launch.listen_fd)};
+  const uint64_t deadline_ns = tutti::deadline_after_ms(limit_ms);
   if (launch.by == tutti::Launch::By::rendezvous) {
-    tutti::JobKey key;
-    TUTTI_TRY(tutti::read_key_file(launch.key_file, &key));
-    TUTTI_TRY(open_rendezvous_at(launch.host, launch.port, key, launch.rank == 0, &rendezvous));
+    return tutti::join_rendezvous_at(launch.host, launch.port, launch.key_file, launch.rank,
+                                     launch.nranks, deadline_ns, out);
   }
-  return join_rendezvous(rendezvous.id, std::move(rendezvous.listener), launch.rank, launch.nranks,
-                         tutti::deadline_after_ms(limit_ms), out);
+  return join_rendezvous(launch.id, tutti::Fd(launch.listen_fd), launch.rank, launch.nranks,
+                         deadline_ns, out);
 }
 
 // In the process of each rank; its exit status.
