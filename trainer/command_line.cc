@@ -123,7 +123,8 @@ void check_ways(const CLI::App& app, const Options& o) {
             fmt::join(ways_that([&](const SyncWay& w) { return takes(w, own.name); }), " or ")));
   only(app.count("--servers") > 0, "--servers", chosen && chosen->server,
        fmt::format("--sync {}", fmt::join(ways_with_servers(), ", ")));
-  only(app.count("--overlap") > 0, "--overlap", chosen && chosen->sums_gradients, ways_that_sum());
+  for (const char* option : {"--overlap", "--first-bucket", "--bucket"})
+    only(app.count(option) > 0, option, chosen && chosen->sums_gradients, ways_that_sum());
 }
 
 // Values that are no values, and what has the options of another run.
@@ -324,9 +325,7 @@ void check_amounts(const Options& o) {
   one_of("--optimizer", o.optimizer, {"sgd", "adamw", "lamb"});
 }
 
-void check_agreement(const CLI::App& app, const Options& o) {
-  for (const char* option : {"--first-bucket", "--bucket"})
-    only(app.count(option) > 0, option, sync_way(o).sums_gradients, ways_that_sum());
+void check_agreement(const Options& o) {
   one_of("--dtype", o.dtype, {"float32", "float64"});
   one_of("--wire", o.wire, {"fp32", "bf16"});
   one_of("--level", o.level, {"fast", "canonical"});
@@ -648,7 +647,7 @@ Options parse_options(std::vector<std::string> arguments) {
   o.sample = asked.sample.value_or(o.sample);
   o.checkpoint_every = asked.checkpoint_every.value_or(o.checkpoint_every);
   check_amounts(o);
-  check_agreement(app, o);
+  check_agreement(o);
   check_kept(o);
   check_effect(app, o, asked);
   return o;
