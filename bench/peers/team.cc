@@ -190,7 +190,7 @@ bool Team::order(const PeerOrder& order, std::vector<PeerReply>* replies,
   if (!alive()) return false;
   for (Member& member : members_) {
     if (send(member.fd, &order, sizeof order, MSG_NOSIGNAL) != ssize_t(sizeof order)) {
-      fail("a rank ended");
+      fail(fmt::format("rank {} ended", member.hello.rank));
       return false;
     }
   }

@@ -37,8 +37,11 @@ std::string text_of(const char (&from)[n]) {
   return text;
 }
 
-// From the writer's clock to the world's. Damaged times may be anything.
-int64_t at(uint64_t ns, int64_t offset) { return ns == 0 ? 0 : int64_t(ns + uint64_t(offset)); }
+// From the writer's clock to the world's. Damaged times may be anything; none is negative, so that
+// the difference of two of them is a number.
+int64_t at(uint64_t ns, int64_t offset) {
+  return ns == 0 ? 0 : std::max<int64_t>(0, int64_t(ns + uint64_t(offset)));
+}
 
 std::optional<ReadCall> read_call(std::span<const std::byte> bytes, size_t place, uint32_t index,
                                   int64_t offset) {

@@ -11,14 +11,15 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// A rank that says hello and then does what `after` says, in Python.
+// A rank that says hello, takes the gate's descriptor and then does what `after` says, in Python.
 Commandline rank(const Meeting& meeting, int number, const std::string& after) {
   const std::string program =
       "import os, socket, struct, sys, time\n"
       "s = socket.socket(socket.AF_UNIX)\n"
       "s.connect('\\0' + sys.argv[1])\n"
       "s.sendall(struct.pack('IiiI64s128s', 0x70656572, 0, int(sys.argv[2]), 0, b'0', b'fake "
-      "1'))\n";
+      "1'))\n"
+      "socket.recv_fds(s, 1, 1)\n";
   return {"python3", "-c", program + after, meeting.name(), std::to_string(number)};
 }
 
@@ -33,9 +34,9 @@ void gather(Team& team, const Meeting& meeting) {
 }
 
 constexpr char answer_one_run[] =
-    "s.recv(40)\n"
+    "s.recv(48)\n"
     "s.sendall(struct.pack('Qdd', 0, 10.0 + int(sys.argv[2]), 20.0))\n"
-    "s.recv(40)\n";
+    "s.recv(48)\n";
 
 TEST(Team, TakesTheSlowestRankOfEachBatch) {
   const Meeting meeting;
@@ -76,7 +77,7 @@ TEST(Team, ARankThatHangsIsKilledAndNamed) {
 
 TEST(Team, ARankThatDiesFailsItsTeam) {
   const Meeting meeting;
-  Team team({"fake", Role::peer, "", {rank(meeting, 0, "s.recv(40)\nos._exit(3)")}, {}}, 1,
+  Team team({"fake", Role::peer, "", {rank(meeting, 0, "s.recv(48)\nos._exit(3)")}, {}}, 1,
             milliseconds(20000));
   team.start();
   gather(team, meeting);

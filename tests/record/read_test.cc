@@ -207,5 +207,20 @@ TEST_F(FlightRecord, LeavesOutWhatWasBeingWritten) {
   EXPECT_EQ(calls_with(offsetof(Entry, tail), tail_of(2, State::none)), 2u);
 }
 
+// Whoever reads them takes differences, which must not overflow.
+TEST_F(FlightRecord, DamagedTimesAreNotNegative) {
+  const auto recorder = open(77);
+  recorder->leave(recorder->enter(1, signature(1)));
+  std::vector<std::byte> bytes = file();
+  const int64_t offset = INT64_MIN / 4 * 3;
+  std::memcpy(bytes.data() + offsetof(FileHeader, realtime_ns), &offset, sizeof(offset));
+  ReadProcess process;
+  ASSERT_TRUE(record::read(bytes, "it", &process).ok());
+  for (const ReadComm& comm : process.comms) {
+    EXPECT_GE(comm.made_ns, 0);
+    for (const ReadCall& call : comm.calls) EXPECT_GE(call.entered_ns, 0);
+  }
+}
+
 }  // namespace
 }  // namespace tutti::record
