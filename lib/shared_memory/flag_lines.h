@@ -26,20 +26,9 @@ constexpr uint32_t reduced = 24;       // copied: the own share is reduced
 constexpr uint32_t verdict = 26;       // and 28: of a trial, in turn (verdicts.h)
 constexpr uint32_t one_hop = 32;       // and those after it: its slices
 constexpr uint32_t most_slices = 128;
-constexpr uint32_t tiny = one_hop + most_slices;  // and those after it: the cells of tiny slices
-constexpr uint32_t tiny_in_line = 4;
 }  // namespace line
 
-// A flag with eight bytes of payload. Several share a line: a reader that lags gets them with one
-// line transfer.
-struct TinyCell {
-  std::atomic<uint64_t> flag;
-  std::byte payload[8];
-};
-static_assert(sizeof(TinyCell) * line::tiny_in_line == sizeof(slots::FlagLine));
-static_assert(offsetof(TinyCell, payload) == offsetof(slots::FlagLine, payload));
-static_assert(line::tiny + line::most_slices / line::tiny_in_line ==
-              slots::Geometry::cell_flag_lines);
+static_assert(line::one_hop + line::most_slices == slots::Geometry::cell_flag_lines);
 
 class FlagLines {
  public:
@@ -59,10 +48,7 @@ class FlagLines {
   }
   // To be called after what the flag announces was written. Wakes the peers.
   void post(uint32_t line, uint32_t sequence, uint32_t digest) {
-    post(at(self_, line).flag, sequence, digest);
-  }
-  void post(std::atomic<uint64_t>& own, uint32_t sequence, uint32_t digest) {
-    slots::store(own, make_flag(sequence, digest), std::memory_order_release);
+    set(line, sequence, digest);
     link_.wake_all();
   }
   // Wakes nobody: where a post() follows, or no peer sleeps until the flag changes.
@@ -75,11 +61,7 @@ class FlagLines {
   // Whether `rank` has posted exactly this. The same sequence with another digest is a mismatched
   // call: inspect() of the link will look into it.
   bool posted(uint32_t rank, uint32_t line, uint32_t sequence, uint32_t digest) const {
-    return posted(rank, at(rank, line).flag, sequence, digest);
-  }
-  bool posted(uint32_t rank, const std::atomic<uint64_t>& flag, uint32_t sequence,
-              uint32_t digest) const {
-    const uint64_t there = slots::load(flag, std::memory_order_acquire);
+    const uint64_t there = flag(rank, line);
     if (there == make_flag(sequence, digest)) return true;
     if (flag_sequence(there) == sequence) link_.note_mismatched(int(rank));
     return false;

@@ -13,11 +13,6 @@ namespace tutti::shared {
 
 namespace {
 
-std::atomic<uint64_t>& flag_at(std::byte* cell) {
-  return *reinterpret_cast<std::atomic<uint64_t>*>(cell);
-}
-std::byte* payload_at(std::byte* cell) { return cell + offsetof(TinyCell, payload); }
-
 constexpr uint32_t most_lag = 1u << 30;  // slices
 
 // A small part of a core's own cache, beside which the vectors have room; at least two slices.
@@ -125,16 +120,15 @@ void OneHop::set_place(uint32_t sequence, uint64_t begin) {
   next_begin_ = begin + shape_->slice_in_ring();
 }
 
-void OneHop::tell(std::byte* cell, const Whereabouts& whereabouts) const {
-  slots::will_write(payload_at(cell), sizeof(whereabouts));
-  std::memcpy(payload_at(cell), &whereabouts, sizeof(whereabouts));
+void OneHop::tell(slots::FlagLine& line, const Whereabouts& whereabouts) const {
+  slots::will_write(line.payload, sizeof(whereabouts));
+  std::memcpy(line.payload, &whereabouts, sizeof(whereabouts));
 }
 
-OneHop::Whereabouts OneHop::told(const std::byte* cell) const {
+OneHop::Whereabouts OneHop::told(const slots::FlagLine& line) const {
   Whereabouts whereabouts;
-  const std::byte* const from = cell + offsetof(TinyCell, payload);
-  slots::will_read(from, sizeof(whereabouts));
-  std::memcpy(&whereabouts, from, sizeof(whereabouts));
+  slots::will_read(line.payload, sizeof(whereabouts));
+  std::memcpy(&whereabouts, line.payload, sizeof(whereabouts));
   // A peer's word is used as an index only within bounds.
   whereabouts.offset = std::min(whereabouts.offset, tuning_.ring_bytes - shape_->slice_in_ring());
   return whereabouts;
@@ -175,19 +169,19 @@ bool OneHop::publish_slice() {
   const uint32_t sequence = before_ + published_;
   const uint64_t offset = published_ * shape_->slice_bytes;
   ++published_;
-  std::byte* const cell = cell_of(self_, sequence);
+  slots::FlagLine& line = line_at(self_, sequence);
   if (shape_->in_line) {
-    slots::will_write(payload_at(cell), shape_->part_bytes * shape_->parts);
-    write_parts(payload_at(cell), call_.input, shape_->part_bytes,
+    slots::will_write(line.payload, shape_->part_bytes * shape_->parts);
+    write_parts(line.payload, call_.input, shape_->part_bytes,
                 [](std::byte* to, const std::byte* from, size_t bytes) {
                   slots::copy_short(to, from, bytes);
                 });
   } else if (shows_) {
-    tell(cell, {.input = call_.input});
+    tell(line, {.input = call_.input});
   } else {
     const uint64_t place = next_place(), at = place & (tuning_.ring_bytes - 1);
     set_place(sequence, place);
-    tell(cell, {.offset = at});
+    tell(line, {.offset = at});
     write_parts(cells_.data(self_) + ring_ + at, call_.input + offset,
                 std::min(shape_->slice_bytes, shape_->part_bytes - offset),
                 [this](std::byte* to, const std::byte* from, size_t bytes) {
@@ -195,8 +189,8 @@ bool OneHop::publish_slice() {
                   writer_.copy(to, from, bytes);
                 });
   }
-  flags_.post(flag_at(cell), sequence + 1, call_.digest);
-  if (shape_->in_line && !shape_->tiny) ask_line_back(sequence + 4);
+  flags_.post(line_of(sequence), sequence + 1, call_.digest);
+  if (shape_->in_line) ask_line_back(sequence + 4);
   if (shows_) published_ = shape_->slices;
   return true;
 }
@@ -213,25 +207,20 @@ void OneHop::ask_line_back(uint32_t sequence) const {
 #endif
 }
 
-bool OneHop::has_begun_next(uint32_t rank, const OneHopShape& shape, uint32_t digest) const {
-  return flags_.posted(rank, flag_at(cell_of(shape, rank, after_)), after_ + 1, digest);
+bool OneHop::has_begun_next(uint32_t rank, uint32_t digest) const {
+  return flags_.posted(rank, line_of(after_), after_ + 1, digest);
 }
 
 bool OneHop::there(uint32_t source, uint32_t slice) {
   const uint32_t sequence = before_ + slice;
-  return flags_.posted(source, flag_at(cell_of(source, sequence)), sequence + 1, call_.digest);
-}
-
-std::byte* OneHop::cell_of(const OneHopShape& shape, uint32_t rank, uint32_t sequence) const {
-  return reinterpret_cast<std::byte*>(&flags_.at(rank, shape.first_line)) +
-         index_of(sequence) * shape.cell_bytes;
+  return flags_.posted(source, line_of(sequence), sequence + 1, call_.digest);
 }
 
 const std::byte* OneHop::part_of(uint32_t source, uint32_t slice, size_t bytes) const {
   const uint32_t sequence = before_ + slice;
-  std::byte* const cell = cell_of(source, sequence);
+  const slots::FlagLine& line = line_at(source, sequence);
   const std::byte* from =
-      shape_->in_line ? payload_at(cell) : cells_.data(source) + ring_ + told(cell).offset;
+      shape_->in_line ? line.payload : cells_.data(source) + ring_ + told(line).offset;
   if (shape_->separate_parts) from += peer_position(source, self_) * shape_->stride;
   slots::will_read(from, bytes);
   return from;
@@ -263,7 +252,7 @@ bool OneHop::take_slice() {
 // Notes which sources let others copy from their input: the line of the first slice says where.
 void OneHop::note_shown() {
   for (size_t i = 0; i < shape_->sources.size(); ++i) {
-    shown_[i].part = told(cell_of(shape_->sources[i], before_)).input;
+    shown_[i].part = told(line_at(shape_->sources[i], before_)).input;
     if (shows(i) && shape_->separate_parts) shown_[i].part += self_ * shape_->part_bytes;
   }
 }
@@ -284,8 +273,7 @@ bool OneHop::has_copied_slice() const {
 void OneHop::fetch_next() const {
   const uint32_t next = before_ + taken_;
   for (const uint32_t source : shape_->sources) {
-    const uint32_t ahead = shape_->tiny ? line::tiny_in_line : std::min(streak_ / 4, 3u);
-    __builtin_prefetch(&flag_at(cell_of(source, next + ahead)));
+    __builtin_prefetch(&line_at(source, next + std::min(streak_ / 4, 3u)));
   }
 }
 

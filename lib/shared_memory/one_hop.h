@@ -59,7 +59,7 @@ class OneHop {
   bool advance();
   bool done() const { return done_; }
   // Whether `rank` has published its first slice in the call that will be started next.
-  bool has_begun_next(uint32_t rank, const OneHopShape& shape, uint32_t digest) const;
+  bool has_begun_next(uint32_t rank, uint32_t digest) const;
   // Whether the call, once done, has failed, and how. The link knows of all other failures.
   const Status& failure() const { return failure_; }
   // The call has failed: takes back where this rank's input lies, if that was posted.
@@ -88,10 +88,9 @@ class OneHop {
   bool fits_by_now(uint32_t sequence);
   void ask_line_back(uint32_t sequence) const;
   bool there(uint32_t source, uint32_t slice);
-  // Where the flag of a slice lies, followed by its bytes where they travel in its line.
-  std::byte* cell_of(const OneHopShape& shape, uint32_t rank, uint32_t sequence) const;
-  std::byte* cell_of(uint32_t rank, uint32_t sequence) const {
-    return cell_of(*shape_, rank, sequence);
+  // The flag of a slice, with its bytes where they travel in the flag's line.
+  slots::FlagLine& line_at(uint32_t rank, uint32_t sequence) const {
+    return flags_.at(rank, line_of(sequence));
   }
   // Where the next slice would begin.
   uint64_t next_place() const;
@@ -104,8 +103,8 @@ class OneHop {
     const std::byte* input = nullptr;  // copy from there, at that rank; null: from the ring
     uint64_t offset = 0;               // there
   };
-  void tell(std::byte* cell, const Whereabouts& whereabouts) const;
-  Whereabouts told(const std::byte* cell) const;
+  void tell(slots::FlagLine& line, const Whereabouts& whereabouts) const;
+  Whereabouts told(const slots::FlagLine& line) const;
   // The first bytes of this rank's part of a slice.
   const std::byte* part_of(uint32_t source, uint32_t slice, size_t bytes) const;
   void fetch_next() const;

@@ -73,9 +73,6 @@ void OneHopShape::find_own_block() {
 // for the last.
 void OneHopShape::cut() {
   in_line = part_bytes * parts <= sizeof(slots::FlagLine::payload);
-  tiny = part_bytes * parts <= sizeof(TinyCell::payload);
-  first_line = tiny ? line::tiny : line::one_hop;
-  cell_bytes = tiny ? sizeof(TinyCell) : sizeof(slots::FlagLine);
   if (in_line) {
     slices = 1;
     slice_bytes = stride = part_bytes;

@@ -42,12 +42,10 @@ struct OneHopShape {
   bool has_own_block = false;         // to be copied from the own input to the own output
   uint64_t own_from = 0, own_to = 0;  // its offset in each, in bytes
 
-  uint32_t slices = 0;                      // of a call
-  uint64_t slice_bytes = 0;                 // of one part in one slice
-  size_t stride = 0;                        // from part to part in a slice, in bytes
-  bool in_line = false;                     // slices travel in the line of their flag
-  bool tiny = false;                        // and several share a line (TinyCell)
-  uint32_t first_line = 0, cell_bytes = 0;  // where their flags are (flag_lines.h)
+  uint32_t slices = 0;       // of a call
+  uint64_t slice_bytes = 0;  // of one part in one slice
+  size_t stride = 0;         // from part to part in a slice, in bytes
+  bool in_line = false;      // slices travel in the line of their flag
 
   bool streams = false;        // what comes from others is written with non-temporal stores
   bool exceeds_cache = false;  // inputs, outputs and rings of all ranks exceed the cache

@@ -26,7 +26,7 @@ class SlicedOneShot {
   }
   // Before stage().
   bool staged_at(uint32_t rank) const {
-    return one_hop_->has_begun_next(rank, *call_.shape, call_.digest);
+    return one_hop_->has_begun_next(rank, call_.digest);
   }
   bool advance() { return one_hop_->advance(); }
   bool done() const { return one_hop_->done(); }

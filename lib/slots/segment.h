@@ -111,7 +111,7 @@ struct alignas(line_bytes) RankLines {
 };
 
 struct Geometry {
-  static constexpr uint32_t cell_flag_lines = 192;  // lib/shared_memory/flag_lines.h assigns them
+  static constexpr uint32_t cell_flag_lines = 160;  // lib/shared_memory/flag_lines.h assigns them
   uint32_t nranks = 1;
   uint32_t slots = default_tuning.slots;             // of a ring, a power of two
   uint32_t slice_bytes = default_tuning.slot_bytes;  // payload of a slot, a multiple of a line
