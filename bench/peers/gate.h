@@ -1,7 +1,7 @@
-// Where the ranks of a team meet before each call that is timed: flags in memory that the
-// controller shares among them. The same for every implementation. Behind an implementation's own
-// barrier a call would be timed by who leaves that first: behind one that rank 0 leaves first, a
-// broadcast from rank 0 seems to take next to nothing.
+// Where the ranks of a team meet before each call that is timed, and leave at one moment, which one
+// of them names: in memory that the controller shares among them. The same for every implementation.
+// Behind a barrier a call would be timed by who leaves that first: where rank 0 does, a broadcast
+// from rank 0 seems to take next to nothing, and where another does, a hop longer.
 #pragma once
 
 #include <sched.h>
@@ -11,6 +11,8 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+
+#include "lib/base/clock.h"
 
 namespace tutti::bench {
 
@@ -35,20 +37,35 @@ class Gate {
   Gate& operator=(const Gate&) = delete;
 
   bool opened() const { return lines_ != nullptr; }
-  // Returns when all ranks have called it equally often.
+  // Returns when all ranks have called it equally often, on all at the same time, to the exactness
+  // of the clock.
   void pass() {
-    lines_[rank_].passed.store(++epoch_, std::memory_order_release);
-    for (int peer = 0; peer < nranks_; ++peer) {
-      for (uint64_t looks = 1; lines_[peer].passed.load(std::memory_order_acquire) < epoch_;
-           ++looks)
-        if (looks >= looks_) sched_yield();
+    Line& own = lines_[rank_];
+    ++epoch_;
+    if (rank_ == 0) {
+      for (int peer = 1; peer < nranks_; ++peer) await(lines_[peer].passed);
+      own.leaves_ns = now_ns() + notice_ns;
+    }
+    own.passed.store(epoch_, std::memory_order_release);
+    if (rank_ != 0) await(lines_[0].passed);
+    const uint64_t leaves_ns = lines_[0].leaves_ns;
+    while (now_ns() < leaves_ns) {
     }
   }
 
  private:
+  // In which all others learn of the moment: some times what a line takes from core to core.
+  static constexpr uint64_t notice_ns = 1500;
+
   struct alignas(128) Line {  // processors fetch lines in pairs
     std::atomic<uint64_t> passed;
+    uint64_t leaves_ns;  // rank 0's
   };
+  void await(const std::atomic<uint64_t>& passed) const {
+    for (uint64_t looks = 1; passed.load(std::memory_order_acquire) < epoch_; ++looks)
+      if (looks >= looks_) sched_yield();
+  }
+
   int rank_, nranks_;
   uint64_t looks_;
   uint64_t epoch_ = 0;
