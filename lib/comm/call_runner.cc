@@ -276,6 +276,15 @@ Status CallRunner::complete_and_end(const CallPlan& call_plan, const Call& call)
   return ended;
 }
 
+// Where ranks outnumber cores, who is waited for needs this rank's core. Not so a single one: that
+// may have another.
+Patience CallRunner::patience_for(const CallPlan& call_plan) const {
+  Patience patience = connection_.patience;
+  if (call_plan.one_hop && call_plan.one_hop->sources.size() == 1)
+    patience.spins = connection_.lone_spins;
+  return patience;
+}
+
 // One instance for each protocol, whose state machine is inlined into the loop; not inlined itself,
 // so that calls that end at once do not pay for it.
 template <class Protocol, class LinkType>
@@ -292,10 +301,11 @@ template <class Protocol, class LinkType>
   bool searched = false;
   try {
     uint32_t idle = 0;
-    if (!ends_while_spinning(connection_.patience, advance, done, &idle)) [[unlikely]] {
+    const Patience patience = patience_for(call_plan);
+    if (!ends_while_spinning(patience, advance, done, &idle)) [[unlikely]] {
       waits_in_ = &call_plan;
       searched = true;
-      ended = complete_in_time(link, connection_.patience, connection_.timeout_ns(call.timeout_ms),
+      ended = complete_in_time(link, patience, connection_.timeout_ns(call.timeout_ms),
                                advance, done, idle, &inspect_);
     }
   } catch (...) {

@@ -198,10 +198,13 @@ Status Communicator::connect(Exchange& exchange) {
   }
   TUTTI_TRY(open_links(exchange, peers, comm_id, deadline_ns));
 
-  connection_.patience =
-      Patience::of(crowded_host(hosts, size_t(connection_.rank)), connection_.capabilities.tuning);
+  const Tuning& tuning = connection_.capabilities.tuning;
+  const bool crowded = crowded_host(hosts, size_t(connection_.rank));
+  connection_.patience = Patience::of(crowded, tuning);
   connection_.patience.beside = connection_.settings.beside;
-  connection_.patience.spins = std::min(connection_.patience.spins, connection_.link->most_spins());
+  const uint32_t most = connection_.link->most_spins();
+  connection_.lone_spins = std::min(crowded ? tuning.crowded_lone_spins : tuning.spins, most);
+  connection_.patience.spins = std::min(connection_.patience.spins, most);
   const uint64_t place[] = {comm_id, uint64_t(connection_.rank)};
   runner_.open(hash_of(place));
   deadlock::add(this);
