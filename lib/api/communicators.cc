@@ -14,6 +14,7 @@
 #include "lib/config/launch.h"
 #include "lib/control/bootstrap.h"
 #include "lib/control/callback_exchange.h"
+#include "lib/record/own_folder.h"
 #include "transports/registry.h"
 
 namespace tutti::api {
@@ -108,7 +109,8 @@ Status read_settings(const tutti_comm_config* given, CommSettings* out) {
   if (log_file) TUTTI_TRY(log_to(*log_file));
   std::optional<std::string> record_folder;
   TUTTI_TRY(config_text(Variable::tutti_record_dir, &record_folder));
-  if (record_folder) out->record_folder = *record_folder;
+  out->record_folder = record_folder.value_or(record::own_folder());
+  if (record_folder == "none") out->record_folder.clear();
   std::vector<std::string> listed;
   TUTTI_TRY(config_list(Variable::tutti_transports, &listed));
   if (!listed.empty()) out->transports = listed;

@@ -16,6 +16,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/host_name.h"
 #include "lib/base/process.h"
+#include "lib/record/own_folder.h"
 
 namespace tutti::record {
 
@@ -48,6 +49,9 @@ class File final : public process::Leaver {
   Status open(const std::string& folder) {
     const std::lock_guard lock(mutex_);
     if (file_ || !why_not_.ok()) return {};
+    is_own_ = folder == own_folder();
+    if (is_own_) why_not_ = make_own_folder(folder);
+    if (!why_not_.ok()) return {};
     Fd made;
     TUTTI_TRY(create(folder, &made));
     why_not_ = begin(std::move(made));
@@ -69,6 +73,7 @@ class File final : public process::Leaver {
     if (!again) TUTTI_TRY(grow(file_, at + slot_bytes));
     TUTTI_TRY(map_memory(file_, {at, slot_bytes}, mapping));
     std::memset(mapping->base, 0, sizeof(Slot));
+    ++live_;
     if (again) {
       freed_.erase(freed_.begin());
     } else {
@@ -81,9 +86,16 @@ class File final : public process::Leaver {
   void give_back(uint32_t index) noexcept {
     const std::lock_guard lock(mutex_);
     freed_.push_back(index);
+    --live_;
   }
 
-  void at_exit() noexcept override { header_->ended = Ended::in_order; }
+  void note_failure() noexcept { has_failed_ = true; }
+
+  // What nobody has asked for stays where somebody may ask for it now.
+  void at_exit() noexcept override {
+    header_->ended = Ended::in_order;
+    if (is_own_ && !has_failed_ && live_ == 0) unlink(path_.c_str());
+  }
 
  private:
   Status begin(Fd made) {
@@ -102,11 +114,11 @@ class File final : public process::Leaver {
   }
 
   // A name that no other has, also where records of several hosts lie together.
-  static Status create(const std::string& folder, Fd* out) {
+  Status create(const std::string& folder, Fd* out) {
     constexpr std::string_view ending = ".record";
-    std::string name = folder + "/" + host_name() + "-" + std::to_string(getpid()) + "-XXXXXX";
-    name += ending;
-    *out = Fd(mkostemps(name.data(), int(ending.size()), O_CLOEXEC));
+    path_ = folder + "/" + host_name() + "-" + std::to_string(getpid()) + "-XXXXXX";
+    path_ += ending;
+    *out = Fd(mkostemps(path_.data(), int(ending.size()), O_CLOEXEC));
     if (*out) return {};
     return {TUTTI_INVALID,
             "TUTTI_RECORD_DIR is '" + folder +
@@ -137,6 +149,10 @@ class File final : public process::Leaver {
   }
 
   std::mutex mutex_;
+  std::string path_;
+  bool is_own_ = false;  // in own_folder()
+  std::atomic<bool> has_failed_{false};
+  std::atomic<uint32_t> live_{0};  // communicators
   Fd file_;
   Status why_not_;  // where the file was made, but cannot be used
   Mapping mapping_;
@@ -177,7 +193,7 @@ Recorder::~Recorder() {
 
 void Recorder::waited(uint32_t sequence) {
   Entry& entry = slot_->ring[sequence % ring_entries];
-  if (entry.sequence == sequence) entry.left_ns = now_ns();
+  if (entry.sequence == sequence) entry.left_ns = coarse_ns();
 }
 
 void Recorder::waits(uint32_t sequence, int peer, const char* link, uint64_t now_ns) {
@@ -199,6 +215,7 @@ void Recorder::waits(uint32_t sequence, int peer, const char* link, uint64_t now
 void Recorder::fail(const Status& why) {
   Failure& failure = slot_->header.failure;
   if (failure.set != 0) return;
+  file().note_failure();
   failure.code = why.code();
   failure.rank = why.rank();
   failure.call = why.call();

@@ -81,7 +81,9 @@ struct Made {
 };
 
 // Makes the process's file in `folder` unless it is there. INVALID if that cannot be; a file that
-// cannot be used, since there is no room for it, is open()'s failure.
+// cannot be used, since there is no room for it, or own_folder() that cannot be had, is open()'s
+// failure. A file in own_folder() is removed when the process ends in order, with all its
+// communicators freed and none failed.
 Status check_folder(const std::string& folder);
 // A slot in it, after check_folder(). *out stays null where there is none left. Not OK: the file
 // cannot grow; nothing is recorded of this communicator.

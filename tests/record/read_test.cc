@@ -2,8 +2,10 @@
 // sentence or give less, never anything wrong.
 #include "lib/record/read.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +15,7 @@
 #include <iterator>
 #include <random>
 
+#include "lib/record/own_folder.h"
 #include "lib/record/recorder.h"
 
 namespace tutti::record {
@@ -205,6 +208,27 @@ TEST_F(FlightRecord, LeavesOutWhatWasBeingWritten) {
   EXPECT_EQ(calls_with(offsetof(Entry, sequence), 258), 2u);
   EXPECT_EQ(calls_with(offsetof(Entry, tail), tail_of(258, State::left)), 2u);
   EXPECT_EQ(calls_with(offsetof(Entry, tail), tail_of(2, State::none)), 2u);
+}
+
+// Of records whose processes have ended, one is marked when it is first seen, and goes a day later.
+TEST(OwnFolder, KeepsARecordForADayAfterItsEndWasSeen) {
+  std::string base = ::testing::TempDir() + "tutti-own-XXXXXX";
+  ASSERT_NE(mkdtemp(base.data()), nullptr);
+  const std::string folder = own_folder(base), ended = folder + "/host-1-a.record";
+  ASSERT_TRUE(make_own_folder(folder).ok());
+  std::ofstream(ended) << "x";
+  const timespec long_ago[2] = {{1'000'000'000, 0}, {1'000'000'000, 0}};
+  ASSERT_EQ(utimensat(AT_FDCWD, ended.c_str(), long_ago, 0), 0);
+  ASSERT_TRUE(make_own_folder(folder).ok());
+  EXPECT_TRUE(std::filesystem::exists(ended)) << "only now somebody has seen that it ended";
+  ASSERT_TRUE(make_own_folder(folder).ok());
+  EXPECT_TRUE(std::filesystem::exists(ended));
+  ASSERT_EQ(utimensat(AT_FDCWD, ended.c_str(), long_ago, 0), 0);
+  ASSERT_TRUE(make_own_folder(folder).ok());
+  EXPECT_FALSE(std::filesystem::exists(ended));
+  std::filesystem::permissions(folder, std::filesystem::perms::all);
+  EXPECT_EQ(make_own_folder(folder).code(), TUTTI_INVALID) << "others may write there";
+  std::filesystem::remove_all(base);
 }
 
 // Whoever reads them takes differences, which must not overflow.

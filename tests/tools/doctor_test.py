@@ -6,6 +6,8 @@
 import json
 import os
 import re
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -107,7 +109,7 @@ class Doctor(unittest.TestCase):
             file.write("not this")
         empty = tempfile.TemporaryDirectory()
         self.addCleanup(empty.cleanup)
-        for words, sentence in (((), "which folder"), ((empty.name,), "there is no flight record"),
+        for words, sentence in (((empty.name,), "there is no flight record"),
                                 ((self.folder,), "is no flight record: it is too short"),
                                 (("/no/such",), "cannot read the folder /no/such: No such file or directory")):
             result = doctor(*words)
@@ -120,6 +122,50 @@ class Doctor(unittest.TestCase):
         self.assertNotEqual(result.returncode, 0)
         self.assertIn("TUTTI_RECORD_DIR is '/no/such', but no flight record can be made there: No such file",
                       result.stderr)
+
+
+class OwnFolder(unittest.TestCase):
+    """Jobs of other launchers, of which nobody has said where records are to be left."""
+
+    folder = f"/dev/shm/tutti-records-{os.geteuid()}"
+
+    def job(self, ending, **variables):
+        """Runs three ranks, and returns their processes' numbers."""
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        with tempfile.NamedTemporaryFile(suffix=".key") as key:
+            key.write(os.urandom(32))
+            key.flush()
+            environment = {name: value for name, value in os.environ.items() if name != "TUTTI_RECORD_DIR"}
+            environment |= {"WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
+                            "TUTTI_KEY_FILE": key.name, "TUTTI_TIMEOUT_MS": "1500", **variables}
+            ranks = [subprocess.Popen([JOB, ending], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                      env={**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)}) for rank in range(3)]
+            for rank in ranks:
+                if ending != "stop" or rank is not ranks[1]:
+                    rank.wait(timeout=60)
+            ranks[1].send_signal(signal.SIGKILL)
+            ranks[1].wait(timeout=60)
+        return [rank.pid for rank in ranks]
+
+    def records_of(self, processes):
+        names = os.listdir(self.folder) if os.path.isdir(self.folder) else []
+        return [name for name in names for process in processes if f"-{process}-" in name]
+
+    def test_has_the_records_of_a_job_that_failed(self):
+        processes = self.job("kill")
+        self.assertEqual(len(self.records_of(processes)), 3)
+        result = doctor()
+        self.assertEqual(result.returncode, 1)
+        self.assertRegex(result.stdout, rf"^rank 1 \(process {processes[1]} on .+\) has .* after call 2, {CALL}; rank [02]")
+        self.assertEqual(os.stat(self.folder).st_mode & 0o777, 0o700)
+
+    def test_has_none_of_a_job_that_ended_well(self):
+        self.assertEqual(self.records_of(self.job("")), [])
+
+    def test_none_records_nothing(self):
+        self.assertEqual(self.records_of(self.job("kill", TUTTI_RECORD_DIR="none")), [])
 
 
 class Log(unittest.TestCase):

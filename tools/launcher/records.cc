@@ -15,7 +15,7 @@ Records Records::make() {
   std::optional<std::string> named;
   if (!config_text(Variable::tutti_record_dir, &named).ok()) return made;
   if (named) {
-    made.folder_ = *named;
+    if (*named != "none") made.folder_ = *named;
     return made;
   }
   for (const char* place : {"/dev/shm", "/tmp"}) {

@@ -1,10 +1,12 @@
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "lib/config/config.h"
+#include "lib/record/own_folder.h"
 #include "tools/doctor/folder.h"
 #include "tools/tutti/commands.h"
 
@@ -57,9 +59,10 @@ void run(DoctorOptions& options) {
   if (options.folder.empty()) {
     std::optional<std::string> named;
     const tutti::Status known = tutti::config_text(tutti::Variable::tutti_record_dir, &named);
-    if (!known.ok() || !named)
-      refuse("doctor: which folder? (tutti doctor FOLDER, or TUTTI_RECORD_DIR)");
-    options.folder = *named;
+    if (!known.ok()) refuse("doctor: " + known.text());
+    options.folder = named.value_or(tutti::record::own_folder());
+    if (!named && access(options.folder.c_str(), F_OK) != 0)
+      refuse("doctor: no process of this user has left a flight record in " + options.folder);
   }
   Folder folder;
   const tutti::Status read = read_folder(options.folder, &folder);
@@ -92,7 +95,8 @@ void add_doctor(CLI::App& app) {
       "there are no records to be read");
   command->add_option("folder", options->folder,
                       "with the records: what TUTTI_RECORD_DIR named, or those of several hosts "
-                      "copied together (default: TUTTI_RECORD_DIR)");
+                      "copied together (default: TUTTI_RECORD_DIR, else the folder in which "
+                      "processes without one leave them)");
   command->add_flag("--json", options->json, "as one JSON object");
   command->callback([options] { run(*options); });
 }
