@@ -13,6 +13,7 @@
 
 #include "lib/adapters/mpi/job.h"
 #include "lib/adapters/mpi/types.h"
+#include "lib/base/clock.h"
 
 namespace tutti::mpi {
 
@@ -124,10 +125,13 @@ inline void expect_own_block(size_t given, size_t wanted) {
 
 // Calls of this function that tutti may take; null: the host makes it.
 template <class Host>
-bool taken(Comm* kept, Function function, const Host& host, int* result) {
+bool taken(Comm* kept, MPI_Comm comm, Function function, const Host& host, int* result) {
   if (kept != nullptr && kept->own != nullptr) [[likely]]
     return true;
+  if (kept != nullptr && make_in_time(comm, *kept)) return true;
+  const uint64_t begun = now_ns();
   *result = by_host(kept, function, kept != nullptr ? kept->why : Why::off, host);
+  if (kept != nullptr) kept->spent_ns += now_ns() - begun;
   return false;
 }
 
@@ -161,7 +165,7 @@ int allreduce(const void* send, void* recv, int64_t count, MPI_Datatype type, MP
               MPI_Comm comm, const Host& host) {
   Comm* const kept = comm_of(comm);
   int result = 0;
-  if (!taken(kept, Function::allreduce, host, &result)) return result;
+  if (!taken(kept, comm, Function::allreduce, host, &result)) return result;
   return reduction(*kept, comm, Function::allreduce, count, type, op, host,
                    [&](tutti_dtype dtype, tutti_op own) {
                      return tutti_allreduce(input(send, recv), recv, size_t(count), dtype, own,
@@ -174,7 +178,7 @@ int reduce(const void* send, void* recv, int64_t count, MPI_Datatype type, MPI_O
            MPI_Comm comm, const Host& host) {
   Comm* const kept = comm_of(comm);
   int result = 0;
-  if (!taken(kept, Function::reduce, host, &result)) return result;
+  if (!taken(kept, comm, Function::reduce, host, &result)) return result;
   if (!is_rank(*kept, root)) return by_host(kept, Function::reduce, Why::arguments, host);
   const void* const in = kept->rank == root ? input(send, recv) : send;
   return reduction(*kept, comm, Function::reduce, count, type, op, host,
@@ -188,7 +192,7 @@ int scan(const void* send, void* recv, int64_t count, MPI_Datatype type, MPI_Op 
          const Host& host) {
   Comm* const kept = comm_of(comm);
   int result = 0;
-  if (!taken(kept, Function::scan, host, &result)) return result;
+  if (!taken(kept, comm, Function::scan, host, &result)) return result;
   return reduction(
       *kept, comm, Function::scan, count, type, op, host, [&](tutti_dtype dtype, tutti_op own) {
         return tutti_scan(input(send, recv), recv, size_t(count), dtype, own, kept->own);
@@ -200,7 +204,7 @@ int exscan(const void* send, void* recv, int64_t count, MPI_Datatype type, MPI_O
            const Host& host) {
   Comm* const kept = comm_of(comm);
   int result = 0;
-  if (!taken(kept, Function::exscan, host, &result)) return result;
+  if (!taken(kept, comm, Function::exscan, host, &result)) return result;
   return reduction(
       *kept, comm, Function::exscan, count, type, op, host, [&](tutti_dtype dtype, tutti_op own) {
         return tutti_exscan(input(send, recv), recv, size_t(count), dtype, own, kept->own);
@@ -212,7 +216,7 @@ int reduce_scatter_block(const void* send, void* recv, int64_t count, MPI_Dataty
                          MPI_Comm comm, const Host& host) {
   Comm* const kept = comm_of(comm);
   int result = 0;
-  if (!taken(kept, Function::reduce_scatter_block, host, &result)) return result;
+  if (!taken(kept, comm, Function::reduce_scatter_block, host, &result)) return result;
   return reduction(*kept, comm, Function::reduce_scatter_block, count, type, op, host,
                    [&](tutti_dtype dtype, tutti_op own) {
                      return tutti_reduce_scatter_block(input(send, recv), recv, size_t(count),
@@ -225,7 +229,7 @@ int reduce_scatter(const void* send, void* recv, const Count* counts, MPI_Dataty
                    MPI_Comm comm, const Host& host) {
   Comm* const kept = comm_of(comm);
   int result = 0;
-  if (!taken(kept, Function::reduce_scatter, host, &result)) return result;
+  if (!taken(kept, comm, Function::reduce_scatter, host, &result)) return result;
   int64_t total = 0;
   std::vector<size_t>& lengths = kept->lengths[0];
   lengths.resize(size_t(kept->nranks));
@@ -245,7 +249,7 @@ template <class Host>
 int barrier(MPI_Comm comm, const Host& host) {
   Comm* const kept = comm_of(comm);
   int result = 0;
-  if (!taken(kept, Function::barrier, host, &result)) return result;
+  if (!taken(kept, comm, Function::barrier, host, &result)) return result;
   return carried(*kept, comm, Function::barrier, 0, tutti_barrier(kept->own));
 }
 
@@ -254,7 +258,7 @@ int bcast(void* buffer, int64_t count, MPI_Datatype type, int root, MPI_Comm com
           const Host& host) {
   Comm* const kept = comm_of(comm);
   int result = 0;
-  if (!taken(kept, Function::bcast, host, &result)) return result;
+  if (!taken(kept, comm, Function::bcast, host, &result)) return result;
   const Type* const known = type_of(type);
   if (known == nullptr || count < 0 || !is_rank(*kept, root)) [[unlikely]]
     return by_host(kept, Function::bcast, Why::arguments, host);
@@ -293,7 +297,7 @@ int allgather(const void* send, int64_t send_count, MPI_Datatype send_type, void
               int64_t recv_count, MPI_Datatype recv_type, MPI_Comm comm, const Host& host) {
   Comm* const kept = comm_of(comm);
   int result = 0;
-  if (!taken(kept, Function::allgather, host, &result)) return result;
+  if (!taken(kept, comm, Function::allgather, host, &result)) return result;
   const bool in_place = send == MPI_IN_PLACE;
   const Type* const to = type_of(recv_type);
   const Type* const from = in_place ? to : type_of(send_type);
@@ -320,7 +324,7 @@ int gather(const void* send, int64_t send_count, MPI_Datatype send_type, void* r
            int64_t recv_count, MPI_Datatype recv_type, int root, MPI_Comm comm, const Host& host) {
   Comm* const kept = comm_of(comm);
   int result = 0;
-  if (!taken(kept, Function::gather, host, &result)) return result;
+  if (!taken(kept, comm, Function::gather, host, &result)) return result;
   const bool is_root = kept->rank == root, in_place = is_root && send == MPI_IN_PLACE;
   const Type* const to = is_root ? type_of(recv_type) : nullptr;
   const Type* const from = in_place ? to : type_of(send_type);
@@ -350,7 +354,7 @@ int scatter(const void* send, int64_t send_count, MPI_Datatype send_type, void* 
             int64_t recv_count, MPI_Datatype recv_type, int root, MPI_Comm comm, const Host& host) {
   Comm* const kept = comm_of(comm);
   int result = 0;
-  if (!taken(kept, Function::scatter, host, &result)) return result;
+  if (!taken(kept, comm, Function::scatter, host, &result)) return result;
   const bool is_root = kept->rank == root, in_place = is_root && recv == MPI_IN_PLACE;
   const Type* const from = is_root ? type_of(send_type) : nullptr;
   const Type* const to = in_place ? from : type_of(recv_type);
@@ -381,7 +385,7 @@ int alltoall(const void* send, int64_t send_count, MPI_Datatype send_type, void*
              int64_t recv_count, MPI_Datatype recv_type, MPI_Comm comm, const Host& host) {
   Comm* const kept = comm_of(comm);
   int result = 0;
-  if (!taken(kept, Function::alltoall, host, &result)) return result;
+  if (!taken(kept, comm, Function::alltoall, host, &result)) return result;
   const bool in_place = send == MPI_IN_PLACE;
   const Type* const to = type_of(recv_type);
   const Type* const from = in_place ? to : type_of(send_type);
@@ -419,7 +423,7 @@ int allgatherv(const void* send, int64_t send_count, MPI_Datatype send_type, voi
                const Host& host) {
   Comm* const kept = comm_of(comm);
   int result = 0;
-  if (!taken(kept, Function::allgatherv, host, &result)) return result;
+  if (!taken(kept, comm, Function::allgatherv, host, &result)) return result;
   const bool in_place = send == MPI_IN_PLACE;
   const int n = kept->nranks;
   const Type* const to = type_of(recv_type);
@@ -453,7 +457,7 @@ int gatherv(const void* send, int64_t send_count, MPI_Datatype send_type, void* 
             MPI_Comm comm, const Host& host) {
   Comm* const kept = comm_of(comm);
   int result = 0;
-  if (!taken(kept, Function::gatherv, host, &result)) return result;
+  if (!taken(kept, comm, Function::gatherv, host, &result)) return result;
   const bool is_root = kept->rank == root, in_place = is_root && send == MPI_IN_PLACE;
   const int n = kept->nranks;
   const Type* const to = is_root ? type_of(recv_type) : nullptr;
@@ -498,7 +502,7 @@ int scatterv(const void* send, const Count* counts, const Place* places, MPI_Dat
              const Host& host) {
   Comm* const kept = comm_of(comm);
   int result = 0;
-  if (!taken(kept, Function::scatterv, host, &result)) return result;
+  if (!taken(kept, comm, Function::scatterv, host, &result)) return result;
   const bool is_root = kept->rank == root, in_place = is_root && recv == MPI_IN_PLACE;
   const int n = kept->nranks;
   const Type* const from = is_root ? type_of(send_type) : nullptr;
@@ -537,7 +541,7 @@ int alltoallv(const void* send, const Count* send_counts, const Place* send_plac
               const Place* recv_places, MPI_Datatype recv_type, MPI_Comm comm, const Host& host) {
   Comm* const kept = comm_of(comm);
   int result = 0;
-  if (!taken(kept, Function::alltoallv, host, &result)) return result;
+  if (!taken(kept, comm, Function::alltoallv, host, &result)) return result;
   const bool in_place = send == MPI_IN_PLACE;
   const int n = kept->nranks;
   const Type* const to = type_of(recv_type);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstdio>
 #include <cstring>
 #include <limits>
@@ -12,6 +13,7 @@
 
 #include "lib/adapters/mpi/join.h"
 #include "lib/adapters/mpi/types.h"
+#include "lib/base/clock.h"
 #include "lib/config/config.h"
 
 namespace tutti::mpi {
@@ -22,7 +24,7 @@ struct Job {
   std::vector<Comm*> comms;
   Counters ended;  // of communicators that were freed, and of calls without one
   std::string off = "MPI_Init was not called through it";
-  bool stats = false;
+  bool stats = false, eager = false, may_share = false;
   std::optional<int64_t> timeout_ms;
 };
 
@@ -57,9 +59,14 @@ void progress_host(void*) {
   PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, quiet_comm, &there, MPI_STATUS_IGNORE);
 }
 
-// The host's own, for this, is a variable of it: host.h.
-int not_copied(MPI_Comm, int, void*, void*, void*, int* copied) {
-  *copied = 0;
+// For a duplicate.
+int share(MPI_Comm, int, void*, void* attribute, void* copy, int* copied) {
+  Job& j = job();
+  const std::lock_guard lock(j.mutex);
+  *copied = j.may_share ? 1 : 0;
+  if (!j.may_share) return MPI_SUCCESS;
+  ++static_cast<Comm*>(attribute)->users;
+  *static_cast<void**>(copy) = attribute;
   return MPI_SUCCESS;
 }
 
@@ -69,6 +76,7 @@ int forget(MPI_Comm, int, void* attribute, void*) {
   Job& j = job();
   {
     const std::lock_guard lock(j.mutex);
+    if (--kept->users > 0) return MPI_SUCCESS;
     std::erase(j.comms, kept);
     j.ended.add(kept->counters);
   }
@@ -133,7 +141,41 @@ bool of_this_job(MPI_Comm comm, int nranks) {
   return std::find(found.begin(), found.end(), MPI_UNDEFINED) == found.end();
 }
 
-void make(MPI_Comm comm, Comm* kept) {
+// What the last communicator's making took for each of its ranks; 0: not known yet.
+std::atomic<uint64_t> making_ns_per_rank{0};
+
+void make(MPI_Comm comm, Comm& kept) {
+  const uint64_t begun = now_ns();
+  tutti_comm_config config = TUTTI_COMM_CONFIG_INIT;
+  // MPI's calls have no limit: a rank may come to one hours after another.
+  config.timeout_ms = job().timeout_ms.value_or(std::numeric_limits<int64_t>::max());
+  config.progress = progress_host;
+  Exchange exchange(comm, kept.nranks);
+  tutti_comm own = nullptr;
+  tutti_comm_create_from_allgather(Exchange::allgather, &exchange, kept.rank, kept.nranks, &config,
+                                   &own);
+  if (!exchange.all_made(own != nullptr)) {
+    tutti_comm_free(own);
+    kept.why = Why::setup;
+    return;
+  }
+  kept.own = own;
+  making_ns_per_rank = (now_ns() - begun) / uint64_t(kept.nranks);
+}
+
+// Asks all ranks, at every power of two of calls, whether the host has spent the price of a
+// communicator. The least time counts: the others' has waiting in it.
+bool has_paid(MPI_Comm comm, Comm& kept) {
+  ++kept.calls;
+  if (kept.calls < 4 || !std::has_single_bit(kept.calls)) return false;
+  const uint64_t price = making_ns_per_rank * uint64_t(kept.nranks);
+  int64_t least[2] = {int64_t(kept.spent_ns), -int64_t(price)};
+  return PMPI_Allreduce(MPI_IN_PLACE, least, 2, MPI_INT64_T, MPI_MIN, comm) == MPI_SUCCESS &&
+         least[0] >= -least[1];
+}
+
+// What the host says of a communicator.
+void look_at(MPI_Comm comm, Comm* kept) {
   int inter = 0;
   PMPI_Comm_test_inter(comm, &inter);
   if (inter != 0) {
@@ -142,24 +184,27 @@ void make(MPI_Comm comm, Comm* kept) {
   }
   PMPI_Comm_rank(comm, &kept->rank);
   PMPI_Comm_size(comm, &kept->nranks);
-  if (!of_this_job(comm, kept->nranks)) {
-    kept->why = Why::other_job;
-    return;
+  int like_world = MPI_UNEQUAL;
+  PMPI_Comm_compare(comm, MPI_COMM_WORLD, &like_world);
+  kept->world = like_world == MPI_IDENT || like_world == MPI_CONGRUENT;
+  if (!of_this_job(comm, kept->nranks)) kept->why = Why::other_job;
+}
+
+// The Comm that a communicator without an attribute gets.
+Comm* kept_of(MPI_Comm comm) {
+  auto made = std::make_unique<Comm>();
+  look_at(comm, made.get());
+  Job& j = job();
+  const std::lock_guard lock(j.mutex);
+  if (made->world && j.may_share) {
+    for (Comm* const one : j.comms) {
+      if (!one->world) continue;
+      ++one->users;
+      return one;
+    }
   }
-  tutti_comm_config config = TUTTI_COMM_CONFIG_INIT;
-  // MPI's calls have no limit: a rank may come to one hours after another.
-  config.timeout_ms = job().timeout_ms.value_or(std::numeric_limits<int64_t>::max());
-  config.progress = progress_host;
-  Exchange exchange(comm, kept->nranks);
-  tutti_comm own = nullptr;
-  tutti_comm_create_from_allgather(Exchange::allgather, &exchange, kept->rank, kept->nranks,
-                                   &config, &own);
-  if (!exchange.all_made(own != nullptr)) {
-    tutti_comm_free(own);
-    kept->why = Why::setup;
-    return;
-  }
-  kept->own = own;
+  j.comms.push_back(made.get());
+  return made.release();
 }
 
 Comm* find(MPI_Comm comm) {
@@ -167,34 +212,32 @@ Comm* find(MPI_Comm comm) {
   void* attribute = nullptr;
   int found = 0;
   if (PMPI_Comm_get_attr(comm, comm_keyval, &attribute, &found) != MPI_SUCCESS) return nullptr;
-  if (found == 0) {
-    auto made = std::make_unique<Comm>();
-    make(comm, made.get());
-    if (PMPI_Comm_set_attr(comm, comm_keyval, made.get()) != MPI_SUCCESS) return nullptr;
-    attribute = made.release();
-    Job& j = job();
-    const std::lock_guard lock(j.mutex);
-    j.comms.push_back(static_cast<Comm*>(attribute));
-  }
-  return static_cast<Comm*>(attribute);
+  if (found != 0) return static_cast<Comm*>(attribute);
+  Comm* const kept = kept_of(comm);
+  if (PMPI_Comm_set_attr(comm, comm_keyval, kept) == MPI_SUCCESS) return kept;
+  forget(comm, comm_keyval, kept, nullptr);
+  return nullptr;
 }
 
 std::string set_up() {
   std::string why = fit_of_host().why_not;
-  std::optional<int64_t> stats;
+  std::optional<int64_t> stats, eager;
   Job& j = job();
   if (why.empty() && !config_integer(Variable::tutti_timeout_ms, &j.timeout_ms).ok())
     why = "TUTTI_TIMEOUT_MS is not allowed to be what it is";
   if (config_integer(Variable::tutti_mpi_stats, &stats).ok()) j.stats = stats.value_or(0) != 0;
+  if (config_integer(Variable::tutti_mpi_eager, &eager).ok()) j.eager = eager.value_or(0) != 0;
   if (why.empty() && !learn_types()) why = "the host MPI gave no keyval";
   if (why.empty() &&
-      PMPI_Comm_create_keyval(not_copied, forget, &comm_keyval, nullptr) != MPI_SUCCESS)
+      PMPI_Comm_create_keyval(share, forget, &comm_keyval, nullptr) != MPI_SUCCESS)
     why = "the host MPI gave no keyval";
   if (PMPI_Comm_group(MPI_COMM_WORLD, &world_group) != MPI_SUCCESS)
     why = "the host MPI gave no group";
   if (PMPI_Add_error_class(&error_class) == MPI_SUCCESS)
     PMPI_Add_error_string(error_class, "tutti: a collective call failed");
-  const std::string together = join(why.empty());
+  int level = MPI_THREAD_MULTIPLE;
+  j.may_share = PMPI_Query_thread(&level) == MPI_SUCCESS && level != MPI_THREAD_MULTIPLE;
+  const std::string together = join(why.empty(), j.eager);
   if (!together.empty()) return why.empty() ? together : why;
   quiet_comm_made = PMPI_Comm_dup(MPI_COMM_WORLD, &quiet_comm) == MPI_SUCCESS;
   return quiet_comm_made ? "" : "the host MPI gave no communicator";
@@ -211,6 +254,8 @@ void begin() {
     j.off = std::move(off);
   }
   state.store(on ? State::on : State::off);
+  // From now on its duplicates have it.
+  if (on) find(MPI_COMM_WORLD);
 }
 
 void end() {
@@ -243,6 +288,13 @@ Comm* comm_of(MPI_Comm comm) {
   Comm* const kept = find(comm);
   l = {comm, kept, now};
   return kept;
+}
+
+bool make_in_time(MPI_Comm comm, Comm& kept) {
+  if (kept.why != Why::few) return false;
+  const bool is_world = kept.world && (job().may_share || comm == MPI_COMM_WORLD);
+  if (job().eager || is_world || has_paid(comm, kept)) make(comm, kept);
+  return kept.own != nullptr;
 }
 
 void count_without_comm(Function function) {

@@ -10,13 +10,20 @@
 
 namespace tutti::mpi {
 
-// An attribute of the host's communicator, made at the first call on it and freed with it.
+// An attribute of the host's communicators, kept from the first call on one of them until the last
+// is freed. Duplicates have their original's, and communicators of all ranks in the order of
+// MPI_COMM_WORLD have its: calls on communicators of the same ranks come in one order on all of
+// them (in another, ranks would wait for each other in a circle), unless threads call at once.
 struct Comm {
   tutti_comm own = nullptr;  // null: the host makes all calls
-  Why why = Why::off;        // then
+  Why why = Why::few;        // then
+  bool world = false;        // all ranks of MPI_COMM_WORLD in its order
   int rank = 0, nranks = 1;
+  int users = 1;                              // communicators that have it; under the job's mutex
+  uint32_t calls = 0;                         // that the host made since they were few,
+  uint64_t spent_ns = 0;                      // and the time that it took
   int failed = MPI_SUCCESS;                   // the error that has ended `own`
-  Counters counters;                          // of this communicator
+  Counters counters;                          // of these communicators
   std::vector<char> packed[2];                // what is sent and received of types with gaps
   std::vector<size_t> lengths[2], places[2];  // of blocks sent and received, in bytes
 };
@@ -25,9 +32,14 @@ struct Comm {
 void begin();
 void end();
 
-// Null: before begin(), after end(), or the host has no such communicator. Makes what is kept of
-// it, which is collective, so to be called by all of its ranks in a call that all make.
+// Null: before begin(), after end(), or the host has no such communicator.
 Comm* comm_of(MPI_Comm comm);
+
+// Makes tutti's communicator of one whose calls were few, if it is time: at the first call on one
+// of all ranks (or on any, with TUTTI_MPI_EAGER); else once the host has spent as much on its calls
+// as the making costs, so that both together take at most some twice the time of the better (the
+// ski rental problem). Collective. Says whether there is one now.
+bool make_in_time(MPI_Comm comm, Comm& kept);
 
 // Counts a call that has no Comm.
 void count_without_comm(Function function);

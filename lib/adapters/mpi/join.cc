@@ -19,12 +19,12 @@ enum class Word : int32_t { here, unfit, prepare, prepared, take_part, leave };
 struct Note {
   char magic[12];
   Word word;
-  char version[16];
+  char terms[24];  // version and setting
 };
 
 class Notes {
  public:
-  Notes() {
+  explicit Notes(bool eager) : terms_(std::string(tutti_version()) + (eager ? " eager" : "")) {
     int* most = nullptr;
     int found = 0;
     PMPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &most, &found);
@@ -42,7 +42,7 @@ class Notes {
     Note& note = notes[int(word)];
     std::memcpy(note.magic, magic, sizeof(magic));
     note.word = word;
-    std::strncpy(note.version, tutti_version(), sizeof(note.version) - 1);
+    std::strncpy(note.terms, terms_.c_str(), sizeof(note.terms) - 1);
     MPI_Request request = MPI_REQUEST_NULL;
     PMPI_Isend(&note, int(sizeof(note)), MPI_BYTE, to, tag_, MPI_COMM_WORLD, &request);
     PMPI_Request_free(&request);
@@ -62,7 +62,7 @@ class Notes {
     Note note{};
     PMPI_Recv(&note, int(sizeof(note)), MPI_BYTE, from, tag_, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     *word = std::memcmp(note.magic, magic, sizeof(magic)) == 0 &&
-                    std::strcmp(note.version, tutti_version()) == 0
+                    note.terms == terms_
                 ? note.word
                 : Word::unfit;
     return true;
@@ -70,6 +70,7 @@ class Notes {
 
  private:
   static constexpr char magic[12] = "tutti join\n";
+  std::string terms_;
   int tag_ = 0, rank_ = 0, nranks_ = 1;
 };
 
@@ -92,7 +93,7 @@ std::string decide(Notes& notes, bool fit) {
     }
     here[size_t(rank)] = true;
     if (word != Word::here && why.empty())
-      why = "rank " + std::to_string(rank) + " cannot take part, or has another version";
+      why = "rank " + std::to_string(rank) + " cannot take part, or has another version or TUTTI_MPI_EAGER";
   }
   if (why.empty()) {
     for (int rank = 1; rank < nranks; ++rank) notes.send(rank, Word::prepare);
@@ -124,8 +125,8 @@ std::string follow(Notes& notes, bool fit) {
 
 }  // namespace
 
-std::string join(bool fit) {
-  Notes notes;
+std::string join(bool fit, bool eager) {
+  Notes notes(eager);
   if (notes.nranks() == 1) return fit ? "" : "this process cannot take part";
   return notes.rank() == 0 ? decide(notes, fit) : follow(notes, fit);
 }

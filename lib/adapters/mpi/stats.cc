@@ -14,8 +14,8 @@ constexpr const char* names[] = {
 
 constexpr const char* reasons[] = {
     "tutti takes no part",        "intercommunicator", "ranks of another job",
-    "no communicator of tutti",   "wrong arguments",   "nothing to move",
-    "operator or type with gaps",
+    "no communicator of tutti",   "too few calls",     "wrong arguments",
+    "nothing to move",            "operator or type with gaps", "nonblocking", "persistent",
 };
 static_assert(std::size(reasons) == size_t(Why::count));
 

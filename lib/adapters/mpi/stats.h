@@ -28,9 +28,12 @@ enum class Why : uint8_t {
   intercommunicator,
   other_job,  // ranks of another MPI_COMM_WORLD
   setup,      // no communicator of tutti could be made
+  few,        // none was made yet, of a communicator with few calls
   arguments,  // wrong ones, of which the host says what is wrong
   empty,      // nothing to move
   operation,  // the operator is not defined on the type, or the type has gaps
+  nonblocking,
+  persistent,
   count
 };
 

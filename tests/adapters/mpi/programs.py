@@ -1,0 +1,190 @@
+"""Programs that nobody here wrote, unmodified, by the host MPI alone and over tutti: the same results, and almost all
+calls carried. What is not installed is left out (tools/setup programs); status 77 where that is all.
+
+programs.py BUILD_ROOT scalapack|lammps|hpcc|mpich-tests [long]
+"""
+import glob
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+import mpis
+from mpis import BUILD, carried, check
+
+WHAT = sys.argv[2]
+LONG = sys.argv[3:] == ["long"]
+# All calls, also the first on parts of the world, so that each is looked at.
+EAGER = {"TUTTI_MPI_EAGER": "1"}
+
+
+def alone(mpi, ranks, *command, **how):
+    out, err, took, _ = mpis.run([*mpi.launch(ranks), *command], folder, **how)
+    return out, err, took
+
+
+def over_tutti(mpi, ranks, *command, **how):
+    out, err, took, _ = mpis.run(mpis.over_tutti(mpi, ranks, *command), folder, **how)
+    return out, err, took
+
+
+def lines(pattern, text):
+    return re.findall(pattern, text, re.M)
+
+
+def report(name, err, times, note=""):
+    taken, left = carried(err)
+    share = f"{100 * taken / (taken + left):.1f} % of {taken + left} calls carried" if taken + left else "no calls"
+    print(f"{name}: {share}, host : tutti {times[0]:.2f} : {times[1]:.2f} s{note}", flush=True)
+    return taken, left
+
+
+def scalapack(mpi):
+    """Testers of LU, Cholesky and the like: each checks its own residuals, and counts."""
+    programs = "/usr/lib/x86_64-linux-gnu/scalapack/" + ("openmpi" if mpi.open_mpi else "mpich") + "-tests"
+    if not os.path.isdir(programs):
+        return False
+    for data in glob.glob("/usr/share/scalapack/*.dat") + glob.glob("/usr/share/scalapack/BLACS/*.dat"):
+        shutil.copy(data, folder)
+    names = ["xdlu", "xcllt"]
+    if LONG:
+        names = ["xdlu", "xslu", "xclu", "xzlu", "xdllt", "xcllt", "xdqr", "xzqr", "xdls", "xdinv", "xdbrd", "xdhrd", "xdtrd",
+                 "xddblu", "xdgblu", "xddtlu", "xdnep", "xdsep", "xdsvd"]
+    counts = r"^ *(\d+) tests (completed and passed|completed and failed|skipped)"
+    for name in names:
+        expected, _, host = alone(mpi, 4, f"{programs}/{name}", within=900)
+        out, err, took = over_tutti(mpi, 4, f"{programs}/{name}", within=900, **EAGER)
+        check(lines(counts, expected), f"{name} counts no tests", expected)
+        check(lines(counts, out) == lines(counts, expected), f"{name}: other counts", out, err)
+        taken, left = report(f"{name}, 4 ranks", err, (host, took))
+        gaps = sum(int(n) for n in re.findall(r"(\d+) operator or type with gaps", err.splitlines()[-1] if err else ""))
+        check(taken >= 0.95 * (taken + left - gaps), f"{name}: less than 95 % was carried", err)
+    return True
+
+
+def thermo(text):
+    """LAMMPS's tables: the step, and its figures."""
+    rows = []
+    for block in re.findall(r"^Step [^\n]*\n(.*?)^Loop time", text, re.M | re.S):
+        rows += [[float(word) for word in line.split()] for line in block.splitlines() if re.match(r"^[\s\d.eE+-]+$", line)]
+    return rows
+
+
+def lammps(mpi):
+    """Trajectories part where sums are added in another order, the later, the more: of the rows the first are compared."""
+    examples = "/usr/share/lammps/examples"
+    if not mpi.open_mpi or shutil.which("lmp") is None or not os.path.isdir(examples):
+        return False
+    alike = 300  # steps
+    for name in ["min/in.min", "melt/in.melt", "balance/in.balance"] if LONG else ["min/in.min"]:
+        for ranks in (2, 8) if LONG else (2,):
+            command = ["lmp", "-in", f"{examples}/{name}", "-log", "none"]
+            host, tutti = [], []
+            for _ in range(5 if LONG else 1):
+                expected, _, took = alone(mpi, ranks, *command)
+                host.append(took)
+                out, err, took = over_tutti(mpi, ranks, *command)
+                tutti.append(took)
+                here, there = thermo(out), thermo(expected)
+                check(len(there) > 3 and [row[0] for row in here] == [row[0] for row in there], f"{name}: other steps", out)
+                for row, other in zip(here, there):
+                    if row[0] <= alike:
+                        close = all(abs(a - b) <= 1e-6 * max(1, abs(b)) for a, b in zip(row, other))
+                        check(close, f"{name}: {row} is not {other}")
+            _, all_err, _ = over_tutti(mpi, ranks, *command, **EAGER)
+            taken, left = report(f"{name}, {ranks} ranks", all_err, (statistics.median(host), statistics.median(tutti)),
+                                 f" ({carried(err)[0]} calls carried where few are left to the host)")
+            check(taken >= 0.95 * (taken + left), f"{name}: less than 95 % was carried", all_err)
+    return True
+
+
+def hpcc(mpi):
+    """Seven benchmarks that check what they have computed."""
+    if not mpi.open_mpi or shutil.which("hpcc") is None:
+        return False
+    with open("/usr/share/doc/hpcc/examples/_hpccinf.txt") as given:
+        settings = given.read().replace("2            Ps", "1            Ps")
+    outcomes = []
+    for how in (alone, over_tutti):
+        for old in glob.glob(folder + "/hpcc*"):
+            os.remove(old)
+        with open(folder + "/hpccinf.txt", "w") as mine:
+            mine.write(settings)
+        _, err, took = how(mpi, 2, "hpcc", within=900, **EAGER)
+        with open(folder + "/hpccoutf.txt") as written:
+            outcomes.append((written.read(), err, took))
+    for text, _, _ in outcomes:
+        check(lines(r"^Success=1", text), "hpcc has no success", text[-3000:])
+    wrong = r"^(?:\S*[Ee]rrors?\S*|\S*[Ff]ail\S*)=.*$"
+    check(lines(wrong, outcomes[0][0]) == lines(wrong, outcomes[1][0]), "other errors", *outcomes[1][:2])
+    taken, left = report("hpcc, 2 ranks", outcomes[1][1], (outcomes[0][2], outcomes[1][2]))
+    check(taken >= 0.95 * (taken + left), "less than 95 % was carried", outcomes[1][1])
+    return True
+
+
+def compile_mpich_test(mpi, tests, name):
+    """A test of MPICH's suite, without its configure: None where this MPI cannot compile it."""
+    source = f"{tests}/coll/{name}.c"
+    program = f"{folder}/{name}-{mpi.abi}"
+    if os.path.exists(program):
+        return program
+    if not os.path.exists(source):
+        return None
+    with open(folder + "/mpitestconf.h", "w") as config:
+        for have in ("STDARG_H", "STDINT_H", "INTTYPES_H", "UNISTD_H", "SYS_TIME_H", "SYS_RESOURCE_H", "GETRUSAGE", "LONG_DOUBLE",
+                     "LONG_LONG", "FLOAT__COMPLEX", "DOUBLE__COMPLEX", "STRING_H", "STDLIB_H"):
+            config.write(f"#define HAVE_{have} 1\n")
+    open(folder + "/dtpoolsconf.h", "w").close()
+    pools = glob.glob(f"{tests}/dtpools/src/*.c")
+    command = [mpi.compiler, "-O1", "-w", "-o", program, source, f"{tests}/util/mtest.c", f"{tests}/util/mtest_common.c",
+               f"{tests}/util/mtest_thread.c", *pools, f"-I{folder}", f"-I{tests}/include", f"-I{tests}/util",
+               f"-I{tests}/dtpools/include", "-DDTP_MPI_DATATYPE=MPI_INT", "-lm", "-lpthread"]
+    compiled = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=mpis.environment())
+    if compiled.returncode != 0:
+        print(f"{name} does not compile: {compiled.stdout.splitlines()[0] if compiled.stdout else ''}")
+        return None
+    return program
+
+
+def mpich_tests(mpi):
+    """MPICH's own tests of collectives. What fails by the host alone is left out, and said."""
+    tests = BUILD + "/programs/mpich/test/mpi"
+    if not os.path.isdir(tests):
+        return False
+    ran, left_out = 0, []
+    taken = left = 0
+    with open(tests + "/coll/testlist.in") as listed:
+        rows = [line.split() for line in listed if re.match(r"^\w", line)]
+    for name, ranks, *options in rows:
+        arguments = [word[4:] for word in options if word.startswith("arg=")]
+        program = compile_mpich_test(mpi, tests, name)
+        if program is None:
+            left_out.append(name)
+            continue
+
+        def passes(how, **more):
+            out, err, _, status = mpis.run(how, folder, expect_status=None, within=300, **more)
+            return status == 0 and "No Errors" in out, out, err
+
+        if not passes([*mpi.launch(int(ranks)), program, *arguments])[0]:
+            left_out.append(name)
+            continue
+        good, out, err = passes(mpis.over_tutti(mpi, int(ranks), program, *arguments), **EAGER)
+        check(good, f"{name} with {ranks} ranks fails over tutti", out, err)
+        mine = carried(err)
+        taken, left, ran = taken + mine[0], left + mine[1], ran + 1
+    print(f"{mpi.name}: {ran} of MPICH's tests pass, {taken} calls carried and {left} not; left out, since they fail by the host "
+          f"alone or do not compile: {' '.join(sorted(set(left_out))) or '-'}")
+    check(ran > 50, "too few tests ran")
+    return True
+
+
+with tempfile.TemporaryDirectory(prefix="tutti-mpi-") as folder:
+    found = mpis.all_mpis(of_pypi=False)
+    ran = [globals()[WHAT.replace("-", "_")](one) for one in found]
+    if not any(ran):
+        print("there is no MPI with an interposer here, or no such program")
+        sys.exit(77)
