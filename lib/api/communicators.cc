@@ -7,6 +7,7 @@
 #include "lib/api/checks.h"
 #include "lib/api/guard.h"
 #include "lib/api/sized.h"
+#include "lib/base/fault.h"
 #include "lib/base/log.h"
 #include "lib/base/types.h"
 #include "lib/config/config.h"
@@ -111,6 +112,9 @@ Status read_settings(const tutti_comm_config* given, CommSettings* out) {
   TUTTI_TRY(config_text(Variable::tutti_record_dir, &record_folder));
   out->record_folder = record_folder.value_or(record::own_folder());
   if (record_folder == "none") out->record_folder.clear();
+  std::optional<std::string> fault;
+  TUTTI_TRY(config_text(Variable::tutti_fault, &fault));
+  if (fault) TUTTI_TRY(parse_fault(*fault, &out->fault));
   std::vector<std::string> listed;
   TUTTI_TRY(config_list(Variable::tutti_transports, &listed));
   if (!listed.empty()) out->transports = listed;

@@ -157,6 +157,8 @@ void CallRunner::add_to_mark() {
     run_alone(call_plan, call);
     return {};
   }
+  if (epoch == connection_.settings.fault.call) [[unlikely]]
+    strike(connection_.settings.fault);
   mark_.epoch = epoch;
   mark_.signature = call_plan.signature;
   mark_.digest = call_digest(epoch, call_plan.signature_hash ^ history_);

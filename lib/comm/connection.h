@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/fault.h"
 #include "lib/base/clock.h"
 #include "lib/control/exchange.h"
 #include "lib/progress/wait.h"
@@ -30,6 +31,7 @@ struct CommSettings {
   bool check_results = false;            // whether those of a call are equal on all ranks
   tutti_level level = TUTTI_LEVEL_FAST;  // of calls that do not name one
   std::string record_folder;             // TUTTI_RECORD_DIR; empty: no flight record
+  Fault fault;                           // TUTTI_FAULT
   Beside beside;                         // what waits move on, too
   int device = no_device;                // a GPU's number
   bool devices_through_host = false;     // TUTTI_DEVICE_PATH

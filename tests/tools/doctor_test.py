@@ -59,6 +59,24 @@ class Run(unittest.TestCase):
                          rf"^rank 1 .* has not entered call 3, {CALL}: its latest is call 2, {CALL}, [\d.]+ m?s "
                          rf"before; rank [02] waited for it over shm for [\d.]+ s$")
 
+    def test_fails_on_purpose(self):
+        for action, says in (("kill", r"was ended by signal 9 \(Killed\)"), ("stop", "is stopped, by a signal or a debugger,")):
+            found = self.diagnosis(run("--fault", f"rank 2 {action} at call 3"))
+            self.assertRegex(found, rf"^rank 2 \(process \d+ on .+\) {says} after call 2, {CALL}[;,]")
+        result = run("--fault", "rank 1 kill at call 4")  # there are three
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+
+    def test_faults_that_cannot_be_are_refused(self):
+        for fault, sentence in (("rank 3 kill at call 1", "ranks are 0 to 2"), ("kill at call 1", "must be 'rank R kill at"),
+                                ("rank 1 burn at call 1", "the fault is 'burn at call 1', but must be 'kill at call N'"),
+                                ("rank 1 kill at call 0", "but must be"), ("rank 1 kill at call 1x", "but must be")):
+            result = run("--fault", fault)
+            self.assertEqual(result.returncode, 2)
+            self.assertIn(sentence, result.stderr)
+            self.assertEqual(result.stderr.count("\n"), 1)
+        result = run("--fault", "rank 1 kill at call 1", "--fault", "rank 1 stop at call 2")
+        self.assertIn("rank 1 has two", result.stderr)
+
     def test_leaves_no_folder_behind(self):
         for script in ("echo $TUTTI_RECORD_DIR", "echo $TUTTI_RECORD_DIR; kill -9 $$"):
             result = subprocess.run([TUTTI, "run", "-n", "1", "sh", "-c", script], capture_output=True, text=True,

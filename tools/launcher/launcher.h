@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@ struct LocalJob {
   std::function<int()> function;
   std::string transports;  // TUTTI_TRANSPORTS of the ranks; empty: unchanged
   std::string interface;   // TUTTI_INTERFACE likewise
+  std::map<int, std::string> faults;  // TUTTI_FAULT of some ranks
   bool prefix = false;     // "[rank] " before every line that a rank prints
   int64_t timeout_ms = 0;  // of the whole job; 0: none
   int64_t stop_ms = 2000;  // from a signal to the launcher, which ranks get, too, to SIGKILL

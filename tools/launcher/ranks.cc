@@ -126,6 +126,8 @@ Status Ranks::start_one(const LocalJob& job, Binding& binding, int rank, int job
     fcntl(listen_fd, F_SETFD, rank == 0 ? 0 : FD_CLOEXEC);
     set_environment(job, rank, job_fd, listen_fd);
     if (!record_folder_.empty()) setenv("TUTTI_RECORD_DIR", record_folder_.c_str(), 1);
+    if (const auto fault = job.faults.find(rank); fault != job.faults.end())
+      setenv("TUTTI_FAULT", fault->second.c_str(), 1);
     binding.apply(rank);
     if (job.function) {
       out = {};

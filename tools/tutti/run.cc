@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 
+#include "lib/base/fault.h"
 #include "lib/config/config.h"
 #include "tools/launcher/launcher.h"
 #include "tools/tutti/commands.h"
@@ -17,7 +18,22 @@ struct RunOptions {
   LocalJob job;
   double timeout_s = 0;
   std::string bind = "core";
+  std::vector<std::string> faults;
 };
+
+// Of "rank 2 kill at call 100".
+void add_fault(const std::string& text, LocalJob& job) {
+  int rank = -1, read = 0;
+  if (std::sscanf(text.c_str(), "rank %9d %n", &rank, &read) != 1 || read == 0)
+    refuse("run: --fault '" + text + "': must be 'rank R kill at call N' or 'rank R stop at call N'");
+  if (rank < 0 || rank >= job.nranks)
+    refuse("run: --fault '" + text + "': ranks are 0 to " + std::to_string(job.nranks - 1));
+  tutti::Fault fault;
+  const Status known = tutti::parse_fault(text.substr(size_t(read)), &fault);
+  if (!known.ok()) refuse("run: --fault: " + known.text());
+  if (!job.faults.emplace(rank, text.substr(size_t(read))).second)
+    refuse("run: --fault: rank " + std::to_string(rank) + " has two");
+}
 
 void run(RunOptions& options, std::vector<std::string> command) {
   static const std::map<std::string, Bind> binds{
@@ -28,10 +44,11 @@ void run(RunOptions& options, std::vector<std::string> command) {
   if (command.front().starts_with('-'))
     refuse("run: unknown option " + command.front() +
            " (allowed before the program: -n, --prefix, --transport, --interface, --timeout, "
-           "--bind, --verbose)");
+           "--bind, --fault, --verbose)");
   job.command = std::move(command);
   job.timeout_ms = int64_t(std::ceil(options.timeout_s * 1000));
   job.bind = binds.at(options.bind);
+  for (const std::string& fault : options.faults) add_fault(fault, job);
 
   int exit_status = 0;
   const Status status = run_local(job, &exit_status);
@@ -66,6 +83,12 @@ void add_run(CLI::App& app) {
                    "shared evenly by more ranks than the machine has cores), numa (a node)")
       ->capture_default_str()
       ->check(CLI::IsMember({"none", "core", "numa"}));
+  command
+      ->add_option("--fault", options->faults,
+                   "fail on purpose: 'rank R kill at call N' or 'rank R stop at call N' of a "
+                   "communicator; may be repeated for other ranks")
+      ->type_size(1)
+      ->allow_extra_args(false);
   command->add_flag("--verbose", options->job.verbose,
                     "say on stderr which cores ranks have, or why none, and when they move");
   command->prefix_command();
