@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 
+#include "lib/base/clock.h"
 #include "lib/base/status.h"
 #include "lib/call/call.h"
 #include "lib/call/note.h"
@@ -38,6 +39,8 @@ enum class LinkMemory : uint8_t {
   unknown  // handled as gpu; the transport finds out the kind of each buffer
 };
 
+constexpr int64_t default_heartbeat_ms = 1500;
+
 // What a transport needs to bring up one communicator. open() functions are collective over the
 // exchange: all ranks call them, in the same order, also a rank that has no peer on the transport.
 struct LinkSetup {
@@ -48,6 +51,8 @@ struct LinkSetup {
   uint64_t deadline_ns = 0;        // of open()
   LinkMemory memory = LinkMemory::host;
   const Tuning* tuning = &default_tuning;  // the same on all ranks
+  // Within which a peer's host that does not answer is lost to a rank that waits for it.
+  uint64_t heartbeat_ns = ns_of_ms(default_heartbeat_ms);
 };
 
 class Link {

@@ -69,7 +69,7 @@ typedef enum tutti_status {
   TUTTI_UNSUPPORTED = 3, /* right, but not possible here (a forced algorithm that does not apply) */
   TUTTI_NO_MEMORY = 4,   /* on this rank or on the one that the text names */
   TUTTI_TIMEOUT = 5,     /* the deadline passed; the text names who was waited for */
-  TUTTI_PEER_FAILED = 6, /* a rank died; the error names it */
+  TUTTI_PEER_FAILED = 6, /* a rank died or its host does not answer; the error names it */
   TUTTI_ABORTED = 7,     /* somebody called tutti_comm_abort(), or the program's function threw */
   TUTTI_MISMATCH = 8,    /* ranks made different calls, or made those on several communicators in
                             orders that cannot end; the text names both */

@@ -125,6 +125,9 @@ Status read_settings(const tutti_comm_config* given, CommSettings* out) {
   std::optional<int64_t> timeout_ms;
   TUTTI_TRY(config_integer(Variable::tutti_timeout_ms, &timeout_ms));
   if (timeout_ms) out->timeout_ms = *timeout_ms;
+  std::optional<int64_t> heartbeat_ms;
+  TUTTI_TRY(config_integer(Variable::tutti_heartbeat_ms, &heartbeat_ms));
+  if (heartbeat_ms) out->heartbeat_ms = *heartbeat_ms;
   std::vector<std::string> checks;
   TUTTI_TRY(config_list(Variable::tutti_check, &checks));
   out->check_results = !checks.empty();  // there is only one kind of check

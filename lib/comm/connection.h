@@ -23,6 +23,7 @@ struct CommSettings {
   std::string interface;
   int64_t timeout_ms = 30'000;
   int64_t setup_ms = 60'000;
+  int64_t heartbeat_ms = default_heartbeat_ms;
   bool progress_thread = false;
   Use single_copy = Use::automatic;      // of other ranks' private memory
   Use non_temporal = Use::automatic;     // for slices in shared memory
@@ -51,8 +52,8 @@ struct Connection {
   JobKey key{};
   Capabilities capabilities;
   Patience patience;
-  uint32_t lone_spins = 0;  // instead of patience.spins, of who waits for one single rank
-  std::unique_ptr<Link> link;                // null for one rank
+  uint32_t lone_spins = 0;     // instead of patience.spins, of who waits for one single rank
+  std::unique_ptr<Link> link;  // null for one rank
   std::unique_ptr<record::Recorder> record;  // null: none
   slots::SlotLink* slots = nullptr;          // `link` if it is one, for the executor's fast form
 

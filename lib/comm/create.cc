@@ -245,7 +245,8 @@ Status Communicator::open_links(Exchange& exchange, std::vector<std::vector<uint
                     connection_.settings.interface,
                     deadline_ns,
                     connection_.settings.memory,
-                    &connection_.capabilities.tuning};
+                    &connection_.capabilities.tuning,
+                    ns_of_ms(connection_.settings.heartbeat_ms)};
     std::unique_ptr<Link> link;
     TUTTI_TRY(open_transport(connection_.settings.transports[i], setup, &link));
     if (link == nullptr) continue;

@@ -1,7 +1,9 @@
 #include "lib/control/socket.h"
 
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -91,12 +93,33 @@ Address local_address(int fd) {
   return address;
 }
 
+Address peer_address(int fd) {
+  Address address;
+  socklen_t length = sizeof(address.v6);
+  if (getpeername(fd, &address.any, &length) != 0) return {};
+  return address;
+}
+
+bool is_within_host(int fd) {
+  const Address peer = peer_address(fd);
+  return peer.is_loopback() || peer.host() == local_address(fd).host();
+}
+
+Contact contact_of(int fd) {
+  tcp_info info{};
+  socklen_t length = sizeof(info);
+  int unacknowledged_bytes = 0;
+  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0 || length < sizeof(info) ||
+      ::ioctl(fd, SIOCOUTQ, &unacknowledged_bytes) != 0) {
+    return {};
+  }
+  return {unacknowledged_bytes != 0 || info.tcpi_probes != 0,
+          uint32_t(info.tcpi_retransmits) + info.tcpi_probes};
+}
+
 void tune(int fd, int limit_s) {
   set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-  Address peer;
-  socklen_t length = sizeof(peer.v6);
-  if (limit_s == 0 || getpeername(fd, &peer.any, &length) != 0) return;
-  if (peer.is_loopback() || peer.host() == local_address(fd).host()) return;
+  if (limit_s == 0 || is_within_host(fd)) return;
   const int period_s = std::max(limit_s / 4, 1);
   set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
   set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, period_s);

@@ -10,6 +10,7 @@
 #include "lib/base/fd.h"
 #include "lib/base/status.h"
 #include "lib/control/address.h"
+#include "lib/control/heartbeat.h"
 
 namespace tutti {
 
@@ -26,6 +27,12 @@ Status make_socket(const Address& like, Fd* out);
 Status listen_on(Address* address, Fd* out);
 // The address that the socket is bound to.
 Address local_address(int fd);
+// The address at the other end; none ("?") where it is not connected.
+Address peer_address(int fd);
+// Whether both ends are on this host: then nothing can come between them.
+bool is_within_host(int fd);
+// What the kernel knows of the other end of a TCP connection.
+Contact contact_of(int fd);
 // TCP_NODELAY, and a dead host is noticed: after `limit_s` without an answer, also on an idle
 // connection; probes go out four times in that time. 0: it need not be noticed here. Nor is it
 // within one host, where it cannot be and probes of thousands of connections would be a load.

@@ -30,6 +30,7 @@ uint32_t most_length(Type type) {
       return most_note_bytes;
     case Type::status:
     case Type::bye:
+    case Type::beat:
       return 0;
   }
   return 0;
@@ -71,7 +72,7 @@ Status parse(std::span<const uint8_t, header_bytes> bytes, Header* out) {
     return {TUTTI_CORRUPT, "a frame of version " + std::to_string(at[4]) + ", this is version " +
                                std::to_string(frame_version)};
   }
-  if (at[5] < uint8_t(Type::data) || at[5] > uint8_t(Type::note)) {
+  if (at[5] < uint8_t(Type::data) || at[5] > uint8_t(Type::beat)) {
     return {TUTTI_CORRUPT, "a frame of unknown type"};
   }
   out->type = Type(at[5]);

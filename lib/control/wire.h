@@ -35,6 +35,7 @@ enum class Type : uint8_t {
   bye = 4,       // the sender has freed the communicator
   exchange = 5,  // a step of an all-gather while a communicator is made
   note = 6,      // what the sender waits for; without payload: nothing
+  beat = 7,      // nothing but that the receiver's host acknowledges it (heartbeat.h)
 };
 
 struct Header {

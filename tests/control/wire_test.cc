@@ -75,7 +75,7 @@ TEST(Wire, WhatIsWrongWithAFittingChecksumIsStillRefused) {
   } wrong[] = {
       {4, 3, "another version"},
       {5, 0, "type 0"},
-      {5, 7, "type 7"},
+      {5, 8, "type 8"},
   };
   for (const auto& one : wrong) {
     HeaderBytes bad = good;
@@ -93,7 +93,8 @@ TEST(Wire, NoTypeOfFrameMayBeLongerThanItsLimit) {
                 {Type::bye, 0},
                 {Type::abort, most_abort_bytes},
                 {Type::exchange, most_exchange_bytes},
-                {Type::note, most_note_bytes}};
+                {Type::note, most_note_bytes},
+                {Type::beat, 0}};
   for (const auto& limit : limits) {
     Header header = sample(), parsed;
     header.type = limit.type;

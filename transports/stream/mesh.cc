@@ -16,11 +16,13 @@ namespace tutti::tcp {
 
 namespace {
 
-// A control connection is lost when the peer's host has acknowledged nothing for so long: the more
-// connections are probed, the longer. Data connections have no such limit: the kernel would also
-// apply it to a receiver that is only busy.
+// A control connection is lost when the peer's host has acknowledged nothing for so long, also
+// where nobody waits for that peer (StreamLink sees to those who do): the more connections are
+// probed, the longer, and never before a heartbeat would say so. Data connections have no such
+// limit: the kernel would also apply it to a receiver that is only busy.
 constexpr int control_limit_s = 4;
 constexpr int ranks_a_limit = 64;
+constexpr int most_limit_s = 100'000;  // more would not go into the kernel's milliseconds
 // How often it looks whether a rank has gone: so much, and so much more for every rank.
 constexpr uint64_t look_ns = 50'000'000, look_ns_a_rank = 1'000'000;
 // The calls of a rank that are under way at once. More would not be faster, and would come to the
@@ -179,9 +181,13 @@ class Mesh {
 
   void keep(int rank, Purpose purpose, Fd socket) {
     Wires& wires = wires_[size_t(rank)];
-    const int limit_s = control_limit_s * (1 + nranks_ / ranks_a_limit);
-    tune(socket.get(), purpose == Purpose::control ? limit_s : 0);
+    tune(socket.get(), purpose == Purpose::control ? limit_s() : 0);
     socket_of(wires, purpose) = std::move(socket);
+  }
+  int limit_s() const {
+    const uint64_t beats_s = 2 * (setup_.heartbeat_ns / 1'000'000'000u + 1);
+    const int probed_s = control_limit_s * (1 + nranks_ / ranks_a_limit);
+    return std::max(probed_s, int(std::min<uint64_t>(beats_s, most_limit_s)));
   }
   static Fd& socket_of(Wires& wires, Purpose purpose) {
     return purpose == Purpose::control ? wires.control : wires.data;

@@ -23,6 +23,7 @@ constexpr uint64_t tell_period_ns = 50'000'000;
 // The most status frames sent to a peer from which nothing comes: it may not read for a long time.
 constexpr uint32_t most_told = 512;
 constexpr uint32_t most_notes = 128;  // likewise
+constexpr uint32_t most_beats = 256;  // likewise; after that the kernel's probes ask, once a second
 // A peer closes data and control together, but the two ends may arrive at different times.
 constexpr uint64_t goodbye_patience_ns = 250'000'000;
 // How long to wait for a peer's status frame that says in which earlier call two ranks differed.
@@ -36,12 +37,14 @@ constexpr uint64_t control_bit = 1;
 
 StreamLink::Peer::Peer(Pair pair, int rank)
     : rank(rank),
+      host(is_within_host(pair.control.get()) ? "" : peer_address(pair.control.get()).host()),
       stream(std::move(pair.data)),
       control(std::move(pair.control), wire::most_abort_bytes) {}
 
 StreamLink::StreamLink(const char* name, uint64_t comm_id, int self, std::vector<Pair> pairs,
-                       std::unique_ptr<Carrier> carrier)
+                       uint64_t heartbeat_ns, std::unique_ptr<Carrier> carrier)
     : name_(name),
+      heartbeat_(heartbeat_ns),
       carrier_(std::move(carrier)),
       peers_(pairs.size()),
       comm_id_(comm_id),
@@ -212,11 +215,14 @@ void StreamLink::take_frame(Peer& peer, const wire::Header& header, std::string_
     return fail({TUTTI_CORRUPT, who + " sent a frame of another communicator or rank", peer.rank});
   }
   peer.told_count = 0;
+  peer.beats_unheard = 0;
   peer.notes_unheard.store(0, std::memory_order_relaxed);
   const auto* const bytes = reinterpret_cast<const uint8_t*>(payload.data());
   switch (header.type) {
     case wire::Type::status:
       peer.said[peer.said_count++ % peer.said.size()] = {header.mark(), header.stream};
+      return;
+    case wire::Type::beat:
       return;
     case wire::Type::bye:
       peer.left = true;
@@ -369,6 +375,7 @@ Status StreamLink::inspect(uint64_t now_ns) {
   if (failure_.ok()) failure_ = find_corrupt();
   if (failure_.ok()) failure_ = find_mismatch();
   if (failure_.ok()) failure_ = find_failed(now_ns);
+  if (failure_.ok()) failure_ = find_silent(now_ns);
   if (!failure_.ok()) {
     over_ = true;
     return failure_;
@@ -535,6 +542,67 @@ Status StreamLink::find_failed(uint64_t now_ns) {
             peer->rank, mark_.epoch};
   }
   return {};
+}
+
+Status StreamLink::find_silent(uint64_t now_ns) {
+  for (const auto& peer : peers_) {
+    if (peer == nullptr || !peer->can_be_asked()) continue;
+    if (!waits_for(*peer) || now_ns - peer->looked_ns < heartbeat_.look_period_ns()) continue;
+    const Contact contact = ask(*peer, now_ns);
+    const uint64_t asked_ns = now_ns - peer->asked_ns;
+    if (heartbeat_.suspects(contact, asked_ns)) ask_others(*peer, now_ns);
+    if (heartbeat_.is_lost(contact, asked_ns)) return silence_error(*peer, asked_ns);
+  }
+  return {};
+}
+
+Contact StreamLink::ask(Peer& peer, uint64_t now_ns) {
+  const bool goes_on = peer.asked && now_ns - peer.looked_ns < 10 * heartbeat_.look_period_ns();
+  peer.looked_ns = now_ns;
+  const Contact contact = contact_of(peer.control.fd());
+  peer.asked = contact.asked;
+  if (contact.asked) {
+    if (!goes_on) peer.asked_ns = now_ns;  // by another frame, or in an earlier call
+    return contact;
+  }
+  if (now_ns - peer.asked_ns < heartbeat_.ask_period_ns()) return contact;
+  const std::lock_guard lock(control_mutex_);
+  if (peer.beats_unheard >= most_beats || !peer.control.flushed()) return contact;
+  ++peer.beats_unheard;
+  tell(peer, wire::Type::beat);
+  peer.asked = true;
+  peer.asked_ns = now_ns;
+  return contact;
+}
+
+void StreamLink::ask_others(const Peer& suspect, uint64_t now_ns) {
+  for (const auto& peer : peers_) {
+    if (peer == nullptr || peer.get() == &suspect || !peer->can_be_asked()) continue;
+    if (!waits_for(*peer)) ask(*peer, now_ns);
+  }
+}
+
+// A rank whose questions none of several hosts answers is itself the one that is cut off.
+Status StreamLink::silence_error(const Peer& suspect, uint64_t asked_ns) const {
+  bool alone = true, others = false;
+  for (const auto& peer : peers_) {
+    if (peer == nullptr || !peer->can_be_asked()) continue;
+    alone = alone && Heartbeat::is_silent(contact_of(peer->control.fd()));
+    others = others || peer->host != suspect.host;
+  }
+  const std::string own_host = local_address(suspect.control.fd()).host();
+  const std::string for_so_long = " for " + std::to_string(asked_ns / 1'000'000) + " ms";
+  if (alone && others) {
+    return {TUTTI_PEER_FAILED,
+            "the host of " + rank_name(self_) + " is cut off: nothing that " + own_host +
+                " sends to other hosts has been acknowledged" + for_so_long,
+            self_, mark_.epoch};
+  }
+  return {TUTTI_PEER_FAILED,
+          "the host of " + rank_name(suspect.rank) + " does not answer: nothing that " + own_host +
+              " sends to " + suspect.host + " has been acknowledged" + for_so_long + "; " +
+              latest_call(suspect),
+          suspect.rank, mark_.epoch};
 }
 
 std::optional<CallMark> StreamLink::last_seen(int rank) const {

@@ -2,7 +2,8 @@
 //
 // A rank that waits sends its peers, over the control channels, which call it is in; so two ranks
 // that wait for each other in different calls detect the mismatch. A channel that closes without a
-// bye frame is a dead peer, whether or not this rank waits for it.
+// bye frame is a dead peer, whether or not this rank waits for it. So is one that this rank waits
+// for and whose host does not answer (lib/control/heartbeat.h).
 #pragma once
 
 #include <array>
@@ -14,6 +15,7 @@
 
 #include "lib/base/fd.h"
 #include "lib/control/frame_channel.h"
+#include "lib/control/heartbeat.h"
 #include "transports/stream/data_stream.h"
 #include "transports/transport.h"
 
@@ -28,10 +30,10 @@ struct Pair {
 
 class StreamLink final : public Link {
  public:
-  // `pairs`: by rank of the communicator, empty where there is none. `carrier`: what carries their
-  // data, where the streams have no sockets.
+  // `pairs`: by rank of the communicator, empty where there is none. `heartbeat_ns`: as in
+  // LinkSetup. `carrier`: what carries their data, where the streams have no sockets.
   StreamLink(const char* name, uint64_t comm_id, int self, std::vector<Pair> pairs,
-             std::unique_ptr<Carrier> carrier = nullptr);
+             uint64_t heartbeat_ns, std::unique_ptr<Carrier> carrier = nullptr);
   ~StreamLink() override;
 
   // Makes all that can fail before the first call.
@@ -60,14 +62,21 @@ class StreamLink final : public Link {
   };
   struct Peer {
     Peer(Pair pair, int rank);
+    bool can_be_asked() const { return !host.empty() && !left && !closed; }
 
     int rank;
+    std::string host;  // its address; empty where that is this host
     std::unique_ptr<DataStream> stream;
     FrameChannel control;
     uint64_t receive_waits_in = 0;  // the number of the call in which a receive found nothing
     uint64_t send_waits_in = 0;
     std::array<Said, 8> said;  // of its latest status frames, as a ring
     size_t said_count = 0;
+    // When this rank last looked whether its host answers, and since when that has been asked
+    // something, or was last; and whether it has not answered as of that look.
+    uint64_t looked_ns = 0, asked_ns = 0;
+    bool asked = false;
+    uint32_t beats_unheard = 0;  // sent to it since a frame came from it over the control channel
     // The last status frame sent to it, and how many since something came from it.
     uint64_t told_call = 0;
     uint64_t told_stream = 0;
@@ -86,6 +95,9 @@ class StreamLink final : public Link {
 
   std::unique_lock<std::mutex> hold() const {
     return carrier_ != nullptr ? carrier_->hold() : std::unique_lock<std::mutex>();
+  }
+  bool waits_for(const Peer& peer) const {
+    return peer.receive_waits_in == calls_ || peer.send_waits_in == calls_;
   }
   Status watch(int fd, uint32_t events, uint64_t what);
   void watch_data();
@@ -106,6 +118,12 @@ class StreamLink final : public Link {
   Status compare_results();
   Status find_absent(const Peer& peer) const;
   Status find_failed(uint64_t now_ns);
+  // Looks whether the hosts of the peers that the call waits for answer, and asks them.
+  Status find_silent(uint64_t now_ns);
+  // Looks whether its host has answered, and asks it where it is time.
+  Contact ask(Peer& peer, uint64_t now_ns);
+  void ask_others(const Peer& suspect, uint64_t now_ns);
+  Status silence_error(const Peer& suspect, uint64_t asked_ns) const;
   Status stranger_error(const Peer& peer);
   Status earlier_error(const Peer& peer);
   std::string own_call() const;
@@ -113,6 +131,7 @@ class StreamLink final : public Link {
   std::string latest_call(const Peer& peer) const;
 
   const char* name_;
+  Heartbeat heartbeat_;
   std::unique_ptr<Carrier> carrier_;  // outlives the streams
   bool over_ = false;
   CallMark mark_;

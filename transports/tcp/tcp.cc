@@ -25,7 +25,8 @@ Status open_tcp(const LinkSetup& setup, std::unique_ptr<Link>* out) {
                                                      self, int(rank), *setup.tuning);
     pairs[rank].control = std::move(wires[rank].control);
   }
-  auto link = std::make_unique<tcp::StreamLink>("tcp", setup.comm_id, self, std::move(pairs));
+  auto link = std::make_unique<tcp::StreamLink>("tcp", setup.comm_id, self, std::move(pairs),
+                                                setup.heartbeat_ns);
   TUTTI_TRY(agree(*setup.exchange, link->prepare(), setup.deadline_ns));
   if (link->has_peers()) *out = std::move(link);
   return {};

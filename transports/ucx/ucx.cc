@@ -57,7 +57,7 @@ class Setup {
       pairs[rank] = {std::move(streams_[rank]), std::move(wires[rank].control)};
     }
     auto link = std::make_unique<tcp::StreamLink>("ucx", setup_.comm_id, self_, std::move(pairs),
-                                                  std::move(worker_));
+                                                  setup_.heartbeat_ns, std::move(worker_));
     TUTTI_TRY(agree(exchange, link->prepare(), setup_.deadline_ns));
     if (link->has_peers()) *out = std::move(link);
     return {};

@@ -1,0 +1,52 @@
+// Whether the host of a peer still answers.
+//
+// It is the kernels that talk: each acknowledges what has come for its processes, also while these
+// compute, are stopped, or are in a debugger. So no process is taken for dead because it is slow;
+// silence means that the host is gone, or that the network between carries nothing, be it in one
+// direction only. Who waits for a peer asks: it sends a frame, which the peer's kernel has to
+// acknowledge, and its own kernel sends again and again until it does. That something comes from
+// the peer is no answer: the way back may be the one that is cut.
+//
+// No I/O here; contact_of() (socket.h) is what this rank's kernel knows.
+#pragma once
+
+#include <cstdint>
+
+namespace tutti {
+
+// With the host at the other end of a connection.
+struct Contact {
+  bool asked = false;       // something that it has to acknowledge is on the way, be it a probe
+  uint32_t unanswered = 0;  // how often it was sent again in vain
+};
+
+class Heartbeat {
+ public:
+  // A host that does not answer is lost within `limit_ns`.
+  explicit Heartbeat(uint64_t limit_ns) : limit_ns_(limit_ns) {}
+
+  // How often to look at a peer that is waited for.
+  uint64_t look_period_ns() const { return limit_ns_ / 30; }
+  // How often to ask it.
+  uint64_t ask_period_ns() const { return limit_ns_ / 6; }
+
+  // `asked_ns`: how long what it was asked first has gone without an answer.
+  // Time alone proves nothing: this host may have been suspended.
+  bool is_lost(const Contact& contact, uint64_t asked_ns) const {
+    return contact.asked && contact.unanswered >= least_unanswered &&
+           asked_ns >= limit_ns_ / 10 * 7;
+  }
+  // Time to find out whether it is this host that is cut off: the others are asked, too.
+  bool suspects(const Contact& contact, uint64_t asked_ns) const {
+    return is_silent(contact) && asked_ns >= limit_ns_ / 4;
+  }
+  // Of one that has had the time to answer.
+  static bool is_silent(const Contact& contact) { return contact.asked && contact.unanswered != 0; }
+
+ private:
+  static constexpr uint32_t least_unanswered = 2;
+
+  uint64_t limit_ns_;
+};
+
+}  // namespace tutti

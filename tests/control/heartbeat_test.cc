@@ -1,0 +1,47 @@
+#include "lib/control/heartbeat.h"
+
+#include <gtest/gtest.h>
+
+namespace tutti {
+namespace {
+
+constexpr uint64_t ms = 1'000'000;
+
+TEST(Heartbeat, AsksAndLooksSoOftenThatALostHostIsFoundWithinTheLimit) {
+  const Heartbeat heartbeat(1500 * ms);
+  EXPECT_EQ(heartbeat.look_period_ns(), 50 * ms);
+  EXPECT_EQ(heartbeat.ask_period_ns(), 250 * ms);
+  // The cut may come just after an answer, and the last look just before the time.
+  const uint64_t least = 1500 * ms - heartbeat.ask_period_ns() - 2 * heartbeat.look_period_ns();
+  EXPECT_TRUE(heartbeat.is_lost({true, 2}, least));
+}
+
+TEST(Heartbeat, SaysLostWhereTheKernelHasAskedAgainAndAgainAndNeverAfterTimeAlone) {
+  const Heartbeat heartbeat(1500 * ms);
+  EXPECT_FALSE(heartbeat.is_lost({true, 3}, 1049 * ms));
+  EXPECT_TRUE(heartbeat.is_lost({true, 2}, 1050 * ms));
+  // This host was suspended for a minute, and its kernel has just begun to ask again.
+  EXPECT_FALSE(heartbeat.is_lost({true, 0}, 60'000 * ms));
+  EXPECT_FALSE(heartbeat.is_lost({true, 1}, 60'000 * ms));
+  EXPECT_FALSE(heartbeat.is_lost({false, 2}, 60'000 * ms)) << "it has answered";
+}
+
+TEST(Heartbeat, SuspectsThisHostTooOnceAPeerDoesNotAnswer) {
+  const Heartbeat heartbeat(1500 * ms);
+  EXPECT_FALSE(heartbeat.suspects({true, 1}, 374 * ms));
+  EXPECT_TRUE(heartbeat.suspects({true, 1}, 375 * ms));
+  EXPECT_FALSE(heartbeat.suspects({true, 0}, 1000 * ms)) << "it may be far away";
+  EXPECT_FALSE(Heartbeat::is_silent({false, 1}));
+  EXPECT_TRUE(Heartbeat::is_silent({true, 1}));
+}
+
+TEST(Heartbeat, FollowsItsLimit) {
+  const Heartbeat patient(86'400'000 * ms), hasty(100 * ms);
+  EXPECT_FALSE(patient.is_lost({true, 200}, 60'000'000 * ms));
+  EXPECT_TRUE(patient.is_lost({true, 200}, 61'000'000 * ms));
+  EXPECT_FALSE(hasty.is_lost({true, 2}, 69 * ms));
+  EXPECT_TRUE(hasty.is_lost({true, 2}, 70 * ms));
+}
+
+}  // namespace
+}  // namespace tutti
