@@ -60,6 +60,32 @@ TEST(Diagnose, FollowsALostPeerToItsOwnFailureWhateverTheClocksSay) {
   EXPECT_EQ(found.why, "rank 0 waited for rank 1");
 }
 
+// Each end of a cut has lost the other, and both processes ended because of it.
+TEST(Diagnose, DoesNotSayOfACutOffRankThatItHasDied) {
+  Subject a = subject(0, 3, "north"), b = subject(1, 3, "south"), c = subject(2, 3, "west");
+  for (Subject* const one : {&a, &b, &c}) {
+    comm_of(*one).calls.push_back(call(3, State::failed, 5 * second));
+    one->life = Life::ended;
+    one->record.ended_in_order = true;
+  }
+  const std::string lost = "the host of rank 1 does not answer",
+                    off = "the host of rank 1 is cut off";
+  comm_of(a).failure = {TUTTI_PEER_FAILED, 1, 3, 7 * second, lost};
+  comm_of(c).failure = {TUTTI_PEER_FAILED, 1, 3, 8 * second, lost};
+  comm_of(b).failure = {TUTTI_PEER_FAILED, 0, 3, 9 * second, "the host of rank 0 does not answer"};
+  const Diagnosis mutual = diagnose({a, b, c}, 0);
+  EXPECT_EQ(mutual.finding, Finding::failed) << mutual.sentence;
+  EXPECT_EQ(mutual.who.rank, 1) << mutual.sentence;
+  EXPECT_NE(mutual.sentence.find("lost its connection to rank 1"), std::string::npos)
+      << mutual.sentence;
+  EXPECT_NE(mutual.sentence.find(lost), std::string::npos) << mutual.sentence;
+  comm_of(b).failure = {TUTTI_PEER_FAILED, 1, 3, 9 * second, off};
+  const Diagnosis alone = diagnose({a, b, c}, 0);
+  EXPECT_EQ(alone.finding, Finding::failed) << alone.sentence;
+  EXPECT_EQ(alone.who.rank, 1) << alone.sentence;
+  EXPECT_NE(alone.sentence.find(off), std::string::npos) << alone.sentence;
+}
+
 TEST(Diagnose, FollowsWaitsToTheLastOne) {
   std::vector<Subject> all;
   for (int rank = 0; rank < 4; ++rank) all.push_back(subject(rank, 4, "here"));

@@ -215,7 +215,10 @@ class Job {
     set_people(culprit, failure.rank, first);
     if (call != nullptr) set_call(*call);
     out_.why = failure.text;
-    if (failure.code == TUTTI_PEER_FAILED && culprit) {
+    if (failure.code == TUTTI_PEER_FAILED && culprit == first) {  // it is itself cut off
+      set(Finding::failed,
+          fmt::format("{} failed {}", name(first), failure.text) + which(*first.comm));
+    } else if (failure.code == TUTTI_PEER_FAILED && culprit) {
       of_lost_peer(first, culprit);
     } else if (kind_of(failure) == Finding::mismatch && call != nullptr &&
                of_mismatch({first, call})) {
@@ -261,9 +264,12 @@ class Job {
 
   void of_lost_peer(const Member& finder, const Member& lost) {
     const std::string how = out_.link.empty() ? "" : " over " + out_.link;
-    if (lost.subject->life == Life::running || lost.subject->life == Life::stopped) {
-      set(Finding::failed, fmt::format("{} lost its connection to {}{}, which lives, {}: {}",
-                                       name(finder), name(lost), how, place(lost), out_.why));
+    const bool lives = lost.subject->life == Life::running || lost.subject->life == Life::stopped;
+    // It has found a failure itself: both ends of a cut, for each of whom the other is lost.
+    if (lives || lost.comm->failure.code != TUTTI_OK) {
+      set(Finding::failed,
+          fmt::format("{} lost its connection to {}{}, which {}, {}: {}", name(finder), name(lost),
+                      how, lives ? "lives" : "lived on", place(lost), out_.why));
       return;
     }
     const bool orderly = lost.subject->record.ended_in_order && lost.comm->open() == nullptr;
