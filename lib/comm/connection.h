@@ -50,6 +50,7 @@ struct Connection {
   int nranks = 1;
   CommSettings settings;
   JobKey key{};
+  std::vector<pid_t> processes;  // of the ranks; 0: on another host, or unknown
   Capabilities capabilities;
   Patience patience;
   uint32_t lone_spins = 0;     // instead of patience.spins, of who waits for one single rank

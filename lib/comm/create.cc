@@ -168,6 +168,8 @@ Status Communicator::connect(Exchange& exchange) {
   uint64_t comm_id = 0;
   TUTTI_TRY(introduce(exchange, connection_.settings, deadline_ns, &hosts, &comm_id));
 
+  for (const HostRecord& one : hosts)
+    connection_.processes.push_back(hosts[size_t(connection_.rank)].sees(one) ? one.pid : 0);
   // The first transport in the list that can serve a pair serves it. Every rank decides this for
   // all pairs, so all open the same transports in the same order.
   const size_t n = size_t(connection_.nranks);

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "lib/base/log.h"
+#include "lib/base/process_state.h"
 #include "lib/gpu/gpu_front.h"
 
 namespace tutti {
@@ -54,8 +55,8 @@ int Failures::root_of_wait(int peer, uint64_t call, int* through) const {
   for (int steps = 0; steps < connection_.nranks; ++steps) {
     const std::optional<CallMark> seen = connection_.link->last_seen(root);
     const Note note = connection_.link->read_note(root);
-    const bool waits = seen && seen->epoch == call && note.epoch == call && note.waits_for() >= 0 &&
-                       note.waits_for() < connection_.nranks;
+    const bool waits = !is_stopped(root) && seen && seen->epoch == call && note.epoch == call &&
+                       note.waits_for() >= 0 && note.waits_for() < connection_.nranks;
     if (!waits) {
       *through = steps;
       return root;
@@ -81,16 +82,29 @@ std::string Failures::describe_wait(int peer, int root, int through, uint64_t ca
     if (through > 1) text += ", with " + std::to_string(through - 1) + " more between,";
     text += " for rank " + std::to_string(root);
   }
-  const std::optional<CallMark> seen = connection_.link->last_seen(root);
-  if (!seen) {
-    return text + (root == peer ? ", which has not made any call yet" : ", of which no call came");
+  text += describe_latest(root, root == peer, call);
+  if (is_stopped(root)) {
+    text += "; its process, " + std::to_string(connection_.processes[size_t(root)]) +
+            ", is stopped, by a signal or a debugger";
   }
+  return text;
+}
+
+std::string Failures::describe_latest(int rank, bool waited_for_directly, uint64_t call) const {
+  const std::optional<CallMark> seen = connection_.link->last_seen(rank);
+  if (!seen)
+    return waited_for_directly ? ", which has not made any call yet" : ", of which no call came";
   const std::string what =
       "call " + std::to_string(seen->epoch) + ", " + seen->signature.describe();
-  if (call == 0) return text + ", whose latest is " + what;
-  if (seen->epoch < call) return text + ", which has not entered this call; its latest is " + what;
-  if (seen->epoch > call) return text + ", which is already in " + what;
-  return text + ", which is in the call but sends nothing more";
+  if (call == 0) return ", whose latest is " + what;
+  if (seen->epoch < call) return ", which has not entered this call; its latest is " + what;
+  if (seen->epoch > call) return ", which is already in " + what;
+  return ", which is in the call but sends nothing more";
+}
+
+bool Failures::is_stopped(int rank) const {
+  const pid_t process = connection_.processes[size_t(rank)];
+  return process > 0 && process::is_stopped(process);
 }
 
 Status Failures::own_failure() const noexcept {

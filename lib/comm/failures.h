@@ -54,8 +54,11 @@ class Failures {
 
  private:
   // The rank that `peer`, for which this one waits in the call, waits for, directly or through
-  // others, and that waits for none; *through: how many ranks are between the two.
+  // others, and that waits for none or is stopped; *through: how many ranks are between the two.
   int root_of_wait(int peer, uint64_t call, int* through) const;
+  // Its process is, as far as this rank can see.
+  bool is_stopped(int rank) const;
+  std::string describe_latest(int rank, bool waited_for_directly, uint64_t call) const;
   std::string describe_wait(int peer, int root, int through, uint64_t call) const;
   void tell_peers(const Status& why) noexcept;
   // To the flight record and the log.

@@ -64,10 +64,13 @@ Status HostRecord::own(HostRecord* out) {
   return {};
 }
 
-bool HostRecord::same_host(const HostRecord& other) const {
+bool HostRecord::sees(const HostRecord& other) const {
   return std::memcmp(boot_id, other.boot_id, sizeof(boot_id)) == 0 &&
-         process_namespace == other.process_namespace &&
-         network_namespace == other.network_namespace && uid == other.uid;
+         process_namespace == other.process_namespace;
+}
+
+bool HostRecord::same_host(const HostRecord& other) const {
+  return sees(other) && network_namespace == other.network_namespace && uid == other.uid;
 }
 
 uint32_t cache_group(std::span<const HostRecord> records) {

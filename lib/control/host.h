@@ -27,6 +27,8 @@ struct HostRecord {
   bool same_process(const HostRecord& other) const {
     return same_host(other) && pid == other.pid && process_cookie == other.process_cookie;
   }
+  // The same kernel and PID namespace: each has the other's process under its number.
+  bool sees(const HostRecord& other) const;
   // The same kernel, user, PID namespace and network namespace.
   bool same_host(const HostRecord& other) const;
 };

@@ -122,6 +122,37 @@ TEST_P(KilledRank, AStoppedRankEndsTheCallAtItsDeadlineAndIsNamed) {
   }
 }
 
+// Also where it had said for whom it waits, before it was stopped.
+TEST_P(KilledRank, OneThatASignalHasStoppedIsSaidToBe) {
+  for (const char* const algorithm : {"auto", "ring"}) {
+    SCOPED_TRACE(algorithm);
+    const auto children = start(4, GetParam(), [&](int, tutti_comm comm) {
+      std::vector<float> in(300'000, 1), out(in.size());
+      tutti_call_config config = TUTTI_CALL_CONFIG_INIT;
+      config.timeout_ms = 1500;
+      config.algorithm = algorithm;
+      tutti_status status = TUTTI_OK;
+      while (status == TUTTI_OK)
+        status = tutti_allreduce_with(in.data(), out.data(), in.size(), TUTTI_FLOAT32, TUTTI_SUM,
+                                      comm, &config);
+      return status;
+    });
+    usleep(300'000);
+    kill(children[1].pid, SIGSTOP);
+    const std::string stopped = "its process, " + std::to_string(children[1].pid) + ", is stopped";
+    for (const int rank : {0, 2, 3}) {
+      Report report;
+      ASSERT_TRUE(finish(children[size_t(rank)], &report));
+      EXPECT_EQ(report.status, TUTTI_TIMEOUT) << report.text;
+      EXPECT_EQ(report.rank, 1) << report.text;
+      EXPECT_NE(std::string(report.text).find(stopped), std::string::npos) << report.text;
+    }
+    kill(children[1].pid, SIGKILL);
+    Report report;
+    finish(children[1], &report);
+  }
+}
+
 TEST_P(KilledRank, EveryRankLearnsOfAMismatchAndOfBothSides) {
   struct Case {
     const char* what;

@@ -9,11 +9,11 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 
 #include "lib/base/clock.h"
 #include "lib/base/fd.h"
 #include "lib/base/host_name.h"
+#include "lib/base/process_state.h"
 
 namespace tutti::doctor {
 
@@ -53,15 +53,6 @@ class MappedFile {
   bool readable_ = false;
 };
 
-// 'T' or 't' where it is stopped; 0: unknown.
-char state_of(pid_t process) {
-  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
-  std::string line;
-  std::getline(file, line);
-  const size_t name_end = line.rfind(')');
-  return name_end != line.npos && name_end + 2 < line.size() ? line[name_end + 2] : '\0';
-}
-
 // The writer's lock ends with it. Copies tell nothing.
 Life life_of(const MappedFile& mapped, const record::ReadProcess& process) {
   if (uint64_t(mapped.found().st_dev) != process.device ||
@@ -74,8 +65,7 @@ Life life_of(const MappedFile& mapped, const record::ReadProcess& process) {
   if (fcntl(mapped.file().get(), F_GETLK, &lock) != 0) return Life::unknown;
   if (lock.l_type == F_UNLCK) return Life::ended;
   if (lock.l_pid <= 0 || !host_name().starts_with(process.host)) return Life::running;
-  const char state = state_of(lock.l_pid);
-  return state == 'T' || state == 't' ? Life::stopped : Life::running;
+  return process::is_stopped(lock.l_pid) ? Life::stopped : Life::running;
 }
 
 }  // namespace
