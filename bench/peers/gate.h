@@ -1,7 +1,8 @@
 // Where the ranks of a team meet before each call that is timed, and leave at one moment, which one
-// of them names: in memory that the controller shares among them. The same for every implementation.
-// Behind a barrier a call would be timed by who leaves that first: where rank 0 does, a broadcast
-// from rank 0 seems to take next to nothing, and where another does, a hop longer.
+// of them names: in memory that the controller shares among them. The same for every
+// implementation. Behind a barrier a call would be timed by who leaves that first: where rank 0
+// does, a broadcast from rank 0 seems to take next to nothing, and where another does, a hop
+// longer.
 #pragma once
 
 #include <sched.h>

@@ -1,4 +1,5 @@
-// A failure on purpose, so that a program can be tried against it: TUTTI_FAULT, `tutti run --fault`.
+// A failure on purpose, so that a program can be tried against it: TUTTI_FAULT, `tutti run
+// --fault`.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,8 @@ struct Fault {
   int signal = 0;                                        // that this process then gets
 };
 
-// Of "kill at call 100" or "stop at call 100"; calls are numbered from 1. INVALID for anything else.
+// Of "kill at call 100" or "stop at call 100"; calls are numbered from 1. INVALID for anything
+// else.
 Status parse_fault(const std::string& text, Fault* out);
 
 // Gives this process its signal.

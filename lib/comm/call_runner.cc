@@ -307,8 +307,8 @@ template <class Protocol, class LinkType>
     if (!ends_while_spinning(patience, advance, done, &idle)) [[unlikely]] {
       waits_in_ = &call_plan;
       searched = true;
-      ended = complete_in_time(link, patience, connection_.timeout_ns(call.timeout_ms),
-                               advance, done, idle, &inspect_);
+      ended = complete_in_time(link, patience, connection_.timeout_ns(call.timeout_ms), advance,
+                               done, idle, &inspect_);
     }
   } catch (...) {
     ended = failures_.own_failure();

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "lib/base/fault.h"
 #include "lib/base/clock.h"
+#include "lib/base/fault.h"
 #include "lib/control/exchange.h"
 #include "lib/progress/wait.h"
 #include "lib/record/recorder.h"

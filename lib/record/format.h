@@ -86,9 +86,10 @@ struct Entry {
   uint64_t call;  // its number on the communicator; of messages as message() has it
   CallSignature signature;
   uint64_t entered_ns;  // as of the last tick of the kernel's clock, some milliseconds
-  uint64_t left_ns;     // as exactly, of calls that had to wait; others left before the next was entered
-  uint32_t sequence;    // 1, 2, ... modulo 2^32; its place in the ring follows from it
-  uint32_t tail;        // State in the lowest 2 bits, above them the sequence
+  uint64_t
+      left_ns;  // as exactly, of calls that had to wait; others left before the next was entered
+  uint32_t sequence;  // 1, 2, ... modulo 2^32; its place in the ring follows from it
+  uint32_t tail;      // State in the lowest 2 bits, above them the sequence
 };
 static_assert(sizeof(Entry) == 64);
 

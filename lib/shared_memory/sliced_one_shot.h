@@ -25,9 +25,7 @@ class SlicedOneShot {
                      .narrow = call_.narrow});
   }
   // Before stage().
-  bool staged_at(uint32_t rank) const {
-    return one_hop_->has_begun_next(rank, call_.digest);
-  }
+  bool staged_at(uint32_t rank) const { return one_hop_->has_begun_next(rank, call_.digest); }
   bool advance() { return one_hop_->advance(); }
   bool done() const { return one_hop_->done(); }
   int waits_for() { return one_hop_->waits_for(); }

@@ -36,7 +36,7 @@ TEST_P(Fairness, WaitingForALateRankCostsLittle) {
 }
 
 struct Turns {
-  double of_most;       // the processor time of the rank that had least, of that of the one with most
+  double of_most;  // the processor time of the rank that had least, of that of the one with most
   double seconds_call;  // of a call
 };
 

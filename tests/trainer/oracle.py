@@ -133,14 +133,18 @@ def convolution(p, name, x, stride=1):
     return F.group_norm(y, 32 if out % 32 == 0 else 4, p[name + ".norm.weight"], p[name + ".norm.bias"])
 
 
-def lstm(p, name, x, state=None, layers=1):
-    width = x.shape[-1]
-    module = torch.nn.LSTM(width, width, layers, batch_first=True)
-    weights = {key: p[f"{name}.{key}"] for key, _ in module.named_parameters()}
-    if hasattr(torch, "func"):
-        return torch.func.functional_call(module, weights, (x, state) if state else (x,))
-    from torch.nn.utils.stateless import functional_call
-    return functional_call(module, weights, (x, state) if state else (x,))
+def lstm(p, name, x, state=None):
+    """Hochreiter and Schmidhuber's cell, step by step; gates in PyTorch's order."""
+    w_in, w_own = p[name + ".weight_ih_l0"], p[name + ".weight_hh_l0"]
+    bias = p[name + ".bias_ih_l0"] + p[name + ".bias_hh_l0"]
+    hidden, cell = state or (torch.zeros(len(x), x.shape[-1]), torch.zeros(len(x), x.shape[-1]))
+    out = []
+    for t in range(x.shape[1]):
+        takes, forgets, new, gives = (x[:, t] @ w_in.t() + hidden @ w_own.t() + bias).chunk(4, 1)
+        cell = torch.sigmoid(forgets) * cell + torch.sigmoid(takes) * torch.tanh(new)
+        hidden = torch.sigmoid(gives) * torch.tanh(cell)
+        out.append(hidden)
+    return torch.stack(out, 1), (hidden, cell)
 
 
 def cross_entropy(logits, targets):

@@ -17,11 +17,11 @@ struct LocalJob {
   // Called in the ranks' processes instead of `command`, unless it is null; what it returns is
   // their exit status. They are forks of this process, which must have one thread then.
   std::function<int()> function;
-  std::string transports;  // TUTTI_TRANSPORTS of the ranks; empty: unchanged
-  std::string interface;   // TUTTI_INTERFACE likewise
+  std::string transports;             // TUTTI_TRANSPORTS of the ranks; empty: unchanged
+  std::string interface;              // TUTTI_INTERFACE likewise
   std::map<int, std::string> faults;  // TUTTI_FAULT of some ranks
-  bool prefix = false;     // "[rank] " before every line that a rank prints
-  int64_t timeout_ms = 0;  // of the whole job; 0: none
+  bool prefix = false;                // "[rank] " before every line that a rank prints
+  int64_t timeout_ms = 0;             // of the whole job; 0: none
   int64_t stop_ms = 2000;  // from a signal to the launcher, which ranks get, too, to SIGKILL
   Bind bind = Bind::core;
   bool verbose = false;  // says on stderr which ranks are bound to what, or why not, and who moves

@@ -25,7 +25,8 @@ struct RunOptions {
 void add_fault(const std::string& text, LocalJob& job) {
   int rank = -1, read = 0;
   if (std::sscanf(text.c_str(), "rank %9d %n", &rank, &read) != 1 || read == 0)
-    refuse("run: --fault '" + text + "': must be 'rank R kill at call N' or 'rank R stop at call N'");
+    refuse("run: --fault '" + text +
+           "': must be 'rank R kill at call N' or 'rank R stop at call N'");
   if (rank < 0 || rank >= job.nranks)
     refuse("run: --fault '" + text + "': ranks are 0 to " + std::to_string(job.nranks - 1));
   tutti::Fault fault;

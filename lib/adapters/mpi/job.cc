@@ -228,8 +228,7 @@ std::string set_up() {
   if (config_integer(Variable::tutti_mpi_stats, &stats).ok()) j.stats = stats.value_or(0) != 0;
   if (config_integer(Variable::tutti_mpi_eager, &eager).ok()) j.eager = eager.value_or(0) != 0;
   if (why.empty() && !learn_types()) why = "the host MPI gave no keyval";
-  if (why.empty() &&
-      PMPI_Comm_create_keyval(share, forget, &comm_keyval, nullptr) != MPI_SUCCESS)
+  if (why.empty() && PMPI_Comm_create_keyval(share, forget, &comm_keyval, nullptr) != MPI_SUCCESS)
     why = "the host MPI gave no keyval";
   if (PMPI_Comm_group(MPI_COMM_WORLD, &world_group) != MPI_SUCCESS)
     why = "the host MPI gave no group";

@@ -61,8 +61,7 @@ class Notes {
     }
     Note note{};
     PMPI_Recv(&note, int(sizeof(note)), MPI_BYTE, from, tag_, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    *word = std::memcmp(note.magic, magic, sizeof(magic)) == 0 &&
-                    note.terms == terms_
+    *word = std::memcmp(note.magic, magic, sizeof(magic)) == 0 && note.terms == terms_
                 ? note.word
                 : Word::unfit;
     return true;
@@ -93,7 +92,8 @@ std::string decide(Notes& notes, bool fit) {
     }
     here[size_t(rank)] = true;
     if (word != Word::here && why.empty())
-      why = "rank " + std::to_string(rank) + " cannot take part, or has another version or TUTTI_MPI_EAGER";
+      why = "rank " + std::to_string(rank) +
+            " cannot take part, or has another version or TUTTI_MPI_EAGER";
   }
   if (why.empty()) {
     for (int rank = 1; rank < nranks; ++rank) notes.send(rank, Word::prepare);

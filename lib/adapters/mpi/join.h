@@ -9,9 +9,9 @@
 namespace tutti::mpi {
 
 // To be called by every rank that has the interposer, after MPI_Init; `fit`: this one can take
-// part; `eager`: TUTTI_MPI_EAGER, by which ranks decide together. Says the same on all of them: "", or why none takes part. Sends messages on MPI_COMM_WORLD
-// with the greatest tag; where ranks lack the interposer, the others wait for them for
-// most_wait_seconds.
+// part; `eager`: TUTTI_MPI_EAGER, by which ranks decide together. Says the same on all of them: "",
+// or why none takes part. Sends messages on MPI_COMM_WORLD with the greatest tag; where ranks lack
+// the interposer, the others wait for them for most_wait_seconds.
 std::string join(bool fit, bool eager);
 
 constexpr int most_wait_seconds = 10;

@@ -24,69 +24,77 @@ void count(MPI_Comm comm, tutti::mpi::Function function, tutti::mpi::Why why) {
   row(bcast, Bcast, suffix,                                                                        \
       LIST(void* buffer, Count n, MPI_Datatype type, int root, MPI_Comm comm),                     \
       LIST(buffer, n, type, root, comm))                                                           \
-  row(allgather, Allgather, suffix,                                                                \
-      LIST(const void* send, Count n, MPI_Datatype type, void* recv, Count recv_n,                 \
-           MPI_Datatype recv_type, MPI_Comm comm),                                                 \
-      LIST(send, n, type, recv, recv_n, recv_type, comm))                                          \
-  row(allgatherv, Allgatherv, suffix,                                                              \
-      LIST(const void* send, Count n, MPI_Datatype type, void* recv, const Count* recv_ns,         \
-           const Place* places, MPI_Datatype recv_type, MPI_Comm comm),                            \
-      LIST(send, n, type, recv, recv_ns, places, recv_type, comm))                                 \
-  row(gather, Gather, suffix,                                                                      \
-      LIST(const void* send, Count n, MPI_Datatype type, void* recv, Count recv_n,                 \
-           MPI_Datatype recv_type, int root, MPI_Comm comm),                                       \
-      LIST(send, n, type, recv, recv_n, recv_type, root, comm))                                    \
-  row(gatherv, Gatherv, suffix,                                                                    \
-      LIST(const void* send, Count n, MPI_Datatype type, void* recv, const Count* recv_ns,         \
-           const Place* places, MPI_Datatype recv_type, int root, MPI_Comm comm),                  \
-      LIST(send, n, type, recv, recv_ns, places, recv_type, root, comm))                           \
-  row(scatter, Scatter, suffix,                                                                    \
-      LIST(const void* send, Count n, MPI_Datatype type, void* recv, Count recv_n,                 \
-           MPI_Datatype recv_type, int root, MPI_Comm comm),                                       \
-      LIST(send, n, type, recv, recv_n, recv_type, root, comm))                                    \
-  row(scatterv, Scatterv, suffix,                                                                  \
-      LIST(const void* send, const Count* ns, const Place* places, MPI_Datatype type, void* recv,  \
-           Count recv_n, MPI_Datatype recv_type, int root, MPI_Comm comm),                         \
-      LIST(send, ns, places, type, recv, recv_n, recv_type, root, comm))                           \
-  row(alltoall, Alltoall, suffix,                                                                  \
-      LIST(const void* send, Count n, MPI_Datatype type, void* recv, Count recv_n,                 \
-           MPI_Datatype recv_type, MPI_Comm comm),                                                 \
-      LIST(send, n, type, recv, recv_n, recv_type, comm))                                          \
-  row(alltoallv, Alltoallv, suffix,                                                                \
-      LIST(const void* send, const Count* ns, const Place* places, MPI_Datatype type, void* recv,  \
-           const Count* recv_ns, const Place* recv_places, MPI_Datatype recv_type, MPI_Comm comm), \
-      LIST(send, ns, places, type, recv, recv_ns, recv_places, recv_type, comm))
-#define REDUCTIONS(row, suffix, Count)                                                           \
-  row(allreduce, Allreduce, suffix,                                                              \
-      LIST(const void* send, void* recv, Count n, MPI_Datatype type, MPI_Op op, MPI_Comm comm),  \
-      LIST(send, recv, n, type, op, comm))                                                       \
-  row(reduce, Reduce, suffix,                                                                    \
-      LIST(const void* send, void* recv, Count n, MPI_Datatype type, MPI_Op op, int root,        \
-           MPI_Comm comm),                                                                       \
-      LIST(send, recv, n, type, op, root, comm))                                                 \
-  row(reduce_scatter, Reduce_scatter, suffix,                                                    \
-      LIST(const void* send, void* recv, const Count* ns, MPI_Datatype type, MPI_Op op,          \
-           MPI_Comm comm),                                                                       \
-      LIST(send, recv, ns, type, op, comm))                                                      \
-  row(reduce_scatter_block, Reduce_scatter_block, suffix,                                        \
-      LIST(const void* send, void* recv, Count n, MPI_Datatype type, MPI_Op op, MPI_Comm comm),  \
-      LIST(send, recv, n, type, op, comm))                                                       \
-  row(scan, Scan, suffix,                                                                        \
-      LIST(const void* send, void* recv, Count n, MPI_Datatype type, MPI_Op op, MPI_Comm comm),  \
-      LIST(send, recv, n, type, op, comm))                                                       \
-  row(exscan, Exscan, suffix,                                                                    \
-      LIST(const void* send, void* recv, Count n, MPI_Datatype type, MPI_Op op, MPI_Comm comm),  \
-      LIST(send, recv, n, type, op, comm))
+      row(allgather, Allgather, suffix,                                                            \
+          LIST(const void* send, Count n, MPI_Datatype type, void* recv, Count recv_n,             \
+               MPI_Datatype recv_type, MPI_Comm comm),                                             \
+          LIST(send, n, type, recv, recv_n, recv_type, comm))                                      \
+          row(allgatherv, Allgatherv, suffix,                                                      \
+              LIST(const void* send, Count n, MPI_Datatype type, void* recv, const Count* recv_ns, \
+                   const Place* places, MPI_Datatype recv_type, MPI_Comm comm),                    \
+              LIST(send, n, type, recv, recv_ns, places, recv_type, comm))                         \
+              row(gather, Gather, suffix,                                                          \
+                  LIST(const void* send, Count n, MPI_Datatype type, void* recv, Count recv_n,     \
+                       MPI_Datatype recv_type, int root, MPI_Comm comm),                           \
+                  LIST(send, n, type, recv, recv_n, recv_type, root, comm))                        \
+                  row(gatherv, Gatherv, suffix,                                                    \
+                      LIST(const void* send, Count n, MPI_Datatype type, void* recv,               \
+                           const Count* recv_ns, const Place* places, MPI_Datatype recv_type,      \
+                           int root, MPI_Comm comm),                                               \
+                      LIST(send, n, type, recv, recv_ns, places, recv_type, root, comm))           \
+                      row(scatter, Scatter, suffix,                                                \
+                          LIST(const void* send, Count n, MPI_Datatype type, void* recv,           \
+                               Count recv_n, MPI_Datatype recv_type, int root, MPI_Comm comm),     \
+                          LIST(send, n, type, recv, recv_n, recv_type, root, comm))                \
+                          row(scatterv, Scatterv, suffix,                                          \
+                              LIST(const void* send, const Count* ns, const Place* places,         \
+                                   MPI_Datatype type, void* recv, Count recv_n,                    \
+                                   MPI_Datatype recv_type, int root, MPI_Comm comm),               \
+                              LIST(send, ns, places, type, recv, recv_n, recv_type, root, comm))   \
+                              row(alltoall, Alltoall, suffix,                                      \
+                                  LIST(const void* send, Count n, MPI_Datatype type, void* recv,   \
+                                       Count recv_n, MPI_Datatype recv_type, MPI_Comm comm),       \
+                                  LIST(send, n, type, recv, recv_n, recv_type, comm))              \
+                                  row(alltoallv, Alltoallv, suffix,                                \
+                                      LIST(const void* send, const Count* ns, const Place* places, \
+                                           MPI_Datatype type, void* recv, const Count* recv_ns,    \
+                                           const Place* recv_places, MPI_Datatype recv_type,       \
+                                           MPI_Comm comm),                                         \
+                                      LIST(send, ns, places, type, recv, recv_ns, recv_places,     \
+                                           recv_type, comm))
+#define REDUCTIONS(row, suffix, Count)                                                          \
+  row(allreduce, Allreduce, suffix,                                                             \
+      LIST(const void* send, void* recv, Count n, MPI_Datatype type, MPI_Op op, MPI_Comm comm), \
+      LIST(send, recv, n, type, op, comm))                                                      \
+      row(reduce, Reduce, suffix,                                                               \
+          LIST(const void* send, void* recv, Count n, MPI_Datatype type, MPI_Op op, int root,   \
+               MPI_Comm comm),                                                                  \
+          LIST(send, recv, n, type, op, root, comm))                                            \
+          row(reduce_scatter, Reduce_scatter, suffix,                                           \
+              LIST(const void* send, void* recv, const Count* ns, MPI_Datatype type, MPI_Op op, \
+                   MPI_Comm comm),                                                              \
+              LIST(send, recv, ns, type, op, comm))                                             \
+              row(reduce_scatter_block, Reduce_scatter_block, suffix,                           \
+                  LIST(const void* send, void* recv, Count n, MPI_Datatype type, MPI_Op op,     \
+                       MPI_Comm comm),                                                          \
+                  LIST(send, recv, n, type, op, comm))                                          \
+                  row(scan, Scan, suffix,                                                       \
+                      LIST(const void* send, void* recv, Count n, MPI_Datatype type, MPI_Op op, \
+                           MPI_Comm comm),                                                      \
+                      LIST(send, recv, n, type, op, comm))                                      \
+                      row(exscan, Exscan, suffix,                                               \
+                          LIST(const void* send, void* recv, Count n, MPI_Datatype type,        \
+                               MPI_Op op, MPI_Comm comm),                                       \
+                          LIST(send, recv, n, type, op, comm))
 
-#define NONBLOCKING(lower, Name, suffix, parameters, arguments)                            \
-  EXPORT int MPI_I##lower##suffix(parameters, MPI_Request* request) {                      \
-    count(comm, tutti::mpi::Function::lower, tutti::mpi::Why::nonblocking);                \
-    return PMPI_I##lower##suffix(arguments, request);                                      \
+#define NONBLOCKING(lower, Name, suffix, parameters, arguments)             \
+  EXPORT int MPI_I##lower##suffix(parameters, MPI_Request* request) {       \
+    count(comm, tutti::mpi::Function::lower, tutti::mpi::Why::nonblocking); \
+    return PMPI_I##lower##suffix(arguments, request);                       \
   }
-#define PERSISTENT(lower, Name, suffix, parameters, arguments)                               \
-  EXPORT int MPI_##Name##_init##suffix(parameters, MPI_Info info, MPI_Request* request) {    \
-    count(comm, tutti::mpi::Function::lower, tutti::mpi::Why::persistent);                   \
-    return PMPI_##Name##_init##suffix(arguments, info, request);                             \
+#define PERSISTENT(lower, Name, suffix, parameters, arguments)                            \
+  EXPORT int MPI_##Name##_init##suffix(parameters, MPI_Info info, MPI_Request* request) { \
+    count(comm, tutti::mpi::Function::lower, tutti::mpi::Why::persistent);                \
+    return PMPI_##Name##_init##suffix(arguments, info, request);                          \
   }
 
 #define ALL(row, suffix, Count, Place) \
