@@ -237,7 +237,7 @@ TEST(GradientNorm, CountsWhatSeveralRanksHaveOnceAndKnowsOfAnOverflowAnywhere) {
       norm.add<float>(layout, {0, 4}, std::span(gradient).first(4));
       norm.add<float>(layout, {4, 5}, std::span(gradient).last(1));
       StepFigures figures;
-      shorten<float>({}, gradient, norm.squared(ranks.comm(r)), 6.5, figures);
+      clip_gradient<float>({}, gradient, norm.squared(ranks.comm(r)), 6.5, figures);
       EXPECT_EQ(figures.overflow, overflows);
       if (overflows) return;
       EXPECT_EQ(figures.gradient, 13);

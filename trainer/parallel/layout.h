@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,10 @@ struct Range {
   size_t begin = 0, end = 0;
   size_t size() const { return end - begin; }
 };
+template <class Real>
+std::span<Real> slice(std::span<Real> vector, const Range& range) {
+  return vector.subspan(range.begin, range.size());
+}
 
 struct Parameter {
   std::string name;

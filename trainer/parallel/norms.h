@@ -21,6 +21,14 @@ void for_counted(const std::vector<Parameter>& layout, Range range, Body&& body)
     if (p.counted && part.begin < part.end) body(part);
   }
 }
+// The same with the values that the parts have in `vector`, which is that of `range`.
+template <class Real, class Body>
+void for_counted(const std::vector<Parameter>& layout, Range range, std::span<Real> vector,
+                 Body&& body) {
+  for_counted(layout, range, [&](Range part) {
+    body(slice(vector, {part.begin - range.begin, part.end - range.begin}));
+  });
+}
 
 class GradientNorm {
  public:
@@ -28,8 +36,8 @@ class GradientNorm {
   // Adds the gradient of `range`, on the device.
   template <class Real>
   void add(const std::vector<Parameter>& layout, Range range, std::span<const Real> gradient) {
-    for_counted(layout, range, [&](Range part) {
-      squares_of<Real>(device_, gradient.subspan(part.begin - range.begin, part.size()), squares_);
+    for_counted(layout, range, gradient, [&](std::span<const Real> part) {
+      squares_of<Real>(device_, part, squares_);
       deposit_all<tutti_binned_float64, double>(sum_, squares_);
     });
   }

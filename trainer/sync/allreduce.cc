@@ -1,18 +1,19 @@
 // Synchronous data parallelism: every worker computes the gradient of its shards, buckets of
 // gradients are summed over the workers while the next ones are still being computed, and every
 // worker makes the same update. Replicas stay equal, bit for bit, because the sums are equal on all
-// of them.
+// of them. With --zero 1 a worker gets a part of each sum, updates that part of the parameters, and
+// gets the other parts from the others.
 #include <fmt/format.h>
 
+#include "trainer/common/call.h"
 #include "trainer/common/faults.h"
 #include "trainer/parallel/norms.h"
 #include "trainer/sync/calls.h"
 #include "trainer/sync/clip.h"
+#include "trainer/sync/gradient_accumulation.h"
 #include "trainer/sync/list.h"
 #include "trainer/sync/meter.h"
-#include "trainer/sync/passes.h"
 #include "trainer/sync/wire.h"
-#include "trainer/sync/zero.h"
 
 namespace tutti::train {
 namespace {
@@ -23,112 +24,158 @@ class DataParallel : public Strategy {
  public:
   explicit DataParallel(const Worker& worker)
       : worker_(worker),
-        passes_(worker),
-        wire_(make_wire<Real>(worker.options, passes_.buckets())),
-        optimizer_(optimizer_settings(worker.options), worker.replica.layout(),
-                   {{0, worker.replica.size()}}, worker.replica.device()),
-        calls_(worker.comm, worker.options.overlap && wire_->beside(), worker.replica.device()),
-        meter_(calls_.comm()) {}
+        device_(worker.replica.device()),
+        accumulation_(worker),
+        wire_(make_wire<Real>(worker, buckets())),
+        optimizer_(optimizer_settings(worker.options), worker.replica.layout(), owned(), device_),
+        calls_(worker.comm, worker.options.overlap && wire_->nonblocking(), device_),
+        meter_(calls_.comm()),
+        sums_(buckets().size()) {}
 
   StepFigures step(int64_t step) override {
-    const auto& buckets = passes_.buckets();
-    const auto start = [this](size_t b) {
-      calls_.start([this, b](const Way& way) {
-        fault_point("allreduce");
-        return wire_->begin(way, b, passes_.gradient(passes_.buckets()[b]));
-      });
-    };
-    const typename Passes<Real>::Result local = passes_.run(step, start, [this] { calls_.look(); });
+    const size_t count = buckets().size();
     StepFigures figures;
+    const auto local = accumulation_.run(
+        step, [this](size_t b) { start_sum(b); }, [this] { calls_.look(); });
     optimizer_.begin(step);
     if (worker_.options.clip) {
-      for (size_t b = 0; b < buckets.size(); ++b) take(b, figures);
+      for (size_t b = 0; b < count; ++b) wait_sum(b, figures);
       clip(figures);
     }
-    for (size_t b = 0; b < buckets.size(); ++b) {
-      if (!worker_.options.clip) take(b, figures);
+    for (size_t b = 0; b < count; ++b) {
+      if (!worker_.options.clip) wait_sum(b, figures);
       if (b == 0) fault_point("update");
-      const double updates = now();
-      if (!figures.overflow)
-        optimizer_.update(range(b), passes_.parameters(buckets[b]), passes_.gradient(buckets[b]));
-      worker_.timeline.add("compute", "update of bucket " + std::to_string(b), updates, now());
+      const double from = now();
+      if (!figures.overflow) optimizer_.update(part(b), parameters(b), sums_[b]);
+      worker_.timeline.add("compute", "update of bucket " + std::to_string(b), from, now());
     }
-    if (optimizer_.has_norms() && worker_.grid.tensor.size() > 1)
-      sum_layer_norms(optimizer_, worker_.replica.layout(), worker_.grid.tensor);
-    if (!figures.overflow)
-      for (size_t b = 0; b < buckets.size(); ++b)
-        optimizer_.finish(range(b), passes_.parameters(buckets[b]));
-    record(figures);
-    double sums[] = {local.loss, local.shard_norm};
+    if (optimizer_.has_norms()) sum_norms();
+    for (size_t b = 0; b < count; ++b) {
+      if (!figures.overflow) optimizer_.finish(part(b), parameters(b));
+      if (wire_->sharded()) start_gather(b);
+    }
     const double from = now();
-    worker_.comm.allreduce<double>(sums);
-    passes_.sum_model(sums[0], sums[1], figures.step_norm);
-    figures.exposed += now() - from + passes_.exposed();
-    figures.loss = sums[0] / passes_.terms();
-    figures.shard_norm = sums[1] / double(worker_.options.shards);
+    if (wire_->sharded()) calls_.wait(2 * count - 1);
+    sum_figures(local.loss, local.shard_norm, figures);
+    figures.exposed += now() - from + local.exposed;
+    record(figures);
     return figures;
   }
 
   std::vector<StateVector> state() override {
+    using Kept = StateVector::Kept;
     std::vector<StateVector> all = wire_->state();
-    all.push_back(parameter_state(worker_.replica.bytes(), worker_.replica.size(),
-                                  StateVector::Kept::alike, worker_.replica.device()));
-    add_state(optimizer_, StateVector::Kept::alike, all);
+    all.push_back(
+        parameter_state(worker_.replica.bytes(), worker_.replica.size(), Kept::alike, device_));
+    add_state(optimizer_, wire_->sharded() ? Kept::part : Kept::alike, all);
     return all;
   }
 
   Volume formula() const override {
     Volume sum;
-    for (const Bucket& bucket : passes_.buckets())
-      sum += wire_->formula(calls_.comm(), bucket.count);
+    for (const Bucket& bucket : buckets()) sum += wire_->formula(calls_.comm(), bucket.count);
+    if (wire_->sharded() && optimizer_.has_norms())
+      sum += formula_of({GroupCall::Kind::allreduce, 2 * worker_.replica.layout().size(),
+                         TUTTI_BINNED_FLOAT64, TUTTI_SUM},
+                        TUTTI_CALL_CONFIG_INIT, calls_.comm());
     return sum;
   }
   std::string about() const override { return wire_->about(); }
 
  private:
-  Range range(size_t b) const {
-    const Bucket& bucket = passes_.buckets()[b];
-    return {bucket.offset, bucket.offset + bucket.count};
+  const std::vector<Bucket>& buckets() const { return accumulation_.buckets(); }
+  // What this worker updates: of a bucket, and of the whole vector.
+  Range part(size_t b) const { return wire_->part(buckets()[b]); }
+  std::vector<Range> owned() const {
+    if (!wire_->sharded()) return {{0, worker_.replica.size()}};
+    std::vector<Range> ranges;
+    ranges.reserve(buckets().size());
+    for (const Bucket& bucket : buckets()) ranges.push_back(wire_->part(bucket));
+    return ranges;
   }
-  // Waits until the bucket's gradient is the sum.
-  void take(size_t b, StepFigures& figures) {
+  std::span<Real> parameters(size_t b) {
+    return slice(worker_.replica.parameters<Real>(), part(b));
+  }
+
+  void start_sum(size_t b) {
+    calls_.start([this, b](const Way& way) {
+      fault_point("allreduce");
+      return wire_->begin(way, b, accumulation_.gradient(b));
+    });
+  }
+  void start_gather(size_t b) {
+    calls_.start([this, b](const Way& way) {
+      return wire_->gather(way, b,
+                           slice(worker_.replica.parameters<Real>(), range_of(buckets()[b])));
+    });
+  }
+  void wait_sum(size_t b, StepFigures& figures) {
     const double from = now();
     calls_.wait(b);
     figures.exposed += now() - from;
-    const std::span<Real> gradient = passes_.gradient(passes_.buckets()[b]);
-    const Device& device = worker_.replica.device();
-    wire_->finish(device, b, gradient);
-    for_counted(worker_.replica.layout(), range(b), [&](Range own) {
-      figures.step_norm = with_squares<Real>(
-          device, gradient.subspan(own.begin - range(b).begin, own.size()), figures.step_norm);
+    sums_[b] = wire_->sum(device_, b, accumulation_.gradient(b));
+    for_counted(worker_.replica.layout(), part(b), sums_[b], [&](std::span<Real> own) {
+      figures.step_norm = with_squares<Real>(device_, own, figures.step_norm);
     });
   }
   void clip(StepFigures& figures) {
-    GradientNorm norm(worker_.replica.device());
-    const std::span<Real> all = worker_.replica.gradients<Real>();
-    if (worker_.grid.counts) norm.add<Real>(worker_.replica.layout(), {0, all.size()}, all);
-    shorten<Real>(worker_.replica.device(), all, norm.squared(worker_.grid.model),
-                  *worker_.options.clip, figures);
+    GradientNorm norm(device_);
+    if (wire_->sharded() || worker_.grid.counts)
+      for (size_t b = 0; b < sums_.size(); ++b)
+        norm.add<Real>(worker_.replica.layout(), part(b), sums_[b]);
+    const double squared = norm.squared(wire_->sharded() ? worker_.grid.all : worker_.grid.model);
+    for (const std::span<Real> sum : sums_)
+      clip_gradient<Real>(device_, sum, squared, *worker_.options.clip, figures);
+  }
+  // lamb's norms are of whole layers, of which ranks have parts.
+  void sum_norms() {
+    const auto norms = optimizer_.norms();
+    if (wire_->sharded())
+      check(tutti_allreduce(TUTTI_IN_PLACE, norms.data(), norms.size(), TUTTI_BINNED_FLOAT64,
+                            TUTTI_SUM, calls_.comm().get()),
+            calls_.comm());
+    if (worker_.grid.tensor.size() > 1)
+      sum_layer_norms(optimizer_, worker_.replica.layout(), worker_.grid.tensor);
+  }
+  // Over all workers. What several ranks have is counted on one of them: the loss on one of those
+  // that divide the last layers, the whole step's gradient on one of its holders.
+  void sum_figures(double loss, double shard_norm, StepFigures& figures) const {
+    const Grid& grid = worker_.grid;
+    const bool own = wire_->sharded() || worker_.comm.rank() == 0;
+    double sums[] = {loss, shard_norm, own ? figures.step_norm : 0};
+    worker_.comm.allreduce<double>(sums);
+    if (grid.model.size() > 1) {
+      if (grid.tensor.rank() != 0) sums[0] = 0;
+      if (!grid.counts) sums[0] = sums[1] = sums[2] = 0;
+      grid.model.allreduce<double>(sums);
+    }
+    figures.loss = sums[0] / (double(worker_.options.batch) * double(worker_.data.terms()));
+    figures.shard_norm = sums[1] / double(worker_.options.shards);
+    figures.step_norm = sums[2];
   }
   // Records the times of the buckets' calls.
   void record(StepFigures& figures) {
-    const auto& buckets = passes_.buckets();
-    for (size_t b = 0; b < buckets.size(); ++b) {
-      const Calls::Times times = calls_.times(b);
+    const size_t count = buckets().size();
+    for (size_t i = 0; i < (wire_->sharded() ? 2 * count : count); ++i) {
+      const Calls::Times times = calls_.times(i);
+      const char* const what = !wire_->sharded() ? "" : i < count ? "reduce " : "gather ";
       figures.communication += times.end - times.begin;
-      worker_.timeline.add("communication", "bucket " + std::to_string(b), times.begin, times.end,
-                           sizeof(Real) * double(buckets[b].count));
+      worker_.timeline.add("communication", fmt::format("{}bucket {}", what, i % count),
+                           times.begin, times.end,
+                           sizeof(Real) * double(buckets()[i % count].count));
     }
     calls_.clear();
     figures.volume = meter_.sent();
   }
 
   Worker worker_;
-  Passes<Real> passes_;
+  const Device& device_;
+  GradientAccumulation<Real> accumulation_;
   std::unique_ptr<Wire<Real>> wire_;
   BasicOptimizer<Real> optimizer_;
   Calls calls_;  // after what its calls use
   Meter meter_;
+  std::vector<std::span<Real>> sums_;  // of buckets, of the last step
 };
 
 std::string plan(const PlannedStep& planned) {
@@ -165,7 +212,6 @@ std::string plan(const PlannedStep& planned) {
 }
 
 std::unique_ptr<Strategy> make(const Worker& worker, const communicator&) {
-  if (worker.options.zero) return make_zero(worker);
   if (worker.options.dtype == "float64") return std::make_unique<DataParallel<double>>(worker);
   return std::make_unique<DataParallel<float>>(worker);
 }

@@ -18,6 +18,9 @@ struct Bucket {
   size_t offset = 0, count = 0;
 };
 
+inline Range range_of(const Bucket& bucket) {
+  return {bucket.offset, bucket.offset + bucket.count};
+}
 // The part of the bucket that `rank` of `ranks` keeps where they divide it.
 inline Range share_of(const Bucket& bucket, int ranks, int rank) {
   const Span share = part_of(int64_t(bucket.count), ranks, rank);

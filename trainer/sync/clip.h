@@ -11,8 +11,8 @@ namespace tutti::train {
 
 // `squared`: the squared length of the whole gradient, of which `part` is a part.
 template <class Real>
-void shorten(const Device& device, std::span<Real> part, double squared, double most,
-             StepFigures& figures) {
+void clip_gradient(const Device& device, std::span<Real> part, double squared, double most,
+                   StepFigures& figures) {
   figures.gradient = std::sqrt(squared);
   figures.overflow = !std::isfinite(squared);
   if (figures.overflow || figures.gradient <= most) return;

@@ -78,7 +78,7 @@ class Replay {
       Replayed& worker = workers_.at(event["read"].get<size_t>());
       worker.clock = core.read(int(event["read"]));
       std::copy(core.parameters().begin(), core.parameters().end(),
-                slice(worker.parameters, range).begin());
+                slice(std::span(worker.parameters), range).begin());
       ++worker.reads;
       if (worker.clock != event["next"] || core.updates() != event["updates"])
         throw Failure("the replay differs from the log in the order of updates");
@@ -91,7 +91,7 @@ class Replay {
       if (worker.reads < options_.servers || worker.clock != clock) return false;
       compute(number);
     }
-    const bool used = core.push(int(number), clock, slice(worker.gradient, range));
+    const bool used = core.push(int(number), clock, slice(std::span(worker.gradient), range));
     if (event.at("used") != used || event.at("staleness") != core.staleness())
       throw Failure("the replay differs from the log in what was used, or how stale it was");
     return true;

@@ -132,8 +132,7 @@ ServerCore make_core(const ServerRule& rule, const Options& o, const std::vector
                      std::span<const float> initial, const Range& range) {
   OptimizerSettings settings = optimizer_settings(o);
   if (!rule.rounds) settings.steps *= o.dp;  // every gradient is an update
-  return ServerCore(rule, Optimizer(settings, layout, {range}), range,
-                    initial.subspan(range.begin, range.size()), o.dp);
+  return ServerCore(rule, Optimizer(settings, layout, {range}), range, slice(initial, range), o.dp);
 }
 
 double server_scale(const ServerRule& rule, const Options& o, int64_t own_samples, double terms) {

@@ -90,9 +90,6 @@ double largest_part(const Options& options, const std::vector<Parameter>& layout
 ServerCore make_core(const ServerRule& rule, const Options& options,
                      const std::vector<Parameter>& layout, std::span<const float> initial,
                      const Range& range);
-inline std::span<float> slice(std::span<float> all, const Range& range) {
-  return all.subspan(range.begin, range.size());
-}
 // The factor by which every worker multiplies the sum of its losses.
 double server_scale(const ServerRule& rule, const Options& options, int64_t own_samples,
                     double terms);

@@ -2,16 +2,19 @@
 
 #include <fmt/format.h>
 
+#include <type_traits>
+
 #include "trainer/common/call.h"
 #include "trainer/device/vectors.h"
+#include "trainer/sync/zero.h"
 
 namespace tutti::train {
 namespace {
 
 template <class Real>
-class Whole : public Wire<Real> {
+class Dense : public Wire<Real> {
  public:
-  explicit Whole(const Options& options) : options_(options) {}
+  explicit Dense(const Options& options) : options_(options) {}
   request begin(const Way& way, size_t, std::span<Real> gradient) override {
     return way.allreduce(gradient.data(), gradient.size(), dtype_of<Real>, call_config(options_));
   }
@@ -35,8 +38,9 @@ class Bf16 : public Wire<float> {
     to_bf16(way.device(), gradient, to.span());
     return way.allreduce(to.data(), to.size(), TUTTI_BFLOAT16, call_config(options_));
   }
-  void finish(const Device& device, size_t bucket, std::span<float> gradient) override {
+  std::span<float> sum(const Device& device, size_t bucket, std::span<float> gradient) override {
     from_bf16(device, encoded_[bucket].span(), gradient);
+    return gradient;
   }
   Volume formula(const communicator& comm, size_t count) const override {
     return formula_of(options_, comm, count, TUTTI_BFLOAT16);
@@ -50,11 +54,11 @@ class Bf16 : public Wire<float> {
 
 // Every rank sends its largest values with their indices and keeps the rest (error feedback): what
 // was sent and what is kept add up to the gradient.
-class Largest : public Wire<float> {
+class TopK : public Wire<float> {
  public:
-  Largest(const Options& options, const std::vector<Bucket>& buckets) : fraction_(options.topk) {
+  TopK(const Options& options, const std::vector<Bucket>& buckets) : fraction_(options.topk) {
     for (const Bucket& bucket : buckets) {
-      ranges_.push_back({bucket.offset, bucket.offset + bucket.count});
+      ranges_.push_back(range_of(bucket));
       largest_.emplace_back(bucket.count, largest_of(fraction_, bucket.count));
     }
   }
@@ -66,7 +70,7 @@ class Largest : public Wire<float> {
     here.store();
     return {};
   }
-  bool beside() const override { return false; }
+  bool nonblocking() const override { return false; }
   Volume formula(const communicator& comm, size_t count) const override {
     return topk_volume(comm.size(), largest_of(fraction_, count));
   }
@@ -96,45 +100,36 @@ tutti_call_config call_config(const Options& options) {
   return config;
 }
 
-namespace {
-
-Volume allreduce_formula(const GroupCall& call, const tutti_call_config& config,
-                         const communicator& comm) {
-  tutti_explanation explanation{};
-  explanation.size = sizeof explanation;
-  check(tutti_allreduce_explain(call.count, call.dtype, call.op, comm.get(), &config, &explanation),
-        comm);
-  return allreduce_volume(explanation.algorithm, comm.size(),
-                          double(call.count) * double(tutti_dtype_size(call.dtype)));
-}
-
-}  // namespace
-
 Volume formula_of(const GroupCall& call, const tutti_call_config& config,
                   const communicator& comm) {
   if (comm.size() == 1) return {};
   const double bytes = double(call.count) * double(tutti_dtype_size(call.dtype));
   if (call.kind == GroupCall::Kind::message) return {bytes, 1};
-  if (call.kind == GroupCall::Kind::allreduce) return allreduce_formula(call, config, comm);
-  return scatter_volume(comm.size(), bytes);
+  if (call.kind != GroupCall::Kind::allreduce) return scatter_volume(comm.size(), bytes);
+  tutti_explanation explanation{};
+  explanation.size = sizeof explanation;
+  check(tutti_allreduce_explain(call.count, call.dtype, call.op, comm.get(), &config, &explanation),
+        comm);
+  return allreduce_volume(explanation.algorithm, comm.size(), bytes);
 }
 
 Volume formula_of(const Options& options, const communicator& comm, size_t count,
                   tutti_dtype dtype) {
-  if (comm.size() == 1) return {};
-  return allreduce_formula({GroupCall::Kind::allreduce, count, dtype, TUTTI_SUM},
-                           call_config(options), comm);
+  return formula_of({GroupCall::Kind::allreduce, count, dtype, TUTTI_SUM}, call_config(options),
+                    comm);
 }
 
-template <>
-std::unique_ptr<Wire<float>> make_wire(const Options& options, const std::vector<Bucket>& buckets) {
-  if (options.topk > 0) return std::make_unique<Largest>(options, buckets);
-  if (options.wire == "bf16") return std::make_unique<Bf16>(options, buckets.size());
-  return std::make_unique<Whole<float>>(options);
+template <class Real>
+std::unique_ptr<Wire<Real>> make_wire(const Worker& worker, const std::vector<Bucket>& buckets) {
+  const Options& o = worker.options;
+  if (o.zero) return make_sharded<Real>(worker, buckets);
+  if constexpr (std::is_same_v<Real, float>) {
+    if (o.topk > 0) return std::make_unique<TopK>(o, buckets);
+    if (o.wire == "bf16") return std::make_unique<Bf16>(o, buckets.size());
+  }
+  return std::make_unique<Dense<Real>>(o);
 }
-template <>
-std::unique_ptr<Wire<double>> make_wire(const Options& options, const std::vector<Bucket>&) {
-  return std::make_unique<Whole<double>>(options);
-}
+template std::unique_ptr<Wire<float>> make_wire(const Worker&, const std::vector<Bucket>&);
+template std::unique_ptr<Wire<double>> make_wire(const Worker&, const std::vector<Bucket>&);
 
 }  // namespace tutti::train

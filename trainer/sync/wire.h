@@ -1,4 +1,5 @@
-// How a gradient is encoded in messages: whole, rounded to bf16, or only its largest values.
+// How a gradient travels: whole, rounded to bf16, only its largest values, or to each worker the
+// part of the sum that it updates.
 #pragma once
 
 #include <memory>
@@ -16,29 +17,32 @@ template <class Real>
 class Wire {
  public:
   virtual ~Wire() = default;
-  // Collective: starts to sum the gradient of a bucket over the ranks. When the call has ended and
-  // finish() has returned, `gradient` is the sum, with the same bits on all ranks.
+  // Collective: starts to sum the gradient of a bucket over the ranks.
   virtual request begin(const Way& way, size_t bucket, std::span<Real> gradient) = 0;
-  virtual void finish(const Device& device, size_t bucket, std::span<Real> gradient) {
-    (void)device;
-    (void)bucket;
-    (void)gradient;
-  }
   // Whether such a call can overlap with computation; if not, begin() blocks until it is done.
-  virtual bool beside() const { return true; }
-  // What one such call sends, by formula.
+  virtual bool nonblocking() const { return true; }
+  // When the call has ended: the sum of part(), with the same bits on all ranks that get it.
+  virtual std::span<Real> sum(const Device&, size_t /*bucket*/, std::span<Real> gradient) {
+    return gradient;
+  }
+
+  // Whether each rank gets a part of the sum, and updates the parameters of that part alone.
+  virtual bool sharded() const { return false; }
+  virtual Range part(const Bucket& bucket) const { return range_of(bucket); }
+  // Collective, if sharded(): starts to send each rank's part of the parameters to the others.
+  virtual request gather(const Way&, size_t /*bucket*/, std::span<Real> /*parameters*/) {
+    return {};
+  }
+
+  // What one bucket sends, by formula.
   virtual Volume formula(const communicator& comm, size_t count) const = 0;
   virtual std::vector<StateVector> state() { return {}; }
   virtual std::string about() const = 0;
 };
 
-// For float64 there is only the encoding that sends all values in full.
+// For float64 there are only the encodings that send all values in full.
 template <class Real>
-std::unique_ptr<Wire<Real>> make_wire(const Options& options, const std::vector<Bucket>& buckets);
-template <>
-std::unique_ptr<Wire<float>> make_wire(const Options& options, const std::vector<Bucket>& buckets);
-template <>
-std::unique_ptr<Wire<double>> make_wire(const Options& options, const std::vector<Bucket>& buckets);
+std::unique_ptr<Wire<Real>> make_wire(const Worker& worker, const std::vector<Bucket>& buckets);
 
 // How collectives are called with these options; valid as long as `options` is.
 tutti_call_config call_config(const Options& options);

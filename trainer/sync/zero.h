@@ -1,12 +1,11 @@
 // ZeRO stage 1: allreduce with --zero 1.
 #pragma once
 
-#include <memory>
-
-#include "trainer/sync/strategy.h"
+#include "trainer/sync/wire.h"
 
 namespace tutti::train {
 
-std::unique_ptr<Strategy> make_zero(const Worker& worker);
+template <class Real>
+std::unique_ptr<Wire<Real>> make_sharded(const Worker& worker, const std::vector<Bucket>& buckets);
 
 }  // namespace tutti::train

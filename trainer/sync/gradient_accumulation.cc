@@ -1,7 +1,4 @@
-#include "trainer/sync/passes.h"
-
-#include <algorithm>
-#include <iterator>
+#include "trainer/sync/gradient_accumulation.h"
 
 #include "trainer/common/faults.h"
 #include "trainer/parallel/norms.h"
@@ -11,7 +8,7 @@
 namespace tutti::train {
 
 template <class Real>
-Passes<Real>::Passes(const Worker& worker)
+GradientAccumulation<Real>::GradientAccumulation(const Worker& worker)
     : worker_(worker), shard_norm_(worker.replica.device(), 1) {
   const Options& o = worker.options;
   buckets_ = buckets_of(worker.replica.layout(), o);
@@ -23,18 +20,18 @@ Passes<Real>::Passes(const Worker& worker)
 }
 
 template <class Real>
-typename Passes<Real>::Result Passes<Real>::run(int64_t step,
-                                                const std::function<void(size_t)>& final,
-                                                const std::function<void()>& look) {
+auto GradientAccumulation<Real>::run(int64_t step, const std::function<void(size_t)>& final,
+                                     const std::function<void()>& look) -> Result {
   if (worker_.pipeline) {
     const Pipeline::Result whole = worker_.pipeline->run(step);
     for (size_t b = 0; b < buckets_.size(); ++b) final(b);
-    return {whole.loss, whole.shard_norm};
+    return {whole.loss, whole.shard_norm, worker_.pipeline->exposed()};
   }
   const Options& o = worker_.options;
   const int64_t own = o.shards / o.dp;
   const int64_t first = own * worker_.comm.rank();
   const Device& device = worker_.replica.device();
+  const double terms = double(o.batch) * double(worker_.data.terms());
   Result result;
   clear<double>(device, shard_norm_.span());
   for (int64_t shard = first; shard < first + own; ++shard) {
@@ -51,19 +48,18 @@ typename Passes<Real>::Result Passes<Real>::run(int64_t step,
     const auto ready = [&](size_t parameter) {
       --missing[bucket_of_[parameter]];
       for (; next < buckets_.size() && missing[next] == 0; ++next) {
-        const std::span<Real> part = gradient(buckets_[next]);
-        const Range range{buckets_[next].offset, buckets_[next].offset + buckets_[next].count};
-        for_counted(worker_.replica.layout(), range, [&](Range own) {
-          add_squares<Real>(device, part.subspan(own.begin - range.begin, own.size()), whole,
-                            shard_norm_.span());
-        });
+        const std::span<Real> part = gradient(next);
+        for_counted(worker_.replica.layout(), range_of(buckets_[next]), part,
+                    [&](std::span<Real> own) {
+                      add_squares<Real>(device, own, whole, shard_norm_.span());
+                    });
         folds_[next].add(part);
         if (next == 0) fault_point("backward");
         if (shard + 1 == first + own) final(next);
       }
       look();
     };
-    result.loss += shard_pass(o, worker_.data, worker_.replica, step, shard, 1 / terms(), ready);
+    result.loss += shard_pass(o, worker_.data, worker_.replica, step, shard, 1 / terms, ready);
     took_ = now() - from;
     worker_.timeline.add("compute", "forward and backward", from, from + took_);
   }
@@ -71,24 +67,7 @@ typename Passes<Real>::Result Passes<Real>::run(int64_t step,
   return result;
 }
 
-template <class Real>
-void Passes<Real>::sum_model(double& loss, double& shard_norm, double& step_norm) const {
-  const Grid& grid = worker_.grid;
-  if (grid.model.size() == 1) return;
-  double sums[] = {grid.tensor.rank() == 0 ? loss : 0, shard_norm, step_norm};
-  if (!grid.counts) std::fill(std::begin(sums), std::end(sums), 0);
-  grid.model.allreduce<double>(sums);
-  loss = sums[0];
-  shard_norm = sums[1];
-  step_norm = sums[2];
-}
-
-template <class Real>
-double Passes<Real>::exposed() const {
-  return worker_.pipeline ? worker_.pipeline->exposed() : 0;
-}
-
-template class Passes<float>;
-template class Passes<double>;
+template class GradientAccumulation<float>;
+template class GradientAccumulation<double>;
 
 }  // namespace tutti::train
