@@ -1,6 +1,7 @@
 #include "trainer/models/shape.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cstdlib>
 
@@ -9,39 +10,36 @@
 namespace tutti::train {
 namespace {
 
+// The sizes of each model; the first one is meant where none is named.
+const Shape shapes[] = {
+    // layers, width, heads, context, vocabulary
+    {"gpt", "tiny", 4, 128, 4, 128, 256},
+    {"gpt", "small", 6, 384, 6, 256, 256},
+    {"gpt", "124m", 12, 768, 12, 1024, 50257},
+    {"rnn", "tiny", 2, 128, 0, 64, 256},
+    {"seq2seq", "tiny", 1, 128, 0, 64, 256},
+    {"mlp", "tiny", 2, 128},
+    {"cnn", "tiny", 3, 16},
+    {"cnn", "inception", 3, 16},
+    {"cnn", "resnet50", 16, 64},
+    {"quadratic", "", 1, 1000}};
+
 Shape sized(const std::string& name, const std::string& size) {
-  const auto unknown = [&](const char* allowed) {
-    return BadInput(fmt::format("--model {}:{}: allowed are {}", name, size, allowed));
-  };
-  if (name == "gpt") {
-    if (size.empty() || size == "tiny") return {name, "tiny", 4, 128, 4, 128, 256};
-    if (size == "small") return {name, size, 6, 384, 6, 256, 256};
-    if (size == "124m") return {name, size, 12, 768, 12, 1024, 50257};
-    throw unknown("tiny, small, 124m");
+  if (name == "quadratic" && !size.empty()) {
+    char* end = nullptr;
+    const long long count = std::strtoll(size.c_str(), &end, 10);
+    if (*end || count < 1 || count > 2'000'000'000)
+      throw BadInput(fmt::format("--model quadratic:{}: that is no number of parameters", size));
+    return {name, size, 1, count};
   }
-  if (name == "rnn") {
-    if (size.empty() || size == "tiny") return {name, "tiny", 2, 128, 0, 64, 256};
-    throw unknown("tiny");
+  std::vector<std::string> allowed;
+  for (const Shape& shape : shapes) {
+    if (shape.name != name) continue;
+    if (size.empty() || size == shape.size) return shape;
+    allowed.push_back(shape.size);
   }
-  if (name == "seq2seq") {
-    if (size.empty() || size == "tiny") return {name, "tiny", 1, 128, 0, 64, 256};
-    throw unknown("tiny");
-  }
-  if (name == "mlp") {
-    if (size.empty() || size == "tiny") return {name, "tiny", 2, 128};
-    throw unknown("tiny");
-  }
-  if (name == "cnn") {
-    if (size.empty() || size == "tiny") return {name, "tiny", 3, 16};
-    if (size == "inception") return {name, size, 3, 16};
-    if (size == "resnet50") return {name, size, 16, 64};
-    throw unknown("tiny, inception, resnet50");
-  }
-  char* end = nullptr;
-  const long long count = size.empty() ? 1000 : std::strtoll(size.c_str(), &end, 10);
-  if ((end && *end) || count < 1 || count > 2'000'000'000)
-    throw BadInput(fmt::format("--model quadratic:{}: that is no number of parameters", size));
-  return {name, size, 1, count};
+  throw BadInput(
+      fmt::format("--model {}:{}: allowed are {}", name, size, fmt::join(allowed, ", ")));
 }
 
 // Whether --tp can divide the layers.
@@ -82,6 +80,13 @@ void check_division(const Options& o, const Shape& shape) {
 
 }  // namespace
 
+std::vector<std::string> model_names() {
+  std::vector<std::string> names;
+  for (const Shape& shape : shapes)
+    if (names.empty() || names.back() != shape.name) names.push_back(shape.name);
+  return names;
+}
+
 int64_t layers_of(const Shape& shape, int tp) {
   if (shape.name == "quadratic" || shape.name == "seq2seq") return 1;
   if (shape.name == "rnn" && tp > 1) return 1;  // ranks have layers of their own
@@ -115,10 +120,8 @@ Shape shape_of(const Options& options) {
   const bool pictures = options.data == "digits" || options.data.starts_with("idx:");
   const bool text = options.data.starts_with("text:");
   const bool known = pictures || text || options.data == "noise";
-  if (known && (shape.vocabulary > 0) != text)
-    throw BadInput(
-        fmt::format("the model {} does not learn from --data {}", options.model, options.data));
-  if (known && (shape.name == "quadratic") != (options.data == "noise"))
+  if (known &&
+      ((shape.vocabulary > 0) != text || (shape.name == "quadratic") != (options.data == "noise")))
     throw BadInput(
         fmt::format("the model {} does not learn from --data {}", options.model, options.data));
   check_division(options, shape);

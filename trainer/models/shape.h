@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "trainer/common/options.h"
 #include "trainer/parallel/strips.h"
@@ -20,6 +21,9 @@ struct Shape {
   double dropout = 0;
   std::string dtype = "float32";  // of parameters and gradients
 };
+
+// The names of the models.
+std::vector<std::string> model_names();
 
 // The length of the model's list of layers (models/), divided among `tp` ranks.
 int64_t layers_of(const Shape& shape, int tp);
