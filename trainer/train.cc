@@ -107,17 +107,6 @@ void share_initial(const communicator& comm, Replica& replica) {
   here.store();
 }
 
-// Where no process has made ready for all ranks: rank 0 does, and all end if it cannot.
-void prepare_all(const communicator& world, const Options& options) {
-  std::string wrong;
-  try {
-    if (world.rank() == 0) prepare(options);
-  } catch (const BadInput& bad) {
-    wrong = bad.what();
-  }
-  if (!told_by_first(world, wrong).empty()) throw BadInput(wrong);
-}
-
 // What ranks that share a copy of the model send each other in a step, counted and by formula.
 class ModelTraffic {
  public:
@@ -210,7 +199,7 @@ int train(const Options& asked, const std::vector<std::string>& arguments, bool 
   const Shape shape = shape_of(options);
   const std::unique_ptr<Data> data = open_data(options.data, shape.context, options.seed);
   const communicator world = join(options, device);
-  if (!prepared) prepare_all(world, options);
+  if (!prepared) on_first<BadInput>(world, [&] { prepare(options); });
   arm_faults(options.die_at, options.sleep_at, world.rank());
   const bool serves = world.rank() >= options.workers();
   communicator own = world.split(serves ? 1 : 0, world.rank());

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <charconv>
 #include <cstring>
 
 namespace tutti::train {
@@ -64,25 +64,22 @@ std::string text_of(const Box& box) {
 bool box_of(const std::string& text, Box& out) {
   out.clear();
   if (text == "[]") return true;
-  size_t at = 0;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  const auto letter = [&](char c) { return at < end && *at++ == c; };
   const auto number = [&](int64_t& value) {
-    size_t digits = 0;
-    value = 0;
-    for (; at < text.size() && text[at] >= '0' && text[at] <= '9' && digits < 18; ++at, ++digits)
-      value = 10 * value + (text[at] - '0');
-    return digits > 0;
+    const auto read = std::from_chars(at, end, value);
+    at = read.ptr;
+    return read.ec == std::errc() && value >= 0;
   };
-  const auto letter = [&](char c) { return at < text.size() && text[at++] == c; };
   if (!letter('[')) return false;
-  for (;;) {
+  do {
     Span span;
     if (!number(span.begin) || !letter(':') || !number(span.end) || span.begin > span.end)
       return false;
     out.push_back(span);
-    if (at >= text.size()) return false;
-    if (text[at] == ']') return at + 1 == text.size();
-    if (!letter(',')) return false;
-  }
+  } while (letter(','));
+  return at == end && text.back() == ']';
 }
 
 std::vector<Box> boxes_of(const std::vector<int64_t>& shape, int64_t begin, int64_t end) {

@@ -4,11 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <set>
+#include <system_error>
 
 #include "trainer/checkpoint/boxes.h"
 #include "trainer/checkpoint/safetensors.h"
@@ -39,17 +39,15 @@ std::vector<fs::path> generations(const std::string& folder) {
   return found;
 }
 
-std::string read_text(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 // What checkpoint.json says, once its checksum has been compared. Throws Damaged or a json
 // exception.
 json contents_of(const fs::path& folder) {
-  json about = json::parse(read_text(folder / "checkpoint.json"), nullptr, false);
-  if (about.is_discarded() || !about.is_object())
-    throw Damaged("checkpoint.json is missing or damaged");
+  json about;
+  try {
+    about = json::parse(read_file(folder / "checkpoint.json"), nullptr, false);
+  } catch (const std::system_error&) {  // NOLINT(bugprone-empty-catch): then it is no object
+  }
+  if (!about.is_object()) throw Damaged("checkpoint.json is missing or damaged");
   if (about.at("format") != format_version)
     throw Damaged(
         fmt::format("it has format {}, not {}", about.at("format").dump(), format_version));
@@ -58,43 +56,18 @@ json contents_of(const fs::path& folder) {
   return std::move(about["contents"]);
 }
 
-// Throws Damaged unless such a checkpoint can have been written to the folder.
-void check_sense(const Checkpoint& checkpoint, const json& files) {
-  const auto only = [](bool makes_sense, const char* otherwise) {
-    if (!makes_sense) throw Damaged(fmt::format("checkpoint.json is damaged: {}", otherwise));
-  };
-  only(checkpoint.step > 0, "no step has that number");
-  only(fs::path(checkpoint.folder).filename() == folder_name(checkpoint.step) ||
-           !fs::path(checkpoint.folder).filename().string().starts_with("step-"),
-       "its folder is of another step");
-  only(checkpoint.copies > 0, "it has no copy of the model");
-  only(checkpoint.identity.is_object(), "its identity is no object");
-  only(checkpoint.settings.is_object(), "its settings are no object");
-  only(checkpoint.tensors.is_object(), "its tensors are no object");
-  only(files.is_array() && !files.empty(), "it has no files");
-  std::set<std::string> names;
-  for (const json& file : files) {
-    const auto name = file.at("name").get<std::string>();
-    only(!name.empty() && name.find('/') == std::string::npos && names.insert(name).second,
-         "its files' names are no names");
-  }
-  for (const auto& [name, boxes] : checkpoint.tensors.items()) {
-    only(boxes.is_array(), "a tensor has no boxes");
-    for (const json& box : boxes)
-      only(box.at("file").is_number_unsigned() && box.at("file").get<size_t>() < files.size() &&
-               box.at("box").is_string(),
-           "a tensor is in no file");
-  }
-}
+// How much is compared with what checkpoint.json says.
+enum class Look { nothing, lengths, digests };
 
-// Throws Damaged.
-Checkpoint described(const fs::path& folder, json& files) {
+// Throws Damaged unless the checkpoint is whole, as far as that is looked at.
+Checkpoint verified(const fs::path& folder, Look look) {
+  const auto only = [](bool makes_sense, const std::string& otherwise) {
+    if (!makes_sense) throw Damaged("checkpoint.json is damaged: " + otherwise);
+  };
   try {
-    json about = contents_of(folder);
+    const json about = contents_of(folder);
     for (const char* number : {"step", "copies", "data"})
-      if (!about.at(number).is_number_integer())
-        throw Damaged(fmt::format("checkpoint.json is damaged: its {} is no number", number));
-    files = about.at("files");
+      only(about.at(number).is_number_integer(), fmt::format("its {} is no number", number));
     Checkpoint found{folder.string(),
                      about.at("step"),
                      about.at("copies"),
@@ -103,31 +76,56 @@ Checkpoint described(const fs::path& folder, json& files) {
                      about.at("data"),
                      {},
                      about.at("tensors")};
-    check_sense(found, files);
+    const std::string name = folder.filename();
+    only(found.step > 0, "no step has that number");
+    only(name == folder_name(found.step) || !name.starts_with("step-"),
+         "its folder is of another step");
+    only(found.copies > 0, "it has no copy of the model");
+    only(found.identity.is_object(), "its identity is no object");
+    only(found.settings.is_object(), "its settings are no object");
+    only(found.tensors.is_object(), "its tensors are no object");
+    const json& files = about.at("files");
+    only(files.is_array() && !files.empty(), "it has no files");
+    std::set<std::string> names;
+    for (const json& file : files) {
+      const auto own = file.at("name").get<std::string>();
+      only(!own.empty() && own.find('/') == std::string::npos && names.insert(own).second,
+           "its files' names are no names");
+      found.files.push_back(folder / own);
+    }
+    for (const auto& [tensor, boxes] : found.tensors.items()) {
+      only(boxes.is_array(), "a tensor has no boxes");
+      for (const json& box : boxes)
+        only(box.at("file").is_number_unsigned() && box.at("file").get<size_t>() < files.size() &&
+                 box.at("box").is_string(),
+             "a tensor is in no file");
+    }
+    for (const json& file : files) {
+      const auto own = file.at("name").get<std::string>();
+      std::error_code error;
+      if (look >= Look::lengths &&
+          (fs::file_size(folder / own, error) != file.at("bytes").get<uint64_t>() || error))
+        throw Damaged(own + " is missing or has another length");
+      if (look == Look::digests && sha256_of(folder / own) != file.at("sha256"))
+        throw Damaged(own + " has other bytes");
+    }
     return found;
   } catch (const json::exception&) {
     throw Damaged("checkpoint.json is damaged");
   }
 }
 
-// `whole`: compares the digests of its files, too. Throws Damaged.
-Checkpoint verified(const fs::path& folder, bool whole = true) {
-  json files;
-  Checkpoint checkpoint = described(folder, files);
-  try {
-    for (const json& file : files) {
-      const auto name = file.at("name").get<std::string>();
-      std::error_code error;
-      const fs::path path = folder / name;
-      if (fs::file_size(path, error) != file.at("bytes").get<uint64_t>() || error)
-        throw Damaged(name + " is missing or has another length");
-      if (whole && sha256_of(path) != file.at("sha256")) throw Damaged(name + " has other bytes");
-      checkpoint.files.push_back(path);
+// The newest of which `look` finds nothing damaged; one sentence for each newer one.
+std::optional<Checkpoint> newest(const std::string& folder, Look look,
+                                 std::vector<std::string>& warnings) {
+  for (const fs::path& path : generations(folder)) {
+    try {
+      return verified(path, look);
+    } catch (const Damaged& damaged) {
+      warnings.push_back(fmt::format("{} is damaged ({})", path.string(), damaged.what()));
     }
-  } catch (const json::exception&) {
-    throw Damaged("checkpoint.json is damaged");
   }
-  return checkpoint;
+  return std::nullopt;
 }
 
 std::string own_name(const StateVector& v, const Keepers& keepers) {
@@ -237,22 +235,16 @@ std::vector<Piece> own_pieces(const Keepers& keepers, const std::vector<StateVec
   return pieces;
 }
 
-// What a rank reports to rank 0 about its file.
-struct Written {
-  std::array<char, 64> sha256{};
-  std::array<char, 128> error{};  // empty: none
-  uint64_t bytes = 0;
-};
-
-Written write_own(const Keepers& keepers, const std::vector<StateVector>& state,
-                  const fs::path& folder) {
-  Written written;
+// Returns what checkpoint.json says of the rank's file, or the error.
+json write_own(const Keepers& keepers, const std::vector<StateVector>& state,
+               const fs::path& folder) {
   try {
     const std::vector<Piece> pieces = own_pieces(keepers, state);
     std::vector<Tensor> tensors;
     tensors.reserve(pieces.size());
     for (const Piece& piece : pieces) tensors.push_back(piece.tensor);
-    DurableFile file(folder / file_name(size_t(keepers.comm.rank()), size_t(keepers.comm.size())));
+    const std::string name = file_name(size_t(keepers.comm.rank()), size_t(keepers.comm.size()));
+    DurableFile file(folder / name);
     const std::string header = make_header(tensors, {{"format", "tutti"}});
     file.write(header.data(), header.size());
     fault_point("save-header");
@@ -263,13 +255,11 @@ Written write_own(const Keepers& keepers, const std::vector<StateVector>& state,
     }
     fault_point("save-written");
     const std::string digest = file.close();
-    std::copy(digest.begin(), digest.end(), written.sha256.begin());
-    written.bytes = file.size();
     fault_point("save-synced");
+    return {{"name", name}, {"bytes", file.size()}, {"sha256", digest}};
   } catch (const std::exception& failed) {
-    std::strncpy(written.error.data(), failed.what(), written.error.size() - 1);
+    return {{"error", failed.what()}};
   }
-  return written;
 }
 
 // Maps each part of each tensor to its file.
@@ -288,19 +278,14 @@ json index_of(const fs::path& folder, size_t ranks) {
   return tensors;
 }
 
-void write_about(const Keepers& keepers, int64_t step, const fs::path& folder,
-                 const std::vector<Written>& all) {
-  json contents = {{"step", step},
-                   {"copies", keepers.copies},
-                   {"tensors", index_of(folder, all.size())},
-                   {"identity", keepers.identity},
-                   {"settings", keepers.settings},
-                   {"data", keepers.data.digest()},
-                   {"files", json::array()}};
-  for (size_t r = 0; r < all.size(); ++r)
-    contents["files"].push_back({{"name", file_name(r, all.size())},
-                                 {"bytes", all[r].bytes},
-                                 {"sha256", std::string(all[r].sha256.data(), 64)}});
+void write_about(const Keepers& keepers, int64_t step, const fs::path& folder, const json& files) {
+  const json contents = {{"step", step},
+                         {"copies", keepers.copies},
+                         {"tensors", index_of(folder, files.size())},
+                         {"identity", keepers.identity},
+                         {"settings", keepers.settings},
+                         {"data", keepers.data.digest()},
+                         {"files", files}};
   const json about = {{"format", format_version},
                       {"sha256", sha256_of_text(contents.dump())},
                       {"contents", contents}};
@@ -312,58 +297,41 @@ void write_about(const Keepers& keepers, int64_t step, const fs::path& folder,
   file.close();
 }
 
-// Rank 0: turns the written files into a checkpoint. Returns the error, or "".
-std::string commit(const Keepers& keepers, int64_t step, const fs::path& unfinished,
-                   const std::vector<Written>& all) {
+// Rank 0: an empty folder to write to.
+void make_unfinished(const fs::path& unfinished) {
+  fs::create_directories(unfinished.parent_path());
+  for (const auto& entry : fs::directory_iterator(unfinished.parent_path()))
+    if (entry.path().filename().string().starts_with("unfinished-")) fs::remove_all(entry.path());
+  fs::create_directory(unfinished);
+}
+
+// Rank 0: turns the written files into a checkpoint.
+void commit(const Keepers& keepers, int64_t step, const fs::path& unfinished, const json& files) {
+  for (size_t r = 0; r < files.size(); ++r)
+    if (files[r].contains("error"))
+      throw Failure(fmt::format("rank {}: {}", r, files[r]["error"].get<std::string>()));
   const std::string folder = keepers.options.checkpoint;
-  for (size_t r = 0; r < all.size(); ++r)
-    if (all[r].error[0]) return fmt::format("rank {}: {}", r, all[r].error.data());
-  try {
-    write_about(keepers, step, unfinished, all);
-    sync_folder(unfinished);
-    fault_point("save-named");
-    const fs::path name = fs::path(folder) / folder_name(step);
-    fs::remove_all(name);  // a damaged one of the same step
-    fs::rename(unfinished, name);
-    fault_point("save-renamed");
-    sync_folder(folder);
-  } catch (const std::exception& failed) {
-    return failed.what();
-  }
-  // Those of later steps are damaged ones that the run did not go on from.
+  write_about(keepers, step, unfinished, files);
+  sync_folder(unfinished);
+  fault_point("save-named");
+  const fs::path name = fs::path(folder) / folder_name(step);
+  fs::remove_all(name);  // a damaged one of the same step
+  fs::rename(unfinished, name);
+  fault_point("save-renamed");
+  sync_folder(folder);
+}
+
+// Rank 0. Those of later steps are damaged ones that the run did not go on from.
+void prune(const std::string& folder, int64_t step) {
   size_t kept = 0;
   for (const fs::path& generation : generations(folder)) {
     if (generation.filename() <= folder_name(step) && ++kept <= kept_generations) continue;
     std::error_code ignored;
-    fs::remove(generation / "checkpoint.json",
-               ignored);  // first, so that there is never half a checkpoint
+    // First, so that there is never half a checkpoint.
+    fs::remove(generation / "checkpoint.json", ignored);
     fault_point("save-pruned");
     fs::remove_all(generation, ignored);
   }
-  return "";
-}
-
-// Rank 0: an empty folder to write to.
-std::string make_unfinished(const std::string& folder, const fs::path& unfinished) {
-  try {
-    fs::create_directories(folder);
-    for (const auto& entry : fs::directory_iterator(folder))
-      if (entry.path().filename().string().starts_with("unfinished-")) fs::remove_all(entry.path());
-    fs::create_directory(unfinished);
-  } catch (const std::exception& failed) {
-    return failed.what();
-  }
-  return "";
-}
-
-// All ranks throw the error that rank 0 found.
-void agree(const communicator& comm, const std::string& folder, int64_t step,
-           const std::string& wrong) {
-  const std::string told = told_by_first(comm, wrong);
-  if (!told.empty())
-    throw Failure(fmt::format(
-        "the checkpoint of step {} cannot be written to {}: {}; earlier ones are as they were",
-        step, folder, told));
 }
 
 // ---------------------------------------------------------------- reading
@@ -433,25 +401,17 @@ class Parts {
   std::vector<std::map<std::string, const Tensor*>> named_;
 };
 
-}  // namespace
-
-bool has_checkpoints(const std::string& folder) { return !generations(folder).empty(); }
-
-Checkpoint newest_checkpoint(const std::string& folder, std::vector<std::string>& warnings,
-                             const char* option) {
-  for (const fs::path& path : generations(folder)) {
-    try {
-      return verified(path);
-    } catch (const Damaged& damaged) {
-      warnings.push_back(fmt::format("{} is damaged ({})", path.string(), damaged.what()));
-    }
+// What is found to be damaged is bad input of the option.
+template <class Read>
+void read_for(const char* option, const Checkpoint& checkpoint, Read&& read) {
+  try {
+    read();
+  } catch (const json::exception&) {
+    throw BadInput(fmt::format("{}: {}: checkpoint.json is damaged", option, checkpoint.folder));
+  } catch (const Damaged& damaged) {
+    throw BadInput(fmt::format("{}: {}: {}", option, checkpoint.folder, damaged.what()));
   }
-  throw BadInput(warnings.empty() ? fmt::format("{}: there is no checkpoint in {}", option, folder)
-                                  : fmt::format("{}: no checkpoint is whole: {}", option,
-                                                fmt::join(warnings, "; ")));
 }
-
-namespace {
 
 // "--layers is 3, was 2" for each value of `now` that `was` does not have.
 std::vector<std::string> differences(const json& now, const json& was) {
@@ -465,15 +425,19 @@ std::vector<std::string> differences(const json& now, const json& was) {
 
 }  // namespace
 
+bool has_checkpoints(const std::string& folder) { return !generations(folder).empty(); }
+
+Checkpoint newest_checkpoint(const std::string& folder, std::vector<std::string>& warnings,
+                             const char* option) {
+  if (const auto found = newest(folder, Look::digests, warnings)) return *found;
+  throw BadInput(warnings.empty() ? fmt::format("{}: there is no checkpoint in {}", option, folder)
+                                  : fmt::format("{}: no checkpoint is whole: {}", option,
+                                                fmt::join(warnings, "; ")));
+}
+
 std::optional<Checkpoint> described_checkpoint(const std::string& folder) {
-  for (const fs::path& path : generations(folder)) {
-    try {
-      json files;
-      return described(path, files);
-    } catch (const Damaged&) {  // NOLINT(bugprone-empty-catch): the one before it
-    }
-  }
-  return std::nullopt;
+  std::vector<std::string> ignored;
+  return newest(folder, Look::nothing, ignored);
 }
 
 Checkpoint initial_checkpoint(const Options& options, const json& model) {
@@ -483,7 +447,7 @@ Checkpoint initial_checkpoint(const Options& options, const json& model) {
   try {
     std::vector<std::string> warnings;
     found = fs::exists(fs::path(folder) / "checkpoint.json", ignored)
-                ? verified(folder)
+                ? verified(folder, Look::digests)
                 : newest_checkpoint(folder, warnings, "--init");
   } catch (const Damaged& damaged) {
     throw BadInput(fmt::format("--init: {} is damaged ({})", folder, damaged.what()));
@@ -522,21 +486,15 @@ std::vector<std::string> changes_since(const Checkpoint& checkpoint, const json&
 
 Checkpoint common_checkpoint(const Keepers& keepers) {
   const std::string& folder = keepers.options.checkpoint;
-  const bool first = keepers.comm.rank() == 0;
   Checkpoint found;
-  std::string wrong;
-  try {
+  on_first<BadInput>(keepers.comm, [&] {
     std::vector<std::string> warnings;
-    if (first) found = newest_checkpoint(folder, warnings);
-  } catch (const BadInput& bad) {
-    wrong = bad.what();
-  }
-  if (const std::string told = told_by_first(keepers.comm, wrong); !told.empty())
-    throw BadInput(told);
+    found = newest_checkpoint(folder, warnings);
+  });
   keepers.comm.broadcast<int64_t>(std::span(&found.step, 1), 0);
-  if (first) return found;
+  if (keepers.comm.rank() == 0) return found;
   try {
-    return verified(fs::path(folder) / folder_name(found.step), false);
+    return verified(fs::path(folder) / folder_name(found.step), Look::lengths);
   } catch (const Damaged& damaged) {
     throw BadInput(fmt::format("--resume: {} of step {}, which rank 0 goes on from: {}", folder,
                                found.step, damaged.what()));
@@ -546,25 +504,36 @@ Checkpoint common_checkpoint(const Keepers& keepers) {
 void save_checkpoint(const Keepers& keepers, const std::vector<StateVector>& state, int64_t step) {
   const std::string& folder = keepers.options.checkpoint;
   const fs::path unfinished = fs::path(folder) / ("unfinished-" + folder_name(step));
-  const bool first = keepers.comm.rank() == 0;
+  const auto first = [&](const std::function<void()>& work) {
+    on_first<Failure>(keepers.comm, [&] {
+      try {
+        work();
+      } catch (const std::exception& failed) {
+        std::error_code ignored;
+        fs::remove_all(unfinished, ignored);
+        throw Failure(fmt::format(
+            "the checkpoint of step {} cannot be written to {}: {}; earlier ones are as they were",
+            step, folder, failed.what()));
+      }
+    });
+  };
   fault_point("save-begin");
-  agree(keepers.comm, folder, step, first ? make_unfinished(folder, unfinished) : "");
-  const Written mine = write_own(keepers, state, unfinished);
-  std::vector<Written> all(size_t(keepers.comm.size()));
-  keepers.comm.gather<uint8_t>(
-      std::span(reinterpret_cast<const uint8_t*>(&mine), sizeof mine),
-      std::span(reinterpret_cast<uint8_t*>(all.data()), all.size() * sizeof mine), 0);
-  std::string wrong;
-  if (first) wrong = commit(keepers, step, unfinished, all);
-  std::error_code ignored;
-  if (!wrong.empty()) fs::remove_all(unfinished, ignored);
-  agree(keepers.comm, folder, step, wrong);
+  first([&] { make_unfinished(unfinished); });
+  const std::string mine =
+      write_own(keepers, state, unfinished).dump(-1, ' ', false, json::error_handler_t::replace);
+  json files = json::array();  // by rank, on rank 0
+  for (const std::string& text : gather_text(keepers.comm, mine))
+    files.push_back(json::parse(text));
+  first([&] {
+    commit(keepers, step, unfinished, files);
+    prune(folder, step);
+  });
 }
 
 void load_checkpoint(const Checkpoint& checkpoint, const Keepers& keepers,
                      const std::vector<StateVector>& state) {
   const size_t width = keepers.options.element_bytes();
-  try {
+  read_for("--resume", checkpoint, [&] {
     const Parts parts(checkpoint);
     std::vector<std::byte> whole(width * elements_of(keepers.layout));
     for (const StateVector& v : state) {
@@ -576,11 +545,7 @@ void load_checkpoint(const Checkpoint& checkpoint, const Keepers& keepers,
         here.store();
       }
     }
-  } catch (const json::exception&) {
-    throw BadInput(fmt::format("--resume: {}: checkpoint.json is damaged", checkpoint.folder));
-  } catch (const Damaged& damaged) {
-    throw BadInput(fmt::format("--resume: {}: {}", checkpoint.folder, damaged.what()));
-  }
+  });
 }
 
 void load_weights(const Checkpoint& checkpoint, const Options& options,
@@ -590,61 +555,32 @@ void load_weights(const Checkpoint& checkpoint, const Options& options,
   const bool alike =
       std::any_of(checkpoint.tensors.items().begin(), checkpoint.tensors.items().end(),
                   [](const auto& tensor) { return tensor.key().starts_with("parameters/"); });
-  try {
+  read_for("--init", checkpoint, [&] {
     const OnHost<std::byte> here(device, parameters);
     Parts(checkpoint).read(alike ? "parameters" : "parameters.0", options, layout, here.values());
     here.store();
-  } catch (const json::exception&) {
-    throw BadInput(fmt::format("--init: {}: checkpoint.json is damaged", checkpoint.folder));
-  } catch (const Damaged& damaged) {
-    throw BadInput(fmt::format("--init: {}: {}", checkpoint.folder, damaged.what()));
-  }
+  });
 }
-
-namespace {
-
-// Makes the folder, and one in it, as save_checkpoint() will; leaves nothing of that when it ends.
-class Trial {
- public:
-  explicit Trial(const fs::path& folder) {
-    std::error_code error;
-    fs::path path = fs::absolute(folder, error);
-    for (; !path.empty() && !fs::exists(path, error); path = path.parent_path())
-      made_.push_back(path);
-    fs::create_directories(folder, error);
-    if (!error) fs::create_directory(folder / "unfinished-trial", error);
-    if (error) wrong_ = error.message();
-    made_.insert(made_.begin(), fs::absolute(folder, error) / "unfinished-trial");
-  }
-  ~Trial() {
-    std::error_code ignored;
-    for (const fs::path& path : made_) fs::remove(path, ignored);
-  }
-  Trial(const Trial&) = delete;
-  Trial& operator=(const Trial&) = delete;
-  const std::string& wrong() const { return wrong_; }  // empty: nothing
-
- private:
-  std::vector<fs::path> made_;  // the innermost first
-  std::string wrong_;
-};
-
-}  // namespace
 
 void check_space(const Options& o, size_t checkpoint) {
   if (o.checkpoint.empty()) return;
   const size_t there = std::min(generations(o.checkpoint).size(), kept_generations);
   const double bytes = double(kept_generations + 1 - there) * double(checkpoint);
-  const Trial trial(o.checkpoint);
-  std::error_code error;
-  const auto room = fs::space(o.checkpoint, error);
-  if (error || !trial.wrong().empty())
-    throw BadInput(fmt::format("--checkpoint {}: {}", o.checkpoint,
-                               trial.wrong().empty() ? error.message() : trial.wrong()));
+  // Makes the folder, and one in it, as save_checkpoint() will, and leaves nothing of that.
+  std::error_code error, ignored;
+  const fs::path folder = fs::absolute(o.checkpoint, error), trial = folder / "unfinished-trial";
+  std::vector<fs::path> made{trial};  // the innermost first
+  for (fs::path path = folder; !path.empty() && !fs::exists(path, ignored);
+       path = path.parent_path())
+    made.push_back(path);
+  fs::create_directories(folder, error);
+  if (!error) fs::create_directory(trial, error);
+  const auto room = error ? fs::space_info{} : fs::space(folder, error);
+  for (const fs::path& path : made) fs::remove(path, ignored);
+  if (error) throw BadInput(fmt::format("--checkpoint {}: {}", o.checkpoint, error.message()));
   if (double(room.available) < bytes)
     throw BadInput(
-        fmt::format("--checkpoint {}: {:.1f} MB are free, but checkpoints may need "
-                    "{:.1f} MB",
+        fmt::format("--checkpoint {}: {:.1f} MB are free, but checkpoints may need {:.1f} MB",
                     o.checkpoint, double(room.available) / 1e6, bytes / 1e6));
 }
 

@@ -61,11 +61,11 @@ struct Keepers {
   nlohmann::json settings = nlohmann::json::object();  // what may change when it goes on
 };
 // Collective: the newest undamaged checkpoint of those that rank 0 sees. Throws BadInput on all
-// ranks if there is none.
+// ranks if there is none; rank 0's has the text.
 Checkpoint common_checkpoint(const Keepers& keepers);
 
-// Collective. Throws Failure on all ranks, naming the rank and the cause, if one cannot write its
-// part; then nothing is left of this checkpoint and older ones are unchanged.
+// Collective. Throws Failure on all ranks, rank 0's naming the rank and the cause, if one cannot
+// write its part; then nothing is left of this checkpoint and older ones are unchanged.
 void save_checkpoint(const Keepers& keepers, const std::vector<StateVector>& state, int64_t step);
 
 // Fills the state, however the checkpoint's ranks divided it. Throws BadInput if a part is missing.

@@ -20,38 +20,34 @@ namespace {
   throw std::system_error(errno, std::generic_category(), what);
 }
 
-EVP_MD_CTX* context_of(void* digest) { return static_cast<EVP_MD_CTX*>(digest); }
+}  // namespace
 
-void* make_digest() {
-  EVP_MD_CTX* made = EVP_MD_CTX_new();
-  EVP_DigestInit_ex(made, EVP_sha256(), nullptr);
-  return made;
+Sha256::Sha256() : context_(EVP_MD_CTX_new(), EVP_MD_CTX_free) {
+  EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr);
 }
 
-std::string finished(void* digest) {
+void Sha256::add(const void* bytes, size_t size) { EVP_DigestUpdate(context_.get(), bytes, size); }
+
+std::string Sha256::finish() {
   std::array<unsigned char, EVP_MAX_MD_SIZE> bytes{};
   unsigned size = 0;
-  EVP_DigestFinal_ex(context_of(digest), bytes.data(), &size);
+  EVP_DigestFinal_ex(context_.get(), bytes.data(), &size);
   std::string text;
   for (unsigned i = 0; i < size; ++i) text += fmt::format("{:02x}", bytes[i]);
   return text;
 }
 
-}  // namespace
-
 DurableFile::DurableFile(const std::string& path)
-    : fd_(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)), digest_(nullptr) {
+    : fd_(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)) {
   if (fd_ < 0) fail("cannot create " + path);
-  digest_ = make_digest();
 }
 
 DurableFile::~DurableFile() {
   if (fd_ >= 0) ::close(fd_);
-  EVP_MD_CTX_free(context_of(digest_));
 }
 
 void DurableFile::write(const void* bytes, size_t size) {
-  EVP_DigestUpdate(context_of(digest_), bytes, size);
+  digest_.add(bytes, size);
   size_ += size;
   const char* at = static_cast<const char*>(bytes);
   while (size > 0) {
@@ -68,7 +64,7 @@ std::string DurableFile::close() {
   const int fd = fd_;
   fd_ = -1;
   if (::close(fd) != 0) fail("cannot write");
-  return finished(digest_);
+  return digest_.finish();
 }
 
 void write_file(const std::string& path, const std::string& text) {
@@ -101,21 +97,17 @@ void sync_folder(const std::string& path) {
 std::string sha256_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return "";
-  void* digest = make_digest();
+  Sha256 digest;
   std::vector<char> part(1 << 20);
   while (file.read(part.data(), std::streamsize(part.size())) || file.gcount() > 0)
-    EVP_DigestUpdate(context_of(digest), part.data(), size_t(file.gcount()));
-  std::string text = finished(digest);
-  EVP_MD_CTX_free(context_of(digest));
-  return text;
+    digest.add(part.data(), size_t(file.gcount()));
+  return digest.finish();
 }
 
 std::string sha256_of_text(const std::string& text) {
-  void* digest = make_digest();
-  EVP_DigestUpdate(context_of(digest), text.data(), text.size());
-  std::string found = finished(digest);
-  EVP_MD_CTX_free(context_of(digest));
-  return found;
+  Sha256 digest;
+  digest.add(text.data(), text.size());
+  return digest.finish();
 }
 
 }  // namespace tutti::train

@@ -2,9 +2,23 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
+struct evp_md_ctx_st;  // OpenSSL's
+
 namespace tutti::train {
+
+// A SHA-256 of bytes that come one after the other.
+class Sha256 {
+ public:
+  Sha256();
+  void add(const void* bytes, size_t size);
+  std::string finish();  // in hexadecimal
+
+ private:
+  std::unique_ptr<evp_md_ctx_st, void (*)(evp_md_ctx_st*)> context_;
+};
 
 // A file that is being written, with the SHA-256 of its contents so far. Throws std::system_error.
 class DurableFile {
@@ -21,7 +35,7 @@ class DurableFile {
  private:
   int fd_;
   uint64_t size_ = 0;
-  void* digest_;
+  Sha256 digest_;
 };
 
 // Whole files. Throw std::system_error, which names them.

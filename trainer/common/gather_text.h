@@ -1,4 +1,4 @@
-// Texts of all ranks, of any length.
+// Texts and errors of all ranks, of any length.
 #pragma once
 
 #include <string>
@@ -38,6 +38,19 @@ inline std::string told_by_first(const communicator& comm, const std::string& te
   if (length > 0)
     comm.broadcast<int8_t>(std::span(reinterpret_cast<int8_t*>(all.data()), length), 0);
   return all;
+}
+
+// Collective: rank 0 does the work. If that throws an E all ranks do, the others without a text, as
+// rank 0 says it.
+template <class E, class Work>
+void on_first(const communicator& comm, Work&& work) {
+  std::string wrong;
+  try {
+    if (comm.rank() == 0) work();
+  } catch (const E& failed) {
+    wrong = failed.what();
+  }
+  if (!told_by_first(comm, wrong).empty()) throw E(wrong);
 }
 
 }  // namespace tutti::train

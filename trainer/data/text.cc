@@ -4,9 +4,10 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
+#include <system_error>
 
 #include "trainer/common/error.h"
+#include "trainer/common/files.h"
 #include "trainer/data/sources.h"
 
 namespace tutti::train {
@@ -44,16 +45,12 @@ std::vector<fs::path> files_of(const fs::path& path) {
   return files;
 }
 
-// Appends the whole file.
-void read(const fs::path& file, std::string& bytes) {
-  std::ifstream stream(file, std::ios::binary | std::ios::ate);
-  const std::streamoff size = stream ? std::streamoff(stream.tellg()) : -1;
-  const size_t before = bytes.size();
-  if (size >= 0) {
-    bytes.resize(before + size_t(size));
-    stream.seekg(0).read(bytes.data() + before, size);
+std::string contents_of(const fs::path& file) {
+  try {
+    return read_file(file);
+  } catch (const std::system_error& failed) {
+    throw BadInput(fmt::format("--data: {}", failed.what()));
   }
-  if (size < 0 || !stream) throw BadInput(fmt::format("--data: cannot read {}", file.string()));
 }
 
 class Text : public Data {
@@ -92,7 +89,7 @@ std::unique_ptr<Data> open_text(const std::string& path, int64_t context) {
   std::string bytes;
   const std::vector<fs::path> files = files_of(where);
   for (const fs::path& file : files) {
-    read(file, bytes);
+    bytes += contents_of(file);
     if (bytes.size() > most_bytes)
       throw BadInput(fmt::format("--data text:{}: more than 1 GiB of text", where));
   }
