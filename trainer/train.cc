@@ -285,8 +285,7 @@ int train(const Options& asked, const std::vector<std::string>& arguments, bool 
     screen.step(record, more);
     if (last) break;
   }
-  show_summary(screen, worker, world, *strategy, history);
-  write_records(worker, *strategy, history);
+  write_records(worker, history, show_summary(screen, worker, world, *strategy, history));
   return end_of_run(worker, early, history.back(), saved);
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 namespace tutti::train {
 namespace {
@@ -46,43 +47,64 @@ std::string drawing_text(const PipelineRun& run, const PipelineShape& shape) {
 }
 
 std::string drawing_svg(const std::vector<std::vector<Slot>>& slots, const PipelineShape& shape) {
-  constexpr double width = 860, left = 70, lane = 24;
+  const bool chunks = has_chunks(slots);
+  std::vector<Lane> lanes;
+  for (size_t r = 0; r < slots.size(); ++r) {
+    Lane& lane = lanes.emplace_back(Lane{"stage " + shape.widths.name(int(r)), {}});
+    for (const Slot& b : slots[r])
+      lane.boxes.push_back(
+          {b.begin, b.end,
+           std::string(classes[int(b.action.kind)]) + (b.action.chunk % 2 == 1 ? " later" : ""),
+           label(b.action, chunks),
+           fmt::format("{}, {:.4g} long", describe(b.action), b.end - b.begin)});
+  }
+  return lanes_svg(lanes);
+}
+
+std::pair<double, double> extent_of(const std::vector<Lane>& lanes) {
   double begin = INFINITY, end = -INFINITY;
-  for (const auto& rank : slots)
-    for (const Slot& b : rank) {
-      begin = std::min(begin, b.begin);
-      end = std::max(end, b.end);
+  for (const Lane& lane : lanes)
+    for (const Lane::Box& box : lane.boxes) {
+      begin = std::min(begin, box.begin);
+      end = std::max(end, box.end);
     }
+  return {begin, end};
+}
+
+std::string lanes_svg(const std::vector<Lane>& lanes) {
+  constexpr double width = 860, left = 150, height = 24;
+  const auto [begin, end] = extent_of(lanes);
   if (!(begin < end)) return "<p>Nothing was recorded.</p>\n";
   const double scale = (width - left - 4) / (end - begin);
-  const bool chunks = has_chunks(slots);
   std::string shapes;
-  for (size_t r = 0; r < slots.size(); ++r) {
-    const double top = 4 + lane * double(r);
-    shapes += fmt::format("<text x=\"0\" y=\"{:.0f}\">stage {}</text>", top + 15,
-                          shape.widths.name(int(r)));
-    for (const Slot& b : slots[r]) {
-      const double x = left + (b.begin - begin) * scale, w = (b.end - b.begin) * scale;
-      const std::string number = label(b.action, chunks);
+  for (size_t i = 0; i < lanes.size(); ++i) {
+    const double top = 4 + height * double(i);
+    shapes += fmt::format("<text x=\"0\" y=\"{:.0f}\">{}</text>", top + 15, escaped(lanes[i].name));
+    for (const Lane::Box& box : lanes[i].boxes) {
+      const double x = left + (box.begin - begin) * scale, w = (box.end - box.begin) * scale;
       shapes += fmt::format(
-          "<rect x=\"{:.2f}\" y=\"{:.0f}\" width=\"{:.2f}\" height=\"20\" class=\"{}{}\"><title>"
-          "{}, {:.4g} long</title></rect>",
-          x, top, std::max(0.5, w), classes[int(b.action.kind)],
-          b.action.chunk % 2 == 1 ? " later" : "", describe(b.action), b.end - b.begin);
-      if (w > 6.0 * double(number.size()) + 2)
+          "<rect x=\"{:.2f}\" y=\"{:.0f}\" width=\"{:.2f}\" height=\"20\" class=\"{}\"><title>{}"
+          "</title></rect>",
+          x, top, std::max(0.5, w), box.style, escaped(box.title));
+      if (w > 7.0 * double(box.label.size()) + 2)
         shapes += fmt::format(
-            "<text x=\"{:.2f}\" y=\"{:.0f}\" text-anchor=\"middle\" class=\"number\">{}</text>",
-            x + w / 2, top + 14, number);
+            "<text x=\"{:.2f}\" y=\"{:.0f}\" text-anchor=\"middle\" class=\"in\">{}</text>",
+            x + w / 2, top + 14, escaped(box.label));
     }
   }
   return fmt::format("<svg viewBox=\"0 0 {:.0f} {:.0f}\">{}</svg>\n", width,
-                     8 + lane * double(slots.size()), shapes);
+                     8 + height * double(lanes.size()), shapes);
 }
 
-std::string drawing_style() {
-  return ".forward{fill:#5b8def}.backward{fill:#58b368}.weight{fill:#e0a03c}"
-         ".later{fill-opacity:.65}rect.forward,rect.backward,rect.weight{stroke:#fff;"
-         "stroke-width:.6}.number{fill:#fff}";
+std::string escaped(const std::string& text) {
+  static const std::map<char, const char*> names{
+      {'<', "&lt;"}, {'>', "&gt;"}, {'&', "&amp;"}, {'"', "&quot;"}};
+  std::string out;
+  for (const char c : text) {
+    const auto name = names.find(c);
+    out += name == names.end() ? std::string(1, c) : name->second;
+  }
+  return out;
 }
 
 }  // namespace tutti::train

@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "trainer/common/gather_text.h"
 #include "trainer/pipeline/drawing.h"
 
 namespace tutti::train {
 namespace {
+
+using nlohmann::json;
 
 // Measured mean times of the parts.
 std::vector<PartTimes> mean_times(const std::vector<std::vector<Slot>>& slots,
@@ -22,105 +25,107 @@ std::vector<PartTimes> mean_times(const std::vector<std::vector<Slot>>& slots,
   return times;
 }
 
+// The names of the layers that the rank has.
+std::vector<std::string> layers_of(const PipelinePlan& plan, int rank) {
+  std::vector<std::string> layers;
+  for (int c = 0; c < plan.shape.chunks; ++c) {
+    const LayerRange& part = plan.parts[size_t(plan.shape.part(plan.shape.widths.stage(rank), c))];
+    layers.insert(layers.end(), plan.layers.begin() + std::ptrdiff_t(part.begin),
+                  plan.layers.begin() + std::ptrdiff_t(part.end));
+  }
+  return layers;
+}
+
 }  // namespace
 
 PipelineFigures figures_of(const Pipeline& pipeline) {
   const PipelinePlan& plan = pipeline.plan();
   const communicator& comm = pipeline.ranks();
+  const tutti_comm_counters counters = comm.counters();
+  json stage = {{"stage", plan.shape.widths.name(comm.rank())},
+                {"layers", layers_of(plan, comm.rank())},
+                {"peak_live", pipeline.peak_live()},
+                {"activation_bytes", pipeline.peak_bytes()},
+                {"bytes_sent", counters.bytes_sent},
+                {"bytes_received", counters.bytes_received}};
+  json slots = json::array(), sent = json::array();
+  for (const auto& [action, begin, end] : pipeline.slots())
+    slots.push_back({int(action.kind), action.micro_batch, action.chunk, begin, end});
+  for (const auto& [what, bytes] : pipeline.sent_bytes())
+    sent.push_back({what.first, what.second, bytes});
+  const double utilisation = pipeline.utilisation();
+  const std::vector<std::string> all =
+      gather_text(comm, json{{"stage", stage}, {"slots", slots}, {"sent", sent}}.dump());
   PipelineFigures figures;
-  figures.utilisation = pipeline.utilisation();
-  figures.ideal = simulate(plan.schedule, plan.shape).utilisation;
-  figures.measured = pipeline.gather_slots();
+  if (comm.rank() != 0) return figures;
+
+  json stages = json::array(), ports = json::array();
+  for (const Port& port : plan.ports)
+    ports.push_back({{"from", port.connection.from},
+                     {"to", port.connection.to},
+                     {"name", port.name},
+                     {"forward_bytes", uint64_t(0)},
+                     {"back_bytes", uint64_t(0)}});
+  for (const std::string& text : all) {
+    const json rank = json::parse(text);
+    stages.push_back(rank["stage"]);
+    for (const json& s : rank["sent"]) {
+      json& bytes = ports[s[0].get<size_t>()][s[1].get<bool>() ? "back_bytes" : "forward_bytes"];
+      bytes = bytes.get<uint64_t>() + s[2].get<uint64_t>();
+    }
+    std::vector<Slot>& lane = figures.measured.emplace_back();
+    for (const json& s : rank["slots"])
+      lane.push_back({{Action::Kind(s[0].get<int>()), s[1], s[2]}, s[3], s[4]});
+  }
   const PipelineRun possible =
       simulate(plan.schedule, plan.shape, mean_times(figures.measured, plan.shape));
-  figures.possible = possible.utilisation;
   figures.expected = possible.slots;
-
-  const tutti_comm_counters counters = comm.counters();
-  // By port: sent forward, sent back.
-  std::vector<uint64_t> own{uint64_t(pipeline.peak_live()), pipeline.peak_bytes(),
-                            counters.bytes_sent, counters.bytes_received};
-  constexpr size_t facts = 4;
-  own.resize(facts + 2 * plan.ports.size());
-  for (const auto& [what, bytes] : pipeline.sent_bytes())
-    own[facts + 2 * size_t(what.first) + (what.second ? 1 : 0)] = bytes;
-  std::vector<uint64_t> all(own.size() * size_t(comm.size()));
-  comm.allgather<uint64_t>(own, all);
-  for (size_t p = 0; p < plan.ports.size(); ++p) {
-    const Port& port = plan.ports[p];
-    figures.ports.push_back({port.connection.from, port.connection.to, port.name, 0, 0});
-    for (size_t r = 0; r < size_t(comm.size()); ++r) {
-      figures.ports.back().forward += all[r * own.size() + facts + 2 * p];
-      figures.ports.back().back += all[r * own.size() + facts + 2 * p + 1];
-    }
-  }
-  for (int r = 0; r < comm.size(); ++r) {
-    const uint64_t* f = all.data() + size_t(r) * own.size();
-    figures.ranks.push_back({{}, int(f[0]), f[1], f[2], f[3]});
-    for (int c = 0; c < plan.shape.chunks; ++c) {
-      const LayerRange& part = plan.parts[size_t(plan.shape.part(plan.shape.widths.stage(r), c))];
-      for (size_t i = part.begin; i < part.end; ++i)
-        figures.ranks.back().layers.push_back(plan.layers[i]);
-    }
-  }
+  figures.summary = {{"schedule", plan.shape.schedule},
+                     {"micro_batches", plan.shape.micro_batches},
+                     {"chunks", plan.shape.chunks},
+                     {"stages", stages},
+                     {"ports", ports},
+                     // The median over the steps; if all ranks had equal work; with the times of
+                     // the stages as they were measured.
+                     {"utilisation", utilisation},
+                     {"utilisation_ideal", simulate(plan.schedule, plan.shape).utilisation},
+                     {"utilisation_possible", possible.utilisation}};
   return figures;
 }
 
-nlohmann::json json_of(const PipelineFigures& f, const PipelineShape& shape) {
-  nlohmann::json stages = nlohmann::json::array(), ports = nlohmann::json::array();
-  for (size_t r = 0; r < f.ranks.size(); ++r)
-    stages.push_back({{"stage", shape.widths.name(int(r))},
-                      {"layers", f.ranks[r].layers},
-                      {"peak_live", f.ranks[r].peak_live},
-                      {"activation_bytes", f.ranks[r].activation_bytes},
-                      {"bytes_sent", f.ranks[r].bytes_sent},
-                      {"bytes_received", f.ranks[r].bytes_received}});
-  for (const auto& p : f.ports)
-    ports.push_back({{"from", p.from},
-                     {"to", p.to},
-                     {"name", p.name},
-                     {"forward_bytes", p.forward},
-                     {"back_bytes", p.back}});
-  return {{"schedule", shape.schedule},           {"stages", stages},
-          {"micro_batches", shape.micro_batches}, {"chunks", shape.chunks},
-          {"utilisation", f.utilisation},         {"utilisation_ideal", f.ideal},
-          {"utilisation_possible", f.possible},   {"ports", ports}};
+namespace {
+
+double percent(const PipelineFigures& figures, const char* name) {
+  return 100 * figures.summary[name].get<double>();
 }
 
-std::vector<std::string> lines_of(const PipelineFigures& f, const PipelineShape& shape) {
-  std::vector<std::string> lines{fmt::format(
-      "pipeline        {}: {:.1f} % of the stages' time was used; {:.1f} % by the schedule if they "
-      "were alike, {:.1f} % with the times that they took",
-      shape.schedule, 100 * f.utilisation, 100 * f.ideal, 100 * f.possible)};
-  for (size_t r = 0; r < f.ranks.size(); ++r) {
-    const auto& rank = f.ranks[r];
-    lines.push_back(
-        fmt::format("stage {:<9} {} micro-batches alive at once, {:.2f} MB of "
-                    "activations; layers {}",
-                    shape.widths.name(int(r)), rank.peak_live, double(rank.activation_bytes) / 1e6,
-                    fmt::join(rank.layers, " ")));
-  }
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> lines_of(const PipelineFigures& f) {
+  std::vector<std::pair<std::string, std::string>> lines{
+      {"pipeline",
+       fmt::format("{}: {:.1f} % of the stages' time was used; {:.1f} % by the schedule if they "
+                   "were alike, {:.1f} % with the times that they took",
+                   f.summary["schedule"].get<std::string>(), percent(f, "utilisation"),
+                   percent(f, "utilisation_ideal"), percent(f, "utilisation_possible"))}};
+  for (const json& stage : f.summary["stages"])
+    lines.emplace_back(
+        "stage " + stage["stage"].get<std::string>(),
+        fmt::format("{} micro-batches alive at once, {:.2f} MB of activations; layers {}",
+                    stage["peak_live"].get<int>(), stage["activation_bytes"].get<double>() / 1e6,
+                    fmt::join(stage["layers"].get<std::vector<std::string>>(), " ")));
   return lines;
 }
 
 std::string html_of(const PipelineFigures& f, const PipelineShape& shape) {
-  std::string rows;
-  for (size_t r = 0; r < f.ranks.size(); ++r) {
-    const auto& rank = f.ranks[r];
-    rows += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td>{:.2f}</td></tr>\n",
-                        shape.widths.name(int(r)), fmt::join(rank.layers, ", "), rank.peak_live,
-                        double(rank.activation_bytes) / 1e6);
-  }
   return fmt::format(
       "<h2>The pipeline</h2>\n<p>Schedule {}, {} micro-batches. The last step as it was measured, "
       "{:.1f} % of the stages' time used (all steps: {:.1f} %, median):</p>\n{}"
       "<p>The same schedule with the same times of the stages and no waiting for messages, {:.1f} "
-      "%; were the stages alike it would be {:.1f} %:</p>\n{}"
-      "<table><tr><th>stage</th><th>layers</th><th>micro-batches alive</th><th>MB of "
-      "activations</th></tr>\n{}</table>\n",
-      shape.schedule, shape.micro_batches, 100 * utilisation_of(f.measured), 100 * f.utilisation,
-      drawing_svg(f.measured, shape), 100 * f.possible, 100 * f.ideal,
-      drawing_svg(f.expected, shape), rows);
+      "%; were the stages alike it would be {:.1f} %:</p>\n{}",
+      shape.schedule, shape.micro_batches, 100 * utilisation_of(f.measured),
+      percent(f, "utilisation"), drawing_svg(f.measured, shape), percent(f, "utilisation_possible"),
+      percent(f, "utilisation_ideal"), drawing_svg(f.expected, shape));
 }
 
 }  // namespace tutti::train

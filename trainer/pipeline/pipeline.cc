@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <numeric>
 #include <thread>
 
 #include "trainer/common/error.h"
@@ -270,26 +269,6 @@ std::string Pipeline::continued(const std::string& prompt, int64_t bytes, uint64
 }
 
 // ---------------------------------------------------------------- what was measured
-
-std::vector<std::vector<Slot>> Pipeline::gather_slots() const {
-  constexpr size_t width = 5;
-  std::vector<double> own;
-  for (const Slot& s : slots_)
-    own.insert(own.end(), {double(s.action.kind), double(s.action.micro_batch),
-                           double(s.action.chunk), s.begin, s.end});
-  std::vector<size_t> counts(static_cast<size_t>(comm_.size()));
-  const size_t count = own.size();
-  comm_.allgather<size_t>(std::span(&count, 1), counts);
-  std::vector<double> all(std::accumulate(counts.begin(), counts.end(), size_t(0)));
-  comm_.allgatherv<double>(own, all, counts);
-  std::vector<std::vector<Slot>> slots(counts.size());
-  size_t at = 0;
-  for (size_t r = 0; r < counts.size(); ++r)
-    for (const size_t end = at + counts[r]; at < end; at += width)
-      slots[r].push_back(
-          {{Kind(int(all[at])), int(all[at + 1]), int(all[at + 2])}, all[at + 3], all[at + 4]});
-  return slots;
-}
 
 Traffic Pipeline::planned() const {
   Traffic sum;

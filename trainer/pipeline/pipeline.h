@@ -57,8 +57,7 @@ class Pipeline {
   const communicator& ranks() const { return comm_; }
   // On the device of the stage.
   std::span<const std::byte> parameters(int chunk) { return stage_.parameters(chunk); }
-  // The slots of each rank's last run; collective over the ranks.
-  std::vector<std::vector<Slot>> gather_slots() const;
+  const std::vector<Slot>& slots() const { return slots_; }  // of this rank's last run
   // The busy fraction of the ranks' time, the median over the runs; collective over the ranks.
   double utilisation() const;
   double exposed() const { return exposed_; }  // seconds of the last run spent waiting

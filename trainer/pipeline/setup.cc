@@ -62,13 +62,10 @@ class MicroBatches {
     double least = std::numeric_limits<double>::infinity();
     for (int i = 0; i < repetitions; ++i) {
       trial.run(0);
-      double longest = 0;
-      for (const auto& stage : trial.gather_slots()) {
-        double busy = 0;
-        for (const Slot& slot : stage) busy += slot.end - slot.begin;
-        longest = std::max(longest, busy / micro_batches);
-      }
-      least = std::min(least, longest);
+      double busy = 0;
+      for (const Slot& slot : trial.slots()) busy += slot.end - slot.begin;
+      grid_.pipeline.allreduce<double>(std::span(&busy, 1), TUTTI_MAX);
+      least = std::min(least, busy / micro_batches);
     }
     return of_rank_0(least);
   }

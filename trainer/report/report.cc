@@ -9,41 +9,15 @@
 #include "trainer/common/files.h"
 #include "trainer/common/gather_text.h"
 #include "trainer/pipeline/drawing.h"
-#include "trainer/pipeline/figures.h"
 
 namespace tutti::train {
 namespace {
 
 using nlohmann::json;
 
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else if (c == '&')
-      out += "&amp;";
-    else if (c == '"')
-      out += "&quot;";
-    else
-      out += c;
-  }
-  return out;
-}
-
-double first_begin(const std::vector<std::vector<Event>>& events) {
-  double first = INFINITY;
-  for (const auto& rank : events)
-    for (const Event& e : rank) first = std::min(first, e.begin);
-  return first;
-}
-
 // ---------------------------------------------------------------- drawings
 
 constexpr double chart_width = 860;
-constexpr double label_width = 150;
 
 std::string loss_curve(const std::vector<StepRecord>& history) {
   double low = INFINITY, high = -INFINITY;
@@ -85,44 +59,22 @@ std::string step_lines(const std::vector<std::vector<Event>>& events) {
   int64_t last = -1;
   for (const auto& rank : events)
     for (const Event& e : rank) last = std::max(last, e.step);
-  double begin = INFINITY, end = -INFINITY;
-  for (const auto& rank : events)
-    for (const Event& e : rank)
-      if (e.step == last) {
-        begin = std::min(begin, e.begin);
-        end = std::max(end, e.end);
-      }
-  if (!(begin < end)) return "<p>Nothing was recorded.</p>\n";
-  std::string boxes;
-  double top = 4;
-  for (size_t r = 0; r < events.size(); ++r) {
-    for (const char* lane : {"compute", "communication"}) {
-      boxes += fmt::format("<text x=\"0\" y=\"{:.0f}\">rank {} {}</text>", top + 14, r, lane);
-      for (const Event& e : events[r]) {
-        if (e.step != last || e.lane != lane) continue;
-        const double scale = (chart_width - label_width - 4) / (end - begin);
-        boxes += fmt::format(
-            "<rect x=\"{:.2f}\" y=\"{:.0f}\" width=\"{:.2f}\" height=\"18\" "
-            "class=\"{}\"><title>{}: {:.3f} ms"
-            "</title></rect>",
-            label_width + (e.begin - begin) * scale, top, std::max(0.5, (e.end - e.begin) * scale),
-            lane, escaped(e.name), 1e3 * (e.end - e.begin));
-        if ((e.end - e.begin) * scale > 7 * double(e.name.size()))  // its name fits
-          boxes +=
-              fmt::format("<text x=\"{:.2f}\" y=\"{:.0f}\" class=\"in\">{}</text>",
-                          label_width + 3 + (e.begin - begin) * scale, top + 14, escaped(e.name));
-      }
-      top += 22;
+  std::vector<Lane> lanes;
+  for (size_t r = 0; r < events.size(); ++r)
+    for (const char* const kind : {"compute", "communication"}) {
+      Lane& lane = lanes.emplace_back(Lane{fmt::format("rank {} {}", r, kind), {}});
+      for (const Event& e : events[r])
+        if (e.step == last && e.lane == kind)
+          lane.boxes.push_back({e.begin, e.end, kind, e.name,
+                                fmt::format("{}: {:.3f} ms", e.name, 1e3 * (e.end - e.begin))});
     }
-    top += 6;
-  }
+  const auto [begin, end] = extent_of(lanes);
   return fmt::format(
       "<p>Step {}, {:.2f} ms from left to right. Blue: the rank computes; orange: a call of the "
-      "library is on its way, beside computation where both are above each other. Point at a box "
-      "to "
-      "see what it is.</p>\n"
-      "<svg viewBox=\"0 0 {:.0f} {:.0f}\">{}</svg>\n",
-      last + 1, 1e3 * (end - begin), chart_width, top, boxes);
+      "library is on "
+      "its way, beside computation where both are above each other. Point at a box to see what it "
+      "is.</p>\n{}",
+      last + 1, 1e3 * std::max(0.0, end - begin), lanes_svg(lanes));
 }
 
 std::string bucket_times(const std::vector<std::vector<Event>>& events) {
@@ -146,38 +98,29 @@ std::string bucket_times(const std::vector<std::vector<Event>>& events) {
          "</table>\n";
 }
 
-std::string figures(const Options& o, const Totals& t, const Volume& formula,
-                    const StepRecord& last) {
+std::string table_of(const Options& o, const std::vector<StepRecord>& history,
+                     const Summary& summary) {
   std::string rows;
-  const auto row = [&](const char* name, const std::string& value) {
+  const auto row = [&](const std::string& name, const std::string& value) {
     rows += fmt::format("<tr><td>{}</td><td>{}</td></tr>\n", name, escaped(value));
   };
   row("model", o.model);
   row("workers", fmt::format("{}, {}", o.dp, o.sync));
-  row("steps", std::to_string(t.steps));
-  row("throughput",
-      fmt::format("{:.1f} samples/s, {:.1f} ms a step (median)", t.samples_per_s, t.median_ms));
-  row("communication", fmt::format("{:.1f} % of the time exposed, {:.0f} % hidden", 100 * t.exposed,
-                                   100 * t.hidden));
-  row("sent a step by rank 0",
-      fmt::format("{:.0f} bytes in {:.0f} messages", t.bytes_per_step, t.messages_per_step));
-  if (!std::isnan(formula.bytes))
-    row("by the formula",
-        fmt::format("{:.0f} bytes in {:.4g} messages", formula.bytes, formula.messages));
-  if (t.noise_samples > 0)
-    row("statistical efficiency",
-        fmt::format("{:.0f} % (noise scale {:.0f} samples)", 100 * t.efficiency, t.noise_samples));
-  row("loss", fmt::format("{:.4f}, validation {:.4f}", last.figures.loss, last.validation));
+  row("steps", std::to_string(history.size()));
+  row("loss", fmt::format("{:.4f}", history.back().figures.loss));
+  for (const auto& [name, text] : summary.lines) row(name, text);
   return "<table>" + rows + "</table>\n";
 }
 
-const std::string style =
+const char* const style =
     "body{font:15px sans-serif;max-width:900px;margin:2em auto;padding:0 "
     "1em;color:#222;background:#fff}"
     "svg{width:100%;font-size:12px}table{border-collapse:collapse}td,th{padding:2px 12px 2px "
-    "0;text-align:left}"
+    "0;text-align:left;vertical-align:top}"
     ".loss{fill:none;stroke:#2266bb;stroke-width:1.5}.valid{fill:#cc5500}.compute{fill:#2266bb}"
-    ".communication{fill:#cc5500}.in{fill:#fff}";
+    ".communication{fill:#cc5500}.in{fill:#fff}"
+    ".forward{fill:#5b8def}.backward{fill:#58b368}.weight{fill:#e0a03c}.later{fill-opacity:.65}"
+    "rect.forward,rect.backward,rect.weight{stroke:#fff;stroke-width:.6}";
 
 // Collective over the workers: the events of all, by rank; on rank 0 only.
 std::vector<std::vector<Event>> gather_events(const Worker& worker) {
@@ -195,7 +138,9 @@ std::vector<std::vector<Event>> gather_events(const Worker& worker) {
 
 // Chrome's trace format, one process per rank, one thread per lane.
 void write_trace(const std::string& path, const std::vector<std::vector<Event>>& events) {
-  const double zero = first_begin(events);
+  double zero = INFINITY;
+  for (const auto& rank : events)
+    for (const Event& e : rank) zero = std::min(zero, e.begin);
   json all = json::array();
   for (size_t r = 0; r < events.size(); ++r) {
     all.push_back({{"ph", "M"},
@@ -220,37 +165,25 @@ void write_trace(const std::string& path, const std::vector<std::vector<Event>>&
   write_file(path, json({{"traceEvents", all}, {"displayTimeUnit", "ms"}}).dump());
 }
 
-// `formula`: what the busiest worker sends in a step, by formula; `pipeline`: a section, or empty.
-void write_report(const std::string& path, const Options& options,
-                  const std::vector<StepRecord>& history, const Totals& totals,
-                  const Volume& formula, const std::vector<std::vector<Event>>& events,
-                  const std::string& pipeline) {
-  write_file(path,
-             fmt::format("<!doctype html>\n<html lang=\"en\"><head><meta "
-                         "charset=\"utf-8\"><title>tutti-train: {0}</title>\n"
-                         "<style>{1}</style></head><body>\n<h1>tutti-train: "
-                         "{0}</h1>\n{2}<h2>Loss</h2>\n{3}{6}<h2>A step</h2>\n{4}"
-                         "<h2>Time of each exchange</h2>\n{5}</body></html>\n",
-                         escaped(options.model), style + drawing_style(),
-                         figures(options, totals, formula, history.back()), loss_curve(history),
-                         step_lines(events), bucket_times(events), pipeline));
-}
-
 }  // namespace
 
-void write_records(const Worker& worker, const Strategy& strategy,
-                   const std::vector<StepRecord>& history) {
+void write_records(const Worker& worker, const std::vector<StepRecord>& history,
+                   const Summary& summary) {
   const Options& o = worker.options;
   if (o.report.empty() && o.trace.empty()) return;
   const auto events = gather_events(worker);
-  std::string pipeline;
-  if (worker.pipeline && worker.grid.copy == 0)
-    pipeline = html_of(figures_of(*worker.pipeline), worker.pipeline->plan().shape);
   if (worker.grid.all.rank() != 0 || history.empty()) return;
-  const Totals totals = totals_of(history, double(o.batch), double(o.batch) / double(o.shards));
   if (!o.trace.empty()) write_trace(o.trace, events);
-  if (!o.report.empty())
-    write_report(o.report, o, history, totals, strategy.formula(), events, pipeline);
+  if (o.report.empty()) return;
+  const std::string pipeline =
+      worker.pipeline ? html_of(summary.pipeline, worker.pipeline->plan().shape) : "";
+  write_file(o.report,
+             fmt::format("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>"
+                         "tutti-train: {0}</title>\n<style>{1}</style></head><body>\n"
+                         "<h1>tutti-train: {0}</h1>\n{2}<h2>Loss</h2>\n{3}{4}<h2>A step</h2>\n{5}"
+                         "<h2>Time of each exchange</h2>\n{6}</body></html>\n",
+                         escaped(o.model), style, table_of(o, history, summary),
+                         loss_curve(history), pipeline, step_lines(events), bucket_times(events)));
 }
 
 }  // namespace tutti::train

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "trainer/report/history.h"
+#include "trainer/report/summary.h"
 #include "trainer/sync/strategy.h"
 
 namespace tutti::train {
@@ -11,7 +12,7 @@ namespace tutti::train {
 // Collective over the workers: writes the files of --report and --trace. The page is self-contained
 // HTML: loss, the last step of every rank, time of each bucket, the figures. The trace has Chrome's
 // format, one process per rank, one thread per lane.
-void write_records(const Worker& worker, const Strategy& strategy,
-                   const std::vector<StepRecord>& history);
+void write_records(const Worker& worker, const std::vector<StepRecord>& history,
+                   const Summary& summary);
 
 }  // namespace tutti::train

@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "trainer/common/gather_text.h"
-#include "trainer/pipeline/figures.h"
 
 namespace tutti::train {
 namespace {
@@ -68,34 +68,40 @@ std::string words(const Volume& volume) {
   return fmt::format("{:.0f} bytes in {:.4g} messages", volume.bytes, volume.messages);
 }
 
-// Of a group within a copy of the model: the line, and the same for the summary's object. A step,
-// the most that any rank sends and the longest that one waits.
-struct Line {
-  std::string text;
-  nlohmann::json object;
-};
-Line line_of(const char* name, const std::vector<Facts>& all, Traffic Facts::*counted,
-             Traffic Facts::*formula) {
-  Traffic most, planned;
-  for (const Facts& f : all) {
-    const Traffic &sent = f.*counted, &by_formula = f.*formula;
-    if (sent.bytes / f.steps > most.bytes)
-      most = {sent.bytes / f.steps, sent.messages / f.steps, most.seconds};
-    most.seconds = std::max(most.seconds, sent.seconds / f.steps);
-    if (!std::isnan(planned.bytes) && !(by_formula.bytes / f.steps <= planned.bytes))
-      planned = {by_formula.bytes / f.steps, by_formula.messages / f.steps, 0};
+std::string beside_formula(const Volume& counted, const Volume& formula) {
+  return fmt::format(
+      "{} a step by the busiest worker, counted; {}", words(counted),
+      std::isnan(formula.bytes) ? "there is no formula" : words(formula) + " by the formula");
+}
+
+// Of a group within a copy of the model, a step: the most that any rank sends and the longest that
+// one waits.
+struct Within {
+  Volume counted, formula;
+  double seconds = 0;
+  std::string text() const {
+    return fmt::format("{}; {:.1f} ms exposed", beside_formula(counted, formula), 1e3 * seconds);
   }
-  return {fmt::format("{:<15} {} a step by the busiest worker, counted; {}; {:.1f} ms exposed",
-                      name, words({most.bytes, most.messages}),
-                      std::isnan(planned.bytes)
-                          ? "there is no formula"
-                          : words({planned.bytes, planned.messages}) + " by the formula",
-                      1e3 * most.seconds),
-          {{"bytes_sent_per_step", most.bytes},
-           {"messages_sent_per_step", most.messages},
-           {"bytes_by_formula", number(planned.bytes)},
-           {"messages_by_formula", number(planned.messages)},
-           {"exposed_ms", 1e3 * most.seconds}}};
+  nlohmann::json object() const {
+    return {{"bytes_sent_per_step", counted.bytes},
+            {"messages_sent_per_step", counted.messages},
+            {"bytes_by_formula", number(formula.bytes)},
+            {"messages_by_formula", number(formula.messages)},
+            {"exposed_ms", 1e3 * seconds}};
+  }
+};
+Within most_within(const std::vector<Facts>& all, Traffic Facts::*counted,
+                   Traffic Facts::*formula) {
+  Within most;
+  for (const Facts& f : all) {
+    const Traffic &sent = f.*counted, &planned = f.*formula;
+    if (sent.bytes / f.steps > most.counted.bytes)
+      most.counted = {sent.bytes / f.steps, sent.messages / f.steps};
+    most.seconds = std::max(most.seconds, sent.seconds / f.steps);
+    if (!std::isnan(most.formula.bytes) && !(planned.bytes / f.steps <= most.formula.bytes))
+      most.formula = {planned.bytes / f.steps, planned.messages / f.steps};
+  }
+  return most;
 }
 
 }  // namespace
@@ -112,9 +118,10 @@ void show_heading(Screen& screen, const Worker& worker, const Strategy& strategy
                           worker.grid.all.transport(), o.batch, o.shards, strategy.about()));
 }
 
-void show_summary(Screen& screen, const Worker& worker, const communicator& world,
-                  Strategy& strategy, const std::vector<StepRecord>& history) {
+Summary show_summary(Screen& screen, const Worker& worker, const communicator& world,
+                     Strategy& strategy, const std::vector<StepRecord>& history) {
   const Options& o = worker.options;
+  Summary shown;
   const std::vector<Facts> all = gather_facts(worker, strategy, history);
   const std::vector<std::string> servers =
       o.has_servers() ? gather_text(world, "") : std::vector<std::string>();
@@ -123,89 +130,93 @@ void show_summary(Screen& screen, const Worker& worker, const communicator& worl
   if (o.sample > 0 && worker.grid.copy == 0)
     text = worker.pipeline ? worker.pipeline->continued("\n", o.sample, o.seed)
                            : worker.replica.continued("\n", o.sample, o.seed);
-  PipelineFigures pipeline;
-  if (worker.pipeline) pipeline = figures_of(*worker.pipeline);
-  if (worker.grid.all.rank() != 0 || history.empty()) return;
+  if (worker.pipeline) shown.pipeline = figures_of(*worker.pipeline);
+  if (worker.grid.all.rank() != 0 || history.empty()) return shown;
   const Totals t = totals_of(history, double(o.batch), double(o.batch) / double(o.shards));
   const StepRecord& last = history.back();
   const double terms = double(worker.data.terms());
-  screen.line("");
-  screen.line(fmt::format(
-      "throughput      {:.1f} samples/s ({:.0f} ms a step, median){}", t.samples_per_s, t.median_ms,
-      terms > 1 ? fmt::format(", {:.0f} bytes of text/s", t.samples_per_s * terms) : ""));
-  screen.line(fmt::format("communication   {:.1f} % of the time exposed, {:.0f} % of it hidden",
-                          100 * t.exposed, 100 * t.hidden));
-  Volume busiest;  // a step
-  for (const Facts& f : all)
-    if (f.bytes > busiest.bytes * f.steps) busiest = {f.bytes / f.steps, f.messages / f.steps};
-  const Volume formula = strategy.formula();
-  screen.line(fmt::format(
-      "sent            {} a step by the busiest worker, counted; {}", words(busiest),
-      std::isnan(formula.bytes) ? "there is no formula" : words(formula) + " by the formula"));
-  const Line layers = line_of("within layers", all, &Facts::divided, &Facts::divided_by_formula);
-  const Line stages = line_of("between stages", all, &Facts::staged, &Facts::staged_by_formula);
-  if (o.tp > 1) screen.line(layers.text);
-  if (worker.pipeline) screen.line(stages.text);
-  if (t.noise_samples > 0) {
-    screen.line(fmt::format(
-        "efficiency      {:.0f} % a sample at a batch of {}: the gradient's noise scale is "
-        "{:.0f} samples",
-        100 * t.efficiency, o.batch, t.noise_samples));
-    screen.line(fmt::format("goodput         {:.1f} samples/s, throughput x efficiency",
-                            t.samples_per_s * t.efficiency));
-  }
-  screen.line(fmt::format(
-      "validation loss {:.4f}{}", last.validation,
-      terms > 1 ? fmt::format(" ({:.2f} bits a byte)", last.validation / std::log(2.0)) : ""));
-  for (size_t r = 0; r < all.size(); ++r) {
-    const Facts& f = all[r];
-    screen.line(
-        fmt::format("rank {:<3}        worked {:.1f} s on {:.0f} steps, waited {:.1f} s for "
-                    "communication, of which there was {:.1f} s; sent {:.2f} MB in {:.0f} messages",
-                    r, f.seconds, f.steps, f.exposed, f.communication, f.bytes / 1e6, f.messages));
-  }
-  nlohmann::json served = nlohmann::json::array();  // by server
-  for (size_t r = all.size(); r < servers.size(); ++r) {
-    served.push_back(nlohmann::json::parse(servers[r]));
-    screen.line(fmt::format("rank {:<3}        {}", r, served.back()["text"].get<std::string>()));
-    served.back().erase("text");
-  }
-  if (worker.pipeline)
-    for (const std::string& line : lines_of(pipeline, worker.pipeline->plan().shape))
-      screen.line(line);
-  if (!text.empty()) screen.line("what it writes:\n" + printable(text));
-  nlohmann::json held = nlohmann::json::array(), worked = held;  // by rank
-  double whole = 0;
-  for (const Facts& f : all) {
-    held.push_back({{"parameters", f.parameters}, {"optimizer_state", f.state}});
-    worked.push_back({{"steps", f.steps}, {"seconds", f.seconds}, {"waited", f.exposed}});
-    whole += f.counted;
-  }
   nlohmann::json summary = {{"summary", true},
                             {"steps", t.steps},
                             {"samples_per_s", t.samples_per_s},
                             {"step_ms", t.median_ms},
                             {"comm_exposed", t.exposed},
                             {"comm_hidden", t.hidden},
-                            {"bytes_sent_per_step", busiest.bytes},
-                            {"messages_sent_per_step", busiest.messages},
-                            {"bytes_by_formula", number(formula.bytes)},
-                            {"messages_by_formula", number(formula.messages)},
                             {"efficiency", t.efficiency},
                             {"goodput", t.samples_per_s * t.efficiency},
                             {"noise_samples", t.noise_samples},
                             {"loss", last.figures.loss},
                             {"validation_loss", last.validation},
-                            {"parameters", whole},
-                            {"held", held},
-                            {"worked", worked},
                             {"ranks", all.size()}};
-  if (o.has_servers()) summary["servers"] = served;
-  if (o.tp > 1) summary["within_layers"] = layers.object;
-  if (worker.pipeline) summary["between_stages"] = stages.object;
-  if (worker.pipeline) summary["pipeline"] = json_of(pipeline, worker.pipeline->plan().shape);
-  if (!text.empty()) summary["text"] = printable(text);
+  const auto line = [&](const std::string& name, const std::string& value) {
+    shown.lines.emplace_back(name, value);
+  };
+  line("throughput",
+       fmt::format(
+           "{:.1f} samples/s ({:.0f} ms a step, median){}", t.samples_per_s, t.median_ms,
+           terms > 1 ? fmt::format(", {:.0f} bytes of text/s", t.samples_per_s * terms) : ""));
+  line("communication", fmt::format("{:.1f} % of the time exposed, {:.0f} % of it hidden",
+                                    100 * t.exposed, 100 * t.hidden));
+  Volume busiest;  // a step
+  for (const Facts& f : all)
+    if (f.bytes > busiest.bytes * f.steps) busiest = {f.bytes / f.steps, f.messages / f.steps};
+  const Volume formula = strategy.formula();
+  line("sent", beside_formula(busiest, formula));
+  summary.update({{"bytes_sent_per_step", busiest.bytes},
+                  {"messages_sent_per_step", busiest.messages},
+                  {"bytes_by_formula", number(formula.bytes)},
+                  {"messages_by_formula", number(formula.messages)}});
+  const auto within = [&](bool asked, const char* name, const char* key, Traffic Facts::*counted,
+                          Traffic Facts::*planned) {
+    if (!asked) return;
+    const Within most = most_within(all, counted, planned);
+    line(name, most.text());
+    summary[key] = most.object();
+  };
+  within(o.tp > 1, "within layers", "within_layers", &Facts::divided, &Facts::divided_by_formula);
+  within(worker.pipeline, "between stages", "between_stages", &Facts::staged,
+         &Facts::staged_by_formula);
+  if (t.noise_samples > 0) {
+    line("efficiency", fmt::format("{:.0f} % a sample at a batch of {}: the gradient's noise scale "
+                                   "is {:.0f} samples",
+                                   100 * t.efficiency, o.batch, t.noise_samples));
+    line("goodput",
+         fmt::format("{:.1f} samples/s, throughput x efficiency", t.samples_per_s * t.efficiency));
+  }
+  line("validation loss",
+       fmt::format(
+           "{:.4f}{}", last.validation,
+           terms > 1 ? fmt::format(" ({:.2f} bits a byte)", last.validation / std::log(2.0)) : ""));
+  double whole = 0;
+  for (size_t r = 0; r < all.size(); ++r) {
+    const Facts& f = all[r];
+    line(fmt::format("rank {}", r),
+         fmt::format("worked {:.1f} s on {:.0f} steps, waited {:.1f} s for communication, of which "
+                     "there was {:.1f} s; sent {:.2f} MB in {:.0f} messages",
+                     f.seconds, f.steps, f.exposed, f.communication, f.bytes / 1e6, f.messages));
+    summary["held"].push_back({{"parameters", f.parameters}, {"optimizer_state", f.state}});
+    summary["worked"].push_back(
+        {{"steps", f.steps}, {"seconds", f.seconds}, {"waited", f.exposed}});
+    whole += f.counted;
+  }
+  summary["parameters"] = whole;
+  for (size_t r = all.size(); r < servers.size(); ++r) {
+    nlohmann::json server = nlohmann::json::parse(servers[r]);
+    line(fmt::format("rank {}", r), server["text"].get<std::string>());
+    server.erase("text");
+    summary["servers"].push_back(server);
+  }
+  if (worker.pipeline) {
+    for (const auto& [name, of_stage] : lines_of(shown.pipeline)) line(name, of_stage);
+    summary["pipeline"] = shown.pipeline.summary;
+  }
+  screen.line("");
+  for (const auto& [name, value] : shown.lines) screen.line(fmt::format("{:<15} {}", name, value));
+  if (!text.empty()) {
+    screen.line("what it writes:\n" + printable(text));
+    summary["text"] = printable(text);
+  }
   screen.record(summary);
+  return shown;
 }
 
 }  // namespace tutti::train
