@@ -1,6 +1,7 @@
 #include "trainer/device/vectors.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "trainer/device/tensors.h"
 #include "tutti/tutti.hpp"
@@ -113,32 +114,45 @@ void from_bf16(const Device& device, std::span<const uint16_t> v, std::span<floa
   }
 }
 
-namespace gpu {
-
 template <class Real>
 void descend(const Device& device, std::span<Real> w, std::span<const Real> g, Real rate) {
-  if (!w.empty()) tensor_at(device, w).sub_(tensor_at(device, g), double(rate));
+  if (device.is_host())
+    for (size_t i = 0; i < w.size(); ++i) w[i] -= rate * g[i];
+  else if (!w.empty())
+    tensor_at(device, w).sub_(tensor_at(device, g), double(rate));
 }
 
 template <class Real>
 void accelerate(const Device& device, std::span<Real> m, std::span<const Real> g, Real momentum) {
-  if (!m.empty()) tensor_at(device, m).mul_(double(momentum)).add_(tensor_at(device, g));
+  if (device.is_host())
+    for (size_t i = 0; i < m.size(); ++i) m[i] = momentum * m[i] + g[i];
+  else if (!m.empty())
+    tensor_at(device, m).mul_(double(momentum)).add_(tensor_at(device, g));
 }
 
 template <class Real>
 void adam(const Device& device, const Moments<Real>& moments, std::span<const Real> gradient,
           std::span<const Real> parameters, Real decay, std::span<Real> step) {
-  if (step.empty()) return;
-  const Tensor g = tensor_at(device, gradient), w = tensor_at(device, parameters);
-  Tensor m = tensor_at(device, moments.mean), v = tensor_at(device, moments.square);
-  m.mul_(double(moments.beta1)).add_(g, double(1 - moments.beta1));
-  v.mul_(double(moments.beta2)).addcmul_(g, g, double(1 - moments.beta2));
-  const Tensor length = (v * double(moments.unbias2)).sqrt_().add_(double(moments.epsilon));
-  Tensor out = tensor_at(device, step);
-  out.copy_(m).mul_(double(moments.unbias1)).div_(length).add_(w, double(decay));
+  const auto [mean, square, beta1, beta2, unbias1, unbias2, epsilon] = moments;
+  if (device.is_host()) {
+    Real* const m = mean.data();
+    Real* const v = square.data();
+    const Real* const g = gradient.data();
+    const Real* const w = parameters.data();
+    for (size_t i = 0; i < step.size(); ++i) {
+      m[i] = beta1 * m[i] + (1 - beta1) * g[i];
+      v[i] = beta2 * v[i] + (1 - beta2) * g[i] * g[i];
+      step[i] = m[i] * unbias1 / (std::sqrt(v[i] * unbias2) + epsilon) + decay * w[i];
+    }
+  } else if (!step.empty()) {
+    const Tensor g = tensor_at(device, gradient), w = tensor_at(device, parameters);
+    Tensor m = tensor_at(device, mean), v = tensor_at(device, square);
+    m.mul_(double(beta1)).add_(g, double(1 - beta1));
+    v.mul_(double(beta2)).addcmul_(g, g, double(1 - beta2));
+    const Tensor length = (v * double(unbias2)).sqrt_().add_(double(epsilon));
+    tensor_at(device, step).copy_(m).mul_(double(unbias1)).div_(length).add_(w, double(decay));
+  }
 }
-
-}  // namespace gpu
 
 template void copy(const Device&, std::span<const float>, std::span<float>);
 template void clear(const Device&, std::span<float>);
@@ -154,7 +168,6 @@ template void scale(const Device&, std::span<double>, double);
 template double with_squares(const Device&, std::span<const double>, double);
 template void add_squares(const Device&, std::span<const double>, double, std::span<double>);
 template void squares_of(const Device&, std::span<const double>, std::vector<double>&);
-namespace gpu {
 template void descend(const Device&, std::span<float>, std::span<const float>, float);
 template void accelerate(const Device&, std::span<float>, std::span<const float>, float);
 template void adam(const Device&, const Moments<float>&, std::span<const float>,
@@ -163,6 +176,5 @@ template void descend(const Device&, std::span<double>, std::span<const double>,
 template void accelerate(const Device&, std::span<double>, std::span<const double>, double);
 template void adam(const Device&, const Moments<double>&, std::span<const double>,
                    std::span<const double>, double, std::span<double>);
-}  // namespace gpu
 
 }  // namespace tutti::train

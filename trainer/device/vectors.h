@@ -84,8 +84,7 @@ void squares_of(const Device& device, std::span<const Real> v, std::vector<doubl
 void to_bf16(const Device& device, std::span<const float> v, std::span<uint16_t> out);
 void from_bf16(const Device& device, std::span<const uint16_t> v, std::span<float> out);
 
-// Steps of optimizers for vectors that are not on the host (optimizer.cc has the host's).
-namespace gpu {
+// Steps of optimizers.
 template <class Real>
 struct Moments {
   std::span<Real> mean, square;
@@ -102,6 +101,5 @@ void accelerate(const Device& device, std::span<Real> m, std::span<const Real> g
 template <class Real>
 void adam(const Device& device, const Moments<Real>& moments, std::span<const Real> g,
           std::span<const Real> w, Real decay, std::span<Real> step);
-}  // namespace gpu
 
 }  // namespace tutti::train

@@ -64,72 +64,40 @@ size_t BasicOptimizer<Real>::place(Range range) const {
 template <class Real>
 void BasicOptimizer<Real>::update(Range range, std::span<Real> parameters,
                                   std::span<const Real> gradients) {
-  const size_t n = range.size();
-  const size_t at = place(range);
-  if (!device_.is_host()) {
-    update_there(at, parameters.first(n), gradients.first(n));
-    if (has_norms()) add_norms(range, parameters, direction_.span().subspan(at, n));
-    return;
+  const size_t n = range.size(), at = place(range);
+  // On the host in blocks that stay in its caches from one operation to the next.
+  const size_t block = device_.is_host() ? 4096 : n;
+  for (size_t begin = 0; begin < n; begin += block) {
+    const Range part{begin, std::min(begin + block, n)};
+    update_block(at + begin, slice(parameters, part), slice(gradients, part));
   }
-  Real* const w = parameters.data();
-  const Real* const g = gradients.data();
-  const Real rate = rate_;
-  const auto decay = Real(settings_.weight_decay);
-  if (settings_.kind == "sgd") {
-    if (settings_.momentum == 0) {
-      for (size_t i = 0; i < n; ++i) w[i] -= rate * g[i];
-      return;
-    }
-    Real* const m = state_["momentum"].data() + at;
-    const auto momentum = Real(settings_.momentum);
-    for (size_t i = 0; i < n; ++i) {
-      m[i] = momentum * m[i] + g[i];
-      w[i] -= rate * m[i];
-    }
-    return;
-  }
-  Real* const m = state_["mean"].data() + at;
-  Real* const v = state_["square"].data() + at;
-  const auto unbias1 = Real(1 / (1 - std::pow(double(beta1<Real>), double(step_ + 1))));
-  const auto unbias2 = Real(1 / (1 - std::pow(double(beta2<Real>), double(step_ + 1))));
-  Real* const u = has_norms() ? direction_.data() + at : nullptr;
-  for (size_t i = 0; i < n; ++i) {
-    m[i] = beta1<Real> * m[i] + (1 - beta1<Real>)*g[i];
-    v[i] = beta2<Real> * v[i] + (1 - beta2<Real>)*g[i] * g[i];
-    const Real step = m[i] * unbias1 / (std::sqrt(v[i] * unbias2) + epsilon<Real>)+decay * w[i];
-    if (u)
-      u[i] = step;
-    else
-      w[i] -= rate * step;
-  }
-  if (u) add_norms(range, parameters, {u, n});
+  if (has_norms()) add_norms(range, parameters, direction_.span().subspan(at, n));
 }
 
-// The same for vectors that are not in the host's memory.
 template <class Real>
-void BasicOptimizer<Real>::update_there(size_t at, std::span<Real> parameters,
+void BasicOptimizer<Real>::update_block(size_t at, std::span<Real> parameters,
                                         std::span<const Real> gradients) {
   const size_t n = parameters.size();
   const auto part = [at, n](Buffer<Real>& buffer) { return buffer.span().subspan(at, n); };
   if (settings_.kind == "sgd") {
-    if (settings_.momentum == 0) return gpu::descend<Real>(device_, parameters, gradients, rate_);
+    if (settings_.momentum == 0) return descend<Real>(device_, parameters, gradients, rate_);
     const std::span<Real> m = part(state_["momentum"]);
-    gpu::accelerate<Real>(device_, m, gradients, Real(settings_.momentum));
-    return gpu::descend<Real>(device_, parameters, m, rate_);
+    accelerate<Real>(device_, m, gradients, Real(settings_.momentum));
+    return descend<Real>(device_, parameters, m, rate_);
   }
   const auto unbiased = [this](Real beta) {
     return Real(1 / (1 - std::pow(double(beta), double(step_ + 1))));
   };
-  const gpu::Moments<Real> moments{
-      part(state_["mean"]),  part(state_["square"]), beta1<Real>,  beta2<Real>,
-      unbiased(beta1<Real>), unbiased(beta2<Real>),  epsilon<Real>};
+  const Moments<Real> moments{part(state_["mean"]), part(state_["square"]), beta1<Real>,
+                              beta2<Real>,          unbiased(beta1<Real>),  unbiased(beta2<Real>),
+                              epsilon<Real>};
   const auto decay = Real(settings_.weight_decay);
   if (has_norms())
-    return gpu::adam<Real>(device_, moments, gradients, parameters, decay, part(direction_));
+    return adam<Real>(device_, moments, gradients, parameters, decay, part(direction_));
   if (step_room_.size() < n) step_room_ = Buffer<Real>(device_, n);
   const std::span<Real> step = step_room_.span().first(n);
-  gpu::adam<Real>(device_, moments, gradients, parameters, decay, step);
-  gpu::descend<Real>(device_, parameters, step, rate_);
+  adam<Real>(device_, moments, gradients, parameters, decay, step);
+  descend<Real>(device_, parameters, step, rate_);
 }
 
 template <class Real>
@@ -160,12 +128,9 @@ void BasicOptimizer<Real>::finish(Range range, std::span<Real> parameters) {
     const double weights = std::sqrt(squares[2 * layer]);
     const double step = std::sqrt(squares[2 * layer + 1]);
     const double trust = weights > 0 && step > 0 ? std::min(weights / step, 10.0) : 1.0;
-    const Real rate = rate_ * Real(trust);
-    if (!device_.is_host() && begin < end)
-      gpu::descend<Real>(device_, parameters.subspan(begin - range.begin, end - begin),
-                         u.subspan(begin - range.begin, end - begin), rate);
-    else
-      for (size_t i = begin; i < end; ++i) parameters[i - range.begin] -= rate * u[i - range.begin];
+    if (begin < end)
+      descend<Real>(device_, parameters.subspan(begin - range.begin, end - begin),
+                    u.subspan(begin - range.begin, end - begin), rate_ * Real(trust));
   }
 }
 

@@ -63,7 +63,7 @@ class BasicOptimizer {
 
  private:
   size_t place(Range range) const;  // of the range's begin, in the state
-  void update_there(size_t at, std::span<Real> parameters, std::span<const Real> gradients);
+  void update_block(size_t at, std::span<Real> parameters, std::span<const Real> gradients);
   void add_norms(Range range, std::span<const Real> parameters, std::span<const Real> update);
 
   OptimizerSettings settings_;
@@ -72,7 +72,7 @@ class BasicOptimizer {
   Device device_;
   std::map<std::string, Buffer<Real>> state_;
   Buffer<Real> direction_;  // lamb: the update before its length is set
-  Buffer<Real> step_room_;  // adamw, not on the host: the update before the rate
+  Buffer<Real> step_room_;  // adamw: the update before the rate
   std::vector<tutti_binned_float64> norms_;
   Real rate_ = 0;
   int64_t step_ = 0;
