@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <system_error>
+
 #include "trainer/common/error.h"
+#include "trainer/common/files.h"
 #include "trainer/common/random.h"
 #include "trainer/data/sources.h"
 
@@ -26,6 +29,14 @@ Batch validation_of(const Data& data, uint64_t begin, uint64_t end) {
   out.samples = int64_t(end - begin);
   for (uint64_t i = begin; i < end; ++i) data.append(data.training_samples() + i, out);
   return out;
+}
+
+std::string data_in(const std::string& path) {
+  try {
+    return read_file(path);
+  } catch (const std::system_error& failed) {
+    throw BadInput(fmt::format("--data: {}", failed.what()));
+  }
 }
 
 std::unique_ptr<Data> open_data(const std::string& name, int64_t context, uint64_t seed) {

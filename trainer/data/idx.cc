@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 
 #include "trainer/common/error.h"
 #include "trainer/data/sources.h"
@@ -21,29 +20,23 @@ struct Array {
 
 // Every number in the file is checked against the file's length before it is used.
 Array read_array(const fs::path& path, size_t dimensions) {
-  std::error_code error;
-  const uint64_t size = fs::file_size(path, error);
-  if (error) throw BadInput(fmt::format("--data: there is no {}", path.string()));
-  std::ifstream file(path, std::ios::binary);
-  std::string head(4 + 4 * dimensions, '\0');
-  file.read(head.data(), std::streamsize(head.size()));
-  const auto byte = [&](size_t i) { return uint64_t(uint8_t(head[i])); };
-  if (!file || byte(0) != 0 || byte(1) != 0 || byte(2) != 8 || byte(3) != dimensions)
+  Array out;
+  out.bytes = data_in(path);
+  const size_t head = 4 + 4 * dimensions;
+  const auto byte = [&](size_t i) { return uint64_t(uint8_t(out.bytes[i])); };
+  if (out.bytes.size() < head || byte(0) != 0 || byte(1) != 0 || byte(2) != 8 ||
+      byte(3) != dimensions)
     throw BadInput(fmt::format("--data: {} is no idx file of bytes in {} dimension{}",
                                path.string(), dimensions, dimensions == 1 ? "" : "s"));
-  Array out;
   uint64_t total = 1;
-  for (size_t d = 0; d < dimensions; ++d) {
-    const size_t at = 4 + 4 * d;
+  for (size_t at = 4; at < head; at += 4) {
     out.shape.push_back(byte(at) << 24 | byte(at + 1) << 16 | byte(at + 2) << 8 | byte(at + 3));
     if (__builtin_mul_overflow(total, out.shape.back(), &total)) total = ~uint64_t(0);
   }
-  if (total != size - head.size())
+  out.bytes.erase(0, head);
+  if (total != out.bytes.size())
     throw BadInput(fmt::format("--data: {} has {} bytes of data where its header says {}",
-                               path.string(), size - head.size(), total));
-  out.bytes.resize(total);
-  file.read(out.bytes.data(), std::streamsize(total));
-  if (!file) throw BadInput(fmt::format("--data: cannot read {}", path.string()));
+                               path.string(), out.bytes.size(), total));
   return out;
 }
 

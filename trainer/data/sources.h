@@ -13,6 +13,9 @@ std::unique_ptr<Data> open_idx(const std::string& folder);
 std::unique_ptr<Data> make_digits(uint64_t seed);
 std::unique_ptr<Data> make_noise();
 
+// A whole file. Throws BadInput.
+std::string data_in(const std::string& path);
+
 // FNV-1a, of bytes that follow those of `so_far`.
 constexpr uint64_t digest_of(const char* bytes, size_t size,
                              uint64_t so_far = 0xcbf29ce484222325u) {

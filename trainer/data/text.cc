@@ -4,10 +4,8 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <system_error>
 
 #include "trainer/common/error.h"
-#include "trainer/common/files.h"
 #include "trainer/data/sources.h"
 
 namespace tutti::train {
@@ -43,14 +41,6 @@ std::vector<fs::path> files_of(const fs::path& path) {
   }
   std::sort(files.begin(), files.end());
   return files;
-}
-
-std::string contents_of(const fs::path& file) {
-  try {
-    return read_file(file);
-  } catch (const std::system_error& failed) {
-    throw BadInput(fmt::format("--data: {}", failed.what()));
-  }
 }
 
 class Text : public Data {
@@ -89,7 +79,7 @@ std::unique_ptr<Data> open_text(const std::string& path, int64_t context) {
   std::string bytes;
   const std::vector<fs::path> files = files_of(where);
   for (const fs::path& file : files) {
-    bytes += contents_of(file);
+    bytes += data_in(file);
     if (bytes.size() > most_bytes)
       throw BadInput(fmt::format("--data text:{}: more than 1 GiB of text", where));
   }

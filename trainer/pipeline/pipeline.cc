@@ -76,9 +76,9 @@ Pipeline::Pipeline(const Options& options, const Data& data, const Grid& grid, T
       size_t(plan_.shape.micro_batches / widths.width(widths.stage(grid.pipeline.rank())));
   for (int c = 0; c < plan_.shape.chunks; ++c)
     if (options_.dtype == "float64")
-      wide_folds_.emplace_back(own, stage.device());
+      folds_.emplace_back(BasicFold<double>(own, stage.device()));
     else
-      folds_.emplace_back(own, stage.device());
+      folds_.emplace_back(BasicFold<float>(own, stage.device()));
 }
 
 // ---------------------------------------------------------------- messages
@@ -171,21 +171,15 @@ int Pipeline::peer(const Action& message) const {
   return plan_.shape.widths.rank(message.peer, message.micro_batch);
 }
 
-template <class Real>
-void Pipeline::add(int chunk, int micro_batch, BasicFold<Real>& fold) {
-  const std::span<Real> gradient = stage_.gradients<Real>(chunk);
-  const double whole = double(options_.batch) / double(shard_samples(options_, shard(micro_batch)));
-  for (const Range& own : stage_.counted(chunk))
-    add_squares<Real>(stage_.device(), gradient.subspan(own.begin, own.size()), whole,
-                      shard_norm_.span());
-  fold.add(size_t(shard(micro_batch)) % fold.size(), gradient);
-}
-
 void Pipeline::add(int chunk, int micro_batch) {
-  if (wide_folds_.empty())
-    add(chunk, micro_batch, folds_[size_t(chunk)]);
-  else
-    add(chunk, micro_batch, wide_folds_[size_t(chunk)]);
+  const double whole = double(options_.batch) / double(shard_samples(options_, shard(micro_batch)));
+  const auto add_to = [&]<class Real>(BasicFold<Real>& fold) {
+    const std::span<Real> gradient = stage_.gradients<Real>(chunk);
+    for (const Range& own : stage_.counted(chunk))
+      add_squares<Real>(stage_.device(), slice(gradient, own), whole, shard_norm_.span());
+    fold.add(size_t(shard(micro_batch)) % fold.size(), gradient);
+  };
+  std::visit(add_to, folds_[size_t(chunk)]);
 }
 
 void Pipeline::compute(int64_t step, const Action& a, Result& result) {

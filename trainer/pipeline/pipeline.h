@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "trainer/common/options.h"
@@ -77,8 +78,6 @@ class Pipeline {
   void send(const Action& action);
   void wait_sends(bool all);
   void compute(int64_t step, const Action& action, Result& result);
-  template <class Real>
-  void add(int chunk, int micro_batch, BasicFold<Real>& fold);
   void add(int chunk, int micro_batch);
   void show_stuck(const std::vector<Action>& list, size_t at) const;
   int64_t shard(int micro_batch) const;
@@ -92,9 +91,8 @@ class Pipeline {
   Stage& stage_;
   PipelinePlan plan_;
   Schedule forward_;
-  std::vector<BasicFold<float>> folds_;  // by chunk
-  std::vector<BasicFold<double>> wide_folds_;
-  Buffer<double> shard_norm_;  // of the run
+  std::vector<std::variant<BasicFold<float>, BasicFold<double>>> folds_;  // by chunk
+  Buffer<double> shard_norm_;                                             // of the run
 
   std::deque<request> receives_;  // posted, the next one first
   size_t posted_ = 0;             // position in the list after the last receive posted

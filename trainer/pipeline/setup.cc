@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 
 #include "trainer/common/faults.h"
@@ -50,43 +51,37 @@ class MicroBatches {
  private:
   static constexpr int repetitions = 3;
 
-  Pipeline pipeline(int micro_batches) {
+  // The least of some measurements by rank 0.
+  double least(int micro_batches, const std::function<double(Pipeline&)>& measured) {
     trial_ = options_;
     trial_.shards = int64_t(micro_batches) * trial_.dp;
-    return {trial_, data_, grid_, timeline_, stage_, plan_pipeline(trial_, facts_)};
+    Pipeline trial(trial_, data_, grid_, timeline_, stage_, plan_pipeline(trial_, facts_));
+    double seconds = std::numeric_limits<double>::infinity();
+    for (int i = 0; i < repetitions; ++i) seconds = std::min(seconds, measured(trial));
+    grid_.all.broadcast<double>(std::span(&seconds, 1), 0);
+    return seconds;
   }
 
   // Seconds of all passes of a micro-batch in the stage that takes longest.
   double slowest_stage(int micro_batches) {
-    Pipeline trial = pipeline(micro_batches);
-    double least = std::numeric_limits<double>::infinity();
-    for (int i = 0; i < repetitions; ++i) {
+    return least(micro_batches, [&](Pipeline& trial) {
       trial.run(0);
       double busy = 0;
       for (const Slot& slot : trial.slots()) busy += slot.end - slot.begin;
       grid_.pipeline.allreduce<double>(std::span(&busy, 1), TUTTI_MAX);
-      least = std::min(least, busy / micro_batches);
-    }
-    return of_rank_0(least);
+      return busy / micro_batches;
+    });
   }
 
   // Seconds of a whole step, without the exchange of gradients between copies.
   double step_time(int micro_batches) {
-    Pipeline trial = pipeline(micro_batches);
-    double least = std::numeric_limits<double>::infinity();
-    for (int i = 0; i < repetitions; ++i) {
+    return least(micro_batches, [&](Pipeline& trial) {
       grid_.all.barrier();
       const double from = now();
       trial.run(0);
       grid_.all.barrier();
-      least = std::min(least, now() - from);
-    }
-    return of_rank_0(least);
-  }
-
-  double of_rank_0(double value) const {
-    grid_.all.broadcast<double>(std::span(&value, 1), 0);
-    return value;
+      return now() - from;
+    });
   }
 
   const Options& options_;
