@@ -27,7 +27,7 @@
 #include "trainer/report/screen.h"
 #include "trainer/report/summary.h"
 #include "trainer/sync/calls.h"
-#include "trainer/sync/meter.h"
+#include "trainer/sync/model_traffic.h"
 #include "trainer/sync/server_ranks.h"
 #include "trainer/sync/strategy.h"
 #include "trainer/sync/ways.h"
@@ -106,48 +106,6 @@ void share_initial(const communicator& comm, Replica& replica) {
   comm.broadcast(std::span(reinterpret_cast<uint8_t*>(all.data()), all.size()), 0);
   here.store();
 }
-
-// What ranks that share a copy of the model send each other in a step, counted and by formula.
-class ModelTraffic {
- public:
-  ModelTraffic(const Worker& worker, const Group& group, GroupCalls& made)
-      : worker_(worker),
-        group_(group),
-        made_(made),
-        divided_(worker.grid.tensor),
-        staged_(worker.grid.pipeline) {}
-  // What came before, a validation for one, is not the step's.
-  void begin() {
-    divided_.sent();
-    staged_.sent();
-    made_ = {};
-  }
-  void end(StepFigures& figures) {
-    const Volume divided = divided_.sent(), staged = staged_.sent();
-    figures.divided = {divided.bytes, divided.messages, made_.seconds};
-    figures.staged = {staged.bytes, staged.messages, 0};
-    Volume formula;
-    for (const GroupCall& call : made_.calls)
-      formula += formula_of(call, group_.sums, worker_.grid.tensor);
-    // The norms of divided layers.
-    if (worker_.options.optimizer == "lamb")
-      formula += formula_of({GroupCall::Kind::allreduce, 2 * worker_.replica.layout().size(),
-                             TUTTI_BINNED_FLOAT64, TUTTI_SUM},
-                            TUTTI_CALL_CONFIG_INIT, worker_.grid.tensor);
-    figures.divided_by_formula = {formula.bytes, formula.messages, 0};
-    figures.exposed += made_.seconds;
-    figures.communication += made_.seconds;
-    if (!worker_.pipeline) return;
-    figures.staged.seconds = worker_.pipeline->exposed();
-    figures.staged_by_formula = worker_.pipeline->planned();
-  }
-
- private:
-  const Worker& worker_;
-  const Group& group_;
-  GroupCalls& made_;
-  Meter divided_, staged_;
-};
 
 // Why a run ends before its last step.
 enum class Early { no, interrupted, diverged };

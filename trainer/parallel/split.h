@@ -12,10 +12,26 @@
 
 namespace tutti::train {
 
-// What a rank sends, and how long it waits.
+// What a rank sends.
+struct Volume {
+  double bytes = 0;
+  double messages = 0;
+  Volume& operator+=(const Volume& other) {
+    bytes += other.bytes;
+    messages += other.messages;
+    return *this;
+  }
+};
+// What it sends to ranks with which it shares a copy of the model, and how long it waits for them.
 struct Traffic {
-  double bytes = 0, messages = 0;
+  Volume counted, formula;
   double seconds = 0;
+  Traffic& operator+=(const Traffic& other) {
+    counted += other.counted;
+    formula += other.formula;
+    seconds += other.seconds;
+    return *this;
+  }
 };
 
 // The calls of ranks that share layers, for the formulas of what they send.

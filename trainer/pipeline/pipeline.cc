@@ -264,8 +264,8 @@ std::string Pipeline::continued(const std::string& prompt, int64_t bytes, uint64
 
 // ---------------------------------------------------------------- what was measured
 
-Traffic Pipeline::planned() const {
-  Traffic sum;
+Volume Pipeline::planned() const {
+  Volume sum;
   for (const Action& a : plan_.schedule[size_t(comm_.rank())]) {
     if (a.kind != Kind::send) continue;
     const Port& port = plan_.ports[size_t(a.connection)];

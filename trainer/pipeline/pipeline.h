@@ -65,7 +65,7 @@ class Pipeline {
   // Bytes that this rank has sent in the last run, by port and direction: true for gradients.
   const std::map<std::pair<int, bool>, uint64_t>& sent_bytes() const { return step_bytes_; }
   // What this rank sends in a run, as the schedule says.
-  Traffic planned() const;
+  Volume planned() const;
   int peak_live() const { return peak_live_; }
   size_t peak_bytes() const { return stage_.peak_bytes(); }
 

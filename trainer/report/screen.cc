@@ -126,8 +126,8 @@ void Screen::step(const StepRecord& r, const nlohmann::json& more) {
     object["overflow"] = f.overflow;
   }
   if (options_.tp > 1) {
-    object["tensor_bytes_sent"] = number(f.divided.bytes);
-    object["tensor_messages_sent"] = number(f.divided.messages);
+    object["tensor_bytes_sent"] = number(f.divided.counted.bytes);
+    object["tensor_messages_sent"] = number(f.divided.counted.messages);
   }
   object.update(more);
   record(object);

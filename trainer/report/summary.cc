@@ -13,18 +13,11 @@ namespace {
 // The figures of one rank, over all its steps.
 struct Facts {
   double steps = 0, seconds = 0, exposed = 0, communication = 0;
-  double bytes = 0, messages = 0;  // sent
-  // To ranks that divide layers, and to stages: counted, by formula; seconds waited.
-  Traffic divided, divided_by_formula, staged, staged_by_formula;
+  Volume sent;
+  Traffic divided, staged;
   double parameters = 0, counted = 0, state = 0;  // elements that it holds; of the optimizer
 };
 constexpr size_t facts = sizeof(Facts) / sizeof(double);
-
-void add(Traffic& sum, const Traffic& more) {
-  sum.bytes += more.bytes;
-  sum.messages += more.messages;
-  sum.seconds += more.seconds;
-}
 
 Facts facts_of(const Worker& worker, Strategy& strategy, const std::vector<StepRecord>& history) {
   Facts sums;
@@ -33,12 +26,9 @@ Facts facts_of(const Worker& worker, Strategy& strategy, const std::vector<StepR
     sums.seconds += r.seconds;
     sums.exposed += r.figures.exposed;
     sums.communication += r.figures.communication;
-    sums.bytes += r.figures.volume.bytes;
-    sums.messages += r.figures.volume.messages;
-    add(sums.divided, r.figures.divided);
-    add(sums.divided_by_formula, r.figures.divided_by_formula);
-    add(sums.staged, r.figures.staged);
-    add(sums.staged_by_formula, r.figures.staged_by_formula);
+    sums.sent += r.figures.volume;
+    sums.divided += r.figures.divided;
+    sums.staged += r.figures.staged;
   }
   for (const Parameter& p : worker.replica.layout()) {
     sums.parameters += double(p.count);
@@ -74,34 +64,30 @@ std::string beside_formula(const Volume& counted, const Volume& formula) {
       std::isnan(formula.bytes) ? "there is no formula" : words(formula) + " by the formula");
 }
 
-// Of a group within a copy of the model, a step: the most that any rank sends and the longest that
-// one waits.
-struct Within {
-  Volume counted, formula;
-  double seconds = 0;
-  std::string text() const {
-    return fmt::format("{}; {:.1f} ms exposed", beside_formula(counted, formula), 1e3 * seconds);
-  }
-  nlohmann::json object() const {
-    return {{"bytes_sent_per_step", counted.bytes},
-            {"messages_sent_per_step", counted.messages},
-            {"bytes_by_formula", number(formula.bytes)},
-            {"messages_by_formula", number(formula.messages)},
-            {"exposed_ms", 1e3 * seconds}};
-  }
-};
-Within most_within(const std::vector<Facts>& all, Traffic Facts::*counted,
-                   Traffic Facts::*formula) {
-  Within most;
+// The volume of a step.
+Volume a_step(const Volume& all, const Facts& rank) {
+  return {all.bytes / rank.steps, all.messages / rank.steps};
+}
+
+// Of a step: the most that any rank sends and the longest that one waits.
+Traffic most_of_any(const std::vector<Facts>& all, Traffic Facts::*traffic) {
+  Traffic most;
   for (const Facts& f : all) {
-    const Traffic &sent = f.*counted, &planned = f.*formula;
-    if (sent.bytes / f.steps > most.counted.bytes)
-      most.counted = {sent.bytes / f.steps, sent.messages / f.steps};
-    most.seconds = std::max(most.seconds, sent.seconds / f.steps);
-    if (!std::isnan(most.formula.bytes) && !(planned.bytes / f.steps <= most.formula.bytes))
-      most.formula = {planned.bytes / f.steps, planned.messages / f.steps};
+    const Volume counted = a_step((f.*traffic).counted, f);
+    const Volume formula = a_step((f.*traffic).formula, f);
+    if (counted.bytes > most.counted.bytes) most.counted = counted;
+    if (!std::isnan(most.formula.bytes) && !(formula.bytes <= most.formula.bytes))
+      most.formula = formula;
+    most.seconds = std::max(most.seconds, (f.*traffic).seconds / f.steps);
   }
   return most;
+}
+
+nlohmann::json json_of(const Volume& counted, const Volume& formula) {
+  return {{"bytes_sent_per_step", counted.bytes},
+          {"messages_sent_per_step", counted.messages},
+          {"bytes_by_formula", number(formula.bytes)},
+          {"messages_by_formula", number(formula.messages)}};
 }
 
 }  // namespace
@@ -158,23 +144,19 @@ Summary show_summary(Screen& screen, const Worker& worker, const communicator& w
                                     100 * t.exposed, 100 * t.hidden));
   Volume busiest;  // a step
   for (const Facts& f : all)
-    if (f.bytes > busiest.bytes * f.steps) busiest = {f.bytes / f.steps, f.messages / f.steps};
+    if (f.sent.bytes > busiest.bytes * f.steps) busiest = a_step(f.sent, f);
   const Volume formula = strategy.formula();
   line("sent", beside_formula(busiest, formula));
-  summary.update({{"bytes_sent_per_step", busiest.bytes},
-                  {"messages_sent_per_step", busiest.messages},
-                  {"bytes_by_formula", number(formula.bytes)},
-                  {"messages_by_formula", number(formula.messages)}});
-  const auto within = [&](bool asked, const char* name, const char* key, Traffic Facts::*counted,
-                          Traffic Facts::*planned) {
-    if (!asked) return;
-    const Within most = most_within(all, counted, planned);
-    line(name, most.text());
-    summary[key] = most.object();
+  summary.update(json_of(busiest, formula));
+  const auto within_copy = [&](const char* name, const char* key, Traffic Facts::*traffic) {
+    const Traffic most = most_of_any(all, traffic);
+    line(name, fmt::format("{}; {:.1f} ms exposed", beside_formula(most.counted, most.formula),
+                           1e3 * most.seconds));
+    summary[key] = json_of(most.counted, most.formula);
+    summary[key]["exposed_ms"] = 1e3 * most.seconds;
   };
-  within(o.tp > 1, "within layers", "within_layers", &Facts::divided, &Facts::divided_by_formula);
-  within(worker.pipeline, "between stages", "between_stages", &Facts::staged,
-         &Facts::staged_by_formula);
+  if (o.tp > 1) within_copy("within layers", "within_layers", &Facts::divided);
+  if (worker.pipeline) within_copy("between stages", "between_stages", &Facts::staged);
   if (t.noise_samples > 0) {
     line("efficiency", fmt::format("{:.0f} % a sample at a batch of {}: the gradient's noise scale "
                                    "is {:.0f} samples",
@@ -192,7 +174,8 @@ Summary show_summary(Screen& screen, const Worker& worker, const communicator& w
     line(fmt::format("rank {}", r),
          fmt::format("worked {:.1f} s on {:.0f} steps, waited {:.1f} s for communication, of which "
                      "there was {:.1f} s; sent {:.2f} MB in {:.0f} messages",
-                     f.seconds, f.steps, f.exposed, f.communication, f.bytes / 1e6, f.messages));
+                     f.seconds, f.steps, f.exposed, f.communication, f.sent.bytes / 1e6,
+                     f.sent.messages));
     summary["held"].push_back({{"parameters", f.parameters}, {"optimizer_state", f.state}});
     summary["worked"].push_back(
         {{"steps", f.steps}, {"seconds", f.seconds}, {"waited", f.exposed}});

@@ -39,8 +39,7 @@ struct StepFigures {
   double communication = 0;  // seconds in which communication was in progress
   int64_t next = -1;         // the step to do next, where it is not the following one
   Volume volume;             // what this rank has sent to agree with others, by the counters
-  Traffic divided, staged;   // and for layers that ranks divide, and from stage to stage
-  Traffic divided_by_formula, staged_by_formula;
+  Traffic divided, staged;   // for layers that ranks divide, and from stage to stage
   // Squared lengths of the mean gradient of a shard (their mean) and of the whole step; 0: not
   // known.
   double shard_norm = 0;

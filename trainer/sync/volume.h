@@ -5,17 +5,9 @@
 #include <cstddef>
 #include <string>
 
-namespace tutti::train {
+#include "trainer/parallel/split.h"
 
-struct Volume {
-  double bytes = 0;
-  double messages = 0;
-  Volume& operator+=(const Volume& other) {
-    bytes += other.bytes;
-    messages += other.messages;
-    return *this;
-  }
-};
+namespace tutti::train {
 
 // "1.23 MB".
 std::string megabytes(double bytes);
