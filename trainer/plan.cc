@@ -187,9 +187,7 @@ void prepare(const Options& o) {
   }
   if ((o.has_servers() && o.optimizer == "lamb") || !o.checkpoint.empty() || !o.init.empty()) {
     Replica replica(shape, *data, o.seed);
-    if (!o.init.empty())
-      load_weights(initial_checkpoint(o, model_of(o)), o, replica.layout(), replica.device(),
-                   replica.bytes());
+    set_initial(o, replica);
     if (o.has_servers()) server_parts(o, replica.layout());
     check_space(o, checkpoint_bytes(o, replica.size()));
   }

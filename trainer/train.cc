@@ -92,13 +92,6 @@ int64_t resume(Screen& screen, const Worker& worker, const Keepers& keepers, Str
   return found.step;
 }
 
-// Those of --init, in place of the ones that were drawn.
-void set_initial(const Options& options, Replica& replica) {
-  if (options.init.empty()) return;
-  load_weights(initial_checkpoint(options, model_of(options)), options, replica.layout(),
-               replica.device(), replica.bytes());
-}
-
 // All ranks of the communicator take rank 0's parameters.
 void share_initial(const communicator& comm, Replica& replica) {
   const OnHost<std::byte> here(replica.device(), replica.bytes());

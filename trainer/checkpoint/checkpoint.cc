@@ -151,6 +151,7 @@ Header header_of(const fs::path& path) {
 // ---------------------------------------------------------------- writing
 
 struct Piece {
+  std::string name, box;  // of the whole tensor, and of what of it this is
   Tensor tensor;
   std::span<const std::byte> values;
   Device device;  // where the values are
@@ -188,8 +189,9 @@ void add_pieces(const Keepers& keepers, const std::string& vector, std::span<con
       for (const Box& part : boxes_of(p.shape, int64_t(begin - p.offset), int64_t(end - p.offset)))
         for (const Placed& box : placed(part, p.division)) {
           Piece piece;
-          piece.tensor.name = vector + "/" + p.name;
-          if (box.whole != whole_box(whole_shape(p))) piece.tensor.name += text_of(box.whole);
+          piece.name = piece.tensor.name = vector + "/" + p.name;
+          piece.box = text_of(box.whole);
+          if (box.whole != whole_box(whole_shape(p))) piece.tensor.name += piece.box;
           piece.tensor.dtype = dtype_name(keepers.options);
           for (const Span& span : box.whole) piece.tensor.shape.push_back(uint64_t(span.size()));
           piece.values = {at, width * size_t(elements(box.whole))};
@@ -235,14 +237,17 @@ std::vector<Piece> own_pieces(const Keepers& keepers, const std::vector<StateVec
   return pieces;
 }
 
-// Returns what checkpoint.json says of the rank's file, or the error.
+// Returns what checkpoint.json says of the rank's file and of the parts in it, or the error.
 json write_own(const Keepers& keepers, const std::vector<StateVector>& state,
                const fs::path& folder) {
   try {
     const std::vector<Piece> pieces = own_pieces(keepers, state);
     std::vector<Tensor> tensors;
-    tensors.reserve(pieces.size());
-    for (const Piece& piece : pieces) tensors.push_back(piece.tensor);
+    json parts = json::array();
+    for (const Piece& piece : pieces) {
+      tensors.push_back(piece.tensor);
+      parts.push_back({piece.name, piece.box});
+    }
     const std::string name = file_name(size_t(keepers.comm.rank()), size_t(keepers.comm.size()));
     DurableFile file(folder / name);
     const std::string header = make_header(tensors, {{"format", "tutti"}});
@@ -256,32 +261,27 @@ json write_own(const Keepers& keepers, const std::vector<StateVector>& state,
     fault_point("save-written");
     const std::string digest = file.close();
     fault_point("save-synced");
-    return {{"name", name}, {"bytes", file.size()}, {"sha256", digest}};
+    return {{"file", {{"name", name}, {"bytes", file.size()}, {"sha256", digest}}},
+            {"parts", parts}};
   } catch (const std::exception& failed) {
     return {{"error", failed.what()}};
   }
 }
 
 // Maps each part of each tensor to its file.
-json index_of(const fs::path& folder, size_t ranks) {
+json index_of(const json& parts) {
   json tensors = json::object();
-  for (size_t r = 0; r < ranks; ++r)
-    for (const Tensor& tensor : header_of(folder / file_name(r, ranks)).tensors) {
-      const size_t bracket = tensor.name.find('[');
-      Box box;
-      if (bracket == std::string::npos)
-        for (const uint64_t size : tensor.shape) box.push_back({0, int64_t(size)});
-      else if (!box_of(tensor.name.substr(bracket), box))
-        throw std::logic_error(tensor.name + " is no box");
-      tensors[tensor.name.substr(0, bracket)].push_back({{"file", r}, {"box", text_of(box)}});
-    }
+  for (size_t r = 0; r < parts.size(); ++r)
+    for (const json& part : parts[r])
+      tensors[part[0].get<std::string>()].push_back({{"file", r}, {"box", part[1]}});
   return tensors;
 }
 
-void write_about(const Keepers& keepers, int64_t step, const fs::path& folder, const json& files) {
+void write_about(const Keepers& keepers, int64_t step, const fs::path& folder, const json& files,
+                 const json& parts) {
   const json contents = {{"step", step},
                          {"copies", keepers.copies},
-                         {"tensors", index_of(folder, files.size())},
+                         {"tensors", index_of(parts)},
                          {"identity", keepers.identity},
                          {"settings", keepers.settings},
                          {"data", keepers.data.digest()},
@@ -306,12 +306,18 @@ void make_unfinished(const fs::path& unfinished) {
 }
 
 // Rank 0: turns the written files into a checkpoint.
-void commit(const Keepers& keepers, int64_t step, const fs::path& unfinished, const json& files) {
-  for (size_t r = 0; r < files.size(); ++r)
-    if (files[r].contains("error"))
-      throw Failure(fmt::format("rank {}: {}", r, files[r]["error"].get<std::string>()));
+void commit(const Keepers& keepers, int64_t step, const fs::path& unfinished,
+            const std::vector<std::string>& written) {
+  json files = json::array(), parts = files;  // by rank
+  for (const std::string& text : written) {
+    const json one = json::parse(text);
+    if (one.contains("error"))
+      throw Failure(fmt::format("rank {}: {}", files.size(), one["error"].get<std::string>()));
+    files.push_back(one["file"]);
+    parts.push_back(one["parts"]);
+  }
   const std::string folder = keepers.options.checkpoint;
-  write_about(keepers, step, unfinished, files);
+  write_about(keepers, step, unfinished, files, parts);
   sync_folder(unfinished);
   fault_point("save-named");
   const fs::path name = fs::path(folder) / folder_name(step);
@@ -521,11 +527,9 @@ void save_checkpoint(const Keepers& keepers, const std::vector<StateVector>& sta
   first([&] { make_unfinished(unfinished); });
   const std::string mine =
       write_own(keepers, state, unfinished).dump(-1, ' ', false, json::error_handler_t::replace);
-  json files = json::array();  // by rank, on rank 0
-  for (const std::string& text : gather_text(keepers.comm, mine))
-    files.push_back(json::parse(text));
+  const std::vector<std::string> written = gather_text(keepers.comm, mine);
   first([&] {
-    commit(keepers, step, unfinished, files);
+    commit(keepers, step, unfinished, written);
     prune(folder, step);
   });
 }

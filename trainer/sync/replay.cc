@@ -7,7 +7,6 @@
 #include <system_error>
 #include <utility>
 
-#include "trainer/checkpoint/checkpoint.h"
 #include "trainer/common/error.h"
 #include "trainer/common/files.h"
 #include "trainer/data/sources.h"
@@ -176,9 +175,7 @@ std::string replay(const ServerLog& log, const Options& options, const Device& d
     const Shape shape = shape_of(options);
     const std::unique_ptr<Data> data = open_data(options.data, shape.context, options.seed);
     Replica replica(shape, *data, options.seed, {}, device);
-    if (!options.init.empty())
-      load_weights(initial_checkpoint(options, model_of(options)), options, replica.layout(),
-                   replica.device(), replica.bytes());
+    set_initial(options, replica);
     const std::string digest = Replay(options, *data, replica, log.events).run();
     if (digest != log.parameters)
       throw Failure(fmt::format("the replay of {} ends with other parameters", log.path));

@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <variant>
 
+#include "trainer/checkpoint/checkpoint.h"
 #include "trainer/models/shape.h"
 #include "trainer/parallel/optimizer.h"
 #include "trainer/sync/list.h"
@@ -36,6 +37,12 @@ nlohmann::json model_of(const Options& o) {
           {"heads", shape.heads},
           {"context", shape.context},
           {"dtype", o.dtype}};
+}
+
+void set_initial(const Options& o, Replica& replica) {
+  if (o.init.empty()) return;
+  load_weights(initial_checkpoint(o, model_of(o)), o, replica.layout(), replica.device(),
+               replica.bytes());
 }
 
 nlohmann::json identity_of(const Options& o) {
