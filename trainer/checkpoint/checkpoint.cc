@@ -243,6 +243,7 @@ json write_own(const Keepers& keepers, const std::vector<StateVector>& state,
   try {
     const std::vector<Piece> pieces = own_pieces(keepers, state);
     std::vector<Tensor> tensors;
+    tensors.reserve(pieces.size());
     json parts = json::array();
     for (const Piece& piece : pieces) {
       tensors.push_back(piece.tensor);
