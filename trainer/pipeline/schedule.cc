@@ -106,28 +106,28 @@ std::vector<Action> order_of(const PipelineShape& p, int rank) {
 }
 
 void check_shape(const PipelineShape& p) {
+  const auto only = [](bool fits, const std::string& otherwise) {
+    if (!fits) throw std::invalid_argument(otherwise);
+  };
   const auto& names = pipeline_schedules();
-  if (std::find(names.begin(), names.end(), p.schedule) == names.end())
-    throw std::invalid_argument(fmt::format("there is no pipeline schedule {}", p.schedule));
-  if (p.stages < 1 || p.micro_batches < 1 || p.chunks < 1)
-    throw std::invalid_argument(fmt::format("{} stages of {} chunks and {} micro-batches", p.stages,
-                                            p.chunks, p.micro_batches));
-  if (p.schedule != "interleaved" && p.chunks > 1)
-    throw std::invalid_argument(
-        fmt::format("{} chunks: only the schedule interleaved has several", p.chunks));
-  if (p.schedule == "interleaved" && p.micro_batches % p.stages != 0)
-    throw std::invalid_argument(
-        fmt::format("{} micro-batches are no multiple of the {} stages that the schedule "
-                    "interleaved needs",
-                    p.micro_batches, p.stages));
-  if (p.widths.stages() != p.stages || p.micro_batches % p.widths.widest() != 0)
-    throw std::invalid_argument(
-        fmt::format("{} micro-batches are no multiple of the {} ranks of a stage, or stages have "
-                    "{} widths",
-                    p.micro_batches, p.widths.widest(), p.widths.stages()));
-  if (p.widths.widest() > 1 && p.schedule != "gpipe" && p.schedule != "1f1b")
-    throw std::invalid_argument(
-        fmt::format("several ranks hold a stage, but the schedule is {}", p.schedule));
+  const bool interleaved = p.schedule == "interleaved";
+  const int m = p.micro_batches, widest = p.widths.widest();
+  only(std::find(names.begin(), names.end(), p.schedule) != names.end(),
+       fmt::format("there is no pipeline schedule {}", p.schedule));
+  only(p.stages > 0 && m > 0 && p.chunks > 0,
+       fmt::format("{} stages of {} chunks and {} micro-batches", p.stages, p.chunks, m));
+  only(interleaved || p.chunks == 1,
+       fmt::format("{} chunks: only the schedule interleaved has several", p.chunks));
+  only(!interleaved || m % p.stages == 0,
+       fmt::format("{} micro-batches are no multiple of the {} stages, which the schedule "
+                   "interleaved needs",
+                   m, p.stages));
+  only(p.widths.stages() == p.stages && m % widest == 0,
+       fmt::format("{} micro-batches are no multiple of the {} ranks of a stage, or stages have {} "
+                   "widths",
+                   m, widest, p.widths.stages()));
+  only(widest == 1 || p.schedule == "gpipe" || p.schedule == "1f1b",
+       fmt::format("several ranks hold a stage, but the schedule is {}", p.schedule));
 }
 
 // ---------------------------------------------------------------- messages

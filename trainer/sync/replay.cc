@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <sstream>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
@@ -121,55 +122,49 @@ class Replay {
   std::vector<Replayed> workers_;
 };
 
-std::vector<json> read_lines(const std::string& path) {
-  std::string text;
-  try {
-    text = read_file(path);
-  } catch (const std::system_error& failed) {
-    throw BadInput(fmt::format("--replay: {}", failed.what()));
-  }
-  std::vector<json> lines;
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    lines.push_back(json::parse(text.substr(at, end - at), nullptr, false));
-    if (!lines.back().is_object())
-      throw BadInput(fmt::format("--replay: line {} of {} is no event", lines.size(), path));
-    at = end + 1;
-  }
-  if (lines.size() < 3 || !lines.front().contains("arguments") ||
-      !lines.back().contains("parameters"))
-    throw BadInput(fmt::format("--replay: {} is no whole log", path));
-  return lines;
-}
-
 BadInput damaged(const std::string& path) {
   return BadInput(fmt::format("--replay: {} is damaged", path));
+}
+BadInput not_whole(const std::string& path) {
+  return BadInput(fmt::format("--replay: {} is no whole log", path));
 }
 
 }  // namespace
 
 ServerLog read_log(const std::string& path) {
-  const std::vector<json> lines = read_lines(path);
   ServerLog log;
   log.path = path;
   try {
-    log.arguments = lines.front()["arguments"].get<std::vector<std::string>>();
-    log.parameters = lines.back()["parameters"].get<std::string>();
+    std::istringstream lines(read_file(path));
+    int number = 0;
+    for (std::string line; std::getline(lines, line);) {
+      ++number;
+      const json event = json::parse(line, nullptr, false);
+      if (!event.is_object())
+        throw BadInput(fmt::format("--replay: line {} of {} is no event", number, path));
+      if (!log.parameters.empty() || (number == 1) != event.contains("arguments"))
+        throw not_whole(path);
+      if (number == 1)
+        log.arguments = event["arguments"].get<std::vector<std::string>>();
+      else if (event.contains("parameters"))
+        log.parameters = event["parameters"].get<std::string>();
+      else if (event.contains("server"))
+        log.events.emplace_back();
+      else if (!log.events.empty())
+        log.events.back().push_back(event);
+    }
+  } catch (const std::system_error& failed) {
+    throw BadInput(fmt::format("--replay: {}", failed.what()));
   } catch (const json::exception&) {
     throw damaged(path);
   }
-  for (size_t i = 1; i + 1 < lines.size(); ++i) {
-    if (lines[i].contains("server"))
-      log.events.emplace_back();
-    else if (!log.events.empty())
-      log.events.back().push_back(lines[i]);
-  }
+  if (log.parameters.empty()) throw not_whole(path);
   return log;
 }
 
 std::string replay(const ServerLog& log, const Options& options, const Device& device) {
   if (!options.has_servers() || int(log.events.size()) != options.servers)
-    throw BadInput(fmt::format("--replay: {} is no whole log", log.path));
+    throw not_whole(log.path);
   try {
     use_threads(1);
     const Shape shape = shape_of(options);
