@@ -13,6 +13,7 @@
 #include "trainer/common/timeline.h"
 #include "trainer/data/shards.h"
 #include "trainer/models/continued.h"
+#include "trainer/parallel/norms.h"
 
 namespace tutti::train {
 namespace {
@@ -175,8 +176,9 @@ void Pipeline::add(int chunk, int micro_batch) {
   const double whole = double(options_.batch) / double(shard_samples(options_, shard(micro_batch)));
   const auto add_to = [&]<class Real>(BasicFold<Real>& fold) {
     const std::span<Real> gradient = stage_.gradients<Real>(chunk);
-    for (const Range& own : stage_.counted(chunk))
-      add_squares<Real>(stage_.device(), slice(gradient, own), whole, shard_norm_.span());
+    for_counted(stage_.layout(), stage_.place(chunk), gradient, [&](std::span<Real> own) {
+      add_squares<Real>(stage_.device(), own, whole, shard_norm_.span());
+    });
     fold.add(size_t(shard(micro_batch)) % fold.size(), gradient);
   };
   std::visit(add_to, folds_[size_t(chunk)]);

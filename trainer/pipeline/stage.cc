@@ -10,7 +10,6 @@
 #include "trainer/common/timeline.h"
 #include "trainer/device/tensors.h"
 #include "trainer/models/models.h"
-#include "trainer/parallel/norms.h"
 
 namespace tutti::train {
 namespace {
@@ -112,57 +111,180 @@ struct Chunk {
   LayerRange layers;
   std::vector<int> in, out;  // ports
   std::vector<Tensor> parameters;
-  std::map<int, Live> live;    // by micro-batch
-  Range place;                 // in the replica's vectors
-  std::vector<Range> counted;  // relative to its begin
+  std::map<int, Live> live;  // by micro-batch
+  Range place;               // in the replica's vectors
 };
 
-}  // namespace
+class RankStage : public Stage {
+ public:
+  RankStage(Replica& replica, const std::vector<LayerRange>& parts, const std::vector<int>& own,
+            const std::vector<Port>& ports, const Settings& settings)
+      : Stage(replica), model_(replica.model()), ports_(ports), settings_(settings) {
+    std::vector<LayerRange> kept;
+    for (const int part : own) kept.push_back(parts[size_t(part)]);
+    replica.keep(kept);
+    std::map<std::string, size_t> offsets;
+    for (const Parameter& p : replica.layout()) offsets[p.name] = p.offset;
+    for (const int part : own) {
+      chunk_of_[part] = chunks_.size();
+      Chunk& chunk = chunks_.emplace_back();
+      chunk.layers = parts[size_t(part)];
+      for (size_t p = 0; p < ports.size(); ++p) {
+        if (ports[p].connection.to == part) chunk.in.push_back(int(p));
+        if (ports[p].connection.from == part) chunk.out.push_back(int(p));
+      }
+      chunk.place = {replica.size(), 0};
+      for (size_t i = chunk.layers.begin; i < chunk.layers.end; ++i)
+        for (const auto& p : model_.layers[i]->named_parameters()) {
+          chunk.parameters.push_back(p.value());
+          const size_t at = offsets.at(model_.layers[i]->name + "." + p.key());
+          chunk.place.begin = std::min(chunk.place.begin, at);
+          chunk.place.end = std::max(chunk.place.end, at + size_t(p.value().numel()));
+        }
+      if (chunk.parameters.empty()) chunk.place = {};
+    }
+  }
 
-struct Stage::Inside {
-  Model& model;
-  std::vector<Port> ports;
-  Settings settings;
-  Replica& replica;
-  std::vector<Chunk> chunks;
-  std::map<int, size_t> chunk_of;  // a part
-  std::map<Key, Tensor> came, made;
-  std::map<int, Tensor> weights;  // by port: received with one of the first micro-batches
-  Tensor logits;
-  int64_t bytes = 0, peak = 0;
+  std::span<std::byte> incoming(const Key& key, int64_t samples) override {
+    const Port& port = ports_[size_t(key.port)];
+    std::vector<int64_t> sizes = port.sizes;
+    if (!port.weight) sizes.front() = samples;
+    const auto type = replica_.width() == 8 ? torch::kFloat64 : torch::kFloat32;
+    const auto options = torch::dtype(type).pinned_memory(model_.device.is_cuda());
+    return bytes_of(came_[key] = torch::empty(sizes, options));
+  }
+  std::span<const std::byte> outgoing(const Key& key) const override {
+    return bytes_of(made_.at(key));
+  }
+  void drop(const Key& key) override { made_.erase(key); }
 
-  bool first(const Chunk& chunk) const { return chunk.layers.begin == 0; }
-  bool last(const Chunk& chunk) const { return chunk.layers.end == model.layers.size(); }
+  double forward(int number, int micro_batch, const Batch& batch, uint64_t random) override {
+    Chunk& chunk = chunks_[size_t(number)];
+    Live& live = chunk.live[micro_batch];
+    model_.train();
+    const int64_t before = allocated(device());
+    live.batch = batch;
+    live.random = random;
+    live.leaves = leaves(chunk, micro_batch);
+    {
+      const torch::AutoGradMode graph(!settings_.recompute);
+      run(chunk, live);
+    }
+    hand_over_outputs(chunk, live, micro_batch);
+    const double loss = live.loss.defined() ? live.loss.item<double>() : 0;
+    if (settings_.recompute) {
+      live.outputs.clear();
+      live.loss = Tensor();
+    }
+    live.bytes = allocated(device()) - before;  // and what was received before:
+    for (const Tensor& leaf : live.leaves) live.bytes += int64_t(leaf.nbytes());
+    bytes_ += live.bytes;
+    device().wait();
+    peak_ = std::max(peak_, bytes_);
+    return loss;
+  }
 
+  void backward(int number, int micro_batch, double scale) override {
+    Chunk& chunk = chunks_[size_t(number)];
+    Live& live = chunk.live.at(micro_batch);
+    if (settings_.recompute) run(chunk, live);
+    std::vector<Tensor> roots, above;
+    for (size_t i = 0; i < chunk.out.size(); ++i) {
+      roots.push_back(live.outputs[i]);
+      above.push_back(take({chunk.out[i], micro_batch, true}));
+    }
+    if (last(number)) {
+      roots.push_back(live.loss * scale);
+      above.push_back(torch::ones_like(live.loss));
+    }
+    std::vector<Tensor> wanted = live.leaves;
+    wanted.insert(wanted.end(), chunk.parameters.begin(), chunk.parameters.end());
+    std::unique_ptr<Deferred> deferred;
+    if (settings_.split) deferred = std::make_unique<Deferred>();
+    std::vector<Tensor> found =
+        torch::autograd::grad(roots, wanted, above, c10::nullopt, false, true);
+    for (size_t i = 0; i < chunk.in.size(); ++i)
+      hand_over({chunk.in[i], micro_batch, true},
+                found[i].defined() ? found[i] : torch::zeros_like(live.leaves[i]));
+    device().wait();
+    found.erase(found.begin(), found.begin() + std::ptrdiff_t(live.leaves.size()));
+    if (settings_.split) {
+      live.early = std::move(found);
+      live.later = std::move(deferred->work);
+      live.outputs.clear();
+      live.loss = Tensor();
+      return;
+    }
+    add(chunk, found);
+    retire(chunk, micro_batch);
+  }
+
+  void weight(int number, int micro_batch) override {
+    Chunk& chunk = chunks_[size_t(number)];
+    const Live& live = chunk.live.at(micro_batch);
+    add(chunk, live.early);
+    for (const Deferred::Work& work : live.later) work();
+    device().wait();
+    retire(chunk, micro_batch);
+  }
+
+  double evaluate(int number, const Batch& batch) override {
+    const Chunk& chunk = chunks_[size_t(number)];
+    const torch::NoGradGuard fixed;
+    model_.eval();
+    Live live;
+    live.batch = batch;
+    live.leaves = leaves(chunk, 0);
+    run(chunk, live);
+    hand_over_outputs(chunk, live, 0);
+    return live.loss.defined() ? live.loss.item<double>() : 0;
+  }
+  int64_t draw(int64_t place, uint64_t random) override {
+    const torch::NoGradGuard fixed;
+    return drawn(model_.whole(logits_)[0][place], random);
+  }
+
+  bool first(int chunk) const override { return chunks_[size_t(chunk)].layers.begin == 0; }
+  bool last(int chunk) const override {
+    return chunks_[size_t(chunk)].layers.end == model_.layers.size();
+  }
+  size_t peak_bytes() const override { return size_t(peak_); }
+  Range place(int chunk) const override { return chunks_[size_t(chunk)].place; }
+
+ private:
   Tensor take(const Key& key) {
-    const auto found = came.extract(key);
+    const auto found = came_.extract(key);
     if (found.empty()) throw std::logic_error("a part runs before what it needs has come");
-    return found.mapped().to(model.device);
+    return found.mapped().to(model_.device);
   }
 
   // Hands the tensor to a part of this rank, or keeps it to be sent.
   void hand_over(const Key& key, const Tensor& tensor) {
-    const Port& port = ports[size_t(key.port)];
+    const Port& port = ports_[size_t(key.port)];
     const int to = key.gradient ? port.connection.from : port.connection.to;
     const Tensor whole = tensor.detach().contiguous();
-    if (chunk_of.count(to))
-      came[key] = whole;
+    if (chunk_of_.count(to))
+      came_[key] = whole;
     else
-      made[key] = whole.to(torch::kCPU);
+      made_[key] = whole.to(torch::kCPU);
+  }
+  void hand_over_outputs(const Chunk& chunk, const Live& live, int micro_batch) {
+    for (size_t i = 0; i < chunk.out.size(); ++i)
+      if (ports_[size_t(chunk.out[i])].connection.sent_with(micro_batch))
+        hand_over({chunk.out[i], micro_batch, false}, live.outputs[i]);
   }
 
   // The tensors that come into the chunk.
   std::vector<Tensor> leaves(const Chunk& chunk, int micro_batch) {
     std::vector<Tensor> all;
     for (const int p : chunk.in) {
-      const Port& port = ports[size_t(p)];
-      if (!port.weight) {
-        all.push_back(leaf_of(take({p, micro_batch, false})));
+      const Key key{p, micro_batch, false};
+      if (!ports_[size_t(p)].weight) {
+        all.push_back(leaf_of(take(key)));
         continue;
       }
-      const Key key{p, micro_batch, false};
-      if (came.count(key)) weights[p] = take(key);
-      all.push_back(leaf_of(weights.at(p)));
+      if (came_.count(key)) weights_[p] = take(key);
+      all.push_back(leaf_of(weights_.at(p)));
     }
     return all;
   }
@@ -171,37 +293,25 @@ struct Stage::Inside {
     Stash stash;
     Tensor x;
     for (size_t i = 0; i < chunk.in.size(); ++i) {
-      const Port& port = ports[size_t(chunk.in[i])];
+      const Port& port = ports_[size_t(chunk.in[i])];
       if (port.name.empty())
         x = live.leaves[i];
       else
         stash.put(port.name, live.leaves[i]);
     }
-    if (first(chunk)) x = model.input(live.batch);
-    x = model.run(chunk.layers.begin, chunk.layers.end, x, stash, live.random);
+    if (chunk.layers.begin == 0) x = model_.input(live.batch);
+    x = model_.run(chunk.layers.begin, chunk.layers.end, x, stash, live.random);
     live.outputs.clear();
     for (const int p : chunk.out) {
-      const Port& port = ports[size_t(p)];
+      const Port& port = ports_[size_t(p)];
       live.outputs.push_back(port.name.empty() ? x : stash.take(port.name));
     }
     if (!stash.held().empty())
       throw std::logic_error("no layer takes " + stash.held().begin()->first + " out of the stash");
-    if (last(chunk)) {
-      logits = x.detach();
-      live.loss = model.loss(x, live.batch);
+    if (chunk.layers.end == model_.layers.size()) {
+      logits_ = x.detach();
+      live.loss = model_.loss(x, live.batch);
     }
-  }
-
-  void hand_over_outputs(const Chunk& chunk, const Live& live, int micro_batch) {
-    for (size_t i = 0; i < chunk.out.size(); ++i)
-      if (ports[size_t(chunk.out[i])].connection.sent_with(micro_batch))
-        hand_over({chunk.out[i], micro_batch, false}, live.outputs[i]);
-  }
-
-  // After its last gradient.
-  void retire(Chunk& chunk, int micro_batch) {
-    bytes -= chunk.live.at(micro_batch).bytes;
-    chunk.live.erase(micro_batch);
   }
 
   void add(const Chunk& chunk, const std::vector<Tensor>& gradients) {
@@ -209,170 +319,29 @@ struct Stage::Inside {
     for (size_t i = 0; i < gradients.size(); ++i)
       if (gradients[i].defined()) chunk.parameters[i].mutable_grad().add_(gradients[i]);
   }
+  // After its last gradient.
+  void retire(Chunk& chunk, int micro_batch) {
+    bytes_ -= chunk.live.at(micro_batch).bytes;
+    chunk.live.erase(micro_batch);
+  }
+
+  Model& model_;
+  std::vector<Port> ports_;
+  Settings settings_;
+  std::vector<Chunk> chunks_;
+  std::map<int, size_t> chunk_of_;  // a part
+  std::map<Key, Tensor> came_, made_;
+  std::map<int, Tensor> weights_;  // by port: received with one of the first micro-batches
+  Tensor logits_;
+  int64_t bytes_ = 0, peak_ = 0;
 };
 
-Stage::Stage(Replica& replica, const std::vector<LayerRange>& parts, const std::vector<int>& own,
-             const std::vector<Port>& ports, const Settings& settings)
-    : inside_(new Inside{replica.model(), ports, settings, replica, {}, {}, {}, {}, {}, {}, 0, 0}) {
-  Inside& in = *inside_;
-  std::vector<LayerRange> kept;
-  for (const int part : own) kept.push_back(parts[size_t(part)]);
-  replica.keep(kept);
-  std::map<std::string, size_t> offsets;
-  for (const Parameter& p : replica.layout()) offsets[p.name] = p.offset;
-  for (const int part : own) {
-    in.chunk_of[part] = in.chunks.size();
-    Chunk& chunk = in.chunks.emplace_back();
-    chunk.layers = parts[size_t(part)];
-    for (size_t p = 0; p < ports.size(); ++p) {
-      if (ports[p].connection.to == part) chunk.in.push_back(int(p));
-      if (ports[p].connection.from == part) chunk.out.push_back(int(p));
-    }
-    chunk.place = {replica.size(), 0};
-    for (size_t i = chunk.layers.begin; i < chunk.layers.end; ++i)
-      for (const auto& p : in.model.layers[i]->named_parameters()) {
-        chunk.parameters.push_back(p.value());
-        const size_t at = offsets.at(in.model.layers[i]->name + "." + p.key());
-        chunk.place.begin = std::min(chunk.place.begin, at);
-        chunk.place.end = std::max(chunk.place.end, at + size_t(p.value().numel()));
-      }
-    if (chunk.parameters.empty()) chunk.place = {};
-    for_counted(replica.layout(), chunk.place, [&](Range own) {
-      chunk.counted.push_back({own.begin - chunk.place.begin, own.end - chunk.place.begin});
-    });
-  }
+}  // namespace
+
+std::unique_ptr<Stage> make_stage(Replica& replica, const std::vector<LayerRange>& parts,
+                                  const std::vector<int>& own, const std::vector<Port>& ports,
+                                  const Stage::Settings& settings) {
+  return std::make_unique<RankStage>(replica, parts, own, ports, settings);
 }
-
-Stage::~Stage() = default;
-
-std::span<std::byte> Stage::incoming(const Key& key, int64_t samples) {
-  const Port& port = inside_->ports[size_t(key.port)];
-  std::vector<int64_t> sizes = port.sizes;
-  if (!port.weight) sizes.front() = samples;
-  const auto type = inside_->replica.width() == 8 ? torch::kFloat64 : torch::kFloat32;
-  const auto options = torch::dtype(type).pinned_memory(inside_->model.device.is_cuda());
-  return bytes_of(inside_->came[key] = torch::empty(sizes, options));
-}
-
-std::span<const std::byte> Stage::outgoing(const Key& key) const {
-  return bytes_of(inside_->made.at(key));
-}
-
-void Stage::drop(const Key& key) { inside_->made.erase(key); }
-
-double Stage::forward(int number, int micro_batch, const Batch& batch, uint64_t random) {
-  Inside& in = *inside_;
-  Chunk& chunk = in.chunks[size_t(number)];
-  Live& live = chunk.live[micro_batch];
-  in.model.train();
-  const int64_t before = allocated(device());
-  live.batch = batch;
-  live.random = random;
-  live.leaves = in.leaves(chunk, micro_batch);
-  {
-    const torch::AutoGradMode graph(!in.settings.recompute);
-    in.run(chunk, live);
-  }
-  in.hand_over_outputs(chunk, live, micro_batch);
-  const double loss = live.loss.defined() ? live.loss.item<double>() : 0;
-  if (in.settings.recompute) {
-    live.outputs.clear();
-    live.loss = Tensor();
-  }
-  live.bytes = allocated(device()) - before;  // and what was received before:
-  for (const Tensor& leaf : live.leaves) live.bytes += int64_t(leaf.nbytes());
-  in.bytes += live.bytes;
-  device().wait();
-  in.peak = std::max(in.peak, in.bytes);
-  return loss;
-}
-
-void Stage::backward(int number, int micro_batch, double scale) {
-  Inside& in = *inside_;
-  Chunk& chunk = in.chunks[size_t(number)];
-  Live& live = chunk.live.at(micro_batch);
-  if (in.settings.recompute) in.run(chunk, live);
-  std::vector<Tensor> roots, above;
-  for (size_t i = 0; i < chunk.out.size(); ++i) {
-    roots.push_back(live.outputs[i]);
-    above.push_back(in.take({chunk.out[i], micro_batch, true}));
-  }
-  if (in.last(chunk)) {
-    roots.push_back(live.loss * scale);
-    above.push_back(torch::ones_like(live.loss));
-  }
-  std::vector<Tensor> wanted = live.leaves;
-  wanted.insert(wanted.end(), chunk.parameters.begin(), chunk.parameters.end());
-  std::unique_ptr<Deferred> deferred;
-  if (in.settings.split) deferred = std::make_unique<Deferred>();
-  std::vector<Tensor> found =
-      torch::autograd::grad(roots, wanted, above, c10::nullopt, false, true);
-  for (size_t i = 0; i < chunk.in.size(); ++i)
-    in.hand_over({chunk.in[i], micro_batch, true},
-                 found[i].defined() ? found[i] : torch::zeros_like(live.leaves[i]));
-  device().wait();
-  found.erase(found.begin(), found.begin() + std::ptrdiff_t(live.leaves.size()));
-  if (in.settings.split) {
-    live.early = std::move(found);
-    live.later = std::move(deferred->work);
-    live.outputs.clear();
-    live.loss = Tensor();
-    return;
-  }
-  in.add(chunk, found);
-  in.retire(chunk, micro_batch);
-}
-
-void Stage::weight(int number, int micro_batch) {
-  Inside& in = *inside_;
-  Chunk& chunk = in.chunks[size_t(number)];
-  const Live& live = chunk.live.at(micro_batch);
-  in.add(chunk, live.early);
-  for (const Deferred::Work& work : live.later) work();
-  device().wait();
-  in.retire(chunk, micro_batch);
-}
-
-template <class Real>
-std::span<Real> Stage::gradients(int chunk) {
-  const Range place = inside_->chunks[size_t(chunk)].place;
-  return inside_->replica.gradients<Real>().subspan(place.begin, place.size());
-}
-template std::span<float> Stage::gradients(int chunk);
-template std::span<double> Stage::gradients(int chunk);
-
-const Device& Stage::device() const { return inside_->replica.device(); }
-
-const std::vector<Range>& Stage::counted(int chunk) const {
-  return inside_->chunks[size_t(chunk)].counted;
-}
-
-std::span<const std::byte> Stage::parameters(int chunk) const {
-  const Range place = inside_->chunks[size_t(chunk)].place;
-  const size_t width = inside_->replica.width();
-  return inside_->replica.bytes().subspan(width * place.begin, width * place.size());
-}
-
-double Stage::evaluate(int number, const Batch& batch) {
-  Inside& in = *inside_;
-  const Chunk& chunk = in.chunks[size_t(number)];
-  const torch::NoGradGuard fixed;
-  in.model.eval();
-  Live live;
-  live.batch = batch;
-  live.leaves = in.leaves(chunk, 0);
-  in.run(chunk, live);
-  in.hand_over_outputs(chunk, live, 0);
-  return live.loss.defined() ? live.loss.item<double>() : 0;
-}
-
-int64_t Stage::draw(int64_t place, uint64_t random) {
-  const torch::NoGradGuard fixed;
-  return drawn(inside_->model.whole(inside_->logits)[0][place], random);
-}
-
-bool Stage::first(int chunk) const { return inside_->first(inside_->chunks[size_t(chunk)]); }
-bool Stage::last(int chunk) const { return inside_->last(inside_->chunks[size_t(chunk)]); }
-size_t Stage::peak_bytes() const { return size_t(inside_->peak); }
 
 }  // namespace tutti::train
