@@ -64,12 +64,14 @@ tutti_dtype dtype_in(const Tensor& x) {
 }
 
 // Whether the call goes into the GPU's null stream, in which LibTorch computes: those with a
-// stream-ordered form do. A blocking call reads at once, so pending work is waited for.
-bool on_stream(const Tensor& x, const Group& group) {
+// stream-ordered form do, which those of parts need `even` ones for. A blocking call reads at once,
+// so pending work is waited for.
+bool on_stream(const Tensor& x, const Group& group, bool even = true) {
   if (!x.is_cuda()) return false;
-  if (!group.streams)
+  const bool streams = group.streams && even;
+  if (!streams)
     c10::impl::VirtualGuardImpl(x.device().type()).getDefaultStream(x.device()).synchronize();
-  return group.streams;
+  return streams;
 }
 
 // Counts a call while it runs.
@@ -94,14 +96,11 @@ Tensor reduced(const Tensor& x, tutti_op op, const Group& group) {
   const tutti_comm comm = group.comm->get();
   const size_t count = size_t(y.numel());
   const Counted counted(group, {GroupCall::Kind::allreduce, count, dtype_in(y), op});
-  if (on_stream(y, group))
-    check(tutti_allreduce_on(TUTTI_IN_PLACE, y.data_ptr(), count, dtype_in(y), op, comm,
-                             &group.sums, nullptr),
-          *group.comm);
-  else
-    check(tutti_allreduce_with(TUTTI_IN_PLACE, y.data_ptr(), count, dtype_in(y), op, comm,
-                               &group.sums),
-          *group.comm);
+  check(on_stream(y, group) ? tutti_allreduce_on(TUTTI_IN_PLACE, y.data_ptr(), count, dtype_in(y),
+                                                 op, comm, &group.sums, nullptr)
+                            : tutti_allreduce_with(TUTTI_IN_PLACE, y.data_ptr(), count, dtype_in(y),
+                                                   op, comm, &group.sums),
+        *group.comm);
   return y;
 }
 
@@ -113,14 +112,8 @@ std::vector<size_t> counts(const std::vector<int64_t>& sizes, int64_t row) {
   return out;
 }
 
-// Stream-ordered calls need equal counts.
 bool all_equal(const std::vector<size_t>& counts) {
   return std::all_of(counts.begin(), counts.end(), [&](size_t n) { return n == counts.front(); });
-}
-Group without_streams(const Group& group, bool without) {
-  Group other = group;
-  if (without) other.streams = false;
-  return other;
 }
 
 int64_t sum(const std::vector<int64_t>& sizes) {
@@ -138,14 +131,13 @@ Tensor gathered(const Tensor& x, int64_t dimension, const std::vector<int64_t>& 
   const int64_t width = all.numel() / std::max<int64_t>(shape[0], 1);
   const std::vector<size_t> lengths = counts(sizes, mine.size(0) > 0 ? row : width);
   const Counted counted(group, {GroupCall::Kind::allgather, size_t(all.numel()), dtype_in(mine)});
-  if (on_stream(mine, without_streams(group, !all_equal(lengths))))
-    check(tutti_allgather_on(mine.data_ptr(), all.data_ptr(), lengths[0], dtype_in(mine),
-                             group.comm->get(), nullptr, nullptr),
-          *group.comm);
-  else
-    check(tutti_allgatherv(mine.data_ptr(), size_t(mine.numel()), all.data_ptr(), lengths.data(),
-                           nullptr, dtype_in(mine), group.comm->get()),
-          *group.comm);
+  const tutti_comm comm = group.comm->get();
+  check(on_stream(mine, group, all_equal(lengths))
+            ? tutti_allgather_on(mine.data_ptr(), all.data_ptr(), lengths[0], dtype_in(mine), comm,
+                                 nullptr, nullptr)
+            : tutti_allgatherv(mine.data_ptr(), size_t(mine.numel()), all.data_ptr(),
+                               lengths.data(), nullptr, dtype_in(mine), comm),
+        *group.comm);
   return all.movedim(0, dimension).contiguous();
 }
 
@@ -161,14 +153,13 @@ Tensor scattered_sum(const Tensor& x, int64_t dimension, const Group& group) {
                         {GroupCall::Kind::reduce_scatter, size_t(all.numel()), dtype_in(all)});
   tutti_call_config config = TUTTI_CALL_CONFIG_INIT;  // not the algorithm, which is an allreduce's
   config.level = group.sums.level;
-  if (on_stream(all, without_streams(group, !all_equal(lengths))))
-    check(tutti_reduce_scatter_block_on(all.data_ptr(), mine.data_ptr(), lengths[0], dtype_in(all),
-                                        TUTTI_SUM, group.comm->get(), &config, nullptr),
-          *group.comm);
-  else
-    check(tutti_reduce_scatter_with(all.data_ptr(), mine.data_ptr(), lengths.data(), dtype_in(all),
-                                    TUTTI_SUM, group.comm->get(), &config),
-          *group.comm);
+  const tutti_comm comm = group.comm->get();
+  check(on_stream(all, group, all_equal(lengths))
+            ? tutti_reduce_scatter_block_on(all.data_ptr(), mine.data_ptr(), lengths[0],
+                                            dtype_in(all), TUTTI_SUM, comm, &config, nullptr)
+            : tutti_reduce_scatter_with(all.data_ptr(), mine.data_ptr(), lengths.data(),
+                                        dtype_in(all), TUTTI_SUM, comm, &config),
+        *group.comm);
   return mine.movedim(0, dimension).contiguous();
 }
 
