@@ -41,7 +41,7 @@ std::string generated(const Options& asked, const Device& device) {
   // A model of text is made without looking at data.
   Replica replica(shape_of(o), *make_noise(), o.seed, {}, device);
   load_weights(found, o, replica.layout(), device, replica.bytes());
-  return replica.continued(o.prompt, *o.generate, o.seed);
+  return replica.generate(o.prompt, *o.generate, o.seed);
 }
 
 }  // namespace tutti::train

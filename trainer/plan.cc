@@ -20,7 +20,7 @@
 #include "trainer/parallel/mesh.h"
 #include "trainer/pipeline/drawing.h"
 #include "trainer/pipeline/pipeline.h"
-#include "trainer/report/held.h"
+#include "trainer/report/footprint.h"
 #include "trainer/sync/server_core.h"
 #include "trainer/sync/volume.h"
 #include "trainer/sync/ways.h"
@@ -39,7 +39,7 @@ void check_writable(const char* option, const std::string& path) {
 }
 
 // The grid, and each rank's groups in it and what it holds.
-void show_grid(const Options& o, const Mesh& mesh, const std::vector<Held>& held) {
+void show_grid(const Options& o, const Mesh& mesh, const std::vector<Footprint>& footprints) {
   if (mesh.ranks() == o.dp) return;
   fmt::print("the grid   {} ranks: --dp {} x --pp {}{} x --tp {}; outermost first {}\n",
              mesh.ranks(), o.dp, o.pp, o.stage_widths.empty() ? "" : " of widths " + o.stage_widths,
@@ -51,21 +51,21 @@ void show_grid(const Options& o, const Mesh& mesh, const std::vector<Held>& held
         rank, mesh.copy(rank), mesh.widths().name(mesh.at(rank, Axis::pipeline)),
         mesh.at(rank, Axis::tensor), fmt::join(mesh.holders(rank), " "),
         fmt::join(mesh.group(rank, {Axis::pipeline}), " "),
-        fmt::join(mesh.group(rank, {Axis::tensor}), " "), held[size_t(rank)].parameters,
-        held[size_t(rank)].state);
+        fmt::join(mesh.group(rank, {Axis::tensor}), " "), footprints[size_t(rank)].parameters,
+        footprints[size_t(rank)].state);
 }
 
 // The most parameters and the most state that any rank holds.
-Held most_held(const std::vector<Held>& held) {
-  Held most;
-  for (const Held& h : held)
+Footprint largest_footprint(const std::vector<Footprint>& footprints) {
+  Footprint most;
+  for (const Footprint& h : footprints)
     most = {std::max(most.parameters, h.parameters), std::max(most.state, h.state)};
   return most;
 }
 
 // The role of each rank, and what it holds.
 void show_memory(const Options& o, const std::vector<Parameter>& layout,
-                 const std::vector<Held>& held) {
+                 const std::vector<Footprint>& footprints) {
   const int p = o.workers();
   fmt::print(
       "{:<10} {} worker{}{}\n", p == 1 ? "rank 0" : fmt::format("ranks 0-{}", p - 1),
@@ -75,7 +75,7 @@ void show_memory(const Options& o, const std::vector<Parameter>& layout,
                         o.servers == 1 ? "" : "s", o.servers == 1 ? "" : "s",
                         o.servers == 1 ? std::to_string(p) : fmt::format("{}-{}", p, o.world() - 1))
           : "");
-  const Held most = most_held(held);
+  const Footprint most = largest_footprint(footprints);
   const auto bytes = double(o.element_bytes() * most.parameters);
   fmt::print("a worker   holds {}{} of parameters, {} of gradients", p == o.dp ? "" : "at most ",
              megabytes(bytes), megabytes(bytes));
@@ -128,7 +128,7 @@ std::vector<std::vector<std::string>> layers_of_stages(const PipelinePlan& plan)
 
 // The layers and work of each stage, as far as known without a run.
 void show_pipeline_plan(const Options& o, const PipelinePlan& plan, const Mesh& mesh,
-                        const std::vector<Held>& held) {
+                        const std::vector<Footprint>& footprints) {
   const PipelineRun run = simulate(plan.schedule, plan.shape);
   fmt::print("pipeline   {}, {} micro-batches{}: {:.1f} % of the stages' time is used\n",
              o.schedule, plan.shape.micro_batches,
@@ -138,7 +138,7 @@ void show_pipeline_plan(const Options& o, const PipelinePlan& plan, const Mesh& 
   for (int place = 0; place < widths.ranks(); ++place) {
     size_t most = 0;
     for (int t = 0; t < o.tp; ++t)
-      most = std::max(most, held[size_t(mesh.rank(0, place, t))].parameters);
+      most = std::max(most, footprints[size_t(mesh.rank(0, place, t))].parameters);
     fmt::print("stage {:<4} {}: {} of parameters{}, at most {} micro-batches alive\n",
                widths.name(place), fmt::join(stages[size_t(widths.stage(place))], " "),
                megabytes(double(o.element_bytes() * most)), o.tp > 1 ? " at most on a rank" : "",
@@ -217,18 +217,18 @@ void show_plan(const Options& o) {
   if (o.tp > 1) layouts = divided_layouts(o, shape, *data);
   if (o.pipelined()) {
     const PipelinePlan plan = pipeline_plan(o, replica, *data);
-    const auto held = held_by_ranks(o, mesh, layouts, layers_of_stages(plan));
-    show_grid(o, mesh, held);
-    show_memory(o, layout, held);
-    show_pipeline_plan(o, plan, mesh, held);
+    const auto footprints = footprints_of(o, mesh, layouts, layers_of_stages(plan));
+    show_grid(o, mesh, footprints);
+    show_memory(o, layout, footprints);
+    show_pipeline_plan(o, plan, mesh, footprints);
     if (o.dp > 1)
       fmt::print("each stage averages its gradients over its {} copies, {} shards in all\n", o.dp,
                  o.shards);
     return;
   }
-  const auto held = held_by_ranks(o, mesh, layouts, {});
-  show_grid(o, mesh, held);
-  show_memory(o, layout, held);
+  const auto footprints = footprints_of(o, mesh, layouts, {});
+  show_grid(o, mesh, footprints);
+  show_memory(o, layout, footprints);
   const auto& most = *std::max_element(
       layouts.begin(), layouts.end(),
       [](const auto& a, const auto& b) { return elements_of(a) < elements_of(b); });

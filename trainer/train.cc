@@ -81,12 +81,13 @@ double validate(const Worker& worker) {
 }
 
 // Returns the step to go on with.
-int64_t resume(Screen& screen, const Worker& worker, const Keepers& keepers, Strategy& strategy) {
-  const Checkpoint found = common_checkpoint(keepers);
-  check_continues(found, worker.options, keepers.identity, worker.data.digest());
-  load_checkpoint(found, keepers, strategy.state());
+int64_t resume(Screen& screen, const Worker& worker, const CheckpointGroup& checkpoint_group,
+               Strategy& strategy) {
+  const Checkpoint found = common_checkpoint(checkpoint_group);
+  check_continues(found, worker.options, checkpoint_group.identity, worker.data.digest());
+  load_checkpoint(found, checkpoint_group, strategy.state());
   strategy.resumed();
-  const std::vector<std::string> changes = changes_since(found, keepers.settings);
+  const std::vector<std::string> changes = changes_since(found, checkpoint_group.settings);
   screen.line(fmt::format("goes on after step {} from {}{}{}", found.step, found.folder,
                           changes.empty() ? "" : "; ", fmt::join(changes, ", ")));
   return found.step;
@@ -180,15 +181,15 @@ int train(const Options& asked, const std::vector<std::string>& arguments, bool 
   show_heading(screen, worker, *strategy, shape);
   if (!rank.decisions.empty()) screen.line(rank.decisions);
 
-  const Keepers keepers{options,
-                        *data,
-                        replica.layout(),
-                        options.has_servers() ? world : grid.all,
-                        options.has_servers() ? world.rank() : grid.data.rank(),
-                        options.has_servers() ? world.size() : grid.data.size(),
-                        identity_of(options),
-                        settings_of(options)};
-  const int64_t begin = options.resume ? resume(screen, worker, keepers, *strategy) : 0;
+  const CheckpointGroup checkpoint_group{options,
+                                         *data,
+                                         replica.layout(),
+                                         options.has_servers() ? world : grid.all,
+                                         options.has_servers() ? world.rank() : grid.data.rank(),
+                                         options.has_servers() ? world.size() : grid.data.size(),
+                                         identity_of(options),
+                                         settings_of(options)};
+  const int64_t begin = options.resume ? resume(screen, worker, checkpoint_group, *strategy) : 0;
 
   std::vector<StepRecord> history;
   ModelTraffic traffic(worker, split.group, made);
@@ -222,7 +223,7 @@ int train(const Options& asked, const std::vector<std::string>& arguments, bool 
     const bool last = early != Early::no || next >= options.steps;
     if (early != Early::diverged && kept && (due || last)) {
       strategy->pause(next);
-      save_checkpoint(keepers, strategy->state(), next);
+      save_checkpoint(checkpoint_group, strategy->state(), next);
       saved = next;
     }
     if (last) record.figures.volume += strategy->finish();

@@ -135,7 +135,7 @@ class Run {
           if (i >= range.begin && i < range.end) values[i - range.begin] = x;
         });
       }
-      save_checkpoint(keepers(worker), {parameters(worker), state}, 7);
+      save_checkpoint(group(worker), {parameters(worker), state}, 7);
     });
   }
   void load_and_compare() {
@@ -145,7 +145,7 @@ class Run {
     EXPECT_EQ(found.step, 7);
     each([&](const Worker& worker, std::vector<Real>& values, const StateVector& state) {
       for (Real& x : worker.replica.parameters<Real>()) x = 99;
-      load_checkpoint(found, keepers(worker), {parameters(worker), state});
+      load_checkpoint(found, group(worker), {parameters(worker), state});
       size_t wrong = 0;
       for (const Parameter& p : worker.replica.layout()) {
         for_elements<Real>("parameters", p, [&](size_t i, Real x) {
@@ -161,12 +161,13 @@ class Run {
   }
 
  private:
-  static Keepers keepers(const Worker& worker) {
+  static CheckpointGroup group(const Worker& worker) {
     return {worker.options,  worker.data,        worker.replica.layout(),
             worker.grid.all, worker.comm.rank(), worker.comm.size()};
   }
   static StateVector parameters(const Worker& worker) {
-    return parameter_state(worker.replica.bytes(), worker.replica.size(), StateVector::Kept::alike);
+    return parameter_state(worker.replica.bytes(), worker.replica.size(),
+                           StateVector::Placement::replicated);
   }
   template <class Body>
   void each(Body&& body) {
@@ -180,10 +181,11 @@ class Run {
                                       size_t(cut(size, layout_.dp, grid.data.rank() + 1))}
                               : Range{0, size_t(size)};
       std::vector<Real> values(range.size());
-      StateVector state{"mean",
-                        layout_.sharded ? StateVector::Kept::part : StateVector::Kept::alike,
-                        {range},
-                        {std::as_writable_bytes(std::span(values))}};
+      StateVector state{
+          "mean",
+          layout_.sharded ? StateVector::Placement::sharded : StateVector::Placement::replicated,
+          {range},
+          {std::as_writable_bytes(std::span(values))}};
       body(worker, values, state);
     });
   }

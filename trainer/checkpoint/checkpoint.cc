@@ -128,8 +128,9 @@ std::optional<Checkpoint> newest(const std::string& folder, Look look,
   return std::nullopt;
 }
 
-std::string own_name(const StateVector& v, const Keepers& keepers) {
-  return v.kept == StateVector::Kept::own ? fmt::format("{}.{}", v.name, keepers.copy) : v.name;
+std::string own_name(const StateVector& v, const CheckpointGroup& group) {
+  return v.placement == StateVector::Placement::local ? fmt::format("{}.{}", v.name, group.copy)
+                                                      : v.name;
 }
 
 std::string file_name(size_t rank, size_t ranks) {
@@ -176,12 +177,12 @@ Box whole_box(const std::vector<int64_t>& shape) {
 // Cuts `values`, those of each of `ranges` of the flat vector, into boxes of the whole tensors.
 // Elements of a box lie one after the other: ranges are cut at rows, and parameters that are
 // divided along an inner dimension have one span of it.
-void add_pieces(const Keepers& keepers, const std::string& vector, std::span<const Range> ranges,
-                std::span<const std::span<std::byte>> values, const Device& device,
-                std::vector<Piece>& out) {
-  const size_t width = keepers.options.element_bytes();
+void add_pieces(const CheckpointGroup& group, const std::string& vector,
+                std::span<const Range> ranges, std::span<const std::span<std::byte>> values,
+                const Device& device, std::vector<Piece>& out) {
+  const size_t width = group.options.element_bytes();
   for (size_t i = 0; i < ranges.size(); ++i) {
-    for (const Parameter& p : keepers.layout) {
+    for (const Parameter& p : group.layout) {
       const size_t begin = std::max(ranges[i].begin, p.offset);
       const size_t end = std::min(ranges[i].end, p.offset + p.count);
       if (begin >= end || !p.counted) continue;
@@ -192,7 +193,7 @@ void add_pieces(const Keepers& keepers, const std::string& vector, std::span<con
           piece.name = piece.tensor.name = vector + "/" + p.name;
           piece.box = text_of(box.whole);
           if (box.whole != whole_box(whole_shape(p))) piece.tensor.name += piece.box;
-          piece.tensor.dtype = dtype_name(keepers.options);
+          piece.tensor.dtype = dtype_name(group.options);
           for (const Span& span : box.whole) piece.tensor.shape.push_back(uint64_t(span.size()));
           piece.values = {at, width * size_t(elements(box.whole))};
           piece.device = device;
@@ -216,18 +217,17 @@ Range own_share(const std::vector<Parameter>& layout, size_t total, int ranks, i
   return share.begin == total ? Range{0, 0} : share;
 }
 
-std::vector<Piece> own_pieces(const Keepers& keepers, const std::vector<StateVector>& state) {
-  const size_t width = keepers.options.element_bytes();
-  const Range share =
-      own_share(keepers.layout, elements_of(keepers.layout), keepers.copies, keepers.copy);
+std::vector<Piece> own_pieces(const CheckpointGroup& group, const std::vector<StateVector>& state) {
+  const size_t width = group.options.element_bytes();
+  const Range share = own_share(group.layout, elements_of(group.layout), group.copies, group.copy);
   std::vector<Piece> pieces;
   for (const StateVector& v : state) {
-    if (v.kept != StateVector::Kept::alike) {
-      add_pieces(keepers, own_name(v, keepers), v.ranges, v.values, v.device, pieces);
+    if (v.placement != StateVector::Placement::replicated) {
+      add_pieces(group, own_name(v, group), v.ranges, v.values, v.device, pieces);
       continue;
     }
     const std::span<std::byte> own = v.values[0].subspan(width * share.begin, width * share.size());
-    add_pieces(keepers, v.name, std::span(&share, 1), std::span(&own, 1), v.device, pieces);
+    add_pieces(group, v.name, std::span(&share, 1), std::span(&own, 1), v.device, pieces);
   }
   uint64_t at = 0;
   for (Piece& piece : pieces) {
@@ -238,10 +238,10 @@ std::vector<Piece> own_pieces(const Keepers& keepers, const std::vector<StateVec
 }
 
 // Returns what checkpoint.json says of the rank's file and of the parts in it, or the error.
-json write_own(const Keepers& keepers, const std::vector<StateVector>& state,
+json write_own(const CheckpointGroup& group, const std::vector<StateVector>& state,
                const fs::path& folder) {
   try {
-    const std::vector<Piece> pieces = own_pieces(keepers, state);
+    const std::vector<Piece> pieces = own_pieces(group, state);
     std::vector<Tensor> tensors;
     tensors.reserve(pieces.size());
     json parts = json::array();
@@ -249,7 +249,7 @@ json write_own(const Keepers& keepers, const std::vector<StateVector>& state,
       tensors.push_back(piece.tensor);
       parts.push_back({piece.name, piece.box});
     }
-    const std::string name = file_name(size_t(keepers.comm.rank()), size_t(keepers.comm.size()));
+    const std::string name = file_name(size_t(group.comm.rank()), size_t(group.comm.size()));
     DurableFile file(folder / name);
     const std::string header = make_header(tensors, {{"format", "tutti"}});
     file.write(header.data(), header.size());
@@ -278,14 +278,14 @@ json index_of(const json& parts) {
   return tensors;
 }
 
-void write_about(const Keepers& keepers, int64_t step, const fs::path& folder, const json& files,
-                 const json& parts) {
+void write_about(const CheckpointGroup& group, int64_t step, const fs::path& folder,
+                 const json& files, const json& parts) {
   const json contents = {{"step", step},
-                         {"copies", keepers.copies},
+                         {"copies", group.copies},
                          {"tensors", index_of(parts)},
-                         {"identity", keepers.identity},
-                         {"settings", keepers.settings},
-                         {"data", keepers.data.digest()},
+                         {"identity", group.identity},
+                         {"settings", group.settings},
+                         {"data", group.data.digest()},
                          {"files", files}};
   const json about = {{"format", format_version},
                       {"sha256", sha256_of_text(contents.dump())},
@@ -307,7 +307,7 @@ void make_unfinished(const fs::path& unfinished) {
 }
 
 // Rank 0: turns the written files into a checkpoint.
-void commit(const Keepers& keepers, int64_t step, const fs::path& unfinished,
+void commit(const CheckpointGroup& group, int64_t step, const fs::path& unfinished,
             const std::vector<std::string>& written) {
   json files = json::array(), parts = files;  // by rank
   for (const std::string& text : written) {
@@ -317,8 +317,8 @@ void commit(const Keepers& keepers, int64_t step, const fs::path& unfinished,
     files.push_back(one["file"]);
     parts.push_back(one["parts"]);
   }
-  const std::string folder = keepers.options.checkpoint;
-  write_about(keepers, step, unfinished, files, parts);
+  const std::string folder = group.options.checkpoint;
+  write_about(group, step, unfinished, files, parts);
   sync_folder(unfinished);
   fault_point("save-named");
   const fs::path name = fs::path(folder) / folder_name(step);
@@ -394,12 +394,12 @@ class Parts {
     if (!stream) throw Damaged(name + text + " cannot be read");
     // The box of the whole tensor in which this rank's part would lie if all of it were shifted as
     // this piece is.
-    Box held = whole_box(p.shape);
-    for (size_t d = 0; d < held.size(); ++d) {
+    Box shifted = whole_box(p.shape);
+    for (size_t d = 0; d < shifted.size(); ++d) {
       const int64_t move = own.whole[d].begin - own.part[d].begin;
-      held[d] = {held[d].begin + move, held[d].end + move};
+      shifted[d] = {shifted[d].begin + move, shifted[d].end + move};
     }
-    copy_box(both, theirs, values.data(), held, out.data() + width * p.offset, width);
+    copy_box(both, theirs, values.data(), shifted, out.data() + width * p.offset, width);
     return size_t(elements(both));
   }
 
@@ -491,15 +491,15 @@ std::vector<std::string> changes_since(const Checkpoint& checkpoint, const json&
   return differences(settings, before);
 }
 
-Checkpoint common_checkpoint(const Keepers& keepers) {
-  const std::string& folder = keepers.options.checkpoint;
+Checkpoint common_checkpoint(const CheckpointGroup& group) {
+  const std::string& folder = group.options.checkpoint;
   Checkpoint found;
-  on_first<BadInput>(keepers.comm, [&] {
+  on_first<BadInput>(group.comm, [&] {
     std::vector<std::string> warnings;
     found = newest_checkpoint(folder, warnings);
   });
-  keepers.comm.broadcast<int64_t>(std::span(&found.step, 1), 0);
-  if (keepers.comm.rank() == 0) return found;
+  group.comm.broadcast<int64_t>(std::span(&found.step, 1), 0);
+  if (group.comm.rank() == 0) return found;
   try {
     return verified(fs::path(folder) / folder_name(found.step), Look::lengths);
   } catch (const Damaged& damaged) {
@@ -508,11 +508,12 @@ Checkpoint common_checkpoint(const Keepers& keepers) {
   }
 }
 
-void save_checkpoint(const Keepers& keepers, const std::vector<StateVector>& state, int64_t step) {
-  const std::string& folder = keepers.options.checkpoint;
+void save_checkpoint(const CheckpointGroup& group, const std::vector<StateVector>& state,
+                     int64_t step) {
+  const std::string& folder = group.options.checkpoint;
   const fs::path unfinished = fs::path(folder) / ("unfinished-" + folder_name(step));
   const auto first = [&](const std::function<void()>& work) {
-    on_first<Failure>(keepers.comm, [&] {
+    on_first<Failure>(group.comm, [&] {
       try {
         work();
       } catch (const std::exception& failed) {
@@ -527,22 +528,22 @@ void save_checkpoint(const Keepers& keepers, const std::vector<StateVector>& sta
   fault_point("save-begin");
   first([&] { make_unfinished(unfinished); });
   const std::string mine =
-      write_own(keepers, state, unfinished).dump(-1, ' ', false, json::error_handler_t::replace);
-  const std::vector<std::string> written = gather_text(keepers.comm, mine);
+      write_own(group, state, unfinished).dump(-1, ' ', false, json::error_handler_t::replace);
+  const std::vector<std::string> written = gather_text(group.comm, mine);
   first([&] {
-    commit(keepers, step, unfinished, written);
+    commit(group, step, unfinished, written);
     prune(folder, step);
   });
 }
 
-void load_checkpoint(const Checkpoint& checkpoint, const Keepers& keepers,
+void load_checkpoint(const Checkpoint& checkpoint, const CheckpointGroup& group,
                      const std::vector<StateVector>& state) {
-  const size_t width = keepers.options.element_bytes();
+  const size_t width = group.options.element_bytes();
   read_for("--resume", checkpoint, [&] {
     const Parts parts(checkpoint);
-    std::vector<std::byte> whole(width * elements_of(keepers.layout));
+    std::vector<std::byte> whole(width * elements_of(group.layout));
     for (const StateVector& v : state) {
-      parts.read(own_name(v, keepers), keepers.options, keepers.layout, whole);
+      parts.read(own_name(v, group), group.options, group.layout, whole);
       for (size_t i = 0; i < v.ranges.size(); ++i) {
         const auto part = std::span(whole).subspan(width * v.ranges[i].begin, v.values[i].size());
         const OnHost<std::byte> here(v.device, v.values[i]);

@@ -49,7 +49,7 @@ std::vector<std::string> changes_since(const Checkpoint& checkpoint,
                                        const nlohmann::json& settings);
 
 // The ranks that make a checkpoint together: all that hold state.
-struct Keepers {
+struct CheckpointGroup {
   const Options& options;
   const Data& data;
   const std::vector<Parameter>& layout;
@@ -62,14 +62,15 @@ struct Keepers {
 };
 // Collective: the newest undamaged checkpoint of those that rank 0 sees. Throws BadInput on all
 // ranks if there is none; rank 0's has the text.
-Checkpoint common_checkpoint(const Keepers& keepers);
+Checkpoint common_checkpoint(const CheckpointGroup& group);
 
 // Collective. Throws Failure on all ranks, rank 0's naming the rank and the cause, if one cannot
 // write its part; then nothing is left of this checkpoint and older ones are unchanged.
-void save_checkpoint(const Keepers& keepers, const std::vector<StateVector>& state, int64_t step);
+void save_checkpoint(const CheckpointGroup& group, const std::vector<StateVector>& state,
+                     int64_t step);
 
 // Fills the state, however the checkpoint's ranks divided it. Throws BadInput if a part is missing.
-void load_checkpoint(const Checkpoint& checkpoint, const Keepers& keepers,
+void load_checkpoint(const Checkpoint& checkpoint, const CheckpointGroup& group,
                      const std::vector<StateVector>& state);
 // Only the parameters, `layout`'s, in the type that `options` name; of any run of the same model.
 // Throws BadInput.

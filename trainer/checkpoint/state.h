@@ -15,28 +15,28 @@ namespace tutti::train {
 
 // A vector over these ranges of the flat vector; the parameters are one, too.
 struct StateVector {
-  enum class Kept {
-    alike,  // by all ranks
-    part,   // by no other rank
-    own     // by every rank, each its own, over the whole vector
+  enum class Placement {
+    replicated,  // all ranks have it
+    sharded,     // no other rank has this part
+    local        // every rank has its own, of the whole vector
   };
   std::string name;
-  Kept kept = Kept::alike;
+  Placement placement = Placement::replicated;
   std::vector<Range> ranges;
   std::vector<std::span<std::byte>> values;  // of each range, in the type of the parameters
   Device device = {};                        // where the values are
 };
 // All `count` parameters.
 inline StateVector parameter_state(std::span<std::byte> parameters, size_t count,
-                                   StateVector::Kept kept, const Device& device = {}) {
-  return {"parameters", kept, {{0, count}}, {parameters}, device};
+                                   StateVector::Placement placement, const Device& device = {}) {
+  return {"parameters", placement, {{0, count}}, {parameters}, device};
 }
 // The optimizer's.
 template <class Real>
-void add_state(BasicOptimizer<Real>& optimizer, StateVector::Kept kept,
+void add_state(BasicOptimizer<Real>& optimizer, StateVector::Placement placement,
                std::vector<StateVector>& all) {
   for (auto& [name, values] : optimizer.state()) {
-    StateVector vector{name, kept, optimizer.owned(), {}, optimizer.device()};
+    StateVector vector{name, placement, optimizer.owned(), {}, optimizer.device()};
     std::span<Real> rest = values.span();
     for (const Range& range : vector.ranges) {
       vector.values.push_back(std::as_writable_bytes(rest.first(range.size())));

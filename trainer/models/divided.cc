@@ -120,7 +120,7 @@ Tensor divided_cross_entropy(const Tensor& logits, const Tensor& targets, int64_
     return nn::functional::cross_entropy(
         logits, targets, nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum));
   const Span own = part_of(classes, group.size, group.rank);
-  const Tensor most = most_of(std::get<0>(logits.detach().max(1)), group);
+  const Tensor most = max_of(std::get<0>(logits.detach().max(1)), group);
   const Tensor sums = reduce_from((logits - most.unsqueeze(1)).exp().sum(1), group);
   const Tensor foreign = targets.lt(own.begin).logical_or(targets.ge(own.end));
   const Tensor local = (targets - own.begin).masked_fill(foreign, 0);

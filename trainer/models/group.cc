@@ -268,7 +268,7 @@ Tensor sum_of(const Tensor& x, const Group& group) {
   return group.size == 1 ? x.detach() : reduced(x, TUTTI_SUM, group);
 }
 
-Tensor most_of(const Tensor& x, const Group& group) {
+Tensor max_of(const Tensor& x, const Group& group) {
   return group.size == 1 ? x.detach() : reduced(x, TUTTI_MAX, group);
 }
 

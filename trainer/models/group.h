@@ -45,7 +45,7 @@ torch::Tensor receive(const torch::Tensor& before, std::vector<int64_t> shape, i
 
 // No gradients. Over the group; the same bits on all ranks.
 torch::Tensor sum_of(const torch::Tensor& x, const Group& group);
-torch::Tensor most_of(const torch::Tensor& x, const Group& group);
+torch::Tensor max_of(const torch::Tensor& x, const Group& group);
 
 // Pictures are divided into strips, as by parts(): each rank's `x` has its own rows. Returns on
 // rank r the rows `needed[r]`; missing ones come from the strips above and below, which must hold

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "trainer/device/tensors.h"
-#include "trainer/models/continued.h"
+#include "trainer/models/generation.h"
 #include "trainer/models/models.h"
 
 namespace tutti::train {
@@ -167,7 +167,7 @@ double Replica::loss(const Batch& batch) {
   return model.loss(model.run(model.input(batch)), batch).item<double>();
 }
 
-std::string Replica::continued(const std::string& prompt, int64_t bytes, uint64_t seed) {
+std::string Replica::generate(const std::string& prompt, int64_t bytes, uint64_t seed) {
   const Shape& shape = inside_->shape;
   if (shape.vocabulary == 0 || shape.name == "seq2seq") return "";
   const torch::NoGradGuard fixed;
@@ -182,7 +182,7 @@ std::string Replica::continued(const std::string& prompt, int64_t bytes, uint64_
         model.run(torch::tensor(recent).view({1, int64_t(recent.size())}).to(model.device)));
     return drawn(logits[0][last], random);
   };
-  return continued_text(prompt, bytes, shape.context, seed, next);
+  return generate_text(prompt, bytes, shape.context, seed, next);
 }
 
 void use_threads(int threads) { at::set_num_threads(threads); }

@@ -56,7 +56,7 @@ class Replica {
   double loss(const Batch& batch);
   // The model's continuation of the prompt; empty for models that are not of text. Collective over
   // the ranks of the split, as the two above.
-  std::string continued(const std::string& prompt, int64_t bytes, uint64_t seed);
+  std::string generate(const std::string& prompt, int64_t bytes, uint64_t seed);
 
   // For the files that compute.
   Model& model();

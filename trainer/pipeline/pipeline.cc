@@ -12,7 +12,7 @@
 #include "trainer/common/random.h"
 #include "trainer/common/timeline.h"
 #include "trainer/data/shards.h"
-#include "trainer/models/continued.h"
+#include "trainer/models/generation.h"
 #include "trainer/parallel/norms.h"
 
 namespace tutti::train {
@@ -247,7 +247,7 @@ double Pipeline::loss(const Batch& batch) {
   return sum;
 }
 
-std::string Pipeline::continued(const std::string& prompt, int64_t bytes, uint64_t seed) {
+std::string Pipeline::generate(const std::string& prompt, int64_t bytes, uint64_t seed) {
   const int64_t context = data_.terms();
   if (context == 1) return "";  // no text
   const int last = plan_.shape.widths.lead(plan_.shape.stages - 1);
@@ -261,7 +261,7 @@ std::string Pipeline::continued(const std::string& prompt, int64_t bytes, uint64
     comm_.broadcast<int64_t>(std::span(&token, 1), last);
     return token;
   };
-  return continued_text(prompt, bytes, context, seed, next);
+  return generate_text(prompt, bytes, context, seed, next);
 }
 
 // ---------------------------------------------------------------- what was measured

@@ -52,7 +52,7 @@ class Pipeline {
   // else 0.
   double loss(const Batch& batch);
   // Called on all ranks, and all get the text: see Replica.
-  std::string continued(const std::string& prompt, int64_t bytes, uint64_t seed);
+  std::string generate(const std::string& prompt, int64_t bytes, uint64_t seed);
 
   const PipelinePlan& plan() const { return plan_; }
   const communicator& ranks() const { return comm_; }

@@ -114,8 +114,8 @@ Summary show_summary(Screen& screen, const Worker& worker, const communicator& w
   // One copy of the model generates the text, on all its ranks.
   std::string text;
   if (o.sample > 0 && worker.grid.copy == 0)
-    text = worker.pipeline ? worker.pipeline->continued("\n", o.sample, o.seed)
-                           : worker.replica.continued("\n", o.sample, o.seed);
+    text = worker.pipeline ? worker.pipeline->generate("\n", o.sample, o.seed)
+                           : worker.replica.generate("\n", o.sample, o.seed);
   if (worker.pipeline) shown.pipeline = figures_of(*worker.pipeline);
   if (worker.grid.all.rank() != 0 || history.empty()) return shown;
   const Totals t = totals_of(history, double(o.batch), double(o.batch) / double(o.shards));

@@ -63,11 +63,11 @@ class DataParallel : public Strategy {
   }
 
   std::vector<StateVector> state() override {
-    using Kept = StateVector::Kept;
+    using Placement = StateVector::Placement;
     std::vector<StateVector> all = wire_->state();
-    all.push_back(
-        parameter_state(worker_.replica.bytes(), worker_.replica.size(), Kept::alike, device_));
-    add_state(optimizer_, wire_->sharded() ? Kept::part : Kept::alike, all);
+    all.push_back(parameter_state(worker_.replica.bytes(), worker_.replica.size(),
+                                  Placement::replicated, device_));
+    add_state(optimizer_, wire_->sharded() ? Placement::sharded : Placement::replicated, all);
     return all;
   }
 

@@ -12,9 +12,9 @@
 
 #include "trainer/common/error.h"
 #include "trainer/device/vectors.h"
+#include "trainer/sync/channels.h"
 #include "trainer/sync/list.h"
 #include "trainer/sync/meter.h"
-#include "trainer/sync/pairs.h"
 #include "trainer/sync/shard_pass.h"
 
 namespace tutti::train {
@@ -35,16 +35,17 @@ class Gossip : public Strategy {
         optimizer_(optimizer_settings(worker.options), worker.replica.layout(), {whole_}) {
     std::vector<int> asking, answering;
     for (int r = 0; r < worker.comm.size(); ++r) (r % 2 == 0 ? asking : answering).push_back(r);
-    pairs_ = make_pairs(worker.comm, asking, answering);
+    channels_ = make_channels(worker.comm, asking, answering);
     const OnHost<float> here(worker.replica.device(), worker.replica.parameters());
     const auto initial = here.values();
     shared_.assign(initial.begin(), initial.end());
     if (worker.comm.rank() % 2 == 1)
-      for (const Pair& pair : pairs_) threads_.emplace_back([this, &pair] { answer(pair); });
+      for (const Channel& channel : channels_)
+        threads_.emplace_back([this, &channel] { answer(channel); });
   }
   ~Gossip() override {
-    for (const Pair& pair : pairs_)
-      if (!finished_) pair.comm.abort("the trainer ends");
+    for (const Channel& channel : channels_)
+      if (!finished_) channel.comm.abort("the trainer ends");
     for (std::thread& thread : threads_) thread.join();
   }
 
@@ -75,16 +76,16 @@ class Gossip : public Strategy {
   }
   std::vector<StateVector> state() override {
     std::vector<StateVector> all{parameter_state(std::as_writable_bytes(std::span(shared_)),
-                                                 shared_.size(), StateVector::Kept::own)};
-    add_state(optimizer_, StateVector::Kept::own, all);
+                                                 shared_.size(), StateVector::Placement::local)};
+    add_state(optimizer_, StateVector::Placement::local, all);
     return all;
   }
 
   // At the end the parameters of all workers are averaged.
   Volume finish() override {
     if (threads_.empty())
-      for (const Pair& pair : pairs_)
-        between(pair, [&] { pair.comm.send<int64_t>(std::span(&leaves, 1), 1); });
+      for (const Channel& channel : channels_)
+        between(channel, [&] { channel.comm.send<int64_t>(std::span(&leaves, 1), 1); });
     for (std::thread& thread : threads_) thread.join();
     threads_.clear();
     finished_ = true;
@@ -123,7 +124,7 @@ class Gossip : public Strategy {
   }
   void ask(int64_t step, StepFigures& figures) {
     const double from = now();
-    const Pair& partner = pairs_[partner_of(worker_.comm.rank(), step, pairs_.size())];
+    const Channel& partner = channels_[partner_of(worker_.comm.rank(), step, channels_.size())];
     Meter meter(partner.comm);
     other_.resize(shared_.size());
     fault_point("allreduce");
@@ -139,7 +140,7 @@ class Gossip : public Strategy {
   }
 
   // Answers until the other worker leaves, however long that computes between two of its questions.
-  void answer(const Pair& asking) {
+  void answer(const Channel& asking) {
     try {
       between(asking, [&] { answer_all(asking.comm); });
     } catch (const std::exception& failed) {
@@ -147,7 +148,7 @@ class Gossip : public Strategy {
         const std::lock_guard lock(mutex_);
         if (!failed_) failed_ = std::current_exception();
       }
-      for (const Pair& pair : pairs_) pair.comm.abort(failed.what());
+      for (const Channel& channel : channels_) channel.comm.abort(failed.what());
     }
   }
   void answer_all(const communicator& asking) {
@@ -184,7 +185,7 @@ class Gossip : public Strategy {
   int64_t first_ = 0, steps_ = 0;  // the first step of this run, and how many were made
   bool finished_ = false;
   std::exception_ptr failed_;
-  std::vector<Pair> pairs_;
+  std::vector<Channel> channels_;
   std::vector<std::thread> threads_;
 };
 

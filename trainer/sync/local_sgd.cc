@@ -42,8 +42,9 @@ class LocalSgd : public Strategy {
   }
   std::vector<StateVector> state() override {
     std::vector<StateVector> all{parameter_state(worker_.replica.bytes(), worker_.replica.size(),
-                                                 StateVector::Kept::own, worker_.replica.device())};
-    add_state(optimizer_, StateVector::Kept::own, all);
+                                                 StateVector::Placement::local,
+                                                 worker_.replica.device())};
+    add_state(optimizer_, StateVector::Placement::local, all);
     return all;
   }
 

@@ -16,8 +16,8 @@
 #include "trainer/common/files.h"
 #include "trainer/common/gather_text.h"
 #include "trainer/device/vectors.h"
+#include "trainer/sync/channels.h"
 #include "trainer/sync/meter.h"
-#include "trainer/sync/pairs.h"
 #include "trainer/sync/replay.h"
 #include "trainer/sync/server_core.h"
 #include "trainer/sync/shard_pass.h"
@@ -39,8 +39,8 @@ std::vector<int> numbers(int begin, int end) {
   return out;
 }
 
-std::vector<Pair> pairs_of(const Options& o, const communicator& world) {
-  return make_pairs(world, numbers(0, o.dp), numbers(o.dp, o.dp + o.servers));
+std::vector<Channel> channels_of(const Options& o, const communicator& world) {
+  return make_channels(world, numbers(0, o.dp), numbers(o.dp, o.dp + o.servers));
 }
 
 // Collective over workers and servers: every server broadcasts its part.
@@ -57,9 +57,9 @@ class ServerWorker : public Strategy {
       : worker_(worker),
         world_(world),
         rule_(sync_way(worker.options).server(worker.options)),
-        servers_(pairs_of(worker.options, world)),
+        servers_(channels_of(worker.options, world)),
         parts_(server_parts(worker.options, worker.replica.layout())) {
-    for (const Pair& server : servers_) meters_.emplace_back(server.comm);
+    for (const Channel& server : servers_) meters_.emplace_back(server.comm);
   }
 
   StepFigures step(int64_t step) override {
@@ -116,7 +116,7 @@ class ServerWorker : public Strategy {
   }
   // In place of a clock.
   void tell(int64_t word) {
-    for (const Pair& server : servers_)
+    for (const Channel& server : servers_)
       between(server, [&] { server.comm.send<int64_t>(std::span(&word, 1), 1); });
   }
   // Sends to all servers before it waits for any.
@@ -144,7 +144,7 @@ class ServerWorker : public Strategy {
   Worker worker_;
   const communicator& world_;
   ServerRule rule_;
-  std::vector<Pair> servers_;
+  std::vector<Channel> servers_;
   std::vector<Range> parts_;  // of each
   std::vector<Meter> meters_;
 };
@@ -172,7 +172,7 @@ struct Turn {
 // the order of gradients, one that receives that order.
 class Server {
  public:
-  Server(ServerCore core, std::vector<Pair> workers, const communicator& servers, Order order)
+  Server(ServerCore core, std::vector<Channel> workers, const communicator& servers, Order order)
       : core_(std::move(core)),
         workers_(std::move(workers)),
         servers_(servers),
@@ -206,10 +206,10 @@ class Server {
   }
   std::vector<StateVector> state() {
     std::vector<StateVector> all{{"parameters",
-                                  StateVector::Kept::part,
+                                  StateVector::Placement::sharded,
                                   {core_.range()},
                                   {std::as_writable_bytes(core_.parameters())}}};
-    add_state(core_.optimizer(), StateVector::Kept::part, all);
+    add_state(core_.optimizer(), StateVector::Placement::sharded, all);
     return all;
   }
   ServerCore& core() { return core_; }
@@ -218,12 +218,12 @@ class Server {
   // By the counters; not to be called while run() runs.
   double bytes_received() const {
     double sum = 0;
-    for (const Pair& worker : workers_) sum += double(worker.comm.counters().bytes_received);
+    for (const Channel& worker : workers_) sum += double(worker.comm.counters().bytes_received);
     return sum;
   }
   double bytes_sent() const {
     double sum = 0;
-    for (const Pair& worker : workers_) sum += double(worker.comm.counters().bytes_sent);
+    for (const Channel& worker : workers_) sum += double(worker.comm.counters().bytes_sent);
     return sum;
   }
 
@@ -250,7 +250,7 @@ class Server {
           const std::lock_guard lock(mutex_);
           if (!failed_) failed_ = std::current_exception();
         }
-        for (const Pair& other : workers_) other.comm.abort(failed.what());
+        for (const Channel& other : workers_) other.comm.abort(failed.what());
         if (order_ != Order::own) servers_.abort(failed.what());
         changed_.notify_all();
       }
@@ -346,7 +346,7 @@ class Server {
   std::mutex mutex_;
   std::condition_variable changed_;
   ServerCore core_;
-  std::vector<Pair> workers_;
+  std::vector<Channel> workers_;
   const communicator& servers_;
   Order order_;
   std::vector<Seat> seats_;  // by worker
@@ -401,15 +401,15 @@ SyncWay server_way(const char* name, ServerRule (*rule)(const Options& options))
           }};
 }
 
-void serve(const Keepers& keepers, const communicator& servers, Replica& replica,
+void serve(const CheckpointGroup& group, const communicator& servers, Replica& replica,
            const std::vector<std::string>& arguments) {
-  const Options& o = keepers.options;
-  const communicator& world = keepers.comm;
+  const Options& o = group.options;
+  const communicator& world = group.comm;
   const std::span<float> all = replica.parameters();
   const std::vector<Range> parts = server_parts(o, replica.layout());
   const Range& part = parts[size_t(servers.rank())];
   const ServerRule rule = sync_way(o).server(o);
-  Server server(make_core(rule, o, replica.layout(), all, part), pairs_of(o, world), servers,
+  Server server(make_core(rule, o, replica.layout(), all, part), channels_of(o, world), servers,
                 order_of(rule, o, servers.rank()));
   const auto share = [&] {
     const std::span<const float> own = server.core().parameters();
@@ -417,15 +417,15 @@ void serve(const Keepers& keepers, const communicator& servers, Replica& replica
     share_parameters(o, world, parts, all);
   };
   if (o.resume) {
-    const Checkpoint found = common_checkpoint(keepers);
-    load_checkpoint(found, keepers, server.state());
+    const Checkpoint found = common_checkpoint(group);
+    load_checkpoint(found, group, server.state());
     server.core().resume(found.step);
     share();
   }
   int64_t checkpoints = 0;
   for (int64_t next = 0; (next = server.run()) >= 0; ++checkpoints) {
     faults().now = next - 1;
-    save_checkpoint(keepers, server.state(), next);
+    save_checkpoint(group, server.state(), next);
   }
   share();
   write_log(o, servers, server, all, arguments);

@@ -15,7 +15,7 @@ SyncWay server_way(const char* name, ServerRule (*rule)(const Options& options))
 
 // Runs a server until the end of the run. `all`: the workers and the servers; `servers`: this one
 // and the others. `arguments` go into the log, so that it can be replayed.
-void serve(const Keepers& all, const communicator& servers, Replica& replica,
+void serve(const CheckpointGroup& all, const communicator& servers, Replica& replica,
            const std::vector<std::string>& arguments);
 
 }  // namespace tutti::train

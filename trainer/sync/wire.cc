@@ -75,7 +75,7 @@ class TopK : public Wire<float> {
     return topk_volume(comm.size(), largest_of(fraction_, count));
   }
   std::vector<StateVector> state() override {
-    StateVector kept{"kept", StateVector::Kept::own, ranges_, {}};
+    StateVector kept{"kept", StateVector::Placement::local, ranges_, {}};
     for (const topk<float>& one : largest_)
       kept.values.push_back(std::as_writable_bytes(one.residual()));
     return {kept};

@@ -11,7 +11,7 @@
 namespace tutti::train {
 
 // Elements.
-struct Held {
+struct Footprint {
   size_t parameters = 0;
   size_t state = 0;  // of the optimizer
 };
@@ -21,8 +21,8 @@ std::vector<std::vector<Parameter>> divided_layouts(const Options& options, cons
                                                     const Data& data);
 
 // By rank. `layouts`: as above; `stages`: the layers of each stage, none where there are no stages.
-std::vector<Held> held_by_ranks(const Options& options, const Mesh& mesh,
-                                const std::vector<std::vector<Parameter>>& layouts,
-                                const std::vector<std::vector<std::string>>& stages);
+std::vector<Footprint> footprints_of(const Options& options, const Mesh& mesh,
+                                     const std::vector<std::vector<Parameter>>& layouts,
+                                     const std::vector<std::vector<std::string>>& stages);
 
 }  // namespace tutti::train

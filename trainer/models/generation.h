@@ -13,8 +13,8 @@ namespace tutti::train {
 // `next(recent, random)`: the byte that follows the most recent ones, at most `context` of them;
 // drawn with `random`.
 template <class Next>
-std::string continued_text(const std::string& prompt, int64_t bytes, int64_t context, uint64_t seed,
-                           Next&& next) {
+std::string generate_text(const std::string& prompt, int64_t bytes, int64_t context, uint64_t seed,
+                          Next&& next) {
   std::vector<int64_t> tokens;
   for (const char c : prompt) tokens.push_back(uint8_t(c));
   for (int64_t i = 0; i < bytes; ++i) {

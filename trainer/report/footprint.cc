@@ -1,4 +1,4 @@
-#include "trainer/report/held.h"
+#include "trainer/report/footprint.h"
 
 #include <algorithm>
 
@@ -24,15 +24,16 @@ std::vector<Parameter> of_layers(const std::vector<Parameter>& layout,
 }
 
 // What rank `copy` of the `copies` ranks with this layout holds.
-Held held_of(const Options& o, const std::vector<Parameter>& layout, int copies, int copy) {
-  Held held;
+Footprint footprint_of(const Options& o, const std::vector<Parameter>& layout, int copies,
+                       int copy) {
+  Footprint footprint;
   size_t optimized = 0;
   for (const Bucket& bucket : buckets_of(layout, o)) {
-    held.parameters += bucket.count;
+    footprint.parameters += bucket.count;
     optimized += o.zero ? share_of(bucket, copies, copy).size() : bucket.count;
   }
-  if (!o.has_servers()) held.state = moments_of(o) * optimized;
-  return held;
+  if (!o.has_servers()) footprint.state = moments_of(o) * optimized;
+  return footprint;
 }
 
 }  // namespace
@@ -48,19 +49,19 @@ std::vector<std::vector<Parameter>> divided_layouts(const Options& o, const Shap
   return layouts;
 }
 
-std::vector<Held> held_by_ranks(const Options& o, const Mesh& mesh,
-                                const std::vector<std::vector<Parameter>>& layouts,
-                                const std::vector<std::vector<std::string>>& stages) {
-  std::vector<Held> held;
-  held.reserve(size_t(mesh.ranks()));
+std::vector<Footprint> footprints_of(const Options& o, const Mesh& mesh,
+                                     const std::vector<std::vector<Parameter>>& layouts,
+                                     const std::vector<std::vector<std::string>>& stages) {
+  std::vector<Footprint> footprints;
+  footprints.reserve(size_t(mesh.ranks()));
   for (int rank = 0; rank < mesh.ranks(); ++rank) {
     const auto& all = layouts[size_t(mesh.at(rank, Axis::tensor))];
     const auto& own = stages.empty() ? all : of_layers(all, stages[size_t(mesh.stage(rank))]);
     const std::vector<int> holders = mesh.holders(rank);
     const auto place = std::find(holders.begin(), holders.end(), rank) - holders.begin();
-    held.push_back(held_of(o, own, int(holders.size()), int(place)));
+    footprints.push_back(footprint_of(o, own, int(holders.size()), int(place)));
   }
-  return held;
+  return footprints;
 }
 
 }  // namespace tutti::train
