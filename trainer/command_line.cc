@@ -41,6 +41,13 @@ Words ways_that(Like&& like) {
     if (like(way)) names.emplace_back(way.name);
   return names;
 }
+Words ways_that() {
+  return ways_that([](const SyncWay&) { return true; });
+}
+std::string all_ways() {
+  const Words names = ways_that();
+  return fmt::format("{} or {}", fmt::join(names.begin(), names.end() - 1, ", "), names.back());
+}
 std::string ways_that_sum() {
   return fmt::format("--sync {}",
                      fmt::join(ways_that([](const SyncWay& w) { return w.sums_gradients; }), ", "));
@@ -87,7 +94,7 @@ void check_value(const std::string& option, const T& value, const Allowed& allow
     const Words& words = allowed.words;
     if (!words.empty() && std::find(words.begin(), words.end(), value) == words.end())
       throw BadInput(fmt::format("{} {}: allowed are {}", option, value, fmt::join(words, ", ")));
-  } else {
+  } else if constexpr (std::is_arithmetic_v<T>) {
     const auto number = double(value);
     if (allowed.above_zero && !(number > 0 && number <= allowed.most))
       throw BadInput(
@@ -110,8 +117,8 @@ class CommandLine {
  private:
   // An option, a flag if the value is a bool.
   template <class T>
-  CLI::Option* add(const std::string& name, T& value, const std::string& about,
-                   const Allowed& allowed = {}) {
+  void add(T& value, const std::string& name, const std::string& about,
+           const Allowed& allowed = {}) {
     CLI::Option* option = nullptr;
     if constexpr (std::is_same_v<T, bool>)
       option = app_.add_flag(name, value, about);
@@ -120,9 +127,7 @@ class CommandLine {
     checks_.push_back([option, &value, allowed] {
       if (option->count() > 0) check_value(option->get_name(), value, allowed);
     });
-    return option;
   }
-  void group(const char* name) { app_.option_defaults()->group(name); }
   bool given(const std::string& option) const { return app_.count(option) > 0; }
 
   void declare();
@@ -136,8 +141,6 @@ class CommandLine {
 
   CLI::App app_{"Trains a model on several workers that exchange what they learn through tutti."};
   Options o_;
-  std::string config_;  // with_config() has put what it has in its place
-  int64_t batch_per_rank_ = 8, accumulate_ = 1;
   std::optional<int64_t> shards_before_;  // of a run that goes on
   std::vector<std::function<void()>> checks_;
 };
@@ -145,145 +148,23 @@ class CommandLine {
 void CommandLine::declare() {
   app_.name("tutti-train");
   app_.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  add("--config", config_,
-      "a file of options, steps = 500 a line; those of the command line come after it");
-  group("What is learnt");
-  add("--model", o_.model,
-      "gpt, rnn, seq2seq, mlp, cnn or quadratic, with :SIZE where it has several (gpt:tiny, "
-      "gpt:small, gpt:124m, cnn:tiny, cnn:inception, cnn:resnet50, quadratic:1000)");
-  add("--layers", o_.layers, "layers, instead of the size's own", between(1, 1 << 20));
-  add("--width", o_.width, "width of the layers", between(1, 1 << 20));
-  add("--heads", o_.heads, "attention heads", between(1, 1 << 20));
-  add("--context", o_.context, "bytes of text in a sample", between(1, 1 << 20));
-  add("--dropout", o_.dropout, "of gpt and rnn", between(0, 0.95));
-  add("--data", o_.data,
-      "text:PATH (a file or folder; text: is tutti's own sources), idx:FOLDER (MNIST's format), "
-      "digits (drawn)");
-  add("--seed", o_.seed, "of parameters, of the order of the data, of everything random")
-      ->check([](const std::string& text) {
-        uint64_t seed = 0;  // CLI11 takes the largest number for any that is larger
-        const char* const end = text.data() + text.size();
-        const auto read = std::from_chars(text.data(), end, seed);
-        return read.ec == std::errc() && read.ptr == end
-                   ? std::string()
-                   : text + " is no whole number of 0 or more in 64 bits";
-      });
-  add("--dtype", o_.dtype, "of parameters and gradients: float32 or float64",
-      one_of({"float32", "float64"}));
-  add("--device", o_.device,
-      "what computes: cpu, cuda (each rank takes the next GPU of its host) or cuda:N");
-  add("--threads", o_.threads, "that compute, a rank; default: 1", between(1, 1024));
-
-  group("How much");
-  add("--steps", o_.steps, "updates of the parameters", between(1, 1e12));
-  add("--batch", o_.batch, "samples of a step over all workers", between(1, 1e7));
-  add("--batch-per-rank", batch_per_rank_, "samples of a step of one worker", between(1, 1e6));
-  add("--shards", o_.shards, "pieces of a step; default: --accumulate for each worker",
-      between(1, 65536));
-  add("--accumulate", accumulate_, "passes of a worker before gradients are exchanged",
-      between(1, 65536));
-  add("--optimizer", o_.optimizer, "sgd, adamw or lamb", one_of({"sgd", "adamw", "lamb"}));
-  add("--lr", o_.rate, "rate; default: the optimizer's own", above_zero(1e6));
-  add("--warmup", o_.warmup, "steps until the full rate", between(0, 1e9));
-  add("--decay", o_.decay,
-      "of the rate after that, over the rest of the steps: constant, cosine or linear",
-      one_of({"constant", "cosine", "linear"}));
-  add("--min-lr", o_.least_rate, "rate that the decay ends at; default: 0");
-  add("--momentum", o_.momentum, "of sgd", between(0, 1));
-  add("--weight-decay", o_.weight_decay, "of adamw and lamb", between(0, 10));
-  add("--clip", o_.clip,
-      "shorten longer gradients to this length, and make no step with one that overflowed",
-      above_zero(1e30));
-
-  group("Who works, and how they agree");
-  add("--dp", o_.dp, "copies of the model, each learning from its share of a step",
-      between(1, 1024));
-  add("--tp", o_.tp, "ranks among which the work of each layer is divided", between(1, 1024));
-  add("--pp", o_.pp, "stages among which the layers are divided", between(1, 1024));
-  add("--grid-order", o_.grid_order, "which ranks are neighbours: dp, pp and tp, outermost first");
-  add("--sequence-parallel", o_.sequence_parallel,
-      "with --tp, divide what lies between the divided layers of gpt along the sequence");
-  add("--rnn-chunk", o_.rnn_chunk,
-      "bytes that a recurrent layer works on at a time; with --tp the ranks' layers work "
-      "on different ones (default: 8)",
-      between(1, 1e6));
-  add("--conv-split", o_.conv_split,
-      "with --tp, divide convolutions by output channels, by input channels, or "
-      "pictures into strips: output, input or strips",
-      one_of({"output", "input", "strips"}));
-  add("--schedule", o_.schedule,
-      "of the stages: naive, gpipe, 1f1b, interleaved or zb-h1; default: 1f1b",
-      one_of(pipeline_schedules()));
-  add("--micro-batches", o_.micro_batches,
-      "pieces of a step that follow each other through the stages, or auto: as many as "
-      "turn out quickest");
-  add("--chunks", o_.chunks, "of interleaved: parts of the layers that each stage has",
-      between(1, 64));
-  add("--stages", o_.stages,
-      "layers of each part: profile (parts take equal time), even, or 2,3,1 for example");
-  add("--stage-widths", o_.stage_widths,
-      "ranks that hold each stage and take its micro-batches by turns: 1,2,1 gives the "
-      "middle one of three stages two; powers of two");
-  add("--recompute", o_.recompute,
-      "keep only what a stage is given, and compute forward again for backward");
-  add("--portals,!--no-portals", o_.portals,
-      "send what skips stages straight to where it is needed");
-  app_.add_option("--stage-sleep", o_.stage_sleep)->delimiter(',')->expected(2)->group("");
-  app_.add_option("--stage-load", o_.stage_load)->delimiter(',')->group("");
-  const Words ways = ways_that([](const SyncWay&) { return true; });
-  add("--sync", o_.sync,
-      fmt::format("{} or {}", fmt::join(ways.begin(), ways.end() - 1, ", "), ways.back()),
-      one_of(ways));
-  add("--algorithm", o_.algorithm, "of the allreduce (of the reduce_scatter with --zero 1)");
-  add("--level", o_.level,
-      "fast or canonical: the same bits for every --dp whose workers have 1, 2, 4 ... "
-      "of the --shards",
-      one_of({"fast", "canonical"}));
-  add("--transport", o_.transport, "transports that may be used, shm,tcp for example");
-  add("--overlap,!--no-overlap", o_.overlap, "exchange gradients while others are computed");
-  add("--wire", o_.wire, "fp32 or bf16: what gradients are on the wire", one_of({"fp32", "bf16"}));
-  add("--topk", o_.topk, "send only this fraction of a gradient, the largest values",
-      above_zero(1));
-  add("--zero", o_.zero, "1: each worker keeps a share of the optimizer's state", between(0, 1));
-  add("--first-bucket", o_.first_bucket_mib, "MiB after which the first bucket closes",
-      between(1e-6, 1e5));
-  add("--bucket", o_.bucket_mib, "MiB after which the others do", between(1e-6, 1e5));
-  add("--servers", o_.servers, "parameter servers, besides the workers", between(1, 64));
-  declare_ways();
-  add("--straggler", o_.straggler,
-      "RANK:FACTOR: that worker takes so many times as long; or jitter: each takes, step "
-      "by step, randomly longer, twice as long on average");
-  add("--log", o_.log, "file for the servers' events");
-  add("--replay", o_.replay, "repeat a run from such a file, in one process");
-
-  group("What is kept and shown");
-  add("--checkpoint", o_.checkpoint, "folder of the checkpoints");
-  add("--checkpoint-every", o_.checkpoint_every, "steps between two of them", between(1, 1e12));
-  add("--resume", o_.resume,
-      "go on from the last one, with its --batch, --lr, --warmup, --decay, --min-lr, --steps and, "
-      "where --dp divides them, --shards unless others are given");
-  add("--init", o_.init,
-      "begin with the weights of another run's checkpoint: its folder, or that of all");
-  add("--json", o_.json, "one object a step to this file, or to stdout with -");
-  add("--csv", o_.csv, "one line a step to this file, the first one with the names");
-  add("--report", o_.report, "a page with curves and time lines, HTML");
-  add("--trace", o_.trace, "a trace for Perfetto or chrome://tracing");
-  add("--keep-going", o_.keep_going,
-      "train on when the loss or the gradient is no number any more");
-  add("--dry-run", o_.dry_run, "only say who would hold and send what");
-  add("--evaluate-every", o_.evaluate_every, "steps between two validations; 0: at the end",
-      between(0, 1e12));
-  add("--sample", o_.sample, "bytes of text to write at the end", between(0, 1e6));
-  add("--generate", o_.generate,
-      "bytes of text to write with the model of --init, in place of a run", between(1, 1e6));
-  add("--prompt", o_.prompt, "what that text begins with");
-  add("--timeout", o_.timeout_ms,
-      "milliseconds after which a rank gives up waiting for another; default: it waits "
-      "until that one ends",
-      between(100, 1e9));
-  add("--hash", o_.hash, "a digest of the parameters with every step");
-  app_.add_option("--die-at", o_.die_at)->group("");
-  app_.add_option("--sleep-at", o_.sleep_at)->group("");
+#define OPTION(type, field, value, ...) add(o_.field, __VA_ARGS__);
+#define GROUP(name) app_.option_defaults()->group(name);
+#define WAYS() declare_ways();
+#include "trainer/common/options.inc"
+#undef OPTION
+#undef GROUP
+#undef WAYS
+  app_.get_option("--stage-sleep")->delimiter(',')->expected(2);
+  app_.get_option("--stage-load")->delimiter(',');
+  app_.get_option("--seed")->check([](const std::string& text) {
+    uint64_t seed = 0;  // CLI11 takes the largest number for any that is larger
+    const char* const end = text.data() + text.size();
+    const auto read = std::from_chars(text.data(), end, seed);
+    return read.ec == std::errc() && read.ptr == end
+               ? std::string()
+               : text + " is no whole number of 0 or more in 64 bits";
+  });
 }
 
 // Options of some ways to agree only.
@@ -292,7 +173,7 @@ void CommandLine::declare_ways() {
     for (const WayOption& own : way.options) {
       const auto [at, first] = o_.of_ways.emplace(own.name, own.value);
       if (first)  // else an earlier way has declared it
-        std::visit([&](auto& value) { add(own.name, value, own.about); }, at->second);
+        std::visit([&](auto& value) { add(value, own.name, own.about); }, at->second);
     }
 }
 
@@ -384,7 +265,7 @@ void CommandLine::settle_pipeline() {
     if (o_.widths().widest() > 1) count = int64_t(std::bit_floor(uint64_t(count)));
     o_.shards = std::max<int64_t>(count, interleaved ? o_.pp : 1) * o_.dp;
   } else {
-    o_.shards = accumulate_ * o_.dp;
+    o_.shards = o_.accumulate * o_.dp;
   }
 }
 
@@ -568,7 +449,7 @@ Options CommandLine::parsed(Words arguments) {
   if (!given("--servers")) o_.servers = sync_way(o_).server ? 1 : 0;
   if (!given("--steps")) o_.steps = name == "gpt" ? 300 : 200;
   if (!given("--lr")) o_.rate = o_.optimizer == "sgd" ? 0.1 : o_.optimizer == "lamb" ? 0.01 : 0.002;
-  if (!given("--batch")) o_.batch = batch_per_rank_ * o_.dp;
+  if (!given("--batch")) o_.batch = o_.batch_per_rank * o_.dp;
   if (o_.schedule.empty() && (o_.pp > 1 || o_.recompute)) o_.schedule = "1f1b";
   if (!given("--chunks")) o_.chunks = o_.schedule == "interleaved" ? 2 : 1;
   continue_run();
