@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <sstream>
 
 #include "trainer/common/error.h"
 
@@ -24,21 +23,14 @@ fs::path own_path() {
   return path;
 }
 
+// The program `tutti` beside this one, else the one in PATH.
 std::string find_tutti() {
   const fs::path here = own_path().parent_path();
-  std::vector<fs::path> places{here / "tutti", here / "../tools/tutti"};
-  if (const char* path = std::getenv("PATH")) {
-    std::istringstream folders(path);
-    for (std::string folder; std::getline(folders, folder, ':');)
-      places.push_back(fs::path(folder) / "tutti");
-  }
-  for (const fs::path& place : places) {
-    std::error_code error;
-    if (fs::is_regular_file(place, error) && access(place.c_str(), X_OK) == 0)
+  for (const fs::path& place : {here / "tutti", here / "../tools/tutti"})
+    if (std::error_code error;
+        fs::is_regular_file(place, error) && access(place.c_str(), X_OK) == 0)
       return place.lexically_normal();
-  }
-  throw Failure(
-      "cannot start ranks: the program `tutti` is neither beside tutti-train nor in PATH");
+  return "tutti";
 }
 
 }  // namespace
@@ -75,8 +67,10 @@ void become_ranks(int nranks, const std::string& transport,
   argv.reserve(command.size() + 1);
   for (std::string& word : command) argv.push_back(word.data());
   argv.push_back(nullptr);
-  execv(argv[0], argv.data());
-  throw Failure(fmt::format("cannot start {}: {}", command.front(), std::strerror(errno)));
+  execvp(argv[0], argv.data());
+  throw Failure(fmt::format(
+      "cannot start ranks with the program `tutti`, beside tutti-train or in PATH: {}: {}",
+      command.front(), std::strerror(errno)));
 }
 
 }  // namespace tutti::train

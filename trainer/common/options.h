@@ -12,9 +12,6 @@
 
 namespace tutti::train {
 
-template <class T>
-using Maybe = std::optional<T>;
-
 struct Options {
 #define OPTION(type, field, value, ...) type field = value;
 #define GROUP(name)
@@ -42,7 +39,11 @@ struct Options {
   int world() const { return workers() + servers; }
   bool pipelined() const { return !schedule.empty(); }
   // As --stages lists them.
-  std::vector<size_t> stage_layers() const;
+  std::vector<size_t> stage_layers() const {
+    const auto counts = numbers_of("--stages", stages, "is no number of layers",
+                                   [](long long n) { return n >= 1 && n <= 1 << 20; });
+    return {counts.begin(), counts.end()};
+  }
   std::string model_name() const { return model.substr(0, model.find(':')); }
   std::string model_size() const {
     const size_t colon = model.find(':');

@@ -20,29 +20,35 @@ int reversed(int value, int width) {
   return out;
 }
 
-int width_of(const std::string& word, const std::string& text) {
-  char* end = nullptr;
-  const long long width = std::strtoll(word.c_str(), &end, 10);
-  if (word.empty() || *end || width < 1 || width > 1024 || !std::has_single_bit(uint64_t(width)))
-    throw BadInput(fmt::format("--stage-widths {}: '{}' is not 1, 2, 4, 8 ...", text, word));
-  return int(width);
-}
-
 }  // namespace
 
 StageWidths::StageWidths(std::vector<int> widths) : widths_(std::move(widths)), first_{0} {
   for (const int width : widths_) first_.push_back(first_.back() + width);
 }
 
+std::vector<int> numbers_of(const char* option, const std::string& list, const char* otherwise,
+                            bool (*fits)(long long number)) {
+  std::vector<int> numbers;
+  std::istringstream words(list);
+  for (std::string word; std::getline(words, word, ',');) {
+    char* end = nullptr;
+    const long long number = std::strtoll(word.c_str(), &end, 10);
+    if (word.empty() || *end || !fits(number))
+      throw BadInput(fmt::format("{} {}: '{}' {}", option, list, word, otherwise));
+    numbers.push_back(int(number));
+  }
+  return numbers;
+}
+
 StageWidths StageWidths::parsed(const std::string& text, int stages) {
   if (text.empty()) return StageWidths(std::vector(size_t(stages), 1));
-  std::vector<int> widths;
-  std::istringstream words(text);
-  for (std::string word; std::getline(words, word, ',');) widths.push_back(width_of(word, text));
+  const std::vector<int> widths = numbers_of(
+      "--stage-widths", text, "is not 1, 2, 4, 8 ...",
+      [](long long n) { return n >= 1 && n <= 1024 && std::has_single_bit(uint64_t(n)); });
   if (int(widths.size()) != stages)
     throw BadInput(fmt::format("--stage-widths {} lists {} stages, but --pp {} has {}", text,
                                widths.size(), stages, stages));
-  return StageWidths(std::move(widths));
+  return StageWidths(widths);
 }
 
 int StageWidths::widest() const { return *std::max_element(widths_.begin(), widths_.end()); }

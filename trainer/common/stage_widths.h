@@ -6,6 +6,11 @@
 
 namespace tutti::train {
 
+// The numbers of a list, 1,2,1 for example. Throws BadInput, "OPTION LIST: 'WORD' otherwise",
+// unless each fits.
+std::vector<int> numbers_of(const char* option, const std::string& list, const char* otherwise,
+                            bool (*fits)(long long number));
+
 // Ranks that hold the same stage (its replicas) take micro-batches in turn. Micro-batches enter in
 // an order that gives every replica equally many consecutive shards, so the sum over a replica's
 // shards is a node of the canonical tree over all shards.

@@ -268,22 +268,6 @@ double duration_of(const PartTimes& t, Kind kind) {
   return kind == Kind::forward ? t.forward : kind == Kind::backward ? t.backward : t.weight;
 }
 
-std::vector<int> peaks(const std::vector<std::vector<Slot>>& slots) {
-  std::vector<int> all;
-  for (const auto& rank : slots) {
-    const bool split = std::any_of(rank.begin(), rank.end(),
-                                   [](const Slot& b) { return b.action.kind == Kind::weight; });
-    const Kind last = split ? Kind::weight : Kind::backward;
-    int live = 0, peak = 0;
-    for (const Slot& b : rank) {
-      if (b.action.kind == Kind::forward) peak = std::max(peak, ++live);
-      if (b.action.kind == last) --live;
-    }
-    all.push_back(peak);
-  }
-  return all;
-}
-
 // Adds the peaks of messages in flight, by connection.
 void count_in_flight(const Wire& wire, PipelineRun& run) {
   std::map<std::pair<int, bool>, std::vector<std::pair<double, int>>> changes;
@@ -325,6 +309,9 @@ PipelineRun simulate(const Schedule& schedule, const PipelineShape& p,
   run.slots.resize(ranks);
   std::vector<size_t> next(ranks);
   std::vector<double> clock(ranks);
+  std::vector<int> live(ranks);
+  run.peak_live.resize(ranks);
+  const Kind last = p.schedule == "zb-h1" ? Kind::weight : Kind::backward;
   std::map<std::pair<int, int>, Wire> wires;
   const auto advance = [&](size_t r) {
     const Action& a = schedule[r][next[r]];
@@ -343,6 +330,8 @@ PipelineRun simulate(const Schedule& schedule, const PipelineShape& p,
       const double begin = now;
       now += duration_of(times[size_t(p.part(p.widths.stage(int(r)), a.chunk))], a.kind);
       run.slots[r].push_back({a, begin, now});
+      if (a.kind == Kind::forward) run.peak_live[r] = std::max(run.peak_live[r], ++live[r]);
+      if (a.kind == last) --live[r];
     }
     ++next[r];
     return true;
@@ -356,7 +345,6 @@ PipelineRun simulate(const Schedule& schedule, const PipelineShape& p,
     if (next[r] < schedule[r].size()) run.stuck = next;
   for (const double end : clock) run.makespan = std::max(run.makespan, end);
   run.utilisation = utilisation_of(run.slots);
-  run.peak_live = peaks(run.slots);
   for (const auto& [ends, wire] : wires) count_in_flight(wire, run);
   return run;
 }
