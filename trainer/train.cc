@@ -36,18 +36,14 @@
 namespace tutti::train {
 namespace {
 
-// Ways that exchange messages have their buffers on the host. The same on all ranks of a run.
-const char* device_of_calls(const Options& options, const std::string& gpu) {
-  return sync_way(options).messages ? "none" : gpu.c_str();
-}
-
 communicator join(const Options& options, const Device& device) {
   tutti_comm_config config = TUTTI_COMM_CONFIG_INIT;
   // A call may begin with a wait for what another rank computes, which takes as long as it takes.
   config.timeout_ms = options.timeout_ms.value_or(std::numeric_limits<int64_t>::max());
   config.progress_thread = options.overlap || options.pp > 1 ? 1 : 0;
   const std::string name = device.name();
-  if (device.is_gpu()) config.device = device_of_calls(options, name);
+  // Ways that exchange messages have their buffers on the host.
+  if (device.is_gpu()) config.device = sync_way(options).messages ? "none" : name.c_str();
   communicator world = communicator::from_env(&config);
   if (world.size() != options.world())
     throw BadInput(
@@ -81,13 +77,13 @@ double validate(const Worker& worker) {
 }
 
 // Returns the step to go on with.
-int64_t resume(Screen& screen, const Worker& worker, const CheckpointGroup& checkpoint_group,
+int64_t resume(Screen& screen, const Worker& worker, const CheckpointGroup& group,
                Strategy& strategy) {
-  const Checkpoint found = common_checkpoint(checkpoint_group);
-  check_continues(found, worker.options, checkpoint_group.identity, worker.data.digest());
-  load_checkpoint(found, checkpoint_group, strategy.state());
+  const Checkpoint found = common_checkpoint(group);
+  check_continues(found, worker.options, group.identity, worker.data.digest());
+  load_checkpoint(found, group, strategy.state());
   strategy.resumed();
-  const std::vector<std::string> changes = changes_since(found, checkpoint_group.settings);
+  const std::vector<std::string> changes = changes_since(found, group.settings);
   screen.line(fmt::format("goes on after step {} from {}{}{}", found.step, found.folder,
                           changes.empty() ? "" : "; ", fmt::join(changes, ", ")));
   return found.step;
@@ -142,6 +138,61 @@ int end_of_run(const Worker& worker, Early early, const StepRecord& last, int64_
   return early == Early::diverged ? 1 : 128 + SIGINT;
 }
 
+StepRecord one_step(const Worker& worker, Strategy& strategy, ModelTraffic& traffic, int64_t step) {
+  faults().now = step;
+  worker.timeline.step(step);
+  traffic.begin();
+  StepRecord record;
+  const double from = now();
+  record.figures = strategy.step(step);
+  if (worker.replica.device().is_gpu() && worker.options.tp > 1)
+    check(tutti_comm_device_status(worker.grid.tensor.get()), worker.grid.tensor);
+  traffic.end(record.figures);
+  record.step = step + 1;
+  record.seconds = now() - from;
+  record.samples_per_s = double(worker.options.batch) / record.seconds;
+  return record;
+}
+
+// Makes the steps after the first `begin` ones. Returns the exit status.
+int make_steps(const Worker& worker, const communicator& world, Strategy& strategy,
+               const CheckpointGroup& group, ModelTraffic& traffic, Screen& screen, int64_t begin) {
+  const Options& o = worker.options;
+  const SyncWay& way = sync_way(o);
+  // Whether workers meet only where a checkpoint is written.
+  const bool alone = way.messages && !way.equal_steps;
+  const bool kept = !o.checkpoint.empty();
+  std::vector<StepRecord> history;
+  Early early = Early::no;
+  int64_t saved = begin;
+  bool finite = true, last = false;
+  for (int64_t step = begin, next = 0; step < o.steps && !last; step = next) {
+    StepRecord record = one_step(worker, strategy, traffic, step);
+    next = record.figures.next >= 0 ? record.figures.next : step + 1;
+    const bool ends = next >= o.steps;
+    // Steps may be skipped: a checkpoint is due when a multiple is passed.
+    const bool due = kept && (ends || next / o.checkpoint_every > step / o.checkpoint_every);
+    finite = o.keep_going || (finite && is_finite(record.figures));
+    early = early_end(worker, alone ? due : strategy.together(), alone && !kept, finite);
+    if (early == Early::interrupted && ends) early = Early::no;
+    last = early != Early::no || ends;
+    if (early != Early::diverged && kept && (due || last)) {
+      strategy.pause(next);
+      save_checkpoint(group, strategy.state(), next);
+      saved = next;
+    }
+    if (last) record.figures.volume += strategy.finish();
+    nlohmann::json more = nlohmann::json::object();
+    if (o.hash && (last || way.equal_steps)) more["parameters"] = checked_digest(worker);
+    if (last || (o.evaluate_every > 0 && (step + 1) % o.evaluate_every == 0))
+      record.validation = validate(worker);
+    history.push_back(record);
+    screen.step(record, more);
+  }
+  write_records(worker, history, show_summary(screen, worker, world, strategy, history));
+  return end_of_run(worker, early, history.back(), saved);
+}
+
 }  // namespace
 
 int train(const Options& asked, const std::vector<std::string>& arguments, bool prepared) {
@@ -175,70 +226,22 @@ int train(const Options& asked, const std::vector<std::string>& arguments, bool 
   RankPipeline rank;
   if (options.pipelined()) rank = make_pipeline(options, *data, grid, replica, timeline);
   set_initial(options, replica);
-  share_initial(options.has_servers() ? world : grid.data, replica);
+  // The ranks with the same part of the model. Where there are servers they hold the state.
+  const communicator& alike = options.has_servers() ? world : grid.data;
+  share_initial(alike, replica);
   const Worker worker{options, *data, replica, grid, grid.data, timeline, rank.pipeline.get()};
   const std::unique_ptr<Strategy> strategy = sync_way(options).make(worker, world);
   show_heading(screen, worker, *strategy, shape);
   if (!rank.decisions.empty()) screen.line(rank.decisions);
 
-  const CheckpointGroup checkpoint_group{options,
-                                         *data,
-                                         replica.layout(),
-                                         options.has_servers() ? world : grid.all,
-                                         options.has_servers() ? world.rank() : grid.data.rank(),
-                                         options.has_servers() ? world.size() : grid.data.size(),
-                                         identity_of(options),
-                                         settings_of(options)};
-  const int64_t begin = options.resume ? resume(screen, worker, checkpoint_group, *strategy) : 0;
-
-  std::vector<StepRecord> history;
+  const communicator& keep = options.has_servers() ? world : grid.all;
+  const CheckpointGroup group{
+      options,      *data,        replica.layout(),     keep,
+      alike.rank(), alike.size(), identity_of(options), settings_of(options)};
+  const int64_t begin = options.resume ? resume(screen, worker, group, *strategy) : 0;
   ModelTraffic traffic(worker, split.group, made);
-  // Whether workers meet only where a checkpoint is written.
-  const bool alone = sync_way(options).messages && !sync_way(options).equal_steps;
-  bool finite = true;
-  Early early = Early::no;
-  int64_t saved = begin;
   watch_interrupts();
-  for (int64_t step = begin, next = 0; step < options.steps; step = next) {
-    faults().now = step;
-    timeline.step(step);
-    const double from = now();
-    StepRecord record;
-    traffic.begin();
-    record.figures = strategy->step(step);
-    if (device.is_gpu() && options.tp > 1)
-      check(tutti_comm_device_status(grid.tensor.get()), grid.tensor);
-    traffic.end(record.figures);
-    next = record.figures.next >= 0 ? record.figures.next : step + 1;
-    record.step = step + 1;
-    record.seconds = now() - from;
-    record.samples_per_s = double(options.batch) / record.seconds;
-    // Steps may be skipped: a checkpoint is due when a multiple is passed.
-    const bool passed = next / options.checkpoint_every > step / options.checkpoint_every;
-    const bool kept = !options.checkpoint.empty();
-    const bool due = kept && (passed || next >= options.steps);
-    finite = options.keep_going || (finite && is_finite(record.figures));
-    early = early_end(worker, alone ? due : strategy->together(), alone && !kept, finite);
-    if (early == Early::interrupted && next >= options.steps) early = Early::no;
-    const bool last = early != Early::no || next >= options.steps;
-    if (early != Early::diverged && kept && (due || last)) {
-      strategy->pause(next);
-      save_checkpoint(checkpoint_group, strategy->state(), next);
-      saved = next;
-    }
-    if (last) record.figures.volume += strategy->finish();
-    nlohmann::json more = nlohmann::json::object();
-    if (options.hash && (last || sync_way(options).equal_steps)) {
-      more["parameters"] = checked_digest(worker);
-    }
-    if (last || (options.evaluate_every > 0 && (step + 1) % options.evaluate_every == 0))
-      record.validation = validate(worker);
-    history.push_back(record);
-    screen.step(record, more);
-    if (last) break;
-  }
-  write_records(worker, history, show_summary(screen, worker, world, *strategy, history));
-  return end_of_run(worker, early, history.back(), saved);
+  return make_steps(worker, world, *strategy, group, traffic, screen, begin);
 }
 
 }  // namespace tutti::train
