@@ -55,20 +55,21 @@ TEST(Vectors, BuffersBeginWithZerosAndMove) {
 
 TEST(Vectors, SumsAndSquares) {
   std::vector<double> x = drawn<double>(37, 1), y = drawn<double>(37, 2), z = y;
-  add<double>(host, x, y);
-  add<double>(there, x, z);
+  Vectors<double>::add(host, x, y);
+  Vectors<double>::add(there, x, z);
   EXPECT_EQ(y, z);  // one rounding each
-  scale<double>(host, y, 0.75);
-  scale<double>(there, z, 0.75);
+  Vectors<double>::scale(host, y, 0.75);
+  Vectors<double>::scale(there, z, 0.75);
   EXPECT_EQ(y, z);
-  EXPECT_NEAR(with_squares<double>(host, y, 1.5), with_squares<double>(there, z, 1.5), 1e-12);
+  EXPECT_NEAR(Vectors<double>::with_squares(host, y, 1.5),
+              Vectors<double>::with_squares(there, z, 1.5), 1e-12);
   double sums[2] = {1, 1};
-  add_squares<double>(host, y, 3, std::span(sums, 1));
-  add_squares<double>(there, z, 3, std::span(sums + 1, 1));
+  Vectors<double>::add_squares(host, y, 3, std::span(sums, 1));
+  Vectors<double>::add_squares(there, z, 3, std::span(sums + 1, 1));
   EXPECT_NEAR(sums[0], sums[1], 1e-12);
-  clear<double>(there, z);
+  Vectors<double>::clear(there, z);
   EXPECT_EQ(z, std::vector<double>(37));
-  add<double>(there, {}, {});  // nothing
+  Vectors<double>::add(there, {}, {});  // nothing
 }
 
 TEST(Vectors, RoundToTheSameBfloat16) {

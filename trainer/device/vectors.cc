@@ -36,7 +36,7 @@ Tensor halves_at(const Device& device, const uint16_t* words, size_t size) {
 }  // namespace
 
 template <class Real>
-void copy(const Device& device, std::span<const Real> from, std::span<Real> to) {
+void Vectors<Real>::copy(const Device& device, std::span<const Real> from, std::span<Real> to) {
   if (device.is_host())
     std::copy(from.begin(), from.end(), to.begin());
   else if (!from.empty())
@@ -44,7 +44,7 @@ void copy(const Device& device, std::span<const Real> from, std::span<Real> to) 
 }
 
 template <class Real>
-void clear(const Device& device, std::span<Real> v) {
+void Vectors<Real>::clear(const Device& device, std::span<Real> v) {
   if (device.is_host())
     std::fill(v.begin(), v.end(), Real(0));
   else if (!v.empty())
@@ -52,7 +52,7 @@ void clear(const Device& device, std::span<Real> v) {
 }
 
 template <class Real>
-void add(const Device& device, std::span<const Real> x, std::span<Real> y) {
+void Vectors<Real>::add(const Device& device, std::span<const Real> x, std::span<Real> y) {
   if (device.is_host()) {
     const Real* operands[] = {x.data(), y.data()};
     reduce_local<Real>(operands, y, TUTTI_SUM, TUTTI_LEVEL_CANONICAL);
@@ -62,7 +62,7 @@ void add(const Device& device, std::span<const Real> x, std::span<Real> y) {
 }
 
 template <class Real>
-void scale(const Device& device, std::span<Real> v, Real factor) {
+void Vectors<Real>::scale(const Device& device, std::span<Real> v, Real factor) {
   if (device.is_host())
     for (Real& x : v) x *= factor;
   else if (!v.empty())
@@ -70,7 +70,7 @@ void scale(const Device& device, std::span<Real> v, Real factor) {
 }
 
 template <class Real>
-double with_squares(const Device& device, std::span<const Real> v, double so_far) {
+double Vectors<Real>::with_squares(const Device& device, std::span<const Real> v, double so_far) {
   if (device.is_host()) {
     for (const Real x : v) so_far += double(x) * double(x);
     return so_far;
@@ -79,8 +79,8 @@ double with_squares(const Device& device, std::span<const Real> v, double so_far
 }
 
 template <class Real>
-void add_squares(const Device& device, std::span<const Real> v, double factor,
-                 std::span<double> sum) {
+void Vectors<Real>::add_squares(const Device& device, std::span<const Real> v, double factor,
+                                std::span<double> sum) {
   if (device.is_host())
     sum[0] += squared_length(v) * factor * factor;
   else if (!v.empty())
@@ -88,7 +88,8 @@ void add_squares(const Device& device, std::span<const Real> v, double factor,
 }
 
 template <class Real>
-void squares_of(const Device& device, std::span<const Real> v, std::vector<double>& out) {
+void Vectors<Real>::squares_of(const Device& device, std::span<const Real> v,
+                               std::vector<double>& out) {
   out.clear();
   if (device.is_host())
     for (const Real x : v) out.push_back(double(x) * double(x));
@@ -115,7 +116,8 @@ void from_bf16(const Device& device, std::span<const uint16_t> v, std::span<floa
 }
 
 template <class Real>
-void descend(const Device& device, std::span<Real> w, std::span<const Real> g, Real rate) {
+void Vectors<Real>::descend(const Device& device, std::span<Real> w, std::span<const Real> g,
+                            Real rate) {
   if (device.is_host())
     for (size_t i = 0; i < w.size(); ++i) w[i] -= rate * g[i];
   else if (!w.empty())
@@ -123,7 +125,8 @@ void descend(const Device& device, std::span<Real> w, std::span<const Real> g, R
 }
 
 template <class Real>
-void accelerate(const Device& device, std::span<Real> m, std::span<const Real> g, Real momentum) {
+void Vectors<Real>::accelerate(const Device& device, std::span<Real> m, std::span<const Real> g,
+                               Real momentum) {
   if (device.is_host())
     for (size_t i = 0; i < m.size(); ++i) m[i] = momentum * m[i] + g[i];
   else if (!m.empty())
@@ -131,8 +134,9 @@ void accelerate(const Device& device, std::span<Real> m, std::span<const Real> g
 }
 
 template <class Real>
-void adam(const Device& device, const Moments<Real>& moments, std::span<const Real> gradient,
-          std::span<const Real> parameters, Real decay, std::span<Real> step) {
+void Vectors<Real>::adam(const Device& device, const Moments& moments,
+                         std::span<const Real> gradient, std::span<const Real> parameters,
+                         Real decay, std::span<Real> step) {
   const auto [mean, square, beta1, beta2, unbias1, unbias2, epsilon] = moments;
   if (device.is_host()) {
     Real* const m = mean.data();
@@ -154,27 +158,7 @@ void adam(const Device& device, const Moments<Real>& moments, std::span<const Re
   }
 }
 
-template void copy(const Device&, std::span<const float>, std::span<float>);
-template void clear(const Device&, std::span<float>);
-template void add(const Device&, std::span<const float>, std::span<float>);
-template void scale(const Device&, std::span<float>, float);
-template double with_squares(const Device&, std::span<const float>, double);
-template void add_squares(const Device&, std::span<const float>, double, std::span<double>);
-template void squares_of(const Device&, std::span<const float>, std::vector<double>&);
-template void copy(const Device&, std::span<const double>, std::span<double>);
-template void clear(const Device&, std::span<double>);
-template void add(const Device&, std::span<const double>, std::span<double>);
-template void scale(const Device&, std::span<double>, double);
-template double with_squares(const Device&, std::span<const double>, double);
-template void add_squares(const Device&, std::span<const double>, double, std::span<double>);
-template void squares_of(const Device&, std::span<const double>, std::vector<double>&);
-template void descend(const Device&, std::span<float>, std::span<const float>, float);
-template void accelerate(const Device&, std::span<float>, std::span<const float>, float);
-template void adam(const Device&, const Moments<float>&, std::span<const float>,
-                   std::span<const float>, float, std::span<float>);
-template void descend(const Device&, std::span<double>, std::span<const double>, double);
-template void accelerate(const Device&, std::span<double>, std::span<const double>, double);
-template void adam(const Device&, const Moments<double>&, std::span<const double>,
-                   std::span<const double>, double, std::span<double>);
+template struct Vectors<float>;
+template struct Vectors<double>;
 
 }  // namespace tutti::train

@@ -56,50 +56,42 @@ class OnHost {
   std::shared_ptr<void> memory_;
 };
 
-// Copies between two vectors of the device of the same length.
+// `Real`: float or double.
 template <class Real>
-void copy(const Device& device, std::span<const Real> from, std::span<Real> to);
-template <class Real>
-void clear(const Device& device, std::span<Real> v);  // zeros
-// y = x + y, each element rounded once; the order of the operands does not matter.
-template <class Real>
-void add(const Device& device, std::span<const Real> x, std::span<Real> y);
-template <class Real>
-void scale(const Device& device, std::span<Real> v, Real factor);
+struct Vectors {
+  // Copies between two vectors of the device of the same length.
+  static void copy(const Device& device, std::span<const Real> from, std::span<Real> to);
+  static void clear(const Device& device, std::span<Real> v);  // zeros
+  // y = x + y, each element rounded once; the order of the operands does not matter.
+  static void add(const Device& device, std::span<const Real> x, std::span<Real> y);
+  static void scale(const Device& device, std::span<Real> v, Real factor);
 
-// `so_far` and the squares of all elements, added one after the other.
-template <class Real>
-double with_squares(const Device& device, std::span<const Real> v, double so_far);
-// Adds the squared length times factor^2 to sum[0], which is on the device too, so the host does
-// not wait.
-template <class Real>
-void add_squares(const Device& device, std::span<const Real> v, double factor,
-                 std::span<double> sum);
-// The terms of an exact sum: the square of each element; for a vector on a GPU, the sum of the
-// squares.
-template <class Real>
-void squares_of(const Device& device, std::span<const Real> v, std::vector<double>& out);
+  // `so_far` and the squares of all elements, added one after the other.
+  static double with_squares(const Device& device, std::span<const Real> v, double so_far);
+  // Adds the squared length times factor^2 to sum[0], which is on the device too, so the host does
+  // not wait.
+  static void add_squares(const Device& device, std::span<const Real> v, double factor,
+                          std::span<double> sum);
+  // The terms of an exact sum: the square of each element; for a vector on a GPU, the sum of the
+  // squares.
+  static void squares_of(const Device& device, std::span<const Real> v, std::vector<double>& out);
+
+  // Steps of optimizers. w -= rate * g; m = momentum * m + g.
+  static void descend(const Device& device, std::span<Real> w, std::span<const Real> g, Real rate);
+  static void accelerate(const Device& device, std::span<Real> m, std::span<const Real> g,
+                         Real momentum);
+  // Updates the moments; `step` becomes Adam's direction at w with weight decay, before the
+  // learning rate.
+  struct Moments {
+    std::span<Real> mean, square;
+    Real beta1, beta2, unbias1, unbias2, epsilon;
+  };
+  static void adam(const Device& device, const Moments& moments, std::span<const Real> g,
+                   std::span<const Real> w, Real decay, std::span<Real> step);
+};
 
 // Rounded to bfloat16 (to nearest, ties to even), as 16-bit words, and back.
 void to_bf16(const Device& device, std::span<const float> v, std::span<uint16_t> out);
 void from_bf16(const Device& device, std::span<const uint16_t> v, std::span<float> out);
-
-// Steps of optimizers.
-template <class Real>
-struct Moments {
-  std::span<Real> mean, square;
-  Real beta1, beta2, unbias1, unbias2, epsilon;
-};
-// w -= rate * g
-template <class Real>
-void descend(const Device& device, std::span<Real> w, std::span<const Real> g, Real rate);
-// m = momentum * m + g
-template <class Real>
-void accelerate(const Device& device, std::span<Real> m, std::span<const Real> g, Real momentum);
-// Updates the moments; `step` becomes Adam's direction at w with weight decay, before the learning
-// rate.
-template <class Real>
-void adam(const Device& device, const Moments<Real>& moments, std::span<const Real> g,
-          std::span<const Real> w, Real decay, std::span<Real> step);
 
 }  // namespace tutti::train

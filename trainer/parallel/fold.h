@@ -28,7 +28,7 @@ class BasicFold {
     for (; level == 0 || inner_ >> (level - 1) > 1; ++level, node /= 2) {
       const auto sibling = waiting_.find({level, node ^ 1});
       if (sibling == waiting_.end()) return keep({level, node}, vector);
-      train::add<Real>(device_, sibling->second.span(), vector);
+      Vectors<Real>::add(device_, sibling->second.span(), vector);
       spare_.push_back(std::move(sibling->second));
       waiting_.erase(sibling);
     }
@@ -49,7 +49,7 @@ class BasicFold {
       spare_.pop_back();
     }
     if (room.size() != vector.size()) room = Buffer<Real>(device_, vector.size());
-    copy<Real>(device_, vector, room.span());
+    Vectors<Real>::copy(device_, vector, room.span());
     waiting_.emplace(node, std::move(room));
   }
 

@@ -37,7 +37,7 @@ class GradientNorm {
   template <class Real>
   void add(const std::vector<Parameter>& layout, Range range, std::span<const Real> gradient) {
     for_counted(layout, range, gradient, [&](std::span<const Real> part) {
-      squares_of<Real>(device_, part, squares_);
+      Vectors<Real>::squares_of(device_, part, squares_);
       deposit_all<tutti_binned_float64, double>(sum_, squares_);
     });
   }

@@ -80,24 +80,25 @@ void BasicOptimizer<Real>::update_block(size_t at, std::span<Real> parameters,
   const size_t n = parameters.size();
   const auto part = [at, n](Buffer<Real>& buffer) { return buffer.span().subspan(at, n); };
   if (settings_.kind == "sgd") {
-    if (settings_.momentum == 0) return descend<Real>(device_, parameters, gradients, rate_);
+    if (settings_.momentum == 0)
+      return Vectors<Real>::descend(device_, parameters, gradients, rate_);
     const std::span<Real> m = part(state_["momentum"]);
-    accelerate<Real>(device_, m, gradients, Real(settings_.momentum));
-    return descend<Real>(device_, parameters, m, rate_);
+    Vectors<Real>::accelerate(device_, m, gradients, Real(settings_.momentum));
+    return Vectors<Real>::descend(device_, parameters, m, rate_);
   }
   const auto unbiased = [this](Real beta) {
     return Real(1 / (1 - std::pow(double(beta), double(step_ + 1))));
   };
-  const Moments<Real> moments{part(state_["mean"]), part(state_["square"]), beta1<Real>,
-                              beta2<Real>,          unbiased(beta1<Real>),  unbiased(beta2<Real>),
-                              epsilon<Real>};
+  const typename Vectors<Real>::Moments moments{
+      part(state_["mean"]),  part(state_["square"]), beta1<Real>,  beta2<Real>,
+      unbiased(beta1<Real>), unbiased(beta2<Real>),  epsilon<Real>};
   const auto decay = Real(settings_.weight_decay);
   if (has_norms())
-    return adam<Real>(device_, moments, gradients, parameters, decay, part(direction_));
+    return Vectors<Real>::adam(device_, moments, gradients, parameters, decay, part(direction_));
   if (step_room_.size() < n) step_room_ = Buffer<Real>(device_, n);
   const std::span<Real> step = step_room_.span().first(n);
-  adam<Real>(device_, moments, gradients, parameters, decay, step);
-  descend<Real>(device_, parameters, step, rate_);
+  Vectors<Real>::adam(device_, moments, gradients, parameters, decay, step);
+  Vectors<Real>::descend(device_, parameters, step, rate_);
 }
 
 template <class Real>
@@ -109,7 +110,7 @@ void BasicOptimizer<Real>::add_norms(Range range, std::span<const Real> paramete
     const size_t end = std::min(range.end, layout_[layer].offset + layout_[layer].count);
     if (begin >= end) continue;
     for (const auto& [norm, values] : {std::pair{2 * layer, parameters}, {2 * layer + 1, update}}) {
-      squares_of<Real>(device_, values.subspan(begin - range.begin, end - begin), squares);
+      Vectors<Real>::squares_of(device_, values.subspan(begin - range.begin, end - begin), squares);
       deposit_all<tutti_binned_float64, double>(norms_[norm], squares);
     }
   }
@@ -129,8 +130,8 @@ void BasicOptimizer<Real>::finish(Range range, std::span<Real> parameters) {
     const double step = std::sqrt(squares[2 * layer + 1]);
     const double trust = weights > 0 && step > 0 ? std::min(weights / step, 10.0) : 1.0;
     if (begin < end)
-      descend<Real>(device_, parameters.subspan(begin - range.begin, end - begin),
-                    u.subspan(begin - range.begin, end - begin), rate_ * Real(trust));
+      Vectors<Real>::descend(device_, parameters.subspan(begin - range.begin, end - begin),
+                             u.subspan(begin - range.begin, end - begin), rate_ * Real(trust));
   }
 }
 

@@ -177,7 +177,7 @@ void Pipeline::add(int chunk, int micro_batch) {
   const auto add_to = [&]<class Real>(BasicFold<Real>& fold) {
     const std::span<Real> gradient = stage_.gradients<Real>(chunk);
     for_counted(stage_.layout(), stage_.place(chunk), gradient, [&](std::span<Real> own) {
-      add_squares<Real>(stage_.device(), own, whole, shard_norm_.span());
+      Vectors<Real>::add_squares(stage_.device(), own, whole, shard_norm_.span());
     });
     fold.add(size_t(shard(micro_batch)) % fold.size(), gradient);
   };
@@ -220,7 +220,7 @@ void Pipeline::compute(int64_t step, const Action& a, Result& result) {
 
 Pipeline::Result Pipeline::run(int64_t step) {
   Result result;
-  clear<double>(stage_.device(), shard_norm_.span());
+  Vectors<double>::clear(stage_.device(), shard_norm_.span());
   slots_.clear();
   sent_bytes_.clear();
   exposed_ = 0;

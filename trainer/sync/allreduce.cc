@@ -115,7 +115,7 @@ class DataParallel : public Strategy {
     figures.exposed += now() - from;
     sums_[b] = wire_->sum(device_, b, accumulation_.gradient(b));
     for_counted(worker_.replica.layout(), part(b), sums_[b], [&](std::span<Real> own) {
-      figures.step_norm = with_squares<Real>(device_, own, figures.step_norm);
+      figures.step_norm = Vectors<Real>::with_squares(device_, own, figures.step_norm);
     });
   }
   void clip(StepFigures& figures) {

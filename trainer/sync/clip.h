@@ -16,7 +16,7 @@ void clip_gradient(const Device& device, std::span<Real> part, double squared, d
   figures.gradient = std::sqrt(squared);
   figures.overflow = !std::isfinite(squared);
   if (figures.overflow || figures.gradient <= most) return;
-  scale<Real>(device, part, Real(most / figures.gradient));
+  Vectors<Real>::scale(device, part, Real(most / figures.gradient));
 }
 
 }  // namespace tutti::train

@@ -33,7 +33,7 @@ auto GradientAccumulation<Real>::run(int64_t step, const std::function<void(size
   const Device& device = worker_.replica.device();
   const double terms = double(o.batch) * double(worker_.data.terms());
   Result result;
-  clear<double>(device, shard_norm_.span());
+  Vectors<double>::clear(device, shard_norm_.span());
   for (int64_t shard = first; shard < first + own; ++shard) {
     // Gradients are those of the mean over the whole step, however unequal the shards are.
     const auto samples = double(shard_samples(o, shard));
@@ -51,7 +51,7 @@ auto GradientAccumulation<Real>::run(int64_t step, const std::function<void(size
         const std::span<Real> part = gradient(next);
         for_counted(worker_.replica.layout(), range_of(buckets_[next]), part,
                     [&](std::span<Real> own) {
-                      add_squares<Real>(device, own, whole, shard_norm_.span());
+                      Vectors<Real>::add_squares(device, own, whole, shard_norm_.span());
                     });
         folds_[next].add(part);
         if (next == 0) fault_point("backward");
