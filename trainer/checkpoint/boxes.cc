@@ -9,36 +9,6 @@
 namespace tutti::train {
 namespace {
 
-// Boxes of elements [begin, end), all with the same index in dimensions before `dimension`.
-void add_boxes(const std::vector<int64_t>& shape, size_t dimension, int64_t begin, int64_t end,
-               Box& prefix, std::vector<Box>& out) {
-  if (begin >= end) return;
-  const auto with = [&](std::vector<Span> spans) {
-    Box box = prefix;
-    box.insert(box.end(), spans.begin(), spans.end());
-    out.push_back(std::move(box));
-  };
-  if (dimension == shape.size()) return with({});
-  if (dimension + 1 == shape.size()) return with({{begin, end}});
-  int64_t row = 1;
-  for (size_t d = dimension + 1; d < shape.size(); ++d) row *= shape[d];
-  // A piece of the first row, whole rows, a piece of the last one.
-  const auto piece = [&](int64_t number, int64_t from, int64_t to) {
-    prefix.push_back({number, number + 1});
-    add_boxes(shape, dimension + 1, from, to, prefix, out);
-    prefix.pop_back();
-  };
-  const int64_t first = begin / row, last = end / row;
-  if (begin % row != 0) piece(first, begin % row, first == last ? end % row : row);
-  const int64_t whole = begin % row == 0 ? first : first + 1;
-  if (whole < last) {
-    std::vector<Span> spans{{whole, last}};
-    for (size_t d = dimension + 1; d < shape.size(); ++d) spans.push_back({0, shape[d]});
-    with(std::move(spans));
-  }
-  if (end % row != 0 && (begin % row == 0 || first != last)) piece(last, 0, end % row);
-}
-
 // The index in the packed box of the element with these coordinates.
 int64_t index_in(const Box& box, const std::vector<int64_t>& at) {
   int64_t index = 0;
@@ -84,8 +54,22 @@ bool box_of(const std::string& text, Box& out) {
 
 std::vector<Box> boxes_of(const std::vector<int64_t>& shape, int64_t begin, int64_t end) {
   std::vector<Box> out;
-  Box prefix;
-  add_boxes(shape, 0, begin, end, prefix, out);
+  for (int64_t count = 0; begin < end; begin += count) {
+    // The box has dimension d and all after it whole, `unit` elements: as many as begin here and
+    // fit; and a span of the dimension before them.
+    size_t d = shape.size();
+    int64_t unit = 1;
+    while (d > 0 && begin % (unit * shape[d - 1]) == 0 && begin + unit * shape[d - 1] <= end)
+      unit *= shape[--d];
+    int64_t index = begin / unit, span = 1;
+    if (d > 0) span = std::min((end - begin) / unit, shape[d - 1] - index % shape[d - 1]);
+    count = span * unit;
+    Box box(shape.size());
+    for (size_t i = d; i < shape.size(); ++i) box[i] = {0, shape[i]};
+    for (size_t i = d; i-- > 0; index /= shape[i], span = 1)
+      box[i] = {index % shape[i], index % shape[i] + span};
+    out.push_back(std::move(box));
+  }
   return out;
 }
 

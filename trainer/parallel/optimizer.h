@@ -50,6 +50,13 @@ class BasicOptimizer {
   // Only lamb needs it: after update() of whole layers, or after update() of this rank's parts of
   // all layers and a sum of norms() over the ranks.
   void finish(Range range, std::span<Real> parameters);
+  // A whole step: of all layers of `range`, whose norms are of no other rank.
+  void step(int64_t step, Range range, std::span<Real> parameters, std::span<const Real> gradients,
+            double factor = 1) {
+    begin(step, factor);
+    update(range, parameters, gradients);
+    finish(range, parameters);
+  }
   bool has_norms() const { return settings_.kind == "lamb"; }
   // Two accumulators for each layer: their sums do not depend on how layers are divided among
   // ranks.

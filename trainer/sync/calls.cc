@@ -34,22 +34,21 @@ void Way::settle() const {
     device_.wait();
 }
 
+void Way::must(tutti_status status) const { check(status, comm_); }
+
 request Way::allreduce(void* vector, size_t count, tutti_dtype dtype,
                        const tutti_call_config& config) const {
   tutti_request begun = nullptr;
   settle();
   if (stream_)
-    check(tutti_allreduce_on(TUTTI_IN_PLACE, vector, count, dtype, TUTTI_SUM, comm_.get(), &config,
-                             stream_->handle()),
-          comm_);
+    must(tutti_allreduce_on(TUTTI_IN_PLACE, vector, count, dtype, TUTTI_SUM, comm_.get(), &config,
+                            stream_->handle()));
   else if (device_.is_gpu())
-    check(
-        tutti_allreduce_with(TUTTI_IN_PLACE, vector, count, dtype, TUTTI_SUM, comm_.get(), &config),
-        comm_);
+    must(tutti_allreduce_with(TUTTI_IN_PLACE, vector, count, dtype, TUTTI_SUM, comm_.get(),
+                              &config));
   else
-    check(tutti_iallreduce(TUTTI_IN_PLACE, vector, count, dtype, TUTTI_SUM, comm_.get(), &config,
-                           &begun),
-          comm_);
+    must(tutti_iallreduce(TUTTI_IN_PLACE, vector, count, dtype, TUTTI_SUM, comm_.get(), &config,
+                          &begun));
   return request(begun);
 }
 
@@ -58,9 +57,8 @@ request Way::reduce_scatter(const void* vector, void* part, const std::vector<si
   tutti_request begun = nullptr;
   settle();
   if (stream_ && all_equal(counts)) {
-    check(tutti_reduce_scatter_block_on(vector, part, counts[0], dtype, TUTTI_SUM, comm_.get(),
-                                        &config, stream_->handle()),
-          comm_);
+    must(tutti_reduce_scatter_block_on(vector, part, counts[0], dtype, TUTTI_SUM, comm_.get(),
+                                       &config, stream_->handle()));
   } else if (stream_) {
     // Parts of different lengths have no stream-ordered form: one reduce to each rank instead.
     tutti_call_config each = config;
@@ -68,19 +66,16 @@ request Way::reduce_scatter(const void* vector, void* part, const std::vector<si
     const auto* from = static_cast<const std::byte*>(vector);
     for (int r = 0; r < comm_.size(); ++r) {
       const size_t count = counts[size_t(r)];
-      check(tutti_reduce_on(from, part, count, dtype, TUTTI_SUM, r, comm_.get(), &each,
-                            stream_->handle()),
-            comm_);
+      must(tutti_reduce_on(from, part, count, dtype, TUTTI_SUM, r, comm_.get(), &each,
+                           stream_->handle()));
       from += count * tutti_dtype_size(dtype);
     }
   } else if (device_.is_gpu()) {
-    check(tutti_reduce_scatter_with(vector, part, counts.data(), dtype, TUTTI_SUM, comm_.get(),
-                                    &config),
-          comm_);
+    must(tutti_reduce_scatter_with(vector, part, counts.data(), dtype, TUTTI_SUM, comm_.get(),
+                                   &config));
   } else {
-    check(tutti_ireduce_scatter(vector, part, counts.data(), dtype, TUTTI_SUM, comm_.get(), &config,
-                                &begun),
-          comm_);
+    must(tutti_ireduce_scatter(vector, part, counts.data(), dtype, TUTTI_SUM, comm_.get(), &config,
+                               &begun));
   }
   return request(begun);
 }
@@ -89,24 +84,20 @@ request Way::allgather(void* all, const std::vector<size_t>& counts, tutti_dtype
   tutti_request begun = nullptr;
   settle();
   if (stream_ && all_equal(counts)) {
-    check(tutti_allgather_on(TUTTI_IN_PLACE, all, counts[0], dtype, comm_.get(), nullptr,
-                             stream_->handle()),
-          comm_);
+    must(tutti_allgather_on(TUTTI_IN_PLACE, all, counts[0], dtype, comm_.get(), nullptr,
+                            stream_->handle()));
   } else if (stream_) {
     auto* at = static_cast<std::byte*>(all);  // as above: one broadcast from each rank
     for (int r = 0; r < comm_.size(); ++r) {
       const size_t count = counts[size_t(r)];
-      check(tutti_broadcast_on(at, count, dtype, r, comm_.get(), nullptr, stream_->handle()),
-            comm_);
+      must(tutti_broadcast_on(at, count, dtype, r, comm_.get(), nullptr, stream_->handle()));
       at += count * tutti_dtype_size(dtype);
     }
   } else if (device_.is_gpu()) {
-    check(tutti_allgatherv(TUTTI_IN_PLACE, 0, all, counts.data(), nullptr, dtype, comm_.get()),
-          comm_);
+    must(tutti_allgatherv(TUTTI_IN_PLACE, 0, all, counts.data(), nullptr, dtype, comm_.get()));
   } else {
-    check(tutti_iallgatherv(TUTTI_IN_PLACE, 0, all, counts.data(), nullptr, dtype, comm_.get(),
-                            nullptr, &begun),
-          comm_);
+    must(tutti_iallgatherv(TUTTI_IN_PLACE, 0, all, counts.data(), nullptr, dtype, comm_.get(),
+                           nullptr, &begun));
   }
   return request(begun);
 }

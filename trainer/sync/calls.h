@@ -36,6 +36,7 @@ class Way {
 
  private:
   void settle() const;
+  void must(tutti_status status) const;
   const communicator& comm_;
   const Device& device_;
   const SideStream* stream_;

@@ -11,13 +11,13 @@
 namespace tutti::train {
 
 // All ranks make the channels in the same order; each takes part in its own.
-std::vector<Channel> make_channels(const communicator& world, const std::vector<int>& clients,
-                                   const std::vector<int>& hosts) {
+std::vector<Channel> make_channels(const communicator& world,
+                                   const std::function<bool(int rank)>& is_host) {
   std::vector<Channel> channels;
   const int self = world.rank();
-  for (const int client : clients)
-    for (const int host : hosts)
-      if (self == client || self == host)
+  for (int client = 0; client < world.size(); ++client)
+    for (int host = 0; host < world.size(); ++host)
+      if (!is_host(client) && is_host(host) && (self == client || self == host))
         channels.push_back({world.create_group(std::array{client, host}), client, host});
   return channels;
 }

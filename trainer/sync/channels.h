@@ -2,6 +2,7 @@
 // every client on a thread of its own, and a pair waits for no third rank.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "tutti/tutti.hpp"
@@ -13,10 +14,10 @@ struct Channel {
   int client = 0, host = 0;  // their ranks in `world`
 };
 
-// Collective over `world`. `clients` and `hosts`: ranks, disjoint. A client gets a channel for
-// each host, a host one for each client; other ranks get none.
-std::vector<Channel> make_channels(const communicator& world, const std::vector<int>& clients,
-                                   const std::vector<int>& hosts);
+// Collective over `world`, whose ranks are hosts or clients. A client gets a channel for each host,
+// a host one for each client.
+std::vector<Channel> make_channels(const communicator& world,
+                                   const std::function<bool(int rank)>& is_host);
 
 // Throws a Failure that says what `failed` does, by the ranks of `world`.
 [[noreturn]] void fail_between(const Channel& channel, const error& failed);

@@ -33,9 +33,7 @@ class Gossip : public Strategy {
       : worker_(worker),
         whole_{0, worker.replica.parameters().size()},
         optimizer_(optimizer_settings(worker.options), worker.replica.layout(), {whole_}) {
-    std::vector<int> asking, answering;
-    for (int r = 0; r < worker.comm.size(); ++r) (r % 2 == 0 ? asking : answering).push_back(r);
-    channels_ = make_channels(worker.comm, asking, answering);
+    channels_ = make_channels(worker.comm, [](int rank) { return rank % 2 == 1; });
     const OnHost<float> here(worker.replica.device(), worker.replica.parameters());
     const auto initial = here.values();
     shared_.assign(initial.begin(), initial.end());
@@ -61,9 +59,7 @@ class Gossip : public Strategy {
     const OnHost<float> gradients(worker_.replica.device(), worker_.replica.gradients());
     if (threads_.empty()) ask(step, figures);
     const std::lock_guard lock(mutex_);
-    optimizer_.begin(step);
-    optimizer_.update(whole_, shared_, gradients.values());
-    optimizer_.finish(whole_, shared_);
+    optimizer_.step(step, whole_, shared_, gradients.values());
     figures.volume = std::exchange(sent_, {});
     return figures;
   }

@@ -27,9 +27,7 @@ class LocalSgd : public Strategy {
   StepFigures step(int64_t step) override {
     StepFigures figures;
     figures.loss = own_pass(worker_, step);
-    optimizer_.begin(step);
-    optimizer_.update(whole_, worker_.replica.parameters(), worker_.replica.gradients());
-    optimizer_.finish(whole_, worker_.replica.parameters());
+    optimizer_.step(step, whole_, worker_.replica.parameters(), worker_.replica.gradients());
     averaged_ = (step + 1) % steps_of(worker_.options) == 0;
     if (averaged_) average(figures);
     return figures;

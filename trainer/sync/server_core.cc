@@ -23,9 +23,7 @@ ServerCore::ServerCore(ServerRule rule, Optimizer optimizer, Range range,
 }
 
 void ServerCore::update(std::span<const float> gradient, double factor) {
-  optimizer_.begin(version_, factor);
-  optimizer_.update(range_, parameters_, gradient);
-  optimizer_.finish(range_, parameters_);
+  optimizer_.step(version_, range_, parameters_, gradient, factor);
   ++version_;
 }
 

@@ -7,7 +7,6 @@
 #include <exception>
 #include <functional>
 #include <mutex>
-#include <numeric>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -33,14 +32,8 @@ constexpr int64_t leaves = -1;
 constexpr int64_t saves(int64_t next) { return -2 - next; }
 constexpr int64_t saved(int64_t word) { return -2 - word; }
 
-std::vector<int> numbers(int begin, int end) {
-  std::vector<int> out(size_t(end - begin));
-  std::iota(out.begin(), out.end(), begin);
-  return out;
-}
-
 std::vector<Channel> channels_of(const Options& o, const communicator& world) {
-  return make_channels(world, numbers(0, o.dp), numbers(o.dp, o.dp + o.servers));
+  return make_channels(world, [&](int rank) { return rank >= o.dp; });
 }
 
 // Collective over workers and servers: every server broadcasts its part.
@@ -215,15 +208,16 @@ class Server {
   ServerCore& core() { return core_; }
   const ServerCore& core() const { return core_; }
   const std::vector<json>& log() const { return log_; }
-  // By the counters; not to be called while run() runs.
-  double bytes_received() const {
-    double sum = 0;
-    for (const Channel& worker : workers_) sum += double(worker.comm.counters().bytes_received);
-    return sum;
-  }
-  double bytes_sent() const {
-    double sum = 0;
-    for (const Channel& worker : workers_) sum += double(worker.comm.counters().bytes_sent);
+  // Bytes, by the counters; not to be called while run() runs.
+  struct Exchanged {
+    double received = 0, sent = 0;
+  };
+  Exchanged exchanged() const {
+    Exchanged sum;
+    for (const Channel& worker : workers_) {
+      sum.received += double(worker.comm.counters().bytes_received);
+      sum.sent += double(worker.comm.counters().bytes_sent);
+    }
     return sum;
   }
 
@@ -363,7 +357,7 @@ void write_log(const Options& o, const communicator& servers, const Server& serv
   std::string mine;
   for (const json& event : server.log()) mine += event.dump() + "\n";
   const std::vector<std::string> all = gather_text(servers, mine);
-  double total[] = {server.bytes_received() + server.bytes_sent()};
+  double total[] = {server.exchanged().received + server.exchanged().sent};
   servers.allreduce<double>(total);
   if (servers.rank() != 0 || o.log.empty()) return;
   std::string text = json({{"arguments", arguments}, {"server_bytes", total[0]}}).dump() + "\n";
@@ -430,28 +424,28 @@ void serve(const CheckpointGroup& group, const communicator& servers, Replica& r
   share();
   write_log(o, servers, server, all, arguments);
   world.barrier();
-  const auto pushes = std::count_if(server.log().begin(), server.log().end(),
-                                    [](const json& event) { return event.contains("push"); });
-  const auto used = std::count_if(server.log().begin(), server.log().end(), [](const json& event) {
-    return event.contains("push") && event["used"].get<bool>();
-  });
+  int64_t pushes = 0, used = 0;
+  for (const json& event : server.log()) {
+    pushes += event.contains("push");
+    used += event.value("used", false);
+  }
   // Each gradient comes, and its part of the parameters goes, with a number of 8 bytes before it;
   // at a checkpoint and at the end each worker sends such a number alone.
   const double each = 4 * double(server.core().range().size()) + 8;
   const double received = double(pushes) * each + 8 * double(o.dp) * double(checkpoints + 1);
   const double sent = double(pushes) * each;
-  gather_text(
-      world, json{{"text", fmt::format("held {} parameters, took {} gradients of {} workers, "
-                                       "dropped {}, made {} updates; received {:.0f} bytes, {:.0f} "
-                                       "by the formula, sent {:.0f}, {:.0f} by the formula",
-                                       server.core().range().size(), pushes, o.dp, pushes - used,
-                                       server.core().updates(), server.bytes_received(), received,
-                                       server.bytes_sent(), sent)},
-                  {"bytes_received", server.bytes_received()},
-                  {"received_by_formula", received},
-                  {"bytes_sent", server.bytes_sent()},
-                  {"sent_by_formula", sent}}
-                 .dump());
+  const Server::Exchanged counted = server.exchanged();
+  const std::string text = fmt::format(
+      "held {} parameters, took {} gradients of {} workers, dropped {}, made {} updates; received "
+      "{:.0f} bytes, {:.0f} by the formula, sent {:.0f}, {:.0f} by the formula",
+      server.core().range().size(), pushes, o.dp, pushes - used, server.core().updates(),
+      counted.received, received, counted.sent, sent);
+  gather_text(world, json{{"text", text},
+                          {"bytes_received", counted.received},
+                          {"received_by_formula", received},
+                          {"bytes_sent", counted.sent},
+                          {"sent_by_formula", sent}}
+                         .dump());
 }
 
 }  // namespace tutti::train
