@@ -70,7 +70,7 @@ Volume a_step(const Volume& all, const Facts& rank) {
 }
 
 // Of a step: the most that any rank sends and the longest that one waits.
-Traffic most_of_any(const std::vector<Facts>& all, Traffic Facts::*traffic) {
+Traffic busiest_of(const std::vector<Facts>& all, Traffic Facts::*traffic) {
   Traffic most;
   for (const Facts& f : all) {
     const Volume counted = a_step((f.*traffic).counted, f);
@@ -149,7 +149,7 @@ Summary show_summary(Screen& screen, const Worker& worker, const communicator& w
   line("sent", beside_formula(busiest, formula));
   summary.update(json_of(busiest, formula));
   const auto within_copy = [&](const char* name, const char* key, Traffic Facts::*traffic) {
-    const Traffic most = most_of_any(all, traffic);
+    const Traffic most = busiest_of(all, traffic);
     line(name, fmt::format("{}; {:.1f} ms exposed", beside_formula(most.counted, most.formula),
                            1e3 * most.seconds));
     summary[key] = json_of(most.counted, most.formula);

@@ -6,7 +6,6 @@
 
 #include "trainer/common/call.h"
 #include "trainer/device/vectors.h"
-#include "trainer/sync/zero.h"
 
 namespace tutti::train {
 namespace {

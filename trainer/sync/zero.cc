@@ -1,7 +1,7 @@
 // ZeRO stage 1 (Rajbhandari et al. 2020): every worker keeps the optimizer's state of its part of
 // each bucket only. Gradients are reduce-scattered, every worker updates its parts, parameters are
 // all-gathered: the bytes of an allreduce, and bitwise its result where both sum in the same order.
-#include "trainer/sync/zero.h"
+#include "trainer/sync/wire.h"
 
 namespace tutti::train {
 namespace {
