@@ -322,7 +322,7 @@ void CommandLine::check_rules() const {
                    o_.dp)},
       {o_.pipelined() && !synchronous, fmt::format("a pipeline needs {}, not {}", sums, o_.sync)},
       {!synchronous && o_.shards != o_.dp,
-       fmt::format("--accumulate and --shards need {}, not {}", sums, o_.sync)},
+       fmt::format("--accumulate, --shards and --micro-batches need {}, not {}", sums, o_.sync)},
       {o_.shards % o_.dp != 0,
        fmt::format("--shards {} cannot be divided among --dp {} workers", o_.shards, o_.dp)},
       {o_.shards > 65536, fmt::format("--shards {}: must be from 1 to 65536", o_.shards)},
