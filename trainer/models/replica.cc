@@ -34,9 +34,7 @@ struct Accumulated : torch::autograd::FunctionPostHook {
 struct Replica::Inside {
   Shape shape;
   Split split;
-  Device device;
   std::shared_ptr<Model> model;
-  std::vector<Parameter> layout;
   Tensor parameters, gradients;
   // A parameter refers to the node that adds up its gradient only weakly.
   using Node = decltype(torch::autograd::impl::grad_accumulator(std::declval<const Tensor&>()));
@@ -44,7 +42,6 @@ struct Replica::Inside {
   std::vector<char> fired;
   const Ready* ready = nullptr;
 
-  void flatten();
   void fire(size_t parameter) {
     if (!ready || fired[parameter]) return;
     fired[parameter] = 1;
@@ -54,49 +51,53 @@ struct Replica::Inside {
 
 Replica::Replica(const Shape& shape, const Data& data, uint64_t seed, const Split& split,
                  const Device& device)
-    : inside_(std::make_unique<Inside>()) {
+    : inside_(std::make_unique<Inside>()), device_(device) {
   Inside& in = *inside_;
   in.shape = shape;
   in.split = split;
-  in.device = device;
   torch::manual_seed(seed);
   in.model = make_model(shape, data, in.split);
   if (shape.dtype == "float64") in.model->to(torch::kFloat64);
   in.model->device = torch_device(device);
-  in.flatten();
+  flatten();
 }
 
-void Replica::Inside::flatten() {
-  const auto divisions = divisions_of(*model);
-  auto named = model->named_parameters().pairs();
+void Replica::flatten() {
+  Inside& in = *inside_;
+  const auto divisions = divisions_of(*in.model);
+  auto named = in.model->named_parameters().pairs();
   std::reverse(named.begin(), named.end());
-  layout.clear();
-  nodes.clear();
+  layout_.clear();
+  in.nodes.clear();
   size_t total = 0;
   for (const auto& [name, tensor] : named) {
     const auto divided = divisions.find(name);
     const bool whole = divided == divisions.end();
-    layout.push_back({name, tensor.sizes().vec(), total, size_t(tensor.numel()),
-                      whole ? Division{} : divided->second, !whole || split.group.rank == 0});
+    layout_.push_back({name, tensor.sizes().vec(), total, size_t(tensor.numel()),
+                       whole ? Division{} : divided->second, !whole || in.split.group.rank == 0});
     total += size_t(tensor.numel());
   }
-  const auto type = torch::dtype(shape.dtype == "float64" ? torch::kFloat64 : torch::kFloat32)
-                        .device(torch_device(device));
-  parameters = torch::empty({int64_t(total)}, type);
-  gradients = torch::zeros({int64_t(total)}, type);
+  const auto type = torch::dtype(in.shape.dtype == "float64" ? torch::kFloat64 : torch::kFloat32)
+                        .device(torch_device(device_));
+  in.parameters = torch::empty({int64_t(total)}, type);
+  in.gradients = torch::zeros({int64_t(total)}, type);
+  parameters_ = in.parameters.data_ptr();
+  gradients_ = in.gradients.data_ptr();
+  size_ = total;
+  width_ = in.parameters.element_size();
   for (size_t i = 0; i < named.size(); ++i) {
     Tensor& tensor = named[i].second;
     const auto place = [&](Tensor& flat) {
-      return flat.narrow(0, int64_t(layout[i].offset), tensor.numel()).view(tensor.sizes());
+      return flat.narrow(0, int64_t(layout_[i].offset), tensor.numel()).view(tensor.sizes());
     };
-    Tensor home = place(parameters);
+    Tensor home = place(in.parameters);
     home.copy_(tensor.detach());
     tensor.set_data(home);
-    tensor.mutable_grad() = place(gradients);
-    nodes.push_back(torch::autograd::impl::grad_accumulator(tensor));
-    nodes.back()->add_post_hook(std::make_unique<Accumulated>([this, i] { fire(i); }));
+    tensor.mutable_grad() = place(in.gradients);
+    in.nodes.push_back(torch::autograd::impl::grad_accumulator(tensor));
+    in.nodes.back()->add_post_hook(std::make_unique<Accumulated>([&in, i] { in.fire(i); }));
   }
-  fired.resize(named.size());
+  in.fired.resize(named.size());
 }
 
 void Replica::keep(const std::vector<LayerRange>& parts) {
@@ -109,38 +110,12 @@ void Replica::keep(const std::vector<LayerRange>& parts) {
     in.model->unregister_module(in.model->layers[i]->name);
     in.model->layers[i] = nullptr;
   }
-  in.flatten();
+  flatten();
 }
-
-const Device& Replica::device() const { return inside_->device; }
 
 Model& Replica::model() { return *inside_->model; }
 
 Replica::~Replica() = default;
-
-const std::vector<Parameter>& Replica::layout() const { return inside_->layout; }
-
-template <class Real>
-std::span<Real> Replica::parameters() {
-  return {inside_->parameters.data_ptr<Real>(), size()};
-}
-template std::span<float> Replica::parameters();
-template std::span<double> Replica::parameters();
-
-template <class Real>
-std::span<Real> Replica::gradients() {
-  return {inside_->gradients.data_ptr<Real>(), size()};
-}
-template std::span<float> Replica::gradients();
-template std::span<double> Replica::gradients();
-
-size_t Replica::size() const { return size_t(inside_->parameters.numel()); }
-
-size_t Replica::width() const { return inside_->parameters.element_size(); }
-
-std::span<std::byte> Replica::bytes() {
-  return {static_cast<std::byte*>(inside_->parameters.data_ptr()), inside_->parameters.nbytes()};
-}
 
 double Replica::backward(const Batch& batch, double scale, uint64_t random, const Ready& ready) {
   Inside& in = *inside_;
@@ -156,7 +131,7 @@ double Replica::backward(const Batch& batch, double scale, uint64_t random, cons
   }
   for (size_t i = 0; i < in.fired.size(); ++i) in.fire(i);
   in.ready = nullptr;
-  in.device.wait();
+  device_.wait();
   return sum;
 }
 

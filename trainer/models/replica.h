@@ -33,17 +33,21 @@ class Replica {
   // Drops all layers but those of these parts; the vectors then hold only their parameters.
   void keep(const std::vector<LayerRange>& parts);
 
-  const Device& device() const;
-  const std::vector<Parameter>& layout() const;
+  const Device& device() const { return device_; }
+  const std::vector<Parameter>& layout() const { return layout_; }
   // On the device, of the type that the shape names: float or double.
   template <class Real = float>
-  std::span<Real> parameters();
+  std::span<Real> parameters() {
+    return {static_cast<Real*>(parameters_), size_};
+  }
   template <class Real = float>
-  std::span<Real> gradients();
-  size_t size() const;   // elements of each of the two vectors
-  size_t width() const;  // bytes of an element
+  std::span<Real> gradients() {
+    return {static_cast<Real*>(gradients_), size_};
+  }
+  size_t size() const { return size_; }    // elements of each of the two vectors
+  size_t width() const { return width_; }  // bytes of an element
   // The parameters, whatever their type.
-  std::span<std::byte> bytes();
+  std::span<std::byte> bytes() { return {static_cast<std::byte*>(parameters_), size_ * width_}; }
 
   // Sets gradients() to those of scale * (the sum of the batch's losses), and returns the sum.
   // `random` seeds dropout. `ready(i)` is called when the gradient of parameter i is final: once
@@ -62,8 +66,15 @@ class Replica {
   Model& model();
 
  private:
+  // Makes the two vectors the home of the model's parameters and gradients.
+  void flatten();
   struct Inside;
   std::unique_ptr<Inside> inside_;
+  Device device_;
+  std::vector<Parameter> layout_;
+  void* parameters_ = nullptr;
+  void* gradients_ = nullptr;
+  size_t size_ = 0, width_ = 0;
 };
 
 // Makes LibTorch compute with this many threads in this process.
