@@ -40,42 +40,32 @@ std::shared_ptr<void> new_event() {
 
 }  // namespace
 
-struct SideStream::Inside {
-  void* context = nullptr;
-  void* stream = nullptr;
-  std::shared_ptr<void> computed;  // the event that the stream last waited for
-
-  // Autograd calls from its own threads.
-  void make_current() const { must("cuCtxSetCurrent", context); }
-};
-
-SideStream::SideStream() : inside_(std::make_unique<Inside>()) {
-  Inside& in = *inside_;
-  must("cuCtxGetCurrent", &in.context);
-  if (!in.context) throw Failure("no GPU is current in the thread that computes");
-  must("cuStreamCreate", &in.stream, stream_non_blocking);
-  in.computed = new_event();
+SideStream::SideStream() {
+  must("cuCtxGetCurrent", &context_);
+  if (!context_) throw Failure("no GPU is current in the thread that computes");
+  must("cuStreamCreate", &stream_, stream_non_blocking);
+  computed_ = new_event();
 }
 
 SideStream::~SideStream() {
-  driver("cuStreamSynchronize", inside_->stream);
-  driver("cuStreamDestroy_v2", inside_->stream);
+  driver("cuStreamSynchronize", stream_);
+  driver("cuStreamDestroy_v2", stream_);
 }
 
-void* SideStream::handle() const { return inside_->stream; }
+// Autograd calls from its own threads.
+void SideStream::make_current() const { must("cuCtxSetCurrent", context_); }
 
 void SideStream::follow() const {
-  const Inside& in = *inside_;
-  in.make_current();
-  must("cuEventRecord", in.computed.get(), static_cast<void*>(nullptr));
-  must("cuStreamWaitEvent", in.stream, in.computed.get(), 0U);
+  make_current();
+  must("cuEventRecord", computed_.get(), static_cast<void*>(nullptr));
+  must("cuStreamWaitEvent", stream_, computed_.get(), 0U);
 }
 
 SideStream::Mark SideStream::mark() const {
-  inside_->make_current();
+  make_current();
   Mark mark;
   mark.event_ = new_event();
-  must("cuEventRecord", mark.event_.get(), inside_->stream);
+  must("cuEventRecord", mark.event_.get(), stream_);
   return mark;
 }
 

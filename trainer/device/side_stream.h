@@ -16,7 +16,7 @@ class SideStream {
   SideStream(const SideStream&) = delete;
   SideStream& operator=(const SideStream&) = delete;
 
-  void* handle() const;  // a CUstream
+  void* handle() const { return stream_; }  // a CUstream
   // Orders later work in this stream after all that LibTorch has enqueued so far. Any thread.
   void follow() const;
 
@@ -35,8 +35,10 @@ class SideStream {
   Mark mark() const;
 
  private:
-  struct Inside;
-  std::unique_ptr<Inside> inside_;
+  void make_current() const;
+  void* context_ = nullptr;
+  void* stream_ = nullptr;
+  std::shared_ptr<void> computed_;  // the event that the stream last waited for
 };
 
 }  // namespace tutti::train
