@@ -2,9 +2,33 @@
 // and the last rank has the loss.
 #pragma once
 
+#include <utility>
+#include <vector>
+
 #include "trainer/models/models.h"
 
 namespace tutti::train {
+
+// What a rank's layers get from the rank before and hand to the next one, piece by piece.
+class Handover {
+ public:
+  // `parameter`: one of the rank's.
+  Handover(const Group& ranks, const torch::Tensor& parameter)
+      : ranks_(ranks),
+        before_(torch::zeros({}, parameter.options()).set_requires_grad(true)),
+        zero_(torch::zeros({}, parameter.options())) {}
+  torch::Tensor get(std::vector<int64_t> shape) const {
+    return receive(before_, std::move(shape), ranks_.rank - 1, ranks_);
+  }
+  void put(const torch::Tensor& x) { zero_ = zero_ + send(x, ranks_.rank + 1, ranks_); }
+  // In place of the logits, which the last rank has: their backward gets the gradients of all that
+  // was put.
+  torch::Tensor zeros(const std::vector<int64_t>& shape) const { return zero_.expand(shape); }
+
+ private:
+  const Group& ranks_;
+  torch::Tensor before_, zero_;
+};
 
 // On the last rank the last layer returns the logits. On the others it returns zeros of that shape,
 // whose backward receives the gradients of all that the rank has sent.

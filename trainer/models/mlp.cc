@@ -37,13 +37,7 @@ struct Row : Full {
   RowLinear linear{nullptr};
 };
 
-struct Whole : Full {
-  Whole(int64_t in, int64_t out) : Full(true) {
-    linear = register_module("linear", Linear(in, out));
-  }
-  Tensor product(const Tensor& x) override { return linear(x); }
-  Linear linear{nullptr};
-};
+const Split undivided;
 
 struct Mlp : PictureModel {
   Mlp(const Shape& shape, const Data& data, const Split& split) : PictureModel(data) {
@@ -57,7 +51,7 @@ struct Mlp : PictureModel {
       inputs = shape.width;
     }
     if (shape.layers % 2 == 0)
-      append("out", std::make_shared<Whole>(inputs, data.classes));
+      append("out", std::make_shared<Row>(inputs, data.classes, true, undivided));
     else
       append("out", std::make_shared<Row>(inputs, data.classes, true, split));
   }

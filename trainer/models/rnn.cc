@@ -83,33 +83,27 @@ struct Wavefront : Layer {
       recurrents[i]->seed(random, size_t(own.begin) + i + 1);  // after the embedding
   }
   Tensor forward(const Tensor& tokens, Stash& stash) override {
-    const Group& group = split.group;
     std::vector<Recurrent::State> states(recurrents.size());
     std::vector<Tensor> masks, last;
     for (const auto& layer : recurrents)
       masks.push_back(layer->mask({tokens.size(0), tokens.size(1), width}));
     int64_t begin = 0;  // of the time chunk
-    Tensor zero;        // sum of send()'s zeros
-    const Tensor before =
-        torch::zeros({}, recurrents[0]->parameters()[0].options()).set_requires_grad(true);
+    Handover handover(split.group, recurrents[0]->parameters()[0]);
     for (const Tensor& piece : tokens.split(recurrents[0]->piece, 1)) {
-      Tensor x =
-          embedding ? embedding->forward(piece, stash)
-                    : receive(before, {piece.size(0), piece.size(1), width}, group.rank - 1, group);
+      Tensor x = embedding ? embedding->forward(piece, stash)
+                           : handover.get({piece.size(0), piece.size(1), width});
       for (size_t i = 0; i < recurrents.size(); ++i) {
         x = recurrents[i]->advance(x, states[i]);
         if (masks[i].defined()) x = x * masks[i].narrow(1, begin, piece.size(1));
       }
       begin += piece.size(1);
-      if (head) {
+      if (head)
         last.push_back(x);
-      } else {
-        const Tensor sent = send(x, group.rank + 1, group);
-        zero = zero.defined() ? zero + sent : sent;
-      }
+      else
+        handover.put(x);
     }
     if (head) return head->forward(torch::cat(last, 1), stash);
-    return zero.expand({tokens.size(0), tokens.size(1), vocabulary});
+    return handover.zeros({tokens.size(0), tokens.size(1), vocabulary});
   }
   int64_t width, vocabulary;
   const Split& split;

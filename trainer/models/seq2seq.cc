@@ -52,26 +52,19 @@ int64_t half(int64_t length) { return length / 2; }
 struct Both : Layer {
   Both(const Shape& shape, const Split& split) : shape(shape), split(split) {}
   Tensor forward(const Tensor& tokens, Stash&) override {
-    const Group& group = split.group;
     const int64_t read = half(tokens.size(1)), written = tokens.size(1) - read;
     std::vector<Tensor> logits;
-    Tensor zero;
-    Tensor before;
-    if (!encoder)
-      before = torch::zeros({}, decoder->parameters()[0].options()).set_requires_grad(true);
+    Handover handover(split.group, (encoder ? encoder->parameters() : decoder->parameters())[0]);
     for (const Tensor& piece : tokens.chunk(pieces, 0)) {
-      Tensor memory = encoder ? encoder->remember(piece.narrow(1, 0, read))
-                              : receive(before, {2, shape.layers, piece.size(0), shape.width},
-                                        group.rank - 1, group);
-      if (decoder) {
+      const Tensor memory = encoder ? encoder->remember(piece.narrow(1, 0, read))
+                                    : handover.get({2, shape.layers, piece.size(0), shape.width});
+      if (decoder)
         logits.push_back(decoder->write(piece.narrow(1, read, written), memory));
-      } else {
-        const Tensor sent = send(memory, group.rank + 1, group);
-        zero = zero.defined() ? zero + sent : sent;
-      }
+      else
+        handover.put(memory);
     }
     if (decoder) return torch::cat(logits, 0);
-    return zero.expand({tokens.size(0), written, shape.vocabulary});
+    return handover.zeros({tokens.size(0), written, shape.vocabulary});
   }
   Shape shape;
   const Split& split;
