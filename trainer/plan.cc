@@ -108,24 +108,6 @@ void check_layers(const Options& o, const Shape& shape) {
                                shape.name, shape.size, layers));
 }
 
-PipelinePlan pipeline_plan(const Options& o, Replica& replica, const Data& data) {
-  return plan_pipeline(
-      o, facts_of(replica, samples_of(data, o.seed, 0, o.batch, 0, o.batch / o.shards),
-                  o.stages == "profile"));
-}
-
-// By stage, the names of its layers.
-std::vector<std::vector<std::string>> layers_of_stages(const PipelinePlan& plan) {
-  std::vector<std::vector<std::string>> stages(size_t(plan.shape.stages));
-  for (int part = 0; part < plan.shape.parts(); ++part) {
-    const LayerRange& range = plan.parts[size_t(part)];
-    auto& stage = stages[size_t(part % plan.shape.stages)];
-    stage.insert(stage.end(), plan.layers.begin() + std::ptrdiff_t(range.begin),
-                 plan.layers.begin() + std::ptrdiff_t(range.end));
-  }
-  return stages;
-}
-
 // The layers and work of each stage, as far as known without a run.
 void show_pipeline_plan(const Options& o, const PipelinePlan& plan, const Mesh& mesh,
                         const std::vector<Footprint>& footprints) {
@@ -133,20 +115,18 @@ void show_pipeline_plan(const Options& o, const PipelinePlan& plan, const Mesh& 
   fmt::print("pipeline   {}, {} micro-batches{}: {:.1f} % of the stages' time is used\n",
              o.schedule, plan.shape.micro_batches,
              o.micro_batches == "auto" ? " to begin with" : "", 100 * run.utilisation);
-  const auto stages = layers_of_stages(plan);
   const StageWidths& widths = plan.shape.widths;
   for (int place = 0; place < widths.ranks(); ++place) {
     size_t most = 0;
     for (int t = 0; t < o.tp; ++t)
       most = std::max(most, footprints[size_t(mesh.rank(0, place, t))].parameters);
     fmt::print("stage {:<4} {}: {} of parameters{}, at most {} micro-batches alive\n",
-               widths.name(place), fmt::join(stages[size_t(widths.stage(place))], " "),
+               widths.name(place), fmt::join(plan.layers_of(widths.stage(place)), " "),
                megabytes(double(o.element_bytes() * most)), o.tp > 1 ? " at most on a rank" : "",
                run.peak_live[size_t(place)]);
   }
   for (const Port& port : plan.ports) {
-    auto count = double(o.element_bytes());
-    for (const int64_t size : port.sizes) count *= double(size);
+    const double count = double(o.element_bytes()) * port.elements();
     fmt::print("part {:<5} to part {}: {:.0f} bytes {}{}, and as much back{}\n",
                port.connection.from, port.connection.to, count, port.weight ? "a step" : "a sample",
                port.name.empty() ? "" : " of " + port.name,
@@ -216,8 +196,11 @@ void show_plan(const Options& o) {
   std::vector<std::vector<Parameter>> layouts{layout};
   if (o.tp > 1) layouts = divided_layouts(o, shape, *data);
   if (o.pipelined()) {
-    const PipelinePlan plan = pipeline_plan(o, replica, *data);
-    const auto footprints = footprints_of(o, mesh, layouts, layers_of_stages(plan));
+    const Batch one = samples_of(*data, o.seed, 0, o.batch, 0, o.batch / o.shards);
+    const PipelinePlan plan = plan_pipeline(o, facts_of(replica, one, o.stages == "profile"));
+    std::vector<std::vector<std::string>> stages;
+    for (int stage = 0; stage < o.pp; ++stage) stages.push_back(plan.layers_of(stage));
+    const auto footprints = footprints_of(o, mesh, layouts, stages);
     show_grid(o, mesh, footprints);
     show_memory(o, layout, footprints);
     show_pipeline_plan(o, plan, mesh, footprints);

@@ -25,17 +25,6 @@ std::vector<PartTimes> mean_times(const std::vector<std::vector<Slot>>& slots,
   return times;
 }
 
-// The names of the layers that the rank has.
-std::vector<std::string> layers_of(const PipelinePlan& plan, int rank) {
-  std::vector<std::string> layers;
-  for (int c = 0; c < plan.shape.chunks; ++c) {
-    const LayerRange& part = plan.parts[size_t(plan.shape.part(plan.shape.widths.stage(rank), c))];
-    layers.insert(layers.end(), plan.layers.begin() + std::ptrdiff_t(part.begin),
-                  plan.layers.begin() + std::ptrdiff_t(part.end));
-  }
-  return layers;
-}
-
 }  // namespace
 
 PipelineFigures figures_of(const Pipeline& pipeline) {
@@ -43,7 +32,7 @@ PipelineFigures figures_of(const Pipeline& pipeline) {
   const communicator& comm = pipeline.ranks();
   const tutti_comm_counters counters = comm.counters();
   json stage = {{"stage", plan.shape.widths.name(comm.rank())},
-                {"layers", layers_of(plan, comm.rank())},
+                {"layers", plan.layers_of(plan.shape.widths.stage(comm.rank()))},
                 {"peak_live", pipeline.peak_live()},
                 {"activation_bytes", pipeline.peak_bytes()},
                 {"bytes_sent", counters.bytes_sent},

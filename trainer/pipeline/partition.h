@@ -42,6 +42,11 @@ struct Port {
   std::string name;            // of a skip; empty: the output of the part's last layer
   std::vector<int64_t> sizes;  // of one sample, or of a weight
   bool weight = false;
+  double elements() const {
+    double product = 1;
+    for (const int64_t size : sizes) product *= double(size);
+    return product;
+  }
 };
 // All ports of a model cut into `parts`, part i on widths[i] ranks. With `portals` skips go
 // directly from the part that makes them to the one that takes them, else through all parts in

@@ -61,6 +61,16 @@ PipelinePlan plan_pipeline(const Options& o, const ModelFacts& facts) {
   return plan;
 }
 
+std::vector<std::string> PipelinePlan::layers_of(int stage) const {
+  std::vector<std::string> names;
+  for (int c = 0; c < shape.chunks; ++c) {
+    const LayerRange& part = parts[size_t(shape.part(stage, c))];
+    names.insert(names.end(), layers.begin() + std::ptrdiff_t(part.begin),
+                 layers.begin() + std::ptrdiff_t(part.end));
+  }
+  return names;
+}
+
 Pipeline::Pipeline(const Options& options, const Data& data, const Grid& grid, Timeline& timeline,
                    Stage& stage, PipelinePlan plan)
     : options_(options),
@@ -271,8 +281,7 @@ Volume Pipeline::planned() const {
   for (const Action& a : plan_.schedule[size_t(comm_.rank())]) {
     if (a.kind != Kind::send) continue;
     const Port& port = plan_.ports[size_t(a.connection)];
-    auto bytes = double(options_.element_bytes());
-    for (const int64_t size : port.sizes) bytes *= double(size);
+    double bytes = double(options_.element_bytes()) * port.elements();
     if (!port.weight) bytes *= double(shard_samples(options_, shard(a.micro_batch)));
     sum.bytes += bytes;
     ++sum.messages;

@@ -29,6 +29,8 @@ struct PipelinePlan {
   std::vector<LayerRange> parts;
   std::vector<Port> ports;
   Schedule schedule;
+  // The names of a stage's layers.
+  std::vector<std::string> layers_of(int stage) const;
 };
 // As the options say; --stages profile uses the `seconds` of the layers. Throws BadInput.
 PipelinePlan plan_pipeline(const Options& options, const ModelFacts& facts);
