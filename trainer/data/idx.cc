@@ -57,7 +57,8 @@ class Pictures : public Data {
     return fmt::format("{} pictures of {} x {} ({})", labels_.size(), height, width, folder_);
   }
   uint64_t digest() const override {
-    return digest_of(labels_.data(), labels_.size(), digest_of(pixels_.data(), pixels_.size()));
+    return digest_of(std::as_bytes(std::span(labels_)),
+                     digest_of(std::as_bytes(std::span(pixels_))));
   }
   uint64_t training_samples() const override { return training_; }
   uint64_t validation_samples() const override { return labels_.size() - training_; }

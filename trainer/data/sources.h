@@ -1,7 +1,9 @@
 // The kinds of data; one file each.
 #pragma once
 
+#include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "trainer/data/data.h"
@@ -17,9 +19,8 @@ std::unique_ptr<Data> make_noise();
 std::string data_in(const std::string& path);
 
 // FNV-1a, of bytes that follow those of `so_far`.
-constexpr uint64_t digest_of(const char* bytes, size_t size,
-                             uint64_t so_far = 0xcbf29ce484222325u) {
-  for (size_t i = 0; i < size; ++i) so_far = (so_far ^ uint8_t(bytes[i])) * 0x100000001b3u;
+inline uint64_t digest_of(std::span<const std::byte> bytes, uint64_t so_far = 0xcbf29ce484222325u) {
+  for (const std::byte byte : bytes) so_far = (so_far ^ uint64_t(byte)) * 0x100000001b3u;
   return so_far;
 }
 

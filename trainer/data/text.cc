@@ -54,7 +54,7 @@ class Text : public Data {
     return fmt::format("{:.1f} MB of text ({}, {} file{})", double(bytes_.size()) / 1e6, name_,
                        files_, files_ == 1 ? "" : "s");
   }
-  uint64_t digest() const override { return digest_of(bytes_.data(), bytes_.size()); }
+  uint64_t digest() const override { return digest_of(std::as_bytes(std::span(bytes_))); }
   uint64_t training_samples() const override { return training_; }
   uint64_t validation_samples() const override { return windows_ - training_; }
   int64_t terms() const override { return int64_t(context_); }

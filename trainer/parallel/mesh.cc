@@ -24,17 +24,6 @@ communicator among_holders(const Mesh& mesh, const communicator& workers) {
 
 }  // namespace
 
-const char* short_name(Axis axis) {
-  switch (axis) {
-    case Axis::data:
-      return "dp";
-    case Axis::pipeline:
-      return "pp";
-    default:
-      return "tp";
-  }
-}
-
 Mesh::Mesh(int dp, StageWidths widths, int tp, const std::string& order)
     : widths_(std::move(widths)), sizes_{dp, widths_.ranks(), tp}, strides_{0, 0, 0} {
   std::string rest = order;

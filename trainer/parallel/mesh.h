@@ -16,7 +16,7 @@ namespace tutti::train {
 enum class Axis { data, pipeline, tensor };
 inline constexpr std::array<Axis, 3> axes = {Axis::data, Axis::pipeline, Axis::tensor};
 // As in --dp, --pp, --tp and in --grid-order.
-const char* short_name(Axis axis);
+inline const char* short_name(Axis axis) { return std::array{"dp", "pp", "tp"}[size_t(axis)]; }
 
 class Mesh {
  public:

@@ -26,14 +26,13 @@ void check_equal(const communicator& comm, uint64_t digest) {
 std::string digest_over_stages(const Worker& worker) {
   const PipelineShape& shape = worker.pipeline->plan().shape;
   const communicator& ranks = worker.grid.pipeline;
-  uint64_t digest = digest_of(nullptr, 0);
+  uint64_t digest = digest_of({});
   for (int part = shape.parts() - 1; part >= 0; --part) {
     const int owner = shape.widths.lead(part % shape.stages);
     if (owner == ranks.rank()) {
       const OnHost<const std::byte> here(worker.replica.device(),
                                          worker.pipeline->parameters(part / shape.stages));
-      const auto values = here.values();
-      digest = digest_of(reinterpret_cast<const char*>(values.data()), values.size_bytes(), digest);
+      digest = digest_of(here.values(), digest);
     }
     ranks.broadcast<uint64_t>(std::span(&digest, 1), owner);
   }
@@ -45,19 +44,15 @@ std::string digest_over_stages(const Worker& worker) {
 std::string checked_digest(const Worker& worker) {
   const OnHost<const std::byte> here(worker.replica.device(), worker.replica.bytes());
   const std::span<const std::byte> all = here.values();
-  const auto digest = [](std::span<const std::byte> v, uint64_t so_far) {
-    return digest_of(reinterpret_cast<const char*>(v.data()), v.size(), so_far);
-  };
-  const uint64_t none = digest_of(nullptr, 0);
-  const uint64_t own = digest(all, none);
+  const uint64_t own = digest_of(all);
   check_equal(worker.comm, own);
   const communicator& model = worker.grid.model;
   if (model.size() == 1) return fmt::format("{:016x}", own);
   const size_t width = worker.replica.width();
-  uint64_t shared = none;  // over the ranks that divide the same layers
+  uint64_t shared = digest_of({});  // over the ranks that divide the same layers
   for (const Parameter& p : worker.replica.layout()) {
     if (!p.division.spans.empty()) continue;
-    shared = digest(all.subspan(width * p.offset, width * p.count), shared);
+    shared = digest_of(all.subspan(width * p.offset, width * p.count), shared);
   }
   check_equal(worker.grid.tensor, shared);
   if (worker.grid.tensor.size() == 1 && worker.pipeline) return digest_over_stages(worker);
@@ -71,8 +66,7 @@ std::string checked_digest(const Worker& worker) {
     const auto part = size_t(mesh.at(ranks[i], Axis::tensor));
     parts[place * size_t(mesh.size(Axis::tensor)) + part] = found[i];
   }
-  return fmt::format("{:016x}",
-                     digest_of(reinterpret_cast<const char*>(parts.data()), 8 * parts.size()));
+  return fmt::format("{:016x}", digest_of(std::as_bytes(std::span(parts))));
 }
 
 }  // namespace tutti::train

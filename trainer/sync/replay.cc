@@ -183,8 +183,7 @@ std::string replay(const ServerLog& log, const Options& options, const Device& d
 }
 
 std::string digest_of(std::span<const float> values) {
-  return fmt::format("{:016x}",
-                     digest_of(reinterpret_cast<const char*>(values.data()), values.size_bytes()));
+  return fmt::format("{:016x}", digest_of(std::as_bytes(values)));
 }
 
 }  // namespace tutti::train
