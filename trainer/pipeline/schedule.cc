@@ -6,7 +6,6 @@
 #include <deque>
 #include <map>
 #include <stdexcept>
-#include <tuple>
 #include <utility>
 
 namespace tutti::train {
@@ -111,11 +110,12 @@ void check_shape(const PipelineShape& p) {
   };
   const auto& names = pipeline_schedules();
   const bool interleaved = p.schedule == "interleaved";
-  const int m = p.micro_batches, widest = p.widths.widest();
+  const int m = p.micro_batches;
   only(std::find(names.begin(), names.end(), p.schedule) != names.end(),
        fmt::format("there is no pipeline schedule {}", p.schedule));
   only(p.stages > 0 && m > 0 && p.chunks > 0,
        fmt::format("{} stages of {} chunks and {} micro-batches", p.stages, p.chunks, m));
+  const int widest = p.widths.widest();
   only(interleaved || p.chunks == 1,
        fmt::format("{} chunks: only the schedule interleaved has several", p.chunks));
   only(!interleaved || m % p.stages == 0,
@@ -135,11 +135,7 @@ void check_shape(const PipelineShape& p) {
 struct Parcel {
   int micro_batch, connection;
   bool gradient;
-  bool operator==(const Parcel&) const = default;
-  bool operator<(const Parcel& other) const {
-    return std::tie(micro_batch, connection, gradient) <
-           std::tie(other.micro_batch, other.connection, other.gradient);
-  }
+  auto operator<=>(const Parcel&) const = default;
 };
 
 Parcel parcel_of(const Action& a) { return {a.micro_batch, a.connection, a.gradient}; }
