@@ -13,6 +13,13 @@
 namespace tutti::train {
 namespace {
 
+// The connections from each part to the next.
+std::vector<Connection> chain(int parts) {
+  std::vector<Connection> all;
+  for (int i = 0; i + 1 < parts; ++i) all.push_back({i, i + 1});
+  return all;
+}
+
 using Kind = Action::Kind;
 
 PipelineRun run_of(const PipelineShape& shape, const PartTimes& times) {

@@ -77,6 +77,5 @@ struct Conv2dImpl : torch::nn::Conv2dImpl {  // without bias
   using torch::nn::Conv2dImpl::Conv2dImpl;
   torch::Tensor forward(const torch::Tensor& x);
 };
-TORCH_MODULE(Conv2d);
 
 }  // namespace tutti::train

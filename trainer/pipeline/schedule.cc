@@ -186,12 +186,6 @@ std::string describe(const Action& a) {
                      a.kind == Kind::send ? "to" : "from", a.peer, chunk);
 }
 
-std::vector<Connection> chain(int parts) {
-  std::vector<Connection> all;
-  for (int i = 0; i + 1 < parts; ++i) all.push_back({i, i + 1});
-  return all;
-}
-
 namespace {
 
 // Inserts the messages between the pieces of work.

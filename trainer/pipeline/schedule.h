@@ -69,8 +69,6 @@ using Schedule = std::vector<std::vector<Action>>;
 Schedule make_schedule(const PipelineShape& shape, const std::vector<Connection>& connections);
 // Forward of micro-batch 0 alone, on the first rank of each stage: for evaluation, without updates.
 Schedule make_forward(const PipelineShape& shape, const std::vector<Connection>& connections);
-// The connections from each part to the next.
-std::vector<Connection> chain(int parts);
 
 // Empty, or what is wrong: something missing, done twice or too early, messages that do not match,
 // a deadlock, or more messages of a connection in flight than micro-batches are alive in the part
