@@ -46,4 +46,17 @@ void add_state(BasicOptimizer<Real>& optimizer, StateVector::Placement placement
   }
 }
 
+// The parameters of the one range that the optimizer has, and its own state.
+template <class Real>
+std::vector<StateVector> state_of(std::span<Real> parameters, BasicOptimizer<Real>& optimizer,
+                                  StateVector::Placement placement) {
+  std::vector<StateVector> all{{"parameters",
+                                placement,
+                                optimizer.owned(),
+                                {std::as_writable_bytes(parameters)},
+                                optimizer.device()}};
+  add_state(optimizer, placement, all);
+  return all;
+}
+
 }  // namespace tutti::train

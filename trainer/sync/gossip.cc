@@ -71,10 +71,7 @@ class Gossip : public Strategy {
     const std::lock_guard lock(mutex_);  // acquires what the threads have written
   }
   std::vector<StateVector> state() override {
-    std::vector<StateVector> all{parameter_state(std::as_writable_bytes(std::span(shared_)),
-                                                 shared_.size(), StateVector::Placement::local)};
-    add_state(optimizer_, StateVector::Placement::local, all);
-    return all;
+    return state_of(std::span(shared_), optimizer_, StateVector::Placement::local);
   }
 
   // At the end the parameters of all workers are averaged.

@@ -39,11 +39,7 @@ class LocalSgd : public Strategy {
     return {};
   }
   std::vector<StateVector> state() override {
-    std::vector<StateVector> all{parameter_state(worker_.replica.bytes(), worker_.replica.size(),
-                                                 StateVector::Placement::local,
-                                                 worker_.replica.device())};
-    add_state(optimizer_, StateVector::Placement::local, all);
-    return all;
+    return state_of(worker_.replica.parameters(), optimizer_, StateVector::Placement::local);
   }
 
   Volume formula() const override {

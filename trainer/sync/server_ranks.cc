@@ -198,12 +198,7 @@ class Server {
     return saved_;
   }
   std::vector<StateVector> state() {
-    std::vector<StateVector> all{{"parameters",
-                                  StateVector::Placement::sharded,
-                                  {core_.range()},
-                                  {std::as_writable_bytes(core_.parameters())}}};
-    add_state(core_.optimizer(), StateVector::Placement::sharded, all);
-    return all;
+    return state_of(core_.parameters(), core_.optimizer(), StateVector::Placement::sharded);
   }
   ServerCore& core() { return core_; }
   const ServerCore& core() const { return core_; }
