@@ -66,7 +66,7 @@ void BasicOptimizer<Real>::update(Range range, std::span<Real> parameters,
                                   std::span<const Real> gradients) {
   const size_t n = range.size(), at = place(range);
   // On the host in blocks that stay in its caches from one operation to the next.
-  const size_t block = device_.is_host() ? 4096 : n;
+  const size_t block = device_.is_host() ? 2048 : n;
   for (size_t begin = 0; begin < n; begin += block) {
     const Range part{begin, std::min(begin + block, n)};
     update_block(at + begin, slice(parameters, part), slice(gradients, part));
