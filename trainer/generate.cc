@@ -37,6 +37,11 @@ Options with_model(Options o, const Checkpoint& found) {
 std::string generated(const Options& asked, const Device& device) {
   use_threads(asked.threads);
   const Checkpoint found = initial_checkpoint(asked, nlohmann::json::object());
+  if (found.identity.empty())
+    throw BadInput(
+        fmt::format("--generate: {} does not say of which model it is; a checkpoint of "
+                    "a run does",
+                    found.folder));
   const Options o = with_model(asked, found);
   // A model of text is made without looking at data.
   Replica replica(shape_of(o), *make_noise(), o.seed, {}, device);

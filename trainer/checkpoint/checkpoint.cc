@@ -357,7 +357,7 @@ class Parts {
   void read(const std::string& vector, const Options& options, const std::vector<Parameter>& layout,
             std::span<std::byte> out) const {
     for (const Parameter& p : layout) {
-      const std::string name = vector + "/" + p.name;
+      const std::string name = vector.empty() ? p.name : vector + "/" + p.name;
       const json boxes = checkpoint_.tensors.value(name, json::array());
       size_t covered = 0;
       for (const Placed& own : placed(whole_box(p.shape), p.division))
@@ -447,11 +447,43 @@ std::optional<Checkpoint> described_checkpoint(const std::string& folder) {
   return newest(folder, Look::nothing, ignored);
 }
 
+namespace {
+
+// Weights alone, a safetensors file as PyTorch and others write them: a tensor a parameter.
+Checkpoint weights_of(const std::string& path, const json& model) {
+  json tensors = json::object();
+  for (const Tensor& tensor : header_of(path).tensors) {
+    Box whole;
+    for (const uint64_t size : tensor.shape) whole.push_back({0, int64_t(size)});
+    tensors[tensor.name] = {{{"file", 0}, {"box", text_of(whole)}}};
+  }
+  Checkpoint weights;
+  weights.folder = path;
+  weights.identity = model;
+  weights.files = {path};
+  weights.tensors = std::move(tensors);
+  return weights;
+}
+
+// The vector of a checkpoint that has the parameters.
+const char* vector_of_weights(const Checkpoint& checkpoint) {
+  const auto has = [&](const char* vector) {
+    return std::any_of(checkpoint.tensors.items().begin(), checkpoint.tensors.items().end(),
+                       [&](const auto& tensor) { return tensor.key().starts_with(vector); });
+  };
+  if (has("parameters/")) return "parameters";
+  // Where each worker kept its own, those of the first.
+  return has("parameters.0/") ? "parameters.0" : "";
+}
+
+}  // namespace
+
 Checkpoint initial_checkpoint(const Options& options, const json& model) {
   const std::string& folder = options.init;
   std::error_code ignored;
   Checkpoint found;
   try {
+    if (fs::is_regular_file(folder, ignored)) return weights_of(folder, model);
     std::vector<std::string> warnings;
     found = fs::exists(fs::path(folder) / "checkpoint.json", ignored)
                 ? verified(folder, Look::digests)
@@ -557,13 +589,15 @@ void load_checkpoint(const Checkpoint& checkpoint, const CheckpointGroup& group,
 void load_weights(const Checkpoint& checkpoint, const Options& options,
                   const std::vector<Parameter>& layout, const Device& device,
                   std::span<std::byte> parameters) {
-  // Where each worker kept its own, those of the first.
-  const bool alike =
-      std::any_of(checkpoint.tensors.items().begin(), checkpoint.tensors.items().end(),
-                  [](const auto& tensor) { return tensor.key().starts_with("parameters/"); });
   read_for("--init", checkpoint, [&] {
+    const std::string vector = vector_of_weights(checkpoint);
+    // Other ranks may have parameters that this one has not, but not if it has the whole model.
+    if (vector.empty() && options.tp == 1 && options.pp == 1 &&
+        checkpoint.tensors.size() != layout.size())
+      throw Damaged(fmt::format("it has {} tensors, and the model {} parameters",
+                                checkpoint.tensors.size(), layout.size()));
     const OnHost<std::byte> here(device, parameters);
-    Parts(checkpoint).read(alike ? "parameters" : "parameters.0", options, layout, here.values());
+    Parts(checkpoint).read(vector, options, layout, here.values());
     here.store();
   });
 }
