@@ -29,16 +29,6 @@ constexpr uint64_t look_ns = 50'000'000, look_ns_a_rank = 1'000'000;
 // others in bursts.
 constexpr size_t most_calls = 16;
 
-Status first_outward(Address* out) {
-  for (const Interface& one : interfaces()) {
-    if (one.address.is_loopback()) continue;
-    *out = one.address;
-    out->set_port(0);
-    return {};
-  }
-  return {TUTTI_UNSUPPORTED, "this host has no network interface but loopback"};
-}
-
 class Mesh {
  public:
   Mesh(const LinkSetup& setup, Needs needs)

@@ -224,6 +224,31 @@ TEST_F(TwoHosts, ExchangeBytesBothWays) {
   EXPECT_EQ(failed, 0);
 }
 
+// The first host's own name means 127.0.1.1 there, as Debian's /etc/hosts has it, and its address
+// elsewhere.
+TEST_F(TwoHosts, Rank0IsFoundByItsNameThoughThatMeansLoopbackThere) {
+  const std::string key_file = ::testing::TempDir() + "key" + std::to_string(getpid());
+  ASSERT_TRUE(testing::run("umask 077; head -c 32 /dev/urandom > " + key_file));
+  const int failed = on_hosts([&](int rank) -> int {
+    const std::string hosts = key_file + ".hosts" + std::to_string(rank);
+    const std::string address = rank == 0 ? "127.0.1.1" : "10.199.7.1";
+    if (unshare(CLONE_NEWNS | CLONE_NEWUTS) != 0) return 1;
+    RANK_EXPECT(testing::run("mount --make-rprivate / && hostname tutti-host-" +
+                             std::to_string(rank) + " && echo '" + address + " tutti-host-0' > " +
+                             hosts + " && mount --bind " + hosts + " /etc/hosts"),
+                hosts);
+    std::unique_ptr<Exchange> exchange;
+    const Status joined = join_rendezvous_at({"tutti-host-0", 29517, ""}, key_file, rank, 2,
+                                             deadline_after_ms(5'000), &exchange);
+    RANK_EXPECT(joined.ok(), joined.text());
+    const std::string own = "10.199.7." + std::to_string(rank + 1);
+    RANK_EXPECT(exchange->local_address() == own, exchange->local_address());
+    return 0;
+  });
+  EXPECT_EQ(failed, 0);
+  testing::run("rm -f " + key_file + "*");
+}
+
 TEST_F(TwoHosts, ACutCableIsNoticedByARankThatOnlyWaits) {
   const int failed = on_hosts([&](int rank) -> int {
     std::unique_ptr<Exchange> exchange;
