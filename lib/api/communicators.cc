@@ -226,8 +226,9 @@ Status from_env(const CommSettings& settings, tutti_comm* out) {
     }
     case Launch::By::rendezvous: {
       std::unique_ptr<Exchange> exchange;
-      TUTTI_TRY(join_rendezvous_at(launch.host, launch.port, launch.key_file, launch.rank,
-                                   launch.nranks, deadline_after_ms(settings.setup_ms), &exchange));
+      TUTTI_TRY(join_rendezvous_at({launch.host, launch.port, settings.interface}, launch.key_file,
+                                   launch.rank, launch.nranks, deadline_after_ms(settings.setup_ms),
+                                   &exchange));
       return make(std::move(exchange), settings, out);
     }
   }

@@ -4,6 +4,7 @@
 #include <linux/magic.h>
 #include <linux/memfd.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <unistd.h>
@@ -36,6 +37,33 @@ Fd make_huge(size_t bytes) {
   return memory;
 }
 
+// Whether a page that is not to be had when it is first used would end the process (SIGBUS):
+// where touch() cannot get it before, and, of memory that nobody touches before, where the system
+// holds every page against a limit.
+bool allocates_at_once() {
+  static const bool does = [] {
+    if (madvise(nullptr, 0, MADV_POPULATE_WRITE) != 0) return true;
+    const Fd file(open("/proc/sys/vm/overcommit_memory", O_RDONLY | O_CLOEXEC));
+    char mode = '0';
+    return file && read(file.get(), &mode, 1) == 1 && mode == '2';
+  }();
+  return does;
+}
+
+Status cannot_allocate(size_t bytes, int error_number) {
+  const bool full = error_number == ENOSPC || error_number == EFAULT;
+  return system_error("cannot allocate " + mebibytes(bytes) + " MiB of shared memory",
+                      full ? ENOMEM : error_number);
+}
+
+Status allocate(const Fd& memory, size_t bytes) {
+  while (fallocate(memory.get(), 0, 0, off_t(bytes)) != 0) {
+    if (errno == EOPNOTSUPP) return {};
+    if (errno != EINTR) return cannot_allocate(bytes, errno);
+  }
+  return {};
+}
+
 Status seal(Fd memory, Fd* out) {
   if (fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     return system_error("cannot seal shared memory", errno);
@@ -56,20 +84,29 @@ std::shared_ptr<void> unmapped_at_end(void* base, size_t bytes) {
 
 }  // namespace
 
+Status check_file_size(size_t bytes) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || bytes <= limit.rlim_cur) return {};
+  return {TUTTI_NO_MEMORY, mebibytes(bytes) +
+                               " MiB of memory in a file cannot be had: files of this process may "
+                               "be no longer than " +
+                               std::to_string(limit.rlim_cur >> 10) + " KiB (ulimit -f)"};
+}
+
 Status touch(std::byte* at, size_t bytes) {
   const auto page = size_t(sysconf(_SC_PAGESIZE));
   const size_t before = reinterpret_cast<uintptr_t>(at) % page;
   if (madvise(at - before, bytes + before, MADV_POPULATE_WRITE) == 0 ||
-      errno == EINVAL) {  // EINVAL: a kernel before 5.14; then pages come when they are touched
+      errno == EINVAL) {  // EINVAL: a kernel before 5.14; then pages come when they are used
     return {};
   }
-  const int error = errno == EFAULT || errno == ENOSPC ? ENOMEM : errno;
-  return system_error("cannot allocate " + mebibytes(bytes) + " MiB of shared memory", error);
+  return cannot_allocate(bytes, errno);
 }
 
 Status make_memory(size_t bytes, Fd* out) {
   if (bytes >= huge_bytes) {
     bytes = round_up(bytes, huge_bytes);
+    TUTTI_TRY(check_file_size(bytes));
     Fd memory = make_huge(bytes);
     if (memory) return seal(std::move(memory), out);
   }
@@ -77,11 +114,13 @@ Status make_memory(size_t bytes, Fd* out) {
 }
 
 Status make_memory(const char* name, size_t bytes, Fd* out) {
+  TUTTI_TRY(check_file_size(bytes));
   Fd memory(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!memory) return system_error("cannot make shared memory (memfd)", errno);
   if (ftruncate(memory.get(), off_t(bytes)) != 0) {
     return system_error("cannot size " + mebibytes(bytes) + " MiB of shared memory", errno);
   }
+  if (allocates_at_once()) TUTTI_TRY(allocate(memory, bytes));
   return seal(std::move(memory), out);
 }
 

@@ -15,10 +15,16 @@ struct Mapping {
 };
 
 // A memfd of at least `bytes` zero bytes, sealed against resizing; of huge pages when it is long
-// enough and the host has reserved some. NO_MEMORY when the host does not have so much.
+// enough and the host has reserved some. NO_MEMORY when the host does not have so much, or the
+// process may not. No use of it ends the process for want of memory, but where the kernel does that
+// to any process (by its OOM killer).
 Status make_memory(size_t bytes, Fd* out);
 // The same in pages of the usual size; /proc shows the name.
 Status make_memory(const char* name, size_t bytes, Fd* out);
+
+// NO_MEMORY if files of this process may not be so long: the kernel would not refuse to make one
+// so, but end the process by a signal.
+Status check_file_size(size_t bytes);
 
 struct Extent {
   uint64_t offset = 0;  // need not be aligned

@@ -201,7 +201,8 @@ class Communicator final : deadlock::Member, HostCalls, process::Leaver {
   Communicator();
   std::string describe() const;  // for the log
   std::string describe_links() const;
-  Status connect(Exchange& exchange);
+  // `ready`: whether this rank can take part.
+  Status connect(Exchange& exchange, Status ready);
   Status open_links(Exchange& exchange, std::vector<std::vector<uint8_t>>& peers, uint64_t comm_id,
                     uint64_t deadline_ns);
   tutti_status run_on_host(const Call& call) override {
@@ -258,7 +259,7 @@ class Communicator final : deadlock::Member, HostCalls, process::Leaver {
   std::atomic<bool> in_call_{false};
   Connection connection_;
   Failures failures_{connection_};
-  shared::Regions regions_{shared::Regions::Reach::none, nullptr};
+  shared::Regions regions_{shared::Regions::Reach::none};
   std::unique_ptr<Adoption> adoption_;  // null: none
   // The only thread that has made calls; null: none has; `this`: more than one has.
   std::atomic<const void*> owner_{nullptr};

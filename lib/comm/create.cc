@@ -33,25 +33,25 @@ std::string join(const std::vector<std::string>& words) {
   return all;
 }
 
-Status introduce(Exchange& exchange, const CommSettings& settings, uint64_t deadline_ns,
-                 std::vector<HostRecord>* hosts, uint64_t* comm_id) {
+// `ready`: whether this rank can take part.
+Status introduce(Exchange& exchange, const CommSettings& settings, Status ready,
+                 uint64_t deadline_ns, std::vector<HostRecord>* hosts, uint64_t* comm_id) {
   Introduction mine;
   mine.checks_results = settings.check_results ? 1 : 0;
   mine.has_device = settings.device != CommSettings::no_device ? 1 : 0;
   mine.adopts = settings.adopts ? 1 : 0;
   mine.tuning = digest_of(settings.tuning.values());
   settings.tuning.id().copy(mine.tuning_id, sizeof(mine.tuning_id) - 1);
-  Status known = HostRecord::own(&mine.host);
+  if (ready.ok()) ready = HostRecord::own(&mine.host);
   mine.host.transports = offered_transports(settings.transports, settings.transports_named);
-  if (known.ok() &&
+  if (ready.ok() &&
       getrandom(&mine.random, sizeof(mine.random), 0) != ssize_t(sizeof(mine.random))) {
-    known = system_error("cannot read random bytes", errno);
+    ready = system_error("cannot read random bytes", errno);
   }
   std::string text(reinterpret_cast<const char*>(&mine), sizeof(mine));
   text += join(settings.transports);
   std::vector<std::string> all;
-  TUTTI_TRY(exchange.allgather(text, deadline_ns, &all));
-  TUTTI_TRY(agree(exchange, known, deadline_ns));
+  TUTTI_TRY(agree_on(exchange, ready, text, deadline_ns, &all));
   for (int rank = 0; rank < exchange.nranks(); ++rank) {
     if (all[rank].size() < sizeof(Introduction)) {
       return {TUTTI_CORRUPT, rank_name(rank) + " introduced itself wrongly", rank};
@@ -112,7 +112,9 @@ Status Communicator::create(std::unique_ptr<Exchange> exchange, const CommSettin
   made->connection_.rank = exchange->rank();
   made->connection_.nranks = exchange->nranks();
   made->connection_.settings = settings;
-  if (settings.progress_thread) in_flight::use_progress_thread();
+  made->connection_.settings.progress_thread = false;  // until it runs
+  Status ready = settings.progress_thread ? in_flight::use_progress_thread() : Status();
+  made->connection_.settings.progress_thread = settings.progress_thread && ready.ok();
   made->connection_.key = exchange->key();
   made->connection_.capabilities.nranks = uint32_t(made->connection_.nranks);
   made->connection_.capabilities.tuning = settings.tuning.values();
@@ -121,9 +123,10 @@ Status Communicator::create(std::unique_ptr<Exchange> exchange, const CommSettin
   // Communicators derived from this one use it as their exchange, and stay on its network.
   if (made->connection_.settings.interface.empty())
     made->connection_.settings.interface = exchange->local_address();
-  if (made->connection_.nranks > 1 && !settings.record_folder.empty())
-    TUTTI_TRY(record::check_folder(settings.record_folder));
-  if (made->connection_.nranks > 1) TUTTI_TRY(made->connect(*exchange));
+  const bool alone = made->connection_.nranks == 1;
+  if (ready.ok() && !alone && !settings.record_folder.empty())
+    ready = record::check_folder(settings.record_folder);
+  TUTTI_TRY(alone ? ready : made->connect(*exchange, std::move(ready)));
   if (settings.device != CommSettings::no_device) {
     TUTTI_TRY(made->open_device(*exchange, deadline_after_ms(settings.setup_ms)));
   }
@@ -162,11 +165,12 @@ std::string Communicator::describe_links() const {
   return text;
 }
 
-Status Communicator::connect(Exchange& exchange) {
+Status Communicator::connect(Exchange& exchange, Status ready) {
   const uint64_t deadline_ns = deadline_after_ms(connection_.settings.setup_ms);
   std::vector<HostRecord> hosts;
   uint64_t comm_id = 0;
-  TUTTI_TRY(introduce(exchange, connection_.settings, deadline_ns, &hosts, &comm_id));
+  TUTTI_TRY(
+      introduce(exchange, connection_.settings, std::move(ready), deadline_ns, &hosts, &comm_id));
 
   for (const HostRecord& one : hosts)
     connection_.processes.push_back(hosts[size_t(connection_.rank)].sees(one) ? one.pid : 0);
@@ -268,8 +272,7 @@ Status Communicator::open_links(Exchange& exchange, std::vector<std::vector<uint
       transports == 1 && connection_.slots != nullptr && connection_.slots->cells() != nullptr;
   if (connection_.capabilities.all_share_memory) {
     using Reach = shared::Regions::Reach;
-    regions_ = shared::Regions(connection_.slots->one_process() ? Reach::process : Reach::host,
-                               connection_.slots);
+    regions_ = shared::Regions(connection_.slots->one_process() ? Reach::process : Reach::host);
     if (connection_.settings.adopts && !connection_.slots->one_process() &&
         connection_.settings.device == CommSettings::no_device)
       adoption_ = std::make_unique<Adoption>(*this, regions_);

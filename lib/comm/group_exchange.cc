@@ -43,6 +43,12 @@ Status GroupExchange::allgather(std::string_view mine, uint64_t deadline_ns,
   return {};
 }
 
+void GroupExchange::alarm(const Status& why) {
+  const bool named = why.rank() >= 0 && why.rank() < nranks();
+  parent_.abort(Status{why.code(), "while a communicator was made of this one: " + why.text(),
+                       named ? members_[size_t(why.rank())] : -1});
+}
+
 Status GroupExchange::put(int member, std::string_view text, uint64_t deadline_ns) {
   const uint64_t bytes = text.size();
   const int peer = members_[size_t(member)];

@@ -22,6 +22,8 @@ class GroupExchange final : public Exchange {
   const JobKey& key() const override { return key_; }
   Status allgather(std::string_view mine, uint64_t deadline_ns,
                    std::vector<std::string>* all) override;
+  // Over with `parent`: this is the only way to its ranks that do not listen to messages.
+  void alarm(const Status& why) override;
   Status look() override { return parent_.look(); }
 
  private:

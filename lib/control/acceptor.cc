@@ -20,15 +20,44 @@ bool would_block(int error_number) {
   return error_number == EAGAIN || error_number == EWOULDBLOCK || error_number == EINTR;
 }
 
-enum class Moved { all, some, closed };
+// Whether this process itself must not make the call, whoever is at the other end.
+bool is_forbidden(int error_number) {
+  return error_number == EPERM || error_number == EACCES || error_number == ENOSYS;
+}
 
-// Sends what the handshake has to send, receives what it wants. `closed`: the other side is gone.
+// Somebody may listen there later.
+bool may_pass(int error_number) {
+  switch (error_number) {
+    case ECONNREFUSED:
+    case ECONNRESET:
+    case ETIMEDOUT:
+    case EHOSTUNREACH:
+    case EHOSTDOWN:
+    case ENETUNREACH:
+    case ENETDOWN:
+    case EADDRNOTAVAIL:
+    case EAGAIN:
+      return true;
+    default:
+      return false;
+  }
+}
+
+enum class Moved { all, some, closed, forbidden };
+
+Moved not_moved(int error_number) {
+  if (would_block(error_number)) return Moved::some;
+  return is_forbidden(error_number) ? Moved::forbidden : Moved::closed;
+}
+
+// Sends what the handshake has to send, receives what it wants. `closed`: the other side is gone;
+// `forbidden`: errno says how.
 Moved exchange_bytes(int fd, Handshake& handshake) {
   for (;;) {
     const auto output = handshake.output();
     if (!output.empty()) {
       const ssize_t sent = ::send(fd, output.data(), output.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-      if (sent < 0) return would_block(errno) ? Moved::some : Moved::closed;
+      if (sent < 0) return not_moved(errno);
       handshake.sent(size_t(sent));
       continue;
     }
@@ -36,7 +65,7 @@ Moved exchange_bytes(int fd, Handshake& handshake) {
     uint8_t bytes[128];
     const size_t wants = std::min(sizeof(bytes), handshake.wants());
     const ssize_t got = ::recv(fd, bytes, wants, MSG_DONTWAIT);
-    if (got < 0) return would_block(errno) ? Moved::some : Moved::closed;
+    if (got < 0) return not_moved(errno);
     if (got == 0) return Moved::closed;
     handshake.receive({bytes, size_t(got)});
   }
@@ -100,6 +129,7 @@ Fd Acceptor::accept_one() {
 }
 
 Status Acceptor::accept(uint64_t now_ns) {
+  int refused_by_system = 0;
   for (size_t i = 0; i < accepts_a_step; ++i) {
     Fd socket = accept_one();
     if (!socket) {
@@ -110,15 +140,22 @@ Status Acceptor::accept(uint64_t now_ns) {
         if (!turn_out_oldest(false) && !turn_out_oldest(true)) {
           return resource_error("cannot accept a rank's connection", error_number);
         }
+        continue;
       }
-      continue;  // otherwise: an error of that connection, which is gone
+      // One is an error of that connection, which is gone; nothing else is none of them.
+      if (++refused_by_system == int(accepts_a_step)) {
+        return system_error("cannot accept a rank's connection", errno);
+      }
+      continue;
     }
     Nonce nonce;
     TUTTI_TRY(random_bytes(nonce));
     pending_.push_back({std::move(socket), Handshake::server(key_, purposes_, job_, server_, nonce),
                         now_ns + patience_ns});
     // A member has sent its hello by now, which tells it from a stranger that only takes a place.
-    if (step(pending_.back()) == Next::leave) {
+    Next next = Next::wait;
+    TUTTI_TRY(step(pending_.back(), &next));
+    if (next == Next::leave) {
       pending_.pop_back();
       ++refused_;
     } else {
@@ -128,19 +165,24 @@ Status Acceptor::accept(uint64_t now_ns) {
   return {};
 }
 
-Acceptor::Next Acceptor::step(Pending& pending) {
+Status Acceptor::step(Pending& pending, Next* next) {
   const Moved moved = exchange_bytes(pending.socket.get(), pending.handshake);
+  if (moved == Moved::forbidden) return system_error("cannot answer a rank's call", errno);
   if (moved == Moved::closed || pending.handshake.state() == Handshake::State::refused) {
-    return Next::leave;
+    *next = Next::leave;
+  } else {
+    *next = moved == Moved::all ? Next::enter : Next::wait;
   }
-  return moved == Moved::all ? Next::enter : Next::wait;
+  return {};
 }
 
 Status Acceptor::advance(uint64_t now_ns, std::vector<Guest>* in) {
   if (!listener_) return {};
   TUTTI_TRY(accept(now_ns));
+  Status stepped;
   std::erase_if(pending_, [&](Pending& one) {
-    const Next next = step(one);
+    Next next = Next::wait;
+    if (stepped.ok()) stepped = step(one, &next);
     if (next == Next::enter) {
       in->push_back({std::move(one.socket), one.handshake.claim()});
       return true;
@@ -150,7 +192,7 @@ Status Acceptor::advance(uint64_t now_ns, std::vector<Guest>* in) {
     refused_ += leaves;
     return leaves;
   });
-  return {};
+  return stepped;
 }
 
 void Acceptor::close() {
@@ -238,7 +280,8 @@ void Caller::connected() {
 }
 
 void Caller::could_not_connect(uint64_t now_ns, int error_number) {
-  if (to_.patient) return call_again(now_ns, redial_ns);
+  obstacle_ = error_number;
+  if (to_.patient && may_pass(error_number)) return call_again(now_ns, redial_ns);
   if (error_number == ECONNREFUSED || error_number == ECONNRESET) {
     return fail({TUTTI_PEER_FAILED, who() + " does not listen there any more", to_.claim.server});
   }
@@ -249,6 +292,8 @@ void Caller::shake_hands(uint64_t now_ns) {
   const Moved moved = exchange_bytes(socket_.get(), handshake_);
   if (handshake_.state() == Handshake::State::refused) {
     fail({TUTTI_AUTH, "cannot trust " + who() + ": " + handshake_.reason(), to_.claim.server});
+  } else if (moved == Moved::forbidden) {
+    fail(system_error("cannot speak with " + who(), errno));
   } else if (moved == Moved::closed) {
     was_refused(now_ns);
   } else if (moved == Moved::all) {

@@ -56,7 +56,7 @@ class Acceptor {
   Status accept(uint64_t now_ns);
   void limit();
   bool turn_out_oldest(bool greeted);
-  static Next step(Pending& pending);
+  static Status step(Pending& pending, Next* next);
 
   Fd listener_;
   JobKey key_;
@@ -88,6 +88,8 @@ class Caller {
   State state() const { return state_; }
   const Status& error() const { return error_; }
   const Claim& claim() const { return to_.claim; }
+  // What the last call that reached nobody met with; 0: none.
+  int obstacle() const { return obstacle_; }
   Fd take() { return std::move(socket_); }
 
   void watch(std::vector<pollfd>& set) const;
@@ -115,6 +117,7 @@ class Caller {
   Handshake handshake_ = Handshake::client({}, {}, {});
   uint64_t due_ns_ = 0;
   int refusals_ = 0;
+  int obstacle_ = 0;
 };
 
 }  // namespace tutti

@@ -4,13 +4,18 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
+#include <sys/eventfd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <system_error>
+#include <thread>
 
+#include "lib/base/fd.h"
 #include "lib/control/bytes.h"
+#include "lib/control/socket.h"
 
 namespace tutti {
 
@@ -39,6 +44,57 @@ bool parse_number(const std::string& text, Address* out) {
   return true;
 }
 
+// What the resolver is asked, and says. It cannot be told to stop: a thread asks, and has this as
+// long as it takes.
+struct Lookup {
+  std::string host;
+  Fd answered;
+  int failed = 0;
+  std::vector<Address> found;
+
+  void ask() {
+    addrinfo hints{};
+    hints.ai_socktype = SOCK_STREAM;
+    addrinfo* list = nullptr;
+    failed = getaddrinfo(host.c_str(), nullptr, &hints, &list);
+    if (failed == 0) {
+      const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(list, &freeaddrinfo);
+      for (const addrinfo* one = list; one != nullptr; one = one->ai_next) {
+        if (one->ai_family != AF_INET && one->ai_family != AF_INET6) continue;
+        Address address;
+        std::memcpy(&address.v6, one->ai_addr,
+                    std::min<size_t>(one->ai_addrlen, sizeof(address.v6)));
+        found.push_back(address);
+      }
+    }
+    eventfd_write(answered.get(), 1);
+  }
+};
+
+Status ask_resolver(const std::string& host, uint64_t deadline_ns, std::vector<Address>* out) {
+  const auto lookup = std::make_shared<Lookup>();
+  lookup->host = host;
+  lookup->answered = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!lookup->answered) return resource_error("cannot make an eventfd", errno);
+  try {
+    std::thread([lookup] { lookup->ask(); }).detach();
+  } catch (const std::system_error& error) {
+    return system_error("cannot start a thread that finds the host \"" + host + "\"",
+                        error.code().value());
+  }
+  std::vector<pollfd> set{{lookup->answered.get(), POLLIN, 0}};
+  TUTTI_TRY(wait_for_events(set, deadline_ns));
+  if (eventfd_t count = 0; eventfd_read(lookup->answered.get(), &count) != 0) {
+    return {TUTTI_TIMEOUT, "the resolver did not find the host \"" + host + "\" in time"};
+  }
+  if (lookup->failed != 0) {
+    return {TUTTI_INVALID,
+            "cannot find the host \"" + host + "\": " + gai_strerror(lookup->failed)};
+  }
+  *out = lookup->found;
+  return {};
+}
+
 std::string list_interfaces(const std::vector<Interface>& all) {
   std::string text;
   for (const Interface& one : all) {
@@ -64,6 +120,10 @@ bool Address::is_loopback() const {
 bool Address::is_wildcard() const {
   if (is_v4()) return v4.sin_addr.s_addr == 0;
   return IN6_IS_ADDR_UNSPECIFIED(&v6.sin6_addr);
+}
+
+bool Address::is_link_local() const {
+  return any.sa_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&v6.sin6_addr);
 }
 
 std::string Address::host() const {
@@ -114,9 +174,9 @@ bool Address::unpack(const uint8_t* at, Address* out) {
   return true;
 }
 
-std::vector<Interface> interfaces() {
+Status interfaces(std::vector<Interface>* out) {
   ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) return {};
+  if (getifaddrs(&list) != 0) return system_error("cannot list the network interfaces", errno);
   const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, &freeifaddrs);
   std::vector<Interface> all;
   for (const ifaddrs* one = list; one != nullptr; one = one->ifa_next) {
@@ -134,15 +194,29 @@ std::vector<Interface> interfaces() {
   }
   const auto last = [](const Interface& one) {
     if (one.address.is_v4()) return 0;
-    return IN6_IS_ADDR_LINKLOCAL(&one.address.v6.sin6_addr) ? 2 : 1;
+    return one.address.is_link_local() ? 2 : 1;
   };
   std::stable_sort(all.begin(), all.end(),
                    [&](const Interface& a, const Interface& b) { return last(a) < last(b); });
-  return all;
+  *out = std::move(all);
+  return {};
+}
+
+Status first_outward(Address* out) {
+  std::vector<Interface> all;
+  TUTTI_TRY(interfaces(&all));
+  for (const Interface& one : all) {
+    if (one.address.is_loopback()) continue;
+    *out = one.address;
+    out->set_port(0);
+    return {};
+  }
+  return {TUTTI_UNSUPPORTED, "this host has no network interface but loopback"};
 }
 
 Status resolve_interface(const std::string& name, Address* out) {
-  const std::vector<Interface> all = interfaces();
+  std::vector<Interface> all;
+  TUTTI_TRY(interfaces(&all));
   Address number;
   const bool is_number = parse_number(name, &number);
   if (is_number && number.is_wildcard()) {
@@ -161,25 +235,15 @@ Status resolve_interface(const std::string& name, Address* out) {
                              "\" on this host; there are: " + list_interfaces(all)};
 }
 
-Status resolve_host(const std::string& host, uint16_t port, Address* out) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* list = nullptr;
-  if (const int failed = getaddrinfo(host.c_str(), nullptr, &hints, &list); failed != 0) {
-    return {TUTTI_INVALID, "cannot find the host \"" + host + "\": " + gai_strerror(failed)};
-  }
-  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(list, &freeaddrinfo);
-  for (const int family : {AF_INET, AF_INET6}) {
-    for (const addrinfo* one = list; one != nullptr; one = one->ai_next) {
-      if (one->ai_family != family) continue;
-      Address address;
-      std::memcpy(&address.v6, one->ai_addr, std::min<size_t>(one->ai_addrlen, sizeof(address.v6)));
-      address.set_port(port);
-      *out = address;
-      return {};
-    }
-  }
-  return {TUTTI_INVALID, "the host \"" + host + "\" has no IP address"};
+Status resolve_host(const std::string& host, uint16_t port, uint64_t deadline_ns, Address* out) {
+  std::vector<Address> found(1);
+  if (!parse_number(host, &found[0])) TUTTI_TRY(ask_resolver(host, deadline_ns, &found));
+  if (found.empty()) return {TUTTI_INVALID, "the host \"" + host + "\" has no IP address"};
+  const auto v4 = std::find_if(found.begin(), found.end(),
+                               [](const Address& address) { return address.is_v4(); });
+  *out = v4 != found.end() ? *v4 : found.front();
+  out->set_port(port);
+  return {};
 }
 
 }  // namespace tutti

@@ -12,4 +12,8 @@ namespace tutti {
 // was noticed.
 Status agree(Exchange& exchange, const Status& mine, uint64_t deadline_ns);
 
+// The same, and where it is OK *all becomes what every rank passed as `text`, in one round.
+Status agree_on(Exchange& exchange, const Status& mine, std::string_view text, uint64_t deadline_ns,
+                std::vector<std::string>* all);
+
 }  // namespace tutti

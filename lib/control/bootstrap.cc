@@ -1,6 +1,7 @@
 #include "lib/control/bootstrap.h"
 
 #include <fcntl.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <cstring>
 
 #include "lib/base/clock.h"
+#include "lib/base/host_name.h"
 #include "lib/control/acceptor.h"
 #include "lib/control/address.h"
 #include "lib/control/bytes.h"
@@ -34,8 +36,24 @@ JobKey world_key(const JobKey& id_key, std::string_view nonce, int nranks) {
                     {{reinterpret_cast<const uint8_t*>(nonce.data()), nonce.size()}, size});
 }
 
-// Of a rendezvous whose address the user chose, for a sentence. A name may mean loopback on its own
-// host (127.0.1.1 in /etc/hosts) and another address elsewhere.
+// Whether it is what this host calls itself, with or without a domain.
+bool is_own_name(const std::string& name) {
+  const auto label = [](const std::string& text) { return text.substr(0, text.find('.')); };
+  const std::string own = label(host_name());
+  return own != "localhost" && strcasecmp(own.c_str(), label(name).c_str()) == 0;
+}
+
+// All ranks of this host do the same. Where nothing but loopback is found they stay with that.
+void look_outward(const FixedPlace& place, Address* address) {
+  Address outward;
+  const Status found = place.interface.empty() ? first_outward(&outward)
+                                               : resolve_interface(place.interface, &outward);
+  if (!found.ok() || outward.is_link_local()) return;
+  outward.set_port(address->port());
+  *address = outward;
+}
+
+// Of a rendezvous whose address the user chose, for a sentence.
 std::string place_of(const Address& address) {
   std::string text = "; it listens at " + address.text();
   if (address.is_loopback()) text += ", where only ranks of its own host reach it";
@@ -60,10 +78,11 @@ class Assembly {
     const uint64_t left = deadline_ns > now ? deadline_ns - now : 0;
     Status ended = wait_for_all(deadline_ns - std::min<uint64_t>(left / 10, 250'000'000u));
     acceptor_.close();
-    if (!ended.ok()) {
-      for (FrameChannel& channel : channels_) {
-        if (channel.fd() >= 0) tell(channel, job_, ended);
-      }
+    if (ended.ok()) return ended;
+    const bool own = ended.rank() < 0;
+    const Status told = own ? Status{ended.code(), "rank 0: " + ended.text(), 0} : ended;
+    for (FrameChannel& channel : channels_) {
+      if (channel.fd() >= 0) tell(channel, job_, told);
     }
     return ended;
   }
@@ -175,7 +194,10 @@ Status call_rank_0(const RendezvousId& id, int rank, int nranks, uint64_t deadli
     if (caller.state() == Caller::State::failed) return caller.error();
     if (caller.state() == Caller::State::done) break;
     if (now >= deadline_ns) {
-      return {TUTTI_TIMEOUT, "rank 0 was not to be reached at " + id.address.text() + " in time",
+      const std::string why = caller.obstacle() != 0 ? std::strerror(caller.obstacle()) : "";
+      return {TUTTI_TIMEOUT,
+              "rank 0 was not to be reached at " + id.address.text() + " in time" +
+                  (why.empty() ? "" : ": " + why),
               0};
     }
     set.clear();
@@ -199,16 +221,17 @@ Status open_rendezvous(const std::string& interface, Rendezvous* out) {
   return {};
 }
 
-Status open_rendezvous_at(const std::string& host, uint16_t port, const JobKey& key, bool listen,
-                          Rendezvous* out) {
+Status open_rendezvous_at(const FixedPlace& place, const JobKey& key, bool listen,
+                          uint64_t deadline_ns, Rendezvous* out) {
   RendezvousId id;
   id.fixed = true;
   id.key = key;
-  TUTTI_TRY(resolve_host(host, port, &id.address));
+  TUTTI_TRY(resolve_host(place.host, place.port, deadline_ns, &id.address));
   if (id.address.is_wildcard()) {
     return {TUTTI_INVALID,
-            "\"" + host + "\" is no address of one host; name the one where rank 0 runs"};
+            "\"" + place.host + "\" is no address of one host; name the one where rank 0 runs"};
   }
+  if (id.address.is_loopback() && is_own_name(place.host)) look_outward(place, &id.address);
   if (listen) {
     Address bound = id.address;
     TUTTI_TRY(listen_on(&bound, &out->listener));
@@ -278,13 +301,12 @@ Status join_rendezvous(const tutti_unique_id& id, Fd listener, int rank, int nra
   return {};
 }
 
-Status join_rendezvous_at(const std::string& host, uint16_t port, const std::string& key_file,
-                          int rank, int nranks, uint64_t deadline_ns,
-                          std::unique_ptr<Exchange>* out) {
+Status join_rendezvous_at(const FixedPlace& place, const std::string& key_file, int rank,
+                          int nranks, uint64_t deadline_ns, std::unique_ptr<Exchange>* out) {
   JobKey key;
   TUTTI_TRY(read_key_file(key_file, &key));
   Rendezvous rendezvous;
-  TUTTI_TRY(open_rendezvous_at(host, port, key, rank == 0, &rendezvous));
+  TUTTI_TRY(open_rendezvous_at(place, key, rank == 0, deadline_ns, &rendezvous));
   return join_rendezvous(rendezvous.id, std::move(rendezvous.listener), rank, nranks, deadline_ns,
                          out);
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "lib/base/fd.h"
 #include "lib/control/exchange.h"
@@ -20,10 +21,18 @@ struct Rendezvous {
 // at a port of the system's choice, and makes an id with a fresh random key.
 Status open_rendezvous(const std::string& interface, Rendezvous* out);
 
-// The id of a rendezvous at a fixed place (MASTER_ADDR, MASTER_PORT) with the key of a file; rank 0
-// also gets the listener.
-Status open_rendezvous_at(const std::string& host, uint16_t port, const JobKey& key, bool listen,
-                          Rendezvous* out);
+// Where rank 0 is found, other than by an id.
+struct FixedPlace {
+  std::string host;  // a name or a number (MASTER_ADDR)
+  uint16_t port = 0;
+  // Of this host, for where the name is this host's own and means loopback here (as Debian has it),
+  // which the other hosts' ranks cannot mean; empty: its first that is not loopback.
+  std::string interface;
+};
+
+// The id of a rendezvous at a fixed place with the key of a file; rank 0 also gets the listener.
+Status open_rendezvous_at(const FixedPlace& place, const JobKey& key, bool listen,
+                          uint64_t deadline_ns, Rendezvous* out);
 
 // Reads 32 bytes of key from a file that only its owner can read (else AUTH, with a sentence).
 Status read_key_file(const std::string& path, JobKey* out);
@@ -34,8 +43,7 @@ Status join_rendezvous(const tutti_unique_id& id, Fd listener, int rank, int nra
                        uint64_t deadline_ns, std::unique_ptr<Exchange>* out);
 
 // The same at a fixed place, with the key of a file.
-Status join_rendezvous_at(const std::string& host, uint16_t port, const std::string& key_file,
-                          int rank, int nranks, uint64_t deadline_ns,
-                          std::unique_ptr<Exchange>* out);
+Status join_rendezvous_at(const FixedPlace& place, const std::string& key_file, int rank,
+                          int nranks, uint64_t deadline_ns, std::unique_ptr<Exchange>* out);
 
 }  // namespace tutti

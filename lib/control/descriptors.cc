@@ -6,7 +6,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -19,7 +18,6 @@ namespace {
 
 constexpr size_t name_bytes = 8;
 constexpr size_t most_a_message = 64;  // descriptors; the kernel's limit is 253
-constexpr uint64_t look_ns = 50'000'000;
 
 // A member's first message; its descriptor, if it gives one, travels with it.
 struct Entry {
@@ -79,10 +77,10 @@ Status send_message(int socket, const void* data, size_t bytes, const std::vecto
     header->cmsg_len = CMSG_LEN(sizeof(int) * fds.size());
     std::memcpy(CMSG_DATA(header), fds.data(), sizeof(int) * fds.size());
   }
-  if (sendmsg(socket, &message, MSG_NOSIGNAL) != ssize_t(bytes)) {
-    return system_error("cannot pass shared memory to a rank", errno);
-  }
-  return {};
+  const ssize_t sent = sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  // One that has gone is missed where the ranks agree.
+  if (sent >= 0 || errno == EPIPE || errno == ECONNRESET) return {};
+  return system_error("cannot pass shared memory to a rank", errno);
 }
 
 // *complete: a whole message of `bytes` came. An error: it could not be received here.
@@ -94,9 +92,11 @@ Status receive_message(int socket, void* data, size_t bytes, std::vector<Fd>* fd
   message.msg_iovlen = 1;
   message.msg_control = control;
   message.msg_controllen = sizeof(control);
-  const ssize_t got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-  if (got < 0) return system_error("cannot receive shared memory", errno);
   fds->clear();
+  const ssize_t got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+  *complete = got == ssize_t(bytes);
+  if (got < 0 && (errno == EAGAIN || errno == ECONNRESET)) return {};
+  if (got < 0) return system_error("cannot receive shared memory", errno);
   for (const cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
        header = CMSG_NXTHDR(&message, const_cast<cmsghdr*>(header))) {
     if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
@@ -110,15 +110,45 @@ Status receive_message(int socket, void* data, size_t bytes, std::vector<Fd>* fd
   if ((message.msg_flags & MSG_CTRUNC) != 0) {
     return {TUTTI_SYSTEM, "no file descriptor is left to receive shared memory with"};
   }
-  *complete = got == ssize_t(bytes);
   return {};
 }
 
-bool same_user(const Fd& socket) {
+Status find_user(const Fd& socket, uid_t* user) {
   ucred who{};
   socklen_t length = sizeof(who);
-  return getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &who, &length) == 0 &&
-         who.uid == geteuid();
+  if (getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &who, &length) != 0) {
+    return system_error("cannot find out whose process asks for shared memory", errno);
+  }
+  *user = who.uid;
+  return {};
+}
+
+// One that came to the meeting, and what it said; a stranger may say anything.
+struct Arrival {
+  Fd socket;
+  Entry entry;
+  std::vector<Fd> given;
+};
+
+// The next of those who wait; without a socket: nobody is left. A member has said all before.
+Status accept_next(const Fd& listener, Arrival* out) {
+  for (;;) {
+    Fd socket(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (!socket) {
+      if (errno == EAGAIN) return {};
+      if (errno == EINTR || errno == ECONNABORTED) continue;
+      return system_error("cannot accept a rank of this host", errno);
+    }
+    uid_t user = 0;
+    TUTTI_TRY(find_user(socket, &user));
+    if (user != geteuid()) continue;
+    bool complete = false;
+    TUTTI_TRY(
+        receive_message(socket.get(), &out->entry, sizeof(out->entry), &out->given, &complete));
+    if (!complete) continue;
+    out->socket = std::move(socket);
+    return {};
+  }
 }
 
 }  // namespace
@@ -132,59 +162,35 @@ Status Meeting::host(Meeting* out) {
   socklen_t length = 0;
   const sockaddr_un address = abstract_address(out->ticket_, &length);
   if (bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
-      listen(listener.get(), 256) != 0) {
+      listen(listener.get(), SOMAXCONN) != 0) {
     return system_error("cannot listen on a Unix socket", errno);
   }
   out->listener_ = std::move(listener);
   return {};
 }
 
-// Admits one caller, if it has the ticket; otherwise closes its connection.
-Status Meeting::admit(std::vector<Fd>* callers, std::vector<Fd>* given, uint64_t deadline_ns) {
-  Fd caller(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  if (!caller) {
-    if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) return {};
-    return system_error("cannot accept a rank of this host", errno);
-  }
-  if (!same_user(caller)) return {};
-  bool readable = false;
-  TUTTI_TRY(
-      wait_readable(caller.get(), std::min(deadline_ns, now_ns() + 1'000'000'000u), &readable));
-  if (!readable) return {};
-  Entry entry;
-  std::vector<Fd> fds;
-  bool complete = false;
-  TUTTI_TRY(receive_message(caller.get(), &entry, sizeof(entry), &fds, &complete));
-  if (!complete || std::memcmp(&entry.ticket, &ticket_, sizeof(Ticket)) != 0 || entry.self == 0 ||
-      entry.self >= callers->size() || (*callers)[entry.self]) {
-    return {};
-  }
-  if (!fds.empty()) (*given)[entry.self] = std::move(fds.front());
-  (*callers)[entry.self] = std::move(caller);
-  return {};
-}
-
-Status Meeting::share(size_t members, Fd own, uint64_t deadline_ns,
-                      const std::function<Status(uint32_t)>& look, std::vector<Fd>* out) {
+Status Meeting::share(size_t members, Fd own, std::vector<Fd>* out) {
+  const Fd listener = std::move(listener_);  // closed at the end, with all connections
   std::vector<Fd> callers(members);
   out->clear();
   out->resize(members);
   (*out)[0] = std::move(own);
-  for (;;) {
-    uint32_t missing = 1;
-    while (missing < members && callers[missing]) ++missing;
-    if (missing == members) break;
-    bool readable = false;
-    const uint64_t now = now_ns();
-    TUTTI_TRY(wait_readable(listener_.get(), std::min(deadline_ns, now + look_ns), &readable));
-    if (readable) {
-      TUTTI_TRY(admit(&callers, out, deadline_ns));
-      continue;
+  for (size_t missing = members - 1; missing > 0;) {
+    Arrival arrival;
+    TUTTI_TRY(accept_next(listener, &arrival));
+    if (!arrival.socket) {
+      int gone = 1;
+      while (callers[size_t(gone)]) ++gone;
+      return {TUTTI_PEER_FAILED, "a rank of this host has gone while shared memory was set up",
+              gone};
     }
-    TUTTI_TRY(look(missing));
-    if (now >= deadline_ns) {
-      return {TUTTI_TIMEOUT, "setting up shared memory timed out waiting for ranks of this host"};
-    }
+    const uint32_t index = arrival.entry.self;
+    const bool invited = std::memcmp(&arrival.entry.ticket, &ticket_, sizeof(Ticket)) == 0 &&
+                         index > 0 && index < members && !callers[index];
+    if (!invited) continue;
+    if (!arrival.given.empty()) (*out)[index] = std::move(arrival.given.front());
+    callers[index] = std::move(arrival.socket);
+    --missing;
   }
   std::vector<uint32_t> givers;
   for (uint32_t local = 0; local < members; ++local) {
@@ -206,31 +212,37 @@ Status Meeting::share(size_t members, Fd own, uint64_t deadline_ns,
   return {};
 }
 
-Status share(const Ticket& ticket, size_t members, uint32_t self, const Fd& own,
-             uint64_t deadline_ns, std::vector<Fd>* out) {
-  Fd to(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  if (!to) return system_error("cannot make a Unix socket", errno);
+Status Visit::come(const Ticket& ticket, uint32_t self, const Fd& own, Visit* out) {
+  Fd host(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!host) return system_error("cannot make a Unix socket", errno);
   socklen_t length = 0;
   const sockaddr_un address = abstract_address(ticket, &length);
-  if (connect(to.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) {
-    return system_error("cannot reach the rank that hands out shared memory", errno);
+  if (connect(host.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) {
+    const std::string what = "cannot reach the rank that hands out shared memory";
+    if (errno != EAGAIN) return system_error(what, errno);
+    return {TUTTI_SYSTEM, what + ": too many wait there already (net.core.somaxconn)"};
   }
   const Entry entry{ticket, self};
-  TUTTI_TRY(send_message(to.get(), &entry, sizeof(entry),
+  TUTTI_TRY(send_message(host.get(), &entry, sizeof(entry),
                          own ? std::vector<int>{own.get()} : std::vector<int>{}));
+  out->host_ = std::move(host);
+  return {};
+}
+
+Status Visit::receive(size_t members, uint64_t deadline_ns, std::vector<Fd>* out) {
   out->clear();
   out->resize(members);
   for (Hand hand; hand.last == 0;) {
     bool readable = false, complete = false;
-    TUTTI_TRY(wait_readable(to.get(), deadline_ns, &readable));
+    TUTTI_TRY(wait_readable(host_.get(), deadline_ns, &readable));
     if (!readable) {
       return {TUTTI_TIMEOUT,
               "setting up shared memory timed out waiting for the rank that hands it out"};
     }
     std::vector<Fd> fds;
-    TUTTI_TRY(receive_message(to.get(), &hand, sizeof(hand), &fds, &complete));
+    TUTTI_TRY(receive_message(host_.get(), &hand, sizeof(hand), &fds, &complete));
     if (!complete || hand.count > most_a_message || fds.size() != hand.count) {
-      return {TUTTI_PEER_FAILED, "the rank that hands out shared memory has gone"};
+      return {TUTTI_PEER_FAILED, "the rank that hands out shared memory has gone", 0};
     }
     for (uint32_t i = 0; i < hand.count; ++i) {
       if (hand.owners[i] >= members) {

@@ -1,10 +1,13 @@
-// Passing descriptors among processes of one host, over a Unix socket in the abstract namespace.
-// One of them hosts the meeting; its ticket, which is secret, must first reach the others over a
-// trusted channel (an Exchange).
+// Passes file descriptors among processes of one host, over a Unix socket in the abstract
+// namespace. One of them hosts the meeting; its ticket, which is secret, must first reach the
+// others over a trusted channel (an Exchange).
+//
+// Any step may fail on one rank alone, so nobody waits for a rank that may have failed: the others
+// come to the meeting, then all agree() that they have, then the host shares, and closes the
+// connections also where it cannot.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "lib/base/fd.h"
@@ -17,27 +20,33 @@ struct Ticket {
   uint8_t bytes[24] = {};
 };
 
+// The host's side.
 class Meeting {
  public:
-  // The host's side: opens the socket.
+  // Opens the socket.
   static Status host(Meeting* out);
   const Ticket& ticket() const { return ticket_; }
 
-  // *out: the descriptors of all, by local index: the host (0) gives `own`; a member (1 and up)
-  // that gave none has an empty Fd. `members` counts the host too. `look(local)` looks for a reason
-  // why that member does not come.
-  Status share(size_t members, Fd own, uint64_t deadline_ns,
-               const std::function<Status(uint32_t)>& look, std::vector<Fd>* out);
+  // Once all others have come, and only once. *out: the descriptors of all, by local index: the
+  // host (0) gives `own`; a member (1 and up) that gave none has an empty Fd. `members` counts the
+  // host too. PEER_FAILED, with a local index for its rank, if one has gone.
+  Status share(size_t members, Fd own, std::vector<Fd>* out);
 
  private:
-  Status admit(std::vector<Fd>* callers, std::vector<Fd>* given, uint64_t deadline_ns);
-
   Ticket ticket_;
   Fd listener_;
 };
 
 // A member's side.
-Status share(const Ticket& ticket, size_t members, uint32_t self, const Fd& own,
-             uint64_t deadline_ns, std::vector<Fd>* out);
+class Visit {
+ public:
+  // Comes to the meeting, and gives `own` if that is a descriptor. Waits for nobody.
+  static Status come(const Ticket& ticket, uint32_t self, const Fd& own, Visit* out);
+  // What the host shares; PEER_FAILED of local index 0 if it does not.
+  Status receive(size_t members, uint64_t deadline_ns, std::vector<Fd>* out);
+
+ private:
+  Fd host_;
+};
 
 }  // namespace tutti

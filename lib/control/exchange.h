@@ -27,8 +27,11 @@ class Exchange {
   // each.
   virtual Status allgather(std::string_view mine, uint64_t deadline_ns,
                            std::vector<std::string>* all) = 0;
-  // For a rank that waits, between two all-gathers, for other ranks by other means: an error if one
-  // is known to be gone, so that it will not come to the next all-gather. Never blocks.
+  // For ranks that wait for each other, between two all-gathers, by other means. alarm(): this rank
+  // has failed, and `why` is told as it is; the exchange is over. look(): an error if a rank has
+  // said so, or is known to be gone. Neither blocks. Where alarms go nowhere, the others wait until
+  // their deadline.
+  virtual void alarm(const Status& why) { (void)why; }
   virtual Status look() { return {}; }
   // The IP address of this host through which the ranks found each other; empty if they did
   // otherwise.

@@ -1,8 +1,7 @@
 #include "lib/control/rooted_exchange.h"
 
-#include <sys/socket.h>
-
 #include <algorithm>
+#include <utility>
 
 #include "lib/base/clock.h"
 #include "lib/control/bytes.h"
@@ -62,30 +61,41 @@ wire::Header RootedExchange::header() const {
   return header;
 }
 
-void RootedExchange::tell_all(const Status& error) {
+Status RootedExchange::end(Status error) {
+  over_ = std::move(error);
+  const Status told = over_.rank() >= 0
+                          ? over_
+                          : Status{over_.code(), rank_name(rank_) + ": " + over_.text(), rank_};
   for (FrameChannel& channel : channels_) {
-    if (channel.fd() >= 0) tell(channel, job_, error);
+    if (rank_ == 0 && channel.fd() >= 0) tell(channel, job_, told);
   }
+  return over_;
+}
+
+void RootedExchange::alarm(const Status& why) {
+  if (!over_.ok()) return;
+  if (rank_ != 0) tell(channels_[0], job_, why);
+  static_cast<void>(end(why));
 }
 
 Status RootedExchange::welcome(std::string* text, uint64_t deadline_ns) {
   if (rank_ != 0) return hear(deadline_ns, text);
   for (int rank = 1; rank < nranks_; ++rank) channels_[size_t(rank)].queue(header(), *text);
   Status ended = flush_all(deadline_ns);
-  if (!ended.ok()) tell_all(ended);
-  return ended;
+  return ended.ok() ? ended : end(std::move(ended));
 }
 
-// Peeks only: what has come is for the next all-gather.
+// A rank may already have come to the next all-gather.
 Status RootedExchange::look() {
-  for (size_t i = 0; i < channels_.size(); ++i) {
-    const int fd = channels_[i].fd();
-    char byte = 0;
-    if (fd < 0 || ::recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) != 0) continue;
-    return {TUTTI_PEER_FAILED, rank_name(rank_ == 0 ? i : 0) + " has gone while the job was set up",
-            int(rank_ == 0 ? i : 0)};
+  for (size_t i = 0; over_.ok() && i < channels_.size(); ++i) {
+    if (channels_[i].fd() < 0 || early_[i]) continue;
+    std::string text;
+    bool whole = false;
+    Status found = read(rank_ == 0 ? int(i) : 0, round_ + 1, &text, &whole);
+    if (!found.ok()) return end(std::move(found));
+    if (whole) early_[i] = std::move(text);
   }
-  return {};
+  return over_;
 }
 
 Status RootedExchange::allgather(std::string_view mine, uint64_t deadline_ns,
@@ -94,15 +104,22 @@ Status RootedExchange::allgather(std::string_view mine, uint64_t deadline_ns,
     return {TUTTI_INVALID,
             "a text of " + std::to_string(mine.size()) + " bytes is too long to be exchanged"};
   }
+  if (!over_.ok()) return over_;
   ++round_;
-  if (rank_ != 0) return take_part(mine, deadline_ns, all);
-  Status ended = gather(mine, deadline_ns, all);
-  if (ended.ok()) ended = scatter(*all, deadline_ns);
-  if (!ended.ok()) tell_all(ended);
-  return ended;
+  Status ended = rank_ != 0 ? take_part(mine, deadline_ns, all) : gather(mine, deadline_ns, all);
+  if (ended.ok() && rank_ == 0) ended = scatter(*all, deadline_ns);
+  return ended.ok() ? ended : end(std::move(ended));
 }
 
 Status RootedExchange::read(int from, std::string* text, bool* whole) {
+  std::optional<std::string>& early = early_[rank_ == 0 ? size_t(from) : 0];
+  if (!early) return read(from, round_, text, whole);
+  *text = *std::exchange(early, std::nullopt);
+  *whole = true;
+  return {};
+}
+
+Status RootedExchange::read(int from, uint64_t round, std::string* text, bool* whole) {
   FrameChannel& channel = channels_[rank_ == 0 ? size_t(from) : 0];
   wire::Header header;
   std::string_view payload;
@@ -124,7 +141,7 @@ Status RootedExchange::read(int from, std::string* text, bool* whole) {
     TUTTI_TRY(wire::parse_status({bytes, payload.size()}, &error));
     return error;
   }
-  if (header.type != wire::Type::exchange || header.comm != job_ || header.epoch != round_ ||
+  if (header.type != wire::Type::exchange || header.comm != job_ || header.epoch != round ||
       header.src != uint16_t(from)) {
     return {TUTTI_CORRUPT,
             rank_name(from) + " sent something unexpected while the communicator was made", from};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,11 @@ class RootedExchange final : public Exchange {
  public:
   // `channels`: on rank 0 one for each rank (its own unused), on the others one, to rank 0.
   RootedExchange(int rank, int nranks, uint64_t job, std::vector<FrameChannel> channels)
-      : rank_(rank), nranks_(nranks), job_(job), channels_(std::move(channels)) {}
+      : rank_(rank),
+        nranks_(nranks),
+        job_(job),
+        channels_(std::move(channels)),
+        early_(channels_.size()) {}
 
   int rank() const override { return rank_; }
   int nranks() const override { return nranks_; }
@@ -22,6 +27,7 @@ class RootedExchange final : public Exchange {
   std::string local_address() const override;
   Status allgather(std::string_view mine, uint64_t deadline_ns,
                    std::vector<std::string>* all) override;
+  void alarm(const Status& why) override;
   Status look() override;
 
   // Collective, once, before anything else: *text becomes what rank 0 passes. A rank sends nothing
@@ -37,17 +43,22 @@ class RootedExchange final : public Exchange {
   Status hear(uint64_t deadline_ns, std::string* text);
   // Reads the frame of rank `from` in this round; *whole: it has come.
   Status read(int from, std::string* text, bool* whole);
+  Status read(int from, uint64_t round, std::string* text, bool* whole);
   Status flush(int to);
   // Sends all that is queued and waits for it to be taken.
   Status flush_all(uint64_t deadline_ns);
   wire::Header header() const;
-  void tell_all(const Status& error);
+  // From here on every all-gather returns the error; rank 0 tells all others.
+  Status end(Status error);
 
   int rank_, nranks_;
   uint64_t job_;
   std::vector<FrameChannel> channels_;
+  std::vector<std::optional<std::string>>
+      early_;  // by channel: what look() found of the next round
   JobKey key_{};
   uint64_t round_ = 0;
+  Status over_;
 };
 
 // Sends why a job cannot start, as much of it as the connection takes without waiting.

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -103,11 +104,16 @@ bool busy() {
                      [](const Member* member) { return member->busy(); });
 }
 
-void use_progress_thread() {
+Status use_progress_thread() {
   Registry& r = registry();
   const std::lock_guard lock(r.thread_mutex);
-  if (r.thread_users.load() == 0) r.thread = std::jthread(work);
+  try {
+    if (r.thread_users.load() == 0) r.thread = std::jthread(work);
+  } catch (const std::system_error& error) {
+    return system_error("cannot start the progress thread", error.code().value());
+  }
   ++r.thread_users;
+  return {};
 }
 
 void release_progress_thread() {

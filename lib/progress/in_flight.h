@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "lib/base/status.h"
+
 namespace tutti::in_flight {
 
 // What advancing the calls in flight has moved, least first.
@@ -34,7 +36,8 @@ Moved advance_all();
 bool busy();
 
 // The progress thread exists from the first use to the last release.
-void use_progress_thread();
+// An error: it cannot be started.
+Status use_progress_thread();
 void release_progress_thread();
 bool progress_thread_runs();
 // To be called after something was put in flight: the progress thread may be asleep.

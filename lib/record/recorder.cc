@@ -127,6 +127,7 @@ class File final : public process::Leaver {
 
   // Allocates what a store would else have to find, and end the process if there is none.
   static Status grow(const Fd& file, size_t bytes) {
+    TUTTI_TRY(check_file_size(bytes));
     const int error = posix_fallocate(file.get(), 0, off_t(bytes));
     if (error != 0) return system_error("cannot write the flight record", error);
     return {};

@@ -10,7 +10,6 @@
 #include "lib/base/maps.h"
 #include "lib/control/agree.h"
 #include "lib/control/descriptors.h"
-#include "lib/slots/slot_link.h"
 
 namespace tutti::shared {
 
@@ -150,10 +149,9 @@ Status Regions::share(Exchange& exchange, const Status& ready, Fd memory, uint64
     hosted = Meeting::host(&meeting);
     mine.ticket = meeting.ticket();
   }
-  TUTTI_TRY(agree(exchange, hosted, deadline_ns));
   std::vector<std::string> all;
-  TUTTI_TRY(
-      exchange.allgather({reinterpret_cast<const char*>(&mine), sizeof(mine)}, deadline_ns, &all));
+  TUTTI_TRY(agree_on(exchange, hosted, {reinterpret_cast<const char*>(&mine), sizeof(mine)},
+                     deadline_ns, &all));
   std::vector<Offer> offers(all.size());
   for (size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank].size() != sizeof(Offer)) {
@@ -161,18 +159,12 @@ Status Regions::share(Exchange& exchange, const Status& ready, Fd memory, uint64
     }
     std::memcpy(&offers[rank], all[rank].data(), sizeof(Offer));
   }
+  Visit visit;
+  const Status came = self == 0 ? Status() : Visit::come(offers[0].ticket, self, memory, &visit);
+  TUTTI_TRY(agree(exchange, came, deadline_ns));
   std::vector<Fd> memories;
-  Status shared =
-      self == 0 ? meeting.share(
-                      all.size(), std::move(memory), deadline_ns,
-                      [&](uint32_t local) -> Status {
-                        TUTTI_TRY(exchange.look());
-                        if (!link_->dead(local)) return {};
-                        return {TUTTI_PEER_FAILED,
-                                "a rank of this host died while shared memory was set up"};
-                      },
-                      &memories)
-                : tutti::share(offers[0].ticket, all.size(), self, memory, deadline_ns, &memories);
+  Status shared = self == 0 ? meeting.share(all.size(), std::move(memory), &memories)
+                            : visit.receive(all.size(), deadline_ns, &memories);
   std::vector<Part> parts(all.size());
   parts[self] = std::move(own);
   for (uint32_t rank = 0; shared.ok() && rank < all.size(); ++rank) {

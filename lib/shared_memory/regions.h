@@ -12,10 +12,6 @@
 #include "lib/control/exchange.h"
 #include "lib/shared_memory/adopted.h"
 
-namespace tutti::slots {
-class SlotLink;
-}
-
 namespace tutti::shared {
 
 // A region, and the offset into the rank's part of it, in bytes.
@@ -35,11 +31,11 @@ class Regions {
   // place), or with processes of this host.
   enum class Reach : uint8_t { none, process, host };
 
-  // `link` joins all ranks of the communicator; it may be null for Reach::none.
-  Regions(Reach reach, slots::SlotLink* link) : reach_(reach), link_(link) {}
+  explicit Regions(Reach reach) : reach_(reach) {}
 
   // allocate(), enlist() and adopt() are collective over the exchange, which has the ranks of the
-  // link in their order. Ranks may give different sizes. All ranks get the region, or none does.
+  // communicator in their order. Ranks may give different sizes. All ranks get the region, or none
+  // does.
   Status allocate(Exchange& exchange, size_t bytes, uint64_t deadline_ns, std::byte** out);
   // `address` is a mapping (MAP_SHARED) of the memory behind `fd` from `offset` on.
   Status enlist(Exchange& exchange, std::byte* address, size_t bytes, int fd, uint64_t offset,
@@ -108,7 +104,6 @@ class Regions {
   bool find_region(const void* address, size_t bytes, bool left, Place* out) const;
 
   Reach reach_;
-  slots::SlotLink* link_;
   std::vector<Region> regions_;
   uint64_t registrations_ = 0;  // collective ones so far: the last id
   bool uses_left_ = false;

@@ -1,5 +1,7 @@
 #include "lib/slots/segment.h"
 
+#include <algorithm>
+
 namespace tutti::slots {
 
 namespace {
@@ -41,7 +43,10 @@ Geometry Geometry::for_ranks(uint32_t nranks, const Tuning& tuning) {
   Geometry geometry;
   geometry.nranks = nranks;
   geometry.slots = tuning.slots;
-  geometry.slice_bytes = tuning.slot_bytes;
+  const uint32_t full_length = std::max(nranks, full_slot_ranks);
+  const size_t slice_bytes = size_t(tuning.slot_bytes) * full_slot_ranks / full_length;
+  geometry.slice_bytes = std::max(uint32_t(slice_bytes / line_bytes * line_bytes),
+                                  std::min(tuning.slot_bytes, least_slice_bytes));
   geometry.flag_lines = cell_flag_lines;
   // The parts of a rank's cells: two resident places, the arenas (lib/shared_memory/staging.h), the
   // ring of one-hop. The arenas are as long as it takes for staged blocks to rotate through, and no

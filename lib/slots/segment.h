@@ -112,6 +112,9 @@ struct alignas(line_bytes) RankLines {
 
 struct Geometry {
   static constexpr uint32_t cell_flag_lines = 160;  // lib/shared_memory/flag_lines.h assigns them
+  // Of more ranks slots are shorter, so that all those of a rank take no more memory; but no
+  // shorter than that.
+  static constexpr uint32_t full_slot_ranks = 32, least_slice_bytes = 256;
   uint32_t nranks = 1;
   uint32_t slots = default_tuning.slots;             // of a ring, a power of two
   uint32_t slice_bytes = default_tuning.slot_bytes;  // payload of a slot, a multiple of a line

@@ -131,8 +131,6 @@ class SlotLink final : public Link {
   void note_mismatched(int peer) { mismatched_peer_ = peer; }
 
   bool one_process() const { return watch_ == nullptr; }
-  // Whether the rank of this local index has died; costs a system call.
-  bool dead(uint32_t local) { return watch_ != nullptr && watch_->dead(local); }
 
   Status inspect(uint64_t now_ns) override;
   void arm() override;

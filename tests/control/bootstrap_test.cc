@@ -250,7 +250,9 @@ TEST(Bootstrap, AtAFixedPlaceWhoIsEarlyWaitsForRank0) {
   on_threads(3, [&](int rank) {
     if (rank == 0) std::this_thread::sleep_for(std::chrono::milliseconds(200));
     Rendezvous rendezvous;
-    ASSERT_TRUE(open_rendezvous_at("127.0.0.1", port, key, rank == 0, &rendezvous).ok());
+    ASSERT_TRUE(open_rendezvous_at({"127.0.0.1", port, ""}, key, rank == 0,
+                                   deadline_after_ms(10'000), &rendezvous)
+                    .ok());
     std::unique_ptr<Exchange> exchange;
     const Status status = join_rendezvous(rendezvous.id, std::move(rendezvous.listener), rank, 3,
                                           deadline_after_ms(10'000), &exchange);
@@ -264,7 +266,9 @@ TEST(Bootstrap, WhereRank0ListensIsSaidIfOnlyItsOwnHostReachesIt) {
   Fd listener;
   ASSERT_TRUE(listen_on(&free, &listener).ok());
   listener.reset();
-  ASSERT_TRUE(open_rendezvous_at("127.0.1.1", free.port(), {1}, true, &rendezvous).ok());
+  ASSERT_TRUE(open_rendezvous_at({"127.0.1.1", free.port(), ""}, {1}, true,
+                                 deadline_after_ms(10'000), &rendezvous)
+                  .ok());
   const auto joined = join_all(rendezvous, {{0, 2}}, 100);
   EXPECT_EQ(joined[0].status.code(), TUTTI_TIMEOUT);
   const std::string place = "127.0.1.1:" + std::to_string(free.port());
@@ -280,7 +284,10 @@ TEST(Bootstrap, ListeningEverywhereOrOnWhatIsNotThereIsInvalid) {
     EXPECT_EQ(status.code(), TUTTI_INVALID) << name;
     EXPECT_NE(status.text().find("lo (127.0.0.1)"), std::string::npos) << status.text();
   }
-  EXPECT_EQ(open_rendezvous_at("0.0.0.0", 1234, {}, true, &rendezvous).code(), TUTTI_INVALID);
+  EXPECT_EQ(
+      open_rendezvous_at({"0.0.0.0", 1234, ""}, {}, true, deadline_after_ms(10'000), &rendezvous)
+          .code(),
+      TUTTI_INVALID);
   ASSERT_TRUE(open_rendezvous("lo", &rendezvous).ok());
   EXPECT_EQ(address_of(rendezvous).host(), "127.0.0.1");
 }

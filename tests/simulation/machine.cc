@@ -78,7 +78,7 @@ std::string CallSpec::describe() const {
 struct Machine::Rank {
   uint32_t number = 0;
   std::unique_ptr<slots::SlotLink> link;
-  shared::Regions regions{shared::Regions::Reach::none, nullptr};
+  shared::Regions regions{shared::Regions::Reach::none};
   CallProtocols protocols;
   CallPlan call_plan;
   std::byte *input = nullptr, *output = nullptr;
@@ -225,7 +225,7 @@ bool Machine::make_call(Rank& rank, uint32_t number, CallSpec spec) {
   using Reach = shared::Regions::Reach;
   const bool reached = (spec.reached >> rank.number & 1) != 0;
   if (settings_.processes) {
-    rank.regions = shared::Regions(Reach::host, nullptr);
+    rank.regions = shared::Regions(Reach::host);
     std::vector<shared::Regions::Part> parts;
     for (const auto& each : ranks_) parts.push_back({{nullptr, each->input}, 2 * vector_bytes_});
     // A rank whose vectors are not reached has none in this memory, but sees the others'.
@@ -233,7 +233,7 @@ bool Machine::make_call(Rank& rank, uint32_t number, CallSpec spec) {
     if (!reached) parts[rank.number].bytes = 0;
     rank.regions.add(std::move(parts), rank.number);
   } else {
-    rank.regions = shared::Regions(reached ? Reach::process : Reach::none, nullptr);
+    rank.regions = shared::Regions(reached ? Reach::process : Reach::none);
   }
   Call call;
   call.key = rank.call_plan.key;

@@ -61,9 +61,18 @@ class Meeting {
   std::atomic<int>* there_;
 };
 
+// What may be unusual about how ranks join.
+struct Joining {
+  // What a rank does before it makes the communicator.
+  std::function<void(int)> before = [](int) {};
+  int64_t setup_ms = 20'000;
+};
+
 // Forks `nranks` processes that join one communicator and run `body`; returns when all have joined.
+// `transport` null: the library chooses.
 inline std::vector<Child> start(int nranks, const char* transport,
-                                const std::function<Report(int, tutti_comm)>& body) {
+                                const std::function<Report(int, tutti_comm)>& body,
+                                const Joining& joining = {}) {
   // The id must be made by rank 0's process; it passes it on through a pipe.
   int ids[2];
   EXPECT_EQ(pipe(ids), 0);
@@ -86,9 +95,10 @@ inline std::vector<Child> start(int nranks, const char* transport,
       }
       tutti_comm_config config = TUTTI_COMM_CONFIG_INIT;
       config.transports = transport;
-      config.setup_ms = 20'000;
+      config.setup_ms = joining.setup_ms;
       tutti_comm comm = nullptr;
       Report report;
+      joining.before(rank);
       report.status = tutti_comm_create_from_id(&id, rank, nranks, &config, &comm);
       joined.arrive();
       if (report.status == TUTTI_OK) {

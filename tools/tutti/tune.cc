@@ -120,11 +120,12 @@ int keep(tutti::tune::Result result, const TuneOptions& options, bool launched) 
   return 0;
 }
 
-Status join(const tutti::Launch& launch, int64_t limit_ms, std::unique_ptr<tutti::Exchange>* out) {
-  const uint64_t deadline_ns = tutti::deadline_after_ms(limit_ms);
+Status join(const tutti::Launch& launch, const tutti::CommSettings& settings,
+            std::unique_ptr<tutti::Exchange>* out) {
+  const uint64_t deadline_ns = tutti::deadline_after_ms(settings.setup_ms);
   if (launch.by == tutti::Launch::By::rendezvous) {
-    return tutti::join_rendezvous_at(launch.host, launch.port, launch.key_file, launch.rank,
-                                     launch.nranks, deadline_ns, out);
+    return tutti::join_rendezvous_at({launch.host, launch.port, settings.interface},
+                                     launch.key_file, launch.rank, launch.nranks, deadline_ns, out);
   }
   return join_rendezvous(launch.id, tutti::Fd(launch.listen_fd), launch.rank, launch.nranks,
                          deadline_ns, out);
@@ -146,7 +147,7 @@ int run_rank(const TuneOptions& options, bool launched) {
     std::optional<std::string> interface;
     TUTTI_TRY(config_text(tutti::Variable::tutti_interface, &interface));
     settings.interface = interface.value_or("");
-    TUTTI_TRY(join(launch, settings.setup_ms, &exchange));
+    TUTTI_TRY(join(launch, settings, &exchange));
     TUTTI_TRY(tutti::Communicator::create(std::move(exchange), settings, &world));
     return tutti::tune::tune(
         *world, settings, options.seconds,

@@ -2,7 +2,6 @@
 // others over a Unix socket without a name in the file system.
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 #include <cstring>
 
 #include "lib/base/fd.h"
+#include "lib/base/log.h"
 #include "lib/base/mapping.h"
 #include "lib/base/process.h"
 #include "lib/control/agree.h"
@@ -33,17 +33,29 @@ struct Hello {
   Ticket ticket;
 };
 
-// At first by pidfds. A pidfd does not say that the process has replaced itself by another program,
-// so each rank then locks a byte of the memory file, and the others look at the lock: the kernel
-// takes it from a process that dies or calls exec(), and children do not inherit it.
+// Each rank locks a byte of the memory file, and the others look at the lock: the kernel takes it
+// from a process that dies or calls exec(), and children do not inherit it. Where two ranks are in
+// one process, neither of which has a lock against the other, all watch each other by pidfds, which
+// do not tell that a process has replaced itself by another program.
 class ProcessWatch final : public slots::DeathWatch {
  public:
-  explicit ProcessWatch(std::vector<Fd> pids) : pids_(std::move(pids)), by_lock_(pids_.size()) {}
-
   bool dead(uint32_t local) override {
-    if (by_lock_[local]) return !is_locked(local);
+    if (memory_) return !is_locked(local);
     pollfd entry{pids_[local].get(), POLLIN, 0};
     return entry.fd >= 0 && ::poll(&entry, 1, 0) > 0;  // does not wait: a look
+  }
+
+  Status open_pids(const std::vector<Hello>& hellos, uint32_t self) {
+    pids_.resize(hellos.size());
+    for (uint32_t local = 0; local < hellos.size(); ++local) {
+      if (local == self) continue;
+      pids_[local] = Fd(int(syscall(SYS_pidfd_open, hellos[local].pid, 0)));
+      if (pids_[local]) continue;
+      return system_error("cannot watch process " + std::to_string(hellos[local].pid) +
+                              " (pidfd), as ranks must that share processes",
+                          errno);
+    }
+    return {};
   }
 
   // From here on no other descriptor of the file may be closed in this process: that would take the
@@ -54,14 +66,6 @@ class ProcessWatch final : public slots::DeathWatch {
     struct flock place = place_of(self);
     if (fcntl(memory_.get(), F_SETLK, &place) == 0) return {};
     return system_error("cannot lock shared memory, by which ranks are watched", errno);
-  }
-  // Once all have locked theirs.
-  void watch_locks() {
-    for (uint32_t local = 0; local < pids_.size(); ++local) {
-      if (!pids_[local] || !is_locked(local)) continue;
-      by_lock_[local] = true;
-      pids_[local].reset();
-    }
   }
 
  private:
@@ -79,25 +83,9 @@ class ProcessWatch final : public slots::DeathWatch {
   }
 
   std::vector<Fd> pids_;
-  std::vector<bool> by_lock_;
   Fd memory_;
 };
 
-Status watch_processes(const std::vector<Hello>& hellos, uint32_t self,
-                       std::unique_ptr<ProcessWatch>* out) {
-  std::vector<Fd> pids(hellos.size());
-  for (uint32_t local = 0; local < hellos.size(); ++local) {
-    if (local == self) continue;
-    pids[local] = Fd(int(syscall(SYS_pidfd_open, hellos[local].pid, 0)));
-    if (!pids[local]) {
-      return system_error("cannot watch process " + std::to_string(hellos[local].pid), errno);
-    }
-  }
-  *out = std::make_unique<ProcessWatch>(std::move(pids));
-  return {};
-}
-
-// Of two ranks in one process neither has a lock against the other.
 bool are_processes(std::vector<Hello> hellos) {
   std::sort(hellos.begin(), hellos.end(),
             [](const Hello& a, const Hello& b) { return a.pid < b.pid; });
@@ -106,82 +94,109 @@ bool are_processes(std::vector<Hello> hellos) {
          }) == hellos.end();
 }
 
-Status open_group(const LinkSetup& setup, SlotLinkParts* parts,
-                  std::unique_ptr<ProcessWatch>* watch) {
-  const Geometry geometry = Geometry::for_ranks(uint32_t(parts->ranks.size()), *setup.tuning);
-  const size_t bytes = geometry.total_bytes();
-  const bool member = parts->ranks.size() > 1;
-  const bool leader = member && parts->self == 0;
+// One rank's part in making the memory of its group. Each step is local, or waits only for what all
+// ranks have agreed() that they have done.
+class Opening {
+ public:
+  Opening(const LinkSetup& setup, SlotLinkParts* parts)
+      : setup_(setup),
+        parts_(*parts),
+        geometry_(Geometry::for_ranks(uint32_t(parts->ranks.size()), *setup.tuning)),
+        member_(parts->ranks.size() > 1),
+        leader_(member_ && parts->self == 0),
+        watch_(std::make_unique<ProcessWatch>()) {}
 
-  Hello mine{};
-  mine.pid = getpid();
-  Fd memory;
-  Meeting meeting;
-  Status made;
-  if (leader) {
-    made = make_memory(bytes, &memory);
-    if (made.ok()) made = Meeting::host(&meeting);
-    mine.ticket = meeting.ticket();
+  Status open() {
+    Exchange& exchange = *setup_.exchange;
+    Hello mine{};
+    mine.pid = getpid();
+    Status done = leader_ ? host() : Status();
+    mine.ticket = meeting_.ticket();
+    const std::string_view text(reinterpret_cast<const char*>(&mine), sizeof(mine));
+    std::vector<std::string> all;
+    TUTTI_TRY(agree_on(exchange, done, text, setup_.deadline_ns, &all));
+    done = member_ ? come(all) : Status();
+    TUTTI_TRY(agree(exchange, done, setup_.deadline_ns));
+    done = member_ ? share() : Status();
+    return agree(exchange, done, setup_.deadline_ns);
   }
-  std::vector<std::string> all;
-  const std::string_view text(reinterpret_cast<const char*>(&mine), sizeof(mine));
-  TUTTI_TRY(
-      setup.exchange->allgather(made.ok() ? text : std::string_view(), setup.deadline_ns, &all));
-  TUTTI_TRY(made);
-  if (!member) return {};
 
-  std::vector<Hello> hellos(parts->ranks.size());
-  for (size_t local = 0; local < hellos.size(); ++local) {
-    const std::string& said = all[parts->ranks[local]];
-    if (said.size() != sizeof(Hello)) {
-      return {TUTTI_PEER_FAILED, rank_name(parts->ranks[local]) + " could not set up shared memory",
-              parts->ranks[local]};
+ private:
+  Status host() {
+    TUTTI_TRY(make_memory(geometry_.total_bytes(), &memory_));
+    return Meeting::host(&meeting_);
+  }
+
+  Status come(const std::vector<std::string>& all) {
+    hellos_.resize(parts_.ranks.size());
+    for (size_t local = 0; local < hellos_.size(); ++local) {
+      const int rank = parts_.ranks[local];
+      if (all[size_t(rank)].size() != sizeof(Hello)) {
+        return {TUTTI_CORRUPT, rank_name(rank) + " introduced itself wrongly", rank};
+      }
+      std::memcpy(&hellos_[local], all[size_t(rank)].data(), sizeof(Hello));
     }
-    std::memcpy(&hellos[local], said.data(), sizeof(Hello));
+    if (!are_processes(hellos_)) TUTTI_TRY(watch_->open_pids(hellos_, parts_.self));
+    return leader_ ? Status() : Visit::come(hellos_[0].ticket, parts_.self, {}, &visit_);
   }
-  TUTTI_TRY(watch_processes(hellos, parts->self, watch));
-  std::vector<Fd> shared;
-  TUTTI_TRY(leader ? meeting.share(
-                         hellos.size(), std::move(memory), setup.deadline_ns,
-                         [&](uint32_t local) -> Status {
-                           TUTTI_TRY(setup.exchange->look());
-                           if (!(*watch)->dead(local)) return {};
-                           return {TUTTI_PEER_FAILED,
-                                   "a rank of this host died while shared memory was set up"};
-                         },
-                         &shared)
-                   : tutti::share(hellos[0].ticket, hellos.size(), parts->self, {},
-                                  setup.deadline_ns, &shared));
-  Mapping mapping;
-  TUTTI_TRY(map_memory(shared[0], {0, bytes}, &mapping));
-  parts->mapping = mapping.owner;
-  parts->segment = Segment(mapping.base, geometry);
-  if (are_processes(hellos)) TUTTI_TRY((*watch)->lock(std::move(shared[0]), parts->self));
-  return slots::touch_home(*parts);
-}
+
+  Status share() {
+    std::vector<Fd> shared;
+    const Status passed = leader_ ? meeting_.share(hellos_.size(), std::move(memory_), &shared)
+                                  : visit_.receive(hellos_.size(), setup_.deadline_ns, &shared);
+    if (!passed.ok() && passed.rank() >= 0) {  // by local index
+      return {passed.code(), passed.text(), parts_.ranks[size_t(passed.rank())]};
+    }
+    TUTTI_TRY(passed);
+    Mapping mapping;
+    TUTTI_TRY(map_memory(shared[0], {0, geometry_.total_bytes()}, &mapping));
+    parts_.mapping = mapping.owner;
+    parts_.segment = Segment(mapping.base, geometry_);
+    if (are_processes(hellos_)) TUTTI_TRY(watch_->lock(std::move(shared[0]), parts_.self));
+    parts_.watch = std::move(watch_);
+    return slots::touch_home(parts_);
+  }
+
+  const LinkSetup& setup_;
+  SlotLinkParts& parts_;
+  Geometry geometry_;
+  bool member_, leader_;
+  std::unique_ptr<ProcessWatch> watch_;
+  Fd memory_;
+  Meeting meeting_;
+  Visit visit_;
+  std::vector<Hello> hellos_;  // by local index
+};
 
 Status open_shm(const LinkSetup& setup, std::unique_ptr<Link>* out) {
   SlotLinkParts parts;
   parts.name = "shm";
   parts.comm_nranks = uint32_t(setup.exchange->nranks());
   parts.ranks = slots::group_of(setup, &parts.self);
-  std::unique_ptr<ProcessWatch> watch;
-  const Status opened = open_group(setup, &parts, &watch);
-  TUTTI_TRY(agree(*setup.exchange, opened, setup.deadline_ns));
+  TUTTI_TRY(Opening(setup, &parts).open());
   if (parts.ranks.size() == 1) return {};
-  watch->watch_locks();
-  parts.watch = std::move(watch);
   slots::touch_all(parts);
   *out = std::make_unique<SlotLink>(std::move(parts));
   return {};
 }
 
+// What a host does is tried: memory, and a socket to pass it over.
 Status usable() {
-  const Fd memory(memfd_create("tutti-info", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!memory) return {TUTTI_UNSUPPORTED, std::string("no memory files: ") + strerror(errno)};
-  const Fd process(int(syscall(SYS_pidfd_open, getpid(), 0)));
-  if (!process) return {TUTTI_UNSUPPORTED, std::string("no pidfd: ") + strerror(errno)};
-  return {};
+  constexpr size_t bytes = 1;
+  Fd memory;
+  Mapping mapping;
+  Meeting meeting;
+  Status able = make_memory("tutti-info", bytes, &memory);
+  if (able.ok()) able = map_memory(memory, {0, bytes}, &mapping);
+  if (able.ok()) able = Meeting::host(&meeting);
+  return able.ok() ? Status() : Status{TUTTI_UNSUPPORTED, able.text()};
+}
+
+// A sandbox may refuse what it takes; then ranks reach each other in other ways.
+bool worthwhile() {
+  const Status able = usable();
+  if (!able.ok() && logging()) log(TUTTI_LOG_WARNING, "no ranks by shared memory: " + able.text());
+  return able.ok();
 }
 
 }  // namespace
@@ -192,6 +207,7 @@ const Transport shm_transport{
     .reach = Transport::Reach::host,
     .open = open_shm,
     .usable = usable,
+    .worthwhile = worthwhile,
 };
 
 }  // namespace tutti

@@ -25,19 +25,10 @@ constexpr int ranks_a_limit = 64;
 constexpr int most_limit_s = 100'000;  // more would not go into the kernel's milliseconds
 // How often it looks whether a rank has gone: so much, and so much more for every rank.
 constexpr uint64_t look_ns = 50'000'000, look_ns_a_rank = 1'000'000;
+constexpr uint64_t listen_step_ns = 10'000'000;
 // The calls of a rank that are under way at once. More would not be faster, and would come to the
 // others in bursts.
 constexpr size_t most_calls = 16;
-
-Status first_outward(Address* out) {
-  for (const Interface& one : interfaces()) {
-    if (one.address.is_loopback()) continue;
-    *out = one.address;
-    out->set_port(0);
-    return {};
-  }
-  return {TUTTI_UNSUPPORTED, "this host has no network interface but loopback"};
-}
 
 class Mesh {
  public:
@@ -58,14 +49,12 @@ class Mesh {
     std::string packed(Address::packed_bytes, '\0');
     const Status prepared = prepare(one_network);
     if (prepared.ok()) own_.pack(reinterpret_cast<uint8_t*>(packed.data()));
-    TUTTI_TRY(exchange.allgather(packed, setup_.deadline_ns, &addresses));
-    TUTTI_TRY(agree(exchange, prepared, setup_.deadline_ns));
+    TUTTI_TRY(agree_on(exchange, prepared, packed, setup_.deadline_ns, &addresses));
     reserved_.clear();
 
     wires_.resize(size_t(nranks_));
     Status met = meet(addresses);
-    // A rank that fails closes its connections, which the others notice.
-    if (!met.ok()) wires_.clear();
+    if (!met.ok()) met = give_up(std::move(met));
     TUTTI_TRY(agree(exchange, met, setup_.deadline_ns));
     *out = std::move(wires_);
     return {};
@@ -143,7 +132,7 @@ class Mesh {
       if (now >= look_due_ns) {
         TUTTI_TRY(find_gone());
         TUTTI_TRY(setup_.exchange->look());
-        look_due_ns = now + look_ns + look_ns_a_rank * uint64_t(nranks_);
+        look_due_ns = now + look_period_ns();
       }
       guests.clear();
       TUTTI_TRY(acceptor.advance(now, &guests));
@@ -177,6 +166,28 @@ class Mesh {
       for (const Caller& caller : callers) caller.watch(set);
       TUTTI_TRY(wait_for_events(set, due));
     }
+  }
+
+  uint64_t look_period_ns() const { return look_ns + look_ns_a_rank * uint64_t(nranks_); }
+
+  // The others may wait for this rank to call, or to be called: an alarm reaches all, closed
+  // connections those that had one. A rank that another one has left alone listens for the reason,
+  // and takes that for the reason only if there is none. Returns the reason.
+  Status give_up(Status why) {
+    Exchange& exchange = *setup_.exchange;
+    const bool left_alone = why.code() == TUTTI_PEER_FAILED;
+    const uint64_t until_ns = left_alone ? now_ns() + 2 * look_period_ns() : 0;
+    Status news = exchange.look();
+    while (news.ok() && now_ns() < until_ns) {
+      std::vector<pollfd> nothing;
+      if (!wait_for_events(nothing, std::min(until_ns, now_ns() + listen_step_ns)).ok()) break;
+      news = exchange.look();
+    }
+    if (left_alone && !news.ok()) why = std::move(news);
+    exchange.alarm(
+        {why.code(), rank_name(self_) + ": " + why.text(), why.rank() >= 0 ? why.rank() : self_});
+    wires_.clear();
+    return why;
   }
 
   void keep(int rank, Purpose purpose, Fd socket) {

@@ -1,4 +1,8 @@
 // Deaths and networks: ranks in processes of their own.
+#include <cstring>
+#include <utility>
+
+#include "tests/support/refusal.h"
 #include "tests/transports/tcp/two_hosts.h"
 
 namespace tutti {
@@ -79,6 +83,7 @@ class DyingExchange final : public Exchange {
   int nranks() const override { return whole_->nranks(); }
   const JobKey& key() const override { return whole_->key(); }
   std::string local_address() const override { return whole_->local_address(); }
+  void alarm(const Status& why) override { whole_->alarm(why); }
   Status look() override { return whole_->look(); }
   Status allgather(std::string_view mine, uint64_t deadline_ns,
                    std::vector<std::string>* all) override {
@@ -130,6 +135,73 @@ TEST(TcpDeath, ARankThatDiesWhileConnectionsAreMadeIsNamedByEverySurvivor) {
       rendezvous.listener.reset();
       for (int rank = 0; rank < 4; ++rank) {
         EXPECT_EQ(ranks[size_t(rank)].wait(), rank == dead ? -1 : 0) << "rank " << rank;
+      }
+    }
+  }
+}
+
+// Its process's calls to other ranks fail from the first all-gather on, as behind a firewall.
+class WalledExchange final : public Exchange {
+ public:
+  WalledExchange(std::unique_ptr<Exchange> whole, int error)
+      : whole_(std::move(whole)), error_(error) {}
+  int rank() const override { return whole_->rank(); }
+  int nranks() const override { return whole_->nranks(); }
+  const JobKey& key() const override { return whole_->key(); }
+  std::string local_address() const override { return whole_->local_address(); }
+  void alarm(const Status& why) override { whole_->alarm(why); }
+  Status look() override { return whole_->look(); }
+  Status allgather(std::string_view mine, uint64_t deadline_ns,
+                   std::vector<std::string>* all) override {
+    if (!std::exchange(walled_, true)) testing::refuse({SYS_connect, error_});
+    return whole_->allgather(mine, deadline_ns, all);
+  }
+
+ private:
+  std::unique_ptr<Exchange> whole_;
+  int error_;
+  bool walled_ = false;
+};
+
+int open_with_a_walled_rank(Rendezvous& rendezvous, int rank, int nranks, int walled, int error) {
+  std::unique_ptr<Exchange> exchange;
+  Fd listener = rank == 0 ? std::move(rendezvous.listener) : Fd();
+  const Status joined = join_rendezvous(rendezvous.id, std::move(listener), rank, nranks,
+                                        deadline_after_ms(20'000), &exchange);
+  RANK_EXPECT(joined.ok(), joined.text());
+  if (rank == walled) exchange = std::make_unique<WalledExchange>(std::move(exchange), error);
+  const uint64_t start_ns = now_ns();
+  std::unique_ptr<Link> link;
+  const Status opened = open_all(*exchange, 902, &link);
+  // Looks as if the others had gone; which of those left alone is named is then anybody's.
+  const bool silent = error == ECONNREFUSED;
+  RANK_EXPECT(opened.code() == (silent ? TUTTI_PEER_FAILED : TUTTI_SYSTEM), opened.text());
+  const std::string name = "rank " + std::to_string(walled) + ": ";
+  RANK_EXPECT(rank == walled || silent || opened.text().find(name) != std::string::npos,
+              opened.text());
+  RANK_EXPECT(now_ns() - start_ns < 1'000'000'000u, std::to_string(now_ns() - start_ns));
+  return 0;
+}
+
+// The others wait for it to call: no connection says that it will not.
+TEST(TcpSetup, ARankThatCannotCallOthersEndsAllAtOnce) {
+  if (!testing::can_refuse()) GTEST_SKIP() << "no seccomp filters here";
+  for (const int error : {EHOSTUNREACH, EPERM, ECONNREFUSED}) {
+    for (const int nranks : {2, 4}) {
+      for (int walled = 1; walled < nranks; ++walled) {
+        SCOPED_TRACE("rank " + std::to_string(walled) + " of " + std::to_string(nranks) + ", " +
+                     strerror(error));
+        Rendezvous rendezvous;
+        ASSERT_TRUE(open_rendezvous("", &rendezvous).ok());
+        std::vector<RankProcess> ranks;
+        ranks.reserve(size_t(nranks));
+        for (int rank = 0; rank < nranks; ++rank) {
+          ranks.emplace_back([&, rank] {
+            return open_with_a_walled_rank(rendezvous, rank, nranks, walled, error);
+          });
+        }
+        rendezvous.listener.reset();
+        for (RankProcess& rank : ranks) EXPECT_EQ(rank.wait(), 0);
       }
     }
   }
@@ -222,6 +294,31 @@ TEST_F(TwoHosts, ExchangeBytesBothWays) {
     return exchange_both_ways(rank, *link);
   });
   EXPECT_EQ(failed, 0);
+}
+
+// The first host's own name means 127.0.1.1 there, as Debian's /etc/hosts has it, and its address
+// elsewhere.
+TEST_F(TwoHosts, Rank0IsFoundByItsNameThoughThatMeansLoopbackThere) {
+  const std::string key_file = ::testing::TempDir() + "key" + std::to_string(getpid());
+  ASSERT_TRUE(testing::run("umask 077; head -c 32 /dev/urandom > " + key_file));
+  const int failed = on_hosts([&](int rank) -> int {
+    const std::string hosts = key_file + ".hosts" + std::to_string(rank);
+    const std::string address = rank == 0 ? "127.0.1.1" : "10.199.7.1";
+    if (unshare(CLONE_NEWNS | CLONE_NEWUTS) != 0) return 1;
+    RANK_EXPECT(testing::run("mount --make-rprivate / && hostname tutti-host-" +
+                             std::to_string(rank) + " && echo '" + address + " tutti-host-0' > " +
+                             hosts + " && mount --bind " + hosts + " /etc/hosts"),
+                hosts);
+    std::unique_ptr<Exchange> exchange;
+    const Status joined = join_rendezvous_at({"tutti-host-0", 29517, ""}, key_file, rank, 2,
+                                             deadline_after_ms(5'000), &exchange);
+    RANK_EXPECT(joined.ok(), joined.text());
+    const std::string own = "10.199.7." + std::to_string(rank + 1);
+    RANK_EXPECT(exchange->local_address() == own, exchange->local_address());
+    return 0;
+  });
+  EXPECT_EQ(failed, 0);
+  testing::run("rm -f " + key_file + "*");
 }
 
 TEST_F(TwoHosts, ACutCableIsNoticedByARankThatOnlyWaits) {
