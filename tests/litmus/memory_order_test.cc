@@ -378,10 +378,13 @@ constexpr char direct_cc[] = "lib/shared_memory/direct.cc";
 constexpr char rendezvous_cc[] = "lib/shared_memory/rendezvous.cc";
 
 TEST(MemoryOrder, APostedFlagCarriesItsPayload) {
-  expect_in(flag_lines_h, "void post(std::atomic<uint64_t>& own",
-            {"slots::store(own, make_flag(sequence, digest), std::memory_order_release);"});
-  expect_in(flag_lines_h, "bool posted(uint32_t rank, const std::atomic<uint64_t>& flag",
-            {"slots::load(flag, std::memory_order_acquire);"});
+  expect_in(flag_lines_h, "void post(uint32_t line", {"set(line, sequence, digest);"});
+  expect_in(flag_lines_h, "void set(uint32_t line",
+            {"slots::store(at(self_, line).flag, make_flag(sequence, digest), "
+             "std::memory_order_release);"});
+  expect_in(flag_lines_h, "bool posted(uint32_t rank, uint32_t line", {"flag(rank, line);"});
+  expect_in(flag_lines_h, "uint64_t flag(uint32_t rank, uint32_t line",
+            {"slots::load(at(rank, line).flag, std::memory_order_acquire);"});
   expect_right<OneShot<Without::none>>();
   expect_found_broken<OneShot<Without::release>>();
   expect_found_broken<OneShot<Without::acquire>>();
