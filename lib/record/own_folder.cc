@@ -28,14 +28,14 @@ bool has_writer(const Fd& file) {
   return fcntl(file.get(), F_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }
 
-struct Ended {
+struct Remains {
   std::string path;
   time_t since;  // when it was marked
 };
 
 // What of the folder's records has ended, the longest ago first.
-std::vector<Ended> ended_in(const std::string& folder) {
-  std::vector<Ended> ended;
+std::vector<Remains> ended_in(const std::string& folder) {
+  std::vector<Remains> ended;
   std::error_code error;
   for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end;
        at.increment(error)) {
@@ -51,12 +51,12 @@ std::vector<Ended> ended_in(const std::string& folder) {
     }
   }
   std::sort(ended.begin(), ended.end(),
-            [](const Ended& a, const Ended& b) { return a.since < b.since; });
+            [](const Remains& a, const Remains& b) { return a.since < b.since; });
   return ended;
 }
 
 void remove_old(const std::string& folder) {
-  const std::vector<Ended> ended = ended_in(folder);
+  const std::vector<Remains> ended = ended_in(folder);
   const size_t too_many = ended.size() > most_kept ? ended.size() - most_kept : 0;
   const time_t now = time(nullptr);
   for (size_t i = 0; i < ended.size(); ++i)
