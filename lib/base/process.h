@@ -20,8 +20,8 @@ uint32_t number_of_this();
 
 // Whether `number`, from number_of_this(), is this process's. Two loads.
 [[gnu::always_inline]] inline bool is_this(uint32_t number) {
-  return *static_cast<const volatile uint32_t*>(detail::number.load(std::memory_order_relaxed)) ==
-         number;
+  const std::atomic_ref there(*detail::number.load(std::memory_order_relaxed));
+  return there.load(std::memory_order_relaxed) == number;
 }
 
 // One T a process. A child gets a new one: a thread that the child lacks may have held a lock of
