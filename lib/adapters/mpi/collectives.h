@@ -129,9 +129,10 @@ bool taken(Comm* kept, MPI_Comm comm, Function function, const Host& host, int* 
   if (kept != nullptr && kept->own != nullptr) [[likely]]
     return true;
   if (kept != nullptr && make_in_time(comm, *kept)) return true;
-  const uint64_t begun = now_ns();
-  *result = by_host(kept, function, kept != nullptr ? kept->why : Why::off, host);
-  if (kept != nullptr) kept->spent_ns += now_ns() - begun;
+  const Why why = kept != nullptr ? kept->why : Why::off;
+  const uint64_t begun = why == Why::few ? now_ns() : 0;
+  *result = by_host(kept, function, why, host);
+  if (why == Why::few) kept->spent_ns += now_ns() - begun;
   return false;
 }
 

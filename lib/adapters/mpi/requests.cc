@@ -1,19 +1,6 @@
 // Nonblocking and persistent forms: the host's, whose requests a program may mix with all others in
 // one MPI_Waitall. They are counted.
-#include "lib/adapters/mpi/job.h"
-
-namespace {
-
-void count(MPI_Comm comm, tutti::mpi::Function function, tutti::mpi::Why why) {
-  tutti::mpi::Comm* const kept = tutti::mpi::comm_of(comm);
-  if (kept != nullptr) {
-    ++kept->counters.of(function).by_host[size_t(why)];
-  } else {
-    tutti::mpi::count_without_comm(function);
-  }
-}
-
-}  // namespace
+#include "lib/adapters/mpi/collectives.h"
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 #define LIST(...) __VA_ARGS__
@@ -86,15 +73,17 @@ void count(MPI_Comm comm, tutti::mpi::Function function, tutti::mpi::Why why) {
                                MPI_Op op, MPI_Comm comm),                                       \
                           LIST(send, recv, n, type, op, comm))
 
-#define NONBLOCKING(lower, Name, suffix, parameters, arguments)             \
-  EXPORT int MPI_I##lower##suffix(parameters, MPI_Request* request) {       \
-    count(comm, tutti::mpi::Function::lower, tutti::mpi::Why::nonblocking); \
-    return PMPI_I##lower##suffix(arguments, request);                       \
+#define NONBLOCKING(lower, Name, suffix, parameters, arguments)                            \
+  EXPORT int MPI_I##lower##suffix(parameters, MPI_Request* request) {                      \
+    return tutti::mpi::by_host(tutti::mpi::comm_of(comm), tutti::mpi::Function::lower,     \
+                               tutti::mpi::Why::nonblocking,                               \
+                               [&] { return PMPI_I##lower##suffix(arguments, request); }); \
   }
-#define PERSISTENT(lower, Name, suffix, parameters, arguments)                            \
-  EXPORT int MPI_##Name##_init##suffix(parameters, MPI_Info info, MPI_Request* request) { \
-    count(comm, tutti::mpi::Function::lower, tutti::mpi::Why::persistent);                \
-    return PMPI_##Name##_init##suffix(arguments, info, request);                          \
+#define PERSISTENT(lower, Name, suffix, parameters, arguments)                               \
+  EXPORT int MPI_##Name##_init##suffix(parameters, MPI_Info info, MPI_Request* request) {    \
+    return tutti::mpi::by_host(                                                              \
+        tutti::mpi::comm_of(comm), tutti::mpi::Function::lower, tutti::mpi::Why::persistent, \
+        [&] { return PMPI_##Name##_init##suffix(arguments, info, request); });               \
   }
 
 #define ALL(row, suffix, Count, Place) \
