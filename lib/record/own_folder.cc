@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lib/base/fd.h"
+#include "lib/record/writer_lock.h"
 
 namespace tutti::record {
 
@@ -19,14 +20,6 @@ namespace {
 constexpr time_t kept_seconds = 24 * 3600;
 constexpr size_t most_kept = 512;
 constexpr mode_t marked = 0400;
-
-// Its writer's lock ends with it.
-bool has_writer(const Fd& file) {
-  struct flock lock {};
-  lock.l_type = F_RDLCK;
-  lock.l_whence = SEEK_SET;
-  return fcntl(file.get(), F_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
-}
 
 struct Remains {
   std::string path;
@@ -43,7 +36,8 @@ std::vector<Remains> ended_in(const std::string& folder) {
     if (!path.ends_with(".record")) continue;
     const Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
     struct stat found {};
-    if (!file || fstat(file.get(), &found) != 0 || has_writer(file)) continue;
+    if (!file || fstat(file.get(), &found) != 0) continue;
+    if (writer_of(file).is != Writer::Is::gone) continue;
     if ((found.st_mode & 0777) == marked) {
       ended.push_back({path, found.st_mtime});
     } else if (futimens(file.get(), nullptr) == 0) {  // its time is now that of the mark

@@ -17,6 +17,7 @@
 #include "lib/base/host_name.h"
 #include "lib/base/process.h"
 #include "lib/record/own_folder.h"
+#include "lib/record/writer_lock.h"
 
 namespace tutti::record {
 
@@ -30,17 +31,6 @@ void copy_text(std::string_view text, char (&to)[n]) {
   const size_t length = std::min(text.size(), n - 1);
   std::memcpy(to, text.data(), length);
   std::memset(to + length, 0, n - length);
-}
-
-// Who writes the file holds a lock on it, which ends with the process and which children do not
-// have: so readers on this host see whether it lives.
-Status lock_for_readers(const Fd& file) {
-  struct flock lock {};
-  lock.l_type = F_WRLCK;
-  lock.l_whence = SEEK_SET;
-  if (fcntl(file.get(), F_SETLK, &lock) != 0)
-    return system_error("cannot lock the flight record", errno);
-  return {};
 }
 
 // The file of this process. A forked child makes one of its own.
@@ -99,7 +89,7 @@ class File final : public process::Leaver {
 
  private:
   Status begin(Fd made) {
-    TUTTI_TRY(lock_for_readers(made));
+    TUTTI_TRY(lock_as_writer(made));
     TUTTI_TRY(grow(made, header_bytes));
     Mapping mapping;
     TUTTI_TRY(map_memory(made, {0, header_bytes}, &mapping));

@@ -14,6 +14,7 @@
 #include "lib/base/fd.h"
 #include "lib/base/host_name.h"
 #include "lib/base/process_state.h"
+#include "lib/record/writer_lock.h"
 
 namespace tutti::doctor {
 
@@ -53,19 +54,17 @@ class MappedFile {
   bool readable_ = false;
 };
 
-// The writer's lock ends with it. Copies tell nothing.
+// Copies tell nothing.
 Life life_of(const MappedFile& mapped, const record::ReadProcess& process) {
   if (uint64_t(mapped.found().st_dev) != process.device ||
       uint64_t(mapped.found().st_ino) != process.inode) {
     return process.ended_in_order ? Life::ended : Life::unknown;
   }
-  struct flock lock {};
-  lock.l_type = F_RDLCK;
-  lock.l_whence = SEEK_SET;
-  if (fcntl(mapped.file().get(), F_GETLK, &lock) != 0) return Life::unknown;
-  if (lock.l_type == F_UNLCK) return Life::ended;
-  if (lock.l_pid <= 0 || !host_name().starts_with(process.host)) return Life::running;
-  return process::is_stopped(lock.l_pid) ? Life::stopped : Life::running;
+  const record::Writer writer = record::writer_of(mapped.file());
+  if (writer.is == record::Writer::Is::unknown) return Life::unknown;
+  if (writer.is == record::Writer::Is::gone) return Life::ended;
+  if (writer.process <= 0 || !host_name().starts_with(process.host)) return Life::running;
+  return process::is_stopped(writer.process) ? Life::stopped : Life::running;
 }
 
 }  // namespace
