@@ -110,7 +110,7 @@ Status read_settings(const tutti_comm_config* given, CommSettings* out) {
   if (log_file) TUTTI_TRY(log_to(*log_file));
   std::optional<std::string> record_folder;
   TUTTI_TRY(config_text(Variable::tutti_record_dir, &record_folder));
-  out->record_folder = record_folder.value_or(record::own_folder());
+  out->record_folder = record_folder ? *record_folder : record::own_folder();
   if (record_folder == "none") out->record_folder.clear();
   std::optional<std::string> fault;
   TUTTI_TRY(config_text(Variable::tutti_fault, &fault));
