@@ -20,14 +20,19 @@
 #include <vector>
 
 #include "lib/base/clock.h"
+#include "tests/fault/trials.h"
 #include "tests/support/hosts.h"
 
 namespace {
 
 using tutti::now_ns;
 using tutti::testing::Hosts;
+using tutti::testing::named_in;
+using tutti::testing::quantile;
+using tutti::testing::read_options;
 using tutti::testing::Report;
 using tutti::testing::report_of;
+using tutti::testing::TrialOptions;
 
 constexpr int skipped = 77;
 constexpr int most_ranks = 8, most_trials = 100'000;
@@ -41,14 +46,11 @@ constexpr Cut all_cuts[] = {{"unplug", &Hosts::unplug},
                             {"mute", &Hosts::mute},
                             {"deafen", &Hosts::deafen}};
 
-struct Options {
-  int trials = 4;
-  uint64_t seed = 1;
-  std::vector<int> ranks{2, 4};
+struct Options : TrialOptions {
+  Options() : TrialOptions{4, 3000, 5000} {}
   std::vector<Cut> cuts{std::begin(all_cuts), std::end(all_cuts)};
   int at_once = 8;
   int pauses = 5;
-  double most_p99_ms = 3000, most_ms = 5000;
 };
 
 struct Trial {
@@ -115,10 +117,6 @@ Outcome run(int nranks, const Cut& cut, const Trial& trial) {
         report.rank, report.status, ms, report.text);
   }
   return outcome;
-}
-
-double quantile(const std::vector<double>& sorted, double q) {
-  return sorted[std::min(sorted.size() - 1, size_t(q * double(sorted.size())))];
 }
 
 bool run_all(int nranks, const Cut& cut, const Options& options, Outcome* outcomes) {
@@ -190,53 +188,23 @@ bool run_pauses(int nranks, const Options& options) {
   return alarms == 0;
 }
 
-std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> words;
-  for (size_t from = 0, comma; from <= text.size(); from = comma + 1) {
-    comma = std::min(text.find(',', from), text.size());
-    words.push_back(text.substr(from, comma - from));
-  }
-  return words;
-}
-
-[[noreturn]] void refuse(const std::string& what) {
-  fprintf(stderr, "cuts: %s\n", what.c_str());
-  exit(2);
-}
-
-Options read_options(int argc, char** argv) {
+Options options_of(int argc, char** argv) {
   Options options;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string option = argv[i], value = argv[i + 1];
-    if (option == "--trials") {
-      options.trials = std::clamp(std::stoi(value), 0, most_trials);
-    } else if (option == "--seed") {
-      options.seed = std::stoull(value);
-    } else if (option == "--ranks") {
-      options.ranks.clear();
-      for (const std::string& word : split(value))
-        options.ranks.push_back(std::clamp(std::stoi(word), 2, most_ranks));
-    } else if (option == "--at-once") {
-      options.at_once = std::max(1, std::stoi(value));
-    } else if (option == "--pauses") {
-      options.pauses = std::max(0, std::stoi(value));
-    } else if (option == "--most-p99-ms") {
-      options.most_p99_ms = std::stod(value);
-    } else if (option == "--most-ms") {
-      options.most_ms = std::stod(value);
-    } else if (option == "--cuts") {
-      options.cuts.clear();
-      for (const std::string& word : split(value)) {
-        const auto* const found = std::find_if(std::begin(all_cuts), std::end(all_cuts),
-                                               [&](const Cut& one) { return word == one.name; });
-        if (found == std::end(all_cuts)) refuse("there is no cut " + word);
-        options.cuts.push_back(*found);
-      }
-    } else {
-      refuse("there is no option " + option);
-    }
-  }
-  if (argc % 2 == 0) refuse(std::string("a value is missing for ") + argv[argc - 1]);
+  read_options("cuts", argc, argv, most_ranks, options,
+               [&](const std::string& option, const std::string& value) {
+                 if (option == "--trials") {
+                   options.trials = std::clamp(std::stoi(value), 0, most_trials);
+                 } else if (option == "--at-once") {
+                   options.at_once = std::max(1, std::stoi(value));
+                 } else if (option == "--pauses") {
+                   options.pauses = std::max(0, std::stoi(value));
+                 } else if (option == "--cuts") {
+                   options.cuts = named_in(value, all_cuts, "cuts", "cut");
+                 } else {
+                   return false;
+                 }
+                 return true;
+               });
   return options;
 }
 
@@ -244,7 +212,7 @@ Options read_options(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   setvbuf(stdout, nullptr, _IOLBF, 0);
-  const Options options = read_options(argc, argv);
+  const Options options = options_of(argc, argv);
   if (const std::string obstacle = Hosts::obstacle(); !obstacle.empty()) {
     printf("skipped: %s\n", obstacle.c_str());
     return skipped;

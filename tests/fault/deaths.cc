@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "lib/base/clock.h"
+#include "tests/fault/trials.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/with_ucx.h"
 #include "tutti/tutti.h"
@@ -33,6 +34,10 @@
 namespace {
 
 using tutti::now_ns;
+using tutti::testing::named_in;
+using tutti::testing::quantile;
+using tutti::testing::read_options;
+using tutti::testing::TrialOptions;
 
 constexpr int most_ranks = 64;
 constexpr int64_t hang_ms = 10'000;  // a call that lasts so long hangs
@@ -49,13 +54,10 @@ constexpr Name endings[] = {{Ending::kill, "kill"},
                             {Ending::exec, "exec"},
                             {Ending::handler, "handler"}};
 
-struct Options {
-  int trials = 5;
-  uint64_t seed = 1;
+struct Options : TrialOptions {
+  Options() : TrialOptions{5, 250, 2000} {}
   std::vector<std::string> transports;
-  std::vector<int> ranks{2, 4};
-  std::vector<Ending> endings;
-  double most_p99_ms = 250, most_ms = 2000;
+  std::vector<Name> endings{std::begin(::endings), std::end(::endings)};
 };
 
 struct Case {
@@ -224,10 +226,6 @@ bool run(const Case& c, const Trial& trial, std::vector<double>* latencies_ms) {
   return right;
 }
 
-double quantile(const std::vector<double>& sorted, double q) {
-  return sorted[std::min(sorted.size() - 1, size_t(q * double(sorted.size())))];
-}
-
 bool run_all(const Case& c, const Options& options) {
   std::vector<double> latencies_ms;
   int wrong = 0;
@@ -249,54 +247,21 @@ bool run_all(const Case& c, const Options& options) {
   return wrong == 0 && !late;
 }
 
-std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> words;
-  for (size_t from = 0, comma; from <= text.size(); from = comma + 1) {
-    comma = std::min(text.find(',', from), text.size());
-    words.push_back(text.substr(from, comma - from));
-  }
-  return words;
-}
-
-[[noreturn]] void refuse(const std::string& what) {
-  fprintf(stderr, "deaths: %s\n", what.c_str());
-  exit(2);
-}
-
-Options read_options(int argc, char** argv) {
+Options options_of(int argc, char** argv) {
   Options options;
   for (const char* transport : tutti::testing::with_ucx({"shm", "tcp"}))
     options.transports.emplace_back(transport);
-  for (const Name& one : endings) options.endings.push_back(one.ending);
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string option = argv[i], value = argv[i + 1];
-    if (option == "--trials") {
-      options.trials = std::max(1, std::stoi(value));
-    } else if (option == "--seed") {
-      options.seed = std::stoull(value);
-    } else if (option == "--transports") {
-      options.transports = split(value);
-    } else if (option == "--ranks") {
-      options.ranks.clear();
-      for (const std::string& word : split(value))
-        options.ranks.push_back(std::clamp(std::stoi(word), 2, most_ranks));
-    } else if (option == "--most-p99-ms") {
-      options.most_p99_ms = std::stod(value);
-    } else if (option == "--most-ms") {
-      options.most_ms = std::stod(value);
-    } else if (option == "--endings") {
-      options.endings.clear();
-      for (const std::string& word : split(value)) {
-        const auto* const found = std::find_if(std::begin(endings), std::end(endings),
-                                               [&](const Name& one) { return word == one.name; });
-        if (found == std::end(endings)) refuse("there is no ending " + word);
-        options.endings.push_back(found->ending);
-      }
-    } else {
-      refuse("there is no option " + option);
-    }
-  }
-  if (argc % 2 == 0) refuse(std::string("a value is missing for ") + argv[argc - 1]);
+  read_options("deaths", argc, argv, most_ranks, options,
+               [&](const std::string& option, const std::string& value) {
+                 if (option == "--transports") {
+                   options.transports = tutti::testing::split(value);
+                 } else if (option == "--endings") {
+                   options.endings = named_in(value, endings, "deaths", "ending");
+                 } else {
+                   return false;
+                 }
+                 return true;
+               });
   return options;
 }
 
@@ -304,15 +269,15 @@ Options read_options(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   setvbuf(stdout, nullptr, _IOLBF, 0);
-  const Options options = read_options(argc, argv);
+  const Options options = options_of(argc, argv);
   board = static_cast<Board*>(
       mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   int failed = 0;
   for (const std::string& transport : options.transports) {
     for (const int nranks : options.ranks) {
-      for (const Ending ending : options.endings) {
+      for (const Name& one : options.endings) {
         for (const bool has_child : {false, true})
-          failed += run_all({transport, nranks, ending, has_child}, options) ? 0 : 1;
+          failed += run_all({transport, nranks, one.ending, has_child}, options) ? 0 : 1;
       }
     }
   }

@@ -77,6 +77,22 @@ void check(const Row& row, const std::vector<Child>& children, uint64_t start_ns
   }
 }
 
+// Ranks that sum once; before the victim makes the communicator, `limit` is done to it.
+std::vector<Child> start_limited(int victim, const char* transport,
+                                 const std::function<void()>& limit, int64_t setup_ms = 20'000) {
+  Joining joining;
+  joining.setup_ms = setup_ms;
+  joining.before = [&](int rank) {
+    if (rank == victim) limit();
+  };
+  return tutti::testing::start(
+      nranks, transport, [](int, tutti_comm comm) { return sum(TUTTI_OK, comm); }, joining);
+}
+std::vector<Child> start_refused(const Row& row, const char* transport, int64_t setup_ms = 20'000) {
+  return start_limited(
+      row.victim, transport, [&] { refuse_all(row.refusals); }, setup_ms);
+}
+
 class RefusedCall : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -85,15 +101,8 @@ class RefusedCall : public ::testing::Test {
 
   // The first communicator of a process.
   static void make_first(const Row& row, const char* transport) {
-    Joining joining;
-    joining.before = [&](int rank) {
-      if (rank == row.victim) refuse_all(row.refusals);
-    };
     const uint64_t start_ns = tutti::now_ns();
-    check(row,
-          tutti::testing::start(
-              nranks, transport, [](int, tutti_comm comm) { return sum(TUTTI_OK, comm); }, joining),
-          start_ns);
+    check(row, start_refused(row, transport), start_ns);
   }
 
   // Something else that all ranks of a communicator make together; where it fails on one that
@@ -280,14 +289,8 @@ TEST_F(RefusedCall, BeforeARankHasFoundTheOthersIsItsOwn) {
            {"ppoll", 1, {{SYS_ppoll, EPERM}}, "cannot wait on sockets"},
        }) {
     SCOPED_TRACE(row.what);
-    Joining joining;
-    joining.setup_ms = 1500;
-    joining.before = [&](int rank) {
-      if (rank == row.victim) refuse_all(row.refusals);
-    };
     const uint64_t start_ns = tutti::now_ns();
-    const auto children = tutti::testing::start(
-        nranks, "tcp", [](int, tutti_comm comm) { return sum(TUTTI_OK, comm); }, joining);
+    const auto children = start_refused(row, "tcp", 1500);
     for (int rank = 0; rank < nranks; ++rank) {
       Report report;
       ASSERT_TRUE(finish(children[size_t(rank)], &report));
@@ -315,13 +318,8 @@ TEST_F(RefusedCall, ByWhichRank0IsFoundEndsAll) {
            {"ppoll", 0, {{SYS_ppoll, EPERM}}, "cannot wait on sockets"},
        }) {
     SCOPED_TRACE(row.what);
-    Joining joining;
-    joining.before = [&](int rank) {
-      if (rank == row.victim) refuse_all(row.refusals);
-    };
     const uint64_t start_ns = tutti::now_ns();
-    const auto children = tutti::testing::start(
-        nranks, "tcp", [](int, tutti_comm comm) { return sum(TUTTI_OK, comm); }, joining);
+    const auto children = start_refused(row, "tcp");
     for (int rank = 0; rank < nranks; ++rank) {
       Report report;
       ASSERT_TRUE(finish(children[size_t(rank)], &report));
@@ -391,15 +389,9 @@ TEST(Memory, BeyondALimitOfOneRankIsNamedToAll) {
                    "cannot map"});
   }
   for (const Limited& one : all) {
-    Joining joining;
-    joining.before = [&](int rank) {
-      if (rank == one.victim) one.limit();
-    };
     const uint64_t start_ns = tutti::now_ns();
     check({one.what, one.victim, {}, one.sentence, TUTTI_NO_MEMORY},
-          tutti::testing::start(
-              nranks, "shm", [](int, tutti_comm comm) { return sum(TUTTI_OK, comm); }, joining),
-          start_ns);
+          start_limited(one.victim, "shm", one.limit), start_ns);
   }
 }
 
@@ -407,16 +399,12 @@ TEST(Memory, BeyondTheLimitForFilesLeavesOutTheFlightRecord) {
   std::string folder = ::testing::TempDir() + "record-XXXXXX";
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
   setenv("TUTTI_RECORD_DIR", folder.c_str(), 1);
-  Joining joining;
-  joining.before = [](int rank) {
-    const rlimit limit{512, 512};
-    if (rank == 1) setrlimit(RLIMIT_FSIZE, &limit);
+  const auto limit = [] {
+    const rlimit few{512, 512};
+    setrlimit(RLIMIT_FSIZE, &few);
   };
   const uint64_t start_ns = tutti::now_ns();
-  check({"the size of files", 1, {}, nullptr},
-        tutti::testing::start(
-            nranks, "tcp", [](int, tutti_comm comm) { return sum(TUTTI_OK, comm); }, joining),
-        start_ns);
+  check({"the size of files", 1, {}, nullptr}, start_limited(1, "tcp", limit), start_ns);
   unsetenv("TUTTI_RECORD_DIR");
   std::filesystem::remove_all(folder);
 }

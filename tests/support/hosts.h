@@ -51,7 +51,7 @@ class Hosts {
         if (unshare(CLONE_NEWNET) != 0) _exit(1);
         apart.arrive();
         wired.wait_for(1);
-        run_rank(rank, nranks, transport, joined, body, told[1]);
+        be_rank({rank, nranks, transport, "tt0", ids_, told[1]}, joined, body);
       }
       close(told[1]);
       ranks_.push_back({process, told[0]});
@@ -145,35 +145,6 @@ class Hosts {
                                    "/24 dev tt0 && ip link set tt0 up && ip link set lo up");
     }
     return done;
-  }
-
-  [[noreturn]] void run_rank(int rank, int nranks, const char* transport, const Meeting& joined,
-                             const std::function<Report(int, tutti_comm)>& body, int told) const {
-    tutti_unique_id id;
-    if (rank == 0) {
-      if (tutti_unique_id_create("tt0", &id) != TUTTI_OK) _exit(90);
-      for (int r = 1; r < nranks; ++r) {
-        if (write(ids_[1], &id, sizeof(id)) != ssize_t(sizeof(id))) _exit(91);
-      }
-    } else if (read(ids_[0], &id, sizeof(id)) != ssize_t(sizeof(id))) {
-      _exit(92);
-    }
-    tutti_comm_config config = TUTTI_COMM_CONFIG_INIT;
-    config.transports = transport;
-    config.setup_ms = 20'000;
-    tutti_comm comm = nullptr;
-    Report report;
-    report.status = tutti_comm_create_from_id(&id, rank, nranks, &config, &comm);
-    joined.arrive();
-    if (report.status == TUTTI_OK) {
-      report = body(rank, comm);
-    } else {
-      snprintf(report.text, sizeof(report.text), "%s", tutti_last_error());
-    }
-    report.ended_ns = now_ns();
-    if (write(told, &report, sizeof(report)) != ssize_t(sizeof(report))) _exit(93);
-    tutti_comm_free(comm);
-    _exit(0);
   }
 
   int ids_[2] = {-1, -1};

@@ -68,12 +68,51 @@ struct Joining {
   int64_t setup_ms = 20'000;
 };
 
+struct RankPlace {
+  int rank, nranks;
+  const char* transport;  // null: the library chooses
+  const char* interface;  // likewise
+  const int (&ids)[2];    // a pipe, through which rank 0 passes on the id that it makes
+  int told;               // a pipe, for its report
+};
+
+// The life of a rank's process: it joins the communicator and runs `body`.
+[[noreturn]] inline void be_rank(const RankPlace& place, const Meeting& joined,
+                                 const std::function<Report(int, tutti_comm)>& body,
+                                 const Joining& joining = {}) {
+  tutti_unique_id id;
+  if (place.rank == 0) {
+    if (tutti_unique_id_create(place.interface, &id) != TUTTI_OK) _exit(90);
+    for (int r = 1; r < place.nranks; ++r) {
+      if (write(place.ids[1], &id, sizeof(id)) != ssize_t(sizeof(id))) _exit(91);
+    }
+  } else if (read(place.ids[0], &id, sizeof(id)) != ssize_t(sizeof(id))) {
+    _exit(92);
+  }
+  tutti_comm_config config = TUTTI_COMM_CONFIG_INIT;
+  config.transports = place.transport;
+  config.setup_ms = joining.setup_ms;
+  tutti_comm comm = nullptr;
+  Report report;
+  joining.before(place.rank);
+  report.status = tutti_comm_create_from_id(&id, place.rank, place.nranks, &config, &comm);
+  joined.arrive();
+  if (report.status == TUTTI_OK) {
+    report = body(place.rank, comm);
+  } else {
+    snprintf(report.text, sizeof(report.text), "%s", tutti_last_error());
+  }
+  report.ended_ns = now_ns();
+  if (write(place.told, &report, sizeof(report)) != ssize_t(sizeof(report))) _exit(93);
+  tutti_comm_free(comm);
+  _exit(0);
+}
+
 // Forks `nranks` processes that join one communicator and run `body`; returns when all have joined.
 // `transport` null: the library chooses.
 inline std::vector<Child> start(int nranks, const char* transport,
                                 const std::function<Report(int, tutti_comm)>& body,
                                 const Joining& joining = {}) {
-  // The id must be made by rank 0's process; it passes it on through a pipe.
   int ids[2];
   EXPECT_EQ(pipe(ids), 0);
   const Meeting joined;
@@ -84,32 +123,7 @@ inline std::vector<Child> start(int nranks, const char* transport,
     const pid_t pid = fork();
     if (pid == 0) {
       close(fds[0]);
-      tutti_unique_id id;
-      if (rank == 0) {
-        if (tutti_unique_id_create(nullptr, &id) != TUTTI_OK) _exit(90);
-        for (int r = 1; r < nranks; ++r) {
-          if (write(ids[1], &id, sizeof(id)) != ssize_t(sizeof(id))) _exit(91);
-        }
-      } else if (read(ids[0], &id, sizeof(id)) != ssize_t(sizeof(id))) {
-        _exit(92);
-      }
-      tutti_comm_config config = TUTTI_COMM_CONFIG_INIT;
-      config.transports = transport;
-      config.setup_ms = joining.setup_ms;
-      tutti_comm comm = nullptr;
-      Report report;
-      joining.before(rank);
-      report.status = tutti_comm_create_from_id(&id, rank, nranks, &config, &comm);
-      joined.arrive();
-      if (report.status == TUTTI_OK) {
-        report = body(rank, comm);
-      } else {
-        snprintf(report.text, sizeof(report.text), "%s", tutti_last_error());
-      }
-      report.ended_ns = now_ns();
-      if (write(fds[1], &report, sizeof(report)) != ssize_t(sizeof(report))) _exit(93);
-      tutti_comm_free(comm);
-      _exit(0);
+      be_rank({rank, nranks, transport, nullptr, ids, fds[1]}, joined, body, joining);
     }
     close(fds[1]);
     children.push_back({pid, fds[0]});

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "tests/support/refusal.h"
+#include "tests/support/wrapped_exchange.h"
 #include "tests/transports/tcp/two_hosts.h"
 
 namespace tutti {
@@ -75,19 +76,13 @@ TEST(TcpDeath, AKilledRankIsNamedByEverySurvivorWithinASecondWhoeverTheyWaitFor)
 }
 
 // Dies when it has taken part in `steps` all-gathers.
-class DyingExchange final : public Exchange {
+class DyingExchange final : public testing::WrappedExchange {
  public:
   DyingExchange(std::unique_ptr<Exchange> whole, int steps)
-      : whole_(std::move(whole)), steps_(steps) {}
-  int rank() const override { return whole_->rank(); }
-  int nranks() const override { return whole_->nranks(); }
-  const JobKey& key() const override { return whole_->key(); }
-  std::string local_address() const override { return whole_->local_address(); }
-  void alarm(const Status& why) override { whole_->alarm(why); }
-  Status look() override { return whole_->look(); }
+      : WrappedExchange(*whole), whole_(std::move(whole)), steps_(steps) {}
   Status allgather(std::string_view mine, uint64_t deadline_ns,
                    std::vector<std::string>* all) override {
-    const Status gathered = whole_->allgather(mine, deadline_ns, all);
+    const Status gathered = WrappedExchange::allgather(mine, deadline_ns, all);
     if (--steps_ == 0) kill(getpid(), SIGKILL);
     return gathered;
   }
@@ -141,20 +136,14 @@ TEST(TcpDeath, ARankThatDiesWhileConnectionsAreMadeIsNamedByEverySurvivor) {
 }
 
 // Its process's calls to other ranks fail from the first all-gather on, as behind a firewall.
-class WalledExchange final : public Exchange {
+class WalledExchange final : public testing::WrappedExchange {
  public:
   WalledExchange(std::unique_ptr<Exchange> whole, int error)
-      : whole_(std::move(whole)), error_(error) {}
-  int rank() const override { return whole_->rank(); }
-  int nranks() const override { return whole_->nranks(); }
-  const JobKey& key() const override { return whole_->key(); }
-  std::string local_address() const override { return whole_->local_address(); }
-  void alarm(const Status& why) override { whole_->alarm(why); }
-  Status look() override { return whole_->look(); }
+      : WrappedExchange(*whole), whole_(std::move(whole)), error_(error) {}
   Status allgather(std::string_view mine, uint64_t deadline_ns,
                    std::vector<std::string>* all) override {
     if (!std::exchange(walled_, true)) testing::refuse({SYS_connect, error_});
-    return whole_->allgather(mine, deadline_ns, all);
+    return WrappedExchange::allgather(mine, deadline_ns, all);
   }
 
  private:

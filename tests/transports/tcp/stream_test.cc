@@ -12,6 +12,7 @@
 #include "lib/control/agree.h"
 #include "lib/control/wire.h"
 #include "tests/control/stranger.h"
+#include "tests/support/wrapped_exchange.h"
 #include "tests/transports/tcp/ranks.h"
 #include "transports/stream/mesh.h"
 
@@ -282,16 +283,13 @@ TEST(TcpHostileMember, GarbageOnEitherConnectionIsCorrupt) {
 // ---------------------------------------------------------------- bring-up
 
 // Shows the addresses that ranks listen on to the test before anybody connects.
-class SpiedExchange final : public Exchange {
+class SpiedExchange final : public testing::WrappedExchange {
  public:
   SpiedExchange(Exchange& inner, std::function<void(int rank, const Address&)> seen)
-      : inner_(inner), seen_(std::move(seen)) {}
-  int rank() const override { return inner_.rank(); }
-  int nranks() const override { return inner_.nranks(); }
-  const JobKey& key() const override { return inner_.key(); }
+      : WrappedExchange(inner), seen_(std::move(seen)) {}
   Status allgather(std::string_view mine, uint64_t deadline_ns,
                    std::vector<std::string>* all) override {
-    TUTTI_TRY(inner_.allgather(mine, deadline_ns, all));
+    TUTTI_TRY(WrappedExchange::allgather(mine, deadline_ns, all));
     for (size_t rank = 0; rank < all->size(); ++rank) {
       // As agree_on() says that there is one.
       Address address;
@@ -304,7 +302,6 @@ class SpiedExchange final : public Exchange {
   }
 
  private:
-  Exchange& inner_;
   std::function<void(int, const Address&)> seen_;
 };
 
