@@ -25,6 +25,13 @@ constexpr double turn_us = 2000;  // of measured batches
 constexpr size_t most_batches_a_turn = 64;
 constexpr size_t least_rounds = 7;
 constexpr size_t most_rounds = 300;
+// In how many rounds a contender takes part however slow it is.
+constexpr size_t least_turns = 3;
+
+struct Turn {
+  size_t round;
+  std::vector<double> us;  // of one call, each batch
+};
 
 struct Contest {
   Team* team;
@@ -32,26 +39,37 @@ struct Contest {
   PeerCell cell;
   size_t warm_calls = 1;
   size_t batches_a_turn = 1;
-  std::vector<std::vector<double>> rounds;  // us of one call, each batch of each round
+  std::vector<Turn> turns;
+  bool slow = false;    // one call is all that there is time for
+  double spent_us = 0;  // on turns, with all around the calls
 };
 
-void calibrate(Contest& c) {
+// Where one call takes longer than `slow_us`, its time is the result: libraries that spin where
+// ranks outnumber the cores take whole time slices, up to seconds a call.
+void calibrate(Contest& c, double slow_us) {
   size_t calls = 1;
   double us = 0, whole_us = 0;  // of a batch: of its calls, and with all around them
   // The least of a few batches: a single delayed one would make all batches too short.
-  const auto measure = [&] {
+  const auto measure = [&](size_t warm_calls, size_t batches_wanted) {
     std::vector<double> batches;
     const auto begin = Clock::now();
-    if (!c.team->run(calls, calls, calibrations, c.data, &batches)) return false;
-    whole_us = us_since(begin) / double(calibrations + 1);
+    if (!c.team->run(warm_calls, calls, batches_wanted, c.data, &batches)) return false;
+    whole_us = us_since(begin) * double(calls) / double(warm_calls + calls * batches_wanted);
     us = *std::min_element(batches.begin(), batches.end());
     return true;
   };
-  if (!measure()) return;
+  if (!measure(0, 1)) return;
+  c.slow = us > slow_us;
+  if (c.slow) {
+    c.cell.calls = 1;
+    c.turns.push_back({0, {us}});
+    return;
+  }
+  if (!measure(calls, calibrations)) return;
   while (us < batch_us_least && whole_us < batch_us_most && calls < most_calls) {
     const double factor = std::clamp(batch_us_wanted / std::max(us, 0.1), 2.0, 8.0);
     calls = std::min(most_calls, size_t(double(calls) * factor));
-    if (!measure()) return;
+    if (!measure(calls, calibrations)) return;
   }
   c.cell.calls = calls;
   const double batch_us = c.data == Data::live ? whole_us : us;
@@ -59,11 +77,13 @@ void calibrate(Contest& c) {
   c.batches_a_turn = std::clamp<size_t>(size_t(turn_us / batch_us), 1, most_batches_a_turn);
 }
 
-void turn(Contest& c) {
-  std::vector<double> us;
-  if (!c.team->run(c.warm_calls, c.cell.calls, c.batches_a_turn, c.data, &us)) return;
-  for (double& value : us) value /= double(c.cell.calls);
-  c.rounds.push_back(std::move(us));
+void turn(Contest& c, size_t round) {
+  Turn turn{round, {}};
+  const auto begin = Clock::now();
+  if (!c.team->run(c.warm_calls, c.cell.calls, c.batches_a_turn, c.data, &turn.us)) return;
+  c.spent_us += us_since(begin);
+  for (double& value : turn.us) value /= double(c.cell.calls);
+  c.turns.push_back(std::move(turn));
 }
 
 void check(Contest& c) {
@@ -73,13 +93,13 @@ void check(Contest& c) {
 
 void summarise_rounds(Contest& c, const std::vector<bool>& keep) {
   if (!c.team->alive()) return;
-  std::vector<double> kept;
-  for (size_t round = 0; round < c.rounds.size(); ++round) {
-    if (keep[round])
-      kept.insert(kept.end(), c.rounds[round].begin(), c.rounds[round].end());
-    else
-      c.cell.dropped += c.rounds[round].size();
+  std::vector<double> kept, all;
+  for (const Turn& turn : c.turns) {
+    all.insert(all.end(), turn.us.begin(), turn.us.end());
+    if (keep[turn.round]) kept.insert(kept.end(), turn.us.begin(), turn.us.end());
   }
+  if (kept.empty()) kept = all;  // who takes few turns may have none in the state of most rounds
+  c.cell.dropped = all.size() - kept.size();
   c.cell.ran = true;
   c.cell.batches = kept.size();
   c.cell.us = summarise(kept);
@@ -91,11 +111,11 @@ PeerRow compare_at(std::vector<std::unique_ptr<Team>>& teams, size_t bytes, Data
                    double seconds, const std::function<void(double)>& progress) {
   std::vector<Contest> contests;
   contests.reserve(teams.size());
-  for (auto& team : teams) contests.push_back({team.get(), data, {}, 1, 1, {}});
+  for (auto& team : teams) contests.push_back({team.get(), data, {}, 1, 1, {}, false, 0});
   for (Contest& c : contests) {
     if (!c.team->prepare(bytes)) continue;
     check(c);
-    calibrate(c);
+    calibrate(c, seconds * 1e6 / double(least_rounds));
   }
 
   std::vector<double> hops{measure_hop_ns()};
@@ -105,7 +125,12 @@ PeerRow compare_at(std::vector<std::unique_ptr<Team>>& teams, size_t bytes, Data
   const auto begin = std::chrono::steady_clock::now();
   for (double done = 0; done < 1;) {
     std::shuffle(order.begin(), order.end(), random);
-    for (size_t i : order) turn(contests[i]);
+    // Nobody has more time than all others together: who has used up what there was so far sits
+    // out.
+    for (size_t i : order)
+      if (Contest& c = contests[i];
+          !c.slow && (c.turns.size() < least_turns || c.spent_us <= seconds * 1e6 * done))
+        turn(c, hops.size() - 1);
     hops.push_back(measure_hop_ns());
     const double passed =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
