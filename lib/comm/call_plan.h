@@ -45,6 +45,7 @@ struct Manner {
   bool narrow = false;        // slices use a part of the ring (one_hop.h)
   bool whole = false;         // short parts of one-hop are not cut into slices; alike on all ranks
   bool staged = false;        // an allreduce does not go direct (or_direct.h)
+  bool own_first = false;     // results of two-shot are written here first, then copied to others
   bool past = false;          // results of one-hop are written past the caches
 };
 

@@ -58,6 +58,7 @@ std::string describe(const Way& way) {
   return std::string(whole ? "in one piece" : "in slices") + (way.manner.staged ? ", staged" : "") +
          (way.manner.narrow ? ", ring in cache" : "") +
          (way.manner.whole ? " as long as can be" : "") +
+         (way.manner.own_first ? ", own result first" : "") +
          (way.manner.past ? ", results past the caches" : "") +
          (way.manner.non_temporal ? ", non-temporal stores" : "");
 }
@@ -217,11 +218,24 @@ void CallPlanner::add_manners(const std::vector<Route>& routes, CallPlan* plan) 
   if (bytes >= tuning.single_copy_bytes) plan->ways.push_back({*fused, {.single_copy = true}});
   // Whether this call's vectors can be got at nobody knows here.
   if (fused->path == Path::one_shot_or_direct) plan->ways.push_back({*fused, {.staged = true}});
+  if (plan->key.collective == Collective::allreduce) add_own_first(routes, plan);
   add_ways_of_one_hop(*fused, plan);
   for (const Route& route : routes) {
     if (route.path != Path::two_level && route.path != Path::schedule)
       plan->ways.push_back({route, {.non_temporal = true}});
   }
+}
+
+// Of vectors that all ranks get at every route goes direct; of others two-shot alone has results to
+// copy.
+void CallPlanner::add_own_first(const std::vector<Route>& routes, CallPlan* plan) const {
+  const Route* to = nullptr;
+  for (const Route& route : routes) {
+    const bool may_go_direct = route.path == Path::one_shot_or_direct ||
+                               route.path == Path::sliced_one_shot || route.path == Path::two_shot;
+    if (may_go_direct && (to == nullptr || route.path == Path::two_shot)) to = &route;
+  }
+  if (to != nullptr) plan->ways.push_back({*to, {.own_first = true}});
 }
 
 void CallPlanner::add_ways_of_one_hop(const Route& route, CallPlan* plan) const {

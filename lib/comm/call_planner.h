@@ -51,6 +51,7 @@ class CallPlanner {
   // Fills plan->ways.
   void find_ways(const Query& query, CallPlan* plan) const;
   void add_manners(const std::vector<Route>& routes, CallPlan* plan) const;
+  void add_own_first(const std::vector<Route>& routes, CallPlan* plan) const;
   void add_ways_of_one_hop(const Route& route, CallPlan* plan) const;
   void add_trial(CallPlan* plan);
   void provide(const Query& query, CallPlan* plan);

@@ -27,11 +27,11 @@ void start(Scheduled<LinkType>& scheduled, CallPlan& call_plan, const Call& call
 template <class Allreduce>
 void start(Allreduce& allreduce, const CallPlan& call_plan, const Call& call,
            const CallMark& mark) {
-  allreduce.start(shared::AllreduceCall{call.input, call.output, call_plan.key.count,
-                                        call_plan.element_size, &call_plan.kernels, mark.digest,
-                                        call_plan.manner.non_temporal, call_plan.manner.narrow,
-                                        call_plan.manner.single_copy, call_plan.manner.staged,
-                                        call_plan.one_hop ? &*call_plan.one_hop : nullptr});
+  allreduce.start(shared::AllreduceCall{
+      call.input, call.output, call_plan.key.count, call_plan.element_size, &call_plan.kernels,
+      mark.digest, call_plan.manner.non_temporal, call_plan.manner.narrow,
+      call_plan.manner.single_copy, call_plan.manner.staged, call_plan.manner.own_first,
+      call_plan.one_hop ? &*call_plan.one_hop : nullptr});
 }
 
 // Whether a call that has just started is done after one look, as nearly every small one is of a

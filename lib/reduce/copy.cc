@@ -4,6 +4,9 @@
 #if defined(__SSE2__)
 #include <emmintrin.h>
 #endif
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 namespace tutti {
 
@@ -72,6 +75,13 @@ void copy_lines(void* to, const void* from, size_t bytes, size_t ahead_bytes, St
   std::memcpy(out + at, in + at, bytes - at);
 }
 
+#if defined(__x86_64__)
+bool has_fast_string_copy() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && (ebx >> 9 & 1) != 0;  // ERMS
+}
+#endif
+
 }  // namespace
 
 void stream_copy(void* to, const void* from, size_t bytes) {
@@ -82,6 +92,17 @@ void stream_fence() {
 #if defined(__SSE2__)
   _mm_sfence();
 #endif
+}
+
+void copy_over(void* to, const void* from, size_t bytes) {
+#if defined(__x86_64__)
+  static const bool by_string = has_fast_string_copy();
+  if (by_string) {
+    asm volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(bytes) : : "memory");
+    return;
+  }
+#endif
+  std::memcpy(to, from, bytes);
 }
 
 void fetch_bytes(void* to, const void* from, size_t bytes, bool non_temporal, size_t ahead_bytes) {

@@ -14,6 +14,11 @@ inline void copy_bytes(void* to, const void* from, size_t bytes, bool non_tempor
   non_temporal ? stream_copy(to, from, bytes) : void(std::memcpy(to, from, bytes));
 }
 
+// memcpy() of some KiB to lines that another core has read: by the processor's string instruction,
+// where it says that this is fast (x86: ERMS). That stores whole lines without fetching them first,
+// which plain stores cannot do. A flag stored afterwards is seen after it.
+void copy_over(void* to, const void* from, size_t bytes);
+
 // As copy_bytes(), for data that another core has written: prefetches lines so far ahead, also
 // across the end of a page, where hardware prefetchers stop.
 void fetch_bytes(void* to, const void* from, size_t bytes, bool non_temporal, size_t ahead_bytes);

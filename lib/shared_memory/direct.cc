@@ -149,7 +149,8 @@ void Direct::reduce_slice() {
   withdrawn_ = !enter_slice();
   if (withdrawn_) return;
   const uint64_t slice_end = std::min<uint64_t>(end_, at_ + tuning_.direct_slice_bytes);
-  const bool pair = flags_.nranks() == 2 && call_.kernels->divide == nullptr;
+  const bool pair =
+      flags_.nranks() == 2 && call_.kernels->divide == nullptr && (streams_ || !call_.own_first);
   const size_t most = pair       ? tuning_.direct_slice_bytes
                       : streams_ ? tuning_.direct_streamed_bytes
                                  : tuning_.direct_piece_bytes;
@@ -189,7 +190,7 @@ void Direct::reduce_piece(uint64_t at, size_t bytes) {
     if (streams_) {
       stream_copy(outputs_[rank] + at, result, bytes);
     } else if (rank != flags_.self()) {
-      std::memcpy(outputs_[rank] + at, result, bytes);
+      copy_over(outputs_[rank] + at, result, bytes);
     }
   }
 }

@@ -109,7 +109,8 @@ void TwoShot::reduce_into(std::byte* out, std::byte* copy, size_t bytes) {
   const bool non_temporal = staging_.writer().non_temporal();
   // Writes both places in one pass; with non-temporal stores the kernel can do so only where they
   // are equally aligned.
-  const bool at_once = nranks == 2 && call_.kernels->divide == nullptr &&
+  const bool own_first = call_.own_first && !non_temporal;
+  const bool at_once = nranks == 2 && call_.kernels->divide == nullptr && !own_first &&
                        (!non_temporal || size_t(out - copy) % line_bytes == 0);
   alignas(line_bytes) std::byte block[most_piece_bytes];
   const size_t piece_bytes = staging_.tuning().two_shot_piece_bytes;
@@ -129,11 +130,14 @@ void TwoShot::reduce_into(std::byte* out, std::byte* copy, size_t bytes) {
                                    stores);
       continue;
     }
-    std::byte* const result = non_temporal ? block : copy + done;
+    std::byte* const result = non_temporal || (own_first && streams_) ? block
+                              : own_first                             ? out + done
+                                                                      : copy + done;
     call_.kernels->reduce(result, piece_.data(), nranks, elements);
     if (call_.kernels->divide != nullptr) call_.kernels->divide(result, elements, nranks);
     if (non_temporal) stream_copy(copy + done, result, now);
-    copy_bytes(out + done, result, now, streams_);
+    if (own_first) copy_over(copy + done, result, now);
+    if (result != out + done) copy_bytes(out + done, result, now, streams_);
   }
   if (non_temporal) stream_fence();
 }

@@ -96,6 +96,7 @@ inline CallSpec call_of(const Way& way, uint32_t nranks, uint64_t drawn) {
   spec.whole = (drawn >> 54) % 2 == 0 && spec.path == Path::one_hop;
   spec.past = uint32_t(drawn >> 56 & drawn >> 48) & 0xff;
   spec.staged = (drawn >> 60) % 4 == 0;
+  spec.own_first = (drawn >> 61) % 2 == 0;
   spec.verdict = (drawn >> 53) % 2 == 0;
   return spec;
 }

@@ -47,12 +47,13 @@ struct CallSpec {
   uint32_t root = 0;
   uint32_t reached = 0;  // bit r: the vectors of rank r can be reached by the others
   bool in_place = false;
-  uint32_t narrow = 0;   // bit r: rank r uses a part of its ring only
-  bool copies = false;   // ranks may copy from each other's vectors
-  bool staged = false;   // an allreduce does not go direct
-  bool whole = false;    // one-hop does not cut short parts
-  uint32_t past = 0;     // bit r: rank r writes one-hop's results past the caches
-  bool verdict = false;  // ranks tell each other of a trial
+  uint32_t narrow = 0;     // bit r: rank r uses a part of its ring only
+  bool copies = false;     // ranks may copy from each other's vectors
+  bool staged = false;     // an allreduce does not go direct
+  bool own_first = false;  // an allreduce's results are written to the own vector first
+  bool whole = false;      // one-hop does not cut short parts
+  uint32_t past = 0;       // bit r: rank r writes one-hop's results past the caches
+  bool verdict = false;    // ranks tell each other of a trial
 
   std::string describe() const;
 };

@@ -45,6 +45,8 @@ MUTANTS = [
      "  const Slice slice = slice_of(self, reduced_);\n",
      "  const Slice slice = slice_of(self, reduced_);\n"
      "  staging_.flags().post(line::result, slices_before_ + reduced_ + 1, call_.digest);\n", ORDER),
+    ("two-shot keeps a result to itself that it has written there first", SHARED + "two_shot.cc",
+     "    if (own_first) copy_over(copy + done, result, now);\n", "", ORDER),
     ("two-shot does not wait for lower ranks", SHARED + "two_shot.cc",
      "if (rank != staging_.self() && !reached(rank, line, index)) return false;",
      "if (rank > staging_.self() && !reached(rank, line, index)) return false;", ORDER),
@@ -80,6 +82,8 @@ MUTANTS = [
      "    all = false;\n  }\n  if (!all) return false;", "  }\n  if (!all) return false;", ORDER),
     ("a call that goes direct after another is done at once", SHARED + "or_direct.h",
      "      route_ = Route::rendezvous;\n      done_ = false;\n", "      route_ = Route::rendezvous;\n", ORDER),
+    ("direct copies results to the last rank alone", SHARED + "direct.cc",
+     "    } else if (rank != flags_.self()) {", "    } else if (rank != flags_.self() && rank + 1 == flags_.nranks()) {", ORDER),
     ("direct does not wait for the last rank", SHARED + "direct.cc",
      "for (; finished_peers_ < flags_.nranks(); ++finished_peers_) {",
      "for (; finished_peers_ + 1 < flags_.nranks(); ++finished_peers_) {", ORDER),
