@@ -22,6 +22,7 @@
 #include "trainer/common/error.h"
 #include "trainer/device/device.h"
 #include "trainer/models/shape.h"
+#include "trainer/parallel/loss_scale.h"
 #include "trainer/parallel/mesh.h"
 #include "trainer/pipeline/schedule.h"
 #include "trainer/sync/straggler.h"
@@ -229,6 +230,7 @@ void CommandLine::continue_run() {
   setting("decay", o_.decay);
   if (o_.decay != "constant") setting("min-lr", o_.least_rate);
   setting("steps", o_.steps);
+  setting("precision", o_.precision);
   if (given("--shards") || given("--accumulate") || !o_.micro_batches.empty()) return;
   int64_t shards = 0;
   take(was->settings, "shards", shards);
@@ -366,6 +368,11 @@ void CommandLine::check_rules() const {
       needs(o_.dtype != "float32", "--dtype float64", synchronous && whole,
             sums + " with whole gradients"),
       needs(o_.clip.has_value(), "--clip", synchronous, sums),
+      needs(o_.mixed(), "--precision " + o_.precision, o_.dtype == "float32", "--dtype float32"),
+      needs(o_.precision == "fp16", "--precision fp16", synchronous && o_.topk == 0,
+            sums + " without --topk"),
+      needs(!o_.loss_scale.empty(), "--loss-scale", o_.mixed() && synchronous && o_.topk == 0,
+            "--precision fp16 or bf16, and " + sums + " without --topk"),
       needs(o_.topk > 0, "--topk", o_.tp == 1,
             "--tp 1: ranks that divide layers would choose differently of what they share"),
       needs(o_.zero, "--zero 1", synchronous, sums),
@@ -426,6 +433,7 @@ void CommandLine::check_rules() const {
       if (option != other && !path.empty() && path == same)
         throw BadInput(fmt::format("{} and {} cannot both be {}", option, other, path));
   Straggler::of(o_);
+  LossScale::parsed(o_.loss_scale);
   if (way.check) way.check(o_);
 }
 

@@ -81,6 +81,8 @@ void show_memory(const Options& o, const std::vector<Parameter>& layout,
              megabytes(bytes), megabytes(bytes));
   if (!o.has_servers())
     fmt::print(", {} of optimizer state", megabytes(double(o.element_bytes() * most.state)));
+  if (o.mixed())
+    fmt::print(", {} of parameters in {}", megabytes(double(2 * most.parameters)), o.precision);
   if (o.topk > 0) fmt::print(", {} of gradients that were not sent yet", megabytes(bytes));
   fmt::print("\n");
   if (!o.has_servers()) return;
@@ -126,7 +128,7 @@ void show_pipeline_plan(const Options& o, const PipelinePlan& plan, const Mesh& 
                run.peak_live[size_t(place)]);
   }
   for (const Port& port : plan.ports) {
-    const double count = double(o.element_bytes()) * port.elements();
+    const double count = double(o.computed_bytes()) * port.elements();
     fmt::print("part {:<5} to part {}: {:.0f} bytes {}{}, and as much back{}\n",
                port.connection.from, port.connection.to, count, port.weight ? "a step" : "a sample",
                port.name.empty() ? "" : " of " + port.name,
@@ -145,8 +147,9 @@ void show_pipeline_plan(const Options& o, const PipelinePlan& plan, const Mesh& 
 }  // namespace
 
 void prepare(const Options& o) {
-  Device::open(o.device, 0);  // first: see there
+  const Device device = Device::open(o.device, 0);  // first: see there
   const Shape shape = shape_of(o);
+  check_precision(shape, device);
   if (o.pipelined()) check_layers(o, shape);
   const std::unique_ptr<Data> data = open_data(o.data, shape.context, o.seed);
   if (uint64_t(o.batch) > data->training_samples())

@@ -82,6 +82,12 @@ int64_t resume(Screen& screen, const Worker& worker, const CheckpointGroup& grou
   const Checkpoint found = common_checkpoint(group);
   check_continues(found, worker.options, group.identity, worker.data.digest());
   load_checkpoint(found, group, strategy.state());
+  if (LossScale* const scale = strategy.loss_scale();
+      scale && found.settings.contains("loss-scale")) {
+    const auto was = LossScale::parsed(found.settings["loss-scale"].get<std::string>());
+    if (worker.options.loss_scale.empty()) *scale = was;
+    scale->skipped = was.skipped;
+  }
   strategy.resumed();
   const std::vector<std::string> changes = changes_since(found, group.settings);
   screen.line(fmt::format("goes on after step {} from {}{}{}", found.step, found.folder,
@@ -97,11 +103,17 @@ void share_initial(const communicator& comm, Replica& replica) {
   here.store();
 }
 
+void save(CheckpointGroup group, Strategy& strategy, int64_t step) {
+  if (const LossScale* scale = strategy.loss_scale()) group.settings["loss-scale"] = scale->text();
+  save_checkpoint(group, strategy.state(), step);
+}
+
 // Why a run ends before its last step.
 enum class Early { no, interrupted, diverged };
 
+// An overflow of scaled losses is no divergence as long as the scale can fall.
 bool is_finite(const StepFigures& f) {
-  return std::isfinite(f.loss) && std::isfinite(f.step_norm) && !f.overflow;
+  return std::isfinite(f.loss) && std::isfinite(f.step_norm) && (!f.overflow || f.loss_scale >= 1);
 }
 
 // `meets`: all workers are here, and end if one must. `leaves`: a worker may end by itself.
@@ -178,7 +190,7 @@ int make_steps(const Worker& worker, const communicator& world, Strategy& strate
     last = early != Early::no || ends;
     if (early != Early::diverged && kept && (due || last)) {
       strategy.pause(next);
-      save_checkpoint(group, strategy.state(), next);
+      save(group, strategy, next);
       saved = next;
     }
     if (last) record.figures.volume += strategy.finish();

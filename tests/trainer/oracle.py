@@ -130,6 +130,7 @@ def convolution(p, name, x, stride=1):
     weight = p[name + ".convolution.weight"]
     out = weight.shape[0]
     y = F.conv2d(x, weight, None, stride, weight.shape[-1] // 2)
+    y = y.to(weight.dtype)  # PyTorch 1.13's normalisation wants the weights' type, also under autocast
     return F.group_norm(y, 32 if out % 32 == 0 else 4, p[name + ".norm.weight"], p[name + ".norm.bias"])
 
 
@@ -290,9 +291,9 @@ def read_checkpoint(folder, step):
     return vectors
 
 
-def train(*options):
-    ran = subprocess.run([TRAIN, *options, "--dtype", "float64", "--seed", str(SEED), "--batch", str(BATCH), "--lr", str(RATE),
-                          "--warmup", str(WARMUP), "--sample", "0", "--json", "-"], capture_output=True, text=True,
+def train(*options, types=("--dtype", "float64")):
+    ran = subprocess.run([TRAIN, *types, "--seed", str(SEED), "--batch", str(BATCH), "--lr", str(RATE),
+                          "--warmup", str(WARMUP), "--sample", "0", "--json", "-", *options], capture_output=True, text=True,
                          env=ENVIRONMENT, timeout=300)
     assert ran.returncode == 0, (options, ran.stderr)
     return [json.loads(line) for line in ran.stdout.splitlines() if "summary" not in line]
@@ -341,22 +342,27 @@ def compare(name, options, data, loss_of, kind, momentum, clip):
         close(f"{name} with PyTorch's weights", row["loss"], float(loss_of(weights, data.batch(0))) / (BATCH * data.terms))
 
 
+def models(folder):
+    """Name, options, data and the sum of the losses of a batch."""
+    text, pictures = Text(folder, 16), Pictures(folder)
+    small = ["--layers", "2", "--width", "16", "--context", "16"]
+    return [("gpt", [*small, "--heads", "2"], text, gpt),
+            ("rnn", small, text, rnn),
+            ("seq2seq", ["--width", "16", "--context", "16"], text, seq2seq),
+            ("mlp", ["--layers", "2", "--width", "24"], pictures, mlp),
+            ("cnn", ["--layers", "3", "--width", "8"], pictures, cnn),
+            ("cnn:inception", ["--layers", "3", "--width", "8"], pictures, inception),
+            ("quadratic:50", [], Numbers(), quadratic)]
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
-        text, pictures = Text(folder, 16), Pictures(folder)
-        small = ["--layers", "2", "--width", "16", "--context", "16"]
-        models = [("gpt", [*small, "--heads", "2"], text, gpt),
-                  ("rnn", small, text, rnn),
-                  ("seq2seq", ["--width", "16", "--context", "16"], text, seq2seq),
-                  ("mlp", ["--layers", "2", "--width", "24"], pictures, mlp),
-                  ("cnn", ["--layers", "3", "--width", "8"], pictures, cnn),
-                  ("cnn:inception", ["--layers", "3", "--width", "8"], pictures, inception),
-                  ("quadratic:50", [], Numbers(), quadratic)]
         ways = [("adamw", 0, 0.5), ("sgd", 0, None), ("sgd", MOMENTUM, None), ("lamb", 0, None)]
-        cases = [(model, way) for i, model in enumerate(models) for j, way in enumerate(ways) if LONG or i % len(ways) == j]
+        cases = [(model, way) for i, model in enumerate(models(folder)) for j, way in enumerate(ways) if LONG or i % len(ways) == j]
         for (name, options, data, loss_of), (kind, momentum, clip) in cases:
             compare(name, options, data, loss_of, kind, momentum, clip)
             print(f"{name}, {kind}{' with momentum' if momentum else ''}: as PyTorch {torch.__version__} has it", flush=True)
 
 
-main()
+if __name__ == "__main__":
+    main()

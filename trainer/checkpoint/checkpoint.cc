@@ -518,7 +518,8 @@ void check_continues(const Checkpoint& checkpoint, const Options& options, const
 }
 
 std::vector<std::string> changes_since(const Checkpoint& checkpoint, const json& settings) {
-  json before = {{"decay", "constant"}, {"min-lr", 0}};  // where an older checkpoint has none
+  // Where an older checkpoint has none.
+  json before = {{"decay", "constant"}, {"min-lr", 0}, {"precision", "full"}};
   before.update(checkpoint.settings);
   return differences(settings, before);
 }

@@ -36,6 +36,10 @@ struct Options {
   bool canonical() const { return level == "canonical" || widths().widest() > 1; }
   // Bytes of one element of a parameter or a gradient.
   size_t element_bytes() const { return dtype == "float64" ? 8 : 4; }
+  // Whether the model computes with rounded copies of the parameters.
+  bool mixed() const { return precision != "full"; }
+  // Bytes of one element of what layers hand each other.
+  size_t computed_bytes() const { return mixed() ? 2 : element_bytes(); }
   int world() const { return workers() + servers; }
   bool pipelined() const { return !schedule.empty(); }
   // As --stages lists them.

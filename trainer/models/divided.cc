@@ -184,12 +184,13 @@ Tensor strip_max(const Tensor& x, int64_t height, const Window& w, const Group& 
 }
 
 Tensor strip_mean(const Tensor& x, int64_t height, const Group& group) {
-  return reduce_from(x.sum({2, 3}), group) / double(height * x.size(3));
+  const Tensor sums = reduce_from(widened(x).sum({2, 3}), group);
+  return (sums / double(height * x.size(3))).to(x.scalar_type());
 }
 
 Tensor strip_norm(nn::GroupNorm& norm, const Tensor& x, int64_t height, const Group& group) {
   const int64_t groups = norm->options.num_groups(), channels = x.size(1);
-  const Tensor grouped = x.reshape({x.size(0), groups, -1});
+  const Tensor grouped = widened(x).reshape({x.size(0), groups, -1});
   const double terms = double(channels / groups * height * x.size(3));
   // A sum over all ranks, which each rank then uses for its own rows: its gradient is the sum of
   // the ranks' gradients.
@@ -199,8 +200,9 @@ Tensor strip_norm(nn::GroupNorm& norm, const Tensor& x, int64_t height, const Gr
   const Tensor centred = grouped - over_all(grouped.sum(2, true));
   const Tensor variance = over_all(centred.square().sum(2, true));
   const Tensor normal = (centred / (variance + norm->options.eps()).sqrt()).view(x.sizes());
-  return normal * copy_to(norm->weight, group).view({1, channels, 1, 1}) +
-         copy_to(norm->bias, group).view({1, channels, 1, 1});
+  const Tensor y = normal * copy_to(norm->weight, group).view({1, channels, 1, 1}) +
+                   copy_to(norm->bias, group).view({1, channels, 1, 1});
+  return y.to(x.scalar_type());
 }
 
 }  // namespace tutti::train

@@ -47,7 +47,7 @@ struct Block : Layer {
   Tensor attention(const Tensor& x) {
     const int64_t batch = x.size(0), length = x.size(1);
     const auto parts = qkv(x).view({batch, length, 3, heads, head}).permute({2, 0, 3, 1, 4});
-    const Tensor later = torch::full({length, length}, -INFINITY, x.device()).triu(1);
+    const Tensor later = torch::full({length, length}, -INFINITY, x.options()).triu(1);
     const Tensor scores =
         torch::matmul(parts[0], parts[1].transpose(-2, -1)) / std::sqrt(double(head)) + later;
     const Tensor mixed = torch::matmul(torch::softmax(scores, -1), parts[2]);

@@ -58,6 +58,10 @@ tutti_dtype dtype_in(const Tensor& x) {
       return TUTTI_FLOAT32;
     case torch::kFloat64:
       return TUTTI_FLOAT64;
+    case torch::kBFloat16:
+      return TUTTI_BFLOAT16;
+    case torch::kHalf:
+      return TUTTI_FLOAT16;
     default:
       throw std::logic_error("only floats travel between ranks");
   }

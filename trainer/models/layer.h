@@ -64,6 +64,11 @@ class Deferred {
   Deferred* outer_;
 };
 
+// In float32 where the type has 16 bits: sums of many terms, and losses.
+inline torch::Tensor widened(const torch::Tensor& x) {
+  return x.element_size() == 2 ? x.to(torch::kFloat32) : x;
+}
+
 // As torch::nn's, but with deferred gradients. The bias may be undefined.
 torch::Tensor linear(const torch::Tensor& x, const torch::Tensor& weight,
                      const torch::Tensor& bias);

@@ -22,7 +22,7 @@ Tensor Model::run(size_t begin, size_t end, Tensor x, Stash& stash, uint64_t ran
     if (is_training()) layers[i]->seed(random, i);
     x = layers[i]->forward(x.view_as(x), stash);
   }
-  return x;
+  return end == layers.size() ? widened(x) : x;
 }
 
 Tensor TextModel::input(const Batch& batch) const {
@@ -43,7 +43,7 @@ Tensor TextModel::whole(const Tensor& output) const {
 
 Tensor PictureModel::input(const Batch& batch) const {
   const Tensor pixels = torch::tensor(batch.pixels).view({batch.samples, 1, height, width});
-  return pixels.to(device, parameters()[0].scalar_type());
+  return pixels.to(device, type);
 }
 
 Tensor PictureModel::loss(const Tensor& output, const Batch& batch) const {

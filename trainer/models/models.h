@@ -13,7 +13,9 @@ namespace tutti::train {
 
 struct Model : torch::nn::Module {
   std::vector<std::shared_ptr<Layer>> layers;  // null where another rank has the layer
-  torch::Device device{torch::kCPU};           // of the parameters, and of the layers' inputs
+  // Of the parameters, and of what layers take and give.
+  torch::Device device{torch::kCPU};
+  torch::Dtype type = torch::kFloat32;
   // The input of the first layer.
   virtual torch::Tensor input(const Batch& batch) const = 0;
   // The sum of the losses of the batch, from the output of the last layer: cross entropies in nats,
@@ -23,7 +25,8 @@ struct Model : torch::nn::Module {
   // The output of the last layer, gathered from all ranks that divide it.
   virtual torch::Tensor whole(const torch::Tensor& output) const { return output; }
 
-  // Layers [begin, end). `random` seeds what they draw, each layer by its number.
+  // Layers [begin, end). `random` seeds what they draw, each layer by its number. The output of the
+  // last layer is float32 at least.
   torch::Tensor run(size_t begin, size_t end, torch::Tensor x, Stash& stash, uint64_t random);
   torch::Tensor run(const torch::Tensor& x, uint64_t random = 0) {
     Stash stash;

@@ -1,14 +1,17 @@
 #include "trainer/models/replica.h"
 
 #include <ATen/Parallel.h>
+#include <fmt/format.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/variable.h>
 #include <torch/version.h>
 
 #include <algorithm>
 #include <exception>
+#include <map>
 #include <utility>
 
+#include "trainer/common/error.h"
 #include "trainer/device/tensors.h"
 #include "trainer/models/generation.h"
 #include "trainer/models/models.h"
@@ -29,6 +32,15 @@ struct Accumulated : torch::autograd::FunctionPostHook {
   std::function<void()> call;
 };
 
+torch::Dtype type_of(const Shape& shape) {
+  return shape.dtype == "float64" ? torch::kFloat64 : torch::kFloat32;
+}
+// Of forward and backward.
+torch::Dtype computed_type(const Shape& shape) {
+  if (shape.precision == "bf16") return torch::kBFloat16;
+  return shape.precision == "fp16" ? torch::kHalf : type_of(shape);
+}
+
 }  // namespace
 
 struct Replica::Inside {
@@ -36,6 +48,7 @@ struct Replica::Inside {
   Split split;
   std::shared_ptr<Model> model;
   Tensor parameters, gradients;
+  Tensor rounded;  // the copies that the model computes with; undefined: it has the parameters
   // A parameter refers to the node that adds up its gradient only weakly.
   using Node = decltype(torch::autograd::impl::grad_accumulator(std::declval<const Tensor&>()));
   std::vector<Node> nodes;
@@ -59,6 +72,7 @@ Replica::Replica(const Shape& shape, const Data& data, uint64_t seed, const Spli
   in.model = make_model(shape, data, in.split);
   if (shape.dtype == "float64") in.model->to(torch::kFloat64);
   in.model->device = torch_device(device);
+  in.model->type = computed_type(shape);
   flatten();
 }
 
@@ -67,6 +81,11 @@ void Replica::flatten() {
   const auto divisions = divisions_of(*in.model);
   auto named = in.model->named_parameters().pairs();
   std::reverse(named.begin(), named.end());
+  const auto part = [](const Tensor& flat, const Parameter& p) {
+    return flat.narrow(0, int64_t(p.offset), int64_t(p.count)).view(p.shape);
+  };
+  std::map<std::string, Tensor> before;
+  for (const Parameter& p : layout_) before[p.name] = part(in.parameters, p);
   layout_.clear();
   in.nodes.clear();
   size_t total = 0;
@@ -77,23 +96,23 @@ void Replica::flatten() {
                        whole ? Division{} : divided->second, !whole || in.split.group.rank == 0});
     total += size_t(tensor.numel());
   }
-  const auto type = torch::dtype(in.shape.dtype == "float64" ? torch::kFloat64 : torch::kFloat32)
-                        .device(torch_device(device_));
+  const auto type = torch::dtype(type_of(in.shape)).device(torch_device(device_));
   in.parameters = torch::empty({int64_t(total)}, type);
   in.gradients = torch::zeros({int64_t(total)}, type);
+  if (in.shape.precision != "full")
+    in.rounded = torch::empty({int64_t(total)}, type.dtype(in.model->type));
+  changed_ = true;
   parameters_ = in.parameters.data_ptr();
   gradients_ = in.gradients.data_ptr();
   size_ = total;
   width_ = in.parameters.element_size();
   for (size_t i = 0; i < named.size(); ++i) {
     Tensor& tensor = named[i].second;
-    const auto place = [&](Tensor& flat) {
-      return flat.narrow(0, int64_t(layout_[i].offset), tensor.numel()).view(tensor.sizes());
-    };
-    Tensor home = place(in.parameters);
-    home.copy_(tensor.detach());
-    tensor.set_data(home);
-    tensor.mutable_grad() = place(in.gradients);
+    Tensor home = part(in.parameters, layout_[i]);
+    const auto was = before.find(named[i].first);
+    home.copy_(was == before.end() ? tensor.detach() : was->second);
+    tensor.set_data(in.rounded.defined() ? part(in.rounded, layout_[i]) : home);
+    tensor.mutable_grad() = part(in.gradients, layout_[i]);
     in.nodes.push_back(torch::autograd::impl::grad_accumulator(tensor));
     in.nodes.back()->add_post_hook(std::make_unique<Accumulated>([&in, i] { in.fire(i); }));
   }
@@ -113,21 +132,36 @@ void Replica::keep(const std::vector<LayerRange>& parts) {
   flatten();
 }
 
-Model& Replica::model() { return *inside_->model; }
+Model& Replica::model() {
+  Inside& in = *inside_;
+  if (changed_ && in.rounded.defined()) in.rounded.copy_(in.parameters);
+  changed_ = false;
+  return *in.model;
+}
+
+void Replica::unscale(const Range& part) {
+  if (loss_scale_ != 1)
+    inside_->gradients.narrow(0, int64_t(part.begin), int64_t(part.size())).mul_(1 / loss_scale_);
+}
 
 Replica::~Replica() = default;
 
 double Replica::backward(const Batch& batch, double scale, uint64_t random, const Ready& ready) {
   Inside& in = *inside_;
-  in.ready = &ready;
+  const Ready unscaled = [&](size_t i) {
+    unscale({layout_[i].offset, layout_[i].offset + layout_[i].count});
+    ready(i);
+  };
+  in.ready = &unscaled;
   std::fill(in.fired.begin(), in.fired.end(), char(0));
   in.gradients.zero_();
   double sum = 0;
   if (batch.samples > 0) {
-    in.model->train();
-    const Tensor loss = in.model->loss(in.model->run(in.model->input(batch), random), batch);
+    Model& model = this->model();
+    model.train();
+    const Tensor loss = model.loss(model.run(model.input(batch), random), batch);
     sum = loss.item<double>();
-    (loss * scale).backward();
+    (loss * (scale * loss_scale_)).backward();
   }
   for (size_t i = 0; i < in.fired.size(); ++i) in.fire(i);
   in.ready = nullptr;
@@ -137,7 +171,7 @@ double Replica::backward(const Batch& batch, double scale, uint64_t random, cons
 
 double Replica::loss(const Batch& batch) {
   const torch::NoGradGuard fixed;
-  Model& model = *inside_->model;
+  Model& model = this->model();
   model.eval();
   return model.loss(model.run(model.input(batch)), batch).item<double>();
 }
@@ -146,18 +180,31 @@ std::string Replica::generate(const std::string& prompt, int64_t bytes, uint64_t
   const Shape& shape = inside_->shape;
   if (shape.vocabulary == 0 || shape.name == "seq2seq") return "";
   const torch::NoGradGuard fixed;
-  inside_->model->eval();
+  Model& model = this->model();
+  model.eval();
   const auto next = [&](std::vector<int64_t> recent, uint64_t random) {
     const auto last = int64_t(recent.size()) - 1;
     // Sequences are divided evenly, so they are padded; later bytes have no influence.
     while (inside_->split.sequence && recent.size() % size_t(inside_->split.group.size) != 0)
       recent.push_back(0);
-    Model& model = *inside_->model;
     const Tensor logits = model.whole(
         model.run(torch::tensor(recent).view({1, int64_t(recent.size())}).to(model.device)));
     return drawn(logits[0][last], random);
   };
   return generate_text(prompt, bytes, shape.context, seed, next);
+}
+
+void check_precision(const Shape& shape, const Device& device) {
+  if (shape.precision == "full" || shape.name == "quadratic") return;
+  try {
+    const Tensor x =
+        torch::ones({2, 2}, torch::dtype(computed_type(shape)).device(torch_device(device)));
+    x.mm(x);
+  } catch (const c10::Error&) {
+    throw BadInput(
+        fmt::format("--precision {}: {} multiplies no matrices of that type on --device {}",
+                    shape.precision, tensor_library(), device.is_gpu() ? device.name() : "cpu"));
+  }
 }
 
 void use_threads(int threads) { at::set_num_threads(threads); }

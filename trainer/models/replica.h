@@ -1,6 +1,9 @@
 // A worker's copy of the model. The parameters lie one after the other in one vector, the gradients
 // in another, in the order in which backward finishes them: the last layer first. All communication
-// between workers is of these two; what computes them is hidden here.
+// between workers is of these two; what computes them is hidden here. In mixed precision
+// (Micikevicius et al. 2018) they are the float32 master parameters and gradients: the model
+// computes with copies of the parameters in 16 bits, made when these have changed, and its
+// gradients are added up in float32.
 #pragma once
 
 #include <cstddef>
@@ -35,9 +38,11 @@ class Replica {
 
   const Device& device() const { return device_; }
   const std::vector<Parameter>& layout() const { return layout_; }
-  // On the device, of the type that the shape names: float or double.
+  // On the device, of the type that the shape names: float or double. To be written to only before
+  // the model is used again.
   template <class Real = float>
   std::span<Real> parameters() {
+    changed_ = true;
     return {static_cast<Real*>(parameters_), size_};
   }
   template <class Real = float>
@@ -47,7 +52,10 @@ class Replica {
   size_t size() const { return size_; }    // elements of each of the two vectors
   size_t width() const { return width_; }  // bytes of an element
   // The parameters, whatever their type.
-  std::span<std::byte> bytes() { return {static_cast<std::byte*>(parameters_), size_ * width_}; }
+  std::span<std::byte> bytes() {
+    changed_ = true;
+    return {static_cast<std::byte*>(parameters_), size_ * width_};
+  }
 
   // Sets gradients() to those of scale * (the sum of the batch's losses), and returns the sum.
   // `random` seeds dropout. `ready(i)` is called when the gradient of parameter i is final: once
@@ -62,8 +70,15 @@ class Replica {
   // the ranks of the split, as the two above.
   std::string generate(const std::string& prompt, int64_t bytes, uint64_t seed);
 
-  // For the files that compute.
+  // Losses are multiplied by this before backward, and gradients divided by it when they are final:
+  // those that are small do not vanish in fp16. A power of two, so that it rounds nothing else.
+  void scale_losses(double scale) { loss_scale_ = scale; }
+
+  // For the files that compute. Makes the copies in 16 bits if parameters may have changed.
   Model& model();
+  double loss_scale() const { return loss_scale_; }
+  // Divides final gradients of this part of the vector by the loss scale.
+  void unscale(const Range& part);
 
  private:
   // Makes the two vectors the home of the model's parameters and gradients.
@@ -75,8 +90,12 @@ class Replica {
   void* parameters_ = nullptr;
   void* gradients_ = nullptr;
   size_t size_ = 0, width_ = 0;
+  bool changed_ = true;  // the parameters, perhaps, since the copies were made
+  double loss_scale_ = 1;
 };
 
+// Throws BadInput if LibTorch does not multiply matrices of this --precision on the device.
+void check_precision(const Shape& shape, const Device& device);
 // Makes LibTorch compute with this many threads in this process.
 void use_threads(int threads);
 // "LibTorch 1.13.1, OpenBLAS ...", for the heading.

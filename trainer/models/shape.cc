@@ -109,6 +109,7 @@ Shape shape_of(const Options& options) {
   replace("--context", options.context, shape.context);
   shape.dropout = options.dropout;
   shape.dtype = options.dtype;
+  shape.precision = options.precision;
   if (shape.heads > 0 && shape.width % shape.heads != 0)
     throw BadInput(fmt::format("--heads {} does not divide --width {}", shape.heads, shape.width));
   if (shape.name == "cnn" && shape.size != "resnet50" && shape.width % 4 != 0)

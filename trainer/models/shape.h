@@ -19,7 +19,8 @@ struct Shape {
   int64_t context = 0;
   int64_t vocabulary = 0;
   double dropout = 0;
-  std::string dtype = "float32";  // of parameters and gradients
+  std::string dtype = "float32";   // of parameters and gradients
+  std::string precision = "full";  // of forward and backward: dtype's, bf16 or fp16
 };
 
 // The names of the models.

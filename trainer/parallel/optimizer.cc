@@ -45,9 +45,9 @@ BasicOptimizer<Real>::BasicOptimizer(OptimizerSettings settings, std::vector<Par
 }
 
 template <class Real>
-void BasicOptimizer<Real>::begin(int64_t step, double factor) {
+void BasicOptimizer<Real>::begin(int64_t step, double factor, int64_t skipped) {
   rate_ = Real(rate_at(settings_, step) * factor);
-  step_ = step;
+  updates_ = step - skipped;
   std::fill(norms_.begin(), norms_.end(), tutti_binned_float64{});
 }
 
@@ -87,7 +87,7 @@ void BasicOptimizer<Real>::update_block(size_t at, std::span<Real> parameters,
     return Vectors<Real>::descend(device_, parameters, m, rate_);
   }
   const auto unbiased = [this](Real beta) {
-    return Real(1 / (1 - std::pow(double(beta), double(step_ + 1))));
+    return Real(1 / (1 - std::pow(double(beta), double(updates_ + 1))));
   };
   const typename Vectors<Real>::Moments moments{
       part(state_["mean"]),  part(state_["square"]), beta1<Real>,  beta2<Real>,

@@ -42,8 +42,9 @@ class BasicOptimizer {
   BasicOptimizer(OptimizerSettings settings, std::vector<Parameter> layout,
                  std::vector<Range> owned, const Device& device = {});
 
-  // Begins step `step`, counted from 0; `factor` multiplies its rate.
-  void begin(int64_t step, double factor = 1);
+  // Begins step `step`, counted from 0, before which `skipped` were left out; `factor` multiplies
+  // its rate.
+  void begin(int64_t step, double factor = 1, int64_t skipped = 0);
   // The vectors are those of `range`, which lies within one owned range. With sgd and adamw this is
   // the whole update.
   void update(Range range, std::span<Real> parameters, std::span<const Real> gradients);
@@ -82,7 +83,7 @@ class BasicOptimizer {
   Buffer<Real> step_room_;  // adamw: the update before the rate
   std::vector<tutti_binned_float64> norms_;
   Real rate_ = 0;
-  int64_t step_ = 0;
+  int64_t updates_ = 0;  // made before this step
 };
 using Optimizer = BasicOptimizer<float>;
 

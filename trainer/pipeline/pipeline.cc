@@ -281,7 +281,7 @@ Volume Pipeline::planned() const {
   for (const Action& a : plan_.schedule[size_t(comm_.rank())]) {
     if (a.kind != Kind::send) continue;
     const Port& port = plan_.ports[size_t(a.connection)];
-    double bytes = double(options_.element_bytes()) * port.elements();
+    double bytes = double(options_.computed_bytes()) * port.elements();
     if (!port.weight) bytes *= double(shard_samples(options_, shard(a.micro_batch)));
     sum.bytes += bytes;
     ++sum.messages;

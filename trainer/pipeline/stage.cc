@@ -149,8 +149,7 @@ class RankStage : public Stage {
     const Port& port = ports_[size_t(key.port)];
     std::vector<int64_t> sizes = port.sizes;
     if (!port.weight) sizes.front() = samples;
-    const auto type = replica_.width() == 8 ? torch::kFloat64 : torch::kFloat32;
-    const auto options = torch::dtype(type).pinned_memory(model_.device.is_cuda());
+    const auto options = torch::dtype(model_.type).pinned_memory(model_.device.is_cuda());
     return bytes_of(came_[key] = torch::empty(sizes, options));
   }
   std::span<const std::byte> outgoing(const Key& key) const override {
@@ -194,7 +193,7 @@ class RankStage : public Stage {
       above.push_back(take({chunk.out[i], micro_batch, true}));
     }
     if (last(number)) {
-      roots.push_back(live.loss * scale);
+      roots.push_back(live.loss * (scale * replica_.loss_scale()));
       above.push_back(torch::ones_like(live.loss));
     }
     std::vector<Tensor> wanted = live.leaves;
@@ -300,7 +299,7 @@ class RankStage : public Stage {
         stash.put(port.name, live.leaves[i]);
     }
     if (chunk.layers.begin == 0) x = model_.input(live.batch);
-    x = model_.run(chunk.layers.begin, chunk.layers.end, x, stash, live.random);
+    x = replica_.model().run(chunk.layers.begin, chunk.layers.end, x, stash, live.random);
     live.outputs.clear();
     for (const int p : chunk.out) {
       const Port& port = ports_[size_t(p)];
@@ -321,6 +320,7 @@ class RankStage : public Stage {
   }
   // After its last gradient.
   void retire(Chunk& chunk, int micro_batch) {
+    replica_.unscale(chunk.place);
     bytes_ -= chunk.live.at(micro_batch).bytes;
     chunk.live.erase(micro_batch);
   }

@@ -24,7 +24,7 @@ namespace {
 constexpr const char* columns[] = {"step",           "loss",       "validation_loss",
                                    "samples_per_s",  "step_ms",    "comm_exposed_ms",
                                    "comm_hidden_ms", "bytes_sent", "messages_sent",
-                                   "gradient_norm"};
+                                   "gradient_norm",  "loss_scale"};
 
 // What the object of a step has of the columns.
 std::string csv_line(const nlohmann::json& step) {
@@ -125,6 +125,7 @@ void Screen::step(const StepRecord& r, const nlohmann::json& more) {
     object["gradient_norm"] = number(f.gradient);
     object["overflow"] = f.overflow;
   }
+  if (f.loss_scale > 0) object["loss_scale"] = f.loss_scale;
   if (options_.tp > 1) {
     object["tensor_bytes_sent"] = number(f.divided.counted.bytes);
     object["tensor_messages_sent"] = number(f.divided.counted.messages);

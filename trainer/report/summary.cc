@@ -96,8 +96,8 @@ void show_heading(Screen& screen, const Worker& worker, const Strategy& strategy
                   const Shape& shape) {
   const Options& o = worker.options;
   screen.line(fmt::format(
-      "{} {} of {} parameters, {}, on {}; {}", shape.name, shape.size, worker.replica.size(),
-      o.optimizer, worker.data.about(),
+      "{} {} of {} parameters, {}{}, on {}; {}", shape.name, shape.size, worker.replica.size(),
+      o.optimizer, o.mixed() ? " in " + o.precision : "", worker.data.about(),
       tensor_library() + (o.device == "cpu" ? "" : ", " + worker.replica.device().name())));
   screen.line(fmt::format("{} worker{} over {}, {} samples a step in {} shards; {}",
                           worker.grid.all.size(), worker.grid.all.size() == 1 ? "" : "s",
@@ -163,6 +163,12 @@ Summary show_summary(Screen& screen, const Worker& worker, const communicator& w
                                    100 * t.efficiency, o.batch, t.noise_samples));
     line("goodput",
          fmt::format("{:.1f} samples/s, throughput x efficiency", t.samples_per_s * t.efficiency));
+  }
+  if (const LossScale* scale = strategy.loss_scale()) {
+    line("loss scale",
+         fmt::format("{} in the end; {} of the run's steps overflowed and were left out",
+                     scale->scale, scale->skipped));
+    summary["skipped_steps"] = scale->skipped;
   }
   line("validation loss",
        fmt::format(

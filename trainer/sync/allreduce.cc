@@ -5,6 +5,9 @@
 // gets the other parts from the others.
 #include <fmt/format.h>
 
+#include <cmath>
+#include <optional>
+
 #include "trainer/common/call.h"
 #include "trainer/common/faults.h"
 #include "trainer/parallel/norms.h"
@@ -30,20 +33,27 @@ class DataParallel : public Strategy {
         optimizer_(optimizer_settings(worker.options), worker.replica.layout(), owned(), device_),
         calls_(worker.comm, worker.options.overlap && wire_->nonblocking(), device_),
         meter_(calls_.comm()),
-        sums_(buckets().size()) {}
+        sums_(buckets().size()) {
+    if (worker.options.precision == "fp16" || !worker.options.loss_scale.empty())
+      loss_scale_ = LossScale::parsed(worker.options.loss_scale);
+  }
 
   StepFigures step(int64_t step) override {
     const size_t count = buckets().size();
     StepFigures figures;
+    if (loss_scale_) worker_.replica.scale_losses(figures.loss_scale = loss_scale_->scale);
     const auto local = accumulation_.run(
         step, [this](size_t b) { start_sum(b); }, [this] { calls_.look(); });
-    optimizer_.begin(step);
-    if (worker_.options.clip) {
+    optimizer_.begin(step, 1, loss_scale_ ? loss_scale_->skipped : 0);
+    // The length of the whole gradient decides about the step.
+    const bool whole_first = worker_.options.clip || loss_scale_;
+    if (whole_first) {
       for (size_t b = 0; b < count; ++b) wait_sum(b, figures);
       clip(figures);
     }
+    if (loss_scale_) loss_scale_->update(figures.overflow);
     for (size_t b = 0; b < count; ++b) {
-      if (!worker_.options.clip) wait_sum(b, figures);
+      if (!whole_first) wait_sum(b, figures);
       if (b == 0) fault_point("update");
       const double from = now();
       if (!figures.overflow) optimizer_.update(part(b), parameters(b), sums_[b]);
@@ -70,6 +80,8 @@ class DataParallel : public Strategy {
     add_state(optimizer_, wire_->sharded() ? Placement::sharded : Placement::replicated, all);
     return all;
   }
+
+  LossScale* loss_scale() override { return loss_scale_ ? &*loss_scale_ : nullptr; }
 
   Volume formula() const override {
     Volume sum;
@@ -125,7 +137,7 @@ class DataParallel : public Strategy {
         norm.add<Real>(worker_.replica.layout(), part(b), sums_[b]);
     const double squared = norm.squared(wire_->sharded() ? worker_.grid.all : worker_.grid.model);
     for (const std::span<Real> sum : sums_)
-      clip_gradient<Real>(device_, sum, squared, *worker_.options.clip, figures);
+      clip_gradient<Real>(device_, sum, squared, worker_.options.clip.value_or(INFINITY), figures);
   }
   // lamb's norms are of whole layers, of which ranks have parts.
   void sum_norms() {
@@ -152,6 +164,7 @@ class DataParallel : public Strategy {
     figures.loss = sums[0] / (double(worker_.options.batch) * double(worker_.data.terms()));
     figures.shard_norm = sums[1] / double(worker_.options.shards);
     figures.step_norm = sums[2];
+    if (loss_scale_ && figures.overflow) figures.shard_norm = figures.step_norm = 0;
   }
   // Records the times of the buckets' calls.
   void record(StepFigures& figures) {
@@ -175,7 +188,8 @@ class DataParallel : public Strategy {
   BasicOptimizer<Real> optimizer_;
   Calls calls_;  // after what its calls use
   Meter meter_;
-  std::vector<std::span<Real>> sums_;  // of buckets, of the last step
+  std::vector<std::span<Real>> sums_;    // of buckets, of the last step
+  std::optional<LossScale> loss_scale_;  // of fp16, or where asked for
 };
 
 std::string plan(const PlannedStep& planned) {

@@ -12,6 +12,7 @@
 #include "trainer/common/timeline.h"
 #include "trainer/data/data.h"
 #include "trainer/models/replica.h"
+#include "trainer/parallel/loss_scale.h"
 #include "trainer/parallel/mesh.h"
 #include "trainer/parallel/optimizer.h"
 #include "trainer/sync/volume.h"
@@ -46,6 +47,7 @@ struct StepFigures {
   double step_norm = 0;
   double gradient = -1;   // length of the whole gradient; negative: not asked for
   bool overflow = false;  // the gradient was not finite: there was no update
+  double loss_scale = 0;  // of the step's backward; 0: losses are not scaled
 };
 
 class Strategy {
@@ -61,6 +63,8 @@ class Strategy {
   // thread changes this rank's state.
   virtual void pause(int64_t next) { (void)next; }
   virtual std::vector<StateVector> state() { return {}; }
+  // What else a checkpoint has of the state: null where losses are not scaled.
+  virtual LossScale* loss_scale() { return nullptr; }
   // Called when state() has been filled from a checkpoint.
   virtual void resumed() {}
   // What the busiest worker sends in a step, on average, by formula; NaN where there is none.

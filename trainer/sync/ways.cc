@@ -70,6 +70,7 @@ nlohmann::json settings_of(const Options& o) {
           {"warmup", o.warmup},
           {"decay", o.decay},
           {"min-lr", o.least_rate},
+          {"precision", o.precision},
           {"shards", o.shards},
           {"dp", o.dp},
           {"tp", o.tp},

@@ -1,0 +1,198 @@
+"""Mixed precision of tutti-train. Arguments: as those of run_train.py."""
+import json
+import os
+import struct
+import sys
+import tempfile
+
+import run_train
+from run_train import close, digests, logged, refused, resumed, run, small, steps
+
+what = sys.argv[3]
+LONG = what == "all"
+U = 2.0 ** -8  # of bfloat16: what rounding may change, relative
+half = ["--precision", "bf16"]
+rest = small + ["--batch", "8", "--steps", "3"]
+full = rest + ["--level", "canonical", "--shards", "4", "--dropout", "0.1"]
+
+
+def check_bf16():
+    """Every division and every way to agree computes in bf16."""
+    exact = steps(*full)[0]
+    found = steps(*full, *half)[0]
+    one = [s["parameters"] for s in found]
+    assert close(found, exact, 4 * U) and found[-1]["loss"] != exact[-1]["loss"], (found, exact)
+    for more in (("--dp", "2"), ("--dp", "4", "--zero", "1")):
+        assert digests(*full, *half, *more) == one, more
+    # Stages have the bits of one process.
+    piped = rest + half + ["--dropout", "0.1", "--micro-batches", "4"]
+    one = digests(*piped)
+    for more in (("--pp", "3", "--schedule", "zb-h1", "--recompute"), ("--pp", "2", "--schedule", "interleaved", "--no-portals")):
+        assert digests(*piped, *more) == one, more
+    # Losses and gradients that are scaled by a power of two have the same bits, through stages and divided layers, too.
+    scaled = ("--loss-scale", "1024")
+    for more in (("--pp", "2"), ("--pp", "3", "--schedule", "zb-h1", "--recompute")):
+        assert digests(*piped, *more, *scaled) == one, more
+    grid = rest + half + ["--dp", "2", "--tp", "2", "--zero", "1", "--clip", "1"]
+    assert digests(*grid, *scaled) == digests(*grid)
+    # A gradient of one shard has bf16's values: rounding it once more changes nothing.
+    assert digests(*rest, *half, "--wire", "bf16") == digests(*rest, *half)
+    assert digests(*rest, "--wire", "bf16") != digests(*rest)
+    ways = (("server", "--servers", "2"), ("gossip",), ("local-sgd",), ("server-async",), ("ssp",), ("backup", "--backup", "1"))
+    for sync, *more in ways if LONG else ways[:3]:
+        found = steps(*rest, *half, "--dp", "2", "--sync", sync, *more)[0]
+        assert close(found[:1], steps(*rest, "--dp", "2", "--sync", sync, *more)[0][:1], 8 * U) and found[-1]["loss"] < 6, (sync, found)
+    with tempfile.TemporaryDirectory() as top:
+        logged(top, *small, *half, "--batch", "4", "--steps", "3", "--dp", "2", "--sync", "server-async")
+
+
+def check_traffic():
+    """What layers and stages hand each other has two bytes an element; counters are formulas."""
+    run_train.env["TUTTI_TUNING"] = os.path.join(os.path.dirname(__file__), os.pardir, "support", "untried.json")
+    layers, width, context, batch, tp = 2, 64, 16, 4, 2  # shorter vectors would go as one part
+    size = ["--model", "gpt", "--layers", layers, "--width", width, "--heads", "4", "--context", context, "--batch", batch, "--steps", "2",
+            *small[:2]]
+    exact = steps(*size)[0]
+    grids = (("--tp", tp, "--algorithm", "ring"), ("--tp", tp, "--pp", "2", "--micro-batches", "2", "--optimizer", "lamb"),
+             ("--tp", tp, "--sequence-parallel", "--dp", "2", "--algorithm", "two-shot"), ("--pp", "3", "--micro-batches", "2"))
+    for grid in grids if LONG else grids[:2]:
+        found, total = steps(*size, *half, *grid)
+        wide = steps(*size, *grid)[1]
+        for name in ("within_layers", "between_stages"):
+            assert (name in total) == (name in wide), (grid, total)
+            if name in total:
+                seen = total[name]
+                assert seen["bytes_sent_per_step"] == seen["bytes_by_formula"] > 0, (grid, seen)
+                assert seen["messages_sent_per_step"] == seen["messages_by_formula"] > 0, (grid, seen)
+        if "between_stages" in total:
+            assert 2 * total["between_stages"]["bytes_sent_per_step"] == wide["between_stages"]["bytes_sent_per_step"], (total, wide)
+        if "--optimizer" not in grid:
+            assert close(found, exact, 4 * U), (grid, found, exact)
+        if grid[:3:2] == ("--tp", "--algorithm"):
+            # The three sums of the loss are float32.
+            elements = batch * context * width
+            assert found[0]["tensor_bytes_sent"] == 2 * (tp - 1) / tp * (2 * (4 * layers + 2) * elements + 4 * 3 * batch * context), found
+    models = (("rnn", ("--tp", "2")), ("cnn", ("--tp", "2", "--conv-split", "strips")), ("seq2seq", ("--tp", "2")), ("mlp", ("--tp", "3")),
+              ("cnn", ("--pp", "3", "--micro-batches", "2")), ("cnn:inception", ("--tp", "2")))
+    for model, more in models if LONG else models[:2]:
+        shape = ["--model", model, "--batch", "4", "--steps", "2", *(small[:2] + ["--context", "12", "--width", "16"] if "2" in model or model == "rnn" else [])]
+        assert close(steps(*shape, *half, *more)[0], steps(*shape)[0], 8 * U), (model, more)
+
+
+def values(folder):
+    """What rank 0's file of the newest checkpoint has of the parameters, as 32-bit words."""
+    newest = sorted(name for name in os.listdir(folder) if name.startswith("step-"))[-1]
+    with open(f"{folder}/{newest}/rank-0-of-1.safetensors", "rb") as file:
+        header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+        body = file.read()
+    parts = [about for name, about in header.items() if name.startswith("parameters/")]
+    assert all(about["dtype"] == "F32" for about in parts), parts
+    return [word for about in parts for (word,) in struct.iter_unpack("<I", body[slice(*about["data_offsets"])])]
+
+
+def check_kept():
+    """Checkpoints have the float32 parameters, and other divisions and precisions go on from them."""
+    with tempfile.TemporaryDirectory() as top:
+        whole = digests(*full, *half, "--steps", "5")
+        assert digests(*full, *half, "--checkpoint", top + "/c") == whole[:3]
+        words = values(top + "/c")
+        assert sum(word & 0xffff != 0 for word in words) > 0.9 * len(words)
+        on = small + ["--level", "canonical", "--dropout", "0.1", "--steps", "5"]
+        for name, grid in (("same", ()), ("dp2", ("--dp", "2", "--zero", "1")), ("pp2", ("--pp", "2"))):
+            found, line = resumed(top + "/c", f"{top}/{name}", *on, *grid)
+            assert [s["parameters"] for s in found] == whole[3:] and "--precision" not in line, (name, found, line)
+        found, line = resumed(top + "/c", top + "/full", *on, "--precision", "full")
+        assert '--precision is "full", was "bf16"' in line and found[-1]["parameters"] != whole[-1], line
+
+
+# Half types of the host's LibTorch 1.13 have no products of matrices; the convex problem needs none.
+convex = ["--model", "quadratic:64", "--precision", "fp16", "--optimizer", "sgd", "--momentum", "0", "--batch", "8", "--lr", "0.5",
+          "--warmup", "0", "--level", "canonical", "--shards", "4"]
+
+
+def follow(rows, scale, good=0):
+    """Each step's scale is what GradScaler makes of those before; one that overflowed changes no parameter."""
+    before = None
+    for row in rows:
+        assert row["loss_scale"] == scale, (row, scale)
+        assert not row["overflow"] or before in (None, row["parameters"]), row
+        assert row["overflow"] or row["parameters"] != before, row
+        before = row["parameters"]
+        good = 0 if row["overflow"] else good + 1
+        scale = scale / 2 if row["overflow"] else scale * 2 if good == 2000 else scale
+        good %= 2000
+    return scale, good
+
+
+def check_fp16():
+    """Loss scaling: what it is for, when it changes, that all ranks do alike, and that a checkpoint has it."""
+    first = 2.0 ** 26
+    begins = ("--loss-scale", f"dynamic:{first:.0f}")
+    rows, total = steps(*convex, *begins, "--steps", "16")
+    assert rows[0]["overflow"] and not rows[-1]["overflow"] and rows[-1]["loss"] < 0.2 * rows[0]["loss"], rows
+    follow(rows, first)
+    assert total["skipped_steps"] == sum(row["overflow"] for row in rows) > 3, total
+    for more in (("--dp", "2"), ("--dp", "4", "--zero", "1"), ("--dp", "2", "--no-overlap")):
+        others = steps(*convex, *begins, "--steps", "16", *more)[0]
+        assert [(r["parameters"], r["loss_scale"], r["overflow"]) for r in others] == \
+            [(r["parameters"], r["loss_scale"], r["overflow"]) for r in rows], more
+    # The length is that of the gradient, not of the scaled one; scaling rounds nothing.
+    for clip in (100, 0.1):
+        ways = [steps(*convex, "--steps", "3", "--clip", clip, "--loss-scale", scale)[0] for scale in ("256", "2048")]
+        assert [r["parameters"] for r in ways[0]] == [r["parameters"] for r in ways[1]], ways
+        wide = steps(*convex[:2], *convex[4:], "--steps", "3", "--clip", clip)[0]
+        assert all(abs(a["gradient_norm"] - b["gradient_norm"]) < 2e-3 * b["gradient_norm"] for a, b in zip(ways[0], wide)), (ways, wide)
+    # Gradients below what fp16 has vanish; a scale that always overflows leaves out all steps.
+    still = steps(*convex, "--steps", "3", "--loss-scale", f"{2.0 ** -26}")[0]
+    assert len({row["parameters"] for row in still}) == 1 and not any(row["overflow"] for row in still), still
+    never, total = steps(*convex, "--steps", "3", "--loss-scale", f"{2.0 ** 40:.0f}")
+    assert all(row["overflow"] for row in never) and total["skipped_steps"] == 3, never
+    # Doubled after 2000 steps; from a checkpoint in between, too, and by other ranks.
+    with tempfile.TemporaryDirectory() as top:
+        long = convex + ["--loss-scale", f"dynamic:{2.0 ** 24:.0f}", "--steps", "2012", "--lr", "0.001"]
+        rows = steps(*long)[0]
+        scale, good = follow(rows, 2.0 ** 24)
+        assert rows[0]["overflow"] and rows[2010]["loss_scale"] == 2 * rows[100]["loss_scale"], (rows[0], rows[-1])
+        assert digests(*long, "--checkpoint", top + "/c", "--checkpoint-every", "1990")[-1] == rows[-1]["parameters"]
+        os.rename(top + "/c/step-000002012", top + "/last")
+        on = [word for word in convex if word != "--lr" and word != "0.5"]
+        for name, more in (("same", ()), ("dp2", ("--dp", "2", "--zero", "1"))):
+            found, line = resumed(top + "/c", f"{top}/{name}", *on, *more)
+            assert [(r["parameters"], r["loss_scale"]) for r in found] == \
+                [(r["parameters"], r["loss_scale"]) for r in rows[1990:]], (name, line)
+        found, line = resumed(top + "/c", top + "/told", *on, "--loss-scale", "128")
+        assert {row["loss_scale"] for row in found} == {128}, found
+    # No number any more, whatever the scale.
+    code, out, err = run(*convex, "--steps", "60", "--lr", "1000")
+    assert code == 1 and "diverged" in err, (code, err)
+    # Products of matrices: said before any rank starts where LibTorch has none.
+    code, out, err = run(*rest, "--precision", "fp16", "--dp", "2", "--json", "-", "--sample", "0")
+    if code == 0:
+        assert close([json.loads(line) for line in out.splitlines()[:3]], steps(*rest, "--dp", "2")[0], 2 * U), out
+    else:
+        assert code == 2 and out == "" and err.count("\n") == 1 and "--precision fp16: LibTorch" in err, (code, out, err)
+
+
+def check_bad_input():
+    for args, *words in ((("--precision", "fp8"), "fp8", "bf16"), (("--precision", "bf16", "--dtype", "float64"), "--precision bf16", "--dtype"),
+                         (("--loss-scale", "1024"), "--loss-scale", "fp16 or bf16"),
+                         (("--precision", "fp16", "--sync", "server"), "--precision fp16", "allreduce"),
+                         (("--precision", "fp16", "--topk", "0.1"), "--precision fp16", "--topk")):
+        refused([*small, *args], *words)
+    refused([*convex, "--loss-scale", "1000"], "--loss-scale 1000", "power of two")
+
+
+def check_mixed():
+    """All of the above, a part of what differs in the model or in the way to agree alone."""
+    check_bad_input()
+    check_bf16()
+    check_traffic()
+    check_kept()
+    check_fp16()
+
+
+def check_all():
+    check_mixed()
+
+
+globals()["check_" + what.replace("-", "_")]()
