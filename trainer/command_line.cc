@@ -195,7 +195,7 @@ void CommandLine::check_values() const {
                                    which, fmt::join(others, ", "), name));
   }
   for (const auto& check : checks_) check();
-  check_value("--model", o_.model_name(), one_of(model_names()));
+  family_of(o_.model_name());  // throws for an unknown one
   if (!Device::is_name(o_.device))
     throw BadInput(fmt::format("--device {}: allowed are cpu, cuda and cuda:N", o_.device));
 }
@@ -289,7 +289,7 @@ void CommandLine::check_rules() const {
   const int widest = o_.widths().widest();
   const int64_t each = o_.shards / o_.dp;  // shards of a worker
   const bool synchronous = way.sums_gradients, whole = o_.topk == 0 && o_.wire == "fp32";
-  const bool wide = !o_.stage_widths.empty(), text = name == "gpt" || name == "rnn";
+  const bool wide = !o_.stage_widths.empty();
   const bool micro = o_.pipelined() || !o_.micro_batches.empty();
   const Words averages =
       ways_that([](const SyncWay& w) { return w.allreduces && !w.sums_gradients; });
@@ -397,7 +397,10 @@ void CommandLine::check_rules() const {
       needs(o_.generate.has_value(), "--generate", !o_.init.empty(), "--init FOLDER"),
       needs(given("--checkpoint-every"), "--checkpoint-every", !o_.checkpoint.empty(),
             "--checkpoint FOLDER"),
-      needs(given("--sample") && o_.sample > 0, "--sample", text, "--model gpt or rnn"),
+      needs(given("--sample") && o_.sample > 0, "--sample", family_of(name).continues_texts,
+            fmt::format(
+                "--model {}",
+                fmt::join(model_names([](const Family& f) { return f.continues_texts; }), " or "))),
       {o_.evaluate_every > 0 && !way.common_steps,
        fmt::format("--evaluate-every with --sync {}: its workers do not make the same steps",
                    o_.sync)},
@@ -451,11 +454,11 @@ Options CommandLine::parsed(Words arguments) {
   check_values();
   check_ways();
   // Defaults that depend on other options.
-  const std::string name = o_.model_name();
-  const bool text = name == "gpt" || name == "rnn" || name == "seq2seq";
-  if (o_.data.empty()) o_.data = text ? "text:" : name == "quadratic" ? "noise" : "digits";
+  const Family& family = family_of(o_.model_name());
+  constexpr const char* usual[] = {"text:", "digits", "noise"};  // by Family::Source
+  if (o_.data.empty()) o_.data = usual[int(family.learns_from)];
   if (!given("--servers")) o_.servers = sync_way(o_).server ? 1 : 0;
-  if (!given("--steps")) o_.steps = name == "gpt" ? 300 : 200;
+  if (!given("--steps")) o_.steps = family.steps;
   if (!given("--lr")) o_.rate = o_.optimizer == "sgd" ? 0.1 : o_.optimizer == "lamb" ? 0.01 : 0.002;
   if (!given("--batch")) o_.batch = o_.batch_per_rank * o_.dp;
   if (o_.schedule.empty() && (o_.pp > 1 || o_.recompute)) o_.schedule = "1f1b";

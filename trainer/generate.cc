@@ -23,10 +23,12 @@ Options with_model(Options o, const Checkpoint& found) {
     take("width", o.width);
     take("heads", o.heads);
     take("context", o.context);
+    if (const auto tokens = model.at("tokens").get<size_t>(); tokens > Vocabulary::bytes)
+      o.tokens = std::to_string(tokens);
   } catch (const nlohmann::json::exception&) {
     throw BadInput(fmt::format("--init: {}: checkpoint.json is damaged", found.folder));
   }
-  if (o.model_name() != "gpt" && o.model_name() != "rnn")
+  if (!family_of(o.model_name()).continues_texts)
     throw BadInput(fmt::format("--generate: {} has the model {}, which writes no text",
                                found.folder, o.model_name()));
   return o;
@@ -46,7 +48,8 @@ std::string generated(const Options& asked, const Device& device) {
   // A model of text is made without looking at data.
   Replica replica(shape_of(o), *make_noise(), o.seed, {}, device);
   load_weights(found, o, replica.layout(), device, replica.bytes());
-  return replica.generate(o.prompt, *o.generate, o.seed);
+  return replica.generate(Vocabulary::parsed(found.vocabulary, found.folder), o.prompt, *o.generate,
+                          o.seed);
 }
 
 }  // namespace tutti::train

@@ -14,6 +14,7 @@
 
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/common/error.h"
+#include "trainer/common/files.h"
 #include "trainer/data/data.h"
 #include "trainer/models/replica.h"
 #include "trainer/models/shape.h"
@@ -151,7 +152,7 @@ void prepare(const Options& o) {
   const Shape shape = shape_of(o);
   check_precision(shape, device);
   if (o.pipelined()) check_layers(o, shape);
-  const std::unique_ptr<Data> data = open_data(o.data, shape.context, o.seed);
+  const std::unique_ptr<Data> data = open_data(o.data, shape.context, o.seed, o.tokens);
   if (uint64_t(o.batch) > data->training_samples())
     throw BadInput(fmt::format("--batch {}: {} has {} training samples only", o.batch,
                                data->about(), data->training_samples()));
@@ -170,7 +171,7 @@ void prepare(const Options& o) {
   }
   if ((o.has_servers() && o.optimizer == "lamb") || !o.checkpoint.empty() || !o.init.empty()) {
     Replica replica(shape, *data, o.seed);
-    set_initial(o, replica);
+    set_initial(o, *data, replica);
     if (o.has_servers()) server_parts(o, replica.layout());
     check_space(o, checkpoint_bytes(o, replica.size()));
   }
@@ -179,11 +180,12 @@ void prepare(const Options& o) {
   check_writable("--report", o.report);
   check_writable("--trace", o.trace);
   check_writable("--log", o.log);
+  if (!o.tensorboard.empty()) room_in("--tensorboard", o.tensorboard);
 }
 
 void show_plan(const Options& o) {
   const Shape shape = shape_of(o);
-  const std::unique_ptr<Data> data = open_data(o.data, shape.context, o.seed);
+  const std::unique_ptr<Data> data = open_data(o.data, shape.context, o.seed, o.tokens);
   Replica replica(shape, *data, o.seed);
   const auto& layout = replica.layout();
   const size_t count = elements_of(layout);

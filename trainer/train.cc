@@ -212,7 +212,8 @@ int train(const Options& asked, const std::vector<std::string>& arguments, bool 
   use_threads(asked.threads);
   Options options = asked;
   const Shape shape = shape_of(options);
-  const std::unique_ptr<Data> data = open_data(options.data, shape.context, options.seed);
+  const std::unique_ptr<Data> data =
+      open_data(options.data, shape.context, options.seed, options.tokens);
   const communicator world = join(options, device);
   if (!prepared) on_first<BadInput>(world, [&] { prepare(options); });
   arm_faults(options.die_at, options.sleep_at, world.rank());
@@ -220,7 +221,7 @@ int train(const Options& asked, const std::vector<std::string>& arguments, bool 
   communicator own = world.split(serves ? 1 : 0, world.rank());
   if (serves) {
     Replica replica(shape, *data, options.seed);
-    set_initial(options, replica);
+    set_initial(options, *data, replica);
     share_initial(world, replica);
     watch_interrupts();  // the workers say when it is over
     serve({options, *data, replica.layout(), world, world.rank(), world.size(),
@@ -237,7 +238,7 @@ int train(const Options& asked, const std::vector<std::string>& arguments, bool 
   Screen screen(options, world.rank() == 0);
   RankPipeline rank;
   if (options.pipelined()) rank = make_pipeline(options, *data, grid, replica, timeline);
-  set_initial(options, replica);
+  set_initial(options, *data, replica);
   // The ranks with the same part of the model. Where there are servers they hold the state.
   const communicator& alike = options.has_servers() ? world : grid.data;
   share_initial(alike, replica);

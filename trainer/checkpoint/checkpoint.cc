@@ -75,13 +75,15 @@ Checkpoint verified(const fs::path& folder, Look look) {
                      about.at("settings"),
                      about.at("data"),
                      {},
-                     about.at("tensors")};
+                     about.at("tensors"),
+                     {}};
     const std::string name = folder.filename();
     only(found.step > 0, "no step has that number");
     only(name == folder_name(found.step) || !name.starts_with("step-"),
          "its folder is of another step");
     only(found.copies > 0, "it has no copy of the model");
     only(found.identity.is_object(), "its identity is no object");
+    if (!found.identity.contains("tokens")) found.identity["tokens"] = Vocabulary::bytes;
     only(found.settings.is_object(), "its settings are no object");
     only(found.tensors.is_object(), "its tensors are no object");
     const json& files = about.at("files");
@@ -108,6 +110,11 @@ Checkpoint verified(const fs::path& folder, Look look) {
         throw Damaged(own + " is missing or has another length");
       if (look == Look::digests && sha256_of(folder / own) != file.at("sha256"))
         throw Damaged(own + " has other bytes");
+    }
+    if (about.contains("vocabulary") && look != Look::nothing) {
+      if (sha256_of(folder / vocabulary_file) != about.at("vocabulary"))
+        throw Damaged(fmt::format("{} is missing or has other bytes", vocabulary_file));
+      found.vocabulary = read_file(folder / vocabulary_file);
     }
     return found;
   } catch (const json::exception&) {
@@ -280,13 +287,19 @@ json index_of(const json& parts) {
 
 void write_about(const CheckpointGroup& group, int64_t step, const fs::path& folder,
                  const json& files, const json& parts) {
-  const json contents = {{"step", step},
-                         {"copies", group.copies},
-                         {"tensors", index_of(parts)},
-                         {"identity", group.identity},
-                         {"settings", group.settings},
-                         {"data", group.data.digest()},
-                         {"files", files}};
+  json contents = {{"step", step},
+                   {"copies", group.copies},
+                   {"tensors", index_of(parts)},
+                   {"identity", group.identity},
+                   {"settings", group.settings},
+                   {"data", group.data.digest()},
+                   {"files", files}};
+  if (const Vocabulary& words = group.data.vocabulary(); words.size() > Vocabulary::bytes) {
+    const std::string text = words.text();
+    DurableFile file(folder / vocabulary_file);
+    file.write(text.data(), text.size());
+    contents["vocabulary"] = file.close();
+  }
   const json about = {{"format", format_version},
                       {"sha256", sha256_of_text(contents.dump())},
                       {"contents", contents}};
@@ -607,22 +620,11 @@ void check_space(const Options& o, size_t checkpoint) {
   if (o.checkpoint.empty()) return;
   const size_t there = std::min(generations(o.checkpoint).size(), kept_generations);
   const double bytes = double(kept_generations + 1 - there) * double(checkpoint);
-  // Makes the folder, and one in it, as save_checkpoint() will, and leaves nothing of that.
-  std::error_code error, ignored;
-  const fs::path folder = fs::absolute(o.checkpoint, error), trial = folder / "unfinished-trial";
-  std::vector<fs::path> made{trial};  // the innermost first
-  for (fs::path path = folder; !path.empty() && !fs::exists(path, ignored);
-       path = path.parent_path())
-    made.push_back(path);
-  fs::create_directories(folder, error);
-  if (!error) fs::create_directory(trial, error);
-  const auto room = error ? fs::space_info{} : fs::space(folder, error);
-  for (const fs::path& path : made) fs::remove(path, ignored);
-  if (error) throw BadInput(fmt::format("--checkpoint {}: {}", o.checkpoint, error.message()));
-  if (double(room.available) < bytes)
+  const auto room = double(room_in("--checkpoint", o.checkpoint));
+  if (room < bytes)
     throw BadInput(
         fmt::format("--checkpoint {}: {:.1f} MB are free, but checkpoints may need {:.1f} MB",
-                    o.checkpoint, double(room.available) / 1e6, bytes / 1e6));
+                    o.checkpoint, room / 1e6, bytes / 1e6));
 }
 
 }  // namespace tutti::train

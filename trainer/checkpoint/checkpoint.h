@@ -1,9 +1,9 @@
-// Checkpoints. A folder holds up to two of them, step-N/, each with one safetensors file per rank
-// and checkpoint.json, which has the files' names, lengths and SHA-256 and maps every box of every
-// tensor to its file, so that ranks that divide the model differently find their parts; its own
-// contents are covered by a SHA-256, too. A
-// checkpoint is written under another name and renamed when all of it is on the disk: a folder
-// step-N is complete.
+// Checkpoints. A folder holds up to two of them, step-N/, each with one safetensors file per rank,
+// the vocabulary of a text of tokens, and checkpoint.json, which has the files' names, lengths and
+// SHA-256 and maps every box of every tensor to its file, so that ranks that divide the model
+// differently find their parts; its own contents are covered by a SHA-256, too. A checkpoint is
+// written under another name and renamed when all of it is on the disk: a folder step-N is
+// complete.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,9 @@ struct Checkpoint {
   uint64_t data_digest = 0;
   std::vector<std::string> files;
   nlohmann::json tensors;  // by name: the file of each box
+  std::string vocabulary;  // what its file has; empty where tokens are bytes
 };
+constexpr const char* vocabulary_file = "vocabulary.bpe";
 
 // The newest undamaged checkpoint; `warnings`: one sentence for each newer, damaged one. Throws
 // BadInput, in the name of `option`, if there is none.

@@ -9,9 +9,12 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <system_error>
 #include <vector>
+
+#include "trainer/common/error.h"
 
 namespace tutti::train {
 namespace {
@@ -84,6 +87,22 @@ std::string read_file(const std::string& path) {
   std::fclose(file);
   if (failed) fail("cannot read " + path);
   return text;
+}
+
+uint64_t room_in(const char* option, const std::string& name) {
+  namespace fs = std::filesystem;
+  std::error_code error, ignored;
+  const fs::path folder = fs::absolute(name, error), trial = folder / "unfinished-trial";
+  std::vector<fs::path> made{trial};  // the innermost first
+  for (fs::path path = folder; !path.empty() && !fs::exists(path, ignored);
+       path = path.parent_path())
+    made.push_back(path);
+  fs::create_directories(folder, error);
+  if (!error) fs::create_directory(trial, error);
+  const auto room = error ? fs::space_info{} : fs::space(folder, error);
+  for (const fs::path& path : made) fs::remove(path, ignored);
+  if (error) throw BadInput(fmt::format("{} {}: {}", option, name, error.message()));
+  return room.available;
 }
 
 void sync_folder(const std::string& path) {

@@ -42,6 +42,10 @@ class DurableFile {
 void write_file(const std::string& path, const std::string& text);
 std::string read_file(const std::string& path);
 
+// The bytes that are free for a folder that is there or can be made, for which it is tried and
+// nothing of that left. Throws BadInput, in the name of the option, if it cannot be written to.
+uint64_t room_in(const char* option, const std::string& folder);
+
 void sync_folder(const std::string& path);
 // In hexadecimal, of a whole file ("" if it cannot be read), and of a text.
 std::string sha256_of(const std::string& path);

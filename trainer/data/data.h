@@ -8,13 +8,15 @@
 #include <string>
 #include <vector>
 
+#include "trainer/data/vocabulary.h"
+
 namespace tutti::train {
 
 // Some samples. Which vectors are filled depends on the data: text has tokens, pictures have pixels
 // and labels, noise has only the numbers of its samples.
 struct Batch {
   int64_t samples = 0;
-  std::vector<int64_t> tokens;  // samples x (context + 1) bytes
+  std::vector<int64_t> tokens;  // samples x (context + 1)
   std::vector<float> pixels;    // samples x height x width, from 0 to 1
   std::vector<int64_t> labels;
   std::vector<uint64_t> indices;
@@ -31,16 +33,22 @@ class Data {
   virtual uint64_t validation_samples() const = 0;
   // Appends the sample; validation samples come after those for training.
   virtual void append(uint64_t index, Batch& batch) const = 0;
-  // Terms of the loss in one sample: predicted bytes of a text, 1 of a picture.
+  // Terms of the loss in one sample: predicted tokens of a text, 1 of a picture.
   virtual int64_t terms() const { return 1; }
+  virtual double bytes_a_term() const { return 1; }  // of a text
+  const Vocabulary& vocabulary() const { return vocabulary_; }
   int64_t height = 0;
   int64_t width = 0;
   int64_t classes = 0;
+
+ protected:
+  Vocabulary vocabulary_;
 };
 
 // Opens `name`, "text:PATH", "idx:FOLDER", "digits" or "noise"; throws BadInput if it is missing or
-// damaged. `context`: bytes of a text sample that predict the next byte.
-std::unique_ptr<Data> open_data(const std::string& name, int64_t context, uint64_t seed);
+// damaged. `context`: tokens of a text sample that predict the next one; `tokens`: as --tokens.
+std::unique_ptr<Data> open_data(const std::string& name, int64_t context, uint64_t seed,
+                                const std::string& tokens = "");
 
 // Samples [begin, end) of the `batch` samples of a step, in order. Every epoch goes through all
 // training samples once, in an order that the seed and the epoch pick.

@@ -1,5 +1,6 @@
 // MNIST's file format: pictures and labels of a folder, in the files train-images-idx3-ubyte and
-// train-labels-idx1-ubyte, with t10k-... for validation if they exist, else the last tenth.
+// train-labels-idx1-ubyte, with t10k-... for validation if they exist, else the last tenth; .gz
+// too.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,6 +18,12 @@ struct Array {
   std::vector<uint64_t> shape;
   std::string bytes;
 };
+
+// The file of that name, or with .gz at its end.
+fs::path file_of(const std::string& folder, const char* name) {
+  const fs::path plain = fs::path(folder) / name, packed = plain.string() + ".gz";
+  return !fs::exists(plain) && fs::exists(packed) ? packed : plain;
+}
 
 // Every number in the file is checked against the file's length before it is used.
 Array read_array(const fs::path& path, size_t dimensions) {
@@ -87,15 +94,14 @@ void check_pair(const std::string& folder, const Array& images, const Array& lab
 }  // namespace
 
 std::unique_ptr<Data> open_idx(const std::string& folder) {
-  const fs::path path(folder);
-  Array images = read_array(path / "train-images-idx3-ubyte", 3);
-  Array labels = read_array(path / "train-labels-idx1-ubyte", 1);
+  Array images = read_array(file_of(folder, "train-images-idx3-ubyte"), 3);
+  Array labels = read_array(file_of(folder, "train-labels-idx1-ubyte"), 1);
   check_pair(folder, images, labels);
   const size_t all = labels.bytes.size();
   size_t training = all - std::max<size_t>(all / 10, 1);
-  if (fs::exists(path / "t10k-images-idx3-ubyte")) {
-    const Array more = read_array(path / "t10k-images-idx3-ubyte", 3);
-    const Array theirs = read_array(path / "t10k-labels-idx1-ubyte", 1);
+  if (const fs::path pictures = file_of(folder, "t10k-images-idx3-ubyte"); fs::exists(pictures)) {
+    const Array more = read_array(pictures, 3);
+    const Array theirs = read_array(file_of(folder, "t10k-labels-idx1-ubyte"), 1);
     check_pair(folder, more, theirs);
     if (more.shape[1] != images.shape[1] || more.shape[2] != images.shape[2])
       throw BadInput(fmt::format("--data idx:{}: pictures of two sizes", folder));

@@ -10,13 +10,14 @@
 
 namespace tutti::train {
 
-std::unique_ptr<Data> open_text(const std::string& path, int64_t context);
+std::unique_ptr<Data> open_text(const std::string& path, int64_t context,
+                                const std::string& tokens);
 std::unique_ptr<Data> open_idx(const std::string& folder);
 std::unique_ptr<Data> make_digits(uint64_t seed);
 std::unique_ptr<Data> make_noise();
 
-// A whole file. Throws BadInput.
-std::string data_in(const std::string& path);
+// A whole file, unpacked where its name ends in .gz. Throws BadInput in the name of the option.
+std::string data_in(const std::string& path, const char* option = "--data");
 
 // FNV-1a, of bytes that follow those of `so_far`.
 inline uint64_t digest_of(std::span<const std::byte> bytes, uint64_t so_far = 0xcbf29ce484222325u) {

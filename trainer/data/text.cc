@@ -1,4 +1,4 @@
-// Text: the bytes of a file, or of all files below a folder, cut into windows that do not overlap.
+// Text: the tokens of a file, or of all files below a folder, cut into windows that do not overlap.
 // The last tenth is for validation.
 #include <fmt/format.h>
 
@@ -18,7 +18,8 @@ constexpr size_t most_bytes = size_t(1) << 30;
 bool is_text(const fs::path& path) {
   static const std::vector<std::string> endings = {".cc",  ".h",   ".hpp", ".c",     ".md", ".py",
                                                    ".txt", ".rst", ".tex", ".build", ".cu"};
-  return std::find(endings.begin(), endings.end(), path.extension()) != endings.end();
+  const fs::path name = path.extension() == ".gz" ? path.stem() : path;
+  return std::find(endings.begin(), endings.end(), name.extension()) != endings.end();
 }
 
 bool is_hidden_or_built(const fs::path& path) {
@@ -45,28 +46,41 @@ std::vector<fs::path> files_of(const fs::path& path) {
 
 class Text : public Data {
  public:
-  Text(std::string name, size_t files, std::string bytes, int64_t context)
+  Text(std::string name, size_t files, std::string bytes, int64_t context,
+       const std::string& tokens)
       : name_(std::move(name)), files_(files), bytes_(std::move(bytes)), context_(size_t(context)) {
-    windows_ = (bytes_.size() - 1) / context_;
+    vocabulary_ = vocabulary_of(tokens, bytes_);
+    if (vocabulary_.size() > Vocabulary::bytes) tokens_ = vocabulary_.encoded(bytes_);
+    windows_ = (size() - 1) / context_;
     training_ = windows_ - std::max<size_t>(windows_ / 10, 1);
   }
+  // Tokens of the whole text.
+  size_t size() const { return tokens_.empty() ? bytes_.size() : tokens_.size(); }
   std::string about() const override {
-    return fmt::format("{:.1f} MB of text ({}, {} file{})", double(bytes_.size()) / 1e6, name_,
-                       files_, files_ == 1 ? "" : "s");
+    const std::string tokens =
+        tokens_.empty() ? "" : fmt::format("{} tokens of {} kinds, ", size(), vocabulary_.size());
+    return fmt::format("{:.1f} MB of text ({}{}, {} file{})", double(bytes_.size()) / 1e6, tokens,
+                       name_, files_, files_ == 1 ? "" : "s");
   }
-  uint64_t digest() const override { return digest_of(std::as_bytes(std::span(bytes_))); }
+  uint64_t digest() const override {
+    const uint64_t text = digest_of(std::as_bytes(std::span(bytes_)));
+    return tokens_.empty() ? text : digest_of(std::as_bytes(std::span(tokens_)), text);
+  }
   uint64_t training_samples() const override { return training_; }
   uint64_t validation_samples() const override { return windows_ - training_; }
   int64_t terms() const override { return int64_t(context_); }
+  double bytes_a_term() const override { return double(bytes_.size()) / double(size()); }
   void append(uint64_t index, Batch& batch) const override {
-    const char* from = bytes_.data() + index * context_;
-    for (size_t i = 0; i <= context_; ++i) batch.tokens.push_back(uint8_t(from[i]));
+    const size_t from = index * context_;
+    for (size_t i = from; i <= from + context_; ++i)
+      batch.tokens.push_back(tokens_.empty() ? uint8_t(bytes_[i]) : tokens_[i]);
   }
 
  private:
   std::string name_;
   size_t files_;
   std::string bytes_;
+  std::vector<uint16_t> tokens_;  // empty where they are the bytes
   size_t context_;
   size_t windows_ = 0;
   size_t training_ = 0;
@@ -74,7 +88,8 @@ class Text : public Data {
 
 }  // namespace
 
-std::unique_ptr<Data> open_text(const std::string& path, int64_t context) {
+std::unique_ptr<Data> open_text(const std::string& path, int64_t context,
+                                const std::string& tokens) {
   const std::string where = path.empty() ? TUTTI_SOURCE_ROOT : path;
   std::string bytes;
   const std::vector<fs::path> files = files_of(where);
@@ -83,11 +98,12 @@ std::unique_ptr<Data> open_text(const std::string& path, int64_t context) {
     if (bytes.size() > most_bytes)
       throw BadInput(fmt::format("--data text:{}: more than 1 GiB of text", where));
   }
-  if (bytes.size() < 2 * size_t(context) + 1)
-    throw BadInput(fmt::format("--data text:{}: {} bytes of text are too few for a context of {}",
-                               where, bytes.size(), context));
-  return std::make_unique<Text>(path.empty() ? "tutti's own sources" : path, files.size(),
-                                std::move(bytes), context);
+  auto text = std::make_unique<Text>(path.empty() ? "tutti's own sources" : path, files.size(),
+                                     std::move(bytes), context, tokens);
+  if (text->size() < 2 * size_t(context) + 1)
+    throw BadInput(fmt::format("--data text:{}: {} {} of text are too few for a context of {}",
+                               where, text->size(), tokens.empty() ? "bytes" : "tokens", context));
+  return text;
 }
 
 }  // namespace tutti::train

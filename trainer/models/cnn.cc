@@ -114,10 +114,21 @@ struct Cnn : PictureModel {
   }
 };
 
+const Registered cnn({.name = "cnn",
+                      .learns_from = Family::Source::pictures,
+                      .sizes = {{.size = "tiny", .layers = 3, .width = 16},
+                                {.size = "inception", .layers = 3, .width = 16},
+                                {.size = "resnet50", .layers = 16, .width = 64}},
+                      .divisible =
+                          [](const Shape& shape) {
+                            return shape.size == "inception" ? Divisible{4, "branches a layer"}
+                                                             : Divisible{shape.width, "channels"};
+                          },
+                      .make = [](const Shape& shape, const Data& data,
+                                 const Split& split) -> std::shared_ptr<Model> {
+                        if (shape.size == "inception") return make_inception(shape, data, split);
+                        return std::make_shared<Cnn>(shape, data, split);
+                      }});
+
 }  // namespace
-
-std::shared_ptr<Model> make_cnn(const Shape& shape, const Data& data, const Split& split) {
-  return std::make_shared<Cnn>(shape, data, split);
-}
-
 }  // namespace tutti::train

@@ -2,7 +2,10 @@
 // samples of a shard. Only the files that compute include this.
 #pragma once
 
+#include <memory>
+
 #include "trainer/models/divided.h"
+#include "trainer/models/shape.h"
 
 namespace tutti::train {
 
@@ -36,5 +39,8 @@ class Convolution : public torch::nn::Module {
   DividedConv2d convolution_{nullptr};
   torch::nn::GroupNorm norm_{nullptr};
 };
+
+// cnn:inception.
+std::shared_ptr<Model> make_inception(const Shape& shape, const Data& data, const Split& split);
 
 }  // namespace tutti::train

@@ -97,10 +97,16 @@ struct Gpt : TextModel {
   }
 };
 
+const Registered gpt({.name = "gpt",
+                      // layers, width, heads, context, vocabulary
+                      .sizes = {{"gpt", "tiny", 4, 128, 4, 128, 256},
+                                {"gpt", "small", 6, 384, 6, 256, 256},
+                                {"gpt", "124m", 12, 768, 12, 1024, 50257}},
+                      .continues_texts = true,
+                      .has_dropout = true,
+                      .steps = 300,
+                      .divisible = values_of,
+                      .make = made<Gpt>});
+
 }  // namespace
-
-std::shared_ptr<Model> make_gpt(const Shape& shape, const Split& split) {
-  return std::make_shared<Gpt>(shape, split);
-}
-
 }  // namespace tutti::train

@@ -57,10 +57,12 @@ struct Mlp : PictureModel {
   }
 };
 
+const Registered mlp({.name = "mlp",
+                      .learns_from = Family::Source::pictures,
+                      .sizes = {{.size = "tiny", .layers = 2, .width = 128}},
+                      .layers = [](const Shape& shape, int) { return shape.layers + 1; },
+                      .divisible = values_of,
+                      .make = made<Mlp>});
+
 }  // namespace
-
-std::shared_ptr<Model> make_mlp(const Shape& shape, const Data& data, const Split& split) {
-  return std::make_shared<Mlp>(shape, data, split);
-}
-
 }  // namespace tutti::train

@@ -1,5 +1,9 @@
 #include "trainer/models/models.h"
 
+#include <fmt/format.h>
+
+#include <stdexcept>
+
 namespace tutti::train {
 namespace {
 
@@ -51,28 +55,18 @@ Tensor PictureModel::loss(const Tensor& output, const Batch& batch) const {
   return divided_cross_entropy(output, labels, output.size(1), {});
 }
 
-int64_t drawn(const Tensor& logits, uint64_t random) {
+int64_t drawn(const Tensor& logits, size_t tokens, uint64_t random) {
   torch::manual_seed(random);
-  const Tensor likely = torch::softmax(logits.narrow(0, 0, 256) / 0.8, -1);
+  const Tensor likely = torch::softmax(logits.narrow(0, 0, int64_t(tokens)) / 0.8, -1);
   return torch::multinomial(likely.to(torch::kCPU), 1).item<int64_t>();
 }
 
-namespace {
-
-std::shared_ptr<Model> whole_model(const Shape& shape, const Data& data, const Split& split) {
-  if (shape.name == "gpt") return make_gpt(shape, split);
-  if (shape.name == "rnn") return make_rnn(shape, split);
-  if (shape.name == "seq2seq") return make_seq2seq(shape, split);
-  if (shape.name == "mlp") return make_mlp(shape, data, split);
-  if (shape.size == "inception") return make_inception(shape, data, split);
-  if (shape.name == "cnn") return make_cnn(shape, data, split);
-  return make_quadratic(shape);
-}
-
-}  // namespace
-
 std::shared_ptr<Model> make_model(const Shape& shape, const Data& data, const Split& split) {
-  std::shared_ptr<Model> model = whole_model(shape, data, split);
+  std::shared_ptr<Model> model = family_of(shape.name).make(shape, data, split);
+  if (const int64_t told = layers_of(shape, split.group.size);
+      int64_t(model->layers.size()) != told)
+    throw std::logic_error(fmt::format("the model {} is said to have {} layers, and has {}",
+                                       shape.name, told, model->layers.size()));
   divide(*model);
   return model;
 }

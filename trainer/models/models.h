@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "trainer/data/data.h"
@@ -40,10 +41,10 @@ struct Model : torch::nn::Module {
   }
 };
 
-// On samples x length bytes, of which every one but the last predicts the next one; the output is
+// On samples x length tokens, of which every one but the last predicts the next one; the output is
 // samples x (length - 1) x vocabulary.
 struct TextModel : Model {
-  // The logits of each of `classes` bytes, which may be divided among the group.
+  // The logits of each of `classes` tokens, which may be divided among the group.
   TextModel(int64_t classes, const Group& group) : classes(classes), group(group) {}
   torch::Tensor whole(const torch::Tensor& output) const override;
   torch::Tensor input(const Batch& batch) const override;
@@ -60,20 +61,22 @@ struct PictureModel : Model {
   int64_t height, width;
 };
 
-// A byte drawn from the logits of all bytes.
-int64_t drawn(const torch::Tensor& logits, uint64_t random);
+// One of the first `tokens` tokens, drawn from the logits of all.
+int64_t drawn(const torch::Tensor& logits, size_t tokens, uint64_t random);
 
-// The parameters are drawn from torch's generator; this rank keeps its part. The split must outlive
+// Family::make for a model whose constructor takes these, or two of them.
+template <class M>
+std::shared_ptr<Model> made(const Shape& shape, const Data& data, const Split& split) {
+  if constexpr (std::is_constructible_v<M, const Shape&, const Data&, const Split&>)
+    return std::make_shared<M>(shape, data, split);
+  else if constexpr (std::is_constructible_v<M, const Shape&, const Split&>)
+    return std::make_shared<M>(shape, split);
+  else
+    return std::make_shared<M>(shape, data);
+}
+
+// Of the family that the shape names; the ranks of a group keep their parts. The split must outlive
 // the model.
 std::shared_ptr<Model> make_model(const Shape& shape, const Data& data, const Split& split);
-
-// One file each.
-std::shared_ptr<Model> make_gpt(const Shape& shape, const Split& split);
-std::shared_ptr<Model> make_rnn(const Shape& shape, const Split& split);
-std::shared_ptr<Model> make_seq2seq(const Shape& shape, const Split& split);
-std::shared_ptr<Model> make_mlp(const Shape& shape, const Data& data, const Split& split);
-std::shared_ptr<Model> make_cnn(const Shape& shape, const Data& data, const Split& split);
-std::shared_ptr<Model> make_inception(const Shape& shape, const Data& data, const Split& split);
-std::shared_ptr<Model> make_quadratic(const Shape& shape);
 
 }  // namespace tutti::train

@@ -34,17 +34,21 @@ struct Bowl : Layer {
 };
 
 struct Quadratic : Model {
-  explicit Quadratic(int64_t count) { append("bowl", std::make_shared<Bowl>(count)); }
+  Quadratic(const Shape& shape, const Data&) {
+    append("bowl", std::make_shared<Bowl>(shape.width));
+  }
   Tensor input(const Batch& batch) const override {
     return torch::tensor(std::vector<int64_t>(batch.indices.begin(), batch.indices.end()));
   }
   Tensor loss(const Tensor& output, const Batch&) const override { return output; }
 };
 
+const Registered quadratic({.name = "quadratic",
+                            .learns_from = Family::Source::noise,
+                            .sizes = {{.layers = 1, .width = 1000}},
+                            .size_is_width = true,
+                            .layers = [](const Shape&, int) { return int64_t{1}; },
+                            .make = made<Quadratic>});
+
 }  // namespace
-
-std::shared_ptr<Model> make_quadratic(const Shape& shape) {
-  return std::make_shared<Quadratic>(shape.width);
-}
-
 }  // namespace tutti::train

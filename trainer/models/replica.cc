@@ -176,22 +176,23 @@ double Replica::loss(const Batch& batch) {
   return model.loss(model.run(model.input(batch)), batch).item<double>();
 }
 
-std::string Replica::generate(const std::string& prompt, int64_t bytes, uint64_t seed) {
+std::string Replica::generate(const Vocabulary& vocabulary, const std::string& prompt,
+                              int64_t bytes, uint64_t seed) {
   const Shape& shape = inside_->shape;
-  if (shape.vocabulary == 0 || shape.name == "seq2seq") return "";
+  if (!family_of(shape.name).continues_texts) return "";
   const torch::NoGradGuard fixed;
   Model& model = this->model();
   model.eval();
   const auto next = [&](std::vector<int64_t> recent, uint64_t random) {
     const auto last = int64_t(recent.size()) - 1;
-    // Sequences are divided evenly, so they are padded; later bytes have no influence.
+    // Sequences are divided evenly, so they are padded; later tokens have no influence.
     while (inside_->split.sequence && recent.size() % size_t(inside_->split.group.size) != 0)
       recent.push_back(0);
     const Tensor logits = model.whole(
         model.run(torch::tensor(recent).view({1, int64_t(recent.size())}).to(model.device)));
-    return drawn(logits[0][last], random);
+    return drawn(logits[0][last], vocabulary.size(), random);
   };
-  return generate_text(prompt, bytes, shape.context, seed, next);
+  return generate_text(vocabulary, prompt, bytes, shape.context, seed, next);
 }
 
 void check_precision(const Shape& shape, const Device& device) {

@@ -68,7 +68,8 @@ class Replica {
   double loss(const Batch& batch);
   // The model's continuation of the prompt; empty for models that are not of text. Collective over
   // the ranks of the split, as the two above.
-  std::string generate(const std::string& prompt, int64_t bytes, uint64_t seed);
+  std::string generate(const Vocabulary& vocabulary, const std::string& prompt, int64_t bytes,
+                       uint64_t seed);
 
   // Losses are multiplied by this before backward, and gradients divided by it when they are final:
   // those that are small do not vanish in fp16. A power of two, so that it rounds nothing else.

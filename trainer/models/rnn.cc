@@ -133,10 +133,17 @@ struct Rnn : HandoverModel {
   }
 };
 
+const Registered rnn(
+    {.name = "rnn",
+     .sizes = {{.size = "tiny", .layers = 2, .width = 128, .context = 64, .vocabulary = 256}},
+     .continues_texts = true,
+     .has_dropout = true,
+     .layers = [](const Shape& shape, int tp) { return tp > 1 ? 1 : shape.layers + 2; },
+     .divisible =
+         [](const Shape& shape) {
+           return Divisible{shape.layers, "recurrent layers"};
+         },
+     .make = made<Rnn>});
+
 }  // namespace
-
-std::shared_ptr<Model> make_rnn(const Shape& shape, const Split& split) {
-  return std::make_shared<Rnn>(shape, split);
-}
-
 }  // namespace tutti::train

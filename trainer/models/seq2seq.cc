@@ -93,10 +93,15 @@ struct Seq2Seq : HandoverModel {
   }
 };
 
+const Registered seq2seq(
+    {.name = "seq2seq",
+     .sizes = {{.size = "tiny", .layers = 1, .width = 128, .context = 64, .vocabulary = 256}},
+     .layers = [](const Shape&, int) { return int64_t{1}; },
+     .divisible =
+         [](const Shape&) {
+           return Divisible{2, "halves, an encoder and a decoder,"};
+         },
+     .make = made<Seq2Seq>});
+
 }  // namespace
-
-std::shared_ptr<Model> make_seq2seq(const Shape& shape, const Split& split) {
-  return std::make_shared<Seq2Seq>(shape, split);
-}
-
 }  // namespace tutti::train

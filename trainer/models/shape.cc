@@ -3,43 +3,38 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 #include "trainer/common/error.h"
 
 namespace tutti::train {
 namespace {
 
-// The sizes of each model; the first one is meant where none is named.
-const Shape shapes[] = {
-    // layers, width, heads, context, vocabulary
-    {"gpt", "tiny", 4, 128, 4, 128, 256},
-    {"gpt", "small", 6, 384, 6, 256, 256},
-    {"gpt", "124m", 12, 768, 12, 1024, 50257},
-    {"rnn", "tiny", 2, 128, 0, 64, 256},
-    {"seq2seq", "tiny", 1, 128, 0, 64, 256},
-    {"mlp", "tiny", 2, 128},
-    {"cnn", "tiny", 3, 16},
-    {"cnn", "inception", 3, 16},
-    {"cnn", "resnet50", 16, 64},
-    {"quadratic", "", 1, 1000}};
+std::vector<Family>& families() {
+  static std::vector<Family> all;
+  return all;
+}
 
-Shape sized(const std::string& name, const std::string& size) {
-  if (name == "quadratic" && !size.empty()) {
+Shape sized(const Family& family, const Options& o) {
+  const std::string size = o.model_size();
+  if (family.size_is_width && !size.empty()) {
     char* end = nullptr;
     const long long count = std::strtoll(size.c_str(), &end, 10);
     if (*end || count < 1 || count > 2'000'000'000)
-      throw BadInput(fmt::format("--model quadratic:{}: that is no number of parameters", size));
-    return {name, size, 1, count};
+      throw BadInput(fmt::format("--model {}: that is no number of parameters", o.model));
+    Shape shape = family.sizes.front();
+    shape.size = size;
+    shape.width = count;
+    return shape;
   }
   std::vector<std::string> allowed;
-  for (const Shape& shape : shapes) {
-    if (shape.name != name) continue;
+  for (const Shape& shape : family.sizes) {
     if (size.empty() || size == shape.size) return shape;
     allowed.push_back(shape.size);
   }
-  throw BadInput(
-      fmt::format("--model {}:{}: allowed are {}", name, size, fmt::join(allowed, ", ")));
+  throw BadInput(fmt::format("--model {}: allowed are {}", o.model, fmt::join(allowed, ", ")));
 }
 
 // Whether --tp can divide the layers.
@@ -54,15 +49,9 @@ void check_division(const Options& o, const Shape& shape) {
        "--model cnn (without parallel branches) and --tp of 2 or more");
   only(o.rnn_chunk.has_value(), "--rnn-chunk", shape.name == "rnn", "--model rnn");
   if (o.tp == 1) return;
-  const auto most = [&](int64_t parts, const char* what) {
-    if (o.tp > parts)
-      throw BadInput(
-          fmt::format("--tp {}: the model {} has {} {} to divide", o.tp, o.model, parts, what));
-  };
-  if (shape.name == "quadratic") most(1, "layer");
-  if (shape.name == "rnn") most(shape.layers, "recurrent layers");
-  if (shape.name == "seq2seq") most(2, "halves, an encoder and a decoder,");
-  if (shape.size == "inception") most(4, "branches a layer");
+  if (const Divisible into = family_of(shape.name).divisible(shape); o.tp > into.most)
+    throw BadInput(fmt::format("--tp {}: the model {} has {} {} to divide", o.tp, o.model,
+                               into.most, into.what));
   only((shape.name == "rnn" || shape.name == "seq2seq") && o.pp == 1 && o.pipelined(),
        "--schedule, or --recompute,", false,
        "--tp 1 with a model whose ranks have different layers");
@@ -73,32 +62,37 @@ void check_division(const Options& o, const Shape& shape) {
   };
   if (shape.heads > 0) divides("--heads", shape.heads);
   if (o.sequence_parallel) divides("--context", shape.context);
-  if (shape.width < o.tp)
-    throw BadInput(
-        fmt::format("--width {} cannot be divided among --tp {} ranks", shape.width, o.tp));
 }
 
 }  // namespace
 
-std::vector<std::string> model_names() {
+Registered::Registered(Family family) {
+  for (Shape& shape : family.sizes) shape.name = family.name;
+  families().push_back(std::move(family));
+}
+
+std::vector<std::string> model_names(bool (*like)(const Family&)) {
   std::vector<std::string> names;
-  for (const Shape& shape : shapes)
-    if (names.empty() || names.back() != shape.name) names.push_back(shape.name);
+  for (const Family& family : families())
+    if (like(family)) names.push_back(family.name);
+  std::sort(names.begin(), names.end());
   return names;
 }
 
-int64_t layers_of(const Shape& shape, int tp) {
-  if (shape.name == "quadratic" || shape.name == "seq2seq") return 1;
-  if (shape.name == "rnn" && tp > 1) return 1;  // ranks have layers of their own
-  // The output layer comes on top of `layers`; all but mlp also have a layer before them.
-  return shape.layers + (shape.name == "mlp" ? 1 : 2);
+const Family& family_of(const std::string& name) {
+  for (const Family& family : families())
+    if (family.name == name) return family;
+  throw BadInput(fmt::format("--model {}: allowed are {}", name, fmt::join(model_names(), ", ")));
 }
 
+int64_t layers_of(const Shape& shape, int tp) { return family_of(shape.name).layers(shape, tp); }
+
 Shape shape_of(const Options& options) {
-  Shape shape = sized(options.model_name(), options.model_size());
+  const Family& family = family_of(options.model_name());
+  Shape shape = sized(family, options);
   const auto replace = [&](const char* option, const std::optional<int64_t>& asked, int64_t& own) {
     if (!asked) return;
-    if (own == 0 || shape.name == "quadratic" || shape.size == "resnet50")
+    if (own == 0 || family.size_is_width || shape.size == "resnet50")
       throw BadInput(
           fmt::format("{}: the model {} has no such size to change", option, options.model));
     own = *asked;
@@ -107,6 +101,10 @@ Shape shape_of(const Options& options) {
   replace("--width", options.width, shape.width);
   replace("--heads", options.heads, shape.heads);
   replace("--context", options.context, shape.context);
+  const auto tokens = int64_t(tokens_of(options.tokens));
+  if (tokens > int64_t(Vocabulary::bytes) && family.learns_from != Family::Source::text)
+    throw BadInput(fmt::format("--tokens: the model {} learns from no text", options.model));
+  if (shape.vocabulary > 0) shape.vocabulary = std::max(shape.vocabulary, tokens);
   shape.dropout = options.dropout;
   shape.dtype = options.dtype;
   shape.precision = options.precision;
@@ -116,15 +114,17 @@ Shape shape_of(const Options& options) {
     throw BadInput(fmt::format("--width {} of a cnn is no multiple of 4", shape.width));
   if (shape.name == "seq2seq" && shape.context < 2)
     throw BadInput(fmt::format("--context {} has no two halves", shape.context));
-  if (options.dropout > 0 && shape.name != "gpt" && shape.name != "rnn")
+  if (options.dropout > 0 && !family.has_dropout)
     throw BadInput(fmt::format("--dropout: the model {} has none", options.model));
-  const bool pictures = options.data == "digits" || options.data.starts_with("idx:");
-  const bool text = options.data.starts_with("text:");
-  const bool known = pictures || text || options.data == "noise";
-  if (known &&
-      ((shape.vocabulary > 0) != text || (shape.name == "quadratic") != (options.data == "noise")))
-    throw BadInput(
-        fmt::format("the model {} does not learn from --data {}", options.model, options.data));
+  const std::string kind = options.data.substr(0, options.data.find(':'));
+  const std::pair<const char*, Family::Source> kinds[] = {{"text", Family::Source::text},
+                                                          {"digits", Family::Source::pictures},
+                                                          {"idx", Family::Source::pictures},
+                                                          {"noise", Family::Source::noise}};
+  for (const auto& [name, learnt] : kinds)
+    if (kind == name && learnt != family.learns_from)
+      throw BadInput(
+          fmt::format("the model {} does not learn from --data {}", options.model, options.data));
   check_division(options, shape);
   return shape;
 }

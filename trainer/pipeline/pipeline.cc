@@ -13,6 +13,7 @@
 #include "trainer/common/timeline.h"
 #include "trainer/data/shards.h"
 #include "trainer/models/generation.h"
+#include "trainer/models/shape.h"
 #include "trainer/parallel/norms.h"
 
 namespace tutti::train {
@@ -258,20 +259,22 @@ double Pipeline::loss(const Batch& batch) {
 }
 
 std::string Pipeline::generate(const std::string& prompt, int64_t bytes, uint64_t seed) {
+  if (!family_of(options_.model_name()).continues_texts) return "";
   const int64_t context = data_.terms();
-  if (context == 1) return "";  // no text
   const int last = plan_.shape.widths.lead(plan_.shape.stages - 1);
   const auto next = [&](const std::vector<int64_t>& recent, uint64_t random) {
     Batch batch;
     batch.samples = 1;
     batch.tokens = recent;
-    batch.tokens.resize(size_t(context) + 1);  // bytes after the context have no influence
+    batch.tokens.resize(size_t(context) + 1);  // those after the context have no influence
     loss(batch);
-    int64_t token = comm_.rank() == last ? stage_.draw(int64_t(recent.size()) - 1, random) : 0;
+    int64_t token = 0;
+    if (comm_.rank() == last)
+      token = stage_.draw(int64_t(recent.size()) - 1, data_.vocabulary().size(), random);
     comm_.broadcast<int64_t>(std::span(&token, 1), last);
     return token;
   };
-  return generate_text(prompt, bytes, context, seed, next);
+  return generate_text(data_.vocabulary(), prompt, bytes, context, seed, next);
 }
 
 // ---------------------------------------------------------------- what was measured

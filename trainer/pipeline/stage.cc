@@ -238,9 +238,9 @@ class RankStage : public Stage {
     hand_over_outputs(chunk, live, 0);
     return live.loss.defined() ? live.loss.item<double>() : 0;
   }
-  int64_t draw(int64_t place, uint64_t random) override {
+  int64_t draw(int64_t place, size_t tokens, uint64_t random) override {
     const torch::NoGradGuard fixed;
-    return drawn(model_.whole(logits_)[0][place], random);
+    return drawn(model_.whole(logits_)[0][place], tokens, random);
   }
 
   bool first(int chunk) const override { return chunks_[size_t(chunk)].layers.begin == 0; }

@@ -52,8 +52,9 @@ class Stage {
   // Forward for evaluation, as micro-batch 0: nothing is kept for backward. Returns the loss on the
   // last part.
   virtual double evaluate(int chunk, const Batch& batch) = 0;
-  // On the last part, after evaluate() of one sample: a byte drawn from what follows byte `place`.
-  virtual int64_t draw(int64_t place, uint64_t random) = 0;
+  // On the last part, after evaluate() of one sample: one of the first `tokens` tokens, drawn from
+  // what follows the one at `place`.
+  virtual int64_t draw(int64_t place, size_t tokens, uint64_t random) = 0;
 
   // Whether the chunk is the model's first part, or its last one.
   virtual bool first(int chunk) const = 0;

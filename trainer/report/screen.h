@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdio>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "trainer/common/options.h"
 #include "trainer/report/history.h"
+#include "trainer/report/tensorboard.h"
 
 namespace tutti::train {
 
@@ -22,7 +24,7 @@ std::string progress_line(const StepRecord& record, int64_t steps, double left, 
 
 class Screen {
  public:
-  // Opens the files of --json and --csv; BadInput if it cannot.
+  // Opens the files of --json, --csv and --tensorboard; BadInput if it cannot.
   Screen(const Options& options, bool shows);
   ~Screen();
   Screen(const Screen&) = delete;
@@ -38,6 +40,7 @@ class Screen {
   bool bar_;
   std::FILE* json_ = nullptr;
   std::FILE* csv_ = nullptr;
+  std::unique_ptr<EventFile> events_;
   double next_line_ = 0;
   double began_ = 0;
   int64_t first_ = -1;  // the first step

@@ -114,8 +114,9 @@ Summary show_summary(Screen& screen, const Worker& worker, const communicator& w
   // One copy of the model generates the text, on all its ranks.
   std::string text;
   if (o.sample > 0 && worker.grid.copy == 0)
-    text = worker.pipeline ? worker.pipeline->generate("\n", o.sample, o.seed)
-                           : worker.replica.generate("\n", o.sample, o.seed);
+    text = worker.pipeline
+               ? worker.pipeline->generate("\n", o.sample, o.seed)
+               : worker.replica.generate(worker.data.vocabulary(), "\n", o.sample, o.seed);
   if (worker.pipeline) shown.pipeline = figures_of(*worker.pipeline);
   if (worker.grid.all.rank() != 0 || history.empty()) return shown;
   const Totals t = totals_of(history, double(o.batch), double(o.batch) / double(o.shards));
@@ -137,9 +138,10 @@ Summary show_summary(Screen& screen, const Worker& worker, const communicator& w
     shown.lines.emplace_back(name, value);
   };
   line("throughput",
-       fmt::format(
-           "{:.1f} samples/s ({:.0f} ms a step, median){}", t.samples_per_s, t.median_ms,
-           terms > 1 ? fmt::format(", {:.0f} bytes of text/s", t.samples_per_s * terms) : ""));
+       fmt::format("{:.1f} samples/s ({:.0f} ms a step, median){}", t.samples_per_s, t.median_ms,
+                   terms > 1 ? fmt::format(", {:.0f} bytes of text/s",
+                                           t.samples_per_s * terms * worker.data.bytes_a_term())
+                             : ""));
   line("communication", fmt::format("{:.1f} % of the time exposed, {:.0f} % of it hidden",
                                     100 * t.exposed, 100 * t.hidden));
   Volume busiest;  // a step
@@ -170,10 +172,11 @@ Summary show_summary(Screen& screen, const Worker& worker, const communicator& w
                      scale->scale, scale->skipped));
     summary["skipped_steps"] = scale->skipped;
   }
-  line("validation loss",
-       fmt::format(
-           "{:.4f}{}", last.validation,
-           terms > 1 ? fmt::format(" ({:.2f} bits a byte)", last.validation / std::log(2.0)) : ""));
+  line("validation loss", fmt::format("{:.4f}{}", last.validation,
+                                      terms > 1 ? fmt::format(" ({:.2f} bits a byte)",
+                                                              last.validation / std::log(2.0) /
+                                                                  worker.data.bytes_a_term())
+                                                : ""));
   double whole = 0;
   for (size_t r = 0; r < all.size(); ++r) {
     const Facts& f = all[r];

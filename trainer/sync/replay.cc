@@ -168,9 +168,10 @@ std::string replay(const ServerLog& log, const Options& options, const Device& d
   try {
     use_threads(1);
     const Shape shape = shape_of(options);
-    const std::unique_ptr<Data> data = open_data(options.data, shape.context, options.seed);
+    const std::unique_ptr<Data> data =
+        open_data(options.data, shape.context, options.seed, options.tokens);
     Replica replica(shape, *data, options.seed, {}, device);
-    set_initial(options, replica);
+    set_initial(options, *data, replica);
     const std::string digest = Replay(options, *data, replica, log.events).run();
     if (digest != log.parameters)
       throw Failure(fmt::format("the replay of {} ends with other parameters", log.path));

@@ -1,10 +1,13 @@
 #include "trainer/sync/ways.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <stdexcept>
 #include <variant>
 
 #include "trainer/checkpoint/checkpoint.h"
+#include "trainer/common/error.h"
 #include "trainer/models/shape.h"
 #include "trainer/parallel/optimizer.h"
 #include "trainer/sync/list.h"
@@ -36,13 +39,17 @@ nlohmann::json model_of(const Options& o) {
           {"width", shape.width},
           {"heads", shape.heads},
           {"context", shape.context},
+          {"tokens", tokens_of(o.tokens)},
           {"dtype", o.dtype}};
 }
 
-void set_initial(const Options& o, Replica& replica) {
+void set_initial(const Options& o, const Data& data, Replica& replica) {
   if (o.init.empty()) return;
-  load_weights(initial_checkpoint(o, model_of(o)), o, replica.layout(), replica.device(),
-               replica.bytes());
+  const Checkpoint found = initial_checkpoint(o, model_of(o));
+  if (!found.vocabulary.empty() && found.vocabulary != data.vocabulary().text())
+    throw BadInput(fmt::format("--init: {0} has other tokens: --tokens {0}/{1} are its own",
+                               found.folder, vocabulary_file));
+  load_weights(found, o, replica.layout(), replica.device(), replica.bytes());
 }
 
 nlohmann::json identity_of(const Options& o) {

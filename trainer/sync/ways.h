@@ -61,8 +61,9 @@ const SyncWay& sync_way(const Options& options);
 
 // What checkpoints say of their run. The model:
 nlohmann::json model_of(const Options& options);
-// Where --init names a checkpoint: its parameters, in place of the ones that were drawn.
-void set_initial(const Options& options, Replica& replica);
+// Where --init names a checkpoint: its parameters, in place of the ones that were drawn. Throws
+// BadInput unless the data has its vocabulary.
+void set_initial(const Options& options, const Data& data, Replica& replica);
 // What a run computes, the model included: a run that goes on must be equal in it. How work is
 // divided is no part of it: that makes a difference in rounding, and at level canonical none
 // between numbers of workers with the same shards.
