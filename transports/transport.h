@@ -12,6 +12,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "lib/base/clock.h"
 #include "lib/base/status.h"
@@ -40,6 +41,14 @@ enum class LinkMemory : uint8_t {
 };
 
 constexpr int64_t default_heartbeat_ms = 1500;
+
+// Where another rank is, beside calls.
+enum class Presence : uint8_t {
+  here,
+  left,  // it has freed the communicator, and has not gone on without this rank
+  dead,  // its process has ended
+  lost,  // nobody knows what it does, or it has gone on without this rank (Link::move_on())
+};
 
 // What a transport needs to bring up one communicator. open() functions are collective over the
 // exchange: all ranks call them, in the same order, also a rank that has no peer on the transport.
@@ -124,6 +133,23 @@ class Link {
     (void)peer;
     return {};
   }
+
+  // Mail: texts from rank to rank in order, beside the calls, also when these have failed: for
+  // those that go on (lib/comm/survivors.h). While no call is in progress. post_mail() never
+  // blocks: what cannot go yet goes when that peer's mail is taken. take_mail(): false: there is
+  // none.
+  static constexpr size_t most_mail_bytes = Exchange::most_text_bytes + 64;
+  virtual void post_mail(int peer, std::string_view text) = 0;
+  virtual bool take_mail(int peer, std::string* text) = 0;
+  // All that was posted has gone out.
+  virtual bool mail_is_out(int peer) const = 0;
+  // Of a peer that is not here all mail can be taken after this, if it is not lost.
+  virtual Presence presence(int peer, uint64_t now_ns) = 0;
+  // As sleep(), for mail, and needs no arm().
+  virtual void sleep_for_mail(uint64_t until_ns) = 0;
+  // This rank goes on in a communicator of its own: peers that are not in it find it lost once it
+  // has left.
+  virtual void move_on() = 0;
 
   // How often a waiting rank looks before it yields, at most: a look at a socket is a system call,
   // so as many looks as at memory would take milliseconds.

@@ -6,6 +6,10 @@
 
 namespace tutti {
 
+namespace {
+constexpr uint64_t turn_ns = 100'000;  // how long the sleep on one transport lasts
+}
+
 MixedLink::MixedLink(std::vector<std::unique_ptr<Link>> links, std::vector<int> link_of)
     : links_(std::move(links)), link_of_(std::move(link_of)) {
   for (const auto& link : links_) {
@@ -39,11 +43,21 @@ void MixedLink::disarm() {
   for (const auto& link : links_) link->disarm();
 }
 
-// A futex and a set of sockets cannot be waited for together: the links take short turns.
-void MixedLink::sleep(uint64_t until_ns) {
-  constexpr uint64_t turn_ns = 100'000;
-  links_[sleeper_]->sleep(std::min(until_ns, now_ns() + turn_ns));
+Link& MixedLink::next_sleeper() {
   sleeper_ = (sleeper_ + 1) % links_.size();
+  return *links_[sleeper_];
+}
+
+void MixedLink::sleep(uint64_t until_ns) {
+  next_sleeper().sleep(std::min(until_ns, now_ns() + turn_ns));
+}
+
+void MixedLink::sleep_for_mail(uint64_t until_ns) {
+  next_sleeper().sleep_for_mail(std::min(until_ns, now_ns() + turn_ns));
+}
+
+void MixedLink::move_on() {
+  for (const auto& link : links_) link->move_on();
 }
 
 void MixedLink::leave(bool in_call) noexcept {

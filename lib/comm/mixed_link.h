@@ -42,14 +42,24 @@ class MixedLink final : public Link {
   Note read_note(int peer) const override {
     return links_[size_t(link_of_[size_t(peer)])]->read_note(peer);
   }
+  void post_mail(int peer, std::string_view text) override { to(peer).post_mail(peer, text); }
+  bool take_mail(int peer, std::string* text) override { return to(peer).take_mail(peer, text); }
+  bool mail_is_out(int peer) const override {
+    return links_[size_t(link_of_[size_t(peer)])]->mail_is_out(peer);
+  }
+  Presence presence(int peer, uint64_t now_ns) override { return to(peer).presence(peer, now_ns); }
+  void sleep_for_mail(uint64_t until_ns) override;
+  void move_on() override;
 
  private:
+  // A futex and a set of sockets cannot be waited for together: the links take short turns.
+  Link& next_sleeper();
   Link& to(int peer) { return *links_[size_t(link_of_[size_t(peer)])]; }
 
   std::vector<std::unique_ptr<Link>> links_;
   std::vector<int> link_of_;
   std::string name_;
-  size_t sleeper_ = 0;  // the link that the next sleep is on
+  size_t sleeper_ = 0;  // the link that the last sleep was on
 };
 
 }  // namespace tutti

@@ -28,6 +28,8 @@ uint32_t most_length(Type type) {
       return most_exchange_bytes;
     case Type::note:
       return most_note_bytes;
+    case Type::mail:
+      return most_mail_bytes;
     case Type::status:
     case Type::bye:
     case Type::beat:
@@ -72,7 +74,7 @@ Status parse(std::span<const uint8_t, header_bytes> bytes, Header* out) {
     return {TUTTI_CORRUPT, "a frame of version " + std::to_string(at[4]) + ", this is version " +
                                std::to_string(frame_version)};
   }
-  if (at[5] < uint8_t(Type::data) || at[5] > uint8_t(Type::beat)) {
+  if (at[5] < uint8_t(Type::data) || at[5] > uint8_t(Type::mail)) {
     return {TUTTI_CORRUPT, "a frame of unknown type"};
   }
   out->type = Type(at[5]);

@@ -25,6 +25,7 @@ constexpr size_t comm_offset = 8, src_offset = 50;  // in it
 constexpr uint32_t most_data_bytes = 1 << 20;       // payload of a data frame
 constexpr uint32_t most_abort_bytes = 1024;         // payload of an abort frame
 constexpr uint32_t most_exchange_bytes = 1 << 30;   // payload of an exchange frame
+constexpr uint32_t most_mail_bytes = (64 << 10) + 64;
 constexpr uint32_t most_note_bytes = 8 + 8 + 8 * Note::most_labels;
 constexpr int most_ranks = 65535;
 
@@ -32,10 +33,11 @@ enum class Type : uint8_t {
   data = 1,      // payload of a message
   status = 2,    // which call the sender is in
   abort = 3,     // the communicator is over, and why
-  bye = 4,       // the sender has freed the communicator
+  bye = 4,       // the sender has freed the communicator; epoch 1: having gone on in another one
   exchange = 5,  // a step of an all-gather while a communicator is made
   note = 6,      // what the sender waits for; without payload: nothing
   beat = 7,      // nothing but that the receiver's host acknowledges it (heartbeat.h)
+  mail = 8,      // a text beside the calls (transports/transport.h)
 };
 
 struct Header {

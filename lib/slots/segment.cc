@@ -24,6 +24,8 @@ Segment::Segment(std::byte* base, const Geometry& geometry) : base_(base), geome
   credits_ = take(n * n * sizeof(CreditLine));
   slot_lines_ = take(n * n * geometry.slots * sizeof(SlotLine));
   flags_ = take(n * geometry.flag_lines * sizeof(FlagLine));
+  mail_credits_ = take(n * n * sizeof(CreditLine));
+  mail_ = take(n * n * Geometry::mail_slots * sizeof(MailSlot));
   cells_ = take(n * geometry.cell_bytes);
   slot_data_ = take(n * n * geometry.slots * size_t(geometry.slice_bytes));
   total_ = at;

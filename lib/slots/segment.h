@@ -96,10 +96,21 @@ struct alignas(line_bytes) NoteLines {
   std::atomic<uint64_t> words[sizeof(Note) / 8];
 };
 
+// A piece of a text from one rank to another (lib/slots/mail.h).
+struct alignas(line_bytes) MailSlot {
+  static constexpr size_t payload_bytes = 4 * line_bytes - 16;
+  std::atomic<uint32_t> sequence;  // of the piece that is there, from 1
+  uint32_t bytes;
+  uint32_t more;  // the text goes on in the next piece
+  uint32_t reserved;
+  std::byte payload[payload_bytes];
+};
+static_assert(sizeof(MailSlot) == 4 * line_bytes);
+
 // What a rank is doing: its last calls (call e in line e % kept), the latest epoch that it entered,
-// whether it has left in order, by freeing the communicator or by an exit between calls, and in
-// which epoch; and its doorbell: the futex word that is 1 from arm() on, until the rank is woken or
-// disarms it.
+// whether it has left in order, by freeing the communicator or by an exit between calls (1; 2: it
+// had gone on in another one), and in which epoch; and its doorbell: the futex word that is 1 from
+// arm() on, until the rank is woken or disarms it.
 struct alignas(line_bytes) RankLines {
   static constexpr uint64_t kept = 4;
   CallLine calls[kept];
@@ -115,6 +126,7 @@ struct Geometry {
   // Of more ranks slots are shorter, so that all those of a rank take no more memory; but no
   // shorter than that.
   static constexpr uint32_t full_slot_ranks = 32, least_slice_bytes = 256;
+  static constexpr uint32_t mail_slots = 4;  // of a pair, each way
   uint32_t nranks = 1;
   uint32_t slots = default_tuning.slots;             // of a ring, a power of two
   uint32_t slice_bytes = default_tuning.slot_bytes;  // payload of a slot, a multiple of a line
@@ -148,6 +160,14 @@ class Segment {
   FlagLine* flag_lines(uint32_t r) const {
     return reinterpret_cast<FlagLine*>(base_ + flags_) + size_t(r) * geometry_.flag_lines;
   }
+  MailSlot* mail(uint32_t from, uint32_t to) const {
+    return reinterpret_cast<MailSlot*>(base_ + mail_) +
+           size_t(from * geometry_.nranks + to) * Geometry::mail_slots;
+  }
+  // Of the mail: the pieces taken.
+  CreditLine& mail_credit(uint32_t from, uint32_t to) const {
+    return reinterpret_cast<CreditLine*>(base_ + mail_credits_)[from * geometry_.nranks + to];
+  }
   std::byte* cell_data(uint32_t r) const { return base_ + cells_ + r * geometry_.cell_bytes; }
   size_t total_bytes() const { return total_; }
 
@@ -163,7 +183,7 @@ class Segment {
   std::byte* base_ = nullptr;
   Geometry geometry_;
   size_t ranks_ = 0, credits_ = 0, slot_lines_ = 0, slot_data_ = 0, flags_ = 0, cells_ = 0,
-         total_ = 0;
+         mail_credits_ = 0, mail_ = 0, total_ = 0;
 };
 
 }  // namespace tutti::slots

@@ -81,7 +81,9 @@ SlotLink::SlotLink(SlotLinkParts parts)
       mapping_(std::move(parts.mapping)),
       watch_(std::move(parts.watch)),
       ranks_(std::move(parts.ranks)),
-      local_(parts.comm_nranks, -1) {
+      local_(parts.comm_nranks, -1),
+      mail_(segment_, self_),
+      watched_(ranks_.size()) {
   membarrier_registered();
   for (uint32_t local = 0; local < ranks_.size(); ++local) {
     local_[ranks_[local]] = int(local);
@@ -106,7 +108,7 @@ SlotLink::~SlotLink() { leave(false); }
 void SlotLink::leave(bool in_call) noexcept {
   if (in_call) return abandon_call();
   own_->left_in.store(own_->epoch.load(std::memory_order_relaxed), std::memory_order_relaxed);
-  own_->left.store(1, std::memory_order_release);
+  own_->left.store(moved_on_ ? 2 : 1, std::memory_order_release);
   wake_all();
 }
 
@@ -406,6 +408,40 @@ void SlotLink::publish_abort(AbortRecord& record) noexcept {
   // Pairs with arm(): a rank whose doorbell is not set yet sees the record before it sleeps.
   fence(std::memory_order_seq_cst);
   for (uint32_t local = 0; local < ranks_.size(); ++local) ring(segment_.rank(local).doorbell);
+}
+
+void SlotLink::post_mail(int peer, std::string_view text) {
+  const auto local = uint32_t(local_[peer]);
+  mail_.post(local, text);
+  if (mail_.push(local)) wake(local);
+}
+
+bool SlotLink::take_mail(int peer, std::string* text) {
+  const auto local = uint32_t(local_[peer]);
+  bool moved = false;
+  const bool took = mail_.take(local, text, &moved);
+  if (mail_.push(local) || moved) wake(local);
+  return took;
+}
+
+Presence SlotLink::presence(int peer, uint64_t now_ns) {
+  constexpr uint64_t period_ns = 1'000'000;
+  const auto local = uint32_t(local_[peer]);
+  if (mail_.is_broken(local)) return Presence::lost;
+  if (const uint32_t left = load(segment_.rank(local).left, std::memory_order_acquire); left != 0)
+    return left == 1 ? Presence::left : Presence::lost;
+  Watched& watched = watched_[local];
+  if (watch_ != nullptr && !watched.dead && now_ns - watched.looked_ns >= period_ns) {
+    watched.looked_ns = now_ns;
+    watched.dead = watch_->dead(local);
+  }
+  return watched.dead ? Presence::dead : Presence::here;
+}
+
+void SlotLink::sleep_for_mail(uint64_t until_ns) {
+  arm();
+  if (mail_.stirs()) return disarm();
+  sleep(until_ns);
 }
 
 void SlotLink::post_note(const Note& note) {

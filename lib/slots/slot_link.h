@@ -16,6 +16,7 @@
 
 #include "lib/slots/access.h"
 #include "lib/slots/cells.h"
+#include "lib/slots/mail.h"
 #include "lib/slots/segment.h"
 #include "transports/transport.h"
 
@@ -141,6 +142,12 @@ class SlotLink final : public Link {
   void leave(bool in_call) noexcept override;
   void post_note(const Note& note) override;
   Note read_note(int peer) const override;
+  void post_mail(int peer, std::string_view text) override;
+  bool take_mail(int peer, std::string* text) override;
+  bool mail_is_out(int peer) const override { return mail_.is_out(uint32_t(local_[peer])); }
+  Presence presence(int peer, uint64_t now_ns) override;
+  void sleep_for_mail(uint64_t until_ns) override;
+  void move_on() override { moved_on_ = true; }
   uint32_t most_spins() const override { return UINT32_MAX; }
   SlotLink* slots() override { return this; }
   // Null where ranks of the communicator are on other hosts.
@@ -247,6 +254,13 @@ class SlotLink final : public Link {
   std::vector<int> ranks_;
   std::vector<int> local_;  // local index by rank, -1: not here
   std::optional<SharedCells> cells_;
+  Mail mail_;
+  struct Watched {
+    uint64_t looked_ns = 0;
+    bool dead = false;
+  };
+  std::vector<Watched> watched_;  // by presence(); by local index
+  bool moved_on_ = false;
   CallMark mark_;
   std::mutex note_mutex_;    // of who posts a note
   Note note_;                // the own one, as it stands in the segment

@@ -75,7 +75,7 @@ TEST(Wire, WhatIsWrongWithAFittingChecksumIsStillRefused) {
   } wrong[] = {
       {4, 3, "another version"},
       {5, 0, "type 0"},
-      {5, 8, "type 8"},
+      {5, 9, "type 9"},
   };
   for (const auto& one : wrong) {
     HeaderBytes bad = good;
@@ -94,7 +94,8 @@ TEST(Wire, NoTypeOfFrameMayBeLongerThanItsLimit) {
                 {Type::abort, most_abort_bytes},
                 {Type::exchange, most_exchange_bytes},
                 {Type::note, most_note_bytes},
-                {Type::beat, 0}};
+                {Type::beat, 0},
+                {Type::mail, most_mail_bytes}};
   for (const auto& limit : limits) {
     Header header = sample(), parsed;
     header.type = limit.type;

@@ -39,7 +39,7 @@ StreamLink::Peer::Peer(Pair pair, int rank)
     : rank(rank),
       host(is_within_host(pair.control.get()) ? "" : peer_address(pair.control.get()).host()),
       stream(std::move(pair.data)),
-      control(std::move(pair.control), wire::most_abort_bytes) {}
+      control(std::move(pair.control), wire::most_mail_bytes) {}
 
 StreamLink::StreamLink(const char* name, uint64_t comm_id, int self, std::vector<Pair> pairs,
                        uint64_t heartbeat_ns, std::unique_ptr<Carrier> carrier)
@@ -59,9 +59,11 @@ StreamLink::StreamLink(const char* name, uint64_t comm_id, int self, std::vector
 StreamLink::~StreamLink() {
   if (carrier_ != nullptr) carrier_->close();
   const std::lock_guard lock(control_mutex_);
+  CallMark parting;
+  parting.epoch = moved_on_ ? 1 : 0;
   for (const auto& peer : peers_) {
     if (peer == nullptr) continue;
-    tell(*peer, wire::Type::bye);
+    tell(*peer, wire::Type::bye, parting, {});
     close_in_order(peer->control.fd());
   }
 }
@@ -226,6 +228,7 @@ void StreamLink::take_frame(Peer& peer, const wire::Header& header, std::string_
       return;
     case wire::Type::bye:
       peer.left = true;
+      peer.moved_on = header.epoch != 0;
       peer.stream->ends_at(header.stream);
       return;
     case wire::Type::abort: {
@@ -239,6 +242,8 @@ void StreamLink::take_frame(Peer& peer, const wire::Header& header, std::string_
       if (parsed.ok()) return;
       return fail({parsed.code(), "from " + who + ": " + parsed.text(), peer.rank});
     }
+    case wire::Type::mail:
+      return take_text(peer, payload);
     case wire::Type::data:
     case wire::Type::exchange:
       break;

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <atomic>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -53,6 +54,13 @@ class StreamLink final : public Link {
   void abort(const Status& reason) override;
   void post_note(const Note& note) override;
   Note read_note(int peer) const override;
+  // stream_mail.cc
+  void post_mail(int peer, std::string_view text) override;
+  bool take_mail(int peer, std::string* text) override;
+  bool mail_is_out(int peer) const override;
+  Presence presence(int peer, uint64_t now_ns) override;
+  void sleep_for_mail(uint64_t until_ns) override;
+  void move_on() override { moved_on_ = true; }
 
  private:
   // What a peer's status frame said.
@@ -86,7 +94,9 @@ class StreamLink final : public Link {
     uint64_t note_told = 0;      // the latest of this rank's notes sent to it; under control_mutex_
     bool told_of_abort = false;  // under control_mutex_
     std::atomic<uint32_t> notes_unheard{0};  // sent to it since something came from it
+    std::deque<std::string> mail;            // that has come
     bool left = false;                       // it sent a bye frame
+    bool moved_on = false;                   // before that it had gone on in another communicator
     bool closed = false;                     // its control channel is closed
     Status broken;                           // why the channel failed, if it did
     bool hung_up = false;                    // epoll reported a hang-up of its data connection
@@ -105,6 +115,7 @@ class StreamLink final : public Link {
   void read_control(Peer& peer);
   void take_frame(Peer& peer, const wire::Header& header, std::string_view payload);
   void fail(Status error);
+  void take_text(Peer& peer, std::string_view text);
   void tell(Peer& peer, wire::Type type, std::string_view payload = {}) {
     tell(peer, type, mark_, payload);
   }
@@ -134,6 +145,7 @@ class StreamLink final : public Link {
   Heartbeat heartbeat_;
   std::unique_ptr<Carrier> carrier_;  // outlives the streams
   bool over_ = false;
+  bool moved_on_ = false;
   CallMark mark_;
   CallMark previous_;                         // of the collective call before it
   uint64_t calls_ = 0;                        // begun, of any kind

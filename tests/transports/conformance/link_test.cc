@@ -1,6 +1,7 @@
 // What every transport must do, by the contract in transports/transport.h. Ranks are threads;
 // deaths of processes are in tests/fault.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -383,6 +384,79 @@ TEST_P(LinkConformance, ANoteIsSeenByAllPeersUntilTheNext) {
     }
     step();
   });
+}
+
+// All texts from `peer` until one that is "end".
+std::vector<std::string> mail_of(Link& link, int peer) {
+  std::vector<std::string> all;
+  const uint64_t deadline_ns = deadline_after_ms(10'000);
+  while (now_ns() < deadline_ns && (all.empty() || all.back() != "end")) {
+    std::string text;
+    if (link.take_mail(peer, &text)) {
+      all.push_back(text);
+    } else {
+      link.sleep_for_mail(deadline_after_ms(50));
+    }
+  }
+  return all;
+}
+
+TEST_P(LinkConformance, MailArrivesInOrderWhateverItsLengthAlsoAfterAnAbort) {
+  std::vector<std::string> texts = {"", "a", std::string(240, 'b'), std::string(241, 'c')};
+  for (size_t i = 0; i < 50; ++i) texts.emplace_back(i * 20, char('a' + i % 26));
+  texts.emplace_back(Link::most_mail_bytes, 'z');
+  texts.emplace_back("end");
+  run(3, [&](int rank, Link& link) {
+    if (rank == 1) link.abort({TUTTI_ABORTED, "a test", 1});
+    link.begin(mark_of(1));
+    while (link.inspect(now_ns()).ok()) usleep(1000);
+    for (const int peer : {0, 1, 2}) {
+      if (peer == rank) continue;
+      for (const std::string& text : texts) link.post_mail(peer, text);
+    }
+    for (const int peer : {0, 1, 2}) {
+      if (peer == rank) continue;
+      EXPECT_EQ(mail_of(link, peer), texts);
+    }
+    for (const int peer : {0, 1, 2}) {
+      if (peer == rank) continue;
+      EXPECT_EQ(link.presence(peer, now_ns()), Presence::here);
+      // What had no room goes when the peer's mail is looked for.
+      const uint64_t deadline_ns = deadline_after_ms(10'000);
+      for (std::string none; !link.mail_is_out(peer) && now_ns() < deadline_ns;)
+        EXPECT_FALSE(link.take_mail(peer, &none));
+      EXPECT_TRUE(link.mail_is_out(peer));
+    }
+  });
+}
+
+TEST_P(LinkConformance, WhoLeavesIsSeenToHaveLeftOrToHaveGoneOnAndItsMailIsThere) {
+  for (const bool goes_on : {false, true}) {
+    const auto open = [](const LinkSetup& setup, std::unique_ptr<Link>* link) {
+      return open_transport(GetParam(), setup, link);
+    };
+    auto group = std::make_shared<ThreadExchangeGroup>(2);
+    on_threads(2, [&](int rank) {
+      ThreadExchange exchange(group, rank);
+      const std::vector<uint8_t> peers{uint8_t(rank), uint8_t(1 - rank)};
+      std::unique_ptr<Link> link;
+      ASSERT_TRUE(
+          open({&exchange, uint64_t(17 + goes_on), peers, "", deadline_after_ms(20'000)}, &link)
+              .ok());
+      if (rank == 1) {
+        link->post_mail(0, "end");
+        if (goes_on) link->move_on();
+        link.reset();
+      }
+      leave_together(exchange);
+      if (rank == 1) return;
+      const uint64_t deadline_ns = deadline_after_ms(10'000);
+      Presence seen = Presence::here;
+      while (seen == Presence::here && now_ns() < deadline_ns) seen = link->presence(1, now_ns());
+      EXPECT_EQ(seen, goes_on ? Presence::lost : Presence::left);
+      EXPECT_EQ(mail_of(*link, 1), std::vector<std::string>{"end"});
+    });
+  }
 }
 
 TEST_P(LinkConformance, LastSeenTellsThePeersCall) {
