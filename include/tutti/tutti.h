@@ -15,7 +15,7 @@
  * ends the communicator on all ranks: TIMEOUT, and also memory that runs out on one of them, or a
  * function of the program's that throws, be it before that rank's call had begun. The calls of the
  * others end at once with the same status and a sentence that names the rank and the cause; all
- * that is left to do with the communicator is tutti_comm_free().
+ * that is left to do with the communicator is tutti_comm_shrink() and tutti_comm_free().
  *
  * Structs that start with their size may be shorter or longer than this header's, as those of
  * programs built with another version's are: what a shorter one does not have is the default, and
@@ -70,7 +70,8 @@ typedef enum tutti_status {
   TUTTI_NO_MEMORY = 4,   /* on this rank or on the one that the text names */
   TUTTI_TIMEOUT = 5,     /* the deadline passed; the text names who was waited for */
   TUTTI_PEER_FAILED = 6, /* a rank died or its host does not answer; the error names it */
-  TUTTI_ABORTED = 7,     /* somebody called tutti_comm_abort(), or the program's function threw */
+  TUTTI_ABORTED = 7,     /* somebody called tutti_comm_abort(), the program's function threw, or the
+                            ranks that go on do so without this one (tutti_comm_shrink()) */
   TUTTI_MISMATCH = 8,    /* ranks made different calls, or made those on several communicators in
                             orders that cannot end; the text names both */
   TUTTI_CORRUPT = 9,     /* bytes from a peer make no sense */
@@ -379,6 +380,48 @@ typedef struct tutti_error {
 } tutti_error;
 /* Local. */
 TUTTI_API tutti_status tutti_comm_last_error(tutti_comm comm, tutti_error* out);
+
+/* ---------------------------------------------------------------- going on after a failure
+ *
+ * When a call has ended with PEER_FAILED, TIMEOUT, MISMATCH or another error that ends the
+ * communicator, it has ended so on all ranks, and those that live may go on: each calls
+ * tutti_comm_shrink() and, when that returns, frees the old communicator (in any order). They need
+ * neither a launcher nor rank 0: they meet over what is left of the old communicator.
+ *
+ * Blocking; one thread at a time on `comm`, no call of its in flight (else INVALID), no other limit
+ * than `timeout_ms` (0: the communicator's). A rank that does not come within half of that is left
+ * out; so is one whose host does not answer (TUTTI_HEARTBEAT_MS). One that was left out gets
+ * ABORTED when it comes, and never goes on by itself: the ranks that go on are more than half
+ * of all, or half of all with rank 0 among them, or all others have died (not: are silent). All
+ * ranks that live and get a result get the same one. A communicator can be shrunk once; its
+ * derived ones (tutti_comm_split() ...) are shrunk each for itself, or made anew. */
+
+/* The ranks that this rank knows to have died or to be lost, in order: *n of them, of which the
+ * first `most` are written to `ranks` (NULL where that is 0). Other ranks may know of fewer or
+ * more; the ranks of a shrunk communicator are the same to all. Local, also between calls. */
+TUTTI_API tutti_status tutti_comm_failed_ranks(tutti_comm comm, int* ranks, size_t most, size_t* n);
+/* Collective, also on a communicator that is over: *value becomes the bitwise AND of what the ranks
+ * that came passed, the same on all of them. OK: all came; PEER_FAILED: not all, *value is valid
+ * all the same. Otherwise it is as it was: TIMEOUT, MISMATCH (a rank called tutti_comm_shrink()),
+ * ABORTED (too few ranks are left, or this one was left out). */
+TUTTI_API tutti_status tutti_comm_agree(tutti_comm comm, uint64_t* value, int64_t timeout_ms);
+/* Collective over the ranks of `comm` that are left: a new communicator of them, in the order of
+ * their old ranks, with the settings and over the transports of the old one. A rank that dies
+ * meanwhile is left out, too. If `comm` is not over yet, it is from now on, for all (ABORTED).
+ * On failure *out is NULL. */
+TUTTI_API tutti_status tutti_comm_shrink(tutti_comm comm, int64_t timeout_ms, tutti_comm* out);
+
+/* Collective over `comm`, which must work, and `joining` processes that are not in it: a new
+ * communicator of all, in which the ranks of `comm` keep their numbers. Rank 0 passes an id that it
+ * has made by tutti_unique_id_create(), for this once; what the others pass is not used. Those that
+ * join get the id from it in a way of the program's own, and call tutti_comm_create_from_id() with
+ * the ranks from the size of `comm` on, all with the same transports and settings. All must come
+ * within the limit of setting up. `comm` stays as it is, also where this fails; *out is NULL
+ * then. */
+TUTTI_API tutti_status tutti_comm_grow(tutti_comm comm, const tutti_unique_id* id, int joining,
+                                       tutti_comm* out);
+
+/* ---------------------------------------------------------------- counters */
 
 /* How much a communicator has done since it was made.
  *

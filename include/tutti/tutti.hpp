@@ -230,6 +230,35 @@ class communicator {
     return communicator(made);
   }
 
+  // The ranks that this one knows to have failed.
+  std::vector<int> failed_ranks() const {
+    size_t n = 0;
+    std::vector<int> ranks(static_cast<size_t>(size()));
+    check(tutti_comm_failed_ranks(comm_, ranks.data(), ranks.size(), &n), comm_);
+    ranks.resize(n);
+    return ranks;
+  }
+  // Collective. The AND of the values of the ranks that came; *all, if given: whether all did.
+  uint64_t agree(uint64_t value, bool* all = nullptr, int64_t timeout_ms = 0) const {
+    uint64_t agreed = value;
+    const tutti_status status = tutti_comm_agree(comm_, &agreed, timeout_ms);
+    if (all == nullptr || status != TUTTI_PEER_FAILED) check(status, comm_);
+    if (all != nullptr) *all = status == TUTTI_OK;
+    return agreed;
+  }
+  // Collective over the ranks that are left: their new communicator.
+  communicator shrink(int64_t timeout_ms = 0) const {
+    tutti_comm made = nullptr;
+    check(tutti_comm_shrink(comm_, timeout_ms, &made), comm_);
+    return communicator(made);
+  }
+  // Collective. With `joining` more processes, which call from_id(); `id` counts on rank 0.
+  communicator grow(const tutti_unique_id& id, int joining) const {
+    tutti_comm made = nullptr;
+    check(tutti_comm_grow(comm_, &id, joining, &made), comm_);
+    return communicator(made);
+  }
+
   explicit operator bool() const noexcept { return comm_ != nullptr; }
   tutti_comm get() const noexcept { return comm_; }
   int rank() const {

@@ -1,14 +1,17 @@
 // The part of the C API that makes, queries and frees communicators.
+#include <fcntl.h>
+
+#include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <map>
-#include <mutex>
 
 #include "lib/api/checks.h"
+#include "lib/api/from_id.h"
 #include "lib/api/guard.h"
 #include "lib/api/sized.h"
 #include "lib/base/fault.h"
 #include "lib/base/log.h"
+#include "lib/base/process.h"
 #include "lib/base/types.h"
 #include "lib/config/config.h"
 #include "lib/config/find_tuning.h"
@@ -31,34 +34,6 @@ std::string& thread_error() {
 }
 
 namespace {
-
-// The listening sockets of the ids that this process has made, until rank 0 of each takes its own.
-class Listeners {
- public:
-  static Listeners& get() {
-    static Listeners* const instance = new Listeners;  // outlives every thread
-    return *instance;
-  }
-  void put(const tutti_unique_id& id, Fd listener) {
-    const std::lock_guard lock(mutex_);
-    listeners_[key(id)] = std::move(listener);
-  }
-  Fd take(const tutti_unique_id& id) {
-    const std::lock_guard lock(mutex_);
-    const auto found = listeners_.find(key(id));
-    if (found == listeners_.end()) return {};
-    Fd listener = std::move(found->second);
-    listeners_.erase(found);
-    return listener;
-  }
-
- private:
-  static std::string key(const tutti_unique_id& id) {
-    return {reinterpret_cast<const char*>(id.bytes), sizeof(id.bytes)};
-  }
-  std::mutex mutex_;
-  std::map<std::string, Fd> listeners_;
-};
 
 Status split_transports(std::string_view text, std::vector<std::string>* out) {
   out->clear();
@@ -183,35 +158,15 @@ Status check_place(int rank, int nranks, const void* out) {
   return {};
 }
 
-// The exchange of a communicator of one rank.
-class Alone final : public Exchange {
- public:
-  int rank() const override { return 0; }
-  int nranks() const override { return 1; }
-  const JobKey& key() const override { return key_; }
-  Status allgather(std::string_view mine, uint64_t, std::vector<std::string>* all) override {
-    all->assign(1, std::string(mine));
-    return {};
-  }
-
- private:
-  JobKey key_{};
-};
-
-Status make(std::unique_ptr<Exchange> exchange, const CommSettings& settings, tutti_comm* out) {
-  std::unique_ptr<Communicator> made;
-  TUTTI_TRY(Communicator::create(std::move(exchange), settings, &made));
-  *out = wrap(made.release());
+// The job's listening socket stays open, for the next communicator that is made so, but in
+// children.
+Status job_listener(int fd, Fd* out) {
+  *out = Fd(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  if (!*out) return system_error("cannot copy the job's listening socket", errno);
+  process::keep_from_children(*out);
+  static const auto* const kept = new Fd(fd);  // until the process ends
+  process::keep_from_children(*kept);
   return {};
-}
-
-Status from_id(const tutti_unique_id& id, Fd listener, int rank, int nranks,
-               const CommSettings& settings, tutti_comm* out) {
-  if (nranks == 1) return make(std::make_unique<Alone>(), settings, out);
-  std::unique_ptr<Exchange> exchange;
-  TUTTI_TRY(join_rendezvous(id, std::move(listener), rank, nranks,
-                            deadline_after_ms(settings.setup_ms), &exchange));
-  return make(std::move(exchange), settings, out);
 }
 
 Status from_env(const CommSettings& settings, tutti_comm* out) {
@@ -219,9 +174,10 @@ Status from_env(const CommSettings& settings, tutti_comm* out) {
   TUTTI_TRY(read_launch(&launch));
   switch (launch.by) {
     case Launch::By::nobody:
-      return make(std::make_unique<Alone>(), settings, out);
+      return make_alone(settings, out);
     case Launch::By::tutti_run: {
-      Fd listener(launch.listen_fd);
+      Fd listener;
+      if (launch.rank == 0) TUTTI_TRY(job_listener(launch.listen_fd, &listener));
       return from_id(launch.id, std::move(listener), launch.rank, launch.nranks, settings, out);
     }
     case Launch::By::rendezvous: {
@@ -284,7 +240,7 @@ tutti_status tutti_unique_id_create(const char* interface_, tutti_unique_id* out
     Rendezvous rendezvous;
     TUTTI_TRY(open_rendezvous(interface_ != nullptr ? interface_ : "", &rendezvous));
     *out = rendezvous.id;
-    api::Listeners::get().put(rendezvous.id, std::move(rendezvous.listener));
+    api::keep_listener(rendezvous.id, std::move(rendezvous.listener));
     return {};
   });
 }
@@ -298,13 +254,7 @@ tutti_status tutti_comm_create_from_id(const tutti_unique_id* id, int rank, int 
     CommSettings settings;
     TUTTI_TRY(api::read_settings(config, &settings));
     Fd listener;
-    if (rank == 0) {
-      listener = api::Listeners::get().take(*id);
-      if (!listener && nranks > 1) {
-        return {TUTTI_INVALID,
-                "rank 0 must be in the process that made the id, and an id serves once"};
-      }
-    }
+    if (rank == 0 && nranks > 1) TUTTI_TRY(api::take_listener(*id, &listener));
     return api::from_id(*id, std::move(listener), rank, nranks, settings, out);
   });
 }
@@ -328,7 +278,7 @@ tutti_status tutti_comm_create_from_allgather(tutti_allgather_fn allgather, void
     if (allgather == nullptr) return {TUTTI_INVALID, "the all-gather callback is NULL"};
     CommSettings settings;
     TUTTI_TRY(api::read_settings(config, &settings));
-    if (nranks == 1) return api::make(std::make_unique<api::Alone>(), settings, out);
+    if (nranks == 1) return api::make_alone(settings, out);
     std::unique_ptr<Exchange> exchange;
     TUTTI_TRY(make_callback_exchange(allgather, context, rank, nranks, &exchange));
     return api::make(std::move(exchange), settings, out);

@@ -19,6 +19,7 @@
 #include "lib/comm/failures.h"
 #include "lib/comm/messages.h"
 #include "lib/comm/operation.h"
+#include "lib/comm/survivors.h"
 #include "lib/control/exchange.h"
 #include "lib/gpu/host_calls.h"
 
@@ -139,6 +140,15 @@ class Communicator final : deadlock::Member, HostCalls, process::Leaver {
   // Collective over `members`, which are distinct ranks, the own one among them.
   tutti_status create_group(std::vector<int> members, std::unique_ptr<Communicator>* out);
 
+  // Collective: agree_on() (lib/control/agree.h) among the ranks. An error of a rank's own leaves
+  // the communicator as it is.
+  Status tell_all(const Status& mine, std::string_view text, std::vector<std::string>* all);
+
+  // What is left after a failure (tutti.h). The first is local.
+  RankSet failed_ranks();
+  tutti_status decide(uint64_t* value, int64_t timeout_ms);
+  tutti_status shrink(int64_t timeout_ms, std::unique_ptr<Communicator>* out);
+
   // Any thread; never block. The second is for callers that have the reason as a Status.
   void abort(std::string_view reason);
   void abort(const Status& why) { failures_.abort(why); }
@@ -244,6 +254,12 @@ class Communicator final : deadlock::Member, HostCalls, process::Leaver {
   Status tell_entries(const Entry& mine, std::vector<Entry>* all);
   tutti_status make_part(std::vector<int> members, std::unique_ptr<Communicator>* out);
 
+  Survivors& survivors();
+  // INVALID while calls are in flight or a group of messages is open.
+  Status ready_to_meet();
+  Status make_of_survivors(const RankSet& members, uint64_t limit_ns,
+                           std::unique_ptr<Communicator>* out);
+
   // The calling thread begins a call on the communicator.
   void enter() {
     const void* const thread = deadlock::this_thread();
@@ -273,6 +289,7 @@ class Communicator final : deadlock::Member, HostCalls, process::Leaver {
     size_t bytes = 0;
   };
   std::array<Kept, compound_places> compound_memory_;
+  std::unique_ptr<Survivors> survivors_;  // null: nobody has asked for them
   std::shared_ptr<CommunicatorRef> self_ = std::make_shared<CommunicatorRef>(this);
 
   std::unique_ptr<GpuFront> gpu_;  // null: none

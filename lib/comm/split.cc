@@ -76,6 +76,13 @@ Status Communicator::tell_entries(const Entry& mine, std::vector<Entry>* all) {
   return {};
 }
 
+Status Communicator::tell_all(const Status& mine, std::string_view text,
+                              std::vector<std::string>* all) {
+  GroupExchange everybody(*this, connection_.key);
+  return tutti::agree_on(everybody, mine, text, deadline_after_ms(connection_.settings.setup_ms),
+                         all);
+}
+
 tutti_status Communicator::make_part(std::vector<int> members, std::unique_ptr<Communicator>* out) {
   Status made = create(std::make_unique<GroupExchange>(*this, std::move(members), connection_.key),
                        connection_.settings, out);

@@ -22,7 +22,7 @@ struct Launch {
   int local_rank = 0;
   int local_nranks = 1;  // 0: unknown
   tutti_unique_id id{};
-  int listen_fd = -1;  // not owned: whoever listens on it takes it over; close-on-exec once read
+  int listen_fd = -1;  // not owned: other communicators listen on it later; close-on-exec once read
   std::string host;
   uint16_t port = 0;
   std::string key_file;

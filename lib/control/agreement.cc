@@ -23,7 +23,7 @@ struct Agreement::Message {
   uint32_t number = 0;
   int ballot = -1;    // of the coordinator that it belongs to
   int accepted = -1;  // in a report: the ballot of `verdict`; -1: nothing was accepted
-  Verdict verdict;    // in a report that has accepted nothing the value is what the rank passes
+  Decision verdict;   // in a report that has accepted nothing the value is what the rank passes
   uint64_t waited_ns = 0;  // since the first that its sender knows of has come
   RankSet dead, lost;
 
@@ -326,7 +326,7 @@ void Agreement::collect() {
     group.remove(asked_.self);
     return wait_for(group);
   }
-  Verdict value{group, own_.value};
+  Decision value{group, own_.value};
   int highest = own_.ballot;
   if (highest >= 0) value = own_.accepted;
   for (const auto& [rank, report] : reports_) {
@@ -343,7 +343,7 @@ void Agreement::collect() {
   collect_accepts();
 }
 
-void Agreement::propose(Verdict verdict) {
+void Agreement::propose(Decision verdict) {
   own_.ballot = asked_.self;
   own_.accepted = std::move(verdict);
   accepted_by_.add(asked_.self);
@@ -366,7 +366,7 @@ void Agreement::collect_accepts() {
 
 // ---------------------------------------------------------------- ends
 
-void Agreement::decide(Verdict verdict) {
+void Agreement::decide(Decision verdict) {
   Message decision = message(Type::decide);
   decision.verdict = verdict;
   send_all(asked_.members - dead_, decision);

@@ -35,7 +35,7 @@ namespace tutti {
 enum class Matter : uint8_t { agree = 1, shrink = 2 };
 
 // What was decided.
-struct Verdict {
+struct Decision {
   RankSet present;
   uint64_t value = 0;  // the AND of what those pass
 };
@@ -71,7 +71,7 @@ class Agreement {
 
   bool ended() const { return verdict_.has_value() || !failed_.ok(); }
   // Null unless all has gone well.
-  const Verdict* verdict() const { return verdict_ ? &*verdict_ : nullptr; }
+  const Decision* verdict() const { return verdict_ ? &*verdict_ : nullptr; }
   // ABORTED (this rank may not go on), TIMEOUT, MISMATCH or CORRUPT, with the rank.
   const Status& failed() const { return failed_; }
 
@@ -83,7 +83,7 @@ class Agreement {
   struct Message;
   struct Report {
     int ballot = -1;  // of what it has accepted; -1: nothing
-    Verdict accepted;
+    Decision accepted;
     uint64_t value = 0;
   };
 
@@ -96,11 +96,11 @@ class Agreement {
   void lose(const RankSet& ranks);
   void step();
   void collect();
-  void propose(Verdict verdict);
+  void propose(Decision verdict);
   void collect_accepts();
   void wait_for(const RankSet& missing);
   bool may_decide(const RankSet& group, bool* later) const;
-  void decide(Verdict verdict);
+  void decide(Decision verdict);
   void refuse(const RankSet& group);
   void fail(Status why);
   Message message(Type type) const;
@@ -121,7 +121,7 @@ class Agreement {
   Report own_;
   std::optional<RankSet> proposed_to_;
   RankSet accepted_by_;
-  std::optional<Verdict> verdict_;
+  std::optional<Decision> verdict_;
   Status failed_;
   std::vector<Letter> letters_;
 };

@@ -157,9 +157,16 @@ std::vector<Wrong> wrong_calls() {
   WRONG("unknown level 9999", tutti_broadcast_with(a, 4, type, 0, c, &bad_level));
 
   static tutti_comm made;
+  static size_t failed;
   static const int all_ranks[] = {0, 1}, twice[] = {1, 0, 1}, outside[] = {0, 2}, less[] = {0, -1},
                    without[] = {1};
   WRONG("nowhere to put the communicator", tutti_comm_split_host(c, 0, nullptr));
+  WRONG("nowhere to put the communicator", tutti_comm_shrink(c, 0, nullptr));
+  WRONG("the time limit is negative", tutti_comm_shrink(c, -1, &made));
+  WRONG("nowhere to put the communicator", tutti_comm_grow(c, nullptr, 1, nullptr));
+  WRONG("nowhere to put the failed ranks", tutti_comm_failed_ranks(c, nullptr, 1, &failed));
+  WRONG("nowhere to put the failed ranks", tutti_comm_failed_ranks(c, nullptr, 0, nullptr));
+  WRONG("there is no value to agree on", tutti_comm_agree(c, nullptr, 0));
   WRONG("nowhere to put the communicator", tutti_comm_create_group(c, all_ranks, 2, nullptr));
   WRONG("the list of ranks is NULL", tutti_comm_create_group(c, nullptr, 2, &made));
   WRONG("the list of ranks is empty", tutti_comm_create_group(c, all_ranks, 0, &made));

@@ -136,6 +136,19 @@ TEST(Cpp, SparseAndCompressedAllreduces) {
   });
 }
 
+TEST(Cpp, RanksAgreeShrinkAndGrow) {
+  on_ranks([](int rank, const tutti::communicator& comm) {
+    EXPECT_TRUE(comm.failed_ranks().empty());
+    bool all = false;
+    EXPECT_EQ(comm.agree(rank == 1 ? 6 : 3, &all), 2u);
+    EXPECT_TRUE(all);
+    tutti::communicator left = comm.shrink();
+    EXPECT_EQ(left.size(), nranks);
+    EXPECT_THROW(left.grow({}, 1), tutti::error);
+    left.barrier();
+  });
+}
+
 TEST(Cpp, SpansOfWrongLengthsThrowBeforeAnythingIsSent) {
   on_ranks([](int, const tutti::communicator& comm) {
     Values two(2), five(5);

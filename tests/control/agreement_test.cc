@@ -249,7 +249,7 @@ class Job {
       return end(rank);
     }
     ++decisions_;
-    const Verdict verdict = *one.running->verdict();
+    const Decision verdict = *one.running->verdict();
     if (!one.attempted) check_value(verdict);
     if (one.attempted && verdict.present == one.members && verdict.value == 1) {
       one.succeeded = true;
@@ -261,7 +261,7 @@ class Job {
     at(now_ + random_() % (5 * milli), [this, rank] { make(rank); });
   }
 
-  void check_value(const Verdict& verdict) {
+  void check_value(const Decision& verdict) {
     uint64_t value = ~uint64_t{0};
     for (const int rank : verdict.present.ranks()) value &= ranks_[size_t(rank)].value;
     EXPECT_EQ(verdict.value, value);

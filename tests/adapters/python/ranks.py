@@ -380,6 +380,11 @@ def communicators():
     if rank < 2:
         with comm.create_group([1, 0]) as pair:
             assert pair.rank == 1 - rank
+    with comm.dup() as over:
+        assert over.failed_ranks() == [] and over.agree(6 if rank == 0 else 3) == (2, True)
+        over.abort("to shrink it")
+        with over.shrink() as again:
+            assert (again.rank, again.size) == (rank, size) and again.allgather(rank) == list(range(size))
     comm.Barrier()
     assert comm.explain(100, Dtype.FLOAT32).algorithm and comm.counters.calls > 0 and comm.transport
 

@@ -3,9 +3,9 @@
 import ctypes
 import os
 import weakref
-from ctypes import byref, c_int, c_void_p
+from ctypes import byref, c_int, c_size_t, c_uint64, c_void_p
 from types import TracebackType
-from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Type
+from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple, Type
 
 from . import _abi
 from ._buffers import buffer_of
@@ -149,6 +149,36 @@ class Comm(Objects, CompressedCalls, DeviceCalls):
     def create_group(self, ranks: Sequence[int]) -> "Comm":
         """Collective over the ranks listed, in the order of their new ranks."""
         made = self._derived("create_group", (c_int * len(ranks))(*ranks), len(ranks))
+        assert made is not None
+        return made
+
+    def failed_ranks(self) -> "List[int]":
+        """The ranks that this one knows to have died or to be lost. Local."""
+        ranks, n = (c_int * self.size)(), c_size_t()
+        self._check_process()
+        self._local(_lib.tutti_comm_failed_ranks(self._handle, ranks, self.size, byref(n)))
+        return list(ranks[:n.value])
+
+    def agree(self, value: int, timeout: float = 0) -> "Tuple[int, bool]":
+        """Collective, also on a communicator that is over: the AND of what the ranks that came passed,
+        and whether all came."""
+        agreed = c_uint64(value)
+        self._check_process()
+        status = _lib.tutti_comm_agree(self._handle, byref(agreed), int(timeout * 1000))
+        if status != _abi.TUTTI_PEER_FAILED:
+            self._local(status)
+        return agreed.value, status == 0
+
+    def shrink(self, timeout: float = 0) -> "Comm":
+        """Collective over the ranks that are left: their new communicator (tutti_comm_shrink())."""
+        made = self._derived("shrink", int(timeout * 1000))
+        assert made is not None
+        return made
+
+    def grow(self, id: "Optional[bytes]", joining: int = 1) -> "Comm":
+        """Collective, with `joining` processes that call from_id() with the ranks after this communicator's.
+        `id`: rank 0's UniqueId, for this once; None on the others (tutti_comm_grow())."""
+        made = self._derived("grow", byref(_abi.tutti_unique_id((ctypes.c_ubyte * 128)(*(id or bytes(128))))), joining)
         assert made is not None
         return made
 

@@ -1,0 +1,304 @@
+// What ranks agree on after failures, and the communicators that they go on with.
+#include <dirent.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "tests/support/processes.h"
+#include "tests/support/sanitized.h"
+#include "tests/support/thread_comm.h"
+#include "tests/support/with_ucx.h"
+
+namespace {
+
+using tutti::testing::Child;
+using tutti::testing::finish;
+using tutti::testing::Report;
+using tutti::testing::report_of;
+
+// A report that says only what went wrong.
+Report wrong(const std::string& what) {
+  Report report;
+  report.status = TUTTI_INTERNAL;
+  snprintf(report.text, sizeof(report.text), "%s", what.c_str());
+  return report;
+}
+Report well() {
+  Report report;
+  report.status = TUTTI_OK;
+  return report;
+}
+
+Report wrong(const std::string& what, tutti_comm comm) {
+  return wrong(what + ": " + tutti::testing::sentence(comm));
+}
+
+void expect_all_well(const std::vector<Child>& children, const std::vector<int>& killed = {}) {
+  for (int rank = 0; rank < int(children.size()); ++rank) {
+    Report report;
+    const bool told = finish(children[size_t(rank)], &report);
+    const bool dies = std::find(killed.begin(), killed.end(), rank) != killed.end();
+    EXPECT_EQ(told, !dies) << "rank " << rank;
+    if (!told) continue;
+    EXPECT_EQ(report.status, TUTTI_OK) << "rank " << rank << ": " << report.text;
+  }
+}
+
+bool sums(tutti_comm comm, float mine, float expected) {
+  float sum = 0;
+  return tutti_allreduce(&mine, &sum, 1, TUTTI_FLOAT32, TUTTI_SUM, comm) == TUTTI_OK &&
+         sum == expected;
+}
+
+void reduce_until_it_fails(tutti_comm comm) {
+  float one = 1, sum = 0;
+  while (tutti_allreduce(&one, &sum, 1, TUTTI_FLOAT32, TUTTI_SUM, comm) == TUTTI_OK) continue;
+}
+
+std::vector<int> failed_ranks(tutti_comm comm) {
+  size_t n = 0;
+  std::vector<int> ranks(64);
+  if (tutti_comm_failed_ranks(comm, ranks.data(), ranks.size(), &n) != TUTTI_OK) n = 0;
+  ranks.resize(n);
+  return ranks;
+}
+
+size_t open_descriptors() {
+  size_t count = 0;
+  DIR* const folder = opendir("/proc/self/fd");
+  while (readdir(folder) != nullptr) ++count;
+  closedir(folder);
+  return count;
+}
+
+size_t resident_kib() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmRSS:")) return std::stoul(line.substr(6));
+  }
+  return 0;
+}
+
+class Survivors : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(Survivors, GoOnInTheirOldOrderWithoutRankZero) {
+  const auto children = tutti::testing::start(4, GetParam(), [](int rank, tutti_comm comm) {
+    reduce_until_it_fails(comm);
+    if (failed_ranks(comm) != std::vector<int>{0}) return wrong("rank 0 is not named", comm);
+    tutti_comm left = nullptr;
+    if (tutti_comm_shrink(comm, 0, &left) != TUTTI_OK) return wrong("no shrink", comm);
+    int new_rank = -1, size = 0;
+    tutti_comm_rank(left, &new_rank);
+    tutti_comm_size(left, &size);
+    if (new_rank != rank - 1 || size != 3) return wrong("the new ranks are wrong");
+    if (!sums(left, float(rank), 6)) return wrong("the sum is wrong", left);
+    if (!failed_ranks(left).empty()) return wrong("ranks have failed", left);
+    // The old one may go before or after.
+    return tutti_comm_free(left) == TUTTI_OK ? well() : wrong("the new one is not freed");
+  });
+  usleep(100'000);
+  kill(children[0].pid, SIGKILL);
+  expect_all_well(children, {0});
+}
+
+TEST_P(Survivors, ShrinkUntilOneIsLeft) {
+  const auto children = tutti::testing::start(4, GetParam(), [](int rank, tutti_comm comm) {
+    tutti_comm now = comm;
+    for (int left = 3; left >= 1; --left) {
+      if (rank == left) raise(SIGKILL);
+      reduce_until_it_fails(now);
+      tutti_comm next = nullptr;
+      if (tutti_comm_shrink(now, 0, &next) != TUTTI_OK) return wrong("no shrink", now);
+      if (now != comm) tutti_comm_free(now);
+      now = next;
+      int size = 0;
+      tutti_comm_size(now, &size);
+      if (size != left || !sums(now, 1, float(left))) return wrong("the sum is wrong", now);
+    }
+    tutti_comm_free(now);
+    return well();
+  });
+  expect_all_well(children, {1, 2, 3});
+}
+
+TEST_P(Survivors, AgreeWithTheLivingWhateverHasBecomeOfTheCommunicator) {
+  const auto children = tutti::testing::start(3, GetParam(), [](int rank, tutti_comm comm) {
+    uint64_t value = rank == 1 ? 6 : 7;
+    if (tutti_comm_agree(comm, &value, 0) != TUTTI_OK || value != 6)
+      return wrong("all are there, but did not agree on 6", comm);
+    if (!sums(comm, 1, 3)) return wrong("calls go on", comm);
+    if (rank == 1) raise(SIGKILL);
+    reduce_until_it_fails(comm);
+    for (const uint64_t bit : {uint64_t{1}, uint64_t{1} << 63}) {
+      value = rank == 0 ? bit | 4 : bit | 8;
+      if (tutti_comm_agree(comm, &value, 0) != TUTTI_PEER_FAILED || value != bit)
+        return wrong("the survivors did not agree", comm);
+      tutti_error error{};
+      tutti_comm_last_error(comm, &error);
+      if (error.rank != 1) return wrong("rank 1 is not named", comm);
+    }
+    return well();
+  });
+  expect_all_well(children, {1});
+}
+
+// A rank that never comes is left out after half of the time, and may not go on when it does come.
+TEST_P(Survivors, LeaveOutWhoDoesNotComeAndItStops) {
+  const auto children = tutti::testing::start(3, GetParam(), [](int rank, tutti_comm comm) {
+    tutti_comm left = nullptr;
+    if (rank == 2) {
+      usleep(1'500'000);
+      const tutti_status late = tutti_comm_shrink(comm, 2000, &left);
+      return late == TUTTI_ABORTED ? well() : wrong("who was late went on, or saw a death", comm);
+    }
+    const uint64_t begun_ns = tutti::now_ns();
+    if (tutti_comm_shrink(comm, 2000, &left) != TUTTI_OK) return wrong("no shrink", comm);
+    const uint64_t took_ns = tutti::now_ns() - begun_ns;
+    if (took_ns < 900'000'000u || took_ns > 2'500'000'000u) return wrong("it took too long");
+    if (!sums(left, 1, 2)) return wrong("the sum is wrong", left);
+    usleep(1'500'000);  // on, while rank 2 comes
+    if (!sums(left, 1, 2)) return wrong("the sum is wrong later", left);
+    tutti_comm_free(left);
+    return well();
+  });
+  expect_all_well(children);
+}
+
+TEST_P(Survivors, ARankThatAgreesWhileOthersShrinkIsAMismatch) {
+  const auto children = tutti::testing::start(2, GetParam(), [](int rank, tutti_comm comm) {
+    tutti_comm left = nullptr;
+    uint64_t value = 1;
+    const tutti_status status =
+        rank == 0 ? tutti_comm_shrink(comm, 5000, &left) : tutti_comm_agree(comm, &value, 5000);
+    return status == TUTTI_MISMATCH ? well() : wrong("no mismatch", comm);
+  });
+  expect_all_well(children);
+}
+
+// After a mismatch, which ends a communicator: another one, again and again, without growth.
+void remake(const char* transport, int turns) {
+  const auto children = tutti::testing::start(2, transport, [&](int rank, tutti_comm comm) {
+    tutti_comm now = nullptr;
+    if (tutti_comm_dup(comm, &now) != TUTTI_OK) return wrong("no copy", comm);
+    size_t descriptors = 0, kib = 0;
+    for (int turn = 0; turn < turns; ++turn) {
+      float in[2] = {1, 2}, out[2];
+      const tutti_status status =
+          tutti_allreduce(in, out, rank == 0 ? 1 : 2, TUTTI_FLOAT32, TUTTI_SUM, now);
+      if (status != TUTTI_MISMATCH) return wrong("no mismatch", now);
+      tutti_comm next = nullptr;
+      if (tutti_comm_shrink(now, 0, &next) != TUTTI_OK) return wrong("no shrink", now);
+      tutti_comm_free(now);
+      now = next;
+      if (!sums(now, 1, 2)) return wrong("the sum is wrong", now);
+      if (turn == turns / 2) {
+        descriptors = open_descriptors();
+        kib = resident_kib();
+      }
+    }
+    // Connections of the peer's that has not left yet.
+    if (open_descriptors() > descriptors + 4) return wrong("descriptors are left behind");
+    if (!tutti::testing::sanitized && resident_kib() > kib + 2048)
+      return wrong("memory is left behind: " + std::to_string(resident_kib() - kib) + " KiB");
+    tutti_comm_free(now);
+    return well();
+  });
+  expect_all_well(children);
+}
+
+TEST_P(Survivors, MakeNewCommunicatorsAfterMismatchesWithoutGrowth) {
+  remake(GetParam(), tutti::testing::sanitized ? 20 : 100);
+}
+TEST_P(Survivors, LongMakeAThousandCommunicatorsAfterMismatchesWithoutGrowth) {
+  remake(GetParam(), 1000);
+}
+
+TEST_P(Survivors, TakeInAReplacement) {
+  int ids[2];
+  ASSERT_EQ(pipe(ids), 0);
+  const char* const transport = GetParam();
+  const auto children = tutti::testing::start(3, transport, [&](int rank, tutti_comm comm) {
+    if (rank == 1) raise(SIGKILL);
+    reduce_until_it_fails(comm);
+    tutti_comm left = nullptr, whole = nullptr;
+    if (tutti_comm_shrink(comm, 0, &left) != TUTTI_OK) return wrong("no shrink", comm);
+    tutti_unique_id id{};
+    if (rank == 0) {
+      if (tutti_unique_id_create(nullptr, &id) != TUTTI_OK) return wrong("no id");
+      if (write(ids[1], &id, sizeof(id)) != ssize_t(sizeof(id))) return wrong("no pipe");
+    }
+    if (tutti_comm_grow(left, rank == 0 ? &id : nullptr, 1, &whole) != TUTTI_OK)
+      return wrong("no growth", left);
+    int new_rank = -1;
+    tutti_comm_rank(whole, &new_rank);
+    if (new_rank != (rank == 0 ? 0 : 1)) return wrong("the ranks have changed");
+    if (!sums(whole, float(1 + new_rank), 6)) return wrong("the sum is wrong", whole);
+    if (!sums(left, 1, 2)) return wrong("the old one does not work any more", left);
+    tutti_comm_free(whole);
+    tutti_comm_free(left);
+    return well();
+  });
+  const pid_t replacement = fork();
+  if (replacement == 0) {
+    tutti_unique_id id{};
+    if (read(ids[0], &id, sizeof(id)) != ssize_t(sizeof(id))) _exit(1);
+    tutti_comm_config config = TUTTI_COMM_CONFIG_INIT;
+    config.transports = transport;
+    tutti_comm whole = nullptr;
+    if (tutti_comm_create_from_id(&id, 2, 3, &config, &whole) != TUTTI_OK) _exit(2);
+    const bool right = sums(whole, 3, 6);
+    tutti_comm_free(whole);
+    _exit(right ? 0 : 3);
+  }
+  expect_all_well(children, {1});
+  int status = -1;
+  waitpid(replacement, &status, 0);
+  EXPECT_EQ(status, 0);
+  close(ids[0]);
+  close(ids[1]);
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, Survivors,
+                         ::testing::ValuesIn(tutti::testing::with_ucx({"shm", "tcp"})),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST(Growth, IsRefusedToAllWhereOneCannot) {
+  tutti::testing::on_comm(2, "inproc", [](int rank, tutti_comm comm) {
+    tutti_comm made = nullptr;
+    const tutti_unique_id unknown{};
+    EXPECT_EQ(tutti_comm_grow(comm, &unknown, 1, &made), TUTTI_INVALID);
+    EXPECT_EQ(tutti_comm_grow(comm, nullptr, 1, &made), TUTTI_INVALID);
+    EXPECT_NE(tutti::testing::sentence(comm).find("the id is NULL"), std::string::npos);
+    EXPECT_EQ(made, nullptr);
+    EXPECT_TRUE(sums(comm, float(rank), 1));
+  });
+}
+
+TEST(ShrunkAlone, ThreadsGoOnTooAndOneRankAlone) {
+  tutti::testing::on_comm(3, "inproc", [](int rank, tutti_comm comm) {
+    if (rank == 1) tutti_comm_abort(comm, "to go on");
+    tutti_comm left = nullptr;
+    ASSERT_EQ(tutti_comm_shrink(comm, 0, &left), TUTTI_OK) << tutti::testing::sentence(comm);
+    EXPECT_TRUE(sums(left, 1, 3));
+    tutti_comm_free(left);
+  });
+  tutti_comm alone = nullptr, again = nullptr;
+  ASSERT_EQ(tutti_comm_create_from_env(nullptr, &alone), TUTTI_OK);
+  uint64_t value = 5;
+  EXPECT_EQ(tutti_comm_agree(alone, &value, 0), TUTTI_OK);
+  EXPECT_EQ(value, 5u);
+  ASSERT_EQ(tutti_comm_shrink(alone, 0, &again), TUTTI_OK);
+  EXPECT_TRUE(sums(again, 2, 2));
+  tutti_comm_free(again);
+  tutti_comm_free(alone);
+}
+
+}  // namespace
