@@ -1,6 +1,6 @@
 """`tutti run` as its users see it: exit status, output, and nothing left behind.
 
-    launcher_test.py TUTTI
+    launcher_test.py TUTTI JOB
 """
 
 import json
@@ -13,7 +13,7 @@ import time
 import unittest
 import uuid
 
-TUTTI = os.path.abspath(sys.argv.pop(1))
+TUTTI, JOB = (os.path.abspath(sys.argv.pop(1)) for _ in range(2))
 
 
 def run(*words, **options):
@@ -218,6 +218,20 @@ class Failures(unittest.TestCase):
     def test_survivors_may_say_what_they_saw(self):
         result = shell(2, '[ $TUTTI_RANK = 0 ] || exit 4; sleep 0.5; echo rank 1 is gone; exit 9')
         self.assertEqual((result.returncode, result.stdout), (4, "rank 1 is gone\n"))
+
+    def test_others_go_on_where_they_may(self):
+        result = run("-n", "3", "--keep-going", JOB, "survive")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertRegex(result.stderr,
+                         r"^tutti run: rank 1 \(process \d+\) was ended by signal 9 \(Killed\); the others go on\n$")
+
+    def test_where_all_are_killed_nobody_went_on(self):
+        self.assertEqual(shell(2, "kill -9 $$", "--keep-going").returncode, 128 + 9)
+        self.assertEqual(shell(2, "[ $TUTTI_RANK = 0 ] || exit 4; sleep 300", "--keep-going").returncode, 4)
+
+    def test_a_job_makes_communicators_again_and_again(self):
+        result = run("-n", "2", JOB, "again")
+        self.assertEqual(result.returncode, 0, result.stderr)
 
     def test_ranks_that_will_not_end_are_killed(self):
         mark = Marked()

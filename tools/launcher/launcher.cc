@@ -47,6 +47,7 @@ class Watch {
         timeout_at_(job.timeout_ms > 0 ? deadline_after_ms(job.timeout_ms) : never_ns),
         timeout_ms_(job.timeout_ms),
         stop_ms_(job.stop_ms),
+        keep_going_(job.keep_going),
         verbose_(job.verbose) {}
 
   int run() {
@@ -55,6 +56,7 @@ class Watch {
       for (Prefixer& output : ranks_.outputs())
         if (output.reads()) output.pump();
     }
+    if (!over_ && !some_ended_well_) exit_status_ = lost_status_;
     if (blamed_ != 0) say_diagnosis(records_.diagnose(blamed_, ending_));
     ranks_.finish();
     part();
@@ -115,7 +117,13 @@ class Watch {
   void look_at_ranks() {
     for (size_t rank = 0; rank < ranks_.processes().size(); ++rank) {
       const std::optional<Ending> ending = ranks_.ended(rank);
+      some_ended_well_ = some_ended_well_ || (ending && !ending->failed());
       if (!ending || !ending->failed() || over_) continue;
+      if (keep_going_ && ending->by_signal) {
+        say(terminal_, who(rank) + " " + text_of(*ending) + "; the others go on");
+        if (lost_status_ == 0) lost_status_ = ending->exit_status();
+        continue;
+      }
       if (!first_) {
         blame_at_ = deadline_after_ms(blame_ms);
         terminate_at_ = deadline_after_ms(report_ms);
@@ -137,14 +145,18 @@ class Watch {
     over_ = true;
     records_.note_stopped();
     exit_status_ = failed.ending.exit_status();
-    const std::string who =
-        fmt::format("rank {} (process {})", failed.rank, ranks_.processes()[failed.rank].pid);
-    const int value = failed.ending.value;
     blamed_ = ranks_.processes()[failed.rank].pid;
-    ending_ = failed.ending.by_signal
-                  ? fmt::format("was ended by signal {} ({})", value, strsignal(value))
-                  : fmt::format("ended with exit status {}", value);
-    say(terminal_, who + " " + ending_);
+    ending_ = text_of(failed.ending);
+    say(terminal_, who(failed.rank) + " " + ending_);
+  }
+
+  std::string who(size_t rank) const {
+    return fmt::format("rank {} (process {})", rank, ranks_.processes()[rank].pid);
+  }
+  static std::string text_of(const Ending& ending) {
+    return ending.by_signal
+               ? fmt::format("was ended by signal {} ({})", ending.value, strsignal(ending.value))
+               : fmt::format("ended with exit status {}", ending.value);
   }
 
   void say_diagnosis(const std::string& sentence) {
@@ -208,7 +220,10 @@ class Watch {
   uint64_t timeout_at_;
   int64_t timeout_ms_;
   int64_t stop_ms_;
+  bool keep_going_;
   bool verbose_;
+  bool some_ended_well_ = false;
+  int lost_status_ = 0;  // of the first rank that was lost while the others go on
   uint64_t terminate_at_ = never_ns;
   uint64_t kill_at_ = never_ns;
   std::optional<Failed> first_;  // whom to blame, as far as is known

@@ -24,6 +24,7 @@ struct LocalJob {
   int64_t timeout_ms = 0;             // of the whole job; 0: none
   int64_t stop_ms = 2000;  // from a signal to the launcher, which ranks get, too, to SIGKILL
   Bind bind = Bind::core;
+  bool keep_going = false;  // a rank that is ended by a signal does not end the others
   bool verbose = false;  // says on stderr which ranks are bound to what, or why not, and who moves
 };
 
@@ -32,7 +33,8 @@ struct LocalJob {
 // the launcher is told to stop, else 0; the cause is one sentence on stderr. A status other than
 // OK: no rank was started.
 //
-// When a rank fails, the others have 1.5 s to detect it, then get SIGTERM and 2 s more.
+// When a rank fails, the others have 1.5 s to detect it, then get SIGTERM and 2 s more. With
+// keep_going one that a signal ends is only named on stderr, unless no other ends well.
 //
 // This process must have one thread: the ranks' parent is a fork of it (keeper.h).
 Status run_local(const LocalJob& job, int* exit_status);

@@ -45,7 +45,7 @@ void run(RunOptions& options, std::vector<std::string> command) {
   if (command.front().starts_with('-'))
     refuse("run: unknown option " + command.front() +
            " (allowed before the program: -n, --prefix, --transport, --interface, --timeout, "
-           "--bind, --fault, --verbose)");
+           "--bind, --fault, --keep-going, --verbose)");
   job.command = std::move(command);
   job.timeout_ms = int64_t(std::ceil(options.timeout_s * 1000));
   job.bind = binds.at(options.bind);
@@ -90,6 +90,10 @@ void add_run(CLI::App& app) {
                    "communicator; may be repeated for other ranks")
       ->type_size(1)
       ->allow_extra_args(false);
+  command->add_flag(
+      "--keep-going", options->job.keep_going,
+      "a rank that a signal ends (a kill, a crash) does not end the others, which may "
+      "go on by tutti_comm_shrink(); one that ends with a status still does");
   command->add_flag("--verbose", options->job.verbose,
                     "say on stderr which cores ranks have, or why none, and when they move");
   command->prefix_command();
