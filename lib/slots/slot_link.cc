@@ -420,7 +420,11 @@ bool SlotLink::take_mail(int peer, std::string* text) {
   const auto local = uint32_t(local_[peer]);
   bool moved = false;
   const bool took = mail_.take(local, text, &moved);
-  if (mail_.push(local) || moved) wake(local);
+  if (moved) wake(local);
+  // To all, for who waits for one peer's mail may be waited for by another one.
+  for (uint32_t other = 0; other < uint32_t(ranks_.size()); ++other) {
+    if (other != self_ && mail_.push(other)) wake(other);
+  }
   return took;
 }
 

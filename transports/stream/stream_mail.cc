@@ -37,9 +37,11 @@ bool StreamLink::take_mail(int rank, std::string* text) {
   const auto held = hold();
   Peer& peer = *peers_[size_t(rank)];
   if (peer.mail.empty() && !peer.closed) read_control(peer);
-  if (!peer.closed) {
+  // To all, for who waits for one peer's mail may be waited for by another one.
+  for (const auto& other : peers_) {
+    if (other == nullptr || other->closed) continue;
     const std::lock_guard lock(control_mutex_);
-    peer.control.flush();
+    other->control.flush();
   }
   if (peer.mail.empty()) return false;
   *text = std::move(peer.mail.front());
