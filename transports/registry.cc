@@ -53,13 +53,14 @@ std::vector<std::string> gpu_transports() {
   return names;
 }
 
-uint32_t offered_transports(const std::vector<std::string>& allowed, bool named) {
+uint32_t offered_transports(const std::vector<std::string>& allowed, bool named, bool in_clear) {
   uint32_t offered = 0;
   for (size_t i = 0; i < std::size(table); ++i) {
     const auto worthwhile = [&] {
       return std::find(allowed.begin(), allowed.end(), table[i]->name) != allowed.end() &&
              table[i]->worthwhile();
     };
+    if (!named && !in_clear && table[i]->always_in_clear) continue;
     if (named || table[i]->worthwhile == nullptr || worthwhile()) offered |= uint32_t{1} << i;
   }
   return offered;

@@ -25,6 +25,8 @@ struct Transport {
   const char* about;  // one sentence
   Reach reach;
   bool raw_sockets = false;  // its best possible performance is that of bare sockets
+  // Between hosts, too: it cannot protect what it carries.
+  bool always_in_clear = false;
   // Collective over the exchange; *out stays empty on a rank without peers.
   Status (*open)(const LinkSetup& setup, std::unique_ptr<Link>* out);
   // UNSUPPORTED, with why, where this process cannot use it; null: it always can.
@@ -55,8 +57,9 @@ const Transport* find_transport(std::string_view name);  // null: there is none
 std::vector<std::string> gpu_transports();
 
 // The transports that a process offers to others: bit i for transports()[i]. `named`: whether the
-// program or the user has chosen the allowed ones.
-uint32_t offered_transports(const std::vector<std::string>& allowed, bool named);
+// program or the user has chosen the allowed ones; `in_clear`: whether he has chosen to have
+// nothing protected.
+uint32_t offered_transports(const std::vector<std::string>& allowed, bool named, bool in_clear);
 
 // The index in `allowed` of the first transport that can join them, -1 if none can.
 int transport_for(const std::vector<std::string>& allowed, const HostRecord& a,

@@ -19,6 +19,7 @@
 #include "lib/call/call.h"
 #include "lib/call/note.h"
 #include "lib/control/exchange.h"
+#include "lib/control/seal.h"
 #include "lib/tuning/tuning.h"
 
 namespace tutti {
@@ -62,6 +63,7 @@ struct LinkSetup {
   const Tuning* tuning = &default_tuning;  // the same on all ranks
   // Within which a peer's host that does not answer is lost to a rank that waits for it.
   uint64_t heartbeat_ns = ns_of_ms(default_heartbeat_ms);
+  Integrity integrity = Integrity::automatic;  // the same on all ranks
 };
 
 class Link {
@@ -79,6 +81,12 @@ class Link {
   virtual const char* name_to(int peer) const {
     (void)peer;
     return name();
+  }
+
+  // How what goes to and from the peer is protected on its way; not automatic.
+  virtual Integrity integrity_to(int peer) const {
+    (void)peer;
+    return Integrity::none;
   }
 
   // A call begins: from here on every slice sent carries mark.digest, and every slice received must

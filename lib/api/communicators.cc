@@ -103,6 +103,9 @@ Status read_settings(const tutti_comm_config* given, CommSettings* out) {
   std::optional<int64_t> heartbeat_ms;
   TUTTI_TRY(config_integer(Variable::tutti_heartbeat_ms, &heartbeat_ms));
   if (heartbeat_ms) out->heartbeat_ms = *heartbeat_ms;
+  std::optional<std::string> integrity;
+  TUTTI_TRY(config_text(Variable::tutti_integrity, &integrity));
+  if (integrity) out->integrity = integrity_from_name(*integrity).value_or(Integrity::automatic);
   std::vector<std::string> checks;
   TUTTI_TRY(config_list(Variable::tutti_check, &checks));
   out->check_results = !checks.empty();  // there is only one kind of check

@@ -7,7 +7,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/fault.h"
-#include "lib/control/exchange.h"
+#include "lib/control/kept_key.h"
 #include "lib/progress/wait.h"
 #include "lib/record/recorder.h"
 #include "lib/select/select.h"
@@ -24,6 +24,7 @@ struct CommSettings {
   int64_t timeout_ms = 30'000;
   int64_t setup_ms = 60'000;
   int64_t heartbeat_ms = default_heartbeat_ms;
+  Integrity integrity = Integrity::automatic;  // TUTTI_INTEGRITY; the same on all ranks
   bool progress_thread = false;
   Use single_copy = Use::automatic;      // of other ranks' private memory
   Use non_temporal = Use::automatic;     // for slices in shared memory
@@ -49,7 +50,7 @@ struct Connection {
   int rank = 0;
   int nranks = 1;
   CommSettings settings;
-  JobKey key{};
+  KeptKey key;
   std::vector<pid_t> processes;  // of the ranks; 0: on another host, or unknown
   Capabilities capabilities;
   Patience patience;

@@ -23,6 +23,7 @@ struct Introduction {
   uint64_t checks_results = 0;
   uint64_t has_device = 0;
   uint64_t adopts = 0;
+  uint64_t integrity = 0;
   uint64_t tuning = 0;  // digest_of() the values
   char tuning_id[24] = "";
 };
@@ -40,10 +41,12 @@ Status introduce(Exchange& exchange, const CommSettings& settings, Status ready,
   mine.checks_results = settings.check_results ? 1 : 0;
   mine.has_device = settings.device != CommSettings::no_device ? 1 : 0;
   mine.adopts = settings.adopts ? 1 : 0;
+  mine.integrity = uint64_t(settings.integrity);
   mine.tuning = digest_of(settings.tuning.values());
   settings.tuning.id().copy(mine.tuning_id, sizeof(mine.tuning_id) - 1);
   if (ready.ok()) ready = HostRecord::own(&mine.host);
-  mine.host.transports = offered_transports(settings.transports, settings.transports_named);
+  mine.host.transports = offered_transports(settings.transports, settings.transports_named,
+                                            settings.integrity == Integrity::none);
   if (ready.ok() &&
       getrandom(&mine.random, sizeof(mine.random), 0) != ssize_t(sizeof(mine.random))) {
     ready = system_error("cannot read random bytes", errno);
@@ -84,6 +87,15 @@ Status introduce(Exchange& exchange, const CommSettings& settings, Status ready,
                   (here ? " does not" : " does") + ": TUTTI_ADOPT must be the same on all ranks",
               rank};
     }
+    if (other.integrity != mine.integrity) {
+      if (other.integrity > uint64_t(Integrity::encrypted))
+        return {TUTTI_CORRUPT, rank_name(rank) + " introduced itself wrongly", rank};
+      return {TUTTI_MISMATCH,
+              rank_name(exchange.rank()) + " has TUTTI_INTEGRITY=" + name_of(settings.integrity) +
+                  ", rank " + std::to_string(rank) + " has " + name_of(Integrity(other.integrity)) +
+                  ": it must be the same on all ranks",
+              rank};
+    }
     if (other.tuning != mine.tuning) {
       other.tuning_id[sizeof(other.tuning_id) - 1] = '\0';
       const bool same = std::strcmp(other.tuning_id, mine.tuning_id) == 0;
@@ -115,7 +127,7 @@ Status Communicator::create(std::unique_ptr<Exchange> exchange, const CommSettin
   made->connection_.settings.progress_thread = false;  // until it runs
   Status ready = settings.progress_thread ? in_flight::use_progress_thread() : Status();
   made->connection_.settings.progress_thread = settings.progress_thread && ready.ok();
-  made->connection_.key = exchange->key();
+  made->connection_.key = KeptKey(exchange->key());
   made->connection_.capabilities.nranks = uint32_t(made->connection_.nranks);
   made->connection_.capabilities.tuning = settings.tuning.values();
   made->connection_.capabilities.copy_only = settings.memory != LinkMemory::host;
@@ -135,6 +147,18 @@ Status Communicator::create(std::unique_ptr<Exchange> exchange, const CommSettin
   return {};
 }
 
+namespace {
+
+std::string describe_link(const Link& link, int peer) {
+  const Integrity integrity = link.integrity_to(peer);
+  std::string name = link.name_to(peer);
+  if (integrity == Integrity::encrypted) name += ", encrypted";
+  if (integrity == Integrity::checksum) name += ", with checksums";
+  return name;
+}
+
+}  // namespace
+
 std::string Communicator::describe() const {
   const TuningTable& table = connection_.settings.tuning;
   return rank_name(rank()) + " of " + std::to_string(nranks()) + ": a communicator over " +
@@ -142,15 +166,16 @@ std::string Communicator::describe() const {
          (table.path.empty() ? "" : " of " + table.path);
 }
 
-// "shm (to 1-3) + tcp (to 4-7)".
+// "shm (to 1-3) + tcp, encrypted (to 4-7)".
 std::string Communicator::describe_links() const {
   if (connection_.link == nullptr) return "none";
   std::vector<std::pair<std::string, std::string>> links;  // a transport, and its ranks
   for (int first = 0; first < nranks();) {
     int end = first + 1;
     if (first != rank()) {
-      const std::string name = connection_.link->name_to(first);
-      while (end < nranks() && end != rank() && connection_.link->name_to(end) == name) ++end;
+      const std::string name = describe_link(*connection_.link, first);
+      while (end < nranks() && end != rank() && describe_link(*connection_.link, end) == name)
+        ++end;
       auto found = std::find_if(links.begin(), links.end(),
                                 [&](const auto& one) { return one.first == name; });
       if (found == links.end()) found = links.insert(found, {name, ""});
@@ -252,7 +277,8 @@ Status Communicator::open_links(Exchange& exchange, std::vector<std::vector<uint
                     deadline_ns,
                     connection_.settings.memory,
                     &connection_.capabilities.tuning,
-                    ns_of_ms(connection_.settings.heartbeat_ms)};
+                    ns_of_ms(connection_.settings.heartbeat_ms),
+                    connection_.settings.integrity};
     std::unique_ptr<Link> link;
     TUTTI_TRY(open_transport(connection_.settings.transports[i], setup, &link));
     if (link == nullptr) continue;

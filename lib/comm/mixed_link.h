@@ -18,6 +18,9 @@ class MixedLink final : public Link {
   const char* name_to(int peer) const override {
     return links_[size_t(link_of_[size_t(peer)])]->name();
   }
+  Integrity integrity_to(int peer) const override {
+    return links_[size_t(link_of_[size_t(peer)])]->integrity_to(peer);
+  }
   void begin(const CallMark& mark) override;
   size_t try_send(int peer, const std::byte* data, size_t bytes) override {
     return to(peer).try_send(peer, data, bytes);

@@ -2,6 +2,8 @@
 // torchrun, left in the environment.
 #pragma once
 
+#include <string.h>
+
 #include <cstdint>
 #include <string>
 
@@ -26,6 +28,8 @@ struct Launch {
   std::string host;
   uint16_t port = 0;
   std::string key_file;
+
+  ~Launch() { explicit_bzero(id.bytes, sizeof(id.bytes)); }  // it holds the key
 };
 
 // Reads the environment and, under `tutti run`, the inherited descriptors. INVALID where the

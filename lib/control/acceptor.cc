@@ -184,7 +184,7 @@ Status Acceptor::advance(uint64_t now_ns, std::vector<Guest>* in) {
     Next next = Next::wait;
     if (stepped.ok()) stepped = step(one, &next);
     if (next == Next::enter) {
-      in->push_back({std::move(one.socket), one.handshake.claim()});
+      in->push_back({std::move(one.socket), one.handshake});
       return true;
     }
     const bool late = now_ns >= one.due_ns && !one.handshake.greeted();

@@ -24,7 +24,9 @@ class Acceptor {
  public:
   struct Guest {
     Fd socket;
-    Claim claim;
+    Handshake handshake;  // done
+
+    const Claim& claim() const { return handshake.claim(); }
   };
   static constexpr size_t most_strangers = 64;
   // For those who have not proved yet that they belong to the job; with fewer it works, but slowly.
@@ -91,6 +93,7 @@ class Caller {
   // What the last call that reached nobody met with; 0: none.
   int obstacle() const { return obstacle_; }
   Fd take() { return std::move(socket_); }
+  const Handshake& handshake() const { return handshake_; }
 
   void watch(std::vector<pollfd>& set) const;
   uint64_t due_ns() const { return due_ns_; }

@@ -32,8 +32,8 @@ uint64_t job_of(const JobKey& key) {
 JobKey world_key(const JobKey& id_key, std::string_view nonce, int nranks) {
   uint8_t size[4];
   put_le<uint32_t>(size, uint32_t(nranks));
-  return keyed_hash(id_key, "tutti world key",
-                    {{reinterpret_cast<const uint8_t*>(nonce.data()), nonce.size()}, size});
+  return {keyed_hash(id_key, "tutti world key",
+                     {{reinterpret_cast<const uint8_t*>(nonce.data()), nonce.size()}, size})};
 }
 
 // Whether it is what this host calls itself, with or without a domain.
@@ -120,12 +120,13 @@ class Assembly {
 
   Status admit(Acceptor::Guest guest) {
     tune(guest.socket.get(), bootstrap_limit_s);
-    FrameChannel channel(std::move(guest.socket), wire::most_exchange_bytes);
-    const int rank = guest.claim.client;
+    FrameChannel channel({std::move(guest.socket), Integrity::encrypted, guest.handshake.session()},
+                         wire::most_exchange_bytes);
+    const int rank = guest.claim().client;
     Status wrong;
-    if (guest.claim.nranks != uint32_t(nranks_)) {
+    if (guest.claim().nranks != uint32_t(nranks_)) {
       wrong = {TUTTI_MISMATCH,
-               rank_name(rank) + " was started as one of " + std::to_string(guest.claim.nranks) +
+               rank_name(rank) + " was started as one of " + std::to_string(guest.claim().nranks) +
                    " ranks, rank 0 as one of " + std::to_string(nranks_),
                rank};
     } else if (rank >= nranks_) {
@@ -180,7 +181,8 @@ class Assembly {
   std::vector<FrameChannel> channels_;
 };
 
-Status call_rank_0(const RendezvousId& id, int rank, int nranks, uint64_t deadline_ns, Fd* out) {
+Status call_rank_0(const RendezvousId& id, int rank, int nranks, uint64_t deadline_ns,
+                   SecureSocket* out) {
   Destination to;
   to.address = id.address;
   to.key = id.key;
@@ -204,7 +206,7 @@ Status call_rank_0(const RendezvousId& id, int rank, int nranks, uint64_t deadli
     caller.watch(set);
     TUTTI_TRY(wait_for_events(set, std::min(deadline_ns, caller.due_ns())));
   }
-  *out = caller.take();
+  *out = {caller.take(), Integrity::encrypted, caller.handshake().session()};
   tune(out->get(), bootstrap_limit_s);
   return {};
 }
@@ -260,6 +262,7 @@ Status read_key_file(const std::string& path, JobKey* out) {
                             "`head -c 32 /dev/urandom`"};
   }
   std::copy_n(bytes, out->size(), out->begin());
+  explicit_bzero(bytes, sizeof(bytes));
   return {};
 }
 
@@ -285,7 +288,7 @@ Status join_rendezvous(const tutti_unique_id& id, Fd listener, int rank, int nra
     TUTTI_TRY(assembly.assemble(deadline_ns));
     channels = std::move(assembly.channels());
   } else if (rank != 0) {
-    Fd socket;
+    SecureSocket socket;
     TUTTI_TRY(call_rank_0(place, rank, nranks, deadline_ns, &socket));
     channels.emplace_back(std::move(socket), wire::most_exchange_bytes);
   }

@@ -2,6 +2,8 @@
 // authenticated TCP.
 #pragma once
 
+#include <string.h>
+
 #include <memory>
 #include <string>
 
@@ -15,6 +17,8 @@ namespace tutti {
 struct Rendezvous {
   tutti_unique_id id{};
   Fd listener;
+
+  ~Rendezvous() { explicit_bzero(id.bytes, sizeof(id.bytes)); }  // it holds the key
 };
 
 // Listens on `interface` (a network interface's name or an address of this host; empty: loopback)

@@ -1,19 +1,15 @@
 // How the ranks of a new communicator exchange their addresses: an all-gather of small texts.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "lib/base/status.h"
+#include "lib/control/job_key.h"
 
 namespace tutti {
-
-// The secret of a job: whoever holds it belongs to the job. Never logged, never in an argument
-// vector.
-using JobKey = std::array<uint8_t, 32>;
 
 class Exchange {
  public:

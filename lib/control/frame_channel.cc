@@ -1,7 +1,5 @@
 #include "lib/control/frame_channel.h"
 
-#include <sys/socket.h>
-
 #include <cerrno>
 #include <system_error>
 
@@ -29,8 +27,8 @@ void FrameChannel::queue(wire::Header header, std::string_view payload) {
 
 bool FrameChannel::flush() {
   while (!flushed()) {
-    const ssize_t sent = ::send(socket_.get(), out_.data() + out_begin_, out_.size() - out_begin_,
-                                MSG_NOSIGNAL | MSG_DONTWAIT);
+    const iovec rest{out_.data() + out_begin_, out_.size() - out_begin_};
+    const ssize_t sent = socket_.send({&rest, 1});
     if (sent >= 0) {
       out_begin_ += size_t(sent);
     } else if (errno != EINTR) {
@@ -62,7 +60,8 @@ FrameChannel::Got FrameChannel::read(wire::Header* header, std::string_view* pay
     in_begin_ = 0;
     const size_t had = in_.size();
     in_.resize(had + piece_bytes);
-    const ssize_t received = ::recv(socket_.get(), in_.data() + had, piece_bytes, MSG_DONTWAIT);
+    const iovec room{in_.data() + had, piece_bytes};
+    const ssize_t received = socket_.receive({&room, 1});
     const int error_number = errno;
     in_.resize(had + (received > 0 ? size_t(received) : 0));
     if (received > 0) continue;
@@ -70,6 +69,10 @@ FrameChannel::Got FrameChannel::read(wire::Header* header, std::string_view* pay
     if (again(error_number)) return Got::nothing;
     if (error_number == EINTR) continue;
     if (error_number == ECONNRESET || error_number == EPIPE) return Got::closed;
+    if (error_number == EBADMSG) {
+      *why = {TUTTI_CORRUPT, changed_on_the_way};
+      return Got::broken;
+    }
     *why = {TUTTI_PEER_FAILED, std::generic_category().message(error_number)};
     return Got::broken;
   }

@@ -1,10 +1,10 @@
-// Whole frames over a non-blocking socket: the control frames beside the data.
+// Whole frames over a socket that never blocks: the control frames beside the data.
 #pragma once
 
 #include <string>
 #include <string_view>
 
-#include "lib/base/fd.h"
+#include "lib/control/secure_socket.h"
 #include "lib/control/wire.h"
 
 namespace tutti {
@@ -15,11 +15,12 @@ class FrameChannel {
 
   FrameChannel() = default;
   // Refuses frames with more payload than `most_payload`.
-  FrameChannel(Fd socket, uint32_t most_payload)
+  FrameChannel(SecureSocket socket, uint32_t most_payload)
       : socket_(std::move(socket)), most_payload_(most_payload) {}
 
   int fd() const { return socket_.get(); }
   void close() { socket_.reset(); }
+  Integrity integrity() const { return socket_.integrity(); }
 
   // Appends a frame to the send queue; header.length is set from the payload.
   void queue(wire::Header header, std::string_view payload = {});
@@ -34,7 +35,7 @@ class FrameChannel {
  private:
   Got take(wire::Header* header, std::string_view* payload, Status* why);
 
-  Fd socket_;
+  SecureSocket socket_;
   uint32_t most_payload_ = 0;
   std::string out_;
   size_t out_begin_ = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "lib/control/bytes.h"
 
@@ -9,7 +10,8 @@ namespace tutti {
 
 namespace {
 
-constexpr char hello_magic[9] = "tutti-h1";
+constexpr char hello_magic[9] = "tutti-h2";
+constexpr size_t binding_at = 32, nonce_at = 64;
 
 constexpr const char* hello_role = "tutti handshake: hello";
 constexpr const char* server_role = "tutti handshake: server";
@@ -31,7 +33,8 @@ Handshake Handshake::client(const JobKey& key, const Claim& claim, const Nonce& 
   put_le<int32_t>(at + 16, claim.server);
   put_le<uint32_t>(at + 20, claim.nranks);
   put_le<uint64_t>(at + 24, claim.job);
-  std::copy(nonce.begin(), nonce.end(), at + 32);
+  std::copy(claim.binding.begin(), claim.binding.end(), at + binding_at);
+  std::copy(nonce.begin(), nonce.end(), at + nonce_at);
   made.send(made.hello_);
   made.send(keyed_hash(key, hello_role, {made.hello_}));
   return made;
@@ -52,6 +55,14 @@ Handshake Handshake::server(const JobKey& key, uint8_t purposes, uint64_t job, i
 
 Mac Handshake::mac(const char* role) const {
   return keyed_hash(key_, role, {hello_, server_nonce_});
+}
+
+SessionKeys Handshake::session() const {
+  const JobKey session{keyed_hash(key_, "tutti session", {hello_, server_nonce_})};
+  SessionKeys keys{{keyed_hash(session, "tutti client to server", {})},
+                   {keyed_hash(session, "tutti server to client", {})}};
+  if (step_ == Step::server_proof) std::swap(keys.sending, keys.receiving);
+  return keys;
 }
 
 void Handshake::refuse(const char* reason) {
@@ -108,6 +119,7 @@ void Handshake::read_hello() {
   claim_.purpose = Purpose(purpose);
   claim_.client = client;
   claim_.nranks = get_le<uint32_t>(at + 20);
+  std::copy_n(at + binding_at, claim_.binding.size(), claim_.binding.begin());
   greeted_ = true;
   out_begin_ = out_end_ = 0;
   send(server_nonce_);

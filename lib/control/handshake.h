@@ -1,7 +1,7 @@
 // How the two ends of a connection authenticate each other: each proves that it holds the job's key
 // and has the role that it claims. A state machine over bytes: no I/O, time or randomness here.
 //
-//   client -> server  hello:      magic, claim, nonce, MAC          96 bytes
+//   client -> server  hello:      magic, claim, nonce, MAC         128 bytes
 //   server -> client  challenge:  nonce, MAC over hello and nonces  64 bytes
 //   client -> server  proof:      MAC over hello and nonces         32 bytes
 //   server -> client  admission:  MAC over hello and nonces         32 bytes
@@ -10,6 +10,8 @@
 // reflected to its sender as an answer. The hello's MAC only keeps the server silent towards
 // strangers: a hello can be replayed; the proof cannot, because it covers the server's fresh nonce.
 // Without the admission a client could believe to be in while its server has turned it out.
+//
+// The keys of the connection come out of the job's key and all that was said: claim and nonces.
 #pragma once
 
 #include <array>
@@ -17,7 +19,8 @@
 #include <cstdint>
 #include <span>
 
-#include "lib/control/exchange.h"
+#include "lib/control/job_key.h"
+#include "lib/control/seal.h"
 #include "lib/control/secret.h"
 
 namespace tutti {
@@ -32,6 +35,8 @@ struct Claim {
   int32_t client = 0;
   int32_t server = 0;
   uint32_t nranks = 0;
+  // A hash of what both ends must have learned elsewhere; the server's owner compares it.
+  Mac binding{};
 };
 
 class Handshake {
@@ -48,6 +53,8 @@ class Handshake {
   State state() const { return state_; }
   // Once refused: why, in words.
   const char* reason() const { return reason_; }
+  // Once it is done: the keys of the connection.
+  SessionKeys session() const;
   // The client's claim. A server must not trust it before it is done.
   const Claim& claim() const { return claim_; }
   // The server has received a hello with a right MAC, which may be a replay.
@@ -64,7 +71,7 @@ class Handshake {
   void sent(size_t bytes) { out_begin_ += bytes; }
 
  private:
-  static constexpr size_t claim_bytes = 64;  // magic, claim and nonce
+  static constexpr size_t claim_bytes = 96;  // magic, claim and nonce
   static constexpr size_t hello_bytes = claim_bytes + 32;
   static constexpr size_t challenge_bytes = 64;
   static constexpr size_t proof_bytes = 32;

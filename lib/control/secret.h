@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "lib/base/status.h"
-#include "lib/control/exchange.h"
+#include "lib/control/job_key.h"
 
 namespace tutti {
 

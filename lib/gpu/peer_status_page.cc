@@ -12,6 +12,7 @@
 #include <cstring>
 #include <string>
 
+#include "lib/base/mapping.h"
 #include "lib/control/agree.h"
 
 namespace tutti {
@@ -40,11 +41,7 @@ PeerStatusPage::~PeerStatusPage() {
 }
 
 Status PeerStatusPage::make_own(Fd* memory) {
-  *memory = Fd(memfd_create("tutti-notices", MFD_CLOEXEC));
-  if (!*memory) return system_error("cannot make memory to share", errno);
-  if (ftruncate(memory->get(), sizeof(Page)) != 0) {
-    return system_error("cannot make memory to share", errno);
-  }
+  TUTTI_TRY(make_memory("tutti-notices", sizeof(Page), memory));
   void* const at =
       mmap(nullptr, sizeof(Page), PROT_READ | PROT_WRITE, MAP_SHARED, memory->get(), 0);
   if (at == MAP_FAILED) return system_error("cannot map shared memory", errno);

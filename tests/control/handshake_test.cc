@@ -115,7 +115,7 @@ TEST(HandshakeTest, TheRightKeyForSomethingElseIsRefused) {
 TEST(HandshakeTest, EveryBitOfTheHelloIsCovered) {
   auto client = Handshake::client(key_of(1), claim_of(3, 2), nonce_of(10));
   const Bytes hello = take_output(client);
-  ASSERT_EQ(hello.size(), 96u);
+  ASSERT_EQ(hello.size(), 128u);
   for (size_t bit = 0; bit < hello.size() * 8; ++bit) {
     Bytes changed = hello;
     changed[bit / 8] ^= uint8_t(1u << (bit % 8));

@@ -10,8 +10,8 @@ using namespace tutti;
 
 namespace {
 
-const JobKey key = {1, 2, 3};
-constexpr size_t claim_bytes = 64;
+const JobKey key = {{1, 2, 3}};
+constexpr size_t claim_bytes = 96;
 
 // Feeds the bytes in pieces whose lengths the input chooses.
 void converse(Handshake& handshake, const uint8_t* data, size_t bytes) {
@@ -22,7 +22,7 @@ void converse(Handshake& handshake, const uint8_t* data, size_t bytes) {
     data += 1 + piece;
     bytes -= 1 + piece;
     const size_t output = handshake.output().size();
-    if (output > 96) abort();
+    if (output > 128) abort();
     handshake.sent(output / 2);
     answered += output / 2;
     if (answered > 1024) abort();
@@ -46,9 +46,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
   // The same bytes as a claim with a right MAC: only a sensible one is greeted, and the proof that
   // follows is still missing.
   if (bytes < claim_bytes) return 0;
-  std::array<uint8_t, 96> hello;
+  std::array<uint8_t, 128> hello;
   std::memcpy(hello.data(), data, claim_bytes);
-  std::memcpy(hello.data(), "tutti-h1", 8);
+  std::memcpy(hello.data(), "tutti-h2", 8);
   const Mac mac = keyed_hash(key, "tutti handshake: hello", {{hello.data(), claim_bytes}});
   std::copy(mac.begin(), mac.end(), hello.begin() + claim_bytes);
   Handshake insider = Handshake::server(key, purposes, 7, 0, Nonce{9});

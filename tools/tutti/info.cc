@@ -108,8 +108,9 @@ void print_job(const Json& job) {
   if (job.contains("problem")) {
     fmt::print(": {}\n", job["problem"].get<std::string>());
   } else {
-    fmt::print(", rank {} of {}, key: {}\n", job["rank"].get<int>(), job["ranks"].get<int>(),
-               job["key"].get<std::string>());
+    fmt::print(", rank {} of {}, key: {}; over tcp: {}\n", job["rank"].get<int>(),
+               job["ranks"].get<int>(), job["key"].get<std::string>(),
+               job["integrity"].get<std::string>());
   }
 }
 

@@ -9,8 +9,10 @@
 
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "lib/config/config.h"
 #include "lib/config/launch.h"
 #include "lib/device/driver.h"
 #include "lib/device/kernels/images.h"
@@ -163,6 +165,27 @@ Json describe_gpus() {
   return all;
 }
 
+namespace {
+
+// In the tcp transport, of the job that this process would be a rank of.
+std::string integrity_of_job() {
+  std::optional<std::string> chosen;
+  if (!config_text(Variable::tutti_integrity, &chosen).ok()) return "TUTTI_INTEGRITY is unclear";
+  switch (integrity_from_name(chosen.value_or("auto")).value_or(Integrity::automatic)) {
+    case Integrity::automatic:
+      return "AES-256-GCM between network namespaces, in clear within one";
+    case Integrity::none:
+      return "in clear";
+    case Integrity::checksum:
+      return "in clear, with CRC-32C";
+    case Integrity::encrypted:
+      break;
+  }
+  return "AES-256-GCM";
+}
+
+}  // namespace
+
 Json describe_job() {
   Launch launch;
   if (const Status status = read_launch(&launch); !status.ok())
@@ -172,16 +195,22 @@ Json describe_job() {
       return {{"started_by", "tutti run"},
               {"rank", launch.rank},
               {"ranks", launch.nranks},
-              {"key", "inherited descriptor"}};
+              {"key", "inherited descriptor"},
+              {"integrity", integrity_of_job()}};
     case Launch::By::rendezvous:
       return {{"started_by", "RANK and WORLD_SIZE"},
               {"rank", launch.rank},
               {"ranks", launch.nranks},
-              {"key", "file " + launch.key_file}};
+              {"key", "file " + launch.key_file},
+              {"integrity", integrity_of_job()}};
     case Launch::By::nobody:
       break;
   }
-  return {{"started_by", "nobody"}, {"rank", 0}, {"ranks", 1}, {"key", "none needed"}};
+  return {{"started_by", "nobody"},
+          {"rank", 0},
+          {"ranks", 1},
+          {"key", "none needed"},
+          {"integrity", integrity_of_job()}};
 }
 
 }  // namespace tutti

@@ -9,6 +9,7 @@
 #include "lib/base/clock.h"
 #include "lib/control/acceptor.h"
 #include "lib/control/agree.h"
+#include "lib/control/secret.h"
 #include "lib/control/socket.h"
 #include "lib/control/wire.h"
 
@@ -40,20 +41,22 @@ class Mesh {
 
   Status connect(std::vector<Wires>* out) {
     Exchange& exchange = *setup_.exchange;
-    std::vector<std::string> networks, addresses;
-    TUTTI_TRY(exchange.allgather(network_of_this_process(), setup_.deadline_ns, &networks));
+    TUTTI_TRY(exchange.allgather(network_of_this_process(), setup_.deadline_ns, &networks_));
     const bool one_network = std::all_of(
-        networks.begin(), networks.end(),
-        [&](const std::string& network) { return !network.empty() && network == networks[0]; });
+        networks_.begin(), networks_.end(),
+        [&](const std::string& network) { return !network.empty() && network == networks_[0]; });
 
     std::string packed(Address::packed_bytes, '\0');
     const Status prepared = prepare(one_network);
     if (prepared.ok()) own_.pack(reinterpret_cast<uint8_t*>(packed.data()));
-    TUTTI_TRY(agree_on(exchange, prepared, packed, setup_.deadline_ns, &addresses));
+    TUTTI_TRY(agree_on(exchange, prepared, packed, setup_.deadline_ns, &addresses_));
+    for (int rank = 0; rank < nranks_; ++rank) {
+      if (addresses_[size_t(rank)].size() != Address::packed_bytes) return senseless(rank);
+    }
     reserved_.clear();
 
     wires_.resize(size_t(nranks_));
-    Status met = meet(addresses);
+    Status met = meet();
     if (!met.ok()) met = give_up(std::move(met));
     TUTTI_TRY(agree(exchange, met, setup_.deadline_ns));
     *out = std::move(wires_);
@@ -63,6 +66,10 @@ class Mesh {
  private:
   bool is_peer(int rank) const {
     return rank != self_ && rank < nranks_ && setup_.peers[size_t(rank)] != 0;
+  }
+
+  static Status senseless(int rank) {
+    return {TUTTI_CORRUPT, rank_name(rank) + " gave an address that makes no sense", rank};
   }
 
   Status choose_address(bool one_network) {
@@ -92,29 +99,47 @@ class Mesh {
   }
 
   // The nearest rank comes last: it is called first. So no rank is called by all others at once.
-  Status find_destinations(const std::vector<std::string>& addresses,
-                           std::vector<Destination>* destinations) {
+  Status find_destinations(std::vector<Destination>* destinations) const {
     for (int rank = 0; rank < self_; ++rank) {
       if (!is_peer(rank)) continue;
       Destination to;
-      const std::string& packed = addresses[size_t(rank)];
-      if (packed.size() != Address::packed_bytes ||
-          !Address::unpack(reinterpret_cast<const uint8_t*>(packed.data()), &to.address)) {
-        return {TUTTI_CORRUPT, rank_name(rank) + " gave an address that makes no sense", rank};
+      const std::string& packed = addresses_[size_t(rank)];
+      if (!Address::unpack(reinterpret_cast<const uint8_t*>(packed.data()), &to.address)) {
+        return senseless(rank);
       }
       if (own_.is_loopback() == to.address.is_loopback()) to.from = own_;
       to.key = setup_.exchange->key();
       for (const Purpose purpose : purposes_) {
-        to.claim = {purpose, setup_.comm_id, self_, rank, uint32_t(nranks_)};
+        to.claim = {purpose, setup_.comm_id, self_, rank, uint32_t(nranks_), binding(self_, rank)};
         destinations->push_back(to);
       }
     }
     return {};
   }
 
-  Status meet(const std::vector<std::string>& addresses) {
+  // Both ends must have heard the same of the addresses at which they listen: so a connection is
+  // between those whom the exchange has brought together, also through a translator of addresses.
+  Mac binding(int client, int server) const {
+    const auto packed_of = [this](int rank) {
+      const auto* at = reinterpret_cast<const uint8_t*>(addresses_[size_t(rank)].data());
+      return std::span<const uint8_t>(at, Address::packed_bytes);
+    };
+    const uint8_t integrity = uint8_t(integrity_with(client == self_ ? server : client));
+    return keyed_hash(setup_.exchange->key(), "tutti binding",
+                      {packed_of(client), packed_of(server), {&integrity, 1}});
+  }
+
+  // Bytes between processes of one network namespace never leave their kernel.
+  Integrity integrity_with(int rank) const {
+    if (setup_.integrity != Integrity::automatic) return setup_.integrity;
+    const std::string& network = networks_[size_t(self_)];
+    const bool within = !network.empty() && networks_[size_t(rank)] == network;
+    return within ? Integrity::none : Integrity::encrypted;
+  }
+
+  Status meet() {
     std::vector<Destination> to_call;
-    TUTTI_TRY(find_destinations(addresses, &to_call));
+    TUTTI_TRY(find_destinations(&to_call));
     std::vector<Caller> callers;
     callers.reserve(most_calls);
     uint8_t welcome = 0;
@@ -136,7 +161,7 @@ class Mesh {
       }
       guests.clear();
       TUTTI_TRY(acceptor.advance(now, &guests));
-      for (Acceptor::Guest& guest : guests) admit(std::move(guest));
+      for (Acceptor::Guest& guest : guests) TUTTI_TRY(admit(std::move(guest)));
       uint64_t due = std::min({setup_.deadline_ns, acceptor.due_ns(), look_due_ns});
       while (callers.size() < most_calls && !to_call.empty()) {
         callers.emplace_back(to_call.back());
@@ -147,7 +172,7 @@ class Mesh {
         caller.advance(now);
         if (caller.state() == Caller::State::failed) return caller.error();
         if (caller.state() == Caller::State::done) {
-          keep(caller.claim().server, caller.claim().purpose, caller.take());
+          keep(caller.claim().server, caller.claim().purpose, caller.take(), caller.handshake());
           some_done = true;
         }
         due = std::min(due, caller.due_ns());
@@ -190,27 +215,36 @@ class Mesh {
     return why;
   }
 
-  void keep(int rank, Purpose purpose, Fd socket) {
+  void keep(int rank, Purpose purpose, Fd socket, const Handshake& handshake) {
     Wires& wires = wires_[size_t(rank)];
     tune(socket.get(), purpose == Purpose::control ? limit_s() : 0);
-    socket_of(wires, purpose) = std::move(socket);
+    const Integrity integrity = integrity_with(rank);
+    socket_of(wires, purpose) =
+        integrity == Integrity::none
+            ? SecureSocket(std::move(socket))
+            : SecureSocket(std::move(socket), integrity, handshake.session());
   }
   int limit_s() const {
     const uint64_t beats_s = 2 * (setup_.heartbeat_ns / 1'000'000'000u + 1);
     const int probed_s = control_limit_s * (1 + nranks_ / ranks_a_limit);
     return std::max(probed_s, int(std::min<uint64_t>(beats_s, most_limit_s)));
   }
-  static Fd& socket_of(Wires& wires, Purpose purpose) {
+  static SecureSocket& socket_of(Wires& wires, Purpose purpose) {
     return purpose == Purpose::control ? wires.control : wires.data;
   }
 
   // A guest holds the key; a member that should not connect to this rank is refused. One that comes
   // again has lost its first connection.
-  void admit(Acceptor::Guest guest) {
-    const Claim& claim = guest.claim;
+  Status admit(Acceptor::Guest guest) {
+    const Claim& claim = guest.claim();
     if (claim.client <= self_ || !is_peer(claim.client) || claim.nranks != uint32_t(nranks_))
-      return;
-    keep(claim.client, claim.purpose, std::move(guest.socket));
+      return {};
+    if (claim.binding != binding(claim.client, self_)) {
+      return {TUTTI_AUTH, rank_name(claim.client) + " and rank " + std::to_string(self_) +
+                              " have not heard the same of the addresses at which they listen"};
+    }
+    keep(claim.client, claim.purpose, std::move(guest.socket), guest.handshake);
+    return {};
   }
 
   int first_missing() {
@@ -229,7 +263,8 @@ class Mesh {
     std::vector<pollfd> set;
     std::vector<int> ranks;
     for (int rank = 0; rank < nranks_; ++rank) {
-      for (const Fd* socket : {&wires_[size_t(rank)].data, &wires_[size_t(rank)].control}) {
+      for (const SecureSocket* socket :
+           {&wires_[size_t(rank)].data, &wires_[size_t(rank)].control}) {
         if (!*socket) continue;
         set.push_back({socket->get(), POLLRDHUP, 0});
         ranks.push_back(rank);
@@ -250,6 +285,7 @@ class Mesh {
   Address own_;
   Fd listener_;
   std::vector<Fd> reserved_;
+  std::vector<std::string> networks_, addresses_;  // by rank; the latter packed
   std::vector<Wires> wires_;
 };
 

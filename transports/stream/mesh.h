@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "lib/base/fd.h"
 #include "lib/base/status.h"
+#include "lib/control/secure_socket.h"
 #include "transports/transport.h"
 
 namespace tutti::tcp {
@@ -12,14 +12,15 @@ namespace tutti::tcp {
 // The sockets of one pair. Control frames have a connection of their own, so that an abort never
 // queues behind data (head-of-line blocking).
 struct Wires {
-  Fd data;
-  Fd control;
+  SecureSocket data;
+  SecureSocket control;
 };
 
 enum class Needs { data_and_control, control };
 
 // Collective over setup.exchange. *out: by rank, empty where setup.peers says so. Every rank
-// connects to the ranks below it and accepts those above; then the listening socket is closed.
+// connects to the ranks below it and accepts those above; then the listening socket is closed. The
+// sockets carry records where setup.integrity says so.
 Status connect_mesh(const LinkSetup& setup, Needs needs, std::vector<Wires>* out);
 
 // Equal for two processes that share a loopback interface; empty where that is not known.

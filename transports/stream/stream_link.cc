@@ -346,6 +346,11 @@ Note StreamLink::read_note(int peer) const {
   return peers_[size_t(peer)] != nullptr ? peers_[size_t(peer)]->note : Note();
 }
 
+Integrity StreamLink::integrity_to(int peer) const {
+  return peers_[size_t(peer)] != nullptr ? peers_[size_t(peer)]->control.integrity()
+                                         : Integrity::none;
+}
+
 void StreamLink::abort(const Status& reason) {
   const std::lock_guard lock(control_mutex_);
   if (!aborted_.load(std::memory_order_relaxed)) abort_reason_ = reason;

@@ -26,7 +26,7 @@ namespace tutti::tcp {
 // data (head-of-line blocking).
 struct Pair {
   std::unique_ptr<DataStream> data;
-  Fd control;
+  SecureSocket control;
 };
 
 class StreamLink final : public Link {
@@ -54,6 +54,7 @@ class StreamLink final : public Link {
   void abort(const Status& reason) override;
   void post_note(const Note& note) override;
   Note read_note(int peer) const override;
+  Integrity integrity_to(int peer) const override;
   // stream_mail.cc
   void post_mail(int peer, std::string_view text) override;
   bool take_mail(int peer, std::string* text) override;

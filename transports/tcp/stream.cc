@@ -1,8 +1,5 @@
 #include "transports/tcp/stream.h"
 
-#include <sys/socket.h>
-#include <sys/uio.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -38,13 +35,12 @@ size_t Stream::send(const CallMark& mark, const std::byte* data, size_t bytes) {
   }
   iovec parts[2] = {{out_header_.data() + wire::header_bytes - out_header_left_, out_header_left_},
                     {const_cast<std::byte*>(data), std::min(bytes, out_left_)}};
-  msghdr message{};
-  message.msg_iov = out_header_left_ > 0 ? parts : parts + 1;
-  message.msg_iovlen = out_header_left_ > 0 ? 2 : 1;
-  const ssize_t result = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  const std::span<const iovec> both(parts);
+  const ssize_t result = socket_.send(out_header_left_ > 0 ? both : both.subspan(1));
   if (result < 0) {
     if (!again(errno)) send_failed_ = true;
-    if (starts) out_header_left_ = out_left_ = 0;  // nothing was sent: begin again
+    // Nothing was sent, nor will be: begin again.
+    if (starts && !socket_.holds()) out_header_left_ = out_left_ = 0;
     return 0;
   }
   const size_t of_header = std::min(size_t(result), out_header_left_);
@@ -105,7 +101,11 @@ bool Stream::next_frame() {
 
 bool Stream::received(ssize_t result) {
   if (result > 0) return true;
-  if (result == 0 || !again(errno)) ended_ = true;
+  if (result < 0 && errno == EBADMSG) {
+    corrupt_ = {TUTTI_CORRUPT, "from " + rank_name(peer_) + ": " + changed_on_the_way, peer_};
+  } else if (result == 0 || !again(errno)) {
+    ended_ = true;
+  }
   return false;
 }
 
@@ -117,8 +117,8 @@ bool Stream::fill(size_t most) {
     tail_ -= head_;
     head_ = 0;
   }
-  const ssize_t result =
-      ::recv(socket_.get(), stage_.get() + tail_, std::max(most, tail_ + 1) - tail_, MSG_DONTWAIT);
+  const iovec room{stage_.get() + tail_, std::max(most, tail_ + 1) - tail_};
+  const ssize_t result = socket_.receive({&room, 1});
   if (!received(result)) return false;
   tail_ += size_t(result);
   return true;
@@ -126,11 +126,8 @@ bool Stream::fill(size_t most) {
 
 size_t Stream::receive_directly(std::byte* to, size_t bytes) {
   head_ = tail_ = 0;
-  iovec parts[2] = {{to, bytes}, {stage_.get(), header_stage_bytes_}};
-  msghdr message{};
-  message.msg_iov = parts;
-  message.msg_iovlen = 2;
-  const ssize_t result = ::recvmsg(socket_.get(), &message, MSG_DONTWAIT);
+  const iovec parts[2] = {{to, bytes}, {stage_.get(), header_stage_bytes_}};
+  const ssize_t result = socket_.receive(parts);
   if (!received(result)) return 0;
   const size_t taken = std::min(size_t(result), bytes);
   tail_ = size_t(result) - taken;

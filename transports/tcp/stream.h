@@ -7,6 +7,9 @@
 // Otherwise bytes go through a staging buffer, which takes several small frames with one system
 // call and holds what is peeked at. There, an element split across two frames is made contiguous by
 // moving its first part over the second frame's header.
+//
+// Where the socket carries records, payload has been opened, and so is what the peer has sealed,
+// before it is given on or counts as received.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +18,7 @@
 #include <optional>
 #include <span>
 
-#include "lib/base/fd.h"
+#include "lib/control/secure_socket.h"
 #include "lib/control/socket.h"
 #include "lib/tuning/tuning.h"
 #include "transports/stream/data_stream.h"
@@ -24,7 +27,7 @@ namespace tutti::tcp {
 
 class Stream final : public DataStream {
  public:
-  Stream(Fd socket, uint64_t comm, int self, int peer, const Tuning& tuning)
+  Stream(SecureSocket socket, uint64_t comm, int self, int peer, const Tuning& tuning)
       : socket_(std::move(socket)),
         comm_(comm),
         self_(self),
@@ -67,7 +70,7 @@ class Stream final : public DataStream {
   size_t receive_directly(std::byte* to, size_t bytes);
   void align(size_t granule);
 
-  Fd socket_;
+  SecureSocket socket_;
   uint64_t comm_;
   int self_, peer_;
   // Up to small_bytes_ messages are received through the staging buffer, many with one system call;

@@ -42,11 +42,12 @@ class Setup {
 
   Status open(std::unique_ptr<Link>* out) {
     Exchange& exchange = *setup_.exchange;
-    const Status prepared = has_peers() ? make_worker() : Status();
+    TUTTI_TRY(exchange.allgather(tcp::network_of_this_process(), setup_.deadline_ns, &networks_));
+    Status prepared = check_integrity();
+    if (prepared.ok() && has_peers()) prepared = make_worker();
     TUTTI_TRY(agree(exchange, prepared, setup_.deadline_ns));
     const std::string address = worker_ != nullptr ? worker_->address() : std::string();
     TUTTI_TRY(exchange.allgather(address, setup_.deadline_ns, &addresses_));
-    TUTTI_TRY(exchange.allgather(tcp::network_of_this_process(), setup_.deadline_ns, &networks_));
     std::vector<tcp::Wires> wires;
     TUTTI_TRY(tcp::connect_mesh(setup_, tcp::Needs::control, &wires));
     TUTTI_TRY(agree(exchange, make_streams(), setup_.deadline_ns));
@@ -72,6 +73,25 @@ class Setup {
     return false;
   }
 
+  bool is_across_hosts(size_t rank) const {
+    return networks_[rank].empty() || networks_[rank] != networks_[size_t(self_)];
+  }
+
+  // Before a port is open.
+  Status check_integrity() const {
+    if (setup_.integrity == Integrity::none) return {};
+    for (size_t rank = 0; rank < nranks_; ++rank) {
+      if (!is_peer(rank)) continue;
+      if (setup_.integrity == Integrity::automatic && !is_across_hosts(rank)) continue;
+      return {TUTTI_UNSUPPORTED,
+              "ucx carries what goes to " + rank_name(int(rank)) +
+                  " in clear, and its ports believe whoever connects: it serves where "
+                  "TUTTI_INTEGRITY=none says so, and tcp where that is not wanted",
+              int(rank)};
+    }
+    return {};
+  }
+
   Status make_worker() { return Worker::create(setup_.comm_id, self_, nranks_, &worker_); }
 
   Status make_streams() {
@@ -81,8 +101,7 @@ class Setup {
       if (addresses_[rank].empty()) {
         return {TUTTI_CORRUPT, rank_name(int(rank)) + " gave no address of UCX", int(rank)};
       }
-      const bool across = networks_[rank].empty() || networks_[rank] != networks_[size_t(self_)];
-      streams_[rank] = make_stream(int(rank), across);
+      streams_[rank] = make_stream(int(rank), is_across_hosts(rank));
       TUTTI_TRY(streams_[rank]->connect(addresses_[rank]));
     }
     return {};
@@ -245,6 +264,7 @@ const Transport ucx_transport{
     .name = "ucx",
     .about = "any two processes, through UCX: over RDMA, shared memory or IP",
     .reach = Transport::Reach::network,
+    .always_in_clear = true,
     .open = open_ucx,
     .usable = usable,
     .found_here = found_here,

@@ -1,5 +1,10 @@
 // Deaths and networks: ranks in processes of their own.
+#include <arpa/inet.h>
+#include <linux/if_ether.h>
+#include <sys/socket.h>
+
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "tests/support/refusal.h"
@@ -280,7 +285,61 @@ TEST_F(TwoHosts, ExchangeBytesBothWays) {
     RANK_EXPECT(met.ok(), met.text());
     RANK_EXPECT(exchange->local_address() == "10.199.7." + std::to_string(rank + 1),
                 exchange->local_address());
+    RANK_EXPECT(link->integrity_to(1 - rank) == Integrity::encrypted,
+                std::string(name_of(link->integrity_to(1 - rank))));
     return exchange_both_ways(rank, *link);
+  });
+  EXPECT_EQ(failed, 0);
+}
+
+// All packets that a host's interfaces have received.
+class Packets {
+ public:
+  Packets() : socket_(::socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK, htons(ETH_P_ALL))) {
+    const int bytes = 4 << 20;
+    setsockopt(socket_.get(), SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof(bytes));
+  }
+  bool contain(const std::string& text) const {
+    std::vector<char> packet(1 << 17);
+    for (;;) {
+      const ssize_t got = ::recv(socket_.get(), packet.data(), packet.size(), 0);
+      if (got <= 0) return false;
+      if (std::string_view(packet.data(), size_t(got)).find(text) != std::string_view::npos)
+        return true;
+    }
+  }
+
+ private:
+  Fd socket_;
+};
+
+TEST_F(TwoHosts, WhoReadsWhatGoesBetweenHostsFindsNothingInClear) {
+  const int failed = on_hosts([&](int rank) -> int {
+    std::unique_ptr<Exchange> exchange;
+    const Status met = testing::TwoHosts::meet(rank, &exchange);
+    RANK_EXPECT(met.ok(), met.text());
+    for (const Integrity integrity : {Integrity::automatic, Integrity::none}) {
+      const Packets packets;
+      std::unique_ptr<Link> link;
+      const std::vector<uint8_t> peers = {uint8_t(rank == 1), uint8_t(rank == 0)};
+      LinkSetup setup{exchange.get(), 901, peers, "", deadline_after_ms(20'000)};
+      setup.integrity = integrity;
+      const Status opened = tcp_transport.open(setup, &link);
+      RANK_EXPECT(opened.ok(), opened.text());
+      link->begin(mark_of(1));
+      std::string secret = "what only the two ranks may know";
+      Status ended =
+          rank == 0 ? testing::send_all(*link, 1, secret.data(), secret.size()) : Status();
+      std::string got(secret.size(), '\0');
+      if (rank == 1) ended = recv_all(*link, 0, got.data(), got.size());
+      RANK_EXPECT(ended.ok(), ended.text());
+      RANK_EXPECT(rank == 0 || got == secret, got);
+      RANK_EXPECT(packets.contain(secret) == (integrity == Integrity::none),
+                  std::string(name_of(integrity)));
+      std::vector<std::string> all;
+      RANK_EXPECT(exchange->allgather("", deadline_after_ms(20'000), &all).ok(), met.text());
+    }
+    return 0;
   });
   EXPECT_EQ(failed, 0);
 }

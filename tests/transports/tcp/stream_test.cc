@@ -236,7 +236,7 @@ void expect_corrupt(const std::function<void(tcp::Wires&, const wire::Header&)>&
   });
 }
 
-void say(const Fd& socket, const wire::Header& header, size_t payload = 8) {
+void say(const SecureSocket& socket, const wire::Header& header, size_t payload = 8) {
   const wire::HeaderBytes bytes = wire::encode(header);
   std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   text.append(payload, 'x');

@@ -32,10 +32,26 @@ class UcxTwoHosts : public testing::TwoHosts {
     if (!eventually([&] { return run(up); })) return {TUTTI_SYSTEM, "the cable is not up"};
     TUTTI_TRY(meet(rank, exchange));
     const std::vector<uint8_t> peers = {uint8_t(rank == 1), uint8_t(rank == 0)};
-    const LinkSetup setup{exchange->get(), 900, peers, "", deadline_after_ms(20'000)};
+    LinkSetup setup{exchange->get(), 900, peers, "", deadline_after_ms(20'000)};
+    setup.integrity = integrity_;
     return ucx_transport.open(setup, link);
   }
+
+  Integrity integrity_ = Integrity::none;
 };
+
+TEST_F(UcxTwoHosts, NothingGoesInClearBetweenHostsUnlessThatIsAskedFor) {
+  integrity_ = Integrity::automatic;
+  const int failed = on_hosts([&](int rank) -> int {
+    std::unique_ptr<Exchange> exchange;
+    std::unique_ptr<Link> link;
+    const Status met = open(rank, &exchange, &link);
+    RANK_EXPECT(met.code() == TUTTI_UNSUPPORTED, met.text());
+    RANK_EXPECT(met.text().find("TUTTI_INTEGRITY=none") != std::string::npos, met.text());
+    return 0;
+  });
+  EXPECT_EQ(failed, 0);
+}
 
 TEST_F(UcxTwoHosts, ExchangeBytesBothWays) {
   const int failed = on_hosts([&](int rank) -> int {
