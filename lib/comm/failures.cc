@@ -43,7 +43,14 @@ Status Failures::timed_out(int peer, uint64_t call) const noexcept {
   try {
     int through = 0;
     const int root = root_of_wait(peer, call, &through);
-    return {TUTTI_TIMEOUT, describe_wait(peer, root, through, call), root, call};
+    std::string text = describe_wait(peer, root, through, call);
+    // In a collective call a rank may not have said for whom it waits.
+    const int stopped = is_stopped(root) || call == 0 ? root : stopped_rank();
+    if (!is_stopped(stopped)) return {TUTTI_TIMEOUT, std::move(text), root, call};
+    if (stopped != root) text += "; " + rank_name(stopped) + " does not go on";
+    text += "; its process, " + std::to_string(connection_.processes[size_t(stopped)]) +
+            ", is stopped, by a signal or a debugger";
+    return {TUTTI_TIMEOUT, std::move(text), stopped, call};
   } catch (...) {
     return {TUTTI_TIMEOUT, "deadline passed", peer, call};
   }
@@ -83,10 +90,6 @@ std::string Failures::describe_wait(int peer, int root, int through, uint64_t ca
     text += " for rank " + std::to_string(root);
   }
   text += describe_latest(root, root == peer, call);
-  if (is_stopped(root)) {
-    text += "; its process, " + std::to_string(connection_.processes[size_t(root)]) +
-            ", is stopped, by a signal or a debugger";
-  }
   return text;
 }
 
@@ -102,7 +105,15 @@ std::string Failures::describe_latest(int rank, bool waited_for_directly, uint64
   return ", which is in the call but sends nothing more";
 }
 
+int Failures::stopped_rank() const {
+  for (int rank = 0; rank < connection_.nranks; ++rank) {
+    if (rank != connection_.rank && is_stopped(rank)) return rank;
+  }
+  return -1;
+}
+
 bool Failures::is_stopped(int rank) const {
+  if (rank < 0) return false;
   const pid_t process = connection_.processes[size_t(rank)];
   return process > 0 && process::is_stopped(process);
 }

@@ -58,6 +58,8 @@ class Failures {
   int root_of_wait(int peer, uint64_t call, int* through) const;
   // Its process is, as far as this rank can see.
   bool is_stopped(int rank) const;
+  // The lowest rank of this host whose process is stopped, -1 if none.
+  int stopped_rank() const;
   std::string describe_latest(int rank, bool waited_for_directly, uint64_t call) const;
   std::string describe_wait(int peer, int root, int through, uint64_t call) const;
   void tell_peers(const Status& why) noexcept;
