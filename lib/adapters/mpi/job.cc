@@ -59,14 +59,9 @@ void progress_host(void*) {
   PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, quiet_comm, &there, MPI_STATUS_IGNORE);
 }
 
-// For a duplicate.
-int share(MPI_Comm, int, void*, void* attribute, void* copy, int* copied) {
-  Job& j = job();
-  const std::lock_guard lock(j.mutex);
-  *copied = j.may_share ? 1 : 0;
-  if (!j.may_share) return MPI_SUCCESS;
-  ++static_cast<Comm*>(attribute)->users;
-  *static_cast<void**>(copy) = attribute;
+// Open MPI 4.1 copies attributes in MPI_Comm_create_group(), too, to communicators of other ranks.
+int not_copied(MPI_Comm, int, void*, void*, void*, int* copied) {
+  *copied = 0;
   return MPI_SUCCESS;
 }
 
@@ -187,7 +182,7 @@ void look_at(MPI_Comm comm, Comm* kept) {
   int like_world = MPI_UNEQUAL;
   PMPI_Comm_compare(comm, MPI_COMM_WORLD, &like_world);
   kept->world = like_world == MPI_IDENT || like_world == MPI_CONGRUENT;
-  if (!of_this_job(comm, kept->nranks)) kept->why = Why::other_job;
+  if (!kept->world && !of_this_job(comm, kept->nranks)) kept->why = Why::other_job;
 }
 
 // The Comm that a communicator without an attribute gets.
@@ -228,7 +223,8 @@ std::string set_up() {
   if (config_integer(Variable::tutti_mpi_stats, &stats).ok()) j.stats = stats.value_or(0) != 0;
   if (config_integer(Variable::tutti_mpi_eager, &eager).ok()) j.eager = eager.value_or(0) != 0;
   if (why.empty() && !learn_types()) why = "the host MPI gave no keyval";
-  if (why.empty() && PMPI_Comm_create_keyval(share, forget, &comm_keyval, nullptr) != MPI_SUCCESS)
+  if (why.empty() &&
+      PMPI_Comm_create_keyval(not_copied, forget, &comm_keyval, nullptr) != MPI_SUCCESS)
     why = "the host MPI gave no keyval";
   if (PMPI_Comm_group(MPI_COMM_WORLD, &world_group) != MPI_SUCCESS)
     why = "the host MPI gave no group";
@@ -253,7 +249,7 @@ void begin() {
     j.off = std::move(off);
   }
   state.store(on ? State::on : State::off);
-  // From now on its duplicates have it.
+  // From now on those in its order share it.
   if (on) find(MPI_COMM_WORLD);
 }
 

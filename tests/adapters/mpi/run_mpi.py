@@ -60,6 +60,8 @@ def situations(mpi):
     for ranks in (2, 3):
         _, err = situation("duplicates", ranks)
         check(carried(err, "Allreduce") == (400, 0), "duplicates are not the world's", err)
+        for eager in ("1", "0"):
+            situation("created", ranks + 1, TUTTI_MPI_EAGER=eager)
         _, err = situation("few-calls", ranks)
         check(carried(err, "Allreduce") == (1, 200), "parts are made for single calls", err)
         check(carried(err, "Scan")[0] > 0 and carried(err, "Scan")[1] >= 4, "a part is not made in time", err)

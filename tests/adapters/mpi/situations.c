@@ -160,6 +160,25 @@ static void duplicates(void) {
   }
 }
 
+/* Communicators of some ranks, made by them alone, to which Open MPI 4.1 copies the attributes of
+ * MPI_COMM_WORLD. */
+static void created(void) {
+  MPI_Group all, even;
+  int range[1][3] = {{0, size - 1, 2}};
+  MPI_Comm_group(MPI_COMM_WORLD, &all);
+  MPI_Group_range_incl(all, 1, range, &even);
+  for (int i = 0; i < 20; ++i) {
+    MPI_Comm part;
+    sum_of_ranks(MPI_COMM_WORLD);
+    if (rank % 2 != 0) continue;
+    MPI_Comm_create_group(MPI_COMM_WORLD, even, 0, &part);
+    sum_of_ranks(part);
+    MPI_Comm_free(&part);
+  }
+  MPI_Group_free(&even);
+  MPI_Group_free(&all);
+}
+
 /* Parts get a communicator of tutti's once they have had enough calls: of them all by Scan. In
  * another order than MPI_COMM_WORLD's, all ranks are a part. */
 static void few_calls(void) {
@@ -260,6 +279,7 @@ int main(int argc, char** argv) {
                     {"killed", killed, MPI_THREAD_SINGLE},
                     {"many-comms", many_comms, MPI_THREAD_MULTIPLE},
                     {"duplicates", duplicates, MPI_THREAD_SERIALIZED},
+                    {"created", created, MPI_THREAD_SERIALIZED},
                     {"few-calls", few_calls, MPI_THREAD_SINGLE},
                     {"requests", requests, MPI_THREAD_SINGLE},
                     {"late", late, MPI_THREAD_SINGLE},
