@@ -14,6 +14,7 @@
 #include <random>
 
 #include "lib/base/clock.h"
+#include "tests/support/sanitized.h"
 
 namespace tutti {
 namespace {
@@ -310,6 +311,7 @@ constexpr int few = 3000, many = 300'000;
 
 void run_all(int seeds, const Faults& faults) {
   int decisions = 0;
+  if (tutti::testing::sanitized) seeds /= 10;
   for (int seed = 0; seed < seeds && !::testing::Test::HasFailure(); ++seed) {
     Job job(uint64_t(seed), faults);
     job.run();
