@@ -144,8 +144,8 @@ class Link {
 
   // Mail: texts from rank to rank in order, beside the calls, also when these have failed: for
   // those that go on (lib/comm/survivors.h). While no call is in progress. post_mail() never
-  // blocks: what cannot go yet goes when any peer's mail is taken. take_mail(): false: there is
-  // none.
+  // blocks: what cannot go yet goes when that peer's mail is taken, and that to all before
+  // sleep_for_mail() sleeps. take_mail(): false: there is none.
   static constexpr size_t most_mail_bytes = Exchange::most_text_bytes + 64;
   virtual void post_mail(int peer, std::string_view text) = 0;
   virtual bool take_mail(int peer, std::string* text) = 0;

@@ -64,10 +64,9 @@ bool Mail::take(uint32_t from, std::string* text, bool* moved) {
   return false;
 }
 
-bool Mail::stirs() const {
+bool Mail::has_come() const {
   for (uint32_t local = 0; local < peers_.size(); ++local) {
-    if (local == self_) continue;
-    if (has_piece(local) || (!is_out(local) && has_room(local))) return true;
+    if (local != self_ && has_piece(local)) return true;
   }
   return false;
 }

@@ -26,8 +26,8 @@ class Mail {
   // It has written what no rank would.
   bool is_broken(uint32_t from) const { return peers_[from].broken; }
 
-  // Whether there is a piece to take, or room for one that waits.
-  bool stirs() const;
+  // Whether there is a piece to take.
+  bool has_come() const;
 
  private:
   struct Peer {

@@ -420,11 +420,7 @@ bool SlotLink::take_mail(int peer, std::string* text) {
   const auto local = uint32_t(local_[peer]);
   bool moved = false;
   const bool took = mail_.take(local, text, &moved);
-  if (moved) wake(local);
-  // To all, for who waits for one peer's mail may be waited for by another one.
-  for (uint32_t other = 0; other < uint32_t(ranks_.size()); ++other) {
-    if (other != self_ && mail_.push(other)) wake(other);
-  }
+  if (mail_.push(local) || moved) wake(local);
   return took;
 }
 
@@ -442,9 +438,16 @@ Presence SlotLink::presence(int peer, uint64_t now_ns) {
   return watched.dead ? Presence::dead : Presence::here;
 }
 
+// Who waits for one peer's mail may be waited for by another one, whose mail goes on here.
 void SlotLink::sleep_for_mail(uint64_t until_ns) {
   arm();
-  if (mail_.stirs()) return disarm();
+  bool moved = false;
+  for (uint32_t local = 0; local < uint32_t(ranks_.size()); ++local) {
+    if (local == self_ || !mail_.push(local)) continue;
+    wake(local);
+    moved = true;
+  }
+  if (moved || mail_.has_come()) return disarm();
   sleep(until_ns);
 }
 

@@ -37,11 +37,9 @@ bool StreamLink::take_mail(int rank, std::string* text) {
   const auto held = hold();
   Peer& peer = *peers_[size_t(rank)];
   if (peer.mail.empty() && !peer.closed) read_control(peer);
-  // To all, for who waits for one peer's mail may be waited for by another one.
-  for (const auto& other : peers_) {
-    if (other == nullptr || other->closed) continue;
+  if (!peer.closed) {
     const std::lock_guard lock(control_mutex_);
-    other->control.flush();
+    peer.control.flush();
   }
   if (peer.mail.empty()) return false;
   *text = std::move(peer.mail.front());
@@ -66,12 +64,18 @@ Presence StreamLink::presence(int rank, uint64_t now_ns) {
   return heartbeat_.is_lost(contact, now_ns - peer.asked_ns) ? Presence::lost : Presence::here;
 }
 
+// Who waits for one peer's mail may be waited for by another one, whose mail goes on here.
 void StreamLink::sleep_for_mail(uint64_t until_ns) {
   std::vector<pollfd> set;
-  for (const auto& peer : peers_) {
-    if (peer == nullptr || peer->closed) continue;
-    const short events = peer->control.flushed() ? POLLIN : POLLIN | POLLOUT;
-    set.push_back({peer->control.fd(), events, 0});
+  {
+    const auto held = hold();
+    const std::lock_guard lock(control_mutex_);
+    for (const auto& peer : peers_) {
+      if (peer == nullptr || peer->closed) continue;
+      peer->control.flush();
+      const short events = peer->control.flushed() ? POLLIN : POLLIN | POLLOUT;
+      set.push_back({peer->control.fd(), events, 0});
+    }
   }
   // An error here is no reason to fail: who cannot sleep looks again at once.
   (void)wait_for_events(set, until_ns);
