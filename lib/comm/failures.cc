@@ -44,9 +44,10 @@ Status Failures::timed_out(int peer, uint64_t call) const noexcept {
     int through = 0;
     const int root = root_of_wait(peer, call, &through);
     std::string text = describe_wait(peer, root, through, call);
+    int stopped = is_stopped(root) ? root : -1;
     // In a collective call a rank may not have said for whom it waits.
-    const int stopped = is_stopped(root) || call == 0 ? root : stopped_rank();
-    if (!is_stopped(stopped)) return {TUTTI_TIMEOUT, std::move(text), root, call};
+    if (stopped < 0 && call != 0) stopped = stopped_rank();
+    if (stopped < 0) return {TUTTI_TIMEOUT, std::move(text), root, call};
     if (stopped != root) text += "; " + rank_name(stopped) + " does not go on";
     text += "; its process, " + std::to_string(connection_.processes[size_t(stopped)]) +
             ", is stopped, by a signal or a debugger";
