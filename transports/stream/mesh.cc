@@ -44,7 +44,7 @@ class Mesh {
     TUTTI_TRY(exchange.allgather(network_of_this_process(), setup_.deadline_ns, &networks_));
     const bool one_network = std::all_of(
         networks_.begin(), networks_.end(),
-        [&](const std::string& network) { return !network.empty() && network == networks_[0]; });
+        [&](const std::string& network) { return share_network(network, networks_[0]); });
 
     std::string packed(Address::packed_bytes, '\0');
     const Status prepared = prepare(one_network);
@@ -132,8 +132,7 @@ class Mesh {
   // Bytes between processes of one network namespace never leave their kernel.
   Integrity integrity_with(int rank) const {
     if (setup_.integrity != Integrity::automatic) return setup_.integrity;
-    const std::string& network = networks_[size_t(self_)];
-    const bool within = !network.empty() && networks_[size_t(rank)] == network;
+    const bool within = share_network(networks_[size_t(self_)], networks_[size_t(rank)]);
     return within ? Integrity::none : Integrity::encrypted;
   }
 

@@ -25,5 +25,8 @@ Status connect_mesh(const LinkSetup& setup, Needs needs, std::vector<Wires>* out
 
 // Equal for two processes that share a loopback interface; empty where that is not known.
 std::string network_of_this_process();
+inline bool share_network(const std::string& one, const std::string& other) {
+  return !one.empty() && one == other;
+}
 
 }  // namespace tutti::tcp

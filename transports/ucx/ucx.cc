@@ -74,7 +74,7 @@ class Setup {
   }
 
   bool is_across_hosts(size_t rank) const {
-    return networks_[rank].empty() || networks_[rank] != networks_[size_t(self_)];
+    return !tcp::share_network(networks_[rank], networks_[size_t(self_)]);
   }
 
   // Before a port is open.
