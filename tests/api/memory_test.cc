@@ -1,5 +1,4 @@
 // Symmetric memory: the same bits as staged, whoever passes what, and errors that reach all ranks.
-#include <dirent.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -9,12 +8,14 @@
 #include <random>
 #include <vector>
 
+#include "tests/support/descriptors.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/thread_comm.h"
 
 namespace {
 
 using tutti::testing::on_comm;
+using tutti::testing::open_descriptors;
 using tutti::testing::sanitized;
 using tutti::testing::sentence;
 
@@ -214,14 +215,6 @@ TEST(ThreadsMemory, IsLeftAloneAfterACallHasFailed) {
     });
   }
   EXPECT_GT(failed, 0) << "no call ran into its deadline: the test has not tested";
-}
-
-size_t open_descriptors() {
-  DIR* folder = opendir("/proc/self/fd");
-  size_t count = 0;
-  while (readdir(folder) != nullptr) ++count;
-  closedir(folder);
-  return count;
 }
 
 TEST_P(Memory, ComesAndGoesWithoutGrowth) {

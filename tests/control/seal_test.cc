@@ -176,24 +176,17 @@ TEST(SessionKeysTest, BothEndsHaveThemAndNoOtherConnectionHas) {
   expect_new("the first", key_from(1), claim, 1);
   expect_new("another job's key", key_from(2), claim, 1);
   expect_new("fresh nonces", key_from(1), claim, 2);
-  Claim other = claim;
-  other.purpose = Purpose::control;
-  expect_new("another kind of connection", key_from(1), other, 1);
-  other = claim;
-  other.job = 100;
-  expect_new("another communicator or epoch", key_from(1), other, 1);
-  other = claim;
-  other.client = 4;
-  expect_new("another client", key_from(1), other, 1);
-  other = claim;
-  other.server = 1;
-  expect_new("another server", key_from(1), other, 1);
-  other = claim;
-  other.nranks = 5;
-  expect_new("another number of ranks", key_from(1), other, 1);
-  other = claim;
-  other.binding = Mac{6};
-  expect_new("other addresses", key_from(1), other, 1);
+  const auto expect_new_where = [&](const char* what, void (*differs)(Claim&)) {
+    Claim other = claim;
+    differs(other);
+    expect_new(what, key_from(1), other, 1);
+  };
+  expect_new_where("another kind of connection", [](Claim& c) { c.purpose = Purpose::control; });
+  expect_new_where("another communicator or epoch", [](Claim& c) { c.job = 100; });
+  expect_new_where("another client", [](Claim& c) { c.client = 4; });
+  expect_new_where("another server", [](Claim& c) { c.server = 1; });
+  expect_new_where("another number of ranks", [](Claim& c) { c.nranks = 5; });
+  expect_new_where("other addresses", [](Claim& c) { c.binding = Mac{6}; });
 }
 
 }  // namespace

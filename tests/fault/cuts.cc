@@ -26,12 +26,14 @@
 namespace {
 
 using tutti::now_ns;
+using tutti::testing::count_from;
 using tutti::testing::Hosts;
 using tutti::testing::named_in;
-using tutti::testing::quantile;
 using tutti::testing::read_options;
 using tutti::testing::Report;
 using tutti::testing::report_of;
+using tutti::testing::Spread;
+using tutti::testing::spread_of;
 using tutti::testing::TrialOptions;
 
 constexpr int skipped = 77;
@@ -63,8 +65,7 @@ struct Trial {
   Trial(int nranks, uint64_t seed) : seed(seed) {
     std::mt19937_64 random(seed * 0x9e3779b97f4a7c15u);
     victim = int(random() % uint64_t(nranks));
-    constexpr size_t counts[] = {1, 100, 5'000, 300'000};
-    count = counts[random() % std::size(counts)];
+    count = count_from(random);
     delay_us = useconds_t(random() % 600'000);
     constexpr const char* algorithms[] = {"auto", "ring", "tree", "master-worker"};
     algorithm = algorithms[random() % std::size(algorithms)];
@@ -139,13 +140,10 @@ bool run_all(int nranks, const Cut& cut, const Options& options, Outcome* outcom
     outcomes[i] = {};
   }
   latencies_ms.resize(std::max<size_t>(latencies_ms.size(), 1));
-  std::sort(latencies_ms.begin(), latencies_ms.end());
-  const double p99 = quantile(latencies_ms, 0.99), most = latencies_ms.back();
-  const bool late = p99 > options.most_p99_ms || most > options.most_ms;
+  const Spread ms = spread_of(std::move(latencies_ms), options);
   printf("%2d ranks  %-7s  %5d trials  right %5d  ms: p50 %7.1f  p99 %7.1f  max %7.1f%s\n", nranks,
-         cut.name, options.trials, options.trials - wrong, quantile(latencies_ms, 0.5), p99, most,
-         late ? "  TOO LATE" : "");
-  return wrong == 0 && !late;
+         cut.name, options.trials, options.trials - wrong, ms.p50, ms.p99, ms.most, ms.remark());
+  return wrong == 0 && !ms.late;
 }
 
 // A process is stopped for 500 ms, again and again, while all reduce; nobody is told of it.

@@ -11,7 +11,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -34,9 +33,14 @@
 namespace {
 
 using tutti::now_ns;
+using tutti::testing::await;
+using tutti::testing::count_from;
+using tutti::testing::fork_ranks;
+using tutti::testing::join;
 using tutti::testing::named_in;
-using tutti::testing::quantile;
 using tutti::testing::read_options;
+using tutti::testing::Spread;
+using tutti::testing::spread_of;
 using tutti::testing::TrialOptions;
 
 constexpr int most_ranks = 64;
@@ -81,8 +85,7 @@ struct Trial {
   Trial(const Case& c, uint64_t seed) : seed(seed) {
     std::mt19937_64 random(seed * 0x9e3779b97f4a7c15u);
     victim = int(random() % uint64_t(c.nranks));
-    constexpr size_t counts[] = {1, 100, 5'000, 300'000};
-    count = counts[random() % std::size(counts)];
+    count = count_from(random);
     delay_us = random() % 20'000;
   }
 };
@@ -128,21 +131,9 @@ void fork_child() {
 }
 
 [[noreturn]] void run_rank(const Case& c, const Trial& trial, int rank, const int* ids) {
-  tutti_unique_id id;
-  if (rank == 0) {
-    if (tutti_unique_id_create(nullptr, &id) != TUTTI_OK) _exit(90);
-    for (int r = 1; r < c.nranks; ++r) {
-      if (write(ids[1], &id, sizeof(id)) != ssize_t(sizeof(id))) _exit(91);
-    }
-  } else if (read(ids[0], &id, sizeof(id)) != ssize_t(sizeof(id))) {
-    _exit(92);
-  }
-  tutti_comm_config config = TUTTI_COMM_CONFIG_INIT;
-  config.transports = c.transport.c_str();
-  config.timeout_ms = hang_ms;
   tutti_comm comm = nullptr;
   Board::Told& told = board->told[rank];
-  told.status = tutti_comm_create_from_id(&id, rank, c.nranks, &config, &comm);
+  told.status = join(c.transport, hang_ms, rank, c.nranks, ids, &comm);
   if (told.status != TUTTI_OK) {
     snprintf(told.text, sizeof(told.text), "no communicator: %s", tutti_last_error());
     _exit(93);
@@ -176,22 +167,10 @@ void wait_for(pid_t process) {
 // Appends each survivor's latency; false, and a sentence, if one was told something else.
 bool run(const Case& c, const Trial& trial, std::vector<double>* latencies_ms) {
   std::memset(static_cast<void*>(board), 0, sizeof(Board));
-  int ids[2];
-  if (pipe(ids) != 0) abort();
-  std::vector<pid_t> processes;
-  for (int rank = 0; rank < c.nranks; ++rank) {
-    board->told[rank].status = -1;
-    const pid_t process = fork();
-    if (process == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
-      run_rank(c, trial, rank, ids);
-    }
-    processes.push_back(process);
-  }
-  close(ids[0]);
-  close(ids[1]);
-  const uint64_t limit_ns = tutti::deadline_after_ms(20'000);
-  while (board->calling < c.nranks && now_ns() < limit_ns) usleep(500);
+  for (int rank = 0; rank < c.nranks; ++rank) board->told[rank].status = -1;
+  const std::vector<pid_t> processes =
+      fork_ranks(c.nranks, [&](int rank, const int* ids) { run_rank(c, trial, rank, ids); });
+  await(board->calling, c.nranks);
   usleep(useconds_t(trial.delay_us));
   const pid_t victim = processes[size_t(trial.victim)];
   if (c.ending == Ending::kill) {
@@ -236,15 +215,13 @@ bool run_all(const Case& c, const Options& options) {
              static_cast<unsigned long long>(options.seed + uint64_t(i) + 1));
     }
   }
-  std::sort(latencies_ms.begin(), latencies_ms.end());
-  const double p99 = quantile(latencies_ms, 0.99), most = latencies_ms.back();
-  const bool late = p99 > options.most_p99_ms || most > options.most_ms;
+  const Spread ms = spread_of(std::move(latencies_ms), options);
   printf(
       "%-4s %2d ranks  %-10s %-9s  %5d trials  right %5d  ms: p50 %6.2f  p99 %6.2f  max %6.2f%s\n",
       c.transport.c_str(), c.nranks, endings[size_t(c.ending)].name,
-      c.has_child ? "child" : "no child", options.trials, options.trials - wrong,
-      quantile(latencies_ms, 0.5), p99, most, late ? "  TOO LATE" : "");
-  return wrong == 0 && !late;
+      c.has_child ? "child" : "no child", options.trials, options.trials - wrong, ms.p50, ms.p99,
+      ms.most, ms.remark());
+  return wrong == 0 && !ms.late;
 }
 
 Options options_of(int argc, char** argv) {

@@ -1,5 +1,4 @@
 // What ranks agree on after failures, and the communicators that they go on with.
-#include <dirent.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "lib/base/clock.h"
+#include "tests/support/descriptors.h"
 #include "tests/support/processes.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/thread_comm.h"
@@ -21,6 +21,7 @@ namespace {
 
 using tutti::testing::Child;
 using tutti::testing::finish;
+using tutti::testing::open_descriptors;
 using tutti::testing::Report;
 using tutti::testing::report_of;
 
@@ -69,14 +70,6 @@ std::vector<int> failed_ranks(tutti_comm comm) {
   if (tutti_comm_failed_ranks(comm, ranks.data(), ranks.size(), &n) != TUTTI_OK) n = 0;
   ranks.resize(n);
   return ranks;
-}
-
-size_t open_descriptors() {
-  size_t count = 0;
-  DIR* const folder = opendir("/proc/self/fd");
-  while (readdir(folder) != nullptr) ++count;
-  closedir(folder);
-  return count;
 }
 
 size_t resident_kib() {

@@ -1,14 +1,24 @@
-// What programs that repeat a trial many times share: options, each a name and a value, and what
-// their lines say.
+// What programs that repeat a trial many times share: options, each a name and a value, the ranks
+// of a trial, and what their lines say.
 #pragma once
 
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <iterator>
+#include <random>
 #include <string>
 #include <vector>
+
+#include "lib/base/clock.h"
+#include "tests/support/pass_id.h"
+#include "tutti/tutti.h"
 
 namespace tutti::testing {
 
@@ -76,8 +86,62 @@ void read_options(const char* program, int argc, char** argv, int most_ranks, Tr
     refuse_option(program, std::string("a value is missing for ") + argv[argc - 1]);
 }
 
-inline double quantile(const std::vector<double>& sorted, double q) {
-  return sorted[std::min(sorted.size() - 1, size_t(q * double(sorted.size())))];
+// How many elements the calls of a trial have.
+inline size_t count_from(std::mt19937_64& random) {
+  constexpr size_t counts[] = {1, 100, 5'000, 300'000};
+  return counts[random() % std::size(counts)];
+}
+
+// Forks ranks that end with this process; run(rank, ids) is the life of one, `ids` a pipe for its
+// join().
+template <class Run>
+std::vector<pid_t> fork_ranks(int nranks, Run&& run) {
+  int ids[2];
+  if (pipe(ids) != 0) abort();
+  std::vector<pid_t> processes;
+  for (int rank = 0; rank < nranks; ++rank) {
+    const pid_t process = fork();
+    if (process == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      run(rank, ids);
+    }
+    processes.push_back(process);
+  }
+  close(ids[0]);
+  close(ids[1]);
+  return processes;
+}
+
+inline tutti_status join(const std::string& transport, int64_t timeout_ms, int rank, int nranks,
+                         const int* ids, tutti_comm* comm) {
+  const tutti_unique_id id = pass_id(rank, nranks, ids);
+  tutti_comm_config config = TUTTI_COMM_CONFIG_INIT;
+  config.transports = transport.c_str();
+  config.timeout_ms = timeout_ms;
+  return tutti_comm_create_from_id(&id, rank, nranks, &config, comm);
+}
+
+// Until so many ranks have counted themselves, at most 20 s.
+inline void await(const std::atomic<int>& counted, int ranks) {
+  const uint64_t limit_ns = deadline_after_ms(20'000);
+  while (counted < ranks && now_ns() < limit_ns) usleep(500);
+}
+
+// Of the latencies of all trials.
+struct Spread {
+  double p50, p99, most;
+  bool late;  // beyond what the options allow
+
+  const char* remark() const { return late ? "  TOO LATE" : ""; }
+};
+
+inline Spread spread_of(std::vector<double> ms, const TrialOptions& options) {
+  std::sort(ms.begin(), ms.end());
+  const auto quantile = [&](double q) {
+    return ms[std::min(ms.size() - 1, size_t(q * double(ms.size())))];
+  };
+  const double p99 = quantile(0.99);
+  return {quantile(0.5), p99, ms.back(), p99 > options.most_p99_ms || ms.back() > options.most_ms};
 }
 
 }  // namespace tutti::testing

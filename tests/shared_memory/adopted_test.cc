@@ -1,7 +1,6 @@
 // Memory that the program has already, shared in place: the same content at the same address, the
 // same bits as other memory whatever lies at its edges, private to parent and child, given back
 // whole, and left alone where the program has unmapped it.
-#include <dirent.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/filter.h>
@@ -22,6 +21,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/descriptors.h"
 #include "tests/support/mappings.h"
 #include "tests/support/processes.h"
 #include "tests/support/sanitized.h"
@@ -723,9 +723,7 @@ struct Size {
 
 Size measure() {
   Size size;
-  DIR* const folder = opendir("/proc/self/fd");
-  while (readdir(folder) != nullptr) ++size.descriptors;
-  closedir(folder);
+  size.descriptors = tutti::testing::open_descriptors();
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);) ++size.mappings;
   std::ifstream memory("/proc/self/statm");

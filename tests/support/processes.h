@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "lib/base/clock.h"
+#include "tests/support/pass_id.h"
 #include "tutti/tutti.h"
 
 namespace tutti::testing {
@@ -80,15 +81,7 @@ struct RankPlace {
 [[noreturn]] inline void be_rank(const RankPlace& place, const Meeting& joined,
                                  const std::function<Report(int, tutti_comm)>& body,
                                  const Joining& joining = {}) {
-  tutti_unique_id id;
-  if (place.rank == 0) {
-    if (tutti_unique_id_create(place.interface, &id) != TUTTI_OK) _exit(90);
-    for (int r = 1; r < place.nranks; ++r) {
-      if (write(place.ids[1], &id, sizeof(id)) != ssize_t(sizeof(id))) _exit(91);
-    }
-  } else if (read(place.ids[0], &id, sizeof(id)) != ssize_t(sizeof(id))) {
-    _exit(92);
-  }
+  const tutti_unique_id id = pass_id(place.rank, place.nranks, place.ids, place.interface);
   tutti_comm_config config = TUTTI_COMM_CONFIG_INIT;
   config.transports = place.transport;
   config.setup_ms = joining.setup_ms;

@@ -9,15 +9,21 @@
 
 #include "tutti/tutti.h"
 
+/* The job's communicator, and this rank. */
+static tutti_comm join(int* rank) {
+  tutti_comm comm = NULL;
+  if (tutti_comm_create_from_env(NULL, &comm) != TUTTI_OK) {
+    fprintf(stderr, "%s\n", tutti_last_error());
+    exit(3);
+  }
+  tutti_comm_rank(comm, rank);
+  return comm;
+}
+
 static int again(void) {
   for (int turn = 0; turn < 20; ++turn) {
-    tutti_comm comm = NULL;
-    if (tutti_comm_create_from_env(NULL, &comm) != TUTTI_OK) {
-      fprintf(stderr, "%s\n", tutti_last_error());
-      return 3;
-    }
     int rank = 0;
-    tutti_comm_rank(comm, &rank);
+    const tutti_comm comm = join(&rank);
     float in[4] = {1, 2, 3, 4}, out[4];
     const size_t count = rank == 0 ? 3 : 4;
     const tutti_status status = tutti_allreduce(in, out, count, TUTTI_FLOAT32, TUTTI_SUM, comm);
@@ -30,13 +36,8 @@ static int again(void) {
 int main(int argc, char** argv) {
   const char* ending = argc > 1 ? argv[1] : "";
   if (strcmp(ending, "again") == 0) return again();
-  tutti_comm comm = NULL;
-  if (tutti_comm_create_from_env(NULL, &comm) != TUTTI_OK) {
-    fprintf(stderr, "%s\n", tutti_last_error());
-    return 3;
-  }
   int rank = 0;
-  tutti_comm_rank(comm, &rank);
+  const tutti_comm comm = join(&rank);
   float in[4] = {1, 2, 3, 4}, out[4];
   tutti_status status = TUTTI_OK;
   for (int call = 0; call < 3 && status == TUTTI_OK; ++call) {
