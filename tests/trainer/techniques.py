@@ -169,10 +169,11 @@ ROWS = (
 def table():
     with open("/proc/cpuinfo") as file:
         model = re.search(r"model name\s*: (.*)", file.read())
+    load = os.getloadavg()[0]  # of others: what follows adds its own
     rows = "".join("| " + " | ".join([*kept, measured]) + " |\n" for kept, measured in (row.cells(False) for row in ROWS))
     letters = "; ".join(f"`{letter}` is `{words}`" for letter, words in LETTERS.items())
     return (f"Made by `tests/trainer/techniques.py TUTTI_TRAIN TUTTI write` on {len(os.sched_getaffinity(0))} cores "
-            f"({model[1] if model else os.uname().machine}), {time.strftime('%Y-%m-%d')}, beside other programs (a load of {os.getloadavg()[2]:.1f}). {letters}. "
+            f"({model[1] if model else os.uname().machine}), {time.strftime('%Y-%m-%d')}, begun at a load of {load:.1f}. {letters}. "
             "Bytes in messages are those that the busiest worker sends in a step.\n\n"
             "| technique | options | by the formula | counted | measured |\n|---|---|---|---|---|\n" + rows)
 
