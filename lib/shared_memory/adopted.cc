@@ -10,10 +10,12 @@
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <mutex>
 #include <vector>
@@ -121,11 +123,12 @@ class Adopted::Registry {
   bool query(uintptr_t at, ProcmapQuery* out, bool* found);
 
  private:
-  // A copy of adopted pages for a child.
+  // A copy of adopted pages for a child; made is null where there was no memory for one.
   struct Copy {
     void* made;
     uintptr_t place;
     size_t bytes;
+    bool put() const;
   };
 
   static Status replace(Pages& pages);
@@ -352,7 +355,7 @@ bool Adopted::Registry::query(uintptr_t at, ProcmapQuery* out, bool* found) {
 
 // ---------------------------------------------------------------- fork
 
-// Where there is no memory for a copy, the child finds nothing mapped there.
+// Where there is no memory for a copy, the child finds nothing mapped there, and says so.
 void Adopted::Registry::before_fork() {
   lock_.lock();
   for (const std::shared_ptr<Pages>& pages : all_) {
@@ -361,8 +364,9 @@ void Adopted::Registry::before_fork() {
       if (!pages->find(&ours).ok()) continue;
       for (const MapsEntry& entry : ours) {
         copies_.reserve(copies_.size() + 1);
-        Copy copy{};
-        if (copy_out(*pages, entry, &copy)) copies_.push_back(copy);
+        Copy copy{nullptr, entry.begin, entry.end - entry.begin};
+        copy_out(*pages, entry, &copy);
+        copies_.push_back(copy);
       }
     } catch (const std::bad_alloc&) {
       continue;
@@ -371,18 +375,29 @@ void Adopted::Registry::before_fork() {
 }
 
 void Adopted::Registry::after_fork_in_parent() {
-  for (const Copy& copy : copies_) munmap(copy.made, copy.bytes);
+  for (const Copy& copy : copies_) {
+    if (copy.made != nullptr) munmap(copy.made, copy.bytes);
+  }
   copies_.clear();
   lock_.unlock();
 }
 
+bool Adopted::Registry::Copy::put() const {
+  if (made == nullptr) return false;
+  // What runs in a child before this may have mapped something there.
+  void* const at = mmap(pointer_to(place), bytes, PROT_NONE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  return at == pointer_to(place) &&
+         mremap(made, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, at) != MAP_FAILED;
+}
+
 void Adopted::Registry::after_fork_in_child() {
   for (const Copy& copy : copies_) {
-    // What runs in a child before this may have mapped something there.
-    void* const place = mmap(pointer_to(copy.place), copy.bytes, PROT_NONE,
-                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-    if (place == pointer_to(copy.place)) {
-      mremap(copy.made, copy.bytes, copy.bytes, MREMAP_MAYMOVE | MREMAP_FIXED, place);
+    if (!copy.put()) {
+      dprintf(STDERR_FILENO,
+              "tutti: the child %d of fork() has no copy of the %zu bytes of adopted memory at %p "
+              "(errno %d)\n",
+              int(getpid()), copy.bytes, pointer_to(copy.place), errno);
     }
   }
   copies_.clear();

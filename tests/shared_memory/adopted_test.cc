@@ -366,6 +366,8 @@ bool forks_apart(unsigned char* at, size_t bytes, bool exits) {
   if (pipe(to_child) != 0 || pipe(to_parent) != 0) return false;
   const pid_t child = fork();
   char word = 0;
+  close(child == 0 ? to_child[1] : to_child[0]);
+  close(child == 0 ? to_parent[0] : to_parent[1]);  // the end of a child is the end of its words
   if (child == 0) {
     bool right = read(to_child[0], &word, 1) == 1 && std::memcmp(at, before.data(), bytes) == 0;
     std::memset(at, 0x11, bytes);
@@ -378,10 +380,10 @@ bool forks_apart(unsigned char* at, size_t bytes, bool exits) {
   std::memset(at, 0x22, bytes);
   bool right = write(to_child[1], "x", 1) == 1 && read(to_parent[0], &word, 1) == 1 && word == 'y';
   for (size_t i = 0; i < bytes; ++i) right = right && at[i] == 0x22;
-  right = write(to_child[1], "x", 1) == 1 && right;
+  right = right && write(to_child[1], "x", 1) == 1;
+  for (const int fd : {to_child[1], to_parent[0]}) close(fd);
   int status = -1;
   waitpid(child, &status, 0);
-  for (const int fd : {to_child[0], to_child[1], to_parent[0], to_parent[1]}) close(fd);
   std::memcpy(at, before.data(), bytes);
   return right && status == 0;
 }
