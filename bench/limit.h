@@ -38,8 +38,8 @@ struct LimitOf {
 };
 
 // Over memory that all ranks map. For allreduce every rank reads its share of each input and writes
-// it to each output, between two exchanges of flags (with plain and with streaming stores); for
-// small vectors one exchange carries the whole input.
+// it to each output, between two exchanges of flags (with plain, with streaming stores, and copied
+// from its own output); for small vectors one exchange carries the whole input.
 std::vector<LimitWay> mapped_limits(const Rank& me, SharedMap& map, const LimitOf& what);
 std::vector<LimitWay> allreduce_limits(const Rank& me, SharedMap& map);
 // The same for the other collectives: inputs are read and outputs written once, and the work is

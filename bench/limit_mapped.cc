@@ -49,10 +49,24 @@ class WithFlags : public Limit {
   Flags flags_;
 };
 
+// How a sum gets into the outputs of others: by plain stores, by non-temporal ones, or from the own
+// output by the string instruction, which overwrites lines without fetching them.
+enum class Stores : uint8_t { plain, streaming, string };
+
+void copy_string(void* to, const void* from, size_t bytes) {
+#if defined(__x86_64__)
+  asm volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(bytes) : : "memory");
+#else
+  std::memcpy(to, from, bytes);
+#endif
+}
+
 class MappedLoop : public WithFlags {
  public:
-  MappedLoop(const Rank& me, SharedMap& map, std::shared_ptr<uint64_t> epoch, bool streaming)
-      : WithFlags(me, map, std::move(epoch)), streaming_(streaming) {}
+  MappedLoop(const Rank& me, SharedMap& map, std::shared_ptr<uint64_t> epoch, Stores stores)
+      : WithFlags(me, map, std::move(epoch)), stores_(stores) {}
+
+  static constexpr size_t copied_floats = 1024;  // at a time: the string instruction starts slowly
 
   void run(size_t bytes) override {
     flags_.exchange();
@@ -70,9 +84,10 @@ class MappedLoop : public WithFlags {
   float* out(int rank, size_t at) const { return reinterpret_cast<float*>(map_.output(rank) + at); }
 
   void reduce(size_t at, size_t floats) {
+    if (stores_ == Stores::string) return reduce_and_copy(at, floats);
     if (nranks_ == 2) {
-      (streaming_ ? add_two_streaming : add_two)(in(0, at), in(1, at), out(0, at), out(1, at),
-                                                 floats);
+      (stores_ == Stores::streaming ? add_two_streaming : add_two)(in(0, at), in(1, at), out(0, at),
+                                                                   out(1, at), floats);
       return fence();
     }
     alignas(64) float block[block_floats];
@@ -82,7 +97,7 @@ class MappedLoop : public WithFlags {
       std::memcpy(block, in(0, here), n * sizeof(float));
       for (int rank = 1; rank < nranks_; ++rank) add_to(block, in(rank, here), n);
       for (int rank = 0; rank < nranks_; ++rank) {
-        if (streaming_)
+        if (stores_ == Stores::streaming)
           stream(out(rank, here), block, n);
         else
           std::memcpy(out(rank, here), block, n * sizeof(float));
@@ -90,11 +105,21 @@ class MappedLoop : public WithFlags {
     }
     fence();
   }
+  void reduce_and_copy(size_t at, size_t floats) {
+    for (size_t done = 0; done < floats; done += copied_floats) {
+      const size_t n = std::min(copied_floats, floats - done);
+      const size_t here = at + done * sizeof(float);
+      add_two_to(out(rank_, here), in(0, here), in(1, here), n);
+      for (int rank = 2; rank < nranks_; ++rank) add_to(out(rank_, here), in(rank, here), n);
+      for (int rank = 0; rank < nranks_; ++rank)
+        if (rank != rank_) copy_string(out(rank, here), out(rank_, here), n * sizeof(float));
+    }
+  }
   void fence() const {
-    if (streaming_) stream_fence();
+    if (stores_ == Stores::streaming) stream_fence();
   }
 
-  bool streaming_;
+  Stores stores_;
 };
 
 // out[i] = the sum over ranks of from(rank)[i].
@@ -174,9 +199,13 @@ class OneLine : public Limit {
 
 std::vector<LimitWay> allreduce_limits(const Rank& me, SharedMap& map) {
   auto epoch = std::make_shared<uint64_t>(0);
+  const size_t copying_from =
+      me.nranks() > 1 ? MappedLoop::copied_floats * sizeof(float) : SIZE_MAX;
   return {
-      {"loop", std::make_shared<MappedLoop>(me, map, epoch, false), 0, SIZE_MAX},
-      {"streaming loop", std::make_shared<MappedLoop>(me, map, epoch, true), streaming_from,
+      {"loop", std::make_shared<MappedLoop>(me, map, epoch, Stores::plain), 0, SIZE_MAX},
+      {"streaming loop", std::make_shared<MappedLoop>(me, map, epoch, Stores::streaming),
+       streaming_from, SIZE_MAX},
+      {"copying loop", std::make_shared<MappedLoop>(me, map, epoch, Stores::string), copying_from,
        SIZE_MAX},
       {"one hop", std::make_shared<OneHop>(me, map, epoch), 0, SIZE_MAX},
       {"one exchange", std::make_shared<OneExchange>(me, map, epoch), 0, SharedMap::slot_bytes},
