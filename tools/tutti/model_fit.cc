@@ -9,8 +9,10 @@ namespace tutti::tune {
 
 namespace {
 
-// What a wrong choice counts beside a wrong prediction.
+// What a wrong prediction, and a field far from its default, count beside a wrong choice. Without
+// the latter a field that hardly any time depends on follows the noise as far as it goes.
 constexpr double prediction_weight = 0.02;
+constexpr double distance_weight = 0.0002;
 
 Query query_of(const Measured& one, const Capabilities& capabilities) {
   const Goal goal(one.collective, capabilities.nranks, 0);
@@ -33,8 +35,18 @@ Calls calls_of(const std::vector<Measured>& times) {
 struct Score {
   double regret = 0;      // mean of the logarithms
   double prediction = 0;  // mean of the squared logarithms of predicted / measured
-  double total() const { return regret + prediction_weight * prediction; }
 };
+
+// The sum of the squared logarithms of value / default.
+double distance(const std::vector<Field>& fields, const Tuning& tuning) {
+  const Tuning defaults;
+  double sum = 0;
+  for (const Field field : fields) {
+    const double change = std::log(get(tuning, field) / get(defaults, field));
+    sum += change * change;
+  }
+  return sum;
+}
 
 Score score(const Capabilities& capabilities, const Calls& calls) {
   Score sum;
@@ -75,7 +87,12 @@ double regret(const Capabilities& capabilities, const std::vector<Measured>& tim
 void fit(const std::vector<Field>& fields, const std::vector<Measured>& times,
          Capabilities* capabilities) {
   const Calls calls = calls_of(times);
-  double best = score(*capabilities, calls).total();
+  const auto total = [&] {
+    const Score now = score(*capabilities, calls);
+    return now.regret + prediction_weight * now.prediction +
+           distance_weight * distance(fields, capabilities->tuning);
+  };
+  double best = total();
   for (const double factor : {2.0, 1.4, 1.15, 1.05}) {
     constexpr int most_passes = 12;
     bool better = true;
@@ -90,7 +107,7 @@ void fit(const std::vector<Field>& fields, const std::vector<Measured>& times,
           const double value = std::strtod(text, nullptr);
           if (!why_not(field, value).empty()) continue;
           set(&capabilities->tuning, field, value);
-          const double now = score(*capabilities, calls).total();
+          const double now = total();
           if (now < best * (1 - 1e-6)) {
             best = now;
             better = true;

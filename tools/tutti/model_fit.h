@@ -21,7 +21,8 @@ struct Measured {
 double regret(const Capabilities& capabilities, const std::vector<Measured>& times);
 
 // Changes `fields` of capabilities->tuning, as far as that makes choices better or predictions
-// nearer. The same on every rank that has the same times.
+// nearer; all have defaults above 0. One that the times do not depend on stays near its default.
+// The same on every rank that has the same times.
 void fit(const std::vector<Field>& fields, const std::vector<Measured>& times,
          Capabilities* capabilities);
 
