@@ -29,6 +29,19 @@ namespace {
 // While ranks connect, some of UCX's transports signal no event until both sides make progress.
 constexpr uint64_t most_connecting_sleep_ns = 1'000'000;
 
+// Equal for two processes of one network that find each other's shared memory and processes, and
+// may use them; empty where that is not known.
+std::string memory_of_this_process() {
+  std::string all = std::to_string(geteuid());
+  for (const char* path :
+       {"/proc/self/ns/ipc", "/proc/self/ns/pid", "/proc/self/ns/user", "/proc/self/ns/mnt"}) {
+    char name[64] = {};
+    if (::readlink(path, name, sizeof(name) - 1) <= 0) return {};
+    all += std::string(" ") + name;
+  }
+  return all;
+}
+
 class Setup {
  public:
   explicit Setup(const LinkSetup& setup)
@@ -43,6 +56,7 @@ class Setup {
   Status open(std::unique_ptr<Link>* out) {
     Exchange& exchange = *setup_.exchange;
     TUTTI_TRY(exchange.allgather(tcp::network_of_this_process(), setup_.deadline_ns, &networks_));
+    TUTTI_TRY(exchange.allgather(memory_of_this_process(), setup_.deadline_ns, &memories_));
     Status prepared = check_integrity();
     if (prepared.ok() && has_peers()) prepared = make_worker();
     TUTTI_TRY(agree(exchange, prepared, setup_.deadline_ns));
@@ -77,6 +91,19 @@ class Setup {
     return !tcp::share_network(networks_[rank], networks_[size_t(self_)]);
   }
 
+  // The ranks of one network find the same, unless some of them have peers outside it.
+  Reach reach() const {
+    const auto self = size_t(self_);
+    Reach found = Reach::memory;
+    for (size_t rank = 0; rank < nranks_; ++rank) {
+      if (is_peer(rank) && is_across_hosts(rank)) return Reach::network;
+      const bool near = rank == self || !is_across_hosts(rank);
+      if (near && (memories_[rank].empty() || memories_[rank] != memories_[self]))
+        found = Reach::loopback;
+    }
+    return found;
+  }
+
   // Before a port is open.
   Status check_integrity() const {
     if (setup_.integrity == Integrity::none) return {};
@@ -92,7 +119,7 @@ class Setup {
     return {};
   }
 
-  Status make_worker() { return Worker::create(setup_.comm_id, self_, nranks_, &worker_); }
+  Status make_worker() { return Worker::create(reach(), setup_.comm_id, self_, nranks_, &worker_); }
 
   Status make_streams() {
     streams_.resize(nranks_);
@@ -168,7 +195,7 @@ class Setup {
   int self_;
   size_t nranks_;
   std::unique_ptr<Worker> worker_;  // outlives the streams
-  std::vector<std::string> addresses_, networks_;
+  std::vector<std::string> addresses_, networks_, memories_;
   std::vector<std::unique_ptr<UcxStream>> streams_;
 };
 
@@ -213,7 +240,7 @@ std::string found_here() {
 
 Status find_ucx(UcxFound* out) {
   std::shared_ptr<ucx::Context> context;
-  TUTTI_TRY(ucx::Context::shared(&context));
+  TUTTI_TRY(ucx::Context::shared(ucx::Reach::network, &context));
   out->version = context->ucx->ucp_get_version_string();
   out->moves_gpu_memory = context->handles_gpu_memory();
   char* text = nullptr;

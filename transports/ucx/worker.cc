@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <array>
 #include <mutex>
 
 #include "lib/base/clock.h"
@@ -31,7 +32,7 @@ class Config {
   Config(const Config&) = delete;
   Config& operator=(const Config&) = delete;
 
-  Status read() {
+  Status read(Reach reach) {
     const ucs_status_t status = ucx_->ucp_config_read(nullptr, nullptr, &config_);
     if (status != UCS_OK) return ucx_->failure(status, "its settings cannot be read");
     // UCX prints nothing, unless the program had loaded it before or the user has set its log
@@ -47,11 +48,24 @@ class Config {
         ucx_->ucp_config_modify(config_, name, "n");
       }
     }
-    return {};
+    return confine(reach);
   }
   const ucp_config_t* get() const { return config_; }
 
  private:
+  // UCX listens on every interface that it may use, and believes whoever connects.
+  Status confine(Reach reach) {
+    if (reach == Reach::network || environment_has("UCX_NET_DEVICES")) return {};
+    const bool memory = reach == Reach::memory && !environment_has("UCX_TLS");
+    TUTTI_TRY(set("NET_DEVICES", memory ? "" : "lo"));
+    return reach == Reach::loopback ? set("SHM_DEVICES", "") : Status();
+  }
+  Status set(const char* name, const char* value) {
+    const ucs_status_t status = ucx_->ucp_config_modify(config_, name, value);
+    if (status == UCS_OK) return {};
+    return ucx_->failure(status, std::string("its setting ") + name + " cannot be made");
+  }
+
   const Functions* ucx_;
   ucp_config_t* config_ = nullptr;
 };
@@ -60,19 +74,20 @@ class Config {
 
 // ---------------------------------------------------------------- bringing up and down
 
-Status Context::shared(std::shared_ptr<Context>* out) {
+Status Context::shared(Reach reach, std::shared_ptr<Context>* out) {
   struct Latest {
     std::mutex mutex;
-    std::weak_ptr<Context> context;
+    std::array<std::weak_ptr<Context>, 3> contexts;  // by reach
   };
   Latest& latest = process::own<Latest>();
   const Functions* ucx = nullptr;
   TUTTI_TRY(Functions::get(&ucx));
   const std::lock_guard lock(latest.mutex);
-  *out = latest.context.lock();
+  std::weak_ptr<Context>& context = latest.contexts[size_t(reach)];
+  *out = context.lock();
   if (*out != nullptr) return {};
   Config config(ucx);
-  TUTTI_TRY(config.read());
+  TUTTI_TRY(config.read(reach));
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED;
   params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
@@ -82,7 +97,7 @@ Status Context::shared(std::shared_ptr<Context>* out) {
       ucx->ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config.get(), &handle);
   if (status != UCS_OK) return ucx->failure(status, "it cannot be used here");
   *out = std::make_shared<Context>(ucx, handle);
-  latest.context = *out;
+  context = *out;
   return {};
 }
 
@@ -93,9 +108,10 @@ bool Context::handles_gpu_memory() const {
          (found.memory_types & UCS_BIT(UCS_MEMORY_TYPE_CUDA)) != 0;
 }
 
-Status Worker::create(uint64_t comm_id, int self, size_t nranks, std::unique_ptr<Worker>* out) {
+Status Worker::create(Reach reach, uint64_t comm_id, int self, size_t nranks,
+                      std::unique_ptr<Worker>* out) {
   std::shared_ptr<Context> context;
-  TUTTI_TRY(Context::shared(&context));
+  TUTTI_TRY(Context::shared(reach, &context));
   out->reset(new Worker(std::move(context), comm_id, self, nranks));
   return (*out)->prepare();
 }

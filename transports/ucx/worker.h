@@ -13,8 +13,15 @@ namespace tutti::ucx {
 
 class UcxStream;
 
-// UCX's context: one per process, because querying the devices takes long. Freed with its last
-// user.
+// Over what UCX may reach the peers of a link. Each includes what UCX has within a process.
+enum class Reach : uint8_t {
+  memory,    // that ranks of one host share: no port is open
+  loopback,  // sockets on the loopback interface
+  network,   // everything that UCX finds
+};
+
+// UCX's context: one per process and reach, because querying the devices takes long. Freed with its
+// last user.
 struct Context {
   const Functions* ucx;
   ucp_context_h handle;
@@ -24,7 +31,9 @@ struct Context {
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
-  static Status shared(std::shared_ptr<Context>* out);
+  // Where the environment names devices (UCX_NET_DEVICES) these are used, whatever the reach; where
+  // it names transports (UCX_TLS), `memory` is `loopback`.
+  static Status shared(Reach reach, std::shared_ptr<Context>* out);
   bool handles_gpu_memory() const;
 };
 
@@ -39,7 +48,8 @@ class Worker final : public tcp::Carrier {
   // The kinds of active messages.
   enum Kind : unsigned { data = 1, note = 2, hello = 3 };
 
-  static Status create(uint64_t comm_id, int self, size_t nranks, std::unique_ptr<Worker>* out);
+  static Status create(Reach reach, uint64_t comm_id, int self, size_t nranks,
+                       std::unique_ptr<Worker>* out);
   ~Worker() override;
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;

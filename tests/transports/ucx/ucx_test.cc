@@ -79,7 +79,7 @@ TEST(Ucx, WhatWasTakenArrivesThoughTheSenderHasLeft) {
 class UcxFrames : public ::testing::Test {
  protected:
   void SetUp() override {
-    const Status made = Worker::create(77, 0, 2, &worker_);
+    const Status made = Worker::create(ucx::Reach::memory, 77, 0, 2, &worker_);
     ASSERT_TRUE(made.ok()) << made.text();
     stream_ = std::make_unique<StagedStream>(*worker_, 1, false);
     frame_.comm = 77;
