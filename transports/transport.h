@@ -83,6 +83,13 @@ class Link {
     return name();
   }
 
+  // Between which addresses: "10.0.0.1:4711 to 10.0.0.2:4712"; empty where there are none. It stays
+  // as long as the link.
+  virtual const char* addresses_to(int peer) const {
+    (void)peer;
+    return "";
+  }
+
   // How what goes to and from the peer is protected on its way; not automatic.
   virtual Integrity integrity_to(int peer) const {
     (void)peer;

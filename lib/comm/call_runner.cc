@@ -340,7 +340,7 @@ void CallRunner::show_wait(const CallPlan& call_plan, uint64_t now_ns) {
   note.awaited = uint32_t(peer + 1);
   connection_.link->post_note(note);
   if (connection_.record == nullptr) return;
-  connection_.record->waits(entry_, peer, peer < 0 ? "" : connection_.link->name_to(peer), now_ns);
+  connection_.record->waits(entry_, peer, connection_.way_to(peer), now_ns);
 }
 
 bool CallRunner::needs(int peer) {

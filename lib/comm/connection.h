@@ -59,6 +59,12 @@ struct Connection {
   std::unique_ptr<record::Recorder> record;  // null: none
   slots::SlotLink* slots = nullptr;          // `link` if it is one, for the executor's fast form
 
+  // For the flight record; `peer` -1: nobody knows for whom a call waits.
+  record::Recorder::Way way_to(int peer) const {
+    if (peer < 0) return {"", ""};
+    return {link->name_to(peer), link->addresses_to(peer)};
+  }
+
   // For a call with this limit; 0: the communicator's.
   uint64_t timeout_ns(int64_t timeout_ms) const {
     return ns_of_ms(timeout_ms > 0 ? timeout_ms : settings.timeout_ms);

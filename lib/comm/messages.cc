@@ -72,8 +72,7 @@ Status Messages::inspect(uint64_t now_ns) {
   if (connection_.record != nullptr && !traffic_.empty() &&
       wait_pace_.due(traffic_.first_entry(), now_ns)) {
     const int peer = traffic_.first().peer;
-    connection_.record->waits(traffic_.first_entry(), peer, connection_.link->name_to(peer),
-                              now_ns);
+    connection_.record->waits(traffic_.first_entry(), peer, connection_.way_to(peer), now_ns);
   }
   return traffic_.inspect(*connection_.link, now_ns);
 }

@@ -18,6 +18,9 @@ class MixedLink final : public Link {
   const char* name_to(int peer) const override {
     return links_[size_t(link_of_[size_t(peer)])]->name();
   }
+  const char* addresses_to(int peer) const override {
+    return links_[size_t(link_of_[size_t(peer)])]->addresses_to(peer);
+  }
   Integrity integrity_to(int peer) const override {
     return links_[size_t(link_of_[size_t(peer)])]->integrity_to(peer);
   }

@@ -15,7 +15,7 @@
 namespace tutti::record {
 
 constexpr uint64_t magic = 0x6472'6f63'6572'7474;  // "ttrecord"
-constexpr uint32_t version = 1;
+constexpr uint32_t version = 2;
 constexpr uint32_t most_slots = 4096;
 constexpr uint32_t ring_entries = 256;
 
@@ -49,9 +49,10 @@ struct Wait {
   int32_t peer;       // for whom the rank waits; -1: unknown
   uint32_t sequence;  // of the entry that waits
   uint32_t reserved;
-  uint64_t since_ns;  // begun to wait
-  uint64_t seen_ns;   // still waits
-  char link[16];      // the transport to that peer
+  uint64_t since_ns;    // begun to wait
+  uint64_t seen_ns;     // still waits
+  char link[16];        // the transport to that peer
+  char addresses[112];  // between which it goes, where it has any
 };
 
 // Written once, before `set`.

@@ -72,8 +72,12 @@ ReadWait read_wait(std::span<const std::byte> bytes, size_t place, int64_t offse
   const auto wait = take<Wait>(bytes, place);
   std::atomic_thread_fence(std::memory_order_acquire);
   if (turn % 2 != 0 || turn != word(bytes, place + offsetof(Wait, turn))) return {};
-  return {wait.sequence, wait.peer, at(wait.since_ns, offset), at(wait.seen_ns, offset),
-          text_of(wait.link)};
+  return {wait.sequence,
+          wait.peer,
+          at(wait.since_ns, offset),
+          at(wait.seen_ns, offset),
+          text_of(wait.link),
+          text_of(wait.addresses)};
 }
 
 ReadFailure read_failure(std::span<const std::byte> bytes, size_t place, int64_t offset) {

@@ -32,6 +32,7 @@ struct ReadWait {
   int peer = -1;
   int64_t since_ns = 0, seen_ns = 0;
   std::string link;
+  std::string addresses;  // "10.0.0.1:4711 to 10.0.0.2:4712"; empty: it has none
 };
 
 struct ReadFailure {

@@ -187,7 +187,7 @@ void Recorder::waited(uint32_t sequence) {
   if (entry.sequence == sequence) entry.left_ns = coarse_ns();
 }
 
-void Recorder::waits(uint32_t sequence, int peer, const char* link, uint64_t now_ns) {
+void Recorder::waits(uint32_t sequence, int peer, const Way& way, uint64_t now_ns) {
   Wait& wait = slot_->header.wait;
   const uint32_t turn = wait.turn;
   put(wait.turn, turn + 1);
@@ -196,7 +196,8 @@ void Recorder::waits(uint32_t sequence, int peer, const char* link, uint64_t now
     wait.sequence = sequence;
     wait.peer = peer;
     wait.since_ns = now_ns;
-    copy_text(link, wait.link);
+    copy_text(way.link, wait.link);
+    copy_text(way.addresses, wait.addresses);
   }
   wait.seen_ns = now_ns;
   std::atomic_thread_fence(std::memory_order_release);

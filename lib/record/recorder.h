@@ -44,9 +44,12 @@ class Recorder {
   }
   // Before leave(): the call had to wait.
   void waited(uint32_t sequence);
-  // To be called again and again, but seldom, while the call waits. `link`: the transport to
-  // `peer`.
-  void waits(uint32_t sequence, int peer, const char* link, uint64_t now_ns);
+  // How a peer is reached: the transport, and between which addresses, where it has any.
+  struct Way {
+    const char *link, *addresses;
+  };
+  // To be called again and again, but seldom, while the call waits for `peer`.
+  void waits(uint32_t sequence, int peer, const Way& way, uint64_t now_ns);
   // The communicator is over. The first counts; calls that have not left have failed.
   void fail(const Status& why);
 

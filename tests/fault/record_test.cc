@@ -116,8 +116,15 @@ TEST_P(Doctor, SeesAStoppedRankWhileOthersWait) {
     return sum(comm, 5);
   });
   usleep(1'600'000);
-  expect(diagnose(), Finding::stopped, children[1],
+  const Diagnosis stopped = diagnose();
+  expect(stopped, Finding::stopped, children[1],
          {"rank 1", "is stopped", "after call 1, barrier", "before call 2, allreduce of 5"});
+  if (std::string(GetParam()) == "tcp") {  // both ends of the link are named
+    EXPECT_NE(stopped.sentence.find("over tcp (127.0.0.1:"), std::string::npos) << stopped.sentence;
+    EXPECT_NE(stopped.sentence.find(" to 127.0.0.1:"), std::string::npos) << stopped.sentence;
+  } else if (std::string(GetParam()) == "shm") {
+    EXPECT_EQ(stopped.addresses, "") << stopped.sentence;
+  }
   // Of copies nobody knows whether a process is stopped.
   expect(diagnose_copies(), Finding::late, children[1],
          {"rank 1", "has not entered call 2, allreduce of 5", "its latest is call 1, barrier"});

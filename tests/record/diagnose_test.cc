@@ -12,6 +12,7 @@ using record::ReadComm;
 using record::State;
 
 constexpr int64_t second = 1'000'000'000;
+const char* const addresses = "10.0.0.1:4711 to 10.0.0.2:4712";
 
 ReadCall call(uint64_t number, State state, int64_t entered_ns) {
   ReadCall made;
@@ -42,7 +43,7 @@ ReadComm& comm_of(Subject& one) { return one.record.comms.front(); }
 
 void waits(Subject& one, uint64_t number, int peer, int64_t from_ns, int64_t to_ns) {
   comm_of(one).calls.push_back(call(number, State::entered, from_ns));
-  comm_of(one).wait = {uint32_t(number), peer, from_ns, to_ns, "tcp"};
+  comm_of(one).wait = {uint32_t(number), peer, from_ns, to_ns, "tcp", addresses};
 }
 
 TEST(Diagnose, FollowsALostPeerToItsOwnFailureWhateverTheClocksSay) {

@@ -105,12 +105,14 @@ TEST_F(FlightRecord, HasForWhomACallWaitsAndWhyItFailed) {
   const auto recorder = open(72);
   recorder->leave(recorder->enter(1, signature(1)));
   const uint32_t entry = recorder->enter(2, signature(9));
-  recorder->waits(entry, 2, "tcp", 1000);
-  recorder->waits(entry, 2, "tcp", 3000);
+  const Recorder::Way way{"tcp", "10.0.0.1:4711 to 10.0.0.2:4712"};
+  recorder->waits(entry, 2, way, 1000);
+  recorder->waits(entry, 2, way, 3000);
   ReadComm comm = read_comm(72);
   ASSERT_NE(comm.wait_of(*comm.open()), nullptr);
   EXPECT_EQ(comm.wait.peer, 2);
   EXPECT_EQ(comm.wait.link, "tcp");
+  EXPECT_EQ(comm.wait.addresses, "10.0.0.1:4711 to 10.0.0.2:4712");
   EXPECT_EQ(comm.wait.seen_ns - comm.wait.since_ns, 2000);
   recorder->fail({TUTTI_PEER_FAILED, "rank 2\ndied", 2, 2});
   recorder->fail({TUTTI_TIMEOUT, "later", 0, 2});

@@ -133,10 +133,17 @@ class Job {
     return found == members_.end() ? Member() : *found;
   }
 
-  static std::string link_between(const Member& from, int peer) {
+  void set_link(const Member& from, int peer) {
     const ReadWait& wait = from.comm->wait;
-    if (wait.peer == peer && !wait.link.empty()) return wait.link;
-    return from.comm->transport;
+    const bool known = peer >= 0 && wait.peer == peer && !wait.link.empty();
+    out_.link = known ? wait.link : from.comm->transport;
+    out_.addresses = known ? wait.addresses : "";
+  }
+
+  // " over tcp (10.0.0.1:4711 to 10.0.0.2:4712)".
+  std::string over_link() const {
+    if (out_.link.empty()) return {};
+    return " over " + out_.link + (out_.addresses.empty() ? "" : " (" + out_.addresses + ")");
   }
 
   // The call that a process has been blocked in longest.
@@ -166,7 +173,7 @@ class Job {
     out_.waiting = person(waiting);
     out_.comm = waiting.comm->id;
     out_.nranks = waiting.comm->nranks;
-    out_.link = rank >= 0 ? link_between(waiting, rank) : waiting.comm->transport;
+    set_link(waiting, rank);
   }
   void set_call(const ReadCall& call) {
     out_.call = call.number;
@@ -263,7 +270,7 @@ class Job {
   }
 
   void of_lost_peer(const Member& finder, const Member& lost) {
-    const std::string how = out_.link.empty() ? "" : " over " + out_.link;
+    const std::string how = over_link();
     const bool lives = lost.subject->life == Life::running || lost.subject->life == Life::stopped;
     // It has found a failure itself: both ends of a cut, for each of whom the other is lost.
     if (lives || lost.comm->failure.code != TUTTI_OK) {
@@ -283,8 +290,8 @@ class Job {
   void of_absent(const Open& open, const Member& culprit, const std::string& how_long) {
     set_people(culprit, culprit.comm->rank, open.member);
     set_call(*open.call);
-    const std::string waiter = fmt::format("; {} waited for it{} {}", short_name(open.member),
-                                           out_.link.empty() ? "" : " over " + out_.link, how_long);
+    const std::string waiter =
+        fmt::format("; {} waited for it{} {}", short_name(open.member), over_link(), how_long);
     const std::string on = which(*culprit.comm);
     const ReadCall* const last = culprit.comm->last();
     const ReadCall* const inside = culprit.comm->open();
@@ -501,9 +508,9 @@ class Job {
     set_people({}, rank, open.member);
     set_call(*open.call);
     set(Finding::late,
-        fmt::format("rank {}, for which {} has waited {} in {}{} over {}, has left no record here",
-                    rank, name(open.member), how_long, open.call->describe(),
-                    which(*open.member.comm), out_.link));
+        fmt::format("rank {}, for which {} has waited {} in {}{}{}, has left no record here", rank,
+                    name(open.member), how_long, open.call->describe(), which(*open.member.comm),
+                    over_link()));
   }
 
   void of_cycle(const std::vector<Open>& path, size_t from, const std::string& how_long) {

@@ -46,11 +46,12 @@ struct Diagnosis {
   Person who;      // keeps the others waiting
   Person waiting;  // who has found out, or waits
   uint64_t comm = 0;
-  int nranks = 0;     // of the communicator
-  uint64_t call = 0;  // its number; 0: none
-  std::string what;   // the call, in words
-  std::string link;   // between the two
-  std::string why;    // in the library's words, where it has said something
+  int nranks = 0;         // of the communicator
+  uint64_t call = 0;      // its number; 0: none
+  std::string what;       // the call, in words
+  std::string link;       // between the two
+  std::string addresses;  // of its two ends, where it has any; the waiting rank's first
+  std::string why;        // in the library's words, where it has said something
   size_t processes = 0, communicators = 0, other_jobs = 0;
   uint64_t calls = 0;
 };

@@ -46,6 +46,7 @@ Json as_json(const Diagnosis& found, const Folder& folder) {
                    {"what", found.what}};
   }
   all["link"] = !found.link.empty() ? Json(found.link) : Json(nullptr);
+  all["addresses"] = !found.addresses.empty() ? Json(found.addresses) : Json(nullptr);
   all["why"] = !found.why.empty() ? Json(found.why) : Json(nullptr);
   all["processes"] = found.processes;
   all["communicators"] = found.communicators;

@@ -38,6 +38,8 @@ constexpr uint64_t control_bit = 1;
 StreamLink::Peer::Peer(Pair pair, int rank)
     : rank(rank),
       host(is_within_host(pair.control.get()) ? "" : peer_address(pair.control.get()).host()),
+      addresses(local_address(pair.control.get()).text() + " to " +
+                peer_address(pair.control.get()).text()),
       stream(std::move(pair.data)),
       control(std::move(pair.control), wire::most_mail_bytes) {}
 
@@ -346,6 +348,10 @@ Note StreamLink::read_note(int peer) const {
   return peers_[size_t(peer)] != nullptr ? peers_[size_t(peer)]->note : Note();
 }
 
+const char* StreamLink::addresses_to(int peer) const {
+  return peers_[size_t(peer)] != nullptr ? peers_[size_t(peer)]->addresses.c_str() : "";
+}
+
 Integrity StreamLink::integrity_to(int peer) const {
   return peers_[size_t(peer)] != nullptr ? peers_[size_t(peer)]->control.integrity()
                                          : Integrity::none;
@@ -539,8 +545,10 @@ Status StreamLink::find_failed(uint64_t now_ns) {
               peer->rank, mark_.epoch};
     }
     if (peer->closed && !peer->broken.ok()) {
-      return {peer->broken.code(), "the connection to " + who + " is lost: " + peer->broken.text(),
-              peer->rank, mark_.epoch};
+      return {
+          peer->broken.code(),
+          "the connection to " + who + " (" + peer->addresses + ") is lost: " + peer->broken.text(),
+          peer->rank, mark_.epoch};
     }
     if (peer->closed) {
       return {TUTTI_PEER_FAILED, who + " died; " + latest_call(*peer), peer->rank, mark_.epoch};
@@ -548,7 +556,8 @@ Status StreamLink::find_failed(uint64_t now_ns) {
     if (!peer->hung_up && !peer->stream->ended() && !peer->stream->send_failed()) continue;
     if (peer->ended_ns == 0) peer->ended_ns = now_ns;
     if (now_ns - peer->ended_ns < goodbye_patience_ns) continue;
-    return {TUTTI_PEER_FAILED, who + " has closed its connection; " + latest_call(*peer),
+    return {TUTTI_PEER_FAILED,
+            who + " has closed its connection (" + peer->addresses + "); " + latest_call(*peer),
             peer->rank, mark_.epoch};
   }
   return {};

@@ -54,6 +54,7 @@ class StreamLink final : public Link {
   void abort(const Status& reason) override;
   void post_note(const Note& note) override;
   Note read_note(int peer) const override;
+  const char* addresses_to(int peer) const override;
   Integrity integrity_to(int peer) const override;
   // stream_mail.cc
   void post_mail(int peer, std::string_view text) override;
@@ -74,7 +75,8 @@ class StreamLink final : public Link {
     bool can_be_asked() const { return !host.empty() && !left && !closed; }
 
     int rank;
-    std::string host;  // its address; empty where that is this host
+    std::string host;       // its address; empty where that is this host
+    std::string addresses;  // of the two ends of the control channel, as addresses_to() has them
     std::unique_ptr<DataStream> stream;
     FrameChannel control;
     uint64_t receive_waits_in = 0;  // the number of the call in which a receive found nothing
