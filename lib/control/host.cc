@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 
 #include "lib/base/cache.h"
 #include "lib/base/fd.h"
@@ -40,6 +41,17 @@ Status namespace_number(const char* path, uint64_t* out) {
   return {};
 }
 
+// The user as whoever made the user namespace knows him: 0 in one may be anybody outside. Lines of
+// uid_map: first number inside, first outside, how many.
+uint32_t user_outside() {
+  const uint32_t inside = geteuid();
+  std::ifstream map("/proc/self/uid_map");
+  for (uint64_t first, outside, count; map >> first >> outside >> count;) {
+    if (inside >= first && inside - first < count) return uint32_t(outside + inside - first);
+  }
+  return inside;
+}
+
 uint64_t own_cookie() {
   static const uint64_t cookie = [] {
     uint64_t value = 0;
@@ -57,7 +69,7 @@ Status HostRecord::own(HostRecord* out) {
   TUTTI_TRY(namespace_number("/proc/self/ns/net", &out->network_namespace));
   out->process_cookie = own_cookie();
   out->pid = getpid();
-  out->uid = geteuid();
+  out->uid = user_outside();
   CPU_ZERO(&out->cores);
   sched_getaffinity(0, sizeof(out->cores), &out->cores);
   out->cache = last_level_cache_of(out->cores);

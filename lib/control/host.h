@@ -18,7 +18,7 @@ struct HostRecord {
   uint64_t network_namespace = 0;
   uint64_t process_cookie = 0;  // random, one a process
   int32_t pid = 0;
-  uint32_t uid = 0;
+  uint32_t uid = 0;         // outside the process's user namespace
   cpu_set_t cores = {};     // that the process may run on
   uint32_t transports = 0;  // those that it offers: offered_transports()
   int32_t cache = -1;       // the last-level cache that all `cores` share: its first core; -1: none
