@@ -296,6 +296,9 @@ Status Communicator::open_links(Exchange& exchange, std::vector<std::vector<uint
   // Fused paths only if all ranks share memory; every rank finds the same.
   connection_.capabilities.all_share_memory =
       transports == 1 && connection_.slots != nullptr && connection_.slots->cells() != nullptr;
+  connection_.capabilities.checks_memory =
+      transports == 1 && connection_.settings.integrity == Integrity::checksum &&
+      find_transport(connection_.link->name())->reach != Transport::Reach::network;
   if (connection_.capabilities.all_share_memory) {
     using Reach = shared::Regions::Reach;
     regions_ = shared::Regions(connection_.slots->one_process() ? Reach::process : Reach::host);

@@ -39,7 +39,9 @@ Status Communicator::open_device(Exchange& exchange, uint64_t deadline_ns) {
   setup.device = settings.device;
   setup.capabilities = connection_.capabilities;
   setup.timeout_ms = settings.timeout_ms;
-  setup.through_host = settings.devices_through_host;
+  // What GPUs read from each other nobody checks.
+  if (settings.integrity == Integrity::checksum) setup.through_host = "TUTTI_INTEGRITY is checksum";
+  if (settings.devices_through_host) setup.through_host = "TUTTI_DEVICE_PATH is host";
   const auto make_hosts = [&](device::Driver& driver, int device, SliceHosts* out) {
     return make_slice_hosts(exchange, driver, device, deadline_ns, out);
   };

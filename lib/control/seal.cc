@@ -30,11 +30,11 @@ void for_each_piece(std::span<const iovec> parts, size_t skip, size_t bytes, con
   }
 }
 
-void put_checksum(const uint8_t* record, size_t text_bytes, uint64_t number, uint8_t* tag) {
+void put_checksum(const uint8_t* text, size_t bytes, uint64_t number, uint8_t* tag) {
   uint8_t covered[16];
   put_le<uint64_t>(covered, number);
-  std::memcpy(covered + 8, record, Seal::head_bytes);
-  put_le<uint32_t>(covered + 12, crc32c(record + Seal::head_bytes, text_bytes));
+  put_le<uint32_t>(covered + 8, uint32_t(bytes));
+  put_le<uint32_t>(covered + 12, crc32c(text, bytes));
   put_le<uint32_t>(tag, crc32c(covered, sizeof(covered)));
 }
 
@@ -83,7 +83,7 @@ size_t Seal::seal(std::span<const iovec> parts, size_t skip, size_t bytes, uint8
       std::memcpy(to, from, some);
       to += some;
     });
-    put_checksum(record, bytes, number_++, to);
+    put_checksum(record + head_bytes, bytes, number_++, to);
     return head_bytes + bytes + tag_bytes();
   }
   if (over_ || !next_record(record)) over_ = true;
@@ -106,18 +106,17 @@ size_t Seal::text_bytes(const uint8_t* record) {
   return bytes <= most_text_bytes ? bytes : 0;
 }
 
-bool Seal::open(const uint8_t* record, uint8_t* text) {
-  const size_t bytes = text_bytes(record);
-  if (over_ || bytes == 0) {
+bool Seal::open(const uint8_t* record, size_t bytes, uint8_t* text) {
+  if (over_ || bytes == 0 || bytes > most_text_bytes || get_le<uint32_t>(record) != bytes) {
     over_ = true;
     return false;
   }
   const uint8_t* const sealed = record + head_bytes;
   if (kind_ == Integrity::checksum) {
     uint8_t tag[4];
-    put_checksum(record, bytes, number_++, tag);
+    std::memcpy(text, sealed, bytes);
+    put_checksum(text, bytes, number_++, tag);
     over_ = std::memcmp(tag, sealed + bytes, sizeof(tag)) != 0;
-    if (!over_) std::memcpy(text, sealed, bytes);
     return !over_;
   }
   std::array<uint8_t, tag_of_gcm> tag;

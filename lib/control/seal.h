@@ -60,9 +60,10 @@ class Seal {
 
   // The length of the text of the record that begins here; 0: no record can.
   static size_t text_bytes(const uint8_t* record);
-  // Whether this is the next record. If so its text is put at `text`; else nothing there is to be
-  // used, and no later record opens.
-  bool open(const uint8_t* record, uint8_t* text);
+  // Whether this is the next record, with a text of so many bytes. If so that is put at `text`;
+  // else nothing there is to be used, and no later record opens. A checksum is compared with that
+  // of the copy, so the record may lie in memory that changes meanwhile.
+  bool open(const uint8_t* record, size_t bytes, uint8_t* text);
 
  private:
   struct Free {

@@ -105,7 +105,7 @@ ssize_t SecureSocket::Incoming::take(int fd, uint8_t* to, size_t room) {
       if (!fits && !text) {
         text = std::make_unique_for_overwrite<uint8_t[]>(Seal::most_text_bytes);
       }
-      if (!seal.open(record, fits ? to : text.get())) {
+      if (!seal.open(record, length, fits ? to : text.get())) {
         broken = true;
         continue;
       }

@@ -66,7 +66,7 @@ Status DeviceCalls::open(Exchange& exchange, const Setup& setup, uint64_t deadli
 // If one rank is set to go through the host, all ranks get its UNSUPPORTED.
 Status DeviceCalls::open_arena(Exchange& exchange, uint64_t deadline_ns) {
   Status own;
-  if (setup_.through_host) own = {TUTTI_UNSUPPORTED, "TUTTI_DEVICE_PATH is host"};
+  if (setup_.through_host != nullptr) own = {TUTTI_UNSUPPORTED, setup_.through_host};
   Status agreed = agree(exchange, own, deadline_ns);
   if (agreed.code() == TUTTI_UNSUPPORTED) {
     why_not_ = agreed.text();

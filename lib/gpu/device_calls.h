@@ -26,8 +26,8 @@ class DeviceCalls final : service_thread::Watched {
   struct Setup {
     int device = 0;
     Capabilities capabilities;
-    int64_t timeout_ms = 0;                         // of calls that name none
-    bool through_host = false;                      // also where GPUs reach each other
+    int64_t timeout_ms = 0;              // of calls that name none
+    const char* through_host = nullptr;  // why, also where GPUs reach each other; null: they may
     std::function<void(const Status&)> on_failure;  // any thread, once; may not block
   };
 

@@ -62,12 +62,17 @@ class SlotLink final : public Link {
   const char* name() const override { return name_.c_str(); }
   void begin(const CallMark& mark) override;
 
-  [[gnu::always_inline]] size_t try_send(int peer, const std::byte* data, size_t bytes) override {
+  // Whether try_send() would take something: all, of no more bytes than a slot has.
+  [[gnu::always_inline]] bool has_room(int peer) {
     Outgoing& ring = outgoing_[peer];
-    if (ring.sent - ring.credit >= slots_) {
-      ring.credit = load(ring.credit_line->consumed, std::memory_order_acquire);
-      if (ring.sent - ring.credit >= slots_) return 0;
-    }
+    if (ring.sent - ring.credit < slots_) return true;
+    ring.credit = load(ring.credit_line->consumed, std::memory_order_acquire);
+    return ring.sent - ring.credit < slots_;
+  }
+
+  [[gnu::always_inline]] size_t try_send(int peer, const std::byte* data, size_t bytes) override {
+    if (!has_room(peer)) return 0;
+    Outgoing& ring = outgoing_[peer];
     const uint32_t slot = ring.sent & (slots_ - 1);
     SlotLine& line = ring.lines[slot];
     const size_t taken = bytes < slice_bytes_ ? bytes : slice_bytes_;

@@ -19,14 +19,14 @@ std::string text_of_log;
 
 void keep(tutti_log_level, const char* text, void*) { text_of_log += std::string(text) + "\n"; }
 
-// Ranks over tcp on this host that all have the setting; each reports its log.
-void expect_in_force(const char* setting, const char* said) {
+// Ranks on this host that all have the setting; each reports its log.
+void expect_in_force(const char* transport, const char* setting, const char* said) {
   const testing::Joining joining{.before = [&](int) {
     setenv("TUTTI_INTEGRITY", setting, 1);
     tutti_log_set(keep, nullptr);
   }};
   const std::vector<Child> children = testing::start(
-      3, "tcp",
+      3, transport,
       [&](int rank, tutti_comm comm) {
         std::vector<float> vector(300'000, float(rank + 1));
         tutti_status status = TUTTI_OK;
@@ -53,10 +53,13 @@ void expect_in_force(const char* setting, const char* said) {
 }
 
 TEST(IntegritySetting, IsInForceAndSaidInTheLog) {
-  expect_in_force("encrypted", "over tcp, encrypted (to ");
-  expect_in_force("checksum", "over tcp, with checksums (to ");
-  expect_in_force("none", "over tcp (to ");
-  expect_in_force("auto", "over tcp (to ");  // one host, one network namespace
+  expect_in_force("tcp", "encrypted", "over tcp, encrypted (to ");
+  expect_in_force("tcp", "checksum", "over tcp, with checksums (to ");
+  expect_in_force("tcp", "none", "over tcp (to ");
+  expect_in_force("tcp", "auto", "over tcp (to ");  // one host, one network namespace
+  expect_in_force("shm", "checksum", "over shm, with checksums (to ");
+  expect_in_force("shm", "none", "over shm (to ");
+  expect_in_force("shm", "auto", "over shm (to ");
 }
 
 TEST(IntegritySetting, MustBeTheSameOnAllRanks) {

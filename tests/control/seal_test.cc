@@ -30,8 +30,8 @@ Bytes record_of(Seal& seal, const std::string& text) {
 std::string text_of(Seal& seal, const Bytes& record) {
   std::string text(Seal::text_bytes(record.data()), '\0');
   const bool whole = record.size() == Seal::head_bytes + text.size() + seal.tag_bytes();
-  if (!whole || !seal.open(record.data(), reinterpret_cast<uint8_t*>(text.data()))) return "";
-  return text;
+  auto* const to = reinterpret_cast<uint8_t*>(text.data());
+  return whole && seal.open(record.data(), text.size(), to) ? text : "";
 }
 
 std::string hex(const Bytes& bytes) {

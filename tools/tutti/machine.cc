@@ -167,7 +167,7 @@ Json describe_gpus() {
 
 namespace {
 
-// In the tcp transport, of the job that this process would be a rank of.
+// Of the job that this process would be a rank of.
 std::string integrity_of_job() {
   std::optional<std::string> chosen;
   if (!config_text(Variable::tutti_integrity, &chosen).ok()) return "TUTTI_INTEGRITY is unclear";

@@ -4,7 +4,7 @@
 
 #include "lib/base/mapping.h"
 #include "lib/control/agree.h"
-#include "lib/slots/slot_link.h"
+#include "lib/slots/checked_link.h"
 #include "transports/registry.h"
 
 namespace tutti {
@@ -60,7 +60,7 @@ Status open_inproc(const LinkSetup& setup, std::unique_ptr<Link>* out) {
   }
   TUTTI_TRY(picked_up);
   if (!member) return {};
-  *out = std::make_unique<slots::SlotLink>(std::move(parts));
+  *out = slots::make_link(std::move(parts), setup.integrity);
   return {};
 }
 

@@ -15,7 +15,7 @@
 #include "lib/base/process.h"
 #include "lib/control/agree.h"
 #include "lib/control/descriptors.h"
-#include "lib/slots/slot_link.h"
+#include "lib/slots/checked_link.h"
 #include "transports/registry.h"
 
 namespace tutti {
@@ -24,7 +24,6 @@ namespace {
 
 using slots::Geometry;
 using slots::Segment;
-using slots::SlotLink;
 using slots::SlotLinkParts;
 
 // What a rank sends the others while a link is opened; only the leader of a group has a ticket.
@@ -176,7 +175,7 @@ Status open_shm(const LinkSetup& setup, std::unique_ptr<Link>* out) {
   TUTTI_TRY(Opening(setup, &parts).open());
   if (parts.ranks.size() == 1) return {};
   slots::touch_all(parts);
-  *out = std::make_unique<SlotLink>(std::move(parts));
+  *out = slots::make_link(std::move(parts), setup.integrity);
   return {};
 }
 

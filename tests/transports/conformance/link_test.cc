@@ -28,15 +28,20 @@ using testing::send_all;
 using testing::ThreadExchange;
 using testing::ThreadExchangeGroup;
 
+// "shm_checked": with TUTTI_INTEGRITY=checksum.
 class LinkConformance : public ::testing::TestWithParam<const char*> {
  protected:
+  static Status open(LinkSetup setup, std::unique_ptr<Link>* link) {
+    const std::string param = GetParam();
+    const std::string name = param.substr(0, param.find('_'));
+    if (name != param) setup.integrity = Integrity::checksum;
+    return open_transport(name, setup, link);
+  }
+
   // Runs body(rank, link) on every rank of a fully connected communicator.
   void run(int nranks, const std::function<void(int, Link&)>& body) {
-    const auto open = [](const LinkSetup& setup, std::unique_ptr<Link>* link) {
-      return open_transport(GetParam(), setup, link);
-    };
     on_linked_threads(nranks, open, [&](int rank, Link& link, Exchange& exchange) {
-      ASSERT_STREQ(link.name(), GetParam());
+      ASSERT_EQ(std::string(GetParam()).rfind(link.name(), 0), 0u);
       body(rank, link);
       leave_together(exchange);
     });
@@ -290,7 +295,7 @@ TEST_P(LinkConformance, APeerThatHasLeftIsReportedToWhoWaitsForIt) {
     const std::vector<uint8_t> peers = {uint8_t(rank == 1), uint8_t(rank == 0)};
     std::unique_ptr<Link> link;
     LinkSetup setup{&exchange, 4711, peers, "", deadline_after_ms(20'000)};
-    const Status opened = open_transport(GetParam(), setup, &link);
+    const Status opened = open(setup, &link);
     ASSERT_TRUE(opened.ok()) << opened.text();
     link->begin(mark_of(1));
     uint32_t word = 9;
@@ -432,9 +437,6 @@ TEST_P(LinkConformance, MailArrivesInOrderWhateverItsLengthAlsoAfterAnAbort) {
 
 TEST_P(LinkConformance, WhoLeavesIsSeenToHaveLeftOrToHaveGoneOnAndItsMailIsThere) {
   for (const bool goes_on : {false, true}) {
-    const auto open = [](const LinkSetup& setup, std::unique_ptr<Link>* link) {
-      return open_transport(GetParam(), setup, link);
-    };
     auto group = std::make_shared<ThreadExchangeGroup>(2);
     on_threads(2, [&](int rank) {
       ThreadExchange exchange(group, rank);
@@ -526,7 +528,8 @@ TEST_P(LinkConformance, WhatNeverStopsMovingEndsByTheDeadline) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, LinkConformance,
-                         ::testing::ValuesIn(tutti::testing::with_ucx({"inproc", "shm", "tcp"})),
+                         ::testing::ValuesIn(tutti::testing::with_ucx({"inproc", "shm", "tcp",
+                                                                       "shm_checked"})),
                          [](const auto& info) { return std::string(info.param); });
 
 // Two ranks of one thread, and the segment that a rank which lies could write to.
