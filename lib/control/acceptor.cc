@@ -148,9 +148,10 @@ Status Acceptor::accept(uint64_t now_ns) {
       }
       continue;
     }
-    Nonce nonce;
-    TUTTI_TRY(random_bytes(nonce));
-    pending_.push_back({std::move(socket), Handshake::server(key_, purposes_, job_, server_, nonce),
+    JobKey random;
+    TUTTI_TRY(random_bytes(random));
+    pending_.push_back({std::move(socket),
+                        Handshake::server(key_, purposes_, job_, server_, random),
                         now_ns + patience_ns});
     // A member has sent its hello by now, which tells it from a stranger that only takes a place.
     Next next = Next::wait;
@@ -226,15 +227,15 @@ void Caller::advance(uint64_t now_ns) {
 }
 
 void Caller::dial(uint64_t now_ns) {
-  Nonce nonce;
-  Status made = random_bytes(nonce);
+  JobKey random;
+  Status made = random_bytes(random);
   if (made.ok()) {
     const process::NoFork together;
     made = make_socket(to_.address, &socket_);
     process::keep_from_children(socket_);
   }
   if (!made.ok()) return fail(std::move(made));
-  handshake_ = Handshake::client(to_.key, to_.claim, nonce);
+  handshake_ = Handshake::client(to_.key, to_.claim, random);
   due_ns_ = now_ns + try_ns;
   step_ = Step::connecting;
   if (to_.from.any.sa_family == to_.address.any.sa_family) {

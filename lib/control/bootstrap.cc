@@ -186,7 +186,7 @@ Status call_rank_0(const RendezvousId& id, int rank, int nranks, uint64_t deadli
   Destination to;
   to.address = id.address;
   to.key = id.key;
-  to.claim = {Purpose::bootstrap, job_of(id.key), rank, 0, uint32_t(nranks)};
+  to.claim = {Purpose::bootstrap, job_of(id.key), rank, 0, uint32_t(nranks), {}, true};
   to.patient = id.fixed;
   Caller caller(to);
   std::vector<pollfd> set;

@@ -5,13 +5,14 @@
 #include <utility>
 
 #include "lib/control/bytes.h"
+#include "lib/control/key_agreement.h"
 
 namespace tutti {
 
 namespace {
 
-constexpr char hello_magic[9] = "tutti-h2";
-constexpr size_t binding_at = 32, nonce_at = 64;
+constexpr char hello_magic[9] = "tutti-h3";
+constexpr size_t agrees_at = 9, binding_at = 32, nonce_at = 64;
 
 constexpr const char* hello_role = "tutti handshake: hello";
 constexpr const char* server_role = "tutti handshake: server";
@@ -20,20 +21,23 @@ constexpr const char* admission_role = "tutti handshake: admission";
 
 }  // namespace
 
-Handshake Handshake::client(const JobKey& key, const Claim& claim, const Nonce& nonce) {
+Handshake Handshake::client(const JobKey& key, const Claim& claim, const JobKey& random) {
   Handshake made;
   made.key_ = key;
+  made.random_ = random;
   made.claim_ = claim;
   made.step_ = Step::client_challenge;
   made.wants_ = challenge_bytes;
   uint8_t* at = made.hello_.data();
   std::memcpy(at, hello_magic, 8);
   at[8] = uint8_t(claim.purpose);
+  at[agrees_at] = claim.agrees_on_secret ? 1 : 0;
   put_le<int32_t>(at + 12, claim.client);
   put_le<int32_t>(at + 16, claim.server);
   put_le<uint32_t>(at + 20, claim.nranks);
   put_le<uint64_t>(at + 24, claim.job);
   std::copy(claim.binding.begin(), claim.binding.end(), at + binding_at);
+  const Nonce nonce = made.own_nonce();
   std::copy(nonce.begin(), nonce.end(), at + nonce_at);
   made.send(made.hello_);
   made.send(keyed_hash(key, hello_role, {made.hello_}));
@@ -41,16 +45,24 @@ Handshake Handshake::client(const JobKey& key, const Claim& claim, const Nonce& 
 }
 
 Handshake Handshake::server(const JobKey& key, uint8_t purposes, uint64_t job, int32_t server,
-                            const Nonce& nonce) {
+                            const JobKey& random) {
   Handshake made;
   made.key_ = key;
   made.claim_.job = job;
   made.claim_.server = server;
   made.purposes_ = purposes;
-  made.server_nonce_ = nonce;
+  made.random_ = random;
   made.step_ = Step::server_hello;
   made.wants_ = hello_bytes;
   return made;
+}
+
+// A public value, like random bytes, comes but once. What does not need one saves the time.
+Nonce Handshake::own_nonce() const {
+  Nonce nonce = random_;
+  if (claim_.agrees_on_secret && !public_value(random_, &nonce))
+    static_cast<void>(random_bytes(nonce).ok());  // then session() finds no secret either
+  return nonce;
 }
 
 Mac Handshake::mac(const char* role) const {
@@ -58,7 +70,15 @@ Mac Handshake::mac(const char* role) const {
 }
 
 SessionKeys Handshake::session() const {
-  const JobKey session{keyed_hash(key_, "tutti session", {hello_, server_nonce_})};
+  JobKey session{keyed_hash(key_, "tutti session", {hello_, server_nonce_})};
+  if (claim_.agrees_on_secret) {
+    Nonce theirs = server_nonce_;
+    if (step_ == Step::server_proof)
+      std::copy_n(hello_.begin() + nonce_at, theirs.size(), theirs.begin());
+    JobKey secret{};
+    if (!agreed_secret(random_, theirs, &secret)) static_cast<void>(random_bytes(secret).ok());
+    session = JobKey{keyed_hash(secret, "tutti agreed session", {session})};
+  }
   SessionKeys keys{{keyed_hash(session, "tutti client to server", {})},
                    {keyed_hash(session, "tutti server to client", {})}};
   if (step_ == Step::server_proof) std::swap(keys.sending, keys.receiving);
@@ -109,7 +129,8 @@ void Handshake::read_hello() {
   const uint8_t* at = hello_.data();
   const uint8_t purpose = at[8];
   const bool one_purpose = purpose != 0 && (purpose & (purpose - 1)) == 0;
-  if (!one_purpose || (purpose & purposes_) == 0 || at[9] != 0 || at[10] != 0 || at[11] != 0) {
+  if (!one_purpose || (purpose & purposes_) == 0 || at[agrees_at] > 1 || at[10] != 0 ||
+      at[11] != 0) {
     return refuse("it comes for something else");
   }
   if (get_le<uint64_t>(at + 24) != claim_.job) return refuse("it comes for another job");
@@ -117,11 +138,13 @@ void Handshake::read_hello() {
   const auto client = get_le<int32_t>(at + 12);
   if (client < 0 || client == claim_.server) return refuse("it claims an impossible rank");
   claim_.purpose = Purpose(purpose);
+  claim_.agrees_on_secret = at[agrees_at] != 0;
   claim_.client = client;
   claim_.nranks = get_le<uint32_t>(at + 20);
   std::copy_n(at + binding_at, claim_.binding.size(), claim_.binding.begin());
   greeted_ = true;
   out_begin_ = out_end_ = 0;
+  server_nonce_ = own_nonce();
   send(server_nonce_);
   send(mac(server_role));
   step_ = Step::server_proof;

@@ -12,6 +12,9 @@
 // Without the admission a client could believe to be in while its server has turned it out.
 //
 // The keys of the connection come out of the job's key and all that was said: claim and nonces.
+// Where the claim asks for it the nonces are public values of X25519, and the secret that both ends
+// find goes into the keys, too: so who records the connection and later learns the job's key reads
+// nothing (forward secrecy).
 #pragma once
 
 #include <array>
@@ -37,23 +40,28 @@ struct Claim {
   uint32_t nranks = 0;
   // A hash of what both ends must have learned elsewhere; the server's owner compares it.
   Mac binding{};
+  // The keys of the connection are not to be found from the job's key; the server's owner compares
+  // it. It costs each end two multiplications on a curve.
+  bool agrees_on_secret = false;
 };
 
 class Handshake {
  public:
   enum class State { running, done, refused };
 
-  static Handshake client(const JobKey& key, const Claim& claim, const Nonce& nonce);
+  // `random`: 32 fresh random bytes that nobody else knows.
+  static Handshake client(const JobKey& key, const Claim& claim, const JobKey& random);
   // Accepts whoever holds the key and calls rank `server` of `job`, for one of `purposes`. Once it
   // is done, the caller decides whether the claimed rank may connect.
   static Handshake server(const JobKey& key, uint8_t purposes, uint64_t job, int32_t server,
-                          const Nonce& nonce);
+                          const JobKey& random);
 
   // A server that is done may still have its admission to send.
   State state() const { return state_; }
   // Once refused: why, in words.
   const char* reason() const { return reason_; }
-  // Once it is done: the keys of the connection.
+  // Once it is done: the keys of the connection. Where no secret can be agreed on, keys that nobody
+  // else has.
   SessionKeys session() const;
   // The client's claim. A server must not trust it before it is done.
   const Claim& claim() const { return claim_; }
@@ -79,6 +87,7 @@ class Handshake {
 
   enum class Step { server_hello, server_proof, client_challenge, client_admission };
 
+  Nonce own_nonce() const;
   Mac mac(const char* role) const;
   void refuse(const char* reason);
   void send(std::span<const uint8_t> bytes);
@@ -88,6 +97,7 @@ class Handshake {
   void read_admission();
 
   JobKey key_{};
+  JobKey random_{};  // this end's
   Step step_ = Step::server_hello;
   State state_ = State::running;
   const char* reason_ = "";

@@ -142,8 +142,7 @@ TEST(AcceptorTest, AMemberThatWasTurnedOutComesAgain) {
 // Somebody on the path has copied a member's hello.
 TEST(AcceptorTest, ReplayedHellosAreBoundedAndKeepNobodyOut) {
   Door door;
-  const Nonce nonce{5};
-  const Handshake copied = Handshake::client(door_key, door.from(1).claim, nonce);
+  const Handshake copied = Handshake::client(door_key, door.from(1).claim, {{5}});
   std::vector<Fd> replays;
   for (int i = 0; i < 30; ++i) {
     replays.emplace_back(::socket(AF_INET, SOCK_STREAM, 0));

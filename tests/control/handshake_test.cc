@@ -18,11 +18,7 @@ JobKey key_of(uint8_t value) {
   key.fill(value);
   return key;
 }
-Nonce nonce_of(uint8_t value) {
-  Nonce nonce;
-  nonce.fill(value);
-  return nonce;
-}
+JobKey nonce_of(uint8_t value) { return key_of(value); }
 Claim claim_of(int client, int server, Purpose purpose = Purpose::data) {
   return {purpose, job, client, server, 4};
 }
@@ -57,6 +53,34 @@ TEST(HandshakeTest, BothSidesOfOneJobAcceptEachOther) {
     EXPECT_EQ(server.claim().client, 3);
     EXPECT_EQ(server.claim().nranks, 4u);
     EXPECT_EQ(server.claim().purpose, purpose);
+  }
+}
+
+// What was said and the job's key, which is all that somebody can have later, do not give the keys.
+TEST(HandshakeTest, KeysWithASecretAgreedOnAreNotFoundFromTheJobsKey) {
+  std::vector<SessionKeys> found;
+  for (const bool agrees : {false, true}) {
+    Claim claim = claim_of(3, 2);
+    claim.agrees_on_secret = agrees;
+    auto client = Handshake::client(key_of(1), claim, nonce_of(10));
+    auto server = Handshake::server(key_of(1), link_purposes, job, 2, nonce_of(20));
+    const Bytes hello = take_output(client);
+    give(server, hello);
+    const Bytes challenge = take_output(server);
+    give(client, challenge);
+    converse(client, server);
+    ASSERT_EQ(server.state(), State::done) << server.reason();
+    EXPECT_EQ(server.claim().agrees_on_secret, agrees);
+    const SessionKeys keys = client.session();
+    EXPECT_EQ(keys.sending, server.session().receiving);
+    EXPECT_EQ(keys.receiving, server.session().sending);
+    const std::span<const uint8_t> claimed(hello.data(), 96), nonce(challenge.data(), 32);
+    const JobKey session{keyed_hash(key_of(1), "tutti session", {claimed, nonce})};
+    const JobKey guessed{keyed_hash(session, "tutti client to server", {})};
+    EXPECT_EQ(guessed == keys.sending, !agrees);
+    // Public values, not the numbers themselves.
+    EXPECT_EQ(Bytes(hello.begin() + 64, hello.begin() + 96) == Bytes(32, 10), !agrees);
+    EXPECT_EQ(Bytes(challenge.begin(), challenge.begin() + 32) == Bytes(32, 20), !agrees);
   }
 }
 

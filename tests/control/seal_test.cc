@@ -145,9 +145,9 @@ struct Ends {
 };
 
 Ends shake_hands(const JobKey& key, const Claim& claim, uint8_t nonces) {
-  auto client = Handshake::client(key, claim, Nonce{nonces, 1});
+  auto client = Handshake::client(key, claim, {{nonces, 1}});
   auto server =
-      Handshake::server(key, uint8_t(claim.purpose), claim.job, claim.server, Nonce{nonces, 2});
+      Handshake::server(key, uint8_t(claim.purpose), claim.job, claim.server, {{nonces, 2}});
   while (!client.output().empty() || !server.output().empty()) {
     for (auto [from, to] : {std::pair(&client, &server), std::pair(&server, &client)}) {
       while (!from->output().empty()) {
@@ -187,6 +187,7 @@ TEST(SessionKeysTest, BothEndsHaveThemAndNoOtherConnectionHas) {
   expect_new_where("another server", [](Claim& c) { c.server = 1; });
   expect_new_where("another number of ranks", [](Claim& c) { c.nranks = 5; });
   expect_new_where("other addresses", [](Claim& c) { c.binding = Mac{6}; });
+  expect_new_where("a secret agreed on", [](Claim& c) { c.agrees_on_secret = true; });
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ class Stranger {
   }
 
  private:
-  static std::string hello() { return "tutti-h2" + std::string(120, '\1'); }
+  static std::string hello() { return "tutti-h3" + std::string(120, '\1'); }
   void say(const std::string& text) {
     static_cast<void>(::send(socket_.get(), text.data(), text.size(), MSG_NOSIGNAL));
   }

@@ -33,12 +33,12 @@ void converse(Handshake& handshake, const uint8_t* data, size_t bytes) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
   const uint8_t purposes = uint8_t(Purpose::data) | uint8_t(Purpose::control);
-  Handshake server = Handshake::server(key, purposes, 7, 0, Nonce{9});
+  Handshake server = Handshake::server(key, purposes, 7, 0, JobKey{9});
   converse(server, data, bytes);
   if (server.state() == Handshake::State::done || server.greeted()) abort();
   if (!server.output().empty()) abort();
 
-  Handshake client = Handshake::client(key, {Purpose::data, 7, 1, 0, 2}, Nonce{8});
+  Handshake client = Handshake::client(key, {Purpose::data, 7, 1, 0, 2}, JobKey{8});
   client.sent(client.output().size());
   converse(client, data, bytes);
   if (client.state() == Handshake::State::done) abort();
@@ -48,10 +48,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
   if (bytes < claim_bytes) return 0;
   std::array<uint8_t, 128> hello;
   std::memcpy(hello.data(), data, claim_bytes);
-  std::memcpy(hello.data(), "tutti-h2", 8);
+  std::memcpy(hello.data(), "tutti-h3", 8);
   const Mac mac = keyed_hash(key, "tutti handshake: hello", {{hello.data(), claim_bytes}});
   std::copy(mac.begin(), mac.end(), hello.begin() + claim_bytes);
-  Handshake insider = Handshake::server(key, purposes, 7, 0, Nonce{9});
+  Handshake insider = Handshake::server(key, purposes, 7, 0, JobKey{9});
   insider.receive(hello);
   if (insider.greeted()) {
     const Claim& claim = insider.claim();

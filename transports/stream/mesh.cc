@@ -110,7 +110,13 @@ class Mesh {
       if (own_.is_loopback() == to.address.is_loopback()) to.from = own_;
       to.key = setup_.exchange->key();
       for (const Purpose purpose : purposes_) {
-        to.claim = {purpose, setup_.comm_id, self_, rank, uint32_t(nranks_), binding(self_, rank)};
+        to.claim = {purpose,
+                    setup_.comm_id,
+                    self_,
+                    rank,
+                    uint32_t(nranks_),
+                    binding(self_, rank),
+                    integrity_with(rank) == Integrity::encrypted};
         destinations->push_back(to);
       }
     }
@@ -238,7 +244,8 @@ class Mesh {
     const Claim& claim = guest.claim();
     if (claim.client <= self_ || !is_peer(claim.client) || claim.nranks != uint32_t(nranks_))
       return {};
-    if (claim.binding != binding(claim.client, self_)) {
+    const bool encrypted = integrity_with(claim.client) == Integrity::encrypted;
+    if (claim.binding != binding(claim.client, self_) || claim.agrees_on_secret != encrypted) {
       return {TUTTI_AUTH, rank_name(claim.client) + " and rank " + std::to_string(self_) +
                               " have not heard the same of the addresses at which they listen"};
     }

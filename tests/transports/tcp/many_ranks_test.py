@@ -21,8 +21,8 @@ SPEECHES = [
     b"",  # says nothing
     b"\x01",
     b"GET / HTTP/1.1\r\nHost: here\r\n\r\n",
-    b"tutti-h2" + b"\x01" * 40,  # stops in the middle of a greeting
-    b"tutti-h2" + b"\x01" * 120,  # a whole one, without the key
+    b"tutti-h3" + b"\x01" * 40,  # stops in the middle of a greeting
+    b"tutti-h3" + b"\x01" * 120,  # a whole one, without the key
 ]
 
 
