@@ -3,13 +3,27 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "trainer/common/gather_text.h"
-#include "trainer/pipeline/drawing.h"
 
 namespace tutti::train {
 namespace {
 
 using nlohmann::json;
+
+// As --report's script has them.
+json json_of(const std::vector<Slot>& slots) {
+  json all = json::array();
+  for (const auto& [action, begin, end] : slots)
+    all.push_back({int(action.kind), action.micro_batch, action.chunk, begin, end});
+  return all;
+}
+
+std::string label(const Action& a, bool chunks) {
+  return fmt::format("{}{}{}", "fbw"[int(a.kind)], a.micro_batch,
+                     chunks ? std::string(1, char('a' + a.chunk)) : "");
+}
 
 // Measured mean times of the parts.
 std::vector<PartTimes> mean_times(const std::vector<std::vector<Slot>>& slots,
@@ -27,6 +41,27 @@ std::vector<PartTimes> mean_times(const std::vector<std::vector<Slot>>& slots,
 
 }  // namespace
 
+std::string drawing_text(const PipelineRun& run, const PipelineShape& shape) {
+  const bool chunks = shape.chunks > 1;
+  size_t width = 2;
+  for (const auto& rank : run.slots)
+    for (const Slot& b : rank) width = std::max(width, label(b.action, chunks).size());
+  const std::string idle(width, '.'), more(width, '-');
+  const int name = shape.widths.widest() > 1 ? 4 : 2;
+  std::string text;
+  for (size_t r = 0; r < run.slots.size(); ++r) {
+    std::string line = fmt::format("stage {:<{}}", shape.widths.name(int(r)), name);
+    double at = 0;
+    for (const Slot& b : run.slots[r]) {
+      for (; at < b.begin; ++at) line += " " + idle;
+      line += fmt::format(" {:<{}}", label(b.action, chunks), width);
+      for (++at; at < b.end; ++at) line += " " + more;
+    }
+    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  }
+  return text;
+}
+
 PipelineFigures figures_of(const Pipeline& pipeline) {
   const PipelinePlan& plan = pipeline.plan();
   const communicator& comm = pipeline.ranks();
@@ -37,18 +72,18 @@ PipelineFigures figures_of(const Pipeline& pipeline) {
                 {"activation_bytes", pipeline.peak_bytes()},
                 {"bytes_sent", counters.bytes_sent},
                 {"bytes_received", counters.bytes_received}};
-  json slots = json::array(), sent = json::array();
-  for (const auto& [action, begin, end] : pipeline.slots())
-    slots.push_back({int(action.kind), action.micro_batch, action.chunk, begin, end});
+  json sent = json::array();
   for (const auto& [what, bytes] : pipeline.sent_bytes())
     sent.push_back({what.first, what.second, bytes});
   const double utilisation = pipeline.utilisation();
-  const std::vector<std::string> all =
-      gather_text(comm, json{{"stage", stage}, {"slots", slots}, {"sent", sent}}.dump());
+  const std::vector<std::string> all = gather_text(
+      comm, json{{"stage", stage}, {"slots", json_of(pipeline.slots())}, {"sent", sent}}.dump());
   PipelineFigures figures;
   if (comm.rank() != 0) return figures;
 
   json stages = json::array(), ports = json::array();
+  json as_measured = json::array();
+  std::vector<std::vector<Slot>> measured;
   for (const Port& port : plan.ports)
     ports.push_back({{"from", port.connection.from},
                      {"to", port.connection.to},
@@ -62,13 +97,13 @@ PipelineFigures figures_of(const Pipeline& pipeline) {
       json& bytes = ports[s[0].get<size_t>()][s[1].get<bool>() ? "back_bytes" : "forward_bytes"];
       bytes = bytes.get<uint64_t>() + s[2].get<uint64_t>();
     }
-    std::vector<Slot>& lane = figures.measured.emplace_back();
+    as_measured.push_back(rank["slots"]);
+    std::vector<Slot>& lane = measured.emplace_back();
     for (const json& s : rank["slots"])
       lane.push_back({{Action::Kind(s[0].get<int>()), s[1], s[2]}, s[3], s[4]});
   }
   const PipelineRun possible =
-      simulate(plan.schedule, plan.shape, mean_times(figures.measured, plan.shape));
-  figures.expected = possible.slots;
+      simulate(plan.schedule, plan.shape, mean_times(measured, plan.shape));
   figures.summary = {{"schedule", plan.shape.schedule},
                      {"micro_batches", plan.shape.micro_batches},
                      {"chunks", plan.shape.chunks},
@@ -79,24 +114,21 @@ PipelineFigures figures_of(const Pipeline& pipeline) {
                      {"utilisation", utilisation},
                      {"utilisation_ideal", simulate(plan.schedule, plan.shape).utilisation},
                      {"utilisation_possible", possible.utilisation}};
+  json expected = json::array();
+  for (const auto& slots : possible.slots) expected.push_back(json_of(slots));
+  figures.last_step = {
+      {"used", utilisation_of(measured)}, {"measured", as_measured}, {"expected", expected}};
   return figures;
 }
 
-namespace {
-
-double percent(const PipelineFigures& figures, const char* name) {
-  return 100 * figures.summary[name].get<double>();
-}
-
-}  // namespace
-
 std::vector<std::pair<std::string, std::string>> lines_of(const PipelineFigures& f) {
+  const auto percent = [&](const char* name) { return 100 * f.summary[name].get<double>(); };
   std::vector<std::pair<std::string, std::string>> lines{
       {"pipeline",
        fmt::format("{}: {:.1f} % of the stages' time was used; {:.1f} % by the schedule if they "
                    "were alike, {:.1f} % with the times that they took",
-                   f.summary["schedule"].get<std::string>(), percent(f, "utilisation"),
-                   percent(f, "utilisation_ideal"), percent(f, "utilisation_possible"))}};
+                   f.summary["schedule"].get<std::string>(), percent("utilisation"),
+                   percent("utilisation_ideal"), percent("utilisation_possible"))}};
   for (const json& stage : f.summary["stages"])
     lines.emplace_back(
         "stage " + stage["stage"].get<std::string>(),
@@ -104,17 +136,6 @@ std::vector<std::pair<std::string, std::string>> lines_of(const PipelineFigures&
                     stage["peak_live"].get<int>(), stage["activation_bytes"].get<double>() / 1e6,
                     fmt::join(stage["layers"].get<std::vector<std::string>>(), " ")));
   return lines;
-}
-
-std::string html_of(const PipelineFigures& f, const PipelineShape& shape) {
-  return fmt::format(
-      "<h2>The pipeline</h2>\n<p>Schedule {}, {} micro-batches. The last step as it was measured, "
-      "{:.1f} % of the stages' time used (all steps: {:.1f} %, median):</p>\n{}"
-      "<p>The same schedule with the same times of the stages and no waiting for messages, {:.1f} "
-      "%; were the stages alike it would be {:.1f} %:</p>\n{}",
-      shape.schedule, shape.micro_batches, 100 * utilisation_of(f.measured),
-      percent(f, "utilisation"), drawing_svg(f.measured, shape), percent(f, "utilisation_possible"),
-      percent(f, "utilisation_ideal"), drawing_svg(f.expected, shape));
 }
 
 }  // namespace tutti::train

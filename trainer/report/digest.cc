@@ -1,5 +1,3 @@
-#include "trainer/report/digest.h"
-
 #include <fmt/format.h>
 
 #include <cstdint>
@@ -10,6 +8,7 @@
 #include "trainer/data/sources.h"
 #include "trainer/device/vectors.h"
 #include "trainer/pipeline/pipeline.h"
+#include "trainer/report/summary.h"
 
 namespace tutti::train {
 namespace {

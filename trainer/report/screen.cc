@@ -53,20 +53,6 @@ void write(const char* option, const std::string& path, std::FILE* file, const s
     throw Failure(fmt::format("{}: cannot write {}: {}", option, path, std::strerror(errno)));
 }
 
-// The curves of --tensorboard: what is known of them in this step.
-std::vector<std::pair<std::string, double>> curves_of(const StepRecord& r, const Options& o) {
-  const StepFigures& f = r.figures;
-  std::vector<std::pair<std::string, double>> curves{
-      {"loss", f.loss},
-      {"learning_rate", rate_at(optimizer_settings(o), r.step - 1)},
-      {"samples_per_s", r.samples_per_s},
-      {"comm_exposed_ms", 1e3 * f.exposed}};
-  if (f.gradient >= 0 || f.step_norm > 0)
-    curves.emplace_back("gradient_norm", f.gradient >= 0 ? f.gradient : std::sqrt(f.step_norm));
-  if (r.validation > 0) curves.emplace_back("validation_loss", r.validation);
-  return curves;
-}
-
 // A longer line could not be erased.
 size_t terminal_columns() {
   winsize size{};
@@ -104,7 +90,8 @@ Screen::Screen(const Options& options, bool shows)
   csv_ = opened("--csv", options.csv, options.resume);
   if (csv_ && std::ftell(csv_) == 0)
     write("--csv", options.csv, csv_, fmt::format("{}", fmt::join(columns, ",")));
-  if (!options.tensorboard.empty()) events_ = std::make_unique<EventFile>(options.tensorboard);
+  if (!options.tensorboard.empty())
+    events_ = std::make_unique<Script>(events_script, options.tensorboard);
 }
 
 Screen::~Screen() {
@@ -122,6 +109,11 @@ void Screen::line(const std::string& text) {
 
 void Screen::record(const nlohmann::json& object) {
   if (json_) write("--json", options_.json, json_, object.dump());
+}
+
+void Screen::summary(const nlohmann::json& object) {
+  record(object);
+  if (events_) events_->finish();
 }
 
 void Screen::step(const StepRecord& r, const nlohmann::json& more) {
@@ -149,7 +141,11 @@ void Screen::step(const StepRecord& r, const nlohmann::json& more) {
   object.update(more);
   record(object);
   if (csv_) write("--csv", options_.csv, csv_, csv_line(object));
-  if (events_) events_->add(r.step, curves_of(r, options_));
+  if (events_) {
+    object["learning_rate"] = rate_at(optimizer_settings(options_), r.step - 1);
+    if (f.step_norm > 0) object.emplace("gradient_norm", number(std::sqrt(f.step_norm)));
+    events_->give(object);
+  }
   const std::string words = fmt::format(
       "step {:>{}}/{}  loss {:.4f}  {:.1f} samples/s  communication {:.1f} ms exposed, {:.1f} ms "
       "hidden",

@@ -7,10 +7,18 @@
 #include <string>
 
 #include "trainer/common/options.h"
-#include "trainer/report/history.h"
-#include "trainer/report/tensorboard.h"
+#include "trainer/report/script.h"
+#include "trainer/sync/strategy.h"
 
 namespace tutti::train {
+
+struct StepRecord {
+  int64_t step = 0;
+  double seconds = 0;
+  double samples_per_s = 0;
+  StepFigures figures;
+  double validation = 0;  // 0: not measured
+};
 
 // null where it is not finite.
 nlohmann::json number(double value);
@@ -24,7 +32,7 @@ std::string progress_line(const StepRecord& record, int64_t steps, double left, 
 
 class Screen {
  public:
-  // Opens the files of --json, --csv and --tensorboard; BadInput if it cannot.
+  // Opens what --json, --csv and --tensorboard name; BadInput if it cannot.
   Screen(const Options& options, bool shows);
   ~Screen();
   Screen(const Screen&) = delete;
@@ -32,15 +40,16 @@ class Screen {
 
   void line(const std::string& text);  // to stdout, unless that has the figures
   void step(const StepRecord& record, const nlohmann::json& more);
-  void record(const nlohmann::json& object);
+  void summary(const nlohmann::json& object);  // the last one
 
  private:
+  void record(const nlohmann::json& object);
   const Options& options_;
   bool shows_;
   bool bar_;
   std::FILE* json_ = nullptr;
   std::FILE* csv_ = nullptr;
-  std::unique_ptr<EventFile> events_;
+  std::unique_ptr<Script> events_;
   double next_line_ = 0;
   double began_ = 0;
   int64_t first_ = -1;  // the first step

@@ -4,11 +4,56 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "trainer/common/gather_text.h"
 
 namespace tutti::train {
 namespace {
+
+struct Totals {
+  int64_t steps = 0;
+  double median_ms = 0;      // of a step, the first two left out
+  double samples_per_s = 0;  // batch / median
+  double exposed = 0;        // fraction of the steps' time
+  double hidden = 0;         // fraction of the communication
+  double noise_samples = 0;  // gradient noise scale; 0: not known
+  double efficiency = 0;     // statistical: progress of a sample, 1 at a batch of one shard
+};
+
+// `batch` and `shard`: samples of a step and of a shard.
+Totals totals_of(const std::vector<StepRecord>& steps, double batch, double shard) {
+  Totals t;
+  t.steps = int64_t(steps.size());
+  std::vector<double> times;
+  double exposed = 0, communication = 0, shard_norm = 0, step_norm = 0;
+  const size_t warm = steps.size() > 10 ? 2 : 0;
+  for (size_t i = warm; i < steps.size(); ++i) {
+    const StepFigures& f = steps[i].figures;
+    times.push_back(steps[i].seconds);
+    exposed += f.exposed;
+    communication += f.communication;
+    shard_norm += f.shard_norm;
+    step_norm += f.step_norm;
+  }
+  const auto n = double(times.size());
+  const double measured = std::accumulate(times.begin(), times.end(), 0.0);
+  std::nth_element(times.begin(), times.begin() + std::ptrdiff_t(times.size() / 2), times.end());
+  t.median_ms = 1e3 * times[times.size() / 2];
+  t.samples_per_s = batch / times[times.size() / 2];
+  t.exposed = measured > 0 ? exposed / measured : 0;
+  t.hidden = communication > exposed ? 1 - exposed / communication : 0;
+  // McCandlish et al. 2018: both squared lengths are |G|^2 + noise / batch, for two batches.
+  if (batch > shard && shard_norm > 0) {
+    const double signal = (batch * step_norm - shard * shard_norm) / (batch - shard) / n;
+    const double noise = (shard_norm - step_norm) / (1 / shard - 1 / batch) / n;
+    if (signal > 0 && noise > 0) {
+      t.noise_samples = noise / signal;
+      t.efficiency = (t.noise_samples + shard) / (t.noise_samples + batch);
+    }
+  }
+  return t;
+}
 
 // The figures of one rank, over all its steps.
 struct Facts {
@@ -207,7 +252,7 @@ Summary show_summary(Screen& screen, const Worker& worker, const communicator& w
     screen.line("what it writes:\n" + printable(text));
     summary["text"] = printable(text);
   }
-  screen.record(summary);
+  screen.summary(summary);
   return shown;
 }
 

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "trainer/pipeline/figures.h"
-#include "trainer/report/history.h"
 #include "trainer/report/screen.h"
 #include "trainer/sync/strategy.h"
 
@@ -14,6 +13,10 @@ namespace tutti::train {
 
 void show_heading(Screen& screen, const Worker& worker, const Strategy& strategy,
                   const Shape& shape);
+
+// Collective over the workers: a digest of the model's parameters and of which rank has which.
+// Throws Failure if copies that should be equal are not.
+std::string checked_digest(const Worker& worker);
 
 // What is shown of a whole run; on rank 0 alone.
 struct Summary {
@@ -23,5 +26,10 @@ struct Summary {
 // Collective; rank 0 shows it. `world`: the workers, then the servers.
 Summary show_summary(Screen& screen, const Worker& worker, const communicator& world,
                      Strategy& strategy, const std::vector<StepRecord>& history);
+
+// Collective over the workers: writes the files of --report and --trace (Chrome's format, one
+// process a rank, one thread a lane).
+void write_records(const Worker& worker, const std::vector<StepRecord>& history,
+                   const Summary& summary);
 
 }  // namespace tutti::train
