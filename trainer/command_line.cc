@@ -18,7 +18,6 @@
 #include <variant>
 
 #include "trainer/checkpoint/checkpoint.h"
-#include "trainer/common/checks.h"
 #include "trainer/common/error.h"
 #include "trainer/device/device.h"
 #include "trainer/models/shape.h"

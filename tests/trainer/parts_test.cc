@@ -9,11 +9,10 @@
 #include "ranks.h"
 #include "trainer/checkpoint/boxes.h"
 #include "trainer/checkpoint/checkpoint.h"
-#include "trainer/checkpoint/state.h"
 #include "trainer/common/random.h"
 #include "trainer/parallel/mesh.h"
 #include "trainer/parallel/norms.h"
-#include "trainer/sync/clip.h"
+#include "trainer/sync/gradient_accumulation.h"
 #include "trainer/sync/strategy.h"
 
 namespace tutti::train {

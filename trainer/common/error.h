@@ -1,6 +1,8 @@
 // The trainer's exceptions. Each ends as one sentence on stderr.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <stdexcept>
 
 namespace tutti::train {
@@ -14,5 +16,11 @@ struct BadInput : std::runtime_error {
 struct Failure : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
+
+// Of an option's value.
+inline void within(const char* option, double value, double least, double most) {
+  if (!(value >= least && value <= most))
+    throw BadInput(fmt::format("{} {}: must be from {} to {}", option, value, least, most));
+}
 
 }  // namespace tutti::train

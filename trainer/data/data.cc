@@ -10,8 +10,6 @@
 
 #include "trainer/common/error.h"
 #include "trainer/common/files.h"
-#include "trainer/common/random.h"
-#include "trainer/data/sources.h"
 
 namespace tutti::train {
 namespace {

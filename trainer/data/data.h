@@ -2,12 +2,15 @@
 // validation samples.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "trainer/common/options.h"
+#include "trainer/common/random.h"
 #include "trainer/data/vocabulary.h"
 
 namespace tutti::train {
@@ -60,6 +63,40 @@ Batch validation_of(const Data& data, uint64_t begin, uint64_t end);
 // Where piece `piece` of `pieces` begins when `total` is cut evenly; lengths differ by at most one.
 constexpr int64_t cut(int64_t total, int64_t pieces, int64_t piece) {
   return total / pieces * piece + (piece < total % pieces ? piece : total % pieces);
+}
+
+// ---------------------------------------------------------------- shards
+
+// The pieces of a step's samples, numbered over all workers.
+inline int64_t shard_samples(const Options& o, int64_t shard) {
+  return cut(o.batch, o.shards, shard + 1) - cut(o.batch, o.shards, shard);
+}
+
+inline Batch shard_batch(const Options& o, const Data& data, int64_t step, int64_t shard) {
+  return samples_of(data, o.seed, step, o.batch, cut(o.batch, o.shards, shard),
+                    cut(o.batch, o.shards, shard + 1));
+}
+
+// The seed of the shard's dropout.
+inline uint64_t shard_seed(const Options& o, int64_t step, int64_t shard) {
+  return mixed(o.seed, uint64_t(step), uint64_t(shard));
+}
+
+// ---------------------------------------------------------------- the kinds of data, one file each
+
+std::unique_ptr<Data> open_text(const std::string& path, int64_t context,
+                                const std::string& tokens);
+std::unique_ptr<Data> open_idx(const std::string& folder);
+std::unique_ptr<Data> make_digits(uint64_t seed);
+std::unique_ptr<Data> make_noise();
+
+// A whole file, unpacked where its name ends in .gz. Throws BadInput in the name of the option.
+std::string data_in(const std::string& path, const char* option = "--data");
+
+// FNV-1a, of bytes that follow those of `so_far`.
+inline uint64_t digest_of(std::span<const std::byte> bytes, uint64_t so_far = 0xcbf29ce484222325u) {
+  for (const std::byte byte : bytes) so_far = (so_far ^ uint64_t(byte)) * 0x100000001b3u;
+  return so_far;
 }
 
 }  // namespace tutti::train

@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "trainer/common/random.h"
-#include "trainer/data/sources.h"
+#include "trainer/data/data.h"
 
 namespace tutti::train {
 namespace {

@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "trainer/common/error.h"
-#include "trainer/data/sources.h"
+#include "trainer/data/data.h"
 
 namespace tutti::train {
 namespace {

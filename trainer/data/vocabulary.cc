@@ -5,12 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <optional>
 #include <queue>
 #include <set>
 #include <utility>
 
 #include "trainer/common/error.h"
-#include "trainer/data/sources.h"
+#include "trainer/data/data.h"
 
 namespace tutti::train {
 namespace {
@@ -162,6 +163,18 @@ std::string name_of(std::string_view bytes) {
   return name;
 }
 
+// What --tokens says, unless it names a file.
+std::optional<size_t> number_in(const std::string& option) {
+  size_t count = 0;
+  const char* const end = option.data() + option.size();
+  const auto read = std::from_chars(option.data(), end, count);
+  if (read.ec != std::errc() || read.ptr != end) return std::nullopt;
+  if (count <= Vocabulary::bytes || count > Vocabulary::most)
+    throw BadInput(fmt::format("--tokens {}: must be from {} to {}, or a file", option,
+                               Vocabulary::bytes + 1, Vocabulary::most));
+  return count;
+}
+
 }  // namespace
 
 uint16_t Vocabulary::join(uint32_t pair) {
@@ -253,23 +266,16 @@ std::string Vocabulary::decoded(std::span<const int64_t> tokens) const {
 
 size_t tokens_of(const std::string& option) {
   if (option.empty()) return Vocabulary::bytes;
-  size_t count = 0;
-  const char* const end = option.data() + option.size();
-  const auto read = std::from_chars(option.data(), end, count);
-  if (read.ec != std::errc() || read.ptr != end)
-    return Vocabulary::parsed(data_in(option, "--tokens"), option).size();
-  if (count <= Vocabulary::bytes || count > Vocabulary::most)
-    throw BadInput(fmt::format("--tokens {}: must be from {} to {}, or a file", option,
-                               Vocabulary::bytes + 1, Vocabulary::most));
-  return count;
+  const std::optional<size_t> number = number_in(option);
+  return number ? *number : vocabulary_of(option, "").size();
 }
 
 Vocabulary vocabulary_of(const std::string& option, std::string_view text) {
   if (option.empty()) return {};
-  if (option.find_first_not_of("0123456789") != std::string::npos)
-    return Vocabulary::parsed(data_in(option, "--tokens"), option);
-  Vocabulary made = Vocabulary::learnt(text, tokens_of(option));
-  if (made.size() < tokens_of(option))
+  const std::optional<size_t> number = number_in(option);
+  if (!number) return Vocabulary::parsed(data_in(option, "--tokens"), option);
+  Vocabulary made = Vocabulary::learnt(text, *number);
+  if (made.size() < *number)
     throw BadInput(fmt::format("--tokens {}: in this text no pair comes twice any more after {}",
                                option, made.size()));
   return made;

@@ -13,7 +13,6 @@
 
 #include "trainer/common/error.h"
 #include "trainer/device/tensors.h"
-#include "trainer/models/generation.h"
 #include "trainer/models/models.h"
 
 namespace tutti::train {

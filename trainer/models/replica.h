@@ -6,6 +6,8 @@
 // gradients are added up in float32.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -14,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "trainer/common/random.h"
 #include "trainer/data/data.h"
 #include "trainer/device/device.h"
 #include "trainer/models/shape.h"
@@ -101,5 +104,24 @@ void check_precision(const Shape& shape, const Device& device);
 void use_threads(int threads);
 // "LibTorch 1.13.1, OpenBLAS ...", for the heading.
 std::string tensor_library();
+
+// Text, token by token: the prompt and `bytes` more. `next(recent, random)`: the token that follows
+// the most recent ones, at most `context` of them; drawn with `random`.
+template <class Next>
+std::string generate_text(const Vocabulary& vocabulary, const std::string& prompt, int64_t bytes,
+                          int64_t context, uint64_t seed, Next&& next) {
+  const std::vector<uint16_t> first = vocabulary.encoded(prompt);
+  std::vector<int64_t> tokens(first.begin(), first.end());
+  std::string text = prompt;
+  const size_t whole = prompt.size() + size_t(bytes);
+  for (uint64_t i = 0; text.size() < whole; ++i) {
+    const int64_t length = std::min<int64_t>(int64_t(tokens.size()), context);
+    tokens.push_back(
+        next(std::vector<int64_t>(tokens.end() - length, tokens.end()), mixed(seed, i)));
+    text += vocabulary.decoded(std::array{tokens.back()});
+  }
+  text.resize(whole);
+  return text;
+}
 
 }  // namespace tutti::train

@@ -11,8 +11,7 @@
 #include "trainer/common/faults.h"
 #include "trainer/common/random.h"
 #include "trainer/common/timeline.h"
-#include "trainer/data/shards.h"
-#include "trainer/models/generation.h"
+#include "trainer/data/data.h"
 #include "trainer/models/shape.h"
 #include "trainer/parallel/norms.h"
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "trainer/common/error.h"
-#include "trainer/data/sources.h"
+#include "trainer/data/data.h"
 #include "trainer/device/vectors.h"
 #include "trainer/pipeline/pipeline.h"
 #include "trainer/report/summary.h"

@@ -12,10 +12,8 @@
 #include "trainer/common/faults.h"
 #include "trainer/parallel/norms.h"
 #include "trainer/sync/calls.h"
-#include "trainer/sync/clip.h"
 #include "trainer/sync/gradient_accumulation.h"
 #include "trainer/sync/list.h"
-#include "trainer/sync/meter.h"
 #include "trainer/sync/wire.h"
 
 namespace tutti::train {

@@ -14,7 +14,6 @@
 #include "trainer/device/vectors.h"
 #include "trainer/sync/channels.h"
 #include "trainer/sync/list.h"
-#include "trainer/sync/meter.h"
 #include "trainer/sync/shard_pass.h"
 
 namespace tutti::train {

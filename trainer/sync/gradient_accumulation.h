@@ -3,9 +3,11 @@
 // micro-batches are the shards.
 #pragma once
 
+#include <cmath>
 #include <functional>
 #include <vector>
 
+#include "trainer/device/vectors.h"
 #include "trainer/parallel/fold.h"
 #include "trainer/sync/buckets.h"
 #include "trainer/sync/strategy.h"
@@ -40,5 +42,15 @@ class GradientAccumulation {
   Buffer<double> shard_norm_;
   double took_ = 0;  // seconds of the last shard's pass
 };
+
+// What --clip does. `squared`: the squared length of the whole gradient, of which `part` is a part.
+template <class Real>
+void clip_gradient(const Device& device, std::span<Real> part, double squared, double most,
+                   StepFigures& figures) {
+  figures.gradient = std::sqrt(squared);
+  figures.overflow = !std::isfinite(squared);
+  if (figures.overflow || figures.gradient <= most) return;
+  Vectors<Real>::scale(device, part, Real(most / figures.gradient));
+}
 
 }  // namespace tutti::train

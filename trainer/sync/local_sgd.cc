@@ -2,9 +2,8 @@
 // averaged. Each keeps its own optimizer state.
 #include <fmt/format.h>
 
-#include "trainer/common/checks.h"
+#include "trainer/common/error.h"
 #include "trainer/sync/list.h"
-#include "trainer/sync/meter.h"
 #include "trainer/sync/shard_pass.h"
 #include "trainer/sync/wire.h"
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "trainer/pipeline/pipeline.h"
-#include "trainer/sync/meter.h"
 #include "trainer/sync/strategy.h"
 #include "trainer/sync/wire.h"
 

@@ -10,7 +10,7 @@
 
 #include "trainer/common/error.h"
 #include "trainer/common/files.h"
-#include "trainer/data/sources.h"
+#include "trainer/data/data.h"
 #include "trainer/device/vectors.h"
 #include "trainer/sync/server_core.h"
 #include "trainer/sync/shard_pass.h"

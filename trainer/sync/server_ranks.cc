@@ -16,7 +16,6 @@
 #include "trainer/common/gather_text.h"
 #include "trainer/device/vectors.h"
 #include "trainer/sync/channels.h"
-#include "trainer/sync/meter.h"
 #include "trainer/sync/replay.h"
 #include "trainer/sync/server_core.h"
 #include "trainer/sync/shard_pass.h"

@@ -2,7 +2,7 @@
 // that comes, which server_core.h has as rules.
 #include <fmt/format.h>
 
-#include "trainer/common/checks.h"
+#include "trainer/common/error.h"
 #include "trainer/sync/list.h"
 #include "trainer/sync/server_ranks.h"
 

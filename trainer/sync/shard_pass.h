@@ -2,7 +2,7 @@
 #pragma once
 
 #include "trainer/common/faults.h"
-#include "trainer/data/shards.h"
+#include "trainer/data/data.h"
 #include "trainer/models/replica.h"
 #include "trainer/sync/straggler.h"
 #include "trainer/sync/strategy.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/checkpoint/state.h"
+#include "trainer/checkpoint/checkpoint.h"
 #include "trainer/common/options.h"
 #include "trainer/common/timeline.h"
 #include "trainer/data/data.h"

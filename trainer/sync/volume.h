@@ -1,11 +1,13 @@
-// Bytes and messages that the busiest rank of a collective sends, by the formulas that `tutti
-// verify` derives from the algorithms' schedules (README.md, "The algorithms").
+// Bytes and messages that are sent: as the library counts them, and those of the busiest rank of a
+// collective by the formulas that `tutti verify` derives from the algorithms' schedules (README.md,
+// "The algorithms").
 #pragma once
 
 #include <cstddef>
 #include <string>
 
 #include "trainer/parallel/split.h"
+#include "tutti/tutti.hpp"
 
 namespace tutti::train {
 
@@ -22,5 +24,23 @@ Volume scatter_volume(int ranks, double bytes);
 Volume topk_volume(int ranks, size_t k);
 // How many of `count` values --topk sends; at least one.
 size_t largest_of(double fraction, size_t count);
+
+// What a communicator has sent, by its counters.
+class Meter {
+ public:
+  explicit Meter(const communicator& comm) : comm_(comm), before_(comm.counters()) {}
+  // Sent since the last call of sent(), or since the meter was made.
+  Volume sent() {
+    const tutti_comm_counters now = comm_.counters();
+    const Volume sent{double(now.bytes_sent - before_.bytes_sent),
+                      double(now.messages_sent - before_.messages_sent)};
+    before_ = now;
+    return sent;
+  }
+
+ private:
+  const communicator& comm_;
+  tutti_comm_counters before_;
+};
 
 }  // namespace tutti::train
