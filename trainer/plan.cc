@@ -73,15 +73,18 @@ Footprint footprint_of(const Options& o, const std::vector<Parameter>& layout, i
   return footprint;
 }
 
+// Of the rank that has this part of each layer.
+Replica divided_replica(const Options& o, const Shape& shape, const Data& data, int part) {
+  return {shape, data, o.seed, split_of(o, {nullptr, part, o.tp, TUTTI_CALL_CONFIG_INIT})};
+}
+
 // Of each rank along --tp, the layout of all layers.
 std::vector<std::vector<Parameter>> divided_layouts(const Options& o, const Shape& shape,
                                                     const Data& data) {
   std::vector<std::vector<Parameter>> layouts;
   layouts.reserve(size_t(o.tp));
-  for (int part = 0; part < o.tp; ++part) {
-    const Split split = split_of(o, {nullptr, part, o.tp, TUTTI_CALL_CONFIG_INIT});
-    layouts.push_back(Replica(shape, data, o.seed, split).layout());
-  }
+  for (int part = 0; part < o.tp; ++part)
+    layouts.push_back(divided_replica(o, shape, data, part).layout());
   return layouts;
 }
 
@@ -220,7 +223,7 @@ void prepare(const Options& o) {
   if (uint64_t(o.batch) > data->training_samples())
     throw BadInput(fmt::format("--batch {}: {} has {} training samples only", o.batch,
                                data->about(), data->training_samples()));
-  if (o.conv_split == "strips") check_strips(windows_of(shape, data->height), o.tp);
+  if (o.conv_split == "strips") divided_replica(o, shape, *data, 0);  // checks its strips
   if (shape.size == "resnet50" && data->classes > 1000)
     throw BadInput("the model cnn:resnet50 knows 1000 classes");
   if (o.resume) {

@@ -443,19 +443,19 @@ TEST(DividedConv2d, HasTheWholeOnesBits) {
 }
 
 TEST(Strips, OfOneOrMoreNeighboursRowsAreRefusedWhereTheyAreThinnerThanTheHalo) {
-  const std::vector<Place> wide = {{"a", 20, {7, 1, 3}}};
-  check_strips(wide, 4);
+  const Window wide = {7, 1, 3};
+  check_strips("a", 20, wide, 4);
   try {
-    check_strips(wide, 8);  // strips of 3 and 2 rows, and a halo of 3
+    check_strips("a", 20, wide, 8);  // strips of 3 and 2 rows, and a halo of 3
     ADD_FAILURE() << "nothing was thrown";
   } catch (const BadInput& refused) {
     const std::string text = refused.what();
     for (const char* word : {"a needs 3 rows", "strips of 2 rows", "--tp 8"})
       EXPECT_NE(text.find(word), std::string::npos) << text;
   }
-  EXPECT_THROW(check_strips({{"a", 5, {3, 1, 1}}}, 6), BadInput);
-  EXPECT_THROW(check_strips({{"a", 5, {3, 2, 1}}}, 4), BadInput);
-  check_strips({{"a", 5, {3, 1, 1}}}, 5);
+  EXPECT_THROW(check_strips("a", 5, {3, 1, 1}, 6), BadInput);
+  EXPECT_THROW(check_strips("a", 5, {3, 2, 1}, 4), BadInput);
+  check_strips("a", 5, {3, 1, 1}, 5);
 }
 
 }  // namespace

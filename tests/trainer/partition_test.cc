@@ -13,7 +13,7 @@
 namespace tutti::train {
 namespace {
 
-double slowest(const std::vector<double>& seconds, const std::vector<LayerRange>& parts,
+double slowest(const std::vector<double>& seconds, const std::vector<Range>& parts,
                std::span<const int> widths) {
   double most = 0;
   for (size_t p = 0; p < parts.size(); ++p) {
@@ -46,7 +46,7 @@ TEST(BalancedCut, IsTheBestOfAllCuts) {
         const auto cut = balanced_cut(seconds, widths);
         ASSERT_EQ(cut.size(), parts);
         size_t next = 0;
-        for (const LayerRange& part : cut) {
+        for (const Range& part : cut) {
           EXPECT_EQ(part.begin, next);
           EXPECT_GT(part.end, part.begin);
           next = part.end;

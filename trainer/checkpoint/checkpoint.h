@@ -18,8 +18,8 @@
 #include "trainer/common/options.h"
 #include "trainer/data/data.h"
 #include "trainer/device/device.h"
-#include "trainer/parallel/layout.h"
 #include "trainer/parallel/optimizer.h"
+#include "trainer/parallel/split.h"
 
 namespace tutti::train {
 

@@ -54,6 +54,8 @@ struct Stem : Layer {
         "convolution", large ? std::make_shared<Convolution>(3, width, 7, 2, height, split)
                              : std::make_shared<Convolution>(1, width, 3, 1, height, split));
     before_pool = height = convolution->height_after();
+    if (large && in_strips(split))
+      check_strips("a pooling of 3 x 3 values", height, pool, split.group.size);
     if (large) height = rows_after(height, pool);
   }
   Tensor forward(const Tensor& pictures, Stash& stash) override {

@@ -1,5 +1,6 @@
 #include "trainer/models/divided.h"
 
+#include <fmt/format.h>
 #include <torch/nn/functional.h>
 
 #include <limits>
@@ -137,6 +138,9 @@ DividedConv2dImpl::DividedConv2dImpl(const nn::Conv2dOptions& options, int64_t h
   // A picture of one channel, say, is not divided.
   if (way_ == "input" && options.in_channels() < group_.size) way_ = "whole";
   window_ = {(*options.kernel_size())[0], (*options.stride())[0], padding[0]};
+  if (way_ == "strips" && group_.size > 1)
+    check_strips(fmt::format("a convolution of {0} x {0} values", window_.kernel), height_, window_,
+                 group_.size);
   if (way_ == "output") divide("weight", 0, options.out_channels(), group_);
   if (way_ == "input") divide("weight", 1, options.in_channels(), group_);
 }

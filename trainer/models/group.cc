@@ -108,10 +108,10 @@ Tensor reduced(const Tensor& x, tutti_op op, const Group& group) {
   return y;
 }
 
-// Elements of each rank's part, `row` elements a row.
-std::vector<size_t> counts(const std::vector<int64_t>& sizes, int64_t row) {
+// Elements of each rank's part, so many rows of `all`.
+std::vector<size_t> counts(const std::vector<int64_t>& sizes, const Tensor& all) {
+  const int64_t row = all.numel() / std::max<int64_t>(all.size(0), 1);
   std::vector<size_t> out;
-  out.reserve(sizes.size());
   for (const int64_t size : sizes) out.push_back(size_t(size * row));
   return out;
 }
@@ -120,20 +120,14 @@ bool all_equal(const std::vector<size_t>& counts) {
   return std::all_of(counts.begin(), counts.end(), [&](size_t n) { return n == counts.front(); });
 }
 
-int64_t sum(const std::vector<int64_t>& sizes) {
-  return std::accumulate(sizes.begin(), sizes.end(), int64_t(0));
-}
-
 // With the dimension first, blocks of ranks lie one after the other.
 Tensor gathered(const Tensor& x, int64_t dimension, const std::vector<int64_t>& sizes,
                 const Group& group) {
   const Tensor mine = x.detach().movedim(dimension, 0).contiguous();
   std::vector<int64_t> shape = mine.sizes().vec();
-  const int64_t row = mine.numel() / std::max<int64_t>(mine.size(0), 1);
-  shape[0] = sum(sizes);
+  shape[0] = std::accumulate(sizes.begin(), sizes.end(), int64_t(0));
   Tensor all = torch::empty(shape, mine.options());
-  const int64_t width = all.numel() / std::max<int64_t>(shape[0], 1);
-  const std::vector<size_t> lengths = counts(sizes, mine.size(0) > 0 ? row : width);
+  const std::vector<size_t> lengths = counts(sizes, all);
   const Counted counted(group, {GroupCall::Kind::allgather, size_t(all.numel()), dtype_in(mine)});
   const tutti_comm comm = group.comm->get();
   check(on_stream(mine, group, all_equal(lengths))
@@ -151,8 +145,7 @@ Tensor scattered_sum(const Tensor& x, int64_t dimension, const Group& group) {
   std::vector<int64_t> shape = all.sizes().vec();
   shape[0] = sizes[size_t(group.rank)];
   Tensor mine = torch::empty(shape, all.options());
-  const std::vector<size_t> lengths =
-      counts(sizes, all.numel() / std::max<int64_t>(all.size(0), 1));
+  const std::vector<size_t> lengths = counts(sizes, all);
   const Counted counted(group,
                         {GroupCall::Kind::reduce_scatter, size_t(all.numel()), dtype_in(all)});
   tutti_call_config config = TUTTI_CALL_CONFIG_INIT;  // not the algorithm, which is an allreduce's

@@ -118,10 +118,10 @@ void Replica::flatten() {
   in.fired.resize(named.size());
 }
 
-void Replica::keep(const std::vector<LayerRange>& parts) {
+void Replica::keep(const std::vector<Range>& parts) {
   Inside& in = *inside_;
   for (size_t i = 0; i < in.model->layers.size(); ++i) {
-    const bool kept = std::any_of(parts.begin(), parts.end(), [i](const LayerRange& part) {
+    const bool kept = std::any_of(parts.begin(), parts.end(), [i](const Range& part) {
       return part.begin <= i && i < part.end;
     });
     if (kept) continue;

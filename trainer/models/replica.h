@@ -20,7 +20,6 @@
 #include "trainer/data/data.h"
 #include "trainer/device/device.h"
 #include "trainer/models/shape.h"
-#include "trainer/parallel/layout.h"
 #include "trainer/parallel/split.h"
 
 namespace tutti::train {
@@ -37,7 +36,7 @@ class Replica {
   Replica& operator=(const Replica&) = delete;
 
   // Drops all layers but those of these parts; the vectors then hold only their parameters.
-  void keep(const std::vector<LayerRange>& parts);
+  void keep(const std::vector<Range>& parts);
 
   const Device& device() const { return device_; }
   const std::vector<Parameter>& layout() const { return layout_; }

@@ -129,23 +129,4 @@ Shape shape_of(const Options& options) {
   return shape;
 }
 
-std::vector<Place> windows_of(const Shape& shape, int64_t height) {
-  std::vector<Place> all;
-  const auto add = [&](const std::string& name, int64_t rows, const Window& window) {
-    all.push_back({name, rows, window});
-    return rows_after(rows, window);
-  };
-  const bool large = shape.size == "resnet50";
-  height = add("stem", height, large ? Window{7, 2, 3} : Window{3, 1, 1});
-  if (large) height = add("the pooling after it", height, {3, 2, 1});
-  const int64_t stages = large ? 4 : shape.layers;
-  for (int64_t stage = 0; stage < stages; ++stage) {
-    const std::string name = "stage" + std::to_string(stage);
-    if (stage > 0) add(name + " (its skip connection)", height, {1, 2, 0});
-    height = add(name, height, {3, stage > 0 ? 2 : 1, 1});
-    add(name, height, {3, 1, 1});
-  }
-  return all;
-}
-
 }  // namespace tutti::train

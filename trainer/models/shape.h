@@ -10,7 +10,6 @@
 #include "trainer/common/options.h"
 #include "trainer/data/data.h"
 #include "trainer/parallel/split.h"
-#include "trainer/parallel/strips.h"
 
 namespace tutti::train {
 
@@ -77,8 +76,5 @@ int64_t layers_of(const Shape& shape, int tp);
 
 // Throws BadInput for unknown sizes and for sizes that do not go together, with the data too.
 Shape shape_of(const Options& options);
-
-// The windows that a cnn moves over pictures of this height.
-std::vector<Place> windows_of(const Shape& shape, int64_t height);
 
 }  // namespace tutti::train

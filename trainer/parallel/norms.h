@@ -8,8 +8,8 @@
 
 #include "trainer/common/call.h"
 #include "trainer/device/vectors.h"
-#include "trainer/parallel/layout.h"
 #include "trainer/parallel/optimizer.h"
+#include "trainer/parallel/split.h"
 
 namespace tutti::train {
 

@@ -11,7 +11,7 @@
 
 #include "trainer/common/options.h"
 #include "trainer/device/vectors.h"
-#include "trainer/parallel/layout.h"
+#include "trainer/parallel/split.h"
 #include "tutti/tutti.hpp"
 
 namespace tutti::train {

@@ -1,8 +1,10 @@
-// How ranks divide the layers of a model (tensor parallelism), and which part of a parameter a rank
-// holds.
+// How ranks divide the layers of a model (tensor parallelism), which part of a parameter a rank
+// holds, and where it lies in the rank's flat vector.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -96,5 +98,32 @@ struct Division {
     return sum;
   }
 };
+
+// ---------------------------------------------------------------- the flat vector
+
+// A part of the flat vector; or some layers, [begin, end), of a model.
+struct Range {
+  size_t begin = 0, end = 0;
+  size_t size() const { return end - begin; }
+  bool operator==(const Range&) const = default;
+};
+template <class Real>
+std::span<Real> slice(std::span<Real> vector, const Range& range) {
+  return vector.subspan(range.begin, range.size());
+}
+
+struct Parameter {
+  std::string name;
+  std::vector<int64_t> shape;
+  size_t offset = 0;  // in the flat vector
+  size_t count = 0;
+  Division division;    // the part held here of a parameter that ranks divide
+  bool counted = true;  // in sums over the model: true on one of the ranks that hold it
+};
+
+// The elements of a layout whose parameters lie one after the other.
+inline size_t elements_of(const std::vector<Parameter>& layout) {
+  return layout.empty() ? 0 : layout.back().offset + layout.back().count;
+}
 
 }  // namespace tutti::train

@@ -20,26 +20,23 @@ Needed rows_under(const Span& output, int64_t height, const Window& w) {
           std::max<int64_t>(end - height, 0)};
 }
 
-void check_strips(const std::vector<Place>& places, int ranks) {
-  for (const Place& place : places) {
-    const int64_t out = rows_after(place.height, place.window);
-    if (place.height < ranks || out < ranks)
-      throw BadInput(
-          fmt::format("--conv-split strips: {} rows before and {} after {} cannot be divided among "
-                      "--tp {} ranks",
-                      place.height, out, place.name, ranks));
-    for (int r = 0; r < ranks; ++r) {
-      const Span need = rows_under(part_of(out, ranks, r), place.height, place.window).rows;
-      const Span near = {part_of(place.height, ranks, std::max(r - 1, 0)).begin,
-                         part_of(place.height, ranks, std::min(r + 1, ranks - 1)).end};
-      const Span own = part_of(place.height, ranks, r);
-      const int64_t halo = std::max(own.begin - need.begin, need.end - own.end);
-      if (need.begin < near.begin || need.end > near.end)
-        throw BadInput(
-            fmt::format("--conv-split strips: {} needs {} rows of its neighbours, but strips of {} "
-                        "rows among --tp {} ranks are thinner",
-                        place.name, halo, place.height / ranks, ranks));
-    }
+void check_strips(const std::string& what, int64_t height, const Window& window, int ranks) {
+  const int64_t out = rows_after(height, window);
+  if (height < ranks || out < ranks)
+    throw BadInput(
+        fmt::format("--conv-split strips: {} rows before and {} after {} cannot be divided among "
+                    "--tp {} ranks",
+                    height, out, what, ranks));
+  for (int r = 0; r < ranks; ++r) {
+    const Span need = rows_under(part_of(out, ranks, r), height, window).rows;
+    const Span own = part_of(height, ranks, r);
+    const Span near = {part_of(height, ranks, std::max(r - 1, 0)).begin,
+                       part_of(height, ranks, std::min(r + 1, ranks - 1)).end};
+    if (need.begin < near.begin || need.end > near.end)
+      throw BadInput(fmt::format(
+          "--conv-split strips: {} needs {} rows of its neighbours, but strips of {} "
+          "rows among --tp {} ranks are thinner",
+          what, std::max(own.begin - need.begin, need.end - own.end), height / ranks, ranks));
   }
 }
 

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "trainer/parallel/split.h"
 
@@ -24,14 +23,8 @@ struct Needed {
 };
 Needed rows_under(const Span& output, int64_t height, const Window& window);
 
-// A convolution of pictures of some height.
-struct Place {
-  std::string name;
-  int64_t height = 0;
-  Window window;
-};
-// Throws BadInput if a rank needs rows beyond its own strip and the strips next to it, or if a
-// strip is empty.
-void check_strips(const std::vector<Place>& places, int ranks);
+// Throws BadInput if one of the ranks that divide pictures of this height needs rows beyond its own
+// strip and the strips next to it, or if a strip is empty. `what` has the window: "a pooling".
+void check_strips(const std::string& what, int64_t height, const Window& window, int ranks);
 
 }  // namespace tutti::train

@@ -7,8 +7,8 @@
 
 namespace tutti::train {
 
-std::vector<LayerRange> cut_layers(const std::vector<size_t>& counts) {
-  std::vector<LayerRange> parts;
+std::vector<Range> cut_layers(const std::vector<size_t>& counts) {
+  std::vector<Range> parts;
   size_t at = 0;
   for (const size_t count : counts) {
     parts.push_back({at, at + count});
@@ -17,8 +17,7 @@ std::vector<LayerRange> cut_layers(const std::vector<size_t>& counts) {
   return parts;
 }
 
-std::vector<LayerRange> balanced_cut(const std::vector<double>& costs,
-                                     const std::vector<int>& widths) {
+std::vector<Range> balanced_cut(const std::vector<double>& costs, const std::vector<int>& widths) {
   const size_t n = costs.size(), parts = widths.size();
   std::vector<double> before(n + 1);  // of layers [0, i)
   for (size_t i = 0; i < n; ++i) before[i + 1] = before[i] + costs[i];
@@ -37,7 +36,7 @@ std::vector<LayerRange> balanced_cut(const std::vector<double>& costs,
           last[p][i] = j;
         }
       }
-  std::vector<LayerRange> cut(parts);
+  std::vector<Range> cut(parts);
   size_t end = n;
   for (size_t p = parts; p > 0; --p) {
     cut[p - 1] = {last[p][end], end};
@@ -48,7 +47,7 @@ std::vector<LayerRange> balanced_cut(const std::vector<double>& costs,
 
 namespace {
 
-int part_of(const std::vector<LayerRange>& parts, size_t layer) {
+int part_of(const std::vector<Range>& parts, size_t layer) {
   int part = 0;
   while (layer >= parts[size_t(part)].end) ++part;
   return part;
@@ -61,7 +60,7 @@ std::vector<int64_t> of_one_sample(std::vector<int64_t> sizes) {
 
 }  // namespace
 
-std::vector<Port> ports_of(const ModelFacts& facts, const std::vector<LayerRange>& parts,
+std::vector<Port> ports_of(const ModelFacts& facts, const std::vector<Range>& parts,
                            const std::vector<int>& widths, bool portals) {
   std::vector<Port> ports;
   for (int p = 0; p + 1 < int(parts.size()); ++p)

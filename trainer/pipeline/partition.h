@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/parallel/layout.h"
+#include "trainer/parallel/split.h"
 #include "trainer/pipeline/schedule.h"
 
 namespace tutti::train {
@@ -30,11 +30,10 @@ struct ModelFacts {
 };
 
 // `counts` layers each.
-std::vector<LayerRange> cut_layers(const std::vector<size_t>& counts);
+std::vector<Range> cut_layers(const std::vector<size_t>& counts);
 // Contiguous parts, none empty. widths[i] ranks take turns with part i; the cost per rank of the
 // costliest part is the least possible. By dynamic programming.
-std::vector<LayerRange> balanced_cut(const std::vector<double>& costs,
-                                     const std::vector<int>& widths);
+std::vector<Range> balanced_cut(const std::vector<double>& costs, const std::vector<int>& widths);
 
 // A tensor that one part sends to another.
 struct Port {
@@ -51,7 +50,7 @@ struct Port {
 // All ports of a model cut into `parts`, part i on widths[i] ranks. With `portals` skips go
 // directly from the part that makes them to the one that takes them, else through all parts in
 // between.
-std::vector<Port> ports_of(const ModelFacts& facts, const std::vector<LayerRange>& parts,
+std::vector<Port> ports_of(const ModelFacts& facts, const std::vector<Range>& parts,
                            const std::vector<int>& widths, bool portals);
 std::vector<Connection> connections_of(const std::vector<Port>& ports);
 

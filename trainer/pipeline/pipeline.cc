@@ -33,8 +33,8 @@ std::span<const int8_t> signed_bytes(std::span<const std::byte> bytes) {
 }
 
 // `widths`: ranks of each part.
-std::vector<LayerRange> cut_of(const Options& o, const ModelFacts& facts,
-                               const std::vector<int>& widths) {
+std::vector<Range> cut_of(const Options& o, const ModelFacts& facts,
+                          const std::vector<int>& widths) {
   const size_t parts = widths.size(), layers = facts.layers.size();
   if (o.stages == "even") return cut_layers(std::vector(parts, layers / parts));
   if (o.stages != "profile") return cut_layers(o.stage_layers());
@@ -64,7 +64,7 @@ PipelinePlan plan_pipeline(const Options& o, const ModelFacts& facts) {
 std::vector<std::string> PipelinePlan::layers_of(int stage) const {
   std::vector<std::string> names;
   for (int c = 0; c < shape.chunks; ++c) {
-    const LayerRange& part = parts[size_t(shape.part(stage, c))];
+    const Range& part = parts[size_t(shape.part(stage, c))];
     names.insert(names.end(), layers.begin() + std::ptrdiff_t(part.begin),
                  layers.begin() + std::ptrdiff_t(part.end));
   }

@@ -26,7 +26,7 @@ namespace tutti::train {
 struct PipelinePlan {
   PipelineShape shape;
   std::vector<std::string> layers;  // their names
-  std::vector<LayerRange> parts;
+  std::vector<Range> parts;
   std::vector<Port> ports;
   Schedule schedule;
   // The names of a stage's layers.

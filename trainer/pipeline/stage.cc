@@ -108,7 +108,7 @@ struct Live {
 };
 
 struct Chunk {
-  LayerRange layers;
+  Range layers;
   std::vector<int> in, out;  // ports
   std::vector<Tensor> parameters;
   std::map<int, Live> live;  // by micro-batch
@@ -117,10 +117,10 @@ struct Chunk {
 
 class RankStage : public Stage {
  public:
-  RankStage(Replica& replica, const std::vector<LayerRange>& parts, const std::vector<int>& own,
+  RankStage(Replica& replica, const std::vector<Range>& parts, const std::vector<int>& own,
             const std::vector<Port>& ports, const Settings& settings)
       : Stage(replica), model_(replica.model()), ports_(ports), settings_(settings) {
-    std::vector<LayerRange> kept;
+    std::vector<Range> kept;
     for (const int part : own) kept.push_back(parts[size_t(part)]);
     replica.keep(kept);
     std::map<std::string, size_t> offsets;
@@ -338,7 +338,7 @@ class RankStage : public Stage {
 
 }  // namespace
 
-std::unique_ptr<Stage> make_stage(Replica& replica, const std::vector<LayerRange>& parts,
+std::unique_ptr<Stage> make_stage(Replica& replica, const std::vector<Range>& parts,
                                   const std::vector<int>& own, const std::vector<Port>& ports,
                                   const Stage::Settings& settings) {
   return std::make_unique<RankStage>(replica, parts, own, ports, settings);

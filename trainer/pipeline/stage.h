@@ -80,7 +80,7 @@ class Stage {
 };
 
 // Keeps in the replica only the layers of the parts `own`. `parts` and `ports`: all of the model's.
-std::unique_ptr<Stage> make_stage(Replica& replica, const std::vector<LayerRange>& parts,
+std::unique_ptr<Stage> make_stage(Replica& replica, const std::vector<Range>& parts,
                                   const std::vector<int>& own, const std::vector<Port>& ports,
                                   const Stage::Settings& settings);
 

@@ -113,7 +113,7 @@ std::vector<Range> server_parts(const Options& o, const std::vector<Parameter>& 
   std::vector<double> sizes;
   sizes.reserve(layout.size());
   for (const Parameter& p : layout) sizes.push_back(double(p.count));
-  for (const LayerRange& tensors : balanced_cut(sizes, std::vector(size_t(o.servers), 1))) {
+  for (const Range& tensors : balanced_cut(sizes, std::vector(size_t(o.servers), 1))) {
     const Parameter& last = layout[tensors.end - 1];
     parts.push_back({layout[tensors.begin].offset, last.offset + last.count});
   }

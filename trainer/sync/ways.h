@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "trainer/common/options.h"
-#include "trainer/parallel/layout.h"
+#include "trainer/parallel/split.h"
 #include "trainer/sync/server_core.h"
 #include "trainer/sync/strategy.h"
 
