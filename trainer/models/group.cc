@@ -8,6 +8,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <memory>
 #include <numeric>
@@ -278,29 +279,33 @@ Span overlap(Span a, Span b) {
   return both.size() > 0 ? both : Span{};
 }
 
-// Rows exchanged between neighbours: each rank sends `out` to, and receives `in` from, the rank
-// above (0) and the rank below (1).
-struct Neighbours {
-  Tensor out[2], in[2];
-};
-// Messages complete at the end of the group: until then their memory must stay valid.
-void swap_rows(Neighbours& n, const Group& group) {
-  Neighbours here;
+// These rows of a strip that begins at row `origin`.
+Tensor rows_of(const Tensor& strip, Span rows, int64_t origin) {
+  return strip.narrow(2, rows.size() > 0 ? rows.begin - origin : 0, rows.size());
+}
+
+// Sends `out` to the rank above (0) and to the rank below (1); returns so many rows of each.
+std::array<Tensor, 2> swap_rows(std::array<Tensor, 2> out, std::array<int64_t, 2> rows,
+                                const Group& group) {
+  const torch::Device device = out[0].device();
+  std::array<Tensor, 2> in;
+  // Messages complete at the end of the group: until then their memory must stay valid.
   for (const int side : {0, 1}) {
-    if (n.out[side].defined()) here.out[side] = n.out[side].to(torch::kCPU);
-    if (n.in[side].defined()) here.in[side] = n.in[side].to(torch::kCPU);
+    out[side] = out[side].contiguous().to(torch::kCPU);
+    std::vector<int64_t> shape = out[side].sizes().vec();
+    shape[2] = rows[side];
+    in[side] = torch::empty(shape, out[side].options());
   }
   const double from = now();
   group.comm->group([&] {
     for (const int side : {0, 1}) {
       const int peer = group.rank + (side == 0 ? -1 : 1);
-      if (here.out[side].defined()) send_to(here.out[side], peer, group);
-      if (here.in[side].defined()) receive_from(here.in[side], peer, group);
+      if (out[side].numel() > 0) send_to(out[side], peer, group);
+      if (in[side].numel() > 0) receive_from(in[side], peer, group);
     }
   });
   if (group.made) group.made->seconds += now() - from;
-  for (const int side : {0, 1})
-    if (n.in[side].defined() && n.in[side].is_cuda()) n.in[side].copy_(here.in[side]);
+  return {in[0].to(device), in[1].to(device)};
 }
 
 }  // namespace
@@ -310,7 +315,7 @@ Tensor exchange_rows(const Tensor& x, int64_t height, const std::vector<Span>& n
   const auto own = [&](int rank) { return part_of(height, group.size, rank); };
   const Span mine = own(group.rank), want = needed[size_t(group.rank)];
   // Rows sent to and received from each side, and own rows that are kept.
-  Span gives[2], gets[2];
+  std::array<Span, 2> gives, gets;
   for (const int side : {0, 1}) {
     const int peer = group.rank + (side == 0 ? -1 : 1);
     if (peer < 0 || peer >= group.size) continue;
@@ -320,42 +325,21 @@ Tensor exchange_rows(const Tensor& x, int64_t height, const std::vector<Span>& n
   const Span stays = overlap(mine, want);
   if (gets[0].size() + stays.size() + gets[1].size() != want.size())
     throw std::logic_error("a strip needs more rows than its neighbours hold");
-  const auto rows_of = [](const Tensor& t, Span rows, int64_t origin) {
-    return t.narrow(2, rows.begin - origin, rows.size()).contiguous();
-  };
-  std::vector<int64_t> shape = x.sizes().vec();
-  const auto empty_rows = [shape, options = x.options().requires_grad(false)](int64_t rows) {
-    std::vector<int64_t> sizes = shape;
-    sizes[2] = rows;
-    return torch::empty(sizes, options);
-  };
-  Neighbours forward;
-  for (const int side : {0, 1}) {
-    if (gives[side].size() > 0) forward.out[side] = rows_of(x.detach(), gives[side], mine.begin);
-    if (gets[side].size() > 0) forward.in[side] = empty_rows(gets[side].size());
-  }
-  swap_rows(forward, group);
-  std::vector<Tensor> all;
-  if (forward.in[0].defined()) all.push_back(forward.in[0]);
-  if (stays.size() > 0) all.push_back(rows_of(x.detach(), stays, mine.begin));
-  if (forward.in[1].defined()) all.push_back(forward.in[1]);
-  return step(x, torch::cat(all, 2), [=, &group](const Tensor& outer) {
-    Neighbours back;
-    const Span places[] = {{0, gets[0].size()}, {want.size() - gets[1].size(), want.size()}};
-    for (const int side : {0, 1}) {
-      if (gets[side].size() > 0) back.out[side] = rows_of(outer, places[side], 0);
-      if (gives[side].size() > 0) back.in[side] = empty_rows(gives[side].size());
-    }
-    swap_rows(back, group);
-    Tensor gradient = torch::zeros(shape, outer.options());
-    if (stays.size() > 0)
-      gradient.narrow(2, stays.begin - mine.begin, stays.size())
-          .copy_(outer.narrow(2, gets[0].size(), stays.size()));
-    for (const int side : {0, 1})
-      if (gives[side].size() > 0)
-        gradient.narrow(2, gives[side].begin - mine.begin, gives[side].size()).add_(back.in[side]);
-    return gradient;
-  });
+  const Tensor strip = x.detach();
+  const auto in =
+      swap_rows({rows_of(strip, gives[0], mine.begin), rows_of(strip, gives[1], mine.begin)},
+                {gets[0].size(), gets[1].size()}, group);
+  return step(
+      x, torch::cat({in[0], rows_of(strip, stays, mine.begin), in[1]}, 2),
+      [=, &group, shape = x.sizes().vec()](const Tensor& outer) {
+        const auto back = swap_rows({outer.narrow(2, 0, gets[0].size()),
+                                     outer.narrow(2, want.size() - gets[1].size(), gets[1].size())},
+                                    {gives[0].size(), gives[1].size()}, group);
+        Tensor gradient = torch::zeros(shape, outer.options());
+        rows_of(gradient, stays, mine.begin).copy_(outer.narrow(2, gets[0].size(), stays.size()));
+        for (const int side : {0, 1}) rows_of(gradient, gives[side], mine.begin).add_(back[side]);
+        return gradient;
+      });
 }
 
 }  // namespace tutti::train
