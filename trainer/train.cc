@@ -19,7 +19,7 @@
 #include "trainer/launch.h"
 #include "trainer/models/replica.h"
 #include "trainer/models/shape.h"
-#include "trainer/pipeline/setup.h"
+#include "trainer/pipeline/pipeline.h"
 #include "trainer/plan.h"
 #include "trainer/report/screen.h"
 #include "trainer/report/summary.h"

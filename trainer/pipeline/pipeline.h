@@ -109,4 +109,16 @@ class Pipeline {
   std::vector<Extent> runs_;
 };
 
+struct RankPipeline {
+  std::unique_ptr<Stage> stage;
+  std::unique_ptr<Pipeline> pipeline;
+  std::string decisions;  // one line; empty where there were none to make
+};
+
+// Makes a rank's pipeline (setup.cc). Collective over the grid; where times are measured, its rank
+// 0 decides. The replica keeps this rank's layers only. With --micro-batches auto `options` gets
+// the number of shards.
+RankPipeline make_pipeline(Options& options, const Data& data, const Grid& grid, Replica& replica,
+                           Timeline& timeline);
+
 }  // namespace tutti::train

@@ -1,5 +1,5 @@
-#include "trainer/pipeline/setup.h"
-
+// Decides where a model is cut into stages and into how many micro-batches a step is: measures
+// both.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "trainer/common/faults.h"
-#include "trainer/common/timeline.h"
+#include "trainer/pipeline/pipeline.h"
 
 namespace tutti::train {
 namespace {
