@@ -34,8 +34,7 @@ namespace {
 using Words = std::vector<std::string>;
 
 // Names of the ways to agree for which `like` holds.
-template <class Like>
-Words ways_that(Like&& like) {
+Words ways_that(const std::function<bool(const SyncWay&)>& like) {
   Words names;
   for (const SyncWay& way : sync_ways())
     if (like(way)) names.emplace_back(way.name);
@@ -47,15 +46,6 @@ Words ways_that() {
 std::string all_ways() {
   const Words names = ways_that();
   return fmt::format("{} or {}", fmt::join(names.begin(), names.end() - 1, ", "), names.back());
-}
-std::string ways_that_sum() {
-  return fmt::format("--sync {}",
-                     fmt::join(ways_that([](const SyncWay& w) { return w.sums_gradients; }), ", "));
-}
-std::string ways_with_servers() {
-  return fmt::format(
-      "--sync {}",
-      fmt::join(ways_that([](const SyncWay& w) { return w.server != nullptr; }), ", "));
 }
 bool takes(const SyncWay& way, const char* option) {
   return std::any_of(way.options.begin(), way.options.end(),
@@ -284,7 +274,12 @@ Rule needs(bool asked, const std::string& option, bool fits, const std::string& 
 void CommandLine::check_rules() const {
   const SyncWay& way = sync_way(o_);
   const Mesh mesh(o_.dp, o_.widths(), o_.tp, o_.grid_order);
-  const std::string sums = ways_that_sum(), name = o_.model_name();
+  const auto sync = [](const Words& names) {
+    return fmt::format("--sync {}", fmt::join(names, ", "));
+  };
+  const std::string sums = sync(ways_that([](const SyncWay& w) { return w.sums_gradients; }));
+  const std::string served = sync(ways_that([](const SyncWay& w) { return w.server != nullptr; }));
+  const std::string name = o_.model_name();
   const int widest = o_.widths().widest();
   const int64_t each = o_.shards / o_.dp;  // shards of a worker
   const bool synchronous = way.sums_gradients, whole = o_.topk == 0 && o_.wire == "fp32";
@@ -294,7 +289,7 @@ void CommandLine::check_rules() const {
       ways_that([](const SyncWay& w) { return w.allreduces && !w.sums_gradients; });
   const std::string stages = "--pp of at least 2";
   const Rule rules[] = {
-      needs(given("--servers"), "--servers", way.server, ways_with_servers()),
+      needs(given("--servers"), "--servers", way.server, served),
       needs(given("--overlap"), "--overlap", synchronous, sums),
       needs(given("--first-bucket"), "--first-bucket", synchronous, sums),
       needs(given("--bucket"), "--bucket", synchronous, sums),
@@ -387,7 +382,7 @@ void CommandLine::check_rules() const {
             fmt::format("{} without --topk, or {}", sums, fmt::join(averages, ", "))),
       // What is kept and shown.
       needs(!o_.log.empty(), "--log", o_.has_servers(),
-            fmt::format("a parameter server ({})", ways_with_servers())),
+            fmt::format("a parameter server ({})", served)),
       needs(!o_.log.empty(), "--log", o_.threads == 1,
             "--threads 1: several may round otherwise in the replay"),
       needs(given("--conv-split"), "--conv-split", name == "cnn" && o_.tp > 1,

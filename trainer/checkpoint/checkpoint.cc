@@ -140,10 +140,6 @@ std::string own_name(const StateVector& v, const CheckpointGroup& group) {
                                                       : v.name;
 }
 
-std::string file_name(size_t rank, size_t ranks) {
-  return fmt::format("rank-{}-of-{}.safetensors", rank, ranks);
-}
-
 // A file's header.
 Header header_of(const fs::path& path) {
   const uint64_t size = fs::file_size(path);
@@ -256,7 +252,8 @@ json write_own(const CheckpointGroup& group, const std::vector<StateVector>& sta
       tensors.push_back(piece.tensor);
       parts.push_back({piece.name, piece.box});
     }
-    const std::string name = file_name(size_t(group.comm.rank()), size_t(group.comm.size()));
+    const std::string name =
+        fmt::format("rank-{}-of-{}.safetensors", group.comm.rank(), group.comm.size());
     DurableFile file(folder / name);
     const std::string header = make_header(tensors, {{"format", "tutti"}});
     file.write(header.data(), header.size());
@@ -276,20 +273,15 @@ json write_own(const CheckpointGroup& group, const std::vector<StateVector>& sta
   }
 }
 
-// Maps each part of each tensor to its file.
-json index_of(const json& parts) {
-  json tensors = json::object();
+void write_about(const CheckpointGroup& group, int64_t step, const fs::path& folder,
+                 const json& files, const json& parts) {
+  json tensors = json::object();  // the file of each part of each tensor
   for (size_t r = 0; r < parts.size(); ++r)
     for (const json& part : parts[r])
       tensors[part[0].get<std::string>()].push_back({{"file", r}, {"box", part[1]}});
-  return tensors;
-}
-
-void write_about(const CheckpointGroup& group, int64_t step, const fs::path& folder,
-                 const json& files, const json& parts) {
   json contents = {{"step", step},
                    {"copies", group.copies},
-                   {"tensors", index_of(parts)},
+                   {"tensors", tensors},
                    {"identity", group.identity},
                    {"settings", group.settings},
                    {"data", group.data.digest()},
@@ -433,35 +425,6 @@ void read_for(const char* option, const Checkpoint& checkpoint, Read&& read) {
   }
 }
 
-// "--layers is 3, was 2" for each value of `now` that `was` does not have.
-std::vector<std::string> differences(const json& now, const json& was) {
-  std::vector<std::string> differ;
-  for (const auto& [name, value] : now.items())
-    if (!was.contains(name) || was[name] != value)
-      differ.push_back(
-          fmt::format("--{} is {}, was {}", name, value.dump(), was.value(name, json()).dump()));
-  return differ;
-}
-
-}  // namespace
-
-bool has_checkpoints(const std::string& folder) { return !generations(folder).empty(); }
-
-Checkpoint newest_checkpoint(const std::string& folder, std::vector<std::string>& warnings,
-                             const char* option) {
-  if (const auto found = newest(folder, Look::digests, warnings)) return *found;
-  throw BadInput(warnings.empty() ? fmt::format("{}: there is no checkpoint in {}", option, folder)
-                                  : fmt::format("{}: no checkpoint is whole: {}", option,
-                                                fmt::join(warnings, "; ")));
-}
-
-std::optional<Checkpoint> described_checkpoint(const std::string& folder) {
-  std::vector<std::string> ignored;
-  return newest(folder, Look::nothing, ignored);
-}
-
-namespace {
-
 // Weights alone, a safetensors file as PyTorch and others write them: a tensor a parameter.
 Checkpoint weights_of(const std::string& path, const json& model) {
   json tensors = json::object();
@@ -489,7 +452,32 @@ const char* vector_of_weights(const Checkpoint& checkpoint) {
   return has("parameters.0/") ? "parameters.0" : "";
 }
 
+// "--layers is 3, was 2" for each value of `now` that `was` does not have.
+std::vector<std::string> differences(const json& now, const json& was) {
+  std::vector<std::string> differ;
+  for (const auto& [name, value] : now.items())
+    if (!was.contains(name) || was[name] != value)
+      differ.push_back(
+          fmt::format("--{} is {}, was {}", name, value.dump(), was.value(name, json()).dump()));
+  return differ;
+}
+
 }  // namespace
+
+bool has_checkpoints(const std::string& folder) { return !generations(folder).empty(); }
+
+Checkpoint newest_checkpoint(const std::string& folder, std::vector<std::string>& warnings,
+                             const char* option) {
+  if (const auto found = newest(folder, Look::digests, warnings)) return *found;
+  throw BadInput(warnings.empty() ? fmt::format("{}: there is no checkpoint in {}", option, folder)
+                                  : fmt::format("{}: no checkpoint is whole: {}", option,
+                                                fmt::join(warnings, "; ")));
+}
+
+std::optional<Checkpoint> described_checkpoint(const std::string& folder) {
+  std::vector<std::string> ignored;
+  return newest(folder, Look::nothing, ignored);
+}
 
 Checkpoint initial_checkpoint(const Options& options, const json& model) {
   const std::string& folder = options.init;
