@@ -104,30 +104,17 @@ std::vector<Action> order_of(const PipelineShape& p, int rank) {
   return order;
 }
 
-void check_shape(const PipelineShape& p) {
-  const auto only = [](bool fits, const std::string& otherwise) {
-    if (!fits) throw std::invalid_argument(otherwise);
-  };
+// What is not is refused in other words before, by the command line.
+bool is_allowed(const PipelineShape& p) {
   const auto& names = pipeline_schedules();
+  if (std::find(names.begin(), names.end(), p.schedule) == names.end()) return false;
+  if (p.stages < 1 || p.micro_batches < 1 || p.chunks < 1 || p.widths.stages() != p.stages)
+    return false;
   const bool interleaved = p.schedule == "interleaved";
-  const int m = p.micro_batches;
-  only(std::find(names.begin(), names.end(), p.schedule) != names.end(),
-       fmt::format("there is no pipeline schedule {}", p.schedule));
-  only(p.stages > 0 && m > 0 && p.chunks > 0,
-       fmt::format("{} stages of {} chunks and {} micro-batches", p.stages, p.chunks, m));
+  if (interleaved ? p.micro_batches % p.stages != 0 : p.chunks > 1) return false;
   const int widest = p.widths.widest();
-  only(interleaved || p.chunks == 1,
-       fmt::format("{} chunks: only the schedule interleaved has several", p.chunks));
-  only(!interleaved || m % p.stages == 0,
-       fmt::format("{} micro-batches are no multiple of the {} stages, which the schedule "
-                   "interleaved needs",
-                   m, p.stages));
-  only(p.widths.stages() == p.stages && m % widest == 0,
-       fmt::format("{} micro-batches are no multiple of the {} ranks of a stage, or stages have {} "
-                   "widths",
-                   m, widest, p.widths.stages()));
-  only(widest == 1 || p.schedule == "gpipe" || p.schedule == "1f1b",
-       fmt::format("several ranks hold a stage, but the schedule is {}", p.schedule));
+  return p.micro_batches % widest == 0 &&
+         (widest == 1 || p.schedule == "gpipe" || p.schedule == "1f1b");
 }
 
 // ---------------------------------------------------------------- messages
@@ -228,7 +215,10 @@ Schedule with_messages(const std::vector<std::vector<Action>>& orders, const Pip
 }  // namespace
 
 Schedule make_schedule(const PipelineShape& p, const std::vector<Connection>& connections) {
-  check_shape(p);
+  if (!is_allowed(p))
+    throw std::invalid_argument(
+        fmt::format("the schedule {} of {} stages with {} ranks, {} chunks and {} micro-batches",
+                    p.schedule, p.stages, p.widths.ranks(), p.chunks, p.micro_batches));
   std::vector<std::vector<Action>> orders;
   orders.reserve(size_t(p.widths.ranks()));
   for (int r = 0; r < p.widths.ranks(); ++r) orders.push_back(order_of(p, r));
