@@ -143,17 +143,6 @@ class ServerWorker : public Strategy {
 
 // ---------------------------------------------------------------- server
 
-// With several servers: who decides which gradients of a step were first, where that matters.
-enum class Order {
-  own,     // every server for itself
-  leads,   // this one is server 0, decides and tells the others
-  follows  // server 0 decides and tells this one
-};
-Order order_of(const ServerRule& rule, const Options& o, int server) {
-  if (!rule.agreed_order || o.servers == 1) return Order::own;
-  return server == 0 ? Order::leads : Order::follows;
-}
-
 // One entry of the order that server 0 decides.
 struct Turn {
   int64_t worker = -1;  // none: there will be no more
@@ -164,11 +153,13 @@ struct Turn {
 // the order of gradients, one that receives that order.
 class Server {
  public:
-  Server(ServerCore core, std::vector<Channel> workers, const communicator& servers, Order order)
+  // `agreed`: server 0 decides which gradients of a step were first, and tells the other servers.
+  Server(ServerCore core, std::vector<Channel> workers, const communicator& servers, bool agreed)
       : core_(std::move(core)),
         workers_(std::move(workers)),
         servers_(servers),
-        order_(order),
+        leads_(agreed && servers.rank() == 0),
+        follows_(agreed && servers.rank() > 0),
         seats_(workers_.size()) {
     for (Seat& seat : seats_) seat.gradient.resize(core_.range().size());
   }
@@ -186,7 +177,7 @@ class Server {
           }
         });
       }));
-    if (order_ == Order::follows)
+    if (follows_)
       threads.push_back(begin([this] {
         while (follow_once()) {
         }
@@ -239,7 +230,7 @@ class Server {
           if (!failed_) failed_ = std::current_exception();
         }
         for (const Channel& other : workers_) other.comm.abort(failed.what());
-        if (order_ != Order::own) servers_.abort(failed.what());
+        if (leads_ || follows_) servers_.abort(failed.what());
         changed_.notify_all();
       }
     });
@@ -266,7 +257,7 @@ class Server {
     std::unique_lock lock(mutex_);
     seat.clock = clock;
     changed_.notify_all();
-    if (order_ != Order::follows) push({worker, clock});
+    if (!follows_) push({worker, clock});
     changed_.wait(lock, [&] { return failed_ || seat.reply; });
     if (failed_) return false;
     const Reply reply = *std::exchange(seat.reply, std::nullopt);
@@ -293,7 +284,7 @@ class Server {
   }
 
   void tell(const Turn& turn) {
-    if (order_ != Order::leads) return;
+    if (!leads_) return;
     for (int s = 1; s < servers_.size(); ++s) servers_.send<int64_t>(std::span(&turn.worker, 2), s);
   }
 
@@ -336,7 +327,7 @@ class Server {
   ServerCore core_;
   std::vector<Channel> workers_;
   const communicator& servers_;
-  Order order_;
+  const bool leads_, follows_;
   std::vector<Seat> seats_;  // by worker
   std::shared_ptr<const std::vector<float>> snapshot_;
   int64_t snapshot_updates_ = 0;
@@ -398,7 +389,7 @@ void serve(const CheckpointGroup& group, const communicator& servers, Replica& r
   const Range& part = parts[size_t(servers.rank())];
   const ServerRule rule = sync_way(o).server(o);
   Server server(make_core(rule, o, replica.layout(), all, part), channels_of(o, world), servers,
-                order_of(rule, o, servers.rank()));
+                rule.agreed_order && o.servers > 1);
   const auto share = [&] {
     const std::span<const float> own = server.core().parameters();
     std::copy(own.begin(), own.end(), slice(all, part).begin());
