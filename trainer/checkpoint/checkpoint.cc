@@ -94,6 +94,12 @@ Checkpoint verified(const fs::path& folder, Look look) {
       only(!own.empty() && own.find('/') == std::string::npos && names.insert(own).second,
            "its files' names are no names");
       found.files.push_back(folder / own);
+      std::error_code error;
+      if (look >= Look::lengths &&
+          (fs::file_size(folder / own, error) != file.at("bytes").get<uint64_t>() || error))
+        throw Damaged(own + " is missing or has another length");
+      if (look == Look::digests && sha256_of(folder / own) != file.at("sha256"))
+        throw Damaged(own + " has other bytes");
     }
     for (const auto& [tensor, boxes] : found.tensors.items()) {
       only(boxes.is_array(), "a tensor has no boxes");
@@ -101,15 +107,6 @@ Checkpoint verified(const fs::path& folder, Look look) {
         only(box.at("file").is_number_unsigned() && box.at("file").get<size_t>() < files.size() &&
                  box.at("box").is_string(),
              "a tensor is in no file");
-    }
-    for (const json& file : files) {
-      const auto own = file.at("name").get<std::string>();
-      std::error_code error;
-      if (look >= Look::lengths &&
-          (fs::file_size(folder / own, error) != file.at("bytes").get<uint64_t>() || error))
-        throw Damaged(own + " is missing or has another length");
-      if (look == Look::digests && sha256_of(folder / own) != file.at("sha256"))
-        throw Damaged(own + " has other bytes");
     }
     if (about.contains("vocabulary") && look != Look::nothing) {
       if (sha256_of(folder / vocabulary_file) != about.at("vocabulary"))
