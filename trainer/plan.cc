@@ -46,9 +46,8 @@ struct Footprint {
 };
 
 // The part of a layout that belongs to these layers.
-std::vector<Parameter> of_layers(const std::vector<Parameter>& layout,
-                                 const std::vector<std::string>& layers) {
-  std::vector<Parameter> kept;
+Layout of_layers(const Layout& layout, const std::vector<std::string>& layers) {
+  Layout kept;
   size_t offset = 0;
   for (Parameter p : layout) {
     const std::string layer = p.name.substr(0, p.name.find('.'));
@@ -61,8 +60,7 @@ std::vector<Parameter> of_layers(const std::vector<Parameter>& layout,
 }
 
 // What rank `copy` of the `copies` ranks with this layout holds.
-Footprint footprint_of(const Options& o, const std::vector<Parameter>& layout, int copies,
-                       int copy) {
+Footprint footprint_of(const Options& o, const Layout& layout, int copies, int copy) {
   Footprint footprint;
   size_t optimized = 0;
   for (const Bucket& bucket : buckets_of(layout, o)) {
@@ -79,9 +77,8 @@ Replica divided_replica(const Options& o, const Shape& shape, const Data& data, 
 }
 
 // Of each rank along --tp, the layout of all layers.
-std::vector<std::vector<Parameter>> divided_layouts(const Options& o, const Shape& shape,
-                                                    const Data& data) {
-  std::vector<std::vector<Parameter>> layouts;
+std::vector<Layout> divided_layouts(const Options& o, const Shape& shape, const Data& data) {
+  std::vector<Layout> layouts;
   layouts.reserve(size_t(o.tp));
   for (int part = 0; part < o.tp; ++part)
     layouts.push_back(divided_replica(o, shape, data, part).layout());
@@ -90,7 +87,7 @@ std::vector<std::vector<Parameter>> divided_layouts(const Options& o, const Shap
 
 // By rank. `layouts`: as above; `stages`: the layers of each stage, none where there are no stages.
 std::vector<Footprint> footprints_of(const Options& o, const Mesh& mesh,
-                                     const std::vector<std::vector<Parameter>>& layouts,
+                                     const std::vector<Layout>& layouts,
                                      const std::vector<std::vector<std::string>>& stages) {
   std::vector<Footprint> footprints;
   footprints.reserve(size_t(mesh.ranks()));
@@ -132,8 +129,7 @@ Footprint largest_footprint(const std::vector<Footprint>& footprints) {
 }
 
 // The role of each rank, and what it holds.
-void show_memory(const Options& o, const std::vector<Parameter>& layout,
-                 const std::vector<Footprint>& footprints) {
+void show_memory(const Options& o, const Layout& layout, const std::vector<Footprint>& footprints) {
   const int p = o.workers();
   fmt::print(
       "{:<10} {} worker{}{}\n", p == 1 ? "rank 0" : fmt::format("ranks 0-{}", p - 1),
@@ -267,7 +263,7 @@ void show_plan(const Options& o) {
   fmt::print("a step     {} samples in {} shards, {} for each of {} worker{}\n", o.batch, o.shards,
              o.shards / p, p, p == 1 ? "" : "s");
   const Mesh mesh(o.dp, o.widths(), o.tp, o.grid_order);
-  std::vector<std::vector<Parameter>> layouts{layout};
+  std::vector<Layout> layouts{layout};
   if (o.tp > 1) layouts = divided_layouts(o, shape, *data);
   if (o.pipelined()) {
     const Batch one = samples_of(*data, o.seed, 0, o.batch, 0, o.batch / o.shards);

@@ -94,7 +94,7 @@ void for_elements(const std::string& vector, const Parameter& p, Body&& body) {
   for (size_t i = 0; i < p.count; ++i) body(p.offset + i, Real(own[i]));
 }
 
-struct Layout {
+struct Divisions {
   int dp = 1, tp = 1;
   bool sharded = false;  // the state, as with ZeRO-1
 };
@@ -102,7 +102,7 @@ struct Layout {
 template <class Real>
 class Run {
  public:
-  Run(const Layout& layout, const fs::path& folder)
+  Run(const Divisions& layout, const fs::path& folder)
       : layout_(layout), ranks_(layout.dp * layout.tp) {
     options_.checkpoint = folder;
     options_.steps = 100;
@@ -188,7 +188,7 @@ class Run {
       body(worker, values, state);
     });
   }
-  Layout layout_;
+  Divisions layout_;
   Ranks ranks_;
   Options options_;
   std::unique_ptr<Data> data_ = open_data("noise", 0, 1);
@@ -198,9 +198,9 @@ class Run {
 };
 
 template <class Real>
-void reshard(const std::vector<Layout>& layouts) {
+void reshard(const std::vector<Divisions>& layouts) {
   const fs::path top = fs::path(testing::TempDir()) / ("reshard" + std::to_string(getpid()));
-  for (const Layout& from : layouts) {
+  for (const Divisions& from : layouts) {
     fs::remove_all(top);
     Run<Real>(from, top).save();
     uint64_t bytes = 0;  // what several ranks have is saved once
@@ -212,7 +212,7 @@ void reshard(const std::vector<Layout>& layouts) {
     for (const Parameter& p : one.layout()) elements += p.count;
     EXPECT_GE(bytes, 2 * sizeof(Real) * elements);
     EXPECT_LT(bytes, 2 * sizeof(Real) * elements + 60000);  // headers
-    for (const Layout& to : layouts) Run<Real>(to, top).load_and_compare();
+    for (const Divisions& to : layouts) Run<Real>(to, top).load_and_compare();
   }
   fs::remove_all(top);
 }

@@ -206,7 +206,7 @@ void add_pieces(const CheckpointGroup& group, const std::string& vector,
 
 // Ranks that sum gradients hold the same parameters, which are saved once: whole parameters, spread
 // over these ranks by bytes.
-Range own_share(const std::vector<Parameter>& layout, size_t total, int ranks, int rank) {
+Range own_share(const Layout& layout, size_t total, int ranks, int rank) {
   Range share{total, total};
   for (const Parameter& p : layout) {
     const auto owner = int(p.offset * size_t(ranks) / total);
@@ -356,7 +356,7 @@ class Parts {
     }
   }
   // Reads the layout's values of a vector, from every file that has some of them.
-  void read(const std::string& vector, const Options& options, const std::vector<Parameter>& layout,
+  void read(const std::string& vector, const Options& options, const Layout& layout,
             std::span<std::byte> out) const {
     for (const Parameter& p : layout) {
       const std::string name = vector.empty() ? p.name : vector + "/" + p.name;
@@ -585,9 +585,8 @@ void load_checkpoint(const Checkpoint& checkpoint, const CheckpointGroup& group,
   });
 }
 
-void load_weights(const Checkpoint& checkpoint, const Options& options,
-                  const std::vector<Parameter>& layout, const Device& device,
-                  std::span<std::byte> parameters) {
+void load_weights(const Checkpoint& checkpoint, const Options& options, const Layout& layout,
+                  const Device& device, std::span<std::byte> parameters) {
   read_for("--init", checkpoint, [&] {
     const std::string vector = vector_of_weights(checkpoint);
     // Other ranks may have parameters that this one has not, but not if it has the whole model.

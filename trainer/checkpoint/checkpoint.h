@@ -109,7 +109,7 @@ std::vector<std::string> changes_since(const Checkpoint& checkpoint,
 struct CheckpointGroup {
   const Options& options;
   const Data& data;
-  const std::vector<Parameter>& layout;
+  const Layout& layout;
   const communicator& comm;
   // This rank's number among those that keep the same parts of the model, and their number.
   int copy = 0;
@@ -131,9 +131,8 @@ void load_checkpoint(const Checkpoint& checkpoint, const CheckpointGroup& group,
                      const std::vector<StateVector>& state);
 // Only the parameters, `layout`'s, in the type that `options` name; of any run of the same model.
 // Throws BadInput.
-void load_weights(const Checkpoint& checkpoint, const Options& options,
-                  const std::vector<Parameter>& layout, const Device& device,
-                  std::span<std::byte> parameters);
+void load_weights(const Checkpoint& checkpoint, const Options& options, const Layout& layout,
+                  const Device& device, std::span<std::byte> parameters);
 
 // Throws BadInput unless the folder can be one of checkpoints and the disk has room for two
 // checkpoints of `checkpoint` bytes and the one being written.

@@ -39,7 +39,7 @@ class Replica {
   void keep(const std::vector<Range>& parts);
 
   const Device& device() const { return device_; }
-  const std::vector<Parameter>& layout() const { return layout_; }
+  const Layout& layout() const { return layout_; }
   // On the device, of the type that the shape names: float or double. To be written to only before
   // the model is used again.
   template <class Real = float>
@@ -89,7 +89,7 @@ class Replica {
   struct Inside;
   std::unique_ptr<Inside> inside_;
   Device device_;
-  std::vector<Parameter> layout_;
+  Layout layout_;
   void* parameters_ = nullptr;
   void* gradients_ = nullptr;
   size_t size_ = 0, width_ = 0;

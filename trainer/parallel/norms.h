@@ -15,7 +15,7 @@ namespace tutti::train {
 
 // Calls body(range) for the parts of `range` of the flat vector that this rank counts.
 template <class Body>
-void for_counted(const std::vector<Parameter>& layout, Range range, Body&& body) {
+void for_counted(const Layout& layout, Range range, Body&& body) {
   for (const Parameter& p : layout) {
     const Range part = {std::max(range.begin, p.offset), std::min(range.end, p.offset + p.count)};
     if (p.counted && part.begin < part.end) body(part);
@@ -23,8 +23,7 @@ void for_counted(const std::vector<Parameter>& layout, Range range, Body&& body)
 }
 // The same with the values that the parts have in `vector`, which is that of `range`.
 template <class Real, class Body>
-void for_counted(const std::vector<Parameter>& layout, Range range, std::span<Real> vector,
-                 Body&& body) {
+void for_counted(const Layout& layout, Range range, std::span<Real> vector, Body&& body) {
   for_counted(layout, range, [&](Range part) {
     body(slice(vector, {part.begin - range.begin, part.end - range.begin}));
   });
@@ -35,7 +34,7 @@ class GradientNorm {
   explicit GradientNorm(const Device& device = {}) : device_(device) {}
   // Adds the gradient of `range`, on the device.
   template <class Real>
-  void add(const std::vector<Parameter>& layout, Range range, std::span<const Real> gradient) {
+  void add(const Layout& layout, Range range, std::span<const Real> gradient) {
     for_counted(layout, range, gradient, [&](std::span<const Real> part) {
       Vectors<Real>::squares_of(device_, part, squares_);
       deposit_all<tutti_binned_float64, double>(sum_, squares_);
@@ -59,7 +58,7 @@ class GradientNorm {
 
 // Collective over the ranks that divide layers: sums lamb's norms to those of whole layers.
 template <class Real>
-void sum_layer_norms(BasicOptimizer<Real>& optimizer, const std::vector<Parameter>& layout,
+void sum_layer_norms(BasicOptimizer<Real>& optimizer, const Layout& layout,
                      const communicator& comm) {
   const auto norms = optimizer.norms();
   for (size_t i = 0; i < layout.size(); ++i)

@@ -25,7 +25,7 @@ size_t total(const std::vector<Range>& ranges) {
 }  // namespace
 
 template <class Real>
-BasicOptimizer<Real>::BasicOptimizer(OptimizerSettings settings, std::vector<Parameter> layout,
+BasicOptimizer<Real>::BasicOptimizer(OptimizerSettings settings, Layout layout,
                                      std::vector<Range> owned, const Device& device)
     : settings_(std::move(settings)),
       layout_(std::move(layout)),

@@ -39,8 +39,8 @@ template <class Real>
 class BasicOptimizer {
  public:
   // For the parameters in `owned`, disjoint and ascending. All vectors are on the device.
-  BasicOptimizer(OptimizerSettings settings, std::vector<Parameter> layout,
-                 std::vector<Range> owned, const Device& device = {});
+  BasicOptimizer(OptimizerSettings settings, Layout layout, std::vector<Range> owned,
+                 const Device& device = {});
 
   // Begins step `step`, counted from 0, before which `skipped` were left out; `factor` multiplies
   // its rate.
@@ -75,7 +75,7 @@ class BasicOptimizer {
   void add_norms(Range range, std::span<const Real> parameters, std::span<const Real> update);
 
   OptimizerSettings settings_;
-  std::vector<Parameter> layout_;
+  Layout layout_;
   std::vector<Range> owned_;
   Device device_;
   std::map<std::string, Buffer<Real>> state_;

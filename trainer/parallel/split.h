@@ -121,8 +121,10 @@ struct Parameter {
   bool counted = true;  // in sums over the model: true on one of the ranks that hold it
 };
 
+// The parameters of a flat vector.
+using Layout = std::vector<Parameter>;
 // The elements of a layout whose parameters lie one after the other.
-inline size_t elements_of(const std::vector<Parameter>& layout) {
+inline size_t elements_of(const Layout& layout) {
   return layout.empty() ? 0 : layout.back().offset + layout.back().count;
 }
 

@@ -65,7 +65,7 @@ class Stage {
   // Where the chunk lies in the replica's vectors.
   virtual Range place(int chunk) const = 0;
   const Device& device() const { return replica_.device(); }
-  const std::vector<Parameter>& layout() const { return replica_.layout(); }
+  const Layout& layout() const { return replica_.layout(); }
   template <class Real>
   std::span<Real> gradients(int chunk) {
     return slice(replica_.gradients<Real>(), place(chunk));

@@ -29,8 +29,7 @@ inline Range share_of(const Bucket& bucket, int ranks, int rank) {
 
 // A bucket closes as soon as it holds `first_bytes` (the first one) or `bytes` (the others); an
 // element counts as four bytes.
-inline std::vector<Bucket> buckets_of(const std::vector<Parameter>& layout, size_t first_bytes,
-                                      size_t bytes) {
+inline std::vector<Bucket> buckets_of(const Layout& layout, size_t first_bytes, size_t bytes) {
   std::vector<Bucket> buckets;
   Bucket open;
   for (size_t i = 0; i < layout.size(); ++i) {
@@ -44,7 +43,7 @@ inline std::vector<Bucket> buckets_of(const std::vector<Parameter>& layout, size
   return buckets;
 }
 // As --first-bucket and --bucket say.
-inline std::vector<Bucket> buckets_of(const std::vector<Parameter>& layout, const Options& o) {
+inline std::vector<Bucket> buckets_of(const Layout& layout, const Options& o) {
   const auto bytes = [](double mib) { return size_t(mib * 1048576); };
   return buckets_of(layout, bytes(o.first_bucket_mib), bytes(o.bucket_mib));
 }

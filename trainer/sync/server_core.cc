@@ -96,7 +96,7 @@ int ServerCore::needed() const {
   return std::min(rule_.needed, int(active));
 }
 
-std::vector<Range> server_parts(const Options& o, const std::vector<Parameter>& layout) {
+std::vector<Range> server_parts(const Options& o, const Layout& layout) {
   std::vector<Range> parts;
   if (o.optimizer != "lamb" || o.servers == 1) {
     for (int s = 0; s < o.servers; ++s) {
@@ -120,13 +120,13 @@ std::vector<Range> server_parts(const Options& o, const std::vector<Parameter>& 
   return parts;
 }
 
-double largest_part(const Options& o, const std::vector<Parameter>& layout) {
+double largest_part(const Options& o, const Layout& layout) {
   size_t most = 0;
   for (const Range& part : server_parts(o, layout)) most = std::max(most, part.size());
   return double(o.element_bytes() * most);
 }
 
-ServerCore make_core(const ServerRule& rule, const Options& o, const std::vector<Parameter>& layout,
+ServerCore make_core(const ServerRule& rule, const Options& o, const Layout& layout,
                      std::span<const float> initial, const Range& range) {
   OptimizerSettings settings = optimizer_settings(o);
   if (!rule.rounds) settings.steps *= o.dp;  // every gradient is an update

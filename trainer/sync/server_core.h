@@ -83,13 +83,12 @@ class ServerCore {
 // The part of the flat vector that each server holds. The parts are equal, except for lamb, whose
 // norms are over whole layers: its parts are whole tensors, the largest as small as possible.
 // Throws BadInput if there are fewer tensors than servers.
-std::vector<Range> server_parts(const Options& options, const std::vector<Parameter>& layout);
+std::vector<Range> server_parts(const Options& options, const Layout& layout);
 // Bytes of the largest part.
-double largest_part(const Options& options, const std::vector<Parameter>& layout);
+double largest_part(const Options& options, const Layout& layout);
 // The server of that part. `initial`: all parameters; the server copies its part.
-ServerCore make_core(const ServerRule& rule, const Options& options,
-                     const std::vector<Parameter>& layout, std::span<const float> initial,
-                     const Range& range);
+ServerCore make_core(const ServerRule& rule, const Options& options, const Layout& layout,
+                     std::span<const float> initial, const Range& range);
 // The factor by which every worker multiplies the sum of its losses.
 double server_scale(const ServerRule& rule, const Options& options, int64_t own_samples,
                     double terms);

@@ -25,8 +25,8 @@ struct WayOption {
 // What a way's lines of a dry run are made from.
 struct PlannedStep {
   const Options& options;
-  const std::vector<Parameter>& layout;  // of the whole model
-  const std::vector<Parameter>& most;    // of the rank that holds most of it
+  const Layout& layout;  // of the whole model
+  const Layout& most;    // of the rank that holds most of it
 };
 
 struct SyncWay {
