@@ -1,4 +1,7 @@
-#include "lib/adapters/mpi/collectives.h"
+#include "lib/adapters/mpi/packing.h"
+
+#include <cstring>
+#include <stdexcept>
 
 namespace tutti::mpi {
 namespace {
@@ -15,6 +18,10 @@ int64_t elements_at_once(const Type& known) {
 
 // Between ranks of one kind of machine the host packs data as it is in memory (both do).
 void pack(const void* from, int64_t count, MPI_Datatype type, const Type& known, char* to) {
+  if (known.contiguous && count > 0) {
+    std::memcpy(to, from, size_t(count) * known.size);
+    return;
+  }
   while (count > 0 && known.size > 0) {
     const int64_t now = std::min(count, elements_at_once(known));
     const int bytes = int(size_t(now) * known.size);
@@ -29,6 +36,10 @@ void pack(const void* from, int64_t count, MPI_Datatype type, const Type& known,
 }
 
 void unpack(const char* from, int64_t count, MPI_Datatype type, const Type& known, void* to) {
+  if (known.contiguous && count > 0) {
+    std::memcpy(to, from, size_t(count) * known.size);
+    return;
+  }
   while (count > 0 && known.size > 0) {
     const int64_t now = std::min(count, elements_at_once(known));
     const int bytes = int(size_t(now) * known.size);
@@ -42,22 +53,22 @@ void unpack(const char* from, int64_t count, MPI_Datatype type, const Type& know
   }
 }
 
-const void* gapless(const void* buffer, const Elements& elements, std::vector<char>* scratch) {
-  if (elements.known->contiguous) return buffer;
+const void* gapless(const void* buffer, const Elements& elements, bool copied,
+                    std::vector<char>* scratch) {
+  if (elements.known->contiguous && !copied) return buffer;
   scratch->resize(elements.bytes() + 1);
   pack(buffer, elements.count, elements.type, *elements.known, scratch->data());
   return scratch->data();
 }
 
-char* room_for(void* buffer, const Elements& elements, std::vector<char>* scratch) {
-  if (elements.known->contiguous) return static_cast<char*>(buffer);
+char* room_for(void* buffer, const Elements& elements, bool copied, std::vector<char>* scratch) {
+  if (elements.known->contiguous && !copied) return static_cast<char*>(buffer);
   scratch->resize(elements.bytes() + 1);
   return scratch->data();
 }
 
 void bring_home(const char* data, void* buffer, const Elements& elements) {
-  if (!elements.known->contiguous)
-    unpack(data, elements.count, elements.type, *elements.known, buffer);
+  if (data != buffer) unpack(data, elements.count, elements.type, *elements.known, buffer);
 }
 
 }  // namespace tutti::mpi

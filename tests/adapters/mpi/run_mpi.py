@@ -58,6 +58,8 @@ def situations(mpi):
             _, err = situation(name, TUTTI_MPI_EAGER=eager)
             check(carried(err)[0] > 1 or eager == "0", f"{name}: nothing was carried", err)
     for ranks in (2, 3):
+        _, err = situation("overlap", ranks)
+        check(carried(err) == (34, 0), "overlapping buffers are left to the host", err)
         _, err = situation("duplicates", ranks)
         check(carried(err, "Allreduce") == (400, 0), "duplicates are not the world's", err)
         for eager in ("1", "0"):

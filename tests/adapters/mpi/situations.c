@@ -88,6 +88,78 @@ static void errors(void) {
   MPI_Comm_free(&own);
 }
 
+/* Buffers that MPI forbids and its libraries take: blocks that overlap, on rank 0 alone, where the
+ * higher rank's stays, and input in the output. */
+enum { each = 5 };
+static int value_of(int from, int i) { return 100 * from + i; }
+/* Rank r's block of rank 0 begins at r, so that only the first value of each but the last is left;
+ * those of other ranks follow each other. */
+static void demand_blocks(const int* got, int overlap, const char* what) {
+  for (int r = 0; r < size; ++r) {
+    for (int i = 0; i < (overlap && r < size - 1 ? 1 : each); ++i)
+      demand(got[(overlap ? r : r * each) + i] == value_of(r, i), what);
+  }
+}
+static void overlap(void) {
+  int *in = malloc(sizeof(int) * (size_t)(size * each)),
+      *out = malloc(sizeof(int) * (size_t)(size * each)),
+      *counts = malloc(sizeof(int) * (size_t)size), *places = malloc(sizeof(int) * (size_t)size),
+      *apart = malloc(sizeof(int) * (size_t)size);
+  const int mine = rank == 0;
+  for (int r = 0; r < size; ++r) {
+    counts[r] = each;
+    apart[r] = r * each;
+    places[r] = mine ? r : apart[r];
+  }
+  for (int turn = 0; turn < 3; ++turn) { /* each after the others */
+    for (int i = 0; i < size * each; ++i) in[i] = value_of(rank, i % each);
+    memset(out, 0, sizeof(int) * (size_t)(size * each));
+    MPI_Allgatherv(in, each, MPI_INT, out, counts, places, MPI_INT, MPI_COMM_WORLD);
+    demand_blocks(out, mine, "an allgatherv");
+    for (int i = 0; i < each; ++i) out[places[rank] + i] = value_of(rank, i);
+    MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, out, counts, places, MPI_INT,
+                   MPI_COMM_WORLD);
+    demand_blocks(out, mine, "an allgatherv in place");
+    memset(out, 0, sizeof(int) * (size_t)(size * each));
+    MPI_Gatherv(in, each, MPI_INT, out, counts, places, MPI_INT, 0, MPI_COMM_WORLD);
+    if (rank == 0) demand_blocks(out, 1, "a gatherv");
+    memset(out, 0, sizeof(int) * (size_t)(size * each));
+    MPI_Alltoallv(in, counts, apart, MPI_INT, out, counts, places, MPI_INT, MPI_COMM_WORLD);
+    demand_blocks(out, mine, "an alltoallv");
+    /* input in the output, where it belongs and elsewhere */
+    for (int i = 0; i < each; ++i) out[rank * each + i] = value_of(rank, i);
+    MPI_Allgather(out + rank * each, each, MPI_INT, out, each, MPI_INT, MPI_COMM_WORLD);
+    demand_blocks(out, 0, "an allgather of its own place");
+    for (int i = 0; i < each; ++i) out[(size - 1 - rank) * each + i] = value_of(rank, i);
+    MPI_Allgather(out + (size - 1 - rank) * each, each, MPI_INT, out, each, MPI_INT,
+                  MPI_COMM_WORLD);
+    demand_blocks(out, 0, "an allgather of another's place");
+    for (int i = 0; i < each; ++i) out[rank * each + i] = value_of(rank, i);
+    MPI_Gather(out + rank * each, each, MPI_INT, out, each, MPI_INT, size - 1, MPI_COMM_WORLD);
+    if (rank == size - 1) demand_blocks(out, 0, "a gather of its own place");
+    for (int i = 0; i < size * each; ++i) out[i] = value_of(rank, i % each);
+    MPI_Alltoall(out, each, MPI_INT, out, each, MPI_INT, MPI_COMM_WORLD);
+    demand_blocks(out, 0, "an alltoall of its output");
+    for (int i = 0; i < size * each; ++i) out[i] = value_of(i / each, i % each);
+    MPI_Scatter(out, each, MPI_INT, rank == 1 ? out : out + 1, each, MPI_INT, 1, MPI_COMM_WORLD);
+    for (int i = 0; i < each; ++i)
+      demand(out[i + (rank == 1 ? 0 : 1)] == value_of(rank, i), "a scatter into its input");
+    for (int i = 0; i < each; ++i) in[i] = value_of(rank, i);
+    MPI_Allreduce(in, in + 1, each - 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    for (int i = 0; i < each - 1; ++i)
+      demand(in[1 + i] == 100 * size * (size - 1) / 2 + size * i, "an allreduce one further");
+    for (int i = 0; i < each; ++i) in[i] = value_of(rank, i);
+    MPI_Reduce(in, in + 1, each - 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
+    for (int i = 0; i < each - 1 && rank == 0; ++i)
+      demand(in[1 + i] == 100 * size * (size - 1) / 2 + size * i, "a reduce one further");
+  }
+  free(in);
+  free(out);
+  free(counts);
+  free(places);
+  free(apart);
+}
+
 /* Threads with a communicator each. */
 static MPI_Comm of_thread[4];
 static void* work(void* which) {
@@ -275,6 +347,7 @@ int main(int argc, char** argv) {
     int level;
   } situations[] = {{"pending-send", pending_send, MPI_THREAD_SINGLE},
                     {"errors", errors, MPI_THREAD_MULTIPLE}, /* MPI_COMM_WORLD goes on after one */
+                    {"overlap", overlap, MPI_THREAD_SINGLE},
                     {"threads", threads, MPI_THREAD_MULTIPLE},
                     {"killed", killed, MPI_THREAD_SINGLE},
                     {"many-comms", many_comms, MPI_THREAD_MULTIPLE},
