@@ -1,31 +1,18 @@
 // Fortran, where its bindings call PMPI_X: they are caught themselves.
+#include "lib/adapters/mpi/fortran.h"
+
 #include <dlfcn.h>
 
 #include "lib/adapters/mpi/collectives.h"
-
-#define EXPORT __attribute__((visibility("default")))
 
 #ifdef OPEN_MPI
 // All of them do. Modules mpi and mpi_f08 pass what mpif.h does, the latter perhaps without
 // `ierror`.
 
-// The names that compilers and the modules give to a subroutine.
-#define NAMES(lower, upper)                                          \
-  EXPORT void lower##__(void) __attribute__((alias(#lower "_")));    \
-  EXPORT void lower(void) __attribute__((alias(#lower "_")));        \
-  EXPORT void lower##_f08_(void) __attribute__((alias(#lower "_"))); \
-  EXPORT void upper(void) __attribute__((alias(#lower "_")));
-
-// The alias has the type of none: calls come from Fortran.
-#pragma GCC diagnostic ignored "-Wattribute-alias"
-
+namespace tutti::mpi::fortran {
 namespace {
 
-using Int = MPI_Fint;
-static_assert(sizeof(Int) == sizeof(int), "arrays of counts are passed on");
-
-// MPI_IN_PLACE and MPI_BOTTOM are variables of the program, in a common block, each under one of
-// these names.
+// Variables in a common block, each under one of these names.
 struct Sentinels {
   const void* in_place[4];
   const void* bottom[4];
@@ -47,6 +34,8 @@ const Sentinels& sentinels() {
   return found;
 }
 
+}  // namespace
+
 void* buffer(void* given) {
   const Sentinels& s = sentinels();
   for (int i = 0; i < 4; ++i) {
@@ -56,15 +45,9 @@ void* buffer(void* given) {
   return given;
 }
 
-MPI_Comm comm_of(const Int* comm) { return PMPI_Comm_f2c(*comm); }
-MPI_Datatype type_of(const Int* type) { return PMPI_Type_f2c(*type); }
-MPI_Op op_of(const Int* op) { return PMPI_Op_f2c(*op); }
+}  // namespace tutti::mpi::fortran
 
-void tell(Int* ierror, int code) {
-  if (ierror != nullptr) *ierror = code;
-}
-
-}  // namespace
+using namespace tutti::mpi::fortran;
 
 extern "C" {
 
@@ -237,6 +220,21 @@ EXPORT void mpi_finalize_f08_(MPI_Fint* ierror) {
 
 EXPORT void mpi_barrier_f08_(const MPI_Fint* comm, MPI_Fint* ierror) {
   const int code = MPI_Barrier(PMPI_Comm_f2c(*comm));
+  if (ierror != nullptr) *ierror = code;
+}
+
+EXPORT void mpi_ibarrier_f08_(const MPI_Fint* comm, MPI_Fint* request, MPI_Fint* ierror) {
+  MPI_Request made{};
+  const int code = MPI_Ibarrier(PMPI_Comm_f2c(*comm), &made);
+  if (code == MPI_SUCCESS) *request = PMPI_Request_c2f(made);
+  if (ierror != nullptr) *ierror = code;
+}
+
+EXPORT void mpi_barrier_init_f08_(const MPI_Fint* comm, const MPI_Fint* info, MPI_Fint* request,
+                                  MPI_Fint* ierror) {
+  MPI_Request made{};
+  const int code = MPI_Barrier_init(PMPI_Comm_f2c(*comm), PMPI_Info_f2c(*info), &made);
+  if (code == MPI_SUCCESS) *request = PMPI_Request_c2f(made);
   if (ierror != nullptr) *ierror = code;
 }
 

@@ -93,8 +93,17 @@
 
 ALL(NONBLOCKING, , int, int)
 
-#if MPI_VERSION >= 4
+#ifdef OPEN_MPI
+// Open MPI 5 has them, though it says that it is an MPI 3.1; 4 has not.
+#define DECLARED(lower, Name, suffix, parameters, arguments) \
+  extern "C" __attribute__((weak)) int PMPI_##Name##_init(parameters, MPI_Info, MPI_Request*);
+ALL(DECLARED, , int, int)
+#endif
+#if MPI_VERSION >= 4 || defined(OPEN_MPI)
 ALL(PERSISTENT, , int, int)
+#endif
+
+#if MPI_VERSION >= 4
 MOVES(NONBLOCKING, _c, MPI_Count, MPI_Aint)
 REDUCTIONS(NONBLOCKING, _c, MPI_Count)
 MOVES(PERSISTENT, _c, MPI_Count, MPI_Aint)

@@ -291,7 +291,7 @@ static void requests(void) {
     demand(sums[0] == size * (size - 1) / 2 && mine[3] == 0, "what the host made of them");
     mine[3] = rank;
   }
-#if MPI_VERSION >= 4
+#if MPI_VERSION >= 4 || defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5
   MPI_Request again;
   MPI_Allreduce_init(mine, sums, 4, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &again);
   for (int i = 0; i < 3; ++i) {

@@ -2,7 +2,7 @@
 program words
   implicit none
   include 'mpif.h'
-  integer :: ierror, rank, ranks, i, mine(4), both(4)
+  integer :: ierror, rank, ranks, i, mine(4), both(4), requests(3)
   double precision :: x(3), y(3)
   logical :: yes, every
   call MPI_Init(ierror)
@@ -21,6 +21,13 @@ program words
   if (every .neqv. ranks == 1) stop 4
   call MPI_Bcast(x, 3, MPI_DOUBLE_PRECISION, 0, MPI_COMM_WORLD, ierror)
   if (any(x /= 0.5d0)) stop 5
+  mine = rank
+  call MPI_Iallreduce(MPI_IN_PLACE, mine, 4, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD, requests(1), ierror)
+  x = rank
+  call MPI_Ibcast(x, 3, MPI_DOUBLE_PRECISION, ranks - 1, MPI_COMM_WORLD, requests(2), ierror)
+  call MPI_Ibarrier(MPI_COMM_WORLD, requests(3), ierror)
+  call MPI_Waitall(3, requests, MPI_STATUSES_IGNORE, ierror)
+  if (any(mine /= ranks * (ranks - 1) / 2) .or. any(x /= ranks - 1)) stop 6
   call MPI_Barrier(MPI_COMM_WORLD, ierror)
   if (rank == 0) print *, 'all as it should be'
   call MPI_Finalize(ierror)

@@ -2,7 +2,9 @@
 program words
   use mpi_f08
   implicit none
-  integer :: rank, ranks, mine(4), both(4), ierror
+  integer :: rank, ranks, ierror
+  integer, asynchronous :: mine(4), both(4)
+  type(MPI_Request) :: requests(3)
   call MPI_Init()
   call MPI_Comm_rank(MPI_COMM_WORLD, rank)
   call MPI_Comm_size(MPI_COMM_WORLD, ranks, ierror)
@@ -14,6 +16,13 @@ program words
   mine = rank
   call MPI_Bcast(mine, 4, MPI_INTEGER, 0, MPI_COMM_WORLD)
   if (any(mine /= 0)) stop 3
+  both = rank
+  mine = rank
+  call MPI_Iallreduce(MPI_IN_PLACE, mine, 4, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD, requests(1))
+  call MPI_Ibcast(both, 4, MPI_INTEGER, ranks - 1, MPI_COMM_WORLD, requests(2), ierror)
+  call MPI_Ibarrier(MPI_COMM_WORLD, requests(3))
+  call MPI_Waitall(3, requests, MPI_STATUSES_IGNORE)
+  if (any(mine /= ranks * (ranks - 1) / 2) .or. any(both /= ranks - 1)) stop 4
   call MPI_Barrier(MPI_COMM_WORLD)
   if (rank == 0) print *, 'all as it should be'
   call MPI_Finalize()
