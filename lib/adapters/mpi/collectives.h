@@ -86,7 +86,8 @@ inline Input input(const void* send, const void* recv, int64_t count) {
 
 // Another try, with a copy of the input, where that may overlap the output.
 template <class Call>
-tutti_status reduced_again(Comm& kept, const Input& in, size_t extent, Call&& call) {
+[[gnu::noinline, gnu::cold]] tutti_status reduced_again(Comm& kept, Input in, size_t extent,
+                                                        Call call) {
   if (in.data == TUTTI_IN_PLACE || in.data == nullptr) return TUTTI_INVALID;
   return run(kept, [&](bool) {
     const char* const data = static_cast<const char*>(in.data);
@@ -95,28 +96,34 @@ tutti_status reduced_again(Comm& kept, const Input& in, size_t extent, Call&& ca
   });
 }
 
-// A reduction of `count` elements: `call` gets its input, and tutti's type and operator.
+template <class Call>
+[[gnu::always_inline]] inline int reduced(Comm& kept, MPI_Comm comm, Function function, Input in,
+                                          int64_t count, const Type& known, Reduction how,
+                                          Call call) {
+  const auto reduce = [=](const void* data) { return call(data, how.dtype, how.op); };
+  tutti_status status = reduce(in.data);
+  if (status == TUTTI_INVALID) [[unlikely]]
+    status = reduced_again(kept, in, size_t(known.extent), reduce);
+  return carried(kept, comm, function, uint64_t(count) * known.size, status);
+}
+
+// A reduction of `count` elements: `call` gets its input, and tutti's type and operator. It has
+// what it needs by value: references to it would be stored by every call.
 template <class Call, class Host>
-int reduction(Comm& kept, MPI_Comm comm, Function function, const Input& in, int64_t count,
-              MPI_Datatype type, MPI_Op op, const Host& host, Call&& call) {
+[[gnu::always_inline]] inline int reduction(Comm& kept, MPI_Comm comm, Function function, Input in,
+                                            int64_t count, MPI_Datatype type, MPI_Op op,
+                                            const Host& host, Call call) {
   if (count <= 0) [[unlikely]]
     return by_host(&kept, function, count == 0 ? Why::empty : Why::arguments, host);
   const Type* const known = type_of(type);
   if (known == nullptr) [[unlikely]]
     return by_host(&kept, function, Why::arguments, host);
   const Reduction how = reduction_of(*known, op);
-  const auto reduce = [&](const void* data) { return call(data, how.dtype, how.op); };
-  const auto ended = [&] {
-    tutti_status status = reduce(in.data);
-    if (status == TUTTI_INVALID) [[unlikely]]
-      status = reduced_again(kept, in, size_t(known->extent), reduce);
-    return carried(kept, comm, function, uint64_t(count) * known->size, status);
-  };
   if (how.by == Reduction::By::tutti) [[likely]]
-    return ended();
+    return reduced(kept, comm, function, in, count, *known, how, call);
   if (how.by == Reduction::By::nobody) return by_host(&kept, function, Why::operation, host);
   const HostOperator in_use(op, type, known->extent);
-  return ended();
+  return reduced(kept, comm, function, in, count, *known, how, call);
 }
 
 template <class Host>
@@ -126,7 +133,7 @@ int allreduce(const void* send, void* recv, int64_t count, MPI_Datatype type, MP
   int result = 0;
   if (!taken(kept, comm, Function::allreduce, host, &result)) return result;
   return reduction(*kept, comm, Function::allreduce, input(send, recv, count), count, type, op,
-                   host, [&](const void* in, tutti_dtype dtype, tutti_op own) {
+                   host, [=](const void* in, tutti_dtype dtype, tutti_op own) {
                      return tutti_allreduce(in, recv, size_t(count), dtype, own, kept->own);
                    });
 }
@@ -140,7 +147,7 @@ int reduce(const void* send, void* recv, int64_t count, MPI_Datatype type, MPI_O
   if (!is_rank(*kept, root)) return by_host(kept, Function::reduce, Why::arguments, host);
   const Input given = kept->rank == root ? input(send, recv, count) : Input{send, count};
   return reduction(*kept, comm, Function::reduce, given, count, type, op, host,
-                   [&](const void* in, tutti_dtype dtype, tutti_op own) {
+                   [=](const void* in, tutti_dtype dtype, tutti_op own) {
                      return tutti_reduce(in, recv, size_t(count), dtype, own, root, kept->own);
                    });
 }
@@ -152,7 +159,7 @@ int scan(const void* send, void* recv, int64_t count, MPI_Datatype type, MPI_Op 
   int result = 0;
   if (!taken(kept, comm, Function::scan, host, &result)) return result;
   return reduction(*kept, comm, Function::scan, input(send, recv, count), count, type, op, host,
-                   [&](const void* in, tutti_dtype dtype, tutti_op own) {
+                   [=](const void* in, tutti_dtype dtype, tutti_op own) {
                      return tutti_scan(in, recv, size_t(count), dtype, own, kept->own);
                    });
 }
@@ -164,7 +171,7 @@ int exscan(const void* send, void* recv, int64_t count, MPI_Datatype type, MPI_O
   int result = 0;
   if (!taken(kept, comm, Function::exscan, host, &result)) return result;
   return reduction(*kept, comm, Function::exscan, input(send, recv, count), count, type, op, host,
-                   [&](const void* in, tutti_dtype dtype, tutti_op own) {
+                   [=](const void* in, tutti_dtype dtype, tutti_op own) {
                      return tutti_exscan(in, recv, size_t(count), dtype, own, kept->own);
                    });
 }
@@ -177,7 +184,7 @@ int reduce_scatter_block(const void* send, void* recv, int64_t count, MPI_Dataty
   if (!taken(kept, comm, Function::reduce_scatter_block, host, &result)) return result;
   const Input given = input(send, recv, count * kept->nranks);
   return reduction(*kept, comm, Function::reduce_scatter_block, given, count, type, op, host,
-                   [&](const void* in, tutti_dtype dtype, tutti_op own) {
+                   [=](const void* in, tutti_dtype dtype, tutti_op own) {
                      return tutti_reduce_scatter_block(in, recv, size_t(count), dtype, own,
                                                        kept->own);
                    });
@@ -198,8 +205,9 @@ int reduce_scatter(const void* send, void* recv, const Count* counts, MPI_Dataty
     lengths[size_t(i)] = size_t(counts[i]);
   }
   return reduction(*kept, comm, Function::reduce_scatter, input(send, recv, total), total, type, op,
-                   host, [&](const void* in, tutti_dtype dtype, tutti_op own) {
-                     return tutti_reduce_scatter(in, recv, lengths.data(), dtype, own, kept->own);
+                   host, [=](const void* in, tutti_dtype dtype, tutti_op own) {
+                     return tutti_reduce_scatter(in, recv, kept->lengths[0].data(), dtype, own,
+                                                 kept->own);
                    });
 }
 

@@ -17,6 +17,10 @@
 #include "lib/config/config.h"
 
 namespace tutti::mpi {
+
+constinit thread_local LastComm last_comm [[gnu::tls_model("initial-exec")]];
+constinit std::atomic<uint64_t> freed_comms{0};
+
 namespace {
 
 struct Job {
@@ -44,16 +48,6 @@ bool quiet_comm_made = false;
 // Of tutti's errors: MPICH knows no texts of new codes in classes of its own.
 int error_class = MPI_ERR_OTHER;
 
-// The last communicator of this thread. Handles are used again: a number says which have been freed
-// since.
-std::atomic<uint64_t> freed{0};
-struct Last {
-  MPI_Comm comm;
-  Comm* kept = nullptr;
-  uint64_t freed = 0;
-};
-[[gnu::tls_model("initial-exec")]] thread_local Last last;
-
 void progress_host(void*) {
   int there = 0;
   PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, quiet_comm, &there, MPI_STATUS_IGNORE);
@@ -66,7 +60,7 @@ int not_copied(MPI_Comm, int, void*, void*, void*, int* copied) {
 }
 
 int forget(MPI_Comm, int, void* attribute, void*) {
-  freed.fetch_add(1);
+  freed_comms.fetch_add(1);
   Comm* const kept = static_cast<Comm*>(attribute);
   Job& j = job();
   {
@@ -256,7 +250,7 @@ void begin() {
 void end() {
   if (state.load() == State::before) return;
   state.store(State::off);
-  freed.fetch_add(1);
+  freed_comms.fetch_add(1);
   Job& j = job();
   const std::lock_guard lock(j.mutex);
   for (Comm* const kept : j.comms) {
@@ -271,17 +265,14 @@ void end() {
   if (quiet_comm_made) PMPI_Comm_free(&quiet_comm);
 }
 
-Comm* comm_of(MPI_Comm comm) {
-  Last& l = last;
-  const uint64_t now = freed.load(std::memory_order_acquire);
-  if (l.kept != nullptr && l.comm == comm && l.freed == now) [[likely]]
-    return l.kept;
+Comm* find_comm(MPI_Comm comm) {
+  const uint64_t freed = freed_comms.load(std::memory_order_acquire);
   if (state.load(std::memory_order_acquire) != State::on) {
     bind_host();
     return nullptr;
   }
   Comm* const kept = find(comm);
-  l = {comm, kept, now};
+  last_comm = {comm, kept, freed};
   return kept;
 }
 

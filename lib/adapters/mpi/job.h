@@ -1,6 +1,7 @@
 // The interposer in this process, and what it keeps of each communicator.
 #pragma once
 
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -32,8 +33,26 @@ struct Comm {
 void begin();
 void end();
 
+// The last communicator of this thread. Handles are used again: a number says which have been freed
+// since.
+struct LastComm {
+  MPI_Comm comm{};
+  Comm* kept = nullptr;
+  uint64_t freed = 0;
+};
+extern constinit thread_local LastComm last_comm [[gnu::tls_model("initial-exec")]];
+extern constinit std::atomic<uint64_t> freed_comms;
+
+Comm* find_comm(MPI_Comm comm);
+
 // Null: before begin(), after end(), or the host has no such communicator.
-Comm* comm_of(MPI_Comm comm);
+inline Comm* comm_of(MPI_Comm comm) {
+  const LastComm& last = last_comm;
+  if (last.comm == comm && last.kept != nullptr &&
+      last.freed == freed_comms.load(std::memory_order_acquire)) [[likely]]
+    return last.kept;
+  return find_comm(comm);
+}
 
 // Makes tutti's communicator of one whose calls were few, if it is time: at the first call on one
 // of all ranks (or on any, with TUTTI_MPI_EAGER); else once the host has spent as much on its calls

@@ -12,6 +12,9 @@
 #include <vector>
 
 namespace tutti::mpi {
+
+constinit thread_local LastAnswers last_answers [[gnu::tls_model("initial-exec")]];
+
 namespace {
 
 // Handles are small integers or addresses: found by a multiplication and, mostly, one look.
@@ -272,17 +275,19 @@ bool learn_types() {
   return PMPI_Type_create_keyval(not_copied, forget_type, &type_keyval, nullptr) == MPI_SUCCESS;
 }
 
-const Type* type_of(MPI_Datatype type) {
+const Type* find_type(MPI_Datatype type) {
   if (const NamedKind* const known = named_types.find(type)) [[likely]] {
     Named& named = *known->named;
-    if (named.asked.load(std::memory_order_acquire)) [[likely]]
-      return &named.type;
-    const std::lock_guard lock(named_mutex);
-    if (!named.asked.load(std::memory_order_relaxed)) {
-      if (!ask(type, &named.type)) return nullptr;
-      find_dtype(known->kind, known->is_signed, &named.type);
-      named.asked.store(true, std::memory_order_release);
+    if (!named.asked.load(std::memory_order_acquire)) {
+      const std::lock_guard lock(named_mutex);
+      if (!named.asked.load(std::memory_order_relaxed)) {
+        if (!ask(type, &named.type)) return nullptr;
+        find_dtype(known->kind, known->is_signed, &named.type);
+        named.asked.store(true, std::memory_order_release);
+      }
     }
+    last_answers.type = type;
+    last_answers.known = &named.type;
     return &named.type;
   }
   if (type == MPI_DATATYPE_NULL) return nullptr;
@@ -299,13 +304,18 @@ const Type* type_of(MPI_Datatype type) {
   return made;
 }
 
-Reduction reduction_of(const Type& type, MPI_Op op) {
+Reduction find_reduction(const Type& type, MPI_Op op) {
   using By = Reduction::By;
   Reduction out;
   bool commutative = true;
   if (const tutti_op* const own = named_ops.find(op)) {
     if (*own == TUTTI_OP_COUNT || !defined_on(*own, type.kind)) return out;
-    if (type.has_dtype) return {By::tutti, type.dtype, *own};
+    if (type.has_dtype) {
+      LastAnswers& last = last_answers;
+      last.reduced = &type;
+      last.op = op;
+      return last.reduction = {By::tutti, type.dtype, *own};
+    }
   } else {
     int says = 0;
     if (PMPI_Op_commutative(op, &says) != MPI_SUCCESS) return out;

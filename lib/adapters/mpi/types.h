@@ -33,9 +33,6 @@ struct Type {
 // Builds the tables. To be called once, after MPI_Init and before everything below.
 bool learn_types();
 
-// Null: the host knows no such type, and will say so. Belongs to the host's type. Any thread.
-const Type* type_of(MPI_Datatype type);
-
 // What reduces: tutti's operator on a built-in type; or, with elements of any `extent` bytes, the
 // host's own, called through PMPI_Reduce_local().
 struct Reduction {
@@ -44,7 +41,35 @@ struct Reduction {
   tutti_dtype dtype = TUTTI_UINT8;
   tutti_op op = TUTTI_SUM;
 };
-Reduction reduction_of(const Type& type, MPI_Op op);
+
+// What this thread asked for last of predefined types and operators. Their handles mean the same
+// for ever, those of the program's are used again.
+struct LastAnswers {
+  MPI_Datatype type{};
+  const Type* known = nullptr;
+  const Type* reduced = nullptr;
+  MPI_Op op{};
+  Reduction reduction;
+};
+extern constinit thread_local LastAnswers last_answers [[gnu::tls_model("initial-exec")]];
+
+const Type* find_type(MPI_Datatype type);
+Reduction find_reduction(const Type& type, MPI_Op op);
+
+// Null: the host knows no such type, and will say so. Belongs to the host's type. Any thread.
+inline const Type* type_of(MPI_Datatype type) {
+  const LastAnswers& last = last_answers;
+  if (last.type == type && last.known != nullptr) [[likely]]
+    return last.known;
+  return find_type(type);
+}
+
+inline Reduction reduction_of(const Type& type, MPI_Op op) {
+  const LastAnswers& last = last_answers;
+  if (last.reduced == &type && last.op == op) [[likely]]
+    return last.reduction;
+  return find_reduction(type, op);
+}
 
 // While it lives, this thread's calls by the host's operator use these.
 class HostOperator {
