@@ -2,6 +2,7 @@
 // of the collective must do on the transport, without a library.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -47,9 +48,12 @@ std::vector<LimitWay> allreduce_limits(const Rank& me, SharedMap& map);
 std::vector<LimitWay> copy_limits(const Rank& me, SharedMap& map, const LimitOf& what);
 
 // Raw sockets round a ring: every rank sends to one neighbour what a rank of any implementation
-// must send, while it receives from the other one what it must receive. All ranks must be on one
-// host.
-std::vector<LimitWay> socket_limits(const Rank& me, const LimitOf& what);
+// must send, while it receives from the other one what it must receive. Collective; none where the
+// ranks do not share a loopback interface. `patience`: after so long without anything moving each
+// wait throws Failure.
+std::vector<LimitWay> socket_limits(
+    const Rank& me, const LimitOf& what,
+    std::chrono::milliseconds patience = std::chrono::milliseconds(30000));
 
 // One sentence if there is no limit; "" if there is one for every size.
 std::string undefined_limit(const std::string& collective, const std::string& transport,

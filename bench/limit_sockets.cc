@@ -7,7 +7,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <string>
+#include <utility>
 
 #include "bench/error.h"
 #include "bench/limit.h"
@@ -15,7 +18,6 @@
 namespace tutti::bench {
 namespace {
 
-constexpr int patience_ms = 30000;
 constexpr int tries_before_poll = 2000;
 constexpr size_t most_a_call = size_t(1) << 20;
 
@@ -36,9 +38,16 @@ class Socket {
   int fd_;
 };
 
-[[noreturn]] void fail(const char* what) {
-  throw Failure(std::string("measuring the limit of sockets: ") + what + ": " +
-                std::strerror(errno));
+[[noreturn]] void fail(const std::string& what) {
+  throw Failure("measuring the limit of sockets: " + what + ": " + std::strerror(errno));
+}
+
+using std::chrono::milliseconds;
+
+// False: nothing happened for so long.
+template <size_t n>
+bool ready(pollfd (&&fds)[n], milliseconds patience) {
+  return poll(fds, n, int(patience.count())) != 0;
 }
 
 Socket listen_on_loopback(uint16_t* port) {
@@ -60,20 +69,30 @@ void send_at_once(const Socket& socket) {
   setsockopt(socket.fd(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
-Socket connect_to(uint16_t port) {
-  Socket socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+// Of no descriptor where nothing listens at the port, or does not answer.
+Socket connect_to(uint16_t port, milliseconds patience) {
+  Socket socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   address.sin_port = htons(port);
-  if (socket.fd() < 0 ||
-      connect(socket.fd(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
-    fail("connecting");
+  if (socket.fd() < 0) fail("making a socket");
+  int error = 0;
+  if (connect(socket.fd(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
+    socklen_t length = sizeof error;
+    if (errno != EINPROGRESS || !ready({{socket.fd(), POLLOUT, 0}}, patience) ||
+        getsockopt(socket.fd(), SOL_SOCKET, SO_ERROR, &error, &length) != 0 || error != 0)
+      return Socket();
+  }
   send_at_once(socket);
   return socket;
 }
 
-Socket accept_from(const Socket& listener) {
+Socket accept_from(const Socket& listener, int rank, milliseconds patience) {
+  if (!ready({{listener.fd(), POLLIN, 0}}, patience)) {
+    errno = ETIMEDOUT;
+    fail("waiting for rank " + std::to_string(rank) + " to connect");
+  }
   Socket socket(accept4(listener.fd(), nullptr, nullptr, SOCK_CLOEXEC));
   if (socket.fd() < 0) fail("accepting");
   send_at_once(socket);
@@ -110,18 +129,27 @@ Amounts amounts(const LimitOf& what, int rank, int nranks, size_t bytes) {
 
 class SocketExchange : public Limit {
  public:
-  SocketExchange(const Rank& me, const LimitOf& what)
-      : what_(what), rank_(me.rank()), nranks_(me.nranks()) {
+  // Collective. Null on all ranks if one cannot reach its neighbour: loopback is a network
+  // namespace's own.
+  static std::shared_ptr<SocketExchange> create(const Rank& me, const LimitOf& what,
+                                                milliseconds patience) {
+    std::shared_ptr<SocketExchange> exchange(new SocketExchange(me, what, patience));
     uint16_t port = 0;
     const Socket listener = listen_on_loopback(&port);
     std::vector<uint16_t> ports(size_t(me.nranks()));
     me.gather(&port, ports.data(), sizeof port);
     // Two ranks need one connection: its acknowledgements travel with the data.
     const bool pair = me.nranks() == 2;
-    if (!pair || me.first()) to_right_ = connect_to(ports[size_t((me.rank() + 1) % me.nranks())]);
-    if (!pair || !me.first()) from_left_ = accept_from(listener);
-    out_fd_ = (to_right_.fd() >= 0 ? to_right_ : from_left_).fd();
-    in_fd_ = (from_left_.fd() >= 0 ? from_left_ : to_right_).fd();
+    const int right = (me.rank() + 1) % me.nranks();
+    const int left = (me.rank() + me.nranks() - 1) % me.nranks();
+    const bool connects = !pair || me.first();
+    if (connects) exchange->to_right_ = connect_to(ports[size_t(right)], patience);
+    const bool reached = !connects || exchange->to_right_.fd() >= 0;
+    if (me.sum(reached) != uint64_t(me.nranks())) return nullptr;
+    if (!pair || !me.first()) exchange->from_left_ = accept_from(listener, left, patience);
+    exchange->out_fd_ = (connects ? exchange->to_right_ : exchange->from_left_).fd();
+    exchange->in_fd_ = (connects && pair ? exchange->to_right_ : exchange->from_left_).fd();
+    return exchange;
   }
 
   void run(size_t bytes) override {
@@ -147,6 +175,9 @@ class SocketExchange : public Limit {
   }
 
  private:
+  SocketExchange(const Rank& me, const LimitOf& what, milliseconds patience)
+      : what_(what), rank_(me.rank()), nranks_(me.nranks()), patience_(patience) {}
+
   void make_room(size_t to_send, size_t to_receive) {
     const size_t a_call = std::min(std::max(to_send, to_receive), most_a_call);
     if (buffer_.size() < 2 * a_call) buffer_.assign(2 * a_call, 1);
@@ -168,15 +199,16 @@ class SocketExchange : public Limit {
     return 0;
   }
   void wait(bool sending, bool receiving) {
-    pollfd fds[] = {{sending ? out_fd_ : -1, POLLOUT, 0}, {receiving ? in_fd_ : -1, POLLIN, 0}};
-    if (poll(fds, 2, patience_ms) == 0) {
-      errno = ETIMEDOUT;
-      fail("waiting for a neighbour");
-    }
+    if (ready({{sending ? out_fd_ : -1, POLLOUT, 0}, {receiving ? in_fd_ : -1, POLLIN, 0}},
+              patience_))
+      return;
+    errno = ETIMEDOUT;
+    fail("waiting for a neighbour");
   }
 
   LimitOf what_;
   int rank_, nranks_;
+  milliseconds patience_;
   Socket to_right_, from_left_;
   int out_fd_ = -1, in_fd_ = -1;
   std::vector<unsigned char> buffer_;
@@ -184,9 +216,11 @@ class SocketExchange : public Limit {
 
 }  // namespace
 
-std::vector<LimitWay> socket_limits(const Rank& me, const LimitOf& what) {
+std::vector<LimitWay> socket_limits(const Rank& me, const LimitOf& what, milliseconds patience) {
   if (!has_socket_limit(what.collective, me.nranks())) return {};
-  return {{"raw sockets", std::make_shared<SocketExchange>(me, what), 0, SIZE_MAX}};
+  std::shared_ptr<Limit> exchange = SocketExchange::create(me, what, patience);
+  if (!exchange) return {};
+  return {{"raw sockets", std::move(exchange), 0, SIZE_MAX}};
 }
 
 }  // namespace tutti::bench

@@ -179,7 +179,9 @@ std::string about_limit(const Results& results) {
   if (any.gpu.measured) return known ? about_gpu_limit(any) : "";
   const std::string undefined = undefined_limit(any.collective, any.transport, any.ranks);
   if (!known && undefined.empty())
-    return "limit: not measured (it needs all ranks on one host, and memory for it).";
+    return fmt::format(
+        "limit: not measured (it needs all ranks {}, and memory for it).",
+        over_raw_sockets(any.transport) ? "in one network namespace of one host" : "on one host");
   if (!known) return "limit: " + undefined;
   std::string text;
   if (over_raw_sockets(any.transport))
