@@ -4,7 +4,9 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
+#include <set>
 
 #include "bench/cores.h"
 #include "bench/error.h"
@@ -181,6 +183,51 @@ void add_gloo(const ContenderOptions& options, std::vector<Contender>& contender
   contenders.push_back(c);
 }
 
+// Where CCL_ROOT says that it is, as oneAPI's own scripts do, or where tools/setup installs it.
+void add_oneccl(const ContenderOptions& options, std::vector<Contender>& contenders,
+                std::vector<std::string>& notes) {
+  static const std::set<std::string> collectives{"allreduce", "broadcast",      "reduce",
+                                                 "allgather", "reduce_scatter", "alltoall"};
+  if (!collectives.contains(options.collective)) {
+    notes.push_back(fmt::format("oneCCL takes part in {} only.", fmt::join(collectives, ", ")));
+    return;
+  }
+  const char* const named = std::getenv("CCL_ROOT");
+  const bool by_name = named != nullptr && *named != 0;
+  const fs::path place(by_name ? named : TUTTI_BUILD_ROOT "/peers/oneccl");
+  if (!fs::exists(place / "include/oneapi/ccl.hpp")) {
+    notes.push_back(by_name ? fmt::format("CCL_ROOT names {}, where no oneCCL is.", place.string())
+                            : "oneCCL is not here (tools/setup oneccl installs it).");
+    return;
+  }
+  // Its library finds what it loads itself by the program's RPATH alone.
+  const std::string libraries = (place / "lib").string();
+  const std::string program =
+      build(options, {"g++", "-I" + (place / "include").string()}, "oneccl",
+            with_checks("bench/peers/oneccl.cc"),
+            {"-L" + libraries, "-l:libccl.so.1", "-Wl,-rpath," + libraries,
+             "-Wl,--disable-new-dtags", "-Wl,--allow-shlib-undefined", "-lpthread"});
+  if (program.empty()) {
+    notes.emplace_back("oneCCL is left out: its program cannot be built.");
+    return;
+  }
+  const auto add = [&](const std::string& name, Role role, const std::string& settings) -> auto& {
+    Contender c{name, role, settings, {}, {}};
+    const std::string store =
+        fs::path(options.folder) / fmt::format("oneccl-{}", contenders.size());
+    fs::create_directory(store);
+    for (int rank = 0; rank < options.nranks; ++rank)
+      c.commands.push_back({program, options.socket, std::to_string(contenders.size()),
+                            options.collective, std::to_string(rank),
+                            std::to_string(options.nranks), store});
+    return contenders.emplace_back(std::move(c));
+  };
+  add("oneCCL", Role::peer, "its defaults, no launcher");
+  if (options.forced)
+    add("oneCCL no workers", Role::forced, "CCL_WORKER_OFFLOAD=0, no launcher").environment = {
+        {"CCL_WORKER_OFFLOAD", "0"}};
+}
+
 }  // namespace
 
 std::vector<Contender> find_contenders(const ContenderOptions& options,
@@ -191,6 +238,7 @@ std::vector<Contender> find_contenders(const ContenderOptions& options,
   const size_t own = contenders.size();
   add_mpis(options, contenders, notes);
   add_gloo(options, contenders, notes);
+  add_oneccl(options, contenders, notes);
   if (contenders.size() == own)
     throw Failure(fmt::format("nothing to compare with: {}", fmt::join(notes, " ")));
   return contenders;

@@ -31,7 +31,7 @@ struct ContenderOptions {
   std::string algorithm = "auto";  // tutti's
   std::string transport;           // tutti's; "": its default
   std::string socket;              // the controller's
-  std::string folder;              // an empty one, for programs and for Gloo's ranks to meet
+  std::string folder;              // an empty one, for programs and for ranks to meet
 };
 
 // tutti first, then tutti with symmetric and with adopted buffers. `notes` gets a sentence for

