@@ -34,7 +34,16 @@ class Tutti : public Implementation {
     call_.comm = comm;
     if (algorithm_ != "auto") call_.config = &forced_;
   }
-  std::string version() const override { return std::string("tutti ") + tutti_version(); }
+  std::string version() const override {
+    const std::string text = std::string("tutti ") + tutti_version();
+    tutti_explanation explanation{};
+    explanation.size = sizeof explanation;
+    if (tutti_allreduce_explain(1, TUTTI_FLOAT32, TUTTI_SUM, comm_.get(), nullptr, &explanation) !=
+            TUTTI_OK ||
+        std::string("default") == explanation.tuning)
+      return text;
+    return text + " with tuning table " + explanation.tuning;
+  }
   int rank() const override {
     int rank = 0;
     require(tutti_comm_rank(comm_.get(), &rank), comm_.get(), "rank");
