@@ -4,11 +4,13 @@
 #include <cmath>
 #include <numeric>
 #include <set>
+#include <utility>
 
 #include "trainer/common/random.h"
 #include "trainer/data/data.h"
 #include "trainer/parallel/fold.h"
 #include "trainer/parallel/optimizer.h"
+#include "trainer/parallel/worker_shards.h"
 #include "trainer/sync/buckets.h"
 #include "trainer/sync/volume.h"
 
@@ -44,6 +46,39 @@ TEST(Fold, GivesTheBitsOfTheCanonicalTree) {
       fold.add(leaf, last = inputs[leaf]);
     }
     EXPECT_EQ(last, expected) << n << " vectors in another order";
+  }
+}
+
+// The canonical sum of what workers have summed is that of all shards, however many workers there
+// are.
+TEST(WorkerShards, AreAllOfThemAndAtLevelCanonicalSubtreesOfTheCanonicalTree) {
+  for (int64_t shards = 1; shards <= 40; ++shards) {
+    std::vector<std::vector<float>> inputs;
+    std::vector<float> expected;
+    Fold whole{size_t(shards)};
+    for (int64_t i = 0; i < shards; ++i) {
+      inputs.push_back(noise(5, uint64_t(100 * shards + i)));
+      whole.add(expected = inputs.back());
+    }
+    for (int64_t workers = 1; workers <= shards; ++workers) {
+      int64_t next[] = {0, 0};
+      std::vector<float> sum;
+      Fold over{size_t(workers)};
+      for (int64_t w = 0; w < workers; ++w) {
+        const Span even = worker_shards(shards, workers, w, false);
+        EXPECT_EQ(std::exchange(next[0], even.end), even.begin);
+        EXPECT_LE(std::abs(even.size() - shards / workers), 1);
+        const Span own = worker_shards(shards, workers, w, true);
+        ASSERT_EQ(std::exchange(next[1], own.end), own.begin) << shards << " " << workers;
+        ASSERT_GE(own.size(), 1) << shards << " " << workers;
+        Fold fold{size_t(own.size())};
+        for (int64_t i = own.begin; i < own.end; ++i) fold.add(sum = inputs[size_t(i)]);
+        over.add(sum);
+      }
+      EXPECT_EQ(next[0], shards);
+      EXPECT_EQ(next[1], shards);
+      EXPECT_EQ(sum, expected) << shards << " shards, " << workers << " workers";
+    }
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include "trainer/common/faults.h"
 #include "trainer/parallel/norms.h"
+#include "trainer/parallel/worker_shards.h"
 #include "trainer/pipeline/pipeline.h"
 #include "trainer/sync/shard_pass.h"
 
@@ -12,10 +13,12 @@ GradientAccumulation<Real>::GradientAccumulation(const Worker& worker)
     : worker_(worker), shard_norm_(worker.replica.device(), 1) {
   const Options& o = worker.options;
   buckets_ = buckets_of(worker.replica.layout(), o);
+  if (!worker.pipeline)
+    own_ = worker_shards(o.shards, worker.comm.size(), worker.comm.rank(), o.canonical());
   bucket_of_.resize(worker.replica.layout().size());
   for (size_t b = 0; b < buckets_.size(); ++b) {
     for (size_t i = buckets_[b].first; i < buckets_[b].last; ++i) bucket_of_[i] = b;
-    folds_.emplace_back(size_t(o.shards / o.dp), worker.replica.device());
+    if (!worker.pipeline) folds_.emplace_back(size_t(own_.size()), worker.replica.device());
   }
 }
 
@@ -28,13 +31,11 @@ auto GradientAccumulation<Real>::run(int64_t step, const std::function<void(size
     return {whole.loss, whole.shard_norm, worker_.pipeline->exposed()};
   }
   const Options& o = worker_.options;
-  const int64_t own = o.shards / o.dp;
-  const int64_t first = own * worker_.comm.rank();
   const Device& device = worker_.replica.device();
   const double terms = double(o.batch) * double(worker_.data.terms());
   Result result;
   Vectors<double>::clear(device, shard_norm_.span());
-  for (int64_t shard = first; shard < first + own; ++shard) {
+  for (int64_t shard = own_.begin; shard < own_.end; ++shard) {
     // Gradients are those of the mean over the whole step, however unequal the shards are.
     const auto samples = double(shard_samples(o, shard));
     const double whole = samples > 0 ? double(o.batch) / samples : 0;
@@ -55,7 +56,7 @@ auto GradientAccumulation<Real>::run(int64_t step, const std::function<void(size
                     });
         folds_[next].add(part);
         if (next == 0) fault_point("backward");
-        if (shard + 1 == first + own) final(next);
+        if (shard + 1 == own_.end) final(next);
       }
       look();
     };

@@ -36,6 +36,7 @@ class GradientAccumulation {
 
  private:
   Worker worker_;
+  Span own_;  // this worker's shards, where no pipeline computes
   std::vector<Bucket> buckets_;
   std::vector<size_t> bucket_of_;       // of a parameter
   std::vector<BasicFold<Real>> folds_;  // of a bucket
