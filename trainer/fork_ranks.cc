@@ -17,11 +17,13 @@ bool has_threads() {
 
 bool can_fork_ranks(bool uses_gpu) { return !uses_gpu && !has_threads(); }
 
-int fork_ranks(int nranks, const std::string& transport, const std::function<int()>& rank) {
+int fork_ranks(int nranks, const std::string& transport, bool keep_going,
+               const std::function<int()>& rank) {
   LocalJob job;
   job.nranks = nranks;
   job.transports = transport;
   job.function = rank;
+  job.keep_going = keep_going;
   job.stop_ms = 600'000;  // a step, a checkpoint and a report; a second signal ends them at once
   int exit_status = 0;
   const Status status = run_local(job, &exit_status);

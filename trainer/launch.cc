@@ -57,10 +57,11 @@ void restart_with_threads(int threads, char** argv) {
   execv("/proc/self/exe", argv);  // if that fails the run is slower, not wrong
 }
 
-void become_ranks(int nranks, const std::string& transport,
+void become_ranks(int nranks, const std::string& transport, bool keep_going,
                   const std::vector<std::string>& arguments) {
   std::vector<std::string> command{find_tutti(), "run", "-n", std::to_string(nranks)};
   if (!transport.empty()) command.insert(command.end(), {"--transport", transport});
+  if (keep_going) command.emplace_back("--keep-going");
   command.push_back(own_path());
   command.insert(command.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;

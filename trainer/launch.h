@@ -24,11 +24,13 @@ bool can_fork_ranks(bool uses_gpu);
 
 // Runs `nranks` ranks on this host as `tutti run` does and returns the exit status of the job. They
 // are forks of this process, which call `rank` and exit with what it returns: loading LibTorch
-// takes longer than many a run. Throws Failure if it cannot start them.
-int fork_ranks(int nranks, const std::string& transport, const std::function<int()>& rank);
+// takes longer than many a run. With `keep_going` one that is killed does not end the others.
+// Throws Failure if it cannot start them.
+int fork_ranks(int nranks, const std::string& transport, bool keep_going,
+               const std::function<int()>& rank);
 
 // Becomes `tutti run -n nranks` of this program with these arguments; throws Failure if it cannot.
-[[noreturn]] void become_ranks(int nranks, const std::string& transport,
+[[noreturn]] void become_ranks(int nranks, const std::string& transport, bool keep_going,
                                const std::vector<std::string>& arguments);
 
 }  // namespace tutti::train

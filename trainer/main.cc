@@ -114,7 +114,7 @@ int main(int argc, char** argv) {
       std::puts(printable(generated(options, device)).c_str());
       return 0;
     }
-    if (launched()) return as_rank(options, arguments, false);
+    if (launched() || options.join) return as_rank(options, arguments, false);
     if (!options.replay.empty()) {
       const ServerLog log = read_log(options.replay);
       const Options run = parse_options(log.arguments);
@@ -128,8 +128,9 @@ int main(int argc, char** argv) {
       return 0;
     }
     if (!can_fork_ranks(Device::names_gpu(options.device)))
-      become_ranks(options.world(), options.transport, {arguments.begin() + 1, arguments.end()});
-    return fork_ranks(options.world(), options.transport,
+      become_ranks(options.world(), options.transport, options.elastic,
+                   {arguments.begin() + 1, arguments.end()});
+    return fork_ranks(options.world(), options.transport, options.elastic,
                       [&]() -> int { leave(as_rank(options, arguments, true)); });
   }));
 }

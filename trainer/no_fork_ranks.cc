@@ -6,7 +6,7 @@ namespace tutti::train {
 
 bool can_fork_ranks(bool) { return false; }
 
-int fork_ranks(int, const std::string&, const std::function<int()>&) {
+int fork_ranks(int, const std::string&, bool, const std::function<int()>&) {
   throw Failure("this build cannot fork ranks");
 }
 

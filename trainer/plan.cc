@@ -15,6 +15,7 @@
 #include "trainer/common/error.h"
 #include "trainer/common/files.h"
 #include "trainer/data/data.h"
+#include "trainer/meeting.h"
 #include "trainer/models/replica.h"
 #include "trainer/models/shape.h"
 #include "trainer/parallel/mesh.h"
@@ -238,6 +239,7 @@ void prepare(const Options& o) {
     if (o.has_servers()) server_parts(o, replica.layout());
     check_space(o, checkpoint_bytes(o, replica.size()));
   }
+  if (!o.meet.empty()) check_meeting_place(o.meet);
   check_writable("--json", o.json);
   check_writable("--csv", o.csv);
   check_writable("--report", o.report);

@@ -12,4 +12,10 @@ inline void check(tutti_status status, const communicator& comm) {
   throw error(status, last.rank, last.call, last.text ? last.text : "");
 }
 
+// Whether a call failed because of a dead rank. ABORTED: others have found it out before, and go on
+// already.
+inline bool is_loss(const error& failed) {
+  return failed.status() == TUTTI_PEER_FAILED || failed.status() == TUTTI_ABORTED;
+}
+
 }  // namespace tutti::train

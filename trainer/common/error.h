@@ -17,6 +17,12 @@ struct Failure : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// A rank that others need is dead, or they go on without it already: exit status 1, or with
+// --elastic the rest goes on.
+struct Lost : Failure {
+  using Failure::Failure;
+};
+
 // Of an option's value.
 inline void within(const char* option, double value, double least, double most) {
   if (!(value >= least && value <= most))

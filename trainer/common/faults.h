@@ -1,5 +1,6 @@
-// Fault injection for tests: a rank dies at --die-at PLACE:STEP:RANK, or sleeps at --sleep-at
-// PLACE:STEP:RANK:MILLISECONDS. Without the options nothing happens.
+// Fault injection for tests: a rank dies at --die-at PLACE:STEP:RANK, sleeps at --sleep-at
+// PLACE:STEP:RANK:MILLISECONDS, or finds another dead at --lose-at PLACE:STEP:RANK. Without the
+// options nothing happens.
 #pragma once
 
 #include <signal.h>
@@ -8,6 +9,8 @@
 #include <cstdint>
 #include <string>
 #include <thread>
+
+#include "tutti/tutti.hpp"
 
 namespace tutti::train {
 
@@ -27,7 +30,7 @@ struct Fault {
   }
 };
 struct Faults {
-  Fault dies, sleeps;
+  Fault dies, sleeps, loses;
   int64_t now = 0;  // the current step
   int self = -1;
   bool now_at(const Fault& fault, const char* at) const {
@@ -39,8 +42,9 @@ inline Faults& faults() {
   return instance;
 }
 // `self`: this rank.
-inline void arm_faults(const std::string& die_at, const std::string& sleep_at, int self) {
-  faults() = {Fault::parsed(die_at), Fault::parsed(sleep_at), 0, self};
+inline void arm_faults(const std::string& die_at, const std::string& sleep_at,
+                       const std::string& lose_at, int self) {
+  faults() = {Fault::parsed(die_at), Fault::parsed(sleep_at), Fault::parsed(lose_at), 0, self};
 }
 inline void fault_point(const char* place) {
   Faults& f = faults();
@@ -49,6 +53,10 @@ inline void fault_point(const char* place) {
     std::this_thread::sleep_for(std::chrono::milliseconds(f.sleeps.milliseconds));
   }
   if (f.now_at(f.dies, place)) raise(SIGKILL);
+  if (f.now_at(f.loses, place)) {
+    f.loses.rank = -1;  // once
+    throw error(TUTTI_PEER_FAILED, -1, 0, "a test has a call fail here");
+  }
 }
 
 }  // namespace tutti::train

@@ -83,15 +83,23 @@ std::string progress_line(const StepRecord& r, int64_t steps, double left, size_
   return fmt::format("[{}{}] {}", std::string(full, '#'), std::string(cells - full, '.'), line);
 }
 
-Screen::Screen(const Options& options, bool shows)
-    : options_(options), shows_(shows), bar_(shows && isatty(STDERR_FILENO)), began_(now()) {
-  if (!shows) return;
-  json_ = opened("--json", options.json, options.resume);
-  csv_ = opened("--csv", options.csv, options.resume);
-  if (csv_ && std::ftell(csv_) == 0)
-    write("--csv", options.csv, csv_, fmt::format("{}", fmt::join(columns, ",")));
-  if (!options.tensorboard.empty())
-    events_ = std::make_unique<Script>(events_script, options.tensorboard);
+Screen::Screen(const Options& options, bool shows) : options_(options), began_(now()) {
+  if (shows) open(options.resume);
+}
+
+void Screen::open(bool goes_on) {
+  shows_ = true;
+  bar_ = isatty(STDERR_FILENO);
+  json_ = opened("--json", options_.json, goes_on);
+  csv_ = opened("--csv", options_.csv, goes_on);
+  if (csv_ && std::ftell(csv_) <= 0)
+    write("--csv", options_.csv, csv_, fmt::format("{}", fmt::join(columns, ",")));
+  if (!options_.tensorboard.empty())
+    events_ = std::make_unique<Script>(events_script, options_.tensorboard);
+}
+
+void Screen::take_over() {
+  if (!shows_) open(true);
 }
 
 Screen::~Screen() {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "trainer/common/options.h"
 #include "trainer/report/script.h"
@@ -18,6 +19,16 @@ struct StepRecord {
   double samples_per_s = 0;
   StepFigures figures;
   double validation = 0;  // 0: not measured
+};
+
+// Of a run with --elastic: workers that were lost, or came. Ranks are numbered as at the start,
+// those that came after the last.
+struct Change {
+  int64_t step = 0;  // steps that were made until then
+  std::vector<int> lost, came;
+  int workers = 0;     // from now on
+  double seconds = 0;  // in which nobody computed, as this rank saw it
+  double end = 0;      // of that, by now()
 };
 
 // null where it is not finite.
@@ -38,15 +49,21 @@ class Screen {
   Screen(const Screen&) = delete;
   Screen& operator=(const Screen&) = delete;
 
+  // This rank shows what comes from now on, in the place of another: files go on.
+  void take_over();
+  bool shows() const { return shows_; }
+
   void line(const std::string& text);  // to stdout, unless that has the figures
   void step(const StepRecord& record, const nlohmann::json& more);
+  void record(const nlohmann::json& object);   // to --json alone
   void summary(const nlohmann::json& object);  // the last one
 
  private:
-  void record(const nlohmann::json& object);
+  void open(bool goes_on);
+
   const Options& options_;
-  bool shows_;
-  bool bar_;
+  bool shows_ = false;
+  bool bar_ = false;
   std::FILE* json_ = nullptr;
   std::FILE* csv_ = nullptr;
   std::unique_ptr<Script> events_;

@@ -1,6 +1,7 @@
 #include "trainer/report/summary.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -137,6 +138,28 @@ nlohmann::json json_of(const Volume& counted, const Volume& formula) {
 
 }  // namespace
 
+std::string sentence_of(const Change& change) {
+  const std::vector<int>& who = change.lost.empty() ? change.came : change.lost;
+  const std::string ranks =
+      fmt::format("rank{} {}", who.size() == 1 ? "" : "s", fmt::join(who, ", "));
+  const std::string on =
+      fmt::format("{} worker{} go{} on after {:.2f} s", change.workers,
+                  change.workers == 1 ? "" : "s", change.workers == 1 ? "es" : "", change.seconds);
+  if (change.lost.empty()) return fmt::format("{} came after step {}: {}", ranks, change.step, on);
+  return fmt::format("{} {} lost in step {}: {}", ranks, who.size() == 1 ? "was" : "were",
+                     change.step + 1, on);
+}
+
+nlohmann::json object_of(const Change& change) {
+  nlohmann::json object = {{"after_step", change.step},
+                           {"workers", change.workers},
+                           {"pause_ms", 1e3 * change.seconds},
+                           {"clock_s", change.end}};
+  if (!change.lost.empty()) object["lost"] = change.lost;
+  if (!change.came.empty()) object["came"] = change.came;
+  return object;
+}
+
 void show_heading(Screen& screen, const Worker& worker, const Strategy& strategy,
                   const Shape& shape) {
   const Options& o = worker.options;
@@ -150,7 +173,8 @@ void show_heading(Screen& screen, const Worker& worker, const Strategy& strategy
 }
 
 Summary show_summary(Screen& screen, const Worker& worker, const communicator& world,
-                     Strategy& strategy, const std::vector<StepRecord>& history) {
+                     Strategy& strategy, const std::vector<StepRecord>& history,
+                     const std::vector<Change>& changes) {
   const Options& o = worker.options;
   Summary shown;
   const std::vector<Facts> all = gather_facts(worker, strategy, history);
@@ -216,6 +240,10 @@ Summary show_summary(Screen& screen, const Worker& worker, const communicator& w
          fmt::format("{} in the end; {} of the run's steps overflowed and were left out",
                      scale->scale, scale->skipped));
     summary["skipped_steps"] = scale->skipped;
+  }
+  for (const Change& change : changes) {
+    line(change.lost.empty() ? "came" : "lost", sentence_of(change));
+    summary["changes"].push_back(object_of(change));
   }
   line("validation loss", fmt::format("{:.4f}{}", last.validation,
                                       terms > 1 ? fmt::format(" ({:.2f} bits a byte)",

@@ -25,7 +25,12 @@ struct Summary {
 };
 // Collective; rank 0 shows it. `world`: the workers, then the servers.
 Summary show_summary(Screen& screen, const Worker& worker, const communicator& world,
-                     Strategy& strategy, const std::vector<StepRecord>& history);
+                     Strategy& strategy, const std::vector<StepRecord>& history,
+                     const std::vector<Change>& changes);
+
+// "rank 2 was lost in step 8: 3 workers go on after 0.10 s"; the same in the --json file.
+std::string sentence_of(const Change& change);
+nlohmann::json object_of(const Change& change);
 
 // Collective over the workers: writes the files of --report and --trace (Chrome's format, one
 // process a rank, one thread a lane).

@@ -43,30 +43,33 @@ class DataParallel : public Strategy {
     const auto local = accumulation_.run(
         step, [this](size_t b) { start_sum(b); }, [this] { calls_.look(); });
     optimizer_.begin(step, 1, loss_scale_ ? loss_scale_->skipped : 0);
-    // The length of the whole gradient decides about the step.
-    const bool whole_first = worker_.options.clip || loss_scale_;
-    if (whole_first) {
+    // The length of the whole gradient decides about the step; so do, with --elastic, the ranks:
+    // who ends the sum of the figures knows that all have all sums, and parameters are as they were
+    // until then.
+    const bool clips = worker_.options.clip || loss_scale_, elastic = worker_.options.elastic;
+    const bool whole_first = clips || elastic;
+    if (whole_first)
       for (size_t b = 0; b < count; ++b) wait_sum(b, figures);
-      clip(figures);
+    if (clips) clip(figures);
+    double from = now();
+    if (elastic) {
+      fault_point("decide");
+      sum_figures(local.loss, local.shard_norm, figures);
+      figures.exposed += now() - from;
+      fault_point("decided");
     }
-    if (loss_scale_) loss_scale_->update(figures.overflow);
-    for (size_t b = 0; b < count; ++b) {
-      if (!whole_first) wait_sum(b, figures);
-      if (b == 0) fault_point("update");
-      const double from = now();
-      if (!figures.overflow) optimizer_.update(part(b), parameters(b), sums_[b]);
-      worker_.timeline.add("compute", "update of bucket " + std::to_string(b), from, now());
-    }
-    if (optimizer_.has_norms()) sum_norms();
-    for (size_t b = 0; b < count; ++b) {
-      if (!figures.overflow) optimizer_.finish(part(b), parameters(b));
-      if (wire_->sharded()) start_gather(b);
-    }
-    const double from = now();
+    update(figures, whole_first);
+    from = now();
     if (wire_->sharded()) calls_.wait(2 * count - 1);
-    sum_figures(local.loss, local.shard_norm, figures);
+    if (!elastic) sum_figures(local.loss, local.shard_norm, figures);
     figures.exposed += now() - from + local.exposed;
     record(figures);
+    return figures;
+  }
+
+  StepFigures catch_up(const StepFigures* others) override {
+    StepFigures figures = *others;
+    update(figures, true);
     return figures;
   }
 
@@ -107,6 +110,23 @@ class DataParallel : public Strategy {
     return slice(worker_.replica.parameters<Real>(), part(b));
   }
 
+  // Of all buckets; where sums have not been waited for, each when its own is there.
+  void update(StepFigures& figures, bool summed) {
+    const size_t count = buckets().size();
+    if (loss_scale_) loss_scale_->update(figures.overflow);
+    for (size_t b = 0; b < count; ++b) {
+      if (!summed) wait_sum(b, figures);
+      if (b == 0) fault_point("update");
+      const double from = now();
+      if (!figures.overflow) optimizer_.update(part(b), parameters(b), sums_[b]);
+      worker_.timeline.add("compute", "update of bucket " + std::to_string(b), from, now());
+    }
+    if (optimizer_.has_norms()) sum_norms();
+    for (size_t b = 0; b < count; ++b) {
+      if (!figures.overflow) optimizer_.finish(part(b), parameters(b));
+      if (wire_->sharded()) start_gather(b);
+    }
+  }
   void start_sum(size_t b) {
     calls_.start([this, b](const Way& way) {
       fault_point("allreduce");
@@ -234,6 +254,7 @@ SyncWay ways::allreduce() {
   return {.name = "allreduce",
           .sums_gradients = true,
           .allreduces = true,
+          .elastic = true,
           .equal_steps = true,
           .plan = plan,
           .make = make};

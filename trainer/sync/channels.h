@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "trainer/common/call.h"
 #include "trainer/common/error.h"
 #include "tutti/tutti.hpp"
 
@@ -33,13 +34,16 @@ inline std::vector<Channel> make_channels(const communicator& world,
   return channels;
 }
 
-// Throws a Failure that says what `failed` does, by the ranks of `world`.
+// Throws a Failure, a Lost where a rank is dead, that says what `failed` does, by the ranks of
+// `world`.
 [[noreturn]] inline void fail_between(const Channel& channel, const error& failed) {
   const bool known = failed.rank() == 0 || failed.rank() == 1;
   const std::string who =
       known ? fmt::format("rank {}, ", failed.rank() == 0 ? channel.client : channel.host) : "";
-  throw Failure(fmt::format("{}in the exchange of ranks {} and {}, 0 and 1 there: {}", who,
-                            channel.client, channel.host, failed.what()));
+  const std::string text = fmt::format("{}in the exchange of ranks {} and {}, 0 and 1 there: {}",
+                                       who, channel.client, channel.host, failed.what());
+  if (is_loss(failed)) throw Lost(text);
+  throw Failure(text);
 }
 
 // Calls body(); an error of the channel's communicator becomes a Failure that names the ranks of

@@ -84,6 +84,13 @@ void ServerCore::resume(int64_t clock) {
   }
 }
 
+void ServerCore::restart(const ServerRule& rule, int workers) {
+  rule_ = rule;
+  round_.clear();
+  workers_.assign(size_t(workers), {});
+  resume(version_);
+}
+
 // A round then takes what can still come.
 void ServerCore::leave(int worker) {
   workers_[size_t(worker)].active = false;

@@ -47,6 +47,9 @@ class ServerCore {
   // After a checkpoint has been loaded into parameters(): all workers have completed `clock`
   // iterations and read these parameters.
   void resume(int64_t clock);
+  // So many workers go on from the parameters as they are, by this rule; gradients of a step that
+  // was not made are dropped.
+  void restart(const ServerRule& rule, int workers);
   // The worker will not push again; the others do not wait for it.
   void leave(int worker);
 

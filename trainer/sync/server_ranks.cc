@@ -62,14 +62,21 @@ class ServerWorker : public Strategy {
         own_pass(worker_, step, server_scale(rule_, o, samples, double(worker_.data.terms())));
     const double computed = now();
     fault_point("allreduce");
+    // With --elastic a server decides the step: then every worker knows of its figures what it
+    // must.
+    if (o.elastic) made_.loss = figures.loss = mean(figures.loss, double(samples));
+    fault_point("decide");
     figures.next = exchange(step);
+    fault_point("decided");
     for (Meter& meter : meters_) figures.volume += meter.sent();
     figures.exposed = figures.communication = now() - computed;
-    if (together()) figures.loss = mean(figures.loss, double(samples));
+    if (together() && !o.elastic) figures.loss = mean(figures.loss, double(samples));
     worker_.timeline.add("communication", "push and pull", computed, now(), figures.volume.bytes);
     return figures;
   }
 
+  // The parameters come from the servers afterwards.
+  StepFigures catch_up(const StepFigures*) override { return made_; }
   // With every step all workers go on with the same parameters.
   bool together() const override { return sync_way(worker_.options).equal_steps; }
   // The servers' parameters are the result, so the order in which workers leave does not matter.
@@ -139,6 +146,7 @@ class ServerWorker : public Strategy {
   std::vector<Channel> servers_;
   std::vector<Range> parts_;  // of each
   std::vector<Meter> meters_;
+  StepFigures made_;  // of the last step, what all workers know
 };
 
 // ---------------------------------------------------------------- server
@@ -154,8 +162,8 @@ struct Turn {
 class Server {
  public:
   // `agreed`: server 0 decides which gradients of a step were first, and tells the other servers.
-  Server(ServerCore core, std::vector<Channel> workers, const communicator& servers, bool agreed)
-      : core_(std::move(core)),
+  Server(ServerCore& core, std::vector<Channel> workers, const communicator& servers, bool agreed)
+      : core_(core),
         workers_(std::move(workers)),
         servers_(servers),
         leads_(agreed && servers.rank() == 0),
@@ -190,8 +198,6 @@ class Server {
   std::vector<StateVector> state() {
     return state_of(core_.parameters(), core_.optimizer(), StateVector::Placement::sharded);
   }
-  ServerCore& core() { return core_; }
-  const ServerCore& core() const { return core_; }
   const std::vector<json>& log() const { return log_; }
   // Bytes, by the counters; not to be called while run() runs.
   struct Exchanged {
@@ -324,7 +330,7 @@ class Server {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  ServerCore core_;
+  ServerCore& core_;
   std::vector<Channel> workers_;
   const communicator& servers_;
   const bool leads_, follows_;
@@ -380,25 +386,30 @@ SyncWay server_way(const char* name, ServerRule (*rule)(const Options& options))
           }};
 }
 
-void serve(const CheckpointGroup& group, const communicator& servers, Replica& replica,
-           const std::vector<std::string>& arguments) {
+void ServerRank::serve(const CheckpointGroup& group, const communicator& servers) {
   const Options& o = group.options;
   const communicator& world = group.comm;
-  const std::span<float> all = replica.parameters();
-  const std::vector<Range> parts = server_parts(o, replica.layout());
+  const std::span<float> all = replica_.parameters();
+  const std::vector<Range> parts = server_parts(o, replica_.layout());
   const Range& part = parts[size_t(servers.rank())];
   const ServerRule rule = sync_way(o).server(o);
-  Server server(make_core(rule, o, replica.layout(), all, part), channels_of(o, world), servers,
-                rule.agreed_order && o.servers > 1);
+  const bool again = core_.has_value();
+  if (again)
+    core_->restart(rule, o.dp);
+  else
+    core_.emplace(make_core(rule, o, replica_.layout(), all, part));
+  Server server(*core_, channels_of(o, world), servers, rule.agreed_order && o.servers > 1);
   const auto share = [&] {
-    const std::span<const float> own = server.core().parameters();
+    const std::span<const float> own = std::as_const(*core_).parameters();
     std::copy(own.begin(), own.end(), slice(all, part).begin());
     share_parameters(o, world, parts, all);
   };
-  if (o.resume) {
+  if (again) {
+    share();
+  } else if (o.resume) {
     const Checkpoint found = common_checkpoint(group);
     load_checkpoint(found, group, server.state());
-    server.core().resume(found.step);
+    core_->resume(found.step);
     share();
   }
   int64_t checkpoints = 0;
@@ -407,7 +418,7 @@ void serve(const CheckpointGroup& group, const communicator& servers, Replica& r
     save_checkpoint(group, server.state(), next);
   }
   share();
-  write_log(o, servers, server, all, arguments);
+  write_log(o, servers, server, all, arguments_);
   world.barrier();
   int64_t pushes = 0, used = 0;
   for (const json& event : server.log()) {
@@ -416,15 +427,15 @@ void serve(const CheckpointGroup& group, const communicator& servers, Replica& r
   }
   // Each gradient comes, and its part of the parameters goes, with a number of 8 bytes before it;
   // at a checkpoint and at the end each worker sends such a number alone.
-  const double each = 4 * double(server.core().range().size()) + 8;
+  const double each = 4 * double(core_->range().size()) + 8;
   const double received = double(pushes) * each + 8 * double(o.dp) * double(checkpoints + 1);
   const double sent = double(pushes) * each;
   const Server::Exchanged counted = server.exchanged();
   const std::string text = fmt::format(
       "held {} parameters, took {} gradients of {} workers, dropped {}, made {} updates; received "
       "{:.0f} bytes, {:.0f} by the formula, sent {:.0f}, {:.0f} by the formula",
-      server.core().range().size(), pushes, o.dp, pushes - used, server.core().updates(),
-      counted.received, received, counted.sent, sent);
+      core_->range().size(), pushes, o.dp, pushes - used, core_->updates(), counted.received,
+      received, counted.sent, sent);
   gather_text(world, json{{"text", text},
                           {"bytes_received", counted.received},
                           {"received_by_formula", received},

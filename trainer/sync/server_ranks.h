@@ -2,10 +2,12 @@
 // updates.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "trainer/checkpoint/checkpoint.h"
+#include "trainer/sync/server_core.h"
 #include "trainer/sync/ways.h"
 
 namespace tutti::train {
@@ -13,9 +15,22 @@ namespace tutti::train {
 // The way to agree whose servers follow this rule.
 SyncWay server_way(const char* name, ServerRule (*rule)(const Options& options));
 
-// Runs a server until the end of the run. `all`: the workers and the servers; `servers`: this one
-// and the others. `arguments` go into the log, so that it can be replayed.
-void serve(const CheckpointGroup& all, const communicator& servers, Replica& replica,
-           const std::vector<std::string>& arguments);
+class ServerRank {
+ public:
+  // `arguments` go into the log, so that it can be replayed.
+  ServerRank(Replica& replica, const std::vector<std::string>& arguments)
+      : replica_(replica), arguments_(arguments) {}
+  // Serves until the end of the run. `all`: the workers and the servers; `servers`: this one and
+  // the others. With --elastic it is called again with those that are left when it has thrown Lost,
+  // or the library's error.
+  void serve(const CheckpointGroup& all, const communicator& servers);
+  // Made by this server.
+  int64_t updates() const { return core_ ? core_->updates() : 0; }
+
+ private:
+  Replica& replica_;
+  const std::vector<std::string>& arguments_;
+  std::optional<ServerCore> core_;
+};
 
 }  // namespace tutti::train

@@ -33,6 +33,7 @@ SyncWay ways::server() {
   SyncWay way = server_way(
       "server", [](const Options& o) { return ServerRule{.needed = o.dp, .steps = o.steps}; });
   way.equal_steps = true;
+  way.elastic = true;
   return way;
 }
 

@@ -1,5 +1,5 @@
-// How workers agree on parameters: one implementation for each way. The step loop (train.cc) knows
-// only this interface.
+// How workers agree on parameters: one implementation for each way. The step loop (step_loop.cc)
+// knows only this interface.
 #pragma once
 
 #include <cstdint>
@@ -54,6 +54,10 @@ class Strategy {
  public:
   virtual ~Strategy() = default;
   virtual StepFigures step(int64_t step) = 0;
+  // --elastic. step() failed here in the call that decides the step, which ended well elsewhere:
+  // makes the update of that step, without communication, and returns its figures. `others`: those
+  // of a worker that has made it; null if only servers have.
+  virtual StepFigures catch_up(const StepFigures* others) { return *others; }
   // Whether all workers have ended the last step together, so that they can decide together.
   virtual bool together() const { return true; }
   // Called after the last step; then all replicas hold the result. Returns what was sent of the

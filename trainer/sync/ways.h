@@ -37,8 +37,11 @@ struct SyncWay {
   // --level, --shards, --topk, --wire, --zero, models that ranks divide, pipelines, and for
   // resuming a checkpoint with another --dp.
   bool sums_gradients = false;
-  bool allreduces = false;    // --algorithm says how
-  bool messages = false;      // messages in place of collectives; their buffers are on the host
+  bool allreduces = false;  // --algorithm says how
+  bool messages = false;    // messages in place of collectives; their buffers are on the host
+  // --elastic: a step is decided by one call after all its sums, and those that are left can then
+  // make its update, or else make it again.
+  bool elastic = false;
   bool equal_steps = false;   // replicas are equal after every step, not only at the end
   bool common_steps = true;   // all workers make all steps: they can validate between them
   bool own_replicas = false;  // replicas differ between workers, and a checkpoint has all of them
