@@ -223,5 +223,43 @@ TEST(StreamCollectives, HaveTheBitsOfTheSameAlgorithmOnTheHost) {
   });
 }
 
+// GPUs that reach each other, or one that ranks share, can be told to go through the host, too: by
+// one rank for all.
+TEST(StreamCollectives, GoThroughTheHostWhereTheyAreTold) {
+  on_gpu_processes(2, [](int rank, tutti_comm near) {
+    if (rank == 1) setenv("TUTTI_DEVICE_PATH", "host", 1);
+    setenv("TUTTI_DEVICE", "cuda:0", 1);
+    tutti_unique_id id{};
+    if (rank == 0) {
+      ASSERT_EQ(tutti_unique_id_create(nullptr, &id), TUTTI_OK);
+    }
+    ASSERT_EQ(tutti_broadcast(&id, sizeof(id), TUTTI_UINT8, 0, near), TUTTI_OK) << sentence(near);
+    tutti_comm comm = nullptr;
+    ASSERT_EQ(tutti_comm_create_from_id(&id, rank, 2, nullptr, &comm), TUTTI_OK)
+        << tutti_last_error();
+    run_all(every_collective(2, {1, 1000, 1'000'003}), rank, comm);
+    // Of operators that only the host has.
+    const auto larger = [](const void* lower, const void* higher, void* to, size_t count,
+                           tutti_dtype, void*) {
+      for (size_t i = 0; i < count; ++i) {
+        static_cast<int32_t*>(to)[i] =
+            std::max(static_cast<const int32_t*>(lower)[i], static_cast<const int32_t*>(higher)[i]);
+      }
+    };
+    GpuBuffer in(64), out(64);
+    GpuStream stream;
+    tutti_op op{};
+    ASSERT_EQ(tutti_op_create(larger, nullptr, 1, &op), TUTTI_OK) << tutti_last_error();
+    EXPECT_EQ(tutti_allreduce_on(in.get(), out.get(), 16, TUTTI_INT32, op, comm, nullptr, stream),
+              TUTTI_OK)
+        << sentence(comm);
+    EXPECT_NE(tutti_allreduce_on(in.get(), out.get(), 16, TUTTI_INT32, op, near, nullptr, stream),
+              TUTTI_OK);
+    ASSERT_TRUE(stream.wait());
+    EXPECT_EQ(tutti_op_free(op), TUTTI_OK);
+    EXPECT_EQ(tutti_comm_free(comm), TUTTI_OK);
+  });
+}
+
 }  // namespace
 }  // namespace tutti::testing

@@ -24,7 +24,7 @@ TESTS = ("tests/reduce/reduce_kernels_test", "tests/transports/conformance/link_
 # In the bundle they are all in tests/gpu.
 GPU_TESTS = ("tests/device", "tests/gpu", "tests/transports/cuda_ipc")
 # What a GPU has nothing to do with, or only the tests' driver can show.
-NO_GPU = ("no_driver_test", "device_combine_test", "device_formats_test", "device_images_test", "device_protocol_test", "direct_test")
+NO_GPU = ("no_driver_test", "device_combine_test", "device_formats_test", "device_images_test", "device_protocol_test", "direct_test", "proxy_test")
 HEADERS = ("CLI", "fmt", "nlohmann")
 CHECKS = ("tests/trainer/*.py",)
 
