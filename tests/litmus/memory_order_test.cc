@@ -77,8 +77,8 @@ struct OneShot : rl::test_suite<OneShot<kWithout>, 2> {
   }
 };
 
-// SlotLink::try_send(), peek_slot() and consume_slot(): a ring of two slots, and how far the
-// receiver is.
+// SlotLink::has_room(), try_send(), peek_slot() and consume_slot(): a ring of two slots, and how
+// far the receiver is.
 template <Without kWithout>
 struct Ring : rl::test_suite<Ring<kWithout>, 2> {
   static constexpr unsigned slots = 2, slices = 4;
@@ -392,8 +392,10 @@ TEST(MemoryOrder, APostedFlagCarriesItsPayload) {
 }
 
 TEST(MemoryOrder, ASlotIsFilledAgainOnlyWhenItWasRead) {
+  expect_in(slot_link_h, "bool has_room(int peer) {",
+            {"load(ring.credit_line->consumed, std::memory_order_acquire);"});
   expect_in(slot_link_h, "size_t try_send(",
-            {"load(ring.credit_line->consumed, std::memory_order_acquire);",
+            {"if (!has_room(peer)) return 0;",
              "store(line.flag, make_flag(ring.sent, digest_), std::memory_order_release);"});
   expect_in(slot_link_h, "peek_slot(int peer, size_t most, size_t granule) {",
             {"load(line.flag, std::memory_order_acquire);"});

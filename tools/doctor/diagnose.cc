@@ -468,7 +468,8 @@ class Job {
       const Member peer = member(open.member.comm->id, rank);
       if (!peer) return of_no_record(open, rank, how_long);
       if (peer.subject->life == Life::stopped || has_left(peer)) {
-        return of_absent(open, peer, how_long);
+        const Open nearest = direct(open, rank);
+        return of_absent(nearest, peer, "for " + duration(now_ns_ - nearest.since_ns()));
       }
       const Open next = next_of(open, peer);
       if (!next) return of_absent(open, peer, how_long);
@@ -478,6 +479,19 @@ class Job {
       if (found != path.end()) return of_cycle(path, size_t(found - path.begin()), how_long);
       path.push_back(next);
     }
+  }
+
+  // The call, or the same of a member that waits for `rank` itself, where there is one: it knows
+  // the link.
+  Open direct(const Open& open, int rank) const {
+    if (open.wait() != nullptr && open.wait()->peer == rank) return open;
+    for (const Member& one : members_) {
+      if (one.comm->id != open.member.comm->id || one.comm->open() == nullptr) continue;
+      const Open other{one, one.comm->open()};
+      const bool same = other.call->number == open.call->number;
+      if (same && other.wait() != nullptr && other.wait()->peer == rank) return other;
+    }
+    return open;
   }
 
   bool has_left(const Member& one) const {
