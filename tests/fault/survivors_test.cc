@@ -23,7 +23,6 @@ using tutti::testing::Child;
 using tutti::testing::finish;
 using tutti::testing::open_descriptors;
 using tutti::testing::Report;
-using tutti::testing::report_of;
 
 // A report that says only what went wrong.
 Report wrong(const std::string& what) {

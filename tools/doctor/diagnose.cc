@@ -73,6 +73,7 @@ std::vector<std::vector<Subject>> jobs_of(std::vector<Subject> subjects) {
   std::map<size_t, std::vector<Subject>> jobs;
   for (size_t i = 0; i < subjects.size(); ++i) jobs[job[i]].push_back(std::move(subjects[i]));
   std::vector<std::vector<Subject>> all;
+  all.reserve(jobs.size());
   for (auto& [number, members] : jobs) all.push_back(std::move(members));
   return all;
 }
