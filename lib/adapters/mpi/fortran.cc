@@ -1,18 +1,45 @@
 // Fortran, where its bindings call PMPI_X: they are caught themselves.
-#include "lib/adapters/mpi/fortran.h"
-
 #include <dlfcn.h>
 
 #include "lib/adapters/mpi/collectives.h"
+
+#define EXPORT __attribute__((visibility("default")))
 
 #ifdef OPEN_MPI
 // All of them do. Modules mpi and mpi_f08 pass what mpif.h does, the latter perhaps without
 // `ierror`.
 
-namespace tutti::mpi::fortran {
+// The names that compilers and the modules give to a subroutine.
+#define NAMES(lower, upper)                                          \
+  EXPORT void lower##__(void) __attribute__((alias(#lower "_")));    \
+  EXPORT void lower(void) __attribute__((alias(#lower "_")));        \
+  EXPORT void lower##_f08_(void) __attribute__((alias(#lower "_"))); \
+  EXPORT void upper(void) __attribute__((alias(#lower "_")));
+
+#define LIST(...) __VA_ARGS__
+// The blocking and the nonblocking form: its names in lower case, in MPI's and in upper case,
+// parameters and arguments.
+#define COLLECTIVE(lower, Name, UPPER, parameters, arguments)                                  \
+  EXPORT void mpi_##lower##_(parameters, Int* ierror) { tell(ierror, MPI_##Name(arguments)); } \
+  NAMES(mpi_##lower, MPI_##UPPER)                                                              \
+  EXPORT void mpi_i##lower##_(parameters, Int* request, Int* ierror) {                         \
+    MPI_Request made{};                                                                        \
+    const int code = MPI_I##lower(arguments, &made);                                           \
+    if (code == MPI_SUCCESS) *request = PMPI_Request_c2f(made);                                \
+    tell(ierror, code);                                                                        \
+  }                                                                                            \
+  NAMES(mpi_i##lower, MPI_I##UPPER)
+
+// The alias has the type of none: calls come from Fortran.
+#pragma GCC diagnostic ignored "-Wattribute-alias"
+
 namespace {
 
-// Variables in a common block, each under one of these names.
+using Int = MPI_Fint;
+static_assert(sizeof(Int) == sizeof(int), "arrays of counts are passed on");
+
+// MPI_IN_PLACE and MPI_BOTTOM are variables of the program, in a common block, each under one of
+// these names.
 struct Sentinels {
   const void* in_place[4];
   const void* bottom[4];
@@ -34,8 +61,6 @@ const Sentinels& sentinels() {
   return found;
 }
 
-}  // namespace
-
 void* buffer(void* given) {
   const Sentinels& s = sentinels();
   for (int i = 0; i < 4; ++i) {
@@ -45,9 +70,15 @@ void* buffer(void* given) {
   return given;
 }
 
-}  // namespace tutti::mpi::fortran
+MPI_Comm comm_of(const Int* comm) { return PMPI_Comm_f2c(*comm); }
+MPI_Datatype type_of(const Int* type) { return PMPI_Type_f2c(*type); }
+MPI_Op op_of(const Int* op) { return PMPI_Op_f2c(*op); }
 
-using namespace tutti::mpi::fortran;
+void tell(Int* ierror, int code) {
+  if (ierror != nullptr) *ierror = code;
+}
+
+}  // namespace
 
 extern "C" {
 
@@ -64,122 +95,91 @@ NAMES(mpi_init_thread, MPI_INIT_THREAD)
 EXPORT void mpi_finalize_(Int* ierror) { tell(ierror, MPI_Finalize()); }
 NAMES(mpi_finalize, MPI_FINALIZE)
 
-EXPORT void mpi_allreduce_(void* send, void* recv, const Int* count, const Int* type, const Int* op,
-                           const Int* comm, Int* ierror) {
-  tell(ierror,
-       MPI_Allreduce(buffer(send), buffer(recv), *count, type_of(type), op_of(op), comm_of(comm)));
-}
-NAMES(mpi_allreduce, MPI_ALLREDUCE)
+COLLECTIVE(allreduce, Allreduce, ALLREDUCE,
+           LIST(void* send, void* recv, const Int* count, const Int* type, const Int* op,
+                const Int* comm),
+           LIST(buffer(send), buffer(recv), *count, type_of(type), op_of(op), comm_of(comm)))
 
-EXPORT void mpi_reduce_(void* send, void* recv, const Int* count, const Int* type, const Int* op,
-                        const Int* root, const Int* comm, Int* ierror) {
-  tell(ierror, MPI_Reduce(buffer(send), buffer(recv), *count, type_of(type), op_of(op), *root,
-                          comm_of(comm)));
-}
-NAMES(mpi_reduce, MPI_REDUCE)
+COLLECTIVE(reduce, Reduce, REDUCE,
+           LIST(void* send, void* recv, const Int* count, const Int* type, const Int* op,
+                const Int* root, const Int* comm),
+           LIST(buffer(send), buffer(recv), *count, type_of(type), op_of(op), *root, comm_of(comm)))
 
-EXPORT void mpi_scan_(void* send, void* recv, const Int* count, const Int* type, const Int* op,
-                      const Int* comm, Int* ierror) {
-  tell(ierror,
-       MPI_Scan(buffer(send), buffer(recv), *count, type_of(type), op_of(op), comm_of(comm)));
-}
-NAMES(mpi_scan, MPI_SCAN)
+COLLECTIVE(scan, Scan, SCAN,
+           LIST(void* send, void* recv, const Int* count, const Int* type, const Int* op,
+                const Int* comm),
+           LIST(buffer(send), buffer(recv), *count, type_of(type), op_of(op), comm_of(comm)))
 
-EXPORT void mpi_exscan_(void* send, void* recv, const Int* count, const Int* type, const Int* op,
-                        const Int* comm, Int* ierror) {
-  tell(ierror,
-       MPI_Exscan(buffer(send), buffer(recv), *count, type_of(type), op_of(op), comm_of(comm)));
-}
-NAMES(mpi_exscan, MPI_EXSCAN)
+COLLECTIVE(exscan, Exscan, EXSCAN,
+           LIST(void* send, void* recv, const Int* count, const Int* type, const Int* op,
+                const Int* comm),
+           LIST(buffer(send), buffer(recv), *count, type_of(type), op_of(op), comm_of(comm)))
 
-EXPORT void mpi_reduce_scatter_(void* send, void* recv, const Int* counts, const Int* type,
-                                const Int* op, const Int* comm, Int* ierror) {
-  tell(ierror, MPI_Reduce_scatter(buffer(send), buffer(recv), counts, type_of(type), op_of(op),
-                                  comm_of(comm)));
-}
-NAMES(mpi_reduce_scatter, MPI_REDUCE_SCATTER)
+COLLECTIVE(reduce_scatter, Reduce_scatter, REDUCE_SCATTER,
+           LIST(void* send, void* recv, const Int* counts, const Int* type, const Int* op,
+                const Int* comm),
+           LIST(buffer(send), buffer(recv), counts, type_of(type), op_of(op), comm_of(comm)))
 
-EXPORT void mpi_reduce_scatter_block_(void* send, void* recv, const Int* count, const Int* type,
-                                      const Int* op, const Int* comm, Int* ierror) {
-  tell(ierror, MPI_Reduce_scatter_block(buffer(send), buffer(recv), *count, type_of(type),
-                                        op_of(op), comm_of(comm)));
-}
-NAMES(mpi_reduce_scatter_block, MPI_REDUCE_SCATTER_BLOCK)
+COLLECTIVE(reduce_scatter_block, Reduce_scatter_block, REDUCE_SCATTER_BLOCK,
+           LIST(void* send, void* recv, const Int* count, const Int* type, const Int* op,
+                const Int* comm),
+           LIST(buffer(send), buffer(recv), *count, type_of(type), op_of(op), comm_of(comm)))
 
-EXPORT void mpi_barrier_(const Int* comm, Int* ierror) { tell(ierror, MPI_Barrier(comm_of(comm))); }
-NAMES(mpi_barrier, MPI_BARRIER)
+COLLECTIVE(barrier, Barrier, BARRIER, LIST(const Int* comm), LIST(comm_of(comm)))
 
-EXPORT void mpi_bcast_(void* data, const Int* count, const Int* type, const Int* root,
-                       const Int* comm, Int* ierror) {
-  tell(ierror, MPI_Bcast(buffer(data), *count, type_of(type), *root, comm_of(comm)));
-}
-NAMES(mpi_bcast, MPI_BCAST)
+COLLECTIVE(bcast, Bcast, BCAST,
+           LIST(void* data, const Int* count, const Int* type, const Int* root, const Int* comm),
+           LIST(buffer(data), *count, type_of(type), *root, comm_of(comm)))
 
-EXPORT void mpi_allgather_(void* send, const Int* send_count, const Int* send_type, void* recv,
-                           const Int* recv_count, const Int* recv_type, const Int* comm,
-                           Int* ierror) {
-  tell(ierror, MPI_Allgather(buffer(send), *send_count, type_of(send_type), buffer(recv),
-                             *recv_count, type_of(recv_type), comm_of(comm)));
-}
-NAMES(mpi_allgather, MPI_ALLGATHER)
+COLLECTIVE(allgather, Allgather, ALLGATHER,
+           LIST(void* send, const Int* send_count, const Int* send_type, void* recv,
+                const Int* recv_count, const Int* recv_type, const Int* comm),
+           LIST(buffer(send), *send_count, type_of(send_type), buffer(recv), *recv_count,
+                type_of(recv_type), comm_of(comm)))
 
-EXPORT void mpi_allgatherv_(void* send, const Int* send_count, const Int* send_type, void* recv,
-                            const Int* counts, const Int* places, const Int* recv_type,
-                            const Int* comm, Int* ierror) {
-  tell(ierror, MPI_Allgatherv(buffer(send), *send_count, type_of(send_type), buffer(recv), counts,
-                              places, type_of(recv_type), comm_of(comm)));
-}
-NAMES(mpi_allgatherv, MPI_ALLGATHERV)
+COLLECTIVE(allgatherv, Allgatherv, ALLGATHERV,
+           LIST(void* send, const Int* send_count, const Int* send_type, void* recv,
+                const Int* counts, const Int* places, const Int* recv_type, const Int* comm),
+           LIST(buffer(send), *send_count, type_of(send_type), buffer(recv), counts, places,
+                type_of(recv_type), comm_of(comm)))
 
-EXPORT void mpi_gather_(void* send, const Int* send_count, const Int* send_type, void* recv,
-                        const Int* recv_count, const Int* recv_type, const Int* root,
-                        const Int* comm, Int* ierror) {
-  tell(ierror, MPI_Gather(buffer(send), *send_count, type_of(send_type), buffer(recv), *recv_count,
-                          type_of(recv_type), *root, comm_of(comm)));
-}
-NAMES(mpi_gather, MPI_GATHER)
+COLLECTIVE(gather, Gather, GATHER,
+           LIST(void* send, const Int* send_count, const Int* send_type, void* recv,
+                const Int* recv_count, const Int* recv_type, const Int* root, const Int* comm),
+           LIST(buffer(send), *send_count, type_of(send_type), buffer(recv), *recv_count,
+                type_of(recv_type), *root, comm_of(comm)))
 
-EXPORT void mpi_gatherv_(void* send, const Int* send_count, const Int* send_type, void* recv,
-                         const Int* counts, const Int* places, const Int* recv_type,
-                         const Int* root, const Int* comm, Int* ierror) {
-  tell(ierror, MPI_Gatherv(buffer(send), *send_count, type_of(send_type), buffer(recv), counts,
-                           places, type_of(recv_type), *root, comm_of(comm)));
-}
-NAMES(mpi_gatherv, MPI_GATHERV)
+COLLECTIVE(gatherv, Gatherv, GATHERV,
+           LIST(void* send, const Int* send_count, const Int* send_type, void* recv,
+                const Int* counts, const Int* places, const Int* recv_type, const Int* root,
+                const Int* comm),
+           LIST(buffer(send), *send_count, type_of(send_type), buffer(recv), counts, places,
+                type_of(recv_type), *root, comm_of(comm)))
 
-EXPORT void mpi_scatter_(void* send, const Int* send_count, const Int* send_type, void* recv,
-                         const Int* recv_count, const Int* recv_type, const Int* root,
-                         const Int* comm, Int* ierror) {
-  tell(ierror, MPI_Scatter(buffer(send), *send_count, type_of(send_type), buffer(recv), *recv_count,
-                           type_of(recv_type), *root, comm_of(comm)));
-}
-NAMES(mpi_scatter, MPI_SCATTER)
+COLLECTIVE(scatter, Scatter, SCATTER,
+           LIST(void* send, const Int* send_count, const Int* send_type, void* recv,
+                const Int* recv_count, const Int* recv_type, const Int* root, const Int* comm),
+           LIST(buffer(send), *send_count, type_of(send_type), buffer(recv), *recv_count,
+                type_of(recv_type), *root, comm_of(comm)))
 
-EXPORT void mpi_scatterv_(void* send, const Int* counts, const Int* places, const Int* send_type,
-                          void* recv, const Int* recv_count, const Int* recv_type, const Int* root,
-                          const Int* comm, Int* ierror) {
-  tell(ierror, MPI_Scatterv(buffer(send), counts, places, type_of(send_type), buffer(recv),
-                            *recv_count, type_of(recv_type), *root, comm_of(comm)));
-}
-NAMES(mpi_scatterv, MPI_SCATTERV)
+COLLECTIVE(scatterv, Scatterv, SCATTERV,
+           LIST(void* send, const Int* counts, const Int* places, const Int* send_type, void* recv,
+                const Int* recv_count, const Int* recv_type, const Int* root, const Int* comm),
+           LIST(buffer(send), counts, places, type_of(send_type), buffer(recv), *recv_count,
+                type_of(recv_type), *root, comm_of(comm)))
 
-EXPORT void mpi_alltoall_(void* send, const Int* send_count, const Int* send_type, void* recv,
-                          const Int* recv_count, const Int* recv_type, const Int* comm,
-                          Int* ierror) {
-  tell(ierror, MPI_Alltoall(buffer(send), *send_count, type_of(send_type), buffer(recv),
-                            *recv_count, type_of(recv_type), comm_of(comm)));
-}
-NAMES(mpi_alltoall, MPI_ALLTOALL)
+COLLECTIVE(alltoall, Alltoall, ALLTOALL,
+           LIST(void* send, const Int* send_count, const Int* send_type, void* recv,
+                const Int* recv_count, const Int* recv_type, const Int* comm),
+           LIST(buffer(send), *send_count, type_of(send_type), buffer(recv), *recv_count,
+                type_of(recv_type), comm_of(comm)))
 
-EXPORT void mpi_alltoallv_(void* send, const Int* send_counts, const Int* send_places,
-                           const Int* send_type, void* recv, const Int* recv_counts,
-                           const Int* recv_places, const Int* recv_type, const Int* comm,
-                           Int* ierror) {
-  tell(ierror,
-       MPI_Alltoallv(buffer(send), send_counts, send_places, type_of(send_type), buffer(recv),
-                     recv_counts, recv_places, type_of(recv_type), comm_of(comm)));
-}
-NAMES(mpi_alltoallv, MPI_ALLTOALLV)
+COLLECTIVE(alltoallv, Alltoallv, ALLTOALLV,
+           LIST(void* send, const Int* send_counts, const Int* send_places, const Int* send_type,
+                void* recv, const Int* recv_counts, const Int* recv_places, const Int* recv_type,
+                const Int* comm),
+           LIST(buffer(send), send_counts, send_places, type_of(send_type), buffer(recv),
+                recv_counts, recv_places, type_of(recv_type), comm_of(comm)))
 
 }  // extern "C"
 
