@@ -2,6 +2,7 @@
 
 #include "lib/plan/lower.h"
 #include "lib/plan/run.h"
+#include "tests/support/slot_parts.h"
 
 namespace tutti::plan {
 
@@ -38,15 +39,8 @@ Status Simulation::make(const SimulationSettings& settings, std::unique_ptr<Simu
   TUTTI_TRY(make_memory(geometry.total_bytes(), &memory));
   TUTTI_TRY(map_memory(memory, {0, geometry.total_bytes()}, &mapping));
   for (uint32_t rank = 0; rank < settings.nranks; ++rank) {
-    slots::SlotLinkParts parts;
-    parts.name = "simulated";
-    parts.segment = slots::Segment(mapping.base, geometry);
-    parts.mapping = mapping.owner;
-    parts.watch = std::make_unique<DeadRanks>(made->dead_);
-    for (uint32_t r = 0; r < settings.nranks; ++r) parts.ranks.push_back(int(r));
-    parts.self = rank;
-    parts.comm_nranks = settings.nranks;
-    made->links_.push_back(std::make_unique<slots::SlotLink>(std::move(parts)));
+    made->links_.push_back(std::make_unique<slots::SlotLink>(testing::slot_parts(
+        mapping, geometry, settings.nranks, rank, std::make_unique<DeadRanks>(made->dead_))));
   }
   *out = std::move(made);
   return {};

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "tests/support/slot_parts.h"
+
 namespace tutti::simulation {
 
 namespace {
@@ -128,17 +130,10 @@ void Machine::make_ranks() {
   std::memset(memory_.base, 0, geometry_.total_bytes());
   dead_->fill(false);
   for (uint32_t r = 0; r < settings_.nranks; ++r) {
-    slots::SlotLinkParts parts;
-    parts.name = "simulated";
-    parts.segment = slots::Segment(memory_.base, geometry_);
-    parts.mapping = memory_.owner;
-    parts.watch = std::make_unique<DeadRanks>(dead_);
-    for (uint32_t peer = 0; peer < settings_.nranks; ++peer) parts.ranks.push_back(int(peer));
-    parts.self = r;
-    parts.comm_nranks = settings_.nranks;
     auto rank = std::make_unique<Rank>();
     rank->number = r;
-    rank->link = std::make_unique<slots::SlotLink>(std::move(parts));
+    rank->link = std::make_unique<slots::SlotLink>(testing::slot_parts(
+        memory_, geometry_, settings_.nranks, r, std::make_unique<DeadRanks>(dead_)));
     rank->protocols.open(rank->link.get(), rank->link.get());
     rank->protocols.schedules().open(r, settings_.nranks, 2, false, settings_.tuning);
     rank->protocols.share(

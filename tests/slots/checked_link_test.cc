@@ -9,6 +9,7 @@
 
 #include "lib/base/mapping.h"
 #include "tests/support/links.h"
+#include "tests/support/slot_parts.h"
 
 namespace tutti::slots {
 namespace {
@@ -28,14 +29,7 @@ class FlippedBit : public ::testing::Test {
     std::memset(mapping_.base, 0, geometry_.total_bytes());
     segment_ = Segment(mapping_.base, geometry_);
     for (uint32_t rank = 0; rank < 2; ++rank) {
-      SlotLinkParts parts;
-      parts.name = "shm";
-      parts.segment = segment_;
-      parts.mapping = mapping_.owner;
-      parts.ranks = {0, 1};
-      parts.self = rank;
-      parts.comm_nranks = 2;
-      links_[rank] = make_link(std::move(parts), integrity);
+      links_[rank] = make_link(testing::slot_parts(mapping_, geometry_, 2, rank), integrity);
       links_[rank]->begin(mark_of(7));
     }
     // At most what fits into the slots.

@@ -13,6 +13,7 @@
 #include "lib/control/host.h"
 #include "lib/slots/slot_link.h"
 #include "tests/support/links.h"
+#include "tests/support/slot_parts.h"
 #include "tests/support/with_ucx.h"
 #include "transports/registry.h"
 
@@ -541,14 +542,8 @@ class SlotThatLies : public ::testing::Test {
     ASSERT_TRUE(map_private(geometry.total_bytes(), &mapping).ok());
     segment_ = slots::Segment(mapping.base, geometry);
     for (uint32_t rank = 0; rank < 2; ++rank) {
-      slots::SlotLinkParts parts;
-      parts.name = "shm";
-      parts.segment = segment_;
-      parts.mapping = mapping.owner;
-      parts.ranks = {0, 1};
-      parts.self = rank;
-      parts.comm_nranks = 2;
-      links_[rank] = std::make_unique<slots::SlotLink>(std::move(parts));
+      links_[rank] =
+          std::make_unique<slots::SlotLink>(testing::slot_parts(mapping, geometry, 2, rank));
       links_[rank]->begin(mark_of(1));
     }
     const std::byte data[100] = {};
