@@ -33,6 +33,9 @@ enum class Integrity : uint8_t { automatic, none, checksum, encrypted };
 const char* name_of(Integrity integrity);
 std::optional<Integrity> integrity_from_name(std::string_view name);
 
+// The length of a record's tag.
+constexpr size_t tag_bytes_of(Integrity kind) { return kind == Integrity::encrypted ? 16 : 4; }
+
 // The keys of one connection, as one of its ends has them.
 struct SessionKeys {
   JobKey sending, receiving;
@@ -45,13 +48,14 @@ class Seal {
   static constexpr size_t head_bytes = 4;
   // A record and its text together stay in a second-level cache.
   static constexpr size_t most_text_bytes = 32 << 10;
-  static constexpr size_t most_record_bytes = head_bytes + most_text_bytes + 16;
+  static constexpr size_t most_record_bytes =
+      head_bytes + most_text_bytes + tag_bytes_of(Integrity::encrypted);
   static constexpr uint64_t records_a_key = 1 << 16;
 
   // `kind`: checksum or encrypted. Throws std::bad_alloc.
   Seal(Integrity kind, Use use, const JobKey& key);
 
-  size_t tag_bytes() const { return kind_ == Integrity::encrypted ? 16 : 4; }
+  size_t tag_bytes() const { return tag_bytes_of(kind_); }
 
   // Makes the next record of so many bytes, at least one and at most most_text_bytes, which begin
   // `skip` bytes into `parts`. Returns the length of the record, of which `record` must have room;

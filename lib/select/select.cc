@@ -27,7 +27,7 @@ double us_per_byte(double gb_s) { return 1 / (1000 * gb_s); }
 
 Medium medium_of(const Capabilities& capabilities) {
   const Tuning& tuning = capabilities.tuning;
-  if (!capabilities.all_share_memory && !capabilities.checks_memory) {
+  if (!capabilities.in_memory()) {
     return {tuning.socket_hop_us, us_per_byte(tuning.socket_gb_s),
             us_per_byte(tuning.socket_reduce_gb_s)};
   }
@@ -198,8 +198,7 @@ std::string reason_of(const Candidate& best, const Capabilities& capabilities, t
     return "all " + ranks + " share memory: each reduces its share while the others copy theirs";
   }
   return "of the algorithms that apply to " + ranks + " over " +
-         (capabilities.all_share_memory || capabilities.checks_memory ? "shared memory"
-                                                                      : "sockets") +
+         (capabilities.in_memory() ? "shared memory" : "sockets") +
          (level > TUTTI_LEVEL_FAST ? std::string(" at level ") + level_name(level) : "") +
          " the model finds it fastest at this size";
 }

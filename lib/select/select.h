@@ -18,6 +18,7 @@ struct Capabilities {
   uint32_t nranks = 1;
   bool all_share_memory = false;  // protocols of lib/shared_memory can run
   bool checks_memory = false;     // all share memory, but calls go by schedules over checked slots
+  bool in_memory() const { return all_share_memory || checks_memory; }
   bool copy_only = false;         // only the link may touch the ranks' inputs and outputs
   bool crowded = false;           // more ranks than cores on some host
   size_t staged_limit_bytes = 0;  // up to here one-shot always stages and never goes direct

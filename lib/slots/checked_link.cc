@@ -7,8 +7,7 @@ namespace tutti::slots {
 
 namespace {
 
-constexpr size_t tag_bytes = 4;
-constexpr size_t frame_bytes = Seal::head_bytes + tag_bytes;
+constexpr size_t frame_bytes = Seal::head_bytes + tag_bytes_of(Integrity::checksum);
 
 }  // namespace
 
@@ -91,7 +90,7 @@ size_t CheckedLink::try_recv(int peer, std::byte* to, size_t most) {
 Status CheckedLink::inspect(uint64_t now_ns) {
   if (corrupt_ < 0) return slots_->inspect(now_ns);
   return {TUTTI_CORRUPT,
-          rank_name(rank_) + " calls " + mark_.signature.describe() +
+          rank_calls(rank_, mark_) +
               (mark_.epoch != 0 ? " (call " + std::to_string(mark_.epoch) + ")" : std::string()) +
               ", but what rank " + std::to_string(corrupt_) +
               " has written into the memory that they share was changed there: its checksum is "

@@ -38,11 +38,11 @@ bool membarrier_registered() {
   return done;
 }
 
+}  // namespace
+
 std::string rank_calls(int rank, const CallMark& mark) {
   return rank_name(rank) + " calls " + mark.signature.describe();
 }
-
-}  // namespace
 
 Status touch_home(const SlotLinkParts& parts) {
   if (parts.segment.total_bytes() > most_touched_bytes) return {};

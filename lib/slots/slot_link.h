@@ -47,6 +47,9 @@ struct SlotLinkParts {
 Status touch_home(const SlotLinkParts& parts);
 void touch_all(const SlotLinkParts& parts);
 
+// "rank 2 calls allreduce of 5 float32, sum, ring".
+std::string rank_calls(int rank, const CallMark& mark);
+
 // The ranks that a link joins, in order; *self: the own rank's index among them.
 std::vector<int> group_of(const LinkSetup& setup, uint32_t* self);
 
