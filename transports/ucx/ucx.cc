@@ -55,8 +55,14 @@ class Setup {
 
   Status open(std::unique_ptr<Link>* out) {
     Exchange& exchange = *setup_.exchange;
-    TUTTI_TRY(exchange.allgather(tcp::network_of_this_process(), setup_.deadline_ns, &networks_));
-    TUTTI_TRY(exchange.allgather(memory_of_this_process(), setup_.deadline_ns, &memories_));
+    std::vector<std::string> told;
+    TUTTI_TRY(exchange.allgather(tcp::network_of_this_process() + '\n' + memory_of_this_process(),
+                                 setup_.deadline_ns, &told));
+    for (const std::string& text : told) {
+      const size_t end = text.rfind('\n');
+      networks_.push_back(text.substr(0, end));
+      memories_.push_back(text.substr(end + 1));
+    }
     Status prepared = check_integrity();
     if (prepared.ok() && has_peers()) prepared = make_worker();
     TUTTI_TRY(agree(exchange, prepared, setup_.deadline_ns));
