@@ -59,8 +59,8 @@ bool sums(tutti_comm comm, float mine, float expected) {
          sum == expected;
 }
 
-// What a rank has sent UCX keeps in its process until the peer is connected, and a process that is
-// killed right after its call takes it along: that call may then fail for the others.
+// Over ucx some of what a call has sent may still be in its process when the call returns
+// (transports/ucx/README.md): killed right then it takes that along, and the call fails for others.
 [[noreturn]] void die_after_a_call() {
   usleep(300'000);
   raise(SIGKILL);
