@@ -128,7 +128,7 @@ class Adopted::Registry {
     void* made;
     uintptr_t place;
     size_t bytes;
-    bool put() const;
+    const char* put() const;  // null, or why the child does not have it
   };
 
   static Status replace(Pages& pages);
@@ -382,22 +382,24 @@ void Adopted::Registry::after_fork_in_parent() {
   lock_.unlock();
 }
 
-bool Adopted::Registry::Copy::put() const {
-  if (made == nullptr) return false;
+const char* Adopted::Registry::Copy::put() const {
+  if (made == nullptr) return "there was no memory for one";
   // What runs in a child before this may have mapped something there.
   void* const at = mmap(pointer_to(place), bytes, PROT_NONE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-  return at == pointer_to(place) &&
-         mremap(made, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, at) != MAP_FAILED;
+  if (at != pointer_to(place)) return "something else is mapped there";
+  return mremap(made, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, at) != MAP_FAILED
+             ? nullptr
+             : "it could not be moved there";
 }
 
 void Adopted::Registry::after_fork_in_child() {
   for (const Copy& copy : copies_) {
-    if (!copy.put()) {
+    if (const char* const why = copy.put()) {
       dprintf(STDERR_FILENO,
-              "tutti: the child %d of fork() has no copy of the %zu bytes of adopted memory at %p "
-              "(errno %d)\n",
-              int(getpid()), copy.bytes, pointer_to(copy.place), errno);
+              "tutti: the child %d of fork() has no copy of the %zu bytes of adopted memory at %p: "
+              "%s\n",
+              int(getpid()), copy.bytes, pointer_to(copy.place), why);
     }
   }
   copies_.clear();
