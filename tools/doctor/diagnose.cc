@@ -468,12 +468,12 @@ class Job {
       if (rank < 0) return of_nobody(open, how_long);
       const Member peer = member(open.member.comm->id, rank);
       if (!peer) return of_no_record(open, rank, how_long);
-      if (peer.subject->life == Life::stopped || has_left(peer)) {
+      const bool absent = peer.subject->life == Life::stopped || has_left(peer);
+      const Open next = absent ? Open() : next_of(open, peer);
+      if (!next) {
         const Open nearest = direct(open, rank);
         return of_absent(nearest, peer, "for " + duration(now_ns_ - nearest.since_ns()));
       }
-      const Open next = next_of(open, peer);
-      if (!next) return of_absent(open, peer, how_long);
       const auto found = std::find_if(path.begin(), path.end(), [&](const Open& one) {
         return one.member == next.member && one.call == next.call;
       });
