@@ -382,8 +382,8 @@ void CommandLine::check_rules() const {
             fmt::format("{} without --topk, or {}", sums, fmt::join(averages, ", "))),
       // Going on without those that die.
       needs(o_.elastic, "--elastic", way.elastic,
-            fmt::format("--sync {}: other ways lose what a rank alone has",
-                        fmt::join(ways_that([](const SyncWay& w) { return w.elastic; }), ", "))),
+            sync(ways_that([](const SyncWay& w) { return w.elastic; })) +
+                ": other ways lose what a rank alone has"),
       needs(o_.elastic, "--elastic", o_.dp == mesh.ranks() && !o_.pipelined(),
             "--tp 1 and --pp 1: nobody else has a rank's part of the layers"),
       needs(o_.elastic, "--elastic", !o_.zero && o_.topk == 0,

@@ -52,6 +52,19 @@ std::vector<int> lost_of(const communicator& left, int own, const std::vector<in
   return lost;
 }
 
+// Collective over those that are left: shrinks until settle() ends without another loss.
+template <class Settle>
+void shrink(communicator& world, Settle settle) {
+  for (;;) {
+    world = world.shrink();
+    try {
+      return settle();
+    } catch (const error& again) {
+      if (!is_loss(again)) throw;
+    }
+  }
+}
+
 // What is true of the workers that are left, and of the server.
 struct Common {
   int64_t done = 0;     // a step that one of them has made, all count as made
@@ -121,23 +134,17 @@ Change Workers::lose(Progress& progress) {
   const std::vector<int> before = names_;
   const int name = names_[size_t(world_.rank())];
   Change change;
-  for (bool known = false; !known;) {
-    world_ = world_.shrink();
-    try {
-      change.lost = lost_of(world_, name, before, names_);
-      const Options& o = team_->options;
-      if (o.has_servers() && names_.back() != before.back())
-        throw Failure(
-            fmt::format("rank {}, the parameter server, was lost, and with it what only "
-                        "it had of the optimizer's state",
-                        before.back()));
-      catch_up(!change.lost.empty() && change.lost.front() == before.front(), progress);
-      remake();
-      known = true;
-    } catch (const error& again) {
-      if (!is_loss(again)) throw;
-    }
-  }
+  shrink(world_, [&] {
+    change.lost = lost_of(world_, name, before, names_);
+    const Options& o = team_->options;
+    if (o.has_servers() && names_.back() != before.back())
+      throw Failure(
+          fmt::format("rank {}, the parameter server, was lost, and with it what only "
+                      "it had of the optimizer's state",
+                      before.back()));
+    catch_up(!change.lost.empty() && change.lost.front() == before.front(), progress);
+    remake();
+  });
   change.step = progress.done;
   change.workers = team_->options.dp;
   change.end = now();
@@ -189,20 +196,14 @@ void serve_run(const Options& options, const Data& data, Replica& replica, commu
     } catch (const Lost&) {
       if (!now.elastic) throw;
     }
-    for (bool known = false; !known;) {  // as Workers::lose()
-      world = world.shrink();
-      try {
-        const std::vector<int> before = names;
-        lost_of(world, name, before, names);
-        if (world.size() == options.servers) throw Failure("no worker is left");
-        common_to(world, server.updates(), false, nullptr);
-        now = of_size(options, world);
-        servers = world.split(1, world.rank());
-        known = true;
-      } catch (const error& again) {
-        if (!is_loss(again)) throw;
-      }
-    }
+    shrink(world, [&] {
+      const std::vector<int> before = names;
+      lost_of(world, name, before, names);
+      if (world.size() == options.servers) throw Failure("no worker is left");
+      common_to(world, server.updates(), false, nullptr);
+      now = of_size(options, world);
+      servers = world.split(1, world.rank());
+    });
   }
 }
 
