@@ -130,5 +130,18 @@ TEST_F(FlippedBit, OrSlotsThatHaveChangedPlacesAreFound) {
   }
 }
 
+// A record is copied as a whole, so what a call leaves of it is here and not in a slot.
+TEST_F(FlippedBit, OrNoneAndACallDoesNotGetWhatAnEarlierOneHasLeft) {
+  do {
+    send_one(Integrity::checksum);
+  } while (sent_.size() < 2);
+  std::byte first;
+  ASSERT_EQ(links_[1]->try_recv(0, &first, 1), 1u);
+  links_[1]->begin(mark_of(8));
+  EXPECT_EQ(links_[1]->try_recv(0, &first, 1), 0u);
+  EXPECT_TRUE(links_[1]->try_peek(0, 1, 1).empty());
+  EXPECT_EQ(links_[1]->inspect(now_ns()).code(), TUTTI_MISMATCH);
+}
+
 }  // namespace
 }  // namespace tutti::slots
