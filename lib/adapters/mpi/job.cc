@@ -226,7 +226,7 @@ std::string set_up() {
     PMPI_Add_error_string(error_class, "tutti: a collective call failed");
   int level = MPI_THREAD_MULTIPLE;
   j.may_share = PMPI_Query_thread(&level) == MPI_SUCCESS && level != MPI_THREAD_MULTIPLE;
-  const std::string together = join(why.empty(), j.eager);
+  const std::string together = join(why.empty(), j.eager, &j.may_share);
   if (!together.empty()) return why.empty() ? together : why;
   quiet_comm_made = PMPI_Comm_dup(MPI_COMM_WORLD, &quiet_comm) == MPI_SUCCESS;
   return quiet_comm_made ? "" : "the host MPI gave no communicator";

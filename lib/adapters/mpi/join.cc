@@ -19,12 +19,14 @@ enum class Word : int32_t { here, unfit, prepare, prepared, take_part, leave };
 struct Note {
   char magic[12];
   Word word;
+  bool may_share;  // of the sender; of all, where rank 0 says take_part
   char terms[24];  // version and setting
 };
 
 class Notes {
  public:
-  explicit Notes(bool eager) : terms_(std::string(tutti_version()) + (eager ? " eager" : "")) {
+  Notes(bool eager, bool may_share)
+      : may_share(may_share), terms_(std::string(tutti_version()) + (eager ? " eager" : "")) {
     int* most = nullptr;
     int found = 0;
     PMPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &most, &found);
@@ -35,6 +37,8 @@ class Notes {
   int rank() const { return rank_; }
   int nranks() const { return nranks_; }
 
+  bool may_share;  // this rank; from the decision on, all
+
   // Short enough to be sent at once, also to a rank that never looks for it. The memory must stay
   // until the host has sent it: one of a few words, for ever.
   void send(int to, Word word) {
@@ -42,6 +46,7 @@ class Notes {
     Note& note = notes[int(word)];
     std::memcpy(note.magic, magic, sizeof(magic));
     note.word = word;
+    note.may_share = may_share;
     std::strncpy(note.terms, terms_.c_str(), sizeof(note.terms) - 1);
     MPI_Request request = MPI_REQUEST_NULL;
     PMPI_Isend(&note, int(sizeof(note)), MPI_BYTE, to, tag_, MPI_COMM_WORLD, &request);
@@ -64,6 +69,7 @@ class Notes {
     *word = std::memcmp(note.magic, magic, sizeof(magic)) == 0 && note.terms == terms_
                 ? note.word
                 : Word::unfit;
+    may_share = may_share && note.may_share;
     return true;
   }
 
@@ -125,10 +131,12 @@ std::string follow(Notes& notes, bool fit) {
 
 }  // namespace
 
-std::string join(bool fit, bool eager) {
-  Notes notes(eager);
+std::string join(bool fit, bool eager, bool* may_share) {
+  Notes notes(eager, *may_share);
   if (notes.nranks() == 1) return fit ? "" : "this process cannot take part";
-  return notes.rank() == 0 ? decide(notes, fit) : follow(notes, fit);
+  std::string why = notes.rank() == 0 ? decide(notes, fit) : follow(notes, fit);
+  *may_share = notes.may_share;
+  return why;
 }
 
 }  // namespace tutti::mpi

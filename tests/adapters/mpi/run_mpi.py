@@ -62,6 +62,9 @@ def situations(mpi):
         check(carried(err) == (34, 0), "overlapping buffers are left to the host", err)
         _, err = situation("duplicates", ranks)
         check(carried(err, "Allreduce") == (400, 0), "duplicates are not the world's", err)
+        for threaded in ("first-threaded", "others-threaded"):
+            _, err = situation(threaded, ranks, TUTTI_MPI_EAGER="1")
+            check(carried(err, "Allreduce") == (32, 0), f"{threaded}: duplicates have no communicators", err)
         for eager in ("1", "0"):
             situation("created", ranks + 1, TUTTI_MPI_EAGER=eager)
         _, err = situation("few-calls", ranks)

@@ -216,8 +216,8 @@ static void many_comms(void) {
 
 /* Communicators of all ranks have MPI_COMM_WORLD's of tutti, however they were made, in whichever
  * order they are freed. */
-static void duplicates(void) {
-  for (int i = 0; i < 100; ++i) {
+static void duplicate(int rounds) {
+  for (int i = 0; i < rounds; ++i) {
     MPI_Comm copy, second, split;
     MPI_Comm_dup(MPI_COMM_WORLD, &copy);
     MPI_Comm_dup(copy, &second);
@@ -231,6 +231,11 @@ static void duplicates(void) {
     MPI_Comm_free(&second);
   }
 }
+
+static void duplicates(void) { duplicate(100); }
+
+/* With threads that may call at once on one rank, no rank has that one communicator. */
+static void few_duplicates(void) { duplicate(8); }
 
 /* Communicators of some ranks, made by them alone, to which Open MPI 4.1 copies the attributes of
  * MPI_COMM_WORLD. */
@@ -345,6 +350,7 @@ int main(int argc, char** argv) {
     const char* name;
     void (*run)(void);
     int level;
+    int level_of_others; /* than rank 0; 0: the same */
   } situations[] = {{"pending-send", pending_send, MPI_THREAD_SINGLE},
                     {"errors", errors, MPI_THREAD_MULTIPLE}, /* MPI_COMM_WORLD goes on after one */
                     {"overlap", overlap, MPI_THREAD_SINGLE},
@@ -352,6 +358,8 @@ int main(int argc, char** argv) {
                     {"killed", killed, MPI_THREAD_SINGLE},
                     {"many-comms", many_comms, MPI_THREAD_MULTIPLE},
                     {"duplicates", duplicates, MPI_THREAD_SERIALIZED},
+                    {"first-threaded", few_duplicates, MPI_THREAD_MULTIPLE, MPI_THREAD_SERIALIZED},
+                    {"others-threaded", few_duplicates, MPI_THREAD_SERIALIZED, MPI_THREAD_MULTIPLE},
                     {"created", created, MPI_THREAD_SERIALIZED},
                     {"few-calls", few_calls, MPI_THREAD_SINGLE},
                     {"requests", requests, MPI_THREAD_SINGLE},
@@ -369,8 +377,12 @@ int main(int argc, char** argv) {
     fprintf(stderr, "%s\n", dlerror());
     return 4;
   }
-  int level = 0;
-  MPI_Init_thread(&argc, &argv, situations[which].level, &level);
+  const char* const of_launcher = getenv(getenv("PMI_RANK") ? "PMI_RANK" : "OMPI_COMM_WORLD_RANK");
+  int level = situations[which].level;
+  if (situations[which].level_of_others != 0 && of_launcher != NULL && atoi(of_launcher) != 0) {
+    level = situations[which].level_of_others;
+  }
+  MPI_Init_thread(&argc, &argv, level, &level);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   if (situations[which].run != NULL) situations[which].run();
