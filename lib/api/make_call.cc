@@ -16,6 +16,14 @@ uint64_t own_place(const Communicator& c, const size_t* counts, const size_t* di
   return sum_of({counts, size_t(c.rank())});
 }
 
+// Of the two lengths of a root's own block. Several ranks compare them, and all others, in the
+// call.
+Status check_lone_length(const Communicator& c, uint64_t own, const size_t* counts) {
+  if (c.nranks() > 1 || own == counts[0]) return {};
+  return {TUTTI_INVALID, "the only rank's own length is " + std::to_string(own) +
+                             ", but counts[0] is " + std::to_string(counts[0])};
+}
+
 Status only_root(int root, const char* does) {
   return {TUTTI_INVALID, "only the root, rank " + std::to_string(root) + ", " + does + " in place"};
 }
@@ -156,6 +164,7 @@ Status make_gatherv(const Communicator& c, const void* send, size_t send_count, 
     if (at_root) TUTTI_TRY(check_apart(send, send_count, recv, span, dtype));
   }
   if (at_root) {
+    TUTTI_TRY(check_lone_length(c, out->blocks.own, counts));
     out->blocks.recv_counts = counts;
     out->blocks.recv_displs = displs;
     out->call.output = bytes(recv);
@@ -208,6 +217,7 @@ Status make_scatterv(const Communicator& c, const void* send, const size_t* coun
     if (at_root) TUTTI_TRY(check_apart(send, span, recv, recv_count, dtype));
   }
   if (at_root) {
+    TUTTI_TRY(check_lone_length(c, out->blocks.own, counts));
     out->blocks.send_counts = counts;
     out->blocks.send_displs = displs;
     out->call.input = bytes(send);

@@ -192,6 +192,28 @@ TEST(WrongArguments, AreNamedAndTheCommunicatorGoesOn) {
   });
 }
 
+TEST(WrongArguments, TheOnlyRanksTwoLengthsMustBeEqual) {
+  on_comm(1, "inproc", [](int, tutti_comm comm) {
+    const std::vector<int32_t> in = {1, 2, 3, 4};
+    std::vector<int32_t> out(4);
+    const size_t counts[] = {3};
+    EXPECT_EQ(tutti_gatherv(in.data(), 2, out.data(), counts, nullptr, TUTTI_INT32, 0, comm),
+              TUTTI_INVALID);
+    EXPECT_EQ(sentence(comm), "the only rank's own length is 2, but counts[0] is 3");
+    EXPECT_EQ(tutti_scatterv(in.data(), counts, nullptr, out.data(), 4, TUTTI_INT32, 0, comm),
+              TUTTI_INVALID);
+    EXPECT_EQ(sentence(comm), "the only rank's own length is 4, but counts[0] is 3");
+    EXPECT_EQ(out, std::vector<int32_t>(4)) << "a refused call has written";
+    EXPECT_EQ(tutti_gatherv(in.data(), 3, out.data(), counts, nullptr, TUTTI_INT32, 0, comm),
+              TUTTI_OK);
+    EXPECT_EQ(out, (std::vector<int32_t>{1, 2, 3, 0}));
+    // In place a scattered block's own length is the root's.
+    EXPECT_EQ(tutti_scatterv(out.data(), counts, nullptr, const_cast<void*>(TUTTI_IN_PLACE), 9,
+                             TUTTI_INT32, 0, comm),
+              TUTTI_OK);
+  });
+}
+
 TEST(WrongArguments, AnAlgorithmThatTheCollectiveLacksIsRefusedWithTheListOfThoseItHas) {
   on_comm(2, "inproc", [](int, tutti_comm comm) {
     int32_t a[8] = {}, b[8] = {};
