@@ -17,7 +17,7 @@ tutti_status blocking(tutti_comm comm, const tutti_call_config* config, Argument
     MadeCall made;
     if (Status checked = make_call<make>(c, config, &made, arguments...); !checked.ok())
         [[unlikely]]
-      return c.fail(std::move(checked));
+      return c.refuse(std::move(checked));
     return c.run(made.call);
   });
 }

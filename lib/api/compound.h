@@ -60,7 +60,7 @@ tutti_status compound(tutti_comm comm, Compound kind, const tutti_call_config* c
     if (checked.ok()) checked = c.check_on_host(buffers);
     if (checked.ok()) checked = check(settings.level);
     if (checked.ok()) checked = c.outside_group();
-    if (!checked.ok()) return c.fail(std::move(checked));
+    if (!checked.ok()) return c.refuse(std::move(checked));
     sparse::CompoundCall call(c, kind, settings);
     Status ended = sparse::attempt(call, [&] { return body(call); });
     return ended.ok() ? TUTTI_OK : c.fail(std::move(ended));

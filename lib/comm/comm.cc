@@ -126,6 +126,16 @@ bool Communicator::rests_with(const void* thread, bool alone) const {
   return (owner == thread || (alone && owner == nullptr)) && !queue_.busy();
 }
 
+tutti_status Communicator::refuse(Status why) {
+  if (connection_.link != nullptr && !failures_.over()) {
+    Note note;
+    note.entered = calls();
+    note.set_refusal(why.text());
+    connection_.link->post_note(note);
+  }
+  return fail(std::move(why));
+}
+
 void Communicator::post(Note note) {
   if (!note.empty()) note.entered = calls();
   connection_.link->post_note(note);

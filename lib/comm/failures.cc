@@ -106,6 +106,25 @@ std::string Failures::describe_latest(int rank, bool waited_for_directly, uint64
   return ", which is in the call but sends nothing more";
 }
 
+void Failures::add_refusal(uint64_t call, Status* status) const {
+  const tutti_status code = status->code();
+  const bool is_others = code == TUTTI_MISMATCH;
+  if (!is_others && code != TUTTI_TIMEOUT && code != TUTTI_PEER_FAILED) return;
+  for (int rank = 0; rank < connection_.nranks; ++rank) {
+    if (rank == connection_.rank || call == 0) continue;
+    const Note note = connection_.link->read_note(rank);
+    if (note.refusal().empty() || note.entered + 1 != call) continue;
+    const std::optional<CallMark> seen = connection_.link->last_seen(rank);
+    if (!is_others && seen && seen->epoch >= call) continue;
+    const std::string words = "; " + rank_name(rank) + " was refused call " + std::to_string(call) +
+                              ": " + std::string(note.refusal());
+    // Another rank may have said it already.
+    if (status->text().find(words) != std::string::npos) return;
+    *status = {code, status->text() + words, status->rank(), status->call()};
+    return;
+  }
+}
+
 int Failures::stopped_rank() const {
   for (int rank = 0; rank < connection_.nranks; ++rank) {
     if (rank != connection_.rank && is_stopped(rank)) return rank;
@@ -164,6 +183,7 @@ void Failures::break_down(Status status, const std::string& where, uint64_t call
       }
     }
     if (status.ok()) status = {TUTTI_ABORTED, "the communicator is over"};
+    add_refusal(call, &status);
     why_ = {status.code(), where + ": " + status.text(), status.rank(), call};
   } catch (...) {
     if (status.ok()) status = status_of_exception();

@@ -60,6 +60,8 @@ class Failures {
   bool is_stopped(int rank) const;
   // The lowest rank of this host whose process is stopped, -1 if none.
   int stopped_rank() const;
+  // Adds that the call was refused to a rank that has not entered it, or entered another.
+  void add_refusal(uint64_t call, Status* status) const;
   std::string describe_latest(int rank, bool waited_for_directly, uint64_t call) const;
   std::string describe_wait(int peer, int root, int through, uint64_t call) const;
   void tell_peers(const Status& why) noexcept;

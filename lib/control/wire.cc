@@ -15,8 +15,9 @@ constexpr uint8_t frame_version = 2;
 constexpr size_t checked_bytes = header_bytes - 4;
 constexpr int level_shift = 5;  // bits of a collective's number
 static_assert(collective_count <= 1 << level_shift && TUTTI_LEVEL_COUNT <= 256 >> level_shift);
-constexpr size_t status_fixed_bytes = 20;  // code, rank, call, length of the text
-constexpr size_t note_fixed_bytes = 16;    // the call entered, the rank waited for
+constexpr size_t status_fixed_bytes = 20;               // code, rank, call, length of the text
+constexpr size_t note_fixed_bytes = 16;                 // the call entered, the rank waited for
+constexpr uint64_t refused = uint64_t{most_ranks} + 1;  // in place of that rank: a sentence follows
 
 uint32_t most_length(Type type) {
   switch (type) {
@@ -138,11 +139,17 @@ std::string encode_note(const Note& note, Header* header) {
   header->epoch = note.epoch;
   header->signature = note.signature;
   if (note.empty()) return {};
+  const std::string_view why = note.refusal();
   const std::span<const uint64_t> labels = note.labels();
-  std::string out(note_fixed_bytes + 8 * labels.size(), '\0');
+  const size_t words = why.empty() ? labels.size() : (why.size() + 7) / 8;
+  std::string out(note_fixed_bytes + 8 * words, '\0');
   auto* at = reinterpret_cast<uint8_t*>(out.data());
   put_le<uint64_t>(at, note.entered);
-  put_le<uint64_t>(at + 8, note.awaited);
+  put_le<uint64_t>(at + 8, why.empty() ? note.awaited : refused);
+  if (!why.empty()) {
+    why.copy(out.data() + note_fixed_bytes, why.size());
+    return out;
+  }
   for (size_t i = 0; i < labels.size(); ++i) {
     put_le<uint64_t>(at + note_fixed_bytes + 8 * i, labels[i]);
   }
@@ -158,12 +165,29 @@ Status parse_note(const Header& header, std::span<const uint8_t> payload, Note* 
   }
   const auto awaited = get_le<uint64_t>(payload.data() + 8);
   const size_t count = (payload.size() - note_fixed_bytes) / 8;
-  if (awaited > uint64_t(most_ranks) || (awaited == 0 && count == 0)) {
+  const auto read_call = [&] {
+    out->epoch = header.epoch;
+    out->signature = header.signature;
+    out->entered = get_le<uint64_t>(payload.data());
+  };
+  if (awaited == refused) {
+    const std::string_view text(reinterpret_cast<const char*>(payload.data()) + note_fixed_bytes,
+                                8 * count);
+    const std::string_view why = text.substr(0, text.find('\0'));
+    // As it is encoded, and nothing that a terminal would obey.
+    if (why.empty() || (why.size() + 7) / 8 != count ||
+        text.find_first_not_of('\0', why.size()) != text.npos ||
+        std::any_of(why.begin(), why.end(), [](char c) { return uint8_t(c) < ' ' || c == 0x7f; })) {
+      return {TUTTI_CORRUPT, "a note makes no sense"};
+    }
+    read_call();
+    out->set_refusal(why);
+    return {};
+  }
+  if (awaited > uint64_t(most_ranks) || (awaited == 0 && count == 0) || count > Note::most_labels) {
     return {TUTTI_CORRUPT, "a note makes no sense"};
   }
-  out->epoch = header.epoch;
-  out->signature = header.signature;
-  out->entered = get_le<uint64_t>(payload.data());
+  read_call();
   out->awaited = uint32_t(awaited);
   out->count = uint32_t(count);
   for (size_t i = 0; i < count; ++i) {

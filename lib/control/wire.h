@@ -26,7 +26,8 @@ constexpr uint32_t most_data_bytes = 1 << 20;       // payload of a data frame
 constexpr uint32_t most_abort_bytes = 1024;         // payload of an abort frame
 constexpr uint32_t most_exchange_bytes = 1 << 30;   // payload of an exchange frame
 constexpr uint32_t most_mail_bytes = (64 << 10) + 64;
-constexpr uint32_t most_note_bytes = 8 + 8 + 8 * Note::most_labels;
+constexpr uint32_t most_note_bytes = 8 + 8 + sizeof(Note::why_refused);
+static_assert(sizeof(Note::all_labels) <= sizeof(Note::why_refused));
 constexpr int most_ranks = 65535;
 
 enum class Type : uint8_t {
@@ -70,7 +71,8 @@ Status parse(std::span<const uint8_t, header_bytes> bytes, Header* out);
 std::string encode_status(const Status& status);
 Status parse_status(std::span<const uint8_t> payload, Status* out);
 
-// A note travels in the header's epoch and signature, and the rest of it in the payload.
+// A note travels in the header's epoch and signature, and the rest of it in the payload: labels, or
+// why a call was refused.
 std::string encode_note(const Note& note, Header* header);
 Status parse_note(const Header& header, std::span<const uint8_t> payload, Note* out);
 

@@ -2,10 +2,13 @@
 // wrong, nothing is sent, and the communicator goes on working.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
 #include <string>
+#include <thread>
+#include <tuple>
 #include <vector>
 
 #include "tests/support/thread_comm.h"
@@ -245,6 +248,55 @@ TEST(WrongArguments, OfACommunicatorsLevelAreNamed) {
                "TUTTI_LEVEL is 'highest', but must be one of fast,layout,canonical,exact");
   unsetenv("TUTTI_LEVEL");
 }
+
+// What a rank does after a call was refused to it.
+enum class Then : uint8_t { nothing, another_call, leaves, the_call };
+
+class ARefusedCall : public ::testing::TestWithParam<std::tuple<const char*, Then>> {};
+
+TEST_P(ARefusedCall, IsToldToThoseThatWaitForIt) {
+  const auto [transport, then] = GetParam();
+  on_comm(3, transport, [then = then](int rank, tutti_comm comm) {
+    const std::vector<int32_t> in(3, rank);
+    std::vector<int32_t> out(9);
+    const size_t counts[] = {3, 3, 3};
+    tutti_call_config config = TUTTI_CALL_CONFIG_INIT;
+    config.timeout_ms = then == Then::nothing ? 300 : 20'000;
+    const auto gather = [&](size_t own) {
+      return tutti_allgatherv_with(in.data(), own, out.data(), counts, nullptr, TUTTI_INT32, comm,
+                                   &config);
+    };
+    ASSERT_EQ(tutti_barrier(comm), TUTTI_OK);
+    if (rank != 1) {
+      const tutti_status status = gather(3);
+      const std::string words = "; rank 1 was refused call 2: send_count is 5, but counts[1] is 3";
+      if (then == Then::the_call) {
+        EXPECT_EQ(status, TUTTI_OK) << sentence(comm);
+        return;
+      }
+      EXPECT_EQ(status, then == Then::nothing        ? TUTTI_TIMEOUT
+                        : then == Then::another_call ? TUTTI_MISMATCH
+                                                     : TUTTI_PEER_FAILED)
+          << sentence(comm);
+      EXPECT_EQ(sentence(comm).rfind(words), sentence(comm).size() - words.size())
+          << sentence(comm);
+      return;
+    }
+    EXPECT_EQ(gather(5), TUTTI_INVALID);
+    if (then != Then::the_call) std::this_thread::sleep_for(std::chrono::milliseconds(600));
+    if (then == Then::another_call) {
+      EXPECT_EQ(tutti_barrier(comm), TUTTI_MISMATCH) << sentence(comm);
+    }
+    if (then == Then::the_call) {
+      EXPECT_EQ(gather(3), TUTTI_OK) << sentence(comm);
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(, ARefusedCall,
+                         ::testing::Combine(::testing::Values("inproc", "shm", "tcp"),
+                                            ::testing::Values(Then::nothing, Then::another_call,
+                                                              Then::leaves, Then::the_call)));
 
 TEST(Mismatch, OfAllToAllLengthsNamesBothRanksAndBothLengths) {
   for (const char* transport : {"inproc", "shm", "tcp"}) {

@@ -146,7 +146,34 @@ TEST(Wire, ANoteMaySayForWhomARankWaitsAndNoMore) {
   }
 }
 
+TEST(Wire, ARefusalArrivesInItsWordsAndNoOtherBytesAreOne) {
+  for (const size_t length : {1, 7, 8, 9, 119, 120, 500}) {
+    Note note;
+    note.entered = 7;
+    note.set_refusal("\n" + std::string(length - 1, 'x'));
+    EXPECT_FALSE(note.empty());
+    Header header, parsed_header;
+    std::string payload = encode_note(note, &header);
+    header.length = uint32_t(payload.size());
+    ASSERT_TRUE(parse(encode(header), &parsed_header).ok()) << length;
+    Note parsed;
+    ASSERT_TRUE(parse_payload(header, payload, &parsed).ok()) << length;
+    EXPECT_EQ(parsed, note);
+    EXPECT_EQ(parsed.refusal(), " " + std::string(std::min<size_t>(length, 120) - 1, 'x'));
+    // Without a text, with words behind its end, with what a terminal obeys.
+    for (const char* wrong : {"\0\0", "\0x", "\x1b["}) {
+      std::string bad = payload;
+      std::memcpy(bad.data() + 16, wrong, 2);
+      EXPECT_EQ(parse_payload(header, bad, &parsed).code(), TUTTI_CORRUPT);
+      EXPECT_TRUE(parsed.empty());
+    }
+    payload.append(8, '\0');
+    EXPECT_EQ(parse_payload(header, payload, &parsed).code(), TUTTI_CORRUPT);
+  }
+}
+
 TEST(Wire, ANoteOfARankThatCannotBeOrWithoutAWordIsCorrupt) {
+  // One more than that is a refusal, here without a word.
   for (const uint64_t wrong : {uint64_t{0}, uint64_t{most_ranks} + 1, ~uint64_t{0}}) {
     Note note;
     note.awaited = 1;
