@@ -33,22 +33,30 @@ uint32_t Trial::begin() {
     begin_look();
   }
   --steps_left_;
+  const uint32_t stretch = (looks_ == 1 ? first_look : later_look).stretch;
   const uint32_t way = steps_left_ / stretch % ways_;
-  if (!tries(way)) return settled_;
-  timed_ = steps_left_ % stretch != stretch - 1;
+  const uint32_t at = stretch - 1 - steps_left_ % stretch;
+  if (!tries(way) || at >= how_[way]->stretch) return settled_;
+  timed_ = at >= how_[way]->untimed;
   return current_ = way;
 }
 
+const Trial::Look* Trial::look_of(uint32_t way) const {
+  if (looks_ == 1) return &first_look;
+  const bool thorough = looks_ % 4 == 1;
+  if (means_[way] > means_[settled_] + hopeless) return thorough ? &short_look : nullptr;
+  const bool is_far = means_[way] > means_[settled_] + far;
+  return is_far && !thorough && looks_ != 2 ? &short_look : &later_look;
+}
+
 void Trial::begin_look() {
-  const bool first = looks_++ == 0;
+  const Look& look = looks_++ == 0 ? first_look : later_look;
   looking_ = true;
   open_ = false;  // also where the look before was never settled
-  steps_left_ = (first ? first_rounds : later_rounds) * ways_ * stretch;
-  tried_ = 0;
+  steps_left_ = look.rounds * ways_ * look.stretch;
   for (uint32_t way = 0; way < ways_; ++way) {
-    if (!first && looks_ % 4 != 1 && means_[way] > means_[settled_] + hopeless) continue;
-    tried_ |= 1u << way;
-    samples_[way].count = 0;
+    how_[way] = look_of(way);
+    if (tries(way)) samples_[way].count = 0;
   }
 }
 

@@ -46,21 +46,30 @@ class Trial {
   uint64_t median_ns(uint32_t way) const;
 
  private:
-  // Of each way, in a row. The first call of a stretch finds the caches as another way has left
-  // them, and is not timed.
-  static constexpr uint32_t stretch = 3;
-  static constexpr uint32_t first_rounds = 2, later_rounds = 1;
-  static_assert(first_rounds * most_ways * stretch < calls_to_settle);
-  static constexpr uint32_t most_samples = first_rounds * (stretch - 1);
-  static constexpr uint32_t first_pause = 1024, later_pause = 4096;  // calls from look to look
-  // A way that took 1.75 times as long as the settled one is left out of three looks in four; the
-  // settled one goes in its place.
-  static constexpr uint32_t hopeless = 26;
+  // How often each way goes, in a row. Early calls of a stretch find the caches as another way has
+  // left them, and are not timed.
+  struct Look {
+    uint32_t rounds, stretch, untimed;
+  };
+  static constexpr Look first_look{.rounds = 2, .stretch = 3, .untimed = 1};
+  // Long enough that a ring which is passed through several times has come into the caches.
+  static constexpr Look later_look{.rounds = 1, .stretch = 16, .untimed = 8};
+  static_assert(first_look.rounds * most_ways * first_look.stretch < calls_to_settle);
+  static constexpr uint32_t most_samples = later_look.stretch - later_look.untimed;
+  static_assert(first_look.rounds * (first_look.stretch - first_look.untimed) <= most_samples);
+  static constexpr uint32_t first_pause = 256, later_pause = 4096;  // calls from look to look
+  // A way that took 1.25 times as long as the settled one has few calls in three looks in four, but
+  // not in the second; one that took 1.75 times as long has them in the fourth, and none in the
+  // others. The settled one goes in their place.
+  static constexpr uint32_t far = 10, hopeless = 26;
+  static constexpr Look short_look{.rounds = 1, .stretch = 3, .untimed = 1};
   // Another way must be better than the settled one by 4 %.
   static constexpr uint32_t margin = 2;
 
   void begin_look();
-  bool tries(uint32_t way) const { return (tried_ >> way & 1) != 0; }
+  // How a way is tried in the look that begins; null: not at all.
+  const Look* look_of(uint32_t way) const;
+  bool tries(uint32_t way) const { return how_[way] != nullptr; }
 
   uint32_t ways_;
   uint32_t settled_ = 0;
@@ -68,8 +77,8 @@ class Trial {
   uint32_t steps_left_ = 0;  // of the look
   uint32_t until_look_ = 0;  // calls
   bool looking_ = false, timed_ = false, open_ = false;
-  uint32_t tried_ = 0;    // the ways of the look, a bit each
-  uint32_t current_ = 0;  // the way of the call that runs
+  std::array<const Look*, most_ways> how_{};  // of the look
+  uint32_t current_ = 0;                      // the way of the call that runs
   struct Samples {
     std::array<uint64_t, most_samples> ns{};
     uint32_t count = 0;
