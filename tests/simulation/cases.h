@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <string_view>
 #include <vector>
 
@@ -20,9 +21,9 @@ inline MachineSettings tiny_machine(uint32_t nranks) {
   tuning.two_shot_slice_bytes = 64;
   tuning.two_shot_window = 16;  // equal to the number of slots
   tuning.rotated_bytes = 1024;
-  tuning.ring_bytes = 512;
-  tuning.ring_slices = 4;
   tuning.one_hop_slice_bytes = 64 * std::max(4u, nranks - 1);  // one cache line for each part
+  tuning.ring_bytes = std::bit_ceil(4 * tuning.one_hop_slice_bytes);  // twice a narrow one
+  tuning.ring_slices = 4;
   tuning.least_one_hop_slice_bytes = 64;
   tuning.single_copy_bytes = 256;
   tuning.copied_land_bytes = 128;
