@@ -43,6 +43,13 @@ enum class LinkMemory : uint8_t {
 
 constexpr int64_t default_heartbeat_ms = 1500;
 
+// What a peer sends next, for a rank that waits for one message.
+enum class Next : uint8_t {
+  nothing,  // has come yet
+  this_one,
+  another,  // another message, or a piece of a collective call
+};
+
 // Where another rank is, beside calls.
 enum class Presence : uint8_t {
   here,
@@ -109,6 +116,10 @@ class Link {
   // until consume() of as many or fewer.
   virtual std::span<const std::byte> try_peek(int peer, size_t most, size_t granule) = 0;
   virtual void consume(int peer, size_t bytes) = 0;
+
+  // Whether what comes next from `peer` is the message of `mark`. Takes nothing, and is no error
+  // where it is another. Only between messages: what was received from the peer was received whole.
+  virtual Next next(int peer, const CallMark& mark) = 0;
 
   // Moves up to `most` of the next bytes from `peer` to `to`, returns how many.
   virtual size_t try_recv(int peer, std::byte* to, size_t most) = 0;

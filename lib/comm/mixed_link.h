@@ -32,6 +32,7 @@ class MixedLink final : public Link {
     return to(peer).try_peek(peer, most, granule);
   }
   void consume(int peer, size_t bytes) override { to(peer).consume(peer, bytes); }
+  Next next(int peer, const CallMark& mark) override { return to(peer).next(peer, mark); }
   size_t try_recv(int peer, std::byte* data, size_t most) override {
     return to(peer).try_recv(peer, data, most);
   }

@@ -26,6 +26,7 @@ class CheckedLink final : public Link {
   size_t try_send(int peer, const std::byte* data, size_t bytes) override;
   std::span<const std::byte> try_peek(int peer, size_t most, size_t granule) override;
   void consume(int peer, size_t bytes) override { incoming_[size_t(peer)].begin += bytes; }
+  Next next(int peer, const CallMark& mark) override { return slots_->next(peer, mark); }
   size_t try_recv(int peer, std::byte* to, size_t most) override;
   Status inspect(uint64_t now_ns) override;
 

@@ -28,12 +28,13 @@ struct alignas(line_bytes) FlagLine {
 };
 static_assert(sizeof(FlagLine) == line_bytes);
 
-// A slot of a ring: the flag says that `bytes` bytes are there, in the line itself when they fit.
+// A slot of a ring: the flag says that `bytes` bytes are there, in the line itself when they fit,
+// and `second` is a second digest of their message, for SlotLink::next(); 0 in a collective call.
 struct alignas(line_bytes) SlotLine {
   static constexpr size_t inline_bytes = 48;
   std::atomic<uint64_t> flag;
   uint32_t bytes;
-  uint32_t reserved;
+  uint32_t second;
   std::byte payload[inline_bytes];
 };
 static_assert(sizeof(SlotLine) == line_bytes);

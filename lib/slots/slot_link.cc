@@ -31,6 +31,11 @@ void futex_wait(std::atomic<uint32_t>& word, uint32_t expected, uint64_t timeout
           0);
 }
 
+// Of a message. With the other digest, which is of its number, too, 63 bits that differ.
+uint32_t second_digest(const CallSignature& signature) {
+  return uint32_t(signature_hash(signature));
+}
+
 // Registers once per process: the barrier reaches only registered processes.
 bool membarrier_registered() {
   static const bool done =
@@ -135,6 +140,17 @@ void SlotLink::abandon_call() noexcept {
   publish_abort(record);
 }
 
+Next SlotLink::next(int peer, const CallMark& mark) {
+  const Incoming& ring = incoming_[peer];
+  const SlotLine& line = ring.lines[ring.received & (slots_ - 1)];
+  const uint64_t flag = load(line.flag, std::memory_order_acquire);
+  if (flag_sequence(flag) != ring.received + 1) return Next::nothing;
+  will_read(&line.second, sizeof(line.second));
+  const bool same =
+      flag_digest(flag) == mark.digest && line.second == second_digest(mark.signature);
+  return same ? Next::this_one : Next::another;
+}
+
 std::span<const std::byte> SlotLink::peek_rest(int peer, size_t most, size_t granule) {
   const Incoming& ring = incoming_[peer];
   const size_t there = ring.bytes - ring.offset;
@@ -193,6 +209,7 @@ void SlotLink::begin(const CallMark& mark) {
   mark_.digest = mark.digest;
   mark_.peer = mark.peer;
   digest_ = mark.digest;
+  second_ = mark.epoch == 0 ? second_digest(mark.signature) : 0;
   mismatched_peer_ = -1;
   results_.forget();
   suspect_ = -1;

@@ -81,9 +81,10 @@ class SlotLink final : public Link {
     const size_t taken = bytes < slice_bytes_ ? bytes : slice_bytes_;
     std::byte* const to =
         taken <= SlotLine::inline_bytes ? line.payload : ring.data + size_t(slot) * slice_bytes_;
-    will_write(&line.bytes, sizeof(line.bytes));
+    will_write(&line.bytes, sizeof(line.bytes) + sizeof(line.second));
     will_write(to, taken);
     line.bytes = uint32_t(taken);
+    line.second = second_;
     std::memcpy(to, data, taken);
     ++ring.sent;
     store(line.flag, make_flag(ring.sent, digest_), std::memory_order_release);
@@ -108,6 +109,8 @@ class SlotLink final : public Link {
       return consume_carried(peer, bytes);
     consume_slot(peer, bytes);
   }
+
+  Next next(int peer, const CallMark& mark) override;
 
   size_t try_recv(int peer, std::byte* to, size_t most) override {
     const std::span<const std::byte> data = try_peek(peer, most, 1);
@@ -245,7 +248,7 @@ class SlotLink final : public Link {
   // Hot fields first: those that the try_ verbs touch.
   uint32_t slots_;
   uint32_t slice_bytes_;
-  uint32_t digest_ = 0;
+  uint32_t digest_ = 0, second_ = 0;
   int mismatched_peer_ = -1;        // a peer whose slice carried another digest
   int corrupt_ = -1;                // a peer whose slot claims more bytes than fit
   std::vector<Outgoing> outgoing_;  // by rank of the communicator

@@ -22,6 +22,8 @@ class DataStream {
   virtual size_t receive(const CallMark& mark, std::byte* to, size_t most) = 0;
   virtual std::span<const std::byte> peek(const CallMark& mark, size_t most, size_t granule) = 0;
   virtual void consume(size_t bytes) = 0;
+  // Between messages: the next frame, of which only the header must have come; else null.
+  virtual const wire::Header* next() = 0;
 
   // What the verbs above met, for inspect() to report.
   virtual bool ended() const = 0;  // the peer sends no more, all that came was taken

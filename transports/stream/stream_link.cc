@@ -151,6 +151,19 @@ void StreamLink::consume(int rank, size_t bytes) {
   peers_[size_t(rank)]->stream->consume(bytes);
 }
 
+Next StreamLink::next(int rank, const CallMark& mark) {
+  const auto held = hold();
+  if (over_) [[unlikely]]
+    return Next::nothing;
+  Peer& peer = *peers_[size_t(rank)];
+  const wire::Header* const frame = peer.stream->next();
+  peer.next_waits_in = frame == nullptr ? calls_ : 0;
+  if (frame == nullptr) return Next::nothing;
+  const bool same =
+      frame->epoch == 0 && frame->digest == mark.digest && frame->signature == mark.signature;
+  return same ? Next::this_one : Next::another;
+}
+
 size_t StreamLink::try_recv(int rank, std::byte* to, size_t most) {
   const auto held = hold();
   if (over_) [[unlikely]]

@@ -46,6 +46,7 @@ class StreamLink final : public Link {
   size_t try_send(int peer, const std::byte* data, size_t bytes) override;
   std::span<const std::byte> try_peek(int peer, size_t most, size_t granule) override;
   void consume(int peer, size_t bytes) override;
+  Next next(int peer, const CallMark& mark) override;
   size_t try_recv(int peer, std::byte* to, size_t most) override;
   Status inspect(uint64_t now_ns) override;
   void arm() override;
@@ -81,7 +82,8 @@ class StreamLink final : public Link {
     FrameChannel control;
     uint64_t receive_waits_in = 0;  // the number of the call in which a receive found nothing
     uint64_t send_waits_in = 0;
-    std::array<Said, 8> said;  // of its latest status frames, as a ring
+    uint64_t next_waits_in = 0;  // in which next() found nothing: others may send instead of it
+    std::array<Said, 8> said;    // of its latest status frames, as a ring
     size_t said_count = 0;
     // When this rank last looked whether its host answers, and since when that has been asked
     // something, or was last; and whether it has not answered as of that look.
@@ -110,7 +112,8 @@ class StreamLink final : public Link {
     return carrier_ != nullptr ? carrier_->hold() : std::unique_lock<std::mutex>();
   }
   bool waits_for(const Peer& peer) const {
-    return peer.receive_waits_in == calls_ || peer.send_waits_in == calls_;
+    return peer.receive_waits_in == calls_ || peer.send_waits_in == calls_ ||
+           peer.next_waits_in == calls_;
   }
   Status watch(int fd, uint32_t events, uint64_t what);
   void watch_data();

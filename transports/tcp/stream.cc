@@ -135,15 +135,20 @@ size_t Stream::receive_directly(std::byte* to, size_t bytes) {
   return taken;
 }
 
+bool Stream::await_frame(size_t most) {
+  while (carried_ + frame_left_ == 0) {
+    if (!usable()) return false;
+    if (next_frame()) break;
+    if (!corrupt_.ok() || !fill(most)) return false;
+  }
+  return true;
+}
+
+const wire::Header* Stream::next() { return await_frame(header_stage_bytes_) ? &frame_ : nullptr; }
+
 size_t Stream::receive(const CallMark& mark, std::byte* to, size_t most) {
   if (most == 0) return 0;
-  while (carried_ + frame_left_ == 0) {
-    if (!usable()) return 0;
-    if (next_frame()) break;
-    if (!corrupt_.ok() || !fill(most <= small_bytes_ ? small_stage_bytes_ : header_stage_bytes_)) {
-      return 0;
-    }
-  }
+  if (!await_frame(most <= small_bytes_ ? small_stage_bytes_ : header_stage_bytes_)) return 0;
   if (!belongs_to(mark)) return 0;
   if (const size_t bytes = std::min(ready(), most); bytes > 0) {
     std::memcpy(to, stage_.get() + head_, bytes);

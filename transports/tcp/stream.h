@@ -44,6 +44,7 @@ class Stream final : public DataStream {
   size_t receive(const CallMark& mark, std::byte* to, size_t most) override;
   std::span<const std::byte> peek(const CallMark& mark, size_t most, size_t granule) override;
   void consume(size_t bytes) override;
+  const wire::Header* next() override;
 
   bool ended() const override { return ended_; }
   bool send_failed() const override { return send_failed_; }
@@ -64,6 +65,8 @@ class Stream final : public DataStream {
   // Reads the next header out of the buffer; false: it has not come, or is corrupt.
   bool next_frame();
   Status check(const wire::Header& header) const;
+  // Receives until the header of the next frame is there; false: it is not.
+  bool await_frame(size_t most);
   // Receives once, so that the buffer holds at most `most` bytes. False: nothing has come.
   bool fill(size_t most);
   bool received(ssize_t result);

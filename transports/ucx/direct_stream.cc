@@ -26,7 +26,7 @@ void DirectStream::advance() {
 
 // Fetches all announced frames of this call that fit, so that they are in flight together.
 void DirectStream::fetch_all(const CallMark& mark, std::byte* to, size_t most) {
-  if (next(mark) == nullptr || failed_ != UCS_OK) return;
+  if (next_of(mark) == nullptr || failed_ != UCS_OK) return;
   size_t ahead = 0;
   for (size_t i = 0; i < frames_.size(); ++i) {
     Frame& frame = frames_[i];
@@ -42,7 +42,7 @@ size_t DirectStream::receive(const CallMark& mark, std::byte* to, size_t most) {
   worker_.progress();
   fetch_all(mark, to, most);
   size_t got = 0;
-  while (next(mark) != nullptr && frames_[0].state == Frame::State::here) {
+  while (next_of(mark) != nullptr && frames_[0].state == Frame::State::here) {
     got += frames_[0].left;
     frames_.pop();
   }

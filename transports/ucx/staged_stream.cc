@@ -80,7 +80,7 @@ void StagedStream::advance_frame(Frame* frame) {
 }
 
 StagedStream::Frame* StagedStream::front(const CallMark& mark) {
-  Frame* const frame = next(mark);
+  Frame* const frame = next_of(mark);
   if (frame == nullptr) return nullptr;
   advance();
   return frame->state == Frame::State::here ? frame : nullptr;

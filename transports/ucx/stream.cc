@@ -243,7 +243,12 @@ void UcxStream::look_whether_here(Frame* frame) {
   --unfetched_;
 }
 
-UcxStream::Frame* UcxStream::next(const CallMark& mark) {
+const wire::Header* UcxStream::next() {
+  if (frames_.empty() && corrupt_.ok()) worker_.progress();
+  return frames_.empty() ? nullptr : &frames_[0].header;
+}
+
+UcxStream::Frame* UcxStream::next_of(const CallMark& mark) {
   if (frames_.empty()) return nullptr;
   Frame& frame = frames_[0];
   if (frame.header.digest == mark.digest) return &frame;

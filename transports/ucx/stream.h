@@ -34,6 +34,7 @@ class UcxStream : public tcp::DataStream {
   bool greeted() const { return greeted_; }
 
   size_t send(const CallMark& mark, const std::byte* data, size_t bytes) override;
+  const wire::Header* next() override;
 
   bool ended() const override { return left_ns_ != 0 && announced_ >= end_ && frames_.empty(); }
   bool send_failed() const override;
@@ -109,7 +110,7 @@ class UcxStream : public tcp::DataStream {
   void fetch(Frame* frame, std::byte* to);
   void look_whether_here(Frame* frame);
   // The next frame; nullptr: there is none, or it is not of this call.
-  Frame* next(const CallMark& mark);
+  Frame* next_of(const CallMark& mark);
   void tell(Says what);
 
   Worker& worker_;

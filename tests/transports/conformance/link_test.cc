@@ -176,6 +176,73 @@ TEST_P(LinkConformance, PeekPutsTogetherGranulesThatArriveInParts) {
   }
 }
 
+TEST_P(LinkConformance, WhatComesNextIsToldWithoutTakingIt) {
+  const auto message = [](uint64_t number, uint64_t count) {
+    CallMark mark = mark_of(0, count);
+    mark.signature.collective = Collective::point_to_point;
+    mark.digest = call_digest(number, mark.signature);
+    return mark;
+  };
+  for (const size_t bytes : {4, 300'000}) {
+    run(3, [&](int rank, Link& link) {
+      const CallMark first = message(1, bytes), second = message(2, bytes);
+      if (rank == 1) {
+        for (const CallMark& mark : {first, second}) {
+          link.begin(mark);
+          const std::vector<uint8_t> data = pattern(bytes, mark.digest);
+          ASSERT_TRUE(send_all(link, 0, data.data(), bytes).ok());
+        }
+        return;
+      }
+      const uint32_t word = 3;
+      if (rank == 2) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        link.begin(mark_of(1));
+        ASSERT_TRUE(send_all(link, 0, &word, 4).ok());
+        return;
+      }
+      CallMark none = first;
+      none.digest = 0;
+      link.begin(none);
+      const auto see = [&](int peer, const CallMark& mark, Next expected) {
+        Next found = Next::nothing;
+        const Status ended = complete(
+            link, Patience{200, 50}, 10'000'000'000u, [] { return false; },
+            [&] { return (found = link.next(peer, mark)) != Next::nothing; });
+        ASSERT_TRUE(ended.ok()) << ended.text();
+        EXPECT_EQ(found, expected);
+      };
+      EXPECT_EQ(link.next(2, first), Next::nothing);
+      for (int times = 0; times < 3; ++times) {
+        see(1, first, Next::this_one);
+        see(1, second, Next::another);
+        see(2, first, Next::another);
+        // Numbers and signatures may differ in one digest only.
+        CallMark like = message(7, bytes + 1);
+        like.digest = first.digest;
+        see(1, like, Next::another);
+        like = first;
+        like.digest = second.digest;
+        see(1, like, Next::another);
+        const Status fine = link.inspect(now_ns());
+        EXPECT_TRUE(fine.ok()) << fine.text();
+      }
+      for (const CallMark& mark : {first, second}) {
+        see(1, mark, Next::this_one);
+        link.begin(mark);
+        std::vector<uint8_t> got(bytes);
+        ASSERT_TRUE(recv_all(link, 1, got.data(), bytes).ok());
+        EXPECT_EQ(got, pattern(bytes, mark.digest));
+      }
+      EXPECT_EQ(link.next(1, second), Next::nothing);
+      link.begin(mark_of(1));
+      uint32_t got = 0;
+      ASSERT_TRUE(recv_all(link, 2, &got, 4).ok());
+      EXPECT_EQ(got, word);
+    });
+  }
+}
+
 TEST_P(LinkConformance, AStreamThatNobodyEmptiesFillsUp) {
   run(2, [](int rank, Link& link) {
     link.begin(mark_of(1));
