@@ -948,6 +948,18 @@ TUTTI_API tutti_status tutti_isend(const void* buffer, size_t count, tutti_dtype
 TUTTI_API tutti_status tutti_irecv(void* buffer, size_t count, tutti_dtype dtype, int peer, int tag,
                                    tutti_comm comm, const tutti_call_config* config,
                                    tutti_request* request);
+/* Receives from any other rank: the next message of that type, count (of elements, at least 1) and
+ * tag. Ranks whose messages are there at once are served in turn. *source becomes the sender's
+ * rank; like the buffer it belongs to the call until the request has ended, and is undefined if it
+ * fails. Messages of other types, counts and tags, and what ranks send in collective calls, are
+ * left alone. Of what a rank sends, receives get their messages in the order in which they were
+ * made: one from that rank that was made before gets its message first, and one made later takes
+ * what this one cannot take, or the message after it. Collective calls made later wait until this
+ * one has ended. A rank that dies ends it with PEER_FAILED; so does it that all others have freed
+ * the communicator. */
+TUTTI_API tutti_status tutti_irecv_any(void* buffer, size_t count, tutti_dtype dtype, int tag,
+                                       int* source, tutti_comm comm,
+                                       const tutti_call_config* config, tutti_request* request);
 TUTTI_API tutti_status tutti_isendrecv(const void* send, size_t send_count, int to, int send_tag,
                                        void* recv, size_t recv_count, int from, int recv_tag,
                                        tutti_dtype dtype, tutti_comm comm,

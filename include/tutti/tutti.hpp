@@ -584,6 +584,15 @@ class communicator {
       return tutti_irecv(buffer.data(), buffer.size(), dtype_of<T>, peer, tag, comm_, config, made);
     });
   }
+  // From any other rank, which becomes `source`; that must stay until the request has ended.
+  template <element T>
+  [[nodiscard]] request irecv_any(std::span<T> buffer, int& source, int tag = 0,
+                                  const tutti_call_config* config = nullptr) const {
+    return begun([&](tutti_request* made) {
+      return tutti_irecv_any(buffer.data(), buffer.size(), dtype_of<T>, tag, &source, comm_, config,
+                             made);
+    });
+  }
   // A prepared (persistent) call: each start() of the request runs it once.
   template <element T>
   [[nodiscard]] request allreduce_init(std::span<const T> in, std::span<T> out,

@@ -8,9 +8,12 @@ namespace tutti::api {
 
 namespace {
 
+// Of tutti_irecv_any(); no other function's arguments make such a message.
+bool is_from_any(const Message& message) { return message.from_any() && message.source != nullptr; }
+
 Status check_message(const Communicator& c, const Message& message) {
   TUTTI_TRY(check_vector(message.count, message.dtype));
-  if (message.peer < 0 || message.peer >= c.nranks()) {
+  if (!is_from_any(message) && (message.peer < 0 || message.peer >= c.nranks())) {
     return {TUTTI_INVALID, "peer " + std::to_string(message.peer) + " is not a rank; there are " +
                                std::to_string(c.nranks())};
   }
@@ -58,16 +61,30 @@ tutti_status exchange(tutti_comm comm, std::span<const Message> messages,
   });
 }
 
+Status note_messages(Communicator& c, std::span<const Message> messages,
+                     const tutti_call_config* config, Operation* operation) {
+  CallSettings settings;
+  TUTTI_TRY(check_messages(c, messages, config, &settings));
+  TUTTI_TRY(c.outside_group());
+  operation->messages.assign(messages.begin(), messages.end());
+  operation->timeout_ms = settings.timeout_ms;
+  return {};
+}
+
 tutti_status request_messages(Begins begins, tutti_comm comm, std::span<const Message> messages,
                               const tutti_call_config* config, tutti_request* out) {
-  return make_request(begins, comm, out, [&](Communicator& c, Operation* operation) -> Status {
-    CallSettings settings;
-    TUTTI_TRY(check_messages(c, messages, config, &settings));
-    TUTTI_TRY(c.outside_group());
-    operation->messages.assign(messages.begin(), messages.end());
-    operation->timeout_ms = settings.timeout_ms;
-    return {};
+  return make_request(begins, comm, out, [&](Communicator& c, Operation* operation) {
+    return note_messages(c, messages, config, operation);
   });
+}
+
+Status check_from_any(const Communicator& c, size_t count, const int* source) {
+  if (c.nranks() == 1) return {TUTTI_INVALID, "there is no other rank to receive from"};
+  if (count == 0) {
+    return {TUTTI_INVALID, "a receive from any rank needs elements: without any nothing is sent"};
+  }
+  if (source == nullptr) return {TUTTI_INVALID, "there is nowhere to put the sender's rank"};
+  return {};
 }
 
 // The halves of a sendrecv that exist. Allocates nothing, because exceptions are not caught yet
@@ -154,6 +171,16 @@ tutti_status tutti_recv_init(void* buffer, size_t count, tutti_dtype dtype, int 
                              tutti_request* request) {
   const Message message = Message::to_receive(buffer, count, dtype, peer, tag);
   return api::request_messages(api::Begins::when_started, comm, {&message, 1}, config, request);
+}
+tutti_status tutti_irecv_any(void* buffer, size_t count, tutti_dtype dtype, int tag, int* source,
+                             tutti_comm comm, const tutti_call_config* config,
+                             tutti_request* request) {
+  const Message message = Message::to_receive_from_any(buffer, count, dtype, tag, source);
+  return api::make_request(api::Begins::now, comm, request,
+                           [&](Communicator& c, Operation* operation) -> Status {
+                             TUTTI_TRY(api::check_from_any(c, count, source));
+                             return api::note_messages(c, {&message, 1}, config, operation);
+                           });
 }
 tutti_status tutti_isendrecv(const void* send, size_t send_count, int to, int send_tag, void* recv,
                              size_t recv_count, int from, int recv_tag, tutti_dtype dtype,

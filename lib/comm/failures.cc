@@ -49,12 +49,28 @@ Status Failures::timed_out(int peer, uint64_t call) const noexcept {
     if (stopped < 0 && call != 0) stopped = stopped_rank();
     if (stopped < 0) return {TUTTI_TIMEOUT, std::move(text), root, call};
     if (stopped != root) text += "; " + rank_name(stopped) + " does not go on";
-    text += "; its process, " + std::to_string(connection_.processes[size_t(stopped)]) +
-            ", is stopped, by a signal or a debugger";
-    return {TUTTI_TIMEOUT, std::move(text), stopped, call};
+    return of_stopped(std::move(text), stopped, call);
   } catch (...) {
     return {TUTTI_TIMEOUT, "deadline passed", peer, call};
   }
+}
+
+Status Failures::timed_out_for_any() const noexcept {
+  try {
+    std::string text = rank_name(connection_.rank) + " waited for any rank, and none sent it";
+    const int stopped = stopped_rank();
+    if (stopped < 0) return {TUTTI_TIMEOUT, std::move(text)};
+    text += "; " + rank_name(stopped) + " does not go on";
+    return of_stopped(std::move(text), stopped, 0);
+  } catch (...) {
+    return {TUTTI_TIMEOUT, "deadline passed"};
+  }
+}
+
+Status Failures::of_stopped(std::string text, int stopped, uint64_t call) const {
+  text += "; its process, " + std::to_string(connection_.processes[size_t(stopped)]) +
+          ", is stopped, by a signal or a debugger";
+  return {TUTTI_TIMEOUT, std::move(text), stopped, call};
 }
 
 int Failures::root_of_wait(int peer, uint64_t call, int* through) const {

@@ -51,6 +51,8 @@ class Failures {
   Status own_failure() const noexcept;
   // The error of a call that waited for `peer`; -1: unknown. `call` 0: a message.
   Status timed_out(int peer, uint64_t call) const noexcept;
+  // Of a receive that waited for any rank.
+  Status timed_out_for_any() const noexcept;
 
  private:
   // The rank that `peer`, for which this one waits in the call, waits for, directly or through
@@ -62,6 +64,7 @@ class Failures {
   int stopped_rank() const;
   // Adds that the call was refused to a rank that has not entered it, or entered another.
   void add_refusal(uint64_t call, Status* status) const;
+  Status of_stopped(std::string text, int stopped, uint64_t call) const;
   std::string describe_latest(int rank, bool waited_for_directly, uint64_t call) const;
   std::string describe_wait(int peer, int root, int through, uint64_t call) const;
   void tell_peers(const Status& why) noexcept;

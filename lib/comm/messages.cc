@@ -2,46 +2,16 @@
 
 #include <utility>
 
-#include "lib/base/types.h"
-
 namespace tutti {
-
-namespace {
-
-// Messages of a pair are numbered apart from the collective calls.
-constexpr uint64_t message_bit = uint64_t{1} << 63;
-
-CallSignature signature_of(const Message& message) {
-  CallSignature signature;
-  signature.count = message.count;
-  signature.root = message.tag;
-  signature.algorithm = 0xffff;
-  signature.collective = Collective::point_to_point;
-  signature.set_types(message.dtype, TUTTI_SUM);
-  return signature;
-}
-
-}  // namespace
-
-void Messages::open() {
-  sends_.resize(size_t(connection_.nranks));
-  receives_.resize(size_t(connection_.nranks));
-}
 
 Status Messages::add(std::span<const Message> messages, size_t* left, uint32_t* entry) {
   if (failures_.over()) return {TUTTI_ABORTED, {}};
   if (connection_.record != nullptr) {
     const Message& first = messages.front();
-    *entry =
-        connection_.record->enter(record::message(first.peer, first.sends), signature_of(first));
+    const int peer = first.from_any() ? record::any_rank : first.peer;
+    *entry = connection_.record->enter(record::message(peer, first.sends), signature_of(first));
   }
-  for (const Message& message : messages) {
-    uint64_t& number = (message.sends ? sends_ : receives_)[size_t(message.peer)];
-    const CallSignature signature = signature_of(message);
-    CallMark mark{0, signature, call_digest(message_bit | ++number, signature)};
-    mark.peer = message.peer;
-    traffic_.add({message, mark, message.count * dtype_size(message.dtype), left, *entry});
-  }
+  for (const Message& message : messages) traffic_.add({message, left, *entry});
   return {};
 }
 
@@ -71,7 +41,7 @@ tutti_status Messages::run(std::span<const Message> messages, int64_t timeout_ms
 Status Messages::inspect(uint64_t now_ns) {
   if (connection_.record != nullptr && !traffic_.empty() &&
       wait_pace_.due(traffic_.first_entry(), now_ns)) {
-    const int peer = traffic_.first().peer;
+    const int peer = traffic_.first().from_any() ? -1 : traffic_.first().peer;
     connection_.record->waits(traffic_.first_entry(), peer, connection_.way_to(peer), now_ns);
   }
   return traffic_.inspect(*connection_.link, now_ns);
@@ -80,7 +50,7 @@ Status Messages::inspect(uint64_t now_ns) {
 void Messages::break_down(const Message& asked, Status ended) {
   const Message stuck = traffic_.empty() ? asked : traffic_.first();
   if (ended.code() == TUTTI_TIMEOUT && ended.text().empty()) {
-    ended = failures_.timed_out(stuck.peer, 0);
+    ended = stuck.from_any() ? failures_.timed_out_for_any() : failures_.timed_out(stuck.peer, 0);
   }
   traffic_.clear();
   failures_.break_down(std::move(ended), signature_of(stuck), 0);

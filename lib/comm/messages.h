@@ -2,7 +2,6 @@
 #pragma once
 
 #include <span>
-#include <vector>
 
 #include "lib/call/message.h"
 #include "lib/comm/connection.h"
@@ -19,7 +18,7 @@ class Messages {
   Messages(const Connection& connection, Failures& failures)
       : connection_(connection), failures_(failures) {}
   // Once the number of ranks is known.
-  void open();
+  void open() { traffic_.open(connection_.nranks, connection_.rank); }
 
   // Runs them to their end, those with one peer in order; nothing else may be in flight.
   tutti_status run(std::span<const Message> messages, int64_t timeout_ms);
@@ -44,7 +43,6 @@ class Messages {
  private:
   const Connection& connection_;
   Failures& failures_;
-  std::vector<uint64_t> sends_, receives_;  // messages so far, by peer
   Traffic traffic_;
   WaitPace wait_pace_;  // of the first message's entry in the flight record
 };

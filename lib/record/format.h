@@ -100,6 +100,7 @@ constexpr uint32_t tail_of(uint32_t sequence, State state) {
 
 // Messages have no number: instead of it an entry has the first one's peer and direction.
 constexpr uint64_t message_bit = uint64_t{1} << 63, sends_bit = uint64_t{1} << 62;
+constexpr int any_rank = 0x7fffffff;  // the peer of a receive from any rank
 constexpr uint64_t message(int peer, bool sends) {
   return message_bit | (sends ? sends_bit : 0) | uint32_t(peer);
 }

@@ -124,6 +124,7 @@ std::optional<ReadComm> read_comm(std::span<const std::byte> bytes, size_t place
 
 std::string ReadCall::describe() const {
   if (number != 0) return "call " + std::to_string(number) + ", " + signature.describe();
+  if (peer == any_rank) return "a " + signature.describe() + ", from any rank";
   return "a " + signature.describe() + (sends ? ", to rank " : ", from rank ") +
          std::to_string(peer);
 }

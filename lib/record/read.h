@@ -16,7 +16,7 @@ namespace tutti::record {
 // Times are those of CLOCK_REALTIME in nanoseconds; 0: unknown.
 struct ReadCall {
   uint64_t number = 0;  // on the communicator; 0: messages
-  int peer = -1;        // of messages, the first one's
+  int peer = -1;        // of messages, the first one's; any_rank
   bool sends = false;
   CallSignature signature;
   State state = State::none;

@@ -93,6 +93,13 @@ TEST(Cpp, RequestsAreWaitedForAtTheLatestWhenTheyGo) {
       const tutti::request from = comm.irecv(out(got), previous);
     }
     EXPECT_EQ(got, Values(2, previous));
+    int source = -1;
+    {
+      const tutti::request to = comm.isend(in(mine), next, 3);
+      const tutti::request from = comm.irecv_any(out(got), source, 3);
+    }
+    EXPECT_EQ(source, previous);
+    EXPECT_EQ(got, Values(2, previous));
     while (!second.test()) continue;
     first.wait();
     EXPECT_EQ(sum, Values(2, 0 + 1 + 2));

@@ -86,6 +86,23 @@ TEST_P(KilledRank, EndsARankThatOnlyReceives) {
   tutti::testing::kill_and_expect_it_named(children, 1, 1'000'000'000);
 }
 
+// Whoever else lives.
+TEST_P(KilledRank, EndsReceivesFromAnyRank) {
+  const auto children = start(4, GetParam(), [&](int rank, tutti_comm comm) {
+    if (rank == 2) {
+      pause();
+      return TUTTI_OK;
+    }
+    float value = 0;
+    int source = -1;
+    tutti_request request = nullptr;
+    const tutti_status begun =
+        tutti_irecv_any(&value, 1, TUTTI_FLOAT32, 0, &source, comm, nullptr, &request);
+    return begun == TUTTI_OK ? tutti_wait(&request) : begun;
+  });
+  kill_rank_2_and_expect_it_named(children);
+}
+
 // Also to a rank that waits for another one, which waits for it.
 void expect_a_stopped_rank_to_be_named(const char* transport, const char* algorithm) {
   const auto children = start(4, transport, [&](int rank, tutti_comm comm) {

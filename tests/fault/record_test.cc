@@ -236,6 +236,26 @@ TEST_P(Doctor, SaysWhichMessageIsMissing) {
   expect(diagnose(), Finding::died, children[1], {"rank 1", "has died before its first call"});
 }
 
+TEST_P(Doctor, SaysThatAReceiveWaitsForAnyRank) {
+  const auto children = start(3, [](int rank, tutti_comm comm) {
+    if (rank != 0) pause();
+    float value = 0;
+    int source = -1;
+    tutti_request request = nullptr;
+    tutti_irecv_any(&value, 1, TUTTI_FLOAT32, 6, &source, comm, nullptr, &request);
+    return tutti_wait(&request);
+  });
+  usleep(1'600'000);
+  const Diagnosis found = diagnose();
+  EXPECT_EQ(found.finding, Finding::stuck) << found.sentence;
+  for (const char* const words :
+       {"rank 0", "a message of 1 float32, tag 6, from any rank for ", ", and none sends it"})
+    EXPECT_NE(found.sentence.find(words), std::string::npos) << found.sentence;
+  kill(children[1].pid, SIGKILL);
+  kill(children[2].pid, SIGKILL);
+  finish_all(children);
+}
+
 TEST_P(Doctor, FindsNothingWhereNothingIs) {
   const auto children = start(3, [](int, tutti_comm comm) {
     tutti_status status = TUTTI_OK;

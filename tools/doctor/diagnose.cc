@@ -444,7 +444,10 @@ class Job {
   // For whom a call waits.
   int awaited(const Open& open) const {
     const ReadCall& call = *open.call;
-    if (call.number == 0) return open.wait() != nullptr ? open.wait()->peer : call.peer;
+    if (call.number == 0) {
+      const int peer = open.wait() != nullptr ? open.wait()->peer : call.peer;
+      return peer == record::any_rank ? -1 : peer;
+    }
     const ReadComm& comm = *open.member.comm;
     const auto is_behind = [&](int rank) {
       const Member one = member(comm.id, rank);
@@ -514,9 +517,10 @@ class Job {
   void of_nobody(const Open& open, const std::string& how_long) {
     set_people(open.member, open.member.comm->rank, open.member);
     set_call(*open.call);
-    set(Finding::stuck,
-        fmt::format("{} is in {}{} {}, and no record says for whom it waits", name(open.member),
-                    open.call->describe(), which(*open.member.comm), how_long));
+    const bool any = open.call->number == 0 && open.call->peer == record::any_rank;
+    set(Finding::stuck, fmt::format("{} is in {}{} {}, and {}", name(open.member),
+                                    open.call->describe(), which(*open.member.comm), how_long,
+                                    any ? "none sends it" : "no record says for whom it waits"));
   }
 
   void of_no_record(const Open& open, int rank, const std::string& how_long) {

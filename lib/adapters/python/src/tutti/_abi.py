@@ -397,6 +397,7 @@ PROTOTYPES: Dict[str, Tuple[Any, List[Any]]] = {
     "tutti_ibarrier": (c_int, [c_void_p, POINTER(tutti_call_config), POINTER(c_void_p)]),
     "tutti_isend": (c_int, [c_void_p, c_size_t, c_int, c_int, c_int, c_void_p, POINTER(tutti_call_config), POINTER(c_void_p)]),
     "tutti_irecv": (c_int, [c_void_p, c_size_t, c_int, c_int, c_int, c_void_p, POINTER(tutti_call_config), POINTER(c_void_p)]),
+    "tutti_irecv_any": (c_int, [c_void_p, c_size_t, c_int, c_int, POINTER(c_int), c_void_p, POINTER(tutti_call_config), POINTER(c_void_p)]),
     "tutti_isendrecv": (c_int, [c_void_p, c_size_t, c_int, c_int, c_void_p, c_size_t, c_int, c_int, c_int, c_void_p, POINTER(tutti_call_config), POINTER(c_void_p)]),
     "tutti_allreduce_init": (c_int, [c_void_p, c_void_p, c_size_t, c_int, c_int, c_void_p, POINTER(tutti_call_config), POINTER(c_void_p)]),
     "tutti_reduce_init": (c_int, [c_void_p, c_void_p, c_size_t, c_int, c_int, c_int, c_void_p, POINTER(tutti_call_config), POINTER(c_void_p)]),
