@@ -216,20 +216,56 @@ def case_messages(rank, size):
     for work in dist.batch_isend_irecv([dist.P2POp(dist.isend, sent, right), dist.P2POp(dist.irecv, place, left)]):
         work.wait()
     same(place, torch.full((4,), float(left)), "batch_isend_irecv")
-    if size == 2:
-        if rank == 0:
-            place = torch.zeros(2)
-            assert dist.recv(place) == 1
-            same(place, torch.ones(2), "recv from any source")
-        else:
-            dist.send(torch.ones(2), 0)
-    elif rank == 0:
-        try:
-            dist.recv(torch.zeros(1))
-        except RuntimeError as error:
-            assert "any source" in str(error), error
-        else:
-            raise AssertionError("a receive from any source of three ranks was taken")
+
+
+def case_any_source(rank, size, group=None, members=None):
+    members = members or list(range(size))
+    root, others = members[0], members[1:]
+    for count in (1, 1000, 300_000):
+        for _round in range(3):
+            if rank != root:
+                dist.send(torch.full((count,), float(rank)), root, group=group)
+                dist.send(torch.full((count,), float(rank + 100)), root, group=group, tag=1)
+                continue
+            # Tensors of any layout; other tags are left alone.
+            works = [(dist.irecv(place, group=group), place) for place in (strided(torch.zeros(count)) for _ in others[1:])]
+            last = torch.zeros(count)
+            senders = [dist.recv(last, group=group)]
+            same(last, torch.full((count,), float(senders[0])), "recv from any source")
+            for work, place in works:
+                work.wait()
+                # Works know ranks by their place in the group.
+                senders.append(members[work._source_rank()])
+                same(place, torch.full((count,), float(senders[-1])), "irecv from any source")
+            assert sorted(senders) == others, senders
+            for sender in others:
+                dist.recv(last, sender, group=group, tag=1)
+                same(last, torch.full((count,), float(sender + 100)), "recv behind one from any source")
+    # It neither waits for collectives nor holds them up, and is there before its message.
+    place = torch.zeros(5)
+    work = dist.irecv(place, group=group) if rank == root else None
+    dist.barrier(group=group)
+    if rank == others[-1]:
+        dist.send(torch.ones(5), root, group=group)
+    if work is not None:
+        work.wait()
+        assert members[work._source_rank()] == others[-1]
+        same(place, torch.ones(5), "irecv from any source before a barrier")
+    if size == 2 or rank != root:
+        return
+    try:
+        dist.recv(torch.zeros(0), group=group)
+    except RuntimeError as error:
+        assert "needs elements" in str(error), error
+    else:
+        raise AssertionError("an empty tensor was received from any source")
+
+
+def case_any_source_of_some(rank, size):
+    members = [1, 2, 3]
+    group = dist.new_group(members)
+    if rank in members:
+        case_any_source(rank, 3, group, members)
 
 
 def case_works(rank, size):
@@ -364,8 +400,8 @@ def case_short_forms(rank, size):
     same(tensor, torch.full((3,), float(size)), "reduce_scatter in a short form")
 
 
-CASES = ["short_forms", "reductions", "averages", "moves", "scattered", "all_to_all", "messages", "works", "objects", "sparse",
-         "coalesced", "groups"]
+CASES = ["short_forms", "reductions", "averages", "moves", "scattered", "all_to_all", "messages", "any_source", "works",
+         "objects", "sparse", "coalesced", "groups"]
 
 
 def case_all(rank, size):
@@ -378,3 +414,4 @@ if __name__ == "__main__":
         ranks.main(globals())
     else:
         ranks.run(__file__, "all", sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 2)
+        ranks.run(__file__, "any_source+any_source_of_some", sys.argv[1], 4)

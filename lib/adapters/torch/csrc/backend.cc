@@ -781,7 +781,7 @@ WorkPtr Backend::issue_message(bool send, Tensors& tensors, int peer, int tag) {
   const char* what = send ? "send" : "recv";
   TORCH_CHECK(messages_ != nullptr, "tutti: the process group was shut down");
   const auto tensor = only(tensors, what);
-  check_root(peer, size_, what);
+  if (peer != Messages::any_peer) check_root(peer, size_, what);
   const auto flat =
       send ? tensor.contiguous()
            : (tensor.is_contiguous() ? tensor
@@ -807,11 +807,8 @@ WorkPtr Backend::recv(Tensors& tensors, int peer, int tag) {
 }
 
 WorkPtr Backend::recvAnysource(Tensors& tensors, int tag) {
-  TORCH_CHECK(size_ == 2,
-              "tutti: a receive from any source is possible in groups of two ranks "
-              "only; this one has ",
-              size_);
-  return issue_message(false, tensors, 1 - rank_, tag);
+  // Of two ranks one may send, and an empty tensor may be received from it.
+  return issue_message(false, tensors, size_ == 2 ? 1 - rank_ : Messages::any_peer, tag);
 }
 
 }  // namespace tutti_torch

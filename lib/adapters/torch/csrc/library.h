@@ -33,6 +33,7 @@ namespace tutti_torch {
   F(barrier_with)                \
   F(isend)                       \
   F(irecv)                       \
+  F(irecv_any)                   \
   F(test)
 
 struct Library {

@@ -61,7 +61,7 @@ TuttiWork::TuttiWork(int rank, c10d::OpType type, const char* title, const Tenso
 bool TuttiWork::isCompleted() { return done(); }
 bool TuttiWork::isSuccess() const { return done() && failure_ == nullptr; }
 std::exception_ptr TuttiWork::exception() const { return done() ? failure_ : nullptr; }
-int TuttiWork::sourceRank() const { return source_; }
+int TuttiWork::sourceRank() const { return source_.load(std::memory_order_relaxed); }
 uint64_t TuttiWork::getSequencenumber() const { return sequence_; }
 void TuttiWork::abort() {
   TORCH_CHECK(false, "tutti: a single work cannot be aborted: abort its process group");
@@ -232,10 +232,14 @@ void Messages::begin(c10::intrusive_ptr<Message> message, bool send, void* buffe
   std::lock_guard<std::mutex> lock(mutex_);
   message->limit_ = limit;
   message->deadline_ = Clock::now() + limit;
-  const auto status = send ? library().isend(buffer, bytes, TUTTI_UINT8, peer, tag, comm_, nullptr,
-                                             &message->request_)
-                           : library().irecv(buffer, bytes, TUTTI_UINT8, peer, tag, comm_, nullptr,
-                                             &message->request_);
+  const auto& begins = library();
+  tutti_request* const request = &message->request_;
+  const auto status =
+      send ? begins.isend(buffer, bytes, TUTTI_UINT8, peer, tag, comm_, nullptr, request)
+      : peer == any_peer
+          ? begins.irecv_any(buffer, bytes, TUTTI_UINT8, tag, &message->sender_, comm_, nullptr,
+                             request)
+          : begins.irecv(buffer, bytes, TUTTI_UINT8, peer, tag, comm_, nullptr, request);
   check(status, send ? "send" : "recv", comm_);
   in_flight_.push_back(std::move(message));
   wake_.notify_one();
@@ -287,6 +291,7 @@ bool Messages::advance() {
     auto failure = message->error_;
     try {
       at::AutoDispatchBelowADInplaceOrView below;
+      if (message->sender_ != any_peer) message->set_source(message->sender_);
       if (failure == nullptr && message->finish_) message->finish_();
     } catch (...) {
       failure = std::current_exception();

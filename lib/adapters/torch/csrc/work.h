@@ -54,11 +54,12 @@ class TuttiWork : public c10d::Work {
   bool done() const { return done_.load(std::memory_order_acquire); }
   // If failed.
   void rethrow() const;
+  void set_source(int rank) { source_.store(rank, std::memory_order_relaxed); }
 
  private:
   const Tensors outputs_;
   const uint64_t sequence_;
-  const int source_;
+  std::atomic<int> source_;
   std::atomic<bool> done_{false};
   std::exception_ptr failure_;  // written before done_
   std::mutex future_mutex_;
@@ -130,6 +131,8 @@ class Messages {
   // Abort the communicator before, where something may be in flight.
   ~Messages();
 
+  // For begin(): receives from any rank, which the message then has as its source.
+  static constexpr int any_peer = -1;
   // Begins a message of `bytes` bytes; does not block.
   void begin(c10::intrusive_ptr<Message> message, bool send, void* buffer, size_t bytes, int peer,
              int tag, Milliseconds limit);
@@ -166,6 +169,7 @@ class Messages::Message final : public TuttiWork {
   Messages& messages_;
   std::function<void()> finish_;
   tutti_request request_ = nullptr;
+  int sender_ = Messages::any_peer;  // of a receive from any rank, once it has ended
   std::exception_ptr error_;
   Milliseconds limit_{0};
   std::chrono::steady_clock::time_point deadline_;

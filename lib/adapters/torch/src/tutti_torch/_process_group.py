@@ -647,14 +647,15 @@ class TuttiProcessGroup(dist.ProcessGroup):
         _require(self._open, "the process group was shut down")
         tensor = _only(tensors, what)
         _check_tensors(tensors, what)
-        peer = self._root(peer, what)
+        if peer is not None:
+            peer = self._root(peer, what)
         if send:
             place = _Input([tensor])
             finish = lambda place=place: None  # keeps the buffer until the message has ended
         else:
             place = _Output([tensor])
             finish = place.store
-        message = Message(self._messages, finish, [tensor], self._rank if send else peer)
+        message = Message(self._messages, finish, [tensor], self._rank if send else -1 if peer is None else peer)
         self._messages.begin(message, send, place.address, _bytes(tensor), peer, tag)
         return self._issued(message)
 
@@ -665,6 +666,5 @@ class TuttiProcessGroup(dist.ProcessGroup):
         return self._message(False, tensors, peer, tag)
 
     def recv_anysource(self, tensors, tag=0):
-        _require(self._size == 2,
-                 f"a receive from any source is possible in groups of two ranks only; this one has {self._size}")
-        return self._message(False, tensors, 1 - self._rank, tag)
+        # Of two ranks one may send, and an empty tensor may be received from it.
+        return self._message(False, tensors, 1 - self._rank if self._size == 2 else None, tag)

@@ -234,6 +234,7 @@ class Message(TuttiWork):
         super().__init__(finish, outputs, source)
         self._messages = messages
         self._request = ctypes.c_void_p()
+        self._sender = ctypes.c_int(-1)  # of a receive from any rank, once it has ended
         self._deadline = 0.0
 
     def wait(self, timeout=None):
@@ -267,10 +268,15 @@ class Messages(_WithThread):
         self._thread.start()
 
     def begin(self, message, send, address, count, peer, tag):
-        begin = self._library.tutti_isend if send else self._library.tutti_irecv
+        """`peer` None: receives from any rank, which the message then has as its source."""
+        end = (self._comm, None, ctypes.byref(message._request))
         with self._lock:
-            self._failures.check(begin(address, count, _abi.TUTTI_UINT8, peer, tag, self._comm, None,
-                                       ctypes.byref(message._request)), "send" if send else "recv", self._comm)
+            if peer is None:
+                status = self._library.tutti_irecv_any(address, count, _abi.TUTTI_UINT8, tag, ctypes.byref(message._sender), *end)
+            else:
+                begin = self._library.tutti_isend if send else self._library.tutti_irecv
+                status = begin(address, count, _abi.TUTTI_UINT8, peer, tag, *end)
+            self._failures.check(status, "send" if send else "recv", self._comm)
             message._deadline = time.monotonic() + self.limit_ms / 1000
             self._in_flight.append(message)
             self._wake.notify()
@@ -308,6 +314,8 @@ class Messages(_WithThread):
             self._in_flight = left
         for message, failure in ended:
             try:
+                if message._sender.value >= 0:
+                    message._source = message._sender.value
                 if failure is None:
                     message._run()
             except Exception as error:  # pylint: disable=broad-except
