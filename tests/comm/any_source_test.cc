@@ -169,6 +169,42 @@ TEST_P(AnySource, ReceivesMadeBeforeComeFirst) {
   }
 }
 
+// Also while they leave what comes to a third one to look at first.
+TEST_P(AnySource, ReceivesMadeBeforeComeFirstBehindOthers) {
+  constexpr int32_t rounds = 300;
+  on_comm(3, GetParam(), [](int rank, tutti_comm comm) {
+    if (rank == 1) {
+      for (int32_t round = 0; round < rounds; ++round) {
+        EXPECT_EQ(receive(comm, 0, 7), round);
+        send(comm, 2 * round, 0, 5);
+        send(comm, 2 * round + 1, 0, 5);
+      }
+    } else if (rank == 2) {
+      send(comm, receive(comm, 0, 8), 0, 9);
+    } else {
+      FromAny others;
+      others.begin(comm, 1, 9);
+      for (int32_t round = 0; round < rounds; ++round) {
+        int32_t first = -1;
+        tutti_request request = nullptr;
+        ASSERT_EQ(tutti_irecv(&first, 1, TUTTI_INT32, 1, 5, comm, nullptr, &request), TUTTI_OK);
+        FromAny second;
+        second.begin(comm, 1, 5);
+        send(comm, round, 1, 7);
+        ASSERT_EQ(second.wait(), TUTTI_OK) << sentence(comm);
+        ASSERT_EQ(tutti_wait(&request), TUTTI_OK) << sentence(comm);
+        ASSERT_EQ(first, 2 * round);
+        ASSERT_EQ(second.got[0], 2 * round + 1);
+      }
+      send(comm, 77, 2, 8);
+      ASSERT_EQ(others.wait(), TUTTI_OK) << sentence(comm);
+      EXPECT_EQ(others.got[0], 77);
+      EXPECT_EQ(others.source, 2);
+    }
+    ASSERT_EQ(tutti_barrier(comm), TUTTI_OK) << sentence(comm);
+  });
+}
+
 TEST_P(AnySource, ReceivesMadeLaterTakeWhatIsLeft) {
   for (const int when : {0, 1, 2}) {
     on_comm(3, GetParam(), [&](int rank, tutti_comm comm) {
