@@ -33,11 +33,6 @@ double validate(const Worker& worker) {
   return sums[0] / sums[1];
 }
 
-void save(CheckpointGroup group, Strategy& strategy, int64_t step) {
-  if (const LossScale* scale = strategy.loss_scale()) group.settings["loss-scale"] = scale->text();
-  save_checkpoint(group, strategy.state(), step);
-}
-
 // An overflow of scaled losses is no divergence as long as the scale can fall.
 bool is_finite(const StepFigures& f) {
   return std::isfinite(f.loss) && std::isfinite(f.step_norm) && (!f.overflow || f.loss_scale >= 1);
@@ -110,7 +105,7 @@ void StepLoop::settle() {
   const bool last = early_ != Early::no || ends;
   if (early_ != Early::diverged && kept && (due || last) && progress_.saved != next) {
     strategy.pause(next);
-    save(team().keepers, strategy, next);
+    save_checkpoint(team().keepers, strategy.state(), next, strategy.loss_scale());
     progress_.saved = next;
   }
   if (last) record.figures.volume += strategy.finish();

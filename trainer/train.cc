@@ -69,9 +69,8 @@ int64_t resume(Screen& screen, Team& team) {
   const Checkpoint found = common_checkpoint(group);
   check_continues(found, options, group.identity, team.worker.data.digest());
   load_checkpoint(found, group, strategy.state());
-  if (LossScale* const scale = strategy.loss_scale();
-      scale && found.settings.contains("loss-scale")) {
-    const auto was = LossScale::parsed(found.settings["loss-scale"].get<std::string>());
+  if (LossScale* const scale = strategy.loss_scale()) {
+    const LossScale was = found.scale_of(group.comm.rank()).value_or(*scale);
     if (options.loss_scale.empty()) *scale = was;
     scale->skipped = was.skipped;
   }

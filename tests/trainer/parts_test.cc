@@ -134,7 +134,8 @@ class Run {
           if (i >= range.begin && i < range.end) values[i - range.begin] = x;
         });
       }
-      save_checkpoint(group(worker), {parameters(worker), state}, 7);
+      const LossScale scale{.skipped = worker.grid.all.rank()};
+      save_checkpoint(group(worker), {parameters(worker), state}, 7, &scale);
     });
   }
   void load_and_compare() {
@@ -143,6 +144,9 @@ class Run {
     ASSERT_TRUE(warnings.empty());
     EXPECT_EQ(found.step, 7);
     each([&](const Worker& worker, std::vector<Real>& values, const StateVector& state) {
+      // Each rank has the scale that it kept; there may have been fewer.
+      const int rank = worker.grid.all.rank(), last = int(found.files.size()) - 1;
+      EXPECT_EQ(found.scale_of(rank).value_or(LossScale{}).skipped, std::min(rank, last));
       for (Real& x : worker.replica.parameters<Real>()) x = 99;
       load_checkpoint(found, group(worker), {parameters(worker), state});
       size_t wrong = 0;

@@ -194,6 +194,7 @@ def check_refused():
                         (("--sync", "local-sgd"), "--elastic needs --sync allreduce"), (("--sync", "gossip"), "--elastic needs --sync allreduce"),
                         (("--sync", "ssp"), "--elastic needs --sync allreduce"),
                         (("--sync", "server", "--servers", "2"), "--elastic needs --servers 1"), (("--sync", "server", "--dropout", "0.1"), "--elastic needs --dropout 0"),
+                        (("--sync", "server", "--precision", "bf16", "--loss-scale", "2"), "--elastic needs losses that are not scaled"),
                         (("--sync", "server", "--log", top.name + "/log"), "no --log"), (("--sync", "server", "--meet", top.name + "/place"), "--meet needs --sync allreduce"),
                         (("--straggler", "jitter"), "no --straggler"),
                         (("--join",), "--join needs --meet"), (("--dp", "1"), "--elastic needs --dp of 2 or more, or --meet"),

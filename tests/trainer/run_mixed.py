@@ -173,11 +173,71 @@ def check_fp16():
         assert code == 2 and out == "" and err.count("\n") == 1 and "--precision fp16: LibTorch" in err, (code, out, err)
 
 
+def kept_scales(folder):
+    """What the newest checkpoint has of each rank's loss scale."""
+    newest = sorted(name for name in os.listdir(folder) if name.startswith("step-"))[-1]
+    with open(f"{folder}/{newest}/checkpoint.json", encoding="utf-8") as file:
+        return [about["loss-scale"] for about in json.load(file)["contents"]["files"]]
+
+
+def check_scales_of_ways():
+    """Ways to agree that sum no gradients: one scale where a step takes all gradients, else each worker's own."""
+    first = 2.0 ** 26
+    # Of shards of two samples and of one the first overflows at a scale that the other can stand.
+    uneven = convex[:-4] + ["--dp", "2", "--batch", "3", "--loss-scale", f"dynamic:{first:.0f}"]
+    servers = (("server", "--servers", "1"), ("server", "--servers", "2"), ("ssp", "--staleness", "0"), ("backup", "--backup", "0", "--servers", "2"))
+    own = (("server-async", "--servers", "2"), ("ssp", "--staleness", "1"), ("backup", "--backup", "1", "--servers", "2", "--straggler", "1:3"),
+           ("local-sgd", "--local-steps", "3"), ("gossip",))
+
+    def figures(rows):
+        return [(r["loss_scale"], r["overflow"]) for r in rows]
+
+    # AdamW knows how many steps were made.
+    adam = uneven[:4] + ["--optimizer", "adamw", "--lr", "0.1"] + uneven[-6:]
+    for args in (uneven, adam):
+        rows, total = steps(*args, "--steps", "16", "--algorithm", "master-worker")
+        follow(rows, first)
+        assert 3 < total["skipped_steps"] < 14, total
+        for sync, *way in servers if args == uneven or LONG else servers[1:3]:
+            others, ended = steps(*args, "--steps", "16", "--sync", sync, *way)
+            assert figures(others) == figures(rows) and others[-1]["parameters"] == rows[-1]["parameters"], (sync, way, others, rows)
+            assert ended["skipped_steps"] == total["skipped_steps"] and (sync != "server" or close(others, rows, 1e-6)), (sync, way, ended)
+    for sync, *way in own:
+        rows, total = steps(*uneven, "--lr", "0.2", "--steps", "60", "--sync", sync, *way)
+        scale = first
+        for row in rows:
+            assert row["loss_scale"] == scale, (sync, rows)
+            scale /= 2 if row["overflow"] else 1
+        assert total["skipped_steps"] == sum(row["overflow"] for row in rows) > 3, (sync, total)
+        assert not rows[-1]["overflow"] and total["validation_loss"] < 0.2 * rows[0]["loss"], (sync, total, rows)
+    # A scale that always overflows leaves all parameters as they are.
+    start = steps(*uneven, "--steps", "1")[0][0]["parameters"]
+    for sync, *way in (servers[1], *own):
+        rows = steps(*uneven, "--loss-scale", f"{2.0 ** 40:.0f}", "--steps", "3", "--sync", sync, *way)[0]
+        assert all(row["overflow"] for row in rows) and rows[-1]["parameters"] == start, (sync, rows)
+    with tempfile.TemporaryDirectory() as top:
+        # A run goes on with the scales and counts that it had.
+        for (sync, *way), other in ((servers[1], ("--servers", "1")), (servers[2], ()), (own[3], ()), (("server-async", "--dp", "1"), ("--servers", "2"))):
+            kept = [*adam, "--sync", sync, *way, "--checkpoint-every", "11", "--steps", "16", "--checkpoint", f"{top}/{sync}"]
+            want = steps(*kept)[0]
+            scales = kept_scales(f"{top}/{sync}")
+            assert sync not in ("server", "ssp") or scales[0] == scales[1], (sync, scales)
+            os.rename(f"{top}/{sync}/step-000000016", f"{top}/{sync}-last")
+            assert all(int(text.split(":")[-1]) > 3 for text in kept_scales(f"{top}/{sync}")), (sync, kept_scales(f"{top}/{sync}"))
+            found = steps(*(word for word in kept if word not in adam[-2:]), *other, "--resume")[0]
+            assert figures(found) == figures(want[11:]) and found[-1]["parameters"] == want[-1]["parameters"], (sync, found, want)
+            again = kept_scales(f"{top}/{sync}")
+            assert again[0] == scales[0] and again[-1] == scales[-1] and (other or again == scales), (sync, scales, again)
+        for sync, *way in (servers[1], *own[:3]):
+            logs = logged(top, *uneven, "--steps", "16", "--sync", sync, *way)[1]
+            assert sync == "server" or any(event.get("used") is False for event in logs[0]), (sync, logs)
+
+
 def check_bad_input():
     for args, *words in ((("--precision", "fp8"), "fp8", "bf16"), (("--precision", "bf16", "--dtype", "float64"), "--precision bf16", "--dtype"),
                          (("--loss-scale", "1024"), "--loss-scale", "fp16 or bf16"),
-                         (("--precision", "fp16", "--sync", "server"), "--precision fp16", "allreduce"),
-                         (("--precision", "fp16", "--topk", "0.1"), "--precision fp16", "--topk")):
+                         (("--precision", "fp16", "--topk", "0.1"), "--precision fp16", "--topk"),
+                         (("--precision", "bf16", "--loss-scale", "2", "--topk", "0.1"), "--loss-scale", "--topk")):
         refused([*small, *args], *words)
     refused([*convex, "--loss-scale", "1000"], "--loss-scale 1000", "power of two")
 
@@ -189,6 +249,7 @@ def check_mixed():
     check_traffic()
     check_kept()
     check_fp16()
+    check_scales_of_ways()
 
 
 def check_all():

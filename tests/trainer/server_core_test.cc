@@ -85,6 +85,40 @@ TEST(AtOnce, StalenessDividesTheRateAndCompensationCorrectsTheGradient) {
   EXPECT_FLOAT_EQ(corrected.parameters()[0], 0.5F);
 }
 
+// A rate of 1 and Adam's: its first step is of the rate whatever the gradient, if the count of
+// steps before is right.
+TEST(Overflow, LeavesOutTheUpdateAndIsCounted) {
+  const auto adam = [](const ServerRule& rule) {
+    return ServerCore(rule, Optimizer({"adamw", 1, 0, 0, 0}, {{"w", {1}, 0, 1}}, {{0, 1}}), {0, 1},
+                      std::vector<float>{0}, 2);
+  };
+  const float one = 1, infinite = INFINITY;
+  for (const bool rounds : {true, false}) {
+    ServerRule rule{.rounds = rounds, .needed = 2, .steps = 10};
+    ServerCore core = adam(rule);
+    EXPECT_EQ(core.push(0, 0, std::span(&infinite, 1), true), rounds);
+    EXPECT_EQ(core.left_out(), !rounds);
+    EXPECT_EQ(core.may_read(0), !rounds);
+    if (rounds) core.push(1, 0, std::span(&one, 1));
+    EXPECT_TRUE(core.left_out() && core.may_read(0));
+    EXPECT_EQ(core.updates(), 1);
+    EXPECT_EQ(core.skipped(), 1);
+    EXPECT_EQ(core.read(0), 1);
+    EXPECT_EQ(core.parameters()[0], 0);
+    core.push(0, 1, std::span(&one, 1));
+    if (rounds) core.push(1, 1, std::span(&one, 1));
+    EXPECT_FALSE(core.left_out());
+    EXPECT_EQ(core.updates(), 2);
+    EXPECT_FLOAT_EQ(core.parameters()[0], -1);
+    // Gone on from that.
+    ServerCore later = adam(rule);
+    later.resume(3, 3 * (rounds ? 1 : 2));
+    later.push(0, 3, std::span(&one, 1));
+    if (rounds) later.push(1, 3, std::span(&one, 1));
+    EXPECT_FLOAT_EQ(later.parameters()[0], -1);
+  }
+}
+
 TEST(Parts, AreEqualOrOfWholeTensorsTheLargestAsSmallAsPossible) {
   std::vector<Parameter> layout;
   for (const size_t count : {5, 1, 7, 2}) {

@@ -76,6 +76,7 @@ Checkpoint verified(const fs::path& folder, Look look) {
                      about.at("data"),
                      {},
                      about.at("tensors"),
+                     {},
                      {}};
     const std::string name = folder.filename();
     only(found.step > 0, "no step has that number");
@@ -94,6 +95,7 @@ Checkpoint verified(const fs::path& folder, Look look) {
       only(!own.empty() && own.find('/') == std::string::npos && names.insert(own).second,
            "its files' names are no names");
       found.files.push_back(folder / own);
+      if (file.contains("loss-scale")) found.scales.push_back(file.at("loss-scale"));
       std::error_code error;
       if (look >= Look::lengths &&
           (fs::file_size(folder / own, error) != file.at("bytes").get<uint64_t>() || error))
@@ -239,7 +241,7 @@ std::vector<Piece> own_pieces(const CheckpointGroup& group, const std::vector<St
 
 // Returns what checkpoint.json says of the rank's file and of the parts in it, or the error.
 json write_own(const CheckpointGroup& group, const std::vector<StateVector>& state,
-               const fs::path& folder) {
+               const LossScale* scale, const fs::path& folder) {
   try {
     const std::vector<Piece> pieces = own_pieces(group, state);
     std::vector<Tensor> tensors;
@@ -263,8 +265,9 @@ json write_own(const CheckpointGroup& group, const std::vector<StateVector>& sta
     fault_point("save-written");
     const std::string digest = file.close();
     fault_point("save-synced");
-    return {{"file", {{"name", name}, {"bytes", file.size()}, {"sha256", digest}}},
-            {"parts", parts}};
+    json about = {{"name", name}, {"bytes", file.size()}, {"sha256", digest}};
+    if (scale) about["loss-scale"] = scale->text();
+    return {{"file", about}, {"parts", parts}};
   } catch (const std::exception& failed) {
     return {{"error", failed.what()}};
   }
@@ -461,6 +464,11 @@ std::vector<std::string> differences(const json& now, const json& was) {
 
 }  // namespace
 
+std::optional<LossScale> Checkpoint::scale_of(int rank) const {
+  if (scales.empty()) return {};
+  return LossScale::parsed(scales[std::min(size_t(rank), scales.size() - 1)]);
+}
+
 bool has_checkpoints(const std::string& folder) { return !generations(folder).empty(); }
 
 Checkpoint newest_checkpoint(const std::string& folder, std::vector<std::string>& warnings,
@@ -540,7 +548,7 @@ Checkpoint common_checkpoint(const CheckpointGroup& group) {
 }
 
 void save_checkpoint(const CheckpointGroup& group, const std::vector<StateVector>& state,
-                     int64_t step) {
+                     int64_t step, const LossScale* scale) {
   const std::string& folder = group.options.checkpoint;
   const fs::path unfinished = fs::path(folder) / ("unfinished-" + folder_name(step));
   const auto first = [&](const std::function<void()>& work) {
@@ -558,8 +566,8 @@ void save_checkpoint(const CheckpointGroup& group, const std::vector<StateVector
   };
   fault_point("save-begin");
   first([&] { make_unfinished(unfinished); });
-  const std::string mine =
-      write_own(group, state, unfinished).dump(-1, ' ', false, json::error_handler_t::replace);
+  const std::string mine = write_own(group, state, scale, unfinished)
+                               .dump(-1, ' ', false, json::error_handler_t::replace);
   const std::vector<std::string> written = gather_text(group.comm, mine);
   first([&] {
     commit(group, step, unfinished, written);

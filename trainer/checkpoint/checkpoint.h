@@ -18,6 +18,7 @@
 #include "trainer/common/options.h"
 #include "trainer/data/data.h"
 #include "trainer/device/device.h"
+#include "trainer/parallel/loss_scale.h"
 #include "trainer/parallel/optimizer.h"
 #include "trainer/parallel/split.h"
 
@@ -82,8 +83,12 @@ struct Checkpoint {
   nlohmann::json settings;  // what may change when it goes on
   uint64_t data_digest = 0;
   std::vector<std::string> files;
-  nlohmann::json tensors;  // by name: the file of each box
-  std::string vocabulary;  // what its file has; empty where tokens are bytes
+  nlohmann::json tensors;           // by name: the file of each box
+  std::string vocabulary;           // what its file has; empty where tokens are bytes
+  std::vector<std::string> scales;  // of the ranks' losses; empty: they were not scaled
+
+  // That rank's, or the last one's if there were fewer.
+  std::optional<LossScale> scale_of(int rank) const;
 };
 constexpr const char* vocabulary_file = "vocabulary.bpe";
 
@@ -122,9 +127,10 @@ struct CheckpointGroup {
 Checkpoint common_checkpoint(const CheckpointGroup& group);
 
 // Collective. Throws Failure on all ranks, rank 0's naming the rank and the cause, if one cannot
-// write its part; then nothing is left of this checkpoint and older ones are unchanged.
+// write its part; then nothing is left of this checkpoint and older ones are unchanged. `scale`:
+// this rank's; null, on all ranks, where losses are not scaled.
 void save_checkpoint(const CheckpointGroup& group, const std::vector<StateVector>& state,
-                     int64_t step);
+                     int64_t step, const LossScale* scale);
 
 // Fills the state, however the checkpoint's ranks divided it. Throws BadInput if a part is missing.
 void load_checkpoint(const Checkpoint& checkpoint, const CheckpointGroup& group,

@@ -8,9 +8,11 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <optional>
 #include <string>
 
 #include "trainer/common/error.h"
+#include "trainer/common/options.h"
 
 namespace tutti::train {
 
@@ -31,6 +33,12 @@ struct LossScale {
       good = 0;
       if (dynamic && scale < 0x1p127) scale *= 2;
     }
+  }
+
+  // As a run begins; none where losses are not scaled.
+  static std::optional<LossScale> of(const Options& o) {
+    if (o.precision != "fp16" && o.loss_scale.empty()) return {};
+    return parsed(o.loss_scale);
   }
 
   // What parsed() reads: [dynamic:]SCALE:GOOD:SKIPPED.

@@ -53,8 +53,8 @@ class BasicOptimizer {
   void finish(Range range, std::span<Real> parameters);
   // A whole step: of all layers of `range`, whose norms are of no other rank.
   void step(int64_t step, Range range, std::span<Real> parameters, std::span<const Real> gradients,
-            double factor = 1) {
-    begin(step, factor);
+            double factor = 1, int64_t skipped = 0) {
+    begin(step, factor, skipped);
     update(range, parameters, gradients);
     finish(range, parameters);
   }

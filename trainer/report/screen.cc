@@ -137,10 +137,9 @@ void Screen::step(const StepRecord& r, const nlohmann::json& more) {
                            {"bytes_sent", number(std::round(f.volume.bytes))},
                            {"messages_sent", number(f.volume.messages)}};
   if (r.validation > 0) object["validation_loss"] = number(r.validation);
-  if (f.gradient >= 0 || f.overflow) {
-    object["gradient_norm"] = number(f.gradient);
-    object["overflow"] = f.overflow;
-  }
+  const bool has_length = !(f.gradient < 0);  // perhaps no number
+  if (has_length) object["gradient_norm"] = number(f.gradient);
+  if (has_length || f.loss_scale > 0) object["overflow"] = f.overflow;
   if (f.loss_scale > 0) object["loss_scale"] = f.loss_scale;
   if (options_.tp > 1) {
     object["tensor_bytes_sent"] = number(f.divided.counted.bytes);

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "trainer/common/gather_text.h"
+#include "trainer/sync/ways.h"
 
 namespace tutti::train {
 namespace {
@@ -237,8 +238,8 @@ Summary show_summary(Screen& screen, const Worker& worker, const communicator& w
   }
   if (const LossScale* scale = strategy.loss_scale()) {
     line("loss scale",
-         fmt::format("{} in the end; {} of the run's steps overflowed and were left out",
-                     scale->scale, scale->skipped));
+         fmt::format("{} in the end; {} of the run's steps overflowed and were left out{}",
+                     scale->scale, scale->skipped, sync_way(o).equal_steps ? "" : ", on rank 0"));
     summary["skipped_steps"] = scale->skipped;
   }
   for (const Change& change : changes) {

@@ -31,10 +31,8 @@ class DataParallel : public Strategy {
         optimizer_(optimizer_settings(worker.options), worker.replica.layout(), owned(), device_),
         calls_(worker.comm, worker.options.overlap && wire_->nonblocking(), device_),
         meter_(calls_.comm()),
-        sums_(buckets().size()) {
-    if (worker.options.precision == "fp16" || !worker.options.loss_scale.empty())
-      loss_scale_ = LossScale::parsed(worker.options.loss_scale);
-  }
+        sums_(buckets().size()),
+        loss_scale_(LossScale::of(worker.options)) {}
 
   StepFigures step(int64_t step) override {
     const size_t count = buckets().size();

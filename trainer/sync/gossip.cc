@@ -31,7 +31,8 @@ class Gossip : public Strategy {
   explicit Gossip(const Worker& worker)
       : worker_(worker),
         whole_{0, worker.replica.parameters().size()},
-        optimizer_(optimizer_settings(worker.options), worker.replica.layout(), {whole_}) {
+        optimizer_(optimizer_settings(worker.options), worker.replica.layout(), {whole_}),
+        loss_scale_(LossScale::of(worker.options)) {
     channels_ = make_channels(worker.comm, [](int rank) { return rank % 2 == 1; });
     const OnHost<float> here(worker.replica.device(), worker.replica.parameters());
     const auto initial = here.values();
@@ -49,16 +50,15 @@ class Gossip : public Strategy {
   StepFigures step(int64_t step) override {
     check();
     if (steps_++ == 0) first_ = step;
-    StepFigures figures;
     {
       const std::lock_guard lock(mutex_);
       take_shared();
     }
-    figures.loss = own_pass(worker_, step);
+    StepFigures figures = own_pass(worker_, step, loss_scale_);
     const OnHost<float> gradients(worker_.replica.device(), worker_.replica.gradients());
     if (threads_.empty()) ask(step, figures);
     const std::lock_guard lock(mutex_);
-    optimizer_.step(step, whole_, shared_, gradients.values());
+    own_update(figures, step, optimizer_, shared_, gradients.values(), loss_scale_);
     figures.volume = std::exchange(sent_, {});
     return figures;
   }
@@ -72,6 +72,7 @@ class Gossip : public Strategy {
   std::vector<StateVector> state() override {
     return state_of(std::span(shared_), optimizer_, StateVector::Placement::local);
   }
+  LossScale* loss_scale() override { return loss_scale_ ? &*loss_scale_ : nullptr; }
 
   // At the end the parameters of all workers are averaged.
   Volume finish() override {
@@ -170,8 +171,9 @@ class Gossip : public Strategy {
   Worker worker_;
   Range whole_;
   Optimizer optimizer_;
-  std::mutex mutex_;           // of shared_, sent_ and failed_
-  std::vector<float> shared_;  // the parameters that other ranks average with
+  std::optional<LossScale> loss_scale_;  // the worker's own
+  std::mutex mutex_;                     // of shared_, sent_ and failed_
+  std::vector<float> shared_;            // the parameters that other ranks average with
   std::vector<float> other_;
   Volume sent_;                    // since the last step ended
   int64_t first_ = 0, steps_ = 0;  // the first step of this run, and how many were made

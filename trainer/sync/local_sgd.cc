@@ -21,12 +21,13 @@ class LocalSgd : public Strategy {
         optimizer_(optimizer_settings(worker.options), worker.replica.layout(), {whole_},
                    worker.replica.device()),
         averages_(worker.comm.dup()),
-        meter_(averages_) {}
+        meter_(averages_),
+        loss_scale_(LossScale::of(worker.options)) {}
 
   StepFigures step(int64_t step) override {
-    StepFigures figures;
-    figures.loss = own_pass(worker_, step);
-    optimizer_.step(step, whole_, worker_.replica.parameters(), worker_.replica.gradients());
+    StepFigures figures = own_pass(worker_, step, loss_scale_);
+    own_update(figures, step, optimizer_, worker_.replica.parameters(), worker_.replica.gradients(),
+               loss_scale_);
     averaged_ = (step + 1) % steps_of(worker_.options) == 0;
     if (averaged_) average(figures);
     return figures;
@@ -40,6 +41,7 @@ class LocalSgd : public Strategy {
   std::vector<StateVector> state() override {
     return state_of(worker_.replica.parameters(), optimizer_, StateVector::Placement::local);
   }
+  LossScale* loss_scale() override { return loss_scale_ ? &*loss_scale_ : nullptr; }
 
   Volume formula() const override {
     const Volume one = formula_of(worker_.options, averages_, whole_.size(), TUTTI_FLOAT32);
@@ -67,7 +69,8 @@ class LocalSgd : public Strategy {
   Optimizer optimizer_;
   communicator averages_;  // of the workers, for the averages only
   Meter meter_;
-  bool averaged_ = false;  // in the last step
+  std::optional<LossScale> loss_scale_;  // the worker's own
+  bool averaged_ = false;                // in the last step
 };
 
 std::string plan(const PlannedStep& step) {

@@ -27,6 +27,8 @@ struct Replayed {
   int64_t clock = 0;            // the iteration to do next
   int64_t gradient_clock = -1;  // the gradient's iteration
   int reads = 0;                // servers that have answered since the gradient was made
+  std::optional<LossScale> loss_scale;
+  bool overflow = false;  // of the gradient
 };
 
 class Replay {
@@ -47,6 +49,7 @@ class Replay {
     for (Replayed& worker : workers_) {
       worker.parameters.assign(initial.begin(), initial.end());
       worker.reads = options.servers;
+      worker.loss_scale = LossScale::of(options);
     }
   }
 
@@ -79,7 +82,8 @@ class Replay {
       worker.clock = core.read(int(event["read"]));
       std::copy(core.parameters().begin(), core.parameters().end(),
                 slice(std::span(worker.parameters), range).begin());
-      ++worker.reads;
+      if (++worker.reads == options_.servers && worker.loss_scale)
+        worker.loss_scale->update(rule_.takes_all(options_.dp) ? core.left_out() : worker.overflow);
       if (worker.clock != event["next"] || core.updates() != event["updates"])
         throw Failure("the replay differs from the log in the order of updates");
       return true;
@@ -91,7 +95,8 @@ class Replay {
       if (worker.reads < options_.servers || worker.clock != clock) return false;
       compute(number);
     }
-    const bool used = core.push(int(number), clock, slice(std::span(worker.gradient), range));
+    const bool used =
+        core.push(int(number), clock, slice(std::span(worker.gradient), range), worker.overflow);
     if (event.at("used") != used || event.at("staleness") != core.staleness())
       throw Failure("the replay differs from the log in what was used, or how stale it was");
     return true;
@@ -103,11 +108,13 @@ class Replay {
     const OnHost<float> parameters(device, replica_.parameters());
     std::copy(worker.parameters.begin(), worker.parameters.end(), parameters.values().begin());
     parameters.store();
+    if (worker.loss_scale) replica_.scale_losses(worker.loss_scale->scale);
     const int64_t samples = shard_samples(options_, int64_t(number));
     shard_pass(options_, data_, replica_, worker.clock, int64_t(number),
                server_scale(rule_, options_, samples, double(data_.terms())), [](size_t) {});
     const OnHost<float> gradient(device, replica_.gradients());
     worker.gradient.assign(gradient.values().begin(), gradient.values().end());
+    worker.overflow = worker.loss_scale && overflows(replica_);
     worker.gradient_clock = worker.clock;
     worker.reads = 0;
   }

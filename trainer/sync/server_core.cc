@@ -23,29 +23,45 @@ ServerCore::ServerCore(ServerRule rule, Optimizer optimizer, Range range,
 }
 
 void ServerCore::update(std::span<const float> gradient, double factor) {
-  optimizer_.step(version_, range_, parameters_, gradient, factor);
+  optimizer_.step(version_, range_, parameters_, gradient, factor, skipped_);
   ++version_;
+  left_out_ = false;
+}
+
+void ServerCore::leave_out() {
+  ++version_;
+  ++skipped_;
+  left_out_ = true;
 }
 
 void ServerCore::close_round() {
-  std::vector<const float*> gradients;
-  for (const auto& [worker, gradient] : round_) gradients.push_back(gradient.data());
-  reduce_local<float>(gradients, sum_, TUTTI_SUM, TUTTI_LEVEL_FAST);
-  update(sum_, 1);
+  if (std::exchange(overflow_, false)) {
+    leave_out();
+  } else {
+    std::vector<const float*> gradients;
+    for (const auto& [worker, gradient] : round_) gradients.push_back(gradient.data());
+    reduce_local<float>(gradients, sum_, TUTTI_SUM, TUTTI_LEVEL_FAST);
+    update(sum_, 1);
+  }
   round_.clear();
 }
 
-bool ServerCore::push(int worker, int64_t clock, std::span<const float> gradient) {
+bool ServerCore::push(int worker, int64_t clock, std::span<const float> gradient, bool overflow) {
   Seen& seen = workers_[size_t(worker)];
   seen.clock = clock + 1;
   if (rule_.rounds) {
     staleness_ = 0;
     if (is_late(clock)) return false;
     round_[worker].assign(gradient.begin(), gradient.end());
+    overflow_ |= overflow;
     if (int(round_.size()) >= needed()) close_round();
     return true;
   }
   staleness_ = version_ - seen.read_version;
+  if (overflow) {
+    leave_out();
+    return false;
+  }
   const double factor =
       rule_.staleness_aware ? 1.0 / double(std::max<int64_t>(1, staleness_)) : 1.0;
   if (rule_.compensation == 0) {
@@ -75,7 +91,8 @@ int64_t ServerCore::read(int worker) {
   return rule_.rounds ? version_ : seen.clock;
 }
 
-void ServerCore::resume(int64_t clock) {
+void ServerCore::resume(int64_t clock, int64_t skipped) {
+  skipped_ = skipped;
   version_ = rule_.rounds ? clock : clock * int64_t(workers_.size());
   for (Seen& seen : workers_) {
     seen.clock = clock;
@@ -87,8 +104,9 @@ void ServerCore::resume(int64_t clock) {
 void ServerCore::restart(const ServerRule& rule, int workers) {
   rule_ = rule;
   round_.clear();
+  overflow_ = false;
   workers_.assign(size_t(workers), {});
-  resume(version_);
+  resume(version_, skipped_);
 }
 
 // A round then takes what can still come.
@@ -144,7 +162,7 @@ double server_scale(const ServerRule& rule, const Options& o, int64_t own_sample
   if (!rule.rounds) return 1 / (double(own_samples) * terms);
   // The mean over the gradients that an update takes.
   const double samples =
-      rule.needed == o.dp ? double(o.batch) : double(own_samples) * double(rule.needed);
+      rule.takes_all(o.dp) ? double(o.batch) : double(own_samples) * double(rule.needed);
   return 1 / (samples * terms);
 }
 

@@ -5,7 +5,8 @@
 // that step, sums them in rank order of the workers and makes one update; gradients that arrive
 // later for that step are dropped. *At once* (asynchronous, stale-synchronous): every gradient is
 // applied when it arrives; a worker goes on only while it is no more than `bound` iterations ahead
-// of the slowest (Ho et al. 2013).
+// of the slowest (Ho et al. 2013). An update with a gradient that overflowed is left out and
+// counts.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +29,9 @@ struct ServerRule {
   bool staleness_aware = false;  // divide the rate by the staleness (Zhang et al. 2016)
   float compensation = 0;        // lambda of DC-ASGD (Zheng et al. 2017)
   bool agreed_order = false;  // with several servers, server 0 decides which gradients were first
+
+  // Whether an update takes a gradient of each of the workers, which then have one loss scale.
+  bool takes_all(int workers) const { return rounds && needed == workers; }
 };
 
 class ServerCore {
@@ -38,15 +42,15 @@ class ServerCore {
 
   // The gradient of iteration `clock` of the worker. Returns whether it was used or kept. The
   // contents of a gradient that is too late (`is_late`) are not read.
-  bool push(int worker, int64_t clock, std::span<const float> gradient);
+  bool push(int worker, int64_t clock, std::span<const float> gradient, bool overflow = false);
   bool is_late(int64_t clock) const { return rule_.rounds && clock != version_; }
   // Whether the worker, which has pushed, may read the parameters now.
   bool may_read(int worker) const;
   // The worker reads parameters() as they are now. Returns the iteration that it does next.
   int64_t read(int worker);
   // After a checkpoint has been loaded into parameters(): all workers have completed `clock`
-  // iterations and read these parameters.
-  void resume(int64_t clock);
+  // iterations and read these parameters. `skipped`: updates that were left out.
+  void resume(int64_t clock, int64_t skipped);
   // So many workers go on from the parameters as they are, by this rule; gradients of a step that
   // was not made are dropped.
   void restart(const ServerRule& rule, int workers);
@@ -57,12 +61,15 @@ class ServerCore {
   std::span<float> parameters() { return parameters_; }
   Optimizer& optimizer() { return optimizer_; }
   const Range& range() const { return range_; }
-  int64_t updates() const { return version_; }
+  int64_t updates() const { return version_; }  // those that were left out, too
+  int64_t skipped() const { return skipped_; }
+  bool left_out() const { return left_out_; }  // the last update
   // Of the last update: the number of updates between the worker's read and its push.
   int64_t staleness() const { return staleness_; }
 
  private:
   void update(std::span<const float> gradient, double factor);
+  void leave_out();
   void close_round();
   int needed() const;  // gradients that a round takes
 
@@ -72,6 +79,8 @@ class ServerCore {
   std::vector<float> parameters_;
   std::vector<float> sum_;
   int64_t version_ = 0;
+  int64_t skipped_ = 0;
+  bool left_out_ = false;
   int64_t staleness_ = 0;
   struct Seen {
     int64_t clock = 0;         // iterations completed
@@ -81,6 +90,7 @@ class ServerCore {
   };
   std::vector<Seen> workers_;
   std::map<int, std::vector<float>> round_;  // gradients of this round, by worker
+  bool overflow_ = false;                    // of one of them
 };
 
 // The part of the flat vector that each server holds. The parts are equal, except for lamb, whose

@@ -30,6 +30,12 @@ using nlohmann::json;
 constexpr int64_t leaves = -1;
 constexpr int64_t saves(int64_t next) { return -2 - next; }
 constexpr int64_t saved(int64_t word) { return -2 - word; }
+// A bit of a clock, to a server: the gradient has overflowed; and back: the last update was left
+// out.
+constexpr int64_t overflow_bit = int64_t(1) << 62;
+constexpr int64_t marked(int64_t clock, bool overflow) {
+  return overflow ? clock | overflow_bit : clock;
+}
 
 std::vector<Channel> channels_of(const Options& o, const communicator& world) {
   return make_channels(world, [&](int rank) { return rank >= o.dp; });
@@ -50,23 +56,24 @@ class ServerWorker : public Strategy {
         world_(world),
         rule_(sync_way(worker.options).server(worker.options)),
         servers_(channels_of(worker.options, world)),
-        parts_(server_parts(worker.options, worker.replica.layout())) {
+        parts_(server_parts(worker.options, worker.replica.layout())),
+        loss_scale_(LossScale::of(worker.options)) {
     for (const Channel& server : servers_) meters_.emplace_back(server.comm);
   }
 
   StepFigures step(int64_t step) override {
     const Options& o = worker_.options;
     const int64_t samples = shard_samples(o, worker_.comm.rank());
-    StepFigures figures;
-    figures.loss =
-        own_pass(worker_, step, server_scale(rule_, o, samples, double(worker_.data.terms())));
+    StepFigures figures = own_pass(
+        worker_, step, server_scale(rule_, o, samples, double(worker_.data.terms())), loss_scale_);
     const double computed = now();
     fault_point("allreduce");
     // With --elastic a server decides the step: then every worker knows of its figures what it
     // must.
     if (o.elastic) made_.loss = figures.loss = mean(figures.loss, double(samples));
     fault_point("decide");
-    figures.next = exchange(step);
+    exchange(step, figures);
+    if (loss_scale_) loss_scale_->update(figures.overflow);
     fault_point("decided");
     for (Meter& meter : meters_) figures.volume += meter.sent();
     figures.exposed = figures.communication = now() - computed;
@@ -90,6 +97,7 @@ class ServerWorker : public Strategy {
   // All gradients have been pushed and answered, and all state is on the servers.
   void pause(int64_t next) override { tell(saves(next)); }
   void resumed() override { take_parameters(); }
+  LossScale* loss_scale() override { return loss_scale_ ? &*loss_scale_ : nullptr; }
 
   // To each server its part, and a message before it with the number of the iteration.
   Volume formula() const override {
@@ -119,13 +127,14 @@ class ServerWorker : public Strategy {
       between(server, [&] { server.comm.send<int64_t>(std::span(&word, 1), 1); });
   }
   // Sends to all servers before it waits for any.
-  int64_t exchange(int64_t step) {
+  void exchange(int64_t step, StepFigures& figures) {
+    const int64_t clock = marked(step, figures.overflow);
     const Device& device = worker_.replica.device();
     const OnHost<float> gradients(device, worker_.replica.gradients());
     const OnHost<float> parameters(device, worker_.replica.parameters());
     for (size_t s = 0; s < servers_.size(); ++s) {
       between(servers_[s], [&] {
-        servers_[s].comm.send<int64_t>(std::span(&step, 1), 1);
+        servers_[s].comm.send<int64_t>(std::span(&clock, 1), 1);
         servers_[s].comm.send<float>(slice(gradients.values(), parts_[s]), 1);
       });
     }
@@ -137,7 +146,8 @@ class ServerWorker : public Strategy {
       });
     }
     parameters.store();
-    return next;
+    figures.next = next & ~overflow_bit;
+    if (rule_.takes_all(worker_.options.dp)) figures.overflow = next & overflow_bit;
   }
 
   Worker worker_;
@@ -146,7 +156,8 @@ class ServerWorker : public Strategy {
   std::vector<Channel> servers_;
   std::vector<Range> parts_;  // of each
   std::vector<Meter> meters_;
-  StepFigures made_;  // of the last step, what all workers know
+  std::optional<LossScale> loss_scale_;  // the worker's own, or that of all
+  StepFigures made_;                     // of the last step, what all workers know
 };
 
 // ---------------------------------------------------------------- server
@@ -214,13 +225,14 @@ class Server {
 
  private:
   struct Reply {
-    int64_t next = 0;
+    int64_t next = 0;  // perhaps marked
     std::shared_ptr<const std::vector<float>> parameters;
   };
   // The state of one worker's exchange: its gradient, and the reply to it.
   struct Seat {
     std::vector<float> gradient;
     int64_t clock = -1;  // of the gradient, once it has arrived
+    bool overflow = false;
     bool waits = false;  // pushed and not yet answered
     std::optional<Reply> reply;
   };
@@ -261,7 +273,8 @@ class Server {
     comm.recv<float>(seat.gradient, 0);
     fault_point("server");
     std::unique_lock lock(mutex_);
-    seat.clock = clock;
+    seat.overflow = clock & overflow_bit;
+    seat.clock = clock &= ~overflow_bit;
     changed_.notify_all();
     if (!follows_) push({worker, clock});
     changed_.wait(lock, [&] { return failed_ || seat.reply; });
@@ -298,7 +311,7 @@ class Server {
   void push(const Turn& turn) {
     tell(turn);
     Seat& seat = seats_[size_t(turn.worker)];
-    const bool used = core_.push(int(turn.worker), turn.clock, seat.gradient);
+    const bool used = core_.push(int(turn.worker), turn.clock, seat.gradient, seat.overflow);
     log_.push_back({{"push", turn.worker},
                     {"clock", turn.clock},
                     {"used", used},
@@ -313,7 +326,7 @@ class Server {
       if (!seats_[w].waits || !core_.may_read(int(w))) continue;
       const int64_t next = core_.read(int(w));
       log_.push_back({{"read", w}, {"next", next}, {"updates", core_.updates()}});
-      seats_[w].reply = {next, snapshot()};
+      seats_[w].reply = {marked(next, core_.left_out()), snapshot()};
       seats_[w].waits = false;
     }
     changed_.notify_all();
@@ -393,6 +406,7 @@ void ServerRank::serve(const CheckpointGroup& group, const communicator& servers
   const std::vector<Range> parts = server_parts(o, replica_.layout());
   const Range& part = parts[size_t(servers.rank())];
   const ServerRule rule = sync_way(o).server(o);
+  std::optional<LossScale> scale = LossScale::of(o);  // a server keeps its count alone
   const bool again = core_.has_value();
   if (again)
     core_->restart(rule, o.dp);
@@ -409,13 +423,15 @@ void ServerRank::serve(const CheckpointGroup& group, const communicator& servers
   } else if (o.resume) {
     const Checkpoint found = common_checkpoint(group);
     load_checkpoint(found, group, server.state());
-    core_->resume(found.step);
+    if (scale) *scale = found.scale_of(world.rank()).value_or(*scale);
+    core_->resume(found.step, scale ? scale->skipped : 0);
     share();
   }
   int64_t checkpoints = 0;
   for (int64_t next = 0; (next = server.run()) >= 0; ++checkpoints) {
     faults().now = next - 1;
-    save_checkpoint(group, server.state(), next);
+    if (scale) scale->skipped = core_->skipped();
+    save_checkpoint(group, server.state(), next, scale ? &*scale : nullptr);
   }
   share();
   write_log(o, servers, server, all, arguments_);
@@ -434,8 +450,8 @@ void ServerRank::serve(const CheckpointGroup& group, const communicator& servers
   const std::string text = fmt::format(
       "held {} parameters, took {} gradients of {} workers, dropped {}, made {} updates; received "
       "{:.0f} bytes, {:.0f} by the formula, sent {:.0f}, {:.0f} by the formula",
-      core_->range().size(), pushes, o.dp, pushes - used, core_->updates(), counted.received,
-      received, counted.sent, sent);
+      core_->range().size(), pushes, o.dp, pushes - used, core_->updates() - core_->skipped(),
+      counted.received, received, counted.sent, sent);
   gather_text(world, json{{"text", text},
                           {"bytes_received", counted.received},
                           {"received_by_formula", received},
