@@ -27,16 +27,9 @@ double us_per_byte(double gb_s) { return 1 / (1000 * gb_s); }
 
 Medium medium_of(const Capabilities& capabilities) {
   const Tuning& tuning = capabilities.tuning;
-  if (!capabilities.in_memory()) {
-    return {tuning.socket_hop_us, us_per_byte(tuning.socket_gb_s),
-            us_per_byte(tuning.socket_reduce_gb_s)};
-  }
-  if (capabilities.crowded) {
-    return {tuning.crowded_hop_us, us_per_byte(tuning.crowded_slot_gb_s),
-            us_per_byte(tuning.crowded_reduce_gb_s)};
-  }
-  return {tuning.memory_hop_us, us_per_byte(tuning.memory_slot_gb_s),
-          us_per_byte(tuning.memory_reduce_gb_s)};
+  const MediumFields fields = medium_fields(capabilities);
+  return {get(tuning, fields.hop_us), us_per_byte(get(tuning, fields.gb_s)),
+          us_per_byte(get(tuning, fields.reduce_gb_s))};
 }
 
 // One of an algorithm's claims for this many ranks; the tests compare them with the prover's
@@ -204,6 +197,23 @@ std::string reason_of(const Candidate& best, const Capabilities& capabilities, t
 }
 
 }  // namespace
+
+MediumFields medium_fields(const Capabilities& capabilities) {
+  if (!capabilities.in_memory())
+    return {Field::socket_hop_us, Field::socket_gb_s, Field::socket_reduce_gb_s};
+  if (capabilities.crowded)
+    return {Field::crowded_hop_us, Field::crowded_slot_gb_s, Field::crowded_reduce_gb_s};
+  return {Field::memory_hop_us, Field::memory_slot_gb_s, Field::memory_reduce_gb_s};
+}
+
+Query plain_query(Collective collective, uint32_t nranks, uint64_t count, uint32_t element_size) {
+  Query query;
+  query.nranks = nranks;
+  query.count = count * (Goal(collective, nranks, 0).blocks() == 1 ? 1 : uint64_t{nranks});
+  query.class_count = query.count;
+  query.element_size = element_size;
+  return query;
+}
 
 Counts decided_alike(uint64_t count, uint32_t element_size, const Capabilities& capabilities) {
   const uint64_t most = largest_of_class(count);

@@ -30,6 +30,15 @@ struct Capabilities {
   Tuning tuning;
 };
 
+// What the model knows of the medium between the ranks.
+struct MediumFields {
+  Field hop_us, gb_s, reduce_gb_s;
+};
+MediumFields medium_fields(const Capabilities& capabilities);
+
+// Of a call with root 0, of a vector or a block of `count` elements, a power of two.
+Query plain_query(Collective collective, uint32_t nranks, uint64_t count, uint32_t element_size);
+
 // The counts for which choose() gives the same as for `count` if all else is equal.
 Counts decided_alike(uint64_t count, uint32_t element_size, const Capabilities& capabilities);
 

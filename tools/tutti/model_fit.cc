@@ -14,16 +14,6 @@ namespace {
 constexpr double prediction_weight = 0.02;
 constexpr double distance_weight = 0.0002;
 
-Query query_of(const Measured& one, const Capabilities& capabilities) {
-  const Goal goal(one.collective, capabilities.nranks, 0);
-  Query query;
-  query.nranks = capabilities.nranks;
-  query.count = one.count * (goal.blocks() == 1 ? 1 : uint64_t{capabilities.nranks});
-  query.class_count = query.count;
-  query.element_size = one.element_size;
-  return query;
-}
-
 // Times of one call by all algorithms.
 using Calls = std::map<std::pair<Collective, uint64_t>, std::vector<const Measured*>>;
 Calls calls_of(const std::vector<Measured>& times) {
@@ -52,7 +42,8 @@ Score score(const Capabilities& capabilities, const Calls& calls) {
   Score sum;
   size_t predictions = 0;
   for (const auto& [call, all] : calls) {
-    const Query query = query_of(*all.front(), capabilities);
+    const Query query =
+        plain_query(call.first, capabilities.nranks, call.second, all.front()->element_size);
     double best = all.front()->us, chosen_us = 0;
     for (const Measured* const one : all) best = std::min(best, one->us);
     Choice choice;

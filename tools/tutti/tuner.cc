@@ -373,10 +373,7 @@ Status fit_model(Lab& lab, double share, TuningTable* table, Result* out) {
           1, std::bit_floor(bytes / sizeof(float) / (blocks ? capabilities.nranks : 1)));
       for (const Algorithm& algorithm : algorithms()) {
         if (algorithm.collective != collective) continue;
-        Query query;
-        query.nranks = capabilities.nranks;
-        query.count = query.class_count = count * (blocks ? capabilities.nranks : 1);
-        query.element_size = sizeof(float);
+        const Query query = plain_query(collective, capabilities.nranks, count, sizeof(float));
         Choice choice;
         if (!choose(collective, capabilities, query, algorithm.name, false, &choice).ok()) continue;
         times.push_back({collective, count, sizeof(float), &algorithm, 0});
@@ -389,14 +386,13 @@ Status fit_model(Lab& lab, double share, TuningTable* table, Result* out) {
   }
   TUTTI_TRY(lab.measure(subjects, share, "every algorithm"));
   for (size_t i = 0; i < times.size(); ++i) times[i].us = subjects[i].time();
-  const std::vector<Field> fields =
-      !capabilities.all_share_memory
-          ? std::vector{Field::socket_hop_us, Field::socket_gb_s, Field::socket_reduce_gb_s}
-      : capabilities.crowded
-          ? std::vector{Field::crowded_hop_us, Field::crowded_slot_gb_s, Field::crowded_reduce_gb_s}
-          : std::vector{Field::memory_hop_us,    Field::memory_slot_gb_s, Field::memory_reduce_gb_s,
-                        Field::fused_gb_s,       Field::one_shot_hops,    Field::two_shot_hops,
-                        Field::two_shot_vectors, Field::one_hop_hops};
+  const MediumFields medium = medium_fields(capabilities);
+  std::vector<Field> fields{medium.hop_us, medium.gb_s, medium.reduce_gb_s};
+  if (capabilities.all_share_memory && !capabilities.crowded) {
+    for (const Field field : {Field::fused_gb_s, Field::one_shot_hops, Field::two_shot_hops,
+                              Field::two_shot_vectors, Field::one_hop_hops})
+      fields.push_back(field);
+  }
   const double before = regret(capabilities, times);
   fit(fields, times, &capabilities);
   for (const Field field : fields) {
