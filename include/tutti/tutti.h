@@ -311,9 +311,9 @@ typedef struct tutti_comm_config {
                           is current in this thread; "none": no device; NULL: TUTTI_DEVICE, else
                           none. All ranks name one, or none does (else MISMATCH) */
   const char* tuning;  /* file with the tuning table (`tutti tune` makes one), which is read now;
-                          "none": the defaults; NULL: TUTTI_TUNING, else the one that was made for
-                          this kind of machine, else the defaults. What is no table is INVALID, with
-                          the line and the reason; all ranks have the same (else MISMATCH) */
+                          "none": the defaults; "measure": as TUTTI_TUNING has it; NULL: that, else
+                          the one that was made for this machine, else the defaults. What is no table
+                          is INVALID, with line and reason; all ranks have one (else MISMATCH) */
   tutti_progress_fn progress; /* called by ranks that wait in a call on the communicator or on one
                                  derived from it, not while these are made; NULL: nothing is */
   void* progress_context;     /* passed through; must live as long as these communicators */
@@ -1140,7 +1140,7 @@ typedef struct tutti_explanation {
   double predicted_us; /* by the model, of as many elements as the next power of two; 0: no model */
   char runner_up[32];  /* the next best; "" if none applies */
   double runner_up_us; /* its predicted_us */
-  char tuning[32];     /* id of the tuning table that it follows from; "default": there is none */
+  char tuning[32];     /* id of the tuning table, and ", measured" of such; "default": none */
   /* Ways with the same bits are tried in the first calls of a size class and settled by their time
    * on all ranks. Then `algorithm` is the settled way's and `runner_up` the next best way's. */
   double measured_us; /* what its calls took here, the median, of as many elements; 0: not tried */

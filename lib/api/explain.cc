@@ -20,7 +20,7 @@ void describe(const Explained& explained, const Communicator& c, tutti_explanati
   fill(out->transport, sizeof(out->transport), c.transport());
   fill(out->reason, sizeof(out->reason), choice.reason);
   out->predicted_us = choice.predicted_us;
-  fill(out->tuning, sizeof(out->tuning), c.settings().tuning.id());
+  fill(out->tuning, sizeof(out->tuning), c.tuning().name());
   fill(out->way, sizeof(out->way), explained.way);
   fill(out->runner_up_way, sizeof(out->runner_up_way), explained.runner_up_way);
   out->measured_us = double(explained.measured_ns) / 1e3;

@@ -37,6 +37,9 @@ class Communicator final : deadlock::Member, HostCalls, process::Leaver {
   // Collective over the exchange.
   static Status create(std::unique_ptr<Exchange> exchange, const CommSettings& settings,
                        std::unique_ptr<Communicator>* out);
+  // The same without what it has for GPUs and without measuring; `exchange` may serve again.
+  static Status create_plain(Exchange& exchange, const CommSettings& settings,
+                             std::unique_ptr<Communicator>* out);
   ~Communicator() override;
 
   // Whether this process has made it, rather than the one that this is a forked child of: then none
@@ -48,6 +51,7 @@ class Communicator final : deadlock::Member, HostCalls, process::Leaver {
   bool share_memory() const { return connection_.capabilities.all_share_memory; }
   const char* transport() const { return connection_.link ? connection_.link->name() : "none"; }
   const CommSettings& settings() const { return connection_.settings; }
+  const TuningTable& tuning() const { return connection_.tuning; }
   const Capabilities& capabilities() const { return connection_.capabilities; }
   uint64_t calls() const { return runner_.calls(); }
   uint64_t serial() const { return connection_.serial; }

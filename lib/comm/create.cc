@@ -7,6 +7,7 @@
 
 #include "lib/base/log.h"
 #include "lib/comm/comm.h"
+#include "lib/comm/measure.h"
 #include "lib/comm/mixed_link.h"
 #include "lib/control/agree.h"
 #include "lib/control/host.h"
@@ -24,6 +25,7 @@ struct Introduction {
   uint64_t has_device = 0;
   uint64_t adopts = 0;
   uint64_t integrity = 0;
+  uint64_t measures = 0;
   uint64_t tuning = 0;  // digest_of() the values
   char tuning_id[24] = "";
 };
@@ -42,6 +44,7 @@ Status introduce(Exchange& exchange, const CommSettings& settings, Status ready,
   mine.has_device = settings.device != CommSettings::no_device ? 1 : 0;
   mine.adopts = settings.adopts ? 1 : 0;
   mine.integrity = uint64_t(settings.integrity);
+  mine.measures = settings.tuning.measures ? 1 : 0;
   mine.tuning = digest_of(settings.tuning.values());
   settings.tuning.id().copy(mine.tuning_id, sizeof(mine.tuning_id) - 1);
   if (ready.ok()) ready = HostRecord::own(&mine.host);
@@ -96,6 +99,14 @@ Status introduce(Exchange& exchange, const CommSettings& settings, Status ready,
                   ": it must be the same on all ranks",
               rank};
     }
+    if (other.measures != mine.measures) {
+      const bool here = settings.tuning.measures;
+      return {TUTTI_MISMATCH,
+              rank_name(exchange.rank()) + (here ? " measures" : " does not measure") +
+                  " its medium, rank " + std::to_string(rank) + (here ? " does not" : " does") +
+                  ": TUTTI_TUNING must be measure on all ranks of a job, or on none",
+              rank};
+    }
     if (other.tuning != mine.tuning) {
       other.tuning_id[sizeof(other.tuning_id) - 1] = '\0';
       const bool same = std::strcmp(other.tuning_id, mine.tuning_id) == 0;
@@ -120,29 +131,43 @@ Status introduce(Exchange& exchange, const CommSettings& settings, Status ready,
 
 Status Communicator::create(std::unique_ptr<Exchange> exchange, const CommSettings& settings,
                             std::unique_ptr<Communicator>* out) {
+  const uint64_t deadline_ns = deadline_after_ms(settings.setup_ms);
+  std::unique_ptr<Communicator> made;
+  TUTTI_TRY(create_plain(*exchange, settings, &made));
+  Connection& connection = made->connection_;
+  if (settings.tuning.measures && connection.nranks > 1) {
+    TUTTI_TRY(measure(*exchange, connection, deadline_ns, &connection.tuning));
+    connection.capabilities.tuning = connection.tuning.values();
+  }
+  if (settings.device != CommSettings::no_device)
+    TUTTI_TRY(made->open_device(*exchange, deadline_after_ms(settings.setup_ms)));
+  if (logging()) log(TUTTI_LOG_INFO, made->describe());
+  *out = std::move(made);
+  return {};
+}
+
+Status Communicator::create_plain(Exchange& exchange, const CommSettings& settings,
+                                  std::unique_ptr<Communicator>* out) {
   std::unique_ptr<Communicator> made(new Communicator);
-  made->connection_.rank = exchange->rank();
-  made->connection_.nranks = exchange->nranks();
+  made->connection_.rank = exchange.rank();
+  made->connection_.nranks = exchange.nranks();
   made->connection_.settings = settings;
+  made->connection_.tuning = settings.tuning;
   made->connection_.settings.progress_thread = false;  // until it runs
   Status ready = settings.progress_thread ? in_flight::use_progress_thread() : Status();
   made->connection_.settings.progress_thread = settings.progress_thread && ready.ok();
-  made->connection_.key = KeptKey(exchange->key());
+  made->connection_.key = KeptKey(exchange.key());
   made->connection_.capabilities.nranks = uint32_t(made->connection_.nranks);
   made->connection_.capabilities.tuning = settings.tuning.values();
   made->connection_.capabilities.copy_only = settings.memory != LinkMemory::host;
   made->messages_.open();
   // Communicators derived from this one use it as their exchange, and stay on its network.
   if (made->connection_.settings.interface.empty())
-    made->connection_.settings.interface = exchange->local_address();
+    made->connection_.settings.interface = exchange.local_address();
   const bool alone = made->connection_.nranks == 1;
   if (ready.ok() && !alone && !settings.record_folder.empty())
     ready = record::check_folder(settings.record_folder);
-  TUTTI_TRY(alone ? ready : made->connect(*exchange, std::move(ready)));
-  if (settings.device != CommSettings::no_device) {
-    TUTTI_TRY(made->open_device(*exchange, deadline_after_ms(settings.setup_ms)));
-  }
-  if (logging()) log(TUTTI_LOG_INFO, made->describe());
+  TUTTI_TRY(alone ? ready : made->connect(exchange, std::move(ready)));
   *out = std::move(made);
   return {};
 }
@@ -160,9 +185,9 @@ std::string describe_link(const Link& link, int peer) {
 }  // namespace
 
 std::string Communicator::describe() const {
-  const TuningTable& table = connection_.settings.tuning;
+  const TuningTable& table = connection_.tuning;
   return rank_name(rank()) + " of " + std::to_string(nranks()) + ": a communicator over " +
-         describe_links() + " with the tuning table " + table.id() +
+         describe_links() + " with the tuning table " + table.name() +
          (table.path.empty() ? "" : " of " + table.path);
 }
 
@@ -219,9 +244,15 @@ Status Communicator::connect(Exchange& exchange, Status ready) {
       if (b == size_t(connection_.rank)) peers[size_t(index)][a] = 1;
     }
   }
+  std::vector<std::string> among;
   for (size_t i = 0; i < used.size(); ++i) {
-    if (!used[i]) peers[i].clear();
+    if (used[i]) {
+      among.push_back(connection_.settings.transports[i]);
+    } else {
+      peers[i].clear();
+    }
   }
+  connection_.medium = join(among);
   connection_.capabilities.cache_group = cache_group(hosts);
   for (size_t rank = 0; rank < n; ++rank) {
     connection_.capabilities.crowded =

@@ -56,6 +56,8 @@ Status Communicator::open_device(Exchange& exchange, uint64_t deadline_ns) {
 Status Communicator::make_slice_hosts(Exchange& exchange, device::Driver& driver, int device,
                                       uint64_t deadline_ns, SliceHosts* out) {
   CommSettings settings = connection_.settings;
+  settings.tuning = connection_.tuning;
+  settings.tuning.measures = false;
   settings.device = CommSettings::no_device;
   settings.progress_thread = false;
   std::unique_ptr<Communicator> staged;

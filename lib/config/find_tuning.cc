@@ -50,7 +50,8 @@ std::string installed_tuning_path() { return TUTTI_DATA_FOLDER + file_name(); }
 
 Status read_named_tuning(const std::string& named, TuningTable* out) {
   *out = {};
-  return named == "none" ? Status() : read_tuning(named, out);
+  out->measures = named == "measure";
+  return named == "none" || out->measures ? Status() : read_tuning(named, out);
 }
 
 Status find_tuning(TuningTable* out) {

@@ -8,7 +8,8 @@
 
 namespace tutti {
 
-// The table of the file `named`; "none": the defaults. INVALID where it is none.
+// The table of the file `named`; "none": the defaults; "measure": the defaults, for communicators
+// that measure. INVALID where it is none.
 Status read_named_tuning(const std::string& named, TuningTable* out);
 
 // INVALID where a file that should be read is no tuning table. One that was found, but is of

@@ -94,9 +94,12 @@ class TuningTable {
   // 16 hexadecimal digits that follow from what a file or a measurement has set; "default" if
   // nothing was. What the environment sets is not in it: that need not be equal on all ranks.
   std::string id() const;
+  // For people: the id, and whether communicators have measured some of it when they were made.
+  std::string name() const { return id() + (measures && id() != "default" ? ", measured" : ""); }
 
-  std::string machine;  // the kind that it was measured on, in words; empty: unknown
-  std::string path;     // the file that it was read from; empty: none
+  std::string machine;    // the kind that it was measured on, in words; empty: unknown
+  std::string path;       // the file that it was read from; empty: none
+  bool measures = false;  // communicators measure their medium when they are made
 
  private:
   Tuning values_;

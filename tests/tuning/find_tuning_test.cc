@@ -62,6 +62,21 @@ TEST_F(FindTuning, TakesTheOneThatIsNamedFirst) {
   EXPECT_EQ(found(), default_tuning.spins);
 }
 
+TEST_F(FindTuning, TakesTheDefaultsWhereCommunicatorsMeasure) {
+  write(own_tuning_path(), 71);
+  TuningTable table;
+  for (const bool measures : {true, false}) {
+    setenv("TUTTI_TUNING", measures ? "measure" : "none", 1);
+    EXPECT_TRUE(find_tuning(&table).ok());
+    EXPECT_EQ(table.measures, measures);
+    EXPECT_EQ(table.values().spins, default_tuning.spins);
+    EXPECT_EQ(table.name(), "default");
+  }
+  unsetenv("TUTTI_TUNING");
+  EXPECT_TRUE(find_tuning(&table).ok());
+  EXPECT_FALSE(table.measures);
+}
+
 TEST_F(FindTuning, RefusesWhatIsNoTable) {
   TuningTable table;
   setenv("TUTTI_TUNING", (folder_ + "/missing.json").c_str(), 1);

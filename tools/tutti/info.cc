@@ -158,6 +158,8 @@ void print_tuning() {
   std::string id;
   const tutti::TuningTable table = tuning_here(&id);
   fmt::print("tuning table {}{}{}\n", id, table.path.empty() ? "" : " of ", table.path);
+  if (table.measures)
+    fmt::print("measured  by the first communicator of a kind of medium, and told in its log\n");
   if (!table.machine.empty()) fmt::print("made for  {}\n", table.machine);
   fmt::print("here      {}\n", tutti::this_machine().about);
   fmt::print("{:<28}{:<10}\n\n", "`tutti tune` writes", tutti::own_tuning_path());
@@ -178,6 +180,7 @@ void print_tuning_json() {
       {"tutti_tuning", tutti::tuning_version},
       {"id", id},
       {"path", table.path},
+      {"measures", table.measures},
       {"machine", table.machine},
       {"this_machine", {{"id", tutti::this_machine().id}, {"about", tutti::this_machine().about}}},
       {"own_path", tutti::own_tuning_path()},
