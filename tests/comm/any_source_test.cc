@@ -440,7 +440,8 @@ TEST_P(AnySource, MixturesGoWhereTheyBelong) {
 TEST_P(AnySource, TestAndWaitAnyFindIt) {
   on_comm(3, GetParam(), [](int rank, tutti_comm comm) {
     if (rank != 0) {
-      pause_for(rank * 20);
+      if (rank == 2) receive(comm, 0, 3);
+      pause_for(20);
       send(comm, rank, 0, rank);
     } else {
       FromAny one, two;
@@ -451,6 +452,7 @@ TEST_P(AnySource, TestAndWaitAnyFindIt) {
       ASSERT_EQ(tutti_waitany(2, both, &index), TUTTI_OK) << sentence(comm);
       EXPECT_EQ(index, 1u);
       EXPECT_EQ(one.source, 1);
+      send(comm, one.source, 2, 3);
       int ended = 0;
       while (ended == 0) ASSERT_EQ(tutti_test(&both[0], &ended), TUTTI_OK) << sentence(comm);
       EXPECT_EQ(two.source, 2);
