@@ -53,7 +53,7 @@ struct Connection {
   TuningTable tuning;  // settings.tuning, and what was measured
   KeptKey key;
   std::vector<pid_t> processes;  // of the ranks; 0: on another host, or unknown
-  std::string medium;            // the transports among the ranks, the same on all: "shm,tcp"
+  std::string medium;  // the transports among the ranks, alike on all: "shm,tcp across hosts"
   Capabilities capabilities;
   Patience patience;
   uint32_t lone_spins = 0;     // instead of patience.spins, of who waits for one single rank

@@ -252,7 +252,10 @@ Status Communicator::connect(Exchange& exchange, Status ready) {
       peers[i].clear();
     }
   }
-  connection_.medium = join(among);
+  const bool across = std::any_of(hosts.begin(), hosts.end(), [&](const HostRecord& one) {
+    return !std::equal(std::begin(one.boot_id), std::end(one.boot_id), hosts[0].boot_id);
+  });
+  connection_.medium = join(among) + (across ? " across hosts" : "");
   connection_.capabilities.cache_group = cache_group(hosts);
   for (size_t rank = 0; rank < n; ++rank) {
     connection_.capabilities.crowded =

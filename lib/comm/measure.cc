@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "lib/base/log.h"
+#include "lib/base/process.h"
 #include "lib/comm/comm.h"
 #include "lib/control/agree.h"
 
@@ -182,10 +183,7 @@ class Lab {
 // What communicators of this process have measured, by kind, as ranks tell it each other.
 class Known {
  public:
-  static Known& get() {
-    static Known* const instance = new Known;  // outlives every thread
-    return *instance;
-  }
+  static Known& get() { return process::own<Known>(); }
   std::string find(const std::string& kind) {
     const std::lock_guard lock(mutex_);
     return values_[kind];
@@ -251,9 +249,13 @@ Status measure(Exchange& exchange, const Connection& connection, uint64_t deadli
   std::vector<std::string> all;
   TUTTI_TRY(agree_on(exchange, {}, values, deadline_ns, &all));
   const size_t bytes = probes.size() * sizeof(double);
-  const auto has_ours = [&](const std::string& other) { return other == values; };
-  const bool known = values.size() == bytes && std::all_of(all.begin(), all.end(), has_ours);
-  if (!known) {
+  // Those of the lowest rank that has some.
+  const auto first = std::find_if(all.begin(), all.end(),
+                                  [&](const std::string& other) { return other.size() == bytes; });
+  const bool known = first != all.end();
+  if (known) {
+    values = *first;
+  } else {
     values.clear();
     TUTTI_TRY(values_of(exchange, connection, deadline_ns, probes, &values, &why));
     TUTTI_TRY(agree_on(exchange, {}, why.empty() ? values : "", deadline_ns, &all));
@@ -274,7 +276,7 @@ Status measure(Exchange& exchange, const Connection& connection, uint64_t deadli
     std::memcpy(&value, values.data() + i * sizeof(value), sizeof(value));
     const Field field = probes[i].field;
     if (!why_not(field, value).empty())
-      return {TUTTI_CORRUPT, "rank 0 measured something that makes no sense", 0};
+      return {TUTTI_CORRUPT, "a rank measured something that makes no sense"};
     table->set(field, value, Origin::measured);
     text += (i == 0 ? ": " : ", ") + std::string(tuning_field(field).name) + " " +
             value_text(field, value);
