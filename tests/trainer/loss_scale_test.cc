@@ -75,6 +75,13 @@ TEST(LossScale, StepsLeftOutAreNoneForTheOptimizer) {
 TEST(LossScale, IsReadAsItWasWritten) {
   for (const char* text : {"65536:0:0", "dynamic:32768:17:3", "0.0009765625:1999:1"})
     EXPECT_EQ(LossScale::parsed(text).text(), text);
+  LossScale grown = LossScale::parsed("dynamic:0x1p126"), shrunk = LossScale::parsed("dynamic");
+  for (int64_t i = 0; i < 2 * LossScale::growth_interval; ++i) {
+    grown.update(false);
+    shrunk.update(true);
+  }
+  EXPECT_EQ(LossScale::parsed(grown.text()).scale, 0x1p127);
+  EXPECT_EQ(LossScale::parsed(shrunk.text()).scale, 0x1p-126);
   EXPECT_EQ(LossScale::parsed("").text(), "dynamic:65536:0:0");
   EXPECT_EQ(LossScale::parsed("dynamic").text(), "dynamic:65536:0:0");
   EXPECT_EQ(LossScale::parsed("dynamic:1024").text(), "dynamic:1024:0:0");

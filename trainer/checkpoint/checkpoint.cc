@@ -103,6 +103,9 @@ Checkpoint verified(const fs::path& folder, Look look) {
       if (look == Look::digests && sha256_of(folder / own) != file.at("sha256"))
         throw Damaged(own + " has other bytes");
     }
+    // Older ones have one for all ranks.
+    if (found.scales.empty() && found.settings.contains("loss-scale"))
+      found.scales.push_back(found.settings.at("loss-scale"));
     for (const auto& [tensor, boxes] : found.tensors.items()) {
       only(boxes.is_array(), "a tensor has no boxes");
       for (const json& box : boxes)

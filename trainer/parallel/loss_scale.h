@@ -56,7 +56,7 @@ struct LossScale {
     std::sscanf(rest.c_str(), "%lf%n:%lld:%lld%n", &made.scale, &one, &good, &skipped, &all);
     const bool whole =
         one > 0 && std::max(one, all) == int(rest.size()) && good >= 0 && skipped >= 0;
-    if (!whole || std::frexp(made.scale, &exponent) != 0.5 || std::abs(exponent) > 100)
+    if (!whole || std::frexp(made.scale, &exponent) != 0.5 || std::abs(exponent) > 128)
       throw BadInput(fmt::format(
           "--loss-scale {}: is a power of two, dynamic, or dynamic: and a power of two", text));
     made.good = good;
