@@ -952,11 +952,11 @@ TUTTI_API tutti_status tutti_irecv(void* buffer, size_t count, tutti_dtype dtype
  * tag. Ranks whose messages are there at once are served in turn. *source becomes the sender's
  * rank; like the buffer it belongs to the call until the request has ended, and is undefined if it
  * fails. Messages of other types, counts and tags, and what ranks send in collective calls, are
- * left alone. Of what a rank sends, receives get their messages in the order in which they were
- * made: one from that rank that was made before gets its message first, and one made later takes
- * what this one cannot take, or the message after it. Collective calls made later wait until this
- * one has ended. A rank that dies ends it with PEER_FAILED; so does it that all others have freed
- * the communicator. */
+ * left alone; what their rank sends behind them is seen once they have been received, or their
+ * receives begun. Of what a rank sends, receives get their messages in the order in which they were
+ * made: one from that rank made before gets its message first, one made later takes what this one
+ * cannot take, or the message after it. Collective calls made later wait until this one has ended.
+ * It ends with PEER_FAILED where a rank dies, or all others have freed the communicator. */
 TUTTI_API tutti_status tutti_irecv_any(void* buffer, size_t count, tutti_dtype dtype, int tag,
                                        int* source, tutti_comm comm,
                                        const tutti_call_config* config, tutti_request* request);

@@ -34,6 +34,7 @@ void Traffic::add(Moving moving) {
   const Message& message = moving.message;
   moving.bytes = message.count * dtype_size(message.dtype);
   moving.mark.signature = signature_of(message);
+  moving.hash = signature_hash(moving.mark.signature);
   moving.mark.peer = message.peer;
   if (message.sends) {
     number(&moving, 0);
@@ -45,6 +46,7 @@ void Traffic::add(Moving moving) {
   if (moving.ended()) return;
   if (moving_.empty()) taken_up_ = 0;  // other calls have used the link since
   moving.serial = ++serial_;
+  deserted_ns_ = 0;
   ++*moving.left;
   moving_.push_back(moving);
 }
@@ -54,7 +56,7 @@ void Traffic::number(Moving* one, uint64_t empty_before) {
   const uint64_t number = one->message.sends ? ++peer.sends : peer.received + empty_before + 1;
   one->empty_before = empty_before;
   one->mark.peer = one->message.peer;
-  one->mark.digest = call_digest(message_bit | number, one->mark.signature);
+  one->mark.digest = call_digest(message_bit | number, one->hash);
 }
 
 bool Traffic::advance(Link& link) {
@@ -74,30 +76,40 @@ Status Traffic::inspect(Link& link, uint64_t now_ns) {
   for (size_t i = 0; i < moving_.size(); ++i) {
     if (!is_next(i)) continue;
     Moving& one = moving_[i];
-    const bool seeks = one.message.from_any();
-    // What a receive from any rank looks at first is inspected for that.
-    if (!seeks && !is_ready(link, i)) continue;
+    // One that has no number yet seeks its message, or one from any rank that was asked for before
+    // it looks first.
+    matched_ = false;
+    const bool seeks = !is_ready(link, i);
+    if (matched_) continue;
     taken_up_ = 0;
     take_up(link, one);
     TUTTI_TRY(link.inspect(now_ns));
-    if (seeks ? is_ready(link, i) : move(link, &one)) continue;
+    if (seeks ? is_ready(link, i) || matched_ : move(link, &one)) continue;
     TUTTI_TRY(link.inspect(now_ns));
-    if (seeks) TUTTI_TRY(find_deserted(link, now_ns));
+    if (one.message.from_any()) TUTTI_TRY(find_deserted(link, i, now_ns));
   }
   forget_ended();
   return {};
 }
 
-Status Traffic::find_deserted(Link& link, uint64_t now_ns) {
-  for (int rank = 0; rank < int(peers_.size()); ++rank) {
-    if (rank != self_ && link.presence(rank, now_ns) == Presence::here) {
-      deserted_ns_ = 0;
-      return {};
-    }
+Status Traffic::find_deserted(Link& link, size_t i, uint64_t now_ns) {
+  if (may_still_come(link, i, now_ns)) {
+    deserted_ns_ = 0;
+    return {};
   }
   if (deserted_ns_ == 0) deserted_ns_ = now_ns;
   if (now_ns - deserted_ns_ < deserted_patience_ns) return {};
   return {TUTTI_PEER_FAILED, "all other ranks have freed the communicator"};
+}
+
+// From a rank that is here, or behind what others have sent and this rank has not received.
+bool Traffic::may_still_come(Link& link, size_t i, uint64_t now_ns) {
+  for (int rank = 0; rank < int(peers_.size()); ++rank) {
+    if (rank == self_) continue;
+    if (link.presence(rank, now_ns) == Presence::here) return true;
+    if (!may_take_from(rank, i) || look(link, rank, &moving_[i]) != Next::nothing) return true;
+  }
+  return false;
 }
 
 void Traffic::take_up(Link& link, const Moving& one) {
@@ -118,6 +130,7 @@ bool Traffic::move(Link& link, Moving* one) {
     ++from.received;
     from.least_empty = std::max(from.least_empty, one->empty_before);
   }
+  if (bytes != 0) deserted_ns_ = 0;
   one->done += bytes;
   if (!one->ended() && bytes < Link::short_move_bytes) dry_ = true;
   if (bytes != 0 && one->ended()) --*one->left;

@@ -25,7 +25,8 @@ struct Moving {
   uint64_t bytes = 0;
   uint64_t done = 0;
   uint64_t serial = 0;
-  CallMark mark;  // without a digest until the message has its number
+  CallMark mark;      // without a digest until the message has its number
+  uint64_t hash = 0;  // of its signature
   // Of a receive: how many messages without elements its peer has sent before it.
   uint64_t empty_before = 0;
 
@@ -77,7 +78,8 @@ class Traffic {
   // What comes next from `peer`, for a receive from any rank, which gets its peer if it is that.
   Next look(Link& link, int peer, Moving* one);
   void number(Moving* one, uint64_t empty_before);
-  Status find_deserted(Link& link, uint64_t now_ns);
+  Status find_deserted(Link& link, size_t i, uint64_t now_ns);
+  bool may_still_come(Link& link, size_t i, uint64_t now_ns);
   void forget_ended();
 
   std::vector<Moving> moving_;  // in the order in which they were asked for

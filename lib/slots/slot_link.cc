@@ -31,11 +31,6 @@ void futex_wait(std::atomic<uint32_t>& word, uint32_t expected, uint64_t timeout
           0);
 }
 
-// Of a message. With the other digest, which is of its number, too, 63 bits that differ.
-uint32_t second_digest(const CallSignature& signature) {
-  return uint32_t(signature_hash(signature));
-}
-
 // Registers once per process: the barrier reaches only registered processes.
 bool membarrier_registered() {
   static const bool done =
@@ -44,6 +39,10 @@ bool membarrier_registered() {
 }
 
 }  // namespace
+
+uint32_t second_digest(const CallSignature& signature) {
+  return uint32_t(signature_hash(signature));
+}
 
 std::string rank_calls(int rank, const CallMark& mark) {
   return rank_name(rank) + " calls " + mark.signature.describe();
@@ -209,7 +208,7 @@ void SlotLink::begin(const CallMark& mark) {
   mark_.digest = mark.digest;
   mark_.peer = mark.peer;
   digest_ = mark.digest;
-  second_ = mark.epoch == 0 ? second_digest(mark.signature) : 0;
+  second_ = 0;
   mismatched_peer_ = -1;
   results_.forget();
   suspect_ = -1;

@@ -50,6 +50,9 @@ void touch_all(const SlotLinkParts& parts);
 // "rank 2 calls allreduce of 5 float32, sum, ring".
 std::string rank_calls(int rank, const CallMark& mark);
 
+// Of a message. With the other digest, which is of its number, too, 63 bits that differ.
+uint32_t second_digest(const CallSignature& signature);
+
 // The ranks that a link joins, in order; *self: the own rank's index among them.
 std::vector<int> group_of(const LinkSetup& setup, uint32_t* self);
 
@@ -84,7 +87,7 @@ class SlotLink final : public Link {
     will_write(&line.bytes, sizeof(line.bytes) + sizeof(line.second));
     will_write(to, taken);
     line.bytes = uint32_t(taken);
-    line.second = second_;
+    line.second = mark_.epoch != 0 ? 0 : second();
     std::memcpy(to, data, taken);
     ++ring.sent;
     store(line.flag, make_flag(ring.sent, digest_), std::memory_order_release);
@@ -243,15 +246,19 @@ class SlotLink final : public Link {
   bool has_left(uint32_t local) const;
   Status find_dead(uint64_t now_ns);
   void abandon_call() noexcept;
+  uint32_t second() {
+    if (second_ == 0) second_ = second_digest(mark_.signature);
+    return second_;
+  }
   void publish_abort(AbortRecord& record) noexcept;
 
   // Hot fields first: those that the try_ verbs touch.
   uint32_t slots_;
   uint32_t slice_bytes_;
-  uint32_t digest_ = 0, second_ = 0;
-  int mismatched_peer_ = -1;        // a peer whose slice carried another digest
-  int corrupt_ = -1;                // a peer whose slot claims more bytes than fit
-  std::vector<Outgoing> outgoing_;  // by rank of the communicator
+  uint32_t digest_ = 0, second_ = 0;  // second_: 0 until it is needed
+  int mismatched_peer_ = -1;          // a peer whose slice carried another digest
+  int corrupt_ = -1;                  // a peer whose slot claims more bytes than fit
+  std::vector<Outgoing> outgoing_;    // by rank of the communicator
   std::vector<Incoming> incoming_;
   std::vector<std::vector<std::byte>> carries_;  // the pieces of a granule; by rank
   Segment segment_;

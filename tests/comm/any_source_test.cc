@@ -534,6 +534,58 @@ TEST_P(AnySource, AllOthersHaveGone) {
   });
 }
 
+// What they have sent before is there, in either order of the receives.
+TEST_P(AnySource, AllOthersHaveGoneAndLeftMessages) {
+  for (const bool any_first : {true, false}) {
+    on_comm(2, GetParam(), [any_first](int rank, tutti_comm comm) {
+      if (rank == 1) {
+        send(comm, 6, 0, 6);
+        return send(comm, 5, 0, 5);
+      }
+      FromAny one;
+      if (any_first) one.begin(comm, 1, 5);
+      // Longer than a receive from any rank waits for those that have gone.
+      const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(1'500);
+      while (any_first && std::chrono::steady_clock::now() < until) {
+        int ended = 0;
+        ASSERT_EQ(tutti_test(&one.request, &ended), TUTTI_OK) << sentence(comm);
+        ASSERT_EQ(ended, 0);
+      }
+      EXPECT_EQ(receive(comm, 1, 6), 6);
+      if (!any_first) one.begin(comm, 1, 5);
+      ASSERT_EQ(one.wait(), TUTTI_OK) << sentence(comm);
+      EXPECT_EQ(one.got[0], 5);
+    });
+  }
+}
+
+// A named receive whose peer does not send is found as without one from any rank before it.
+TEST_P(AnySource, ANamedReceiveBehindItIsStillWatched) {
+  for (const bool leaves : {true, false}) {
+    std::barrier done(3);
+    on_comm(3, GetParam(), [&](int rank, tutti_comm comm) {
+      if (rank == 1 && !leaves) {
+        int32_t one = 1, sum = 0;
+        EXPECT_EQ(tutti_allreduce(&one, &sum, 1, TUTTI_INT32, TUTTI_SUM, comm), TUTTI_MISMATCH)
+            << sentence(comm);
+      }
+      if (rank == 0) {
+        FromAny any;
+        any.begin(comm, 1, 9);
+        int32_t value = 0;
+        EXPECT_EQ(tutti_recv(&value, 1, TUTTI_INT32, 1, 5, comm),
+                  leaves ? TUTTI_PEER_FAILED : TUTTI_MISMATCH)
+            << sentence(comm);
+        EXPECT_NE(any.wait(), TUTTI_OK);
+      }
+      if (rank != 1 || !leaves)
+        done.arrive_and_wait();
+      else
+        done.arrive_and_drop();
+    });
+  }
+}
+
 TEST_P(AnySource, SomeHaveGoneAndOthersSendLate) {
   on_comm(3, GetParam(), [](int rank, tutti_comm comm) {
     if (rank == 1) return;

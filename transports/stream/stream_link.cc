@@ -535,7 +535,7 @@ Status StreamLink::compare(const Peer& peer) {
 Status StreamLink::find_absent(const Peer& peer) const {
   if (mark_.epoch != 0 || mark_.peer != peer.rank || peer.said_count == 0) return {};
   const Said& said = peer.said[(peer.said_count - 1) % peer.said.size()];
-  const bool waits = peer.receive_waits_in == calls_ && said.stream == peer.stream->delivered();
+  const bool waits = receives_from(peer) && said.stream == peer.stream->delivered();
   // A call without data ends at once, and its status frame is sent when it begins, so it is no
   // wait.
   if (!waits || said.mark.epoch <= collective_ || said.mark.signature.count == 0) return {};
@@ -551,7 +551,7 @@ Status StreamLink::find_failed(uint64_t now_ns) {
     const std::string who = rank_name(peer->rank);
     if (peer->left) {
       // A peer that freed the communicator is an error only for a call that waits for it.
-      const bool missed = (peer->receive_waits_in == calls_ && peer->stream->ended()) ||
+      const bool missed = (receives_from(*peer) && peer->stream->ended()) ||
                           (peer->send_waits_in == calls_ && peer->stream->send_failed());
       if (!missed) continue;
       return {TUTTI_PEER_FAILED, who + " has freed the communicator; " + latest_call(*peer),

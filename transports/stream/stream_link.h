@@ -115,6 +115,11 @@ class StreamLink final : public Link {
     return peer.receive_waits_in == calls_ || peer.send_waits_in == calls_ ||
            peer.next_waits_in == calls_;
   }
+  // And from nobody else: what next() has not found another one may send.
+  bool receives_from(const Peer& peer) const {
+    return peer.receive_waits_in == calls_ ||
+           (peer.next_waits_in == calls_ && mark_.epoch == 0 && mark_.peer == peer.rank);
+  }
   Status watch(int fd, uint32_t events, uint64_t what);
   void watch_data();
   void take_events();
