@@ -127,7 +127,8 @@ bool Communicator::rests_with(const void* thread, bool alone) const {
 }
 
 tutti_status Communicator::refuse(Status why) {
-  if (connection_.link != nullptr && !failures_.over()) {
+  // Behind calls in flight it has no number yet.
+  if (connection_.link != nullptr && !failures_.over() && !queue_.busy()) {
     Note note;
     note.entered = calls();
     note.set_refusal(why.text());

@@ -122,16 +122,18 @@ std::string Failures::describe_latest(int rank, bool waited_for_directly, uint64
   return ", which is in the call but sends nothing more";
 }
 
-void Failures::add_refusal(uint64_t call, Status* status) const {
+void Failures::add_refusal(uint64_t call, const CallSignature* signature, Status* status) const {
   const tutti_status code = status->code();
-  const bool is_others = code == TUTTI_MISMATCH;
-  if (!is_others && code != TUTTI_TIMEOUT && code != TUTTI_PEER_FAILED) return;
+  const bool differs = code == TUTTI_MISMATCH;
+  if (!differs && code != TUTTI_TIMEOUT && code != TUTTI_PEER_FAILED) return;
   for (int rank = 0; rank < connection_.nranks; ++rank) {
     if (rank == connection_.rank || call == 0) continue;
     const Note note = connection_.link->read_note(rank);
     if (note.refusal().empty() || note.entered + 1 != call) continue;
     const std::optional<CallMark> seen = connection_.link->last_seen(rank);
-    if (!is_others && seen && seen->epoch >= call) continue;
+    const bool entered = seen && seen->epoch >= call;
+    const bool has_ours = signature != nullptr && entered && seen->signature.same_call(*signature);
+    if (differs ? has_ours : entered) continue;
     const std::string words = "; " + rank_name(rank) + " was refused call " + std::to_string(call) +
                               ": " + std::string(note.refusal());
     // Another rank may have said it already.
@@ -185,10 +187,11 @@ void Failures::break_down(Status status, const CallSignature& signature, uint64_
   } catch (const std::bad_alloc&) {
     where.clear();
   }
-  break_down(std::move(status), where, call);
+  break_down(std::move(status), where, call, &signature);
 }
 
-void Failures::break_down(Status status, const std::string& where, uint64_t call) {
+void Failures::break_down(Status status, const std::string& where, uint64_t call,
+                          const CallSignature* signature) {
   over_.store(true, std::memory_order_release);
   if (!why_.ok()) return;
   try {
@@ -199,7 +202,7 @@ void Failures::break_down(Status status, const std::string& where, uint64_t call
       }
     }
     if (status.ok()) status = {TUTTI_ABORTED, "the communicator is over"};
-    add_refusal(call, &status);
+    add_refusal(call, signature, &status);
     why_ = {status.code(), where + ": " + status.text(), status.rank(), call};
   } catch (...) {
     if (status.ok()) status = status_of_exception();

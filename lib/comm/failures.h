@@ -34,7 +34,8 @@ class Failures {
 
   // A running call has failed: the communicator is over, for all ranks. The first reason is kept.
   void break_down(Status status, const CallSignature& signature, uint64_t call);
-  void break_down(Status status, const std::string& where, uint64_t call);
+  void break_down(Status status, const std::string& where, uint64_t call,
+                  const CallSignature* signature = nullptr);
   // The same, and keeps the reason as the last error.
   tutti_status give_up(Status status, const CallSignature& signature, uint64_t call) {
     break_down(std::move(status), signature, call);
@@ -62,8 +63,9 @@ class Failures {
   bool is_stopped(int rank) const;
   // The lowest rank of this host whose process is stopped, -1 if none.
   int stopped_rank() const;
-  // Adds that the call was refused to a rank that has not entered it, or entered another.
-  void add_refusal(uint64_t call, Status* status) const;
+  // Adds that the call was refused to a rank that has not entered it, or entered another. Null
+  // signature: this rank's own is not known.
+  void add_refusal(uint64_t call, const CallSignature* signature, Status* status) const;
   Status of_stopped(std::string text, int stopped, uint64_t call) const;
   std::string describe_latest(int rank, bool waited_for_directly, uint64_t call) const;
   std::string describe_wait(int peer, int root, int through, uint64_t call) const;

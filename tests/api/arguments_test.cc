@@ -298,6 +298,28 @@ INSTANTIATE_TEST_SUITE_P(, ARefusedCall,
                                             ::testing::Values(Then::nothing, Then::another_call,
                                                               Then::leaves, Then::the_call)));
 
+TEST(Mismatch, IsNotPutDownToARankThatHasCorrectedItself) {
+  for (const char* transport : {"inproc", "shm", "tcp"}) {
+    on_comm(3, transport, [](int rank, tutti_comm comm) {
+      const std::vector<int32_t> in(5);
+      std::vector<int32_t> out(9);
+      const size_t counts[] = {3, 3, 3};
+      const auto gather = [&](size_t own) {
+        return tutti_allgatherv(in.data(), own, out.data(), counts, nullptr, TUTTI_INT32, comm);
+      };
+      if (rank == 1) {
+        EXPECT_EQ(gather(5), TUTTI_INVALID);
+      }
+      // Until it has entered the call.
+      if (rank == 2) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      EXPECT_EQ(rank == 2 ? tutti_barrier(comm) : gather(3), TUTTI_MISMATCH) << sentence(comm);
+      if (rank == 0) {
+        EXPECT_EQ(sentence(comm).find("refused"), std::string::npos) << sentence(comm);
+      }
+    });
+  }
+}
+
 TEST(Mismatch, OfAllToAllLengthsNamesBothRanksAndBothLengths) {
   for (const char* transport : {"inproc", "shm", "tcp"}) {
     on_comm(3, transport, [](int rank, tutti_comm comm) {

@@ -19,9 +19,10 @@ enum class Word : int32_t { here, unfit, prepare, prepared, take_part, leave };
 struct Note {
   char magic[12];
   Word word;
-  bool may_share;  // of the sender; of all, where rank 0 says take_part
-  char terms[24];  // version and setting
+  char terms[23];     // version and setting
+  uint8_t may_share;  // of the sender; of all, where rank 0 says take_part
 };
+static_assert(sizeof(Note) == 40);  // that of another version is received, too
 
 class Notes {
  public:
@@ -46,7 +47,7 @@ class Notes {
     Note& note = notes[int(word)];
     std::memcpy(note.magic, magic, sizeof(magic));
     note.word = word;
-    note.may_share = may_share;
+    note.may_share = uint8_t(may_share);
     std::strncpy(note.terms, terms_.c_str(), sizeof(note.terms) - 1);
     MPI_Request request = MPI_REQUEST_NULL;
     PMPI_Isend(&note, int(sizeof(note)), MPI_BYTE, to, tag_, MPI_COMM_WORLD, &request);
@@ -69,7 +70,7 @@ class Notes {
     *word = std::memcmp(note.magic, magic, sizeof(magic)) == 0 && note.terms == terms_
                 ? note.word
                 : Word::unfit;
-    may_share = may_share && note.may_share;
+    may_share = may_share && note.may_share == 1;
     return true;
   }
 

@@ -781,7 +781,6 @@ WorkPtr Backend::issue_message(bool send, Tensors& tensors, int peer, int tag) {
   const char* what = send ? "send" : "recv";
   TORCH_CHECK(messages_ != nullptr, "tutti: the process group was shut down");
   const auto tensor = only(tensors, what);
-  if (peer != Messages::any_peer) check_root(peer, size_, what);
   const auto flat =
       send ? tensor.contiguous()
            : (tensor.is_contiguous() ? tensor
@@ -799,10 +798,12 @@ WorkPtr Backend::issue_message(bool send, Tensors& tensors, int peer, int tag) {
 }
 
 WorkPtr Backend::send(Tensors& tensors, int peer, int tag) {
+  check_root(peer, size_, "send");
   return issue_message(true, tensors, peer, tag);
 }
 
 WorkPtr Backend::recv(Tensors& tensors, int peer, int tag) {
+  check_root(peer, size_, "recv");
   return issue_message(false, tensors, peer, tag);
 }
 

@@ -63,7 +63,6 @@ class Backend final : public Base {
   WorkPtr barrier(const c10d::BarrierOptions& opts) override;
   WorkPtr send(Tensors& tensors, int peer, int tag) override;
   WorkPtr recv(Tensors& tensors, int peer, int tag) override;
-  // In groups of two ranks, where it can only be the other one.
   WorkPtr recvAnysource(Tensors& tensors, int tag) override;
 
   // What the group has issued so far; equal on all ranks, as they issue the same.
