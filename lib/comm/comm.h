@@ -64,8 +64,8 @@ class Communicator final : deadlock::Member, HostCalls, process::Leaver {
   Transfers transfers();
   // The last failure of a call, with its full sentence; OK if none failed.
   const Status& last_error() const { return failures_.last_error(); }
-  // As fail(), of a blocking collective that is refused for its arguments: tells the ranks that wait for
-  // this one in it.
+  // As fail(), of a blocking collective that is refused for its arguments: tells the ranks that
+  // wait for this one in it.
   tutti_status refuse(Status why);
 
   // Runs a collective to its end, after what is in flight.
