@@ -19,6 +19,7 @@
 
 #include "tests/support/mappings.h"
 #include "tests/support/processes.h"
+#include "tests/support/require.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/thread_comm.h"
 
@@ -32,14 +33,6 @@ using tutti::testing::sanitized;
 // A sanitizer has a malloc() of its own.
 constexpr bool adopts = !sanitized;
 constexpr int nranks = 2;
-
-#define REQUIRE(condition)                                                        \
-  do {                                                                            \
-    if (!(condition)) {                                                           \
-      snprintf(report.text, sizeof(report.text), "%d: %s", __LINE__, #condition); \
-      return report;                                                              \
-    }                                                                             \
-  } while (false)
 
 // Of one rank: calls whose results it checks.
 class Calls {

@@ -16,6 +16,7 @@
 #include "lib/record/read.h"
 #include "lib/tuning/tuning.h"
 #include "tests/support/processes.h"
+#include "tests/support/require.h"
 #include "tests/support/thread_comm.h"
 
 namespace {
@@ -26,14 +27,6 @@ using tutti::testing::finish;
 using tutti::testing::Joining;
 using tutti::testing::Report;
 using tutti::testing::report_of;
-
-#define REQUIRE(condition)                                                        \
-  do {                                                                            \
-    if (!(condition)) {                                                           \
-      snprintf(report.text, sizeof(report.text), "%d: %s", __LINE__, #condition); \
-      return report;                                                              \
-    }                                                                             \
-  } while (false)
 
 // What the library has said in this process, a rank's.
 std::vector<std::string> said;

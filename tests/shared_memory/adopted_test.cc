@@ -24,6 +24,7 @@
 #include "tests/support/descriptors.h"
 #include "tests/support/mappings.h"
 #include "tests/support/processes.h"
+#include "tests/support/require.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/thread_comm.h"
 
@@ -349,14 +350,6 @@ INSTANTIATE_TEST_SUITE_P(Transports, Adopted, ::testing::Values("inproc", "shm",
                          [](const auto& info) { return std::string(info.param); });
 
 // ---------------------------------------------------------------- fork
-
-#define REQUIRE(condition)                                          \
-  do {                                                              \
-    if (!(condition)) {                                             \
-      snprintf(report.text, sizeof(report.text), "%s", #condition); \
-      return report;                                                \
-    }                                                               \
-  } while (false)
 
 // Forks; the child checks that it has got [at, at + bytes) as it was, that it does not see what the
 // parent writes then, and writes itself; the parent checks the same. Then the child ends.
