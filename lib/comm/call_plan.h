@@ -15,6 +15,7 @@
 #include "lib/select/select.h"
 #include "lib/select/trial.h"
 #include "lib/shared_memory/one_hop_shape.h"
+#include "lib/shared_memory/slice_writer.h"
 
 namespace tutti {
 
@@ -40,7 +41,7 @@ struct CachedPlan {
 
 // How a call moves what it moves; nothing of its result depends on it.
 struct Manner {
-  bool non_temporal = false;  // slices are written with non-temporal stores
+  shared::SliceStores stores = shared::SliceStores::library;
   bool single_copy = false;   // ranks copy from each other's vectors where they can
   bool narrow = false;        // slices use a part of the ring (one_hop.h)
   bool whole = false;         // short parts of one-hop are not cut into slices; alike on all ranks

@@ -60,7 +60,9 @@ std::string describe(const Way& way) {
          (way.manner.whole ? " as long as can be" : "") +
          (way.manner.own_first ? ", own result first" : "") +
          (way.manner.past ? ", results past the caches" : "") +
-         (way.manner.non_temporal ? ", non-temporal stores" : "");
+         (way.manner.stores == shared::SliceStores::plain          ? ", plain stores"
+          : way.manner.stores == shared::SliceStores::non_temporal ? ", non-temporal stores"
+                                                                   : "");
 }
 
 // To be called with the trial's ways.
@@ -222,7 +224,7 @@ void CallPlanner::add_manners(const std::vector<Route>& routes, CallPlan* plan) 
   add_ways_of_one_hop(*fused, plan);
   for (const Route& route : routes) {
     if (route.path != Path::two_level && route.path != Path::schedule)
-      plan->ways.push_back({route, {.non_temporal = true}});
+      plan->ways.push_back({route, {.stores = shared::SliceStores::non_temporal}});
   }
 }
 
@@ -249,6 +251,9 @@ void CallPlanner::add_ways_of_one_hop(const Route& route, CallPlan* plan) const 
     plan->ways.push_back({route, {.whole = true}});
   const bool many_blocks = output_has_blocks(collective);
   const uint64_t result = most * (many_blocks ? uint64_t(connection_.nranks) : 1);
+  // Where all write and read, these took longer than when they were tried.
+  if (ends_unheard(collective, false, false))
+    plan->ways.push_back({route, {.stores = shared::SliceStores::plain, .narrow = true}});
   if (result <= tuning.ring_bytes) return;
   plan->ways.push_back({route, {.past = true}});
   if (many_blocks && least >= tuning.single_copy_bytes)

@@ -289,11 +289,6 @@ shared::Copying copying_of(Use single_copy) {
   return single_copy == Use::never ? shared::Copying::never : shared::Copying::where_asked;
 }
 
-shared::SlicePath path_of(Use non_temporal) {
-  if (non_temporal == Use::always) return shared::SlicePath::non_temporal;
-  return non_temporal == Use::never ? shared::SlicePath::cached : shared::SlicePath::as_called;
-}
-
 }  // namespace
 
 Status Communicator::open_links(Exchange& exchange, std::vector<std::vector<uint8_t>>& peers,
@@ -340,7 +335,7 @@ Status Communicator::open_links(Exchange& exchange, std::vector<std::vector<uint
         connection_.settings.device == CommSettings::no_device)
       adoption_ = std::make_unique<Adoption>(*this, regions_);
     auto shared = std::make_unique<shared::Protocols>(
-        *connection_.slots, regions_, path_of(connection_.settings.non_temporal),
+        *connection_.slots, regions_, connection_.settings.non_temporal,
         copying_of(connection_.settings.single_copy), group_size(connection_.capabilities),
         connection_.capabilities.tuning);
     connection_.capabilities.one_hop_element_limit_bytes = shared::OneHopShape::most_element_bytes(

@@ -94,6 +94,10 @@ void stream_fence() {
 #endif
 }
 
+void plain_copy(void* to, const void* from, size_t bytes) {
+  copy_lines<false>(to, from, bytes, 0, store);
+}
+
 void copy_over(void* to, const void* from, size_t bytes) {
 #if defined(__x86_64__)
   static const bool by_string = has_fast_string_copy();

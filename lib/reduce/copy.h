@@ -14,6 +14,11 @@ inline void copy_bytes(void* to, const void* from, size_t bytes, bool non_tempor
   non_temporal ? stream_copy(to, from, bytes) : void(std::memcpy(to, from, bytes));
 }
 
+// memcpy() by ordinary stores of vectors, whatever the length: the C library's takes the string
+// instruction from some KiB on, which is slower on some processors where another core has read the
+// lines before (lib/shared_memory/notes.md).
+void plain_copy(void* to, const void* from, size_t bytes);
+
 // memcpy() of some KiB to lines that another core has read: by the processor's string instruction,
 // where it says that this is fast (x86: ERMS). That stores whole lines without fetching them first,
 // which plain stores cannot do. A flag stored afterwards is seen after it.

@@ -42,7 +42,7 @@ OneHop::OneHop(slots::SlotLink& link, SliceWriter& writer, SingleCopy& single_co
 void OneHop::start_next() {
   before_ = after_;
   done_ = asks_ = may_show_ = false;
-  writer_.begin(call_.non_temporal);
+  writer_.begin(call_.stores);
   // An allreduce by single copy goes another way (copied.h).
   if (shape_->part_bytes >= tuning_.single_copy_bytes &&
       shape_->goal.collective() != Collective::allreduce) [[unlikely]] {

@@ -39,7 +39,7 @@ struct OneHopCall {
   // instructions).
   uint32_t digest = 0;
   std::byte* output = nullptr;
-  bool non_temporal = false;  // slices are written with non-temporal stores
+  SliceStores stores = SliceStores::library;
   bool shows = false;         // this rank lets the others copy from its input where they can
   bool narrow = false;        // slices use a part of the ring that stays in this core's cache
 };

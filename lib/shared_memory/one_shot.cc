@@ -16,7 +16,7 @@ void OneShot::stage() {
                                                        : staging_.place_block(bytes);
     std::byte* const to = cells_[self_] + place_;
     slots::will_write(to, bytes);
-    staging_.writer().begin(call_.non_temporal);
+    staging_.writer().begin(call_.stores);
     staging_.writer().copy(to, call_.input, bytes);
   }
   flags_.post(line(), sequence_, call_.digest);

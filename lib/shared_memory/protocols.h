@@ -37,9 +37,9 @@ concept Protocol = requires(P protocol, const P seen) {
 class Protocols {
  public:
   // `link` must have cells. All ranks make theirs alike.
-  Protocols(slots::SlotLink& link, const Regions& regions, SlicePath slice_path, Copying copying,
+  Protocols(slots::SlotLink& link, const Regions& regions, Use non_temporal, Copying copying,
             uint32_t group_size, const Tuning& tuning)
-      : writer_(slice_path),
+      : writer_(non_temporal),
         staging_(link, writer_, tuning),
         single_copy_(staging_.flags(), copying),
         unstaged_(staging_.flags(), regions, single_copy_, staging_.tuning()),

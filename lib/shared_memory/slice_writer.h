@@ -1,36 +1,44 @@
-// Copies slices to where other cores read them: with ordinary stores, which leave the lines in the
-// writer's caches, or with non-temporal ones, which send them past the caches. Which is faster
-// depends on the processor, on where the cores are and on the length (notes.md), so a call says
-// which it wants, and a setting may overrule it.
+// Copies slices to where other cores read them. By which stores is fastest depends on the
+// processor, on where the cores are and on the length (notes.md), so a call says which it wants,
+// and a setting may overrule it.
 #pragma once
 
 #include "lib/reduce/copy.h"
+#include "lib/tuning/tuning.h"
 
 namespace tutti::shared {
 
-enum class SlicePath : uint8_t { as_called, cached, non_temporal };
+enum class SliceStores : uint8_t {
+  library,       // memcpy()'s: of long slices the string instruction's, on many processors
+  plain,         // of vectors, into the writer's caches
+  non_temporal,  // past the caches
+};
 
 class SliceWriter {
  public:
-  explicit SliceWriter(SlicePath path)
-      : path_(path), non_temporal_(path == SlicePath::non_temporal) {}
+  // `non_temporal`: those stores always, where calls want them, or never.
+  explicit SliceWriter(Use non_temporal) : non_temporal_(non_temporal) { begin({}); }
 
   // A call begins.
-  void begin(bool non_temporal) {
-    if (path_ == SlicePath::as_called) non_temporal_ = non_temporal;
+  void begin(SliceStores wanted) {
+    stores_ = non_temporal_ == Use::always ? SliceStores::non_temporal
+              : non_temporal_ == Use::never && wanted == SliceStores::non_temporal
+                  ? SliceStores::library
+                  : wanted;
   }
   // For callers that write slices themselves: whether to use non-temporal stores. They are fenced
   // by the caller.
-  bool non_temporal() const { return non_temporal_; }
+  bool non_temporal() const { return stores_ == SliceStores::non_temporal; }
   // As memcpy(). A peer that sees a flag posted after it sees the copy, too.
   void copy(std::byte* to, const std::byte* from, size_t bytes) {
-    copy_bytes(to, from, bytes, non_temporal_);
-    if (non_temporal_) stream_fence();
+    if (stores_ == SliceStores::plain) return plain_copy(to, from, bytes);
+    copy_bytes(to, from, bytes, non_temporal());
+    if (non_temporal()) stream_fence();
   }
 
  private:
-  const SlicePath path_;
-  bool non_temporal_;
+  const Use non_temporal_;
+  SliceStores stores_ = SliceStores::library;
 };
 
 }  // namespace tutti::shared

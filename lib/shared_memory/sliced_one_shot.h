@@ -21,7 +21,7 @@ class SlicedOneShot {
                      .input = call_.input,
                      .digest = call_.digest,
                      .output = call_.output,
-                     .non_temporal = call_.non_temporal,
+                     .stores = call_.stores,
                      .narrow = call_.narrow});
   }
   // Before stage().

@@ -46,7 +46,7 @@ struct AllreduceCall {
   uint32_t element_size = 1;
   const Kernels* kernels = nullptr;
   uint32_t digest = 0;
-  bool non_temporal = false;           // slices are written with non-temporal stores
+  SliceStores stores = SliceStores::library;
   bool narrow = false;                 // of a sliced one-shot: as OneHopCall says
   bool copies = false;                 // ranks may copy from each other's vectors (copied.h)
   bool staged = false;                 // vectors are staged also where all ranks get at them

@@ -41,7 +41,7 @@ TwoShot::TwoShot(Staging& staging)
 void TwoShot::stage() {
   const uint32_t nranks = staging_.nranks();
   streams_ = exceeds_cache(call_.bytes(), nranks, staging_.tuning());
-  staging_.writer().begin(call_.non_temporal);
+  staging_.writer().begin(call_.stores);
   published_ = reduced_ = gathered_ = 0;
   // Slices are equally long, so that none is a short remainder.
   const schedule::ChunkMap shards = shards_of(call_, nranks);

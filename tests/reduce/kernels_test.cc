@@ -217,7 +217,8 @@ TEST(Copy, CopiesAnySizeToAnyAlignment) {
     fetch_bytes(to, from, n, true, 2 << 10);
   };
   using Copies = void (*)(void*, const void*, size_t);
-  for (const Copies copies : {Copies(stream_copy), Copies(fetch), Copies(fetch_past)}) {
+  for (const Copies copies : {Copies(stream_copy), Copies(plain_copy), Copies(copy_over),
+                              Copies(fetch), Copies(fetch_past)}) {
     std::mt19937_64 random(7);
     for (size_t bytes = 0; bytes < 700; ++bytes) {
       std::vector<uint8_t> from(bytes + 64), to(bytes + 64, 0xab);
