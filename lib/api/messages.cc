@@ -57,13 +57,17 @@ tutti_status exchange(tutti_comm comm, std::span<const Message> messages,
     CallSettings settings;
     Status checked = check_messages(c, messages, config, &settings);
     if (!checked.ok()) return c.refuse(std::move(checked), messages);
-    return c.exchange(messages, settings.timeout_ms);
+    return messages.empty() ? TUTTI_OK : c.exchange(messages, settings.timeout_ms);
   });
 }
 
 Status note_messages(Communicator& c, std::span<const Message> messages,
                      const tutti_call_config* config, Operation* operation) {
   operation->messages.assign(messages.begin(), messages.end());
+  // Without any it would be a collective: one without elements, which concerns no other rank.
+  if (messages.empty()) {
+    operation->messages.push_back(Message::to_receive(nullptr, 0, TUTTI_INT8, c.rank(), 0));
+  }
   CallSettings settings;
   TUTTI_TRY(check_messages(c, messages, config, &settings));
   TUTTI_TRY(c.outside_group());
