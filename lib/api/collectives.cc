@@ -38,7 +38,7 @@ tutti_status on_stream(tutti_comm comm, const tutti_call_config* config, void* s
   return calling(comm, [&](Communicator& c) {
     MadeCall made;
     if (Status checked = make_call<make>(c, config, &made, arguments...); !checked.ok())
-      return c.fail(std::move(checked));
+      return c.refuse_on_stream(std::move(checked));
     return c.enqueue(made.call, stream);
   });
 }

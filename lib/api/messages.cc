@@ -56,17 +56,21 @@ tutti_status exchange(tutti_comm comm, std::span<const Message> messages,
   return calling(comm, [&](Communicator& c) {
     CallSettings settings;
     Status checked = check_messages(c, messages, config, &settings);
-    if (!checked.ok()) return c.fail(std::move(checked));
-    return c.exchange(messages, settings.timeout_ms);
+    if (!checked.ok()) return c.refuse(std::move(checked), messages);
+    return messages.empty() ? TUTTI_OK : c.exchange(messages, settings.timeout_ms);
   });
 }
 
 Status note_messages(Communicator& c, std::span<const Message> messages,
                      const tutti_call_config* config, Operation* operation) {
+  operation->messages.assign(messages.begin(), messages.end());
+  // Without any it would be a collective: one without elements, which concerns no other rank.
+  if (messages.empty()) {
+    operation->messages.push_back(Message::to_receive(nullptr, 0, TUTTI_INT8, c.rank(), 0));
+  }
   CallSettings settings;
   TUTTI_TRY(check_messages(c, messages, config, &settings));
   TUTTI_TRY(c.outside_group());
-  operation->messages.assign(messages.begin(), messages.end());
   operation->timeout_ms = settings.timeout_ms;
   return {};
 }
@@ -178,6 +182,7 @@ tutti_status tutti_irecv_any(void* buffer, size_t count, tutti_dtype dtype, int 
   const Message message = Message::to_receive_from_any(buffer, count, dtype, tag, source);
   return api::make_request(api::Begins::now, comm, request,
                            [&](Communicator& c, Operation* operation) -> Status {
+                             operation->messages = {message};
                              TUTTI_TRY(api::check_from_any(c, count, source));
                              return api::note_messages(c, {&message, 1}, config, operation);
                            });

@@ -22,8 +22,9 @@ tutti_status make_request(Begins begins, tutti_comm comm, tutti_request* out, Ma
   const auto body = [&](Communicator& c) {
     if (out == nullptr) return c.fail({TUTTI_INVALID, "there is nowhere to put the request"});
     auto operation = std::make_unique<Operation>();
-    if (Status made = make(c, operation.get()); !made.ok()) return c.fail(std::move(made));
     operation->persistent = begins == Begins::when_started;
+    if (Status made = make(c, operation.get()); !made.ok())
+      return c.refuse(std::move(made), *operation);
     if (const tutti_status prepared = c.prepare(operation.get()); prepared != TUTTI_OK) {
       return prepared;
     }

@@ -86,8 +86,7 @@ tutti_status CallQueue::wait(Operation* operation) {
     if (operation == first_ && operation->running && !operation->moves_messages()) {
       complete_first();
     } else {
-      run_until([operation] { return operation->ended(); },
-                connection_.timeout_ns(operation->timeout_ms));
+      run_until([operation] { return operation->ended(); }, *operation);
     }
   }
   return conclude(operation);
@@ -99,12 +98,13 @@ void CallQueue::wait_any(std::span<Operation* const> operations) {
                        [](const Operation* one) { return one->ended(); });
   };
   const std::lock_guard guard(lock_);
-  run_until(ended, connection_.timeout_ns(operations.front()->timeout_ms));
+  run_until(ended, *operations.front());
 }
 
 template <class Done>
-void CallQueue::run_until(Done&& done, uint64_t timeout_ns) {
+void CallQueue::run_until(Done&& done, const Operation& waited) {
   if (done() || first_ == nullptr) return;
+  const uint64_t timeout_ns = connection_.timeout_ns(waited.timeout_ms);
   Status ended;
   const LimitForFunctions limit(runner_.limit(), timeout_ns);
   try {
@@ -115,7 +115,7 @@ void CallQueue::run_until(Done&& done, uint64_t timeout_ns) {
   } catch (...) {
     ended = failures_.own_failure();
   }
-  if (!ended.ok()) break_down(std::move(ended));
+  if (!ended.ok()) break_down(std::move(ended), &waited);
 }
 
 tutti_status CallQueue::test(Operation* operation, bool* ended) {
@@ -143,7 +143,10 @@ tutti_status CallQueue::conclude(Operation* operation) {
 tutti_status CallQueue::run_behind(const Call& call) {
   Operation operation;
   operation.made.call = call;
-  if (const tutti_status prepared = prepare(&operation); prepared != TUTTI_OK) return prepared;
+  if (prepare(&operation) != TUTTI_OK) {
+    const std::lock_guard guard(lock_);
+    return failures_.refuse(failures_.last_error(), next_call());
+  }
   start(&operation);
   return wait(&operation);
 }
@@ -154,6 +157,13 @@ tutti_status CallQueue::run_behind(std::span<const Message> messages, int64_t ti
   operation.timeout_ms = timeout_ms;
   start(&operation);
   return wait(&operation);
+}
+
+uint64_t CallQueue::next_call() const {
+  uint64_t call = runner_.calls() + 1;
+  for (const Operation* one = first_; one != nullptr; one = one->next)
+    call += !one->running && !one->moves_messages();
+  return call;
 }
 
 Status CallQueue::look() {
@@ -357,9 +367,10 @@ void CallQueue::look_for_failure(uint64_t now_ns) {
   if (!found.ok()) break_down(std::move(found));
 }
 
-void CallQueue::break_down(Status ended) {
+void CallQueue::break_down(Status ended, const Operation* waited) {
   if (first_->moves_messages()) {
-    messages_.break_down(first_->messages.front(), std::move(ended));
+    messages_.break_down(first_->messages.front(), waited != nullptr ? &waited->left : nullptr,
+                         std::move(ended));
     fail_all(failures_.why());
   } else if (first_->running) {
     end_first(std::move(ended));

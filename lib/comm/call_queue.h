@@ -45,6 +45,8 @@ class CallQueue final : in_flight::Member {
 
   // Held while calls are advanced; a thread that sees nothing in flight need not take it.
   Lock& lock() { return lock_; }
+  // The number that a collective would have that is made now; under the lock.
+  uint64_t next_call() const;
   // A failure that no call has returned yet; OK if there is none.
   Status look();
   // Ends the communicator for the reason `why`; what is in flight fails.
@@ -53,9 +55,9 @@ class CallQueue final : in_flight::Member {
  private:
   in_flight::Moved advance_if_free() override;
   tutti_status conclude(Operation* operation);
-  // Until done(), or until nothing is in flight.
+  // Until done(), or until nothing is in flight. `waited`: the operation with that limit.
   template <class Done>
-  void run_until(Done&& done, uint64_t timeout_ns);
+  void run_until(Done&& done, const Operation& waited);
 
   // Under the lock.
   bool begin_next();
@@ -71,8 +73,9 @@ class CallQueue final : in_flight::Member {
   void retire(Operation* operation);
   Status inspect(uint64_t now_ns);
   void look_for_failure(uint64_t now_ns);
-  // What runs has failed, and with it all that is in flight.
-  void break_down(Status ended);
+  // What runs has failed, and with it all that is in flight. `waited`: what named the limit that
+  // has passed.
+  void break_down(Status ended, const Operation* waited = nullptr);
   void fail_all(const Status& why);
 
   const Connection& connection_;

@@ -40,7 +40,7 @@ void CallRunner::open(uint64_t seed) {
 
 tutti_status CallRunner::run(const Call& call) {
   const CallCache::Entry* const found = planner_.find(call.key);
-  if (found == nullptr) return failures_.last_error().code();
+  if (found == nullptr) return failures_.refuse(failures_.last_error(), calls() + 1);
   CallPlan& call_plan = **found;
   if (!is_staged(call_plan, call)) [[likely]]
     return run(call_plan, call);
@@ -338,7 +338,7 @@ void CallRunner::show_wait(const CallPlan& call_plan, uint64_t now_ns) {
   const int peer = protocols_.with(call_plan.choice.path,
                                    [](auto&& protocol, auto&) { return protocol.waits_for(); });
   note.awaited = uint32_t(peer + 1);
-  connection_.link->post_note(note);
+  if (!failures_.tells_refusal(mark_.epoch)) connection_.link->post_note(note);
   if (connection_.record == nullptr) return;
   connection_.record->waits(entry_, peer, connection_.way_to(peer), now_ns);
 }

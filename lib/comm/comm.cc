@@ -66,9 +66,34 @@ tutti_status Communicator::prepare(Operation* operation) {
   if (gpu_ != nullptr) {
     Status refused = operation->messages.empty() ? gpu_->refuse(operation->made.call)
                                                  : gpu_->refuse(operation->messages);
-    if (!refused.ok()) return fail(std::move(refused));
+    if (!refused.ok()) return refuse(std::move(refused), *operation);
   }
-  return queue_.prepare(operation);
+  const tutti_status prepared = queue_.prepare(operation);
+  return prepared == TUTTI_OK ? TUTTI_OK : refuse(last_error(), *operation);
+}
+
+// Under the lock, since calls in flight begin, too.
+tutti_status Communicator::refuse(Status why) {
+  const std::lock_guard guard(queue_.lock());
+  return failures_.refuse(std::move(why), queue_.next_call());
+}
+
+tutti_status Communicator::refuse(Status why, std::span<const Message> messages) {
+  if (messages.empty()) return fail(std::move(why));
+  const std::lock_guard guard(queue_.lock());
+  return failures_.refuse(std::move(why), messages.front(), calls());
+}
+
+tutti_status Communicator::refuse_on_stream(Status why) {
+  const std::lock_guard guard(queue_.lock());
+  return failures_.refuse_on_stream(std::move(why), calls());
+}
+
+tutti_status Communicator::refuse(Status why, const Operation& operation) {
+  // Nobody waits for what is only made.
+  if (operation.persistent) return fail(std::move(why));
+  return operation.messages.empty() ? refuse(std::move(why))
+                                    : refuse(std::move(why), operation.messages);
 }
 
 tutti_status Communicator::exchange(std::span<const Message> messages, int64_t timeout_ms) {
@@ -126,18 +151,8 @@ bool Communicator::rests_with(const void* thread, bool alone) const {
   return (owner == thread || (alone && owner == nullptr)) && !queue_.busy();
 }
 
-tutti_status Communicator::refuse(Status why) {
-  // Behind calls in flight it has no number yet.
-  if (connection_.link != nullptr && !failures_.over() && !queue_.busy()) {
-    Note note;
-    note.entered = calls();
-    note.set_refusal(why.text());
-    connection_.link->post_note(note);
-  }
-  return fail(std::move(why));
-}
-
 void Communicator::post(Note note) {
+  if (failures_.tells_refusal(calls())) return;
   if (!note.empty()) note.entered = calls();
   connection_.link->post_note(note);
 }

@@ -64,9 +64,12 @@ class Communicator final : deadlock::Member, HostCalls, process::Leaver {
   Transfers transfers();
   // The last failure of a call, with its full sentence; OK if none failed.
   const Status& last_error() const { return failures_.last_error(); }
-  // As fail(), of a blocking collective that is refused for its arguments: tells the ranks that
-  // wait for this one in it.
-  tutti_status refuse(Status why);
+  // As fail(), of what is refused before it has begun: tells the ranks that wait for this one in
+  // it. A collective, blocking or not; messages, by the first of them; a call on a stream.
+  tutti_status refuse(Status why) override;
+  tutti_status refuse(Status why, std::span<const Message> messages) override;
+  tutti_status refuse(Status why, const Operation& operation);
+  tutti_status refuse_on_stream(Status why) override;
 
   // Runs a collective to its end, after what is in flight.
   tutti_status run(const Call& call) {
@@ -250,6 +253,7 @@ class Communicator final : deadlock::Member, HostCalls, process::Leaver {
   }
   bool over() const override { return failures_.over(); }
   void adopt(Status why) override { failures_.adopt(std::move(why)); }
+  void begin_on_stream() override { failures_.begin_on_stream(); }
   void abort_link(const Status& why) override { failures_.abort_link(why); }
 
   Status open_device(Exchange& exchange, uint64_t deadline_ns);
@@ -287,7 +291,7 @@ class Communicator final : deadlock::Member, HostCalls, process::Leaver {
   // The only thread that has made calls; null: none has; `this`: more than one has.
   std::atomic<const void*> owner_{nullptr};
   CallRunner runner_{connection_, failures_, this};
-  Messages messages_{connection_, failures_};
+  Messages messages_{connection_, failures_, runner_};
   bool grouping_ = false;  // a group of messages is open, which are only recorded
   std::vector<Message> group_;
   CallQueue queue_{connection_, failures_, runner_, messages_};

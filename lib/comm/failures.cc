@@ -5,6 +5,7 @@
 
 #include "lib/base/log.h"
 #include "lib/base/process_state.h"
+#include "lib/comm/traffic.h"
 #include "lib/gpu/gpu_front.h"
 
 namespace tutti {
@@ -28,6 +29,10 @@ void Failures::adopt(Status why) {
   if (!why_.ok() || why.ok()) return;
   over_.store(true, std::memory_order_release);
   why_ = std::move(why);
+  try {
+    add_refusal({.calls = why_.call(), .streamed = true}, &why_);
+  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): it is without
+  }
   note_why();
 }
 
@@ -55,9 +60,14 @@ Status Failures::timed_out(int peer, uint64_t call) const noexcept {
   }
 }
 
-Status Failures::timed_out_for_any() const noexcept {
+Status Failures::timed_out_for_any(uint64_t calls) const noexcept {
   try {
     std::string text = rank_name(connection_.rank) + " waited for any rank, and none sent it";
+    if (const Note others = common_wait(); others.epoch > calls) {
+      text += "; every other rank waits in call " + std::to_string(others.epoch) + ", " +
+              others.signature.describe() + ", which " + rank_name(connection_.rank) +
+              " has not entered";
+    }
     const int stopped = stopped_rank();
     if (stopped < 0) return {TUTTI_TIMEOUT, std::move(text)};
     text += "; " + rank_name(stopped) + " does not go on";
@@ -65,6 +75,18 @@ Status Failures::timed_out_for_any() const noexcept {
   } catch (...) {
     return {TUTTI_TIMEOUT, "deadline passed"};
   }
+}
+
+Note Failures::common_wait() const {
+  Note common;
+  for (int rank = 0; rank < connection_.nranks; ++rank) {
+    if (rank == connection_.rank) continue;
+    const Note note = connection_.link->read_note(rank);
+    const bool waits = note.waits_for() >= 0 && note.count == 0 && note.refusal().empty();
+    if (!waits || (common.epoch != 0 && note.epoch != common.epoch)) return {};
+    common = note;
+  }
+  return common;
 }
 
 Status Failures::of_stopped(std::string text, int stopped, uint64_t call) const {
@@ -122,19 +144,70 @@ std::string Failures::describe_latest(int rank, bool waited_for_directly, uint64
   return ", which is in the call but sends nothing more";
 }
 
-void Failures::add_refusal(uint64_t call, const CallSignature* signature, Status* status) const {
-  const tutti_status code = status->code();
+// ---------------------------------------------------------------- what was refused
+
+uint64_t Failures::kind_of(const Message& message) const {
+  const bool known = message.peer >= 0 && message.peer < connection_.nranks;
+  return record::message(known ? message.peer : record::any_rank, message.sends);
+}
+
+tutti_status Failures::refuse(Status why, uint64_t kind, uint64_t entered, uint64_t before) {
+  told_of_ = kind;
+  told_before_ = before;
+  if (connection_.link != nullptr && !over()) {
+    Note note;
+    note.entered = entered;
+    note.epoch = kind;
+    note.set_refusal(why.text());
+    connection_.link->post_note(note);
+  }
+  return fail(std::move(why));
+}
+
+void Failures::take_back(uint64_t kind) {
+  if (kind != told_of_ || connection_.link == nullptr) return;
+  told_of_ = told_before_ = 0;
+  connection_.link->post_note({});
+}
+
+// "call 2", "a send to rank 3".
+std::string Failures::describe_refused(const Note& note) {
+  if (note.epoch == 0) return "call " + std::to_string(note.entered + 1);
+  if (note.epoch == on_stream) return "a call on a stream";
+  const bool sends = (note.epoch & record::sends_bit) != 0;
+  const auto peer = int(uint32_t(note.epoch));
+  if (peer == record::any_rank) return sends ? "a send" : "a receive";
+  return (sends ? "a send to rank " : "a receive from rank ") + std::to_string(peer);
+}
+
+bool Failures::explains(int rank, const Note& note, const Wait& wait, tutti_status code) const {
+  const std::optional<CallMark> seen = connection_.link->last_seen(rank);
+  const uint64_t latest = seen ? seen->epoch : 0;
   const bool differs = code == TUTTI_MISMATCH;
-  if (!differs && code != TUTTI_TIMEOUT && code != TUTTI_PEER_FAILED) return;
+  if (wait.message != nullptr && wait.message->peer != rank && !wait.message->from_any())
+    return false;
+  if (note.epoch == 0) {
+    const uint64_t call = note.entered + 1;
+    const bool entered = latest >= call;
+    if (wait.message != nullptr) return !differs && !entered && wait.calls < call;
+    if (wait.calls != call || wait.streamed) return false;
+    if (!differs) return !entered;
+    return !entered || wait.signature == nullptr || !seen->signature.same_call(*wait.signature);
+  }
+  // A rank that has gone on with collectives since can do without it.
+  if (latest > note.entered + 1) return false;
+  return wait.streamed == (note.epoch == on_stream);
+}
+
+void Failures::add_refusal(const Wait& wait, Status* status) const {
+  const tutti_status code = status->code();
+  if (code != TUTTI_MISMATCH && code != TUTTI_TIMEOUT && code != TUTTI_PEER_FAILED) return;
+  if (wait.calls == 0 && wait.message == nullptr && !wait.streamed) return;
   for (int rank = 0; rank < connection_.nranks; ++rank) {
-    if (rank == connection_.rank || call == 0) continue;
+    if (rank == connection_.rank || connection_.link == nullptr) continue;
     const Note note = connection_.link->read_note(rank);
-    if (note.refusal().empty() || note.entered + 1 != call) continue;
-    const std::optional<CallMark> seen = connection_.link->last_seen(rank);
-    const bool entered = seen && seen->epoch >= call;
-    const bool has_ours = signature != nullptr && entered && seen->signature.same_call(*signature);
-    if (differs ? has_ours : entered) continue;
-    const std::string words = "; " + rank_name(rank) + " was refused call " + std::to_string(call) +
+    if (note.refusal().empty() || !explains(rank, note, wait, code)) continue;
+    const std::string words = "; " + rank_name(rank) + " was refused " + describe_refused(note) +
                               ": " + std::string(note.refusal());
     // Another rank may have said it already.
     if (status->text().find(words) != std::string::npos) return;
@@ -142,6 +215,8 @@ void Failures::add_refusal(uint64_t call, const CallSignature* signature, Status
     return;
   }
 }
+
+// ---------------------------------------------------------------- failures
 
 int Failures::stopped_rank() const {
   for (int rank = 0; rank < connection_.nranks; ++rank) {
@@ -182,16 +257,24 @@ void Failures::tell_peers(const Status& why) noexcept {
 void Failures::break_down(Status status, const CallSignature& signature, uint64_t call) {
   std::string where;
   try {
-    where = call == 0 ? "in " : "in call " + std::to_string(call) + ", ";
-    where += signature.describe();
+    where = "in call " + std::to_string(call) + ", " + signature.describe();
   } catch (const std::bad_alloc&) {
     where.clear();
   }
-  break_down(std::move(status), where, call, &signature);
+  break_down(std::move(status), where, {.calls = call, .signature = &signature});
 }
 
-void Failures::break_down(Status status, const std::string& where, uint64_t call,
-                          const CallSignature* signature) {
+void Failures::break_down(Status status, const Message& message, uint64_t calls) {
+  std::string where;
+  try {
+    where = "in " + signature_of(message).describe();
+  } catch (const std::bad_alloc&) {
+    where.clear();
+  }
+  break_down(std::move(status), where, {.calls = calls, .message = &message});
+}
+
+void Failures::break_down(Status status, const std::string& where, const Wait& wait) {
   over_.store(true, std::memory_order_release);
   if (!why_.ok()) return;
   try {
@@ -202,8 +285,9 @@ void Failures::break_down(Status status, const std::string& where, uint64_t call
       }
     }
     if (status.ok()) status = {TUTTI_ABORTED, "the communicator is over"};
-    add_refusal(call, signature, &status);
-    why_ = {status.code(), where + ": " + status.text(), status.rank(), call};
+    add_refusal(wait, &status);
+    why_ = {status.code(), where + ": " + status.text(), status.rank(),
+            wait.message == nullptr ? wait.calls : 0};
   } catch (...) {
     if (status.ok()) status = status_of_exception();
     why_ = status;

@@ -1,4 +1,5 @@
-// What has gone wrong on a communicator: its caller's last error, and why it is over.
+// What has gone wrong on a communicator: its caller's last error, why it is over, and what was
+// refused to this rank, which those that wait for it are told by its note (lib/call/note.h).
 #pragma once
 
 #include <atomic>
@@ -6,6 +7,7 @@
 
 #include "lib/base/status.h"
 #include "lib/call/call.h"
+#include "lib/call/message.h"
 #include "lib/comm/connection.h"
 
 namespace tutti {
@@ -24,6 +26,30 @@ class Failures {
   // The last failure of a call, with its full sentence; OK if none failed.
   const Status& last_error() const { return last_error_; }
 
+  // As fail(), of what is refused to this rank before it has begun: tells the ranks that wait for
+  // it. A collective, which would have had the number `call`; a message; a call on a stream.
+  // `calls`: the number of the last call.
+  tutti_status refuse(Status why, uint64_t call) {
+    return refuse(std::move(why), 0, call - 1, call);
+  }
+  tutti_status refuse(Status why, const Message& message, uint64_t calls) {
+    return refuse(std::move(why), kind_of(message), calls, calls + 2);
+  }
+  tutti_status refuse_on_stream(Status why, uint64_t calls) {
+    return refuse(std::move(why), on_stream, calls, calls + 2);
+  }
+  // Whether the note says what was refused, rather than for whom this rank waits in `call`.
+  bool tells_refusal(uint64_t call) const { return call < told_before_; }
+  // A message begins, or a call on a stream: what was refused was such a one, made now.
+  void begin(const Message& message) {
+    if (told_of_ != 0) [[unlikely]]
+      take_back(kind_of(message));
+  }
+  void begin_on_stream() {
+    if (told_of_ != 0) [[unlikely]]
+      take_back(on_stream);
+  }
+
   // Failed or aborted: no further call. Any thread.
   bool over() const { return over_.load(std::memory_order_relaxed); }
   // Why, once a call of this rank has met the failure; else OK.
@@ -34,8 +60,10 @@ class Failures {
 
   // A running call has failed: the communicator is over, for all ranks. The first reason is kept.
   void break_down(Status status, const CallSignature& signature, uint64_t call);
-  void break_down(Status status, const std::string& where, uint64_t call,
-                  const CallSignature* signature = nullptr);
+  void break_down(Status status, const Message& message, uint64_t calls);
+  void break_down(Status status, const std::string& where, uint64_t call) {
+    break_down(std::move(status), where, {.calls = call});
+  }
   // The same, and keeps the reason as the last error.
   tutti_status give_up(Status status, const CallSignature& signature, uint64_t call) {
     break_down(std::move(status), signature, call);
@@ -52,10 +80,25 @@ class Failures {
   Status own_failure() const noexcept;
   // The error of a call that waited for `peer`; -1: unknown. `call` 0: a message.
   Status timed_out(int peer, uint64_t call) const noexcept;
-  // Of a receive that waited for any rank.
-  Status timed_out_for_any() const noexcept;
+  // Of a receive that waited for any rank; `calls`: the number of this rank's last collective.
+  Status timed_out_for_any(uint64_t calls) const noexcept;
 
  private:
+  // In Note::epoch of what was refused: 0 of a collective, a message as in the flight record
+  // (record::message()), or this.
+  static constexpr uint64_t on_stream = 1;
+  // What has failed, as far as it is known.
+  struct Wait {
+    uint64_t calls = 0;                        // its number; of a message the last call's
+    const CallSignature* signature = nullptr;  // of a collective
+    const Message* message = nullptr;
+    bool streamed = false;
+  };
+  uint64_t kind_of(const Message& message) const;
+  tutti_status refuse(Status why, uint64_t kind, uint64_t entered, uint64_t before);
+  static std::string describe_refused(const Note& note);
+  void take_back(uint64_t kind);
+  void break_down(Status status, const std::string& where, const Wait& wait);
   // The rank that `peer`, for which this one waits in the call, waits for, directly or through
   // others, and that waits for none or is stopped; *through: how many ranks are between the two.
   int root_of_wait(int peer, uint64_t call, int* through) const;
@@ -63,9 +106,12 @@ class Failures {
   bool is_stopped(int rank) const;
   // The lowest rank of this host whose process is stopped, -1 if none.
   int stopped_rank() const;
-  // Adds that the call was refused to a rank that has not entered it, or entered another. Null
-  // signature: this rank's own is not known.
-  void add_refusal(uint64_t call, const CallSignature* signature, Status* status) const;
+  // Adds what was refused to a rank that others wait for.
+  void add_refusal(const Wait& wait, Status* status) const;
+  // Whether the wait, which has ended with `code`, may last for what that rank's note says.
+  bool explains(int rank, const Note& note, const Wait& wait, tutti_status code) const;
+  // The note of the collective that all other ranks wait in; else an empty one.
+  Note common_wait() const;
   Status of_stopped(std::string text, int stopped, uint64_t call) const;
   std::string describe_latest(int rank, bool waited_for_directly, uint64_t call) const;
   std::string describe_wait(int peer, int root, int through, uint64_t call) const;
@@ -78,6 +124,9 @@ class Failures {
   std::atomic<bool> over_{false};
   Status last_error_;
   Status why_;
+  // Of what the own note says was refused: the kind, and until which call the note is not for other
+  // things.
+  uint64_t told_of_ = 0, told_before_ = 0;
 };
 
 }  // namespace tutti

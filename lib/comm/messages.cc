@@ -11,7 +11,10 @@ Status Messages::add(std::span<const Message> messages, size_t* left, uint32_t* 
     const int peer = first.from_any() ? record::any_rank : first.peer;
     *entry = connection_.record->enter(record::message(peer, first.sends), signature_of(first));
   }
-  for (const Message& message : messages) traffic_.add({message, left, *entry});
+  for (const Message& message : messages) {
+    failures_.begin(message);
+    traffic_.add({message, left, *entry});
+  }
   return {};
 }
 
@@ -34,7 +37,7 @@ tutti_status Messages::run(std::span<const Message> messages, int64_t timeout_ms
     leave(entry);
     return TUTTI_OK;
   }
-  break_down(messages[0], std::move(ended));
+  break_down(messages[0], &left, std::move(ended));
   return failures_.fail(failures_.why());
 }
 
@@ -47,13 +50,15 @@ Status Messages::inspect(uint64_t now_ns) {
   return traffic_.inspect(*connection_.link, now_ns);
 }
 
-void Messages::break_down(const Message& asked, Status ended) {
-  const Message stuck = traffic_.empty() ? asked : traffic_.first();
+void Messages::break_down(const Message& asked, const size_t* left, Status ended) {
+  const Message* const found = traffic_.first_of(left);
+  const Message stuck = found != nullptr ? *found : traffic_.empty() ? asked : traffic_.first();
   if (ended.code() == TUTTI_TIMEOUT && ended.text().empty()) {
-    ended = stuck.from_any() ? failures_.timed_out_for_any() : failures_.timed_out(stuck.peer, 0);
+    ended = stuck.from_any() ? failures_.timed_out_for_any(runner_.calls())
+                             : failures_.timed_out(stuck.peer, 0);
   }
   traffic_.clear();
-  failures_.break_down(std::move(ended), signature_of(stuck), 0);
+  failures_.break_down(std::move(ended), stuck, runner_.calls());
 }
 
 }  // namespace tutti

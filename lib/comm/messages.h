@@ -4,6 +4,7 @@
 #include <span>
 
 #include "lib/call/message.h"
+#include "lib/comm/call_runner.h"
 #include "lib/comm/connection.h"
 #include "lib/comm/failures.h"
 #include "lib/comm/traffic.h"
@@ -14,9 +15,9 @@ namespace tutti {
 // One thread at a time.
 class Messages {
  public:
-  // Both outlive this.
-  Messages(const Connection& connection, Failures& failures)
-      : connection_(connection), failures_(failures) {}
+  // All outlive this.
+  Messages(const Connection& connection, Failures& failures, const CallRunner& runner)
+      : connection_(connection), failures_(failures), runner_(runner) {}
   // Once the number of ranks is known.
   void open() { traffic_.open(connection_.nranks, connection_.rank); }
 
@@ -33,8 +34,9 @@ class Messages {
   bool advance() { return traffic_.advance(*connection_.link); }
   Status inspect(uint64_t now_ns);
   bool ran_dry() const { return traffic_.ran_dry(); }
-  // Messages have failed: the communicator is over. `asked`: one of those in flight.
-  void break_down(const Message& asked, Status ended);
+  // Messages have failed: the communicator is over. Named is the first in flight of those with that
+  // `left`; if it is null, or none is in flight, the first of all; if there is none, `asked`.
+  void break_down(const Message& asked, const size_t* left, Status ended);
   // Drops what is in flight.
   void clear() { traffic_.clear(); }
 
@@ -43,6 +45,7 @@ class Messages {
  private:
   const Connection& connection_;
   Failures& failures_;
+  const CallRunner& runner_;
   Traffic traffic_;
   WaitPace wait_pace_;  // of the first message's entry in the flight record
 };

@@ -59,6 +59,12 @@ void Traffic::number(Moving* one, uint64_t empty_before) {
   one->mark.digest = call_digest(message_bit | number, one->hash);
 }
 
+const Message* Traffic::first_of(const size_t* left) const {
+  const auto found = std::find_if(moving_.begin(), moving_.end(),
+                                  [left](const Moving& one) { return one.left == left; });
+  return found != moving_.end() ? &found->message : nullptr;
+}
+
 bool Traffic::advance(Link& link) {
   bool moved = false, ended = false;
   dry_ = matched_ = false;

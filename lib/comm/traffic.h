@@ -43,6 +43,8 @@ class Traffic {
   bool empty() const { return moving_.empty(); }
   // The first; there must be one.
   const Message& first() const { return moving_.front().message; }
+  // The first of those that were asked for with that `left`; null: none is in flight.
+  const Message* first_of(const size_t* left) const;
   uint32_t first_entry() const { return moving_.front().entry; }
 
   // Advances those whose turn it is, and removes those that have ended.

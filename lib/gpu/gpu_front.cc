@@ -61,12 +61,15 @@ tutti_status GpuFront::enqueue(const Call& call, void* stream) {
   }
   Status enqueued = calls_->proxy() != nullptr ? check_slices(call) : Status();
   if (enqueued.ok()) enqueued = calls_->enqueue(call, host_.level_of(call.key), stream);
-  if (enqueued.ok()) return TUTTI_OK;
+  if (enqueued.ok()) {
+    host_.begin_on_stream();
+    return TUTTI_OK;
+  }
   if (!stays_with_caller(enqueued)) {
     return host_.give_up(enqueued,
                          std::string("on the GPU, in ") + collective_name(call.key.collective));
   }
-  return host_.fail(std::move(enqueued));
+  return host_.refuse_on_stream(std::move(enqueued));
 }
 
 tutti_status GpuFront::status() {
@@ -142,7 +145,7 @@ tutti_status GpuFront::run(const Call& call) {
   if (key.collective == Collective::barrier || nothing) return host_.run_on_host(call);
   uint8_t lies = 0;
   if (Status looked = where_it_lies(call, &lies); !looked.ok())
-    return host_.fail(std::move(looked));
+    return host_.refuse(std::move(looked));
   const tutti_status agreed = agree_where(call.timeout_ms, &lies);
   if (agreed != TUTTI_OK) return agreed;
   if ((lies & lies_on_device) == 0) return host_.run_on_host(call);
@@ -176,7 +179,7 @@ tutti_status GpuFront::run(std::span<const Message> asked, int64_t timeout_ms) {
     bool on_device = false;
     if (bytes != 0) {
       if (Status looked = pinned_->look(messages[i].buffer, &on_device); !looked.ok()) {
-        return host_.fail(std::move(looked));
+        return host_.refuse(std::move(looked), asked);
       }
     }
     there[i] = on_device;

@@ -36,7 +36,14 @@ class HostCalls {
 
   // Keeps `status` as the last error and returns its code.
   virtual tutti_status fail(Status status) = 0;
-  // The same; and the communicator is over, for all ranks.
+  // The same of what is refused before it has begun, which is told to the ranks that wait for it: a
+  // collective, messages, a call on a stream.
+  virtual tutti_status refuse(Status why) = 0;
+  virtual tutti_status refuse(Status why, std::span<const Message> messages) = 0;
+  virtual tutti_status refuse_on_stream(Status why) = 0;
+  // A call on a stream has begun.
+  virtual void begin_on_stream() = 0;
+  // Keeps `status`; and the communicator is over, for all ranks.
   virtual tutti_status give_up(Status status, const std::string& where) = 0;
   // Whether it is.
   virtual bool over() const = 0;

@@ -298,6 +298,266 @@ INSTANTIATE_TEST_SUITE_P(, ARefusedCall,
                                             ::testing::Values(Then::nothing, Then::another_call,
                                                               Then::leaves, Then::the_call)));
 
+// Each of these is refused to rank 1 while the others make the right one.
+struct Form {
+  const char* name;
+  // Of each rank; `wrong`: what is refused.
+  std::function<tutti_status(tutti_comm, bool wrong, const tutti_call_config*)> call;
+  const char* words;
+};
+
+const size_t three[] = {3, 3, 3};
+
+tutti_status wait_for(tutti_status begun, tutti_request* request) {
+  return begun == TUTTI_OK ? tutti_wait(request) : begun;
+}
+
+int32_t* results(size_t at) {
+  static thread_local std::vector<int32_t> memory(18);
+  return &memory[at];
+}
+
+std::vector<Form> forms() {
+  static const std::vector<int32_t> in(9);
+  const auto gather = [](tutti_comm c, bool wrong, const tutti_call_config* config,
+                         tutti_request* request) {
+    return tutti_iallgatherv(in.data(), wrong ? 5 : 3, results(0), three, nullptr, TUTTI_INT32, c,
+                             config, request);
+  };
+  return {
+      {"Nonblocking",
+       [=](tutti_comm c, bool wrong, const tutti_call_config* config) {
+         tutti_request request = nullptr;
+         return wait_for(gather(c, wrong, config, &request), &request);
+       },
+       "; rank 1 was refused call 2: send_count is 5, but counts[1] is 3"},
+      // Its number is known before those in front of it have ended, and what they wait for is not
+      // told instead.
+      {"NonblockingBehindOthers",
+       [=](tutti_comm c, bool wrong, const tutti_call_config* config) {
+         tutti_request requests[3] = {};
+         if (!wrong) std::this_thread::sleep_for(std::chrono::milliseconds(150));
+         tutti_status status = TUTTI_OK;
+         for (tutti_request* one : {&requests[0], &requests[1]})
+           EXPECT_EQ(
+               tutti_iallreduce(in.data(), results(9), 3, TUTTI_INT32, TUTTI_SUM, c, config, one),
+               TUTTI_OK);
+         status = gather(c, wrong, config, &requests[2]);
+         EXPECT_EQ(tutti_wait(&requests[0]), TUTTI_OK) << sentence(c);
+         EXPECT_EQ(tutti_wait(&requests[1]), TUTTI_OK) << sentence(c);
+         return wait_for(status, &requests[2]);
+       },
+       "; rank 1 was refused call 4: send_count is 5, but counts[1] is 3"},
+      {"BlockingBehindOthers",
+       [=](tutti_comm c, bool wrong, const tutti_call_config* config) {
+         tutti_request request = nullptr;
+         EXPECT_EQ(tutti_iallreduce(in.data(), results(9), 3, TUTTI_INT32, TUTTI_SUM, c, config,
+                                    &request),
+                   TUTTI_OK);
+         const tutti_status status = tutti_allgatherv_with(in.data(), wrong ? 5 : 3, results(0),
+                                                           three, nullptr, TUTTI_INT32, c, config);
+         EXPECT_EQ(tutti_wait(&request), TUTTI_OK) << sentence(c);
+         return status;
+       },
+       "; rank 1 was refused call 3: send_count is 5, but counts[1] is 3"},
+      {"Planned",
+       [](tutti_comm c, bool wrong, const tutti_call_config* config) {
+         tutti_call_config own = *config;
+         if (wrong) own.algorithm = "bruck";
+         return tutti_alltoallv_with(in.data(), three, nullptr, results(0), three, nullptr,
+                                     TUTTI_INT32, c, &own);
+       },
+       "; rank 1 was refused call 2: "},
+      {"PlannedNonblocking",
+       [](tutti_comm c, bool wrong, const tutti_call_config* config) {
+         tutti_call_config own = *config;
+         if (wrong) own.algorithm = "no such";
+         tutti_request request = nullptr;
+         return wait_for(
+             tutti_iallreduce(in.data(), results(0), 9, TUTTI_INT32, TUTTI_SUM, c, &own, &request),
+             &request);
+       },
+       "; rank 1 was refused call 2: there is no allreduce algorithm \"no such\""},
+  };
+}
+
+class AFormThatIsRefused : public ::testing::TestWithParam<std::tuple<const char*, size_t>> {};
+
+TEST_P(AFormThatIsRefused, IsToldToThoseThatWaitForIt) {
+  const auto [transport, index] = GetParam();
+  const Form form = forms()[index];
+  on_comm(3, transport, [&](int rank, tutti_comm comm) {
+    tutti_call_config config = TUTTI_CALL_CONFIG_INIT;
+    config.timeout_ms = 500;
+    ASSERT_EQ(tutti_barrier(comm), TUTTI_OK);
+    const tutti_status status = form.call(comm, rank == 1, &config);
+    if (rank == 1) {
+      EXPECT_TRUE(status == TUTTI_INVALID || status == TUTTI_UNSUPPORTED) << sentence(comm);
+      return std::this_thread::sleep_for(std::chrono::milliseconds(1'000));
+    }
+    EXPECT_EQ(status, TUTTI_TIMEOUT) << sentence(comm);
+    EXPECT_NE(sentence(comm).find(form.words), std::string::npos) << sentence(comm);
+  });
+}
+
+TEST_P(AFormThatIsRefused, CanBeMadeAgain) {
+  const auto [transport, index] = GetParam();
+  const Form form = forms()[index];
+  on_comm(3, transport, [&](int rank, tutti_comm comm) {
+    tutti_call_config config = TUTTI_CALL_CONFIG_INIT;
+    ASSERT_EQ(tutti_barrier(comm), TUTTI_OK);
+    // What is in front of it would have been made already.
+    const bool alone = std::string(form.words).find("call 2") != std::string::npos;
+    if (rank == 1 && alone) {
+      EXPECT_NE(form.call(comm, true, &config), TUTTI_OK);
+    }
+    EXPECT_EQ(form.call(comm, false, &config), TUTTI_OK) << sentence(comm);
+    // Nor is it told of a later failure.
+    if (rank == 1) return;
+    config.timeout_ms = 200;
+    EXPECT_NE(tutti_barrier_with(comm, &config), TUTTI_OK);
+    EXPECT_EQ(sentence(comm).find("refused"), std::string::npos) << sentence(comm);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(, AFormThatIsRefused,
+                         ::testing::Combine(::testing::Values("inproc", "shm", "tcp"),
+                                            ::testing::Range(size_t{0}, forms().size())));
+
+// A message that is refused to rank 1, which then does something else.
+enum class Instead : uint8_t { nothing, a_barrier, leaves, the_message };
+
+class ARefusedMessage : public ::testing::TestWithParam<std::tuple<const char*, Instead>> {};
+
+struct Sent {
+  int peer, tag;
+  const char* words;
+};
+
+TEST_P(ARefusedMessage, IsToldToThoseThatWaitForIt) {
+  const auto [transport, instead] = GetParam();
+  for (const auto& [peer, tag, words] :
+       {Sent{0, -1, "; rank 1 was refused a send to rank 0: tag -1 is negative"},
+        Sent{3, 4, "; rank 1 was refused a send: peer 3 is not a rank; there are 3"}}) {
+    for (const bool from_any : {false, true}) {
+      on_comm(
+          3, transport,
+          [&, instead = instead, peer = peer, tag = tag, words = words](int rank, tutti_comm comm) {
+            tutti_call_config config = TUTTI_CALL_CONFIG_INIT;
+            const bool lost = instead == Instead::nothing || instead == Instead::a_barrier;
+            config.timeout_ms = lost ? 250 : 20'000;
+            int32_t value = rank;
+            ASSERT_EQ(tutti_barrier(comm), TUTTI_OK);
+            if (rank == 1) {
+              EXPECT_EQ(tutti_send(&value, 1, TUTTI_INT32, peer, tag, comm), TUTTI_INVALID);
+              if (instead == Instead::nothing) {
+                std::this_thread::sleep_for(std::chrono::milliseconds(600));
+              } else if (instead == Instead::the_message) {
+                EXPECT_EQ(tutti_send(&value, 1, TUTTI_INT32, 0, 4, comm), TUTTI_OK);
+              }
+            }
+            if (rank == 0) {
+              int source = 1;
+              tutti_request request = nullptr;
+              ASSERT_EQ(
+                  from_any
+                      ? tutti_irecv_any(&value, 1, TUTTI_INT32, 4, &source, comm, &config, &request)
+                      : tutti_irecv(&value, 1, TUTTI_INT32, 1, 4, comm, &config, &request),
+                  TUTTI_OK);
+              const tutti_status status = tutti_wait(&request);
+              if (instead == Instead::the_message) {
+                EXPECT_EQ(status, TUTTI_OK) << sentence(comm);
+                EXPECT_EQ(value, 1);
+              } else {
+                EXPECT_NE(status, TUTTI_OK) << sentence(comm);
+                EXPECT_NE(sentence(comm).find(words), std::string::npos) << sentence(comm);
+              }
+            } else if (instead == Instead::a_barrier) {
+              EXPECT_NE(tutti_barrier(comm), TUTTI_OK);
+              if (rank == 2) {
+                EXPECT_NE(sentence(comm).find(words), std::string::npos) << sentence(comm);
+              }
+            }
+            if (instead == Instead::the_message) {
+              EXPECT_EQ(tutti_barrier(comm), TUTTI_OK) << sentence(comm);
+            }
+          });
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, ARefusedMessage,
+                         ::testing::Combine(::testing::Values("inproc", "shm", "tcp"),
+                                            ::testing::Values(Instead::nothing, Instead::a_barrier,
+                                                              Instead::leaves,
+                                                              Instead::the_message)));
+
+TEST(ARefusedMessageOfAnotherKind, IsToldToo) {
+  for (const char* transport : {"inproc", "shm", "tcp"}) {
+    for (const int kind : {0, 1, 2}) {
+      on_comm(2, transport, [&](int rank, tutti_comm comm) {
+        tutti_call_config config = TUTTI_CALL_CONFIG_INIT;
+        config.timeout_ms = 300;
+        // More than a link takes before it is received.
+        std::vector<int32_t> values(kind == 0 ? 4'000'000 : 1);
+        tutti_request request = nullptr;
+        if (rank == 1) {
+          const tutti_status refused =
+              kind == 0 ? tutti_recv(nullptr, values.size(), TUTTI_INT32, 0, 4, comm)
+              : kind == 1
+                  ? tutti_isend(values.data(), 1, TUTTI_INT32, 0, -7, comm, nullptr, &request)
+                  : tutti_sendrecv(values.data(), 1, 0, 4, values.data(), 1, 0, 4, TUTTI_INT32,
+                                   comm);
+          EXPECT_EQ(refused, TUTTI_INVALID);
+          EXPECT_EQ(request, nullptr);
+          return std::this_thread::sleep_for(std::chrono::milliseconds(700));
+        }
+        const tutti_status status =
+            kind == 0
+                ? tutti_send_with(values.data(), values.size(), TUTTI_INT32, 1, 4, comm, &config)
+                : tutti_recv_with(values.data(), 1, TUTTI_INT32, 1, 4, comm, &config);
+        EXPECT_EQ(status, TUTTI_TIMEOUT) << sentence(comm);
+        const char* const words[] = {
+            "; rank 1 was refused a receive from rank 0: the buffer is NULL",
+            "; rank 1 was refused a send to rank 0: tag -7 is negative",
+            "; rank 1 was refused a send to rank 0: the send and receive buffers overlap"};
+        EXPECT_NE(sentence(comm).find(words[kind]), std::string::npos) << sentence(comm);
+      });
+    }
+  }
+}
+
+// What is waited for is another rank's message, or has come since.
+TEST(ARefusedMessageOfAnotherKind, IsNotToldToThoseThatItDoesNotConcern) {
+  for (const char* transport : {"inproc", "shm", "tcp"}) {
+    for (const bool mended : {false, true}) {
+      on_comm(3, transport, [mended](int rank, tutti_comm comm) {
+        tutti_call_config config = TUTTI_CALL_CONFIG_INIT;
+        config.timeout_ms = 300;
+        int32_t value = rank;
+        ASSERT_EQ(tutti_barrier(comm), TUTTI_OK);
+        if (rank == 1) {
+          EXPECT_EQ(tutti_send(nullptr, 1, TUTTI_INT32, 0, 4, comm), TUTTI_INVALID);
+          if (mended) {
+            EXPECT_EQ(tutti_send(&value, 1, TUTTI_INT32, 0, 4, comm), TUTTI_OK);
+          }
+        }
+        if (rank == 0) {
+          if (mended) {
+            EXPECT_EQ(tutti_recv(&value, 1, TUTTI_INT32, 1, 4, comm), TUTTI_OK) << sentence(comm);
+          }
+          EXPECT_EQ(tutti_recv_with(&value, 1, TUTTI_INT32, mended ? 1 : 2, 4, comm, &config),
+                    TUTTI_TIMEOUT)
+              << sentence(comm);
+          EXPECT_EQ(sentence(comm).find("refused"), std::string::npos) << sentence(comm);
+        } else {
+          std::this_thread::sleep_for(std::chrono::milliseconds(700));
+        }
+      });
+    }
+  }
+}
+
 TEST(Mismatch, IsNotPutDownToARankThatHasCorrectedItself) {
   for (const char* transport : {"inproc", "shm", "tcp"}) {
     on_comm(3, transport, [](int rank, tutti_comm comm) {

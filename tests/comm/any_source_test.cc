@@ -516,6 +516,89 @@ TEST_P(AnySource, NobodySendsUntilTheDeadline) {
   });
 }
 
+TEST_P(AnySource, AllOthersAreInACollective) {
+  std::barrier done(3);
+  on_comm(3, GetParam(), [&](int rank, tutti_comm comm) {
+    ASSERT_EQ(tutti_barrier(comm), TUTTI_OK) << sentence(comm);
+    int32_t one = 1, sum = 0;
+    if (rank != 0) {
+      EXPECT_NE(tutti_allreduce(&one, &sum, 1, TUTTI_INT32, TUTTI_SUM, comm), TUTTI_OK);
+    } else {
+      FromAny any;
+      any.begin(comm, 1, 5, 600);
+      EXPECT_EQ(any.wait(), TUTTI_TIMEOUT) << sentence(comm);
+    }
+    const std::string words =
+        "rank 0 waited for any rank, and none sent it; every other rank waits in call 2, allreduce "
+        "of 1 int32, sum";
+    EXPECT_NE(sentence(comm).find(words), std::string::npos) << sentence(comm);
+    EXPECT_NE(sentence(comm).find("which rank 0 has not entered"), std::string::npos)
+        << sentence(comm);
+    done.arrive_and_wait();
+  });
+}
+
+// Where one of them does something else, or they wait in a call that this rank has left.
+TEST_P(AnySource, NotAllOthersAreInACollective) {
+  for (const bool one_is_not : {true, false}) {
+    std::barrier done(3);
+    on_comm(3, GetParam(), [&](int rank, tutti_comm comm) {
+      if (one_is_not && rank == 2) {
+        EXPECT_NE(tutti_barrier(comm), TUTTI_OK);
+      } else if (!one_is_not) {
+        // Both wait for it, and then not in it any more.
+        if (rank == 0) pause_for(150);
+        ASSERT_EQ(tutti_barrier(comm), TUTTI_OK) << sentence(comm);
+      }
+      if (rank == 0) {
+        FromAny any;
+        any.begin(comm, 1, 5, 400);
+        EXPECT_EQ(any.wait(), TUTTI_TIMEOUT) << sentence(comm);
+        EXPECT_EQ(sentence(comm).find("every other rank"), std::string::npos) << sentence(comm);
+      }
+      done.arrive_and_wait();
+    });
+  }
+}
+
+// The call, the peer and the reason are those of the message that has passed its limit, not of
+// one that was asked for before it.
+TEST_P(AnySource, ASendBehindItIsNamed) {
+  for (const bool blocking : {true, false}) {
+    std::barrier done(3);
+    on_comm(3, GetParam(), [&](int rank, tutti_comm comm) {
+      ASSERT_EQ(tutti_barrier(comm), TUTTI_OK) << sentence(comm);
+      if (rank == 0) {
+        FromAny any;
+        any.begin(comm, 3, 9, 20'000);
+        const std::vector<int32_t> values(4'000'000);  // more than a link takes at once
+        tutti_call_config config = TUTTI_CALL_CONFIG_INIT;
+        config.timeout_ms = 400;
+        tutti_request request = nullptr;
+        tutti_status status = TUTTI_OK;
+        if (blocking) {
+          status = tutti_send_with(values.data(), values.size(), TUTTI_INT32, 1, 7, comm, &config);
+        } else {
+          ASSERT_EQ(
+              tutti_isend(values.data(), values.size(), TUTTI_INT32, 1, 7, comm, &config, &request),
+              TUTTI_OK);
+          status = tutti_wait(&request);
+        }
+        EXPECT_EQ(status, TUTTI_TIMEOUT);
+        EXPECT_EQ(
+            sentence(comm).rfind("in message of 4000000 int32, tag 7: rank 0 waited for rank 1", 0),
+            0u)
+            << sentence(comm);
+        tutti_error error{};
+        tutti_comm_last_error(comm, &error);
+        EXPECT_EQ(error.rank, 1);
+        EXPECT_EQ(any.wait(), TUTTI_TIMEOUT);
+      }
+      done.arrive_and_wait();
+    });
+  }
+}
+
 TEST_P(AnySource, AllOthersHaveGone) {
   on_comm(3, GetParam(), [](int rank, tutti_comm comm) {
     if (rank != 0) {

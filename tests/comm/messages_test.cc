@@ -48,6 +48,37 @@ TEST_P(Messages, HalfAnExchangeIsASendOrAReceive) {
   });
 }
 
+// Of a rank without neighbours: it is no call that the others would have to make, too.
+TEST_P(Messages, AnExchangeWithNobodyIsNothing) {
+  for (const int nranks : {1, 2}) {
+    on_comm(nranks, GetParam(), [](int rank, tutti_comm comm) {
+      int32_t one = 1, sum = 0;
+      const auto begin_nothing = [&](tutti_request* request, bool starts_at_once) {
+        const auto make = starts_at_once ? tutti_isendrecv : tutti_sendrecv_init;
+        ASSERT_EQ(make(nullptr, 0, TUTTI_NO_PEER, 0, nullptr, 0, TUTTI_NO_PEER, 0, TUTTI_INT32,
+                       comm, nullptr, request),
+                  TUTTI_OK)
+            << sentence(comm);
+      };
+      tutti_request requests[3] = {};
+      if (rank == 0) begin_nothing(&requests[0], true);
+      ASSERT_EQ(
+          tutti_iallreduce(&one, &sum, 1, TUTTI_INT32, TUTTI_SUM, comm, nullptr, &requests[1]),
+          TUTTI_OK);
+      if (rank == 0) {
+        begin_nothing(&requests[2], false);
+        ASSERT_EQ(tutti_start(requests[2]), TUTTI_OK) << sentence(comm);
+        EXPECT_EQ(tutti_sendrecv(nullptr, 0, TUTTI_NO_PEER, 0, nullptr, 0, TUTTI_NO_PEER, 0,
+                                 TUTTI_INT32, comm),
+                  TUTTI_OK);
+      }
+      ASSERT_EQ(tutti_waitall(3, requests), TUTTI_OK) << sentence(comm);
+      ASSERT_EQ(tutti_request_free(&requests[2]), TUTTI_OK);
+      ASSERT_EQ(tutti_barrier(comm), TUTTI_OK) << sentence(comm);
+    });
+  }
+}
+
 TEST_P(Messages, OfAGroupGoAllAtOnceAndInOrderPerPair) {
   constexpr int nranks = 4;
   constexpr size_t count = 200'000;

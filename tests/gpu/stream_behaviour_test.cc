@@ -201,6 +201,40 @@ TEST(Calls, ThatOneRankNeverMakesEndAtTheirDeadline) {
   });
 }
 
+TEST(Calls, ThatAreRefusedToOneRankAreToldToTheOthers) {
+  for (const bool made_again : {false, true}) {
+    on_gpu_threads(3, [made_again](int rank, tutti_comm comm) {
+      GpuStream stream;
+      GpuBuffer in(some * 4), out(some * 4);
+      ASSERT_EQ(sum_on(in, out, some, comm, stream), TUTTI_OK) << sentence(comm);
+      ASSERT_TRUE(stream.wait());
+      tutti_call_config config = TUTTI_CALL_CONFIG_INIT;
+      config.timeout_ms = 300;
+      if (rank == 2) {
+        EXPECT_EQ(tutti_allreduce_on(in.get(), out.get(), some, TUTTI_INT32,
+                                     static_cast<tutti_op>(9999), comm, nullptr, stream),
+                  TUTTI_INVALID);
+      }
+      if (made_again) {
+        ASSERT_EQ(sum_on(in, out, some, comm, stream, &config), TUTTI_OK) << sentence(comm);
+        ASSERT_TRUE(stream.wait(2000));
+        ASSERT_EQ(tutti_comm_device_status(comm), TUTTI_OK) << sentence(comm);
+      }
+      if (rank == 2) {
+        usleep(700'000);
+        return;
+      }
+      ASSERT_EQ(sum_on(in, out, some, comm, stream, &config), TUTTI_OK) << sentence(comm);
+      ASSERT_TRUE(stream.wait(2000));
+      EXPECT_EQ(tutti_comm_device_status(comm), TUTTI_TIMEOUT) << sentence(comm);
+      const bool told =
+          sentence(comm).find("; rank 2 was refused a call on a stream: unknown operator 9999") !=
+          std::string::npos;
+      EXPECT_EQ(told, !made_again) << sentence(comm);
+    });
+  }
+}
+
 TEST(Calls, EndWhenTheCommunicatorIsAborted) {
   on_gpu_processes(2, [](int rank, tutti_comm comm) {
     GpuStream stream;

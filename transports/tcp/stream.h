@@ -49,7 +49,10 @@ class Stream final : public DataStream {
   bool ended() const override { return ended_; }
   bool send_failed() const override { return send_failed_; }
   const Status& corrupt() const override { return corrupt_; }
-  const wire::Header* mismatched_frame() const override { return mismatched_ ? &frame_ : nullptr; }
+  // One that another call has taken since is none.
+  const wire::Header* mismatched_frame() const override {
+    return mismatched_ && carried_ + frame_left_ != 0 ? &frame_ : nullptr;
+  }
   void forget_stranger() override { mismatched_ = false; }
 
   std::optional<CallMark> latest() const override;

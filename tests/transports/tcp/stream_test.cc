@@ -108,6 +108,29 @@ TEST(TcpStream, AFastPeersNextCallsWaitTheirTurn) {
   });
 }
 
+// A receive that is tried before its turn finds what another one takes.
+TEST(TcpStream, WhatAnotherCallHasTakenSinceIsNoMismatch) {
+  on_links(2, [](int rank, Link& link) {
+    uint64_t word = 1;
+    link.begin(mark_of(1));
+    if (rank == 0) {
+      ASSERT_TRUE(send_all(link, 1, &word, 8).ok());
+      link.begin(mark_of(2));
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      ASSERT_TRUE(send_all(link, 1, &word, 8).ok());
+      return;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    link.begin(mark_of(2));
+    ASSERT_EQ(link.try_recv(0, reinterpret_cast<std::byte*>(&word), 8), 0u);
+    link.begin(mark_of(1));
+    while (link.try_recv(0, reinterpret_cast<std::byte*>(&word), 8) == 0) std::this_thread::yield();
+    link.begin(mark_of(2));
+    const Status ended = recv_all(link, 0, &word, 8);
+    EXPECT_TRUE(ended.ok()) << ended.text();
+  });
+}
+
 TEST(TcpStream, WhatAnEarlierCallLeftIsAMismatchThatNamesIt) {
   on_links(2, [](int rank, Link& link) {
     link.begin(mark_of(1, 111));
