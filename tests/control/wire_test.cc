@@ -95,7 +95,10 @@ TEST(Wire, NoTypeOfFrameMayBeLongerThanItsLimit) {
                 {Type::exchange, most_exchange_bytes},
                 {Type::note, most_note_bytes},
                 {Type::beat, 0},
-                {Type::mail, most_mail_bytes}};
+                {Type::mail, most_mail_bytes},
+                {Type::early, early_bytes},
+                {Type::moved, 0},
+                {Type::connect, most_connect_bytes}};
   for (const auto& limit : limits) {
     Header header = sample(), parsed;
     header.type = limit.type;
