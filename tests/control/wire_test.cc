@@ -73,9 +73,9 @@ TEST(Wire, WhatIsWrongWithAFittingChecksumIsStillRefused) {
     uint8_t value;
     const char* what;
   } wrong[] = {
-      {4, 3, "another version"},
+      {4, 2, "another version"},
       {5, 0, "type 0"},
-      {5, 9, "type 9"},
+      {5, 12, "type 12"},
   };
   for (const auto& one : wrong) {
     HeaderBytes bad = good;

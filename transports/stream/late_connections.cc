@@ -7,20 +7,7 @@
 
 namespace tutti::tcp {
 
-namespace {
-
-// Raises the process's limit where that is needed, or says that it cannot.
-Status make_room(int fd, size_t descriptors, int peer) {
-  std::vector<Fd> places;
-  return reserve_descriptors(fd, descriptors, "new connections, one to " + rank_name(peer) + ",",
-                             &places);
-}
-
-}  // namespace
-
-Status LateConnections::expect(int peer, int fd, Address* at) {
-  // 1: the listener.
-  TUTTI_TRY(make_room(fd, expected_.size() + 1 + 1, peer));
+Status LateConnections::expect(int peer, Address* at) {
   if (!acceptor_) {
     Fd listener;
     at_ = terms_.own;
@@ -38,12 +25,10 @@ Status LateConnections::expect(int peer, int fd, Address* at) {
   return {};
 }
 
-Status LateConnections::call(int peer, int fd, const Address& at) {
-  TUTTI_TRY(make_room(fd, callers_.size() + 1, peer));
+void LateConnections::call(int peer, const Address& at) {
   Destination to = terms_.destination(peer, at, Purpose::data);
   to.patient = true;  // the control channel tells whether the peer is there
   callers_.emplace_back(to);
-  return {};
 }
 
 bool LateConnections::is_calling(int peer) const {

@@ -24,10 +24,10 @@ class LateConnections {
   bool is_listener(int peer) const { return terms_.self < peer; }
   bool is_busy() const { return !expected_.empty() || !callers_.empty(); }
 
-  // This rank expects the higher one's call at *at. `fd`: any descriptor.
-  Status expect(int peer, int fd, Address* at);
+  // This rank expects the higher one's call at *at.
+  Status expect(int peer, Address* at);
   // Calls the lower one.
-  Status call(int peer, int fd, const Address& at);
+  void call(int peer, const Address& at);
   bool is_calling(int peer) const;
   // The peer will not call, and need not be called.
   void forget(int peer);

@@ -44,7 +44,7 @@ void StreamLink::ask_to_connect(Peer& peer) {
   std::string payload;
   if (late_->is_listener(peer.rank)) {
     Address at;
-    Status expects = late_->expect(peer.rank, events_.get(), &at);
+    Status expects = late_->expect(peer.rank, &at);
     if (!expects.ok()) return fail(own_error(expects));
     payload.resize(Address::packed_bytes);
     at.pack(reinterpret_cast<uint8_t*>(payload.data()));
@@ -67,9 +67,7 @@ bool StreamLink::take_connect(Peer& peer, std::string_view payload) {
       peer.late->is_connected() || late_->is_calling(peer.rank)) {
     return false;
   }
-  if (over_) return true;
-  Status calls = late_->call(peer.rank, events_.get(), at);
-  if (!calls.ok()) fail(own_error(calls));
+  if (!over_) late_->call(peer.rank, at);
   return true;
 }
 

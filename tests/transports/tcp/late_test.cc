@@ -538,7 +538,8 @@ TEST(TcpLateDeath, ARankThatIsKilledWhileAllConnectIsNamedByTheOthers) {
         std::unique_ptr<Exchange> exchange;
         std::unique_ptr<Link> link;
         const Status opened = join_and_open(rendezvous, rank, nranks, &exchange, &link);
-        RANK_EXPECT(opened.ok(), opened.text());
+        RANK_EXPECT(opened.ok() || opened.rank() == victim, opened.text());
+        if (!opened.ok()) return 0;
         ++shared->opened;
         std::vector<char> bytes(much);
         Status ended;
