@@ -44,7 +44,10 @@ ssize_t LateSocket::send_early(std::span<const iovec> parts) {
     sends_directly_ = true;
     return socket_.send(parts);
   }
-  if (offered == 0 || cost(sent_) >= wire::early_bytes) return not_now(EAGAIN);
+  if (offered == 0 || cost(sent_) >= wire::early_bytes) {
+    path_->look();
+    return not_now(EAGAIN);
+  }
   std::string bytes;
   size_t room = std::min(offered, wire::early_bytes - cost(sent_));
   bytes.reserve(room);

@@ -23,7 +23,7 @@ class EarlyPath {
   // Whether all frames have gone out, as far as that is possible now.
   virtual bool is_out() = 0;
   virtual void post(wire::Type type, std::string_view payload) = 0;
-  // Takes what has come; of it, come() and the like are told.
+  // Takes what has come; of it, come() and the like are told. And goes on with the connection.
   virtual void look() = 0;
   // This rank sends: a connection should be made.
   virtual void want() = 0;

@@ -9,6 +9,13 @@
 
 namespace tutti::tcp {
 
+namespace {
+
+// How often a rank that spins goes on with connections: it would inspect only every millisecond.
+constexpr uint64_t connect_period_ns = 20'000;
+
+}  // namespace
+
 static_assert(wire::most_connect_bytes == Address::packed_bytes);
 
 bool StreamLink::Peer::is_out() {
@@ -23,6 +30,10 @@ void StreamLink::Peer::post(wire::Type type, std::string_view payload) {
 
 void StreamLink::Peer::look() {
   if (!closed) link.read_control(*this);
+  if (!link.is_connecting() || link.over_) return;
+  if (const uint64_t now = now_ns(); now - link.connected_ns_ >= connect_period_ns) {
+    link.advance_late(now);
+  }
 }
 
 void StreamLink::Peer::want() {
@@ -81,6 +92,7 @@ void StreamLink::let_go(Peer& peer) {
 }
 
 void StreamLink::advance_late(uint64_t now_ns) {
+  connected_ns_ = now_ns;
   for (const int rank : asking_) ask_to_connect(*peers_[size_t(rank)]);
   std::vector<LateConnections::Made> made;
   Status advanced = late_->advance(now_ns, &made);
