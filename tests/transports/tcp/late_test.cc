@@ -303,6 +303,7 @@ void mix(uint64_t seed, int nranks, Integrity integrity) {
     struct Way {
       std::vector<char> out, in;
       size_t sent = 0, got = 0;
+      size_t end = 0;  // of the message that is being sent
     };
     std::vector<Way> ways(static_cast<size_t>(nranks));
     for (int peer = 0; peer < nranks; ++peer) {
@@ -316,9 +317,11 @@ void mix(uint64_t seed, int nranks, Integrity integrity) {
       for (int i = 0; i < nranks; ++i) {
         const int peer = int((size_t(i) + random()) % size_t(nranks));
         Way& way = ways[size_t(peer)];
-        // The same rest again, or less, as the contract asks: never other bytes.
-        const size_t rest = way.out.size() - way.sent;
-        if (rest > 0) {
+        if (way.sent == way.end && random() % 4 == 0) {
+          constexpr size_t lengths[] = {1, 8, 200, 5000, 70'000};
+          way.end = std::min(way.out.size(), way.sent + lengths[random() % std::size(lengths)]);
+        }
+        if (const size_t rest = way.end - way.sent; rest > 0) {
           const size_t n = link->try_send(
               peer, reinterpret_cast<const std::byte*>(way.out.data()) + way.sent, rest);
           way.sent += n;
@@ -358,6 +361,34 @@ void mix(uint64_t seed, int nranks, Integrity integrity) {
     if (random() % 2 == 0) link.reset();  // the others may still be at it
     leave_together(exchange);
   });
+}
+
+// Each direction moves to the connection at another moment of the talk.
+TEST(TcpLateUse, ShortMessagesToAndFroStayInOrderWhileTheirConnectionIsMade) {
+  for (int i = 0; i < 60; ++i) {
+    auto group = std::make_shared<ThreadExchangeGroup>(2);
+    on_threads(2, [&](int rank) {
+      ThreadExchange exchange(group, rank);
+      std::unique_ptr<Link> link;
+      ASSERT_TRUE(open_with(exchange, 39, Integrity(int(Integrity::none) + i % 3), &link).ok());
+      size_t sent = 0, got = 0;
+      for (uint64_t epoch = 1; epoch <= 150; ++epoch) {
+        link->begin(mark_of(epoch));
+        const size_t bytes = 1 + (epoch * size_t(7 + i)) % 90;
+        const auto text = stream_of(rank, 1 - rank, sent, sent + bytes);
+        Status ended = send_all(*link, 1 - rank, text.data(), bytes);
+        ASSERT_TRUE(ended.ok()) << ended.text();
+        sent += bytes;
+        std::vector<char> read(bytes);
+        ended = recv_all(*link, 1 - rank, read.data(), bytes, 5'000'000'000u);
+        ASSERT_TRUE(ended.ok()) << i << ", " << epoch << ": " << ended.text();
+        ASSERT_TRUE(read == stream_of(1 - rank, rank, got, got + bytes)) << i << ", " << epoch;
+        got += bytes;
+      }
+      leave_together(exchange);
+    });
+    if (::testing::Test::HasFailure()) return;
+  }
 }
 
 TEST(TcpLateUse, PairsThatConnectWhileOthersSendLoseAndReorderNothing) {
