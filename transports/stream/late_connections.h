@@ -1,6 +1,6 @@
-// The data connections of a link, each made when its pair first uses it: the lower rank listens while
-// it expects somebody, the higher one calls, behind the same handshake as when the communicator was
-// made. Stepped by the link's waits; never blocks.
+// The data connections of a link, each made when its pair first uses it: the lower rank listens
+// while it expects somebody, the higher one calls, behind the same handshake as when the
+// communicator was made. Stepped by the link's waits; never blocks.
 #pragma once
 
 #include <poll.h>

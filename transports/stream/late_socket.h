@@ -1,6 +1,6 @@
-// The bytes of one pair's data, whose connection is made at first use. What is sent before that goes
-// over the control channel, up to early_bytes: so a short message needs nobody at the other end. Each
-// direction moves to the connection by itself, with a frame behind its last early bytes.
+// The bytes of one pair's data, whose connection is made at first use. What is sent before that
+// goes over the control channel, up to early_bytes: so a short message needs nobody at the other
+// end. Each direction moves to the connection by itself, with a frame behind its last early bytes.
 #pragma once
 
 #include <sys/types.h>
@@ -39,9 +39,12 @@ class LateSocket {
   bool come(std::string_view bytes);
   bool peer_moves();
   bool has_peer_moved() const { return peer_moved_; }
-  // The peer sends no more frames; there_is_more: but the connection is still to be made, and it has sent
-  // over it.
-  void peer_leaves(bool there_is_more) { ended_ = !there_is_more; left_ = true; }
+  // The peer sends no more frames; there_is_more: but the connection is still to be made, and it
+  // has sent over it.
+  void peer_leaves(bool there_is_more) {
+    ended_ = !there_is_more;
+    left_ = true;
+  }
 
   // As in SecureSocket.
   int get() const { return socket_.get(); }

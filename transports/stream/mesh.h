@@ -27,7 +27,8 @@ struct Terms {
 
   // What this rank, the higher one, needs to call `server`.
   Destination destination(int server, const Address& at, Purpose purpose) const;
-  // AUTH: the guest is a member that has heard of other terms. *peer: whether it is one that calls this rank.
+  // AUTH: the guest is a member that has heard of other terms. *peer: whether it is one that calls
+  // this rank.
   Status examine(const Claim& claim, bool* is_peer) const;
   SecureSocket secure(Fd socket, int peer, const Handshake& handshake) const;
 };

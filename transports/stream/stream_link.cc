@@ -114,8 +114,8 @@ void StreamLink::watch_data() {
 
 void StreamLink::watch_data_of(Peer& peer) {
   // Edge-triggered: data that no call receives yet wakes a sleeper once, not again and again.
-  Status watched = watch(peer.stream->fd(), EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
-                         uint64_t(peer.rank) << 1);
+  Status watched =
+      watch(peer.stream->fd(), EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, uint64_t(peer.rank) << 1);
   if (!watched.ok()) fail(std::move(watched));
 }
 

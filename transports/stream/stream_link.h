@@ -189,7 +189,7 @@ class StreamLink final : public Link {
 
   std::optional<LateConnections> late_;
   uint64_t connected_ns_ = 0;  // when it was last seen how far connections are
-  std::vector<int> asking_;  // the ranks to which this one wants a connection that is not there
+  std::vector<int> asking_;    // the ranks to which this one wants a connection that is not there
 
   uint64_t comm_id_;
   int self_;

@@ -22,8 +22,7 @@ Status open_tcp(const LinkSetup& setup, std::unique_ptr<Link>* out) {
   std::vector<tcp::Pair> pairs(control.size());
   for (size_t rank = 0; rank < control.size(); ++rank) {
     if (!control[rank]) continue;
-    pairs[rank].data =
-        std::make_unique<tcp::Stream>(setup.comm_id, self, int(rank), *setup.tuning);
+    pairs[rank].data = std::make_unique<tcp::Stream>(setup.comm_id, self, int(rank), *setup.tuning);
     pairs[rank].control = std::move(control[rank]);
   }
   auto link = std::make_unique<tcp::StreamLink>("tcp", setup.comm_id, self, std::move(pairs),

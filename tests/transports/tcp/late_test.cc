@@ -14,6 +14,7 @@
 #include "tests/control/stranger.h"
 #include "tests/transports/tcp/ranks.h"
 #include "tests/transports/tcp/two_hosts.h"
+#include "transports/stream/late_socket.h"
 
 namespace tutti {
 namespace {
@@ -68,11 +69,84 @@ std::vector<int> sockets(bool that_listen) {
   return found;
 }
 
+// ---------------------------------------------------------------- a control channel that is full
+
+struct FullPath final : tcp::EarlyPath {
+  bool is_out() override { return out; }
+  void post(wire::Type type, std::string_view payload) override {
+    posted.emplace_back(type, payload);
+    out = false;
+  }
+  void look() override {}
+  void want() override { ++wants; }
+
+  bool out = true;
+  int wants = 0;
+  std::vector<std::pair<wire::Type, std::string>> posted;
+};
+
+TEST(TcpLateSocket, NothingCountsAsSentNorOvertakesWhatTheControlChannelStillHolds) {
+  FullPath path;
+  tcp::LateSocket socket;
+  socket.begin(&path);
+  std::string text = "abcdefgh";
+  const iovec part{text.data(), text.size()};
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(socket.send({&part, 1}), -1);
+    EXPECT_EQ(errno, EAGAIN);
+    EXPECT_TRUE(socket.holds());
+  }
+  path.out = true;
+  EXPECT_EQ(socket.send({&part, 1}), 8);
+  EXPECT_FALSE(socket.holds());
+  ASSERT_EQ(path.posted.size(), 1u);
+  EXPECT_EQ(path.posted[0], std::make_pair(wire::Type::early, text));
+
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+  const Fd peer(ends[1]);
+  socket.connect(Fd(ends[0]));
+  char byte;
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(socket.send({&part, 1}), -1);
+    EXPECT_EQ(recv(peer.get(), &byte, 1, MSG_DONTWAIT), -1);
+  }
+  path.out = true;
+  EXPECT_EQ(socket.send({&part, 1}), 8);
+  EXPECT_EQ(recv(peer.get(), &byte, 1, MSG_DONTWAIT), 1);
+  ASSERT_EQ(path.posted.size(), 2u);
+  EXPECT_EQ(path.posted[1].first, wire::Type::moved);
+  EXPECT_EQ(path.wants, 1);
+}
+
+TEST(TcpLateSocket, WhatCameEarlyIsReadBeforeTheConnection) {
+  FullPath path;
+  tcp::LateSocket socket;
+  socket.begin(&path);
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+  const Fd peer(ends[1]);
+  socket.connect(Fd(ends[0]));
+  ASSERT_EQ(send(peer.get(), "late", 4, 0), 4);
+  char bytes[8];
+  const iovec part{bytes, sizeof(bytes)};
+  EXPECT_EQ(socket.receive({&part, 1}), -1);  // the peer has not said that it moves
+  EXPECT_TRUE(socket.come("early"));
+  EXPECT_TRUE(socket.peer_moves());
+  ASSERT_EQ(socket.receive({&part, 1}), 5);
+  EXPECT_EQ(std::string(bytes, 5), "early");
+  ASSERT_EQ(socket.receive({&part, 1}), 4);
+  EXPECT_EQ(std::string(bytes, 4), "late");
+  EXPECT_FALSE(socket.come("later"));
+  EXPECT_FALSE(socket.peer_moves());
+}
+
+// ---------------------------------------------------------------- two ranks
+
 class TcpLate : public ::testing::TestWithParam<int> {};  // the rank that begins
 
 TEST_P(TcpLate, ShortMessagesNeedNobodyAtTheOtherEndAndOutliveTheirSender) {
-  for (const Integrity integrity :
-       {Integrity::none, Integrity::checksum, Integrity::encrypted}) {
+  for (const Integrity integrity : {Integrity::none, Integrity::checksum, Integrity::encrypted}) {
     auto group = std::make_shared<ThreadExchangeGroup>(2);
     on_threads(2, [&](int rank) {
       ThreadExchange exchange(group, rank);
@@ -147,7 +221,8 @@ TEST_P(TcpLate, WhatWasSentArrivesThoughItsSenderLeavesAtOnce) {
     on_threads(2, [&](int rank) {
       ThreadExchange exchange(group, rank);
       std::unique_ptr<Link> link;
-      ASSERT_TRUE(open_with(exchange, 33, i % 2 == 0 ? Integrity::none : Integrity::encrypted, &link).ok());
+      ASSERT_TRUE(
+          open_with(exchange, 33, i % 2 == 0 ? Integrity::none : Integrity::encrypted, &link).ok());
       link->begin(mark_of(1));
       auto text = stream_of(0, 1, 0, bytes);
       if (rank == GetParam()) {
@@ -271,8 +346,8 @@ TEST(TcpLateUse, OnlyPairsThatAreUsedHaveADataConnection) {
     ASSERT_TRUE(ended.ok()) << ended.text();
     leave_together(exchange);
     if (rank == 0) {
-      const size_t late = sockets(false).size() - sockets(true).size() - before -
-                          size_t(nranks * (nranks - 1));
+      const size_t late =
+          sockets(false).size() - sockets(true).size() - before - size_t(nranks * (nranks - 1));
       EXPECT_GE(late, size_t(nranks));      // three pairs, and both ends of them
       EXPECT_LE(late, size_t(2 * nranks));  // the ring's: some calls ended before it was there
     }
@@ -338,9 +413,9 @@ void mix(uint64_t seed, int nranks, Integrity integrity) {
           way.got += some;
           moved |= some != 0;
         } else {
-          const size_t n = link->try_recv(
-              peer, reinterpret_cast<std::byte*>(way.in.data()) + way.got,
-              std::min<size_t>(missing, 1 + random() % 50'000));
+          const size_t n =
+              link->try_recv(peer, reinterpret_cast<std::byte*>(way.in.data()) + way.got,
+                             std::min<size_t>(missing, 1 + random() % 50'000));
           way.got += n;
           moved |= n != 0;
         }

@@ -109,7 +109,8 @@ struct Told {
 
 using Wrap = std::function<std::unique_ptr<Exchange>(Exchange&)>;
 
-void run_ranks(Relay& relay, const Trial& trial, Integrity integrity, Told (&told)[2], const Wrap& wrap = {}) {
+void run_ranks(Relay& relay, const Trial& trial, Integrity integrity, Told (&told)[2],
+               const Wrap& wrap = {}) {
   static uint64_t comm_id = 1000;
   ++comm_id;
   auto group = std::make_shared<ThreadExchangeGroup>(2);

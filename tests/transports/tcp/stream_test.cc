@@ -243,8 +243,7 @@ std::string bytes_of(const wire::Header& header, const std::string& payload = "x
 }
 
 void say(const SecureSocket& control, const std::string& bytes) {
-  ASSERT_EQ(::send(control.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
-            ssize_t(bytes.size()));
+  ASSERT_EQ(::send(control.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), ssize_t(bytes.size()));
 }
 
 // As the first of the data stream, before it has a connection.
