@@ -130,12 +130,14 @@ Fd Acceptor::accept_one() {
 
 Status Acceptor::accept(uint64_t now_ns) {
   int refused_by_system = 0;
+  bool tried = false;
   for (size_t i = 0; i < accepts_a_step; ++i) {
     Fd socket = accept_one();
     if (!socket) {
       if (errno == EAGAIN || errno == EWOULDBLOCK) return {};
       if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
         const int error_number = errno;
+        if (raise_descriptor_limit(error_number, &tried)) continue;
         // The descriptor of who is turned out serves the next one.
         if (!turn_out_oldest(false) && !turn_out_oldest(true)) {
           return resource_error("cannot accept a rank's connection", error_number);

@@ -20,18 +20,16 @@ void set_option(int fd, int level, int name, int value) {
   setsockopt(fd, level, name, &value, sizeof(value));
 }
 
-// False: it is as high as it may be.
-bool raise_descriptor_limit() {
-  const int error_number = errno;
+}  // namespace
+
+bool raise_descriptor_limit(int error_number, bool* tried) {
+  if (error_number != EMFILE) return false;
   rlimit limit{};
   const bool lower = getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max;
   limit.rlim_cur = limit.rlim_max;
-  const bool raised = lower && setrlimit(RLIMIT_NOFILE, &limit) == 0;
-  errno = error_number;
-  return raised;
+  if (lower && setrlimit(RLIMIT_NOFILE, &limit) == 0) return true;
+  return !std::exchange(*tried, true);  // another thread may have raised it since
 }
-
-}  // namespace
 
 Status resource_error(const std::string& what, int error_number) {
   if (error_number == EMFILE) {
@@ -55,21 +53,27 @@ Status reserve_descriptors(int fd, size_t count, const std::string& what, std::v
     Fd place(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
     if (place) {
       out->push_back(std::move(place));
-      // Another thread may have raised it since.
-    } else if (errno != EMFILE || (!raise_descriptor_limit() && std::exchange(tried, true))) {
+    } else if (const int error_number = errno; !raise_descriptor_limit(error_number, &tried)) {
       return resource_error(
           "cannot have the " + std::to_string(count) + " descriptors that " + what + " need",
-          errno);
+          error_number);
     }
   }
   return {};
 }
 
 Status make_socket(const Address& like, Fd* out) {
-  Fd made(::socket(like.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!made) return resource_error("cannot make a socket", errno);
-  *out = std::move(made);
-  return {};
+  for (bool tried = false;;) {
+    Fd made(::socket(like.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    const int error_number = errno;
+    if (made) {
+      *out = std::move(made);
+      return {};
+    }
+    if (!raise_descriptor_limit(error_number, &tried)) {
+      return resource_error("cannot make a socket", error_number);
+    }
+  }
 }
 
 Status listen_on(Address* address, Fd* out) {

@@ -17,6 +17,10 @@ namespace tutti {
 // SYSTEM or NO_MEMORY; the text names the limit that was reached, if one was.
 Status resource_error(const std::string& what, int error_number);
 
+// After `error_number`: whether it was for want of descriptors and the process's limit has been
+// raised to the most that it may have, so that another try is worth it. *tried: false at the first.
+bool raise_descriptor_limit(int error_number, bool* tried);
+
 // Takes so many descriptors (copies of `fd`) for what will be opened later, and raises the
 // process's limit to the most that it may have where that is needed. SYSTEM names `what` and the
 // limit.

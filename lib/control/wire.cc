@@ -11,7 +11,7 @@ namespace tutti::wire {
 namespace {
 
 constexpr uint32_t frame_magic = 0x69747574;  // "tuti"
-constexpr uint8_t frame_version = 2;
+constexpr uint8_t frame_version = 3;
 constexpr size_t checked_bytes = header_bytes - 4;
 constexpr int level_shift = 5;  // bits of a collective's number
 static_assert(collective_count <= 1 << level_shift && TUTTI_LEVEL_COUNT <= 256 >> level_shift);
@@ -31,9 +31,14 @@ uint32_t most_length(Type type) {
       return most_note_bytes;
     case Type::mail:
       return most_mail_bytes;
+    case Type::early:
+      return early_bytes;
+    case Type::connect:
+      return most_connect_bytes;
     case Type::status:
     case Type::bye:
     case Type::beat:
+    case Type::moved:
       return 0;
   }
   return 0;
@@ -75,7 +80,7 @@ Status parse(std::span<const uint8_t, header_bytes> bytes, Header* out) {
     return {TUTTI_CORRUPT, "a frame of version " + std::to_string(at[4]) + ", this is version " +
                                std::to_string(frame_version)};
   }
-  if (at[5] < uint8_t(Type::data) || at[5] > uint8_t(Type::mail)) {
+  if (at[5] < uint8_t(Type::data) || at[5] > uint8_t(Type::connect)) {
     return {TUTTI_CORRUPT, "a frame of unknown type"};
   }
   out->type = Type(at[5]);

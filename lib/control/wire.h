@@ -28,6 +28,10 @@ constexpr uint32_t most_exchange_bytes = 1 << 30;   // payload of an exchange fr
 constexpr uint32_t most_mail_bytes = (64 << 10) + 64;
 constexpr uint32_t most_note_bytes = 8 + 8 + sizeof(Note::why_refused);
 static_assert(sizeof(Note::all_labels) <= sizeof(Note::why_refused));
+// Of data frames over a control channel, headers included: so little that the socket takes it even
+// if nobody reads.
+constexpr uint32_t early_bytes = 32 << 10;
+constexpr uint32_t most_connect_bytes = 24;  // payload of a connect frame
 constexpr int most_ranks = 65535;
 
 enum class Type : uint8_t {
@@ -39,6 +43,10 @@ enum class Type : uint8_t {
   note = 6,      // what the sender waits for; without payload: nothing
   beat = 7,      // nothing but that the receiver's host acknowledges it (heartbeat.h)
   mail = 8,      // a text beside the calls (transports/transport.h)
+  // About the data connection, over the control channel (transports/stream/late_socket.h):
+  early = 9,     // a piece of the data stream from before it is there
+  moved = 10,    // the rest of the data stream comes over it
+  connect = 11,  // to the higher rank: where to call; to the lower one: it should say where
 };
 
 struct Header {

@@ -73,9 +73,9 @@ TEST(Wire, WhatIsWrongWithAFittingChecksumIsStillRefused) {
     uint8_t value;
     const char* what;
   } wrong[] = {
-      {4, 3, "another version"},
+      {4, 2, "another version"},
       {5, 0, "type 0"},
-      {5, 9, "type 9"},
+      {5, 12, "type 12"},
   };
   for (const auto& one : wrong) {
     HeaderBytes bad = good;
@@ -95,7 +95,10 @@ TEST(Wire, NoTypeOfFrameMayBeLongerThanItsLimit) {
                 {Type::exchange, most_exchange_bytes},
                 {Type::note, most_note_bytes},
                 {Type::beat, 0},
-                {Type::mail, most_mail_bytes}};
+                {Type::mail, most_mail_bytes},
+                {Type::early, early_bytes},
+                {Type::moved, 0},
+                {Type::connect, most_connect_bytes}};
   for (const auto& limit : limits) {
     Header header = sample(), parsed;
     header.type = limit.type;

@@ -13,6 +13,8 @@
 
 namespace tutti::tcp {
 
+class LateSocket;
+
 class DataStream {
  public:
   virtual ~DataStream() = default;
@@ -39,8 +41,10 @@ class DataStream {
   virtual uint64_t sent() const = 0;
   virtual uint64_t delivered() const = 0;
 
-  // The socket to watch; -1: there is none, the Carrier has the descriptor.
+  // The socket to watch; -1: there is none, yet or because the Carrier has the descriptor.
   virtual int fd() const { return -1; }
+  // Where its connection is made at first use; else null.
+  virtual LateSocket* late() { return nullptr; }
   // The peer has freed the communicator, having sent so many bytes in all.
   virtual void ends_at(uint64_t bytes) { static_cast<void>(bytes); }
 };

@@ -33,13 +33,10 @@ constexpr size_t most_calls = 16;
 
 class Mesh {
  public:
-  Mesh(const LinkSetup& setup, Needs needs)
-      : setup_(setup), self_(setup.exchange->rank()), nranks_(setup.exchange->nranks()) {
-    if (needs == Needs::data_and_control) purposes_.push_back(Purpose::data);
-    purposes_.push_back(Purpose::control);
-  }
+  explicit Mesh(const LinkSetup& setup)
+      : setup_(setup), self_(setup.exchange->rank()), nranks_(setup.exchange->nranks()) {}
 
-  Status connect(std::vector<Wires>* out) {
+  Status connect(std::vector<SecureSocket>* out, Terms* terms) {
     Exchange& exchange = *setup_.exchange;
     TUTTI_TRY(exchange.allgather(network_of_this_process(), setup_.deadline_ns, &networks_));
     const bool one_network = std::all_of(
@@ -55,11 +52,13 @@ class Mesh {
     }
     reserved_.clear();
 
-    wires_.resize(size_t(nranks_));
+    find_terms();
+    sockets_.resize(size_t(nranks_));
     Status met = meet();
     if (!met.ok()) met = give_up(std::move(met));
     TUTTI_TRY(agree(exchange, met, setup_.deadline_ns));
-    *out = std::move(wires_);
+    *out = std::move(sockets_);
+    *terms = std::move(terms_);
     return {};
   }
 
@@ -93,7 +92,7 @@ class Mesh {
     if (peers == 0) return {};
     TUTTI_TRY(listen_on(&own_, &listener_));
     // 2: the link's own.
-    const size_t needed = purposes_.size() * peers + 2 + Acceptor::spare_descriptors;
+    const size_t needed = peers + 2 + Acceptor::spare_descriptors;
     return reserve_descriptors(listener_.get(), needed, std::to_string(peers) + " peers",
                                &reserved_);
   }
@@ -102,25 +101,29 @@ class Mesh {
   Status find_destinations(std::vector<Destination>* destinations) const {
     for (int rank = 0; rank < self_; ++rank) {
       if (!is_peer(rank)) continue;
-      Destination to;
+      Address address;
       const std::string& packed = addresses_[size_t(rank)];
-      if (!Address::unpack(reinterpret_cast<const uint8_t*>(packed.data()), &to.address)) {
+      if (!Address::unpack(reinterpret_cast<const uint8_t*>(packed.data()), &address)) {
         return senseless(rank);
       }
-      if (own_.is_loopback() == to.address.is_loopback()) to.from = own_;
-      to.key = setup_.exchange->key();
-      for (const Purpose purpose : purposes_) {
-        to.claim = {purpose,
-                    setup_.comm_id,
-                    self_,
-                    rank,
-                    uint32_t(nranks_),
-                    binding(self_, rank),
-                    integrity_with(rank) == Integrity::encrypted};
-        destinations->push_back(to);
-      }
+      destinations->push_back(terms_.destination(rank, address, Purpose::control));
     }
     return {};
+  }
+
+  void find_terms() {
+    terms_.key = KeptKey(setup_.exchange->key());
+    terms_.comm_id = setup_.comm_id;
+    terms_.self = self_;
+    terms_.nranks = uint32_t(nranks_);
+    terms_.own = own_;
+    terms_.bindings.resize(size_t(nranks_));
+    terms_.integrity.resize(size_t(nranks_), Integrity::none);
+    for (int rank = 0; rank < nranks_; ++rank) {
+      if (!is_peer(rank)) continue;
+      terms_.bindings[size_t(rank)] = binding(std::max(self_, rank), std::min(self_, rank));
+      terms_.integrity[size_t(rank)] = integrity_with(rank);
+    }
   }
 
   // Both ends must have heard the same of the addresses at which they listen: so a connection is
@@ -147,14 +150,10 @@ class Mesh {
     TUTTI_TRY(find_destinations(&to_call));
     std::vector<Caller> callers;
     callers.reserve(most_calls);
-    uint8_t welcome = 0;
-    for (const Purpose purpose : purposes_) welcome |= uint8_t(purpose);
     size_t expected = 0;
-    for (int rank = self_ + 1; rank < nranks_; ++rank) {
-      if (is_peer(rank)) expected += purposes_.size();
-    }
-    Acceptor acceptor(std::move(listener_), setup_.exchange->key(), welcome, setup_.comm_id, self_,
-                      expected);
+    for (int rank = self_ + 1; rank < nranks_; ++rank) expected += is_peer(rank);
+    Acceptor acceptor(std::move(listener_), setup_.exchange->key(), uint8_t(Purpose::control),
+                      setup_.comm_id, self_, expected);
     std::vector<Acceptor::Guest> guests;
     std::vector<pollfd> set;
     for (uint64_t look_due_ns = 0;;) {
@@ -177,7 +176,7 @@ class Mesh {
         caller.advance(now);
         if (caller.state() == Caller::State::failed) return caller.error();
         if (caller.state() == Caller::State::done) {
-          keep(caller.claim().server, caller.claim().purpose, caller.take(), caller.handshake());
+          keep(caller.claim().server, caller.take(), caller.handshake());
           some_done = true;
         }
         due = std::min(due, caller.due_ns());
@@ -216,50 +215,32 @@ class Mesh {
     if (left_alone && !news.ok()) why = std::move(news);
     exchange.alarm(
         {why.code(), rank_name(self_) + ": " + why.text(), why.rank() >= 0 ? why.rank() : self_});
-    wires_.clear();
+    sockets_.clear();
     return why;
   }
 
-  void keep(int rank, Purpose purpose, Fd socket, const Handshake& handshake) {
-    Wires& wires = wires_[size_t(rank)];
-    tune(socket.get(), purpose == Purpose::control ? limit_s() : 0);
-    const Integrity integrity = integrity_with(rank);
-    socket_of(wires, purpose) =
-        integrity == Integrity::none
-            ? SecureSocket(std::move(socket))
-            : SecureSocket(std::move(socket), integrity, handshake.session());
+  void keep(int rank, Fd socket, const Handshake& handshake) {
+    tune(socket.get(), limit_s());
+    sockets_[size_t(rank)] = terms_.secure(std::move(socket), rank, handshake);
   }
   int limit_s() const {
     const uint64_t beats_s = 2 * (setup_.heartbeat_ns / 1'000'000'000u + 1);
     const int probed_s = control_limit_s * (1 + nranks_ / ranks_a_limit);
     return std::max(probed_s, int(std::min<uint64_t>(beats_s, most_limit_s)));
   }
-  static SecureSocket& socket_of(Wires& wires, Purpose purpose) {
-    return purpose == Purpose::control ? wires.control : wires.data;
-  }
 
   // A guest holds the key; a member that should not connect to this rank is refused. One that comes
   // again has lost its first connection.
   Status admit(Acceptor::Guest guest) {
-    const Claim& claim = guest.claim();
-    if (claim.client <= self_ || !is_peer(claim.client) || claim.nranks != uint32_t(nranks_))
-      return {};
-    const bool encrypted = integrity_with(claim.client) == Integrity::encrypted;
-    if (claim.binding != binding(claim.client, self_) || claim.agrees_on_secret != encrypted) {
-      return {TUTTI_AUTH, rank_name(claim.client) + " and rank " + std::to_string(self_) +
-                              " have not heard the same of the addresses at which they listen"};
-    }
-    keep(claim.client, claim.purpose, std::move(guest.socket), guest.handshake);
+    bool is_peer = false;
+    TUTTI_TRY(terms_.examine(guest.claim(), &is_peer));
+    if (is_peer) keep(guest.claim().client, std::move(guest.socket), guest.handshake);
     return {};
   }
 
-  int first_missing() {
+  int first_missing() const {
     for (int rank = 0; rank < nranks_; ++rank) {
-      if (!is_peer(rank)) continue;
-      Wires& wires = wires_[size_t(rank)];
-      for (const Purpose purpose : purposes_) {
-        if (!socket_of(wires, purpose)) return rank;
-      }
+      if (is_peer(rank) && !sockets_[size_t(rank)]) return rank;
     }
     return -1;
   }
@@ -269,12 +250,9 @@ class Mesh {
     std::vector<pollfd> set;
     std::vector<int> ranks;
     for (int rank = 0; rank < nranks_; ++rank) {
-      for (const SecureSocket* socket :
-           {&wires_[size_t(rank)].data, &wires_[size_t(rank)].control}) {
-        if (!*socket) continue;
-        set.push_back({socket->get(), POLLRDHUP, 0});
-        ranks.push_back(rank);
-      }
+      if (!sockets_[size_t(rank)]) continue;
+      set.push_back({sockets_[size_t(rank)].get(), POLLRDHUP, 0});
+      ranks.push_back(rank);
     }
     TUTTI_TRY(wait_for_events(set, 0));  // a look
     for (size_t i = 0; i < set.size(); ++i) {
@@ -287,12 +265,12 @@ class Mesh {
 
   const LinkSetup& setup_;
   int self_, nranks_;
-  std::vector<Purpose> purposes_;
   Address own_;
   Fd listener_;
   std::vector<Fd> reserved_;
   std::vector<std::string> networks_, addresses_;  // by rank; the latter packed
-  std::vector<Wires> wires_;
+  Terms terms_;
+  std::vector<SecureSocket> sockets_;  // by rank
 };
 
 }  // namespace
@@ -305,8 +283,41 @@ std::string network_of_this_process() {
   return std::string(boot) + network;
 }
 
-Status connect_mesh(const LinkSetup& setup, Needs needs, std::vector<Wires>* out) {
-  return Mesh(setup, needs).connect(out);
+Destination Terms::destination(int server, const Address& at, Purpose purpose) const {
+  Destination to;
+  to.address = at;
+  if (own.is_loopback() == at.is_loopback()) to.from = own;
+  to.key = key;
+  to.claim = {purpose,
+              comm_id,
+              self,
+              server,
+              nranks,
+              *bindings[size_t(server)],
+              integrity[size_t(server)] == Integrity::encrypted};
+  return to;
+}
+
+Status Terms::examine(const Claim& claim, bool* is_peer) const {
+  *is_peer = claim.client > self && size_t(claim.client) < bindings.size() &&
+             bindings[size_t(claim.client)] && claim.nranks == nranks;
+  if (!*is_peer) return {};
+  const bool encrypted = integrity[size_t(claim.client)] == Integrity::encrypted;
+  if (claim.binding == *bindings[size_t(claim.client)] && claim.agrees_on_secret == encrypted) {
+    return {};
+  }
+  return {TUTTI_AUTH, rank_name(claim.client) + " and rank " + std::to_string(self) +
+                          " have not heard the same of the addresses at which they listen"};
+}
+
+SecureSocket Terms::secure(Fd socket, int peer, const Handshake& handshake) const {
+  const Integrity how = integrity[size_t(peer)];
+  return how == Integrity::none ? SecureSocket(std::move(socket))
+                                : SecureSocket(std::move(socket), how, handshake.session());
+}
+
+Status connect_mesh(const LinkSetup& setup, std::vector<SecureSocket>* control, Terms* terms) {
+  return Mesh(setup).connect(control, terms);
 }
 
 }  // namespace tutti::tcp

@@ -35,13 +35,17 @@ constexpr uint64_t control_bit = 1;
 
 }  // namespace
 
-StreamLink::Peer::Peer(Pair pair, int rank)
-    : rank(rank),
+StreamLink::Peer::Peer(StreamLink& link, Pair pair, int rank)
+    : link(link),
+      rank(rank),
       host(is_within_host(pair.control.get()) ? "" : peer_address(pair.control.get()).host()),
       addresses(local_address(pair.control.get()).text() + " to " +
                 peer_address(pair.control.get()).text()),
       stream(std::move(pair.data)),
-      control(std::move(pair.control), wire::most_mail_bytes) {}
+      late(stream->late()),
+      control(std::move(pair.control), wire::most_mail_bytes) {
+  if (late != nullptr) late->begin(this);
+}
 
 StreamLink::StreamLink(const char* name, uint64_t comm_id, int self, std::vector<Pair> pairs,
                        uint64_t heartbeat_ns, std::unique_ptr<Carrier> carrier)
@@ -53,7 +57,7 @@ StreamLink::StreamLink(const char* name, uint64_t comm_id, int self, std::vector
       self_(self) {
   for (size_t rank = 0; rank < pairs.size(); ++rank) {
     if (pairs[rank].data == nullptr) continue;
-    peers_[rank] = std::make_unique<Peer>(std::move(pairs[rank]), int(rank));
+    peers_[rank] = std::make_unique<Peer>(*this, std::move(pairs[rank]), int(rank));
     has_peers_ = true;
   }
 }
@@ -104,12 +108,15 @@ void StreamLink::watch_data() {
     return;
   }
   for (const auto& peer : peers_) {
-    if (peer == nullptr) continue;
-    // Edge-triggered: data that no call receives yet wakes a sleeper once, not again and again.
-    Status watched = watch(peer->stream->fd(), EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
-                           uint64_t(peer->rank) << 1);
-    if (!watched.ok()) fail(std::move(watched));
+    if (peer != nullptr && peer->stream->fd() >= 0) watch_data_of(*peer);
   }
+}
+
+void StreamLink::watch_data_of(Peer& peer) {
+  // Edge-triggered: data that no call receives yet wakes a sleeper once, not again and again.
+  Status watched =
+      watch(peer.stream->fd(), EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, uint64_t(peer.rank) << 1);
+  if (!watched.ok()) fail(std::move(watched));
 }
 
 // ---------------------------------------------------------------- moving data
@@ -122,6 +129,7 @@ void StreamLink::begin(const CallMark& mark) {
   results_.forget();
   differs_since_ns_ = 0;
   if (mark.epoch != 0) collective_ = mark.epoch;
+  if (is_connecting() && !over_) advance_late(now_ns());
   // A call without data sends no frame that a peer could compare with its own call.
   if (mark.signature.count == 0 && mark.epoch != 0) tell_call(0);
 }
@@ -221,6 +229,7 @@ void StreamLink::read_control(Peer& peer) {
         break;
     }
     peer.closed = true;
+    if (!peer.left) let_go(peer);
     ::epoll_ctl(events_.get(), EPOLL_CTL_DEL, peer.control.fd(), nullptr);
     return;
   }
@@ -245,6 +254,7 @@ void StreamLink::take_frame(Peer& peer, const wire::Header& header, std::string_
       peer.left = true;
       peer.moved_on = header.epoch != 0;
       peer.stream->ends_at(header.stream);
+      let_go(peer);
       return;
     case wire::Type::abort: {
       Status reason;
@@ -259,6 +269,15 @@ void StreamLink::take_frame(Peer& peer, const wire::Header& header, std::string_
     }
     case wire::Type::mail:
       return take_text(peer, payload);
+    case wire::Type::early:
+      if (peer.late != nullptr && peer.late->come(payload)) return;
+      break;
+    case wire::Type::moved:
+      if (peer.late != nullptr && peer.late->peer_moves()) return;
+      break;
+    case wire::Type::connect:
+      if (take_connect(peer, payload)) return;
+      break;
     case wire::Type::data:
     case wire::Type::exchange:
       break;
@@ -281,6 +300,7 @@ void StreamLink::arm() {
 void StreamLink::sleep(uint64_t until_ns) {
   const uint64_t now = now_ns();
   if (stirred_ || !failure_.ok() || until_ns <= now) return;
+  if (is_connecting()) return sleep_while_connecting(until_ns);
   uint64_t left = until_ns - now;
   if (carrier_ != nullptr) {
     const auto held = hold();
@@ -397,6 +417,7 @@ Status StreamLink::inspect(uint64_t now_ns) {
   inspected_ns_ = now_ns;
   take_events();
   if (carrier_ != nullptr) carrier_->advance();
+  if (is_connecting()) advance_late(now_ns);
   if (failure_.ok() && aborted_.load(std::memory_order_acquire)) {
     const std::lock_guard lock(control_mutex_);
     failure_ = abort_reason_;
@@ -407,6 +428,8 @@ Status StreamLink::inspect(uint64_t now_ns) {
   if (failure_.ok()) failure_ = find_silent(now_ns);
   if (!failure_.ok()) {
     over_ = true;
+    asking_.clear();
+    if (late_) late_->close();
     return failure_;
   }
   if (told_in_ != calls_) {

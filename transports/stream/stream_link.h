@@ -18,6 +18,8 @@
 #include "lib/control/frame_channel.h"
 #include "lib/control/heartbeat.h"
 #include "transports/stream/data_stream.h"
+#include "transports/stream/late_connections.h"
+#include "transports/stream/late_socket.h"
 #include "transports/transport.h"
 
 namespace tutti::tcp {
@@ -37,6 +39,9 @@ class StreamLink final : public Link {
              uint64_t heartbeat_ns, std::unique_ptr<Carrier> carrier = nullptr);
   ~StreamLink() override;
 
+  // The streams' connections are made on these terms, each when its pair first uses it. Before
+  // prepare().
+  void connect_at_first_use(Terms terms) { late_.emplace(std::move(terms)); }
   // Makes all that can fail before the first call.
   Status prepare();
   bool has_peers() const { return has_peers_; }
@@ -71,14 +76,21 @@ class StreamLink final : public Link {
     CallMark mark;
     uint64_t stream = 0;  // bytes that it had sent to this rank by then
   };
-  struct Peer {
-    Peer(Pair pair, int rank);
+  struct Peer final : EarlyPath {
+    Peer(StreamLink& link, Pair pair, int rank);
+    // stream_late.cc
+    bool is_out() override;
+    void post(wire::Type type, std::string_view payload) override;
+    void look() override;
+    void want() override;
     bool can_be_asked() const { return !host.empty() && !left && !closed; }
 
+    StreamLink& link;
     int rank;
     std::string host;       // its address; empty where that is this host
     std::string addresses;  // of the two ends of the control channel, as addresses_to() has them
     std::unique_ptr<DataStream> stream;
+    LateSocket* late;  // of the stream; null: it needs no connection
     FrameChannel control;
     uint64_t receive_waits_in = 0;  // the number of the call in which a receive found nothing
     uint64_t send_waits_in = 0;
@@ -100,6 +112,7 @@ class StreamLink final : public Link {
     bool told_of_abort = false;  // under control_mutex_
     std::atomic<uint32_t> notes_unheard{0};  // sent to it since something came from it
     std::deque<std::string> mail;            // that has come
+    bool asks = false, has_asked = false;    // for the data connection
     bool left = false;                       // it sent a bye frame
     bool moved_on = false;                   // before that it had gone on in another communicator
     bool closed = false;                     // its control channel is closed
@@ -120,7 +133,17 @@ class StreamLink final : public Link {
     return peer.receive_waits_in == calls_ ||
            (peer.next_waits_in == calls_ && mark_.epoch == 0 && mark_.peer == peer.rank);
   }
+  // stream_late.cc
+  void ask_to_connect(Peer& peer);
+  // False: it says what cannot be.
+  bool take_connect(Peer& peer, std::string_view payload);
+  void let_go(Peer& peer);
+  bool is_connecting() const { return !asking_.empty() || (late_ && late_->is_busy()); }
+  void advance_late(uint64_t now_ns);
+  void sleep_while_connecting(uint64_t until_ns);
+  Status own_error(const Status& why) const;
   Status watch(int fd, uint32_t events, uint64_t what);
+  void watch_data_of(Peer& peer);
   void watch_data();
   void take_events();
   void read_control(Peer& peer);
@@ -163,6 +186,10 @@ class StreamLink final : public Link {
   uint64_t collective_ = 0;                   // epoch of the latest collective call
   std::vector<std::unique_ptr<Peer>> peers_;  // by rank
   bool has_peers_ = false;
+
+  std::optional<LateConnections> late_;
+  uint64_t connected_ns_ = 0;  // when it was last seen how far connections are
+  std::vector<int> asking_;    // the ranks to which this one wants a connection that is not there
 
   uint64_t comm_id_;
   int self_;

@@ -18,18 +18,17 @@
 #include <optional>
 #include <span>
 
-#include "lib/control/secure_socket.h"
 #include "lib/control/socket.h"
 #include "lib/tuning/tuning.h"
 #include "transports/stream/data_stream.h"
+#include "transports/stream/late_socket.h"
 
 namespace tutti::tcp {
 
 class Stream final : public DataStream {
  public:
-  Stream(SecureSocket socket, uint64_t comm, int self, int peer, const Tuning& tuning)
-      : socket_(std::move(socket)),
-        comm_(comm),
+  Stream(uint64_t comm, int self, int peer, const Tuning& tuning)
+      : comm_(comm),
         self_(self),
         peer_(peer),
         small_bytes_(tuning.tcp_small_bytes),
@@ -39,6 +38,7 @@ class Stream final : public DataStream {
   ~Stream() override { close_in_order(socket_.get()); }
 
   int fd() const override { return socket_.get(); }
+  LateSocket* late() override { return &socket_; }
 
   size_t send(const CallMark& mark, const std::byte* data, size_t bytes) override;
   size_t receive(const CallMark& mark, std::byte* to, size_t most) override;
@@ -76,7 +76,7 @@ class Stream final : public DataStream {
   size_t receive_directly(std::byte* to, size_t bytes);
   void align(size_t granule);
 
-  SecureSocket socket_;
+  LateSocket socket_;
   uint64_t comm_;
   int self_, peer_;
   // Up to small_bytes_ messages are received through the staging buffer, many with one system call;

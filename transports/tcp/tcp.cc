@@ -15,18 +15,19 @@ namespace tutti {
 namespace {
 
 Status open_tcp(const LinkSetup& setup, std::unique_ptr<Link>* out) {
-  std::vector<tcp::Wires> wires;
-  TUTTI_TRY(tcp::connect_mesh(setup, tcp::Needs::data_and_control, &wires));
+  std::vector<SecureSocket> control;
+  tcp::Terms terms;
+  TUTTI_TRY(tcp::connect_mesh(setup, &control, &terms));
   const int self = setup.exchange->rank();
-  std::vector<tcp::Pair> pairs(wires.size());
-  for (size_t rank = 0; rank < wires.size(); ++rank) {
-    if (!wires[rank].data) continue;
-    pairs[rank].data = std::make_unique<tcp::Stream>(std::move(wires[rank].data), setup.comm_id,
-                                                     self, int(rank), *setup.tuning);
-    pairs[rank].control = std::move(wires[rank].control);
+  std::vector<tcp::Pair> pairs(control.size());
+  for (size_t rank = 0; rank < control.size(); ++rank) {
+    if (!control[rank]) continue;
+    pairs[rank].data = std::make_unique<tcp::Stream>(setup.comm_id, self, int(rank), *setup.tuning);
+    pairs[rank].control = std::move(control[rank]);
   }
   auto link = std::make_unique<tcp::StreamLink>("tcp", setup.comm_id, self, std::move(pairs),
                                                 setup.heartbeat_ns);
+  link->connect_at_first_use(std::move(terms));
   TUTTI_TRY(agree(*setup.exchange, link->prepare(), setup.deadline_ns));
   if (link->has_peers()) *out = std::move(link);
   return {};

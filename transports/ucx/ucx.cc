@@ -68,14 +68,15 @@ class Setup {
     TUTTI_TRY(agree(exchange, prepared, setup_.deadline_ns));
     const std::string address = worker_ != nullptr ? worker_->address() : std::string();
     TUTTI_TRY(exchange.allgather(address, setup_.deadline_ns, &addresses_));
-    std::vector<tcp::Wires> wires;
-    TUTTI_TRY(tcp::connect_mesh(setup_, tcp::Needs::control, &wires));
+    std::vector<SecureSocket> control;
+    tcp::Terms terms;
+    TUTTI_TRY(tcp::connect_mesh(setup_, &control, &terms));
     TUTTI_TRY(agree(exchange, make_streams(), setup_.deadline_ns));
-    TUTTI_TRY(agree(exchange, greet_all(wires), setup_.deadline_ns));
+    TUTTI_TRY(agree(exchange, greet_all(control), setup_.deadline_ns));
 
     std::vector<tcp::Pair> pairs(nranks_);
     for (size_t rank = 0; rank < nranks_; ++rank) {
-      pairs[rank] = {std::move(streams_[rank]), std::move(wires[rank].control)};
+      pairs[rank] = {std::move(streams_[rank]), std::move(control[rank])};
     }
     auto link = std::make_unique<tcp::StreamLink>("ucx", setup_.comm_id, self_, std::move(pairs),
                                                   setup_.heartbeat_ns, std::move(worker_));
@@ -155,18 +156,18 @@ class Setup {
 
   // A rank returns when it has the greetings of all peers; what they still need of it to connect
   // is done by the progress thread.
-  Status greet_all(const std::vector<tcp::Wires>& wires) {
+  Status greet_all(const std::vector<SecureSocket>& control) {
     for (const auto& stream : streams_) {
       if (stream != nullptr) stream->greet();
     }
     for (size_t rank = 0; rank < nranks_; ++rank) {
-      if (streams_[rank] != nullptr) TUTTI_TRY(await(*streams_[rank], int(rank), wires));
+      if (streams_[rank] != nullptr) TUTTI_TRY(await(*streams_[rank], int(rank), control));
     }
     if (worker_ != nullptr) worker_->open();
     return {};
   }
 
-  Status await(UcxStream& stream, int rank, const std::vector<tcp::Wires>& wires) {
+  Status await(UcxStream& stream, int rank, const std::vector<SecureSocket>& control) {
     for (;;) {
       worker_->advance();
       TUTTI_TRY(stream.corrupt());
@@ -179,18 +180,18 @@ class Setup {
       }
       if (!worker_->arm()) continue;
       std::vector<pollfd> set{{worker_->fd(), POLLIN, 0}};
-      for (const tcp::Wires& one : wires) {
-        if (one.control) set.push_back({one.control.get(), POLLRDHUP, 0});
+      for (const SecureSocket& one : control) {
+        if (one) set.push_back({one.get(), POLLRDHUP, 0});
       }
       TUTTI_TRY(wait_for_events(set, std::min(setup_.deadline_ns, now + most_connecting_sleep_ns)));
-      TUTTI_TRY(find_gone(wires, set));
+      TUTTI_TRY(find_gone(control, set));
     }
   }
 
-  Status find_gone(const std::vector<tcp::Wires>& wires, const std::vector<pollfd>& set) const {
+  Status find_gone(const std::vector<SecureSocket>& control, const std::vector<pollfd>& set) const {
     size_t place = 1;
-    for (size_t rank = 0; rank < wires.size(); ++rank) {
-      if (!wires[rank].control || set[place++].revents == 0) continue;
+    for (size_t rank = 0; rank < control.size(); ++rank) {
+      if (!control[rank] || set[place++].revents == 0) continue;
       return {TUTTI_PEER_FAILED, rank_name(int(rank)) + " has gone while connections were made",
               int(rank)};
     }

@@ -52,10 +52,11 @@ class Relay {
 
   const Address& address() const { return address_; }
 
-  // For connections from now on. What their records were is forgotten, but for stale ones.
+  // From now on, and records are counted from now. What they were is forgotten, but for stale ones.
   void tamper(const Tampering& with) {
     const std::lock_guard lock(mutex_);
     tampering_ = with;
+    ++tamperings_;
     done_ = false;
   }
   // Whether the change was made.
@@ -82,6 +83,7 @@ class Relay {
     std::string held;   // to be sent behind the next one
     size_t records = 0;
     bool closed = false;
+    uint64_t tamperings = 0;  // by the time that `records` is counted from
   };
   struct Connection {
     Fd client, server;
@@ -128,8 +130,8 @@ class Relay {
     if (::syscall(SYS_connect, server.get(), &to.any, to.length()) != 0) return;
     connections_.emplace_back();
     Connection& made = connections_.back();
-    made.out = {client.get(), server.get(), true, from_client_bytes, {}, {}, 0, false};
-    made.back = {server.get(), client.get(), false, from_server_bytes, {}, {}, 0, false};
+    made.out = {client.get(), server.get(), true, from_client_bytes, {}, {}, 0, false, 0};
+    made.back = {server.get(), client.get(), false, from_server_bytes, {}, {}, 0, false, 0};
     made.client = std::move(client);
     made.server = std::move(server);
     tune(made.client.get(), 0);
@@ -167,6 +169,7 @@ class Relay {
     half.handshake_left -= greeting;
     half.bytes.append(bytes + greeting, size_t(got) - greeting);
     const std::lock_guard lock(mutex_);
+    if (std::exchange(half.tamperings, tamperings_) != tamperings_) half.records = 0;
     if (tampering_.in_clear) {
       const size_t place = tampering_.record - half.records;
       if (is_of_changed(one, half) && place < half.bytes.size()) {
@@ -244,6 +247,7 @@ class Relay {
   Fd listener_;
   std::mutex mutex_;
   Tampering tampering_;
+  uint64_t tamperings_ = 0;
   std::map<uint16_t, Address> meant_;
   Address meant_by_others_;
   std::map<Place, std::string> earlier_;  // what earlier connections carried

@@ -63,10 +63,18 @@ char byte_of(int rank, size_t message, size_t at) {
   return char(size_t(rank) * 101 + message * 17 + at * 7 + (at >> 8));
 }
 
+// More than may come early: afterwards both directions of the data have their connection.
+Status make_data_connection(Link& link, int rank) {
+  std::vector<char> bytes(wire::early_bytes + 1);
+  link.begin(mark_of(1));
+  TUTTI_TRY(testing::send_all(link, 1 - rank, bytes.data(), bytes.size()));
+  return testing::recv_all(link, 1 - rank, bytes.data(), bytes.size());
+}
+
 // Sends all messages, then takes the other's. *right: whatever came with OK was so.
 Status exchange_messages(Link& link, int rank, const Trial& trial, bool* right) {
   std::vector<char> bytes;
-  link.begin(mark_of(1));
+  link.begin(mark_of(2));
   for (size_t i = 0; i < trial.messages.size(); ++i) {
     bytes.resize(trial.messages[i]);
     for (size_t at = 0; at < bytes.size(); ++at) bytes[at] = byte_of(rank, i, at);
@@ -101,7 +109,8 @@ struct Told {
 
 using Wrap = std::function<std::unique_ptr<Exchange>(Exchange&)>;
 
-void run_ranks(const Trial& trial, Integrity integrity, Told (&told)[2], const Wrap& wrap = {}) {
+void run_ranks(Relay& relay, const Trial& trial, Integrity integrity, Told (&told)[2],
+               const Wrap& wrap = {}) {
   static uint64_t comm_id = 1000;
   ++comm_id;
   auto group = std::make_shared<ThreadExchangeGroup>(2);
@@ -116,19 +125,26 @@ void run_ranks(const Trial& trial, Integrity integrity, Told (&told)[2], const W
     Told& mine = told[rank];
     mine.opened = tcp_transport.open(setup, &link);
     if (!mine.opened.ok()) return;
+    std::vector<std::string> all;
+    if (trial.tampering.purpose == Purpose::data) {
+      mine.opened = make_data_connection(*link, rank);
+      static_cast<void>(exchange.allgather("", deadline_after_ms(20'000), &all));
+      if (rank == 0) relay.tamper(trial.tampering);
+      static_cast<void>(exchange.allgather("", deadline_after_ms(20'000), &all));
+      if (!mine.opened.ok()) return;
+    }
     mine.ended = trial.tampering.purpose == Purpose::data
                      ? exchange_messages(*link, rank, trial, &mine.right)
                      : exchange_control(*link, rank == trial.victim());
     // The other is looked at by its own checks, not by being told.
-    std::vector<std::string> all;
     static_cast<void>(exchange.allgather("", deadline_after_ms(20'000), &all));
   });
 }
 
 Verdict run(Relay& relay, const Trial& trial, std::string* text) {
   Told told[2];
-  relay.tamper(trial.tampering);
-  run_ranks(trial, Integrity::encrypted, told);
+  relay.tamper(trial.tampering.purpose == Purpose::data ? Tampering{} : trial.tampering);
+  run_ranks(relay, trial, Integrity::encrypted, told);
   const Told& victim = told[trial.victim()];
   for (const Told& one : told) {
     *text += (text->empty() ? "" : "; ") + one.opened.text() + one.ended.text();
@@ -154,9 +170,9 @@ bool changes_what_is_in_clear(Relay& relay) {
   Trial trial(1);
   trial.messages.assign(1, 8);
   trial.tampering = {.change = Change::flip, .record = wire::header_bytes, .in_clear = true};
-  relay.tamper(trial.tampering);
+  relay.tamper({.in_clear = true});
   Told told[2];
-  run_ranks(trial, Integrity::none, told);
+  run_ranks(relay, trial, Integrity::none, told);
   return told[0].ended.ok() && !told[0].right;
 }
 
@@ -186,7 +202,7 @@ bool is_refused_at_another_address(Relay& relay) {
   Trial trial(1);
   relay.tamper({});
   Told told[2];
-  run_ranks(trial, Integrity::encrypted, told,
+  run_ranks(relay, trial, Integrity::encrypted, told,
             [&](Exchange& inner) { return std::make_unique<MisledExchange>(inner, relay); });
   relay.lead_others({});
   for (const Told& one : told) {

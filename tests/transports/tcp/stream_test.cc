@@ -226,7 +226,7 @@ TEST(TcpStream, AfterAnErrorEveryVerbIsHarmless) {
 // ---------------------------------------------------------------- a member that sends nonsense
 
 // Rank 0 is a member whose frames `spoil` has changed; rank 1 is a link that must find out.
-void expect_corrupt(const std::function<void(tcp::Wires&, const wire::Header&)>& spoil) {
+void expect_corrupt(const std::function<void(const SecureSocket&, const wire::Header&)>& spoil) {
   auto group = std::make_shared<ThreadExchangeGroup>(2);
   on_threads(2, [&](int rank) {
     ThreadExchange exchange(group, rank);
@@ -244,8 +244,9 @@ void expect_corrupt(const std::function<void(tcp::Wires&, const wire::Header&)>&
     }
     const std::vector<uint8_t> peers = {0, 1};
     const LinkSetup setup{&exchange, 77, peers, "", deadline_after_ms(20'000)};
-    std::vector<tcp::Wires> wires;
-    ASSERT_TRUE(tcp::connect_mesh(setup, tcp::Needs::data_and_control, &wires).ok());
+    std::vector<SecureSocket> control;
+    tcp::Terms terms;
+    ASSERT_TRUE(tcp::connect_mesh(setup, &control, &terms).ok());
     ASSERT_TRUE(agree(exchange, {}, deadline_after_ms(20'000)).ok());
     const CallMark mark = mark_of(1);
     wire::Header good;
@@ -254,16 +255,26 @@ void expect_corrupt(const std::function<void(tcp::Wires&, const wire::Header&)>&
     good.signature = mark.signature;
     good.digest = mark.digest;
     good.length = 8;
-    spoil(wires[1], good);
+    spoil(control[1], good);
     ASSERT_TRUE(exchange.allgather("", deadline_after_ms(20'000), &all).ok());
   });
 }
 
-void say(const SecureSocket& socket, const wire::Header& header, size_t payload = 8) {
+std::string bytes_of(const wire::Header& header, const std::string& payload = "xxxxxxxx") {
   const wire::HeaderBytes bytes = wire::encode(header);
-  std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  text.append(payload, 'x');
-  ASSERT_EQ(::send(socket.get(), text.data(), text.size(), MSG_NOSIGNAL), ssize_t(text.size()));
+  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()) + payload;
+}
+
+void say(const SecureSocket& control, const std::string& bytes) {
+  ASSERT_EQ(::send(control.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), ssize_t(bytes.size()));
+}
+
+// As the first of the data stream, before it has a connection.
+std::string early(const wire::Header& like, const std::string& bytes) {
+  wire::Header header = like;
+  header.type = wire::Type::early;
+  header.length = uint32_t(bytes.size());
+  return bytes_of(header, bytes);
 }
 
 TEST(TcpHostileMember, FramesThatCannotBeAreCorruptAndNameTheSender) {
@@ -280,27 +291,57 @@ TEST(TcpHostileMember, FramesThatCannotBeAreCorruptAndNameTheSender) {
       },
   };
   for (const Change& change : changes) {
-    expect_corrupt([&](tcp::Wires& wires, const wire::Header& good) {
+    expect_corrupt([&](const SecureSocket& control, const wire::Header& good) {
       wire::Header bad = good;
       change(bad);
-      say(wires.data, bad);
+      say(control, early(good, bytes_of(bad)));
     });
   }
 }
 
 TEST(TcpHostileMember, GarbageOnEitherConnectionIsCorrupt) {
   const std::string garbage(200, '\x5a');
-  expect_corrupt([&](tcp::Wires& wires, const wire::Header&) {
-    ::send(wires.data.get(), garbage.data(), garbage.size(), MSG_NOSIGNAL);
+  expect_corrupt([&](const SecureSocket& control, const wire::Header& good) {
+    say(control, early(good, garbage));
   });
-  expect_corrupt([&](tcp::Wires& wires, const wire::Header& good) {
-    say(wires.control, good);  // data does not belong there
+  expect_corrupt([&](const SecureSocket& control, const wire::Header&) { say(control, garbage); });
+  expect_corrupt([&](const SecureSocket& control, const wire::Header& good) {
+    say(control, bytes_of(good));  // data does not belong there
   });
-  expect_corrupt([&](tcp::Wires& wires, const wire::Header& good) {
+  expect_corrupt([&](const SecureSocket& control, const wire::Header& good) {
     wire::Header header = good;  // an abort frame whose payload is no status
     header.type = wire::Type::abort;
-    say(wires.control, header);
+    say(control, bytes_of(header));
   });
+}
+
+TEST(TcpHostileMember, FramesAboutTheDataConnectionThatCannotBeAreCorrupt) {
+  const auto frame = [](const wire::Header& like, wire::Type type, const std::string& payload) {
+    wire::Header header = like;
+    header.type = type;
+    header.length = uint32_t(payload.size());
+    return bytes_of(header, payload);
+  };
+  // More than may come early: the frame's header counts.
+  expect_corrupt([&](const SecureSocket& control, const wire::Header& good) {
+    say(control, early(good, std::string(wire::early_bytes, 'x')));
+  });
+  expect_corrupt([&](const SecureSocket& control, const wire::Header& good) {
+    say(control, early(good, ""));
+  });
+  expect_corrupt([&](const SecureSocket& control, const wire::Header& good) {
+    say(control, frame(good, wire::Type::moved, ""));
+    say(control, early(good, bytes_of(good)));
+  });
+  expect_corrupt([&](const SecureSocket& control, const wire::Header& good) {
+    say(control, frame(good, wire::Type::moved, "") + frame(good, wire::Type::moved, ""));
+  });
+  // Rank 0 is the one that listens: it says where.
+  for (const size_t bytes : {size_t{0}, Address::packed_bytes - 1, Address::packed_bytes}) {
+    expect_corrupt([&](const SecureSocket& control, const wire::Header& good) {
+      say(control, frame(good, wire::Type::connect, std::string(bytes, '\x7f')));
+    });
+  }
 }
 
 // ---------------------------------------------------------------- bring-up
