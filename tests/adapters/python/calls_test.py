@@ -47,6 +47,12 @@ class Calls(support.WithPackage):
     def test_every_call_that_can_be_prepared(self):
         self.case("prepared", 3)
 
+    def test_messages_of_any_rank_name_their_sender(self):
+        self.case("any_source", 2)
+        self.case("any_source", 4)
+        self.case("any_source", 3, options=("--transport", "tcp"))
+        self.case("any_source", 3, TUTTI_PROGRESS_THREAD="1")
+
     def test_groups_of_messages_run_together(self):
         self.case("groups", 2)
         self.case("groups", 3)

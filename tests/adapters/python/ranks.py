@@ -435,6 +435,65 @@ def prepared():
     comm.Isendrecv(mine, to, whole, source).wait()
 
 
+def any_source():
+    """Messages of any rank, among those of named ranks and collectives, in every order of waiting."""
+    order = random.Random(11)
+    total = np.zeros(1)
+    for turn in range(60):
+        count, tag = order.choice([1, 7, 1000, 50000]), turn  # senders may be a turn ahead
+        way = order.choice(["recv", "waitall", "waitany", "test", "named first"])
+        receiver = order.randrange(size)
+        wanted = {r: np.full(count, 1000.0 * turn + r) for r in range(size) if r != receiver}
+        if rank != receiver:
+            comm.Send(wanted[rank], receiver, tag)
+        else:
+            senders, outs, requests = [], [np.zeros(count) for _ in wanted], []
+            if way == "recv":
+                senders = [comm.Recv_any(out, tag) for out in outs]
+            else:
+                if way == "named first":
+                    requests.append(comm.Irecv(outs[0], min(wanted), tag))
+                requests += [comm.Irecv_any(out, tag, tutti.Config(timeout=30)) for out in outs[len(requests):]]
+                if way == "waitany":
+                    while tutti.waitany(requests) is not None:
+                        pass
+                elif way == "test":
+                    while not all([request.test() for request in requests]):
+                        pass
+                else:
+                    tutti.waitall(requests)
+                senders = [request.source if isinstance(request, tutti.AnyRequest) else min(wanted) for request in requests]
+            assert sorted(senders) == sorted(wanted), (turn, way, senders)
+            for sender, out in zip(senders, outs):
+                equal(out, wanted[sender], (turn, way))
+        if order.random() < 0.5:
+            comm.Allreduce(np.ones(1), total)
+            equal(total, np.full(1, float(size)))
+    if rank == 0:
+        other, named = np.zeros(2), np.zeros(3)
+        request = comm.Irecv_any(named, 8)  # not the message of two elements, nor that with another tag
+        assert request.source is None and not request.test()
+        comm.Send(np.zeros(1), 1, 9)
+        comm.Recv(other, 1, 8)
+        request.wait()
+        assert request.source == 1 and request.test()
+        equal(named, np.full(3, 3.0))
+    elif rank == 1:
+        comm.Recv(np.zeros(1), 0, 9)
+        comm.Send(np.full(2, 2.0), 0, 8)
+        comm.Send(np.full(3, 3.0), 0, 8)
+    refused(tutti.InvalidError, lambda: comm.Recv_any(np.zeros(0)), "needs elements")
+    refused(tutti.InvalidError, lambda: comm.Irecv_any(b"read only"), "read-only")
+    with comm.group():
+        refused(tutti.InvalidError, lambda: comm.Irecv_any(np.zeros(1)), "group")
+    own = comm.dup()
+    if rank == 0:
+        late = own.Irecv_any(np.zeros(1), config=tutti.Config(timeout=0.2))
+        refused(tutti.DeadlineError, late.wait, "")
+        assert late.source is None
+    own.free()
+
+
 def groups():
     """Messages that are recorded, and run together; what was recorded is discarded with an exception."""
     others = [r for r in range(size) if r != rank]

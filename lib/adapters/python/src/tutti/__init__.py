@@ -34,7 +34,7 @@ from ._library import library_path, load
 from ._local import Algorithm, algorithms, binned_deposit, binned_deposit_all, binned_finish, reduce_local
 from ._memory import Adopted, Memory
 from ._messages import NO_PEER
-from ._requests import Prequest, Request, startall, waitall, waitany
+from ._requests import AnyRequest, Prequest, Request, startall, waitall, waitany
 from ._types import Dtype, Level, Op, PremulSum, UserDtype, UserOp, numpy_dtype, supports
 
 SUM, PROD, MIN, MAX, AVG = Op.SUM, Op.PROD, Op.MIN, Op.MAX, Op.AVG
@@ -51,7 +51,7 @@ def init(**settings: Any) -> Comm:
 
 __all__ = [
     "AVG", "BAND", "BOR", "BXOR", "IN_PLACE", "LAND", "LOR", "LXOR", "MAX", "MAXLOC", "MIN", "MINLOC", "NO_PEER",
-    "PROD", "SUM", "AbortedError", "Adopted", "Algorithm", "CapacityError", "Codec", "CodecLoss", "Comm", "Config",
+    "PROD", "SUM", "AbortedError", "Adopted", "Algorithm", "AnyRequest", "CapacityError", "Codec", "CodecLoss", "Comm", "Config",
     "Counters", "DeadlineError", "DeviceArray", "DeviceMemory", "Dtype", "Error", "Explanation", "InvalidError",
     "Level", "Memory", "MemoryKind", "MismatchError", "NoMemoryError", "Op", "PeerFailedError", "Place",
     "PremulSum", "Prequest", "Request", "Status", "TopK", "UniqueId", "UnsupportedError", "UserCodec", "UserDtype",

@@ -1,7 +1,7 @@
 """Messages between two ranks."""
 
 import contextlib
-from ctypes import c_void_p
+from ctypes import byref, c_int, c_void_p
 from typing import Any, Iterator, List, Optional
 
 from . import _abi
@@ -10,7 +10,7 @@ from ._calls import Call, Calls
 from ._config import Config
 from ._errors import invalid
 from ._library import load
-from ._requests import Prequest, Request
+from ._requests import AnyRequest, Prequest, Request
 from ._types import Dtype
 
 _lib = load()
@@ -77,6 +77,20 @@ class Messages(Calls):
     def Irecv(self, buffer: Any, source: int, tag: int = 0, config: Optional[Config] = None) -> Request:
         """Begins Recv()."""
         return self._i(self._message("recv", buffer, True, source, tag), config)
+
+    def Irecv_any(self, buffer: Any, tag: int = 0, config: Optional[Config] = None) -> AnyRequest:
+        """Begins to receive the next message of any other rank with that type, length (not 0) and tag.
+        The request's `source` is its sender, once it has ended. Collectives begun later wait for it."""
+        sender, vector = c_int(), buffer_of(buffer, True, self._device)
+        call = "recv_any", (vector.address, vector.length, vector.dtype, tag, byref(sender)), (vector, sender), None
+        return AnyRequest(self, self._begin(call, config), call[2], sender)
+
+    def Recv_any(self, buffer: Any, tag: int = 0, config: Optional[Config] = None) -> int:
+        """Receives such a message; its sender."""
+        request = self.Irecv_any(buffer, tag, config)
+        request.wait()
+        assert request.source is not None
+        return request.source
 
     def _exchange(self, send: Any, dest: int, recv: Any, source: int, sendtag: int, recvtag: int) -> Call:
         given = buffer_of(send, False, self._device) if dest != NO_PEER else None

@@ -52,6 +52,21 @@ class Request:
     Wait, Test = wait, test
 
 
+class AnyRequest(Request):
+    """A message of any rank that is being received."""
+
+    def __init__(self, comm: "Calls", handle: c_void_p, keep: Any, sender: c_int) -> None:
+        super().__init__(comm, handle, keep, None)
+        self._sender = sender
+        #: The rank that has sent it; None until it has ended well.
+        self.source: Optional[int] = None
+
+    def _ended(self, status: int) -> None:
+        if not status:
+            self.source = self._sender.value
+        super()._ended(status)
+
+
 class Prequest(Request):
     """A call that is begun by start(), as often as the program likes, always with the same
     buffers. free() it, or use it as a context manager."""
