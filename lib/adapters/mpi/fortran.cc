@@ -17,18 +17,30 @@
   EXPORT void upper(void) __attribute__((alias(#lower "_")));
 
 #define LIST(...) __VA_ARGS__
-// The blocking and the nonblocking form: its names in lower case, in MPI's and in upper case,
-// parameters and arguments.
+// What gives a request: its names in lower case and in upper case, parameters, and the call.
+#define WITH_REQUEST(lower, UPPER, parameters, call)            \
+  EXPORT void lower##_(parameters, Int* request, Int* ierror) { \
+    MPI_Request made{};                                         \
+    const int code = call;                                      \
+    if (code == MPI_SUCCESS) *request = PMPI_Request_c2f(made); \
+    tell(ierror, code);                                         \
+  }                                                             \
+  NAMES(lower, UPPER)
+// Of prefix MPI or MPIX: requests.cc.
+#define PERSISTENT(mpi, MPI, lower, Name, UPPER, parameters, arguments)                  \
+  EXPORT Persistent<decltype(PMPI_##Name)>::Form MPI##_##Name##_init;                    \
+  WITH_REQUEST(mpi##_##lower##_init, MPI##_##UPPER##_INIT,                               \
+               LIST(parameters, const Int* info),                                        \
+               MPI##_##Name##_init(LIST(arguments), PMPI_Info_f2c(*info), &made))
+// All forms of a function: its names in lower case, in MPI's and in upper case, parameters and
+// arguments.
 #define COLLECTIVE(lower, Name, UPPER, parameters, arguments)                                  \
   EXPORT void mpi_##lower##_(parameters, Int* ierror) { tell(ierror, MPI_##Name(arguments)); } \
   NAMES(mpi_##lower, MPI_##UPPER)                                                              \
-  EXPORT void mpi_i##lower##_(parameters, Int* request, Int* ierror) {                         \
-    MPI_Request made{};                                                                        \
-    const int code = MPI_I##lower(arguments, &made);                                           \
-    if (code == MPI_SUCCESS) *request = PMPI_Request_c2f(made);                                \
-    tell(ierror, code);                                                                        \
-  }                                                                                            \
-  NAMES(mpi_i##lower, MPI_I##UPPER)
+  WITH_REQUEST(mpi_i##lower, MPI_I##UPPER, LIST(parameters),                                   \
+               MPI_I##lower(LIST(arguments), &made))                                           \
+  PERSISTENT(mpi, MPI, lower, Name, UPPER, LIST(parameters), LIST(arguments))                  \
+  PERSISTENT(mpix, MPIX, lower, Name, UPPER, LIST(parameters), LIST(arguments))
 
 // The alias has the type of none: calls come from Fortran.
 #pragma GCC diagnostic ignored "-Wattribute-alias"
@@ -77,6 +89,14 @@ MPI_Op op_of(const Int* op) { return PMPI_Op_f2c(*op); }
 void tell(Int* ierror, int code) {
   if (ierror != nullptr) *ierror = code;
 }
+
+// Open MPI 4.1 does not declare the persistent forms.
+template <class Blocking>
+struct Persistent;
+template <class... Parameters>
+struct Persistent<int(Parameters...)> {
+  using Form = int(Parameters..., MPI_Info, MPI_Request*);
+};
 
 }  // namespace
 

@@ -79,12 +79,16 @@
                                tutti::mpi::Why::nonblocking,                               \
                                [&] { return PMPI_I##lower##suffix(arguments, request); }); \
   }
-#define PERSISTENT(lower, Name, suffix, parameters, arguments)                               \
-  EXPORT int MPI_##Name##_init##suffix(parameters, MPI_Info info, MPI_Request* request) {    \
+#define PREPARED(MPI, lower, Name, suffix, parameters, arguments)                             \
+  EXPORT int MPI##_##Name##_init##suffix(parameters, MPI_Info info, MPI_Request* request) {  \
     return tutti::mpi::by_host(                                                              \
         tutti::mpi::comm_of(comm), tutti::mpi::Function::lower, tutti::mpi::Why::persistent, \
-        [&] { return PMPI_##Name##_init##suffix(arguments, info, request); });               \
+        [&] { return P##MPI##_##Name##_init##suffix(arguments, info, request); });           \
   }
+#define PERSISTENT(lower, Name, suffix, parameters, arguments) \
+  PREPARED(MPI, lower, Name, suffix, LIST(parameters), LIST(arguments))
+#define EXTENSION(lower, Name, suffix, parameters, arguments) \
+  PREPARED(MPIX, lower, Name, suffix, LIST(parameters), LIST(arguments))
 
 #define ALL(row, suffix, Count, Place) \
   MOVES(row, suffix, Count, Place)     \
@@ -94,10 +98,12 @@
 ALL(NONBLOCKING, , int, int)
 
 #ifdef OPEN_MPI
-// Open MPI 5 has them, though it says that it is an MPI 3.1; 4 has not.
-#define DECLARED(lower, Name, suffix, parameters, arguments) \
-  extern "C" __attribute__((weak)) int PMPI_##Name##_init(parameters, MPI_Info, MPI_Request*);
+// Open MPI 5 has them, though it says that it is an MPI 3.1; 4.1 has them by names of its own.
+#define DECLARED(lower, Name, suffix, parameters, arguments)                                   \
+  extern "C" __attribute__((weak)) int PMPI_##Name##_init(parameters, MPI_Info, MPI_Request*); \
+  extern "C" __attribute__((weak)) int PMPIX_##Name##_init(parameters, MPI_Info, MPI_Request*);
 ALL(DECLARED, , int, int)
+ALL(EXTENSION, , int, int)
 #endif
 #if MPI_VERSION >= 4 || defined(OPEN_MPI)
 ALL(PERSISTENT, , int, int)

@@ -9,6 +9,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#if defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION < 5
+#include <mpi-ext.h>
+#define MPI_Allreduce_init MPIX_Allreduce_init
+#define MPI_Bcast_init MPIX_Bcast_init
+#define MPI_Scan_init MPIX_Scan_init
+#endif
+
 static int rank, size;
 
 static void demand(int holds, const char* what) {
@@ -296,19 +303,70 @@ static void requests(void) {
     demand(sums[0] == size * (size - 1) / 2 && mine[3] == 0, "what the host made of them");
     mine[3] = rank;
   }
-#if MPI_VERSION >= 4 || defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5
-  MPI_Request again;
-  MPI_Allreduce_init(mine, sums, 4, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &again);
-  for (int i = 0; i < 3; ++i) {
-    sums[3] = -1;
-    MPI_Start(&again);
-    MPI_Wait(&again, MPI_STATUS_IGNORE);
-    demand(sums[3] == size * (size - 1) / 2, "what the host made of it");
-  }
-  MPI_Request_free(&again);
-  if (rank == 0) printf("persistent\n");
-#endif
 }
+
+#if MPI_VERSION >= 4 || defined(OPEN_MPI)
+/* Prepared calls, a call of tutti, a nonblocking one and messages, all in flight at once, and each way to
+ * end them. */
+static void persistent(void) {
+  const int to = (rank + 1) % size, from = (rank + size - 1) % size;
+  int mine = 0, sum = 0, told = 0, least = 0, sent = 0, got = 0, idle = 0;
+  MPI_Request all[5], unused;
+  MPI_Status statuses[5];
+  MPI_Allreduce_init(&mine, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &all[0]);
+  MPI_Bcast_init(&told, 1, MPI_INT, size - 1, MPI_COMM_WORLD, MPI_INFO_NULL, &all[1]);
+  MPI_Send_init(&sent, 1, MPI_INT, to, 5, MPI_COMM_WORLD, &all[2]);
+  MPI_Recv_init(&got, 1, MPI_INT, from, 5, MPI_COMM_WORLD, &all[3]);
+  MPI_Scan_init(&mine, &idle, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &unused);
+  for (int turn = 0; turn < 1000; ++turn) {
+    int ended = 0, index = 0, several[5];
+    mine = rank + turn;
+    told = rank == size - 1 ? turn : -1;
+    sent = 10 * turn + rank;
+    sum = got = -1;
+    if (turn % 2 == 0) {
+      MPI_Startall(4, all);
+    } else {
+      for (int i = 0; i < 4; ++i) MPI_Start(&all[i]);
+    }
+    MPI_Iallreduce(&mine, &least, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD, &all[4]);
+    if (turn % 3 == 0) sum_of_ranks(MPI_COMM_WORLD);
+    switch (turn % 6) {
+      case 0: MPI_Waitall(5, all, statuses); break;
+      case 1:
+        for (int i = 0; i < 5; ++i) MPI_Waitany(5, all, &index, MPI_STATUS_IGNORE);
+        break;
+      case 2:
+        for (int left = 5; left > 0; left -= ended)
+          MPI_Waitsome(5, all, &ended, several, MPI_STATUSES_IGNORE);
+        break;
+      case 3: /* MPICH 4.0's MPI_Testall fails on collectives that were prepared */
+        while (!ended) MPI_Testall(3, all + 2, &ended, statuses);
+        for (int i = 0; i < 2; ++i) {
+          for (ended = 0; !ended;) MPI_Test(&all[i], &ended, MPI_STATUS_IGNORE);
+        }
+        break;
+      case 4:
+        while (!ended) MPI_Request_get_status(all[0], &ended, MPI_STATUS_IGNORE);
+        for (int i = 4; i >= 0; --i) MPI_Wait(&all[i], MPI_STATUS_IGNORE);
+        break;
+      default:
+        for (int left = 5; left > 0; left -= ended != 0)
+          MPI_Testany(5, all, &index, &ended, MPI_STATUS_IGNORE);
+    }
+    /* None is active, or one, where MPICH 4.0's MPI_Waitany has returned another twice. */
+    MPI_Waitall(5, all, statuses);
+    demand(sum == size * (size - 1) / 2 + size * turn, "the sum that was prepared");
+    demand(told == turn && least == turn, "the broadcast and the nonblocking least");
+    demand(got == 10 * turn + from, "the message that was prepared");
+    demand(all[0] != MPI_REQUEST_NULL && all[4] == MPI_REQUEST_NULL, "what remains of requests");
+    if (turn == 500) {
+      demand(MPI_Request_free(&unused) == MPI_SUCCESS && unused == MPI_REQUEST_NULL, "its end");
+    }
+  }
+  for (int i = 0; i < 4; ++i) MPI_Request_free(&all[i]);
+}
+#endif
 
 /* A duplicate, a call on it, and its end, over and over: prints microseconds. */
 static void short_lived(void) {
@@ -363,6 +421,9 @@ int main(int argc, char** argv) {
                     {"created", created, MPI_THREAD_SERIALIZED},
                     {"few-calls", few_calls, MPI_THREAD_SINGLE},
                     {"requests", requests, MPI_THREAD_SINGLE},
+#if MPI_VERSION >= 4 || defined(OPEN_MPI)
+                    {"persistent", persistent, MPI_THREAD_SINGLE},
+#endif
                     {"late", late, MPI_THREAD_SINGLE},
                     {"loop", loop, MPI_THREAD_SINGLE},
                     {"short-lived", short_lived, MPI_THREAD_SINGLE},

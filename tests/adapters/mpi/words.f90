@@ -28,6 +28,17 @@ program words
   call MPI_Ibarrier(MPI_COMM_WORLD, requests(3), ierror)
   call MPI_Waitall(3, requests, MPI_STATUSES_IGNORE, ierror)
   if (any(mine /= ranks * (ranks - 1) / 2) .or. any(x /= ranks - 1)) stop 6
+  call ALLREDUCE_INIT(mine, both, 4, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, requests(1), ierror)
+  call BARRIER_INIT(MPI_COMM_WORLD, MPI_INFO_NULL, requests(2), ierror)
+  do i = 1, 10
+    mine = rank + i
+    call MPI_Startall(2, requests, ierror)
+    call MPI_Waitall(2, requests, MPI_STATUSES_IGNORE, ierror)
+    if (any(both /= ranks * (ranks - 1) / 2 + ranks * i)) stop 7
+  end do
+  call MPI_Request_free(requests(1), ierror)
+  call MPI_Request_free(requests(2), ierror)
+  if (requests(1) /= MPI_REQUEST_NULL) stop 8
   call MPI_Barrier(MPI_COMM_WORLD, ierror)
   if (rank == 0) print *, 'all as it should be'
   call MPI_Finalize(ierror)
