@@ -49,6 +49,14 @@ _OPS = {
     "BXOR": _abi.TUTTI_BXOR,
 }
 
+
+def _number(reduce):
+    """Of an operator, which tells it in less time than its name."""
+    return int(getattr(reduce, "op", reduce))
+
+
+_NAMES = {_number(getattr(dist.ReduceOp, name)): name for name in (*_OPS, "PREMUL_SUM") if hasattr(dist.ReduceOp, name)}
+
 # Where the C++ side holds no reference to the Python object of a work, it must outlive what C++ does with it:
 # the bindings of 1.13 lose the methods of one that has gone. How many of the last works are kept.
 _KEPT_WORKS = 256 if torch.__version__.startswith("1.") else 0
@@ -61,14 +69,15 @@ def _require(condition, text):
 
 def _check_tensors(tensors, what):
     for tensor in tensors:
-        _require(tensor.device.type == "cpu",
-                 f"{what} on a tensor in memory of {tensor.device}: only tensors of the processor are served")
-        _require(tensor.layout == torch.strided,
-                 f"{what} takes dense tensors only; sparse ones may be summed by all_reduce")
+        if not tensor.is_cpu:
+            raise ValueError(f"tutti: {what} on a tensor in memory of {tensor.device}: only tensors of the processor are served")
+        if tensor.layout != torch.strided:
+            raise ValueError(f"tutti: {what} takes dense tensors only; sparse ones may be summed by all_reduce")
 
 
 def _only(tensors, what):
-    _require(len(tensors) == 1, f"{what} takes one tensor or list of tensors, not {len(tensors)}")
+    if len(tensors) != 1:
+        raise ValueError(f"tutti: {what} takes one tensor or list of tensors, not {len(tensors)}")
     return tensors[0]
 
 
@@ -76,6 +85,19 @@ def _check_types(tensors, what):
     for tensor in tensors:
         _require(tensor.dtype == tensors[0].dtype,
                  f"{what} takes tensors of one type, not of {tensors[0].dtype} and {tensor.dtype}")
+
+
+@functools.lru_cache(maxsize=64)
+def _config_of(timeout, limit_ms):
+    """The settings of calls with a timeout, by reference; `limit_ms` holds where there is none. Calls only read them."""
+    if timeout is not None and timeout.total_seconds() > 0:
+        limit_ms = max(1, int(timeout.total_seconds() * 1000))
+    return ctypes.byref(_abi.tutti_call_config(ctypes.sizeof(_abi.tutti_call_config), limit_ms))
+
+
+@functools.lru_cache(maxsize=None)
+def _is_defined(op, dtype):
+    return bool(_library.load().tutti_op_supports(op, dtype))
 
 
 def _bytes(tensor):
@@ -99,6 +121,9 @@ class _Output:
     def __init__(self, tensors):
         self._tensors = tensors
         self._buffer = None
+        if len(tensors) == 1 and tensors[0].is_contiguous():
+            self.bytes, self.address = _bytes(tensors[0]), tensors[0].data_ptr()
+            return
         self.bytes = sum(_bytes(tensor) for tensor in tensors)
         if not tensors:
             self.address = None
@@ -294,13 +319,9 @@ class TuttiProcessGroup(dist.ProcessGroup):
     def _issue(self, opts, outputs, run):
         """run(config) when its turn comes."""
         _require(self._open, "the process group was shut down")
-        limit_ms = self._limit_ms
-        timeout = getattr(opts, "timeout", None)
-        if timeout is not None and timeout.total_seconds() > 0:
-            limit_ms = max(1, int(timeout.total_seconds() * 1000))
-        config = _abi.tutti_call_config(ctypes.sizeof(_abi.tutti_call_config), limit_ms)
+        config = _config_of(getattr(opts, "timeout", None), self._limit_ms)
         self._sequence += 1
-        call = Call(self._queue, lambda: run(ctypes.byref(config)), outputs, self._rank)
+        call = Call(self._queue, lambda: run(config), outputs, self._rank)
         self._queue.push(call)
         return self._issued(call)
 
@@ -313,9 +334,10 @@ class TuttiProcessGroup(dist.ProcessGroup):
 
     def _with_op(self, reduce, tensor, run):
         """run(operator, type); pre-multiplied sums are made for the one call."""
-        _require(tensor.dtype in _TYPES, f"no reduction of {tensor.dtype} tensors")
-        dtype = _TYPES[tensor.dtype]
-        name = getattr(reduce, "op", reduce).name
+        dtype = _TYPES.get(tensor.dtype)
+        if dtype is None:
+            raise ValueError(f"tutti: no reduction of {tensor.dtype} tensors")
+        name = _NAMES[_number(reduce)]
         if name == "PREMUL_SUM":
             state = reduce.__getstate__()
             _require(state is not None and len(state) == 2 and state[1] is not None,
@@ -332,7 +354,8 @@ class TuttiProcessGroup(dist.ProcessGroup):
                 self._library.tutti_op_free(made.value)
             return
         op = _OPS[name]
-        _require(self._library.tutti_op_supports(op, dtype), f"{name} is not defined on {tensor.dtype} tensors")
+        if not _is_defined(op, dtype):
+            raise ValueError(f"tutti: {name} is not defined on {tensor.dtype} tensors")
         run(op, dtype)
 
     # Collectives.
@@ -368,7 +391,7 @@ class TuttiProcessGroup(dist.ProcessGroup):
         reduce = opts.reduceOp
         if tensor.layout == torch.sparse_coo:
             _require(tensor.device.type == "cpu", "only tensors of the processor are served")
-            _require(getattr(reduce, "op", reduce).name == "SUM", "sparse tensors can only be summed")
+            _require(_NAMES[_number(reduce)] == "SUM", "sparse tensors can only be summed")
             return self._issue(opts, list(tensors), lambda config: self._reduce_sparse(tensor, config))
         _check_tensors(tensors, "all_reduce")
         return self._issue(opts, list(tensors), lambda config: self._reduce_all(tensor, reduce, config))

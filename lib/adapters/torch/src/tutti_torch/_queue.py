@@ -189,7 +189,8 @@ class CallQueue(_WithThread):
                 call = None  # tensors are freed outside the lock
             finally:
                 self._lock.acquire()
-            self._ended.notify_all()
+            if self._queue:
+                self._ended.notify_all()
         self._running = False
         self._last_call = time.monotonic()
         self._ended.notify_all()
@@ -224,8 +225,10 @@ class CallQueue(_WithThread):
                 elif time.monotonic() - self._last_call < _LINGER_S:
                     self._wake.wait(_LOOK_S)
                 else:
+                    # Woken once, it looks by itself, also where whoever issued the call has run it: while it is
+                    # asleep each call pays for waking it.
                     self._asleep = True
-                    self._wake.wait_for(lambda: self._stopping or (self._queue and not self._running))
+                    self._wake.wait()
                     self._asleep = False
 
 
