@@ -27,19 +27,17 @@
   }                                                             \
   NAMES(lower, UPPER)
 // Of prefix MPI or MPIX: requests.cc.
-#define PERSISTENT(mpi, MPI, lower, Name, UPPER, parameters, arguments)                  \
-  EXPORT Persistent<decltype(PMPI_##Name)>::Form MPI##_##Name##_init;                    \
-  WITH_REQUEST(mpi##_##lower##_init, MPI##_##UPPER##_INIT,                               \
-               LIST(parameters, const Int* info),                                        \
+#define PERSISTENT(mpi, MPI, lower, Name, UPPER, parameters, arguments)                       \
+  EXPORT Persistent<decltype(PMPI_##Name)>::Form MPI##_##Name##_init;                         \
+  WITH_REQUEST(mpi##_##lower##_init, MPI##_##UPPER##_INIT, LIST(parameters, const Int* info), \
                MPI##_##Name##_init(LIST(arguments), PMPI_Info_f2c(*info), &made))
 // All forms of a function: its names in lower case, in MPI's and in upper case, parameters and
 // arguments.
-#define COLLECTIVE(lower, Name, UPPER, parameters, arguments)                                  \
-  EXPORT void mpi_##lower##_(parameters, Int* ierror) { tell(ierror, MPI_##Name(arguments)); } \
-  NAMES(mpi_##lower, MPI_##UPPER)                                                              \
-  WITH_REQUEST(mpi_i##lower, MPI_I##UPPER, LIST(parameters),                                   \
-               MPI_I##lower(LIST(arguments), &made))                                           \
-  PERSISTENT(mpi, MPI, lower, Name, UPPER, LIST(parameters), LIST(arguments))                  \
+#define COLLECTIVE(lower, Name, UPPER, parameters, arguments)                                      \
+  EXPORT void mpi_##lower##_(parameters, Int* ierror) { tell(ierror, MPI_##Name(arguments)); }     \
+  NAMES(mpi_##lower, MPI_##UPPER)                                                                  \
+  WITH_REQUEST(mpi_i##lower, MPI_I##UPPER, LIST(parameters), MPI_I##lower(LIST(arguments), &made)) \
+  PERSISTENT(mpi, MPI, lower, Name, UPPER, LIST(parameters), LIST(arguments))                      \
   PERSISTENT(mpix, MPIX, lower, Name, UPPER, LIST(parameters), LIST(arguments))
 
 // The alias has the type of none: calls come from Fortran.

@@ -79,7 +79,7 @@
                                tutti::mpi::Why::nonblocking,                               \
                                [&] { return PMPI_I##lower##suffix(arguments, request); }); \
   }
-#define PREPARED(MPI, lower, Name, suffix, parameters, arguments)                             \
+#define PREPARED(MPI, lower, Name, suffix, parameters, arguments)                            \
   EXPORT int MPI##_##Name##_init##suffix(parameters, MPI_Info info, MPI_Request* request) {  \
     return tutti::mpi::by_host(                                                              \
         tutti::mpi::comm_of(comm), tutti::mpi::Function::lower, tutti::mpi::Why::persistent, \

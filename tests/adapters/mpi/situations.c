@@ -306,8 +306,8 @@ static void requests(void) {
 }
 
 #if MPI_VERSION >= 4 || defined(OPEN_MPI)
-/* Prepared calls, a call of tutti, a nonblocking one and messages, all in flight at once, and each way to
- * end them. */
+/* Prepared calls, a call of tutti, a nonblocking one and messages, all in flight at once, and each
+ * way to end them. */
 static void persistent(void) {
   const int to = (rank + 1) % size, from = (rank + size - 1) % size;
   int mine = 0, sum = 0, told = 0, least = 0, sent = 0, got = 0, idle = 0;
@@ -332,7 +332,9 @@ static void persistent(void) {
     MPI_Iallreduce(&mine, &least, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD, &all[4]);
     if (turn % 3 == 0) sum_of_ranks(MPI_COMM_WORLD);
     switch (turn % 6) {
-      case 0: MPI_Waitall(5, all, statuses); break;
+      case 0:
+        MPI_Waitall(5, all, statuses);
+        break;
       case 1:
         for (int i = 0; i < 5; ++i) MPI_Waitany(5, all, &index, MPI_STATUS_IGNORE);
         break;
@@ -409,25 +411,27 @@ int main(int argc, char** argv) {
     void (*run)(void);
     int level;
     int level_of_others; /* than rank 0; 0: the same */
-  } situations[] = {{"pending-send", pending_send, MPI_THREAD_SINGLE},
-                    {"errors", errors, MPI_THREAD_MULTIPLE}, /* MPI_COMM_WORLD goes on after one */
-                    {"overlap", overlap, MPI_THREAD_SINGLE},
-                    {"threads", threads, MPI_THREAD_MULTIPLE},
-                    {"killed", killed, MPI_THREAD_SINGLE},
-                    {"many-comms", many_comms, MPI_THREAD_MULTIPLE},
-                    {"duplicates", duplicates, MPI_THREAD_SERIALIZED},
-                    {"first-threaded", few_duplicates, MPI_THREAD_MULTIPLE, MPI_THREAD_SERIALIZED},
-                    {"others-threaded", few_duplicates, MPI_THREAD_SERIALIZED, MPI_THREAD_MULTIPLE},
-                    {"created", created, MPI_THREAD_SERIALIZED},
-                    {"few-calls", few_calls, MPI_THREAD_SINGLE},
-                    {"requests", requests, MPI_THREAD_SINGLE},
+  } situations[] = {
+    {"pending-send", pending_send, MPI_THREAD_SINGLE},
+    {"errors", errors, MPI_THREAD_MULTIPLE}, /* MPI_COMM_WORLD goes on after one */
+    {"overlap", overlap, MPI_THREAD_SINGLE},
+    {"threads", threads, MPI_THREAD_MULTIPLE},
+    {"killed", killed, MPI_THREAD_SINGLE},
+    {"many-comms", many_comms, MPI_THREAD_MULTIPLE},
+    {"duplicates", duplicates, MPI_THREAD_SERIALIZED},
+    {"first-threaded", few_duplicates, MPI_THREAD_MULTIPLE, MPI_THREAD_SERIALIZED},
+    {"others-threaded", few_duplicates, MPI_THREAD_SERIALIZED, MPI_THREAD_MULTIPLE},
+    {"created", created, MPI_THREAD_SERIALIZED},
+    {"few-calls", few_calls, MPI_THREAD_SINGLE},
+    {"requests", requests, MPI_THREAD_SINGLE},
 #if MPI_VERSION >= 4 || defined(OPEN_MPI)
-                    {"persistent", persistent, MPI_THREAD_SINGLE},
+    {"persistent", persistent, MPI_THREAD_SINGLE},
 #endif
-                    {"late", late, MPI_THREAD_SINGLE},
-                    {"loop", loop, MPI_THREAD_SINGLE},
-                    {"short-lived", short_lived, MPI_THREAD_SINGLE},
-                    {"none", NULL, MPI_THREAD_MULTIPLE}};
+    {"late", late, MPI_THREAD_SINGLE},
+    {"loop", loop, MPI_THREAD_SINGLE},
+    {"short-lived", short_lived, MPI_THREAD_SINGLE},
+    {"none", NULL, MPI_THREAD_MULTIPLE}
+  };
   const int n = sizeof situations / sizeof situations[0];
   int which = n - 1;
   for (int i = 0; i < n && argc > 1; ++i) {
