@@ -53,6 +53,13 @@ void write_whole(const std::string& path, const void* bytes, size_t size) {
     throw Failure(fmt::format("--meet: cannot write {}: {}", path, std::strerror(why)));
 }
 
+std::string made_folder(std::string folder) {
+  std::error_code failed;
+  fs::create_directories(folder, failed);
+  if (failed) throw BadInput(fmt::format("--meet {}: {}", folder, failed.message()));
+  return folder;
+}
+
 }  // namespace
 
 LockedFile::LockedFile(const std::string& path, const std::string& text)
@@ -66,23 +73,13 @@ LockedFile::LockedFile(const std::string& path, const std::string& text)
   if (held && ftruncate(fd_, 0) == 0 && write(fd_, text.data(), text.size()) >= 0) return;
   const std::string why =
       fd_ >= 0 && !held ? "another run goes on in this folder" : std::strerror(errno);
-  if (fd_ >= 0) close(std::exchange(fd_, -1));
+  if (fd_ >= 0) close(fd_);
   throw BadInput(fmt::format("--meet: {}: {}", path, why));
 }
 
 LockedFile::~LockedFile() {
-  if (fd_ < 0) return;
   unlink(path_.c_str());
   close(fd_);
-}
-
-LockedFile::LockedFile(LockedFile&& other) noexcept
-    : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
-
-LockedFile& LockedFile::operator=(LockedFile&& other) noexcept {
-  std::swap(path_, other.path_);
-  std::swap(fd_, other.fd_);
-  return *this;
 }
 
 void check_meeting_place(const std::string& folder) {
@@ -91,12 +88,8 @@ void check_meeting_place(const std::string& folder) {
     throw BadInput(fmt::format("--meet {}: another run goes on in this folder", folder));
 }
 
-MeetingPlace::MeetingPlace(std::string folder, const json& run) : folder_(std::move(folder)) {
-  std::error_code failed;
-  fs::create_directories(folder_, failed);
-  if (failed) throw BadInput(fmt::format("--meet {}: {}", folder_, failed.message()));
-  run_ = LockedFile(run_in(folder_), run.dump(2) + "\n");
-}
+MeetingPlace::MeetingPlace(std::string folder, const json& run)
+    : folder_(made_folder(std::move(folder))), run_(run_in(folder_), run.dump(2) + "\n") {}
 
 std::vector<std::string> MeetingPlace::newcomers(int most) const {
   std::vector<std::string> found;

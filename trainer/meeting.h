@@ -16,16 +16,15 @@ namespace tutti::train {
 // destructor, not if the process is killed.
 class LockedFile {
  public:
-  LockedFile() = default;
   // Throws BadInput if it cannot be made, or if another process has held the lock for a second.
   LockedFile(const std::string& path, const std::string& text);
   ~LockedFile();
-  LockedFile(LockedFile&& other) noexcept;
-  LockedFile& operator=(LockedFile&& other) noexcept;
+  LockedFile(const LockedFile&) = delete;
+  LockedFile& operator=(const LockedFile&) = delete;
 
  private:
   std::string path_;
-  int fd_ = -1;
+  int fd_;
 };
 
 // Throws BadInput unless the folder can be one and no run goes on there.

@@ -194,10 +194,10 @@ void show_pipeline_plan(const Options& o, const PipelinePlan& plan, const Mesh& 
   }
   for (const Port& port : plan.ports) {
     const double count = double(o.computed_bytes()) * port.elements();
-    fmt::print("part {:<5} to part {}: {:.0f} bytes {}{}, and as much back{}\n",
-               port.connection.from, port.connection.to, count, port.weight ? "a step" : "a sample",
+    fmt::print("part {:<5} to part {}: {:.0f} bytes {}{}, and as much back{}\n", port.from, port.to,
+               count, port.weight() ? "a step" : "a sample",
                port.name.empty() ? "" : " of " + port.name,
-               port.weight ? " with every micro-batch" : "");
+               port.weight() ? " with every micro-batch" : "");
   }
   if (widths.widest() > 1) {
     std::vector<int> shards;

@@ -38,155 +38,173 @@ bool is_finite(const StepFigures& f) {
   return std::isfinite(f.loss) && std::isfinite(f.step_norm) && (!f.overflow || f.loss_scale >= 1);
 }
 
+class StepLoop {
+ public:
+  // `progress`: where the run begins, or has come to when this process joined it.
+  StepLoop(Workers& workers, Screen& screen, const Progress& progress)
+      : workers_(workers), screen_(screen), progress_(progress) {}
+  // Makes the steps that are left. Returns the exit status.
+  int run() {
+    for (;;) {
+      try {
+        while (!last_) {
+          if (progress_.settled == progress_.done) make_step();
+          settle();
+        }
+        return end();
+      } catch (const error& failed) {
+        if (!team().options.elastic || !is_loss(failed)) throw Failure(failed.what() + way_on());
+      } catch (const Lost& failed) {
+        if (!team().options.elastic) throw Failure(failed.what() + way_on());
+      } catch (const Failure& failed) {
+        throw Failure(failed.what() + way_on());
+      }
+      try {
+        go_on();
+      } catch (const Failure& failed) {
+        throw Failure(failed.what() + way_on());
+      }
+    }
+  }
+
+ private:
+  // Why a run ends before its last step.
+  enum class Early { no, interrupted, diverged };
+
+  Team& team() { return workers_.team(); }
+  void make_step() {
+    Team& team = this->team();
+    const int64_t step = progress_.done;
+    faults().now = step;
+    team.worker.timeline.step(step);
+    team.traffic.begin();
+    StepRecord record;
+    const double from = now();
+    record.figures = team.strategy->step(step);
+    if (team.worker.replica.device().is_gpu() && team.options.tp > 1)
+      check(tutti_comm_device_status(team.grid->tensor.get()), team.grid->tensor);
+    team.traffic.end(record.figures);
+    record.step = step + 1;
+    record.seconds = now() - from;
+    record.samples_per_s = double(team.options.batch) / record.seconds;
+    progress_.from = step;
+    progress_.done = record.figures.next >= 0 ? record.figures.next : step + 1;
+    progress_.last = record;
+  }
+  // What comes after a step; with --elastic perhaps again, where a worker was lost meanwhile.
+  void settle() {
+    const Worker& worker = team().worker;
+    const Options& o = worker.options;
+    const SyncWay& way = sync_way(o);
+    // Whether workers meet only where a checkpoint is written.
+    const bool alone = way.messages && !way.equal_steps;
+    const bool kept = !o.checkpoint.empty();
+    Strategy& strategy = *team().strategy;
+    StepRecord& record = progress_.last;
+    const int64_t next = progress_.done;
+    const bool ends = next >= o.steps;
+    // Steps may be skipped: a checkpoint is due when a multiple is passed.
+    const bool due =
+        kept && (ends || next / o.checkpoint_every > progress_.from / o.checkpoint_every);
+    finite_ = o.keep_going || (finite_ && is_finite(record.figures));
+    double newcomers = workers_.newcomers();
+    early_ = early_end(alone ? due : strategy.together(), alone && !kept, newcomers);
+    if (early_ == Early::interrupted && ends) early_ = Early::no;
+    const bool last = early_ != Early::no || ends;
+    if (early_ != Early::diverged && kept && (due || last) && progress_.saved != next) {
+      strategy.pause(next);
+      save_checkpoint(team().keepers, strategy.state(), next, strategy.loss_scale());
+      progress_.saved = next;
+    }
+    if (last) record.figures.volume += strategy.finish();
+    nlohmann::json more = nlohmann::json::object();
+    if (o.hash && (last || way.equal_steps)) more["parameters"] = checked_digest(worker);
+    if (last || (o.evaluate_every > 0 && record.step % o.evaluate_every == 0))
+      record.validation = validate(worker);
+    if (!history_.empty() && history_.back().step == record.step) history_.pop_back();
+    history_.push_back(record);
+    if (screen_.shows() && shown_ < record.step) {
+      screen_.step(record, more);
+      shown_ = record.step;
+    }
+    last_ = last;
+    progress_.settled = next;
+    if (newcomers > 0 && !last)
+      if (const auto change = workers_.let_in(int(newcomers), progress_)) note(*change);
+  }
+  // `meets`: all workers are here, end if one must, and learn how many newcomers rank 0 sees.
+  // `leaves`: a worker may end by itself.
+  Early early_end(bool meets, bool leaves, double& newcomers) {
+    double found[] = {interrupted ? 1.0 : 0.0, finite_ ? 0.0 : 1.0, newcomers};
+    if (meets)
+      team().grid->all.allreduce<double>(found, TUTTI_MAX);
+    else if (!leaves)
+      return Early::no;
+    newcomers = found[2];
+    return found[1] > 0 ? Early::diverged : found[0] > 0 ? Early::interrupted : Early::no;
+  }
+  int end() {
+    Team& team = this->team();
+    write_records(
+        team.worker, history_,
+        show_summary(screen_, team.worker, workers_.world(), *team.strategy, history_, changes_));
+    return exit_status();
+  }
+  // Of all ranks.
+  int exit_status() {
+    const Worker& worker = team().worker;
+    const Options& o = worker.options;
+    auto most = int64_t(early_);
+    worker.grid.all.allreduce<int64_t>(std::span(&most, 1), TUTTI_MAX);
+    const auto early = Early(most);
+    if (early == Early::no) return 0;
+    if (worker.grid.all.rank() == 0) {
+      const StepRecord& last = progress_.last;
+      const StepFigures& f = last.figures;
+      if (early == Early::diverged)
+        fmt::print(
+            stderr,
+            "tutti-train: the run has diverged: at step {} of {} the loss is {} and the squared "
+            "length of the gradient {} (--keep-going does not end there){}\n",
+            last.step, o.steps, f.loss, f.overflow ? INFINITY : f.step_norm, way_on());
+      else
+        fmt::print(stderr, "tutti-train: interrupted after step {} of {}{}\n", last.step, o.steps,
+                   way_on());
+    }
+    return early == Early::diverged ? 1 : 128 + SIGINT;
+  }
+  // What there is to go on from when a run ends early.
+  std::string way_on() {
+    return progress_.saved > 0 ? fmt::format("; --resume goes on from step {} in {}",
+                                             progress_.saved, team().options.checkpoint)
+                               : "";
+  }
+  void go_on() {
+    const Change change = workers_.lose(progress_);
+    if (progress_.settled != progress_.done) last_ = false;
+    if (workers_.world().rank() == 0) screen_.take_over();
+    note(change);
+  }
+  void note(const Change& change) {
+    changes_.push_back(change);
+    screen_.line(sentence_of(change));
+    screen_.record(object_of(change));
+  }
+
+  Workers& workers_;
+  Screen& screen_;
+  Progress progress_;
+  std::vector<StepRecord> history_;
+  std::vector<Change> changes_;
+  int64_t shown_ = 0;  // the last step whose figures this rank has shown
+  Early early_ = Early::no;
+  bool finite_ = true, last_ = false;
+};
+
 }  // namespace
 
-int StepLoop::run() {
-  for (;;) {
-    try {
-      while (!last_) {
-        if (progress_.settled == progress_.done) make_step();
-        settle();
-      }
-      return end();
-    } catch (const error& failed) {
-      if (!team().options.elastic || !is_loss(failed)) throw Failure(failed.what() + way_on());
-    } catch (const Lost& failed) {
-      if (!team().options.elastic) throw Failure(failed.what() + way_on());
-    } catch (const Failure& failed) {
-      throw Failure(failed.what() + way_on());
-    }
-    try {
-      go_on();
-    } catch (const Failure& failed) {
-      throw Failure(failed.what() + way_on());
-    }
-  }
-}
-
-void StepLoop::make_step() {
-  Team& team = this->team();
-  const int64_t step = progress_.done;
-  faults().now = step;
-  team.worker.timeline.step(step);
-  team.traffic.begin();
-  StepRecord record;
-  const double from = now();
-  record.figures = team.strategy->step(step);
-  if (team.worker.replica.device().is_gpu() && team.options.tp > 1)
-    check(tutti_comm_device_status(team.grid->tensor.get()), team.grid->tensor);
-  team.traffic.end(record.figures);
-  record.step = step + 1;
-  record.seconds = now() - from;
-  record.samples_per_s = double(team.options.batch) / record.seconds;
-  progress_.from = step;
-  progress_.done = record.figures.next >= 0 ? record.figures.next : step + 1;
-  progress_.last = record;
-}
-
-// What comes after a step; with --elastic perhaps again, where a worker was lost meanwhile.
-void StepLoop::settle() {
-  const Worker& worker = team().worker;
-  const Options& o = worker.options;
-  const SyncWay& way = sync_way(o);
-  // Whether workers meet only where a checkpoint is written.
-  const bool alone = way.messages && !way.equal_steps;
-  const bool kept = !o.checkpoint.empty();
-  Strategy& strategy = *team().strategy;
-  StepRecord& record = progress_.last;
-  const int64_t next = progress_.done;
-  const bool ends = next >= o.steps;
-  // Steps may be skipped: a checkpoint is due when a multiple is passed.
-  const bool due =
-      kept && (ends || next / o.checkpoint_every > progress_.from / o.checkpoint_every);
-  finite_ = o.keep_going || (finite_ && is_finite(record.figures));
-  double newcomers = workers_.newcomers();
-  early_ = early_end(alone ? due : strategy.together(), alone && !kept, newcomers);
-  if (early_ == Early::interrupted && ends) early_ = Early::no;
-  const bool last = early_ != Early::no || ends;
-  if (early_ != Early::diverged && kept && (due || last) && progress_.saved != next) {
-    strategy.pause(next);
-    save_checkpoint(team().keepers, strategy.state(), next, strategy.loss_scale());
-    progress_.saved = next;
-  }
-  if (last) record.figures.volume += strategy.finish();
-  nlohmann::json more = nlohmann::json::object();
-  if (o.hash && (last || way.equal_steps)) more["parameters"] = checked_digest(worker);
-  if (last || (o.evaluate_every > 0 && record.step % o.evaluate_every == 0))
-    record.validation = validate(worker);
-  if (!history_.empty() && history_.back().step == record.step) history_.pop_back();
-  history_.push_back(record);
-  if (screen_.shows() && shown_ < record.step) {
-    screen_.step(record, more);
-    shown_ = record.step;
-  }
-  last_ = last;
-  progress_.settled = next;
-  if (newcomers > 0 && !last)
-    if (const auto change = workers_.let_in(int(newcomers), progress_)) note(*change);
-}
-
-// `meets`: all workers are here, end if one must, and learn how many newcomers rank 0 sees.
-// `leaves`: a worker may end by itself.
-StepLoop::Early StepLoop::early_end(bool meets, bool leaves, double& newcomers) {
-  double found[] = {interrupted ? 1.0 : 0.0, finite_ ? 0.0 : 1.0, newcomers};
-  if (meets)
-    team().grid->all.allreduce<double>(found, TUTTI_MAX);
-  else if (!leaves)
-    return Early::no;
-  newcomers = found[2];
-  return found[1] > 0 ? Early::diverged : found[0] > 0 ? Early::interrupted : Early::no;
-}
-
-void StepLoop::go_on() {
-  const Change change = workers_.lose(progress_);
-  if (progress_.settled != progress_.done) last_ = false;
-  if (workers_.world().rank() == 0) screen_.take_over();
-  note(change);
-}
-
-void StepLoop::note(const Change& change) {
-  changes_.push_back(change);
-  screen_.line(sentence_of(change));
-  screen_.record(object_of(change));
-}
-
-int StepLoop::end() {
-  Team& team = this->team();
-  write_records(
-      team.worker, history_,
-      show_summary(screen_, team.worker, workers_.world(), *team.strategy, history_, changes_));
-  return exit_status();
-}
-
-// What there is to go on from when a run ends early.
-std::string StepLoop::way_on() {
-  return progress_.saved > 0 ? fmt::format("; --resume goes on from step {} in {}", progress_.saved,
-                                           team().options.checkpoint)
-                             : "";
-}
-
-// Of all ranks.
-int StepLoop::exit_status() {
-  const Worker& worker = team().worker;
-  const Options& o = worker.options;
-  auto most = int64_t(early_);
-  worker.grid.all.allreduce<int64_t>(std::span(&most, 1), TUTTI_MAX);
-  const auto early = Early(most);
-  if (early == Early::no) return 0;
-  if (worker.grid.all.rank() == 0) {
-    const StepRecord& last = progress_.last;
-    const StepFigures& f = last.figures;
-    if (early == Early::diverged)
-      fmt::print(
-          stderr,
-          "tutti-train: the run has diverged: at step {} of {} the loss is {} and the squared "
-          "length of the gradient {} (--keep-going does not end there){}\n",
-          last.step, o.steps, f.loss, f.overflow ? INFINITY : f.step_norm, way_on());
-    else
-      fmt::print(stderr, "tutti-train: interrupted after step {} of {}{}\n", last.step, o.steps,
-                 way_on());
-  }
-  return early == Early::diverged ? 1 : 128 + SIGINT;
+int run_steps(Workers& workers, Screen& screen, const Progress& progress) {
+  return StepLoop(workers, screen, progress).run();
 }
 
 }  // namespace tutti::train

@@ -5,19 +5,56 @@
 #include <memory>
 
 #include "trainer/checkpoint/checkpoint.h"
+#include "trainer/pipeline/pipeline.h"
 #include "trainer/report/screen.h"
-#include "trainer/sync/model_traffic.h"
 #include "trainer/sync/strategy.h"
 #include "trainer/sync/ways.h"
+#include "trainer/sync/wire.h"
 
 namespace tutti::train {
+
+// What ranks that share a copy of the model send each other in a step, counted and by formula.
+class ModelTraffic {
+ public:
+  ModelTraffic(const Worker& worker, const Group& group)
+      : worker_(worker),
+        group_(group),
+        divided_(worker.grid.tensor),
+        staged_(worker.grid.pipeline) {}
+  // What came before, a validation for one, is not the step's.
+  void begin() {
+    divided_.sent();
+    staged_.sent();
+    *group_.made = {};
+  }
+  void end(StepFigures& figures) {
+    const GroupCalls& made = *group_.made;
+    figures.divided = {divided_.sent(), {}, made.seconds};
+    for (const GroupCall& call : made.calls)
+      figures.divided.formula += formula_of(call, group_.sums, worker_.grid.tensor);
+    // The norms of divided layers.
+    if (worker_.options.optimizer == "lamb")
+      figures.divided.formula +=
+          formula_of({GroupCall::Kind::allreduce, 2 * worker_.replica.layout().size(),
+                      TUTTI_BINNED_FLOAT64, TUTTI_SUM},
+                     TUTTI_CALL_CONFIG_INIT, worker_.grid.tensor);
+    figures.exposed += made.seconds;
+    figures.communication += made.seconds;
+    if (const Pipeline* pipeline = worker_.pipeline)
+      figures.staged = {staged_.sent(), pipeline->planned(), pipeline->exposed()};
+  }
+
+ private:
+  const Worker& worker_;
+  const Group& group_;
+  Meter divided_, staged_;
+};
 
 // All of it outlives the run.
 struct RankParts {
   const Data& data;
   Replica& replica;
-  const Group& group;  // that divides its layers
-  GroupCalls& made;    // of that group
+  const Group& group;  // that divides its layers; it counts its calls
   Timeline& timeline;
   Screen& screen;
   Pipeline* pipeline = nullptr;
@@ -42,7 +79,7 @@ struct Team {
                 alike().size(),
                 identity_of(options),
                 settings_of(options)},
-        traffic(worker, parts.group, parts.made) {}
+        traffic(worker, parts.group) {}
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
 

@@ -102,10 +102,10 @@ int join_run(const Options& options, const Device& device, const Shape& shape, c
   tutti_comm_config config = config_of(options, device, name);
   if (!options.transport.empty()) config.transports = options.transport.c_str();
   Progress progress;
-  Workers workers({data, replica, split.group, made, timeline, screen}, options,
+  Workers workers({data, replica, split.group, timeline, screen}, options,
                   communicator::from_id(ticket.id, ticket.rank, ticket.nranks, &config), progress);
   watch_interrupts();
-  return StepLoop(workers, screen, progress).run();
+  return run_steps(workers, screen, progress);
 }
 
 }  // namespace
@@ -142,8 +142,8 @@ int train(const Options& asked, const std::vector<std::string>& arguments, bool 
   if (options.pipelined()) rank = make_pipeline(options, *data, *grid, replica, timeline);
   set_initial(options, *data, replica);
   share_initial(options.has_servers() ? world : grid->data, replica);
-  Workers workers({*data, replica, split.group, made, timeline, screen, rank.pipeline.get()},
-                  options, std::move(world), std::move(grid));
+  Workers workers({*data, replica, split.group, timeline, screen, rank.pipeline.get()}, options,
+                  std::move(world), std::move(grid));
   Team& team = workers.team();
   show_heading(screen, team.worker, *team.strategy, shape);
   if (!rank.decisions.empty()) screen.line(rank.decisions);
@@ -152,7 +152,7 @@ int train(const Options& asked, const std::vector<std::string>& arguments, bool 
   if (options.resume) progress.begin = resume(screen, team);
   progress.done = progress.settled = progress.saved = progress.begin;
   watch_interrupts();
-  return StepLoop(workers, screen, progress).run();
+  return run_steps(workers, screen, progress);
 }
 
 }  // namespace tutti::train

@@ -71,15 +71,15 @@ TEST(Ports, OfSkipsGoStraightOrThroughAll) {
   const auto straight = ports_of(model_with_skips(), parts, widths, true);
   ASSERT_EQ(straight.size(), 5u);  // "short" stays within a part
   EXPECT_EQ(straight[1].sizes, (std::vector<int64_t>{1, 3, 3}));
-  EXPECT_EQ(straight[3].connection.from, 0);
-  EXPECT_EQ(straight[3].connection.to, 3);
+  EXPECT_EQ(straight[3].from, 0);
+  EXPECT_EQ(straight[3].to, 3);
   EXPECT_EQ(straight[3].sizes, (std::vector<int64_t>{1, 7}));
-  EXPECT_EQ(straight[3].connection.once, 0);
-  EXPECT_EQ(straight[4].connection.once, 4);  // on the ranks of the part where layer 4 is
+  EXPECT_EQ(straight[3].once, 0);
+  EXPECT_EQ(straight[4].once, 4);  // on the ranks of the part where layer 4 is
   EXPECT_EQ(straight[4].sizes, (std::vector<int64_t>{9, 9}));
   const auto through = ports_of(model_with_skips(), parts, widths, false);
   EXPECT_EQ(through.size(), 3u + 3u + 2u);
-  for (const Port& port : through) EXPECT_EQ(port.connection.to, port.connection.from + 1);
+  for (const Port& port : through) EXPECT_EQ(port.to, port.from + 1);
 }
 
 // The best of all numbers of micro-batches, by the model, is among the promising ones or within a

@@ -13,9 +13,9 @@
 namespace tutti::train {
 namespace {
 
-// The connections from each part to the next.
-std::vector<Connection> chain(int parts) {
-  std::vector<Connection> all;
+// The ports from each part to the next.
+std::vector<Port> chain(int parts) {
+  std::vector<Port> all;
   for (int i = 0; i + 1 < parts; ++i) all.push_back({i, i + 1});
   return all;
 }
@@ -23,9 +23,9 @@ std::vector<Connection> chain(int parts) {
 using Kind = Action::Kind;
 
 PipelineRun run_of(const PipelineShape& shape, const PartTimes& times) {
-  const auto connections = chain(shape.parts());
-  const Schedule schedule = make_schedule(shape, connections);
-  EXPECT_EQ(check_schedule(schedule, shape, connections), "")
+  const auto ports = chain(shape.parts());
+  const Schedule schedule = make_schedule(shape, ports);
+  EXPECT_EQ(check_schedule(schedule, shape, ports), "")
       << shape.schedule << " " << shape.stages << " " << shape.micro_batches;
   return simulate(schedule, shape, std::vector(size_t(shape.parts()), times));
 }
@@ -119,13 +119,13 @@ TEST(PipelineSchedule, RanksThatHoldAStageTogetherTakeTheFormulasTimeAndKeepFew)
         std::vector<PipelineRun> runs;
         for (const char* name : {"gpipe", "1f1b"}) {
           const PipelineShape shape{name, widths.stages(), m, 1, widths};
-          auto connections = chain(shape.parts());
+          auto ports = chain(shape.parts());
           for (int to = 2; to < shape.parts(); ++to) {
-            connections.push_back({0, to});
-            connections.push_back({0, to, widths.width(to)});
+            ports.push_back({0, to});
+            ports.push_back({0, to, widths.width(to)});
           }
-          const Schedule schedule = make_schedule(shape, connections);
-          ASSERT_EQ(check_schedule(schedule, shape, connections), "");
+          const Schedule schedule = make_schedule(shape, ports);
+          ASSERT_EQ(check_schedule(schedule, shape, ports), "");
           runs.push_back(simulate(schedule, shape, in_proportion(widths, t)));
         }
         const double formula = (m + widths.ranks() - 1) * (t.forward + t.backward);
@@ -178,11 +178,11 @@ TEST(PipelineSchedule, PortalsDoNotBlock) {
         const PipelineShape shape{name, k, m, v};
         for (int from = 0; from < shape.parts(); ++from)
           for (int to = from + 2; to < shape.parts(); ++to) {
-            auto connections = chain(shape.parts());
-            connections.push_back({from, to, false});
-            connections.push_back({0, shape.parts() - 1, true});
-            const Schedule schedule = make_schedule(shape, connections);
-            ASSERT_EQ(check_schedule(schedule, shape, connections), "")
+            auto ports = chain(shape.parts());
+            ports.push_back({from, to, false});
+            ports.push_back({0, shape.parts() - 1, true});
+            const Schedule schedule = make_schedule(shape, ports);
+            ASSERT_EQ(check_schedule(schedule, shape, ports), "")
                 << name << " " << k << " " << m << " " << from << "-" << to;
           }
       }
@@ -193,9 +193,9 @@ TEST(PipelineSchedule, PortalsDoNotBlock) {
 TEST(PipelineSchedule, UnevenTimesNeitherBlockNorPileUpMessages) {
   for (const std::string& name : pipeline_schedules()) {
     const PipelineShape shape{name, 4, 12, name == "interleaved" ? 2 : 1};
-    auto connections = chain(shape.parts());
-    connections.push_back({0, 3});
-    const Schedule schedule = make_schedule(shape, connections);
+    auto ports = chain(shape.parts());
+    ports.push_back({0, 3});
+    const Schedule schedule = make_schedule(shape, ports);
     for (uint64_t seed = 0; seed < 200; ++seed) {
       std::vector<PartTimes> times;
       for (uint64_t part = 0; part < uint64_t(shape.parts()); ++part) {
@@ -206,8 +206,7 @@ TEST(PipelineSchedule, UnevenTimesNeitherBlockNorPileUpMessages) {
       ASSERT_TRUE(run.stuck.empty());
       for (const auto* peaks : {&run.peak_activations, &run.peak_gradients})
         for (size_t c = 0; c < peaks->size(); ++c)
-          EXPECT_LE((*peaks)[c], run.peak_live[size_t(connections[c].from % 4)])
-              << name << " " << c;
+          EXPECT_LE((*peaks)[c], run.peak_live[size_t(ports[c].from % 4)]) << name << " " << c;
     }
   }
 }
@@ -215,8 +214,8 @@ TEST(PipelineSchedule, UnevenTimesNeitherBlockNorPileUpMessages) {
 TEST(PipelineSchedule, TheCheckerRefusesMutants) {
   for (const std::string& name : pipeline_schedules()) {
     const PipelineShape shape{name, 4, 8, name == "interleaved" ? 2 : 1};
-    const auto connections = chain(shape.parts());
-    const Schedule whole = make_schedule(shape, connections);
+    const auto ports = chain(shape.parts());
+    const Schedule whole = make_schedule(shape, ports);
     int mutants = 0;
     for (size_t s = 0; s < whole.size(); ++s)
       for (size_t i = 0; i < whole[s].size(); ++i) {
@@ -225,7 +224,7 @@ TEST(PipelineSchedule, TheCheckerRefusesMutants) {
         twice[s].insert(twice[s].begin() + std::ptrdiff_t(i), twice[s][i]);
         other[s][i].micro_batch = (other[s][i].micro_batch + 1) % 8;
         for (const Schedule& mutant : {dropped, twice, other}) {
-          EXPECT_NE(check_schedule(mutant, shape, connections), "") << name << " " << s << " " << i;
+          EXPECT_NE(check_schedule(mutant, shape, ports), "") << name << " " << s << " " << i;
           ++mutants;
         }
       }
@@ -239,12 +238,11 @@ TEST(PipelineSchedule, TheCheckerRefusesMutants) {
   // All send first and receive later than the other can send: with one buffer they wait in a
   // cycle.
   const PipelineShape shape{"gpipe", 2, 4};
-  const auto connections = chain(2);
-  Schedule late = make_schedule(shape, connections);
+  const auto ports = chain(2);
+  Schedule late = make_schedule(shape, ports);
   std::stable_partition(late[0].begin(), late[0].end(),
                         [](const Action& a) { return a.kind == Kind::receive; });
-  EXPECT_NE(check_schedule(late, shape, connections).find("wait for each other"),
-            std::string::npos);
+  EXPECT_NE(check_schedule(late, shape, ports).find("wait for each other"), std::string::npos);
 }
 
 TEST(PipelineSchedule, ShapesThatAreNotAllowedAreRefused) {

@@ -85,8 +85,8 @@ PipelineFigures figures_of(const Pipeline& pipeline) {
   json as_measured = json::array();
   std::vector<std::vector<Slot>> measured;
   for (const Port& port : plan.ports)
-    ports.push_back({{"from", port.connection.from},
-                     {"to", port.connection.to},
+    ports.push_back({{"from", port.from},
+                     {"to", port.to},
                      {"name", port.name},
                      {"forward_bytes", uint64_t(0)},
                      {"back_bytes", uint64_t(0)}});

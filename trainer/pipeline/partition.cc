@@ -65,25 +65,15 @@ std::vector<Port> ports_of(const ModelFacts& facts, const std::vector<Range>& pa
   std::vector<Port> ports;
   for (int p = 0; p + 1 < int(parts.size()); ++p)
     ports.push_back(
-        {{p, p + 1}, "", of_one_sample(facts.layers[parts[size_t(p)].end - 1].output), false});
+        {p, p + 1, 0, "", of_one_sample(facts.layers[parts[size_t(p)].end - 1].output)});
   for (const ModelFacts::Skip& skip : facts.skips) {
     const int from = part_of(parts, skip.from), to = part_of(parts, skip.to);
     const auto sizes = skip.weight ? skip.sizes : of_one_sample(skip.sizes);
     const int hop = portals ? to - from : 1;
-    for (int p = from; p < to; p += hop) {
-      const int next = p + hop;
-      ports.push_back(
-          {{p, next, skip.weight ? widths[size_t(next)] : 0}, skip.name, sizes, skip.weight});
-    }
+    for (int p = from; p < to; p += hop)
+      ports.push_back({p, p + hop, skip.weight ? widths[size_t(p + hop)] : 0, skip.name, sizes});
   }
   return ports;
-}
-
-std::vector<Connection> connections_of(const std::vector<Port>& ports) {
-  std::vector<Connection> all;
-  all.reserve(ports.size());
-  for (const Port& port : ports) all.push_back(port.connection);
-  return all;
 }
 
 StageTime fit(double samples_a, double seconds_a, double samples_b, double seconds_b) {

@@ -35,24 +35,11 @@ std::vector<Range> cut_layers(const std::vector<size_t>& counts);
 // costliest part is the least possible. By dynamic programming.
 std::vector<Range> balanced_cut(const std::vector<double>& costs, const std::vector<int>& widths);
 
-// A tensor that one part sends to another.
-struct Port {
-  Connection connection;
-  std::string name;            // of a skip; empty: the output of the part's last layer
-  std::vector<int64_t> sizes;  // of one sample, or of a weight
-  bool weight = false;
-  double elements() const {
-    double product = 1;
-    for (const int64_t size : sizes) product *= double(size);
-    return product;
-  }
-};
 // All ports of a model cut into `parts`, part i on widths[i] ranks. With `portals` skips go
 // directly from the part that makes them to the one that takes them, else through all parts in
 // between.
 std::vector<Port> ports_of(const ModelFacts& facts, const std::vector<Range>& parts,
                            const std::vector<int>& widths, bool portals);
-std::vector<Connection> connections_of(const std::vector<Port>& ports);
 
 // The time of a micro-batch of n samples in the slowest stage is fixed + each * n seconds: m such
 // micro-batches of `samples` in all take (m + stages - 1) (fixed + each * samples / m).

@@ -14,6 +14,7 @@
 #include "trainer/data/data.h"
 #include "trainer/models/shape.h"
 #include "trainer/parallel/norms.h"
+#include "trainer/pipeline/stage.h"
 
 namespace tutti::train {
 namespace {
@@ -22,8 +23,6 @@ using Kind = Action::Kind;
 
 // Receives that are posted ahead of their turn, so that senders need not wait for this rank.
 constexpr size_t ahead = 2;
-
-Stage::Key key_of(const Action& a) { return {a.connection, a.micro_batch, a.gradient}; }
 
 std::span<int8_t> signed_bytes(std::span<std::byte> bytes) {
   return {reinterpret_cast<int8_t*>(bytes.data()), bytes.size()};
@@ -55,8 +54,8 @@ PipelinePlan plan_pipeline(const Options& o, const ModelFacts& facts) {
     widths.push_back(plan.shape.widths.width(part % o.pp));
   plan.parts = cut_of(o, facts, widths);
   plan.ports = ports_of(facts, plan.parts, widths, o.portals);
-  plan.schedule = make_schedule(plan.shape, connections_of(plan.ports));
-  const std::string wrong = check_schedule(plan.schedule, plan.shape, connections_of(plan.ports));
+  plan.schedule = make_schedule(plan.shape, plan.ports);
+  const std::string wrong = check_schedule(plan.schedule, plan.shape, plan.ports);
   if (!wrong.empty()) throw Failure("the schedule is wrong: " + wrong);
   return plan;
 }
@@ -80,7 +79,7 @@ Pipeline::Pipeline(const Options& options, const Data& data, const Grid& grid, T
       timeline_(timeline),
       stage_(stage),
       plan_(std::move(plan)),
-      forward_(make_forward(plan_.shape, connections_of(plan_.ports))),
+      forward_(make_forward(plan_.shape, plan_.ports)),
       shard_norm_(stage.device(), 1) {
   const StageWidths& widths = plan_.shape.widths;
   const auto own =
@@ -100,14 +99,14 @@ void Pipeline::post(const std::vector<Action>& list, const std::vector<int64_t>&
     const Action& a = list[posted_];
     if (a.kind != Kind::receive) continue;
     receives_.push_back(comm_.irecv<int8_t>(
-        signed_bytes(stage_.incoming(key_of(a), samples[size_t(a.micro_batch)])), peer(a)));
+        signed_bytes(stage_.incoming(parcel_of(a), samples[size_t(a.micro_batch)])), peer(a)));
   }
 }
 
 void Pipeline::send(const Action& a) {
-  const auto bytes = stage_.outgoing(key_of(a));
-  sent_bytes_[{a.connection, a.gradient}] += bytes.size();
-  sends_.emplace_back(key_of(a), comm_.isend<int8_t>(signed_bytes(bytes), peer(a)));
+  const auto bytes = stage_.outgoing(parcel_of(a));
+  sent_bytes_[{a.port, a.gradient}] += bytes.size();
+  sends_.emplace_back(parcel_of(a), comm_.isend<int8_t>(signed_bytes(bytes), peer(a)));
   wait_sends(false);
 }
 
@@ -278,13 +277,16 @@ std::string Pipeline::generate(const std::string& prompt, int64_t bytes, uint64_
 
 // ---------------------------------------------------------------- what was measured
 
+std::span<const std::byte> Pipeline::parameters(int chunk) { return stage_.parameters(chunk); }
+size_t Pipeline::peak_bytes() const { return stage_.peak_bytes(); }
+
 Volume Pipeline::planned() const {
   Volume sum;
   for (const Action& a : plan_.schedule[size_t(comm_.rank())]) {
     if (a.kind != Kind::send) continue;
-    const Port& port = plan_.ports[size_t(a.connection)];
+    const Port& port = plan_.ports[size_t(a.port)];
     double bytes = double(options_.computed_bytes()) * port.elements();
-    if (!port.weight) bytes *= double(shard_samples(options_, shard(a.micro_batch)));
+    if (!port.weight()) bytes *= double(shard_samples(options_, shard(a.micro_batch)));
     sum.bytes += bytes;
     ++sum.messages;
   }

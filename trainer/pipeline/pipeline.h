@@ -13,14 +13,20 @@
 #include "trainer/common/options.h"
 #include "trainer/common/timeline.h"
 #include "trainer/data/data.h"
+#include "trainer/models/replica.h"
 #include "trainer/parallel/fold.h"
 #include "trainer/parallel/mesh.h"
 #include "trainer/parallel/split.h"
 #include "trainer/pipeline/partition.h"
 #include "trainer/pipeline/schedule.h"
-#include "trainer/pipeline/stage.h"
 
 namespace tutti::train {
+
+class Stage;
+
+// Runs a whole model, on all ranks that divide its layers; `timed`: also measures the time of each
+// layer.
+ModelFacts facts_of(Replica& whole, const Batch& batch, bool timed);
 
 // All that ranks of a pipeline must agree on.
 struct PipelinePlan {
@@ -59,7 +65,7 @@ class Pipeline {
   const PipelinePlan& plan() const { return plan_; }
   const communicator& ranks() const { return comm_; }
   // On the device of the stage.
-  std::span<const std::byte> parameters(int chunk) { return stage_.parameters(chunk); }
+  std::span<const std::byte> parameters(int chunk);
   const std::vector<Slot>& slots() const { return slots_; }  // of this rank's last run
   // The busy fraction of the ranks' time, the median over the runs; collective over the ranks.
   double utilisation() const;
@@ -69,7 +75,7 @@ class Pipeline {
   // What this rank sends in a run, as the schedule says.
   Volume planned() const;
   int peak_live() const { return peak_live_; }
-  size_t peak_bytes() const { return stage_.peak_bytes(); }
+  size_t peak_bytes() const;  // of the stage's activations
 
  private:
   using Work = std::function<void(const Action&)>;
@@ -98,7 +104,7 @@ class Pipeline {
 
   std::deque<request> receives_;  // posted, the next one first
   size_t posted_ = 0;             // position in the list after the last receive posted
-  std::deque<std::pair<Stage::Key, request>> sends_;
+  std::deque<std::pair<Parcel, request>> sends_;
   std::vector<Slot> slots_;
   int live_ = 0, peak_live_ = 0;
   double exposed_ = 0;
@@ -110,7 +116,7 @@ class Pipeline {
 };
 
 struct RankPipeline {
-  std::unique_ptr<Stage> stage;
+  std::shared_ptr<Stage> stage;
   std::unique_ptr<Pipeline> pipeline;
   std::string decisions;  // one line; empty where there were none to make
 };

@@ -17,23 +17,8 @@ bool is_message(const Action& a) { return a.kind == Kind::send || a.kind == Kind
 
 // ---------------------------------------------------------------- the order of the work
 
-std::vector<Action> naive(int m) {
-  std::vector<Action> order;
-  for (int i = 0; i < m; ++i) {
-    order.push_back({Kind::forward, i});
-    order.push_back({Kind::backward, i});
-  }
-  return order;
-}
-
-std::vector<Action> gpipe(int m) {
-  std::vector<Action> order;
-  for (const Kind kind : {Kind::forward, Kind::backward})
-    for (int i = 0; i < m; ++i) order.push_back({kind, i});
-  return order;
-}
-
-// `warm` forwards, then pairs of forward and backward, then the other backwards.
+// Every schedule is this: `warm` forwards, then pairs of forward and backward, then the other
+// backwards.
 template <class Forward, class Backward>
 void one_each(int count, int warm, const Forward& forward, const Backward& backward) {
   for (int i = 0; i < warm; ++i) forward(i);
@@ -44,10 +29,11 @@ void one_each(int count, int warm, const Forward& forward, const Backward& backw
   for (int i = count - warm; i < count; ++i) backward(i);
 }
 
-std::vector<Action> one_forward_one_backward(int m, int ahead, int s, bool split) {
+// With `split` the gradients of the weights come s micro-batches later.
+std::vector<Action> whole_stage(int m, int warm, int s, bool split) {
   std::vector<Action> order;
   one_each(
-      m, std::min(m, ahead),
+      m, warm,
       [&](int i) {
         order.push_back({Kind::forward, i});
       },
@@ -94,12 +80,11 @@ int taken_ahead(const StageWidths& widths, int stage) {
 std::vector<Action> order_of(const PipelineShape& p, int rank) {
   const int stage = p.widths.stage(rank), width = p.widths.width(stage);
   const int m = p.micro_batches / width;
-  if (p.schedule == "naive") return naive(m);
   if (p.schedule == "interleaved") return interleaved(p.stages, m, p.chunks, stage);
-  std::vector<Action> order =
-      p.schedule == "gpipe"
-          ? gpipe(m)
-          : one_forward_one_backward(m, taken_ahead(p.widths, stage), stage, p.schedule == "zb-h1");
+  const int warm = p.schedule == "naive"   ? 0
+                   : p.schedule == "gpipe" ? m
+                                           : std::min(m, taken_ahead(p.widths, stage));
+  std::vector<Action> order = whole_stage(m, warm, stage, p.schedule == "zb-h1");
   for (Action& a : order) a.micro_batch = a.micro_batch * width + p.widths.replica(rank);
   return order;
 }
@@ -119,15 +104,7 @@ bool is_allowed(const PipelineShape& p) {
 
 // ---------------------------------------------------------------- messages
 
-struct Parcel {
-  int micro_batch, connection;
-  bool gradient;
-  auto operator<=>(const Parcel&) const = default;
-};
-
-Parcel parcel_of(const Action& a) { return {a.micro_batch, a.connection, a.gradient}; }
-
-bool travels(const Connection& c, const PipelineShape& p, int micro_batch, bool gradient) {
+bool travels(const Port& c, const PipelineShape& p, int micro_batch, bool gradient) {
   return c.from % p.stages != c.to % p.stages && (gradient || c.sent_with(micro_batch));
 }
 
@@ -138,13 +115,13 @@ int peer_rank(const Action& message, const PipelineShape& p) {
 
 // The messages that a piece of work sends, or those that it needs.
 std::vector<Action> messages(const Action& work, int part, Kind kind, const PipelineShape& p,
-                             const std::vector<Connection>& connections) {
+                             const std::vector<Port>& ports) {
   std::vector<Action> all;
   if (work.kind == Kind::weight) return all;
   const bool gradient = work.kind == Kind::backward;
-  for (size_t c = 0; c < connections.size(); ++c) {
-    const Connection& one = connections[c];
-    // Forward sends along the connection, backward against it.
+  for (size_t c = 0; c < ports.size(); ++c) {
+    const Port& one = ports[c];
+    // Forward sends along the port, backward against it.
     const bool leaves = (kind == Kind::send) != gradient;
     if ((leaves ? one.from : one.to) != part || !travels(one, p, work.micro_batch, gradient))
       continue;
@@ -152,6 +129,42 @@ std::vector<Action> messages(const Action& work, int part, Kind kind, const Pipe
     all.push_back({kind, work.micro_batch, work.chunk, other % p.stages, int(c), gradient});
   }
   return all;
+}
+
+// Inserts the messages between the pieces of work.
+Schedule with_messages(const std::vector<std::vector<Action>>& orders, const PipelineShape& p,
+                       const std::vector<Port>& ports) {
+  const int ranks = p.widths.ranks();
+  // By pair of ranks: the messages from one to the other, in the order in which they are sent.
+  std::map<std::pair<int, int>, std::deque<Parcel>> sent;
+  for (int r = 0; r < ranks; ++r)
+    for (const Action& work : orders[size_t(r)])
+      for (const Action& m :
+           messages(work, p.part(p.widths.stage(r), work.chunk), Kind::send, p, ports))
+        sent[{r, peer_rank(m, p)}].push_back(parcel_of(m));
+  Schedule schedule(static_cast<size_t>(ranks));
+  for (int r = 0; r < ranks; ++r) {
+    std::vector<Action>& list = schedule[size_t(r)];
+    for (const Action& work : orders[size_t(r)]) {
+      const int part = p.part(p.widths.stage(r), work.chunk);
+      // A pair's messages are received in the order in which they are sent, so those not needed yet
+      // are received too if they precede one that is needed.
+      for (const Action& m : messages(work, part, Kind::receive, p, ports)) {
+        std::deque<Parcel>& queue = sent[{peer_rank(m, p), r}];
+        const auto wanted = std::find(queue.begin(), queue.end(), parcel_of(m));
+        if (wanted == queue.end()) continue;  // received already, before an earlier one
+        for (auto it = queue.begin(); it <= wanted; ++it) {
+          const Port& c = ports[size_t(it->port)];
+          const int needs = (it->gradient ? c.from : c.to) / p.stages;
+          list.push_back({Kind::receive, it->micro_batch, needs, m.peer, it->port, it->gradient});
+        }
+        queue.erase(queue.begin(), wanted + 1);
+      }
+      list.push_back(work);
+      for (const Action& m : messages(work, part, Kind::send, p, ports)) list.push_back(m);
+    }
+  }
+  return schedule;
 }
 
 }  // namespace
@@ -173,48 +186,7 @@ std::string describe(const Action& a) {
                      a.kind == Kind::send ? "to" : "from", a.peer, chunk);
 }
 
-namespace {
-
-// Inserts the messages between the pieces of work.
-Schedule with_messages(const std::vector<std::vector<Action>>& orders, const PipelineShape& p,
-                       const std::vector<Connection>& connections) {
-  const int ranks = p.widths.ranks();
-  // By pair of ranks: the messages from one to the other, in the order in which they are sent.
-  std::map<std::pair<int, int>, std::deque<Parcel>> sent;
-  for (int r = 0; r < ranks; ++r)
-    for (const Action& work : orders[size_t(r)])
-      for (const Action& m :
-           messages(work, p.part(p.widths.stage(r), work.chunk), Kind::send, p, connections))
-        sent[{r, peer_rank(m, p)}].push_back(parcel_of(m));
-  Schedule schedule(static_cast<size_t>(ranks));
-  for (int r = 0; r < ranks; ++r) {
-    std::vector<Action>& list = schedule[size_t(r)];
-    for (const Action& work : orders[size_t(r)]) {
-      const int part = p.part(p.widths.stage(r), work.chunk);
-      // A pair's messages are received in the order in which they are sent, so those not needed yet
-      // are received too if they precede one that is needed.
-      for (const Action& m : messages(work, part, Kind::receive, p, connections)) {
-        std::deque<Parcel>& queue = sent[{peer_rank(m, p), r}];
-        const auto wanted = std::find(queue.begin(), queue.end(), parcel_of(m));
-        if (wanted == queue.end()) continue;  // received already, before an earlier one
-        for (auto it = queue.begin(); it <= wanted; ++it) {
-          const Connection& c = connections[size_t(it->connection)];
-          const int needs = (it->gradient ? c.from : c.to) / p.stages;
-          list.push_back(
-              {Kind::receive, it->micro_batch, needs, m.peer, it->connection, it->gradient});
-        }
-        queue.erase(queue.begin(), wanted + 1);
-      }
-      list.push_back(work);
-      for (const Action& m : messages(work, part, Kind::send, p, connections)) list.push_back(m);
-    }
-  }
-  return schedule;
-}
-
-}  // namespace
-
-Schedule make_schedule(const PipelineShape& p, const std::vector<Connection>& connections) {
+Schedule make_schedule(const PipelineShape& p, const std::vector<Port>& ports) {
   if (!is_allowed(p))
     throw std::invalid_argument(
         fmt::format("the schedule {} of {} stages with {} ranks, {} chunks and {} micro-batches",
@@ -222,16 +194,16 @@ Schedule make_schedule(const PipelineShape& p, const std::vector<Connection>& co
   std::vector<std::vector<Action>> orders;
   orders.reserve(size_t(p.widths.ranks()));
   for (int r = 0; r < p.widths.ranks(); ++r) orders.push_back(order_of(p, r));
-  return with_messages(orders, p, connections);
+  return with_messages(orders, p, ports);
 }
 
-Schedule make_forward(const PipelineShape& p, const std::vector<Connection>& connections) {
+Schedule make_forward(const PipelineShape& p, const std::vector<Port>& ports) {
   std::vector<Action> order;
   order.reserve(size_t(p.chunks));
   for (int c = 0; c < p.chunks; ++c) order.push_back({Kind::forward, 0, c});
   std::vector<std::vector<Action>> orders(size_t(p.widths.ranks()));
   for (int s = 0; s < p.stages; ++s) orders[size_t(p.widths.lead(s))] = order;
-  return with_messages(orders, p, connections);
+  return with_messages(orders, p, ports);
 }
 
 // ---------------------------------------------------------------- virtual time
@@ -248,22 +220,22 @@ double duration_of(const PartTimes& t, Kind kind) {
   return kind == Kind::forward ? t.forward : kind == Kind::backward ? t.backward : t.weight;
 }
 
-// Adds the peaks of messages in flight, by connection.
+// Adds the peaks of messages in flight, by port.
 void count_in_flight(const Wire& wire, PipelineRun& run) {
   std::map<std::pair<int, bool>, std::vector<std::pair<double, int>>> changes;
   for (size_t i = 0; i < wire.parcels.size(); ++i) {
-    auto& list = changes[{wire.parcels[i].connection, wire.parcels[i].gradient}];
+    auto& list = changes[{wire.parcels[i].port, wire.parcels[i].gradient}];
     list.emplace_back(wire.sent[i], 1);
     if (i < wire.received.size()) list.emplace_back(wire.received[i], -1);
   }
   for (auto& [what, list] : changes) {
-    const auto& [connection, gradient] = what;
+    const auto& [port, gradient] = what;
     auto& all = gradient ? run.peak_gradients : run.peak_activations;
-    if (all.size() <= size_t(connection)) all.resize(size_t(connection) + 1);
+    if (all.size() <= size_t(port)) all.resize(size_t(port) + 1);
     std::sort(list.begin(), list.end());  // at equal times, ends come before begins
     int now = 0;
     for (const auto& [time, change] : list)
-      all[size_t(connection)] = std::max(all[size_t(connection)], now += change);
+      all[size_t(port)] = std::max(all[size_t(port)], now += change);
   }
 }
 
@@ -346,7 +318,7 @@ namespace {
 // Checks, in program order, that each piece of work finds the results of its own rank and the
 // messages that it needs.
 std::string check_rank(const std::vector<Action>& list, int rank, const PipelineShape& p,
-                       const std::vector<Connection>& connections) {
+                       const std::vector<Port>& ports) {
   const int stage = p.widths.stage(rank), width = p.widths.width(stage);
   std::map<std::pair<int, int>, int> done;  // chunk and micro-batch: forward, backward, weight
   std::map<std::pair<int, int>, int> next;  // chunk and kind: the micro-batch whose turn it is
@@ -371,9 +343,9 @@ std::string check_rank(const std::vector<Action>& list, int rank, const Pipeline
       if (next[{a.chunk, int(a.kind)}]++ != a.micro_batch / width)
         return wrong(a, "not in ascending order");
       const int part = p.part(stage, a.chunk);
-      for (const Action& m : messages(a, part, Kind::receive, p, connections))
+      for (const Action& m : messages(a, part, Kind::receive, p, ports))
         if (!arrived[parcel_of(m)]) return wrong(a, "before what it needs has come");
-      for (const Action& m : messages(a, part, Kind::send, p, connections)) made[parcel_of(m)] = 1;
+      for (const Action& m : messages(a, part, Kind::send, p, ports)) made[parcel_of(m)] = 1;
     }
   }
   for (int c = 0; c < p.chunks; ++c)
@@ -391,12 +363,12 @@ std::string check_rank(const std::vector<Action>& list, int rank, const Pipeline
 }  // namespace
 
 std::string check_schedule(const Schedule& schedule, const PipelineShape& p,
-                           const std::vector<Connection>& connections) {
+                           const std::vector<Port>& ports) {
   const int ranks = p.widths.ranks();
   if (int(schedule.size()) != ranks)
     return fmt::format("{} lists for {} ranks", schedule.size(), ranks);
   for (int r = 0; r < ranks; ++r) {
-    std::string wrong = check_rank(schedule[size_t(r)], r, p, connections);
+    std::string wrong = check_rank(schedule[size_t(r)], r, p, ports);
     if (!wrong.empty()) return wrong;
   }
   std::map<std::pair<int, int>, std::vector<Parcel>> sent, received;
@@ -418,7 +390,7 @@ std::string check_schedule(const Schedule& schedule, const PipelineShape& p,
   for (const auto* peaks : {&run.peak_activations, &run.peak_gradients})
     for (size_t c = 0; c < peaks->size(); ++c)
       // All ranks of a stage keep equally many.
-      if ((*peaks)[c] > run.peak_live[size_t(p.widths.lead(connections[c].from % p.stages))])
+      if ((*peaks)[c] > run.peak_live[size_t(p.widths.lead(ports[c].from % p.stages))])
         return "more messages on the way than micro-batches that are alive";
   return "";
 }

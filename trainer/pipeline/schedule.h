@@ -2,6 +2,7 @@
 // stages and micro-batches. Pure: the same lists are checked, timed in virtual time, drawn and run.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -34,12 +35,20 @@ const std::vector<std::string>& pipeline_schedules();
 
 // A tensor that one part sends to another: the activation from each part to the next, or a skip
 // over parts (a portal). Gradients go the other way.
-struct Connection {
+struct Port {
   int from = 0, to = 0;  // parts, from < to
-  // Not 0: the tensor is the same for every micro-batch (a weight) and is sent with the first
+  // Not 0: the tensor is a weight, the same for every micro-batch, and is sent with the first
   // `once` of them only, one for each rank that holds the receiving part.
   int once = 0;
-  bool sent_with(int micro_batch) const { return once == 0 || micro_batch < once; }
+  std::string name = {};            // of a skip; empty: the output of the part's last layer
+  std::vector<int64_t> sizes = {};  // of one sample, or of a weight
+  bool weight() const { return once > 0; }
+  bool sent_with(int micro_batch) const { return !weight() || micro_batch < once; }
+  double elements() const {
+    double product = 1;
+    for (const int64_t size : sizes) product *= double(size);
+    return product;
+  }
 };
 
 struct Action {
@@ -55,9 +64,16 @@ struct Action {
   int chunk = 0;        // of this rank; of a message: the chunk that sends or needs it
   // Of messages:
   int peer = 0;           // a stage; the message is with its rank that computes the micro-batch
-  int connection = 0;     // index
-  bool gradient = false;  // against the connection's direction
+  int port = 0;           // index
+  bool gradient = false;  // against the port's direction
 };
+// A message, by what it carries.
+struct Parcel {
+  int micro_batch = 0, port = 0;
+  bool gradient = false;
+  auto operator<=>(const Parcel&) const = default;
+};
+inline Parcel parcel_of(const Action& a) { return {a.micro_batch, a.port, a.gradient}; }
 // "forward of micro-batch 3", "receive the gradient of micro-batch 0 from stage 2".
 std::string describe(const Action& action);
 
@@ -66,16 +82,16 @@ std::string describe(const Action& action);
 // sums over them have the same order in every schedule. Throws std::invalid_argument for a shape
 // that is not allowed.
 using Schedule = std::vector<std::vector<Action>>;
-Schedule make_schedule(const PipelineShape& shape, const std::vector<Connection>& connections);
+Schedule make_schedule(const PipelineShape& shape, const std::vector<Port>& ports);
 // Forward of micro-batch 0 alone, on the first rank of each stage: for evaluation, without updates.
-Schedule make_forward(const PipelineShape& shape, const std::vector<Connection>& connections);
+Schedule make_forward(const PipelineShape& shape, const std::vector<Port>& ports);
 
 // Empty, or what is wrong: something missing, done twice or too early, messages that do not match,
-// a deadlock, or more messages of a connection in flight than micro-batches are alive in the part
+// a deadlock, or more messages of a port in flight than micro-batches are alive in the part
 // where it begins. That number bounds the messages because those micro-batches are in memory
 // anyway; nothing else bounds them.
 std::string check_schedule(const Schedule& schedule, const PipelineShape& shape,
-                           const std::vector<Connection>& connections);
+                           const std::vector<Port>& ports);
 
 // Durations of the work of one micro-batch in one chunk.
 struct PartTimes {
@@ -91,7 +107,7 @@ struct PipelineRun {
   double utilisation = 0;      // busy fraction of the ranks' time
   std::vector<int> peak_live;  // of each rank: most micro-batches x chunks between forward and
                                // their last gradient
-  // Of each connection: most messages in flight from one rank to another.
+  // Of each port: most messages in flight from one rank to another.
   std::vector<int> peak_activations, peak_gradients;
   // On a deadlock: the position in each rank's list; empty if all ended.
   std::vector<size_t> stuck;

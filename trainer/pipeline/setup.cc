@@ -9,6 +9,7 @@
 
 #include "trainer/common/faults.h"
 #include "trainer/pipeline/pipeline.h"
+#include "trainer/pipeline/stage.h"
 
 namespace tutti::train {
 namespace {
@@ -115,8 +116,9 @@ RankPipeline make_pipeline(Options& options, const Data& data, const Grid& grid,
   own.reserve(size_t(plan.shape.chunks));
   for (int c = 0; c < plan.shape.chunks; ++c)
     own.push_back(plan.shape.part(plan.shape.widths.stage(grid.pipeline.rank()), c));
-  made.stage = make_stage(replica, plan.parts, own, plan.ports,
-                          {options.recompute, options.schedule == "zb-h1"});
+  made.stage =
+      std::make_shared<Stage>(replica, plan.parts, own, plan.ports,
+                              Stage::Settings{options.recompute, options.schedule == "zb-h1"});
   if (options.micro_batches == "auto") {
     MicroBatches micro_batches(options, data, grid, *made.stage, facts);
     options.shards = int64_t(micro_batches.best(made.decisions)) * options.dp;

@@ -6,14 +6,13 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <optional>
 
 #include "trainer/common/call.h"
 #include "trainer/common/faults.h"
 #include "trainer/parallel/norms.h"
 #include "trainer/sync/calls.h"
 #include "trainer/sync/gradient_accumulation.h"
-#include "trainer/sync/list.h"
+#include "trainer/sync/ways.h"
 #include "trainer/sync/wire.h"
 
 namespace tutti::train {
@@ -24,15 +23,14 @@ template <class Real>
 class DataParallel : public Strategy {
  public:
   explicit DataParallel(const Worker& worker)
-      : worker_(worker),
+      : Strategy(worker),
         device_(worker.replica.device()),
         accumulation_(worker),
         wire_(make_wire<Real>(worker, buckets())),
         optimizer_(optimizer_settings(worker.options), worker.replica.layout(), owned(), device_),
         calls_(worker.comm, worker.options.overlap && wire_->nonblocking(), device_),
         meter_(calls_.comm()),
-        sums_(buckets().size()),
-        loss_scale_(LossScale::of(worker.options)) {}
+        sums_(buckets().size()) {}
 
   StepFigures step(int64_t step) override {
     const size_t count = buckets().size();
@@ -79,8 +77,6 @@ class DataParallel : public Strategy {
     add_state(optimizer_, wire_->sharded() ? Placement::sharded : Placement::replicated, all);
     return all;
   }
-
-  LossScale* loss_scale() override { return loss_scale_ ? &*loss_scale_ : nullptr; }
 
   Volume formula() const override {
     Volume sum;
@@ -197,15 +193,13 @@ class DataParallel : public Strategy {
     figures.volume = meter_.sent();
   }
 
-  Worker worker_;
   const Device& device_;
   GradientAccumulation<Real> accumulation_;
   std::unique_ptr<Wire<Real>> wire_;
   BasicOptimizer<Real> optimizer_;
   Calls calls_;  // after what its calls use
   Meter meter_;
-  std::vector<std::span<Real>> sums_;    // of buckets, of the last step
-  std::optional<LossScale> loss_scale_;  // of fp16, or where asked for
+  std::vector<std::span<Real>> sums_;  // of buckets, of the last step
 };
 
 std::string plan(const PlannedStep& planned) {

@@ -3,7 +3,6 @@
 // buckets.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <vector>
 

@@ -13,8 +13,8 @@
 #include "trainer/common/error.h"
 #include "trainer/device/vectors.h"
 #include "trainer/sync/channels.h"
-#include "trainer/sync/list.h"
 #include "trainer/sync/shard_pass.h"
+#include "trainer/sync/ways.h"
 
 namespace tutti::train {
 namespace {
@@ -29,10 +29,9 @@ void average(std::span<float> own, std::span<const float> other) {
 class Gossip : public Strategy {
  public:
   explicit Gossip(const Worker& worker)
-      : worker_(worker),
+      : Strategy(worker),
         whole_{0, worker.replica.parameters().size()},
-        optimizer_(optimizer_settings(worker.options), worker.replica.layout(), {whole_}),
-        loss_scale_(LossScale::of(worker.options)) {
+        optimizer_(optimizer_settings(worker.options), worker.replica.layout(), {whole_}) {
     channels_ = make_channels(worker.comm, [](int rank) { return rank % 2 == 1; });
     const OnHost<float> here(worker.replica.device(), worker.replica.parameters());
     const auto initial = here.values();
@@ -72,7 +71,6 @@ class Gossip : public Strategy {
   std::vector<StateVector> state() override {
     return state_of(std::span(shared_), optimizer_, StateVector::Placement::local);
   }
-  LossScale* loss_scale() override { return loss_scale_ ? &*loss_scale_ : nullptr; }
 
   // At the end the parameters of all workers are averaged.
   Volume finish() override {
@@ -168,12 +166,10 @@ class Gossip : public Strategy {
     if (failed_) std::rethrow_exception(failed_);
   }
 
-  Worker worker_;
   Range whole_;
   Optimizer optimizer_;
-  std::optional<LossScale> loss_scale_;  // the worker's own
-  std::mutex mutex_;                     // of shared_, sent_ and failed_
-  std::vector<float> shared_;            // the parameters that other ranks average with
+  std::mutex mutex_;           // of shared_, sent_ and failed_
+  std::vector<float> shared_;  // the parameters that other ranks average with
   std::vector<float> other_;
   Volume sent_;                    // since the last step ended
   int64_t first_ = 0, steps_ = 0;  // the first step of this run, and how many were made
@@ -186,8 +182,7 @@ class Gossip : public Strategy {
 std::string plan(const PlannedStep& step) {
   return fmt::format(
       "a step     computes a gradient, then each worker of even rank sends its parameters, {}, "
-      "to "
-      "one of odd rank, picked at random, gets that one's, and both go on with the average\n",
+      "to one of odd rank, picked at random, gets that one's, and both go on with the average\n",
       megabytes(double(step.options.element_bytes() * elements_of(step.layout))));
 }
 
@@ -204,9 +199,7 @@ SyncWay ways::gossip() {
               throw BadInput(fmt::format("--sync gossip needs two workers at least, not {}", o.dp));
           },
       .plan = plan,
-      .make = [](const Worker& worker, const communicator&) -> std::unique_ptr<Strategy> {
-        return std::make_unique<Gossip>(worker);
-      }};
+      .make = made_strategy<Gossip>};
 }
 
 }  // namespace tutti::train

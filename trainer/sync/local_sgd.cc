@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "trainer/common/error.h"
-#include "trainer/sync/list.h"
 #include "trainer/sync/shard_pass.h"
+#include "trainer/sync/ways.h"
 #include "trainer/sync/wire.h"
 
 namespace tutti::train {
@@ -16,13 +16,12 @@ int64_t steps_of(const Options& o) { return o.of_way<int64_t>(local_steps); }
 class LocalSgd : public Strategy {
  public:
   explicit LocalSgd(const Worker& worker)
-      : worker_(worker),
+      : Strategy(worker),
         whole_{0, worker.replica.parameters().size()},
         optimizer_(optimizer_settings(worker.options), worker.replica.layout(), {whole_},
                    worker.replica.device()),
         averages_(worker.comm.dup()),
-        meter_(averages_),
-        loss_scale_(LossScale::of(worker.options)) {}
+        meter_(averages_) {}
 
   StepFigures step(int64_t step) override {
     StepFigures figures = own_pass(worker_, step, loss_scale_);
@@ -41,7 +40,6 @@ class LocalSgd : public Strategy {
   std::vector<StateVector> state() override {
     return state_of(worker_.replica.parameters(), optimizer_, StateVector::Placement::local);
   }
-  LossScale* loss_scale() override { return loss_scale_ ? &*loss_scale_ : nullptr; }
 
   Volume formula() const override {
     const Volume one = formula_of(worker_.options, averages_, whole_.size(), TUTTI_FLOAT32);
@@ -64,13 +62,11 @@ class LocalSgd : public Strategy {
     worker_.timeline.add("communication", "average", from, now(), 4 * double(whole_.size()));
   }
 
-  Worker worker_;
   Range whole_;
   Optimizer optimizer_;
   communicator averages_;  // of the workers, for the averages only
   Meter meter_;
-  std::optional<LossScale> loss_scale_;  // the worker's own
-  bool averaged_ = false;                // in the last step
+  bool averaged_ = false;  // in the last step
 };
 
 std::string plan(const PlannedStep& step) {
@@ -78,8 +74,7 @@ std::string plan(const PlannedStep& step) {
   const auto bytes = double(o.element_bytes() * elements_of(step.layout));
   return fmt::format(
       "a step     computes a gradient and updates the worker's own parameters; every {} steps "
-      "they "
-      "are averaged: {} from each worker (as ring)\n",
+      "they are averaged: {} from each worker (as ring)\n",
       steps_of(o), megabytes(allreduce_volume("ring", o.dp, bytes).bytes));
 }
 
@@ -92,9 +87,7 @@ SyncWay ways::local_sgd() {
           .own_replicas = true,
           .check = [](const Options& o) { within(local_steps, double(steps_of(o)), 1, 1e9); },
           .plan = plan,
-          .make = [](const Worker& worker, const communicator&) -> std::unique_ptr<Strategy> {
-            return std::make_unique<LocalSgd>(worker);
-          }};
+          .make = made_strategy<LocalSgd>};
 }
 
 }  // namespace tutti::train

@@ -38,24 +38,90 @@ class ServerCore {
  public:
   // `range`: its part of the flat vector; `initial`: the parameters there.
   ServerCore(ServerRule rule, Optimizer optimizer, Range range, std::span<const float> initial,
-             int workers);
+             int workers)
+      : rule_(rule),
+        optimizer_(std::move(optimizer)),
+        range_(range),
+        parameters_(initial.begin(), initial.end()),
+        sum_(initial.size()),
+        workers_(size_t(workers)) {
+    if (rule_.compensation != 0)
+      for (Seen& seen : workers_) seen.read = parameters_;
+  }
 
   // The gradient of iteration `clock` of the worker. Returns whether it was used or kept. The
   // contents of a gradient that is too late (`is_late`) are not read.
-  bool push(int worker, int64_t clock, std::span<const float> gradient, bool overflow = false);
+  bool push(int worker, int64_t clock, std::span<const float> gradient, bool overflow = false) {
+    Seen& seen = workers_[size_t(worker)];
+    seen.clock = clock + 1;
+    if (rule_.rounds) {
+      staleness_ = 0;
+      if (is_late(clock)) return false;
+      round_[worker].assign(gradient.begin(), gradient.end());
+      overflow_ |= overflow;
+      if (int(round_.size()) >= needed()) close_round();
+      return true;
+    }
+    staleness_ = version_ - seen.read_version;
+    if (overflow) {
+      leave_out();
+      return false;
+    }
+    const double factor =
+        rule_.staleness_aware ? 1.0 / double(std::max<int64_t>(1, staleness_)) : 1.0;
+    if (rule_.compensation == 0) {
+      update(gradient, factor);
+      return true;
+    }
+    for (size_t i = 0; i < sum_.size(); ++i)
+      sum_[i] = gradient[i] +
+                rule_.compensation * gradient[i] * gradient[i] * (parameters_[i] - seen.read[i]);
+    update(sum_, factor);
+    return true;
+  }
   bool is_late(int64_t clock) const { return rule_.rounds && clock != version_; }
   // Whether the worker, which has pushed, may read the parameters now.
-  bool may_read(int worker) const;
+  bool may_read(int worker) const {
+    const Seen& own = workers_[size_t(worker)];
+    if (rule_.rounds) return version_ >= rule_.steps || !round_.contains(worker);
+    int64_t least = own.clock;
+    for (const Seen& seen : workers_)
+      if (seen.active) least = std::min(least, seen.clock);
+    return own.clock - least <= rule_.bound;
+  }
   // The worker reads parameters() as they are now. Returns the iteration that it does next.
-  int64_t read(int worker);
+  int64_t read(int worker) {
+    Seen& seen = workers_[size_t(worker)];
+    seen.read_version = version_;
+    if (rule_.compensation != 0) seen.read = parameters_;
+    return rule_.rounds ? version_ : seen.clock;
+  }
   // After a checkpoint has been loaded into parameters(): all workers have completed `clock`
   // iterations and read these parameters. `skipped`: updates that were left out.
-  void resume(int64_t clock, int64_t skipped);
+  void resume(int64_t clock, int64_t skipped) {
+    skipped_ = skipped;
+    version_ = rule_.rounds ? clock : clock * int64_t(workers_.size());
+    for (Seen& seen : workers_) {
+      seen.clock = clock;
+      seen.read_version = version_;
+      if (rule_.compensation != 0) seen.read = parameters_;
+    }
+  }
   // So many workers go on from the parameters as they are, by this rule; gradients of a step that
   // was not made are dropped.
-  void restart(const ServerRule& rule, int workers);
-  // The worker will not push again; the others do not wait for it.
-  void leave(int worker);
+  void restart(const ServerRule& rule, int workers) {
+    rule_ = rule;
+    round_.clear();
+    overflow_ = false;
+    workers_.assign(size_t(workers), {});
+    resume(version_, skipped_);
+  }
+  // The worker will not push again; the others do not wait for it, and a round takes what can still
+  // come.
+  void leave(int worker) {
+    workers_[size_t(worker)].active = false;
+    if (rule_.rounds && !round_.empty() && int(round_.size()) >= needed()) close_round();
+  }
 
   std::span<const float> parameters() const { return parameters_; }
   std::span<float> parameters() { return parameters_; }
@@ -68,10 +134,33 @@ class ServerCore {
   int64_t staleness() const { return staleness_; }
 
  private:
-  void update(std::span<const float> gradient, double factor);
-  void leave_out();
-  void close_round();
-  int needed() const;  // gradients that a round takes
+  void update(std::span<const float> gradient, double factor) {
+    optimizer_.step(version_, range_, parameters_, gradient, factor, skipped_);
+    ++version_;
+    left_out_ = false;
+  }
+  void leave_out() {
+    ++version_;
+    ++skipped_;
+    left_out_ = true;
+  }
+  void close_round() {
+    if (std::exchange(overflow_, false)) {
+      leave_out();
+    } else {
+      std::vector<const float*> gradients;
+      for (const auto& [worker, gradient] : round_) gradients.push_back(gradient.data());
+      reduce_local<float>(gradients, sum_, TUTTI_SUM, TUTTI_LEVEL_FAST);
+      update(sum_, 1);
+    }
+    round_.clear();
+  }
+  // Gradients that a round takes.
+  int needed() const {
+    const auto active = std::count_if(workers_.begin(), workers_.end(),
+                                      [](const Seen& seen) { return seen.active; });
+    return std::min(rule_.needed, int(active));
+  }
 
   ServerRule rule_;
   Optimizer optimizer_;

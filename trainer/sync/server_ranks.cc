@@ -7,7 +7,6 @@
 #include <exception>
 #include <functional>
 #include <mutex>
-#include <optional>
 #include <thread>
 #include <utility>
 
@@ -52,12 +51,11 @@ void share_parameters(const Options& o, const communicator& world, const std::ve
 class ServerWorker : public Strategy {
  public:
   ServerWorker(const Worker& worker, const communicator& world)
-      : worker_(worker),
+      : Strategy(worker),
         world_(world),
         rule_(sync_way(worker.options).server(worker.options)),
         servers_(channels_of(worker.options, world)),
-        parts_(server_parts(worker.options, worker.replica.layout())),
-        loss_scale_(LossScale::of(worker.options)) {
+        parts_(server_parts(worker.options, worker.replica.layout())) {
     for (const Channel& server : servers_) meters_.emplace_back(server.comm);
   }
 
@@ -97,7 +95,6 @@ class ServerWorker : public Strategy {
   // All gradients have been pushed and answered, and all state is on the servers.
   void pause(int64_t next) override { tell(saves(next)); }
   void resumed() override { take_parameters(); }
-  LossScale* loss_scale() override { return loss_scale_ ? &*loss_scale_ : nullptr; }
 
   // To each server its part, and a message before it with the number of the iteration.
   Volume formula() const override {
@@ -150,14 +147,12 @@ class ServerWorker : public Strategy {
     if (rule_.takes_all(worker_.options.dp)) figures.overflow = next & overflow_bit;
   }
 
-  Worker worker_;
   const communicator& world_;
   ServerRule rule_;
   std::vector<Channel> servers_;
   std::vector<Range> parts_;  // of each
   std::vector<Meter> meters_;
-  std::optional<LossScale> loss_scale_;  // the worker's own, or that of all
-  StepFigures made_;                     // of the last step, what all workers know
+  StepFigures made_;  // of the last step, what all workers know
 };
 
 // ---------------------------------------------------------------- server
@@ -375,8 +370,7 @@ std::string plan(const PlannedStep& step) {
   const auto bytes = double(o.element_bytes() * elements_of(step.layout));
   std::string text = fmt::format(
       "a step     when backward has finished a worker sends its gradient, {}, to the server{}, "
-      "waits "
-      "for new parameters, and gets {}\n",
+      "waits for new parameters, and gets {}\n",
       megabytes(bytes), o.servers == 1 ? "" : "s, each its part", megabytes(bytes));
   text += fmt::format("a server   receives and sends {} in all when each worker has made a step\n",
                       megabytes(2 * o.dp * largest_part(o, step.layout)));
@@ -394,9 +388,7 @@ SyncWay server_way(const char* name, ServerRule (*rule)(const Options& options))
           .messages = true,
           .server = rule,
           .plan = plan,
-          .make = [](const Worker& worker, const communicator& world) -> std::unique_ptr<Strategy> {
-            return std::make_unique<ServerWorker>(worker, world);
-          }};
+          .make = made_strategy<ServerWorker>};
 }
 
 void ServerRank::serve(const CheckpointGroup& group, const communicator& servers) {

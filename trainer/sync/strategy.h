@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "trainer/checkpoint/checkpoint.h"
@@ -52,6 +54,8 @@ struct StepFigures {
 
 class Strategy {
  public:
+  explicit Strategy(const Worker& worker)
+      : worker_(worker), loss_scale_(LossScale::of(worker.options)) {}
   virtual ~Strategy() = default;
   virtual StepFigures step(int64_t step) = 0;
   // --elastic. step() failed here in the call that decides the step, which ended well elsewhere:
@@ -68,13 +72,26 @@ class Strategy {
   virtual void pause(int64_t next) { (void)next; }
   virtual std::vector<StateVector> state() { return {}; }
   // What else a checkpoint has of the state: null where losses are not scaled.
-  virtual LossScale* loss_scale() { return nullptr; }
+  LossScale* loss_scale() { return loss_scale_ ? &*loss_scale_ : nullptr; }
   // Called when state() has been filled from a checkpoint.
   virtual void resumed() {}
   // What the busiest worker sends in a step, on average, by formula; NaN where there is none.
   virtual Volume formula() const = 0;
   // One line for each kind of message, for the plan and the summary.
   virtual std::string about() const = 0;
+
+ protected:
+  Worker worker_;
+  std::optional<LossScale> loss_scale_;  // the worker's own, or that of all; none: not scaled
 };
+
+// SyncWay::make of a strategy whose constructor takes these, or only the worker.
+template <class S>
+std::unique_ptr<Strategy> made_strategy(const Worker& worker, const communicator& world) {
+  if constexpr (std::is_constructible_v<S, const Worker&, const communicator&>)
+    return std::make_unique<S>(worker, world);
+  else
+    return std::make_unique<S>(worker);
+}
 
 }  // namespace tutti::train

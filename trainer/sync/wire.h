@@ -44,10 +44,6 @@ class Wire {
 template <class Real>
 std::unique_ptr<Wire<Real>> make_wire(const Worker& worker, const std::vector<Bucket>& buckets);
 
-// ZeRO stage 1 (zero.cc).
-template <class Real>
-std::unique_ptr<Wire<Real>> make_sharded(const Worker& worker, const std::vector<Bucket>& buckets);
-
 // How collectives are called with these options; valid as long as `options` is.
 tutti_call_config call_config(const Options& options);
 
