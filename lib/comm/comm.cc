@@ -89,6 +89,12 @@ tutti_status Communicator::refuse_on_stream(Status why) {
   return failures_.refuse_on_stream(std::move(why), calls());
 }
 
+void Communicator::begin_on_stream() {
+  if (!failures_.told()) return;
+  const std::lock_guard guard(queue_.lock());
+  failures_.begin_on_stream();
+}
+
 tutti_status Communicator::refuse(Status why, const Operation& operation) {
   // Nobody waits for what is only made.
   if (operation.persistent) return fail(std::move(why));
@@ -152,8 +158,11 @@ bool Communicator::rests_with(const void* thread, bool alone) const {
 }
 
 void Communicator::post(Note note) {
-  if (failures_.tells_refusal(calls())) return;
-  if (!note.empty()) note.entered = calls();
+  if (note.empty() && failures_.tells_refusal(calls())) return;
+  if (!note.empty()) {
+    note.entered = calls();
+    failures_.stop_telling();  // a deadlock must be found
+  }
   connection_.link->post_note(note);
 }
 

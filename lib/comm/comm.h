@@ -253,7 +253,7 @@ class Communicator final : deadlock::Member, HostCalls, process::Leaver {
   }
   bool over() const override { return failures_.over(); }
   void adopt(Status why) override { failures_.adopt(std::move(why)); }
-  void begin_on_stream() override { failures_.begin_on_stream(); }
+  void begin_on_stream() override;
   void abort_link(const Status& why) override { failures_.abort_link(why); }
 
   Status open_device(Exchange& exchange, uint64_t deadline_ns);

@@ -152,7 +152,7 @@ uint64_t Failures::kind_of(const Message& message) const {
 }
 
 tutti_status Failures::refuse(Status why, uint64_t kind, uint64_t entered, uint64_t before) {
-  told_of_ = kind;
+  told_of_.store(kind, std::memory_order_relaxed);
   told_before_ = before;
   if (connection_.link != nullptr && !over()) {
     Note note;
@@ -165,8 +165,8 @@ tutti_status Failures::refuse(Status why, uint64_t kind, uint64_t entered, uint6
 }
 
 void Failures::take_back(uint64_t kind) {
-  if (kind != told_of_ || connection_.link == nullptr) return;
-  told_of_ = told_before_ = 0;
+  if (kind != told_of_.load(std::memory_order_relaxed) || connection_.link == nullptr) return;
+  stop_telling();
   connection_.link->post_note({});
 }
 
@@ -194,8 +194,10 @@ bool Failures::explains(int rank, const Note& note, const Wait& wait, tutti_stat
     if (!differs) return !entered;
     return !entered || wait.signature == nullptr || !seen->signature.same_call(*wait.signature);
   }
-  // A rank that has gone on with collectives since can do without it.
-  if (latest > note.entered + 1) return false;
+  // Who has gone on with collectives since can do without it; arguments of a collective differ for
+  // another reason.
+  if (latest > note.entered + 1 || wait.calls > note.entered + 1) return false;
+  if (differs && wait.message == nullptr) return false;
   return wait.streamed == (note.epoch == on_stream);
 }
 

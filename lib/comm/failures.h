@@ -33,22 +33,26 @@ class Failures {
     return refuse(std::move(why), 0, call - 1, call);
   }
   tutti_status refuse(Status why, const Message& message, uint64_t calls) {
-    return refuse(std::move(why), kind_of(message), calls, calls + 2);
+    return refuse(std::move(why), kind_of(message), calls, calls + 1);
   }
   tutti_status refuse_on_stream(Status why, uint64_t calls) {
-    return refuse(std::move(why), on_stream, calls, calls + 2);
+    return refuse(std::move(why), on_stream, calls, calls + 1);
   }
   // Whether the note says what was refused, rather than for whom this rank waits in `call`.
   bool tells_refusal(uint64_t call) const { return call < told_before_; }
+  // The note says something else from now on.
+  void stop_telling() {
+    told_of_.store(0, std::memory_order_relaxed);
+    told_before_ = 0;
+  }
+  // Whether a message or a call on a stream was refused, as far as the note says so. Any thread.
+  bool told() const { return told_of_.load(std::memory_order_relaxed) != 0; }
   // A message begins, or a call on a stream: what was refused was such a one, made now.
   void begin(const Message& message) {
-    if (told_of_ != 0) [[unlikely]]
+    if (told()) [[unlikely]]
       take_back(kind_of(message));
   }
-  void begin_on_stream() {
-    if (told_of_ != 0) [[unlikely]]
-      take_back(on_stream);
-  }
+  void begin_on_stream() { take_back(on_stream); }
 
   // Failed or aborted: no further call. Any thread.
   bool over() const { return over_.load(std::memory_order_relaxed); }
@@ -126,7 +130,8 @@ class Failures {
   Status why_;
   // Of what the own note says was refused: the kind, and until which call the note is not for other
   // things.
-  uint64_t told_of_ = 0, told_before_ = 0;
+  std::atomic<uint64_t> told_of_{0};
+  uint64_t told_before_ = 0;
 };
 
 }  // namespace tutti

@@ -110,6 +110,22 @@ TEST_P(Deadlock, AcrossCommunicatorsIsReportedToAllInTheCycle) {
          if (rank == 0) return in_order(ab.get(), ca.get());
          return rank == 1 ? in_order(bc.get(), ab.get()) : in_order(ca.get(), bc.get());
        }},
+      {"two ranks, one of which was refused a send", 2,
+       [](int rank, tutti_comm comm) {
+         const Two two(comm, true);
+         float out = 1;
+         if (rank == 0) return in_order(two.a, two.b);
+         EXPECT_EQ(tutti_send(&out, 1, TUTTI_FLOAT32, 9, 0, two.a), TUTTI_INVALID);
+         return in_order(two.b, two.a);
+       }},
+      {"two ranks, one of which was refused a broadcast", 2,
+       [](int rank, tutti_comm comm) {
+         const Two two(comm, true);
+         float out = 1;
+         if (rank == 0) return in_order(two.a, two.b);
+         EXPECT_EQ(tutti_broadcast(&out, 1, TUTTI_FLOAT32, 9, two.a), TUTTI_INVALID);
+         return in_order(two.b, two.a);
+       }},
       {"a broadcast and a wait for a nonblocking call", 2,
        [](int rank, tutti_comm comm) {
          const Two two(comm, true);
