@@ -95,6 +95,7 @@ bool Stream::next_frame() {
   std::memmove(stage_.get() + head_ + wire::header_bytes, stage_.get() + head_, carried_);
   head_ += wire::header_bytes;
   frame_left_ = frame_.length;
+  mismatched_ = false;  // of the frame before
   announced_ += frame_.length;
   return true;
 }
