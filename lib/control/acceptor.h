@@ -12,6 +12,7 @@
 #include "lib/base/status.h"
 #include "lib/control/address.h"
 #include "lib/control/handshake.h"
+#include "lib/control/kept_key.h"
 #include "lib/control/socket.h"
 
 namespace tutti {
@@ -61,7 +62,7 @@ class Acceptor {
   static Status step(Pending& pending, Next* next);
 
   Fd listener_;
-  JobKey key_;
+  KeptKey key_;
   uint8_t purposes_;
   uint64_t job_;
   int server_;

@@ -1,7 +1,9 @@
 #include "transports/stream/late_connections.h"
 
 #include <algorithm>
+#include <cstring>
 
+#include "lib/base/log.h"
 #include "lib/base/process.h"
 #include "lib/control/socket.h"
 
@@ -65,18 +67,26 @@ Status LateConnections::advance(uint64_t now_ns, std::vector<Made>* made) {
     for (Acceptor::Guest& guest : guests) TUTTI_TRY(admit(std::move(guest), made));
     if (expected_.empty()) acceptor_.reset();
   }
-  for (Caller& caller : callers_) {
+  Status failed;
+  std::erase_if(callers_, [&](Caller& caller) {
+    const int obstacle = caller.obstacle();
     caller.advance(now_ns);
-    if (caller.state() == Caller::State::failed) return caller.error();
-    if (caller.state() != Caller::State::done) continue;
-    Fd socket = caller.take();
-    tune(socket.get(), 0);
-    const int peer = caller.claim().server;
-    made->push_back({peer, terms_.secure(std::move(socket), peer, caller.handshake())});
-  }
-  std::erase_if(callers_,
-                [](const Caller& caller) { return caller.state() == Caller::State::done; });
-  return {};
+    if (caller.state() == Caller::State::failed) {
+      if (failed.ok()) failed = caller.error();
+    } else if (caller.state() == Caller::State::done) {
+      Fd socket = caller.take();
+      tune(socket.get(), 0);
+      const int peer = caller.claim().server;
+      made->push_back({peer, terms_.secure(std::move(socket), peer, caller.handshake())});
+      return true;
+    } else if (obstacle == 0 && caller.obstacle() != 0 && logging()) {
+      log(TUTTI_LOG_WARNING, rank_name(terms_.self) + " cannot connect to " +
+                                 rank_name(caller.claim().server) +
+                                 " yet: " + std::strerror(caller.obstacle()));
+    }
+    return false;
+  });
+  return failed;
 }
 
 void LateConnections::watch(std::vector<pollfd>& set) const {

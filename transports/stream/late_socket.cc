@@ -92,6 +92,7 @@ ssize_t LateSocket::receive_early(std::span<const iovec> parts) {
   }
   if (peer_moved_ && socket_) {
     receives_directly_ = true;
+    inbox_ = {};
     return socket_.receive(parts);
   }
   if (ended_) return 0;

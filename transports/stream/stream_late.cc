@@ -30,17 +30,19 @@ void StreamLink::Peer::post(wire::Type type, std::string_view payload) {
 
 void StreamLink::Peer::look() {
   if (!closed) link.read_control(*this);
-  if (!link.is_connecting() || link.over_) return;
-  if (const uint64_t now = now_ns(); now - link.connected_ns_ >= connect_period_ns) {
-    link.advance_late(now);
-  }
+  link.go_on_connecting();
+}
+
+void StreamLink::go_on_connecting() {
+  if (!is_connecting() || over_) return;
+  if (const uint64_t now = now_ns(); now - connected_ns_ >= connect_period_ns) advance_late(now);
 }
 
 void StreamLink::Peer::want() {
-  if (late->is_connected() || asks || left || closed) return;
+  if (asks || left || closed) return;
   asks = true;
-  link.asking_.push_back(rank);
-  link.ask_to_connect(*this);
+  link.asking_.push_back(rank);  // also where it is connected, until all frames are out
+  if (!late->is_connected()) link.ask_to_connect(*this);
 }
 
 Status StreamLink::own_error(const Status& why) const {
@@ -93,7 +95,9 @@ void StreamLink::let_go(Peer& peer) {
 
 void StreamLink::advance_late(uint64_t now_ns) {
   connected_ns_ = now_ns;
-  for (const int rank : asking_) ask_to_connect(*peers_[size_t(rank)]);
+  for (const int rank : asking_) {
+    if (Peer& peer = *peers_[size_t(rank)]; !peer.late->is_connected()) ask_to_connect(peer);
+  }
   std::vector<LateConnections::Made> made;
   Status advanced = late_->advance(now_ns, &made);
   for (LateConnections::Made& one : made) {

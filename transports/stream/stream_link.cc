@@ -129,7 +129,7 @@ void StreamLink::begin(const CallMark& mark) {
   results_.forget();
   differs_since_ns_ = 0;
   if (mark.epoch != 0) collective_ = mark.epoch;
-  if (is_connecting() && !over_) advance_late(now_ns());
+  go_on_connecting();
   // A call without data sends no frame that a peer could compare with its own call.
   if (mark.signature.count == 0 && mark.epoch != 0) tell_call(0);
 }
@@ -270,9 +270,11 @@ void StreamLink::take_frame(Peer& peer, const wire::Header& header, std::string_
     case wire::Type::mail:
       return take_text(peer, payload);
     case wire::Type::early:
+      stirred_ = true;
       if (peer.late != nullptr && peer.late->come(payload)) return;
       break;
     case wire::Type::moved:
+      stirred_ = true;
       if (peer.late != nullptr && peer.late->peer_moves()) return;
       break;
     case wire::Type::connect:

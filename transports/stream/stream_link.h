@@ -140,6 +140,7 @@ class StreamLink final : public Link {
   void let_go(Peer& peer);
   bool is_connecting() const { return !asking_.empty() || (late_ && late_->is_busy()); }
   void advance_late(uint64_t now_ns);
+  void go_on_connecting();  // not more often than pays
   void sleep_while_connecting(uint64_t until_ns);
   Status own_error(const Status& why) const;
   Status watch(int fd, uint32_t events, uint64_t what);
