@@ -92,7 +92,9 @@ TEST(Fold, IsTheSameOnADevice) {
       std::vector<float> a = drawn<float>(11, i), b = a;
       one.add(a);
       other.add(b);
-      if (i + 1 == n) EXPECT_EQ(a, b) << n;
+      if (i + 1 == n) {
+        EXPECT_EQ(a, b) << n;
+      }
     }
   }
 }
