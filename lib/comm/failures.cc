@@ -196,7 +196,8 @@ bool Failures::explains(int rank, const Note& note, const Wait& wait, tutti_stat
   }
   // Who has gone on with collectives since can do without it; arguments of a collective differ for
   // another reason.
-  if (latest > note.entered + 1 || wait.calls > note.entered + 1) return false;
+  if (latest > note.entered + 1) return false;
+  if (wait.message != nullptr && wait.calls > note.entered + 1) return false;
   if (differs && wait.message == nullptr) return false;
   return wait.streamed == (note.epoch == on_stream);
 }

@@ -447,6 +447,13 @@ TEST_P(ARefusedMessage, IsToldToThoseThatWaitForIt) {
             const bool lost = instead == Instead::nothing || instead == Instead::a_barrier;
             config.timeout_ms = lost ? 250 : 20'000;
             int32_t value = rank;
+            // Once rank 1 waits in a barrier it says for whom, which may be why somebody else
+            // waits.
+            const auto expect_reason = [&](const std::string& text) {
+              const bool barrier = instead == Instead::a_barrier &&
+                                   text.find("which rank 0 has not entered") != std::string::npos;
+              EXPECT_TRUE(barrier || text.find(words) != std::string::npos) << text;
+            };
             ASSERT_EQ(tutti_barrier(comm), TUTTI_OK);
             if (rank == 1) {
               EXPECT_EQ(tutti_send(&value, 1, TUTTI_INT32, peer, tag, comm), TUTTI_INVALID);
@@ -470,13 +477,11 @@ TEST_P(ARefusedMessage, IsToldToThoseThatWaitForIt) {
                 EXPECT_EQ(value, 1);
               } else {
                 EXPECT_NE(status, TUTTI_OK) << sentence(comm);
-                EXPECT_NE(sentence(comm).find(words), std::string::npos) << sentence(comm);
+                expect_reason(sentence(comm));
               }
             } else if (instead == Instead::a_barrier) {
               EXPECT_NE(tutti_barrier(comm), TUTTI_OK);
-              if (rank == 2) {
-                EXPECT_NE(sentence(comm).find(words), std::string::npos) << sentence(comm);
-              }
+              if (rank == 2) expect_reason(sentence(comm));
             }
             if (instead == Instead::the_message) {
               EXPECT_EQ(tutti_barrier(comm), TUTTI_OK) << sentence(comm);
