@@ -42,12 +42,12 @@ struct CachedPlan {
 // How a call moves what it moves; nothing of its result depends on it.
 struct Manner {
   shared::SliceStores stores = shared::SliceStores::library;
-  bool single_copy = false;   // ranks copy from each other's vectors where they can
-  bool narrow = false;        // slices use a part of the ring (one_hop.h)
-  bool whole = false;         // short parts of one-hop are not cut into slices; alike on all ranks
-  bool staged = false;        // an allreduce does not go direct (or_direct.h)
-  bool own_first = false;     // results of two-shot are written here first, then copied to others
-  bool past = false;          // results of one-hop are written past the caches
+  bool single_copy = false;  // ranks copy from each other's vectors where they can
+  bool narrow = false;       // slices use a part of the ring (one_hop.h)
+  bool whole = false;        // short parts of one-hop are not cut into slices; alike on all ranks
+  bool staged = false;       // an allreduce does not go direct (or_direct.h)
+  bool own_first = false;    // results of two-shot are written here first, then copied to others
+  bool past = false;         // results of one-hop are written past the caches
 };
 
 // One of the ways of a call that give the same bits.
