@@ -15,8 +15,7 @@ namespace tutti {
 inline void start(shared::OneHop& one_hop, const CallPlan& call_plan, const Call& call,
                   const CallMark& mark) {
   one_hop.start({&*call_plan.one_hop, &call_plan.kernels, call.input, mark.digest, call.output,
-                 call_plan.manner.stores, call_plan.manner.single_copy,
-                 call_plan.manner.narrow});
+                 call_plan.manner.stores, call_plan.manner.single_copy, call_plan.manner.narrow});
 }
 template <class LinkType>
 void start(Scheduled<LinkType>& scheduled, CallPlan& call_plan, const Call& call,
@@ -29,8 +28,8 @@ void start(Allreduce& allreduce, const CallPlan& call_plan, const Call& call,
            const CallMark& mark) {
   allreduce.start(shared::AllreduceCall{
       call.input, call.output, call_plan.key.count, call_plan.element_size, &call_plan.kernels,
-      mark.digest, call_plan.manner.stores, call_plan.manner.narrow,
-      call_plan.manner.single_copy, call_plan.manner.staged, call_plan.manner.own_first,
+      mark.digest, call_plan.manner.stores, call_plan.manner.narrow, call_plan.manner.single_copy,
+      call_plan.manner.staged, call_plan.manner.own_first,
       call_plan.one_hop ? &*call_plan.one_hop : nullptr});
 }
 

@@ -40,8 +40,8 @@ struct OneHopCall {
   uint32_t digest = 0;
   std::byte* output = nullptr;
   SliceStores stores = SliceStores::library;
-  bool shows = false;         // this rank lets the others copy from its input where they can
-  bool narrow = false;        // slices use a part of the ring that stays in this core's cache
+  bool shows = false;   // this rank lets the others copy from its input where they can
+  bool narrow = false;  // slices use a part of the ring that stays in this core's cache
 };
 
 class OneHop {

@@ -136,9 +136,8 @@ void Machine::make_ranks() {
         memory_, geometry_, settings_.nranks, r, std::make_unique<DeadRanks>(dead_)));
     rank->protocols.open(rank->link.get(), rank->link.get());
     rank->protocols.schedules().open(r, settings_.nranks, 2, false, settings_.tuning);
-    rank->protocols.share(
-        std::make_unique<shared::Protocols>(*rank->link, rank->regions, Use::never,
-                                            settings_.single_copy, 2, settings_.tuning));
+    rank->protocols.share(std::make_unique<shared::Protocols>(
+        *rank->link, rank->regions, Use::never, settings_.single_copy, 2, settings_.tuning));
     rank->input = memory_.base + geometry_.total_bytes() + 2 * r * vector_bytes_;
     rank->output = rank->input + vector_bytes_;
     ranks_.push_back(std::move(rank));
