@@ -10,7 +10,6 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,7 +26,6 @@
 #include "lib/base/clock.h"
 #include "tests/fault/trials.h"
 #include "tests/support/sanitized.h"
-#include "tests/support/with_ucx.h"
 #include "tutti/tutti.h"
 
 namespace {
@@ -60,7 +58,6 @@ constexpr Name endings[] = {{Ending::kill, "kill"},
 
 struct Options : TrialOptions {
   Options() : TrialOptions{5, 250, 2000} {}
-  std::vector<std::string> transports;
   std::vector<Name> endings{std::begin(::endings), std::end(::endings)};
 };
 
@@ -210,10 +207,7 @@ bool run_all(const Case& c, const Options& options) {
   int wrong = 0;
   for (int i = 0; i < options.trials; ++i) {
     wrong += run(c, Trial(c, options.seed + uint64_t(i)), &latencies_ms) ? 0 : 1;
-    if ((i + 1) % 100 == 0 && i + 1 < options.trials) {
-      printf("%s: %d of %d, next seed %llu\n", c.text().c_str(), i + 1, options.trials,
-             static_cast<unsigned long long>(options.seed + uint64_t(i) + 1));
-    }
+    tutti::testing::tell_progress(c.text(), i + 1, options);
   }
   const Spread ms = spread_of(std::move(latencies_ms), options);
   printf(
@@ -226,17 +220,11 @@ bool run_all(const Case& c, const Options& options) {
 
 Options options_of(int argc, char** argv) {
   Options options;
-  for (const char* transport : tutti::testing::with_ucx({"shm", "tcp"}))
-    options.transports.emplace_back(transport);
+  options.transports = tutti::testing::all_transports();
   read_options("deaths", argc, argv, most_ranks, options,
                [&](const std::string& option, const std::string& value) {
-                 if (option == "--transports") {
-                   options.transports = tutti::testing::split(value);
-                 } else if (option == "--endings") {
-                   options.endings = named_in(value, endings, "deaths", "ending");
-                 } else {
-                   return false;
-                 }
+                 if (option != "--endings") return false;
+                 options.endings = named_in(value, endings, "deaths", "ending");
                  return true;
                });
   return options;
@@ -247,8 +235,7 @@ Options options_of(int argc, char** argv) {
 int main(int argc, char** argv) {
   setvbuf(stdout, nullptr, _IOLBF, 0);
   const Options options = options_of(argc, argv);
-  board = static_cast<Board*>(
-      mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  board = tutti::testing::share<Board>();
   int failed = 0;
   for (const std::string& transport : options.transports) {
     for (const int nranks : options.ranks) {

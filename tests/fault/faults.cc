@@ -15,7 +15,6 @@
 // has been begun; `between` calls, in the program. Trial i of a line has the seed FIRST + i: a run
 // that was broken off goes on from the seed that its last line names.
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,7 +32,6 @@
 
 #include "lib/base/clock.h"
 #include "tests/fault/trials.h"
-#include "tests/support/with_ucx.h"
 #include "tutti/tutti.h"
 
 namespace {
@@ -67,7 +65,6 @@ constexpr Name kinds[] = {
 
 struct Options : TrialOptions {
   Options() : TrialOptions{10, 2000, 5000} {}
-  std::vector<std::string> transports;
   std::vector<Name> kinds{std::begin(::kinds), std::end(::kinds)};
 };
 
@@ -77,6 +74,9 @@ struct Case {
   Kind kind;
 
   const char* name() const { return ::kinds[size_t(kind)].name; }
+  std::string text() const {
+    return transport + ", " + std::to_string(nranks) + " ranks, " + name();
+  }
 };
 
 struct Trial {
@@ -374,10 +374,10 @@ void run(const Case& c, const Trial& trial, const std::string& folder, Tally* ta
   const auto say = [&](int rank, const char* what) {
     const Board::Told& told = board->told[rank];
     printf(
-        "%s, %d ranks, %s of rank %d where it %s call %d, seed %llu: rank %d %s, in call %d "
+        "%s of rank %d where it %s call %d, seed %llu: rank %d %s, in call %d "
         "(status %d, rank %d): %s\n",
-        c.transport.c_str(), c.nranks, c.name(), trial.victim, points[size_t(trial.point)],
-        trial.call, static_cast<unsigned long long>(trial.seed), rank, what, board->at[rank].load(),
+        c.text().c_str(), trial.victim, points[size_t(trial.point)], trial.call,
+        static_cast<unsigned long long>(trial.seed), rank, what, board->at[rank].load(),
         told.status, told.rank, told.text);
   };
   const bool lives = c.kind == Kind::pause || c.kind == Kind::abort;
@@ -424,11 +424,7 @@ bool run_all(const Case& c, const Options& options, const std::string& folder) {
   Tally tally;
   for (int i = 0; i < options.trials; ++i) {
     run(c, Trial(c, options.seed + uint64_t(i)), folder, &tally);
-    if ((i + 1) % 100 == 0 && i + 1 < options.trials) {
-      printf("%s, %d ranks, %s: %d of %d, next seed %llu\n", c.transport.c_str(), c.nranks,
-             c.name(), i + 1, options.trials,
-             static_cast<unsigned long long>(options.seed + uint64_t(i) + 1));
-    }
+    tutti::testing::tell_progress(c.text(), i + 1, options);
   }
   printf(
       "%-4s %2d ranks  %-5s  %5d trials  right %5d  hangs %d  wrong %d  told otherwise %d  left "
@@ -447,17 +443,11 @@ bool run_all(const Case& c, const Options& options, const std::string& folder) {
 
 Options options_of(int argc, char** argv) {
   Options options;
-  for (const char* transport : tutti::testing::with_ucx({"shm", "tcp"}))
-    options.transports.emplace_back(transport);
+  options.transports = tutti::testing::all_transports();
   read_options("faults", argc, argv, most_ranks, options,
                [&](const std::string& option, const std::string& value) {
-                 if (option == "--transports") {
-                   options.transports = tutti::testing::split(value);
-                 } else if (option == "--faults") {
-                   options.kinds = named_in(value, kinds, "faults", "fault");
-                 } else {
-                   return false;
-                 }
+                 if (option != "--faults") return false;
+                 options.kinds = named_in(value, kinds, "faults", "fault");
                  return true;
                });
   return options;
@@ -468,8 +458,7 @@ Options options_of(int argc, char** argv) {
 int main(int argc, char** argv) {
   setvbuf(stdout, nullptr, _IOLBF, 0);
   const Options options = options_of(argc, argv);
-  board = static_cast<Board*>(
-      mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  board = tutti::testing::share<Board>();
   // Who loses its parent becomes a child of this process, which finds it then.
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   char folder[] = "/tmp/tutti-faults-XXXXXX";

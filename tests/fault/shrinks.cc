@@ -7,7 +7,6 @@
 // Prints a line for each transport, number of ranks and failure. Trial i of a line has the seed
 // FIRST + i.
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,7 +21,6 @@
 
 #include "lib/base/clock.h"
 #include "tests/fault/trials.h"
-#include "tests/support/with_ucx.h"
 #include "tutti/tutti.h"
 
 namespace {
@@ -55,8 +53,7 @@ constexpr Name failures[] = {
     {Failure::one, "one"}, {Failure::two, "two"}, {Failure::meanwhile, "meanwhile"}};
 
 struct Options : TrialOptions {
-  Options() : TrialOptions{5, 2000, 8000} { ranks = {2, 4}; }
-  std::vector<std::string> transports;
+  Options() : TrialOptions{5, 2000, 8000} {}
   std::vector<Name> failures{std::begin(::failures), std::end(::failures)};
 };
 
@@ -218,21 +215,14 @@ bool run_all(const Case& c, const Options& options) {
 int main(int argc, char** argv) {
   setvbuf(stdout, nullptr, _IOLBF, 0);
   Options options;
-  for (const char* transport : tutti::testing::with_ucx({"shm", "tcp"}))
-    options.transports.emplace_back(transport);
+  options.transports = tutti::testing::all_transports();
   read_options("shrinks", argc, argv, most_ranks, options,
                [&](const std::string& option, const std::string& value) {
-                 if (option == "--transports") {
-                   options.transports = tutti::testing::split(value);
-                 } else if (option == "--failures") {
-                   options.failures = named_in(value, failures, "shrinks", "failure");
-                 } else {
-                   return false;
-                 }
+                 if (option != "--failures") return false;
+                 options.failures = named_in(value, failures, "shrinks", "failure");
                  return true;
                });
-  board = static_cast<Board*>(
-      mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  board = tutti::testing::share<Board>();
   int failed = 0;
   for (const std::string& transport : options.transports) {
     for (const int nranks : options.ranks) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -18,6 +19,7 @@
 
 #include "lib/base/clock.h"
 #include "tests/support/pass_id.h"
+#include "tests/support/with_ucx.h"
 #include "tutti/tutti.h"
 
 namespace tutti::testing {
@@ -27,7 +29,14 @@ struct TrialOptions {
   double most_p99_ms, most_ms;
   uint64_t seed = 1;
   std::vector<int> ranks{2, 4};
+  std::vector<std::string> transports{};  // without any, there is no such option
 };
+
+// For TrialOptions::transports.
+inline std::vector<std::string> all_transports() {
+  const std::vector<const char*> all = with_ucx({"shm", "tcp"});
+  return {all.begin(), all.end()};
+}
 
 [[noreturn]] inline void refuse_option(const char* program, const std::string& what) {
   fprintf(stderr, "%s: %s\n", program, what.c_str());
@@ -68,6 +77,8 @@ void read_options(const char* program, int argc, char** argv, int most_ranks, Tr
     if (own(option, value)) continue;
     if (option == "--trials") {
       options.trials = std::max(1, std::stoi(value));
+    } else if (option == "--transports" && !options.transports.empty()) {
+      options.transports = split(value);
     } else if (option == "--seed") {
       options.seed = std::stoull(value);
     } else if (option == "--ranks") {
@@ -84,6 +95,22 @@ void read_options(const char* program, int argc, char** argv, int most_ranks, Tr
   }
   if (argc % 2 == 0)
     refuse_option(program, std::string("a value is missing for ") + argv[argc - 1]);
+}
+
+// After each hundred trials; `line`: which are run. Who was broken off goes on from that seed.
+inline void tell_progress(const std::string& line, int done, const TrialOptions& options) {
+  if (done % 100 == 0 && done < options.trials) {
+    printf("%s: %d of %d, next seed %llu\n", line.c_str(), done, options.trials,
+           static_cast<unsigned long long>(options.seed + uint64_t(done)));
+  }
+}
+
+// Zeros that this process shares with those that it forks.
+template <class Board>
+Board* share() {
+  void* const at =
+      mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  return static_cast<Board*>(at);
 }
 
 // How many elements the calls of a trial have.

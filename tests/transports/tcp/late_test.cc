@@ -20,6 +20,8 @@ namespace tutti {
 namespace {
 
 using testing::eventually;
+using testing::fork_ranks;
+using testing::join_and_open;
 using testing::leave_together;
 using testing::mark_of;
 using testing::on_linked_threads;
@@ -578,14 +580,6 @@ TEST(TcpLateUse, WhereTheLimitOnDescriptorsMayBeRaisedItIs) {
 
 // ---------------------------------------------------------------- deaths
 
-Status join_and_open(Rendezvous& rendezvous, int rank, int nranks,
-                     std::unique_ptr<Exchange>* exchange, std::unique_ptr<Link>* link) {
-  Fd listener = rank == 0 ? std::move(rendezvous.listener) : Fd();
-  TUTTI_TRY(join_rendezvous(rendezvous.id, std::move(listener), rank, nranks,
-                            deadline_after_ms(20'000), exchange));
-  return open_all(**exchange, 900, link);
-}
-
 constexpr int late_status = 7;
 
 // `victim` computes: it has connections to nobody, and others want one. Then it is killed. Returns
@@ -593,29 +587,22 @@ constexpr int late_status = 7;
 bool kill_while_others_connect(int victim) {
   SCOPED_TRACE("rank " + std::to_string(victim));
   Shared shared;
-  Rendezvous rendezvous;
-  EXPECT_TRUE(open_rendezvous("", &rendezvous).ok());
-  std::vector<RankProcess> ranks;
-  ranks.reserve(4);
-  for (int rank = 0; rank < 4; ++rank) {
-    ranks.emplace_back([&, rank]() -> int {
-      std::unique_ptr<Exchange> exchange;
-      std::unique_ptr<Link> link;
-      const Status opened = join_and_open(rendezvous, rank, 4, &exchange, &link);
-      RANK_EXPECT(opened.ok(), opened.text());
-      ++shared->opened;
-      while (rank == victim) pause();
-      std::vector<char> bytes(much);
-      link->begin(mark_of(1));
-      const Status ended = send_all(*link, victim, bytes.data(), much);
-      const uint64_t took_ns = now_ns() - shared->killed_ns.load();
-      RANK_EXPECT(ended.code() == TUTTI_PEER_FAILED && ended.rank() == victim, ended.text());
-      RANK_EXPECT(ended.text().find("died") != std::string::npos, ended.text());
-      RANK_EXPECT(took_ns < 1'000'000'000u, std::to_string(took_ns));
-      return took_ns < 50'000'000u ? 0 : late_status;
-    });
-  }
-  rendezvous.listener.reset();
+  std::vector<RankProcess> ranks = fork_ranks(4, [&](int rank, Rendezvous& rendezvous) -> int {
+    std::unique_ptr<Exchange> exchange;
+    std::unique_ptr<Link> link;
+    const Status opened = join_and_open(rendezvous, rank, 4, &exchange, &link);
+    RANK_EXPECT(opened.ok(), opened.text());
+    ++shared->opened;
+    while (rank == victim) pause();
+    std::vector<char> bytes(much);
+    link->begin(mark_of(1));
+    const Status ended = send_all(*link, victim, bytes.data(), much);
+    const uint64_t took_ns = now_ns() - shared->killed_ns.load();
+    RANK_EXPECT(ended.code() == TUTTI_PEER_FAILED && ended.rank() == victim, ended.text());
+    RANK_EXPECT(ended.text().find("died") != std::string::npos, ended.text());
+    RANK_EXPECT(took_ns < 1'000'000'000u, std::to_string(took_ns));
+    return took_ns < 50'000'000u ? 0 : late_status;
+  });
   EXPECT_TRUE(eventually([&] { return shared->opened == 4; }));
   usleep(30'000);
   shared->killed_ns = now_ns();
@@ -652,45 +639,39 @@ TEST(TcpLateDeath, ARankThatIsKilledWhileAllConnectIsNamedByTheOthers) {
     std::mt19937_64 random(seed);
     const int victim = int(random() % nranks);
     Shared shared;
-    Rendezvous rendezvous;
-    ASSERT_TRUE(open_rendezvous("", &rendezvous).ok());
-    std::vector<RankProcess> ranks;
-    ranks.reserve(nranks);
-    for (int rank = 0; rank < nranks; ++rank) {
-      ranks.emplace_back([&, rank]() -> int {
-        std::unique_ptr<Exchange> exchange;
-        std::unique_ptr<Link> link;
-        const Status opened = join_and_open(rendezvous, rank, nranks, &exchange, &link);
-        RANK_EXPECT(opened.ok() || opened.rank() == victim, opened.text());
-        if (!opened.ok()) return 0;
-        ++shared->opened;
-        std::vector<char> bytes(much);
-        Status ended;
-        for (uint64_t epoch = 1; ended.ok(); ++epoch) {
-          link->begin(mark_of(epoch));
-          const int step = 1 + int(epoch % (nranks - 1));
-          const int to = (rank + step) % nranks, from = (rank + nranks - step) % nranks;
-          size_t sent = 0, got = 0;
-          ended = complete(
-              *link, Patience{100, 20}, 10'000'000'000u,
-              [&] {
-                auto* const at = reinterpret_cast<std::byte*>(bytes.data());
-                const size_t s = link->try_send(to, at + sent, much - sent);
-                const size_t g = link->try_recv(from, at + got, much - got);
-                sent += s;
-                got += g;
-                return s + g != 0;
-              },
-              [&] { return sent == much && got == much; });
-        }
-        const uint64_t killed_ns = shared->killed_ns.load();
-        link->abort(ended);
-        RANK_EXPECT(ended.code() == TUTTI_PEER_FAILED && ended.rank() == victim, ended.text());
-        RANK_EXPECT(now_ns() - killed_ns < 1'000'000'000u, std::to_string(now_ns() - killed_ns));
-        return 0;
-      });
-    }
-    rendezvous.listener.reset();
+    std::vector<RankProcess> ranks =
+        fork_ranks(nranks, [&](int rank, Rendezvous& rendezvous) -> int {
+          std::unique_ptr<Exchange> exchange;
+          std::unique_ptr<Link> link;
+          const Status opened = join_and_open(rendezvous, rank, nranks, &exchange, &link);
+          RANK_EXPECT(opened.ok() || opened.rank() == victim, opened.text());
+          if (!opened.ok()) return 0;
+          ++shared->opened;
+          std::vector<char> bytes(much);
+          Status ended;
+          for (uint64_t epoch = 1; ended.ok(); ++epoch) {
+            link->begin(mark_of(epoch));
+            const int step = 1 + int(epoch % (nranks - 1));
+            const int to = (rank + step) % nranks, from = (rank + nranks - step) % nranks;
+            size_t sent = 0, got = 0;
+            ended = complete(
+                *link, Patience{100, 20}, 10'000'000'000u,
+                [&] {
+                  auto* const at = reinterpret_cast<std::byte*>(bytes.data());
+                  const size_t s = link->try_send(to, at + sent, much - sent);
+                  const size_t g = link->try_recv(from, at + got, much - got);
+                  sent += s;
+                  got += g;
+                  return s + g != 0;
+                },
+                [&] { return sent == much && got == much; });
+          }
+          const uint64_t killed_ns = shared->killed_ns.load();
+          link->abort(ended);
+          RANK_EXPECT(ended.code() == TUTTI_PEER_FAILED && ended.rank() == victim, ended.text());
+          RANK_EXPECT(now_ns() - killed_ns < 1'000'000'000u, std::to_string(now_ns() - killed_ns));
+          return 0;
+        });
     ASSERT_TRUE(eventually([&] { return shared->opened > int(random() % nranks); }));
     usleep(useconds_t(random() % 4000));
     shared->killed_ns = now_ns();

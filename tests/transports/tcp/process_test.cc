@@ -16,6 +16,9 @@ namespace {
 
 using testing::eventually;
 using testing::exchange_both_ways;
+using testing::fork_ranks;
+using testing::join;
+using testing::join_and_open;
 using testing::mark_of;
 using testing::notice_a_cut_cable;
 using testing::open_all;
@@ -23,14 +26,6 @@ using testing::RankProcess;
 using testing::recv_all;
 using testing::send_all;
 using testing::Shared;
-
-Status join_and_open(Rendezvous& rendezvous, int rank, int nranks,
-                     std::unique_ptr<Exchange>* exchange, std::unique_ptr<Link>* link) {
-  Fd listener = rank == 0 ? std::move(rendezvous.listener) : Fd();
-  TUTTI_TRY(join_rendezvous(rendezvous.id, std::move(listener), rank, nranks,
-                            deadline_after_ms(20'000), exchange));
-  return open_all(**exchange, 900, link);
-}
 
 // A survivor of rank 2's death: waits for `waits_for`, which says nothing either.
 int survive(Shared& shared, Rendezvous& rendezvous, int rank, int waits_for) {
@@ -54,23 +49,16 @@ int survive(Shared& shared, Rendezvous& rendezvous, int rank, int waits_for) {
 
 TEST(TcpDeath, AKilledRankIsNamedByEverySurvivorWithinASecondWhoeverTheyWaitFor) {
   Shared shared;
-  Rendezvous rendezvous;
-  ASSERT_TRUE(open_rendezvous("", &rendezvous).ok());
-  std::vector<RankProcess> ranks;
-  ranks.reserve(4);
-  for (int rank = 0; rank < 4; ++rank) {
-    ranks.emplace_back([&, rank]() -> int {
-      if (rank != 2) return survive(shared, rendezvous, rank, rank == 0 ? 2 : rank == 1 ? 3 : 1);
-      std::unique_ptr<Exchange> exchange;
-      std::unique_ptr<Link> link;
-      const Status opened = join_and_open(rendezvous, rank, 4, &exchange, &link);
-      RANK_EXPECT(opened.ok(), opened.text());
-      link->begin(mark_of(1));
-      ++shared->opened;
-      for (;;) pause();
-    });
-  }
-  rendezvous.listener.reset();
+  std::vector<RankProcess> ranks = fork_ranks(4, [&](int rank, Rendezvous& rendezvous) -> int {
+    if (rank != 2) return survive(shared, rendezvous, rank, rank == 0 ? 2 : rank == 1 ? 3 : 1);
+    std::unique_ptr<Exchange> exchange;
+    std::unique_ptr<Link> link;
+    const Status opened = join_and_open(rendezvous, rank, 4, &exchange, &link);
+    RANK_EXPECT(opened.ok(), opened.text());
+    link->begin(mark_of(1));
+    ++shared->opened;
+    for (;;) pause();
+  });
   ASSERT_TRUE(eventually([&] { return shared->opened == 4; }));
   usleep(100'000);  // all sleep in their calls
   shared->killed_ns = now_ns();
@@ -100,9 +88,7 @@ class DyingExchange final : public testing::WrappedExchange {
 // Opens the link that rank `dead` does not live to see.
 int open_without(Rendezvous& rendezvous, int rank, int dead, int steps) {
   std::unique_ptr<Exchange> exchange;
-  Fd listener = rank == 0 ? std::move(rendezvous.listener) : Fd();
-  const Status joined = join_rendezvous(rendezvous.id, std::move(listener), rank, 4,
-                                        deadline_after_ms(20'000), &exchange);
+  const Status joined = join(rendezvous, rank, 4, &exchange);
   RANK_EXPECT(joined.ok(), joined.text());
   std::unique_ptr<Link> link;
   if (rank == dead) {
@@ -125,14 +111,9 @@ TEST(TcpDeath, ARankThatDiesWhileConnectionsAreMadeIsNamedByEverySurvivor) {
   for (const int steps : {1, 2, 3}) {
     for (int dead = 0; dead < 4; ++dead) {
       SCOPED_TRACE("rank " + std::to_string(dead) + " dies after " + std::to_string(steps));
-      Rendezvous rendezvous;
-      ASSERT_TRUE(open_rendezvous("", &rendezvous).ok());
-      std::vector<RankProcess> ranks;
-      ranks.reserve(4);
-      for (int rank = 0; rank < 4; ++rank) {
-        ranks.emplace_back([&, rank] { return open_without(rendezvous, rank, dead, steps); });
-      }
-      rendezvous.listener.reset();
+      std::vector<RankProcess> ranks = fork_ranks(4, [&](int rank, Rendezvous& rendezvous) -> int {
+        return open_without(rendezvous, rank, dead, steps);
+      });
       for (int rank = 0; rank < 4; ++rank) {
         EXPECT_EQ(ranks[size_t(rank)].wait(), rank == dead ? -1 : 0) << "rank " << rank;
       }
@@ -159,9 +140,7 @@ class WalledExchange final : public testing::WrappedExchange {
 
 int open_with_a_walled_rank(Rendezvous& rendezvous, int rank, int nranks, int walled, int error) {
   std::unique_ptr<Exchange> exchange;
-  Fd listener = rank == 0 ? std::move(rendezvous.listener) : Fd();
-  const Status joined = join_rendezvous(rendezvous.id, std::move(listener), rank, nranks,
-                                        deadline_after_ms(20'000), &exchange);
+  const Status joined = join(rendezvous, rank, nranks, &exchange);
   RANK_EXPECT(joined.ok(), joined.text());
   if (rank == walled) exchange = std::make_unique<WalledExchange>(std::move(exchange), error);
   const uint64_t start_ns = now_ns();
@@ -185,16 +164,10 @@ TEST(TcpSetup, ARankThatCannotCallOthersEndsAllAtOnce) {
       for (int walled = 1; walled < nranks; ++walled) {
         SCOPED_TRACE("rank " + std::to_string(walled) + " of " + std::to_string(nranks) + ", " +
                      strerror(error));
-        Rendezvous rendezvous;
-        ASSERT_TRUE(open_rendezvous("", &rendezvous).ok());
-        std::vector<RankProcess> ranks;
-        ranks.reserve(size_t(nranks));
-        for (int rank = 0; rank < nranks; ++rank) {
-          ranks.emplace_back([&, rank] {
-            return open_with_a_walled_rank(rendezvous, rank, nranks, walled, error);
-          });
-        }
-        rendezvous.listener.reset();
+        std::vector<RankProcess> ranks =
+            fork_ranks(nranks, [&](int rank, Rendezvous& rendezvous) -> int {
+              return open_with_a_walled_rank(rendezvous, rank, nranks, walled, error);
+            });
         for (RankProcess& rank : ranks) EXPECT_EQ(rank.wait(), 0);
       }
     }
@@ -203,29 +176,22 @@ TEST(TcpSetup, ARankThatCannotCallOthersEndsAllAtOnce) {
 
 TEST(TcpDeath, ARankThatIsKilledWhileItSendsIsNamed) {
   Shared shared;
-  Rendezvous rendezvous;
-  ASSERT_TRUE(open_rendezvous("", &rendezvous).ok());
-  std::vector<RankProcess> ranks;
-  ranks.reserve(2);
-  for (int rank = 0; rank < 2; ++rank) {
-    ranks.emplace_back([&, rank]() -> int {
-      std::unique_ptr<Exchange> exchange;
-      std::unique_ptr<Link> link;
-      const Status opened = join_and_open(rendezvous, rank, 2, &exchange, &link);
-      RANK_EXPECT(opened.ok(), opened.text());
-      std::vector<char> bytes(size_t(64) << 20);
-      Status ended;
-      for (uint64_t epoch = 1; ended.ok(); ++epoch) {
-        link->begin(mark_of(epoch));
-        ++shared->opened;
-        ended = rank == 0 ? recv_all(*link, 1, bytes.data(), bytes.size())
-                          : send_all(*link, 0, bytes.data(), bytes.size());
-      }
-      RANK_EXPECT(ended.code() == TUTTI_PEER_FAILED && ended.rank() == 1 - rank, ended.text());
-      return 0;
-    });
-  }
-  rendezvous.listener.reset();
+  std::vector<RankProcess> ranks = fork_ranks(2, [&](int rank, Rendezvous& rendezvous) -> int {
+    std::unique_ptr<Exchange> exchange;
+    std::unique_ptr<Link> link;
+    const Status opened = join_and_open(rendezvous, rank, 2, &exchange, &link);
+    RANK_EXPECT(opened.ok(), opened.text());
+    std::vector<char> bytes(size_t(64) << 20);
+    Status ended;
+    for (uint64_t epoch = 1; ended.ok(); ++epoch) {
+      link->begin(mark_of(epoch));
+      ++shared->opened;
+      ended = rank == 0 ? recv_all(*link, 1, bytes.data(), bytes.size())
+                        : send_all(*link, 0, bytes.data(), bytes.size());
+    }
+    RANK_EXPECT(ended.code() == TUTTI_PEER_FAILED && ended.rank() == 1 - rank, ended.text());
+    return 0;
+  });
   ASSERT_TRUE(eventually([&] { return shared->opened >= 6; }));
   ranks[1].kill(SIGKILL);
   EXPECT_EQ(ranks[0].wait(), 0);
@@ -233,30 +199,23 @@ TEST(TcpDeath, ARankThatIsKilledWhileItSendsIsNamed) {
 
 TEST(TcpDeath, ARankThatIsOnlyStoppedForAWhileIsNotTakenForDead) {
   Shared shared;
-  Rendezvous rendezvous;
-  ASSERT_TRUE(open_rendezvous("", &rendezvous).ok());
-  std::vector<RankProcess> ranks;
-  ranks.reserve(2);
-  for (int rank = 0; rank < 2; ++rank) {
-    ranks.emplace_back([&, rank]() -> int {
-      std::unique_ptr<Exchange> exchange;
-      std::unique_ptr<Link> link;
-      const Status opened = join_and_open(rendezvous, rank, 2, &exchange, &link);
-      RANK_EXPECT(opened.ok(), opened.text());
-      std::vector<char> bytes(size_t(16) << 20);
-      for (uint64_t epoch = 1; epoch == 1 || shared->step == 0; ++epoch) {
-        link->begin(mark_of(epoch));
-        ++shared->opened;
-        const Status ended = rank == 0 ? send_all(*link, 1, bytes.data(), bytes.size())
-                                       : recv_all(*link, 0, bytes.data(), bytes.size());
-        // Rank 0 may see the end of the test first and leave.
-        if (!ended.ok() && shared->step == 1) return 0;
-        RANK_EXPECT(ended.ok(), ended.text());
-      }
-      return 0;
-    });
-  }
-  rendezvous.listener.reset();
+  std::vector<RankProcess> ranks = fork_ranks(2, [&](int rank, Rendezvous& rendezvous) -> int {
+    std::unique_ptr<Exchange> exchange;
+    std::unique_ptr<Link> link;
+    const Status opened = join_and_open(rendezvous, rank, 2, &exchange, &link);
+    RANK_EXPECT(opened.ok(), opened.text());
+    std::vector<char> bytes(size_t(16) << 20);
+    for (uint64_t epoch = 1; epoch == 1 || shared->step == 0; ++epoch) {
+      link->begin(mark_of(epoch));
+      ++shared->opened;
+      const Status ended = rank == 0 ? send_all(*link, 1, bytes.data(), bytes.size())
+                                     : recv_all(*link, 0, bytes.data(), bytes.size());
+      // Rank 0 may see the end of the test first and leave.
+      if (!ended.ok() && shared->step == 1) return 0;
+      RANK_EXPECT(ended.ok(), ended.text());
+    }
+    return 0;
+  });
   ASSERT_TRUE(eventually([&] { return shared->opened >= 4; }));
   ranks[1].kill(SIGSTOP);
   usleep(1'500'000);

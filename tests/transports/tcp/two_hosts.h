@@ -40,6 +40,31 @@ bool eventually(const Condition& condition, int64_t limit_ms = 20'000) {
   return true;
 }
 
+// Rank 0 takes the listener.
+inline Status join(Rendezvous& rendezvous, int rank, int nranks,
+                   std::unique_ptr<Exchange>* exchange) {
+  Fd listener = rank == 0 ? std::move(rendezvous.listener) : Fd();
+  return join_rendezvous(rendezvous.id, std::move(listener), rank, nranks,
+                         deadline_after_ms(20'000), exchange);
+}
+inline Status join_and_open(Rendezvous& rendezvous, int rank, int nranks,
+                            std::unique_ptr<Exchange>* exchange, std::unique_ptr<Link>* link) {
+  TUTTI_TRY(join(rendezvous, rank, nranks, exchange));
+  return open_all(**exchange, 900, link);
+}
+
+// Ranks in processes of their own, whose exit statuses are run(rank, rendezvous).
+template <class Run>
+std::vector<RankProcess> fork_ranks(int nranks, Run&& run) {
+  Rendezvous rendezvous;
+  EXPECT_TRUE(open_rendezvous("", &rendezvous).ok());
+  std::vector<RankProcess> ranks;
+  ranks.reserve(size_t(nranks));
+  for (int rank = 0; rank < nranks; ++rank)
+    ranks.emplace_back([&, rank]() -> int { return run(rank, rendezvous); });
+  return ranks;
+}
+
 inline bool run(const std::string& command) {
   return system((command + " 2>/dev/null").c_str()) == 0;
 }
