@@ -13,8 +13,8 @@
 #include "trainer/common/error.h"
 #include "trainer/device/vectors.h"
 #include "trainer/sync/channels.h"
+#include "trainer/sync/list.h"
 #include "trainer/sync/shard_pass.h"
-#include "trainer/sync/ways.h"
 
 namespace tutti::train {
 namespace {

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "trainer/common/error.h"
+#include "trainer/sync/list.h"
 #include "trainer/sync/shard_pass.h"
-#include "trainer/sync/ways.h"
 #include "trainer/sync/wire.h"
 
 namespace tutti::train {

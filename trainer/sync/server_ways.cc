@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "trainer/common/error.h"
+#include "trainer/sync/list.h"
 #include "trainer/sync/server_ranks.h"
-#include "trainer/sync/ways.h"
 
 namespace tutti::train {
 namespace {

@@ -56,12 +56,7 @@ struct SyncWay {
   std::unique_ptr<Strategy> (*make)(const Worker& worker, const communicator& world) = nullptr;
 };
 
-// Each is defined in a file of its own.
-namespace ways {
-SyncWay allreduce(), server(), server_async(), ssp(), backup(), local_sgd(), gossip();
-}
-// All of them. Adding one is a file, a name above and a name in this list (ways.cc); the command
-// line, help, plan and checks follow.
+// In the order of list.h.
 std::span<const SyncWay> sync_ways();
 const SyncWay* find_sync_way(const std::string& name);  // null: there is none
 // The way that --sync names; the option has been checked.
