@@ -19,7 +19,8 @@ constexpr Span worker_shards(int64_t shards, int64_t workers, int64_t worker, bo
   // Of both trees the extra leaves are joined in pairs first; `nodes` and `groups` are left.
   const auto nodes = int64_t(std::bit_floor(uint64_t(shards)));
   const auto groups = int64_t(std::bit_floor(uint64_t(workers)));
-  const int64_t pairs = shards - nodes, paired = workers - groups, each = nodes / groups;
+  const int64_t pairs = shards - nodes, paired = workers - groups;
+  const int64_t each = nodes / groups;  // NOLINT(clang-analyzer-core.DivideZero): 1 <= workers
   const auto leaf = [&](int64_t node) { return node + std::min(node, pairs); };
   if (worker >= 2 * paired)
     return {leaf((worker - paired) * each), leaf((worker - paired + 1) * each)};

@@ -65,7 +65,7 @@ nlohmann::json identity_of(const Options& o) {
                    {"topk", o.topk},
                    {"clip", o.clip ? nlohmann::json(*o.clip) : nlohmann::json()}});
   for (const auto& [name, value] : o.of_ways)
-    std::visit([&](const auto& is) { identity[name.substr(2)] = is; }, value);
+    std::visit([&, key = name.substr(2)](const auto& is) { identity[key] = is; }, value);
   if (!sync_way(o).sums_gradients) identity["dp"] = o.dp;
   return identity;
 }
