@@ -392,6 +392,15 @@ Integrity StreamLink::integrity_to(int peer) const {
                                          : Integrity::none;
 }
 
+// The end of the stream tells of this process's end also where another handler of exit() never
+// returns, as after a signal that came within malloc().
+void StreamLink::leave(bool in_call) noexcept {
+  if (!in_call) return;
+  for (const auto& peer : peers_) {
+    if (peer != nullptr) ::shutdown(peer->control.fd(), SHUT_WR);
+  }
+}
+
 void StreamLink::abort(const Status& reason) {
   const std::lock_guard lock(control_mutex_);
   if (!aborted_.load(std::memory_order_relaxed)) abort_reason_ = reason;

@@ -58,6 +58,7 @@ class StreamLink final : public Link {
   void sleep(uint64_t until_ns) override;
   std::optional<CallMark> last_seen(int peer) const override;
   void abort(const Status& reason) override;
+  void leave(bool in_call) noexcept override;
   void post_note(const Note& note) override;
   Note read_note(int peer) const override;
   const char* addresses_to(int peer) const override;

@@ -356,6 +356,27 @@ TEST_P(LinkConformance, AbortMayComeFromAnotherThread) {
   });
 }
 
+// Its process may not end for long: a handler of exit() may never return.
+TEST_P(LinkConformance, WhoLeavesInACallIsNamedWhileItsProcessLivesOn) {
+  std::atomic<int> told{0};
+  run(3, [&](int rank, Link& link) {
+    link.begin(mark_of(1));
+    if (rank == 0) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      link.leave(true);
+      while (told < 2) usleep(1000);
+      return;
+    }
+    uint32_t word = 0;
+    const uint64_t start = now_ns();
+    const Status ended = recv_all(link, 3 - rank, &word, 4);
+    ++told;
+    EXPECT_EQ(ended.code(), TUTTI_PEER_FAILED) << ended.text();
+    EXPECT_EQ(ended.rank(), 0) << ended.text();
+    EXPECT_LT(now_ns() - start, 2'000'000'000u);
+  });
+}
+
 TEST_P(LinkConformance, APeerThatHasLeftIsReportedToWhoWaitsForIt) {
   auto group = std::make_shared<ThreadExchangeGroup>(2);
   on_threads(2, [&](int rank) {
