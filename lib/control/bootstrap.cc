@@ -129,11 +129,6 @@ class Assembly {
                rank_name(rank) + " was started as one of " + std::to_string(guest.claim().nranks) +
                    " ranks, rank 0 as one of " + std::to_string(nranks_),
                rank};
-    } else if (rank >= nranks_) {
-      wrong = {TUTTI_MISMATCH,
-               "there is a rank " + std::to_string(rank) + " among " + std::to_string(nranks_) +
-                   " ranks, which count from 0",
-               rank};
     } else if (channels_[size_t(rank)].fd() >= 0) {
       wrong = {TUTTI_MISMATCH, "two callers were started as rank " + std::to_string(rank), rank};
     }

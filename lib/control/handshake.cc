@@ -136,11 +136,13 @@ void Handshake::read_hello() {
   if (get_le<uint64_t>(at + 24) != claim_.job) return refuse("it comes for another job");
   if (get_le<int32_t>(at + 16) != claim_.server) return refuse("it wants another rank");
   const auto client = get_le<int32_t>(at + 12);
-  if (client < 0 || client == claim_.server) return refuse("it claims an impossible rank");
+  const auto nranks = get_le<uint32_t>(at + 20);
+  if (client <= claim_.server || uint32_t(client) >= nranks)
+    return refuse("it claims an impossible rank");
   claim_.purpose = Purpose(purpose);
   claim_.agrees_on_secret = at[agrees_at] != 0;
   claim_.client = client;
-  claim_.nranks = get_le<uint32_t>(at + 20);
+  claim_.nranks = nranks;
   std::copy_n(at + binding_at, claim_.binding.size(), claim_.binding.begin());
   greeted_ = true;
   out_begin_ = out_end_ = 0;

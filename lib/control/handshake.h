@@ -51,8 +51,9 @@ class Handshake {
 
   // `random`: 32 fresh random bytes that nobody else knows.
   static Handshake client(const JobKey& key, const Claim& claim, const JobKey& random);
-  // Accepts whoever holds the key and calls rank `server` of `job`, for one of `purposes`. Once it
-  // is done, the caller decides whether the claimed rank may connect.
+  // Accepts whoever holds the key and calls rank `server` of `job`, for one of `purposes`, as a
+  // higher rank: lower ones do not call. Once it is done, the caller decides whether the claimed
+  // rank may connect.
   static Handshake server(const JobKey& key, uint8_t purposes, uint64_t job, int32_t server,
                           const JobKey& random);
 

@@ -126,6 +126,8 @@ TEST(HandshakeTest, TheRightKeyForSomethingElseIsRefused) {
       {claim_of(3, 2, Purpose(0)), "no purpose"},
       {claim_of(2, 2), "the server's own rank"},
       {claim_of(-1, 2), "no rank"},
+      {claim_of(1, 2), "a lower rank, which does not call"},
+      {claim_of(4, 2), "a rank beyond the last"},
   };
   for (const auto& one : wrong) {
     auto client = Handshake::client(key_of(1), one.claim, nonce_of(10));

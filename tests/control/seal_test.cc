@@ -163,7 +163,7 @@ Ends shake_hands(const JobKey& key, const Claim& claim, uint8_t nonces) {
 }
 
 TEST(SessionKeysTest, BothEndsHaveThemAndNoOtherConnectionHas) {
-  const Claim claim{Purpose::data, 99, 3, 2, 4, Mac{5}};
+  const Claim claim{Purpose::data, 99, 3, 2, 5, Mac{5}};
   std::set<JobKey> seen;
   const auto expect_new = [&](const char* what, const JobKey& key, const Claim& of,
                               uint8_t nonces) {
@@ -185,7 +185,7 @@ TEST(SessionKeysTest, BothEndsHaveThemAndNoOtherConnectionHas) {
   expect_new_where("another communicator or epoch", [](Claim& c) { c.job = 100; });
   expect_new_where("another client", [](Claim& c) { c.client = 4; });
   expect_new_where("another server", [](Claim& c) { c.server = 1; });
-  expect_new_where("another number of ranks", [](Claim& c) { c.nranks = 5; });
+  expect_new_where("another number of ranks", [](Claim& c) { c.nranks = 6; });
   expect_new_where("other addresses", [](Claim& c) { c.binding = Mac{6}; });
   expect_new_where("a secret agreed on", [](Claim& c) { c.agrees_on_secret = true; });
 }

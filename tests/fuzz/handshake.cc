@@ -55,7 +55,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
   insider.receive(hello);
   if (insider.greeted()) {
     const Claim& claim = insider.claim();
-    if (claim.client <= 0 || claim.server != 0 || claim.job != 7) abort();
+    if (claim.client <= 0 || uint32_t(claim.client) >= claim.nranks) abort();
+    if (claim.server != 0 || claim.job != 7) abort();
     if (claim.purpose != Purpose::data && claim.purpose != Purpose::control) abort();
   }
   converse(insider, data + claim_bytes, bytes - claim_bytes);

@@ -299,8 +299,7 @@ Destination Terms::destination(int server, const Address& at, Purpose purpose) c
 }
 
 Status Terms::examine(const Claim& claim, bool* is_peer) const {
-  *is_peer = claim.client > self && size_t(claim.client) < bindings.size() &&
-             bindings[size_t(claim.client)] && claim.nranks == nranks;
+  *is_peer = claim.nranks == nranks && bindings[size_t(claim.client)];
   if (!*is_peer) return {};
   const bool encrypted = integrity[size_t(claim.client)] == Integrity::encrypted;
   if (claim.binding == *bindings[size_t(claim.client)] && claim.agrees_on_secret == encrypted) {
