@@ -21,9 +21,9 @@
 // holds are known to them. --strangers N come in a trial, now and then five times as many at once.
 //
 // A stranger is accepted that gets an answer (who replays: more than the challenge), or is still
-// there after 8 s. A job is harmed whose ranks do not all get right results with OK, or of which a
-// call takes longer than --most-ms, not counting the time that ranks are held. Trial i of a line
-// has the seed FIRST + i.
+// there after 6 s of a rank that is not held. A job is harmed whose ranks do not all get right
+// results with OK, or of which a call takes longer than --most-ms, not counting the time that ranks
+// are held. Trial i of a line has the seed FIRST + i.
 #include <dlfcn.h>
 #include <openssl/hmac.h>
 #include <signal.h>
@@ -80,8 +80,8 @@ constexpr int most_calls = 1 + rounds * (calls_a_round + 1);
 constexpr int most_recorded = 256;
 constexpr int64_t limit_ms = 15'000;     // of a call
 constexpr int64_t watchdog_ms = 60'000;  // a job that lasts so long hangs
-constexpr int64_t patience_ms = 8'000;   // after which a stranger must be out
-constexpr int64_t long_hold_ms = 2'300;  // longer than a port is patient
+constexpr int64_t patience_ms = 6'000;   // after which a stranger must be out
+constexpr int64_t long_hold_ms = 6'500;  // of a greeting, so that this is seen
 
 constexpr char magic[9] = "tutti-h3";
 constexpr size_t hello_bytes = 128, challenge_bytes = 64, proof_bytes = 32;
@@ -240,13 +240,16 @@ class Rank {
   void run(const int* ids) {
     setenv("TUTTI_INTEGRITY", trial_.encrypted ? "encrypted" : "auto", 1);
     tutti_comm comm = nullptr;
-    if (!timed([&] { return join(case_.transport, limit_ms, rank_, case_.nranks, ids, &comm); }))
-      return;
+    const auto create = [&] {
+      return join(case_.transport, limit_ms, rank_, case_.nranks, ids, &comm);
+    };
+    if (!timed(nullptr, create)) return;
     own_greeting->is_start = false;
     bool well = make_calls(comm, 0);
     for (int round = 1; well && !case_.moment.is_start && round < rounds; ++round) {
       tutti_comm derived = nullptr;
-      well = timed([&] { return tutti_comm_dup(comm, &derived); }) && make_calls(derived, round);
+      well =
+          timed(comm, [&] { return tutti_comm_dup(comm, &derived); }) && make_calls(derived, round);
       if (derived != nullptr) tutti_comm_free(derived);
     }
     tutti_comm_free(comm);
@@ -256,16 +259,16 @@ class Rank {
   bool make_calls(tutti_comm comm, int round) {
     Job job(comm, rank_, case_.nranks, trial_.seed + uint64_t(round));
     for (int i = 0; i < calls_a_round; ++i) {
-      const bool well = timed([&] { return job.make(told_.call); });
+      const bool well = timed(comm, [&] { return job.make(told_.call); });
       told_.wrong = told_.wrong || !job.right();
       if (!well) return false;
     }
     return true;
   }
 
-  // From when all ranks are in the call.
+  // From when all ranks are in the call; `comm`: null while there is none.
   template <class Make>
-  bool timed(Make&& make) {
+  bool timed(tutti_comm comm, Make&& make) {
     std::atomic<uint64_t>& begun = board->begun_ns[told_.call];
     const uint64_t own_ns = now_ns(), held_ns = board->held_ns;
     for (uint64_t last = begun; last < own_ns && !begun.compare_exchange_weak(last, own_ns);)
@@ -274,7 +277,10 @@ class Rank {
     const uint64_t held_meanwhile_ns = board->held_ns - held_ns;
     told_.ms = std::max(told_.ms, double(int64_t(now_ns() - begun - held_meanwhile_ns)) / 1e6);
     if (told_.status != TUTTI_OK) {
-      snprintf(told_.text, sizeof(told_.text), "%s", tutti_last_error());
+      tutti_error error{};
+      if (comm != nullptr) tutti_comm_last_error(comm, &error);
+      const char* const text = error.text != nullptr ? error.text : tutti_last_error();
+      snprintf(told_.text, sizeof(told_.text), "%s", text);
       return false;
     }
     ++told_.call;
@@ -304,6 +310,7 @@ class Stranger {
   Stranger(Kind kind, const Greeting& member, std::mt19937_64& random)
       : kind_(kind),
         hangs_up_(kind == Kind::scan),
+        server_(board->greetings[member.claim().server]),
         give_up_ns_(deadline_after_ms(patience_ms)),
         socket_(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)) {
     prepare(member, random);
@@ -323,6 +330,8 @@ class Stranger {
     if (ended_ == Ended::no && hangs_up_) end(Ended::refused);
     if (ended_ == Ended::no) say();
     if (ended_ == Ended::no) hear();
+    // Who is held itself can turn out nobody.
+    if (server_.stage == Greeting::waits) give_up_ns_ = deadline_after_ms(patience_ms);
     if (ended_ == Ended::no && now_ns() > give_up_ns_) end(Ended::accepted);
   }
 
@@ -492,6 +501,7 @@ class Stranger {
 
   Kind kind_;
   bool hangs_up_;
+  const Greeting& server_;
   uint64_t give_up_ns_;
   Fd socket_;
   Ended ended_ = Ended::no;
