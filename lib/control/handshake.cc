@@ -29,7 +29,7 @@ Handshake Handshake::client(const JobKey& key, const Claim& claim, const JobKey&
   made.step_ = Step::client_challenge;
   made.wants_ = challenge_bytes;
   uint8_t* at = made.hello_.data();
-  std::memcpy(at, hello_magic, 8);
+  std::copy_n(hello_magic, 8, at);
   at[8] = uint8_t(claim.purpose);
   at[agrees_at] = claim.agrees_on_secret ? 1 : 0;
   put_le<int32_t>(at + 12, claim.client);
