@@ -16,9 +16,10 @@
 //   replay   says what members have said, just now or on an earlier connection
 //
 // They come at the start, while the job's communicator is made, or in mid-job: while others are
-// made of it and while pairs connect at first use. Whenever a rank is about to greet another one it
-// is held until the strangers have come to the same port; what it would say and the key that it
-// holds are known to them. --strangers N come in a trial, now and then five times as many at once.
+// made of it and while pairs connect at first use. Whenever a rank is about to greet another one,
+// or to prove that it is a member, it is held until the strangers have come to the same port; its
+// greeting and the key that it holds are known to them. --strangers N come in a trial, now and then
+// five times as many at once.
 //
 // A stranger is accepted that gets an answer (who replays: more than the challenge), or is still
 // there after 6 s of a rank that is not held. A job is harmed whose ranks do not all get right
@@ -132,12 +133,14 @@ struct Trial {
   uint64_t seed;
   std::mt19937_64 random;
   bool encrypted;
+  bool at_proof;                  // ranks are held before that
   size_t held_longer;             // this greeting is
   std::vector<size_t> strangers;  // at which greeting each comes
 
   Trial(const Case& c, const Options& options, uint64_t seed)
       : seed(seed), random(seed * 0x9e3779b97f4a7c15u) {
     encrypted = c.transport == "tcp" && random() % 2 == 0;
+    at_proof = random() % 2 == 0;
     const bool is_slow = c.kind.kind == Kind::silence || c.kind.kind == Kind::drip;
     const size_t places = 1 + c.greetings() * 2 / 3;
     held_longer = is_slow && seed % 4 == 0 ? random() % places : SIZE_MAX;
@@ -197,10 +200,11 @@ Board* board = nullptr;
 
 Greeting* own_greeting = nullptr;  // null: this process is no rank
 std::array<uint8_t, 32> own_key;   // with which it has greeted last
+bool at_proof = false;             // as of Trial
 
-void hold(int fd, const uint8_t* hello) {
+void hold(int fd, const Hello& hello) {
   own_greeting->to = tutti::peer_address(fd);
-  std::copy_n(hello, hello_bytes, own_greeting->hello.begin());
+  own_greeting->hello = hello;
   own_greeting->key = own_key;
   if (board->held.fetch_add(1) == 0) board->held_since_ns = now_ns();
   own_greeting->stage = Greeting::waits;
@@ -221,10 +225,11 @@ void record(const Hello& hello, const uint8_t* proof) {
 void before_send(int fd, const uint8_t* bytes, size_t length) {
   thread_local std::map<int, Hello> greeted;  // what goes next over these is the proof
   if (length == hello_bytes && std::memcmp(bytes, magic, 8) == 0) {
-    hold(fd, bytes);
     std::copy_n(bytes, hello_bytes, greeted[fd].begin());
+    if (!at_proof) hold(fd, greeted[fd]);
   } else if (const auto found = greeted.find(fd); found != greeted.end()) {
     if (length == proof_bytes) record(found->second, bytes);
+    if (length == proof_bytes && at_proof) hold(fd, found->second);
     greeted.erase(found);
   }
 }
@@ -234,6 +239,7 @@ class Rank {
   Rank(const Case& c, const Trial& trial, int rank)
       : case_(c), trial_(trial), rank_(rank), told_(board->told[rank]) {
     own_greeting = &board->greetings[rank];
+    at_proof = trial.at_proof;
     own_greeting->is_start = true;
   }
 
