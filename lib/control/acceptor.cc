@@ -128,7 +128,7 @@ Fd Acceptor::accept_one() {
   return socket;
 }
 
-Status Acceptor::accept(uint64_t now_ns) {
+Status Acceptor::accept(uint64_t now_ns, std::vector<Guest>* in) {
   int refused_by_system = 0;
   bool tried = false;
   for (size_t i = 0; i < accepts_a_step; ++i) {
@@ -156,14 +156,16 @@ Status Acceptor::accept(uint64_t now_ns) {
                         Handshake::server(key_, purposes_, job_, server_, random),
                         now_ns + patience_ns});
     // A member has sent its hello by now, which tells it from a stranger that only takes a place.
+    // Who is admitted must not be turned out any more.
     Next next = Next::wait;
     TUTTI_TRY(step(pending_.back(), &next));
-    if (next == Next::leave) {
-      pending_.pop_back();
-      ++refused_;
-    } else {
+    if (next == Next::wait) {
       limit();
+      continue;
     }
+    if (next == Next::enter) enter(pending_.back(), in);
+    refused_ += next == Next::leave;
+    pending_.pop_back();
   }
   return {};
 }
@@ -179,15 +181,19 @@ Status Acceptor::step(Pending& pending, Next* next) {
   return {};
 }
 
+void Acceptor::enter(Pending& pending, std::vector<Guest>* in) {
+  in->push_back({std::move(pending.socket), pending.handshake});
+}
+
 Status Acceptor::advance(uint64_t now_ns, std::vector<Guest>* in) {
   if (!listener_) return {};
-  TUTTI_TRY(accept(now_ns));
+  TUTTI_TRY(accept(now_ns, in));
   Status stepped;
   std::erase_if(pending_, [&](Pending& one) {
     Next next = Next::wait;
     if (stepped.ok()) stepped = step(one, &next);
     if (next == Next::enter) {
-      in->push_back({std::move(one.socket), one.handshake});
+      enter(one, in);
       return true;
     }
     const bool late = now_ns >= one.due_ns && !one.handshake.greeted();

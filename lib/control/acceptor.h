@@ -56,10 +56,11 @@ class Acceptor {
   enum class Next { wait, enter, leave };
 
   Fd accept_one();  // empty: errno says why
-  Status accept(uint64_t now_ns);
+  Status accept(uint64_t now_ns, std::vector<Guest>* in);
   void limit();
   bool turn_out_oldest(bool greeted);
   static Status step(Pending& pending, Next* next);
+  static void enter(Pending& pending, std::vector<Guest>* in);
 
   Fd listener_;
   KeptKey key_;

@@ -1,11 +1,24 @@
 #include "lib/control/acceptor.h"
 
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <functional>
 #include <set>
+#include <utility>
 
 #include "lib/base/clock.h"
 #include "tests/control/stranger.h"
+
+// What this thread does before it receives the next bytes; null: nothing.
+static thread_local std::function<void()> before_recv;
+
+// In place of the C library's, for the whole program.
+extern "C" ssize_t recv(int fd, void* to, size_t bytes, int flags) {
+  if (const auto first = std::exchange(before_recv, nullptr)) first();
+  return ::syscall(SYS_recvfrom, fd, to, bytes, flags, nullptr, nullptr);
+}
 
 namespace tutti {
 namespace {
@@ -161,6 +174,34 @@ TEST(AcceptorTest, ReplayedHellosAreBoundedAndKeepNobodyOut) {
     ASSERT_TRUE(acceptor.advance(now_ns(), &guests).ok());
   }
   EXPECT_EQ(guests.size(), 4u);
+}
+
+// Who answers while the acceptor still looks for more is in before the next comes.
+TEST(AcceptorTest, WhoIsAdmittedIsNotTurnedOutByReplays) {
+  Door door;
+  Caller caller(door.from(1));
+  caller.advance(now_ns());
+  const Handshake copied = Handshake::client(door_key, door.from(1).claim, {{5}});
+  std::vector<Fd> replays;
+  for (int i = 0; i < 4; ++i) {
+    replays.emplace_back(::socket(AF_INET, SOCK_STREAM, 0));
+    ASSERT_EQ(::connect(replays.back().get(), &door.address.any, door.address.length()), 0);
+    ASSERT_EQ(::send(replays.back().get(), copied.output().data(), copied.output().size(), 0), 128);
+  }
+  const std::function<void()> answer = [&] {
+    caller.advance(now_ns());
+    before_recv = answer;
+  };
+  before_recv = answer;
+  Acceptor acceptor = door.open(1);
+  std::vector<Acceptor::Guest> guests;
+  const Status advanced = acceptor.advance(now_ns(), &guests);
+  before_recv = nullptr;
+  ASSERT_TRUE(advanced.ok()) << advanced.text();
+  caller.advance(now_ns());
+  EXPECT_EQ(caller.state(), Caller::State::done) << caller.error().text();
+  EXPECT_EQ(guests.size(), 1u);
+  EXPECT_EQ(acceptor.refused(), 2u);
 }
 
 // The ranks of one host have more connections than there are ports: a port chosen by connect() need
