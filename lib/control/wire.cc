@@ -39,7 +39,7 @@ uint32_t most_length(Type type) {
     case Type::bye:
     case Type::beat:
     case Type::moved:
-      return 0;
+      break;
   }
   return 0;
 }

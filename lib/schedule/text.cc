@@ -120,10 +120,10 @@ bool parse_step(Line& line, Step* out) {
       return line.number(&out->peer) && line.take(" ") && line.side(&out->side) && line.take(" ") &&
              line.range(&out->to) && line.joined(&out->joined) && line.end();
     case Kind::reduce:
-      return line.range(&out->to) && line.take(" ") && line.side(&out->side) && line.take(" ") &&
-             line.range(&out->from) && line.end();
+      break;
   }
-  return false;
+  return line.range(&out->to) && line.take(" ") && line.side(&out->side) && line.take(" ") &&
+         line.range(&out->from) && line.end();
 }
 
 }  // namespace

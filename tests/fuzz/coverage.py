@@ -113,7 +113,8 @@ def main(root, build, targets):
         print("\nlines that no input reaches:", *excuses, sep="\n")
     if missing:
         print("\nlines that nobody reached:", *missing, sep="\n")
-    print(*complaints, sep="\n")
+    if complaints:
+        print("", *complaints, sep="\n")
     return bool(complaints)
 
 
