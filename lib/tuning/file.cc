@@ -36,11 +36,6 @@ class Cursor {
     ++at_;
     return *this;
   }
-  Cursor operator++(int) {
-    const Cursor before = *this;
-    ++*this;
-    return before;
-  }
   bool operator==(const Cursor& other) const { return at_ == other.at_; }
 
  private:

@@ -31,7 +31,7 @@ def read_list(path):
     for line in open(path):
         line = line.rstrip("\n")
         if line.startswith("  "):
-            text, reason = line.split("  # ")
+            text, reason = line.rsplit("  # ", 1)
             parsers[-1].excused[text.strip()] = reason
         elif line and not line.startswith("#"):
             file, *functions = line.split()

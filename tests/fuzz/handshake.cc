@@ -66,12 +66,13 @@ bool carry(Handshake& from, Handshake& to, uint8_t where, uint8_t change) {
 
 // A claim in the first bytes; then of each of the four messages the place of a change, and how.
 void stand_between(const uint8_t* data) {
-  const Claim claim{Purpose(data[0]), data[1], int8_t(data[2]), int8_t(data[3]), data[4],
-                    Mac{data[5]},     (data[6] & 1) != 0};
+  const Claim claim{Purpose(data[0]), data[1],      int8_t(data[2]),   int8_t(data[3]),
+                    data[4],          Mac{data[5]}, (data[6] & 1) != 0};
   Handshake client = Handshake::client(key, claim, JobKey{8});
   Handshake server = Handshake::server(key, purposes, job, 0, JobKey{9});
-  const bool sensible = (data[0] == uint8_t(Purpose::data) || data[0] == uint8_t(Purpose::control)) &&
-                        claim.job == job && claim.server == 0 && claim.client > 0;
+  const bool sensible =
+      (data[0] == uint8_t(Purpose::data) || data[0] == uint8_t(Purpose::control)) &&
+      claim.job == job && claim.server == 0 && claim.client > 0;
   bool same = true;
   for (int message = 0; message < 4; ++message) {
     const bool there = same && sensible;

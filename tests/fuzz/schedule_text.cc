@@ -24,8 +24,12 @@ bool small(const std::vector<Program>& programs) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::vector<Program> programs, again;
+  Program one;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  if (!parse(text, &programs).ok()) return 0;
+  const bool parsed = parse(text, &programs).ok();
+  if (parse(text, &one).ok() != (parsed && programs.size() == 1)) std::abort();
+  if (!parsed) return 0;
+  if (programs.size() == 1 && !(one == programs[0])) std::abort();
   if (!parse(print(programs), &again).ok() || again != programs) std::abort();
   if (!small(programs)) return 0;
   for (uint32_t c = 0; c < tutti::collective_count; ++c) {

@@ -11,7 +11,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace tutti;
   TuningTable table, again;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  const Status read = parse_tuning(text, "table", &table);
+  int version = 0;
+  const Status read = parse_tuning(text, "table", &table, &version);
+  if (read.ok() && version != tuning_version) std::abort();
   if (!read.ok()) {
     const bool unchanged = table.values() == default_tuning && table.id() == TuningTable().id();
     if (read.text().find("line ") == std::string::npos || !unchanged) std::abort();
