@@ -89,7 +89,7 @@ struct Cell {
 
 void measure(tutti_comm all, const char* transport, const char* interface, size_t bytes,
              bool watched_first, Cell* cell) {
-  tutti_comm made[2];  // by whether it is watched
+  tutti_comm made[2] = {};  // by whether it is watched
   for (const bool one : {watched_first, !watched_first})
     made[int(one)] = create(all, transport, interface, one);
   tutti_comm plain = made[0], watched = made[1];
