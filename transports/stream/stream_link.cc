@@ -392,7 +392,7 @@ Integrity StreamLink::integrity_to(int peer) const {
                                          : Integrity::none;
 }
 
-// The end of the stream tells of this process's end also where another handler of exit() never
+// The end of the stream tells of this process's end also where another of its exit handlers never
 // returns, as after a signal that came within malloc().
 void StreamLink::leave(bool in_call) noexcept {
   if (!in_call) return;
