@@ -72,7 +72,8 @@ void stand_between(const uint8_t* data) {
   Handshake server = Handshake::server(key, purposes, job, 0, JobKey{9});
   const bool sensible =
       (data[0] == uint8_t(Purpose::data) || data[0] == uint8_t(Purpose::control)) &&
-      claim.job == job && claim.server == 0 && claim.client > 0;
+      claim.job == job && claim.server == 0 && claim.client > 0 &&
+      uint32_t(claim.client) < claim.nranks;
   bool same = true;
   for (int message = 0; message < 4; ++message) {
     const bool there = same && sensible;
