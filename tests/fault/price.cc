@@ -24,6 +24,7 @@ namespace {
 
 using tutti::now_ns;
 using tutti::testing::Hosts;
+using tutti::testing::refuse_option;
 using tutti::testing::Report;
 using tutti::testing::report_of;
 
@@ -192,7 +193,7 @@ int main(int argc, char** argv) {
                                  } else if (option == "--most-percent") {
                                    options.most_percent = std::stod(value);
                                  } else {
-                                   return false;
+                                   refuse_option("price", "there is no option " + option);
                                  }
                                  return true;
                                });
