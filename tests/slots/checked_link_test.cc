@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <random>
 #include <vector>
 
@@ -22,20 +21,22 @@ constexpr int trials = 1000;
 // Two ranks of one thread; rank 0 has sent a message to rank 1.
 class FlippedBit : public ::testing::Test {
  protected:
-  void SetUp() override { ASSERT_TRUE(map_private(geometry_.total_bytes(), &mapping_).ok()); }
+  void SetUp() override {
+    noise_.resize(2 * most_);
+    for (uint8_t& byte : noise_) byte = uint8_t(random_());
+  }
 
   void send_one(Integrity integrity) {
     for (auto& link : links_) link.reset();
-    std::memset(mapping_.base, 0, geometry_.total_bytes());
+    ASSERT_TRUE(map_private(geometry_.total_bytes(), &mapping_).ok());  // zeros
     segment_ = Segment(mapping_.base, geometry_);
     for (uint32_t rank = 0; rank < 2; ++rank) {
       links_[rank] = make_link(testing::slot_parts(mapping_, geometry_, 2, rank), integrity);
       links_[rank]->begin(mark_of(7));
     }
-    // At most what fits into the slots.
-    const size_t most = geometry_.slots * (geometry_.slice_bytes - 2 * line_bytes);
-    sent_.resize(1 + random_() % (random_() % 2 == 0 ? 100 : most));
-    for (uint8_t& byte : sent_) byte = uint8_t(random_());
+    const size_t bytes = 1 + random_() % (random_() % 2 == 0 ? 100 : most_);
+    const auto first = noise_.begin() + ptrdiff_t(random_() % (noise_.size() - bytes));
+    sent_.assign(first, first + ptrdiff_t(bytes));
     ASSERT_TRUE(send_all(*links_[0], 1, sent_.data(), sent_.size()).ok());
   }
 
@@ -73,11 +74,14 @@ class FlippedBit : public ::testing::Test {
   }
 
   const Geometry geometry_ = Geometry::for_ranks(2, default_tuning);
+  // At most what fits into the slots.
+  const size_t most_ = geometry_.slots * (geometry_.slice_bytes - 2 * line_bytes);
   Mapping mapping_;
   Segment segment_;
   std::unique_ptr<Link> links_[2];
   std::vector<uint8_t> sent_, got_;
   std::mt19937_64 random_{21};
+  std::vector<uint8_t> noise_;  // messages are pieces of it
 };
 
 TEST_F(FlippedBit, IsFoundWhereChecksumsAreAskedFor) {
