@@ -119,8 +119,21 @@ ssize_t SecureSocket::Incoming::take(int fd, uint8_t* to, size_t room) {
       errno = EBADMSG;
       return -1;
     }
+    if (failed != 0) {
+      errno = failed;
+      return -1;
+    }
     if (const ssize_t got = fill(fd); got <= 0) return got;
   }
+}
+
+void SecureSocket::take_in() {
+  if (in_ != nullptr) in_->take_in(socket_.get());
+}
+
+void SecureSocket::Incoming::take_in(int fd) {
+  if (failed != 0 || end - begin == most_bytes) return;
+  if (fill(fd) < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) failed = errno;
 }
 
 const uint8_t* SecureSocket::Incoming::next_record() {

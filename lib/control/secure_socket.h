@@ -43,6 +43,11 @@ class SecureSocket {
   // `parts` beyond the bytes that it returns may have been overwritten.
   ssize_t receive(std::span<const iovec> parts);
 
+  // Takes from the kernel what has come, some records at most, and keeps it for receive(). For who
+  // cannot send: where both ends have a record that is longer than what the kernel holds for them,
+  // and want it sent before they receive, neither would go on.
+  void take_in();
+
  private:
   struct Outgoing {
     Seal seal;
@@ -53,6 +58,7 @@ class SecureSocket {
   struct Incoming {
     ssize_t take(int fd, uint8_t* to, size_t room);
     ssize_t fill(int fd);
+    void take_in(int fd);
     // The whole record at `begin`; null: it has not come, or none can.
     const uint8_t* next_record();
 
@@ -63,6 +69,7 @@ class SecureSocket {
     std::unique_ptr<uint8_t[]> text;  // of a record that was longer than what it was wanted for
     size_t text_begin = 0, text_end = 0;
     bool broken = false;
+    int failed = 0;  // what take_in() met
   };
 
   bool flush_record();

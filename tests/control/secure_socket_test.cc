@@ -103,6 +103,58 @@ TEST(SecureSocket, WhatIsTakenNeedsNoFurtherCall) {
   EXPECT_GE(ssize_t(in), taken);
 }
 
+// Both want their records sent before they receive, and the kernel holds less than one.
+TEST(SecureSocket, TwoThatSendGoOnWhereTheyTakeIn) {
+  Connection connection(Integrity::encrypted, 5'000);
+  constexpr int least = 1;  // what the kernel has least
+  setsockopt(connection.raw[1], SOL_SOCKET, SO_SNDBUF, &least, sizeof(least));
+  const std::vector<uint8_t> sent = pattern(60'000);
+  SecureSocket* const ends[] = {&connection.one, &connection.other};
+  size_t out[2] = {0, 0};
+  const auto send = [&](bool takes_in) {
+    for (int end = 0; end < 2; ++end) {
+      const iovec part{const_cast<uint8_t*>(sent.data()) + out[end], sent.size() - out[end]};
+      if (part.iov_len == 0) continue;
+      if (const ssize_t n = ends[end]->send({&part, 1}); n > 0) out[end] += size_t(n);
+      if (takes_in && ends[end]->holds()) ends[end]->take_in();
+    }
+  };
+  for (int i = 0; i < 100; ++i) send(false);
+  ASSERT_EQ(out[0] + out[1], 0u);
+  for (int i = 0; i < 100; ++i) send(true);
+  ASSERT_GT(out[0] + out[1], 0u);
+  // Who has sent all receives.
+  std::vector<uint8_t> got[2];
+  for (int i = 0; i < 1000; ++i) {
+    send(true);
+    for (int end = 0; end < 2; ++end) {
+      if (out[end] < sent.size()) continue;
+      uint8_t bytes[4096];
+      const iovec room{bytes, sizeof(bytes)};
+      if (const ssize_t n = ends[end]->receive({&room, 1}); n > 0)
+        got[end].insert(got[end].end(), bytes, bytes + n);
+    }
+  }
+  EXPECT_EQ(got[0], sent);
+  EXPECT_EQ(got[1], sent);
+}
+
+TEST(SecureSocket, WhatWasMetWhileItTookInIsToldAfterWhatCame) {
+  Connection connection(Integrity::encrypted);
+  uint8_t byte = 7;
+  const iovec part{&byte, 1};
+  ASSERT_EQ(connection.one.send({&part, 1}), 1);
+  ASSERT_EQ(connection.other.send({&part, 1}), 1);
+  connection.one.reset();  // with something unread: a reset
+  for (int i = 0; i < 3; ++i) connection.other.take_in();
+  uint8_t got[8] = {};
+  const iovec room{got, sizeof(got)};
+  EXPECT_EQ(connection.other.receive({&room, 1}), 1);
+  EXPECT_EQ(got[0], 7);
+  EXPECT_EQ(connection.other.receive({&room, 1}), -1);
+  EXPECT_EQ(errno, ECONNRESET);
+}
+
 TEST(SecureSocket, AChangedRecordIsBadFromThenOn) {
   for (const Integrity integrity : {Integrity::checksum, Integrity::encrypted}) {
     Connection from(integrity), to(integrity);

@@ -59,6 +59,9 @@ class LateSocket {
       return socket_.receive(parts);
     return receive_early(parts);
   }
+  void take_in() {
+    if (socket_) socket_.take_in();
+  }
 
  private:
   ssize_t send_early(std::span<const iovec> parts);

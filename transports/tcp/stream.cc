@@ -39,8 +39,10 @@ size_t Stream::send(const CallMark& mark, const std::byte* data, size_t bytes) {
   const ssize_t result = socket_.send(out_header_left_ > 0 ? both : both.subspan(1));
   if (result < 0) {
     if (!again(errno)) send_failed_ = true;
+    const bool holds = socket_.holds();
     // Nothing was sent, nor will be: begin again.
-    if (starts && !socket_.holds()) out_header_left_ = out_left_ = 0;
+    if (starts && !holds) out_header_left_ = out_left_ = 0;
+    if (holds) socket_.take_in();
     return 0;
   }
   const size_t of_header = std::min(size_t(result), out_header_left_);
