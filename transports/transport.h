@@ -53,9 +53,10 @@ enum class Next : uint8_t {
 // Where another rank is, beside calls.
 enum class Presence : uint8_t {
   here,
-  left,  // it has freed the communicator, and has not gone on without this rank
-  dead,  // its process has ended
-  lost,  // nobody knows what it does, or it has gone on without this rank (Link::move_on())
+  left,     // it has freed the communicator, and has not gone on without this rank
+  dead,     // its process has ended
+  lost,     // nobody knows what it does, or it has gone on without this rank (Link::move_on())
+  cut_off,  // as lost, but so are all, of several hosts: it is this rank that is cut off
 };
 
 // What a transport needs to bring up one communicator. open() functions are collective over the

@@ -29,6 +29,9 @@ std::string with_head(What what, uint32_t number, std::string_view text) {
   return whole.append(text);
 }
 
+// For certain: it does not go on by itself.
+bool is_dead(Presence presence) { return presence == Presence::dead || presence == Presence::left; }
+
 bool is_text(std::string_view mail) {
   return mail.size() >= head_bytes && uint8_t(mail[0]) == text_magic;
 }
@@ -46,7 +49,7 @@ RankSet Survivors::failed() {
   RankSet failed(nranks());
   for (int rank = 0; rank < nranks(); ++rank) {
     const Presence presence = presence_[size_t(rank)];
-    if (presence == Presence::dead || presence == Presence::lost) failed.add(rank);
+    if (presence != Presence::here && presence != Presence::left) failed.add(rank);
   }
   return failed;
 }
@@ -67,9 +70,13 @@ bool Survivors::pump(Agreement* running) {
     for (std::string mail; connection_.link->take_mail(rank, &mail); moved = true)
       sort(rank, std::move(mail), running);
     if (found == Presence::here) continue;
+    if (found == Presence::cut_off && running != nullptr) {
+      running->cut_off();
+      send(*running);  // they may hear it
+    }
     presence_[size_t(rank)] = found;
     moved = true;
-    if (running != nullptr) running->gone(rank, found != Presence::lost, now);
+    if (running != nullptr) running->gone(rank, is_dead(found), now);
   }
   return moved;
 }
@@ -150,7 +157,8 @@ Status Survivors::decide(Matter matter, const RankSet& members, uint64_t value, 
   for (Letter& letter : std::exchange(later_, {}))
     sort(letter.from, std::move(letter.text), &running);
   for (int rank = 0; rank < nranks(); ++rank) {
-    if (!is_here(rank)) running.gone(rank, presence_[size_t(rank)] != Presence::lost, now_ns());
+    if (presence_[size_t(rank)] == Presence::cut_off) running.cut_off();
+    if (!is_here(rank)) running.gone(rank, is_dead(presence_[size_t(rank)]), now_ns());
   }
   if (connection_.link != nullptr) {
     look_until(never_ns, &running, [&] { return running.ended(); });

@@ -216,6 +216,12 @@ void Agreement::gone(int rank, bool dead, uint64_t now_ns) {
   step();
 }
 
+void Agreement::cut_off() {
+  if (ended()) return;
+  fail({TUTTI_ABORTED, rank_name(asked_.self) + " is cut off: none of the others' hosts answers it",
+        asked_.self});
+}
+
 // All others hear of it, so that they do not wait for each other's patience.
 void Agreement::lose(const RankSet& ranks) {
   lost_ |= ranks;

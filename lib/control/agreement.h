@@ -62,6 +62,8 @@ class Agreement {
   void receive(int from, std::string_view text, uint64_t now_ns);
   // A member is gone; `dead`: for certain. All that it has sent was received.
   void gone(int rank, bool dead, uint64_t now_ns);
+  // This rank reaches none of several hosts. What it says of them must not count.
+  void cut_off();
   void advance(uint64_t now_ns);
   // When advance() is due even if nothing happens.
   uint64_t due_ns() const;

@@ -26,6 +26,7 @@ struct Faults {
   int deaths = 0;
   int deaths_in_sending = 0;  // at most: of a rank that has sent a part of what it has to
   bool cuts = false;          // of groups from each other, or of pairs
+  bool one_way = false;       // what one of three or more sends is lost, or what is sent to it
   bool lateness = false;      // ranks come after others' patience, or never
 };
 
@@ -63,6 +64,18 @@ class Job {
         }
       }
     }
+    if (faults.one_way && nranks_ > 2) {
+      const uint64_t when = random_() % (60 * milli);
+      lone_ = int(random_() % uint64_t(nranks_));
+      const bool deaf = random_() % 2 == 0;
+      for (int other = 0; other < nranks_; ++other) {
+        if (other == lone_) continue;
+        const int from = deaf ? other : lone_, to = deaf ? lone_ : other;
+        cut_ns_[size_t(from * nranks_ + to)] = when;
+        find(other, lone_, Seen::lost, when);
+        find(lone_, other, Seen::cut_off, when);
+      }
+    }
   }
 
   void run() {
@@ -84,7 +97,7 @@ class Job {
       EXPECT_TRUE(one.phase == Phase::away || one.phase == Phase::done)
           << "seed " << seed << ": rank " << rank << " hangs";
       if (!one.succeeded) {
-        EXPECT_TRUE(one.phase == Phase::away || faults.cuts || faults.lateness)
+        EXPECT_TRUE(one.phase == Phase::away || faults.cuts || faults.lateness || rank == lone_)
             << "seed " << seed << ": rank " << rank << ": " << one.why.text();
         continue;
       }
@@ -97,14 +110,17 @@ class Job {
     }
     if (faults.cuts || faults.lateness) return;
     int alive = 0;
-    for (const Rank& one : ranks_) alive += one.dead ? 0 : 1;
+    for (int rank = 0; rank < nranks_; ++rank) {
+      const Rank& one = ranks_[size_t(rank)];
+      alive += !one.dead && (rank != lone_ || one.succeeded) ? 1 : 0;
+    }
     EXPECT_EQ(successes, alive) << "seed " << seed;
   }
   int decisions() const { return decisions_; }
 
  private:
   enum class Phase { away, deciding, making, done };
-  enum class Seen { here, dead, lost };
+  enum class Seen { here, dead, lost, cut_off };
   struct Letter {
     int from;
     std::string text;
@@ -149,7 +165,12 @@ class Job {
 
   void cut_off(int a, int b, uint64_t when) {
     cut_ns_[size_t(a * nranks_ + b)] = when;
-    at(when + 1000 * milli + random_() % (500 * milli), [this, a, b] { see(b, a, Seen::lost); });
+    find(b, a, Seen::lost, when);
+  }
+  // Some time after the cut.
+  void find(int rank, int other, Seen seen, uint64_t when) {
+    at(when + 1000 * milli + random_() % (500 * milli),
+       [this, rank, other, seen] { see(rank, other, seen); });
   }
 
   void die(int rank) {
@@ -167,8 +188,17 @@ class Job {
     if (one.dead || one.presence[size_t(other)] != Seen::here) return;
     one.presence[size_t(other)] = seen;
     if (one.phase != Phase::deciding) return;
-    one.running->gone(other, seen == Seen::dead, now_);
+    tell(one, other);
     look(rank);
+  }
+
+  void tell(Rank& one, int other) {
+    const Seen seen = one.presence[size_t(other)];
+    if (seen == Seen::cut_off) {
+      one.running->cut_off();
+    } else {
+      one.running->gone(other, seen == Seen::dead, now_);
+    }
   }
 
   void come(int rank) {
@@ -194,7 +224,7 @@ class Job {
     for (Letter& letter : std::exchange(one.later, {})) deliver(letter.from, rank, letter.text);
     for (int other = 0; other < nranks_; ++other) {
       if (one.phase == Phase::deciding && one.presence[size_t(other)] != Seen::here)
-        one.running->gone(other, one.presence[size_t(other)] == Seen::dead, now_);
+        tell(one, other);
     }
     if (one.phase == Phase::deciding) look(rank);
   }
@@ -299,6 +329,7 @@ class Job {
   std::mt19937_64 random_;
   int nranks_ = 0;
   int dies_sending_ = 0;
+  int lone_ = -1;  // the rank that is cut off from all others, in one direction
   std::vector<Rank> ranks_;
   std::vector<uint64_t> cut_ns_;
   std::vector<uint64_t> busy_until_ = std::vector<uint64_t>(64 * 64);
@@ -324,7 +355,7 @@ void run_all(int seeds, const Faults& faults) {
 
 constexpr Faults no_faults{}, one_dies{.deaths = 1}, some_die{.deaths = 3, .deaths_in_sending = 2},
     cut_off{.cuts = true}, cut_off_and_die{.deaths = 2, .deaths_in_sending = 1, .cuts = true},
-    late{.lateness = true},
+    one_way{.one_way = true}, late{.lateness = true},
     everything{.deaths = 2, .deaths_in_sending = 1, .cuts = true, .lateness = true};
 
 TEST(Agreement, WithoutFaultsAllGoOn) { run_all(few, no_faults); }
@@ -339,13 +370,16 @@ TEST(Agreement, OfRanksThatAreCutOffFromEachOtherAtMostOneGroupGoesOn) {
   run_all(few, cut_off_and_die);
 }
 
+TEST(Agreement, WhoIsCutOffInOneDirectionIsLeftOutAloneWhateverItSays) { run_all(few, one_way); }
+
 TEST(Agreement, NobodyWaitsLongForTheLateAndTheseDoNotGoOnAlone) {
   run_all(few, late);
   run_all(few, everything);
 }
 
 TEST(LongAgreement, OfVeryManyJobs) {
-  for (const Faults& faults : {one_dies, some_die, cut_off, cut_off_and_die, late, everything})
+  for (const Faults& faults :
+       {one_dies, some_die, cut_off, cut_off_and_die, one_way, late, everything})
     run_all(many, faults);
 }
 

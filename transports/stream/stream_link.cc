@@ -649,16 +649,20 @@ void StreamLink::ask_others(const Peer& suspect, uint64_t now_ns) {
 }
 
 // A rank whose questions none of several hosts answers is itself the one that is cut off.
-Status StreamLink::silence_error(const Peer& suspect, uint64_t asked_ns) const {
-  bool alone = true, others = false;
+bool StreamLink::is_cut_off(const Peer& suspect) const {
+  bool others = false;
   for (const auto& peer : peers_) {
     if (peer == nullptr || !peer->can_be_asked()) continue;
-    alone = alone && Heartbeat::is_silent(contact_of(peer->control.fd()));
+    if (!Heartbeat::is_silent(contact_of(peer->control.fd()))) return false;
     others = others || peer->host != suspect.host;
   }
+  return others;
+}
+
+Status StreamLink::silence_error(const Peer& suspect, uint64_t asked_ns) const {
   const std::string own_host = local_address(suspect.control.fd()).host();
   const std::string for_so_long = " for " + std::to_string(asked_ns / 1'000'000) + " ms";
-  if (alone && others) {
+  if (is_cut_off(suspect)) {
     return {TUTTI_PEER_FAILED,
             "the host of " + rank_name(self_) + " is cut off: nothing that " + own_host +
                 " sends to other hosts has been acknowledged" + for_so_long,

@@ -170,6 +170,8 @@ class StreamLink final : public Link {
   // Looks whether its host has answered, and asks it where it is time.
   Contact ask(Peer& peer, uint64_t now_ns);
   void ask_others(const Peer& suspect, uint64_t now_ns);
+  // Whether none of several hosts answers, `suspect` among them.
+  bool is_cut_off(const Peer& suspect) const;
   Status silence_error(const Peer& suspect, uint64_t asked_ns) const;
   Status stranger_error(const Peer& peer);
   Status earlier_error(const Peer& peer);

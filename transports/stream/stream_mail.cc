@@ -61,7 +61,10 @@ Presence StreamLink::presence(int rank, uint64_t now_ns) {
   if (!peer.can_be_asked() || now_ns - peer.looked_ns < heartbeat_.look_period_ns())
     return Presence::here;
   const Contact contact = ask(peer, now_ns);
-  return heartbeat_.is_lost(contact, now_ns - peer.asked_ns) ? Presence::lost : Presence::here;
+  const uint64_t asked_ns = now_ns - peer.asked_ns;
+  if (heartbeat_.suspects(contact, asked_ns)) ask_others(peer, now_ns);
+  if (!heartbeat_.is_lost(contact, asked_ns)) return Presence::here;
+  return is_cut_off(peer) ? Presence::cut_off : Presence::lost;
 }
 
 // Who waits for one peer's mail may be waited for by another one, whose mail goes on here.
