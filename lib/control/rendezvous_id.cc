@@ -42,14 +42,16 @@ Status RendezvousId::parse(const tutti_unique_id& id, RendezvousId* out) {
   if (at[8] != id_version) {
     return {TUTTI_INVALID, "the unique id was made by another version of tutti"};
   }
-  const bool tail_is_zero =
-      std::all_of(at + rest_at, at + checksum_at, [](uint8_t byte) { return byte == 0; });
-  if ((at[9] & ~fixed_flag) != 0 || !tail_is_zero ||
-      !Address::unpack(at + address_at, &out->address) || out->address.port() == 0) {
+  RendezvousId read;
+  read.fixed = at[9] == fixed_flag;
+  const bool known = Address::unpack(at + address_at, &read.address);
+  const tutti_unique_id again = read.encode();  // without the key, of which no copy is to be left
+  if (!known || read.address.port() == 0 || !std::equal(at, at + key_at, again.bytes) ||
+      !std::equal(at + rest_at, at + checksum_at, again.bytes + rest_at)) {
     return {TUTTI_INVALID, "the unique id makes no sense"};
   }
-  out->fixed = at[9] != 0;
-  std::copy_n(at + key_at, out->key.size(), out->key.begin());
+  std::copy_n(at + key_at, read.key.size(), read.key.begin());
+  *out = read;
   return {};
 }
 
