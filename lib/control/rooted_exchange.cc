@@ -138,8 +138,9 @@ Status RootedExchange::read(int from, uint64_t round, std::string* text, bool* w
   if (header.type == wire::Type::abort && header.comm == job_) {
     Status error;
     const auto* bytes = reinterpret_cast<const uint8_t*>(payload.data());
-    TUTTI_TRY(wire::parse_status({bytes, payload.size()}, &error));
-    return error;
+    const Status parsed = wire::parse_status({bytes, payload.size()}, &error);
+    if (parsed.ok()) return error;
+    return {parsed.code(), "from " + rank_name(from) + ": " + parsed.text(), from};
   }
   if (header.type != wire::Type::exchange || header.comm != job_ || header.epoch != round ||
       header.src != uint16_t(from)) {

@@ -106,5 +106,33 @@ TEST(RootedExchange, ARankThatHasGoneIsNamedToAllWhoLook) {
   });
 }
 
+// Of two ranks one, with what the other has sent before.
+Status gather_after(int rank, wire::Type type, uint64_t epoch, std::string_view payload) {
+  int ends[2];
+  EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
+  FrameChannel peer(Fd(ends[0]), wire::most_exchange_bytes);
+  wire::Header header;
+  header.type = type;
+  header.comm = 7;
+  header.epoch = epoch;
+  header.src = uint16_t(1 - rank);
+  peer.queue(header, payload);
+  EXPECT_TRUE(peer.flush());
+  std::vector<FrameChannel> own(rank == 0 ? 1 : 0);
+  own.emplace_back(Fd(ends[1]), wire::most_exchange_bytes);
+  std::vector<std::string> all;
+  return RootedExchange(rank, 2, 7, std::move(own)).allgather("x", deadline_after_ms(10'000), &all);
+}
+
+TEST(RootedExchange, AnErrorThatMakesNoSenseNamesWhoSentIt) {
+  for (const int rank : {0, 1}) {
+    const Status ended = gather_after(rank, wire::Type::abort, 0, "cut");
+    EXPECT_EQ(ended.code(), TUTTI_CORRUPT);
+    EXPECT_EQ(ended.rank(), 1 - rank);
+    EXPECT_TRUE(ended.text().starts_with(rank == 0 ? "from rank 1: " : "from rank 0: "))
+        << ended.text();
+  }
+}
+
 }  // namespace
 }  // namespace tutti
