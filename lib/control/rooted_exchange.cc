@@ -217,7 +217,7 @@ Status RootedExchange::take_part(std::string_view mine, uint64_t deadline_ns,
   channels_[0].queue(header(), mine);
   std::string packed;
   TUTTI_TRY(hear(deadline_ns, &packed));
-  if (!unpack(packed, size_t(nranks_), all)) {
+  if (!unpack(packed, size_t(nranks_), all) || (*all)[size_t(rank_)] != mine) {
     return {TUTTI_CORRUPT, "what rank 0 sent while the communicator was made makes no sense", 0};
   }
   return {};

@@ -134,5 +134,15 @@ TEST(RootedExchange, AnErrorThatMakesNoSenseNamesWhoSentIt) {
   }
 }
 
+TEST(RootedExchange, WhatRank0SaysMustHaveTheOwnText) {
+  using namespace std::string_literals;
+  EXPECT_TRUE(gather_after(1, wire::Type::exchange, 1, "\0\0\0\0\1\0\0\0x"s).ok());
+  for (const std::string& other : {"\0\0\0\0\1\0\0\0y"s, "\1\0\0\0x\0\0\0\0"s}) {
+    const Status ended = gather_after(1, wire::Type::exchange, 1, other);
+    EXPECT_EQ(ended.code(), TUTTI_CORRUPT) << ended.text();
+    EXPECT_EQ(ended.rank(), 0);
+  }
+}
+
 }  // namespace
 }  // namespace tutti
