@@ -85,15 +85,17 @@ Status Stream::check(const wire::Header& header) const {
 bool Stream::next_frame() {
   if (staged() < carried_ + wire::header_bytes) return false;
   const auto* at = reinterpret_cast<const uint8_t*>(stage_.get() + head_ + carried_);
+  wire::Header header;
   corrupt_ =
-      wire::parse(std::span<const uint8_t, wire::header_bytes>(at, wire::header_bytes), &frame_);
+      wire::parse(std::span<const uint8_t, wire::header_bytes>(at, wire::header_bytes), &header);
   if (corrupt_.ok()) {
-    corrupt_ = check(frame_);
+    corrupt_ = check(header);
   } else {
     corrupt_ = {corrupt_.code(), "from rank " + std::to_string(peer_) + ": " + corrupt_.text(),
                 peer_};
   }
   if (!corrupt_.ok()) return false;
+  frame_ = header;
   std::memmove(stage_.get() + head_ + wire::header_bytes, stage_.get() + head_, carried_);
   head_ += wire::header_bytes;
   frame_left_ = frame_.length;

@@ -15,6 +15,7 @@
 #include "tests/support/wrapped_exchange.h"
 #include "tests/transports/tcp/ranks.h"
 #include "transports/stream/mesh.h"
+#include "transports/tcp/stream.h"
 
 namespace tutti {
 namespace {
@@ -61,6 +62,40 @@ TEST(TcpStream, ElementsThatFramesTearApartArePutTogether) {
         complete(link, Patience{100, 20}, 10'000'000'000u, look, [&] { return seen == elements; });
     ASSERT_TRUE(ended.ok()) << ended.text();
   });
+}
+
+TEST(TcpStream, AWrongFrameDoesNotTakeThePlaceOfATornElement) {
+  tcp::Stream stream(7, 0, 1, default_tuning);
+  std::string text;
+  for (const uint64_t comm : {7, 8}) {  // of which the second is another communicator
+    wire::Header header;
+    header.comm = comm;
+    header.src = 1;
+    header.stream = text.empty() ? 0 : 2;
+    header.digest = uint32_t(comm);
+    header.length = 2;
+    const wire::HeaderBytes bytes = wire::encode(header);
+    text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size()).append("ab");
+  }
+  struct Path final : tcp::EarlyPath {
+    bool is_out() override { return true; }
+    void post(wire::Type, std::string_view) override {}
+    void look() override {}
+    void want() override {}
+  } path;
+  stream.late()->begin(&path);
+  ASSERT_TRUE(stream.late()->come(text));
+  CallMark right, wrong;
+  right.digest = 7;
+  wrong.digest = 8;
+  EXPECT_TRUE(stream.peek(right, 4, 4).empty());
+  EXPECT_EQ(stream.corrupt().code(), TUTTI_CORRUPT);
+  ASSERT_TRUE(stream.latest().has_value());
+  EXPECT_EQ(stream.latest()->digest, right.digest);
+  std::byte got[4];
+  EXPECT_EQ(stream.receive(wrong, got, 4), 0u);
+  EXPECT_EQ(stream.receive(right, got, 4), 2u);
+  EXPECT_EQ(got[0], std::byte('a'));
 }
 
 TEST(TcpStream, PeeksAndReceivesMayTakeTurnsInOneMessage) {
