@@ -7,9 +7,9 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <set>
 #include <system_error>
 
+#include "trainer/checkpoint/about.h"
 #include "trainer/checkpoint/boxes.h"
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/common/error.h"
@@ -24,7 +24,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr int format_version = 3;
 constexpr size_t kept_generations = 2;
 
 std::string folder_name(int64_t step) { return fmt::format("step-{:09}", step); }
@@ -39,89 +38,44 @@ std::vector<fs::path> generations(const std::string& folder) {
   return found;
 }
 
-// What checkpoint.json says, once its checksum has been compared. Throws Damaged or a json
-// exception.
-json contents_of(const fs::path& folder) {
-  json about;
-  try {
-    about = json::parse(read_file(folder / "checkpoint.json"), nullptr, false);
-  } catch (const std::system_error&) {  // NOLINT(bugprone-empty-catch): then it is no object
-  }
-  if (!about.is_object()) throw Damaged("checkpoint.json is missing or damaged");
-  if (about.at("format") != format_version)
-    throw Damaged(
-        fmt::format("it has format {}, not {}", about.at("format").dump(), format_version));
-  if (sha256_of_text(about.at("contents").dump()) != about.at("sha256"))
-    throw Damaged("checkpoint.json does not have its checksum");
-  return std::move(about["contents"]);
-}
-
 // How much is compared with what checkpoint.json says.
 enum class Look { nothing, lengths, digests };
 
 // Throws Damaged unless the checkpoint is whole, as far as that is looked at.
 Checkpoint verified(const fs::path& folder, Look look) {
-  const auto only = [](bool makes_sense, const std::string& otherwise) {
-    if (!makes_sense) throw Damaged("checkpoint.json is damaged: " + otherwise);
-  };
+  std::string text;
   try {
-    const json about = contents_of(folder);
-    for (const char* number : {"step", "copies", "data"})
-      only(about.at(number).is_number_integer(), fmt::format("its {} is no number", number));
-    Checkpoint found{folder.string(),
-                     about.at("step"),
-                     about.at("copies"),
-                     about.at("identity"),
-                     about.at("settings"),
-                     about.at("data"),
-                     {},
-                     about.at("tensors"),
-                     {},
-                     {}};
-    const std::string name = folder.filename();
-    only(found.step > 0, "no step has that number");
-    only(name == folder_name(found.step) || !name.starts_with("step-"),
-         "its folder is of another step");
-    only(found.copies > 0, "it has no copy of the model");
-    only(found.identity.is_object(), "its identity is no object");
-    if (!found.identity.contains("tokens")) found.identity["tokens"] = Vocabulary::bytes;
-    only(found.settings.is_object(), "its settings are no object");
-    only(found.tensors.is_object(), "its tensors are no object");
-    const json& files = about.at("files");
-    only(files.is_array() && !files.empty(), "it has no files");
-    std::set<std::string> names;
-    for (const json& file : files) {
-      const auto own = file.at("name").get<std::string>();
-      only(!own.empty() && own.find('/') == std::string::npos && names.insert(own).second,
-           "its files' names are no names");
-      found.files.push_back(folder / own);
-      if (file.contains("loss-scale")) found.scales.push_back(file.at("loss-scale"));
-      std::error_code error;
-      if (look >= Look::lengths &&
-          (fs::file_size(folder / own, error) != file.at("bytes").get<uint64_t>() || error))
-        throw Damaged(own + " is missing or has another length");
-      if (look == Look::digests && sha256_of(folder / own) != file.at("sha256"))
-        throw Damaged(own + " has other bytes");
-    }
-    // Older ones have one for all ranks.
-    if (found.scales.empty() && found.settings.contains("loss-scale"))
-      found.scales.push_back(found.settings.at("loss-scale"));
-    for (const auto& [tensor, boxes] : found.tensors.items()) {
-      only(boxes.is_array(), "a tensor has no boxes");
-      for (const json& box : boxes)
-        only(box.at("file").is_number_unsigned() && box.at("file").get<size_t>() < files.size() &&
-                 box.at("box").is_string(),
-             "a tensor is in no file");
-    }
-    if (about.contains("vocabulary") && look != Look::nothing) {
-      if (sha256_of(folder / vocabulary_file) != about.at("vocabulary"))
-        throw Damaged(fmt::format("{} is missing or has other bytes", vocabulary_file));
-      found.vocabulary = read_file(folder / vocabulary_file);
-    }
-    return found;
-  } catch (const json::exception&) {
-    throw Damaged("checkpoint.json is damaged");
+    text = read_file(folder / "checkpoint.json");
+  } catch (const std::system_error&) {  // NOLINT(bugprone-empty-catch): then it says nothing
   }
+  About about = parse_about(text);
+  Checkpoint found;
+  found.folder = folder.string();
+  found.step = about.step;
+  found.copies = about.copies;
+  found.identity = std::move(about.identity);
+  found.settings = std::move(about.settings);
+  found.data_digest = about.data_digest;
+  found.tensors = std::move(about.tensors);
+  found.scales = std::move(about.scales);
+  const std::string name = folder.filename();
+  if (name != folder_name(found.step) && name.starts_with("step-"))
+    throw Damaged("checkpoint.json is damaged: its folder is of another step");
+  for (const About::File& file : about.files) {
+    const fs::path path = folder / file.name;
+    found.files.push_back(path);
+    std::error_code error;
+    if (look >= Look::lengths && (fs::file_size(path, error) != file.bytes || error))
+      throw Damaged(file.name + " is missing or has another length");
+    if (look == Look::digests && sha256_of(path) != file.sha256)
+      throw Damaged(file.name + " has other bytes");
+  }
+  if (about.vocabulary && look != Look::nothing) {
+    if (sha256_of(folder / vocabulary_file) != *about.vocabulary)
+      throw Damaged(fmt::format("{} is missing or has other bytes", vocabulary_file));
+    found.vocabulary = read_file(folder / vocabulary_file);
+  }
+  return found;
 }
 
 // The newest of which `look` finds nothing damaged; one sentence for each newer one.
