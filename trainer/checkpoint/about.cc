@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -14,8 +15,18 @@ namespace {
 
 using nlohmann::json;
 
+constexpr uint64_t any = std::numeric_limits<uint64_t>::max();
+
 void only(bool makes_sense, const std::string& otherwise) {
   if (!makes_sense) throw Damaged("checkpoint.json is damaged: " + otherwise);
+}
+
+// A number from 0 to `most`.
+uint64_t number_in(const json& object, const char* name, uint64_t most) {
+  const json& number = object.at(name);
+  only(number.is_number_unsigned() && number.get<uint64_t>() <= most,
+       fmt::format("its {} is no number, or one that cannot be", name));
+  return number;
 }
 
 // Once its checksum has been compared. Throws Damaged or a json exception.
@@ -31,14 +42,12 @@ json contents_of(const std::string& text) {
 }
 
 About about_of(const json& contents) {
-  for (const char* number : {"step", "copies", "data"})
-    only(contents.at(number).is_number_integer(), fmt::format("its {} is no number", number));
   About about;
-  about.step = contents.at("step");
-  about.copies = contents.at("copies");
+  about.step = int64_t(number_in(contents, "step", std::numeric_limits<int64_t>::max()));
+  about.copies = int(number_in(contents, "copies", std::numeric_limits<int>::max()));
   about.identity = contents.at("identity");
   about.settings = contents.at("settings");
-  about.data_digest = contents.at("data");
+  about.data_digest = number_in(contents, "data", any);
   about.tensors = contents.at("tensors");
   only(about.step > 0, "no step has that number");
   only(about.copies > 0, "it has no copy of the model");
@@ -53,7 +62,7 @@ About about_of(const json& contents) {
     const auto name = file.at("name").get<std::string>();
     only(!name.empty() && name.find('/') == std::string::npos && names.insert(name).second,
          "its files' names are no names");
-    about.files.push_back({name, file.at("bytes"), file.at("sha256")});
+    about.files.push_back({name, number_in(file, "bytes", any), file.at("sha256")});
     if (file.contains("loss-scale")) about.scales.push_back(file.at("loss-scale"));
   }
   // Older ones have one for all ranks.
