@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <random>
 #include <vector>
@@ -17,16 +18,17 @@ inline int32_t value(int call, int rank, size_t i) {
 // One rank's part of the sequence, which is the same on all.
 class Job {
  public:
-  Job(tutti_comm comm, int rank, int nranks, uint64_t seed)
-      : comm_(comm), rank_(rank), nranks_(nranks), random_(seed) {}
+  // `counts`: of the elements of a call.
+  Job(tutti_comm comm, int rank, int nranks, uint64_t seed,
+      const std::array<size_t, 4>& counts = {1, 100, 5'000, 60'000})
+      : comm_(comm), rank_(rank), nranks_(nranks), random_(seed), counts_(counts) {}
 
   // False once a result is wrong.
   bool right() const { return right_; }
 
   tutti_status make(int call) {
     call_ = call;
-    constexpr size_t counts[] = {1, 100, 5'000, 60'000};
-    const size_t n = counts[random_() % 4];
+    const size_t n = counts_[random_() % counts_.size()];
     const auto kind = random_() % 9;
     const int root = int(random_() % uint64_t(nranks_));
     const auto blocks = size_t(nranks_);
@@ -129,6 +131,7 @@ class Job {
   tutti_comm comm_;
   int rank_, nranks_;
   std::mt19937_64 random_;
+  std::array<size_t, 4> counts_;
   int call_ = 0;
   bool right_ = true;
   std::vector<int32_t> in_, out_;
