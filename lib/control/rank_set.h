@@ -22,8 +22,8 @@ class RankSet {
   }
 
   bool has(int rank) const { return (words_[size_t(rank) / 64] >> (rank % 64) & 1) != 0; }
-  void add(int rank) { words_[size_t(rank) / 64] |= uint64_t{1} << (rank % 64); }
-  void remove(int rank) { words_[size_t(rank) / 64] &= ~(uint64_t{1} << (rank % 64)); }
+  void add(int rank) { words_[size_t(rank) / 64] |= uint64_t{1} << (unsigned(rank) % 64); }
+  void remove(int rank) { words_[size_t(rank) / 64] &= ~(uint64_t{1} << (unsigned(rank) % 64)); }
   size_t count() const {
     size_t ranks = 0;
     for (const uint64_t word : words_) ranks += size_t(std::popcount(word));

@@ -36,7 +36,8 @@ class Job {
     nranks_ = int(2 + random_() % 7);
     dies_sending_ = faults.deaths_in_sending;
     ranks_.resize(size_t(nranks_));
-    cut_ns_.assign(size_t(nranks_ * nranks_), never_ns);
+    cut_ns_.assign(line(nranks_, 0), never_ns);
+    busy_until_.resize(line(nranks_, 0));
     for (int rank = 0; rank < nranks_; ++rank) {
       Rank& one = ranks_[size_t(rank)];
       one.presence.assign(size_t(nranks_), Seen::here);
@@ -71,7 +72,7 @@ class Job {
       for (int other = 0; other < nranks_; ++other) {
         if (other == lone_) continue;
         const int from = deaf ? other : lone_, to = deaf ? lone_ : other;
-        cut_ns_[size_t(from * nranks_ + to)] = when;
+        cut_ns_[line(from, to)] = when;
         find(other, lone_, Seen::lost, when);
         find(lone_, other, Seen::cut_off, when);
       }
@@ -148,8 +149,9 @@ class Job {
   void at(uint64_t when, std::function<void()> what) {
     events_.push({std::max(when, now_), order_++, std::move(what)});
   }
-  uint64_t& channel(int from, int to) { return busy_until_[size_t(from * 64 + to)]; }
-  bool is_cut(int from, int to) const { return now_ >= cut_ns_[size_t(from * nranks_ + to)]; }
+  uint64_t& channel(int from, int to) { return busy_until_[line(from, to)]; }
+  size_t line(int from, int to) const { return size_t(from) * size_t(nranks_) + size_t(to); }
+  bool is_cut(int from, int to) const { return now_ >= cut_ns_[line(from, to)]; }
 
   uint64_t delay() {
     return random_() % 50 == 0 ? random_() % (500 * milli) : random_() % (2 * milli);
@@ -164,7 +166,7 @@ class Job {
   }
 
   void cut_off(int a, int b, uint64_t when) {
-    cut_ns_[size_t(a * nranks_ + b)] = when;
+    cut_ns_[line(a, b)] = when;
     find(b, a, Seen::lost, when);
   }
   // Some time after the cut.
@@ -332,7 +334,7 @@ class Job {
   int lone_ = -1;  // the rank that is cut off from all others, in one direction
   std::vector<Rank> ranks_;
   std::vector<uint64_t> cut_ns_;
-  std::vector<uint64_t> busy_until_ = std::vector<uint64_t>(64 * 64);
+  std::vector<uint64_t> busy_until_;
   std::priority_queue<Event> events_;
   uint64_t now_ = 0, order_ = 0;
   int decisions_ = 0;
