@@ -13,9 +13,11 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -61,13 +63,14 @@ bool is_cut(Kind kind) {
 }
 
 struct Options : TrialOptions {
-  Options() : TrialOptions{20, 1500, 2500} {}
+  Options() : TrialOptions{20, 2500, 3500} {}
   std::vector<Name> kinds{std::begin(::kinds), std::end(::kinds)};
 };
 
 struct Told {
   bool made = false;  // there was a communicator
   bool right = true;
+  bool in_call = false;  // it ended there, and not where a communicator was made
   tutti_status status = TUTTI_OK;
   int rank = -1;
   tutti_status after = TUTTI_OK;  // of going on without the victim
@@ -101,6 +104,7 @@ class Trial {
 
   const Fault& fault() const { return fault_; }
   const std::vector<Told>& told() const { return told_; }
+  bool has_duplicate() const { return seed_ % 2 == 0; }
   // Whether all but the victim had a communicator.
   bool all_made() const {
     for (int rank = 0; rank < nranks_; ++rank) {
@@ -131,30 +135,54 @@ class Trial {
                       ? id_status_
                       : tutti_comm_create_from_id(&id_, rank, nranks_, &config, &comm);
     told.made = told.status == TUTTI_OK;
-    if (told.made) {
-      work(rank, comm, told);
-    } else {
+    if (!told.made) {
       told.text = tutti_last_error();
+      told.ended_ns = network_->now_ns();
+      return;
     }
+    tutti_comm second = nullptr;
+    tutti_comm const at = work(rank, comm, &second, told);
     told.ended_ns = network_->now_ns();
-    if (told.made && told.status != TUTTI_OK) {
-      tell(comm, told);
+    if (told.status != TUTTI_OK) {
+      tell(at, told);
       const bool lives = rank != fault_.victim || !is_death(fault_.kind);
       if (lives && (is_death(fault_.kind) || is_cut(fault_.kind))) go_on(comm, told);
     }
-    if (comm != nullptr) tutti_comm_free(comm);
+    if (second != nullptr) tutti_comm_free(second);
+    tutti_comm_free(comm);
   }
 
-  void work(int rank, tutti_comm comm, Told& told) {
-    Job job(comm, rank, nranks_, seed_, {1, 100, 5'000, 12'000});
+  // Calls on the communicator, and in half of the trials by turns on a duplicate that is made
+  // after some. The one that the last call was made on.
+  tutti_comm work(int rank, tutti_comm comm, tutti_comm* second, Told& told) {
+    const std::array<size_t, 4> counts{1, 100, 5'000, 12'000};
+    Job job(comm, rank, nranks_, seed_, counts);
+    std::optional<Job> other;
+    const int duplicated = has_duplicate() ? 1 + int(seed_ / 2 % 4) : 0;
     const int calls = is_harmless(fault_.kind) ? calls_of_a_job : most_calls;
+    tutti_comm at = comm;
     for (int call = 1; told.status == TUTTI_OK && call <= calls; ++call) {
       told.began_ns = network_->now_ns();
-      told.status = job.make(call);
+      told.in_call = call != duplicated;
+      if (call == duplicated) {
+        at = comm;
+        told.status = tutti_comm_dup(comm, second);
+        if (told.status == TUTTI_OK) other.emplace(*second, rank, nranks_, seed_ + 1, counts);
+      } else if (other && call % 2 == 0) {
+        at = *second;
+        told.status = other->make(call);
+      } else {
+        at = comm;
+        told.status = job.make(call);
+      }
     }
     // The last calls need every rank.
-    if (told.status == TUTTI_OK) told.status = tutti_barrier(comm);
-    told.right = job.right();
+    if (told.status == TUTTI_OK) {
+      at = comm;
+      told.status = tutti_barrier(comm);
+    }
+    told.right = job.right() && (!other || other->right());
+    return at;
   }
 
   static void tell(tutti_comm comm, Told& told) {
@@ -204,9 +232,15 @@ bool is_told(const Trial& trial, int rank, int nranks) {
   // where one has none, the others may be told of that one, and go on without it.
   if (!told.made) return told.text.find("rank ") != std::string::npos;
   if (!trial.all_made()) return true;
-  if (told.status != TUTTI_PEER_FAILED) return false;
-  // Of two that do not hear each other each one is told of the other.
-  if (told.rank != fault.victim && !is_victim && nranks != 2) return false;
+  // Who shrinks the communicator while others are in a call on it, because a call on the other one
+  // failed, ends theirs.
+  if (told.status == TUTTI_ABORTED) {
+    if (!trial.has_duplicate()) return false;
+  } else {
+    if (told.status != TUTTI_PEER_FAILED) return false;
+    // Of two that do not hear each other each one is told of the other.
+    if (told.rank != fault.victim && !is_victim && nranks != 2) return false;
+  }
   // Those go on that are more than half, or half with rank 0, or know that the victim has died.
   const bool goes_on = nranks == 2 ? rank == 0 || fault.kind == Kind::kill : !is_victim;
   if (!goes_on) return told.after != TUTTI_OK;
@@ -257,7 +291,7 @@ void look_at(const Trial& trial, int nranks, const char* name, uint64_t seed, Ta
       ++tally.otherwise;
       say(rank, "was told something else");
     } else {
-      if (trial.all_made() && told.made && told.status != TUTTI_OK &&
+      if (trial.all_made() && told.in_call && told.status != TUTTI_OK &&
           !(is_death(trial.fault().kind) && rank == trial.fault().victim)) {
         const uint64_t from_ns = std::max(trial.struck_ns(), told.began_ns);
         tally.latencies_ms.push_back(double(int64_t(told.ended_ns - from_ns)) / 1e6);
@@ -326,6 +360,8 @@ int main(int argc, char** argv) {
                  options.kinds = named_in(value, kinds, "jobs", "fault");
                  return true;
                });
+  // What a process does once, the first job does: so each trial goes its way in any run.
+  Trial(2, Kind::none, 1).run();
   bool well = true;
   for (const int nranks : options.ranks)
     for (const Name& kind : options.kinds) well = run_all(nranks, kind, options) && well;
