@@ -984,10 +984,10 @@ def check_other_checkpoints():
             assert ended["validation_loss"] < 1.1 * total["validation_loss"] + 0.01, (name, total, ended)
 
 
-def check_other_killed():
+def check_other_killed(syncs=("server",)):
     """A worker or a server is killed while a checkpoint is written, or in a step: as check_killed()."""
     with tempfile.TemporaryDirectory() as top:
-        for sync in ("server", "local-sgd", "gossip"):
+        for sync in syncs:
             args = small + ["--dp", "2", "--batch", "8", "--sync", sync, "--steps", "6", "--checkpoint-every", "2", "--json", "-",
                             "--hash", "--sample", "0", *(("--local-steps", "3") if sync == "local-sgd" else ()), "--checkpoint"]
             code, out, err = run(*args, top + "/whole-" + sync)
@@ -1209,6 +1209,10 @@ def check_odd_options(every=3):
                  ("--shards", "16", "--batch", "8"), ("--topk", "1"), ("--steps", "1", "--steps", "2")):
         code, out, err = run(*small, *args, "--dry-run")
         assert code == 0 and err == "", (args, code, err)
+
+
+def check_other_killed_all():
+    check_other_killed(("server", "local-sgd", "gossip"))
 
 
 def check_odd_options_all():
