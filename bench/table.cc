@@ -231,7 +231,9 @@ std::string about_auto(const Results& results, size_t width) {
     std::string text =
         fmt::format("  {}: {} ({}). {}", sizes, begin->chosen, begin->path, begin->reason);
     if (begin->choice.measured_us > 0)
-      text += ": " + text_of(begin->choice) + ", then " + text_of(begin->runner_up);
+      text += "; on rank 0, when last tried: " + text_of(begin->choice);
+    if (begin->choice.measured_us > 0 && begin->runner_up.measured_us > 0)
+      text += ", " + text_of(begin->runner_up);
     out += wrap(text, width, 4);
   };
   for (const Result& r : results) {
