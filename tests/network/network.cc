@@ -32,8 +32,7 @@ int refused(int error) {
   return -1;
 }
 
-uint32_t key_of(const sockaddr_in& address) { return ntohl(address.sin_addr.s_addr); }
-int rank_at(const sockaddr_in& address) { return int(key_of(address) & 0xff) - 1; }
+int rank_at(const sockaddr_in& address) { return int(ntohl(address.sin_addr.s_addr) & 0xff) - 1; }
 
 }  // namespace
 
@@ -67,8 +66,6 @@ Network::Network(uint64_t seed, int nranks, const Fault& fault)
       room_(least_room(fault.kind) << random_() % 5),
       ranks_(size_t(nranks)),
       blocked_(size_t(nranks), std::vector<int>(size_t(nranks), 0)) {}
-
-Network::~Network() = default;
 
 Network* Network::current() { return rank() >= 0 ? running : nullptr; }
 

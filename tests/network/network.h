@@ -78,7 +78,7 @@ struct Socket {
   int rank;
   State state = State::fresh;
   sockaddr_in own{}, peer{};
-  int error = 0;          // of the connection; told once by getsockopt(), for ever by the others
+  int error = 0;          // of the connection
   bool ended = false;     // all that the other side sent has come
   bool shut = false;      // this side sends no more
   bool closed = false;    // no descriptor is left
@@ -97,7 +97,6 @@ class Network {
   static constexpr int first_descriptor = 5000;  // the kernel's own are below
 
   Network(uint64_t seed, int nranks, const Fault& fault);
-  ~Network();
 
   // Runs `rank` as each rank until all have ended. Where they have not after an hour of the clock,
   // all are killed, and hung() says so.
@@ -106,7 +105,6 @@ class Network {
   bool hung() const { return hung_; }
   uint64_t struck_ns() const { return struck_ns_; }
   uint64_t now_ns() const { return now_ns_; }
-  uint64_t calls_of(int rank) const { return ranks_[size_t(rank)].calls; }
   size_t descriptors() const { return things_.size(); }
   // Follows from everything that has happened.
   uint64_t digest() const { return digest_; }
