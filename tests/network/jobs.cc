@@ -1,8 +1,7 @@
 // Whole jobs on a network that is simulated (network.h): ranks make a communicator over tcp, a
 // random sequence of calls whose results are checked, and after a death or a cut one of those that
-// are left.
-// One fault a job, where a random rank makes a random system call. Each trial follows from its
-// seed.
+// are left. One fault a job, where a random rank makes a random system call. Each trial follows
+// from its seed.
 //
 //   jobs [--trials N] [--seed FIRST] [--ranks LIST] [--faults LIST] [--most-p99-ms MS]
 //        [--most-ms MS]

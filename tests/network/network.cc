@@ -195,7 +195,7 @@ uint64_t Network::ends_ns(const Socket& socket) const {
   return out.segments.empty() ? never_ns : out.segments.front().sent_ns + socket.limit_ns;
 }
 
-void Network::deliver(Socket& to, Flow::Segment& segment) {
+void Network::deliver(Socket& to, const Flow::Segment& segment) {
   to.heard_ns = now_ns_;
   ++to.activity;
   ++events_;
@@ -227,11 +227,10 @@ void Network::move(Socket& to) {
       }
       break;
     }
-    next.acknowledged_ns = std::max(now_ns_ + delay_ns(), uint64_t{1});
+    next.acknowledged_ns = now_ns_ + delay_ns();
     ++flow.arrived;
     note(now_ns_ ^ next.bytes.size());
-    Flow::Segment copy = next;
-    deliver(to, copy);
+    deliver(to, next);
   }
   if (const auto from = to.other.lock(); acknowledge(flow) && from != nullptr) {
     from->heard_ns = now_ns_;

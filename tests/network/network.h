@@ -170,7 +170,7 @@ class Network {
   int next_rank();
   void move_network();
   void move(Socket& socket);
-  void deliver(Socket& to, Flow::Segment& segment);
+  void deliver(Socket& to, const Flow::Segment& segment);
   uint64_t ends_ns(const Socket& socket) const;
   bool acknowledge(Flow& flow);  // whether anything was
   bool move_dial(Dial& dial);
