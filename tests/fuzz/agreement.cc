@@ -10,40 +10,26 @@
 #include <memory>
 
 #include "lib/control/bytes.h"
+#include "tests/fuzz/input.h"
 
 using namespace tutti;
+using fuzz::Input;
 
 namespace {
 
 constexpr uint64_t length_ns = 1 << 20, begin_ns = 1'000'000;
 constexpr uint32_t number = 5;
 
-// The bytes of the input, one after the other; zeros behind its end.
-class Input {
- public:
-  Input(const uint8_t* data, size_t bytes) : data_(data), bytes_(bytes) {}
-  bool empty() const { return bytes_ == 0; }
-  uint8_t byte() {
-    if (bytes_ == 0) return 0;
-    --bytes_;
-    return *data_++;
+// About the ranks below `nranks`, the first 4 and the last 4 of many.
+RankSet set_of(Input& input, int nranks) {
+  RankSet set(nranks);
+  const uint8_t bits = input.byte();
+  for (int i = 0; i < 8; ++i) {
+    const int rank = i < 4 ? i : nranks - 8 + i;
+    if ((bits >> i & 1) != 0 && rank >= 0 && rank < nranks) set.add(rank);
   }
-  uint8_t below(int limit) { return uint8_t(byte() % limit); }
-  // About the ranks below `nranks`, the first 4 and the last 4 of many.
-  RankSet set(int nranks) {
-    RankSet set(nranks);
-    const uint8_t bits = byte();
-    for (int i = 0; i < 8; ++i) {
-      const int rank = i < 4 ? i : nranks - 8 + i;
-      if ((bits >> i & 1) != 0 && rank >= 0 && rank < nranks) set.add(rank);
-    }
-    return set;
-  }
-
- private:
-  const uint8_t* data_;
-  size_t bytes_;
-};
+  return set;
+}
 
 // An Agreement, and what must hold after everything that happens to it.
 class Watched {
@@ -183,7 +169,7 @@ void be_one_rank(Input& input) {
   asked.number = number;
   asked.nranks = 1 + input.below(70);
   asked.self = input.below(asked.nranks);
-  asked.members = input.below(2) == 0 ? RankSet::all(asked.nranks) : input.set(asked.nranks);
+  asked.members = input.below(2) == 0 ? RankSet::all(asked.nranks) : set_of(input, asked.nranks);
   asked.members.add(asked.self);
   asked.value = 0xf0 | input.byte();
   asked.limit_ns = begin_ns + length_ns;
@@ -205,9 +191,7 @@ void be_one_rank(Input& input) {
       rank.advance(now_ns);
       all_here = false;
     } else if (what == 2) {
-      std::string text(input.byte(), '\0');
-      for (char& byte : text) byte = char(input.byte());
-      rank.receive(from, text, now_ns);
+      rank.receive(from, input.text(), now_ns);
       all_here = false;
     } else {
       Message message;
@@ -219,9 +203,9 @@ void be_one_rank(Input& input) {
       message.accepted = input.below(asked.nranks + 1) - 1;
       message.value = input.byte();
       message.waited_ns = (how & 32) != 0 ? ~uint64_t(0) : uint64_t(input.byte()) << 12;
-      message.present = input.set(asked.nranks);
-      message.dead = input.set(asked.nranks);
-      message.lost = input.set(asked.nranks);
+      message.present = set_of(input, asked.nranks);
+      message.dead = set_of(input, asked.nranks);
+      message.lost = set_of(input, asked.nranks);
       std::string text = message.encode(asked.nranks);
       const bool taken = !rank.ended() && asked.members.has(from) && from != asked.self;
       if (what == 3) {

@@ -16,35 +16,14 @@
 #include "lib/control/bytes.h"
 #include "lib/control/callback_exchange.h"
 #include "lib/control/rooted_exchange.h"
+#include "tests/fuzz/input.h"
 
 using namespace tutti;
+using fuzz::Input;
 
 namespace {
 
 constexpr uint64_t job = 7;
-
-// The bytes of the input, one after the other; zeros behind its end.
-class Input {
- public:
-  Input(const uint8_t* data, size_t bytes) : data_(data), bytes_(bytes) {}
-  bool empty() const { return bytes_ == 0; }
-  uint8_t byte() {
-    if (bytes_ == 0) return 0;
-    --bytes_;
-    return *data_++;
-  }
-  uint8_t below(int limit) { return uint8_t(byte() % limit); }
-  // At most 255 bytes.
-  std::string text() {
-    std::string text(byte(), '\0');
-    for (char& one : text) one = char(byte());
-    return text;
-  }
-
- private:
-  const uint8_t* data_;
-  size_t bytes_;
-};
 
 void check_error(const Status& error) {
   if (error.code() <= TUTTI_IN_PROGRESS || error.code() > TUTTI_INTERNAL) abort();

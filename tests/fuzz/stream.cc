@@ -11,30 +11,16 @@
 #include <string>
 #include <vector>
 
+#include "tests/fuzz/input.h"
+
 using namespace tutti;
+using fuzz::Input;
 
 namespace {
 
 constexpr uint64_t comm = 7;
 constexpr int self = 0, peer = 1;
 constexpr size_t most_text_bytes = 60'000, most_granule = 16;
-
-// The bytes of the input, one after the other; zeros behind its end.
-class Input {
- public:
-  Input(const uint8_t* data, size_t bytes) : data_(data), bytes_(bytes) {}
-  bool empty() const { return bytes_ == 0; }
-  uint8_t byte() {
-    if (bytes_ == 0) return 0;
-    --bytes_;
-    return *data_++;
-  }
-  uint8_t below(int limit) { return uint8_t(byte() % limit); }
-
- private:
-  const uint8_t* data_;
-  size_t bytes_;
-};
 
 uint8_t payload_at(size_t position) { return uint8_t(position * 37 + position / 256); }
 
