@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -40,6 +41,22 @@ void read_as_frames(const uint8_t* data, size_t bytes) {
   const FrameChannel::Got got = ends.channel.read(&header, &payload, &why);
   if (got != FrameChannel::Got::closed && got != FrameChannel::Got::broken) abort();
   if (got == FrameChannel::Got::broken && why.code() != TUTTI_CORRUPT) abort();
+}
+
+// The same, taken in before it is received; the sender goes without having read what it got.
+void take_in_first(const uint8_t* data, size_t bytes) {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) != 0) abort();
+  Fd sender(ends[0]);
+  SecureSocket socket(Fd(ends[1]), Integrity::encrypted, {key, key});
+  uint8_t got[64] = {};
+  const iovec part{got, sizeof(got)};
+  if (socket.send({&part, 1}) != sizeof(got)) abort();
+  static_cast<void>(::send(sender.get(), data, bytes, MSG_NOSIGNAL | MSG_DONTWAIT));
+  sender.reset();
+  for (int i = 0; i < 3; ++i) socket.take_in();
+  const ssize_t taken = socket.receive({&part, 1});
+  if (taken > 0 || (taken < 0 && errno != EBADMSG && errno != ECONNRESET)) abort();
 }
 
 // What the input wants to be sent: frames, and other things.
@@ -150,6 +167,7 @@ extern "C" int LLVMFuzzerInitialize(int*, char***) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
   read_as_frames(data, bytes);
+  take_in_first(data, bytes);
   if (bytes < 2) return 0;
   change_a_record(Integrity::checksum, data, bytes);
   change_a_record(Integrity::encrypted, data, bytes);
