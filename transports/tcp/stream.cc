@@ -77,6 +77,8 @@ Status Stream::check(const wire::Header& header) const {
     wrong = "a frame of another rank";
   } else if (header.stream != announced_) {
     wrong = "a frame that does not follow the one before";
+  } else if (carried_ > 0 && header.digest != frame_.digest) {
+    wrong = "a frame of another call within an element";
   }
   if (wrong == nullptr) return {};
   return {TUTTI_CORRUPT, rank_name(peer_) + " sent " + wrong, peer_};

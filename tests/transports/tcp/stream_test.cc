@@ -64,15 +64,16 @@ TEST(TcpStream, ElementsThatFramesTearApartArePutTogether) {
   });
 }
 
-TEST(TcpStream, AWrongFrameDoesNotTakeThePlaceOfATornElement) {
+// A frame of call 7, of which a peeked element takes the 2 bytes and more, then one that is wrong.
+void expect_torn(uint64_t next_comm, uint32_t next_digest) {
   tcp::Stream stream(7, 0, 1, default_tuning);
   std::string text;
-  for (const uint64_t comm : {7, 8}) {  // of which the second is another communicator
+  for (const bool first : {true, false}) {
     wire::Header header;
-    header.comm = comm;
+    header.comm = first ? 7 : next_comm;
     header.src = 1;
-    header.stream = text.empty() ? 0 : 2;
-    header.digest = uint32_t(comm);
+    header.stream = first ? 0 : 2;
+    header.digest = first ? 7 : next_digest;
     header.length = 2;
     const wire::HeaderBytes bytes = wire::encode(header);
     text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size()).append("ab");
@@ -97,6 +98,10 @@ TEST(TcpStream, AWrongFrameDoesNotTakeThePlaceOfATornElement) {
   EXPECT_EQ(stream.receive(right, got, 4), 2u);
   EXPECT_EQ(got[0], std::byte('a'));
 }
+
+TEST(TcpStream, AWrongFrameDoesNotTakeThePlaceOfATornElement) { expect_torn(8, 7); }
+
+TEST(TcpStream, AFrameOfAnotherCallDoesNotEndATornElement) { expect_torn(7, 8); }
 
 TEST(TcpStream, PeeksAndReceivesMayTakeTurnsInOneMessage) {
   on_links(2, [](int rank, Link& link) {
