@@ -316,6 +316,7 @@ template <class Protocol, class LinkType>
   if (searched) [[unlikely]] {
     if (cycle_search_.posted()) cycle_search_.leave();
     if (connection_.record != nullptr) connection_.record->waited(entry_);
+    if (ended.ok()) hide_wait();
   }
   return end(protocol, call_plan, call, std::move(ended));
 }
@@ -338,9 +339,17 @@ void CallRunner::show_wait(const CallPlan& call_plan, uint64_t now_ns) {
   const int peer = protocols_.with(call_plan.choice.path,
                                    [](auto&& protocol, auto&) { return protocol.waits_for(); });
   note.awaited = uint32_t(peer + 1);
-  if (!failures_.tells_refusal(mark_.epoch)) connection_.link->post_note(note);
+  if (!failures_.tells_refusal(mark_.epoch)) {
+    connection_.link->post_note(note);
+    wait_shown_ = true;
+  }
   if (connection_.record == nullptr) return;
   connection_.record->waits(entry_, peer, connection_.way_to(peer), now_ns);
+}
+
+void CallRunner::hide_wait() {
+  if (std::exchange(wait_shown_, false) && !failures_.tells_refusal(mark_.epoch))
+    connection_.link->post_note({});
 }
 
 bool CallRunner::needs(int peer) {
@@ -360,7 +369,10 @@ Status CallRunner::end(const CallPlan& call_plan, const Call& call, Status ended
   ended = protocols_.with(call_plan.choice.path, [&](auto&& protocol, auto&) {
     return end(protocol, call_plan, call, std::move(ended));
   });
-  if (ended.ok()) leave();
+  if (ended.ok()) {
+    leave();
+    hide_wait();
+  }
   return ended;
 }
 

@@ -96,13 +96,15 @@ Status Failures::of_stopped(std::string text, int stopped, uint64_t call) const 
 }
 
 int Failures::root_of_wait(int peer, uint64_t call, int* through) const {
-  if (peer < 0 || call == 0) return peer;
+  if (peer < 0) return peer;
   int root = peer;
   for (int steps = 0; steps < connection_.nranks; ++steps) {
     const std::optional<CallMark> seen = connection_.link->last_seen(root);
     const Note note = connection_.link->read_note(root);
-    const bool waits = !is_stopped(root) && seen && seen->epoch == call && note.epoch == call &&
-                       note.waits_for() >= 0 && note.waits_for() < connection_.nranks;
+    // Who waits in a later call than this collective has done its part of it.
+    const bool waits = !is_stopped(root) && seen && seen->epoch <= note.epoch &&
+                       (call == 0 || note.epoch <= call) && note.waits_for() >= 0 &&
+                       note.waits_for() < connection_.nranks;
     if (!waits) {
       *through = steps;
       return root;
@@ -111,7 +113,7 @@ int Failures::root_of_wait(int peer, uint64_t call, int* through) const {
     if (note.waits_for() == connection_.rank) break;
     // What it waited for has come since.
     const std::optional<CallMark> next = connection_.link->last_seen(note.waits_for());
-    if (next && next->epoch > call) {
+    if (next && next->epoch > note.epoch) {
       *through = steps;
       return root;
     }

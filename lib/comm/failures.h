@@ -103,8 +103,9 @@ class Failures {
   static std::string describe_refused(const Note& note);
   void take_back(uint64_t kind);
   void break_down(Status status, const std::string& where, const Wait& wait);
-  // The rank that `peer`, for which this one waits in the call, waits for, directly or through
-  // others, and that waits for none or is stopped; *through: how many ranks are between the two.
+  // The rank that `peer`, for which this one waits in the call, waits for, in that call or an
+  // earlier one, directly or through others, and that waits for none or is stopped; *through: how
+  // many ranks are between the two.
   int root_of_wait(int peer, uint64_t call, int* through) const;
   // Its process is, as far as this rank can see.
   bool is_stopped(int rank) const;
