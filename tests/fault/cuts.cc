@@ -1,5 +1,6 @@
 // Hosts that are cut off in the middle of a call, in every way that a network can do it: how soon
-// the others are told, and of whom. And processes that are stopped for a moment, of which nobody
+// the others are told, and of whom. Half of them at a random moment, the others where the rank
+// enters a call of a random number. And processes that are stopped for a moment, of which nobody
 // may be told. Each trial follows from its seed.
 //
 //   cuts [--trials N] [--seed FIRST] [--ranks LIST] [--cuts LIST] [--at-once N] [--pauses N]
@@ -25,9 +26,11 @@
 
 namespace {
 
+using tutti::deadline_after_ms;
 using tutti::now_ns;
 using tutti::testing::count_from;
 using tutti::testing::Hosts;
+using tutti::testing::is_stopped;
 using tutti::testing::named_in;
 using tutti::testing::read_options;
 using tutti::testing::Report;
@@ -38,6 +41,7 @@ using tutti::testing::TrialOptions;
 
 constexpr int skipped = 77;
 constexpr int most_ranks = 8, most_trials = 100'000;
+constexpr uint64_t most_calls = 50;
 
 struct Cut {
   const char* name;
@@ -61,6 +65,7 @@ struct Trial {
   size_t count;
   useconds_t delay_us;
   const char* algorithm;
+  int call;  // that the victim enters when it is cut off; 0: at a random moment
 
   Trial(int nranks, uint64_t seed) : seed(seed) {
     std::mt19937_64 random(seed * 0x9e3779b97f4a7c15u);
@@ -69,6 +74,10 @@ struct Trial {
     delay_us = useconds_t(random() % 600'000);
     constexpr const char* algorithms[] = {"auto", "ring", "tree", "master-worker"};
     algorithm = algorithms[random() % std::size(algorithms)];
+    call = random() % 2 == 0 ? 0 : 1 + int(random() % most_calls);
+  }
+  std::string where() const {
+    return call == 0 ? "" : ", as it entered call " + std::to_string(call);
   }
 };
 
@@ -93,16 +102,35 @@ bool is_right(const Report& report, int nranks, int victim) {
   return report.status == TUTTI_PEER_FAILED && (report.rank == victim || nranks == 2);
 }
 
+// Until the victim is where it is to be cut off, and stopped if that is in its calls.
+bool await_moment(const Trial& trial, pid_t victim) {
+  if (trial.call == 0) return usleep(trial.delay_us) == 0;
+  const uint64_t give_up_ns = deadline_after_ms(10'000);
+  while (!is_stopped(victim)) {
+    if (now_ns() > give_up_ns) return false;
+    usleep(100);
+  }
+  return true;
+}
+
 Outcome run(int nranks, const Cut& cut, const Trial& trial) {
-  Hosts hosts(nranks, "tcp", [&](int, tutti_comm comm) {
-    tutti_status status = TUTTI_OK;
-    while (status == TUTTI_OK) status = reduce(comm, trial);
-    return report_of(status, comm);
-  });
-  usleep(trial.delay_us);
-  const uint64_t cut_ns = now_ns();
+  Hosts hosts(
+      nranks, "tcp",
+      [&](int, tutti_comm comm) {
+        tutti_status status = TUTTI_OK;
+        while (status == TUTTI_OK) status = reduce(comm, trial);
+        return report_of(status, comm);
+      },
+      [&](int rank) {
+        if (rank != trial.victim || trial.call == 0) return;
+        setenv("TUTTI_FAULT", ("stop at call " + std::to_string(trial.call)).c_str(), 1);
+      });
+  const pid_t victim = hosts.process(trial.victim);
   Outcome outcome;
-  outcome.wrong = !(hosts.*cut.cut)(trial.victim);
+  outcome.wrong = !await_moment(trial, victim);
+  const uint64_t cut_ns = now_ns();
+  if (!(hosts.*cut.cut)(trial.victim)) outcome.wrong = true;
+  kill(victim, SIGCONT);
   for (int rank = 0; rank < nranks; ++rank) {
     Report report;
     const bool told = hosts.finish(rank, &report);
@@ -112,10 +140,10 @@ Outcome run(int nranks, const Cut& cut, const Trial& trial) {
     if (told && is_right(report, nranks, trial.victim)) continue;
     outcome.wrong = true;
     printf(
-        "%d ranks, %s, seed %llu: rank %d was cut off, but rank %d was told of rank %d (status "
+        "%d ranks, %s, seed %llu: rank %d was cut off%s, but rank %d was told of rank %d (status "
         "%d) after %.1f ms: %s\n",
-        nranks, cut.name, static_cast<unsigned long long>(trial.seed), trial.victim, rank,
-        report.rank, report.status, ms, report.text);
+        nranks, cut.name, static_cast<unsigned long long>(trial.seed), trial.victim,
+        trial.where().c_str(), rank, report.rank, report.status, ms, report.text);
   }
   return outcome;
 }

@@ -40,6 +40,7 @@ namespace {
 using tutti::deadline_after_ms;
 using tutti::now_ns;
 using tutti::testing::fork_ranks;
+using tutti::testing::is_stopped;
 using tutti::testing::Job;
 using tutti::testing::join;
 using tutti::testing::named_in;
@@ -168,12 +169,6 @@ void strike_between(Kind kind, tutti_comm comm) {
 }
 
 // ---------------------------------------------------------------- the supervisor
-
-bool is_stopped(pid_t process) {
-  siginfo_t info{};
-  return waitid(P_PID, id_t(process), &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
-         info.si_pid == process;
-}
 
 // Until the victim is at the point; then the fault, or what follows it. When it was struck.
 uint64_t strike(const Case& c, const Trial& trial, pid_t victim) {

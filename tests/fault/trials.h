@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -50,6 +51,13 @@ inline std::vector<std::string> split(const std::string& text) {
     words.push_back(text.substr(from, comma - from));
   }
   return words;
+}
+
+// A child of this process.
+inline bool is_stopped(pid_t process) {
+  siginfo_t info{};
+  return waitid(P_PID, id_t(process), &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
+         info.si_pid == process;
 }
 
 // Those of `all` whose names are in the list, in its order; `kind`: what they are.

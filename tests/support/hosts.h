@@ -30,8 +30,11 @@ class Hosts {
     return status == 0 ? "" : "no network namespace with a bridge can be made here";
   }
 
-  // `body` on every rank; returns when all have joined one communicator.
-  Hosts(int nranks, const char* transport, const std::function<Report(int, tutti_comm)>& body) {
+  // `body` on every rank; returns when all have joined one communicator, before which each makes
+  // ready.
+  Hosts(
+      int nranks, const char* transport, const std::function<Report(int, tutti_comm)>& body,
+      const std::function<void(int)>& make_ready = [](int) {}) {
     const Meeting apart, wired, joined;
     EXPECT_EQ(pipe(ids_), 0);
     switch_ = fork();
@@ -51,6 +54,7 @@ class Hosts {
         if (unshare(CLONE_NEWNET) != 0) _exit(1);
         apart.arrive();
         wired.wait_for(1);
+        make_ready(rank);
         be_rank({rank, nranks, transport, "tt0", ids_, told[1]}, joined, body);
       }
       close(told[1]);
