@@ -2,10 +2,11 @@
 // calls of one without, block by block in the same processes; and the guard against forked
 // children, by itself.
 //
-//   price [--pairs N] [--most-ns NS] [--most-percent P]
+//   price [--pairs N] [--over LIST] [--bytes LIST] [--most-ns NS] [--most-percent P]
 //
-// Of each pair of communicators the median difference counts, of all pairs the median, as pages
-// that lie otherwise cost more than what is measured. Hosts need root, for network namespaces.
+// --over: of shm, tcp and hosts, which is tcp between two hosts. Of each pair of communicators the
+// median difference counts, of all pairs the median, as pages that lie otherwise cost more than
+// what is measured. Hosts need root, for network namespaces.
 #include <unistd.h>
 
 #include <algorithm>
@@ -31,8 +32,18 @@ using tutti::testing::report_of;
 constexpr int blocks = 100;
 constexpr uint64_t block_ns = 2'000'000;
 
+struct Where {
+  const char *name, *text, *transport, *interface;
+};
+constexpr Where everywhere[] = {{"shm", "shm, 2 ranks", "shm", nullptr},
+                                {"tcp", "tcp, 2 ranks of one host", "tcp", nullptr},
+                                {"hosts", "tcp, 2 hosts", "tcp", "tt0"}};
+constexpr int nranks = 2;
+
 struct Options {
   int pairs = 15;
+  std::vector<Where> over{std::begin(everywhere), std::end(everywhere)};
+  std::vector<size_t> bytes;  // none: those of the transport
   double most_ns = std::numeric_limits<double>::infinity();
   double most_percent = std::numeric_limits<double>::infinity();
 };
@@ -115,18 +126,13 @@ void measure(tutti_comm all, const char* transport, const char* interface, size_
   tutti_comm_free(plain);
 }
 
-struct Where {
-  const char *name, *transport, *interface;
-  int nranks;
-  bool hosts;
-  double most_percent, most_ns;
-  std::vector<size_t> bytes;
-};
-
 // What rank 0 finds too much.
 int measure_all(const Where& where, const Options& options, int rank, tutti_comm all) {
+  const bool on_memory = std::string(where.transport) == "shm";
+  std::vector<size_t> all_bytes = options.bytes;
+  if (all_bytes.empty()) all_bytes = {8, 1024, on_memory ? size_t{16384} : size_t{65536}};
   int failed = 0;
-  for (const size_t bytes : where.bytes) {
+  for (const size_t bytes : all_bytes) {
     Cell cell;
     for (int pair = 0; pair < options.pairs; ++pair)
       measure(all, where.transport, where.interface, bytes, pair % 2 != 0, &cell);
@@ -134,9 +140,10 @@ int measure_all(const Where& where, const Options& options, int rank, tutti_comm
     const double plain = quartiles_of(cell.plain).median;
     const Quartiles more = quartiles_of(cell.more);
     const double percent = 100 * more.median / plain;
-    const bool too_much = more.median > where.most_ns || percent > where.most_percent;
+    const bool too_much =
+        on_memory ? more.median > options.most_ns : percent > options.most_percent;
     failed += too_much ? 1 : 0;
-    printf("%-26s %7zu B  %10.1f  %+8.1f  (%+.1f ... %+.1f)  %+6.2f %%%s\n", where.name, bytes,
+    printf("%-26s %7zu B  %10.1f  %+8.1f  (%+.1f ... %+.1f)  %+6.2f %%%s\n", where.text, bytes,
            plain, more.median, more.low, more.high, percent, too_much ? "  TOO MUCH" : "");
   }
   return failed;
@@ -151,12 +158,16 @@ int run(const Where& where, const Options& options) {
   };
   Report report;
   report.rank = 1;
-  if (where.hosts) {
-    Hosts hosts(where.nranks, where.transport, body);
-    for (int rank = where.nranks - 1; rank >= 0; --rank) hosts.finish(rank, &report);
+  if (where.interface != nullptr) {
+    if (const std::string obstacle = Hosts::obstacle(); !obstacle.empty()) {
+      printf("%s: %s\n", where.text, obstacle.c_str());
+      return 0;
+    }
+    Hosts hosts(nranks, where.transport, body);
+    for (int rank = nranks - 1; rank >= 0; --rank) hosts.finish(rank, &report);
   } else {
-    const auto children = tutti::testing::start(where.nranks, where.transport, body);
-    for (int rank = where.nranks - 1; rank >= 0; --rank)
+    const auto children = tutti::testing::start(nranks, where.transport, body);
+    for (int rank = nranks - 1; rank >= 0; --rank)
       tutti::testing::finish(children[size_t(rank)], &report);
   }
   return report.status == TUTTI_OK ? report.rank : 1;
@@ -184,49 +195,31 @@ double guard_ns() {
 int main(int argc, char** argv) {
   Options options;
   tutti::testing::TrialOptions unused{};
-  tutti::testing::read_options("price", argc, argv, 2, unused,
-                               [&](const std::string& option, const std::string& value) {
-                                 if (option == "--pairs") {
-                                   options.pairs = std::max(1, std::stoi(value));
-                                 } else if (option == "--most-ns") {
-                                   options.most_ns = std::stod(value);
-                                 } else if (option == "--most-percent") {
-                                   options.most_percent = std::stod(value);
-                                 } else {
-                                   refuse_option("price", "there is no option " + option);
-                                 }
-                                 return true;
-                               });
-  const double no_limit = std::numeric_limits<double>::infinity();
+  tutti::testing::read_options(
+      "price", argc, argv, 2, unused, [&](const std::string& option, const std::string& value) {
+        if (option == "--pairs") {
+          options.pairs = std::max(1, std::stoi(value));
+        } else if (option == "--over") {
+          options.over = tutti::testing::named_in(value, everywhere, "price", "place");
+        } else if (option == "--bytes") {
+          for (const std::string& one : tutti::testing::split(value))
+            options.bytes.push_back(std::stoul(one));
+        } else if (option == "--most-ns") {
+          options.most_ns = std::stod(value);
+        } else if (option == "--most-percent") {
+          options.most_percent = std::stod(value);
+        } else {
+          refuse_option("price", "there is no option " + option);
+        }
+        return true;
+      });
   const double guard = guard_ns();
+  options.most_ns -= guard;
   printf("guard against forked children: %.2f ns\n\n", guard);
   printf("allreduce, %d pairs of communicators                more ns a call,\n", options.pairs);
   printf("%-26s %9s  %10s  %8s  %s\n", "", "", "ns a call", "watched", "(quartiles of the pairs)");
   fflush(stdout);
-  int failed = run({"shm, 2 ranks",
-                    "shm",
-                    nullptr,
-                    2,
-                    false,
-                    no_limit,
-                    options.most_ns - guard,
-                    {8, 1024, 16384}},
-                   options);
-  failed += run({"tcp, 2 ranks of one host",
-                 "tcp",
-                 nullptr,
-                 2,
-                 false,
-                 options.most_percent,
-                 no_limit,
-                 {8, 1024, 65536}},
-                options);
-  if (const std::string obstacle = Hosts::obstacle(); !obstacle.empty()) {
-    printf("tcp, 2 hosts: %s\n", obstacle.c_str());
-  } else {
-    failed += run(
-        {"tcp, 2 hosts", "tcp", "tt0", 2, true, options.most_percent, no_limit, {8, 1024, 65536}},
-        options);
-  }
+  int failed = 0;
+  for (const Where& where : options.over) failed += run(where, options);
   return failed == 0 ? 0 : 1;
 }
