@@ -54,6 +54,7 @@ struct Agreement::Message {
     if (text.size() != fixed_bytes + 3 * 8 * words || at[0] != letter_magic) return senseless;
     if (at[1] < uint8_t(Type::news) || at[1] > uint8_t(Type::quit)) return senseless;
     if (at[2] != uint8_t(Matter::agree) && at[2] != uint8_t(Matter::shrink)) return senseless;
+    if (at[3] != 0) return senseless;
     if (get_le<uint32_t>(at + 24) != uint32_t(nranks)) return senseless;
     out->type = Type(at[1]);
     out->matter = Matter(at[2]);

@@ -79,9 +79,13 @@ void RootedExchange::alarm(const Status& why) {
 }
 
 Status RootedExchange::welcome(std::string* text, uint64_t deadline_ns) {
-  if (rank_ != 0) return hear(deadline_ns, text);
-  for (int rank = 1; rank < nranks_; ++rank) channels_[size_t(rank)].queue(header(), *text);
-  Status ended = flush_all(deadline_ns);
+  Status ended;
+  if (rank_ != 0) {
+    ended = hear(deadline_ns, text);
+  } else {
+    for (int rank = 1; rank < nranks_; ++rank) channels_[size_t(rank)].queue(header(), *text);
+    ended = flush_all(deadline_ns);
+  }
   return ended.ok() ? ended : end(std::move(ended));
 }
 
