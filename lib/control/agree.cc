@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "lib/base/printable.h"
+
 namespace tutti {
 
 namespace {
@@ -70,7 +72,8 @@ Status agree_on(Exchange& exchange, const Status& mine, std::string_view text, u
             int(from)};
   }
   return {tutti_status(opinion.code),
-          rank_name(int(from)) + ": " + (*all)[from].substr(1 + sizeof(opinion)), int(from)};
+          rank_name(int(from)) + ": " + printable((*all)[from].substr(1 + sizeof(opinion))),
+          int(from)};
 }
 
 Status agree(Exchange& exchange, const Status& mine, uint64_t deadline_ns) {

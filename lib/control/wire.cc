@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "lib/base/printable.h"
 #include "lib/control/bytes.h"
 #include "lib/control/crc32c.h"
 
@@ -132,10 +133,7 @@ Status parse_status(std::span<const uint8_t> payload, Status* out) {
     return {TUTTI_CORRUPT, "a message about an error makes no sense"};
   }
   std::string text(reinterpret_cast<const char*>(at) + status_fixed_bytes, length);
-  // It will be shown to people: nothing that a terminal would act on.
-  std::replace_if(
-      text.begin(), text.end(), [](char c) { return uint8_t(c) < 0x20 || c == 0x7f; }, ' ');
-  *out = Status(tutti_status(code), std::move(text), rank, get_le<uint64_t>(at + 8));
+  *out = Status(tutti_status(code), printable(std::move(text)), rank, get_le<uint64_t>(at + 8));
   return {};
 }
 
@@ -182,7 +180,7 @@ Status parse_note(const Header& header, std::span<const uint8_t> payload, Note* 
     // As it is encoded, and nothing that a terminal would obey.
     if (why.empty() || (why.size() + 7) / 8 != count ||
         text.find_first_not_of('\0', why.size()) != text.npos ||
-        std::any_of(why.begin(), why.end(), [](char c) { return uint8_t(c) < ' ' || c == 0x7f; })) {
+        std::any_of(why.begin(), why.end(), is_control)) {
       return {TUTTI_CORRUPT, "a note makes no sense"};
     }
     read_call();

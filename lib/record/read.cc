@@ -5,6 +5,8 @@
 #include <cstring>
 #include <optional>
 
+#include "lib/base/printable.h"
+
 namespace tutti::record {
 
 namespace {
@@ -28,13 +30,9 @@ uint32_t word(std::span<const std::byte> bytes, size_t at) {
   return value;
 }
 
-// Nothing in it but what a terminal can show.
 template <size_t n>
 std::string text_of(const char (&from)[n]) {
-  std::string text(from, strnlen(from, n));
-  std::replace_if(
-      text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
-  return text;
+  return printable(std::string(from, strnlen(from, n)));
 }
 
 // From the writer's clock to the world's. Damaged times may be anything; none is negative, so that

@@ -48,6 +48,11 @@ TEST(Agree, AnErrorIsNamedToTheOthersWithItsRank) {
   }
 }
 
+TEST(Agree, NothingThatATerminalWouldObeyIsShown) {
+  const auto outcomes = agree_all({{}, {TUTTI_SYSTEM, "no\x1b[2J\nroom \x7f"}});
+  EXPECT_EQ(outcomes[0].status.text(), "rank 1: no [2J room  ");
+}
+
 TEST(Agree, AnErrorAboutAnotherRankGivesWayToThatRanksOwn) {
   const auto outcomes = agree_all({{TUTTI_PEER_FAILED, "rank 1 has gone", 1},
                                    {TUTTI_PEER_FAILED, "rank 2 has gone", 2},
