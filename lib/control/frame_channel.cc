@@ -1,5 +1,6 @@
 #include "lib/control/frame_channel.h"
 
+#include <atomic>
 #include <cerrno>
 #include <system_error>
 
@@ -10,6 +11,7 @@ namespace {
 constexpr size_t piece_bytes = 16 << 10;
 
 bool again(int error_number) { return error_number == EAGAIN || error_number == EWOULDBLOCK; }
+bool has_closed(int error_number) { return error_number == ECONNRESET || error_number == EPIPE; }
 
 }  // namespace
 
@@ -32,7 +34,10 @@ bool FrameChannel::flush() {
     if (sent >= 0) {
       out_begin_ += size_t(sent);
     } else if (errno != EINTR) {
-      return again(errno);
+      const int error_number = errno;
+      if (again(error_number)) return true;
+      if (!has_closed(error_number)) std::atomic_ref(send_error_).store(error_number);
+      return false;
     }
   }
   return true;
@@ -65,10 +70,9 @@ FrameChannel::Got FrameChannel::read(wire::Header* header, std::string_view* pay
     const int error_number = errno;
     in_.resize(had + (received > 0 ? size_t(received) : 0));
     if (received > 0) continue;
-    if (received == 0) return Got::closed;
+    if (received == 0 || has_closed(error_number)) return ended(why);
     if (again(error_number)) return Got::nothing;
     if (error_number == EINTR) continue;
-    if (error_number == ECONNRESET || error_number == EPIPE) return Got::closed;
     if (error_number == EBADMSG) {
       *why = {TUTTI_CORRUPT, changed_on_the_way};
       return Got::broken;
@@ -76,6 +80,13 @@ FrameChannel::Got FrameChannel::read(wire::Header* header, std::string_view* pay
     *why = {TUTTI_PEER_FAILED, std::generic_category().message(error_number)};
     return Got::broken;
   }
+}
+
+FrameChannel::Got FrameChannel::ended(Status* why) {
+  const int error_number = std::atomic_ref(send_error_).load();
+  if (error_number == 0) return Got::closed;
+  *why = {TUTTI_PEER_FAILED, std::generic_category().message(error_number)};
+  return Got::broken;
 }
 
 }  // namespace tutti

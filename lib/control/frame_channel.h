@@ -29,14 +29,16 @@ class FrameChannel {
   bool flushed() const { return out_begin_ == out_.size(); }
 
   // The next frame, once it is whole. `closed`: the peer has closed; `broken`: *why says what is
-  // wrong. *payload is valid until the next read().
+  // wrong, be it that flush() has found so. *payload is valid until the next read().
   Got read(wire::Header* header, std::string_view* payload, Status* why);
 
  private:
   Got take(wire::Header* header, std::string_view* payload, Status* why);
+  Got ended(Status* why);
 
   SecureSocket socket_;
   uint32_t most_payload_ = 0;
+  int send_error_ = 0;  // errno; the kernel tells it once, then as if the peer had closed
   std::string out_;
   size_t out_begin_ = 0;
   std::string in_;       // grows with the bytes that have come, never by a header's length

@@ -13,6 +13,11 @@ namespace {
 constexpr size_t first_bytes = 4 << 10;  // most connections carry little
 constexpr size_t most_bytes = 4 * Seal::most_record_bytes;
 
+// A call may work when it is made again.
+bool may_work_again(int error_number) {
+  return error_number == EAGAIN || error_number == EWOULDBLOCK || error_number == EINTR;
+}
+
 msghdr message_of(std::span<const iovec> parts) {
   msghdr message{};
   message.msg_iov = const_cast<iovec*>(parts.data());
@@ -33,11 +38,16 @@ SecureSocket::SecureSocket(Fd socket, Integrity integrity, const SessionKeys& ke
 
 bool SecureSocket::flush_record() {
   while (out_->begin < out_->end) {
+    if (out_->failed != 0) {
+      errno = out_->failed;
+      return false;
+    }
     const ssize_t sent = ::send(socket_.get(), out_->record.get() + out_->begin,
                                 out_->end - out_->begin, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent >= 0) {
       out_->begin += size_t(sent);
     } else if (errno != EINTR) {
+      if (!may_work_again(errno)) out_->failed = errno;
       return false;
     }
   }
@@ -132,8 +142,7 @@ void SecureSocket::take_in() {
 }
 
 void SecureSocket::Incoming::take_in(int fd) {
-  if (failed != 0 || end - begin == most_bytes) return;
-  if (fill(fd) < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) failed = errno;
+  if (failed == 0 && end - begin < most_bytes) fill(fd);
 }
 
 const uint8_t* SecureSocket::Incoming::next_record() {
@@ -162,6 +171,7 @@ ssize_t SecureSocket::Incoming::fill(int fd) {
   const ssize_t got = ::recv(fd, bytes.get() + end, capacity - end, MSG_DONTWAIT);
   was_filled = got > 0 && size_t(got) == capacity - end;
   if (got > 0) end += size_t(got);
+  if (got < 0 && !may_work_again(errno)) failed = errno;
   return got;
 }
 

@@ -1,6 +1,6 @@
 // A connected TCP socket that carries bytes in clear, or in records (seal.h). It never blocks.
 //
-// One thread may send while another receives.
+// One thread may send while another receives, which take_in() does, too.
 #pragma once
 
 #include <sys/types.h>
@@ -54,6 +54,7 @@ class SecureSocket {
     std::unique_ptr<uint8_t[]> record;
     size_t begin = 0, end = 0;  // what the kernel has not taken of it
     size_t text_bytes = 0;      // of it, not yet reported as taken
+    int failed = 0;             // errno of what the kernel has told, which it does once
   };
   struct Incoming {
     ssize_t take(int fd, uint8_t* to, size_t room);
@@ -69,7 +70,7 @@ class SecureSocket {
     std::unique_ptr<uint8_t[]> text;  // of a record that was longer than what it was wanted for
     size_t text_begin = 0, text_end = 0;
     bool broken = false;
-    int failed = 0;  // what take_in() met
+    int failed = 0;  // as there
   };
 
   bool flush_record();

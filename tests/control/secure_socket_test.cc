@@ -2,6 +2,7 @@
 #include "lib/control/secure_socket.h"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -193,6 +194,33 @@ TEST(SecureSocket, FramesPassAndAChangedOneIsCorrupt) {
   ASSERT_EQ(::send(connection.raw[0], in_clear, sizeof(in_clear), 0), ssize_t(sizeof(in_clear)));
   EXPECT_EQ(to.read(&header, &payload, &why), FrameChannel::Got::broken);
   EXPECT_EQ(why.code(), TUTTI_CORRUPT);
+}
+
+// Of a connection that the kernel has given up, whoever asks first is told why, once.
+TEST(FrameChannel, AnErrorThatSendingHasMetIsNoEndOfThePeer) {
+  sockaddr_in nobody{};
+  nobody.sin_family = AF_INET;
+  nobody.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const Fd taken(::socket(AF_INET, SOCK_STREAM, 0));  // a port where nobody listens
+  socklen_t length = sizeof(nobody);
+  ASSERT_EQ(::bind(taken.get(), reinterpret_cast<sockaddr*>(&nobody), length), 0);
+  ASSERT_EQ(::getsockname(taken.get(), reinterpret_cast<sockaddr*>(&nobody), &length), 0);
+  for (const bool sends_first : {true, false}) {
+    Fd refused(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0));
+    static_cast<void>(::connect(refused.get(), reinterpret_cast<sockaddr*>(&nobody), length));
+    FrameChannel channel(std::move(refused), wire::most_abort_bytes);
+    wire::Header header;
+    header.type = wire::Type::abort;
+    if (sends_first) {
+      channel.queue(header, "why");
+      EXPECT_FALSE(channel.flush());
+    }
+    std::string_view payload;
+    Status why;
+    EXPECT_EQ(channel.read(&header, &payload, &why), FrameChannel::Got::broken);
+    EXPECT_EQ(why.code(), TUTTI_PEER_FAILED);
+    EXPECT_EQ(why.text(), "Connection refused");
+  }
 }
 
 }  // namespace

@@ -529,9 +529,9 @@ int Network::address(int fd, bool peer, sockaddr_in* out) {
 }
 
 int Network::take_error(int fd, int* out) {
-  const Socket* const socket = socket_of(fd);
+  Socket* const socket = socket_of(fd);
   if (socket == nullptr) return refused(EBADF);
-  *out = socket->error;
+  *out = socket->tell_error();
   return 0;
 }
 
@@ -568,7 +568,10 @@ ssize_t Network::send(int fd, const iovec* parts, size_t n) {
   Socket* const socket = socket_of(fd);
   if (socket == nullptr) return refused(EBADF);
   if (is_dead(socket->rank)) return refused(EPIPE);
-  if (socket->error != 0) return refused(socket->error == ETIMEDOUT ? ETIMEDOUT : ECONNRESET);
+  if (socket->error != 0) {
+    const int error = socket->tell_error();
+    return refused(error == 0 ? EPIPE : error == ETIMEDOUT ? ETIMEDOUT : ECONNRESET);
+  }
   if (socket->state != Socket::State::open) return refused(ENOTCONN);
   if (socket->shut) return refused(EPIPE);
   Flow& flow = *socket->out;
@@ -595,7 +598,10 @@ ssize_t Network::receive(int fd, const iovec* parts, size_t n) {
   if (socket == nullptr) return refused(EBADF);
   if (is_dead(socket->rank)) return refused(ECONNRESET);
   if (socket->in == nullptr || socket->in->unread.empty()) {
-    if (socket->error != 0) return refused(socket->error);
+    if (socket->error != 0) {
+      const int error = socket->tell_error();
+      return error == 0 ? 0 : refused(error);
+    }
     if (socket->state != Socket::State::open) return refused(ENOTCONN);
     return socket->ended ? 0 : refused(EAGAIN);
   }

@@ -21,6 +21,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/network/turns.h"
@@ -79,6 +80,7 @@ struct Socket {
   State state = State::fresh;
   sockaddr_in own{}, peer{};
   int error = 0;          // of the connection
+  bool told = false;      // of the error
   bool ended = false;     // all that the other side sent has come
   bool shut = false;      // this side sends no more
   bool closed = false;    // no descriptor is left
@@ -90,6 +92,8 @@ struct Socket {
   std::deque<std::shared_ptr<Socket>> waiting;  // to be accepted
 
   short events() const;
+  // As kernels do: once; 0 from then on.
+  int tell_error() { return error == 0 || std::exchange(told, true) ? 0 : error; }
 };
 
 class Network {
