@@ -1,6 +1,7 @@
 #include "lib/comm/call_runner.h"
 
 #include <cstring>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -274,7 +275,10 @@ Status CallRunner::complete_and_end(const CallPlan& call_plan, const Call& call)
   Status ended = protocols_.with(call_plan.choice.path, [&](auto&& protocol, auto& link) {
     return complete_and_end(protocol, link, call_plan, call);
   });
-  if (ended.ok()) leave();
+  if (ended.ok()) {
+    leave();
+    hide_wait();
+  }
   return ended;
 }
 
@@ -347,9 +351,12 @@ void CallRunner::show_wait(const CallPlan& call_plan, uint64_t now_ns) {
   connection_.record->waits(entry_, peer, connection_.way_to(peer), now_ns);
 }
 
-void CallRunner::hide_wait() {
-  if (std::exchange(wait_shown_, false) && !failures_.tells_refusal(mark_.epoch))
+void CallRunner::hide_wait() noexcept {
+  if (!std::exchange(wait_shown_, false) || failures_.tells_refusal(mark_.epoch)) return;
+  try {
     connection_.link->post_note({});
+  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): the call has its result
+  }
 }
 
 bool CallRunner::needs(int peer) {

@@ -97,7 +97,7 @@ class CallRunner {
   Status end(Protocol& protocol, const CallPlan& call_plan, const Call& call, Status ended);
   Status inspect(uint64_t now_ns);
   // The call has ended well: takes back what show_wait() has shown.
-  void hide_wait();
+  void hide_wait() noexcept;
   // Whether the call that runs cannot end before `peer` has entered it; false where that is not
   // sure.
   bool needs(int peer);
