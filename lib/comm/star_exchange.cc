@@ -24,7 +24,8 @@ Status StarExchange::allgather(std::string_view mine, uint64_t deadline_ns,
   if (rank_ != 0) {
     TUTTI_TRY(put(members_[0], mine, deadline_ns));
     for (std::string& text : *all) TUTTI_TRY(get(members_[0], deadline_ns, &text));
-    return {};
+    if ((*all)[size_t(rank_)] == mine) return {};
+    return {TUTTI_CORRUPT, "what rank 0 sent while the communicator was made makes no sense", 0};
   }
   for (size_t r = 1; r < members_.size(); ++r) TUTTI_TRY(get(members_[r], deadline_ns, &(*all)[r]));
   for (size_t r = 1; r < members_.size(); ++r) {

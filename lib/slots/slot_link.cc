@@ -12,6 +12,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/mapping.h"
+#include "lib/base/printable.h"
 
 namespace tutti::slots {
 
@@ -272,7 +273,7 @@ Status SlotLink::find_abort() const {
   if (load(record.state, std::memory_order_acquire) != 2) return {};
   will_read(&record.code, sizeof(record) - offsetof(AbortRecord, code));
   const size_t length = std::min<size_t>(record.length, AbortRecord::text_bytes);
-  return {tutti_status(record.code), std::string(record.text, length), record.rank, record.call};
+  return {tutti_status(record.code), printable({record.text, length}), record.rank, record.call};
 }
 
 Status SlotLink::compare_call(uint32_t local, const CallMark& mark, uint64_t now_ns) {
