@@ -172,6 +172,10 @@ class Link {
   virtual bool mail_is_out(int peer) const = 0;
   // Of a peer that is not here all mail can be taken after this, if it is not lost.
   virtual Presence presence(int peer, uint64_t now_ns) = 0;
+  virtual bool is_on_other_host(int peer) const {
+    (void)peer;
+    return false;
+  }
   // As sleep(), for mail, and needs no arm().
   virtual void sleep_for_mail(uint64_t until_ns) = 0;
   // This rank goes on in a communicator of its own: peers that are not in it find it lost once it

@@ -55,6 +55,9 @@ class MixedLink final : public Link {
     return links_[size_t(link_of_[size_t(peer)])]->mail_is_out(peer);
   }
   Presence presence(int peer, uint64_t now_ns) override { return to(peer).presence(peer, now_ns); }
+  bool is_on_other_host(int peer) const override {
+    return links_[size_t(link_of_[size_t(peer)])]->is_on_other_host(peer);
+  }
   void sleep_for_mail(uint64_t until_ns) override;
   void move_on() override;
 

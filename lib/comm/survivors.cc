@@ -62,23 +62,51 @@ void Survivors::move_on() {
 
 bool Survivors::pump(Agreement* running) {
   bool moved = false;
-  for (int rank = 0; rank < nranks(); ++rank) {
-    if (rank == this->rank() || !is_here(rank)) continue;
-    // First: what it has sent before it died can be taken after.
-    const uint64_t now = now_ns();
-    const Presence found = connection_.link->presence(rank, now);
-    for (std::string mail; connection_.link->take_mail(rank, &mail); moved = true)
-      sort(rank, std::move(mail), running);
-    if (found == Presence::here) continue;
-    if (found == Presence::cut_off && running != nullptr) {
-      running->cut_off();
-      send(*running);  // they may hear it
+  RankSet gone(nranks());
+  for (bool again = true; std::exchange(again, false);) {  // who is lost with others is found then
+    for (int rank = 0; rank < nranks(); ++rank) {
+      if (rank == this->rank() || !is_here(rank)) continue;
+      // First: what it has sent before it died can be taken after.
+      const Presence found = connection_.link->presence(rank, now_ns());
+      for (std::string mail; connection_.link->take_mail(rank, &mail); moved = true)
+        sort(rank, std::move(mail), running);
+      if (found == Presence::here) continue;
+      presence_[size_t(rank)] = found;
+      gone.add(rank);
+      moved = again = true;
     }
-    presence_[size_t(rank)] = found;
-    moved = true;
-    if (running != nullptr) running->gone(rank, is_dead(found), now);
   }
+  if (running != nullptr) tell(*running, gone);
   return moved;
+}
+
+void Survivors::tell(Agreement& running, const RankSet& gone) {
+  RankSet lost(nranks());
+  bool cut_off = false;
+  for (const int rank : gone.ranks()) {
+    const Presence found = presence_[size_t(rank)];
+    if (is_dead(found)) {
+      running.died(rank, now_ns());
+    } else {
+      lost.add(rank);
+      cut_off = cut_off || found == Presence::cut_off;
+    }
+  }
+  if (lost.empty()) return;
+  if (cut_off) {
+    running.cut_off(lost, near(), now_ns());
+  } else {
+    running.lost(lost, now_ns());
+  }
+}
+
+RankSet Survivors::near() const {
+  RankSet near(nranks());
+  for (int rank = 0; rank < nranks(); ++rank) {
+    const bool own = rank == this->rank();
+    if (own || (is_here(rank) && !connection_.link->is_on_other_host(rank))) near.add(rank);
+  }
+  return near;
 }
 
 void Survivors::sort(int from, std::string mail, Agreement* running) {
@@ -105,7 +133,8 @@ void Survivors::sort(int from, std::string mail, Agreement* running) {
   Status why;
   const auto* bytes = reinterpret_cast<const uint8_t*>(content.data());
   const Status parsed = wire::parse_status({bytes, content.size()}, &why);
-  if (alarm_.ok()) alarm_ = parsed.ok() ? why : parsed;
+  if (!parsed.ok()) why = {parsed.code(), "from " + rank_name(from) + ": " + parsed.text(), from};
+  if (alarm_.ok()) alarm_ = std::move(why);
 }
 
 void Survivors::send(Agreement& running) {
@@ -156,10 +185,11 @@ Status Survivors::decide(Matter matter, const RankSet& members, uint64_t value, 
   Agreement running(std::move(question), now_ns());
   for (Letter& letter : std::exchange(later_, {}))
     sort(letter.from, std::move(letter.text), &running);
+  RankSet gone(nranks());
   for (int rank = 0; rank < nranks(); ++rank) {
-    if (presence_[size_t(rank)] == Presence::cut_off) running.cut_off();
-    if (!is_here(rank)) running.gone(rank, is_dead(presence_[size_t(rank)]), now_ns());
+    if (!is_here(rank)) gone.add(rank);
   }
+  tell(running, gone);
   if (connection_.link != nullptr) {
     look_until(never_ns, &running, [&] { return running.ended(); });
     next();

@@ -53,6 +53,10 @@ class Survivors {
   bool pump(Agreement* running);
   void sort(int from, std::string text, Agreement* running);
   void send(Agreement& running);
+  // Who is gone; those that are lost all at once.
+  void tell(Agreement& running, const RankSet& gone);
+  // The ranks of this host that are here, this one among them.
+  RankSet near() const;
   void next();
   // Until done(), which is asked after every look.
   void look_until(uint64_t limit_ns, Agreement* running, const std::function<bool()>& done);

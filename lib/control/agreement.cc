@@ -94,6 +94,7 @@ Agreement::Agreement(Question question, uint64_t now_ns)
       dead_(asked_.nranks),
       lost_(asked_.nranks),
       come_(asked_.nranks),
+      came_ns_(size_t(asked_.nranks)),
       accepted_by_(asked_.nranks) {
   own_.value = asked_.value;
   own_.accepted.present = RankSet(asked_.nranks);
@@ -146,6 +147,7 @@ void Agreement::receive(int from, std::string_view text, uint64_t now_ns) {
 }
 
 void Agreement::take(int from, const Message& message) {
+  if (!come_.has(from)) came_ns_[size_t(from)] = now_ns_;
   come_.add(from);
   const uint64_t waited_ns = std::min({message.waited_ns, length_ns_, now_ns_});
   first_ns_ = std::min(first_ns_, now_ns_ - waited_ns);
@@ -189,35 +191,36 @@ void Agreement::take(int from, const Message& message) {
               -1});
       }
       break;
-    case Type::quit: {
-      RankSet quitter(asked_.nranks);
-      quitter.add(from);
-      lose(quitter);
+    case Type::quit:
+      lose(RankSet::of(from, asked_.nranks));
       break;
-    }
     case Type::news:
     case Type::decide:
       break;
   }
 }
 
-void Agreement::gone(int rank, bool dead, uint64_t now_ns) {
+void Agreement::died(int rank, uint64_t now_ns) {
   if (ended() || !is_member(rank) || rank == asked_.self) return;
   if (is_gone(rank)) return;  // one that was lost stays so: what it has sent since was not read
   now_ns_ = now_ns;
-  if (dead) {
-    dead_.add(rank);
-    if (coordinator_ >= 0 && coordinator_ != asked_.self && !is_gone(coordinator_))
-      send(coordinator_, message(Type::news));
-  } else {
-    RankSet one(asked_.nranks);
-    one.add(rank);
-    lose(one);
-  }
+  dead_.add(rank);
+  if (coordinator_ >= 0 && coordinator_ != asked_.self && !is_gone(coordinator_))
+    send(coordinator_, message(Type::news));
   step();
 }
 
-void Agreement::cut_off() {
+void Agreement::lost(const RankSet& ranks, uint64_t now_ns) {
+  RankSet found = ranks & here();
+  found.remove(asked_.self);
+  if (ended() || found.empty()) return;
+  now_ns_ = now_ns;
+  lose(found);
+  step();
+}
+
+void Agreement::cut_off(const RankSet& ranks, const RankSet& near, uint64_t now_ns) {
+  if (is_quorum(near & here())) return lost(ranks, now_ns);
   if (ended()) return;
   fail({TUTTI_ABORTED, rank_name(asked_.self) + " is cut off: none of the others' hosts answers it",
         asked_.self});
@@ -264,9 +267,7 @@ void Agreement::step() {
     }
     const RankSet lost_before = lost_;
     if (coordinator_ != asked_.self) {
-      RankSet waited(asked_.nranks);
-      waited.add(coordinator_);
-      wait_for(waited);
+      wait_for(RankSet::of(coordinator_, asked_.nranks));
     } else if (!proposed_to_) {
       collect();
     } else {
@@ -287,7 +288,7 @@ void Agreement::wait_for(const RankSet& missing) {
       const bool collects = own_.ballot != rank;
       until_ns = (collects ? std::max(since_ns_, late_ns) : since_ns_) + 2 * answer_ns;
     } else if (come_.has(rank)) {
-      until_ns = since_ns_ + answer_ns;
+      until_ns = std::max(since_ns_, came_ns_[size_t(rank)]) + answer_ns;
     }
     if (now_ns_ >= until_ns) {
       late.add(rank);
@@ -298,13 +299,16 @@ void Agreement::wait_for(const RankSet& missing) {
   if (!late.empty()) lose(late);
 }
 
+bool Agreement::is_quorum(const RankSet& group) const {
+  const size_t members = asked_.members.count(), present = group.count();
+  return 2 * present > members || (2 * present == members && group.has(asked_.members.first()));
+}
+
 // Whether a group of members may act for all. *later: not yet, but when all of them have found the
 // deaths that this rank knows of.
 bool Agreement::may_decide(const RankSet& group, bool* later) const {
   *later = false;
-  const size_t members = asked_.members.count(), present = group.count();
-  if (2 * present > members) return true;
-  if (2 * present == members && group.has(asked_.members.first())) return true;
+  if (is_quorum(group)) return true;
   const RankSet others = asked_.members - group;
   if (!dead_.covers(others)) return false;
   for (const int rank : group.ranks()) {

@@ -60,10 +60,13 @@ class Agreement {
 
   // A message of a member.
   void receive(int from, std::string_view text, uint64_t now_ns);
-  // A member is gone; `dead`: for certain. All that it has sent was received.
-  void gone(int rank, bool dead, uint64_t now_ns);
-  // This rank reaches none of several hosts. What it says of them must not count.
-  void cut_off();
+  // A member is dead for certain, and all that it has sent was received.
+  void died(int rank, uint64_t now_ns);
+  // Members are lost. Those of one host at once: what one of them heard of another would part them.
+  void lost(const RankSet& ranks, uint64_t now_ns);
+  // As lost(), but this rank reaches none of several hosts. Where the ranks `near`, those of its
+  // own, may not decide by themselves, what it says of the others must not count.
+  void cut_off(const RankSet& ranks, const RankSet& near, uint64_t now_ns);
   void advance(uint64_t now_ns);
   // When advance() is due even if nothing happens.
   uint64_t due_ns() const;
@@ -101,6 +104,8 @@ class Agreement {
   void propose(Decision verdict);
   void collect_accepts();
   void wait_for(const RankSet& missing);
+  // More than half of the members, or half with the lowest.
+  bool is_quorum(const RankSet& group) const;
   bool may_decide(const RankSet& group, bool* later) const;
   void decide(Decision verdict);
   void refuse(const RankSet& group);
@@ -115,6 +120,7 @@ class Agreement {
   uint64_t first_ns_;  // when the first of those that this rank knows of has come
   uint64_t length_ns_;
   RankSet dead_, lost_, come_;
+  std::vector<uint64_t> came_ns_;  // when the first message of each came
   int coordinator_ = -1;
   uint64_t since_ns_ = 0;  // since when it coordinates, or waits for what it has proposed
   uint64_t due_ns_ = 0;

@@ -21,6 +21,12 @@ class RankSet {
     return set;
   }
 
+  static RankSet of(int rank, int nranks) {
+    RankSet set(nranks);
+    set.add(rank);
+    return set;
+  }
+
   bool has(int rank) const { return (words_[size_t(rank) / 64] >> (rank % 64) & 1) != 0; }
   void add(int rank) { words_[size_t(rank) / 64] |= uint64_t{1} << (unsigned(rank) % 64); }
   void remove(int rank) { words_[size_t(rank) / 64] &= ~(uint64_t{1} << (unsigned(rank) % 64)); }

@@ -10,6 +10,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <queue>
 #include <random>
 
@@ -26,8 +27,9 @@ struct Faults {
   int deaths = 0;
   int deaths_in_sending = 0;  // at most: of a rank that has sent a part of what it has to
   bool cuts = false;          // of groups from each other, or of pairs
-  bool one_way = false;       // what one of three or more sends is lost, or what is sent to it
-  bool lateness = false;      // ranks come after others' patience, or never
+  bool one_way = false;       // what one host of three or more sends is lost, or what it is sent
+  bool slowness = false;      // ranks come late, but before others lose patience
+  bool lateness = false;      // after that, or never
 };
 
 class Job {
@@ -43,6 +45,7 @@ class Job {
       one.presence.assign(size_t(nranks_), Seen::here);
       one.value = random_() | random_();
       uint64_t comes_ns = random_() % (20 * milli);
+      if (faults.slowness) comes_ns += random_() % (limit_ns * 2 / 5);
       if (faults.lateness && random_() % 4 == 0) {
         one.late = true;
         comes_ns += random_() % (2 * limit_ns);
@@ -65,18 +68,7 @@ class Job {
         }
       }
     }
-    if (faults.one_way && nranks_ > 2) {
-      const uint64_t when = random_() % (60 * milli);
-      lone_ = int(random_() % uint64_t(nranks_));
-      const bool deaf = random_() % 2 == 0;
-      for (int other = 0; other < nranks_; ++other) {
-        if (other == lone_) continue;
-        const int from = deaf ? other : lone_, to = deaf ? lone_ : other;
-        cut_ns_[line(from, to)] = when;
-        find(other, lone_, Seen::lost, when);
-        find(lone_, other, Seen::cut_off, when);
-      }
-    }
+    if (faults.one_way && nranks_ > 2) cut_one_way();
   }
 
   void run() {
@@ -98,7 +90,7 @@ class Job {
       EXPECT_TRUE(one.phase == Phase::away || one.phase == Phase::done)
           << "seed " << seed << ": rank " << rank << " hangs";
       if (!one.succeeded) {
-        EXPECT_TRUE(one.phase == Phase::away || faults.cuts || faults.lateness || rank == lone_)
+        EXPECT_TRUE(one.phase == Phase::away || faults.cuts || faults.lateness || is_left_out(rank))
             << "seed " << seed << ": rank " << rank << ": " << one.why.text();
         continue;
       }
@@ -113,7 +105,7 @@ class Job {
     int alive = 0;
     for (int rank = 0; rank < nranks_; ++rank) {
       const Rank& one = ranks_[size_t(rank)];
-      alive += !one.dead && (rank != lone_ || one.succeeded) ? 1 : 0;
+      alive += !one.dead && (!is_left_out(rank) || one.succeeded) ? 1 : 0;
     }
     EXPECT_EQ(successes, alive) << "seed " << seed;
   }
@@ -165,14 +157,34 @@ class Job {
     });
   }
 
+  bool is_left_out(int rank) const { return left_out_ && left_out_->has(rank); }
+  // A host with some of the ranks; each of the others, two or more, is on one of its own.
+  void cut_one_way() {
+    const uint64_t when = random_() % (60 * milli);
+    const bool deaf = random_() % 2 == 0;
+    RankSet host(nranks_);
+    for (uint64_t left = 1 + random_() % uint64_t(nranks_ - 2); host.count() < left;)
+      host.add(int(random_() % uint64_t(nranks_)));
+    host_ = host;
+    const size_t count = host.count(), others = size_t(nranks_) - count;
+    left_out_ =
+        count > others || (count == others && host.has(0)) ? RankSet::all(nranks_) - host : host;
+    for (const int other : (RankSet::all(nranks_) - host).ranks()) {
+      find(other, host, Seen::lost, when);
+      for (const int one : host.ranks()) {
+        find(one, RankSet::of(other, nranks_), Seen::cut_off, when);
+        cut_ns_[deaf ? line(other, one) : line(one, other)] = when;
+      }
+    }
+  }
   void cut_off(int a, int b, uint64_t when) {
     cut_ns_[line(a, b)] = when;
-    find(b, a, Seen::lost, when);
+    find(b, RankSet::of(a, nranks_), Seen::lost, when);
   }
   // Some time after the cut.
-  void find(int rank, int other, Seen seen, uint64_t when) {
+  void find(int rank, const RankSet& others, Seen seen, uint64_t when) {
     at(when + 1000 * milli + random_() % (500 * milli),
-       [this, rank, other, seen] { see(rank, other, seen); });
+       [this, rank, others, seen] { see(rank, others, seen); });
   }
 
   void die(int rank) {
@@ -181,25 +193,41 @@ class Job {
     one.dead = true;
     for (int other = 0; other < nranks_; ++other) {
       if (other == rank) continue;
-      carry(rank, other, [this, rank, other] { see(other, rank, Seen::dead); });
+      carry(rank, other,
+            [this, rank, other] { see(other, RankSet::of(rank, nranks_), Seen::dead); });
     }
   }
 
-  void see(int rank, int other, Seen seen) {
+  void see(int rank, const RankSet& others, Seen seen) {
     Rank& one = ranks_[size_t(rank)];
-    if (one.dead || one.presence[size_t(other)] != Seen::here) return;
-    one.presence[size_t(other)] = seen;
-    if (one.phase != Phase::deciding) return;
-    tell(one, other);
+    if (one.dead) return;
+    RankSet found(nranks_);
+    for (const int other : others.ranks()) {
+      if (one.presence[size_t(other)] != Seen::here) continue;
+      one.presence[size_t(other)] = seen;
+      found.add(other);
+    }
+    if (found.empty() || one.phase != Phase::deciding) return;
+    tell(one, found);
     look(rank);
   }
 
-  void tell(Rank& one, int other) {
-    const Seen seen = one.presence[size_t(other)];
-    if (seen == Seen::cut_off) {
-      one.running->cut_off();
+  void tell(Rank& one, const RankSet& gone) {
+    RankSet lost(nranks_);
+    bool is_cut_off = false;
+    for (const int other : gone.ranks()) {
+      const Seen seen = one.presence[size_t(other)];
+      if (seen == Seen::dead) {
+        one.running->died(other, now_);
+      } else {
+        lost.add(other);
+        is_cut_off = is_cut_off || seen == Seen::cut_off;
+      }
+    }
+    if (is_cut_off) {
+      one.running->cut_off(lost, *host_, now_);
     } else {
-      one.running->gone(other, seen == Seen::dead, now_);
+      one.running->lost(lost, now_);
     }
   }
 
@@ -224,10 +252,11 @@ class Job {
     one.phase = Phase::deciding;
     one.running = std::make_unique<Agreement>(question, now_);
     for (Letter& letter : std::exchange(one.later, {})) deliver(letter.from, rank, letter.text);
+    RankSet gone(nranks_);
     for (int other = 0; other < nranks_; ++other) {
-      if (one.phase == Phase::deciding && one.presence[size_t(other)] != Seen::here)
-        tell(one, other);
+      if (one.presence[size_t(other)] != Seen::here) gone.add(other);
     }
+    if (one.phase == Phase::deciding) tell(one, gone);
     if (one.phase == Phase::deciding) look(rank);
   }
 
@@ -323,7 +352,8 @@ class Job {
     at(now_ + random_() % (50 * milli), [this, rank, as] {
       for (int other = 0; other < nranks_; ++other) {
         if (other != rank && !ranks_[size_t(rank)].dead)
-          carry(rank, other, [this, rank, other, as] { see(other, rank, as); });
+          carry(rank, other,
+                [this, rank, other, as] { see(other, RankSet::of(rank, nranks_), as); });
       }
     });
   }
@@ -331,7 +361,8 @@ class Job {
   std::mt19937_64 random_;
   int nranks_ = 0;
   int dies_sending_ = 0;
-  int lone_ = -1;  // the rank that is cut off from all others, in one direction
+  std::optional<RankSet> host_;      // whose ranks are cut off from all others, in one direction
+  std::optional<RankSet> left_out_;  // those of the two sides that may not go on
   std::vector<Rank> ranks_;
   std::vector<uint64_t> cut_ns_;
   std::vector<uint64_t> busy_until_;
@@ -357,7 +388,7 @@ void run_all(int seeds, const Faults& faults) {
 
 constexpr Faults no_faults{}, one_dies{.deaths = 1}, some_die{.deaths = 3, .deaths_in_sending = 2},
     cut_off{.cuts = true}, cut_off_and_die{.deaths = 2, .deaths_in_sending = 1, .cuts = true},
-    one_way{.one_way = true}, late{.lateness = true},
+    one_way{.one_way = true}, slow{.slowness = true}, late{.lateness = true},
     everything{.deaths = 2, .deaths_in_sending = 1, .cuts = true, .lateness = true};
 
 TEST(Agreement, WithoutFaultsAllGoOn) { run_all(few, no_faults); }
@@ -372,7 +403,11 @@ TEST(Agreement, OfRanksThatAreCutOffFromEachOtherAtMostOneGroupGoesOn) {
   run_all(few, cut_off_and_die);
 }
 
-TEST(Agreement, WhoIsCutOffInOneDirectionIsLeftOutAloneWhateverItSays) { run_all(few, one_way); }
+TEST(Agreement, AHostThatIsCutOffInOneDirectionIsLeftOutAloneUnlessItsRanksMayGoOn) {
+  run_all(few, one_way);
+}
+
+TEST(Agreement, WhoComesBeforeHalfOfTheTimeIsOverIsInIt) { run_all(few, slow); }
 
 TEST(Agreement, NobodyWaitsLongForTheLateAndTheseDoNotGoOnAlone) {
   run_all(few, late);
@@ -381,7 +416,7 @@ TEST(Agreement, NobodyWaitsLongForTheLateAndTheseDoNotGoOnAlone) {
 
 TEST(LongAgreement, OfVeryManyJobs) {
   for (const Faults& faults :
-       {one_dies, some_die, cut_off, cut_off_and_die, one_way, late, everything})
+       {one_dies, some_die, cut_off, cut_off_and_die, one_way, slow, late, everything})
     run_all(many, faults);
 }
 
@@ -410,8 +445,8 @@ TEST(Agreement, WhoAsksSomethingElseIsAMismatch) {
 
 TEST(Agreement, OfTwoThatDoNotReachEachOtherTheLowerGoesOn) {
   Agreement lower(question_of(0, Matter::shrink), 0), higher(question_of(1, Matter::shrink), 0);
-  lower.gone(1, false, 1);
-  higher.gone(0, false, 1);
+  lower.lost(RankSet::of(1, 2), 1);
+  higher.lost(RankSet::of(0, 2), 1);
   ASSERT_NE(lower.verdict(), nullptr);
   EXPECT_EQ(lower.verdict()->present.ranks(), std::vector<int>{0});
   EXPECT_EQ(higher.failed().code(), TUTTI_ABORTED);
@@ -421,7 +456,7 @@ TEST(Agreement, OfTwoThatDoNotReachEachOtherTheLowerGoesOn) {
 
 TEST(Agreement, OfTwoTheSurvivorGoesOn) {
   Agreement survivor(question_of(1, Matter::shrink), 0);
-  survivor.gone(0, true, 1);
+  survivor.died(0, 1);
   ASSERT_NE(survivor.verdict(), nullptr);
   EXPECT_EQ(survivor.verdict()->present.ranks(), std::vector<int>{1});
 }

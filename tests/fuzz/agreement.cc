@@ -42,8 +42,16 @@ class Watched {
     machine_.receive(from, text, now_ns);
     look();
   }
-  void gone(int rank, bool dead, uint64_t now_ns) {
-    machine_.gone(rank, dead, now_ns);
+  void died(int rank, uint64_t now_ns) {
+    machine_.died(rank, now_ns);
+    look();
+  }
+  void lost(const RankSet& ranks, uint64_t now_ns) {
+    machine_.lost(ranks, now_ns);
+    look();
+  }
+  void cut_off(const RankSet& ranks, const RankSet& near, uint64_t now_ns) {
+    machine_.cut_off(ranks, near, now_ns);
     look();
   }
   void advance(uint64_t now_ns) {
@@ -184,7 +192,16 @@ void be_one_rank(Input& input) {
     const uint8_t what = input.below(8);
     const int from = input.below(asked.nranks);
     if (what == 0) {
-      rank.gone(from, input.below(2) == 0, now_ns);
+      RankSet ranks = RankSet::of(from, asked.nranks);
+      const uint8_t how = input.below(4);
+      if (how == 0) rank.died(from, now_ns);
+      if (how != 0) ranks.add(input.below(asked.nranks));
+      if (how == 1) rank.lost(ranks, now_ns);
+      if (how > 1) {
+        RankSet near = RankSet::of(asked.self, asked.nranks);
+        near.add(input.below(asked.nranks));
+        rank.cut_off(ranks, near, now_ns);
+      }
       all_here = false;
     } else if (what == 1) {
       now_ns += uint64_t(input.byte()) << 9;
@@ -372,11 +389,11 @@ class Job {
   void die(int rank) { at(rank).dead = true; }
   void notice(int rank, int gone) {
     if (at(rank).takes_part() && at(gone).dead && at(rank).from[size_t(gone)].empty())
-      at(rank).machine->gone(gone, true, now_ns_);
+      at(rank).machine->died(gone, now_ns_);
   }
   void lose(int rank, int gone) {
     if (!at(rank).takes_part() || rank == gone) return;
-    at(rank).machine->gone(gone, false, now_ns_);
+    at(rank).machine->lost(RankSet::of(gone, nranks_), now_ns_);
     only_deaths_ = false;
   }
   // The ranks of one side, and the others, no longer reach each other.

@@ -145,6 +145,8 @@ class Trial {
     if (told.status != TUTTI_OK) {
       tell(at, told);
       const bool lives = rank != fault_.victim || !is_death(fault_.kind);
+      // Of a failure on one communicator those hear that are in a call on it; others would wait.
+      if (second != nullptr) tutti_comm_abort(second, "a call on the other one has failed");
       if (lives && (is_death(fault_.kind) || is_cut(fault_.kind))) go_on(comm, told);
     }
     if (second != nullptr) tutti_comm_free(second);

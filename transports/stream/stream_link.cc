@@ -225,8 +225,13 @@ void StreamLink::read_control(Peer& peer) {
       case FrameChannel::Got::broken:
         peer.broken = std::move(why);
         break;
-      case FrameChannel::Got::closed:
+      case FrameChannel::Got::closed: {
+        // Another thread may be sending, whom the kernel has just told why.
+        const std::lock_guard lock(control_mutex_);
+        if (peer.control.read(&header, &payload, &why) == FrameChannel::Got::broken)
+          peer.broken = std::move(why);
         break;
+      }
     }
     peer.closed = true;
     if (!peer.left) let_go(peer);
@@ -648,12 +653,17 @@ void StreamLink::ask_others(const Peer& suspect, uint64_t now_ns) {
   }
 }
 
+bool StreamLink::Peer::is_silent() const {
+  return closed ? !broken.ok() : Heartbeat::is_silent(contact_of(control.fd()));
+}
+
 // A rank whose questions none of several hosts answers is itself the one that is cut off.
 bool StreamLink::is_cut_off(const Peer& suspect) const {
   bool others = false;
   for (const auto& peer : peers_) {
-    if (peer == nullptr || !peer->can_be_asked()) continue;
-    if (!Heartbeat::is_silent(contact_of(peer->control.fd()))) return false;
+    if (peer == nullptr || peer->host.empty() || peer->left) continue;
+    if (peer->closed && peer->broken.ok()) continue;
+    if (!peer->is_silent()) return false;
     others = others || peer->host != suspect.host;
   }
   return others;

@@ -68,6 +68,7 @@ class StreamLink final : public Link {
   bool take_mail(int peer, std::string* text) override;
   bool mail_is_out(int peer) const override;
   Presence presence(int peer, uint64_t now_ns) override;
+  bool is_on_other_host(int peer) const override;
   void sleep_for_mail(uint64_t until_ns) override;
   void move_on() override { moved_on_ = true; }
 
@@ -85,6 +86,8 @@ class StreamLink final : public Link {
     void look() override;
     void want() override;
     bool can_be_asked() const { return !host.empty() && !left && !closed; }
+    // Its host has not answered, or the kernel has given the connection up.
+    bool is_silent() const;
 
     StreamLink& link;
     int rank;
@@ -118,6 +121,7 @@ class StreamLink final : public Link {
     bool moved_on = false;                   // before that it had gone on in another communicator
     bool closed = false;                     // its control channel is closed
     Status broken;                           // why the channel failed, if it did
+    Presence presence = Presence::here;      // that it was found in while nobody knew
     bool hung_up = false;                    // epoll reported a hang-up of its data connection
     uint64_t ended_ns = 0;                   // when its data was first seen to have ended
   };
@@ -172,6 +176,8 @@ class StreamLink final : public Link {
   void ask_others(const Peer& suspect, uint64_t now_ns);
   // Whether none of several hosts answers, `suspect` among them.
   bool is_cut_off(const Peer& suspect) const;
+  // It is lost, and with it those of its host that do not answer either.
+  Presence lose(Peer& suspect);
   Status silence_error(const Peer& suspect, uint64_t asked_ns) const;
   Status stranger_error(const Peer& peer);
   Status earlier_error(const Peer& peer);

@@ -57,14 +57,28 @@ Presence StreamLink::presence(int rank, uint64_t now_ns) {
   Peer& peer = *peers_[size_t(rank)];
   if (!peer.closed) read_control(peer);
   if (peer.left) return peer.moved_on ? Presence::lost : Presence::left;
-  if (peer.closed) return peer.broken.ok() ? Presence::dead : Presence::lost;
+  if (peer.closed && peer.broken.ok()) return Presence::dead;
+  if (peer.presence != Presence::here) return peer.presence;
+  if (peer.closed) return lose(peer);
   if (!peer.can_be_asked() || now_ns - peer.looked_ns < heartbeat_.look_period_ns())
     return Presence::here;
   const Contact contact = ask(peer, now_ns);
   const uint64_t asked_ns = now_ns - peer.asked_ns;
   if (heartbeat_.suspects(contact, asked_ns)) ask_others(peer, now_ns);
-  if (!heartbeat_.is_lost(contact, asked_ns)) return Presence::here;
-  return is_cut_off(peer) ? Presence::cut_off : Presence::lost;
+  return heartbeat_.is_lost(contact, asked_ns) ? lose(peer) : Presence::here;
+}
+
+Presence StreamLink::lose(Peer& suspect) {
+  suspect.presence = is_cut_off(suspect) ? Presence::cut_off : Presence::lost;
+  for (const auto& peer : peers_) {
+    if (peer == nullptr || peer->host.empty() || peer->host != suspect.host) continue;
+    if (peer->is_silent()) peer->presence = suspect.presence;
+  }
+  return suspect.presence;
+}
+
+bool StreamLink::is_on_other_host(int rank) const {
+  return peers_[size_t(rank)] != nullptr && !peers_[size_t(rank)]->host.empty();
 }
 
 // Who waits for one peer's mail may be waited for by another one, whose mail goes on here.
