@@ -21,7 +21,7 @@ struct Note {
   static constexpr size_t most_labels = 9;
 
   uint64_t entered = 0;     // the last call that the rank has entered where the note is posted
-  uint64_t epoch = 0;       // the call that it is blocked in
+  uint64_t epoch = 0;       // the call that it is blocked in; in a message: the call before
   CallSignature signature;  // of that call
   uint32_t awaited = 0;     // 1 + the rank that is waited for, where the note is posted; 0: unknown
   uint32_t count = 0;       // of labels

@@ -351,14 +351,6 @@ void CallRunner::show_wait(const CallPlan& call_plan, uint64_t now_ns) {
   connection_.record->waits(entry_, peer, connection_.way_to(peer), now_ns);
 }
 
-void CallRunner::hide_wait() noexcept {
-  if (!std::exchange(wait_shown_, false) || failures_.tells_refusal(mark_.epoch)) return;
-  try {
-    connection_.link->post_note({});
-  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): the call has its result
-  }
-}
-
 bool CallRunner::needs(int peer) {
   const CallPlan& call_plan = *waits_in_;
   const CallKey& key = call_plan.key;

@@ -97,7 +97,9 @@ class CallRunner {
   Status end(Protocol& protocol, const CallPlan& call_plan, const Call& call, Status ended);
   Status inspect(uint64_t now_ns);
   // The call has ended well: takes back what show_wait() has shown.
-  void hide_wait() noexcept;
+  void hide_wait() noexcept {
+    if (std::exchange(wait_shown_, false)) failures_.hide_wait(mark_.epoch);
+  }
   // Whether the call that runs cannot end before `peer` has entered it; false where that is not
   // sure.
   bool needs(int peer);

@@ -10,6 +10,14 @@
 
 namespace tutti {
 
+namespace {
+
+bool waits_for_message(const Note& note) {
+  return note.signature.collective == Collective::point_to_point;
+}
+
+}  // namespace
+
 tutti_status Failures::fail(Status status) {
   last_error_ = std::move(status);
   return last_error_.code();
@@ -82,7 +90,8 @@ Note Failures::common_wait() const {
   for (int rank = 0; rank < connection_.nranks; ++rank) {
     if (rank == connection_.rank) continue;
     const Note note = connection_.link->read_note(rank);
-    const bool waits = note.waits_for() >= 0 && note.count == 0 && note.refusal().empty();
+    const bool waits = note.waits_for() >= 0 && note.count == 0 && note.refusal().empty() &&
+                       !waits_for_message(note);
     if (!waits || (common.epoch != 0 && note.epoch != common.epoch)) return {};
     common = note;
   }
@@ -101,10 +110,11 @@ int Failures::root_of_wait(int peer, uint64_t call, int* through) const {
   for (int steps = 0; steps < connection_.nranks; ++steps) {
     const std::optional<CallMark> seen = connection_.link->last_seen(root);
     const Note note = connection_.link->read_note(root);
-    // Who waits in a later call than this collective has done its part of it.
-    const bool waits = !is_stopped(root) && seen && seen->epoch <= note.epoch &&
-                       (call == 0 || note.epoch <= call) && note.waits_for() >= 0 &&
-                       note.waits_for() < connection_.nranks;
+    // Who waits in something later than this collective has done its part of it.
+    const bool later =
+        call != 0 && (note.epoch > call || (note.epoch == call && waits_for_message(note)));
+    const bool waits = !is_stopped(root) && !later && (!seen || seen->epoch <= note.epoch) &&
+                       note.waits_for() >= 0 && note.waits_for() < connection_.nranks;
     if (!waits) {
       *through = steps;
       return root;
@@ -164,6 +174,14 @@ tutti_status Failures::refuse(Status why, uint64_t kind, uint64_t entered, uint6
     connection_.link->post_note(note);
   }
   return fail(std::move(why));
+}
+
+void Failures::hide_wait(uint64_t call) const noexcept {
+  if (tells_refusal(call)) return;
+  try {
+    connection_.link->post_note({});
+  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): the call has its result
+  }
 }
 
 void Failures::take_back(uint64_t kind) {

@@ -47,6 +47,9 @@ class Failures {
   }
   // Whether a message or a call on a stream was refused, as far as the note says so. Any thread.
   bool told() const { return told_of_.load(std::memory_order_relaxed) != 0; }
+  // What has waited, in `call` or in a message behind it, has ended well: the note, if it says for
+  // whom, says so no more.
+  void hide_wait(uint64_t call) const noexcept;
   // A message begins, or a call on a stream: what was refused was such a one, made now.
   void begin(const Message& message) {
     if (told()) [[unlikely]]

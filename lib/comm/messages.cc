@@ -42,12 +42,28 @@ tutti_status Messages::run(std::span<const Message> messages, int64_t timeout_ms
 }
 
 Status Messages::inspect(uint64_t now_ns) {
-  if (connection_.record != nullptr && !traffic_.empty() &&
-      wait_pace_.due(traffic_.first_entry(), now_ns)) {
-    const int peer = traffic_.first().from_any() ? -1 : traffic_.first().peer;
-    connection_.record->waits(traffic_.first_entry(), peer, connection_.way_to(peer), now_ns);
-  }
+  if (!traffic_.empty() && wait_pace_.due(traffic_.first_serial(), now_ns)) show_wait(now_ns);
   return traffic_.inspect(*connection_.link, now_ns);
+}
+
+void Messages::show_wait(uint64_t now_ns) {
+  const Message& first = traffic_.first();
+  const int peer = first.from_any() ? -1 : first.peer;
+  Note note;
+  note.entered = note.epoch = runner_.calls();
+  note.signature = signature_of(first);
+  note.awaited = uint32_t(peer + 1);
+  if (!failures_.tells_refusal(note.epoch)) {
+    connection_.link->post_note(note);
+    wait_shown_ = true;
+  }
+  if (connection_.record != nullptr)
+    connection_.record->waits(traffic_.first_entry(), peer, connection_.way_to(peer), now_ns);
+}
+
+void Messages::leave(uint32_t entry) {
+  if (connection_.record != nullptr) connection_.record->leave(entry);
+  if (std::exchange(wait_shown_, false)) failures_.hide_wait(runner_.calls());
 }
 
 void Messages::break_down(const Message& asked, const size_t* left, Status ended) {

@@ -28,9 +28,7 @@ class Messages {
   // *entry: their place in the flight record, for leave().
   Status add(std::span<const Message> messages, size_t* left, uint32_t* entry);
   // They have ended well.
-  void leave(uint32_t entry) {
-    if (connection_.record != nullptr) connection_.record->leave(entry);
-  }
+  void leave(uint32_t entry);
   bool advance() { return traffic_.advance(*connection_.link); }
   Status inspect(uint64_t now_ns);
   bool ran_dry() const { return traffic_.ran_dry(); }
@@ -43,11 +41,15 @@ class Messages {
   const Transfers& transfers() const { return traffic_.transfers(); }
 
  private:
+  // As CallRunner::show_wait().
+  void show_wait(uint64_t now_ns);
+
   const Connection& connection_;
   Failures& failures_;
   const CallRunner& runner_;
   Traffic traffic_;
-  WaitPace wait_pace_;  // of the first message's entry in the flight record
+  WaitPace wait_pace_;  // of the first message
+  bool wait_shown_ = false;
 };
 
 }  // namespace tutti

@@ -46,6 +46,7 @@ class Traffic {
   // The first of those that were asked for with that `left`; null: none is in flight.
   const Message* first_of(const size_t* left) const;
   uint32_t first_entry() const { return moving_.front().entry; }
+  uint64_t first_serial() const { return moving_.front().serial; }
 
   // Advances those whose turn it is, and removes those that have ended.
   bool advance(Link& link);

@@ -29,6 +29,13 @@ tutti_status gather_at_1(tutti_comm comm) {
   int32_t all[3] = {};
   return tutti_gather(&mine, all, 1, TUTTI_INT32, 1, comm);
 }
+tutti_status gather(int, tutti_comm comm) { return gather_at_1(comm); }
+tutti_status send_from_2_to_1(int rank, tutti_comm comm) {
+  int32_t word = 7;
+  if (rank == 0) return TUTTI_OK;
+  return rank == 1 ? tutti_recv(&word, 1, TUTTI_INT32, 2, 0, comm)
+                   : tutti_send(&word, 1, TUTTI_INT32, 1, 0, comm);
+}
 tutti_status receive_from_1(tutti_comm comm) {
   const tutti_call_config config = within_ms(700);
   int32_t word = 0;
@@ -51,8 +58,10 @@ void expect_named(tutti_comm comm, int rank, const std::string& words) {
 
 class NamedRank : public ::testing::TestWithParam<const char*> {
  protected:
-  // Rank 0 has done its part of a gather, in which rank 1 waits for rank 2, and goes on.
-  void expect_2_named(tutti_status (*next)(tutti_comm)) const {
+  // Rank 1 waits for rank 2 in `first`, in which rank 0 has nothing to do or does not wait, and
+  // rank 0 for rank 1 in `next`.
+  void expect_2_named(tutti_status (*first)(int, tutti_comm),
+                      tutti_status (*next)(tutti_comm)) const {
     std::atomic<bool> over = false;
     on_comm(3, GetParam(), [&](int rank, tutti_comm comm) {
       if (rank == 2) {
@@ -60,12 +69,12 @@ class NamedRank : public ::testing::TestWithParam<const char*> {
         EXPECT_NE(tutti_barrier(comm), TUTTI_OK);
         return;
       }
-      const tutti_status gathered = gather_at_1(comm);
+      const tutti_status begun = first(rank, comm);
       if (rank == 1) {
-        EXPECT_NE(gathered, TUTTI_OK);
+        EXPECT_NE(begun, TUTTI_OK);
         return;
       }
-      EXPECT_EQ(gathered, TUTTI_OK) << sentence(comm);
+      EXPECT_EQ(begun, TUTTI_OK) << sentence(comm);
       EXPECT_EQ(next(comm), TUTTI_TIMEOUT);
       expect_named(comm, 2, "rank 0 waited for rank 1, which waited for rank 2");
       over = true;
@@ -73,12 +82,25 @@ class NamedRank : public ::testing::TestWithParam<const char*> {
   }
 };
 
-TEST_P(NamedRank, IsTheOneThatAnEarlierCallOfTheSenderWaitsFor) { expect_2_named(receive_from_1); }
+TEST_P(NamedRank, IsTheOneThatAnEarlierCallOfTheSenderWaitsFor) {
+  expect_2_named(gather, receive_from_1);
+}
 
-TEST_P(NamedRank, IsTheOneThatAnEarlierCallOfAPeerWaitsFor) { expect_2_named(broadcast_from_1); }
+TEST_P(NamedRank, IsTheOneThatAnEarlierCallOfAPeerWaitsFor) {
+  expect_2_named(gather, broadcast_from_1);
+}
+
+TEST_P(NamedRank, IsTheOneFromWhichTheSenderReceives) {
+  expect_2_named(send_from_2_to_1, receive_from_1);
+}
+
+TEST_P(NamedRank, IsTheOneFromWhichAPeerReceives) {
+  expect_2_named(send_from_2_to_1, broadcast_from_1);
+}
 
 // The wait is seen in tutti_test(), and over when tutti_wait() looks.
-tutti_status gather_at_1_and_test(tutti_comm comm) {
+tutti_status gather_and_test(int rank, tutti_comm comm) {
+  if (rank != 1) return gather_at_1(comm);
   const int32_t mine = 7;
   int32_t all[3] = {};
   tutti_request request = nullptr;
@@ -93,16 +115,20 @@ tutti_status gather_at_1_and_test(tutti_comm comm) {
 
 // Not the one that it has waited for before.
 TEST_P(NamedRank, IsTheOneThatDoesNotWaitAnyMore) {
-  for (const bool tests : {false, true}) {
-    const auto next = tests ? receive_from_1 : broadcast_from_1;
+  struct Case {
+    tutti_status (*first)(int, tutti_comm);
+    tutti_status (*next)(tutti_comm);
+  };
+  const Case cases[] = {{gather, broadcast_from_1},
+                        {gather_and_test, receive_from_1},
+                        {send_from_2_to_1, receive_from_1}};
+  for (const Case& one : cases) {
     std::atomic<bool> over = false;
     on_comm(3, GetParam(), [&](int rank, tutti_comm comm) {
       if (rank == 2) sleep_ms(200);
-      const tutti_status gathered =
-          tests && rank == 1 ? gather_at_1_and_test(comm) : gather_at_1(comm);
-      EXPECT_EQ(gathered, TUTTI_OK) << sentence(comm);
+      EXPECT_EQ(one.first(rank, comm), TUTTI_OK) << sentence(comm);
       if (rank == 0) {
-        EXPECT_EQ(next(comm), TUTTI_TIMEOUT);
+        EXPECT_EQ(one.next(comm), TUTTI_TIMEOUT);
         expect_named(comm, 1, "rank 0 waited for rank 1, wh");
         over = true;
         return;
