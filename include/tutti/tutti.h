@@ -392,9 +392,9 @@ TUTTI_API tutti_status tutti_comm_last_error(tutti_comm comm, tutti_error* out);
  * than `timeout_ms` (0: the communicator's). A rank that does not come within half of that is left
  * out; so is one whose host does not answer (TUTTI_HEARTBEAT_MS). One that was left out gets
  * ABORTED when it comes, and never goes on by itself: the ranks that go on are more than half
- * of all, or half of all with rank 0 among them, or all others have died (not: are silent). All
- * ranks that live and get a result get the same one. A communicator can be shrunk once; its
- * derived ones (tutti_comm_split() ...) are shrunk each for itself, or made anew. */
+ * of all, or half of all with rank 0, or all others have died (silence, or a connection that their
+ * host resets, proves nothing). Those that get a result get the same one. A communicator can be
+ * shrunk once, even if that fails (else INVALID), its derived ones each by itself, or made anew. */
 
 /* The ranks that this rank knows to have died or to be lost, in order: *n of them, of which the
  * first `most` are written to `ranks` (NULL where that is 0). Other ranks may know of fewer or

@@ -4,6 +4,7 @@
 
 #include "lib/api/from_id.h"
 #include "lib/api/guard.h"
+#include "lib/control/wire.h"
 
 using namespace tutti;
 
@@ -19,6 +20,8 @@ Status check_growth(const Communicator& c, const tutti_unique_id* id, int joinin
   TUTTI_TRY(c.outside_group());
   if (joining < 1)
     return {TUTTI_INVALID, "there must be at least one that joins, not " + std::to_string(joining)};
+  if (joining > wire::most_ranks - c.nranks())
+    return {TUTTI_INVALID, std::to_string(joining) + " more are too many ranks"};
   if (c.rank() != 0) return {};
   if (id == nullptr) return {TUTTI_INVALID, "the id is NULL on rank 0"};
   return api::take_listener(*id, listener);

@@ -301,6 +301,7 @@ class Communicator final : deadlock::Member, HostCalls, process::Leaver {
   };
   std::array<Kept, compound_places> compound_memory_;
   std::unique_ptr<Survivors> survivors_;  // null: nobody has asked for them
+  bool shrunk_ = false;                   // or could not be
   std::shared_ptr<CommunicatorRef> self_ = std::make_shared<CommunicatorRef>(this);
 
   std::unique_ptr<GpuFront> gpu_;  // null: none

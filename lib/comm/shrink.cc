@@ -1,6 +1,7 @@
 // Going on after a failure: who has failed, what the others agree on, and their new communicator.
 #include <algorithm>
 #include <mutex>
+#include <utility>
 
 #include "lib/comm/comm.h"
 #include "lib/comm/survivor_exchange.h"
@@ -50,6 +51,8 @@ tutti_status Communicator::decide(uint64_t* value, int64_t timeout_ms) {
 tutti_status Communicator::shrink(int64_t timeout_ms, std::unique_ptr<Communicator>* out) {
   constexpr int most_attempts = 3;  // of the same ranks
   if (Status ready = ready_to_meet(); !ready.ok()) return fail(std::move(ready));
+  if (std::exchange(shrunk_, true))
+    return fail({TUTTI_INVALID, "the communicator was shrunk before, or could not be"});
   const uint64_t limit_ns = later_ns(now_ns(), connection_.timeout_ns(timeout_ms));
   if (!over()) abort({TUTTI_ABORTED, rank_name(rank()) + " called tutti_comm_shrink()", rank()});
   RankSet members = RankSet::all(nranks());
@@ -59,7 +62,11 @@ tutti_status Communicator::shrink(int64_t timeout_ms, std::unique_ptr<Communicat
     Decision verdict;
     Status decided =
         survivors().decide(Matter::shrink, members, made != nullptr ? 1 : 0, limit_ns, &verdict);
-    if (!decided.ok()) return fail(std::move(decided));
+    if (!decided.ok()) {
+      // Nobody has decided anything then.
+      if (decided.code() == TUTTI_MISMATCH && members == RankSet::all(nranks())) shrunk_ = false;
+      return fail(std::move(decided));
+    }
     if (!(verdict.present == members)) attempts = 0;
     if (attempts > 0 && verdict.value == 1) break;
     if (attempts == most_attempts) {

@@ -197,6 +197,9 @@ Status Survivors::decide(Matter matter, const RankSet& members, uint64_t value, 
   }
   if (running.verdict() == nullptr) return running.failed();
   *out = *running.verdict();
+  // Who was left out and comes later must not take those that have left by then for dead.
+  for (const int rank : (members - out->present).ranks())
+    if (!is_dead(presence_[size_t(rank)])) move_on();
   return {};
 }
 

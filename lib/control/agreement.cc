@@ -220,8 +220,8 @@ void Agreement::lost(const RankSet& ranks, uint64_t now_ns) {
 }
 
 void Agreement::cut_off(const RankSet& ranks, const RankSet& near, uint64_t now_ns) {
+  if (ended() || (ranks & here()).empty()) return;
   if (is_quorum(near & here())) return lost(ranks, now_ns);
-  if (ended()) return;
   fail({TUTTI_ABORTED, rank_name(asked_.self) + " is cut off: none of the others' hosts answers it",
         asked_.self});
 }

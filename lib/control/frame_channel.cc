@@ -11,7 +11,6 @@ namespace {
 constexpr size_t piece_bytes = 16 << 10;
 
 bool again(int error_number) { return error_number == EAGAIN || error_number == EWOULDBLOCK; }
-bool has_closed(int error_number) { return error_number == ECONNRESET || error_number == EPIPE; }
 
 }  // namespace
 
@@ -36,7 +35,7 @@ bool FrameChannel::flush() {
     } else if (errno != EINTR) {
       const int error_number = errno;
       if (again(error_number)) return true;
-      if (!has_closed(error_number)) std::atomic_ref(send_error_).store(error_number);
+      if (error_number != EPIPE) std::atomic_ref(send_error_).store(error_number);
       return false;
     }
   }
@@ -70,7 +69,8 @@ FrameChannel::Got FrameChannel::read(wire::Header* header, std::string_view* pay
     const int error_number = errno;
     in_.resize(had + (received > 0 ? size_t(received) : 0));
     if (received > 0) continue;
-    if (received == 0 || has_closed(error_number)) return ended(why);
+    if (received == 0 || error_number == EPIPE) return ended(why);
+    if (error_number == ECONNRESET) return Got::reset;
     if (again(error_number)) return Got::nothing;
     if (error_number == EINTR) continue;
     if (error_number == EBADMSG) {
@@ -85,6 +85,7 @@ FrameChannel::Got FrameChannel::read(wire::Header* header, std::string_view* pay
 FrameChannel::Got FrameChannel::ended(Status* why) {
   const int error_number = std::atomic_ref(send_error_).load();
   if (error_number == 0) return Got::closed;
+  if (error_number == ECONNRESET) return Got::reset;
   *why = {TUTTI_PEER_FAILED, std::generic_category().message(error_number)};
   return Got::broken;
 }

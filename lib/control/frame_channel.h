@@ -11,7 +11,7 @@ namespace tutti {
 
 class FrameChannel {
  public:
-  enum class Got { frame, nothing, closed, broken };
+  enum class Got { frame, nothing, closed, reset, broken };
 
   FrameChannel() = default;
   // Refuses frames with more payload than `most_payload`.
@@ -28,8 +28,10 @@ class FrameChannel {
   bool flush();
   bool flushed() const { return out_begin_ == out_.size(); }
 
-  // The next frame, once it is whole. `closed`: the peer has closed; `broken`: *why says what is
-  // wrong, be it that flush() has found so. *payload is valid until the next read().
+  // The next frame, once it is whole. `closed`: the peer has closed; `reset`: its kernel knows
+  // nothing of the connection any more, as where the peer has ended with something unread, or it
+  // had given the connection up; `broken`: *why says what is wrong. The last two be it that flush()
+  // has found so. *payload is valid until the next read().
   Got read(wire::Header* header, std::string_view* payload, Status* why);
 
  private:

@@ -132,6 +132,7 @@ Status RootedExchange::read(int from, uint64_t round, std::string* text, bool* w
     case FrameChannel::Got::nothing:
       return {};
     case FrameChannel::Got::closed:
+    case FrameChannel::Got::reset:
       return {TUTTI_PEER_FAILED, rank_name(from) + " has gone while the communicator was made",
               from};
     case FrameChannel::Got::broken:

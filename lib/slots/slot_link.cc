@@ -445,13 +445,14 @@ Presence SlotLink::presence(int peer, uint64_t now_ns) {
   constexpr uint64_t period_ns = 1'000'000;
   const auto local = uint32_t(local_[peer]);
   if (mail_.is_broken(local)) return Presence::lost;
-  if (const uint32_t left = load(segment_.rank(local).left, std::memory_order_acquire); left != 0)
-    return left == 1 ? Presence::left : Presence::lost;
   Watched& watched = watched_[local];
   if (watch_ != nullptr && !watched.dead && now_ns - watched.looked_ns >= period_ns) {
     watched.looked_ns = now_ns;
     watched.dead = watch_->dead(local);
   }
+  // After the look at its process, which may have ended since it left.
+  if (const uint32_t left = load(segment_.rank(local).left, std::memory_order_acquire); left != 0)
+    return left == 1 ? Presence::left : Presence::lost;
   return watched.dead ? Presence::dead : Presence::here;
 }
 

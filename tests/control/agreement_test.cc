@@ -90,7 +90,8 @@ class Job {
       EXPECT_TRUE(one.phase == Phase::away || one.phase == Phase::done)
           << "seed " << seed << ": rank " << rank << " hangs";
       if (!one.succeeded) {
-        EXPECT_TRUE(one.phase == Phase::away || faults.cuts || faults.lateness || is_left_out(rank))
+        EXPECT_TRUE(one.phase == Phase::away || faults.cuts || faults.lateness ||
+                    is_left_out(rank) || (faults.one_way && faults.deaths > 0))
             << "seed " << seed << ": rank " << rank << ": " << one.why.text();
         continue;
       }
@@ -101,7 +102,7 @@ class Job {
           << "seed " << seed << ": rank " << rank << " goes on with " << one.members.describe()
           << ", another one with " << chosen->describe();
     }
-    if (faults.cuts || faults.lateness) return;
+    if (faults.cuts || faults.lateness || (faults.one_way && faults.deaths > 0)) return;
     int alive = 0;
     for (int rank = 0; rank < nranks_; ++rank) {
       const Rank& one = ranks_[size_t(rank)];
@@ -225,7 +226,10 @@ class Job {
       }
     }
     if (is_cut_off) {
-      one.running->cut_off(lost, *host_, now_);
+      RankSet near = *host_;
+      for (const int other : host_->ranks())
+        if (one.presence[size_t(other)] != Seen::here) near.remove(other);
+      one.running->cut_off(lost, near, now_);
     } else {
       one.running->lost(lost, now_);
     }
@@ -388,7 +392,8 @@ void run_all(int seeds, const Faults& faults) {
 
 constexpr Faults no_faults{}, one_dies{.deaths = 1}, some_die{.deaths = 3, .deaths_in_sending = 2},
     cut_off{.cuts = true}, cut_off_and_die{.deaths = 2, .deaths_in_sending = 1, .cuts = true},
-    one_way{.one_way = true}, slow{.slowness = true}, late{.lateness = true},
+    one_way{.one_way = true}, one_way_and_die{.deaths = 2, .deaths_in_sending = 1, .one_way = true},
+    slow{.slowness = true}, late{.lateness = true},
     everything{.deaths = 2, .deaths_in_sending = 1, .cuts = true, .lateness = true};
 
 TEST(Agreement, WithoutFaultsAllGoOn) { run_all(few, no_faults); }
@@ -405,6 +410,7 @@ TEST(Agreement, OfRanksThatAreCutOffFromEachOtherAtMostOneGroupGoesOn) {
 
 TEST(Agreement, AHostThatIsCutOffInOneDirectionIsLeftOutAloneUnlessItsRanksMayGoOn) {
   run_all(few, one_way);
+  run_all(few, one_way_and_die);
 }
 
 TEST(Agreement, WhoComesBeforeHalfOfTheTimeIsOverIsInIt) { run_all(few, slow); }
@@ -415,8 +421,8 @@ TEST(Agreement, NobodyWaitsLongForTheLateAndTheseDoNotGoOnAlone) {
 }
 
 TEST(LongAgreement, OfVeryManyJobs) {
-  for (const Faults& faults :
-       {one_dies, some_die, cut_off, cut_off_and_die, one_way, slow, late, everything})
+  for (const Faults& faults : {one_dies, some_die, cut_off, cut_off_and_die, one_way,
+                               one_way_and_die, slow, late, everything})
     run_all(many, faults);
 }
 

@@ -198,28 +198,40 @@ TEST(SecureSocket, FramesPassAndAChangedOneIsCorrupt) {
 
 // Of a connection that the kernel has given up, whoever asks first is told why, once.
 TEST(FrameChannel, AnErrorThatSendingHasMetIsNoEndOfThePeer) {
-  sockaddr_in nobody{};
-  nobody.sin_family = AF_INET;
-  nobody.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  const Fd taken(::socket(AF_INET, SOCK_STREAM, 0));  // a port where nobody listens
-  socklen_t length = sizeof(nobody);
-  ASSERT_EQ(::bind(taken.get(), reinterpret_cast<sockaddr*>(&nobody), length), 0);
-  ASSERT_EQ(::getsockname(taken.get(), reinterpret_cast<sockaddr*>(&nobody), &length), 0);
-  for (const bool sends_first : {true, false}) {
-    Fd refused(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0));
-    static_cast<void>(::connect(refused.get(), reinterpret_cast<sockaddr*>(&nobody), length));
-    FrameChannel channel(std::move(refused), wire::most_abort_bytes);
-    wire::Header header;
-    header.type = wire::Type::abort;
-    if (sends_first) {
-      channel.queue(header, "why");
-      EXPECT_FALSE(channel.flush());
-    }
-    std::string_view payload;
-    Status why;
-    EXPECT_EQ(channel.read(&header, &payload, &why), FrameChannel::Got::broken);
+  sockaddr_in here{};
+  here.sin_family = AF_INET;
+  here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const auto address = reinterpret_cast<sockaddr*>(&here);
+  const Fd listener(::socket(AF_INET, SOCK_STREAM, 0));
+  socklen_t length = sizeof(here);
+  ASSERT_EQ(::bind(listener.get(), address, length), 0);
+  ASSERT_EQ(::getsockname(listener.get(), address, &length), 0);
+  const auto connect = [&] {
+    Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0));
+    static_cast<void>(::connect(socket.get(), address, length));
+    return FrameChannel(std::move(socket), wire::most_abort_bytes);
+  };
+  wire::Header header;
+  header.type = wire::Type::abort;
+  std::string_view payload;
+  Status why;
+  for (const bool sends_first : {true, false}) {  // nobody listens yet
+    FrameChannel refused = connect();
+    if (sends_first) refused.queue(header, "why");
+    EXPECT_EQ(refused.flush(), !sends_first);
+    EXPECT_EQ(refused.read(&header, &payload, &why), FrameChannel::Got::broken);
     EXPECT_EQ(why.code(), TUTTI_PEER_FAILED);
     EXPECT_EQ(why.text(), "Connection refused");
+  }
+  ASSERT_EQ(::listen(listener.get(), 1), 0);
+  for (const bool sends_first : {true, false}) {
+    FrameChannel channel = connect();
+    channel.queue(header, "what the peer does not read");
+    ASSERT_TRUE(channel.flush());
+    { const Fd peer(::accept(listener.get(), nullptr, nullptr)); }
+    if (sends_first) channel.queue(header, "more");
+    EXPECT_EQ(channel.flush(), !sends_first);
+    EXPECT_EQ(channel.read(&header, &payload, &why), FrameChannel::Got::reset);
   }
 }
 

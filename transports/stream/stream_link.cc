@@ -212,32 +212,30 @@ void StreamLink::take_events() {
 }
 
 void StreamLink::read_control(Peer& peer) {
-  for (;;) {
-    wire::Header header;
-    std::string_view payload;
-    Status why;
-    switch (peer.control.read(&header, &payload, &why)) {
-      case FrameChannel::Got::nothing:
-        return;
-      case FrameChannel::Got::frame:
-        take_frame(peer, header, payload);
-        continue;
-      case FrameChannel::Got::broken:
-        peer.broken = std::move(why);
-        break;
-      case FrameChannel::Got::closed: {
-        // Another thread may be sending, whom the kernel has just told why.
-        const std::lock_guard lock(control_mutex_);
-        if (peer.control.read(&header, &payload, &why) == FrameChannel::Got::broken)
-          peer.broken = std::move(why);
-        break;
-      }
-    }
-    peer.closed = true;
-    if (!peer.left) let_go(peer);
-    ::epoll_ctl(events_.get(), EPOLL_CTL_DEL, peer.control.fd(), nullptr);
-    return;
+  using Got = FrameChannel::Got;
+  wire::Header header;
+  std::string_view payload;
+  Status why;
+  Got got = peer.control.read(&header, &payload, &why);
+  for (; got == Got::frame; got = peer.control.read(&header, &payload, &why))
+    take_frame(peer, header, payload);
+  if (got == Got::nothing) return;
+  if (got == Got::closed) {
+    // Another thread may be sending, whom the kernel has just told why.
+    const std::lock_guard lock(control_mutex_);
+    got = peer.control.read(&header, &payload, &why);
   }
+  peer.closed = true;
+  if (got == Got::broken) {
+    peer.given_up = why.code() == TUTTI_PEER_FAILED;
+    peer.broken = std::move(why);
+  } else if (got == Got::reset && !peer.host.empty()) {
+    // That does not tell of its process's end: its kernel may have given up a connection over which
+    // it heard nothing.
+    peer.broken = {TUTTI_PEER_FAILED, "its host has reset it"};
+  }
+  if (!peer.left) let_go(peer);
+  ::epoll_ctl(events_.get(), EPOLL_CTL_DEL, peer.control.fd(), nullptr);
 }
 
 void StreamLink::take_frame(Peer& peer, const wire::Header& header, std::string_view payload) {
@@ -654,7 +652,7 @@ void StreamLink::ask_others(const Peer& suspect, uint64_t now_ns) {
 }
 
 bool StreamLink::Peer::is_silent() const {
-  return closed ? !broken.ok() : Heartbeat::is_silent(contact_of(control.fd()));
+  return closed ? given_up : Heartbeat::is_silent(contact_of(control.fd()));
 }
 
 // A rank whose questions none of several hosts answers is itself the one that is cut off.
@@ -662,7 +660,7 @@ bool StreamLink::is_cut_off(const Peer& suspect) const {
   bool others = false;
   for (const auto& peer : peers_) {
     if (peer == nullptr || peer->host.empty() || peer->left) continue;
-    if (peer->closed && peer->broken.ok()) continue;
+    if (peer->closed && !peer->given_up) continue;
     if (!peer->is_silent()) return false;
     others = others || peer->host != suspect.host;
   }

@@ -121,6 +121,7 @@ class StreamLink final : public Link {
     bool moved_on = false;                   // before that it had gone on in another communicator
     bool closed = false;                     // its control channel is closed
     Status broken;                           // why the channel failed, if it did
+    bool given_up = false;                   // by the kernel, which heard nothing
     Presence presence = Presence::here;      // that it was found in while nobody knew
     bool hung_up = false;                    // epoll reported a hang-up of its data connection
     uint64_t ended_ns = 0;                   // when its data was first seen to have ended
@@ -215,7 +216,7 @@ class StreamLink final : public Link {
   uint64_t inspected_ns_ = 0;
 
   // Guards what is sent over the control channels, abort_reason_ and the notes.
-  std::mutex control_mutex_;
+  mutable std::mutex control_mutex_;
   std::atomic<bool> aborted_{false};
   Status abort_reason_;
   Note note_;           // this rank's

@@ -49,6 +49,7 @@ bool StreamLink::take_mail(int rank, std::string* text) {
 
 bool StreamLink::mail_is_out(int rank) const {
   const Peer& peer = *peers_[size_t(rank)];
+  const std::lock_guard lock(control_mutex_);
   return peer.left || peer.closed || peer.control.flushed();
 }
 
@@ -71,7 +72,7 @@ Presence StreamLink::presence(int rank, uint64_t now_ns) {
 Presence StreamLink::lose(Peer& suspect) {
   suspect.presence = is_cut_off(suspect) ? Presence::cut_off : Presence::lost;
   for (const auto& peer : peers_) {
-    if (peer == nullptr || peer->host.empty() || peer->host != suspect.host) continue;
+    if (peer == nullptr || peer->host != suspect.host || !suspect.is_silent()) continue;
     if (peer->is_silent()) peer->presence = suspect.presence;
   }
   return suspect.presence;
