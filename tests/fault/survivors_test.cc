@@ -173,6 +173,18 @@ TEST_P(Survivors, LeaveOutWhoDoesNotComeAndItStops) {
   expect_all_well(children);
 }
 
+TEST_P(Survivors, IncludeWhoComesBeforeHalfOfTheTimeIsOver) {
+  const auto children = tutti::testing::start(3, GetParam(), [](int rank, tutti_comm comm) {
+    if (rank == 1) usleep(1'500'000);
+    tutti_comm left = nullptr;
+    if (tutti_comm_shrink(comm, 5000, &left) != TUTTI_OK) return wrong("no shrink", comm);
+    if (!sums(left, 1, 3)) return wrong("the sum is wrong", left);
+    tutti_comm_free(left);
+    return well();
+  });
+  expect_all_well(children);
+}
+
 TEST_P(Survivors, ARankThatAgreesWhileOthersShrinkIsAMismatch) {
   const auto children = tutti::testing::start(2, GetParam(), [](int rank, tutti_comm comm) {
     tutti_comm left = nullptr;
@@ -301,6 +313,10 @@ TEST(ShrunkAlone, ThreadsGoOnTooAndOneRankAlone) {
     ASSERT_EQ(tutti_comm_shrink(comm, 0, &left), TUTTI_OK) << tutti::testing::sentence(comm);
     EXPECT_TRUE(sums(left, 1, 3));
     tutti_comm_free(left);
+    left = nullptr;
+    EXPECT_EQ(tutti_comm_shrink(comm, 0, &left), TUTTI_INVALID);
+    EXPECT_NE(tutti::testing::sentence(comm).find("shrunk before"), std::string::npos);
+    EXPECT_EQ(left, nullptr);
   });
   tutti_comm alone = nullptr, again = nullptr;
   ASSERT_EQ(tutti_comm_create_from_env(nullptr, &alone), TUTTI_OK);
