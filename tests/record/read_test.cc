@@ -119,7 +119,7 @@ TEST_F(FlightRecord, HasForWhomACallWaitsAndWhyItFailed) {
   comm = read_comm(72);
   EXPECT_EQ(comm.failure.code, TUTTI_PEER_FAILED);
   EXPECT_EQ(comm.failure.rank, 2);
-  EXPECT_EQ(comm.failure.text, "rank 2?died");
+  EXPECT_EQ(comm.failure.text, "rank 2 died");
   EXPECT_EQ(comm.calls[0].state, State::left);
   EXPECT_EQ(comm.calls[1].state, State::failed);
 }
