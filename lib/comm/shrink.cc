@@ -71,7 +71,7 @@ tutti_status Communicator::shrink(int64_t timeout_ms, std::unique_ptr<Communicat
     if (attempts > 0 && verdict.value == 1) break;
     if (attempts == most_attempts) {
       const Status elsewhere{TUTTI_SYSTEM, "another survivor could not make the new communicator"};
-      return fail(attempt.ok() ? elsewhere : std::move(attempt));
+      return fail(attempt.ok() ? elsewhere : attempt);
     }
     members = verdict.present;
     made.reset();

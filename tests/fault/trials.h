@@ -26,8 +26,8 @@
 namespace tutti::testing {
 
 struct TrialOptions {
-  int trials;
-  double most_p99_ms, most_ms;
+  int trials = 0;
+  double most_p99_ms = 0, most_ms = 0;
   uint64_t seed = 1;
   std::vector<int> ranks{2, 4};
   std::vector<std::string> transports{};  // without any, there is no such option
