@@ -111,6 +111,14 @@ class Trial {
     }
     return true;
   }
+  // Whether none but the victim failed while the duplicate was made.
+  bool all_duplicated() const {
+    for (int rank = 0; rank < nranks_; ++rank) {
+      const Told& told = told_[size_t(rank)];
+      if (rank != fault_.victim && told.status != TUTTI_OK && !told.in_call) return false;
+    }
+    return true;
+  }
   bool hung() const { return hung_; }
   bool struck() const { return struck_ns_ != 0; }
   uint64_t struck_ns() const { return struck_ns_; }
@@ -239,8 +247,10 @@ bool is_told(const Trial& trial, int rank, int nranks) {
     if (!trial.has_duplicate()) return false;
   } else {
     if (told.status != TUTTI_PEER_FAILED) return false;
-    // Of two that do not hear each other each one is told of the other.
-    if (told.rank != fault.victim && !is_victim && nranks != 2) return false;
+    // Of two that do not hear each other each one is told of the other; of the duplicate that some
+    // have, those are told of one that has none.
+    if (told.rank != fault.victim && !is_victim && nranks != 2 && trial.all_duplicated())
+      return false;
   }
   // Those go on that are more than half, or half with rank 0, or know that the victim has died. A
   // kernel that has reset a connection does not say so: its process had not read all.
