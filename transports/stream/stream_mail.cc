@@ -71,9 +71,10 @@ Presence StreamLink::presence(int rank, uint64_t now_ns) {
 
 Presence StreamLink::lose(Peer& suspect) {
   suspect.presence = is_cut_off(suspect) ? Presence::cut_off : Presence::lost;
+  if (!suspect.is_silent()) return suspect.presence;
   for (const auto& peer : peers_) {
-    if (peer == nullptr || peer->host != suspect.host || !suspect.is_silent()) continue;
-    if (peer->is_silent()) peer->presence = suspect.presence;
+    if (peer != nullptr && peer->host == suspect.host && peer->is_silent())
+      peer->presence = suspect.presence;
   }
   return suspect.presence;
 }
