@@ -1,7 +1,6 @@
 #include "lib/comm/call_runner.h"
 
 #include <cstring>
-#include <new>
 #include <optional>
 #include <utility>
 
@@ -275,10 +274,7 @@ Status CallRunner::complete_and_end(const CallPlan& call_plan, const Call& call)
   Status ended = protocols_.with(call_plan.choice.path, [&](auto&& protocol, auto& link) {
     return complete_and_end(protocol, link, call_plan, call);
   });
-  if (ended.ok()) {
-    leave();
-    hide_wait();
-  }
+  if (ended.ok()) leave();
   return ended;
 }
 
@@ -320,7 +316,6 @@ template <class Protocol, class LinkType>
   if (searched) [[unlikely]] {
     if (cycle_search_.posted()) cycle_search_.leave();
     if (connection_.record != nullptr) connection_.record->waited(entry_);
-    if (ended.ok()) hide_wait();
   }
   return end(protocol, call_plan, call, std::move(ended));
 }
@@ -337,16 +332,9 @@ Status CallRunner::inspect(uint64_t now_ns) {
 
 void CallRunner::show_wait(const CallPlan& call_plan, uint64_t now_ns) {
   if (!wait_pace_.due(mark_.epoch, now_ns)) return;
-  Note note;
-  note.entered = note.epoch = mark_.epoch;
-  note.signature = mark_.signature;
   const int peer = protocols_.with(call_plan.choice.path,
                                    [](auto&& protocol, auto&) { return protocol.waits_for(); });
-  note.awaited = uint32_t(peer + 1);
-  if (!failures_.tells_refusal(mark_.epoch)) {
-    connection_.link->post_note(note);
-    wait_shown_ = true;
-  }
+  failures_.show_wait(mark_.epoch, mark_.signature, peer);
   if (connection_.record == nullptr) return;
   connection_.record->waits(entry_, peer, connection_.way_to(peer), now_ns);
 }
@@ -368,10 +356,7 @@ Status CallRunner::end(const CallPlan& call_plan, const Call& call, Status ended
   ended = protocols_.with(call_plan.choice.path, [&](auto&& protocol, auto&) {
     return end(protocol, call_plan, call, std::move(ended));
   });
-  if (ended.ok()) {
-    leave();
-    hide_wait();
-  }
+  if (ended.ok()) leave();
   return ended;
 }
 

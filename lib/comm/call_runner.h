@@ -96,10 +96,6 @@ class CallRunner {
   template <class Protocol>
   Status end(Protocol& protocol, const CallPlan& call_plan, const Call& call, Status ended);
   Status inspect(uint64_t now_ns);
-  // The call has ended well: takes back what show_wait() has shown.
-  void hide_wait() noexcept {
-    if (std::exchange(wait_shown_, false)) failures_.hide_wait(mark_.epoch);
-  }
   // Whether the call that runs cannot end before `peer` has entered it; false where that is not
   // sure.
   bool needs(int peer);
@@ -109,8 +105,10 @@ class CallRunner {
     if (connection_.record != nullptr)
       entry_ = connection_.record->enter(mark_.epoch, mark_.signature);
   }
+  // It has ended well.
   void leave() {
     if (connection_.record != nullptr) connection_.record->leave(entry_);
+    failures_.hide_wait(mark_.epoch);
   }
   // A pre-multiplied sum: the call's input becomes its product with the scalar.
   Status scale_input(const CallPlan& call_plan, Call* call);
@@ -145,7 +143,6 @@ class CallRunner {
   Limit* limit_ = nullptr;
   const CallPlan* waits_in_ = nullptr;  // the call that complete_and_end() waits for
   WaitPace wait_pace_;                  // of showing for whom this rank waits
-  bool wait_shown_ = false;             // in the call that runs
   CallPlanner planner_{connection_, failures_, protocols_, &limit_};
   deadlock::CycleSearch cycle_search_;
   const Inspect inspect_ = [this](uint64_t now_ns) { return inspect(now_ns); };

@@ -176,7 +176,18 @@ tutti_status Failures::refuse(Status why, uint64_t kind, uint64_t entered, uint6
   return fail(std::move(why));
 }
 
-void Failures::hide_wait(uint64_t call) const noexcept {
+void Failures::show_wait(uint64_t call, const CallSignature& signature, int peer) {
+  if (tells_refusal(call)) return;
+  Note note;
+  note.entered = note.epoch = call;
+  note.signature = signature;
+  note.awaited = uint32_t(peer + 1);
+  connection_.link->post_note(note);
+  wait_shown_ = true;
+}
+
+void Failures::take_back_wait(uint64_t call) noexcept {
+  wait_shown_ = false;
   if (tells_refusal(call)) return;
   try {
     connection_.link->post_note({});

@@ -47,9 +47,14 @@ class Failures {
   }
   // Whether a message or a call on a stream was refused, as far as the note says so. Any thread.
   bool told() const { return told_of_.load(std::memory_order_relaxed) != 0; }
-  // What has waited, in `call` or in a message behind it, has ended well: the note, if it says for
-  // whom, says so no more.
-  void hide_wait(uint64_t call) const noexcept;
+  // The note says for whom this rank waits in `call`, or in a message behind it (-1: unknown),
+  // unless it tells of a refusal.
+  void show_wait(uint64_t call, const CallSignature& signature, int peer);
+  // That has ended well, and the note says so no more.
+  void hide_wait(uint64_t call) noexcept {
+    if (wait_shown_) [[unlikely]]
+      take_back_wait(call);
+  }
   // A message begins, or a call on a stream: what was refused was such a one, made now.
   void begin(const Message& message) {
     if (told()) [[unlikely]]
@@ -105,6 +110,7 @@ class Failures {
   tutti_status refuse(Status why, uint64_t kind, uint64_t entered, uint64_t before);
   static std::string describe_refused(const Note& note);
   void take_back(uint64_t kind);
+  void take_back_wait(uint64_t call) noexcept;
   void break_down(Status status, const std::string& where, const Wait& wait);
   // The rank that `peer`, for which this one waits in the call, waits for, in that call or an
   // earlier one, directly or through others, and that waits for none or is stopped; *through: how
@@ -136,6 +142,7 @@ class Failures {
   // things.
   std::atomic<uint64_t> told_of_{0};
   uint64_t told_before_ = 0;
+  bool wait_shown_ = false;
 };
 
 }  // namespace tutti

@@ -49,21 +49,9 @@ Status Messages::inspect(uint64_t now_ns) {
 void Messages::show_wait(uint64_t now_ns) {
   const Message& first = traffic_.first();
   const int peer = first.from_any() ? -1 : first.peer;
-  Note note;
-  note.entered = note.epoch = runner_.calls();
-  note.signature = signature_of(first);
-  note.awaited = uint32_t(peer + 1);
-  if (!failures_.tells_refusal(note.epoch)) {
-    connection_.link->post_note(note);
-    wait_shown_ = true;
-  }
+  failures_.show_wait(runner_.calls(), signature_of(first), peer);
   if (connection_.record != nullptr)
     connection_.record->waits(traffic_.first_entry(), peer, connection_.way_to(peer), now_ns);
-}
-
-void Messages::leave(uint32_t entry) {
-  if (connection_.record != nullptr) connection_.record->leave(entry);
-  if (std::exchange(wait_shown_, false)) failures_.hide_wait(runner_.calls());
 }
 
 void Messages::break_down(const Message& asked, const size_t* left, Status ended) {

@@ -28,7 +28,10 @@ class Messages {
   // *entry: their place in the flight record, for leave().
   Status add(std::span<const Message> messages, size_t* left, uint32_t* entry);
   // They have ended well.
-  void leave(uint32_t entry);
+  void leave(uint32_t entry) {
+    if (connection_.record != nullptr) connection_.record->leave(entry);
+    failures_.hide_wait(runner_.calls());
+  }
   bool advance() { return traffic_.advance(*connection_.link); }
   Status inspect(uint64_t now_ns);
   bool ran_dry() const { return traffic_.ran_dry(); }
@@ -49,7 +52,6 @@ class Messages {
   const CallRunner& runner_;
   Traffic traffic_;
   WaitPace wait_pace_;  // of the first message
-  bool wait_shown_ = false;
 };
 
 }  // namespace tutti
