@@ -187,7 +187,7 @@ Status from_env(const CommSettings& settings, tutti_comm* out) {
       std::unique_ptr<Exchange> exchange;
       TUTTI_TRY(join_rendezvous_at({launch.host, launch.port, settings.interface}, launch.key_file,
                                    launch.rank, launch.nranks, deadline_after_ms(settings.setup_ms),
-                                   &exchange));
+                                   ns_of_ms(settings.heartbeat_ms), &exchange));
       return make(std::move(exchange), settings, out);
     }
   }

@@ -81,7 +81,8 @@ Status from_id(const tutti_unique_id& id, Fd listener, int rank, int nranks,
   if (nranks == 1) return make_alone(settings, out);
   std::unique_ptr<Exchange> exchange;
   TUTTI_TRY(join_rendezvous(id, std::move(listener), rank, nranks,
-                            deadline_after_ms(settings.setup_ms), &exchange));
+                            deadline_after_ms(settings.setup_ms), ns_of_ms(settings.heartbeat_ms),
+                            &exchange));
   return make(std::move(exchange), settings, out);
 }
 

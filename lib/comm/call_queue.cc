@@ -166,10 +166,30 @@ uint64_t CallQueue::next_call() const {
   return call;
 }
 
-Status CallQueue::look() {
+Status CallQueue::look(std::span<const int> members) {
   const std::lock_guard guard(lock_);
   if (!failures_.why().ok() || connection_.link == nullptr) return failures_.why();
-  return first_ != nullptr ? inspect(now_ns()) : connection_.link->inspect(now_ns());
+  TUTTI_TRY(first_ != nullptr ? inspect(now_ns()) : connection_.link->inspect(now_ns()));
+  for (const int rank : members) {
+    if (rank != connection_.rank) TUTTI_TRY(look_for(rank));
+  }
+  return {};
+}
+
+Status CallQueue::look_for(int rank) {
+  switch (connection_.link->presence(rank, now_ns())) {
+    case Presence::here:
+    case Presence::left:  // what it left behind says more
+      return {};
+    case Presence::dead:
+      return {TUTTI_PEER_FAILED, rank_name(rank) + " died", rank};
+    case Presence::lost:
+      return {TUTTI_PEER_FAILED, "the host of " + rank_name(rank) + " does not answer", rank};
+    case Presence::cut_off:
+      break;
+  }
+  return {TUTTI_PEER_FAILED, "the host of " + rank_name(connection_.rank) + " is cut off",
+          connection_.rank};
 }
 
 tutti_status CallQueue::abandon(Status why) {

@@ -47,12 +47,14 @@ class CallQueue final : in_flight::Member {
   Lock& lock() { return lock_; }
   // The number that a collective would have that is made now; under the lock.
   uint64_t next_call() const;
-  // A failure that no call has returned yet; OK if there is none.
-  Status look();
+  // A failure that no call has returned yet, or that one of these ranks is gone; OK if there is
+  // none.
+  Status look(std::span<const int> members);
   // Ends the communicator for the reason `why`; what is in flight fails.
   tutti_status abandon(Status why);
 
  private:
+  Status look_for(int rank);
   in_flight::Moved advance_if_free() override;
   tutti_status conclude(Operation* operation);
   // Until done(), or until nothing is in flight. `waited`: the operation with that limit.

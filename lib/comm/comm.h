@@ -206,7 +206,7 @@ class Communicator final : deadlock::Member, HostCalls, process::Leaver {
   // `last`: the communicator is over, for all ranks.
   tutti_status break_off(Status status, const CallKey& last);
   // A failure that no call has returned yet; OK if there is none.
-  Status look() { return queue_.look(); }
+  Status look(std::span<const int> members) { return queue_.look(members); }
   // In a handler: what the exception says, in this rank's name.
   Status own_failure() const noexcept { return failures_.own_failure(); }
   // In a handler: a call that other ranks may wait for has thrown, perhaps before it had begun. The

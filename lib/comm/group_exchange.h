@@ -21,7 +21,7 @@ class GroupExchange final : public StarExchange {
   const JobKey& key() const override { return key_; }
   // Over with `parent`: this is the only way to its ranks that do not listen to messages.
   void alarm(const Status& why) override;
-  Status look() override { return parent_.look(); }
+  Status look() override { return parent_.look(members()); }
 
  private:
   static std::vector<int> all_of(int nranks) {

@@ -21,6 +21,7 @@ class StarExchange : public Exchange {
                    std::vector<std::string>* all) override;
 
  protected:
+  const std::vector<int>& members() const { return members_; }
   // `peer`: a rank of the communicator.
   virtual Status put(int peer, std::string_view text, uint64_t deadline_ns) = 0;
   virtual Status get(int peer, uint64_t deadline_ns, std::string* text) = 0;

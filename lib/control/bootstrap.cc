@@ -13,6 +13,7 @@
 #include "lib/control/acceptor.h"
 #include "lib/control/address.h"
 #include "lib/control/bytes.h"
+#include "lib/control/host_watch.h"
 #include "lib/control/rendezvous_id.h"
 #include "lib/control/rooted_exchange.h"
 #include "lib/control/secret.h"
@@ -21,7 +22,7 @@ namespace tutti {
 
 namespace {
 
-constexpr int bootstrap_limit_s = 10;  // after which a host that does not answer is lost
+constexpr int bootstrap_limit_s = 10;  // after which the kernel gives a host up
 
 // Names a rendezvous without revealing its key.
 uint64_t job_of(const JobKey& key) {
@@ -63,13 +64,15 @@ std::string place_of(const Address& address) {
 // Rank 0's side, until all are there.
 class Assembly {
  public:
-  Assembly(const RendezvousId& id, Fd listener, int nranks)
+  Assembly(const RendezvousId& id, Fd listener, int nranks, uint64_t heartbeat_ns)
       : nranks_(nranks),
         job_(job_of(id.key)),
         place_(id.fixed ? place_of(id.address) : ""),
         acceptor_(std::move(listener), id.key, uint8_t(Purpose::bootstrap), job_, 0,
                   size_t(nranks - 1)),
-        channels_(size_t(nranks)) {}
+        channels_(size_t(nranks)),
+        limit_s_(later_than_beats_s(heartbeat_ns, bootstrap_limit_s)),
+        watch_(0, job_, heartbeat_ns) {}
 
   // OK: channels() has everyone. Otherwise all that came have been sent the error.
   Status assemble(uint64_t deadline_ns) {
@@ -101,6 +104,7 @@ class Assembly {
       present += int(guests.size());
       if (present == nranks_) break;
       if (now >= deadline_ns) return missing();
+      TUTTI_TRY(watch_.look(channels_, now));
       set.clear();
       watched.clear();
       acceptor_.watch(set);
@@ -109,7 +113,7 @@ class Assembly {
         set.push_back({channels_[rank].fd(), POLLIN, 0});
         watched.push_back(rank);
       }
-      TUTTI_TRY(wait_for_events(set, std::min(deadline_ns, acceptor_.due_ns())));
+      TUTTI_TRY(wait_for_events(set, std::min({deadline_ns, acceptor_.due_ns(), watch_.due_ns()})));
       const size_t first = set.size() - watched.size();
       for (size_t i = 0; i < watched.size(); ++i) {
         if (set[first + i].revents != 0) TUTTI_TRY(check_gone(watched[i]));
@@ -119,7 +123,7 @@ class Assembly {
   }
 
   Status admit(Acceptor::Guest guest) {
-    tune(guest.socket.get(), bootstrap_limit_s);
+    tune(guest.socket.get(), limit_s_);
     FrameChannel channel({std::move(guest.socket), Integrity::encrypted, guest.handshake.session()},
                          wire::most_exchange_bytes);
     const int rank = guest.claim().client;
@@ -140,12 +144,17 @@ class Assembly {
     return wrong;
   }
 
-  // A member sends nothing before all are there, so anything to read means that it has gone.
+  // A member sends nothing but beats before all are there, so anything else means that it has gone.
   Status check_gone(size_t rank) {
     wire::Header header;
     std::string_view payload;
     Status why;
-    if (channels_[rank].read(&header, &payload, &why) == FrameChannel::Got::nothing) return {};
+    for (;;) {
+      const FrameChannel::Got got = channels_[rank].read(&header, &payload, &why);
+      if (got == FrameChannel::Got::nothing) return {};
+      if (got != FrameChannel::Got::frame || !watch_.is_beat(header)) break;
+      watch_.hear(rank);
+    }
     channels_[rank].close();
     return {TUTTI_PEER_FAILED,
             rank_name(int(rank)) + " has gone before all were there: " + missing().text(),
@@ -174,10 +183,12 @@ class Assembly {
   std::string place_;
   Acceptor acceptor_;
   std::vector<FrameChannel> channels_;
+  int limit_s_;
+  HostWatch watch_;
 };
 
 Status call_rank_0(const RendezvousId& id, int rank, int nranks, uint64_t deadline_ns,
-                   SecureSocket* out) {
+                   uint64_t heartbeat_ns, SecureSocket* out) {
   Destination to;
   to.address = id.address;
   to.key = id.key;
@@ -202,7 +213,7 @@ Status call_rank_0(const RendezvousId& id, int rank, int nranks, uint64_t deadli
     TUTTI_TRY(wait_for_events(set, std::min(deadline_ns, caller.due_ns())));
   }
   *out = {caller.take(), Integrity::encrypted, caller.handshake().session()};
-  tune(out->get(), bootstrap_limit_s);
+  tune(out->get(), later_than_beats_s(heartbeat_ns, bootstrap_limit_s));
   return {};
 }
 
@@ -262,7 +273,8 @@ Status read_key_file(const std::string& path, JobKey* out) {
 }
 
 Status join_rendezvous(const tutti_unique_id& id, Fd listener, int rank, int nranks,
-                       uint64_t deadline_ns, std::unique_ptr<Exchange>* out) {
+                       uint64_t deadline_ns, uint64_t heartbeat_ns,
+                       std::unique_ptr<Exchange>* out) {
   RendezvousId place;
   TUTTI_TRY(RendezvousId::parse(id, &place));
   if (nranks < 1 || nranks > wire::most_ranks || rank < 0 || rank >= nranks) {
@@ -279,16 +291,16 @@ Status join_rendezvous(const tutti_unique_id& id, Fd listener, int rank, int nra
     TUTTI_TRY(reserve_descriptors(listener.get(), size_t(nranks - 1) + Acceptor::spare_descriptors,
                                   std::to_string(nranks - 1) + " other ranks", &places));
     places.clear();
-    Assembly assembly(place, std::move(listener), nranks);
+    Assembly assembly(place, std::move(listener), nranks, heartbeat_ns);
     TUTTI_TRY(assembly.assemble(deadline_ns));
     channels = std::move(assembly.channels());
   } else if (rank != 0) {
     SecureSocket socket;
-    TUTTI_TRY(call_rank_0(place, rank, nranks, deadline_ns, &socket));
+    TUTTI_TRY(call_rank_0(place, rank, nranks, deadline_ns, heartbeat_ns, &socket));
     channels.emplace_back(std::move(socket), wire::most_exchange_bytes);
   }
-  auto exchange =
-      std::make_unique<RootedExchange>(rank, nranks, job_of(place.key), std::move(channels));
+  auto exchange = std::make_unique<RootedExchange>(rank, nranks, job_of(place.key),
+                                                   std::move(channels), heartbeat_ns);
   std::string nonce(sizeof(Nonce), '\0');
   if (rank == 0) {
     TUTTI_TRY(random_bytes({reinterpret_cast<uint8_t*>(nonce.data()), nonce.size()}));
@@ -300,13 +312,14 @@ Status join_rendezvous(const tutti_unique_id& id, Fd listener, int rank, int nra
 }
 
 Status join_rendezvous_at(const FixedPlace& place, const std::string& key_file, int rank,
-                          int nranks, uint64_t deadline_ns, std::unique_ptr<Exchange>* out) {
+                          int nranks, uint64_t deadline_ns, uint64_t heartbeat_ns,
+                          std::unique_ptr<Exchange>* out) {
   JobKey key;
   TUTTI_TRY(read_key_file(key_file, &key));
   Rendezvous rendezvous;
   TUTTI_TRY(open_rendezvous_at(place, key, rank == 0, deadline_ns, &rendezvous));
   return join_rendezvous(rendezvous.id, std::move(rendezvous.listener), rank, nranks, deadline_ns,
-                         out);
+                         heartbeat_ns, out);
 }
 
 }  // namespace tutti

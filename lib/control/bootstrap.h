@@ -42,12 +42,14 @@ Status open_rendezvous_at(const FixedPlace& place, const JobKey& key, bool liste
 Status read_key_file(const std::string& path, JobKey* out);
 
 // Collective over the nranks holders of the id. Rank 0 passes the listener, the others an empty Fd.
+// `heartbeat_ns`: after which a host that does not answer is lost, here and in the exchange.
 // If ranks disagree on nranks, or one comes twice, all that are there get an error.
 Status join_rendezvous(const tutti_unique_id& id, Fd listener, int rank, int nranks,
-                       uint64_t deadline_ns, std::unique_ptr<Exchange>* out);
+                       uint64_t deadline_ns, uint64_t heartbeat_ns, std::unique_ptr<Exchange>* out);
 
 // The same at a fixed place, with the key of a file.
 Status join_rendezvous_at(const FixedPlace& place, const std::string& key_file, int rank,
-                          int nranks, uint64_t deadline_ns, std::unique_ptr<Exchange>* out);
+                          int nranks, uint64_t deadline_ns, uint64_t heartbeat_ns,
+                          std::unique_ptr<Exchange>* out);
 
 }  // namespace tutti

@@ -29,6 +29,8 @@ class Exchange {
   // their deadline.
   virtual void alarm(const Status& why) { (void)why; }
   virtual Status look() { return {}; }
+  // Whether, as of the last look(), a host has not answered for a moment: look() will tell.
+  virtual bool suspects() const { return false; }
   // The IP address of this host through which the ranks found each other; empty if they did
   // otherwise.
   virtual std::string local_address() const { return {}; }

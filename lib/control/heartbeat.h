@@ -20,6 +20,18 @@ struct Contact {
   uint32_t unanswered = 0;  // how often it was sent again in vain
 };
 
+// Of one peer: when its host was last looked at; since when that has been asked something, or when
+// it was last; and whether it had not answered as of that look.
+struct Inquiry {
+  uint64_t looked_ns = 0, asked_ns = 0;
+  bool asked = false;
+
+  void ask(uint64_t now_ns) {
+    asked = true;
+    asked_ns = now_ns;
+  }
+};
+
 class Heartbeat {
  public:
   // A host that does not answer is lost within `limit_ns`.
@@ -29,6 +41,15 @@ class Heartbeat {
   uint64_t look_period_ns() const { return limit_ns_ / 30; }
   // How often to ask it.
   uint64_t ask_period_ns() const { return limit_ns_ / 6; }
+
+  // Takes what a look at a peer has found. True: it is time to ask it, and then for inquiry.ask().
+  bool take(Inquiry& inquiry, const Contact& contact, uint64_t now_ns) const {
+    const bool goes_on = inquiry.asked && now_ns - inquiry.looked_ns < 10 * look_period_ns();
+    inquiry.looked_ns = now_ns;
+    inquiry.asked = contact.asked;
+    if (contact.asked && !goes_on) inquiry.asked_ns = now_ns;  // by another frame, or long ago
+    return !contact.asked && now_ns - inquiry.asked_ns >= ask_period_ns();
+  }
 
   // `asked_ns`: how long what it was asked first has gone without an answer.
   // Time alone proves nothing: this host may have been suspended.

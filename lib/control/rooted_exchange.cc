@@ -99,7 +99,9 @@ Status RootedExchange::look() {
     if (!found.ok()) return end(std::move(found));
     if (whole) early_[i] = std::move(text);
   }
-  return over_;
+  if (!over_.ok()) return over_;
+  Status silent = watch_.look(channels_, now_ns());
+  return silent.ok() ? silent : end(std::move(silent));
 }
 
 Status RootedExchange::allgather(std::string_view mine, uint64_t deadline_ns,
@@ -124,11 +126,16 @@ Status RootedExchange::read(int from, std::string* text, bool* whole) {
 }
 
 Status RootedExchange::read(int from, uint64_t round, std::string* text, bool* whole) {
-  FrameChannel& channel = channels_[rank_ == 0 ? size_t(from) : 0];
+  const size_t of = rank_ == 0 ? size_t(from) : 0;
   wire::Header header;
   std::string_view payload;
   Status why;
-  switch (channel.read(&header, &payload, &why)) {
+  FrameChannel::Got got;
+  do {
+    got = channels_[of].read(&header, &payload, &why);
+    if (got == FrameChannel::Got::frame) watch_.hear(of);
+  } while (got == FrameChannel::Got::frame && watch_.is_beat(header));
+  switch (got) {
     case FrameChannel::Got::nothing:
       return {};
     case FrameChannel::Got::closed:
@@ -157,6 +164,11 @@ Status RootedExchange::read(int from, uint64_t round, std::string* text, bool* w
   return {};
 }
 
+Status RootedExchange::wait(std::vector<pollfd>& set, uint64_t deadline_ns) {
+  TUTTI_TRY(watch_.look(channels_, now_ns()));
+  return wait_for_events(set, std::min(deadline_ns, watch_.due_ns()));
+}
+
 Status RootedExchange::flush(int to) {
   if (channels_[rank_ == 0 ? size_t(to) : 0].flush()) return {};
   return {TUTTI_PEER_FAILED, rank_name(to) + " has gone while the communicator was made", to};
@@ -175,7 +187,7 @@ Status RootedExchange::flush_all(uint64_t deadline_ns) {
     if (now_ns() >= deadline_ns) {
       return {TUTTI_TIMEOUT, "a rank does not read what it is sent while the communicator is made"};
     }
-    TUTTI_TRY(wait_for_events(set, deadline_ns));
+    TUTTI_TRY(wait(set, deadline_ns));
   }
 }
 
@@ -207,7 +219,7 @@ Status RootedExchange::gather(std::string_view mine, uint64_t deadline_ns,
               rank_name(missing.front()) + " did not answer while the communicator was made",
               missing.front()};
     }
-    TUTTI_TRY(wait_for_events(set, deadline_ns));
+    TUTTI_TRY(wait(set, deadline_ns));
   }
 }
 
@@ -241,7 +253,7 @@ Status RootedExchange::hear(uint64_t deadline_ns, std::string* text) {
     }
     const short events = channels_[0].flushed() ? POLLIN : POLLIN | POLLOUT;
     set.assign(1, {channels_[0].fd(), events, 0});
-    TUTTI_TRY(wait_for_events(set, deadline_ns));
+    TUTTI_TRY(wait(set, deadline_ns));
   }
 }
 

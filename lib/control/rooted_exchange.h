@@ -1,6 +1,8 @@
 // An all-gather over a star of connections around rank 0.
 #pragma once
 
+#include <poll.h>
+
 #include <memory>
 #include <optional>
 #include <string>
@@ -8,18 +10,22 @@
 
 #include "lib/control/exchange.h"
 #include "lib/control/frame_channel.h"
+#include "lib/control/host_watch.h"
 
 namespace tutti {
 
 class RootedExchange final : public Exchange {
  public:
   // `channels`: on rank 0 one for each rank (its own unused), on the others one, to rank 0.
-  RootedExchange(int rank, int nranks, uint64_t job, std::vector<FrameChannel> channels)
+  // `heartbeat_ns`: after which a host that does not answer is lost.
+  RootedExchange(int rank, int nranks, uint64_t job, std::vector<FrameChannel> channels,
+                 uint64_t heartbeat_ns)
       : rank_(rank),
         nranks_(nranks),
         job_(job),
         channels_(std::move(channels)),
-        early_(channels_.size()) {}
+        early_(channels_.size()),
+        watch_(rank, job, heartbeat_ns) {}
 
   int rank() const override { return rank_; }
   int nranks() const override { return nranks_; }
@@ -29,6 +35,7 @@ class RootedExchange final : public Exchange {
                    std::vector<std::string>* all) override;
   void alarm(const Status& why) override;
   Status look() override;
+  bool suspects() const override { return watch_.suspects(); }
 
   // Collective, once, before anything else: *text becomes what rank 0 passes. A rank sends nothing
   // before that has come.
@@ -47,6 +54,8 @@ class RootedExchange final : public Exchange {
   Status flush(int to);
   // Sends all that is queued and waits for it to be taken.
   Status flush_all(uint64_t deadline_ns);
+  // Until an event, or until it is time to look at the hosts.
+  Status wait(std::vector<pollfd>& set, uint64_t deadline_ns);
   wire::Header header() const;
   // From here on every all-gather returns the error; rank 0 tells all others.
   Status end(Status error);
@@ -56,6 +65,7 @@ class RootedExchange final : public Exchange {
   std::vector<FrameChannel> channels_;
   std::vector<std::optional<std::string>>
       early_;  // by channel: what look() found of the next round
+  HostWatch watch_;
   JobKey key_{};
   uint64_t round_ = 0;
   Status over_;

@@ -132,6 +132,12 @@ void tune(int fd, int limit_s) {
   set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, limit_s * 1000);
 }
 
+int later_than_beats_s(uint64_t heartbeat_ns, int least_s) {
+  constexpr uint64_t most_s = 100'000;  // more would not go into the kernel's milliseconds
+  const uint64_t beats_s = 2 * (heartbeat_ns / 1'000'000'000u + 1);
+  return std::max(least_s, int(std::min(beats_s, most_s)));
+}
+
 void close_in_order(int fd) {
   constexpr size_t most_drained_bytes = 1 << 20;
   std::byte waste[4096];

@@ -41,6 +41,9 @@ Contact contact_of(int fd);
 // connection; probes go out four times in that time. 0: it need not be noticed here. Nor is it
 // within one host, where it cannot be and probes of thousands of connections would be a load.
 void tune(int fd, int limit_s);
+// A limit for tune(): after a heartbeat (heartbeat.h) has found the host lost, and `least_s` at
+// least.
+int later_than_beats_s(uint64_t heartbeat_ns, int least_s);
 // Ends the sending side and discards what was received but not read: closing with such bytes makes
 // the kernel send a reset, which can discard what the peer has not yet read.
 void close_in_order(int fd);

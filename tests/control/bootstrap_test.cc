@@ -41,7 +41,7 @@ std::vector<Joined> join_all(Rendezvous& rendezvous, const std::vector<Place>& p
     Fd listener = rank == 0 ? std::move(rendezvous.listener) : Fd();
     Joined& one = joined[size_t(i)];
     one.status = join_rendezvous(rendezvous.id, std::move(listener), rank, nranks,
-                                 deadline_after_ms(limit_ms), &one.exchange);
+                                 deadline_after_ms(limit_ms), ns_of_ms(1500), &one.exchange);
   });
   return joined;
 }
@@ -120,8 +120,8 @@ TEST(Bootstrap, ARankBeyondTheLastIsRefusedWithASentence) {
   ASSERT_TRUE(open_rendezvous("", &rendezvous).ok());
   std::unique_ptr<Exchange> exchange;
   for (const auto& [rank, nranks] : {Place(4, 4), {-1, 4}, {0, 0}, {0, 100'000}}) {
-    const Status status =
-        join_rendezvous(rendezvous.id, {}, rank, nranks, deadline_after_ms(1000), &exchange);
+    const Status status = join_rendezvous(rendezvous.id, {}, rank, nranks, deadline_after_ms(1000),
+                                          ns_of_ms(1500), &exchange);
     EXPECT_EQ(status.code(), TUTTI_INVALID) << rank << " of " << nranks;
   }
 }
@@ -158,8 +158,8 @@ TEST(Bootstrap, WhoHoldsAnotherKeyGetsAuthAndTheJobIsUnharmed) {
   forged.key[0] ^= 1;
   std::thread outsider([&] {
     std::unique_ptr<Exchange> exchange;
-    const Status status =
-        join_rendezvous(forged.encode(), {}, 1, 3, deadline_after_ms(20'000), &exchange);
+    const Status status = join_rendezvous(forged.encode(), {}, 1, 3, deadline_after_ms(20'000),
+                                          ns_of_ms(1500), &exchange);
     EXPECT_EQ(status.code(), TUTTI_AUTH) << status.text();
   });
   std::vector<Joined> joined(3);
@@ -169,7 +169,7 @@ TEST(Bootstrap, WhoHoldsAnotherKeyGetsAuthAndTheJobIsUnharmed) {
     Fd listener = rank == 0 ? std::move(rendezvous.listener) : Fd();
     joined[size_t(rank)].status =
         join_rendezvous(rendezvous.id, std::move(listener), rank, 3, deadline_after_ms(20'000),
-                        &joined[size_t(rank)].exchange);
+                        ns_of_ms(1500), &joined[size_t(rank)].exchange);
   });
   for (const Joined& one : joined) EXPECT_TRUE(one.status.ok()) << one.status.text();
 }
@@ -199,7 +199,7 @@ TEST(Bootstrap, AStrangerWhoSpeaksSlowlyOrNotAtAllIsOutWithinTwoSeconds) {
   std::thread rank0([&] {
     std::unique_ptr<Exchange> exchange;
     const Status status = join_rendezvous(rendezvous.id, std::move(rendezvous.listener), 0, 2,
-                                          deadline_after_ms(2600), &exchange);
+                                          deadline_after_ms(2600), ns_of_ms(1500), &exchange);
     EXPECT_EQ(status.code(), TUTTI_TIMEOUT);
     EXPECT_NE(status.text().find("refused"), std::string::npos) << status.text();
   });
@@ -217,15 +217,17 @@ TEST(Bootstrap, AStrangerWhoSpeaksSlowlyOrNotAtAllIsOutWithinTwoSeconds) {
 TEST(Bootstrap, AnIdThatWasNotMadeByTuttiIsInvalid) {
   std::unique_ptr<Exchange> exchange;
   tutti_unique_id id{};
-  EXPECT_EQ(join_rendezvous(id, {}, 1, 2, deadline_after_ms(1000), &exchange).code(),
-            TUTTI_INVALID);
+  EXPECT_EQ(
+      join_rendezvous(id, {}, 1, 2, deadline_after_ms(1000), ns_of_ms(1500), &exchange).code(),
+      TUTTI_INVALID);
   Rendezvous rendezvous;
   ASSERT_TRUE(open_rendezvous("", &rendezvous).ok());
   for (size_t i = 0; i < sizeof(id.bytes); ++i) {
     id = rendezvous.id;
     id.bytes[i] ^= 0x10;
-    ASSERT_EQ(join_rendezvous(id, {}, 1, 2, deadline_after_ms(1000), &exchange).code(),
-              TUTTI_INVALID)
+    ASSERT_EQ(
+        join_rendezvous(id, {}, 1, 2, deadline_after_ms(1000), ns_of_ms(1500), &exchange).code(),
+        TUTTI_INVALID)
         << i;
   }
 }
@@ -235,8 +237,8 @@ TEST(Bootstrap, WithoutRank0ItFailsAtOnce) {
   ASSERT_TRUE(open_rendezvous("", &rendezvous).ok());
   rendezvous.listener.reset();
   std::unique_ptr<Exchange> exchange;
-  const Status status =
-      join_rendezvous(rendezvous.id, {}, 1, 2, deadline_after_ms(20'000), &exchange);
+  const Status status = join_rendezvous(rendezvous.id, {}, 1, 2, deadline_after_ms(20'000),
+                                        ns_of_ms(1500), &exchange);
   EXPECT_EQ(status.code(), TUTTI_PEER_FAILED) << status.text();
   EXPECT_EQ(status.rank(), 0);
 }
@@ -256,7 +258,7 @@ TEST(Bootstrap, AtAFixedPlaceWhoIsEarlyWaitsForRank0) {
                     .ok());
     std::unique_ptr<Exchange> exchange;
     const Status status = join_rendezvous(rendezvous.id, std::move(rendezvous.listener), rank, 3,
-                                          deadline_after_ms(10'000), &exchange);
+                                          deadline_after_ms(10'000), ns_of_ms(1500), &exchange);
     EXPECT_TRUE(status.ok()) << status.text();
   });
 }

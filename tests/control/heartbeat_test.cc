@@ -35,6 +35,24 @@ TEST(Heartbeat, SuspectsThisHostTooOnceAPeerDoesNotAnswer) {
   EXPECT_TRUE(Heartbeat::is_silent({true, 1}));
 }
 
+TEST(Heartbeat, AsksAgainOnceItHasAnAnswerAndCountsFromTheFirstQuestionWithoutOne) {
+  const Heartbeat heartbeat(1500 * ms);
+  Inquiry inquiry;
+  EXPECT_TRUE(heartbeat.take(inquiry, {false, 0}, 10'000 * ms));
+  inquiry.ask(10'000 * ms);
+  EXPECT_FALSE(heartbeat.take(inquiry, {true, 0}, 10'050 * ms)) << "it is on its way";
+  EXPECT_FALSE(heartbeat.take(inquiry, {false, 0}, 10'100 * ms)) << "it has just answered";
+  EXPECT_TRUE(heartbeat.take(inquiry, {false, 0}, 10'250 * ms));
+  inquiry.ask(10'250 * ms);
+  for (uint64_t now = 10'300 * ms; now < 11'300 * ms; now += 50 * ms)
+    EXPECT_FALSE(heartbeat.take(inquiry, {true, 1}, now));
+  EXPECT_EQ(inquiry.asked_ns, 10'250 * ms);
+  // Nobody has looked for a while, in which it may have answered and have been asked something
+  // else.
+  EXPECT_FALSE(heartbeat.take(inquiry, {true, 1}, 12'000 * ms));
+  EXPECT_EQ(inquiry.asked_ns, 12'000 * ms);
+}
+
 TEST(Heartbeat, FollowsItsLimit) {
   const Heartbeat patient(86'400'000 * ms), hasty(100 * ms);
   EXPECT_FALSE(patient.is_lost({true, 200}, 60'000'000 * ms));

@@ -25,9 +25,9 @@ std::vector<std::unique_ptr<RootedExchange>> star(int nranks) {
     of_root.emplace_back(Fd(ends[0]), wire::most_exchange_bytes);
     std::vector<FrameChannel> own;
     own.emplace_back(Fd(ends[1]), wire::most_exchange_bytes);
-    exchanges.push_back(std::make_unique<RootedExchange>(rank, nranks, 7, std::move(own)));
+    exchanges.push_back(std::make_unique<RootedExchange>(rank, nranks, 7, std::move(own), ns_of_ms(1500)));
   }
-  exchanges[0] = std::make_unique<RootedExchange>(0, nranks, 7, std::move(of_root));
+  exchanges[0] = std::make_unique<RootedExchange>(0, nranks, 7, std::move(of_root), ns_of_ms(1500));
   return exchanges;
 }
 
@@ -121,7 +121,8 @@ Status gather_after(int rank, wire::Type type, uint64_t epoch, std::string_view 
   std::vector<FrameChannel> own(rank == 0 ? 1 : 0);
   own.emplace_back(Fd(ends[1]), wire::most_exchange_bytes);
   std::vector<std::string> all;
-  return RootedExchange(rank, 2, 7, std::move(own)).allgather("x", deadline_after_ms(10'000), &all);
+  return RootedExchange(rank, 2, 7, std::move(own), ns_of_ms(1500))
+      .allgather("x", deadline_after_ms(10'000), &all);
 }
 
 TEST(RootedExchange, AnErrorThatMakesNoSenseNamesWhoSentIt) {

@@ -99,6 +99,73 @@ TEST_F(LostHost, IsNamedToAllOthersWhicheverWayItIsCutOff) {
   }
 }
 
+// A communicator of its own, which rank 3 comes to `late_us` after the others; negative: never.
+Report meet_again(int rank, tutti_comm comm, int64_t late_us) {
+  tutti_unique_id id{};
+  Report report;
+  report.status = rank == 0 ? tutti_unique_id_create("tt0", &id) : TUTTI_OK;
+  if (report.status != TUTTI_OK) return report;
+  const tutti_status told = tutti_broadcast(&id, sizeof(id), TUTTI_UINT8, 0, comm);
+  if (told != TUTTI_OK) return report_of(told, comm);
+  if (rank == 3 && late_us < 0) {
+    for (;;) pause();
+  }
+  if (rank == 3) usleep(useconds_t(late_us));
+  tutti_comm_config config = TUTTI_COMM_CONFIG_INIT;
+  config.transports = "tcp";
+  tutti_comm other = nullptr;
+  report.status = tutti_comm_create_from_id(&id, rank, 4, &config, &other);
+  snprintf(report.text, sizeof(report.text), "%s", tutti_last_error());
+  tutti_comm_free(other);
+  return report;
+}
+
+// All have to wait for rank 3.
+TEST_F(LostHost, IsNamedToAllThatWaitWhileACommunicatorIsMade) {
+  for (const int victim : {0, 2}) {
+    std::vector<std::unique_ptr<Hosts>> all;
+    std::vector<uint64_t> cut_ns;
+    for (size_t i = 0; i < std::size(cuts); ++i) {
+      all.push_back(
+          start(4, [&](int rank, tutti_comm comm) { return meet_again(rank, comm, -1); }));
+    }
+    usleep(300'000);
+    for (size_t i = 0; i < std::size(cuts); ++i) {
+      cut_ns.push_back(now_ns());
+      EXPECT_TRUE((*all[i].*cuts[i].cut)(victim));
+    }
+    for (size_t i = 0; i < std::size(cuts); ++i) {
+      for (int rank = 0; rank < 3; ++rank) {
+        SCOPED_TRACE(std::string(cuts[i].what) + " rank " + std::to_string(victim) + ", rank " +
+                     std::to_string(rank));
+        Report report;
+        ASSERT_TRUE(all[i]->finish(rank, &report));
+        EXPECT_EQ(report.status, TUTTI_PEER_FAILED) << report.text;
+        // Who knows no other host takes rank 0's for lost where its own is.
+        const bool by_itself = rank == victim && rank != 0;
+        EXPECT_TRUE(tells_of(report, by_itself ? "rank 0 does not answer"
+                                               : "the host of rank " + std::to_string(victim)))
+            << report.text;
+        EXPECT_LT(report.ended_ns - cut_ns[i], 4'000 * ms) << report.text;
+      }
+    }
+  }
+}
+
+TEST_F(LostHost, IsNotOneThatWaitsForALateRankWhileACommunicatorIsMade) {
+  const auto hosts =
+      start(4, [](int rank, tutti_comm comm) { return meet_again(rank, comm, 4'000'000); });
+  usleep(200'000);
+  kill(hosts->process(1), SIGSTOP);
+  usleep(2'500'000);
+  kill(hosts->process(1), SIGCONT);
+  for (int rank = 0; rank < 4; ++rank) {
+    Report report;
+    ASSERT_TRUE(hosts->finish(rank, &report));
+    EXPECT_EQ(report.status, TUTTI_OK) << report.text;
+  }
+}
+
 TEST_F(LostHost, OfTwoNamesTheLinkInBothDirections) {
   std::vector<std::unique_ptr<Hosts>> all;
   for (size_t i = 0; i < std::size(cuts); ++i) {

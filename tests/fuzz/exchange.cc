@@ -55,7 +55,7 @@ class Star {
       peers_[number].end = FrameChannel(Fd(ends[1]), wire::most_exchange_bytes);
       peers_[number].round = rank == 0 ? 1 : 0;  // rank 0's begins with the welcome
     }
-    exchange_.emplace(rank, nranks, job, std::move(channels));
+    exchange_.emplace(rank, nranks, job, std::move(channels), ns_of_ms(1500));
   }
 
   // False: then there is no exchange.
@@ -157,6 +157,15 @@ class Star {
       case 6:
         ::shutdown(peer.end.fd(), SHUT_WR);
         return peer.sent.push_back({0, {}, {TUTTI_PEER_FAILED, "", number}});
+      case 7: {  // its host is asked; nothing that anybody reads
+        --peer.round;
+        wire::Header beat;
+        beat.type = wire::Type::beat;
+        beat.comm = job;
+        peer.end.queue(beat);
+        peer.end.flush();
+        return;
+      }
       default:
         break;
     }

@@ -227,6 +227,12 @@ class Trial {
   size_t left_ = 0;
 };
 
+// Whether a sentence tells of this rank; -1: of any.
+bool names(const std::string& text, int rank) {
+  return text.find("rank " + (rank < 0 ? std::string() : std::to_string(rank))) !=
+         std::string::npos;
+}
+
 // Whether the rank was told what has happened, and of whom, and went on where it may.
 bool is_told(const Trial& trial, int rank, int nranks) {
   const Fault& fault = trial.fault();
@@ -237,9 +243,10 @@ bool is_told(const Trial& trial, int rank, int nranks) {
   if (!is_death(fault.kind) && !is_cut(fault.kind)) return true;
   if (is_death(fault.kind) && is_victim) return true;  // nobody hears it
   if (told.status == TUTTI_OK) return false;
-  // Who has no communicator yet may have waited for another one that waited for the victim; and
-  // where one has none, the others may be told of that one, and go on without it.
-  if (!told.made) return told.text.find("rank ") != std::string::npos;
+  // Of two that do not hear each other each one is told of the other, or of itself by that.
+  const bool by_either = is_victim || nranks == 2;
+  if (!told.made) return names(told.text, by_either ? -1 : fault.victim);
+  // Where one has no communicator, the others may be told of that one, and go on without it.
   if (!trial.all_made()) return true;
   // Who shrinks the communicator while others are in a call on it, because a call on the other one
   // failed, ends theirs.
@@ -247,10 +254,8 @@ bool is_told(const Trial& trial, int rank, int nranks) {
     if (!trial.has_duplicate()) return false;
   } else {
     if (told.status != TUTTI_PEER_FAILED) return false;
-    // Of two that do not hear each other each one is told of the other; of the duplicate that some
-    // have, those are told of one that has none.
-    if (told.rank != fault.victim && !is_victim && nranks != 2 && trial.all_duplicated())
-      return false;
+    // Of the duplicate that some have, those are told of one that has none.
+    if (told.rank != fault.victim && !by_either && trial.all_duplicated()) return false;
   }
   // Those go on that are more than half, or half with rank 0, or know that the victim has died. A
   // kernel that has reset a connection does not say so: its process had not read all.
@@ -280,6 +285,17 @@ struct Tally {
   std::vector<double> latencies_ms;
 };
 
+// Whether it has to be told soon. Who has not reached rank 0 when that is lost waits for it until
+// its limit, for it may come; and where only some have a communicator, these wait for a call.
+bool is_timed(const Trial& trial, int rank) {
+  const Fault& fault = trial.fault();
+  const Told& told = trial.told()[size_t(rank)];
+  if (told.status == TUTTI_OK || !trial.struck()) return false;
+  if (is_death(fault.kind) && rank == fault.victim) return false;
+  if (!told.made) return told.text.find("rank 0 was not to be reached") == std::string::npos;
+  return trial.all_made();
+}
+
 void look_at(const Trial& trial, int nranks, const char* name, uint64_t seed, Tally& tally) {
   const auto say = [&](int rank, const char* what) {
     const Told& told = trial.told()[size_t(rank)];
@@ -305,8 +321,7 @@ void look_at(const Trial& trial, int nranks, const char* name, uint64_t seed, Ta
       ++tally.otherwise;
       say(rank, "was told something else");
     } else {
-      if (trial.all_made() && told.in_call && told.status != TUTTI_OK &&
-          !(is_death(trial.fault().kind) && rank == trial.fault().victim)) {
+      if (is_timed(trial, rank)) {
         const uint64_t from_ns = std::max(trial.struck_ns(), told.began_ns);
         tally.latencies_ms.push_back(double(int64_t(told.ended_ns - from_ns)) / 1e6);
       }

@@ -123,12 +123,14 @@ int keep(tutti::tune::Result result, const TuneOptions& options, bool launched) 
 Status join(const tutti::Launch& launch, const tutti::CommSettings& settings,
             std::unique_ptr<tutti::Exchange>* out) {
   const uint64_t deadline_ns = tutti::deadline_after_ms(settings.setup_ms);
+  const uint64_t heartbeat_ns = tutti::ns_of_ms(settings.heartbeat_ms);
   if (launch.by == tutti::Launch::By::rendezvous) {
     return tutti::join_rendezvous_at({launch.host, launch.port, settings.interface},
-                                     launch.key_file, launch.rank, launch.nranks, deadline_ns, out);
+                                     launch.key_file, launch.rank, launch.nranks, deadline_ns,
+                                     heartbeat_ns, out);
   }
   return join_rendezvous(launch.id, tutti::Fd(launch.listen_fd), launch.rank, launch.nranks,
-                         deadline_ns, out);
+                         deadline_ns, heartbeat_ns, out);
 }
 
 // In the process of each rank; its exit status.

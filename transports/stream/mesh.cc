@@ -23,7 +23,6 @@ namespace {
 // limit: the kernel would also apply it to a receiver that is only busy.
 constexpr int control_limit_s = 4;
 constexpr int ranks_a_limit = 64;
-constexpr int most_limit_s = 100'000;  // more would not go into the kernel's milliseconds
 // How often it looks whether a rank has gone: so much, and so much more for every rank.
 constexpr uint64_t look_ns = 50'000'000, look_ns_a_rank = 1'000'000;
 constexpr uint64_t listen_step_ns = 10'000'000;
@@ -207,9 +206,9 @@ class Mesh {
     const bool left_alone = why.code() == TUTTI_PEER_FAILED;
     const uint64_t until_ns = left_alone ? now_ns() + 2 * look_period_ns() : 0;
     Status news = exchange.look();
-    while (news.ok() && now_ns() < until_ns) {
+    while (news.ok() && may_hear(left_alone, until_ns)) {
       std::vector<pollfd> nothing;
-      if (!wait_for_events(nothing, std::min(until_ns, now_ns() + listen_step_ns)).ok()) break;
+      if (!wait_for_events(nothing, now_ns() + listen_step_ns).ok()) break;
       news = exchange.look();
     }
     if (left_alone && !news.ok()) why = std::move(news);
@@ -219,14 +218,19 @@ class Mesh {
     return why;
   }
 
+  // Rank 0, which would tell the reason, may be lost itself, and another rank have found so first.
+  bool may_hear(bool left_alone, uint64_t until_ns) const {
+    const uint64_t now = now_ns();
+    return now < until_ns ||
+           (left_alone && setup_.exchange->suspects() && now < setup_.deadline_ns);
+  }
+
   void keep(int rank, Fd socket, const Handshake& handshake) {
     tune(socket.get(), limit_s());
     sockets_[size_t(rank)] = terms_.secure(std::move(socket), rank, handshake);
   }
   int limit_s() const {
-    const uint64_t beats_s = 2 * (setup_.heartbeat_ns / 1'000'000'000u + 1);
-    const int probed_s = control_limit_s * (1 + nranks_ / ranks_a_limit);
-    return std::max(probed_s, int(std::min<uint64_t>(beats_s, most_limit_s)));
+    return later_than_beats_s(setup_.heartbeat_ns, control_limit_s * (1 + nranks_ / ranks_a_limit));
   }
 
   // A guest holds the key; a member that should not connect to this rank is refused. One that comes

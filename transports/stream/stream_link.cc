@@ -12,6 +12,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/process.h"
+#include "lib/control/host_watch.h"
 #include "lib/control/socket.h"
 
 namespace tutti::tcp {
@@ -616,9 +617,10 @@ Status StreamLink::find_failed(uint64_t now_ns) {
 Status StreamLink::find_silent(uint64_t now_ns) {
   for (const auto& peer : peers_) {
     if (peer == nullptr || !peer->can_be_asked()) continue;
-    if (!waits_for(*peer) || now_ns - peer->looked_ns < heartbeat_.look_period_ns()) continue;
+    if (!waits_for(*peer)) continue;
+    if (now_ns - peer->inquiry.looked_ns < heartbeat_.look_period_ns()) continue;
     const Contact contact = ask(*peer, now_ns);
-    const uint64_t asked_ns = now_ns - peer->asked_ns;
+    const uint64_t asked_ns = now_ns - peer->inquiry.asked_ns;
     if (heartbeat_.suspects(contact, asked_ns)) ask_others(*peer, now_ns);
     if (heartbeat_.is_lost(contact, asked_ns)) return silence_error(*peer, asked_ns);
   }
@@ -626,21 +628,13 @@ Status StreamLink::find_silent(uint64_t now_ns) {
 }
 
 Contact StreamLink::ask(Peer& peer, uint64_t now_ns) {
-  const bool goes_on = peer.asked && now_ns - peer.looked_ns < 10 * heartbeat_.look_period_ns();
-  peer.looked_ns = now_ns;
   const Contact contact = contact_of(peer.control.fd());
-  peer.asked = contact.asked;
-  if (contact.asked) {
-    if (!goes_on) peer.asked_ns = now_ns;  // by another frame, or in an earlier call
-    return contact;
-  }
-  if (now_ns - peer.asked_ns < heartbeat_.ask_period_ns()) return contact;
+  if (!heartbeat_.take(peer.inquiry, contact, now_ns)) return contact;
   const std::lock_guard lock(control_mutex_);
   if (peer.beats_unheard >= most_beats || !peer.control.flushed()) return contact;
   ++peer.beats_unheard;
   tell(peer, wire::Type::beat);
-  peer.asked = true;
-  peer.asked_ns = now_ns;
+  peer.inquiry.ask(now_ns);
   return contact;
 }
 
@@ -669,17 +663,10 @@ bool StreamLink::is_cut_off(const Peer& suspect) const {
 
 Status StreamLink::silence_error(const Peer& suspect, uint64_t asked_ns) const {
   const std::string own_host = local_address(suspect.control.fd()).host();
-  const std::string for_so_long = " for " + std::to_string(asked_ns / 1'000'000) + " ms";
-  if (is_cut_off(suspect)) {
-    return {TUTTI_PEER_FAILED,
-            "the host of " + rank_name(self_) + " is cut off: nothing that " + own_host +
-                " sends to other hosts has been acknowledged" + for_so_long,
-            self_, mark_.epoch};
-  }
+  if (is_cut_off(suspect))
+    return {TUTTI_PEER_FAILED, says_cut_off(self_, own_host, asked_ns), self_, mark_.epoch};
   return {TUTTI_PEER_FAILED,
-          "the host of " + rank_name(suspect.rank) + " does not answer: nothing that " + own_host +
-              " sends to " + suspect.host + " has been acknowledged" + for_so_long + "; " +
-              latest_call(suspect),
+          says_silent(suspect.rank, own_host, suspect.host, asked_ns) + "; " + latest_call(suspect),
           suspect.rank, mark_.epoch};
 }
 

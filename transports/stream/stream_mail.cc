@@ -61,10 +61,10 @@ Presence StreamLink::presence(int rank, uint64_t now_ns) {
   if (peer.closed && peer.broken.ok()) return Presence::dead;
   if (peer.presence != Presence::here) return peer.presence;
   if (peer.closed) return lose(peer);
-  if (!peer.can_be_asked() || now_ns - peer.looked_ns < heartbeat_.look_period_ns())
+  if (!peer.can_be_asked() || now_ns - peer.inquiry.looked_ns < heartbeat_.look_period_ns())
     return Presence::here;
   const Contact contact = ask(peer, now_ns);
-  const uint64_t asked_ns = now_ns - peer.asked_ns;
+  const uint64_t asked_ns = now_ns - peer.inquiry.asked_ns;
   if (heartbeat_.suspects(contact, asked_ns)) ask_others(peer, now_ns);
   return heartbeat_.is_lost(contact, asked_ns) ? lose(peer) : Presence::here;
 }

@@ -318,7 +318,7 @@ TEST_F(TwoHosts, Rank0IsFoundByItsNameThoughThatMeansLoopbackThere) {
                 hosts);
     std::unique_ptr<Exchange> exchange;
     const Status joined = join_rendezvous_at({"tutti-host-0", 29517, ""}, key_file, rank, 2,
-                                             deadline_after_ms(5'000), &exchange);
+                                             deadline_after_ms(5'000), ns_of_ms(1500), &exchange);
     RANK_EXPECT(joined.ok(), joined.text());
     const std::string own = "10.199.7." + std::to_string(rank + 1);
     RANK_EXPECT(exchange->local_address() == own, exchange->local_address());

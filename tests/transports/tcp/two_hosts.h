@@ -45,7 +45,7 @@ inline Status join(Rendezvous& rendezvous, int rank, int nranks,
                    std::unique_ptr<Exchange>* exchange) {
   Fd listener = rank == 0 ? std::move(rendezvous.listener) : Fd();
   return join_rendezvous(rendezvous.id, std::move(listener), rank, nranks,
-                         deadline_after_ms(20'000), exchange);
+                         deadline_after_ms(20'000), ns_of_ms(1500), exchange);
 }
 inline Status join_and_open(Rendezvous& rendezvous, int rank, int nranks,
                             std::unique_ptr<Exchange>* exchange, std::unique_ptr<Link>* link) {
@@ -122,7 +122,7 @@ class TwoHosts : public ::testing::Test {
     }
     rendezvous.id = shared_->id;
     return join_rendezvous(rendezvous.id, std::move(rendezvous.listener), rank, 2,
-                           deadline_after_ms(20'000), exchange);
+                           deadline_after_ms(20'000), ns_of_ms(1500), exchange);
   }
 
   Shared shared_;
