@@ -173,6 +173,49 @@ TEST_P(Survivors, LeaveOutWhoDoesNotComeAndItStops) {
   expect_all_well(children);
 }
 
+// The others have agreed without it and are gone: that they have left is no death, after which it
+// might answer for itself.
+TEST_P(Survivors, WhoComesAfterTheOthersHaveAgreedAndFreedHasNoValueOfItsOwn) {
+  const auto children = tutti::testing::start(3, GetParam(), [](int rank, tutti_comm comm) {
+    uint64_t value = rank == 2 ? 1 : 3;
+    if (rank != 2) {
+      if (tutti_comm_agree(comm, &value, 1000) != TUTTI_PEER_FAILED || value != 3)
+        return wrong("two did not agree without the third", comm);
+      return well();  // it is freed
+    }
+    usleep(1'500'000);
+    for (int time = 0; time < 2; ++time) {
+      const tutti_status late = tutti_comm_agree(comm, &value, 1000);
+      if (late == TUTTI_OK || late == TUTTI_PEER_FAILED)
+        return wrong("it agrees with nobody", comm);
+    }
+    tutti_comm alone = nullptr;
+    if (tutti_comm_shrink(comm, 1000, &alone) == TUTTI_OK) return wrong("it goes on alone");
+    return well();
+  });
+  expect_all_well(children);
+}
+
+// As whoever was left out may try again, and find by then that it may decide.
+TEST_P(Survivors, ShrinkOnceEvenIfThatHasFailed) {
+  const auto children = tutti::testing::start(3, GetParam(), [](int rank, tutti_comm comm) {
+    tutti_comm left = nullptr;
+    if (rank == 2) {
+      usleep(1'000'000);
+      if (tutti_comm_shrink(comm, 1000, &left) == TUTTI_OK) return wrong("it comes too late");
+      usleep(500'000);  // the others end
+    } else {
+      if (tutti_comm_shrink(comm, 1000, &left) != TUTTI_OK) return wrong("no shrink", comm);
+      if (!sums(left, 1, 2)) return wrong("the sum is wrong", left);
+      tutti_comm_free(left);
+    }
+    if (tutti_comm_shrink(comm, 1000, &left) != TUTTI_INVALID)
+      return wrong("a second shrink", comm);
+    return well();
+  });
+  expect_all_well(children);
+}
+
 TEST_P(Survivors, IncludeWhoComesBeforeHalfOfTheTimeIsOver) {
   const auto children = tutti::testing::start(3, GetParam(), [](int rank, tutti_comm comm) {
     if (rank == 1) usleep(1'500'000);
