@@ -258,7 +258,10 @@ bool is_told(const Trial& trial, int rank, int nranks) {
     if (told.rank != fault.victim && !by_either && trial.all_duplicated()) return false;
   }
   // Those go on that are more than half, or half with rank 0, or know that the victim has died. A
-  // kernel that has reset a connection does not say so: its process had not read all.
+  // kernel that has reset a connection does not say so: its process had not read all. With a
+  // duplicate it may have reset those of the one and ended those of the other in order.
+  if (nranks == 2 && rank == 1 && fault.kind == Kind::kill && trial.has_duplicate())
+    return told.after != TUTTI_OK || told.sum == 1;
   const bool knows =
       fault.kind == Kind::kill && told.text.find("its host has reset it") == std::string::npos;
   const bool goes_on = nranks == 2 ? rank == 0 || knows : !is_victim;
@@ -285,15 +288,16 @@ struct Tally {
   std::vector<double> latencies_ms;
 };
 
-// Whether it has to be told soon. Who has not reached rank 0 when that is lost waits for it until
+// Whether it has to be told soon. Who has not met another one when that is lost waits for it until
 // its limit, for it may come; and where only some have a communicator, these wait for a call.
 bool is_timed(const Trial& trial, int rank) {
   const Fault& fault = trial.fault();
   const Told& told = trial.told()[size_t(rank)];
   if (told.status == TUTTI_OK || !trial.struck()) return false;
   if (is_death(fault.kind) && rank == fault.victim) return false;
-  if (!told.made) return told.text.find("rank 0 was not to be reached") == std::string::npos;
-  return trial.all_made();
+  const bool never_met = told.text.find("was not to be reached") != std::string::npos ||
+                         told.text.find("did not come to rank 0") != std::string::npos;
+  return told.made ? trial.all_made() : !never_met;
 }
 
 void look_at(const Trial& trial, int nranks, const char* name, uint64_t seed, Tally& tally) {
