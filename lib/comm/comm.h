@@ -263,7 +263,7 @@ class Communicator final : deadlock::Member, HostCalls, process::Leaver {
   // Allgather: every rank gives `mine`; (*all)[r] is what rank r gave.
   template <class Entry>
   Status tell_entries(const Entry& mine, std::vector<Entry>* all);
-  tutti_status make_part(std::vector<int> members, std::unique_ptr<Communicator>* out);
+  tutti_status make_part(const std::vector<int>& members, std::unique_ptr<Communicator>* out);
 
   Survivors& survivors();
   // INVALID while calls are in flight or a group of messages is open.

@@ -21,7 +21,7 @@ class GroupExchange final : public StarExchange {
   const JobKey& key() const override { return key_; }
   // Over with `parent`: this is the only way to its ranks that do not listen to messages.
   void alarm(const Status& why) override;
-  Status look() override { return parent_.look(members()); }
+  Status look() override;
 
  private:
   static std::vector<int> all_of(int nranks) {
@@ -31,6 +31,9 @@ class GroupExchange final : public StarExchange {
   }
   Status put(int peer, std::string_view text, uint64_t deadline_ns) override;
   Status get(int peer, uint64_t deadline_ns, std::string* text) override;
+  // What a call on the parent has ended with, as an error of the exchange.
+  Status checked(tutti_status ended) const;
+  Status of_parent(const Status& found) const;
 
   Communicator& parent_;
   const JobKey& key_;

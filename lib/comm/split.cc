@@ -83,10 +83,18 @@ Status Communicator::tell_all(const Status& mine, std::string_view text,
                          all);
 }
 
-tutti_status Communicator::make_part(std::vector<int> members, std::unique_ptr<Communicator>* out) {
-  Status made = create(std::make_unique<GroupExchange>(*this, std::move(members), connection_.key),
+tutti_status Communicator::make_part(const std::vector<int>& members,
+                                     std::unique_ptr<Communicator>* out) {
+  Status made = create(std::make_unique<GroupExchange>(*this, members, connection_.key),
                        connection_.settings, out);
-  return made.ok() ? TUTTI_OK : fail(std::move(made));
+  if (made.ok()) return TUTTI_OK;
+  if (made.rank() < 0 || size_t(made.rank()) >= members.size()) return fail(std::move(made));
+  const int here = members[size_t(made.rank())];
+  if (here == made.rank()) return fail(std::move(made));
+  return fail({made.code(),
+               rank_name(here) + ", which is " + std::to_string(made.rank()) +
+                   " of the new communicator: " + made.text(),
+               here});
 }
 
 tutti_status Communicator::split(int color, int key, std::unique_ptr<Communicator>* out) {
@@ -142,7 +150,7 @@ tutti_status Communicator::create_group(std::vector<int> members,
                          "in tutti_comm_create_group()", 0);
     return fail(failures_.why());
   }
-  return make_part(std::move(members), out);
+  return make_part(members, out);
 }
 
 }  // namespace tutti

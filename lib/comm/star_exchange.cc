@@ -34,6 +34,12 @@ Status StarExchange::allgather(std::string_view mine, uint64_t deadline_ns,
   return {};
 }
 
+bool StarExchange::renumbers() const {
+  for (size_t i = 0; i < members_.size(); ++i)
+    if (members_[i] != int(i)) return true;
+  return false;
+}
+
 int StarExchange::in_communicator(const Status& why) const {
   const bool named = why.rank() >= 0 && why.rank() < nranks();
   return named ? members_[size_t(why.rank())] : -1;

@@ -22,6 +22,8 @@ class StarExchange : public Exchange {
 
  protected:
   const std::vector<int>& members() const { return members_; }
+  // Whether a rank has another number in the exchange than in the communicator.
+  bool renumbers() const;
   // `peer`: a rank of the communicator.
   virtual Status put(int peer, std::string_view text, uint64_t deadline_ns) = 0;
   virtual Status get(int peer, uint64_t deadline_ns, std::string* text) = 0;

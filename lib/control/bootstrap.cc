@@ -87,6 +87,7 @@ class Assembly {
     for (FrameChannel& channel : channels_) {
       if (channel.fd() >= 0) tell(channel, job_, told);
     }
+    watch_.part(channels_);
     return ended;
   }
   std::vector<FrameChannel>& channels() { return channels_; }

@@ -16,15 +16,17 @@ namespace tutti {
 
 // With the host at the other end of a connection.
 struct Contact {
-  bool asked = false;       // something that it has to acknowledge is on the way, be it a probe
-  uint32_t unanswered = 0;  // how often it was sent again in vain
+  bool asked = false;         // something that it has to acknowledge is on the way, be it a probe
+  uint32_t unanswered = 0;    // how often it was sent again in vain
+  uint64_t acknowledged = 0;  // bytes, since the connection was made
 };
 
-// Of one peer: when its host was last looked at; since when that has been asked something, or when
-// it was last; and whether it had not answered as of that look.
+// Of one peer: when its host was last looked at; since when that has been asked something without
+// acknowledging anything, or when it was last asked; and what was found at that look.
 struct Inquiry {
   uint64_t looked_ns = 0, asked_ns = 0;
   bool asked = false;
+  uint64_t acknowledged = 0;
 
   void ask(uint64_t now_ns) {
     asked = true;
@@ -44,10 +46,12 @@ class Heartbeat {
 
   // Takes what a look at a peer has found. True: it is time to ask it, and then for inquiry.ask().
   bool take(Inquiry& inquiry, const Contact& contact, uint64_t now_ns) const {
-    const bool goes_on = inquiry.asked && now_ns - inquiry.looked_ns < 10 * look_period_ns();
+    const bool goes_on = inquiry.asked && contact.acknowledged == inquiry.acknowledged &&
+                         now_ns - inquiry.looked_ns < 10 * look_period_ns();
     inquiry.looked_ns = now_ns;
     inquiry.asked = contact.asked;
-    if (contact.asked && !goes_on) inquiry.asked_ns = now_ns;  // by another frame, or long ago
+    inquiry.acknowledged = contact.acknowledged;
+    if (contact.asked && !goes_on) inquiry.asked_ns = now_ns;  // by something else, or long ago
     return !contact.asked && now_ns - inquiry.asked_ns >= ask_period_ns();
   }
 

@@ -1,7 +1,11 @@
 #include "lib/control/host_watch.h"
 
-#include <algorithm>
+#include <poll.h>
 
+#include <algorithm>
+#include <cstddef>
+
+#include "lib/base/clock.h"
 #include "lib/control/address.h"
 #include "lib/control/socket.h"
 
@@ -11,6 +15,9 @@ namespace {
 
 // Who is busy does not read them; a minute's worth.
 constexpr uint32_t most_beats = 256;
+
+// As long as it takes a kernel to send again what was lost, once.
+constexpr uint64_t part_ns = 250'000'000, part_step_ns = 1'000'000;
 
 std::string for_so_long(uint64_t asked_ns) {
   return " has been acknowledged for " + std::to_string(asked_ns / 1'000'000) + " ms";
@@ -56,21 +63,24 @@ bool HostWatch::suspects() const {
   return std::any_of(peers_.begin(), peers_.end(), [](const Peer& peer) { return peer.silent; });
 }
 
-Status HostWatch::look(std::vector<FrameChannel>& channels, uint64_t now_ns) {
+void HostWatch::know(const FrameChannel& channel, Peer& peer) const {
+  if (!peer.known && !is_within_host(channel.fd())) peer.host = peer_address(channel.fd()).host();
+  peer.known = true;
+}
+
+Status HostWatch::look(std::vector<FrameChannel>& channels, uint64_t now_ns, bool asks) {
   if (now_ns < due_ns_) return {};
   due_ns_ = now_ns + heartbeat_.look_period_ns();
   peers_.resize(channels.size());
   size_t lost = channels.size();
   for (size_t i = 0; i < channels.size(); ++i) {
-    const int fd = channels[i].fd();
+    if (channels[i].fd() < 0) continue;
     Peer& peer = peers_[i];
-    if (fd < 0) continue;
-    if (!peer.known && !is_within_host(fd)) peer.host = peer_address(fd).host();
-    peer.known = true;
+    know(channels[i], peer);
     if (peer.host.empty()) continue;
-    const Contact contact = contact_of(fd);
+    const Contact contact = contact_of(channels[i].fd());
     peer.silent = Heartbeat::is_silent(contact);
-    if (heartbeat_.take(peer.inquiry, contact, now_ns)) ask(channels[i], peer, now_ns);
+    if (heartbeat_.take(peer.inquiry, contact, now_ns) && asks) ask(channels[i], peer, now_ns);
     if (heartbeat_.is_lost(contact, now_ns - peer.inquiry.asked_ns)) lost = std::min(lost, i);
   }
   if (lost == channels.size()) return {};
@@ -83,6 +93,35 @@ Status HostWatch::look(std::vector<FrameChannel>& channels, uint64_t now_ns) {
   return {TUTTI_PEER_FAILED,
           says_silent(rank, own_host, suspect.host, asked_ns) + " while the communicator was made",
           rank};
+}
+
+void HostWatch::part(std::vector<FrameChannel>& channels) {
+  const uint64_t until_ns = now_ns() + part_ns;
+  peers_.resize(channels.size());
+  std::vector<size_t> waits;
+  for (size_t i = 0; i < channels.size(); ++i) {
+    if (channels[i].fd() < 0) continue;
+    know(channels[i], peers_[i]);
+    if (!peers_[i].host.empty() && !peers_[i].silent) waits.push_back(i);
+  }
+  std::vector<pollfd> set;
+  for (bool in_time = true; in_time; in_time = now_ns() < until_ns) {
+    std::erase_if(waits, [&](size_t i) {
+      return !channels[i].flush() ||
+             (channels[i].flushed() && unacknowledged_bytes(channels[i].fd()) == 0);
+    });
+    if (waits.empty()) break;
+    set.clear();
+    for (const size_t i : waits) set.push_back({channels[i].fd(), 0, 0});  // errors alone
+    if (!wait_for_events(set, now_ns() + part_step_ns).ok()) break;
+    for (size_t k = waits.size(); k-- > 0;)
+      if (set[k].revents != 0) waits.erase(waits.begin() + ptrdiff_t(k));
+  }
+  for (FrameChannel& channel : channels) {
+    if (channel.fd() < 0) continue;
+    close_in_order(channel.fd());
+    channel.close();
+  }
 }
 
 }  // namespace tutti

@@ -22,8 +22,18 @@ class HostWatch {
   uint64_t due_ns() const { return due_ns_; }
   // Asks the hosts at the other ends of `channels` and looks whether they have answered. An error
   // names the rank whose host has not: channel i's rank is i, a single channel's is 0. The same
-  // channels each time, some of which may not be open yet.
-  Status look(std::vector<FrameChannel>& channels, uint64_t now_ns);
+  // channels each time, some of which may not be open yet. look_on() asks nothing: of ranks that
+  // may have gone in order, and those that have something to acknowledge anyway.
+  Status look(std::vector<FrameChannel>& channels, uint64_t now_ns) {
+    return look(channels, now_ns, true);
+  }
+  Status look_on(std::vector<FrameChannel>& channels, uint64_t now_ns) {
+    return look(channels, now_ns, false);
+  }
+  // Closes them, once their ends on other hosts have what was sent last, or do not take it. A beat
+  // that comes to a closed socket, or was not read from it, has the kernel discard what is on its
+  // way.
+  void part(std::vector<FrameChannel>& channels);
   // Whether one had not answered as of the last look.
   bool suspects() const;
   // Something has come over channel i.
@@ -44,6 +54,8 @@ class HostWatch {
     uint32_t beats_unheard = 0;
   };
 
+  Status look(std::vector<FrameChannel>& channels, uint64_t now_ns, bool asks);
+  void know(const FrameChannel& channel, Peer& peer) const;
   void ask(FrameChannel& channel, Peer& peer, uint64_t now_ns) const;
   bool is_cut_off(const Peer& suspect) const;
 

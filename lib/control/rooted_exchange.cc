@@ -35,6 +35,11 @@ bool unpack(std::string_view packed, size_t nranks, std::vector<std::string>* al
   return packed.empty();
 }
 
+Status unexpected(int from) {
+  return {TUTTI_CORRUPT,
+          rank_name(from) + " sent something unexpected while the communicator was made", from};
+}
+
 }  // namespace
 
 void tell(FrameChannel& channel, uint64_t job, const Status& error) {
@@ -89,15 +94,23 @@ Status RootedExchange::welcome(std::string* text, uint64_t deadline_ns) {
   return ended.ok() ? ended : end(std::move(ended));
 }
 
-// A rank may already have come to the next all-gather.
+// It may already have come to the next all-gather.
+Status RootedExchange::read_early(int from) {
+  std::optional<std::string>& early = early_[rank_ == 0 ? size_t(from) : 0];
+  std::string text;
+  bool whole = false;
+  TUTTI_TRY(read(from, round_ + (early ? 2 : 1), &text, &whole));
+  if (!whole) return {};
+  if (early) return unexpected(from);
+  early = std::move(text);
+  return {};
+}
+
 Status RootedExchange::look() {
   for (size_t i = 0; over_.ok() && i < channels_.size(); ++i) {
-    if (channels_[i].fd() < 0 || early_[i]) continue;
-    std::string text;
-    bool whole = false;
-    Status found = read(rank_ == 0 ? int(i) : 0, round_ + 1, &text, &whole);
+    if (channels_[i].fd() < 0) continue;
+    Status found = read_early(rank_ == 0 ? int(i) : 0);
     if (!found.ok()) return end(std::move(found));
-    if (whole) early_[i] = std::move(text);
   }
   if (!over_.ok()) return over_;
   Status silent = watch_.look(channels_, now_ns());
@@ -156,8 +169,7 @@ Status RootedExchange::read(int from, uint64_t round, std::string* text, bool* w
   }
   if (header.type != wire::Type::exchange || header.comm != job_ || header.epoch != round ||
       header.src != uint16_t(from)) {
-    return {TUTTI_CORRUPT,
-            rank_name(from) + " sent something unexpected while the communicator was made", from};
+    return unexpected(from);
   }
   text->assign(payload);
   *whole = true;
@@ -187,7 +199,8 @@ Status RootedExchange::flush_all(uint64_t deadline_ns) {
     if (now_ns() >= deadline_ns) {
       return {TUTTI_TIMEOUT, "a rank does not read what it is sent while the communicator is made"};
     }
-    TUTTI_TRY(wait(set, deadline_ns));
+    TUTTI_TRY(watch_.look_on(channels_, now_ns()));
+    TUTTI_TRY(wait_for_events(set, std::min(deadline_ns, watch_.due_ns())));
   }
 }
 
@@ -195,29 +208,28 @@ Status RootedExchange::gather(std::string_view mine, uint64_t deadline_ns,
                               std::vector<std::string>* all) {
   all->assign(size_t(nranks_), {});
   (*all)[0] = mine;
-  std::vector<int> missing;
-  std::vector<pollfd> set;  // of those missing
-  for (int rank = 1; rank < nranks_; ++rank) {
-    missing.push_back(rank);
+  std::vector<char> is_here(size_t(nranks_), 0);
+  std::vector<pollfd> set;
+  for (int rank = 1; rank < nranks_; ++rank)
     set.push_back({channels_[size_t(rank)].fd(), POLLIN, POLLIN});
-  }
-  for (;;) {
-    size_t left = 0;
-    for (size_t i = 0; i < missing.size(); ++i) {
-      const int rank = missing[i];
+  for (int missing = nranks_ - 1;;) {
+    for (int rank = 1; rank < nranks_; ++rank) {
+      if (set[size_t(rank) - 1].revents == 0) continue;
+      if (is_here[size_t(rank)]) {
+        TUTTI_TRY(read_early(rank));
+        continue;
+      }
       bool whole = false;
-      if (set[i].revents != 0) TUTTI_TRY(read(rank, &(*all)[size_t(rank)], &whole));
-      if (whole) continue;
-      missing[left] = rank;
-      set[left++] = {set[i].fd, POLLIN, 0};
+      TUTTI_TRY(read(rank, &(*all)[size_t(rank)], &whole));
+      is_here[size_t(rank)] = whole;
+      missing -= whole;
     }
-    missing.resize(left);
-    set.resize(left);
-    if (missing.empty()) return {};
+    if (missing == 0) return {};
     if (now_ns() >= deadline_ns) {
-      return {TUTTI_TIMEOUT,
-              rank_name(missing.front()) + " did not answer while the communicator was made",
-              missing.front()};
+      const auto first = std::find(is_here.begin() + 1, is_here.end(), 0);
+      const int rank = int(first - is_here.begin());
+      return {TUTTI_TIMEOUT, rank_name(rank) + " did not answer while the communicator was made",
+              rank};
     }
     TUTTI_TRY(wait(set, deadline_ns));
   }

@@ -26,6 +26,7 @@ class RootedExchange final : public Exchange {
         channels_(std::move(channels)),
         early_(channels_.size()),
         watch_(rank, job, heartbeat_ns) {}
+  ~RootedExchange() override { watch_.part(channels_); }
 
   int rank() const override { return rank_; }
   int nranks() const override { return nranks_; }
@@ -54,8 +55,10 @@ class RootedExchange final : public Exchange {
   Status flush(int to);
   // Sends all that is queued and waits for it to be taken.
   Status flush_all(uint64_t deadline_ns);
-  // Until an event, or until it is time to look at the hosts.
+  // Looks at the hosts, and waits until an event, or until it is time to look again.
   Status wait(std::vector<pollfd>& set, uint64_t deadline_ns);
+  // Of a rank that has done its part: that it is still there.
+  Status read_early(int from);
   wire::Header header() const;
   // From here on every all-gather returns the error; rank 0 tells all others.
   Status end(Status error);

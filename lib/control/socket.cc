@@ -2,12 +2,13 @@
 
 #include <fcntl.h>
 #include <linux/sockios.h>
-#include <netinet/tcp.h>
+#include <linux/tcp.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <utility>
 
 #include "lib/base/clock.h"
@@ -109,16 +110,20 @@ bool is_within_host(int fd) {
   return peer.is_loopback() || peer.host() == local_address(fd).host();
 }
 
+int unacknowledged_bytes(int fd) {
+  int bytes = 0;
+  return ::ioctl(fd, SIOCOUTQ, &bytes) == 0 ? bytes : 0;
+}
+
 Contact contact_of(int fd) {
-  tcp_info info{};
-  socklen_t length = sizeof(info);
-  int unacknowledged_bytes = 0;
-  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0 || length < sizeof(info) ||
-      ::ioctl(fd, SIOCOUTQ, &unacknowledged_bytes) != 0) {
+  tcp_info info{};  // of which kernels before 4.1 fill less
+  socklen_t length = offsetof(tcp_info, tcpi_bytes_received);
+  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0 ||
+      length < offsetof(tcp_info, tcpi_pacing_rate)) {
     return {};
   }
-  return {unacknowledged_bytes != 0 || info.tcpi_probes != 0,
-          uint32_t(info.tcpi_retransmits) + info.tcpi_probes};
+  return {unacknowledged_bytes(fd) != 0 || info.tcpi_probes != 0,
+          uint32_t(info.tcpi_retransmits) + info.tcpi_probes, info.tcpi_bytes_acked};
 }
 
 void tune(int fd, int limit_s) {

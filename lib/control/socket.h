@@ -35,6 +35,8 @@ Address local_address(int fd);
 Address peer_address(int fd);
 // Whether both ends are on this host: then nothing can come between them.
 bool is_within_host(int fd);
+// Of what was sent on a TCP connection.
+int unacknowledged_bytes(int fd);
 // What the kernel knows of the other end of a TCP connection.
 Contact contact_of(int fd);
 // TCP_NODELAY, and a dead host is noticed: after `limit_s` without an answer, also on an idle

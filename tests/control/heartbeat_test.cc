@@ -53,6 +53,23 @@ TEST(Heartbeat, AsksAgainOnceItHasAnAnswerAndCountsFromTheFirstQuestionWithoutOn
   EXPECT_EQ(inquiry.asked_ns, 12'000 * ms);
 }
 
+// Where acknowledgements take longer than the time between two questions, something is always on
+// its way.
+TEST(Heartbeat, CountsFromTheLastAcknowledgement) {
+  const Heartbeat heartbeat(1500 * ms);
+  Inquiry inquiry;
+  inquiry.ask(1'000 * ms);
+  for (uint64_t now = 1'050 * ms; now < 60'000 * ms; now += 50 * ms) {
+    heartbeat.take(inquiry, {true, 0, now}, now);
+    EXPECT_EQ(inquiry.asked_ns, now);
+  }
+  const uint64_t last = inquiry.asked_ns;
+  for (uint64_t now = last + 50 * ms; now <= last + 1'100 * ms; now += 50 * ms)
+    heartbeat.take(inquiry, {true, 2, last}, now);
+  EXPECT_EQ(inquiry.asked_ns, last);
+  EXPECT_TRUE(heartbeat.is_lost({true, 2, last}, 1'100 * ms));
+}
+
 TEST(Heartbeat, FollowsItsLimit) {
   const Heartbeat patient(86'400'000 * ms), hasty(100 * ms);
   EXPECT_FALSE(patient.is_lost({true, 200}, 60'000'000 * ms));

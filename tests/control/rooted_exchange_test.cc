@@ -25,7 +25,8 @@ std::vector<std::unique_ptr<RootedExchange>> star(int nranks) {
     of_root.emplace_back(Fd(ends[0]), wire::most_exchange_bytes);
     std::vector<FrameChannel> own;
     own.emplace_back(Fd(ends[1]), wire::most_exchange_bytes);
-    exchanges.push_back(std::make_unique<RootedExchange>(rank, nranks, 7, std::move(own), ns_of_ms(1500)));
+    exchanges.push_back(
+        std::make_unique<RootedExchange>(rank, nranks, 7, std::move(own), ns_of_ms(1500)));
   }
   exchanges[0] = std::make_unique<RootedExchange>(0, nranks, 7, std::move(of_root), ns_of_ms(1500));
   return exchanges;
@@ -103,6 +104,26 @@ TEST(RootedExchange, ARankThatHasGoneIsNamedToAllWhoLook) {
     const Status news = look_for_news(*exchanges[size_t(rank)]);
     EXPECT_EQ(news.code(), TUTTI_PEER_FAILED) << news.text();
     EXPECT_EQ(news.rank(), 2);
+  });
+}
+
+// All wait for rank 2.
+TEST(RootedExchange, ARankThatGoesWhenItHasDoneItsPartIsNamed) {
+  auto exchanges = star(4);
+  on_threads(4, [&](int rank) {
+    std::vector<std::string> all;
+    if (rank == 1) {
+      // A deadline that is over: it sends its text, and goes.
+      EXPECT_FALSE(exchanges[1]->allgather("x", 0, &all).ok());
+      return exchanges[1].reset();
+    }
+    const uint64_t begun_ns = now_ns();
+    const Status news =
+        rank == 2 ? look_for_news(*exchanges[2])
+                  : exchanges[size_t(rank)]->allgather("x", deadline_after_ms(10'000), &all);
+    EXPECT_EQ(news.code(), TUTTI_PEER_FAILED) << news.text();
+    EXPECT_EQ(news.rank(), 1);
+    EXPECT_LT(now_ns() - begun_ns, 5'000'000'000u);
   });
 }
 

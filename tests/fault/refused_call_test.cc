@@ -131,11 +131,24 @@ class RefusedCall : public ::testing::Test {
     make_later(row, transport, [](tutti_comm comm) {
       tutti_comm part = nullptr;
       const tutti_status made = tutti_comm_dup(comm, &part);
-      if (made != TUTTI_OK) return report_of(made, comm);
-      const Report report = sum(made, part);
-      tutti_comm_free(part);
-      return report;
+      return of_part(made, comm, part);
     });
+  }
+  // In another order; what is told is in the numbers of the communicator that there is.
+  static void derive_in_another_order(const Row& row) {
+    make_later(row, "tcp", [](tutti_comm comm) {
+      int rank = 0;
+      tutti_comm_rank(comm, &rank);
+      tutti_comm part = nullptr;
+      const tutti_status made = tutti_comm_split(comm, 0, (rank + 2) % nranks, &part);
+      return of_part(made, comm, part);
+    });
+  }
+  static Report of_part(tutti_status made, tutti_comm comm, tutti_comm part) {
+    if (made != TUTTI_OK) return report_of(made, comm);
+    const Report report = sum(made, part);
+    tutti_comm_free(part);
+    return report;
   }
 };
 
@@ -255,9 +268,10 @@ TEST_F(RefusedCall, OfTcpIsNamedToAllOfADerivedCommunicator) {
   for (const int victim : {0, 1, 2}) {
     std::vector<Row> rows = {
         {"socket(AF_INET)", victim, {{SYS_socket, EPERM, 0, AF_INET}}, "cannot make a socket"},
-        {"bind", victim, {{SYS_bind, EPERM}}, "cannot list the network interfaces"},
         {"ppoll", victim, {{SYS_ppoll, EPERM}}, "cannot wait on sockets"},
     };
+    for (const Row& row : rows) derive_in_another_order(row);
+    rows.push_back({"bind", victim, {{SYS_bind, EPERM}}, "cannot list the network interfaces"});
     // The higher rank calls the lower.
     if (victim != 0) rows.push_back({"connect", victim, {{SYS_connect, EPERM}}, "cannot reach"});
     if (victim != nranks - 1) {

@@ -12,6 +12,7 @@
 #include <optional>
 #include <utility>
 
+#include "lib/base/clock.h"
 #include "lib/control/agree.h"
 #include "lib/control/bytes.h"
 #include "lib/control/callback_exchange.h"
@@ -274,7 +275,12 @@ class Star {
     for (const int number : others()) {
       Peer& peer = peers_[number];
       std::string text;
-      if (why_.ok() && !peer.early && read(number, round_ + 1, &text)) peer.early = text;
+      if (!why_.ok()) break;
+      if (!peer.early) {
+        if (read(number, round_ + 1, &text)) peer.early = text;
+      } else if (read(number, round_ + 2, &text)) {  // which it cannot know yet
+        why_ = {TUTTI_CORRUPT, "", number};
+      }
     }
     expect(exchange_->look());
   }

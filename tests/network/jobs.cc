@@ -104,6 +104,8 @@ class Trial {
   const Fault& fault() const { return fault_; }
   const std::vector<Told>& told() const { return told_; }
   bool has_duplicate() const { return seed_ % 2 == 0; }
+  // Of the duplicate: the ranks have their numbers from the end.
+  bool is_reversed() const { return seed_ / 8 % 2 == 0; }
   // Whether all but the victim had a communicator.
   bool all_made() const {
     for (int rank = 0; rank < nranks_; ++rank) {
@@ -152,6 +154,7 @@ class Trial {
     told.ended_ns = network_->now_ns();
     if (told.status != TUTTI_OK) {
       tell(at, told);
+      if (at != comm && is_reversed() && told.rank >= 0) told.rank = nranks_ - 1 - told.rank;
       const bool lives = rank != fault_.victim || !is_death(fault_.kind);
       // Of a failure on one communicator those hear that are in a call on it; others would wait.
       if (second != nullptr) tutti_comm_abort(second, "a call on the other one has failed");
@@ -162,7 +165,7 @@ class Trial {
   }
 
   // Calls on the communicator, and in half of the trials by turns on a duplicate that is made
-  // after some. The one that the last call was made on.
+  // after some, in a quarter in another order. The one that the last call was made on.
   tutti_comm work(int rank, tutti_comm comm, tutti_comm* second, Told& told) {
     const std::array<size_t, 4> counts{1, 100, 5'000, 12'000};
     Job job(comm, rank, nranks_, seed_, counts);
@@ -175,8 +178,10 @@ class Trial {
       told.in_call = call != duplicated;
       if (call == duplicated) {
         at = comm;
-        told.status = tutti_comm_dup(comm, second);
-        if (told.status == TUTTI_OK) other.emplace(*second, rank, nranks_, seed_ + 1, counts);
+        told.status =
+            is_reversed() ? tutti_comm_split(comm, 0, -rank, second) : tutti_comm_dup(comm, second);
+        const int in_second = is_reversed() ? nranks_ - 1 - rank : rank;
+        if (told.status == TUTTI_OK) other.emplace(*second, in_second, nranks_, seed_ + 1, counts);
       } else if (other && call % 2 == 0) {
         at = *second;
         told.status = other->make(call);
@@ -229,8 +234,20 @@ class Trial {
 
 // Whether a sentence tells of this rank; -1: of any.
 bool names(const std::string& text, int rank) {
-  return text.find("rank " + (rank < 0 ? std::string() : std::to_string(rank))) !=
-         std::string::npos;
+  const std::string name = "rank " + (rank < 0 ? std::string() : std::to_string(rank));
+  size_t at = text.find(name);
+  while (rank >= 0 && at != std::string::npos && at + name.size() < text.size() &&
+         isdigit(text[at + name.size()]) != 0)
+    at = text.find(name, at + 1);
+  return at != std::string::npos;
+}
+
+// Whether a rank that has no communicator was never in touch with rank 0: one of them came too
+// late.
+bool has_never_met(const Told& told) {
+  const auto says = [&](const char* words) { return told.text.find(words) != std::string::npos; };
+  return says("was not to be reached") || says("did not come to rank 0") ||
+         says("does not listen there any more");
 }
 
 // Whether the rank was told what has happened, and of whom, and went on where it may.
@@ -245,7 +262,7 @@ bool is_told(const Trial& trial, int rank, int nranks) {
   if (told.status == TUTTI_OK) return false;
   // Of two that do not hear each other each one is told of the other, or of itself by that.
   const bool by_either = is_victim || nranks == 2;
-  if (!told.made) return names(told.text, by_either ? -1 : fault.victim);
+  if (!told.made) return has_never_met(told) || names(told.text, by_either ? -1 : fault.victim);
   // Where one has no communicator, the others may be told of that one, and go on without it.
   if (!trial.all_made()) return true;
   // Who shrinks the communicator while others are in a call on it, because a call on the other one
@@ -295,9 +312,7 @@ bool is_timed(const Trial& trial, int rank) {
   const Told& told = trial.told()[size_t(rank)];
   if (told.status == TUTTI_OK || !trial.struck()) return false;
   if (is_death(fault.kind) && rank == fault.victim) return false;
-  const bool never_met = told.text.find("was not to be reached") != std::string::npos ||
-                         told.text.find("did not come to rank 0") != std::string::npos;
-  return told.made ? trial.all_made() : !never_met;
+  return told.made ? trial.all_made() : !has_never_met(told);
 }
 
 void look_at(const Trial& trial, int nranks, const char* name, uint64_t seed, Tally& tally) {

@@ -21,10 +21,12 @@ constexpr uint64_t afterlife_ns = 10 * longest_job_ns;
 Network* running = nullptr;
 
 // A farewell goes out though nothing before it was acknowledged; else who leaves in order looks
-// like one that has died.
+// like one that has died. And a kernel asks a peer that has no room whether it has some by now, by
+// which it finds that silent: here it waits.
 size_t least_room(Kind kind) {
-  const bool cut = kind == Kind::unplug || kind == Kind::mute || kind == Kind::deafen;
-  return cut ? 64 << 10 : 4 << 10;
+  const bool silent =
+      kind == Kind::unplug || kind == Kind::mute || kind == Kind::deafen || kind == Kind::power_off;
+  return silent ? 64 << 10 : 4 << 10;
 }
 
 int refused(int error) {
@@ -249,6 +251,7 @@ bool Network::acknowledge(Flow& flow) {
       break;
     }
     flow.on_the_way -= first.bytes.size();
+    flow.acknowledged += first.bytes.size();
     flow.segments.pop_front();
     --flow.arrived;
     some = true;
@@ -535,14 +538,15 @@ int Network::take_error(int fd, int* out) {
   return 0;
 }
 
-int Network::contact(int fd, uint32_t* tries, uint32_t* unacknowledged) {
+int Network::contact(int fd, Contact* out) {
   const Socket* const socket = socket_of(fd);
   if (socket == nullptr) return refused(EBADF);
-  *tries = *unacknowledged = 0;
+  *out = {};
   if (socket->out == nullptr) return 0;
+  out->acknowledged = socket->out->acknowledged;
   for (const Flow::Segment& one : socket->out->segments) {
-    *tries = std::max(*tries, one.tries);
-    *unacknowledged += uint32_t(one.bytes.size());
+    out->tries = std::max(out->tries, one.tries);
+    out->unacknowledged += uint32_t(one.bytes.size());
   }
   return 0;
 }

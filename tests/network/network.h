@@ -67,6 +67,7 @@ struct Flow {
   size_t arrived = 0;            // of them
   std::string unread;
   size_t on_the_way = 0;
+  uint64_t acknowledged = 0;  // bytes
 
   size_t left() const {
     const size_t taken = on_the_way + unread.size();
@@ -131,7 +132,12 @@ class Network {
   int accept(int fd);
   int address(int fd, bool peer, sockaddr_in* out);
   int take_error(int fd, int* out);
-  int contact(int fd, uint32_t* tries, uint32_t* unacknowledged);
+  // What TCP_INFO and SIOCOUTQ tell.
+  struct Contact {
+    uint32_t tries = 0, unacknowledged = 0;
+    uint64_t acknowledged = 0;
+  };
+  int contact(int fd, Contact* out);
   int set_limit(int fd, uint64_t limit_ns);
   int shut(int fd);
   ssize_t send(int fd, const iovec* parts, size_t n);

@@ -5,8 +5,8 @@
 #include <fcntl.h>
 #include <ifaddrs.h>
 #include <linux/sockios.h>
+#include <linux/tcp.h>
 #include <net/if.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/epoll.h>
@@ -230,9 +230,10 @@ int getsockopt(int fd, int level, int name, void* value, socklen_t* length) noex
     return network->take_error(fd, static_cast<int*>(value));
   if (level != IPPROTO_TCP || name != TCP_INFO) return 0;
   tcp_info info{};
-  uint32_t tries, unacknowledged;
-  if (network->contact(fd, &tries, &unacknowledged) != 0) return -1;
-  info.tcpi_retransmits = uint8_t(std::min(tries, 255u));
+  Network::Contact contact;
+  if (network->contact(fd, &contact) != 0) return -1;
+  info.tcpi_retransmits = uint8_t(std::min(contact.tries, 255u));
+  info.tcpi_bytes_acked = contact.acknowledged;
   std::memcpy(value, &info, std::min<size_t>(*length, sizeof(info)));
   return 0;
 }
@@ -245,9 +246,9 @@ int ioctl(int fd, unsigned long what, ...) noexcept {
   Network* const network = network_of(fd);
   if (network == nullptr) return libc(fd, what, argument);
   if (what != SIOCOUTQ) return 0;
-  uint32_t tries, unacknowledged;
-  if (network->contact(fd, &tries, &unacknowledged) != 0) return -1;
-  *static_cast<int*>(argument) = int(unacknowledged);
+  Network::Contact contact;
+  if (network->contact(fd, &contact) != 0) return -1;
+  *static_cast<int*>(argument) = int(contact.unacknowledged);
   return 0;
 }
 

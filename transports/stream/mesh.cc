@@ -160,7 +160,8 @@ class Mesh {
       if (now >= look_due_ns) {
         TUTTI_TRY(find_gone());
         TUTTI_TRY(setup_.exchange->look());
-        look_due_ns = now + look_period_ns();
+        // As often as it takes to count the time that a host is silent.
+        look_due_ns = now + std::min(look_period_ns(), setup_.heartbeat_ns / 6);
       }
       guests.clear();
       TUTTI_TRY(acceptor.advance(now, &guests));

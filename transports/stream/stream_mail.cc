@@ -92,6 +92,8 @@ void StreamLink::sleep_for_mail(uint64_t until_ns) {
     for (const auto& peer : peers_) {
       if (peer == nullptr || peer->closed) continue;
       peer->control.flush();
+      // What comes from one whose mail nobody takes any more would end every sleep.
+      if (peer->left || peer->presence != Presence::here) continue;
       const short events = peer->control.flushed() ? POLLIN : POLLIN | POLLOUT;
       set.push_back({peer->control.fd(), events, 0});
     }
