@@ -19,6 +19,8 @@ GroupExchange::GroupExchange(Communicator& parent, std::vector<int> members, con
     : StarExchange(std::move(members), parent.rank()), parent_(parent), key_(key) {}
 
 void GroupExchange::alarm(const Status& why) {
+  // The parent's own failure may be of a rank that is not in the exchange.
+  if (const Status found = parent_.look(members()); !found.ok()) return parent_.abort(found);
   const std::string numbers = renumbers() ? ", in its numbers: " : ": ";
   parent_.abort(Status{why.code(),
                        "while a communicator was made of this one" + numbers + why.text(),
@@ -53,7 +55,7 @@ Status GroupExchange::get(int peer, uint64_t deadline_ns, std::string* text) {
   const CallSettings settings = until(deadline_ns);
   TUTTI_TRY(checked(parent_.recv(&bytes, 8, TUTTI_UINT8, peer, tag, settings)));
   if (bytes > most_bytes) {
-    return {TUTTI_CORRUPT, rank_name(peer) + " sent a text that is too long", peer};
+    return in_exchange({TUTTI_CORRUPT, rank_name(peer) + " sent a text that is too long", peer});
   }
   text->resize(bytes);
   return checked(parent_.recv(text->data(), bytes, TUTTI_UINT8, peer, tag, settings));

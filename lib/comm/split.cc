@@ -88,7 +88,10 @@ tutti_status Communicator::make_part(const std::vector<int>& members,
   Status made = create(std::make_unique<GroupExchange>(*this, members, connection_.key),
                        connection_.settings, out);
   if (made.ok()) return TUTTI_OK;
-  if (made.rank() < 0 || size_t(made.rank()) >= members.size()) return fail(std::move(made));
+  if (made.rank() < 0 || size_t(made.rank()) >= members.size()) {
+    Status of_this = look(members);  // perhaps of a rank that is no member
+    return fail(of_this.ok() ? std::move(made) : std::move(of_this));
+  }
   const int here = members[size_t(made.rank())];
   if (here == made.rank()) return fail(std::move(made));
   return fail({made.code(),

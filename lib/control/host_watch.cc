@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <new>
 
 #include "lib/base/clock.h"
 #include "lib/control/address.h"
@@ -16,6 +17,7 @@ namespace {
 // Who is busy does not read them; a minute's worth.
 constexpr uint32_t most_beats = 256;
 
+constexpr uint64_t least_period_ns = 1'000'000;
 // As long as it takes a kernel to send again what was lost, once.
 constexpr uint64_t part_ns = 250'000'000, part_step_ns = 1'000'000;
 
@@ -70,7 +72,7 @@ void HostWatch::know(const FrameChannel& channel, Peer& peer) const {
 
 Status HostWatch::look(std::vector<FrameChannel>& channels, uint64_t now_ns, bool asks) {
   if (now_ns < due_ns_) return {};
-  due_ns_ = now_ns + heartbeat_.look_period_ns();
+  due_ns_ = now_ns + std::max(heartbeat_.look_period_ns(), least_period_ns);
   peers_.resize(channels.size());
   size_t lost = channels.size();
   for (size_t i = 0; i < channels.size(); ++i) {
@@ -95,7 +97,7 @@ Status HostWatch::look(std::vector<FrameChannel>& channels, uint64_t now_ns, boo
           rank};
 }
 
-void HostWatch::part(std::vector<FrameChannel>& channels) {
+void HostWatch::let_arrive(std::vector<FrameChannel>& channels) {
   const uint64_t until_ns = now_ns() + part_ns;
   peers_.resize(channels.size());
   std::vector<size_t> waits;
@@ -116,6 +118,14 @@ void HostWatch::part(std::vector<FrameChannel>& channels) {
     if (!wait_for_events(set, now_ns() + part_step_ns).ok()) break;
     for (size_t k = waits.size(); k-- > 0;)
       if (set[k].revents != 0) waits.erase(waits.begin() + ptrdiff_t(k));
+  }
+}
+
+void HostWatch::part(std::vector<FrameChannel>& channels) noexcept {
+  try {
+    let_arrive(channels);
+  } catch (const std::bad_alloc&) {
+    // Then what is on its way may be lost.
   }
   for (FrameChannel& channel : channels) {
     if (channel.fd() < 0) continue;

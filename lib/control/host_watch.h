@@ -33,7 +33,7 @@ class HostWatch {
   // Closes them, once their ends on other hosts have what was sent last, or do not take it. A beat
   // that comes to a closed socket, or was not read from it, has the kernel discard what is on its
   // way.
-  void part(std::vector<FrameChannel>& channels);
+  void part(std::vector<FrameChannel>& channels) noexcept;
   // Whether one had not answered as of the last look.
   bool suspects() const;
   // Something has come over channel i.
@@ -55,6 +55,7 @@ class HostWatch {
   };
 
   Status look(std::vector<FrameChannel>& channels, uint64_t now_ns, bool asks);
+  void let_arrive(std::vector<FrameChannel>& channels);
   void know(const FrameChannel& channel, Peer& peer) const;
   void ask(FrameChannel& channel, Peer& peer, uint64_t now_ns) const;
   bool is_cut_off(const Peer& suspect) const;

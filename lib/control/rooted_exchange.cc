@@ -208,6 +208,10 @@ Status RootedExchange::gather(std::string_view mine, uint64_t deadline_ns,
                               std::vector<std::string>* all) {
   all->assign(size_t(nranks_), {});
   (*all)[0] = mine;
+  // Ends a little early: the others learn who is missing before their own deadline.
+  const uint64_t begun_ns = now_ns();
+  const uint64_t left_ns = deadline_ns > begun_ns ? deadline_ns - begun_ns : 0;
+  deadline_ns -= std::min<uint64_t>(left_ns / 10, 250'000'000u);
   std::vector<char> is_here(size_t(nranks_), 0);
   std::vector<pollfd> set;
   for (int rank = 1; rank < nranks_; ++rank)

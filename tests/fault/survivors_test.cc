@@ -197,6 +197,28 @@ TEST_P(Survivors, WhoComesAfterTheOthersHaveAgreedAndFreedHasNoValueOfItsOwn) {
 }
 
 // As whoever was left out may try again, and find by then that it may decide.
+TEST_P(Survivors, AreToldOfOneThatIsInNoGroupOfTheirs) {
+  const auto children = tutti::testing::start(4, GetParam(), [](int rank, tutti_comm comm) {
+    if (rank == 3) raise(SIGKILL);
+    usleep(200'000);
+    if (rank == 2) return well();
+    const int members[] = {1, 0};
+    tutti_comm group = nullptr;
+    const tutti_status status = tutti_comm_create_group(comm, members, 2, &group);
+    if (status == TUTTI_OK) {  // in shared memory nobody needs rank 3 for it
+      const bool works = sums(group, 1, 2);
+      tutti_comm_free(group);
+      return works ? well() : wrong("the sum is wrong", comm);
+    }
+    if (status != TUTTI_PEER_FAILED) return wrong("it is not that one has died", comm);
+    tutti_error error{};
+    tutti_comm_last_error(comm, &error);
+    if (error.rank != 3) return wrong("rank 3 is not named", comm);
+    return failed_ranks(comm) == std::vector<int>{3} ? well() : wrong("others have failed", comm);
+  });
+  expect_all_well(children, {3});
+}
+
 TEST_P(Survivors, ShrinkOnceEvenIfThatHasFailed) {
   const auto children = tutti::testing::start(3, GetParam(), [](int rank, tutti_comm comm) {
     tutti_comm left = nullptr;
