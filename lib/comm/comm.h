@@ -205,7 +205,8 @@ class Communicator final : deadlock::Member, HostCalls, process::Leaver {
   // The same for an error between the collectives of a compound call, the last of which had the key
   // `last`: the communicator is over, for all ranks.
   tutti_status break_off(Status status, const CallKey& last);
-  // A failure that no call has returned yet; OK if there is none.
+  // A failure that no call has returned yet, or that one of these ranks is gone; OK if there is
+  // none.
   Status look(std::span<const int> members) { return queue_.look(members); }
   // In a handler: what the exception says, in this rank's name.
   Status own_failure() const noexcept { return failures_.own_failure(); }

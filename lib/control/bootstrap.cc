@@ -76,10 +76,7 @@ class Assembly {
 
   // OK: channels() has everyone. Otherwise all that came have been sent the error.
   Status assemble(uint64_t deadline_ns) {
-    // Ends a little early, so that the others learn who is missing before their own deadline.
-    const uint64_t now = now_ns();
-    const uint64_t left = deadline_ns > now ? deadline_ns - now : 0;
-    Status ended = wait_for_all(deadline_ns - std::min<uint64_t>(left / 10, 250'000'000u));
+    Status ended = wait_for_all(ends_early_ns(deadline_ns));
     acceptor_.close();
     if (ended.ok()) return ended;
     const bool own = ended.rank() < 0;

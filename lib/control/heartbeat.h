@@ -27,10 +27,12 @@ struct Inquiry {
   uint64_t looked_ns = 0, asked_ns = 0;
   bool asked = false;
   uint64_t acknowledged = 0;
+  uint32_t beats_unheard = 0;  // sent to it since something came from it
 
   void ask(uint64_t now_ns) {
     asked = true;
     asked_ns = now_ns;
+    ++beats_unheard;
   }
 };
 
@@ -52,7 +54,8 @@ class Heartbeat {
     inquiry.asked = contact.asked;
     inquiry.acknowledged = contact.acknowledged;
     if (contact.asked && !goes_on) inquiry.asked_ns = now_ns;  // by something else, or long ago
-    return !contact.asked && now_ns - inquiry.asked_ns >= ask_period_ns();
+    return !contact.asked && now_ns - inquiry.asked_ns >= ask_period_ns() &&
+           inquiry.beats_unheard < most_beats;
   }
 
   // `asked_ns`: how long what it was asked first has gone without an answer.
@@ -70,6 +73,9 @@ class Heartbeat {
 
  private:
   static constexpr uint32_t least_unanswered = 2;
+  // Who reads nothing for a long time would have its memory filled; after that the kernel's probes
+  // ask, once a second.
+  static constexpr uint32_t most_beats = 256;
 
   uint64_t limit_ns_;
 };

@@ -14,9 +14,6 @@ namespace tutti {
 
 namespace {
 
-// Who is busy does not read them; a minute's worth.
-constexpr uint32_t most_beats = 256;
-
 constexpr uint64_t least_period_ns = 1'000'000;
 // As long as it takes a kernel to send again what was lost, once.
 constexpr uint64_t part_ns = 250'000'000, part_step_ns = 1'000'000;
@@ -39,8 +36,7 @@ std::string says_cut_off(int self, const std::string& own_host, uint64_t asked_n
 }
 
 void HostWatch::ask(FrameChannel& channel, Peer& peer, uint64_t now_ns) const {
-  if (peer.beats_unheard >= most_beats || !channel.flushed()) return;
-  ++peer.beats_unheard;
+  if (!channel.flushed()) return;
   wire::Header beat;
   beat.type = wire::Type::beat;
   beat.comm = job_;

@@ -38,7 +38,7 @@ class HostWatch {
   bool suspects() const;
   // Something has come over channel i.
   void hear(size_t i) {
-    if (i < peers_.size()) peers_[i].beats_unheard = 0;
+    if (i < peers_.size()) peers_[i].inquiry.beats_unheard = 0;
   }
   // Whether a frame is a beat of this job.
   bool is_beat(const wire::Header& header) const {
@@ -51,7 +51,6 @@ class HostWatch {
     std::string host;  // empty: this one
     Inquiry inquiry;
     bool silent = false;
-    uint32_t beats_unheard = 0;
   };
 
   Status look(std::vector<FrameChannel>& channels, uint64_t now_ns, bool asks);

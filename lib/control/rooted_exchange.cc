@@ -42,6 +42,12 @@ Status unexpected(int from) {
 
 }  // namespace
 
+uint64_t ends_early_ns(uint64_t deadline_ns) {
+  const uint64_t now = now_ns();
+  const uint64_t left = deadline_ns > now ? deadline_ns - now : 0;
+  return deadline_ns - std::min<uint64_t>(left / 10, 250'000'000u);
+}
+
 void tell(FrameChannel& channel, uint64_t job, const Status& error) {
   wire::Header header;
   header.type = wire::Type::abort;
@@ -208,10 +214,7 @@ Status RootedExchange::gather(std::string_view mine, uint64_t deadline_ns,
                               std::vector<std::string>* all) {
   all->assign(size_t(nranks_), {});
   (*all)[0] = mine;
-  // Ends a little early: the others learn who is missing before their own deadline.
-  const uint64_t begun_ns = now_ns();
-  const uint64_t left_ns = deadline_ns > begun_ns ? deadline_ns - begun_ns : 0;
-  deadline_ns -= std::min<uint64_t>(left_ns / 10, 250'000'000u);
+  deadline_ns = ends_early_ns(deadline_ns);
   std::vector<char> is_here(size_t(nranks_), 0);
   std::vector<pollfd> set;
   for (int rank = 1; rank < nranks_; ++rank)

@@ -39,7 +39,7 @@ class RootedExchange final : public Exchange {
   bool suspects() const override { return watch_.suspects(); }
 
   // Collective, once, before anything else: *text becomes what rank 0 passes. A rank sends nothing
-  // before that has come.
+  // but beats before that has come.
   Status welcome(std::string* text, uint64_t deadline_ns);
   void set_key(const JobKey& key) { key_ = key; }
 
@@ -67,12 +67,16 @@ class RootedExchange final : public Exchange {
   uint64_t job_;
   std::vector<FrameChannel> channels_;
   std::vector<std::optional<std::string>>
-      early_;  // by channel: what look() found of the next round
+      early_;  // by channel: what read_early() found of the next round
   HostWatch watch_;
   JobKey key_{};
   uint64_t round_ = 0;
   Status over_;
 };
+
+// When rank 0 ends a wait with that deadline: a little early, so that the others learn who is
+// missing before their own.
+uint64_t ends_early_ns(uint64_t deadline_ns);
 
 // Sends why a job cannot start, as much of it as the connection takes without waiting.
 void tell(FrameChannel& channel, uint64_t job, const Status& error);

@@ -24,7 +24,6 @@ constexpr uint64_t tell_period_ns = 50'000'000;
 // The most status frames sent to a peer from which nothing comes: it may not read for a long time.
 constexpr uint32_t most_told = 512;
 constexpr uint32_t most_notes = 128;  // likewise
-constexpr uint32_t most_beats = 256;  // likewise; after that the kernel's probes ask, once a second
 // A peer closes data and control together, but the two ends may arrive at different times.
 constexpr uint64_t goodbye_patience_ns = 250'000'000;
 // How long to wait for a peer's status frame that says in which earlier call two ranks differed.
@@ -245,7 +244,7 @@ void StreamLink::take_frame(Peer& peer, const wire::Header& header, std::string_
     return fail({TUTTI_CORRUPT, who + " sent a frame of another communicator or rank", peer.rank});
   }
   peer.told_count = 0;
-  peer.beats_unheard = 0;
+  peer.inquiry.beats_unheard = 0;
   peer.notes_unheard.store(0, std::memory_order_relaxed);
   const auto* const bytes = reinterpret_cast<const uint8_t*>(payload.data());
   switch (header.type) {
@@ -631,8 +630,7 @@ Contact StreamLink::ask(Peer& peer, uint64_t now_ns) {
   const Contact contact = contact_of(peer.control.fd());
   if (!heartbeat_.take(peer.inquiry, contact, now_ns)) return contact;
   const std::lock_guard lock(control_mutex_);
-  if (peer.beats_unheard >= most_beats || !peer.control.flushed()) return contact;
-  ++peer.beats_unheard;
+  if (!peer.control.flushed()) return contact;
   tell(peer, wire::Type::beat);
   peer.inquiry.ask(now_ns);
   return contact;

@@ -101,8 +101,7 @@ class StreamLink final : public Link {
     uint64_t next_waits_in = 0;  // in which next() found nothing: others may send instead of it
     std::array<Said, 8> said;    // of its latest status frames, as a ring
     size_t said_count = 0;
-    Inquiry inquiry;             // into its host
-    uint32_t beats_unheard = 0;  // sent to it since a frame came from it over the control channel
+    Inquiry inquiry;  // into its host
     // The last status frame sent to it, and how many since something came from it.
     uint64_t told_call = 0;
     uint64_t told_stream = 0;
