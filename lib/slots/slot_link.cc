@@ -113,7 +113,7 @@ SlotLink::~SlotLink() { leave(false); }
 void SlotLink::leave(bool in_call) noexcept {
   if (in_call) return abandon_call();
   own_->left_in.store(own_->epoch.load(std::memory_order_relaxed), std::memory_order_relaxed);
-  own_->left.store(moved_on_ ? 2 : 1, std::memory_order_release);
+  store(own_->left, moved_on_ ? 2u : 1u, std::memory_order_release);
   wake_all();
 }
 
@@ -312,6 +312,8 @@ Status SlotLink::compare_calls(uint64_t now_ns) {
   for (uint32_t local = 0; local < ranks_.size(); ++local) {
     if (local == self_) continue;
     const int peer = ranks_[local];
+    // Before its latest call: it may enter this one, end it and leave between the two looks.
+    const bool gone = load(segment_.rank(local).left, std::memory_order_acquire) != 0;
     const uint64_t latest = latest_epoch(local);
     if (mark_.epoch != 0) TUTTI_TRY(compare_call(local, mark_, now_ns));
     // Point to point: a peer inside a collective call that this rank has not entered will not
@@ -328,7 +330,6 @@ Status SlotLink::compare_calls(uint64_t now_ns) {
       }
       suspect = peer;
     }
-    const bool gone = load(segment_.rank(local).left, std::memory_order_acquire) != 0;
     if (gone && mark_.epoch == 0 && peer == mark_.peer) {  // here, too, the second look is proof
       if (suspect_ == peer) {
         return {TUTTI_PEER_FAILED,

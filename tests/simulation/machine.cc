@@ -89,6 +89,7 @@ struct Machine::Rank {
   uint64_t unheard = 0;  // hash of calls that only later digests check
   uint64_t own_accesses = 0;
   bool ended = true, blocked = false, aborted = false, looks = false, in_fault = false;
+  bool leaving = false;              // in order; no fault strikes it any more
   bool missed = false;               // a watched word has changed since the look began
   uint64_t history = 0;              // digest of everything that it has seen
   uint64_t look = 0, last_look = 0;  // digests of what this and the previous look have seen
@@ -176,9 +177,10 @@ std::string Machine::run(const std::vector<CallSpec>& calls, Schedule& schedule)
 int Machine::body(uint32_t number) {
   Rank& rank = *ranks_[number];
   try {
-    for (uint32_t call = 1; call <= calls_->size(); ++call) {
-      if (!make_call(rank, call, (*calls_)[call - 1])) break;
-    }
+    uint32_t ended = 0;
+    while (ended < calls_->size() && make_call(rank, ended + 1, (*calls_)[ended])) ++ended;
+    rank.leaving = ended == calls_->size();
+    if (rank.leaving) rank.link->leave(false);
   } catch (const Killed&) {
   }
   rank.ended = true;
@@ -486,9 +488,10 @@ void Machine::changed(const void* word, const Rank& by) {
 void Machine::step(const void* word) {
   Rank& rank = self();
   if (rank.in_fault || std::uncaught_exceptions() > 0) return;
+  if (rank.leaving && stopping_) return;
   if (stopping_) throw Killed();
   ++accesses_;
-  if (rank.own_accesses++ == fault_at_) {
+  if (!rank.leaving && rank.own_accesses++ == fault_at_) {
     if (int(rank.number) == dies_) {
       (*dead_)[rank.number] = true;
       throw Killed();
@@ -502,7 +505,7 @@ void Machine::step(const void* word) {
   }
   if (!schedule_->every_access() && word < flags_begin_) return;
   fibers_.switch_to(next_rank());
-  if (stopping_) throw Killed();
+  if (stopping_ && !rank.leaving) throw Killed();
 }
 
 uint64_t Machine::load(const void* word, uint64_t latest, std::memory_order order) {

@@ -150,6 +150,11 @@ MUTANTS = [
     ("a slot is read without acquire", SLOTS + "slot_link.h",
      "const uint64_t flag = load(line.flag, std::memory_order_acquire);",
      "const uint64_t flag = load(line.flag, std::memory_order_relaxed);", ORDER),
+    ("whether a rank has left is looked at after its latest call", SLOTS + "slot_link.cc",
+     "    const bool gone = load(segment_.rank(local).left, std::memory_order_acquire) != 0;\n"
+     "    const uint64_t latest = latest_epoch(local);\n",
+     "    const uint64_t latest = latest_epoch(local);\n"
+     "    const bool gone = load(segment_.rank(local).left, std::memory_order_acquire) != 0;\n", ORDER),
     ("digests do not tell of calls that ranks end without hearing from all", "lib/call/call.h",
      "return (history ^ (hash + epoch)) * 0xff51afd7ed558ccdu;", "return history;", UNSEEN),
 ]
