@@ -20,6 +20,8 @@ Communicator::Communicator() { connection_.serial = next_serial(); }
 Communicator::~Communicator() {
   failures_.watch(nullptr);
   gpu_.reset();  // while there is a link to notify the peers by
+  // While a process that exits still knows of it: else it would seem to have died.
+  if (connection_.link != nullptr) connection_.link->leave(false);
   process::remove(this);
   deadlock::remove(this);
   if (connection_.settings.progress_thread) in_flight::release_progress_thread();

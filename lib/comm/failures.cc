@@ -29,8 +29,9 @@ void Failures::abort(const Status& why) {
 }
 
 void Failures::abort_link(const Status& why) {
-  over_.store(true, std::memory_order_release);
+  // First the reason: a call that another thread begins finds it.
   if (connection_.link != nullptr) connection_.link->abort(why);
+  over_.store(true, std::memory_order_release);
 }
 
 void Failures::adopt(Status why) {

@@ -120,6 +120,8 @@ DeviceCalls::~DeviceCalls() {
   if (watched_) {
     drain();
     service_thread::remove(this);
+    const device::Report& report = arena_->report();
+    peer_status_->publish(read(report.begun), read(report.ended));
     peer_status_->leave();
   }
   lanes_.reset();
@@ -154,7 +156,7 @@ void DeviceCalls::drain() {
     if (ended || waited_ns > later_ns(limit_ns, most_ns)) break;
     if (waited_ns > limit_ns) fail({TUTTI_TIMEOUT, "other ranks still use memory of this one"});
     for (int rank = 0; rank < peer_status_->nranks() && waited_ns > grace_ns; ++rank) {
-      if (rank == peer_status_->rank() || !peer_status_->look(rank).dead) continue;
+      if (rank == peer_status_->rank() || !peer_status_->look(rank).died) continue;
       fail({TUTTI_PEER_FAILED, rank_name(rank) + "'s process has ended", rank});
     }
     sched_yield();
@@ -246,7 +248,7 @@ Status DeviceCalls::look_at_others(uint64_t begun) {
   for (int rank = 0; rank < peer_status_->nranks(); ++rank) {
     if (rank == peer_status_->rank()) continue;
     const PeerStatusPage::Seen seen = peer_status_->look(rank);
-    const bool gone = seen.dead || (seen.left && seen.begun < begun);
+    const bool gone = seen.died || (seen.left && seen.begun < begun);
     if (!gone) continue;
     if (suspect_ != rank || suspect_call_ != begun) {
       suspect_ = rank;
@@ -254,7 +256,7 @@ Status DeviceCalls::look_at_others(uint64_t begun) {
       return {};
     }
     return {TUTTI_PEER_FAILED,
-            rank_name(rank) + (seen.dead ? "'s process has ended" : " has freed its communicator") +
+            rank_name(rank) + (seen.died ? "'s process has ended" : " has freed its communicator") +
                 " while " + rank_name(peer_status_->rank()) + " was in call " +
                 std::to_string(begun) + " on the GPU",
             rank, begun};

@@ -117,7 +117,8 @@ PeerStatusPage::Seen PeerStatusPage::look(int rank) const {
   seen.ended = page.ended.load(std::memory_order_relaxed);
   if (const Fd& process = processes_[size_t(rank)]) {
     pollfd ready{process.get(), POLLIN, 0};
-    seen.dead = poll(&ready, 1, 0) == 1;
+    // It may have left since the first look.
+    seen.died = poll(&ready, 1, 0) == 1 && page.left.load(std::memory_order_acquire) == 0;
   }
   return seen;
 }

@@ -28,7 +28,7 @@ class PeerStatusPage {
   struct Seen {
     uint64_t begun = 0, ended = 0;  // calls on the GPU, as of a few milliseconds ago
     bool left = false;              // has freed its communicator
-    bool dead = false;              // its process has ended
+    bool died = false;              // its process has ended, but has not left before
   };
   Seen look(int rank) const;
   // What a rank has failed with; OK if it has not.

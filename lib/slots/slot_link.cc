@@ -251,8 +251,7 @@ std::optional<CallMark> SlotLink::last_seen(int peer) const {
   return read_call(uint32_t(local_[peer]), latest_epoch(uint32_t(local_[peer])));
 }
 
-Status SlotLink::inspect(uint64_t now_ns) {
-  TUTTI_TRY(find_abort());
+Status SlotLink::find_failure(uint64_t now_ns) {
   if (corrupt_ >= 0) {
     return {TUTTI_CORRUPT,
             rank_name(corrupt_) + " says that a slot of " + std::to_string(slice_bytes_) +
@@ -266,6 +265,14 @@ Status SlotLink::inspect(uint64_t now_ns) {
   watched_ns_ = 0;
   Status dead = find_dead(now_ns);
   return dead.ok() ? found : dead;
+}
+
+Status SlotLink::inspect(uint64_t now_ns) {
+  TUTTI_TRY(find_abort());
+  Status found = find_failure(now_ns);
+  // A rank that has given a reason, and left or died, may have done both since the first look.
+  if (found.code() == TUTTI_PEER_FAILED) TUTTI_TRY(find_abort());
+  return found;
 }
 
 Status SlotLink::find_abort() const {

@@ -237,6 +237,7 @@ class SlotLink final : public Link {
   std::optional<CallMark> read_call(uint32_t local, uint64_t epoch) const;
   uint64_t latest_epoch(uint32_t local) const;
   Status find_abort() const;
+  Status find_failure(uint64_t now_ns);
   Status compare_calls(uint64_t now_ns);
   Status compare_call(uint32_t local, const CallMark& mark, uint64_t now_ns);
   // Compares the calls before this one, as far back as both ranks have kept them.

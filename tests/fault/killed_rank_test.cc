@@ -170,6 +170,49 @@ TEST_P(KilledRank, OneThatASignalHasStoppedIsSaidToBe) {
   }
 }
 
+// What has come by the time that a stopped rank goes on ends its call, though its deadline is over.
+TEST_P(KilledRank, OneThatWasStoppedBeyondItsDeadlineGetsWhatHasCome) {
+  for (const bool message : {true, false}) {
+    SCOPED_TRACE(message ? "a message" : "an allreduce");
+    const tutti::testing::Meeting called, done;
+    const auto children = start(2, GetParam(), [&](int rank, tutti_comm comm) {
+      tutti_call_config config = TUTTI_CALL_CONFIG_INIT;
+      if (rank == 0) {
+        config.timeout_ms = 800;
+        called.arrive();
+      } else {
+        called.wait_for(1);
+        usleep(400'000);
+      }
+      float in = 1, out = 0;
+      tutti_status status = TUTTI_OK;
+      if (!message) {
+        status = tutti_allreduce_with(&in, &out, 1, TUTTI_FLOAT32, TUTTI_SUM, comm, &config);
+      } else if (rank == 0) {
+        status = tutti_recv_with(&out, 1, TUTTI_FLOAT32, 1, 0, comm, &config);
+      } else {
+        status = tutti_send(&in, 1, TUTTI_FLOAT32, 0, 0, comm);
+      }
+      if (rank == 1) {
+        done.arrive();
+        usleep(1'000'000);  // until the other one has gone on
+      }
+      return status;
+    });
+    called.wait_for(1);
+    usleep(200'000);
+    kill(children[0].pid, SIGSTOP);
+    usleep(800'000);
+    done.wait_for(1);
+    kill(children[0].pid, SIGCONT);
+    for (const Child& child : children) {
+      Report report;
+      ASSERT_TRUE(finish(child, &report));
+      EXPECT_EQ(report.status, TUTTI_OK) << report.text;
+    }
+  }
+}
+
 TEST_P(KilledRank, EveryRankLearnsOfAMismatchAndOfBothSides) {
   struct Case {
     const char* what;

@@ -277,6 +277,33 @@ TEST(Calls, EndWhenARankDies) {
   }
 }
 
+// Who has done its part in a call, frees its communicator and ends has not failed in it, however
+// long the others still need.
+TEST(Calls, GoOnWithoutARankThatHasDoneItsPartAndLeft) {
+  const std::vector<Child> children = start_on_gpu(3, [&](int rank, tutti_comm comm) {
+    alarm(60);
+    constexpr size_t count = 1 << 20;
+    GpuStream stream;
+    GpuBuffer in(count * 4), out(count * 4);
+    to_gpu(in.get(), std::vector<float>(count, 1));
+    tutti_call_config config = TUTTI_CALL_CONFIG_INIT;
+    config.algorithm = "chain";  // from rank to rank
+    if (rank == 2) usleep(700'000);
+    tutti_status status =
+        tutti_scan_on(in.get(), out.get(), count, TUTTI_FLOAT32, TUTTI_SUM, comm, &config, stream);
+    stream.wait();
+    if (status == TUTTI_OK) status = tutti_comm_device_status(comm);
+    if (status == TUTTI_OK && from_gpu<float>(out.get(), count) != std::vector(count, rank + 1.0F))
+      status = TUTTI_CORRUPT;
+    return report_of(status, comm);
+  });
+  for (const Child& child : children) {
+    Report report;
+    ASSERT_TRUE(finish(child, &report));
+    EXPECT_EQ(report.status, TUTTI_OK) << report.text;
+  }
+}
+
 TEST(Calls, SayWhatIsWrongWithTheirArguments) {
   on_gpu_threads(2, [](int, tutti_comm comm) {
     GpuStream stream;

@@ -177,10 +177,11 @@ std::string Machine::run(const std::vector<CallSpec>& calls, Schedule& schedule)
 int Machine::body(uint32_t number) {
   Rank& rank = *ranks_[number];
   try {
-    uint32_t ended = 0;
-    while (ended < calls_->size() && make_call(rank, ended + 1, (*calls_)[ended])) ++ended;
-    rank.leaving = ended == calls_->size();
-    if (rank.leaving) rank.link->leave(false);
+    for (uint32_t call = 1; call <= calls_->size(); ++call) {
+      if (!make_call(rank, call, (*calls_)[call - 1])) break;
+    }
+    rank.leaving = true;
+    rank.link->leave(false);
   } catch (const Killed&) {
   }
   rank.ended = true;
