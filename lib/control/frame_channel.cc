@@ -1,8 +1,14 @@
 #include "lib/control/frame_channel.h"
 
+#include <poll.h>
+
 #include <atomic>
 #include <cerrno>
+#include <new>
 #include <system_error>
+
+#include "lib/base/clock.h"
+#include "lib/control/socket.h"
 
 namespace tutti {
 
@@ -88,6 +94,34 @@ FrameChannel::Got FrameChannel::ended(Status* why) {
   if (error_number == ECONNRESET) return Got::reset;
   *why = {TUTTI_PEER_FAILED, std::generic_category().message(error_number)};
   return Got::broken;
+}
+
+namespace {
+
+bool has_arrived(FrameChannel& channel) {
+  return !channel.flush() || (channel.flushed() && unacknowledged_bytes(channel.fd()) == 0);
+}
+
+}  // namespace
+
+void let_arrive(std::vector<FrameChannel*> channels) noexcept {
+  constexpr uint64_t most_ns = 250'000'000, step_ns = 1'000'000;
+  const uint64_t until_ns = now_ns() + most_ns;
+  try {
+    std::vector<pollfd> set;
+    for (bool in_time = true; in_time; in_time = now_ns() < until_ns) {
+      std::erase_if(channels, [](FrameChannel* channel) { return has_arrived(*channel); });
+      if (channels.empty()) return;
+      set.clear();
+      // Who has closed its end needs nothing more.
+      for (const FrameChannel* channel : channels) set.push_back({channel->fd(), POLLRDHUP, 0});
+      if (!wait_for_events(set, now_ns() + step_ns).ok()) return;
+      for (size_t k = set.size(); k-- > 0;)
+        if (set[k].revents != 0) channels.erase(channels.begin() + ptrdiff_t(k));
+    }
+  } catch (const std::bad_alloc&) {
+    // Then what is on its way may be lost.
+  }
 }
 
 }  // namespace tutti

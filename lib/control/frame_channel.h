@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lib/control/secure_socket.h"
 #include "lib/control/wire.h"
@@ -46,5 +47,11 @@ class FrameChannel {
   std::string in_;       // grows with the bytes that have come, never by a header's length
   size_t in_begin_ = 0;  // frames before it were read
 };
+
+// Waits until the hosts at the other ends have acknowledged what was queued on each of `channels`,
+// or do not take it, but no longer than it takes a kernel to send again what was lost, once. To be
+// called before they are closed: what comes to a closed socket has its kernel discard what it has
+// still to send again.
+void let_arrive(std::vector<FrameChannel*> channels) noexcept;
 
 }  // namespace tutti

@@ -1,10 +1,9 @@
 #include "lib/control/host_watch.h"
 
-#include <poll.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <new>
+#include <utility>
 
 #include "lib/base/clock.h"
 #include "lib/control/address.h"
@@ -15,8 +14,6 @@ namespace tutti {
 namespace {
 
 constexpr uint64_t least_period_ns = 1'000'000;
-// As long as it takes a kernel to send again what was lost, once.
-constexpr uint64_t part_ns = 250'000'000, part_step_ns = 1'000'000;
 
 std::string for_so_long(uint64_t asked_ns) {
   return " has been acknowledged for " + std::to_string(asked_ns / 1'000'000) + " ms";
@@ -93,33 +90,16 @@ Status HostWatch::look(std::vector<FrameChannel>& channels, uint64_t now_ns, boo
           rank};
 }
 
-void HostWatch::let_arrive(std::vector<FrameChannel>& channels) {
-  const uint64_t until_ns = now_ns() + part_ns;
-  peers_.resize(channels.size());
-  std::vector<size_t> waits;
-  for (size_t i = 0; i < channels.size(); ++i) {
-    if (channels[i].fd() < 0) continue;
-    know(channels[i], peers_[i]);
-    if (!peers_[i].host.empty() && !peers_[i].silent) waits.push_back(i);
-  }
-  std::vector<pollfd> set;
-  for (bool in_time = true; in_time; in_time = now_ns() < until_ns) {
-    std::erase_if(waits, [&](size_t i) {
-      return !channels[i].flush() ||
-             (channels[i].flushed() && unacknowledged_bytes(channels[i].fd()) == 0);
-    });
-    if (waits.empty()) break;
-    set.clear();
-    for (const size_t i : waits) set.push_back({channels[i].fd(), 0, 0});  // errors alone
-    if (!wait_for_events(set, now_ns() + part_step_ns).ok()) break;
-    for (size_t k = waits.size(); k-- > 0;)
-      if (set[k].revents != 0) waits.erase(waits.begin() + ptrdiff_t(k));
-  }
-}
-
 void HostWatch::part(std::vector<FrameChannel>& channels) noexcept {
   try {
-    let_arrive(channels);
+    peers_.resize(channels.size());
+    std::vector<FrameChannel*> elsewhere;
+    for (size_t i = 0; i < channels.size(); ++i) {
+      if (channels[i].fd() < 0) continue;
+      know(channels[i], peers_[i]);
+      if (!peers_[i].host.empty() && !peers_[i].silent) elsewhere.push_back(&channels[i]);
+    }
+    let_arrive(std::move(elsewhere));
   } catch (const std::bad_alloc&) {
     // Then what is on its way may be lost.
   }

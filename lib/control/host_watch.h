@@ -30,9 +30,8 @@ class HostWatch {
   Status look_on(std::vector<FrameChannel>& channels, uint64_t now_ns) {
     return look(channels, now_ns, false);
   }
-  // Closes them, once their ends on other hosts have what was sent last, or do not take it. A beat
-  // that comes to a closed socket, or was not read from it, has the kernel discard what is on its
-  // way.
+  // Closes them, once their ends on other hosts have what was sent last (let_arrive()). A beat may
+  // come to a closed socket, or was not read from it.
   void part(std::vector<FrameChannel>& channels) noexcept;
   // Whether one had not answered as of the last look.
   bool suspects() const;
@@ -54,7 +53,6 @@ class HostWatch {
   };
 
   Status look(std::vector<FrameChannel>& channels, uint64_t now_ns, bool asks);
-  void let_arrive(std::vector<FrameChannel>& channels);
   void know(const FrameChannel& channel, Peer& peer) const;
   void ask(FrameChannel& channel, Peer& peer, uint64_t now_ns) const;
   bool is_cut_off(const Peer& suspect) const;

@@ -212,6 +212,49 @@ TEST_F(LostHost, IsNotOneThatWasOutForAMoment) {
   }
 }
 
+// Rank 1 has done its part of a call that rank 0 is in, and frees the communicator. Its farewell is
+// lost, and a note of rank 0's comes to its host before the kernel there sends that again.
+bool leaves_in_order_though_its_farewell_is_lost() {
+  const tutti::testing::Meeting done, blocked;
+  Hosts hosts(3, "tcp", [&](int rank, tutti_comm comm) {
+    tutti_call_config config = TUTTI_CALL_CONFIG_INIT;
+    config.algorithm = "flat";
+    tutti_comm other = nullptr;
+    if (tutti_comm_dup(comm, &other) != TUTTI_OK) return report_of(TUTTI_INTERNAL, comm);
+    if (rank != 1) blocked.wait_for(1);
+    usleep(rank == 0 ? 20'000 : rank == 2 ? 1'000'000 : 0);
+    float in = 1;
+    std::vector<float> out(3);
+    Report report =
+        report_of(tutti_gather_with(&in, out.data(), 1, TUTTI_FLOAT32, 0, other, &config), other);
+    done.arrive();
+    if (rank == 1) blocked.wait_for(1);
+    tutti_comm_free(other);
+    if (rank == 1) usleep(1'500'000);  // its host lives as long as it
+    return report;
+  });
+  done.wait_for(1);
+  usleep(100'000);  // what rank 1 has sent arrives
+  EXPECT_TRUE(hosts.block(1, 0));
+  blocked.arrive();
+  usleep(90'000);  // rank 0 waits, and says so
+  EXPECT_TRUE(hosts.unblock(1, 0));
+  bool all_well = true;
+  for (int rank = 0; rank < hosts.nranks(); ++rank) {
+    Report report;
+    all_well = hosts.finish(rank, &report) && report.status == TUTTI_OK && all_well;
+    if (report.status != TUTTI_OK) std::printf("rank %d: %s\n", rank, report.text);
+  }
+  return all_well;
+}
+
+// On a loaded machine the way may be blocked for too long.
+TEST_F(LostHost, IsNotOneWhoseFarewellWasLost) {
+  int tries = 1;
+  for (; tries < 5 && !leaves_in_order_though_its_farewell_is_lost(); ++tries) continue;
+  EXPECT_LT(tries, 5);
+}
+
 TEST_F(LostHost, IsGivenTheTimeThatTheVariableSays) {
   setenv("TUTTI_HEARTBEAT_MS", "20000", 1);
   const auto patient = start(2, [](int rank, tutti_comm comm) {

@@ -102,6 +102,10 @@ class Hosts {
     return at(process(from), "ip neigh replace " + address(to) +
                                  " lladdr 02:00:00:00:00:99 dev tt0 nud permanent");
   }
+  // Takes that back.
+  bool unblock(int from, int to) {
+    return at(process(from), "ip neigh del " + address(to) + " dev tt0");
+  }
   // What it sends is lost.
   bool mute(int rank) {
     bool done = true;

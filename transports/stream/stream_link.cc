@@ -70,7 +70,23 @@ StreamLink::~StreamLink() {
   for (const auto& peer : peers_) {
     if (peer == nullptr) continue;
     tell(*peer, wire::Type::bye, parting, {});
-    close_in_order(peer->control.fd());
+  }
+  let_farewells_arrive();
+  for (const auto& peer : peers_) {
+    if (peer != nullptr) close_in_order(peer->control.fd());
+  }
+}
+
+// Else one that is lost on its way may stay so, and this rank would seem to have died.
+void StreamLink::let_farewells_arrive() noexcept {
+  try {
+    std::vector<FrameChannel*> elsewhere;
+    for (const auto& peer : peers_) {
+      if (peer != nullptr && peer->can_be_asked() && !peer->is_silent())
+        elsewhere.push_back(&peer->control);
+    }
+    let_arrive(std::move(elsewhere));
+  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): as if it were not waited for
   }
 }
 

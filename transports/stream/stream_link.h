@@ -158,6 +158,7 @@ class StreamLink final : public Link {
   }
   void tell(Peer& peer, wire::Type type, const CallMark& mark, std::string_view payload);
   void tell_call(uint64_t now_ns);
+  void let_farewells_arrive() noexcept;
 
   Status find_corrupt() const;
   Status find_mismatch();
