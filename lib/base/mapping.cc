@@ -103,6 +103,12 @@ Status touch(std::byte* at, size_t bytes) {
   return cannot_allocate(bytes, errno);
 }
 
+void map_pages(std::byte* at, size_t bytes) {
+  const auto page = size_t(sysconf(_SC_PAGESIZE));
+  const size_t before = reinterpret_cast<uintptr_t>(at) % page;
+  (void)madvise(at - before, bytes + before, MADV_POPULATE_READ);
+}
+
 Status make_memory(size_t bytes, Fd* out) {
   if (bytes >= huge_bytes) {
     bytes = round_up(bytes, huge_bytes);

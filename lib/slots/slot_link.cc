@@ -59,9 +59,8 @@ Status touch_home(const SlotLinkParts& parts) {
 
 void touch_all(const SlotLinkParts& parts) {
   if (parts.segment.total_bytes() > most_touched_bytes) return;
-  // The pages are allocated already. Without memory for page tables they are mapped on first use.
-  (void)touch(reinterpret_cast<std::byte*>(&parts.segment.abort_record()),
-              parts.segment.total_bytes());
+  map_pages(reinterpret_cast<std::byte*>(&parts.segment.abort_record()),
+            parts.segment.total_bytes());
 }
 
 std::vector<int> group_of(const LinkSetup& setup, uint32_t* self) {
