@@ -8,10 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "hwy/targets.h"
 #include "lib/base/types.h"
 #include "lib/reduce/copy.h"
 #include "lib/reduce/reduce.h"
 #include "tests/reduce/reference.h"
+#include "tests/support/sanitized.h"
 
 namespace tutti {
 namespace {
@@ -128,7 +130,7 @@ void PrintTo(const Case& c, std::ostream* out) {
   *out << c.target << " " << dtype_name(c.dtype) << " " << op_name(c.op);
 }
 
-class EveryKernel : public testing::TestWithParam<Case> {
+class EveryKernel : public ::testing::TestWithParam<Case> {
  protected:
   // Folds n vectors into vector `out_at`; n means a vector of its own.
   void check(size_t n, size_t elements, size_t out_at, Values values, bool pair) {
@@ -208,6 +210,27 @@ TEST_P(EveryKernel, WritesToTwoPlacesWhatItWritesToOne) {
     }
   }
 }
+
+#ifdef __x86_64__
+TEST(Targets, AreThoseThatHighwayFinds) {
+  const struct {
+    const char* name;
+    int64_t bit;
+  } all[] = {{"avx512", HWY_AVX3}, {"avx2", HWY_AVX2}, {"sse4", HWY_SSE4}};
+  const auto has = [](int64_t bit) { return (hwy::SupportedTargets() & bit) != 0; };
+  for (const std::string name : reduce_target_names()) {
+    for (const auto& one : all) {
+      if (name == one.name) EXPECT_TRUE(has(one.bit)) << name;
+    }
+  }
+  if (tutti::testing::sanitized) return;  // one instruction set is compiled then
+  std::string best = "scalar";
+  for (const auto& one : all) {
+    if (best == "scalar" && has(one.bit)) best = one.name;
+  }
+  EXPECT_EQ(reduce_target_names().front(), best);
+}
+#endif
 
 TEST(Copy, CopiesAnySizeToAnyAlignment) {
   const auto fetch = [](void* to, const void* from, size_t n) {
@@ -379,14 +402,14 @@ std::vector<Case> cases(size_t float_bytes) {
   return cases;
 }
 
-std::string name_of(const testing::TestParamInfo<Case>& info) {
+std::string name_of(const ::testing::TestParamInfo<Case>& info) {
   return std::string(info.param.target) + "_" + dtype_name(info.param.dtype) + "_" +
          op_name(info.param.op);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, EveryKernel, testing::ValuesIn(cases(0)), name_of);
-INSTANTIATE_TEST_SUITE_P(All, EveryEightBitFloatKernel, testing::ValuesIn(cases(1)), name_of);
-INSTANTIATE_TEST_SUITE_P(All, EverySixteenBitFloatKernel, testing::ValuesIn(cases(2)), name_of);
+INSTANTIATE_TEST_SUITE_P(All, EveryKernel, ::testing::ValuesIn(cases(0)), name_of);
+INSTANTIATE_TEST_SUITE_P(All, EveryEightBitFloatKernel, ::testing::ValuesIn(cases(1)), name_of);
+INSTANTIATE_TEST_SUITE_P(All, EverySixteenBitFloatKernel, ::testing::ValuesIn(cases(2)), name_of);
 
 }  // namespace
 }  // namespace tutti
