@@ -106,11 +106,16 @@ def lammps(mpi):
                 out, err, took = over_tutti(mpi, ranks, *command)
                 tutti.append(took)
                 here, there = thermo(out), thermo(expected)
-                check(len(there) > 3 and [row[0] for row in here] == [row[0] for row in there], f"{name}: other steps", out)
-                for row, other in zip(here, there):
-                    if row[0] <= alike:
-                        close = all(abs(a - b) <= 1e-6 * max(1, abs(b)) for a, b in zip(row, other))
-                        check(close, f"{name}: {row} is not {other}")
+                first, others = ([row for row in rows if row[0] <= alike] for rows in (here, there))
+                check(len(others) > 3 and [row[0] for row in first] == [row[0] for row in others], f"{name}: other steps", out)
+                for row, other in zip(first, others):
+                    # How evenly recursive bisection divides 361 atoms, the last two columns, hangs on the order in which
+                    # it adds: Open MPI's own algorithms for Allreduce differ in it, too.
+                    columns = 4 if ranks > 2 and "balance" in name else len(row)
+                    close = all(abs(a - b) <= 1e-6 * max(1, abs(b)) for a, b in zip(row[:columns], other[:columns]))
+                    check(close, f"{name}: {row} is not {other}")
+                # A minimisation takes other steps to its end from where they have parted.
+                check((here[-1][0] > alike) == (there[-1][0] > alike), f"{name}: it did not go on", out)
             _, all_err, _ = over_tutti(mpi, ranks, *command, **EAGER)
             taken, left = report(f"{name}, {ranks} ranks", all_err, (statistics.median(host), statistics.median(tutti)),
                                  f" ({carried(err)[0]} calls carried where few are left to the host)")
