@@ -90,6 +90,16 @@ def thermo(text):
     return rows
 
 
+def unless_lost(how, mpi, ranks, *command, **more):
+    """Again where it has lost atoms, as in.balance of 8 ranks does by the host alone, too: once in 39 runs."""
+    for _ in range(5):
+        out, err, took = how(mpi, ranks, *command, expect_status=None, **more)
+        if "ERROR: Lost atoms" not in out:
+            break
+    check("ERROR" not in out and "Total wall time" in out, "LAMMPS did not come to its end", out, err)
+    return out, err, took
+
+
 def lammps(mpi):
     """Trajectories part where sums are added in another order, the later, the more: of the rows the first are compared."""
     examples = "/usr/share/lammps/examples"
@@ -101,9 +111,9 @@ def lammps(mpi):
             command = ["lmp", "-in", f"{examples}/{name}", "-log", "none"]
             host, tutti = [], []
             for _ in range(5 if LONG else 1):
-                expected, _, took = alone(mpi, ranks, *command)
+                expected, _, took = unless_lost(alone, mpi, ranks, *command)
                 host.append(took)
-                out, err, took = over_tutti(mpi, ranks, *command)
+                out, err, took = unless_lost(over_tutti, mpi, ranks, *command)
                 tutti.append(took)
                 here, there = thermo(out), thermo(expected)
                 first, others = ([row for row in rows if row[0] <= alike] for rows in (here, there))
@@ -116,7 +126,7 @@ def lammps(mpi):
                     check(close, f"{name}: {row} is not {other}")
                 # A minimisation takes other steps to its end from where they have parted.
                 check((here[-1][0] > alike) == (there[-1][0] > alike), f"{name}: it did not go on", out)
-            _, all_err, _ = over_tutti(mpi, ranks, *command, **EAGER)
+            _, all_err, _ = unless_lost(over_tutti, mpi, ranks, *command, **EAGER)
             taken, left = report(f"{name}, {ranks} ranks", all_err, (statistics.median(host), statistics.median(tutti)),
                                  f" ({carried(err)[0]} calls carried where few are left to the host)")
             check(taken >= 0.95 * (taken + left), f"{name}: less than 95 % was carried", all_err)
