@@ -34,15 +34,16 @@ std::vector<Remains> ended_in(const std::string& folder) {
        at.increment(error)) {
     const std::string path = at->path().string();
     if (!path.ends_with(".record")) continue;
-    const Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
     struct stat found {};
-    if (!file || fstat(file.get(), &found) != 0) continue;
-    if (writer_of(file).is != Writer::Is::gone) continue;
+    if (lstat(path.c_str(), &found) != 0) continue;
     if ((found.st_mode & 0777) == marked) {
       ended.push_back({path, found.st_mtime});
-    } else if (futimens(file.get(), nullptr) == 0) {  // its time is now that of the mark
-      fchmod(file.get(), marked);
+      continue;
     }
+    const Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+    if (!file || writer_of(file).is != Writer::Is::gone) continue;
+    if (futimens(file.get(), nullptr) == 0)  // its time is now that of the mark
+      fchmod(file.get(), marked);
   }
   std::sort(ended.begin(), ended.end(),
             [](const Remains& a, const Remains& b) { return a.since < b.since; });
