@@ -269,9 +269,19 @@ Status SlotLink::find_failure(uint64_t now_ns) {
 Status SlotLink::inspect(uint64_t now_ns) {
   TUTTI_TRY(find_abort());
   Status found = find_failure(now_ns);
+  if (found.code() != TUTTI_PEER_FAILED) return found;
   // A rank that has given a reason, and left or died, may have done both since the first look.
-  if (found.code() == TUTTI_PEER_FAILED) TUTTI_TRY(find_abort());
+  if (reason_comes(now_ns)) return {};
+  TUTTI_TRY(find_abort());
   return found;
+}
+
+// Another rank writes it, unless it has died in that.
+bool SlotLink::reason_comes(uint64_t now_ns) {
+  constexpr uint64_t most_ns = 20'000'000;
+  if (load(segment_.abort_record().state, std::memory_order_acquire) != 1) return false;
+  if (reason_awaited_ns_ == 0) reason_awaited_ns_ = now_ns;
+  return now_ns - reason_awaited_ns_ < most_ns;
 }
 
 Status SlotLink::find_abort() const {

@@ -238,6 +238,7 @@ class SlotLink final : public Link {
   uint64_t latest_epoch(uint32_t local) const;
   Status find_abort() const;
   Status find_failure(uint64_t now_ns);
+  bool reason_comes(uint64_t now_ns);
   Status compare_calls(uint64_t now_ns);
   Status compare_call(uint32_t local, const CallMark& mark, uint64_t now_ns);
   // Compares the calls before this one, as far back as both ranks have kept them.
@@ -281,9 +282,10 @@ class SlotLink final : public Link {
   std::vector<Watched> watched_;  // by presence(); by local index
   bool moved_on_ = false;
   CallMark mark_;
-  std::mutex note_mutex_;    // of who posts a note
-  Note note_;                // the own one, as it stands in the segment
-  uint64_t watched_ns_ = 0;  // when deaths were last looked for
+  std::mutex note_mutex_;           // of who posts a note
+  Note note_;                       // the own one, as it stands in the segment
+  uint64_t watched_ns_ = 0;         // when deaths were last looked for
+  uint64_t reason_awaited_ns_ = 0;  // since when a reason for a failure has been written
   ResultMismatch results_;
   bool waits_for_results_ = false;  // results differ: results_ waits to hear from more peers
   int suspect_ = -1;                // a peer that seemed to be in another call when last looked at

@@ -251,6 +251,7 @@ bool Machine::make_call(Rank& rank, uint32_t number, CallSpec spec) {
   }
   rank.protocols.with(spec.path, [&](auto&& protocol, auto&) { protocol.withdraw(); });
   if (rank.failure.text().empty()) rank.failure = rank.link->inspect(now_ns_);  // the cause
+  rank.leaving = true;
   rank.link->abort(rank.failure);
   // The rank's memory is its own again: no other rank may access it any more.
   if (!settings_.processes && reached) {

@@ -73,7 +73,7 @@ class Wheel(unittest.TestCase):
             self.assertNotIn(BUILD, dynamic)
             needed = self.run_there("ldd", binary).stdout
             self.assertNotIn("not found", needed)
-            self.assertRegex(needed, r"libhwy\S* => " + re.escape(self.folder))
+            self.assertNotIn("libhwy", needed)  # of a build with the kernels for all processors, too
 
     def test_it_is_for_any_python_3_on_this_kind_of_machine(self):
         wheels = list(pathlib.Path(self.folder, "tutti-wheel").glob("tutti-*.whl"))
