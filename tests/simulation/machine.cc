@@ -512,8 +512,10 @@ void Machine::step(const void* word) {
 
 uint64_t Machine::load(const void* word, uint64_t latest, std::memory_order order) {
   Rank& rank = self();
-  const uint64_t value = model_.load(rank.number, word, latest, order, [this](uint32_t options) {
-    return options <= 1 ? 0 : schedule_->choose_load(options);
+  // A compare-exchange that fails has read what the word holds; no other load has this order.
+  const bool compares = order == std::memory_order_seq_cst;
+  const uint64_t value = model_.load(rank.number, word, latest, order, [&](uint32_t options) {
+    return options <= 1 || compares ? 0 : schedule_->choose_load(options);
   });
   rank.history = mix(rank.history, value);
   rank.look = mix(rank.look, value);
