@@ -50,6 +50,13 @@ bool allocates_at_once() {
   return does;
 }
 
+// The whole pages, by madvise().
+int populate(std::byte* at, size_t bytes, int how) {
+  const auto page = size_t(sysconf(_SC_PAGESIZE));
+  const size_t before = reinterpret_cast<uintptr_t>(at) % page;
+  return madvise(at - before, bytes + before, how);
+}
+
 Status cannot_allocate(size_t bytes, int error_number) {
   const bool full = error_number == ENOSPC || error_number == EFAULT;
   return system_error("cannot allocate " + mebibytes(bytes) + " MiB of shared memory",
@@ -94,20 +101,12 @@ Status check_file_size(size_t bytes) {
 }
 
 Status touch(std::byte* at, size_t bytes) {
-  const auto page = size_t(sysconf(_SC_PAGESIZE));
-  const size_t before = reinterpret_cast<uintptr_t>(at) % page;
-  if (madvise(at - before, bytes + before, MADV_POPULATE_WRITE) == 0 ||
-      errno == EINVAL) {  // EINVAL: a kernel before 5.14; then pages come when they are used
-    return {};
-  }
+  // EINVAL: a kernel before 5.14; then pages come when they are used.
+  if (populate(at, bytes, MADV_POPULATE_WRITE) == 0 || errno == EINVAL) return {};
   return cannot_allocate(bytes, errno);
 }
 
-void map_pages(std::byte* at, size_t bytes) {
-  const auto page = size_t(sysconf(_SC_PAGESIZE));
-  const size_t before = reinterpret_cast<uintptr_t>(at) % page;
-  (void)madvise(at - before, bytes + before, MADV_POPULATE_READ);
-}
+void map_pages(std::byte* at, size_t bytes) { (void)populate(at, bytes, MADV_POPULATE_READ); }
 
 Status make_memory(size_t bytes, Fd* out) {
   if (bytes >= huge_bytes) {

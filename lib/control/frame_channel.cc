@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <cerrno>
-#include <new>
 #include <system_error>
 
 #include "lib/base/clock.h"
@@ -104,23 +103,19 @@ bool has_arrived(FrameChannel& channel) {
 
 }  // namespace
 
-void let_arrive(std::vector<FrameChannel*> channels) noexcept {
+void let_arrive(std::vector<FrameChannel*> channels) {
   constexpr uint64_t most_ns = 250'000'000, step_ns = 1'000'000;
   const uint64_t until_ns = now_ns() + most_ns;
-  try {
-    std::vector<pollfd> set;
-    for (bool in_time = true; in_time; in_time = now_ns() < until_ns) {
-      std::erase_if(channels, [](FrameChannel* channel) { return has_arrived(*channel); });
-      if (channels.empty()) return;
-      set.clear();
-      // Who has closed its end needs nothing more.
-      for (const FrameChannel* channel : channels) set.push_back({channel->fd(), POLLRDHUP, 0});
-      if (!wait_for_events(set, now_ns() + step_ns).ok()) return;
-      for (size_t k = set.size(); k-- > 0;)
-        if (set[k].revents != 0) channels.erase(channels.begin() + ptrdiff_t(k));
-    }
-  } catch (const std::bad_alloc&) {
-    // Then what is on its way may be lost.
+  std::vector<pollfd> set;
+  for (bool in_time = true; in_time; in_time = now_ns() < until_ns) {
+    std::erase_if(channels, [](FrameChannel* channel) { return has_arrived(*channel); });
+    if (channels.empty()) return;
+    set.clear();
+    // Who has closed its end needs nothing more.
+    for (const FrameChannel* channel : channels) set.push_back({channel->fd(), POLLRDHUP, 0});
+    if (!wait_for_events(set, now_ns() + step_ns).ok()) return;
+    for (size_t k = set.size(); k-- > 0;)
+      if (set[k].revents != 0) channels.erase(channels.begin() + ptrdiff_t(k));
   }
 }
 

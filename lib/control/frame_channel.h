@@ -52,6 +52,6 @@ class FrameChannel {
 // or do not take it, but no longer than it takes a kernel to send again what was lost, once. To be
 // called before they are closed: what comes to a closed socket has its kernel discard what it has
 // still to send again.
-void let_arrive(std::vector<FrameChannel*> channels) noexcept;
+void let_arrive(std::vector<FrameChannel*> channels);
 
 }  // namespace tutti
