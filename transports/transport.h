@@ -50,6 +50,12 @@ enum class Next : uint8_t {
   another,  // another message, or a piece of a collective call
 };
 
+// Whether a call for which this reason is found may still end with what has come: else what comes
+// is wrong. So it is where another rank has ended the call and failed in its next one.
+constexpr bool what_came_counts(tutti_status reason) {
+  return reason == TUTTI_TIMEOUT || reason == TUTTI_PEER_FAILED || reason == TUTTI_ABORTED;
+}
+
 // Where another rank is, beside calls.
 enum class Presence : uint8_t {
   here,
@@ -128,7 +134,8 @@ class Link {
   // Called repeatedly once a rank has waited past its spin budget: looks for a reason why nothing
   // comes. OK: none, wait on. PEER_FAILED, MISMATCH, ABORTED, CORRUPT: the call is over, and the
   // communicator with it. A wrong digest met by a try_ verb is reported here.
-  // Every error names its rank and, for MISMATCH, both calls in words.
+  // Every error names its rank and, for MISMATCH, both calls in words. Where what_came_counts() the
+  // verbs still move what has come.
   virtual Status inspect(uint64_t now_ns) = 0;
 
   // To sleep: arm(), look at the streams once more, sleep(). What peers do after arm() ends the

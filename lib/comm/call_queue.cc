@@ -384,7 +384,9 @@ void CallQueue::look_for_failure(uint64_t now_ns) {
   } catch (...) {
     found = failures_.own_failure();
   }
-  if (!found.ok()) break_down(std::move(found));
+  if (found.ok()) return;
+  const auto ended = [this] { return first_ == nullptr; };
+  if (!ends_at_last_look(found, [this] { return advance(); }, ended)) break_down(std::move(found));
 }
 
 void CallQueue::break_down(Status ended, const Operation* waited) {

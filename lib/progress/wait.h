@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <utility>
 
 #include "lib/base/clock.h"
 #include "lib/base/status.h"
@@ -100,10 +101,11 @@ bool ends_while_spinning(const Patience& patience, Advance&& advance, Done&& don
                        [&] { return ++moves == Limit::first_moves; });
 }
 
-// A wait's last look, after its deadline: what came since the one before ends the call, as where
-// this process was stopped meanwhile.
+// A wait's last look, at its deadline or when a reason is found why nothing more will come: what
+// came since the look before ends the call, as where this process was stopped meanwhile.
 template <class Advance, class Done>
-bool ends_at_last_look(Advance&& advance, Done&& done) {
+bool ends_at_last_look(const Status& reason, Advance&& advance, Done&& done) {
+  if (!what_came_counts(reason.code())) return false;
   constexpr uint32_t most_moves = 1024;  // more than rings and sockets hold, else it is too late
   for (uint32_t moves = 0; moves < most_moves; ++moves) {
     const bool moved = advance();
@@ -131,9 +133,7 @@ Status complete_in_time(Link& link, const Patience& patience, uint64_t timeout_n
         return moving_too_long();
       waiter.progressed();
     } else if (Status ended = waiter.pause(); !ended.ok()) [[unlikely]] {
-      const bool too_late = ended.code() == TUTTI_TIMEOUT && ended.text().empty();
-      if (too_late && ends_at_last_look(advance, done)) return {};
-      return ended;
+      return ends_at_last_look(ended, advance, done) ? Status() : std::move(ended);
     }
   }
 }

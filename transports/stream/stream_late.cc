@@ -39,7 +39,7 @@ void StreamLink::go_on_connecting() {
 }
 
 void StreamLink::Peer::want() {
-  if (asks || left || closed) return;
+  if (asks || left || closed || link.over_) return;
   asks = true;
   link.asking_.push_back(rank);  // also where it is connected, until all frames are out
   if (!late->is_connected()) link.ask_to_connect(*this);
@@ -71,7 +71,7 @@ bool StreamLink::take_connect(Peer& peer, std::string_view payload) {
   if (!late_) return false;
   if (late_->is_listener(peer.rank)) {
     if (!payload.empty()) return false;
-    if (!over_) peer.want();
+    peer.want();
     return true;
   }
   Address at;
