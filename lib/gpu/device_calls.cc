@@ -238,7 +238,8 @@ Status DeviceCalls::look_at_own(uint64_t now_ns) {
     suspect_ = -1;
   }
   TUTTI_TRY(look_at_others(begun));
-  if (now_ns - seen_ns_ < ns_of_ms(int64_t(read(report.timeout_ms)))) return {};
+  // Another thread may have looked since this one read the clock.
+  if (now_ns < later_ns(seen_ns_, ns_of_ms(int64_t(read(report.timeout_ms))))) return {};
   return describe_timeout();
 }
 
