@@ -23,8 +23,8 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in 
 ENVIRONMENT.update(TUTTI_BUILD_DIR=str(BUILD), PIP_DISABLE_PIP_VERSION_CHECK="1", PIP_QUIET="1", OMP_NUM_THREADS="1")
 
 
-def run(*words, limit=900):
-    ran = subprocess.run(words, cwd=SOURCE, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+def run(*words, limit=900, env=None):
+    ran = subprocess.run(words, cwd=SOURCE, env={**ENVIRONMENT, **(env or {})}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                          stdin=subprocess.DEVNULL, timeout=limit)
     if ran.returncode != 0:
         sys.exit(f"status {ran.returncode}: {' '.join(map(str, words))}\n{ran.stdout[-6000:]}")
@@ -58,3 +58,5 @@ for form in ("compiled", "python"):
     for test in tests + (["adoption"] if form == "compiled" else []):
         run(python, str(HERE / f"{test}_test.py"), form)
         print(test, form)
+run(python, str(HERE / "gpu_test.py"), "python", env={"LD_LIBRARY_PATH": str(BUILD / "tests/support/fake_cuda")})
+print("gpu python")

@@ -4,8 +4,8 @@
     torch.distributed.init_process_group("tutti")                # or "cpu:tutti,cuda:tutti"
 
 under torchrun, or whatever else tells torch its ranks; nothing more needs to be set. The process group is
-the compiled one where this package was built beside the torch that is used, else the one in Python;
-implementation() says which.
+the compiled one where this package was built beside the torch that is used, else the one in Python, which alone
+takes tensors in memory of a GPU and so is taken where there is one; implementation() says which.
 """
 
 import re
@@ -52,7 +52,7 @@ def implementation() -> str:
     """Which form process groups made from now on have: "compiled" or "python"."""
     if _forced is not None:
         return _forced
-    return "compiled" if _compiled is not None else "python"
+    return "compiled" if _compiled is not None and not torch.cuda.is_available() else "python"
 
 
 def use(form) -> None:
@@ -70,11 +70,11 @@ def use(form) -> None:
 
 def _create(store, rank, size, timeout):
     limit_ms = max(1, int(timeout.total_seconds() * 1000))
-    collectives, messages = _setup.communicators(store, rank, size, limit_ms)
+    collectives, messages = _setup.communicators(store, rank, size, limit_ms, 2, "none")
     if implementation() == "compiled":
         return _compiled.create(collectives, messages, rank, size, limit_ms)
     from . import _process_group
-    return _process_group.TuttiProcessGroup(collectives, messages, rank, size, limit_ms)
+    return _process_group.TuttiProcessGroup(store, collectives, messages, rank, size, limit_ms)
 
 
 def register() -> None:

@@ -13,7 +13,10 @@ import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
 from tutti import _abi, _library
 
+from . import _gpu as gpu
+from ._places import Input, OnHost, Output, bytes_of
 from ._queue import Call, CallQueue, Failures, JoinedWork, Message, Messages
+from ._setup import communicators
 
 # How long a group that is shut down waits for its collectives before it aborts them.
 _PATIENCE_S = 5
@@ -69,10 +72,21 @@ def _require(condition, text):
 
 def _check_tensors(tensors, what):
     for tensor in tensors:
-        if not tensor.is_cpu:
-            raise ValueError(f"tutti: {what} on a tensor in memory of {tensor.device}: only tensors of the processor are served")
+        if not tensor.is_cpu and not tensor.is_cuda:
+            raise ValueError(f"tutti: {what} on a tensor in memory of {tensor.device}: only tensors of the processor and of "
+                             "NVIDIA's GPUs are served")
         if tensor.layout != torch.strided:
             raise ValueError(f"tutti: {what} takes dense tensors only; sparse ones may be summed by all_reduce")
+
+
+def _device_of(*lists):
+    """The GPU on which the tensors lie; None: the processor."""
+    tensors = [tensor for tensors in lists for tensor in tensors]
+    if all(tensor.is_cpu for tensor in tensors):
+        return None
+    devices = {str(tensor.device) for tensor in tensors}
+    _require(len(devices) == 1, f"a call takes tensors of one device, not of {' and '.join(sorted(devices))}")
+    return tensors[0].device
 
 
 def _only(tensors, what):
@@ -98,79 +112,6 @@ def _config_of(timeout, limit_ms):
 @functools.lru_cache(maxsize=None)
 def _is_defined(op, dtype):
     return bool(_library.load().tutti_op_supports(op, dtype))
-
-
-def _bytes(tensor):
-    return tensor.numel() * tensor.element_size()
-
-
-def _adjacent(tensors):
-    """Whether they lie one after the other, so that they are flat as they are."""
-    at = tensors[0].data_ptr()
-    for tensor in tensors:
-        if not tensor.is_contiguous() or (tensor.numel() > 0 and tensor.data_ptr() != at):
-            return False
-        at += _bytes(tensor)
-    return True
-
-
-class _Output:
-    """A flat place for an output. Where tensors are not contiguous, or do not lie one after the other, a
-    buffer, which store() copies from. (In inference mode, as inference tensors are written to in it only.)"""
-
-    def __init__(self, tensors):
-        self._tensors = tensors
-        self._buffer = None
-        if len(tensors) == 1 and tensors[0].is_contiguous():
-            self.bytes, self.address = _bytes(tensors[0]), tensors[0].data_ptr()
-            return
-        self.bytes = sum(_bytes(tensor) for tensor in tensors)
-        if not tensors:
-            self.address = None
-        elif _adjacent(tensors):
-            self.address = tensors[0].data_ptr()
-        else:
-            self._buffer = torch.empty(sum(tensor.numel() for tensor in tensors), dtype=tensors[0].dtype)
-            self.address = self._buffer.data_ptr()
-
-    def _each(self):
-        at = 0
-        for tensor in self._tensors:
-            yield tensor, self._buffer[at:at + tensor.numel()].view(tensor.shape)
-            at += tensor.numel()
-
-    def load(self):
-        if self._buffer is not None:
-            with torch.inference_mode():
-                for tensor, part in self._each():
-                    part.copy_(tensor)
-
-    def store(self):
-        if self._buffer is not None:
-            with torch.inference_mode():
-                for tensor, part in self._each():
-                    tensor.copy_(part)
-
-
-class _Input:
-    """The same for inputs, which are only read. Apart from `output`, which is written meanwhile."""
-
-    def __init__(self, tensors, output=None):
-        self._flat = None
-        self.address = None
-        if not tensors:
-            return
-        if _adjacent(tensors):
-            address = tensors[0].data_ptr()
-            size = sum(_bytes(tensor) for tensor in tensors)
-            if output is None or output.address is None or address + size <= output.address or \
-                    output.address + output.bytes <= address:
-                self._flat = tensors
-                self.address = address
-                return
-        with torch.inference_mode():
-            self._flat = torch.cat([tensor.detach().reshape(-1) for tensor in tensors])
-        self.address = self._flat.data_ptr()
 
 
 _FIELDS = {"root": "rootRank", "op": "reduceOp"}
@@ -210,8 +151,10 @@ class TuttiProcessGroup(dist.ProcessGroup):
     messages. Collectives are issued by one thread at a time, in the same order on all ranks, and return at
     once."""
 
-    def __init__(self, collectives, messages, rank, size, limit_ms):
+    def __init__(self, store, collectives, messages, rank, size, limit_ms):
         super().__init__(rank, size)
+        self._store = store  # for the communicator of calls on a GPU, which the first of them makes
+        self._gpu = None
         self._library = _library.load()
         self._failures = Failures(self._library)
         self._comm, self._messages_comm = collectives, messages
@@ -275,7 +218,7 @@ class TuttiProcessGroup(dist.ProcessGroup):
 
     def abort(self):
         if self._open:
-            for comm in (self._comm, self._messages_comm):
+            for comm in (self._comm, self._messages_comm, *([self._gpu.comm] if self._gpu else [])):
                 self._library.tutti_comm_abort(comm, b"the process group was aborted")
 
     def shutdown(self):
@@ -289,6 +232,8 @@ class TuttiProcessGroup(dist.ProcessGroup):
             self._library.tutti_comm_abort(self._messages_comm, b"the process group was shut down")
         self._queue.stop()
         self._messages.stop()
+        if self._gpu is not None:
+            self._gpu.close(_PATIENCE_S)
         self._library.tutti_comm_free(self._messages_comm)
         self._library.tutti_comm_free(self._comm)
         self._kept.clear()
@@ -316,23 +261,32 @@ class TuttiProcessGroup(dist.ProcessGroup):
             self._coalesced.append(work)
         return work
 
-    def _issue(self, opts, outputs, run):
-        """run(config) when its turn comes."""
+    def _issue(self, opts, outputs, inputs, run):
+        """run(on) when its turn comes, `on` being where: OnHost or gpu.OnStream."""
         _require(self._open, "the process group was shut down")
+        device = _device_of(outputs, inputs)
         config = _config_of(getattr(opts, "timeout", None), self._limit_ms)
         self._sequence += 1
-        call = Call(self._queue, lambda: run(config), outputs, self._rank)
+        if device is not None:
+            return self._issued(self._gpu_calls(device).issue(run, config, outputs, self._rank))
+        call = Call(self._queue, lambda: run(OnHost(self._library, self._failures, self._comm, config)), outputs, self._rank)
         self._queue.push(call)
         return self._issued(call)
 
-    def _call(self, name, what, *arguments):
-        self._failures.check(getattr(self._library, name)(*arguments), what, self._comm)
+    def _gpu_calls(self, device):
+        """Collective, the first time: all ranks make a communicator, each with its GPU."""
+        if self._gpu is None:
+            comm, = communicators(self._store, self._rank, self._size, self._limit_ms, 1, f"cuda:{device.index}")
+            self._gpu = gpu.GpuCalls(self._library, self._failures, comm, device)
+        _require(self._gpu.device == device,
+                 f"the group's calls are on {self._gpu.device}, but the tensors lie in memory of {device}")
+        return self._gpu
 
     def _root(self, root, what):
         _require(0 <= root < self._size, f"{what}: there is no rank {root} among {self._size}")
         return root
 
-    def _with_op(self, reduce, tensor, run):
+    def _with_op(self, on, reduce, tensor, run):
         """run(operator, type); pre-multiplied sums are made for the one call."""
         dtype = _TYPES.get(tensor.dtype)
         if dtype is None:
@@ -346,7 +300,7 @@ class TuttiProcessGroup(dist.ProcessGroup):
             _require(factor.numel() == 1, "the factor of PREMUL_SUM is one number")
             factor = factor.to("cpu", tensor.dtype).contiguous()
             made = ctypes.c_int()
-            self._failures.check(self._library.tutti_op_create_premul_sum(self._comm, factor.data_ptr(), dtype,
+            self._failures.check(self._library.tutti_op_create_premul_sum(on.comm, factor.data_ptr(), dtype,
                                                                           ctypes.byref(made)), "premul_sum")
             try:
                 run(made.value, dtype)
@@ -366,23 +320,21 @@ class TuttiProcessGroup(dist.ProcessGroup):
         _check_tensors(tensors, "broadcast")
         root = self._root(opts.rootRank, "broadcast")
 
-        def run(config):
-            buffer = _Output([tensor])
+        def run(on):
+            buffer = on.output([tensor])
             if root == self._rank:
                 buffer.load()
-            self._call("tutti_broadcast_with", "broadcast", buffer.address, buffer.bytes, _abi.TUTTI_UINT8, root,
-                       self._comm, config)
+            on.call("tutti_broadcast", "broadcast", buffer.address, buffer.bytes, _abi.TUTTI_UINT8, root)
             if root != self._rank:
                 buffer.store()
 
-        return self._issue(opts, list(tensors), run)
+        return self._issue(opts, list(tensors), (), run)
 
-    def _reduce_all(self, tensor, reduce, config):
-        buffer = _Output([tensor])
+    def _reduce_all(self, tensor, reduce, on):
+        buffer = on.output([tensor])
         buffer.load()
-        self._with_op(reduce, tensor, lambda op, dtype: self._call(
-            "tutti_allreduce_with", "all_reduce", _abi.TUTTI_IN_PLACE, buffer.address, tensor.numel(), dtype, op,
-            self._comm, config))
+        self._with_op(on, reduce, tensor, lambda op, dtype: on.call(
+            "tutti_allreduce", "all_reduce", _abi.TUTTI_IN_PLACE, buffer.address, tensor.numel(), dtype, op))
         buffer.store()
 
     @_with_short_forms(c10d.AllreduceOptions, "op")
@@ -392,9 +344,9 @@ class TuttiProcessGroup(dist.ProcessGroup):
         if tensor.layout == torch.sparse_coo:
             _require(tensor.device.type == "cpu", "only tensors of the processor are served")
             _require(_NAMES[_number(reduce)] == "SUM", "sparse tensors can only be summed")
-            return self._issue(opts, list(tensors), lambda config: self._reduce_sparse(tensor, config))
+            return self._issue(opts, list(tensors), (), lambda on: self._reduce_sparse(tensor, on))
         _check_tensors(tensors, "all_reduce")
-        return self._issue(opts, list(tensors), lambda config: self._reduce_all(tensor, reduce, config))
+        return self._issue(opts, list(tensors), (), lambda on: self._reduce_all(tensor, reduce, on))
 
     @_with_short_forms(c10d.AllreduceOptions)
     def allreduce_sparse(self, tensors, opts):
@@ -406,13 +358,13 @@ class TuttiProcessGroup(dist.ProcessGroup):
         _check_tensors(tensors, "all_reduce_coalesced")
         reduce = opts.reduceOp
 
-        def run(config):
+        def run(on):
             for tensor in tensors:
-                self._reduce_all(tensor, reduce, config)
+                self._reduce_all(tensor, reduce, on)
 
-        return self._issue(opts, tensors, run)
+        return self._issue(opts, tensors, (), run)
 
-    def _reduce_sparse(self, tensor, config):
+    def _reduce_sparse(self, tensor, on):
         """The sum of the ranks' sparse tensors, in rank order: so it has the same bits on all ranks."""
         with torch.inference_mode():
             mine = tensor.detach().coalesce()
@@ -420,8 +372,8 @@ class TuttiProcessGroup(dist.ProcessGroup):
             shape = [values.shape[0], mine.sparse_dim(), tensor.dim()]
             told = torch.tensor(shape + [hash(tuple(tensor.shape)) & 0x7FFFFFFF])
             everybody = torch.empty((self._size, 4), dtype=torch.int64)
-            self._call("tutti_allgather_with", "sparse all_reduce", told.data_ptr(), everybody.data_ptr(), 4,
-                       _abi.TUTTI_INT64, self._comm, config)
+            on.call("tutti_allgather", "sparse all_reduce", told.data_ptr(), everybody.data_ptr(), 4,
+                    _abi.TUTTI_INT64)
             for rank, theirs in enumerate(everybody.tolist()):
                 _require(theirs[1:] == told.tolist()[1:],
                          f"sparse all_reduce: rank {rank} has a tensor of another shape")
@@ -431,12 +383,12 @@ class TuttiProcessGroup(dist.ProcessGroup):
                 width *= length
             all_indices = torch.empty(sum(entries) * shape[1], dtype=torch.int64)
             all_values = torch.empty((sum(entries),) + tuple(values.shape[1:]), dtype=values.dtype)
-            self._call("tutti_allgatherv_with", "sparse all_reduce", indices.data_ptr(), indices.numel(),
-                       all_indices.data_ptr(), _lengths([count * shape[1] for count in entries]), None,
-                       _abi.TUTTI_INT64, self._comm, config)
-            self._call("tutti_allgatherv_with", "sparse all_reduce", values.data_ptr(), _bytes(values),
-                       all_values.data_ptr(), _lengths([count * width for count in entries]), None,
-                       _abi.TUTTI_UINT8, self._comm, config)
+            on.call("tutti_allgatherv", "sparse all_reduce", indices.data_ptr(), indices.numel(),
+                    all_indices.data_ptr(), _lengths([count * shape[1] for count in entries]), None,
+                       _abi.TUTTI_INT64)
+            on.call("tutti_allgatherv", "sparse all_reduce", values.data_ptr(), bytes_of(values),
+                    all_values.data_ptr(), _lengths([count * width for count in entries]), None,
+                       _abi.TUTTI_UINT8)
             total, at = None, 0
             for count in entries:
                 part = torch.sparse_coo_tensor(
@@ -452,28 +404,28 @@ class TuttiProcessGroup(dist.ProcessGroup):
         _check_tensors(tensors, "reduce")
         root, reduce = self._root(opts.rootRank, "reduce"), opts.reduceOp
 
-        def run(config):
-            buffer = _Output([tensor])
+        def run(on):
+            buffer = on.output([tensor])
             buffer.load()
             mine = root == self._rank
-            self._with_op(reduce, tensor, lambda op, dtype: self._call(
-                "tutti_reduce_with", "reduce", _abi.TUTTI_IN_PLACE if mine else buffer.address,
-                buffer.address if mine else None, tensor.numel(), dtype, op, root, self._comm, config))
+            self._with_op(on, reduce, tensor, lambda op, dtype: on.call(
+                "tutti_reduce", "reduce", _abi.TUTTI_IN_PLACE if mine else buffer.address,
+                buffer.address if mine else None, tensor.numel(), dtype, op, root))
             if mine:
                 buffer.store()
 
-        return self._issue(opts, list(tensors), run)
+        return self._issue(opts, list(tensors), (), run)
 
-    def _gather_all(self, places, tensor, config):
-        output = _Output(places)
-        given = _Input([tensor], output)
-        counts = [_bytes(place) for place in places]
+    def _gather_all(self, places, tensor, on):
+        output = on.output(places)
+        given = on.input([tensor], output)
+        counts = [bytes_of(place) for place in places]
         if len(places) == 1 or len(set(counts)) == 1:
-            self._call("tutti_allgather_with", "all_gather", given.address, output.address, _bytes(tensor),
-                       _abi.TUTTI_UINT8, self._comm, config)
+            on.call("tutti_allgather", "all_gather", given.address, output.address, bytes_of(tensor),
+                    _abi.TUTTI_UINT8)
         else:
-            self._call("tutti_allgatherv_with", "all_gather", given.address, _bytes(tensor), output.address,
-                       _lengths(counts), None, _abi.TUTTI_UINT8, self._comm, config)
+            on.call("tutti_allgatherv", "all_gather", given.address, bytes_of(tensor), output.address,
+                    _lengths(counts), None, _abi.TUTTI_UINT8)
         output.store()
 
     def _check_places(self, places, tensor, what):
@@ -488,7 +440,7 @@ class TuttiProcessGroup(dist.ProcessGroup):
         self._check_places(places, tensor, "all_gather")
         _require(places[self._rank].numel() == tensor.numel(),
                  "all_gather: the place of the own tensor has another length than it")
-        return self._issue(opts, places, lambda config: self._gather_all(places, tensor, config))
+        return self._issue(opts, places, inputs, lambda on: self._gather_all(places, tensor, on))
 
     def _check_multiple(self, longer, shorter, what):
         _check_tensors([longer, shorter], what)
@@ -498,7 +450,7 @@ class TuttiProcessGroup(dist.ProcessGroup):
 
     def _allgather_base(self, output, tensor, opts=None):
         self._check_multiple(output, tensor, "all_gather_into_tensor")
-        return self._issue(opts, [output], lambda config: self._gather_all([output], tensor, config))
+        return self._issue(opts, [output], [tensor], lambda on: self._gather_all([output], tensor, on))
 
     def allgather_into_tensor_coalesced(self, outputs, inputs, opts=None):
         outputs, inputs = list(outputs), list(inputs)
@@ -506,11 +458,11 @@ class TuttiProcessGroup(dist.ProcessGroup):
         for output, tensor in zip(outputs, inputs):
             self._check_multiple(output, tensor, "all_gather_into_tensor_coalesced")
 
-        def run(config):
+        def run(on):
             for output, tensor in zip(outputs, inputs):
-                self._gather_all([output], tensor, config)
+                self._gather_all([output], tensor, on)
 
-        return self._issue(opts, outputs, run)
+        return self._issue(opts, outputs, inputs, run)
 
     def allgather_coalesced(self, outputs, inputs, opts=None):
         lists, inputs = [list(places) for places in outputs], list(inputs)
@@ -523,11 +475,11 @@ class TuttiProcessGroup(dist.ProcessGroup):
             _require(all(place.numel() == tensor.numel() for place in places),
                      "all_gather_coalesced: outputs must be as long as inputs")
 
-        def run(config):
+        def run(on):
             for places, tensor in zip(by_input, inputs):
-                self._gather_all(places, tensor, config)
+                self._gather_all(places, tensor, on)
 
-        return self._issue(opts, [place for places in lists for place in places], run)
+        return self._issue(opts, [place for places in lists for place in places], inputs, run)
 
     @_with_short_forms(c10d.GatherOptions, "root")
     def gather(self, outputs, inputs, opts):
@@ -542,14 +494,14 @@ class TuttiProcessGroup(dist.ProcessGroup):
         else:
             _require(not outputs or not outputs[0], f"gather takes outputs on rank {root} only")
 
-        def run(config):
-            output = _Output(places)
-            given = _Input([tensor], output)
-            self._call("tutti_gather_with", "gather", given.address, output.address, _bytes(tensor),
-                       _abi.TUTTI_UINT8, root, self._comm, config)
+        def run(on):
+            output = on.output(places)
+            given = on.input([tensor], output)
+            on.call("tutti_gather", "gather", given.address, output.address, bytes_of(tensor),
+                    _abi.TUTTI_UINT8, root)
             output.store()
 
-        return self._issue(opts, places, run)
+        return self._issue(opts, places, inputs, run)
 
     @_with_short_forms(c10d.ScatterOptions, "root")
     def scatter(self, outputs, inputs, opts):
@@ -564,27 +516,27 @@ class TuttiProcessGroup(dist.ProcessGroup):
         else:
             _require(not inputs or not inputs[0], f"scatter takes inputs on rank {root} only")
 
-        def run(config):
-            output = _Output([tensor])
-            given = _Input(parts, output)
-            self._call("tutti_scatter_with", "scatter", given.address, output.address, _bytes(tensor),
-                       _abi.TUTTI_UINT8, root, self._comm, config)
+        def run(on):
+            output = on.output([tensor])
+            given = on.input(parts, output)
+            on.call("tutti_scatter", "scatter", given.address, output.address, bytes_of(tensor),
+                    _abi.TUTTI_UINT8, root)
             output.store()
 
-        return self._issue(opts, [tensor], run)
+        return self._issue(opts, [tensor], parts, run)
 
-    def _scatter_reduced(self, tensor, parts, reduce, config):
-        output = _Output([tensor])
-        given = _Input(parts, output)
+    def _scatter_reduced(self, tensor, parts, reduce, on):
+        output = on.output([tensor])
+        given = on.input(parts, output)
         counts = [part.numel() for part in parts]
         if len(parts) == 1 or len(set(counts)) == 1:
-            self._with_op(reduce, tensor, lambda op, dtype: self._call(
-                "tutti_reduce_scatter_block_with", "reduce_scatter", given.address, output.address, tensor.numel(),
-                dtype, op, self._comm, config))
+            self._with_op(on, reduce, tensor, lambda op, dtype: on.call(
+                "tutti_reduce_scatter_block", "reduce_scatter", given.address, output.address, tensor.numel(),
+                dtype, op))
         else:
-            self._with_op(reduce, tensor, lambda op, dtype: self._call(
-                "tutti_reduce_scatter_with", "reduce_scatter", given.address, output.address, _lengths(counts),
-                dtype, op, self._comm, config))
+            self._with_op(on, reduce, tensor, lambda op, dtype: on.call(
+                "tutti_reduce_scatter", "reduce_scatter", given.address, output.address, _lengths(counts),
+                dtype, op))
         output.store()
 
     @_with_short_forms(c10d.ReduceScatterOptions, "op")
@@ -594,12 +546,12 @@ class TuttiProcessGroup(dist.ProcessGroup):
         self._check_places(parts, tensor, "reduce_scatter")
         _require(parts[self._rank].numel() == tensor.numel(),
                  "reduce_scatter: the output has another length than the own input")
-        return self._issue(opts, [tensor], lambda config: self._scatter_reduced(tensor, parts, reduce, config))
+        return self._issue(opts, [tensor], parts, lambda on: self._scatter_reduced(tensor, parts, reduce, on))
 
     def _reduce_scatter_base(self, output, tensor, opts=None):
         self._check_multiple(tensor, output, "reduce_scatter_tensor")
         reduce = (opts or c10d.ReduceScatterOptions()).reduceOp
-        return self._issue(opts, [output], lambda config: self._scatter_reduced(output, [tensor], reduce, config))
+        return self._issue(opts, [output], [tensor], lambda on: self._scatter_reduced(output, [tensor], reduce, on))
 
     def reduce_scatter_tensor_coalesced(self, outputs, inputs, opts=None):
         outputs, inputs, reduce = list(outputs), list(inputs), (opts or c10d.ReduceScatterOptions()).reduceOp
@@ -607,32 +559,32 @@ class TuttiProcessGroup(dist.ProcessGroup):
         for output, tensor in zip(outputs, inputs):
             self._check_multiple(tensor, output, "reduce_scatter_tensor_coalesced")
 
-        def run(config):
+        def run(on):
             for output, tensor in zip(outputs, inputs):
-                self._scatter_reduced(output, [tensor], reduce, config)
+                self._scatter_reduced(output, [tensor], reduce, on)
 
-        return self._issue(opts, outputs, run)
+        return self._issue(opts, outputs, inputs, run)
 
     def _blocks(self, tensor, splits, which):
         """The lengths in bytes of blocks along the first dimension; without splits, equal ones."""
         if not splits:
             _require(tensor.dim() > 0 and tensor.shape[0] % self._size == 0,
                      f"all_to_all: the {which} cannot be cut into {self._size} equal blocks along its first dimension")
-            return [_bytes(tensor) // self._size] * self._size
+            return [bytes_of(tensor) // self._size] * self._size
         _require(len(splits) == self._size, f"all_to_all: {len(splits)} split sizes of the {which} for {self._size} ranks")
         _require(min(splits) >= 0, f"all_to_all: a negative split size of the {which}")
         rows = sum(splits)
         _require(tensor.dim() > 0 and rows == tensor.shape[0],
                  f"all_to_all: the split sizes of the {which} do not add up to its first dimension")
-        row = _bytes(tensor) // rows if rows else 0
+        row = bytes_of(tensor) // rows if rows else 0
         return [split * row for split in splits]
 
-    def _exchange(self, places, given, received, sent, config):
-        output = _Output(places)
-        flat = _Input(given, output)
+    def _exchange(self, places, given, received, sent, on):
+        output = on.output(places)
+        flat = on.input(given, output)
         # The form with lengths always: a rank may give splits where another does not.
-        self._call("tutti_alltoallv_with", "all_to_all", flat.address, _lengths(sent), None, output.address,
-                   _lengths(received), None, _abi.TUTTI_UINT8, self._comm, config)
+        on.call("tutti_alltoallv", "all_to_all", flat.address, _lengths(sent), None, output.address,
+                _lengths(received), None, _abi.TUTTI_UINT8)
         output.store()
 
     def alltoall_base(self, output, tensor, output_splits, input_splits, opts=None):
@@ -640,8 +592,8 @@ class TuttiProcessGroup(dist.ProcessGroup):
         _check_types([output, tensor], "all_to_all")
         received = self._blocks(output, output_splits, "output")
         sent = self._blocks(tensor, input_splits, "input")
-        return self._issue(opts, [output],
-                           lambda config: self._exchange([output], [tensor], received, sent, config))
+        return self._issue(opts, [output], [tensor],
+                           lambda on: self._exchange([output], [tensor], received, sent, on))
 
     def alltoall(self, outputs, inputs, opts=None):
         outputs, inputs = list(outputs), list(inputs)
@@ -649,9 +601,9 @@ class TuttiProcessGroup(dist.ProcessGroup):
         _check_types(outputs + inputs, "all_to_all")
         _require(len(outputs) == self._size and len(inputs) == self._size,
                  f"all_to_all takes a tensor for each of {self._size} ranks")
-        received, sent = [_bytes(one) for one in outputs], [_bytes(one) for one in inputs]
-        return self._issue(opts, outputs,
-                           lambda config: self._exchange(outputs, inputs, received, sent, config))
+        received, sent = [bytes_of(one) for one in outputs], [bytes_of(one) for one in inputs]
+        return self._issue(opts, outputs, inputs,
+                           lambda on: self._exchange(outputs, inputs, received, sent, on))
 
     # Names of later versions.
     all_gather_single = _allgather_base
@@ -661,7 +613,12 @@ class TuttiProcessGroup(dist.ProcessGroup):
     all_to_all_single = alltoall_base
 
     def barrier(self, opts=None):
-        return self._issue(opts, [], lambda config: self._call("tutti_barrier_with", "barrier", self._comm, config))
+        def run(on):
+            if self._gpu is not None:
+                self._gpu.synchronize()
+            on.call("tutti_barrier", "barrier")
+
+        return self._issue(opts, [], (), run)
 
     # Messages.
 
@@ -673,13 +630,15 @@ class TuttiProcessGroup(dist.ProcessGroup):
         if peer is not None:
             peer = self._root(peer, what)
         if send:
-            place = _Input([tensor])
+            place = Input([tensor if tensor.is_cpu else tensor.detach().cpu()])
             finish = lambda place=place: None  # keeps the buffer until the message has ended
-        else:
-            place = _Output([tensor])
+        elif tensor.is_cpu:
+            place = Output([tensor])
             finish = place.store
+        else:
+            place, finish = gpu.received_in_host_memory(tensor)
         message = Message(self._messages, finish, [tensor], self._rank if send else -1 if peer is None else peer)
-        self._messages.begin(message, send, place.address, _bytes(tensor), peer, tag)
+        self._messages.begin(message, send, place.address, bytes_of(tensor), peer, tag)
         return self._issued(message)
 
     def send(self, tensors, peer, tag=0):

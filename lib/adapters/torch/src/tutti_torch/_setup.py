@@ -28,7 +28,8 @@ def error_text(library) -> str:
 class StoreExchange:
     """An all-gather over a store: rank 0 collects what the ranks have put and puts it together."""
 
-    def __init__(self, store, rank, size, limit_ms):
+    def __init__(self, store, prefix, rank, size, limit_ms):
+        self._prefix = prefix
         self._store, self._rank, self._size = store, rank, size
         self._deadline = time.monotonic() + limit_ms / 1000
         self._limit_ms = limit_ms
@@ -38,8 +39,8 @@ class StoreExchange:
     def fail(self, text):
         """Tells the others that this rank has failed."""
         try:
-            self._store.set("tutti/error", f"rank {self._rank}: {text}")
-            self._store.add("tutti/failed", 1)
+            self._store.set(f"{self._prefix}/error", f"rank {self._rank}: {text}")
+            self._store.add(f"{self._prefix}/failed", 1)
         except Exception:  # pylint: disable=broad-except
             pass  # the store has gone: the others see that, too
 
@@ -49,15 +50,15 @@ class StoreExchange:
             there = self._store.add(counter, 0)
             if there >= wanted:
                 return
-            if self._store.add("tutti/failed", 0) > 0:
-                raise RuntimeError(bytes(self._store.get("tutti/error")).decode(errors="replace"))
+            if self._store.add(f"{self._prefix}/failed", 0) > 0:
+                raise RuntimeError(bytes(self._store.get(f"{self._prefix}/error")).decode(errors="replace"))
             if time.monotonic() > self._deadline:
                 raise RuntimeError(f"tutti: Timed out as {there} of {wanted} ranks were ready after {self._limit_ms} ms")
             time.sleep(look)
             look = min(2 * look, _LONGEST_LOOK_S)
 
     def all_gather(self, mine: bytes) -> bytes:
-        prefix = f"tutti/{self._round}/"
+        prefix = f"{self._prefix}/{self._round}/"
         self._round += 1
         self._store.set(f"{prefix}{self._rank}", mine.hex())
         self._store.add(prefix + "ready", 1)
@@ -74,14 +75,15 @@ class StoreExchange:
         return everything
 
 
-def communicators(store, rank: int, size: int, limit_ms: int) -> Tuple[int, int]:
-    """Two communicators of the same ranks, for collectives and for messages, as addresses.
+def communicators(store, rank: int, size: int, limit_ms: int, count: int, device: str) -> Tuple[int, ...]:
+    """`count` communicators of the same ranks, as addresses; `device` as in tutti_comm_config. Once for a device.
 
     Collective. RuntimeError on all ranks when one fails, or when some have not come after `limit_ms`.
     """
     library = _library.load()
     setup_ms = min(limit_ms, LONGEST_SETUP_MS)
-    exchange = StoreExchange(store, rank, size, setup_ms)
+    # Ranks may have GPUs of different numbers.
+    exchange = StoreExchange(store, "tutti" if device == "none" else "tutti/gpu", rank, size, setup_ms)
 
     def all_gather(mine, everything, count, _context):
         try:
@@ -93,10 +95,10 @@ def communicators(store, rank: int, size: int, limit_ms: int) -> Tuple[int, int]
             return 1
 
     config = _abi.tutti_comm_config(size=ctypes.sizeof(_abi.tutti_comm_config), timeout_ms=limit_ms,
-                                    setup_ms=setup_ms, device=b"none")
+                                    setup_ms=setup_ms, device=device.encode())
     callback = _abi.tutti_allgather_fn(all_gather)
     made = []
-    for _ in range(2):
+    for _ in range(count):
         comm = ctypes.c_void_p()
         if library.tutti_comm_create_from_allgather(callback, None, rank, size, ctypes.byref(config),
                                                     ctypes.byref(comm)) != _abi.TUTTI_OK:
@@ -106,4 +108,4 @@ def communicators(store, rank: int, size: int, limit_ms: int) -> Tuple[int, int]
                 library.tutti_comm_free(other)
             raise RuntimeError(f"tutti: the process group cannot be made: {text}")
         made.append(comm)
-    return made[0].value, made[1].value
+    return tuple(comm.value for comm in made)
