@@ -26,7 +26,7 @@ GPU_TESTS = ("tests/device", "tests/gpu", "tests/transports/cuda_ipc")
 # What a GPU has nothing to do with, or only the tests' driver can show.
 NO_GPU = ("no_driver_test", "device_combine_test", "device_formats_test", "device_images_test", "device_protocol_test", "direct_test", "proxy_test")
 HEADERS = ("CLI", "fmt", "nlohmann")
-CHECKS = ("tests/trainer/*.py",)
+CHECKS = ("tests/trainer/*.py", "tests/adapters/torch/*.py", "lib/adapters/torch/src", "lib/adapters/python/src")
 
 
 def output(*command):
