@@ -189,7 +189,7 @@ void DeviceCalls::settle() {
 // ---------------------------------------------------------------- failure
 
 Status DeviceCalls::failure() {
-  if (arena_ != nullptr) look(now_ns());
+  if (arena_ != nullptr) look();
   const std::lock_guard lock(mutex_);
   return failure_;
 }
@@ -212,12 +212,13 @@ void DeviceCalls::fail(Status why) {
   if (setup_.on_failure) setup_.on_failure(why);
 }
 
-void DeviceCalls::look(uint64_t now_ns) {
+void DeviceCalls::look() {
   if (failed_.load(std::memory_order_acquire)) return;
   Status found;
   {
+    // The clock is read under the lock: the program and the library's thread look at once.
     const std::lock_guard lock(mutex_);
-    found = look_at_own(now_ns);
+    found = look_at_own(now_ns());
   }
   if (!found.ok()) fail(std::move(found));
 }
@@ -237,15 +238,15 @@ Status DeviceCalls::look_at_own(uint64_t now_ns) {
     seen_ns_ = now_ns;
     suspect_ = -1;
   }
-  TUTTI_TRY(look_at_others(begun));
-  // Another thread may have looked since this one read the clock.
-  if (now_ns < later_ns(seen_ns_, ns_of_ms(int64_t(read(report.timeout_ms))))) return {};
+  TUTTI_TRY(look_at_others(begun, now_ns));
+  if (now_ns - seen_ns_ < ns_of_ms(int64_t(read(report.timeout_ms)))) return {};
   return describe_timeout();
 }
 
 // A rank may leave when its part in a call is done, so one that has left counts as failed only if
-// the call still runs at the next look.
-Status DeviceCalls::look_at_others(uint64_t begun) {
+// the call still runs a while later.
+Status DeviceCalls::look_at_others(uint64_t begun, uint64_t now_ns) {
+  constexpr uint64_t sure_ns = 5'000'000;
   for (int rank = 0; rank < peer_status_->nranks(); ++rank) {
     if (rank == peer_status_->rank()) continue;
     const PeerStatusPage::Seen seen = peer_status_->look(rank);
@@ -254,8 +255,9 @@ Status DeviceCalls::look_at_others(uint64_t begun) {
     if (suspect_ != rank || suspect_call_ != begun) {
       suspect_ = rank;
       suspect_call_ = begun;
-      return {};
+      suspect_ns_ = now_ns;
     }
+    if (now_ns - suspect_ns_ < sure_ns) return {};
     return {TUTTI_PEER_FAILED,
             rank_name(rank) + (seen.died ? "'s process has ended" : " has freed its communicator") +
                 " while " + rank_name(peer_status_->rank()) + " was in call " +

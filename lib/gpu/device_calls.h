@@ -98,9 +98,9 @@ class DeviceCalls final : service_thread::Watched {
   Status enqueue_lanes(const StreamPlan& stream_plan, const Call& call,
                        plan::StreamCall stream_call, uint64_t capture, device::Stream stream);
   Status grow_scratch(uint64_t bytes, uint64_t capture);
-  void look(uint64_t now_ns) override;
+  void look() override;
   Status look_at_own(uint64_t now_ns);
-  Status look_at_others(uint64_t begun);
+  Status look_at_others(uint64_t begun, uint64_t now_ns);
   Status mismatch() const;
   void drain();
   void drain_proxy();
@@ -133,7 +133,7 @@ class DeviceCalls final : service_thread::Watched {
   Status failure_;
   uint64_t seen_begun_ = 0, seen_ns_ = 0;  // by look()
   int suspect_ = -1;                       // a rank that was gone when it was last looked at
-  uint64_t suspect_call_ = 0;
+  uint64_t suspect_call_ = 0, suspect_ns_ = 0;
 };
 
 }  // namespace tutti

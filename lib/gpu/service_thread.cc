@@ -48,8 +48,7 @@ class Service {
     std::unique_lock lock(mutex_);
     while (!watched_.empty()) {
       changed_.wait_for(lock, period);
-      const uint64_t now = now_ns();
-      for (Watched* one : watched_) one->look(now);
+      for (Watched* one : watched_) one->look();
     }
   }
 

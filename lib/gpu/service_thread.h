@@ -12,7 +12,7 @@ class Watched {
  public:
   virtual ~Watched() = default;
   // Never blocks. Neither adds nor removes.
-  virtual void look(uint64_t now_ns) = 0;
+  virtual void look() = 0;
 };
 
 // Once each; after remove() the thread is no longer in look(). Not to be called from look().
