@@ -9,6 +9,7 @@ import contextlib
 import ctypes
 import sys
 import threading
+import time
 
 import torch
 
@@ -57,9 +58,17 @@ class Event:
         use(0)
         return _driver.cuEventQuery(self.handle) == 0
 
+    def synchronize(self):
+        while not self.query():
+            time.sleep(0.001)
+
+
+def is_available():
+    return False
+
 
 class Stream:
-    def __init__(self, device=None):
+    def __init__(self, device=None, priority=0):
         assert _index(device) == 0
         use(0)
         self.handle = ctypes.c_void_p()
@@ -121,9 +130,12 @@ class OnGpu(torch.Tensor):
     def new_empty(self, *shape):
         return empty(shape, self.dtype)
 
-    def copy_(self, source):
-        current_stream().synchronize()
-        _plain(self).copy_(_plain(source))
+    def copy_(self, source, non_blocking=False):
+        if non_blocking and self.is_contiguous():  # from the host
+            copy(current_stream(), self, source)
+        else:
+            current_stream().synchronize()
+            _plain(self).copy_(_plain(source))
         return self
 
     def cpu(self):
@@ -192,5 +204,5 @@ class Elsewhere(OnGpu):
 def serve(gpu_calls):
     """Has the package use what is here in place of torch.cuda."""
     gpu_calls.cuda = sys.modules[__name__]
-    gpu_calls._future = lambda device: torch.futures.Future()  # this torch knows of no device
+    gpu_calls._queue.future_on = lambda devices: torch.futures.Future()  # this torch knows of no device
     torch.cuda.get_device_capability = lambda device=None: (8, 0)  # torch 2 asks

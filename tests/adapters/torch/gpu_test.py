@@ -244,6 +244,73 @@ def case_messages(rank, nranks):
     dist.barrier()
 
 
+def case_work_that_outlives_its_group(rank, nranks):
+    other = dist.new_group(list(range(nranks)))
+    work = begin_all_reduce(to_gpu(numbers(rank, 10)), on=other)
+    dist.destroy_process_group(other)
+    other.shutdown()  # torch 1.13 does not
+    work.wait()
+    assert work._calls.comm is None
+    gpu.current_stream().synchronize()
+    assert work.exception() is None and work.is_completed() and work.is_success(), work.exception()
+
+
+def case_barrier_is_not_behind_later_calls(rank, nranks):
+    all_reduce(to_gpu(torch.ones(1)))
+    barrier, tensor = dist.barrier(async_op=True), to_gpu(numbers(rank, 10))
+    if rank == 0:
+        all_reduce(tensor)
+        time.sleep(0.1)
+        barrier.wait()
+    else:
+        barrier.wait()
+        all_reduce(tensor)
+    same(tensor, sum(numbers(r, 10) for r in range(nranks)), "all_reduce")
+    # But behind earlier ones, and behind what is on the caller's stream.
+    stream, place = gpu.current_stream(), to_gpu(torch.zeros(10))
+    thread = after_a_while(gpu.hold(stream))
+    gpu.copy(stream, place, to_gpu(numbers(1, 10)))
+    begun = time.monotonic()
+    dist.barrier()
+    assert time.monotonic() - begun > 0.05
+    thread.join()
+
+
+def case_message_beside_a_call_that_waits(rank, nranks):
+    tensor, place = to_gpu(numbers(rank, 10)), to_gpu(torch.zeros(5))
+    all_reduce(to_gpu(torch.ones(1)))
+    if rank == 0:
+        work = begin_all_reduce(tensor)
+        for peer in range(1, nranks):
+            receive(place, peer)
+            same(place, numbers(peer, 5), "recv")
+            send(place, peer)
+        work.wait()
+    else:
+        send(to_gpu(numbers(rank, 5)), 0)
+        work = group().recv([place], 0, 0)
+        assert work.get_future().wait()[0].data_ptr() == place.data_ptr()
+        same(place, numbers(rank, 5), "recv")
+        all_reduce(tensor)
+    same(tensor, sum(numbers(r, 10) for r in range(nranks)), "all_reduce")
+
+
+def case_made_again_through_a_store(rank, nranks, path):
+    if not MODERN:  # whose own barrier through the store does not end a second time
+        return
+    store = dist.FileStore(path, nranks)
+    for _ in range(3):
+        dist.init_process_group("tutti", store=store, rank=rank, world_size=nranks)
+        for tensor in (to_gpu(numbers(rank, 10)), numbers(rank, 10)):
+            all_reduce(tensor)
+            assert torch.equal(tensor.cpu(), sum(numbers(r, 10) for r in range(nranks)))
+        dist.barrier()
+        dist.destroy_process_group()
+
+
+case_made_again_through_a_store.no_group = True
+
+
 def case_refused(rank, nranks):
     tensor = to_gpu(numbers(rank, 4))
     all_reduce(tensor)
@@ -321,7 +388,8 @@ def main():
     form = sys.argv[1]
     cases = ("collectives", "blocks_of_different_lengths", "premultiplied", "in_the_order_of_streams",
              "in_that_order_without_a_form_for_streams", "messages", "received_behind_what_reads_the_place", "refused", "two_groups",
-             "another_thread")
+             "another_thread", "work_that_outlives_its_group", "barrier_is_not_behind_later_calls",
+             "message_beside_a_call_that_waits", "made_again_through_a_store")
     for nranks in (2, 3):
         ranks.run(__file__, "+".join(cases), form, nranks, limit=200)
     ranks.run(__file__, "late", form, 2)

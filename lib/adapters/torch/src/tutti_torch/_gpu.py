@@ -5,21 +5,21 @@ what the caller's current stream does next behind the call; the host waits for n
 (blocks of different lengths, pre-multiplied sums) waits for that stream and goes through pinned memory of the host.
 """
 
+import threading
 import time
 
 import torch
 from torch import cuda
 from tutti import _abi
 
+from . import _queue
 from ._places import Input, Output
-from ._queue import TuttiWork
 
 # How long the host sleeps between looks at a stream that is to end.
 _NAP_S = 0.001
-
-
-def _future(device):
-    return torch.futures.Future(devices=[device])
+# Of the streams on which messages are copied, so that they are none of those that calls and, mostly, programs have: what
+# waits for a message must not wait for these.
+_OWN_POOL = -1
 
 
 class OnStream:
@@ -49,10 +49,10 @@ class OnStream:
         if status == _abi.TUTTI_UNSUPPORTED:  # on all ranks
             stream.synchronize()
             status = getattr(library, name + "_with")(*arguments, self.comm, self._config)
-        self._calls.failures.check(status, what, self.comm)
+        self._calls.raise_if(status, what)
 
 
-class StreamWork(TuttiWork):
+class StreamWork(_queue.TuttiWork):
     """A call that was issued to a stream."""
 
     def __init__(self, calls, event, outputs, source):
@@ -85,57 +85,86 @@ class StreamWork(TuttiWork):
         """Has ended from the start; what is done with its value is on streams behind the call."""
         with self._future_lock:
             if self._future is None:
-                self._future = _future(self._calls.device)
+                self._future = _queue.future_on([self._calls.device])
                 with cuda.stream(self._calls.stream):
                     self._future.set_result(self._outputs)
             return self._future
 
 
 class GpuCalls:
-    """The calls of a group on its GPU: a communicator, which it takes, and the stream that they are on. One thread at a
-    time issues them, in the same order on all ranks."""
+    """The calls of a group on its GPU: a communicator, which it takes, and the stream that they are on. Issued in the same
+    order on all ranks."""
 
     def __init__(self, library, failures, comm, device):
-        self.library, self.failures = library, failures
+        self.library = library
         self.comm, self.device = comm, device
         self.stream = cuda.Stream(device)
+        self._failures = failures
+        self._lock = threading.RLock()  # a communicator is used by one thread at a time; works ask it from any
+        self._left = None  # once the communicator has gone: what had become of the calls
 
     def issue(self, run, config, outputs, source):
-        self.stream.wait_stream(cuda.current_stream(self.device))
-        with cuda.stream(self.stream):
-            run(OnStream(self, config))
+        with self._lock:
+            self.stream.wait_stream(cuda.current_stream(self.device))
+            with cuda.stream(self.stream):
+                run(OnStream(self, config))
+                event = cuda.Event()
+                event.record(self.stream)
+        return StreamWork(self, event, outputs, source)
+
+    def reached(self):
+        """An event behind what was issued so far, and behind what is on the caller's stream."""
+        with self._lock:
+            self.stream.wait_stream(cuda.current_stream(self.device))
             event = cuda.Event()
             event.record(self.stream)
-        return StreamWork(self, event, outputs, source)
+        return event
+
+    def raise_if(self, status, what):
+        """With the lock."""
+        self._failures.check(status, what, self.comm)
 
     def check(self):
         """What became of the calls that the GPU has reached."""
-        self.failures.check(self.library.tutti_comm_device_status(self.comm), "a call on the GPU", self.comm)
+        with self._lock:
+            if self.comm is not None:
+                self.raise_if(self.library.tutti_comm_device_status(self.comm), "a call on the GPU")
+            elif self._left is not None:
+                raise self._left
 
-    def synchronize(self):
-        self.stream.synchronize()
-        self.check()
+    def abort(self, why):
+        if self.comm is not None:
+            self.library.tutti_comm_abort(self.comm, why)
 
     def close(self, patience_s):
         deadline = time.monotonic() + patience_s
         while not self.stream.query() and time.monotonic() < deadline:
             time.sleep(_NAP_S)
         if not self.stream.query():
-            self.library.tutti_comm_abort(self.comm, b"the process group was shut down")
-        self.library.tutti_comm_free(self.comm)
+            self.abort(b"the process group was shut down")
+        with self._lock:
+            try:
+                self.check()
+            except RuntimeError as failure:
+                self._left = failure
+            comm, self.comm = self.comm, None
+        self.library.tutti_comm_free(comm)
 
 
 def received_in_host_memory(tensor):
-    """Where a message for a tensor of a GPU is received, and what copies it there once it has come."""
-    buffer = torch.empty(tensor.shape, dtype=tensor.dtype)
+    """Where a message for a tensor of a GPU is received, and what begins to copy it there once it has come: that returns
+    what tells whether it has."""
+    buffer = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=cuda.is_available())
     asked = cuda.Event()
     asked.record(cuda.current_stream(tensor.device))
 
-    def finish():
-        stream = cuda.Stream(tensor.device)
+    def begin_copy():
+        stream = cuda.Stream(tensor.device, priority=_OWN_POOL)
         stream.wait_event(asked)
         with cuda.stream(stream), torch.inference_mode():
-            tensor.copy_(buffer)
-        stream.synchronize()
+            tensor.copy_(buffer, non_blocking=True)
+            copied = cuda.Event()
+            copied.record(stream)
+        return lambda kept=buffer: copied.query()
 
-    return Output([buffer]), finish
+    return Output([buffer]), begin_copy

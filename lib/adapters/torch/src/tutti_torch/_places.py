@@ -7,11 +7,18 @@ def bytes_of(tensor):
     return tensor.numel() * tensor.element_size()
 
 
+def _storage(tensor):
+    return (tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage()).data_ptr()
+
+
 def _adjacent(tensors):
-    """Whether they lie one after the other, so that they are flat as they are."""
+    """Whether they lie one after the other, so that they are flat as they are. On a GPU in one allocation, else a copy of
+    all of them is refused."""
     at = tensors[0].data_ptr()
     for tensor in tensors:
         if not tensor.is_contiguous() or (tensor.numel() > 0 and tensor.data_ptr() != at):
+            return False
+        if tensor.is_cuda and len(tensors) > 1 and _storage(tensor) != _storage(tensors[0]):
             return False
         at += bytes_of(tensor)
     return True

@@ -218,8 +218,10 @@ class TuttiProcessGroup(dist.ProcessGroup):
 
     def abort(self):
         if self._open:
-            for comm in (self._comm, self._messages_comm, *([self._gpu.comm] if self._gpu else [])):
+            for comm in (self._comm, self._messages_comm):
                 self._library.tutti_comm_abort(comm, b"the process group was aborted")
+            if self._gpu is not None:
+                self._gpu.abort(b"the process group was aborted")
 
     def shutdown(self):
         if not self._open:
@@ -227,6 +229,8 @@ class TuttiProcessGroup(dist.ProcessGroup):
         self._open = False
         if not self._queue.drain(_PATIENCE_S):
             self._library.tutti_comm_abort(self._comm, b"the process group was shut down")
+            if self._gpu is not None:  # a barrier may wait for it
+                self._gpu.abort(b"the process group was shut down")
         # What was sent and not received, or the other way round, has no end.
         if not self._messages.idle():
             self._library.tutti_comm_abort(self._messages_comm, b"the process group was shut down")
@@ -237,6 +241,7 @@ class TuttiProcessGroup(dist.ProcessGroup):
         self._library.tutti_comm_free(self._messages_comm)
         self._library.tutti_comm_free(self._comm)
         self._kept.clear()
+        self._store = None  # the next group may be made through another one at the same address
 
     _shutdown = shutdown
 
@@ -613,9 +618,13 @@ class TuttiProcessGroup(dist.ProcessGroup):
     all_to_all_single = alltoall_base
 
     def barrier(self, opts=None):
+        # Behind the calls on the GPU that were issued before it, and not behind later ones.
+        reached = self._gpu.reached() if self._gpu is not None else None
+
         def run(on):
-            if self._gpu is not None:
-                self._gpu.synchronize()
+            if reached is not None:
+                reached.synchronize()
+                self._gpu.check()
             on.call("tutti_barrier", "barrier")
 
         return self._issue(opts, [], (), run)

@@ -51,6 +51,11 @@ def _seconds(timeout):
     return seconds if seconds > 0 else None
 
 
+def future_on(devices):
+    """For a value on these GPUs."""
+    return torch.futures.Future(devices=devices) if devices else torch.futures.Future()
+
+
 class TuttiWork(Work):
     """One call. Keeps what it needs, tensors above all, until it is done."""
 
@@ -110,7 +115,7 @@ class TuttiWork(Work):
         with self._future_lock:
             if self._future is None:
                 # Not set_exception(): C++, where DDP waits, would take the exception for the result.
-                self._gate = torch.futures.Future()
+                self._gate = future_on(list({tensor.device for tensor in self._outputs if tensor.is_cuda}))
                 self._future = self._gate.then(self._value)
                 if self._done:
                     self._gate.set_result(None)
@@ -267,6 +272,7 @@ class Messages(_WithThread):
         self._library, self._failures, self._comm = library, failures, comm
         self.limit_ms = limit_ms
         self._in_flight = []
+        self._copying = []  # messages that have come, and what tells whether they lie where they should
         self._timed_out = ""  # what ended all of them
         self._thread.start()
 
@@ -286,7 +292,7 @@ class Messages(_WithThread):
 
     def idle(self):
         with self._lock:
-            return not self._in_flight
+            return not self._in_flight and not self._copying
 
     def _test(self, message):
         over = ctypes.c_int()
@@ -315,25 +321,39 @@ class Messages(_WithThread):
                 except RuntimeError as error:
                     ended.append((message, error))
             self._in_flight = left
+            copying, self._copying = self._copying, []
         for message, failure in ended:
+            copied = None
             try:
                 if message._sender.value >= 0:
                     message._source = message._sender.value
                 if failure is None:
-                    message._run()
+                    copied = message._run()
             except Exception as error:  # pylint: disable=broad-except
                 failure = error
-            message._complete(failure)
-        return bool(ended)
+            if copied is None:
+                message._complete(failure)
+            else:
+                copying.append((message, copied))
+        left = []
+        for message, copied in copying:
+            if copied():
+                message._complete(None)
+            else:
+                left.append((message, copied))
+        if left:
+            with self._lock:
+                self._copying += left
+        return bool(ended) or len(left) < len(copying)
 
     def _serve(self):
         looks, nap = 0, _SHORTEST_NAP_S
         while True:
             with self._lock:
-                if not self._in_flight:
-                    self._wake.wait_for(lambda: self._stopping or self._in_flight)
+                if not self._in_flight and not self._copying:
+                    self._wake.wait_for(lambda: self._stopping or self._in_flight or self._copying)
                     looks, nap = 0, _SHORTEST_NAP_S
-                if self._stopping and not self._in_flight:
+                if self._stopping and not self._in_flight and not self._copying:
                     return
             if self.advance():
                 looks, nap = 0, _SHORTEST_NAP_S

@@ -76,14 +76,16 @@ class StoreExchange:
 
 
 def communicators(store, rank: int, size: int, limit_ms: int, count: int, device: str) -> Tuple[int, ...]:
-    """`count` communicators of the same ranks, as addresses; `device` as in tutti_comm_config. Once for a device.
+    """`count` communicators of the same ranks, as addresses; `device` as in tutti_comm_config.
 
     Collective. RuntimeError on all ranks when one fails, or when some have not come after `limit_ms`.
     """
     library = _library.load()
     setup_ms = min(limit_ms, LONGEST_SETUP_MS)
-    # Ranks may have GPUs of different numbers.
-    exchange = StoreExchange(store, "tutti" if device == "none" else "tutti/gpu", rank, size, setup_ms)
+    # Ranks may have GPUs of different numbers. A group that is made again may find the keys of the one before.
+    kind = "host" if device == "none" else "gpu"
+    made = store.add(f"tutti/{kind}/{rank}", 1)
+    exchange = StoreExchange(store, f"tutti/{kind}/{made}", rank, size, setup_ms)
 
     def all_gather(mine, everything, count, _context):
         try:
@@ -97,15 +99,15 @@ def communicators(store, rank: int, size: int, limit_ms: int, count: int, device
     config = _abi.tutti_comm_config(size=ctypes.sizeof(_abi.tutti_comm_config), timeout_ms=limit_ms,
                                     setup_ms=setup_ms, device=device.encode())
     callback = _abi.tutti_allgather_fn(all_gather)
-    made = []
+    comms = []
     for _ in range(count):
         comm = ctypes.c_void_p()
         if library.tutti_comm_create_from_allgather(callback, None, rank, size, ctypes.byref(config),
                                                     ctypes.byref(comm)) != _abi.TUTTI_OK:
             text = exchange.error or error_text(library)
             exchange.fail(text)
-            for other in made:
+            for other in comms:
                 library.tutti_comm_free(other)
             raise RuntimeError(f"tutti: the process group cannot be made: {text}")
-        made.append(comm)
-    return tuple(comm.value for comm in made)
+        comms.append(comm)
+    return tuple(comm.value for comm in comms)
