@@ -94,6 +94,8 @@ struct Machine::Rank {
   uint64_t history = 0;              // digest of everything that it has seen
   uint64_t look = 0, last_look = 0;  // digests of what this and the previous look have seen
   std::vector<const void*> watched;  // words loaded since it last moved
+  // Vectors of others that it may have read since its last access to a flag.
+  std::vector<std::pair<const void*, size_t>> reading;
   Status failure;
 };
 
@@ -190,11 +192,7 @@ int Machine::body(uint32_t number) {
 
 bool Machine::make_call(Rank& rank, uint32_t number, CallSpec spec) {
   rank.call = number;
-  if (int(rank.number) == strays_ && number == stray_call_) {
-    // By the same way, of which only one-hop has no longest vector.
-    const bool more = strays_more_ && spec.path == Path::one_hop;
-    spec.count += more || spec.count <= 1 ? 1 : -1;
-  }
+  if (int(rank.number) == strays_ && number == stray_call_) stray(&spec);
   const uint64_t n = settings_.nranks;
   const uint64_t in = spec.count * (has_parts(spec.collective) ? n : 1);
   const uint64_t out = spec.count * (gets_blocks(spec.collective) ? n : 1);
@@ -245,6 +243,7 @@ bool Machine::make_call(Rank& rank, uint32_t number, CallSpec spec) {
   rank.failure = wait_for_end(rank);
   if (rank.failure.ok()) {
     check_result(rank, number, spec);
+    check_all_alike(rank, number, spec);
     if (in_lines) check_verdicts(rank);
     if (after) check_verdicts_told_after(rank);
     return !rank.aborted;
@@ -259,8 +258,20 @@ bool Machine::make_call(Rank& rank, uint32_t number, CallSpec spec) {
     writes(output, out * 8);
   }
   spoil(rank, rank.input, in * 8);
+  spoil(rank, output, out * 8);
   judge_failure(rank);
   return false;
+}
+
+// By the same way, of which only one-hop has no longest vector.
+void Machine::stray(CallSpec* spec) const {
+  if (stray_ == Stray::root && is_rooted(spec->collective)) {
+    const bool is_root = int(spec->root) == strays_;
+    spec->root = is_root ? (spec->root + 1) % settings_.nranks : uint32_t(strays_);
+    return;
+  }
+  const bool more = stray_ == Stray::more && spec->path == Path::one_hop;
+  spec->count += more || spec->count <= 1 ? 1 : -1;
 }
 
 void Machine::tell_verdict(Rank& rank) {
@@ -407,6 +418,15 @@ void Machine::check_result(Rank& rank, uint32_t number, const CallSpec& spec) {
   ++right_;
 }
 
+// A call in which ranks hear from all others does not end OK if a rank has made another call there,
+// or before.
+void Machine::check_all_alike(const Rank& rank, uint32_t number, const CallSpec& spec) {
+  if (strays_ < 0 || number < stray_call_ || ends_unheard(spec.collective, false, false)) return;
+  found("rank " + std::to_string(rank.number) + ", call " + std::to_string(number) + ", " +
+        spec.describe() + ": OK, but rank " + std::to_string(strays_) + " has made another call " +
+        std::to_string(stray_call_));
+}
+
 // ---------------------------------------------------------------- who moves
 
 uint64_t Machine::state() const {
@@ -470,7 +490,8 @@ void Machine::wait_for_change(Rank& rank) {
       settings_.weak && std::any_of(rank.watched.begin(), rank.watched.end(), [&](const void* w) {
         return !model_.has_seen_latest(rank.number, w);
       });
-  if (!stale && !rank.looks && !rank.missed) rank.blocked = true;
+  const bool has_limit = int(rank.number) == gives_up_;  // it may pass while nothing changes
+  if (!stale && !rank.looks && !rank.missed && !has_limit) rank.blocked = true;
   fibers_.switch_to(next_rank());
   if (stopping_) throw Killed();
 }
@@ -489,9 +510,8 @@ void Machine::changed(const void* word, const Rank& by) {
 
 void Machine::step(const void* word) {
   Rank& rank = self();
-  if (rank.in_fault || std::uncaught_exceptions() > 0) return;
-  if (rank.leaving && stopping_) return;
-  if (stopping_) throw Killed();
+  rank.reading.clear();
+  if (!may_switch(rank)) return;
   ++accesses_;
   if (!rank.leaving && rank.own_accesses++ == fault_at_) {
     if (int(rank.number) == dies_) {
@@ -506,8 +526,31 @@ void Machine::step(const void* word) {
     }
   }
   if (!schedule_->every_access() && word < flags_begin_) return;
+  let_others_move(rank);
+}
+
+bool Machine::may_switch(const Rank& rank) const {
+  if (rank.in_fault || std::uncaught_exceptions() > 0) return false;
+  if (rank.leaving && stopping_) return false;
+  if (stopping_) throw Killed();
+  return true;
+}
+
+void Machine::let_others_move(const Rank& rank) {
   fibers_.switch_to(next_rank());
   if (stopping_ && !rank.leaving) throw Killed();
+}
+
+// Between a look at a flag and a read of the vector that it has announced, its owner may give up.
+void Machine::step_before_read(const void* at, size_t bytes) {
+  Rank& rank = self();
+  const auto* const byte = static_cast<const std::byte*>(at);
+  const std::byte* const vectors = memory_.base + geometry_.total_bytes();
+  const bool is_vector = byte >= vectors && byte < memory_.base + total_bytes_;
+  const bool is_own = byte >= rank.input && byte < rank.input + 2 * vector_bytes_;
+  if (!is_vector || is_own || !schedule_->every_access() || !may_switch(rank)) return;
+  rank.reading.emplace_back(at, bytes);
+  let_others_move(rank);
 }
 
 uint64_t Machine::load(const void* word, uint64_t latest, std::memory_order order) {
@@ -537,9 +580,15 @@ void Machine::exchanged(const void* word, uint64_t before, uint64_t value) {
   changed(word, rank);
 }
 
-void Machine::fence(std::memory_order order) { model_.fence(self().number, order); }
+void Machine::fence(std::memory_order order) {
+  const Rank& rank = self();
+  // Other ranks may have moved since it said that it would read them, before it did.
+  for (const auto& [at, bytes] : rank.reading) model_.read_racing(rank.number, at, bytes);
+  model_.fence(rank.number, order);
+}
 
 void Machine::reads(const void* at, size_t bytes) {
+  step_before_read(at, bytes);
   const Rank& rank = self();
   if (std::string wrong = model_.read(rank.number, rank.call, at, bytes); !wrong.empty()) {
     found(wrong + " in " + (*calls_)[rank.call - 1].describe());
@@ -554,6 +603,7 @@ void Machine::writes(const void* at, size_t bytes) {
 }
 
 void Machine::reads_racing(const void* at, size_t bytes) {
+  step_before_read(at, bytes);
   model_.read_racing(self().number, at, bytes);
 }
 

@@ -80,12 +80,13 @@ class Machine final : public slots::Observer {
     aborts_ = aborts;
     fault_at_ = at;
   }
-  // In runs from now on: the rank that makes call `call` with another number of elements, one less
-  // or, of at most one or if `more` and by one-hop, one more.
-  void set_stray(int rank, uint32_t call, bool more) {
+  // In runs from now on: the rank that makes call `call` in another way than the others: with one
+  // element less, one more (by one-hop, or of at most one), or with another root, if it has one.
+  enum class Stray { less, more, root };
+  void set_stray(int rank, uint32_t call, Stray stray) {
     strays_ = rank;
     stray_call_ = call;
-    strays_more_ = more;
+    stray_ = stray;
   }
   // In runs from now on: the rank whose calls end by their time limit, and at which of its moves.
   void set_limit(int rank, uint64_t moves) {
@@ -110,6 +111,9 @@ class Machine final : public slots::Observer {
   void reads(const void* at, size_t bytes) override;
   void writes(const void* at, size_t bytes) override;
   void reads_racing(const void* at, size_t bytes) override;
+  bool may_switch(const Rank& rank) const;
+  void let_others_move(const Rank& rank);
+  void step_before_read(const void* at, size_t bytes);
   // After a failed call: its owner overwrites the buffer, even if other ranks still read it.
   void spoil(const Rank& rank, std::byte* at, size_t bytes);
 
@@ -124,6 +128,8 @@ class Machine final : public slots::Observer {
   void judge_failure(const Rank& rank);
   void prepare(Rank& rank, const CallSpec& spec);
   Status wait_for_end(Rank& rank);
+  void stray(CallSpec* spec) const;
+  void check_all_alike(const Rank& rank, uint32_t number, const CallSpec& spec);
   void check_result(Rank& rank, uint32_t number, const CallSpec& spec);
   void wait_for_change(Rank& rank);
   void changed(const void* word, const Rank& by);
@@ -151,7 +157,7 @@ class Machine final : public slots::Observer {
   bool stopping_ = false;
   int dies_ = -1, aborts_ = -1, strays_ = -1, gives_up_ = -1;
   uint32_t stray_call_ = 0;
-  bool strays_more_ = false;
+  Stray stray_ = Stray::less;
   uint64_t moves_left_ = 0;
   uint64_t fault_at_ = 0;
   std::string wrong_;

@@ -8,7 +8,9 @@ peer has still to read, and is found by the test beside it.
 Exit status 0: all that were asked for are found."""
 
 import os
+import resource
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
@@ -17,8 +19,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 SHARED, SLOTS = "lib/shared_memory/", "lib/slots/"
 ORDER = "Walks.EveryWayAfterEveryOtherIsRightInAnyOrderOfMoves"
 ABORT = "Walks.AnAbortAnywhereEndsAllAndNoResultIsWrong"
-FAILS = "Walks.ARankThatGivesUpAnywhereEndsAllAndNoResultIsWrong"
-UNSEEN = "Walks.LongWhatComesAfterACallThatDiffersUnseenIsNeverWrong"
+DIRECT = "Walks.WhatIsReadWhereItLiesIsRightOrTheCallFails"
+UNSEEN = "Walks.WhatComesAfterACallThatDiffersUnseenIsNeverWrong"
 COPIED = "Walks.WhatIsCopiedIsRightOrTheCallFails"
 STRAY = "Walks.ACallThatDiffersOnOneRankEndsInMismatchOrWhereNobodyNeedsIt"
 
@@ -96,7 +98,7 @@ MUTANTS = [
     ("direct does not wait for who has begun", SHARED + "direct.cc",
      "  if (!regions_.may_vanish()) return;\n", "  return;\n", ABORT),
     ("direct says done though an input was taken back meanwhile", SHARED + "direct.cc",
-     "  withdrawn_ = !rendezvous_.all_posted();\n", "", FAILS),
+     "  withdrawn_ = !rendezvous_.all_posted();\n", "", DIRECT),
     ("who copies does not wait until a share is reduced", SHARED + "copied.cc",
      "if (at == share.end || !reduced(rank)) continue;", "if (at == share.end) continue;", ORDER),
     ("who copies leaves before the last rank has", SHARED + "copied.cc",
@@ -199,6 +201,11 @@ def mutated_text(mutant):
     return text.replace(old, new)
 
 
+# Not the time that passes: on a loaded machine, a test that finds nothing would count as one that hangs.
+def limit_cpu_time():
+    resource.setrlimit(resource.RLIMIT_CPU, (120, 130))
+
+
 def is_found(build, mutant, compiles, link):
     _, path, _, _, test = mutant
     text = mutated_text(mutant)
@@ -234,10 +241,9 @@ def is_found(build, mutant, compiles, link):
         program = os.path.join(overlay, "walks")
         linked[linked.index("-o") + 1] = program
         subprocess.run(linked, cwd=build, check=True)
-        try:
-            done = subprocess.run([program, "--gtest_filter=" + test], timeout=120,
-                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        except subprocess.TimeoutExpired:
+        done = subprocess.run([program, "--gtest_filter=" + test], preexec_fn=limit_cpu_time,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        if done.returncode == -signal.SIGXCPU:
             return "hangs"
         return "found" if done.returncode != 0 else None
 

@@ -27,11 +27,12 @@ struct Walks {
 enum class Fault { none, death, abort, limit, stray };
 
 // Ways that calls go: all; one-hop, which a rank may leave without a message from all; those in
-// which the kernel copies.
-enum class Among { all, one_hop, copied };
+// which ranks read the vectors where they lie; those in which the kernel copies.
+enum class Among { all, one_hop, direct, copied };
 
 bool is_among(const Way& way, Among among) {
   if (among == Among::one_hop) return way.calls[0].path == Path::one_hop;
+  if (among == Among::direct) return way.calls[0].reached == everybody;
   return among == Among::all || std::string_view(way.name) == "copied";
 }
 
@@ -68,9 +69,10 @@ Walks walk(const Setting& setting, uint64_t walks) {
         call_of(ways[(i / n / n + i + i / n * 5) % n], setting.nranks, schedule.draw())};
     if (setting.fault == Fault::stray) {
       machine.set_stray(int(schedule.draw() % setting.nranks), 1 + schedule.draw() % 2,
-                        schedule.draw() % 2 == 0);
+                        Machine::Stray(schedule.draw() % 3));
     } else if (setting.fault == Fault::limit) {
-      machine.set_limit(int(schedule.draw() % setting.nranks), schedule.draw() % 24);
+      const uint64_t most_moves = uint64_t{4} << (schedule.draw() % 7);
+      machine.set_limit(int(schedule.draw() % setting.nranks), schedule.draw() % most_moves);
     } else if (setting.fault != Fault::none) {
       const int rank = int(schedule.draw() % setting.nranks);
       const uint64_t at = schedule.draw() % (uint64_t{1} << (2 + schedule.draw() % 8));
@@ -125,6 +127,11 @@ TEST(Walks, ARankThatGivesUpAnywhereEndsAllAndNoResultIsWrong) {
   expect_none_wrong(walk_everywhere(4'000, Fault::limit));
 }
 
+TEST(Walks, WhatIsReadWhereItLiesIsRightOrTheCallFails) {
+  expect_none_wrong(walk_everywhere(500, Fault::limit, Among::direct));
+  expect_none_wrong(walk_everywhere(500, Fault::abort, Among::direct));
+}
+
 TEST(Walks, WhatIsCopiedIsRightOrTheCallFails) {
   expect_none_wrong(walk_everywhere(2'000, Fault::limit, Among::copied));
   expect_none_wrong(walk_everywhere(1'000, Fault::abort, Among::copied));
@@ -139,7 +146,6 @@ TEST(Walks, WhatComesAfterACallThatDiffersUnseenIsNeverWrong) {
   expect_none_wrong(walk_everywhere(4'000, Fault::stray, Among::one_hop));
 }
 
-// It takes as many to meet one that would be, if digests did not tell of such calls.
 TEST(Walks, LongWhatComesAfterACallThatDiffersUnseenIsNeverWrong) {
   expect_none_wrong(walk_everywhere(100'000, Fault::stray, Among::one_hop));
 }
