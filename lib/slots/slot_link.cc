@@ -331,7 +331,11 @@ Status SlotLink::compare_calls(uint64_t now_ns) {
     // Before its latest call: it may enter this one, end it and leave between the two looks.
     const bool gone = load(segment_.rank(local).left, std::memory_order_acquire) != 0;
     const uint64_t latest = latest_epoch(local);
-    if (mark_.epoch != 0) TUTTI_TRY(compare_call(local, mark_, now_ns));
+    if (mark_.epoch != 0) {
+      TUTTI_TRY(compare_call(local, mark_, now_ns));
+      // One that differed before, on ranks that did not hear of it, may be why nothing comes.
+      if (latest >= mark_.epoch) TUTTI_TRY(compare_earlier(local));
+    }
     // Point to point: a peer inside a collective call that this rank has not entered will not
     // serve it. What it sent before is visible by now: no data at a second look is proof.
     const bool elsewhere = mark_.epoch == 0 && latest > own_->epoch.load();

@@ -287,6 +287,16 @@ TEST_P(KilledRank, EveryRankLearnsOfAMismatchAndOfBothSides) {
          return tutti_broadcast_with(out, 8, TUTTI_FLOAT32, r == 1 ? 1 : 0, c, &config);
        },
        "from rank 1", "from rank 0"},
+      {"none, unheard",
+       [&](int r, tutti_comm c) {
+         tutti_call_config config = TUTTI_CALL_CONFIG_INIT;
+         config.timeout_ms = 5000;
+         const size_t count = r == 1 ? 0 : 8;
+         const tutti_status status = tutti_broadcast_with(out, count, TUTTI_FLOAT32, 0, c, &config);
+         if (status != TUTTI_OK) return status;
+         return tutti_broadcast_with(out, 8, TUTTI_FLOAT32, 1, c, &config);
+       },
+       "rank 1", "broadcast of 8"},
       {"collective",
        [&](int r, tutti_comm c) {
          return r == 1 ? tutti_barrier(c) : reduce(c, 8, TUTTI_FLOAT32, TUTTI_SUM, nullptr);

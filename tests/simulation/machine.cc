@@ -270,8 +270,12 @@ void Machine::stray(CallSpec* spec) const {
     spec->root = is_root ? (spec->root + 1) % settings_.nranks : uint32_t(strays_);
     return;
   }
-  const bool more = stray_ == Stray::more && spec->path == Path::one_hop;
-  spec->count += more || spec->count <= 1 ? 1 : -1;
+  const bool one_hop = spec->path == Path::one_hop;
+  if (stray_ == Stray::empty && one_hop) {
+    spec->count = 0;
+  } else {
+    spec->count += spec->count <= 1 || (stray_ == Stray::more && one_hop) ? 1 : -1;
+  }
 }
 
 void Machine::tell_verdict(Rank& rank) {

@@ -80,9 +80,9 @@ class Machine final : public slots::Observer {
     aborts_ = aborts;
     fault_at_ = at;
   }
-  // In runs from now on: the rank that makes call `call` in another way than the others: with one
-  // element less, one more (by one-hop, or of at most one), or with another root, if it has one.
-  enum class Stray { less, more, root };
+  // In runs from now on: the rank whose call `call` differs from the others': it has another root,
+  // no elements (only by one-hop), one more (by one-hop, or of at most one), or one less.
+  enum class Stray { root, empty, more, less };
   void set_stray(int rank, uint32_t call, Stray stray) {
     strays_ = rank;
     stray_call_ = call;

@@ -159,6 +159,8 @@ MUTANTS = [
      "    const bool gone = load(segment_.rank(local).left, std::memory_order_acquire) != 0;\n", ORDER),
     ("digests do not tell of calls that ranks end without hearing from all", "lib/call/call.h",
      "return (history ^ (hash + epoch)) * 0xff51afd7ed558ccdu;", "return history;", UNSEEN),
+    ("a rank that waits does not compare the calls before", SLOTS + "slot_link.cc",
+     "      if (latest >= mark_.epoch) TUTTI_TRY(compare_earlier(local));\n", "", UNSEEN),
 ]
 
 

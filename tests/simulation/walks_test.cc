@@ -69,7 +69,7 @@ Walks walk(const Setting& setting, uint64_t walks) {
         call_of(ways[(i / n / n + i + i / n * 5) % n], setting.nranks, schedule.draw())};
     if (setting.fault == Fault::stray) {
       machine.set_stray(int(schedule.draw() % setting.nranks), 1 + schedule.draw() % 2,
-                        Machine::Stray(schedule.draw() % 3));
+                        Machine::Stray(schedule.draw() % 4));
     } else if (setting.fault == Fault::limit) {
       const uint64_t most_moves = uint64_t{4} << (schedule.draw() % 7);
       machine.set_limit(int(schedule.draw() % setting.nranks), schedule.draw() % most_moves);
