@@ -11,10 +11,12 @@
 #include <tuple>
 #include <vector>
 
+#include "tests/support/processes.h"
 #include "tests/support/thread_comm.h"
 
 namespace {
 
+using tutti::testing::Meeting;
 using tutti::testing::on_comm;
 using tutti::testing::sentence;
 
@@ -256,7 +258,8 @@ class ARefusedCall : public ::testing::TestWithParam<std::tuple<const char*, The
 
 TEST_P(ARefusedCall, IsToldToThoseThatWaitForIt) {
   const auto [transport, then] = GetParam();
-  on_comm(3, transport, [then = then](int rank, tutti_comm comm) {
+  const Meeting told;
+  on_comm(3, transport, [&told, then = then](int rank, tutti_comm comm) {
     const std::vector<int32_t> in(3, rank);
     std::vector<int32_t> out(9);
     const size_t counts[] = {3, 3, 3};
@@ -269,6 +272,7 @@ TEST_P(ARefusedCall, IsToldToThoseThatWaitForIt) {
     ASSERT_EQ(tutti_barrier(comm), TUTTI_OK);
     if (rank != 1) {
       const tutti_status status = gather(3);
+      told.arrive();
       const std::string words = "; rank 1 was refused call 2: send_count is 5, but counts[1] is 3";
       if (then == Then::the_call) {
         EXPECT_EQ(status, TUTTI_OK) << sentence(comm);
@@ -283,6 +287,7 @@ TEST_P(ARefusedCall, IsToldToThoseThatWaitForIt) {
       return;
     }
     EXPECT_EQ(gather(5), TUTTI_INVALID);
+    if (then == Then::nothing) return told.wait_for(2);
     if (then != Then::the_call) std::this_thread::sleep_for(std::chrono::milliseconds(600));
     if (then == Then::another_call) {
       EXPECT_EQ(tutti_barrier(comm), TUTTI_MISMATCH) << sentence(comm);
@@ -386,6 +391,7 @@ class AFormThatIsRefused : public ::testing::TestWithParam<std::tuple<const char
 TEST_P(AFormThatIsRefused, IsToldToThoseThatWaitForIt) {
   const auto [transport, index] = GetParam();
   const Form form = forms()[index];
+  const Meeting told;
   on_comm(3, transport, [&](int rank, tutti_comm comm) {
     tutti_call_config config = TUTTI_CALL_CONFIG_INIT;
     config.timeout_ms = 500;
@@ -393,8 +399,9 @@ TEST_P(AFormThatIsRefused, IsToldToThoseThatWaitForIt) {
     const tutti_status status = form.call(comm, rank == 1, &config);
     if (rank == 1) {
       EXPECT_TRUE(status == TUTTI_INVALID || status == TUTTI_UNSUPPORTED) << sentence(comm);
-      return std::this_thread::sleep_for(std::chrono::milliseconds(1'000));
+      return told.wait_for(2);
     }
+    told.arrive();
     EXPECT_EQ(status, TUTTI_TIMEOUT) << sentence(comm);
     EXPECT_NE(sentence(comm).find(form.words), std::string::npos) << sentence(comm);
   });
@@ -440,6 +447,7 @@ TEST_P(ARefusedMessage, IsToldToThoseThatWaitForIt) {
        {Sent{0, -1, "; rank 1 was refused a send to rank 0: tag -1 is negative"},
         Sent{3, 4, "; rank 1 was refused a send: peer 3 is not a rank; there are 3"}}) {
     for (const bool from_any : {false, true}) {
+      const Meeting told;
       on_comm(
           3, transport,
           [&, instead = instead, peer = peer, tag = tag, words = words](int rank, tutti_comm comm) {
@@ -458,7 +466,7 @@ TEST_P(ARefusedMessage, IsToldToThoseThatWaitForIt) {
             if (rank == 1) {
               EXPECT_EQ(tutti_send(&value, 1, TUTTI_INT32, peer, tag, comm), TUTTI_INVALID);
               if (instead == Instead::nothing) {
-                std::this_thread::sleep_for(std::chrono::milliseconds(600));
+                told.wait_for(1);
               } else if (instead == Instead::the_message) {
                 EXPECT_EQ(tutti_send(&value, 1, TUTTI_INT32, 0, 4, comm), TUTTI_OK);
               }
@@ -472,6 +480,7 @@ TEST_P(ARefusedMessage, IsToldToThoseThatWaitForIt) {
                       : tutti_irecv(&value, 1, TUTTI_INT32, 1, 4, comm, &config, &request),
                   TUTTI_OK);
               const tutti_status status = tutti_wait(&request);
+              told.arrive();
               if (instead == Instead::the_message) {
                 EXPECT_EQ(status, TUTTI_OK) << sentence(comm);
                 EXPECT_EQ(value, 1);
@@ -500,6 +509,7 @@ INSTANTIATE_TEST_SUITE_P(, ARefusedMessage,
 TEST(ARefusedMessageOfAnotherKind, IsToldToo) {
   for (const char* transport : {"inproc", "shm", "tcp"}) {
     for (const int kind : {0, 1, 2}) {
+      const Meeting told;
       on_comm(2, transport, [&](int rank, tutti_comm comm) {
         tutti_call_config config = TUTTI_CALL_CONFIG_INIT;
         config.timeout_ms = 300;
@@ -515,12 +525,13 @@ TEST(ARefusedMessageOfAnotherKind, IsToldToo) {
                                    comm);
           EXPECT_EQ(refused, TUTTI_INVALID);
           EXPECT_EQ(request, nullptr);
-          return std::this_thread::sleep_for(std::chrono::milliseconds(700));
+          return told.wait_for(1);
         }
         const tutti_status status =
             kind == 0
                 ? tutti_send_with(values.data(), values.size(), TUTTI_INT32, 1, 4, comm, &config)
                 : tutti_recv_with(values.data(), 1, TUTTI_INT32, 1, 4, comm, &config);
+        told.arrive();
         EXPECT_EQ(status, TUTTI_TIMEOUT) << sentence(comm);
         const char* const words[] = {
             "; rank 1 was refused a receive from rank 0: the buffer is NULL",
@@ -536,7 +547,8 @@ TEST(ARefusedMessageOfAnotherKind, IsToldToo) {
 TEST(ARefusedMessageOfAnotherKind, IsNotToldToThoseThatItDoesNotConcern) {
   for (const char* transport : {"inproc", "shm", "tcp"}) {
     for (const bool mended : {false, true}) {
-      on_comm(3, transport, [mended](int rank, tutti_comm comm) {
+      const Meeting told;
+      on_comm(3, transport, [&told, mended](int rank, tutti_comm comm) {
         tutti_call_config config = TUTTI_CALL_CONFIG_INIT;
         config.timeout_ms = 300;
         int32_t value = rank;
@@ -555,8 +567,9 @@ TEST(ARefusedMessageOfAnotherKind, IsNotToldToThoseThatItDoesNotConcern) {
                     TUTTI_TIMEOUT)
               << sentence(comm);
           EXPECT_EQ(sentence(comm).find("refused"), std::string::npos) << sentence(comm);
+          told.arrive();
         } else {
-          std::this_thread::sleep_for(std::chrono::milliseconds(700));
+          told.wait_for(1);
         }
       });
     }
