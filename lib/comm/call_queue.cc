@@ -385,8 +385,9 @@ void CallQueue::look_for_failure(uint64_t now_ns) {
     found = failures_.own_failure();
   }
   if (found.ok()) return;
+  const auto move = [this] { return advance(); };
   const auto ended = [this] { return first_ == nullptr; };
-  if (!ends_at_last_look(found, [this] { return advance(); }, ended)) break_down(std::move(found));
+  if (!ends_at_last_look(found, move, ended)) break_down(std::move(found));
 }
 
 void CallQueue::break_down(Status ended, const Operation* waited) {

@@ -186,8 +186,8 @@ class StreamLink final : public Link {
   const char* name_;
   Heartbeat heartbeat_;
   std::unique_ptr<Carrier> carrier_;  // outlives the streams
-  bool over_ = false;     // inspect() has found why
-  bool refuses_ = false;  // over, and what comes would be wrong
+  bool over_ = false;                 // inspect() has found why
+  bool refuses_ = false;              // over, and what comes would be wrong
   bool moved_on_ = false;
   CallMark mark_;
   CallMark previous_;                         // of the collective call before it

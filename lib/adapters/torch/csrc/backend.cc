@@ -17,7 +17,8 @@ constexpr auto patience = std::chrono::seconds(5);
 
 void check_tensor(const at::Tensor& tensor, const char* what) {
   TORCH_CHECK(tensor.device().is_cpu(), "tutti: ", what, " on a tensor in memory of ",
-              tensor.device(), ": the compiled form serves tensors of the processor; the one in Python, "
+              tensor.device(),
+              ": the compiled form serves tensors of the processor; the one in Python, "
               "tutti_torch.use(\"python\"), also those of NVIDIA's GPUs");
   TORCH_CHECK(tensor.layout() == c10::kStrided, "tutti: ", what,
               " takes dense tensors only; sparse ones may be summed by all_reduce");
