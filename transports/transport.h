@@ -50,8 +50,8 @@ enum class Next : uint8_t {
   another,  // another message, or a piece of a collective call
 };
 
-// Whether a call for which this reason is found may still end with what has come: else what comes
-// is wrong. So it is where another rank has ended the call and failed in its next one.
+// Whether a call that waits, and for which this reason is found, may still end with what has come,
+// as where another rank has ended it and failed in its next one. For other reasons it is wrong.
 constexpr bool what_came_counts(tutti_status reason) {
   return reason == TUTTI_TIMEOUT || reason == TUTTI_PEER_FAILED || reason == TUTTI_ABORTED;
 }

@@ -152,7 +152,7 @@ void StreamLink::begin(const CallMark& mark) {
 
 size_t StreamLink::try_send(int rank, const std::byte* data, size_t bytes) {
   const auto held = hold();
-  if (refuses_) [[unlikely]]
+  if (refuses()) [[unlikely]]
     return 0;
   Peer& peer = *peers_[size_t(rank)];
   const size_t taken = peer.stream->send(mark_, data, bytes);
@@ -162,7 +162,7 @@ size_t StreamLink::try_send(int rank, const std::byte* data, size_t bytes) {
 
 std::span<const std::byte> StreamLink::try_peek(int rank, size_t most, size_t granule) {
   const auto held = hold();
-  if (refuses_) [[unlikely]]
+  if (refuses()) [[unlikely]]
     return {};
   Peer& peer = *peers_[size_t(rank)];
   const std::span<const std::byte> found = peer.stream->peek(mark_, most, granule);
@@ -177,7 +177,7 @@ void StreamLink::consume(int rank, size_t bytes) {
 
 Next StreamLink::next(int rank, const CallMark& mark) {
   const auto held = hold();
-  if (refuses_) [[unlikely]]
+  if (refuses()) [[unlikely]]
     return Next::nothing;
   Peer& peer = *peers_[size_t(rank)];
   const wire::Header* const frame = peer.stream->next();
@@ -190,7 +190,7 @@ Next StreamLink::next(int rank, const CallMark& mark) {
 
 size_t StreamLink::try_recv(int rank, std::byte* to, size_t most) {
   const auto held = hold();
-  if (refuses_) [[unlikely]]
+  if (refuses()) [[unlikely]]
     return 0;
   Peer& peer = *peers_[size_t(rank)];
   const size_t got = peer.stream->receive(mark_, to, most);
@@ -458,7 +458,6 @@ Status StreamLink::inspect(uint64_t now_ns) {
   if (failure_.ok()) failure_ = find_silent(now_ns);
   if (!failure_.ok()) {
     over_ = true;
-    refuses_ = !what_came_counts(failure_.code());
     asking_.clear();
     if (late_) late_->close();
     return failure_;

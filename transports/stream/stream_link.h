@@ -180,6 +180,8 @@ class StreamLink final : public Link {
   Status stranger_error(const Peer& peer);
   Status earlier_error(const Peer& peer);
   std::string own_call() const;
+  // What comes would be wrong.
+  bool refuses() const { return over_ && !what_came_counts(failure_.code()); }
   std::optional<CallMark> seen_of(int rank) const;
   std::string latest_call(const Peer& peer) const;
 
@@ -187,7 +189,6 @@ class StreamLink final : public Link {
   Heartbeat heartbeat_;
   std::unique_ptr<Carrier> carrier_;  // outlives the streams
   bool over_ = false;                 // inspect() has found why
-  bool refuses_ = false;              // over, and what comes would be wrong
   bool moved_on_ = false;
   CallMark mark_;
   CallMark previous_;                         // of the collective call before it
