@@ -295,6 +295,25 @@ def case_message_beside_a_call_that_waits(rank, nranks):
     same(tensor, sum(numbers(r, 10) for r in range(nranks)), "all_reduce")
 
 
+def case_a_copy_that_fails(rank, nranks):
+    """Ends its message, and no other one."""
+    def failing():
+        raise RuntimeError("the copy failed")
+
+    if rank == 0:
+        for peer in range(1, nranks):
+            for _ in range(2):
+                send(numbers(peer, 5), peer)
+    else:
+        place, right = to_gpu(torch.zeros(5)), _gpu.received_in_host_memory
+        _gpu.received_in_host_memory = lambda tensor: (right(tensor)[0], lambda: failing)
+        raises(lambda: receive(place, 0), "the copy failed")
+        _gpu.received_in_host_memory = right
+        receive(place, 0)
+        same(place, numbers(rank, 5), "recv")
+    dist.barrier()
+
+
 def case_made_again_through_a_store(rank, nranks, path):
     if not MODERN:  # whose own barrier through the store does not end a second time
         return
@@ -389,7 +408,7 @@ def main():
     cases = ("collectives", "blocks_of_different_lengths", "premultiplied", "in_the_order_of_streams",
              "in_that_order_without_a_form_for_streams", "messages", "received_behind_what_reads_the_place", "refused", "two_groups",
              "another_thread", "work_that_outlives_its_group", "barrier_is_not_behind_later_calls",
-             "message_beside_a_call_that_waits", "made_again_through_a_store")
+             "message_beside_a_call_that_waits", "a_copy_that_fails", "made_again_through_a_store")
     for nranks in (2, 3):
         ranks.run(__file__, "+".join(cases), form, nranks, limit=200)
     ranks.run(__file__, "late", form, 2)

@@ -16,10 +16,9 @@ def to_gpu(tensor):
 
 def hold(one):
     """What is issued to the stream from here on begins after half a second."""
-    cycles_per_s = 1000 * torch.cuda.get_device_properties(0).clock_rate if hasattr(
-        torch.cuda.get_device_properties(0), "clock_rate") else 1_800_000_000
+    kilohertz = getattr(torch.cuda.get_device_properties(0), "clock_rate", 1_800_000)
     with torch.cuda.stream(one):
-        torch.cuda._sleep(int(_HELD_S * cycles_per_s))
+        torch.cuda._sleep(int(_HELD_S * 1000 * kilohertz))
     return lambda: None
 
 

@@ -337,8 +337,12 @@ class Messages(_WithThread):
                 copying.append((message, copied))
         left = []
         for message, copied in copying:
-            if copied():
-                message._complete(None)
+            try:
+                over, failure = copied(), None
+            except Exception as error:  # pylint: disable=broad-except
+                over, failure = True, error
+            if over:
+                message._complete(failure)
             else:
                 left.append((message, copied))
         if left:
