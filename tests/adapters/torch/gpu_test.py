@@ -306,7 +306,12 @@ def case_a_copy_that_fails(rank, nranks):
                 send(numbers(peer, 5), peer)
     else:
         place, right = to_gpu(torch.zeros(5)), _gpu.received_in_host_memory
-        _gpu.received_in_host_memory = lambda tensor: (right(tensor)[0], lambda: failing)
+
+        def fails(tensor):
+            received, begin_copy = right(tensor)
+            return received, lambda kept=begin_copy: failing  # it has the memory for the message
+
+        _gpu.received_in_host_memory = fails
         raises(lambda: receive(place, 0), "the copy failed")
         _gpu.received_in_host_memory = right
         receive(place, 0)
