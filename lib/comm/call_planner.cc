@@ -195,12 +195,15 @@ void CallPlanner::find_ways(const Query& query, CallPlan* plan) const {
   const CallKey& key = plan->key;
   const Tuning& tuning = connection_.capabilities.tuning;
   const uint64_t bytes = plan->counts.least * plan->element_size;
-  const bool share = connection_.capabilities.all_share_memory;
-  if (key.unfused || key.lengths != 0 || plan->kernels.user != nullptr ||
-      bytes < (share ? tuning.tried_bytes : tuning.tried_socket_bytes))
+  const Capabilities& capabilities = connection_.capabilities;
+  uint64_t least_tried = tuning.tried_socket_bytes;
+  if (capabilities.all_share_memory) {
+    const bool run_ahead = capabilities.crowded && ends_unheard(key.collective, false, false);
+    least_tried = run_ahead ? tuning.tried_crowded_bytes : tuning.tried_bytes;
+  }
+  if (key.unfused || key.lengths != 0 || plan->kernels.user != nullptr || bytes < least_tried)
     return;
-  const std::vector<Route> routes =
-      same_bits(plan->choice, connection_.capabilities, query, key.algorithm);
+  const std::vector<Route> routes = same_bits(plan->choice, capabilities, query, key.algorithm);
   for (const Route& route : routes) {
     plan->ways.push_back({route, {}, nullptr});
     if (is_in_ring(route.path)) plan->ways.push_back({route, {.narrow = true}});
