@@ -2,6 +2,7 @@
 
 #include <linux/futex.h>
 #include <linux/membarrier.h>
+#include <sys/single_threaded.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -38,6 +39,10 @@ bool membarrier_registered() {
       syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
   return done;
 }
+
+// When the library is loaded, if the process has one thread then: with more of them the kernel
+// waits for a grace period of RCU, some 16 ms.
+[[maybe_unused]] const bool registered_at_load = __libc_single_threaded && membarrier_registered();
 
 }  // namespace
 
