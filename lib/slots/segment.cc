@@ -32,10 +32,20 @@ Segment::Segment(std::byte* base, const Geometry& geometry) : base_(base), geome
 }
 
 std::vector<Segment::Part> Segment::home_of(uint32_t r) const {
-  std::vector<Part> parts = {
-      {cell_data(r), geometry_.cell_bytes},
-      {slot_data(r, 0), size_t(geometry_.nranks) * geometry_.slots * geometry_.slice_bytes}};
+  const size_t pair = size_t(geometry_.slots) * geometry_.slice_bytes;
+  std::vector<Part> parts = {{cell_data(r), geometry_.cell_bytes},
+                             {slot_data(r, 0), r * pair},
+                             {slot_data(r, r + 1), (geometry_.nranks - 1 - r) * pair}};
   if (r == 0) parts.push_back({base_, cells_});
+  return parts;
+}
+
+std::vector<Segment::Part> Segment::in_reach_of(uint32_t r) const {
+  std::vector<Part> parts = {{base_, slot_data_}};
+  for (uint32_t from = 0; from < geometry_.nranks; ++from) {
+    if (from != r)
+      parts.push_back({slot_data(from, r), size_t(geometry_.slots) * geometry_.slice_bytes});
+  }
   return parts;
 }
 

@@ -62,10 +62,11 @@ Status touch_home(const SlotLinkParts& parts) {
   return {};
 }
 
-void touch_all(const SlotLinkParts& parts) {
+void map_others(const SlotLinkParts& parts) {
   if (parts.segment.total_bytes() > most_touched_bytes) return;
-  map_pages(reinterpret_cast<std::byte*>(&parts.segment.abort_record()),
-            parts.segment.total_bytes());
+  for (const Segment::Part& part : parts.segment.in_reach_of(parts.self)) {
+    map_pages(part.at, part.bytes);
+  }
 }
 
 std::vector<int> group_of(const LinkSetup& setup, uint32_t* self) {

@@ -174,7 +174,7 @@ Status open_shm(const LinkSetup& setup, std::unique_ptr<Link>* out) {
   parts.ranks = slots::group_of(setup, &parts.self);
   TUTTI_TRY(Opening(setup, &parts).open());
   if (parts.ranks.size() == 1) return {};
-  slots::touch_all(parts);
+  slots::map_others(parts);
   *out = slots::make_link(std::move(parts), setup.integrity);
   return {};
 }
