@@ -38,8 +38,7 @@ Fd make_huge(size_t bytes) {
 }
 
 // Whether a page that is not to be had when it is first used would end the process (SIGBUS):
-// where touch() cannot get it before, and, of memory that nobody touches before, where the system
-// holds every page against a limit.
+// where touch() cannot get it before, and where the system holds every page against a limit.
 bool allocates_at_once() {
   static const bool does = [] {
     if (madvise(nullptr, 0, MADV_POPULATE_WRITE) != 0) return true;
@@ -48,13 +47,6 @@ bool allocates_at_once() {
     return file && read(file.get(), &mode, 1) == 1 && mode == '2';
   }();
   return does;
-}
-
-// The whole pages, by madvise().
-int populate(std::byte* at, size_t bytes, int how) {
-  const auto page = size_t(sysconf(_SC_PAGESIZE));
-  const size_t before = reinterpret_cast<uintptr_t>(at) % page;
-  return madvise(at - before, bytes + before, how);
 }
 
 Status cannot_allocate(size_t bytes, int error_number) {
@@ -101,12 +93,11 @@ Status check_file_size(size_t bytes) {
 }
 
 Status touch(std::byte* at, size_t bytes) {
+  const size_t before = reinterpret_cast<uintptr_t>(at) % size_t(sysconf(_SC_PAGESIZE));
   // EINVAL: a kernel before 5.14; then pages come when they are used.
-  if (populate(at, bytes, MADV_POPULATE_WRITE) == 0 || errno == EINVAL) return {};
+  if (madvise(at - before, bytes + before, MADV_POPULATE_WRITE) == 0 || errno == EINVAL) return {};
   return cannot_allocate(bytes, errno);
 }
-
-void map_pages(std::byte* at, size_t bytes) { (void)populate(at, bytes, MADV_POPULATE_READ); }
 
 Status make_memory(size_t bytes, Fd* out) {
   if (bytes >= huge_bytes) {

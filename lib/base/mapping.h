@@ -35,9 +35,6 @@ Status map_memory(const Fd& memory, const Extent& extent, Mapping* out);
 // Touches every page of [at, at + bytes), so that no call takes page faults there or runs out of
 // memory. Pages that nobody has touched yet are allocated on the caller's NUMA node.
 Status touch(std::byte* at, size_t bytes);
-// The same for pages of shared memory that another process has touched: the kernel maps several at
-// a fault, for writing, too. Without memory for page tables they are mapped when they are used.
-void map_pages(std::byte* at, size_t bytes);
 // Memory of this process alone, all pages touched.
 Status map_private(size_t bytes, Mapping* out);
 

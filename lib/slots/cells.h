@@ -3,6 +3,7 @@
 // each, and `bytes` bytes of data that only it writes and everybody may read.
 #pragma once
 
+#include "lib/base/mapping.h"
 #include "lib/slots/segment.h"
 
 namespace tutti {
@@ -18,9 +19,17 @@ class SharedCells {
   slots::FlagLine* flags(uint32_t rank) const { return segment_.flag_lines(rank); }
   std::byte* data(uint32_t rank) const { return segment_.cell_data(rank); }
 
+  // Has all pages of the own data allocated, which else come when they are used.
+  Status touch() {
+    if (!touched_) TUTTI_TRY(tutti::touch(data(rank_), bytes()));
+    touched_ = true;
+    return {};
+  }
+
  private:
   const slots::Segment& segment_;
   uint32_t rank_;
+  bool touched_ = false;
 };
 
 }  // namespace tutti

@@ -31,24 +31,6 @@ Segment::Segment(std::byte* base, const Geometry& geometry) : base_(base), geome
   total_ = at;
 }
 
-std::vector<Segment::Part> Segment::home_of(uint32_t r) const {
-  const size_t pair = size_t(geometry_.slots) * geometry_.slice_bytes;
-  std::vector<Part> parts = {{cell_data(r), geometry_.cell_bytes},
-                             {slot_data(r, 0), r * pair},
-                             {slot_data(r, r + 1), (geometry_.nranks - 1 - r) * pair}};
-  if (r == 0) parts.push_back({base_, cells_});
-  return parts;
-}
-
-std::vector<Segment::Part> Segment::in_reach_of(uint32_t r) const {
-  std::vector<Part> parts = {{base_, slot_data_}};
-  for (uint32_t from = 0; from < geometry_.nranks; ++from) {
-    if (from != r)
-      parts.push_back({slot_data(from, r), size_t(geometry_.slots) * geometry_.slice_bytes});
-  }
-  return parts;
-}
-
 size_t Geometry::total_bytes() const { return Segment(nullptr, *this).total_bytes(); }
 
 Geometry Geometry::for_ranks(uint32_t nranks, const Tuning& tuning) {
@@ -62,7 +44,7 @@ Geometry Geometry::for_ranks(uint32_t nranks, const Tuning& tuning) {
   geometry.flag_lines = cell_flag_lines;
   // The parts of a rank's cells: two resident places, the arenas (lib/shared_memory/staging.h), the
   // ring of one-hop. The arenas are as long as it takes for staged blocks to rotate through, and no
-  // longer: every page costs a microsecond or two when a communicator is made.
+  // longer: every page costs a microsecond or two when it is first used.
   const size_t arenas = nranks <= 4   ? tuning.few_arena_bytes
                         : nranks <= 8 ? tuning.some_arena_bytes
                                       : tuning.many_arena_bytes;

@@ -172,17 +172,6 @@ class Segment {
   std::byte* cell_data(uint32_t r) const { return base_ + cells_ + r * geometry_.cell_bytes; }
   size_t total_bytes() const { return total_; }
 
-  struct Part {
-    std::byte* at = nullptr;
-    size_t bytes = 0;
-  };
-  // What rank r touches first, so that its pages are allocated on r's NUMA node: what r writes in
-  // bulk; for rank 0 also all that is small. The parts of all ranks are the whole segment, but for
-  // the slots from a rank to itself, which nobody uses.
-  std::vector<Part> home_of(uint32_t r) const;
-  // All that rank r uses besides: no slots from one of the others to another.
-  std::vector<Part> in_reach_of(uint32_t r) const;
-
  private:
   std::byte* base_ = nullptr;
   Geometry geometry_;

@@ -20,7 +20,6 @@ namespace tutti::slots {
 namespace {
 
 constexpr uint64_t watch_period_ns = 5'000'000;
-constexpr size_t most_touched_bytes = 256u << 20;
 
 // Not the FUTEX_PRIVATE forms: the word lies in memory that processes share.
 void futex_wake(std::atomic<uint32_t>& word) {
@@ -52,21 +51,6 @@ uint32_t second_digest(const CallSignature& signature) {
 
 std::string rank_calls(int rank, const CallMark& mark) {
   return rank_name(rank) + " calls " + mark.signature.describe();
-}
-
-Status touch_home(const SlotLinkParts& parts) {
-  if (parts.segment.total_bytes() > most_touched_bytes) return {};
-  for (const Segment::Part& part : parts.segment.home_of(parts.self)) {
-    TUTTI_TRY(touch(part.at, part.bytes));
-  }
-  return {};
-}
-
-void map_others(const SlotLinkParts& parts) {
-  if (parts.segment.total_bytes() > most_touched_bytes) return;
-  for (const Segment::Part& part : parts.segment.in_reach_of(parts.self)) {
-    map_pages(part.at, part.bytes);
-  }
 }
 
 std::vector<int> group_of(const LinkSetup& setup, uint32_t* self) {

@@ -42,12 +42,6 @@ struct SlotLinkParts {
   uint32_t comm_nranks = 1;
 };
 
-// While a link is opened: first every rank touches what should lie on its own NUMA node; once all
-// have, it maps those of the others' pages that it uses. Segments of very many ranks are touched
-// only when used.
-Status touch_home(const SlotLinkParts& parts);
-void map_others(const SlotLinkParts& parts);
-
 // "rank 2 calls allreduce of 5 float32, sum, ring".
 std::string rank_calls(int rank, const CallMark& mark);
 

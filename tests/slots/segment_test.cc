@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 namespace tutti::slots {
 namespace {
 
@@ -36,44 +34,6 @@ TEST(Segment, ShortSlotsStayAsShortAsTuned) {
   tuning.slot_bytes = 256;
   for (const uint32_t nranks : {2u, 33u, 64u, 1000u}) {
     EXPECT_EQ(Geometry::for_ranks(nranks, tuning).slice_bytes, 256u) << nranks;
-  }
-}
-
-TEST(Segment, EveryRanksHomeTogetherIsTheWholeSegment) {
-  for (const uint32_t nranks : {1u, 3u, 33u, 64u}) {
-    const Geometry geometry = Geometry::for_ranks(nranks, default_tuning);
-    const Segment segment(nullptr, geometry);
-    size_t bytes = nranks * geometry.slots * geometry.slice_bytes;  // from ranks to themselves
-    for (uint32_t rank = 0; rank < nranks; ++rank) {
-      for (const Segment::Part& part : segment.home_of(rank)) bytes += part.bytes;
-    }
-    EXPECT_LE(bytes, geometry.total_bytes());
-    EXPECT_GT(bytes + 4 * 4096, geometry.total_bytes()) << nranks;  // but what rounds up to pages
-  }
-}
-
-// A page that nobody has touched ends the process where there is no memory left for it.
-TEST(Segment, WhatARankUsesIsInItsReachOrItsHomeAndInSomebodysHome) {
-  constexpr uint32_t nranks = 5;
-  const Segment segment(nullptr, Geometry::for_ranks(nranks, default_tuning));
-  const auto is_in = [](const std::vector<Segment::Part>& parts, const void* data, size_t bytes) {
-    const auto* const at = static_cast<const std::byte*>(data);
-    return std::any_of(parts.begin(), parts.end(), [&](const Segment::Part& part) {
-      return at >= part.at && at + bytes <= part.at + part.bytes;
-    });
-  };
-  const size_t pair = size_t(segment.geometry().slots) * segment.geometry().slice_bytes;
-  for (uint32_t r = 0; r < nranks; ++r) {
-    const std::vector<Segment::Part> home = segment.home_of(r), reach = segment.in_reach_of(r);
-    for (uint32_t other = 0; other < nranks; ++other) {
-      EXPECT_TRUE(is_in(reach, segment.cell_data(other), segment.geometry().cell_bytes));
-      EXPECT_TRUE(is_in(reach, &segment.rank(other), sizeof(RankLines)));
-      if (other == r) continue;
-      EXPECT_TRUE(is_in(home, segment.slot_data(r, other), pair)) << r << " to " << other;
-      EXPECT_TRUE(is_in(reach, segment.slot_data(other, r), pair)) << other << " to " << r;
-      EXPECT_FALSE(is_in(reach, segment.slot_data(other, (r + 1) % nranks), 1))
-          << "a pair that has nothing to do with rank " << r;
-    }
   }
 }
 

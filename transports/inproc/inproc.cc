@@ -47,19 +47,15 @@ Status open_inproc(const LinkSetup& setup, std::unique_ptr<Link>* out) {
     const std::lock_guard lock(lobby().mutex);
     mapping = lobby().mappings[key];
   }
-  Status touched;
-  if (member) {
-    parts.mapping = mapping.owner;
-    parts.segment = slots::Segment(mapping.base, geometry);
-    touched = slots::touch_home(parts);
-  }
-  const Status picked_up = agree(*setup.exchange, touched, setup.deadline_ns);
+  const Status picked_up = agree(*setup.exchange, {}, setup.deadline_ns);
   if (leader) {
     const std::lock_guard lock(lobby().mutex);
     lobby().mappings.erase(key);
   }
   TUTTI_TRY(picked_up);
   if (!member) return {};
+  parts.mapping = mapping.owner;
+  parts.segment = slots::Segment(mapping.base, geometry);
   *out = slots::make_link(std::move(parts), setup.integrity);
   return {};
 }

@@ -153,7 +153,7 @@ class Opening {
     parts_.segment = Segment(mapping.base, geometry_);
     if (are_processes(hellos_)) TUTTI_TRY(watch_->lock(std::move(shared[0]), parts_.self));
     parts_.watch = std::move(watch_);
-    return slots::touch_home(parts_);
+    return {};
   }
 
   const LinkSetup& setup_;
@@ -174,7 +174,6 @@ Status open_shm(const LinkSetup& setup, std::unique_ptr<Link>* out) {
   parts.ranks = slots::group_of(setup, &parts.self);
   TUTTI_TRY(Opening(setup, &parts).open());
   if (parts.ranks.size() == 1) return {};
-  slots::map_others(parts);
   *out = slots::make_link(std::move(parts), setup.integrity);
   return {};
 }
