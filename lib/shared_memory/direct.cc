@@ -24,10 +24,12 @@ Direct::Direct(FlagLines& flags, const Regions& regions, Rendezvous& rendezvous,
       tuning_(tuning),
       inputs_(flags.nranks()),
       outputs_(flags.nranks()),
+      owners_(size_t{2} * flags.nranks()),
       operands_(flags.nranks()) {}
 
 void Direct::withdraw() {
   rendezvous_.withdraw();
+  let_go();
   flags_.clear(line::begun);  // still set if an operator threw inside a slice
   // Orders the cleared flags before what the caller writes now; pairs with enter_slice().
   slots::fence(std::memory_order_seq_cst);
@@ -71,8 +73,9 @@ Status Direct::begin() {
       continue;
     }
     const Rendezvous::Places places = rendezvous_.of(rank);
-    inputs_[rank] = regions_.at(rank, places.input, call_.bytes());
-    outputs_[rank] = regions_.at(rank, places.output, call_.bytes());
+    std::shared_ptr<void>* const owners = &owners_[size_t{2} * rank];
+    inputs_[rank] = regions_.at(rank, places.input, call_.bytes(), &owners[0]);
+    outputs_[rank] = regions_.at(rank, places.output, call_.bytes(), &owners[1]);
     if (inputs_[rank] == nullptr || outputs_[rank] == nullptr) {
       return {TUTTI_MISMATCH,
               rank_name(rank) + " passed symmetric memory that rank " +
@@ -138,7 +141,12 @@ bool Direct::advance() {
   for (; finished_peers_ < flags_.nranks(); ++finished_peers_) {
     if (finished_peers_ != flags_.self() && !finished(finished_peers_)) return false;
   }
+  let_go();
   return true;
+}
+
+void Direct::let_go() {
+  for (std::shared_ptr<void>& owner : owners_) owner.reset();
 }
 
 int Direct::waits_for() const {

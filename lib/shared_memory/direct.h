@@ -52,6 +52,8 @@ class Direct {
   // To be called before vectors of threads are touched; false: a peer has withdrawn. Pairs with
   // withdraw(): either the peer sees that this rank has begun, or this rank sees that it withdrew.
   bool enter_slice();
+  // The call has ended: what the others have removed since may be unmapped.
+  void let_go();
   // Sets how much of the call's vectors are edges. False: all.
   bool measure_edges();
   void copy_edges();
@@ -75,6 +77,7 @@ class Direct {
   uint32_t finished_peers_ = 0;           // peers 0.. known to be done
   std::vector<const std::byte*> inputs_;  // by rank, in this process
   std::vector<std::byte*> outputs_;
+  std::vector<std::shared_ptr<void>> owners_;  // of the mappings that both lie in, by rank
   std::vector<const void*> operands_;
 };
 

@@ -100,7 +100,8 @@ void OneHop::fail(Status status) {
 }
 
 void OneHop::withdraw() {
-  if (!shows_) return;
+  // Else the line may hold a slice of an earlier call, which somebody has yet to read.
+  if (!shows_ || published_ == 0) return;
   flags_.clear(line_of(before_));
   slots::fence(std::memory_order_seq_cst);  // orders it before what the caller writes there now
 }

@@ -220,12 +220,14 @@ bool Regions::find_region(const void* address, size_t bytes, bool left, Place* o
   return false;
 }
 
-std::byte* Regions::at(uint32_t rank, const Place& place, size_t bytes) const {
+std::byte* Regions::at(uint32_t rank, const Place& place, size_t bytes,
+                       std::shared_ptr<void>* owner) const {
   if (reach_ == Reach::process) return reinterpret_cast<std::byte*>(place.offset);
   for (const Region& region : regions_) {
     if (region.id != place.region) continue;
     const Part& part = region.parts[rank];
     if (place.offset > part.bytes || bytes > part.bytes - place.offset) return nullptr;
+    *owner = part.mapping.owner;
     return part.mapping.base + place.offset;
   }
   return nullptr;

@@ -81,8 +81,10 @@ class Regions {
     return !regions_.empty() && find_region(address, bytes, uses_left_, out);
   }
   // Where that place of `rank` lies in this process, which may point to nothing within edges();
-  // null if [place, place + bytes) is in no region.
-  std::byte* at(uint32_t rank, const Place& place, size_t bytes) const;
+  // null if [place, place + bytes) is in no region. It stays mapped as long as *owner lives: the
+  // program may remove the region while a call uses the others' parts.
+  std::byte* at(uint32_t rank, const Place& place, size_t bytes,
+                std::shared_ptr<void>* owner) const;
 
   // The longest edges that a vector of any rank can have; the same on all ranks.
   const Edges& edges() const { return edges_; }

@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cstdlib>
+
 #include "tests/support/thread_comm.h"
 #include "tests/support/vectors.h"
 
@@ -125,6 +128,33 @@ TEST(Sequences, LengthsInAnyOrderAreRight) {
       }
     });
   }
+}
+
+// A root that runs ahead fails in a call for which there is no room; the calls before it are made.
+TEST(Sequences, CallsBeforeOneThatFailsEndWell) {
+  setenv("TUTTI_SINGLE_COPY", "always", 1);
+  constexpr int short_calls = 128;  // as many as there are flags for slices
+  constexpr size_t longest = 1 << 20;
+  std::atomic<bool> failed = false;
+  on_comm(2, "shm", [&](int rank, tutti_comm comm) {
+    std::vector<uint8_t> vector(longest, uint8_t(rank));
+    tutti_call_config config = TUTTI_CALL_CONFIG_INIT;
+    config.timeout_ms = rank == 0 ? 300 : 20'000;
+    const auto broadcast = [&](size_t bytes) {
+      return tutti_broadcast_with(vector.data(), bytes, TUTTI_UINT8, 0, comm, &config);
+    };
+    ASSERT_EQ(broadcast(longest), TUTTI_OK) << sentence(comm);
+    ASSERT_EQ(tutti_barrier(comm), TUTTI_OK);
+    while (rank == 1 && !failed) usleep(1000);
+    for (int call = 0; call < short_calls; ++call) {
+      if (rank == 0) vector[0] = uint8_t(call);
+      ASSERT_EQ(broadcast(8), TUTTI_OK) << "call " << call << ": " << sentence(comm);
+      ASSERT_EQ(vector[0], uint8_t(call));
+    }
+    EXPECT_EQ(broadcast(longest), TUTTI_TIMEOUT) << sentence(comm);
+    failed = true;
+  });
+  unsetenv("TUTTI_SINGLE_COPY");
 }
 
 }  // namespace
