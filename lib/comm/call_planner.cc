@@ -268,8 +268,9 @@ void CallPlanner::add_trial(CallPlan* plan) {
   if (plan->ways.size() > 1) {
     plan->trial = trials_.of(with_level(plan->key), plan->counts, uint32_t(plan->ways.size()),
                              &plan->trial_tag);
+  } else {
+    plan->ways.clear();
   }
-  if (plan->trial == nullptr) plan->ways.clear();
 }
 
 // What its ways need besides what their protocols have.

@@ -1,7 +1,5 @@
 #include "lib/comm/trials.h"
 
-#include <algorithm>
-
 namespace tutti {
 
 namespace {
@@ -20,26 +18,18 @@ uint64_t hash_of_class(const CallKey& key, const Counts& counts) {
 
 }  // namespace
 
-const Trials::Entry* Trials::find(uint64_t hash, uint32_t ways) const {
-  const auto known = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
-    return entry.of == hash && entry.ways == ways;
-  });
-  return known != entries_.end() ? &*known : nullptr;
-}
-
 const Trial* Trials::find(const CallKey& key, const Counts& counts, uint32_t ways) const {
-  const Entry* const known = find(hash_of_class(key, counts), ways);
-  return known != nullptr ? known->trial.get() : nullptr;
+  const auto known = trials_.find(hash_with(hash_of_class(key, counts), ways));
+  return known != trials_.end() ? known->second.get() : nullptr;
 }
 
 std::shared_ptr<Trial> Trials::of(const CallKey& key, const Counts& counts, uint32_t ways,
                                   uint16_t* tag) {
   const uint64_t hash = hash_of_class(key, counts);
   *tag = uint16_t(hash >> 48);
-  if (const Entry* const known = find(hash, ways)) return known->trial;
-  if (entries_.size() == most_trials) return nullptr;
-  entries_.push_back({hash, ways, std::make_shared<Trial>(ways)});
-  return entries_.back().trial;
+  std::shared_ptr<Trial>& trial = trials_[hash_with(hash, ways)];
+  if (trial == nullptr) trial = std::make_shared<Trial>(ways);
+  return trial;
 }
 
 }  // namespace tutti
