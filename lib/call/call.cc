@@ -67,8 +67,9 @@ void CallSignature::set_types(tutti_dtype type, tutti_op operation) {
 
 std::string CallSignature::describe() const {
   static constexpr const char* names[] = {"", "allreduce_sparse", "topk_allreduce",
-                                          "allreduce_coded"};
-  const char* const whole = names[(flags & compound_mask) >> compound_shift];
+                                          "allreduce_coded", "memory to adopt"};
+  const auto part_of = size_t((flags & compound_mask) >> compound_shift);
+  const char* const whole = part_of < std::size(names) ? names[part_of] : "unknown";
   return *whole == 0 ? describe_alone() : std::string(whole) + " (" + describe_alone() + ")";
 }
 

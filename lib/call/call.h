@@ -16,8 +16,8 @@
 
 namespace tutti {
 
-// A call that is made of several collectives.
-enum class Compound : uint8_t { none, allreduce_sparse, topk_allreduce, allreduce_coded };
+// A call that is made of several collectives, or what the library does besides (adoption).
+enum class Compound : uint8_t { none, allreduce_sparse, topk_allreduce, allreduce_coded, adoption };
 
 // Counts of elements fall into classes, each up to a power of two, so that calls of one class can
 // be decided alike: by the model for the largest of them.
@@ -120,7 +120,7 @@ struct CallSignature {
   static constexpr uint8_t user_dtype = 0xff;
   static constexpr uint8_t premul_sum = 0xfd, commutative_op = 0xfe, ordered_op = 0xff;
   static constexpr uint8_t v_form = 0x80;
-  static constexpr uint8_t path_mask = 0x0f, compound_shift = 4, compound_mask = 0x30;
+  static constexpr uint8_t path_mask = 0x07, compound_shift = 3, compound_mask = 0x38;
   static constexpr uint8_t whole_slices = 0x40;  // of one-hop
   void set_types(tutti_dtype dtype, tutti_op op);
 

@@ -32,7 +32,7 @@ constexpr uint64_t bit_of(size_t shared) { return uint64_t{1} << (first_shared_b
 Status Adoption::after(const Call& call, uint64_t deadline_ns) {
   const CallKey& key = call.key;
   const size_t bytes = key.count * dtype_size(key.dtype);
-  if (key.collective != Collective::allreduce || bytes < least_bytes || key.unfused) return {};
+  if (key.collective != Collective::allreduce || bytes < least_bytes) return {};
   auto found = lengths_.find(bytes);
   if (found == lengths_.end()) {
     if (lengths_.size() == most_lengths) return {};
@@ -44,7 +44,9 @@ Status Adoption::after(const Call& call, uint64_t deadline_ns) {
   const uint64_t mine = look(vectors, again);
   uint64_t agreed = 0;
   Call ask;
+  // No call of the program's is the same, so that ranks which are not at one fail.
   ask.key = {.count = 1, .dtype = TUTTI_UINT64, .op = TUTTI_BAND};
+  ask.key.part_of = Compound::adoption;
   ask.input = reinterpret_cast<const std::byte*>(&mine);
   ask.output = reinterpret_cast<std::byte*>(&agreed);
   ask.timeout_ms = call.timeout_ms;

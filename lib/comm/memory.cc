@@ -1,4 +1,6 @@
 // Symmetric memory of a communicator: see lib/shared_memory/regions.h.
+#include <mutex>
+
 #include "lib/comm/comm.h"
 #include "lib/comm/group_exchange.h"
 #include "lib/gpu/gpu_front.h"
@@ -62,7 +64,9 @@ tutti_status Communicator::run_and_adopt(const Call& call) {
     ended = run_on_host(call);
   }
   if (ended != TUTTI_OK) {
-    adoption_->give_back(call);
+    // What was refused before it began has left everything as it was, as on ranks that have not
+    // made the call.
+    if (failures_.over()) adoption_->give_back(call);
     return ended;
   }
   Status adopted = adoption_->after(call, deadline_ns);
@@ -71,7 +75,10 @@ tutti_status Communicator::run_and_adopt(const Call& call) {
 }
 
 tutti_status Communicator::mem_release(const void* address) {
-  if (regions_.remove(address)) return TUTTI_OK;
+  {
+    const std::lock_guard guard(queue_.lock());  // calls in flight look for regions
+    if (regions_.remove(address)) return TUTTI_OK;
+  }
   if (gpu_ != nullptr && gpu_->remove_memory(address)) return TUTTI_OK;
   return fail({TUTTI_INVALID, "no memory of this communicator begins at that address"});
 }

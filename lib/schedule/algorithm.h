@@ -44,7 +44,7 @@ enum class Path : uint8_t {
   sliced_one_shot,     // the same with longer vectors, in slices
   two_level,
   two_shot,
-  one_hop,
+  one_hop,  // at most eight: CallSignature::path_mask
 };
 
 struct Algorithm {

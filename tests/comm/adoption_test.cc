@@ -368,6 +368,34 @@ TEST(Adoption, GivesBackTheVectorsOfACallThatFails) {
   });
 }
 
+// Ranks must go on knowing the same shared vectors, also where one alone has tried to call.
+TEST(Adoption, StaysAsItWasWhereACallIsRefused) {
+  run([](int rank, tutti_comm comm) {
+    Report report;
+    Calls calls(rank, comm);
+    constexpr size_t count = 300'000, longer = 400'000;
+    int32_t* const vector = allocate(count);
+    int32_t* const next = allocate(longer);
+    bool direct = false;
+    for (int i = 0; i < 70; ++i) REQUIRE(calls.reduce(vector, vector, count, &direct));
+    REQUIRE(!adopts || direct);
+    if (rank == 0) {
+      tutti_call_config config = TUTTI_CALL_CONFIG_INIT;
+      config.algorithm = "rign";
+      REQUIRE(tutti_allreduce_with(TUTTI_IN_PLACE, vector, count, TUTTI_INT32, TUTTI_SUM, comm,
+                                   &config) == TUTTI_INVALID);
+    }
+    REQUIRE(!adopts || is_shared(reinterpret_cast<char*>(vector) + count * 2));
+    for (int i = 0; i < 70; ++i) REQUIRE(calls.reduce(next, next, longer, &direct));
+    REQUIRE(!adopts || direct);
+    std::free(vector);
+    for (int i = 0; i < 130; ++i) REQUIRE(calls.reduce(next, next, longer, &direct));
+    REQUIRE(!adopts || direct);
+    std::free(next);
+    return report_of(TUTTI_OK, comm);
+  });
+}
+
 // What an earlier communicator has left is adopted again.
 TEST(Adoption, AdoptsAgainWhatWasLeft) {
   run([](int rank, tutti_comm comm) {
