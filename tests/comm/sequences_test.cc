@@ -132,6 +132,8 @@ TEST(Sequences, LengthsInAnyOrderAreRight) {
 
 // A root that runs ahead fails in a call for which there is no room; the calls before it are made.
 TEST(Sequences, CallsBeforeOneThatFailsEndWell) {
+  if (getenv("TUTTI_INTEGRITY") != nullptr)
+    GTEST_SKIP() << "calls go through slots, of which there are fewer";
   setenv("TUTTI_SINGLE_COPY", "always", 1);
   constexpr int short_calls = 128;  // as many as there are flags for slices
   constexpr size_t longest = 1 << 20;
@@ -146,10 +148,10 @@ TEST(Sequences, CallsBeforeOneThatFailsEndWell) {
     ASSERT_EQ(broadcast(longest), TUTTI_OK) << sentence(comm);
     ASSERT_EQ(tutti_barrier(comm), TUTTI_OK);
     while (rank == 1 && !failed) usleep(1000);
-    for (int call = 0; call < short_calls; ++call) {
+    for (int call = 0; call < short_calls && !::testing::Test::HasFailure(); ++call) {
       if (rank == 0) vector[0] = uint8_t(call);
-      ASSERT_EQ(broadcast(8), TUTTI_OK) << "call " << call << ": " << sentence(comm);
-      ASSERT_EQ(vector[0], uint8_t(call));
+      EXPECT_EQ(broadcast(8), TUTTI_OK) << "call " << call << ": " << sentence(comm);
+      EXPECT_EQ(vector[0], uint8_t(call));
     }
     EXPECT_EQ(broadcast(longest), TUTTI_TIMEOUT) << sentence(comm);
     failed = true;
