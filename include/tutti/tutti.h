@@ -470,7 +470,8 @@ TUTTI_API tutti_status tutti_op_create_premul_sum(tutti_comm comm, const void* s
  * tutti_mem_free() or the end of the communicator. */
 TUTTI_API tutti_status tutti_mem_alloc(tutti_comm comm, size_t bytes, void** out);
 /* Local; NULL is allowed. To be called by all ranks: once one has, a call that would go direct with
- * what another still holds fails with MISMATCH. */
+ * what another still holds fails with MISMATCH, also one that is in flight, unless it goes already.
+ */
 TUTTI_API tutti_status tutti_mem_free(tutti_comm comm, void* memory);
 /* Collective: the same for memory that the caller has mapped (MAP_SHARED, for reading and writing)
  * from `fd`, `address` being the byte at `offset` of it. The descriptor may be closed afterwards;

@@ -123,11 +123,26 @@ void Worker::take_step(uint64_t step) {
   heap_.clear();
   for (Arena& arena : symmetric_) arena.clear();
 
+  if (local_.chance(100)) make_refused_call();
   const Step drawn = draw_step(mix(options_.seed, uint64_t(options_.thread)), step, all.nranks);
   Operations operations = make_operations(drawn);
   for (int round = 0; round < drawn.rounds; ++round) make_round(operations, round);
   for (const auto& operation : operations)
     accept(tutti_request_free(operation->request()), *operation, "freeing the request of");
+}
+
+// Of this rank alone: it is refused, and leaves the communicator as it was.
+void Worker::make_refused_call() {
+  const size_t bytes = size_t{1} << local_.below(20);
+  unsigned char* const vector = heap_.take(bytes, 0);
+  tutti_call_config config = TUTTI_CALL_CONFIG_INIT;
+  config.algorithm = "none of this name";
+  set_phase(Phase::call);
+  const Seat& some = seat(Team(local_.below(uint64_t(Team::count))));
+  const tutti_status status = tutti_allreduce_with(TUTTI_IN_PLACE, vector, bytes, TUTTI_UINT8,
+                                                   TUTTI_BOR, some.comm, &config);
+  if (status != TUTTI_INVALID)
+    throw Failed(status, fmt::format("step {}: an algorithm that there is not was taken", step_));
 }
 
 Worker::Operations Worker::make_operations(const Step& step) {

@@ -52,6 +52,7 @@ class Worker {
   Seat& seat(Team team) { return seats_[size_t(team)]; }
   bool goes_on(uint64_t step);
   void take_step(uint64_t step);
+  void make_refused_call();
   Operations make_operations(const Step& step);
   void make_round(Operations& operations, int round);
   void make_calls(Operations& operations);
