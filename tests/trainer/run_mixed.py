@@ -233,11 +233,56 @@ def check_scales_of_ways():
             assert sync == "server" or any(event.get("used") is False for event in logs[0]), (sync, logs)
 
 
+def tensors(folder):
+    """The bytes of every tensor in the newest checkpoint."""
+    newest = sorted(name for name in os.listdir(folder) if name.startswith("step-"))[-1]
+    found = {}
+    for name in os.listdir(f"{folder}/{newest}"):
+        if name.endswith(".safetensors"):
+            with open(f"{folder}/{newest}/{name}", "rb") as file:
+                header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+                body = file.read()
+            found.update({(name, tensor): body[slice(*about["data_offsets"])] for tensor, about in header.items() if tensor != "__metadata__"})
+    return found
+
+
+def check_scales_of_topk():
+    """A step that is left out changes nothing of what the largest values of a gradient leave for later."""
+    first = 2.0 ** 26
+    # As above: one of two workers overflows where the other does not.
+    uneven = convex[:-4] + ["--dp", "2", "--batch", "3"]
+    dynamic = ("--loss-scale", f"dynamic:{first:.0f}", "--steps", "16")
+    # All values: the bits of sums in the order of the ranks.
+    rows, total = steps(*uneven, *dynamic, "--topk", "1")
+    follow(rows, first)
+    others = steps(*uneven, *dynamic, "--algorithm", "two-shot")[0]
+    assert [(r["parameters"], r["loss_scale"], r["overflow"]) for r in rows] == [(r["parameters"], r["loss_scale"], r["overflow"]) for r in others], (rows, others)
+    assert total["skipped_steps"] > 3, total
+    largest = uneven + ["--topk", "0.1"]
+    with tempfile.TemporaryDirectory() as top:
+        rows, total = steps(*largest, *dynamic, "--lr", "0.1", "--steps", "40", "--checkpoint", top + "/c", "--checkpoint-every", "21")
+        follow(rows, first)
+        assert total["skipped_steps"] > 3 and rows[-1]["loss"] < 0.3 * rows[0]["loss"], (total, rows)
+        os.rename(top + "/c/step-000000040", top + "/last")
+        on = [word for word in largest if word != "--lr" and word != "0.5"]
+        found = resumed(top + "/c", top + "/same", *on)[0]
+        assert [(r["parameters"], r["loss_scale"]) for r in found] == [(r["parameters"], r["loss_scale"]) for r in rows[21:]], (found, rows)
+    with tempfile.TemporaryDirectory() as top:
+        # Gradients as at the beginning: with twice the greatest scale that both can stand, one worker's overflows.
+        rows = steps(*largest, *dynamic, "--lr", "1e-6", "--checkpoint", top + "/c")[0]
+        before = tensors(top + "/c")
+        kept = [values for (_, tensor), values in before.items() if tensor.startswith("kept")]
+        assert len(kept) == 2 and all(any(values) for values in kept), before.keys()
+        for scale in (2.0 ** 40, 2 * rows[-1]["loss_scale"]):
+            copy = f"{top}/{scale:.0f}"
+            found = resumed(top + "/c", copy, *on, "--loss-scale", f"{scale:.0f}", "--steps", "19")[0]
+            assert len(found) == 3 and all(row["overflow"] for row in found), found
+            assert tensors(copy) == before, scale
+
+
 def check_bad_input():
     for args, *words in ((("--precision", "fp8"), "fp8", "bf16"), (("--precision", "bf16", "--dtype", "float64"), "--precision bf16", "--dtype"),
-                         (("--loss-scale", "1024"), "--loss-scale", "fp16 or bf16"),
-                         (("--precision", "fp16", "--topk", "0.1"), "--precision fp16", "--topk"),
-                         (("--precision", "bf16", "--loss-scale", "2", "--topk", "0.1"), "--loss-scale", "--topk")):
+                         (("--loss-scale", "1024"), "--loss-scale", "fp16 or bf16")):
         refused([*small, *args], *words)
     refused([*convex, "--loss-scale", "1000"], "--loss-scale 1000", "power of two")
 
@@ -250,6 +295,7 @@ def check_mixed():
     check_kept()
     check_fp16()
     check_scales_of_ways()
+    check_scales_of_topk()
 
 
 def check_all():

@@ -108,6 +108,7 @@ class DataParallel : public Strategy {
   void update(StepFigures& figures, bool summed) {
     const size_t count = buckets().size();
     if (loss_scale_) loss_scale_->update(figures.overflow);
+    if (figures.overflow) wire_->leave_out();
     for (size_t b = 0; b < count; ++b) {
       if (!summed) wait_sum(b, figures);
       if (b == 0) fault_point("update");

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <type_traits>
 
 #include "trainer/common/call.h"
@@ -52,16 +53,23 @@ class Bf16 : public Wire<float> {
 };
 
 // Every rank sends its largest values with their indices and keeps the rest (error feedback): what
-// was sent and what is kept add up to the gradient.
+// was sent and what is kept add up to the gradient. A value that overflowed is sent, as the
+// largest, so that all ranks leave out that step.
 class TopK : public Wire<float> {
  public:
-  TopK(const Options& options, const std::vector<Bucket>& buckets) : fraction_(options.topk) {
+  TopK(const Options& options, const std::vector<Bucket>& buckets)
+      : fraction_(options.topk), may_leave_out_(options.clip || LossScale::of(options)) {
     for (const Bucket& bucket : buckets) {
       ranges_.push_back(range_of(bucket));
       largest_.emplace_back(bucket.count, largest_of(fraction_, bucket.count));
     }
+    before_.resize(buckets.size());
   }
   request begin(const Way& way, size_t bucket, std::span<float> gradient) override {
+    if (may_leave_out_) {
+      const std::span<const float> kept = largest_[bucket].residual();
+      before_[bucket].assign(kept.begin(), kept.end());
+    }
     const OnHost<float> here(way.device(), gradient);
     check(tutti_topk_allreduce(TUTTI_IN_PLACE, here.values().data(), TUTTI_SUM,
                                largest_[bucket].get(), way.comm().get()),
@@ -70,6 +78,10 @@ class TopK : public Wire<float> {
     return {};
   }
   bool nonblocking() const override { return false; }
+  void leave_out() override {
+    for (size_t b = 0; b < before_.size(); ++b)
+      std::copy(before_[b].begin(), before_[b].end(), largest_[b].residual().begin());
+  }
   Volume formula(const communicator& comm, size_t count) const override {
     return topk_volume(comm.size(), largest_of(fraction_, count));
   }
@@ -86,8 +98,10 @@ class TopK : public Wire<float> {
 
  private:
   double fraction_;
+  bool may_leave_out_;
   std::vector<Range> ranges_;
   std::vector<topk<float>> largest_;
+  std::vector<std::vector<float>> before_;  // of each, what it kept when the step began
 };
 
 // ZeRO stage 1 (Rajbhandari et al. 2020): every worker keeps the optimizer's state of its part of

@@ -34,6 +34,10 @@ class Wire {
     return {};
   }
 
+  // The step is left out, which the sums of all its buckets have decided: what is kept of gradients
+  // is as it was before it.
+  virtual void leave_out() {}
+
   // What one bucket sends, by formula.
   virtual Volume formula(const communicator& comm, size_t count) const = 0;
   virtual std::vector<StateVector> state() { return {}; }
