@@ -394,11 +394,6 @@ class CommandLine {
               "--servers 1: several may have made different steps"),
         needs(o_.elastic && o_.has_servers(), "--elastic", o_.log.empty(),
               "no --log: it cannot be replayed"),
-        needs(
-            o_.elastic && o_.has_servers(), "--elastic", !LossScale::of(o_),
-            fmt::format("losses that are not scaled with --sync {}: the server alone may know what "
-                        "overflowed",
-                        o_.sync)),
         needs(o_.elastic && o_.has_servers(), "--elastic", o_.dropout == 0,
               fmt::format("--dropout 0 with --sync {}: it is drawn for each worker", o_.sync)),
         needs(!o_.meet.empty(), "--meet", !o_.has_servers(), sums),

@@ -71,19 +71,23 @@ struct Common {
   int64_t settled = 0;  // what comes after a step, only if all have done it
   int64_t saved = 0;
   bool lost_first = false;     // the rank that shows the figures
+  bool overflow = false;       // the last step was left out
   std::optional<Progress> of;  // a worker's that has made the last step
 };
-// Collective. `mine`: a worker's; null on a server, which has made `done` steps.
-Common common_to(const communicator& left, int64_t done, bool lost_first, const Progress* mine) {
+// Collective. `mine`: a worker's; null on a server, which has made `done` steps. `overflow`: the
+// last of them was left out.
+Common common_to(const communicator& left, int64_t done, bool overflow, bool lost_first,
+                 const Progress* mine) {
   constexpr int64_t any = std::numeric_limits<int64_t>::max();
   int64_t most[] = {done, mine ? -mine->settled : -any, mine ? mine->saved : 0, lost_first};
   left.allreduce<int64_t>(most, TUTTI_MAX);
-  int64_t first = mine && done == most[0] ? left.rank() : left.size();
-  left.allreduce<int64_t>(std::span(&first, 1), TUTTI_MIN);
-  Common common{most[0], -most[1], most[2], most[3] != 0, {}};
-  if (first == left.size()) return common;
+  const bool made = done == most[0];
+  int64_t least[] = {mine && made ? left.rank() : left.size(), made && overflow ? 0 : 1};
+  left.allreduce<int64_t>(least, TUTTI_MIN);
+  Common common{most[0], -most[1], most[2], most[3] != 0, least[1] == 0, {}};
+  if (least[0] == left.size()) return common;
   common.of = mine ? *mine : Progress{};
-  broadcast(left, *common.of, int(first));
+  broadcast(left, *common.of, int(least[0]));
   return common;
 }
 
@@ -155,10 +159,12 @@ Change Workers::lose(Progress& progress) {
 // All know of the same steps: those that one of them has made. What comes after the last one is
 // done again unless all have done it, and if the rank is lost that shows it.
 void Workers::catch_up(bool lost_first, Progress& progress) {
-  const Common common = common_to(world_, progress.done, lost_first, &progress);
+  const Common common =
+      common_to(world_, progress.done, progress.last.figures.overflow, lost_first, &progress);
   if (progress.done < common.done) {
     Progress now = common.of.value_or(progress);
-    now.last.figures = team_->strategy->catch_up(common.of ? &now.last.figures : nullptr);
+    now.last.figures.overflow = common.overflow;
+    now.last.figures = team_->strategy->catch_up(now.last.figures);
     if (!common.of) {
       now.from = progress.done;
       now.done = now.last.step = common.done;
@@ -200,7 +206,7 @@ void serve_run(const Options& options, const Data& data, Replica& replica, commu
       const std::vector<int> before = names;
       lost_of(world, name, before, names);
       if (world.size() == options.servers) throw Failure("no worker is left");
-      common_to(world, server.updates(), false, nullptr);
+      common_to(world, server.updates(), server.left_out(), false, nullptr);
       now = of_size(options, world);
       servers = world.split(1, world.rank());
     });

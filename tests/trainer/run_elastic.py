@@ -37,7 +37,7 @@ def begin(path, dp, *more, by_launcher=False):
         command = [tutti, "run", "-n", str(dp), "--keep-going", train]
     else:
         command = [train]
-    command += [*small, *([] if "server" in more else buckets), "--dp", str(dp), "--json", path, *map(str, more)]
+    command += [*([] if "--model" in more else small), *([] if "server" in more else buckets), "--dp", str(dp), "--json", path, *map(str, more)]
     begun.append(subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True))
     return begun[-1]
 
@@ -188,13 +188,32 @@ def let_in(expected, steps):
     assert os.listdir(place) == [], os.listdir(place)
 
 
+def check_scales():
+    """A server and those that are left have one loss scale, also where the server alone has made a step, which overflowed."""
+    convex = ("--model", "quadratic:64", "--precision", "fp16", "--loss-scale", "dynamic:4194304", "--optimizer", "sgd", "--momentum", "0",
+              "--batch", "8", "--lr", "0.5", "--warmup", "0", "--hash")
+    for dp, *places in ((4, "--die-at", "decided:3:1"), (2, "--die-at", "decided:3:0", "--lose-at", "decided:3:1"), (2, "--die-at", "decide:3:0")):
+        path, folder = new_path(), new_path()
+        ends_well(begin(path, dp, "--elastic", *by_server, *convex, "--steps", 12, "--checkpoint", folder, *places), places)
+        found, changes, summary = figures(path)
+        assert sorted(found) == list(range(1, 13)) and len(changes) == 1, (places, found, changes)
+        scale = 2.0 ** 22
+        for number, step in sorted(found.items()):
+            assert step["loss_scale"] == scale, (places, number, found)
+            scale /= 2 if step["overflow"] else 1
+        skipped = sum(step["overflow"] for step in found.values())
+        assert found[4]["overflow"] and not found[12]["overflow"] and summary["skipped_steps"] == skipped, (places, found, summary)
+        with open(folder + "/step-000000012/checkpoint.json") as file:
+            kept = [about["loss-scale"] for about in json.load(file)["contents"]["files"]]
+        assert len(kept) == dp and {int(text.split(":")[-1]) for text in kept} == {skipped}, (places, kept)
+
+
 def check_refused():
     for more, words in ((("--tp", "2"), "--elastic needs --tp 1"), (("--pp", "2"), "--elastic needs --tp 1 and --pp 1"),
                         (("--zero", "1"), "--elastic needs --zero 0"), (("--topk", "0.1"), "no --topk"),
                         (("--sync", "local-sgd"), "--elastic needs --sync allreduce"), (("--sync", "gossip"), "--elastic needs --sync allreduce"),
                         (("--sync", "ssp"), "--elastic needs --sync allreduce"),
                         (("--sync", "server", "--servers", "2"), "--elastic needs --servers 1"), (("--sync", "server", "--dropout", "0.1"), "--elastic needs --dropout 0"),
-                        (("--sync", "server", "--precision", "bf16", "--loss-scale", "2"), "--elastic needs losses that are not scaled"),
                         (("--sync", "server", "--log", top.name + "/log"), "no --log"), (("--sync", "server", "--meet", top.name + "/place"), "--meet needs --sync allreduce"),
                         (("--straggler", "jitter"), "no --straggler"),
                         (("--join",), "--join needs --meet"), (("--dp", "1"), "--elastic needs --dp of 2 or more, or --meet"),
@@ -216,6 +235,7 @@ def check_short():
         killed_at(("--die-at", "decided:5:1", "--lose-at", "decided:5:2"), expected, steps)
         # Nobody has decided it: the step is made again.
         killed_at(("--die-at", "decide:5:0"), expected, steps, lost=(0,))
+        check_scales()
         killed_by_hand(1, expected, steps, kills=2)
         newcomer.result()
 

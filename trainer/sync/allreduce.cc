@@ -63,8 +63,8 @@ class DataParallel : public Strategy {
     return figures;
   }
 
-  StepFigures catch_up(const StepFigures* others) override {
-    StepFigures figures = *others;
+  StepFigures catch_up(const StepFigures& others) override {
+    StepFigures figures = others;
     update(figures, true);
     return figures;
   }

@@ -68,11 +68,14 @@ class ServerWorker : public Strategy {
     fault_point("allreduce");
     // With --elastic a server decides the step: then every worker knows of its figures what it
     // must.
-    if (o.elastic) made_.loss = figures.loss = mean(figures.loss, double(samples));
+    if (o.elastic) {
+      made_.loss = figures.loss = mean(figures.loss, double(samples));
+      made_.loss_scale = figures.loss_scale;
+    }
     fault_point("decide");
     exchange(step, figures);
-    if (loss_scale_) loss_scale_->update(figures.overflow);
     fault_point("decided");
+    if (loss_scale_) loss_scale_->update(figures.overflow);
     for (Meter& meter : meters_) figures.volume += meter.sent();
     figures.exposed = figures.communication = now() - computed;
     if (together() && !o.elastic) figures.loss = mean(figures.loss, double(samples));
@@ -81,7 +84,11 @@ class ServerWorker : public Strategy {
   }
 
   // The parameters come from the servers afterwards.
-  StepFigures catch_up(const StepFigures*) override { return made_; }
+  StepFigures catch_up(const StepFigures& others) override {
+    made_.overflow = others.overflow;
+    if (loss_scale_) loss_scale_->update(made_.overflow);
+    return made_;
+  }
   // With every step all workers go on with the same parameters.
   bool together() const override { return sync_way(worker_.options).equal_steps; }
   // The servers' parameters are the result, so the order in which workers leave does not matter.

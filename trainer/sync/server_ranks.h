@@ -26,6 +26,8 @@ class ServerRank {
   void serve(const CheckpointGroup& all, const communicator& servers);
   // Made by this server.
   int64_t updates() const { return core_ ? core_->updates() : 0; }
+  // Whether it left out the last of them, whose gradient had overflowed.
+  bool left_out() const { return core_ && core_->left_out(); }
 
  private:
   Replica& replica_;

@@ -60,8 +60,8 @@ class Strategy {
   virtual StepFigures step(int64_t step) = 0;
   // --elastic. step() failed here in the call that decides the step, which ended well elsewhere:
   // makes the update of that step, without communication, and returns its figures. `others`: those
-  // of a worker that has made it; null if only servers have.
-  virtual StepFigures catch_up(const StepFigures* others) { return *others; }
+  // of a worker that has made it; where only servers have, whether the gradient overflowed alone.
+  virtual StepFigures catch_up(const StepFigures& others) { return others; }
   // Whether all workers have ended the last step together, so that they can decide together.
   virtual bool together() const { return true; }
   // Called after the last step; then all replicas hold the result. Returns what was sent of the
