@@ -93,7 +93,7 @@ std::string generated(const Options& asked, const Device& device) {
   // A model of text is made without looking at data.
   Replica replica(shape_of(o), *make_noise(), o.seed, {}, device);
   load_weights(found, o, replica.layout(), device, replica.bytes());
-  return replica.generate(Vocabulary::parsed(found.vocabulary, found.folder), o.prompt, *o.generate,
+  return replica.generate(Vocabulary::parsed(found.words, found.folder), o.prompt, *o.generate,
                           o.seed);
 }
 

@@ -18,13 +18,13 @@ struct About {
     std::string sha256;
   };
   int64_t step = 0;
-  int copies = 0;
-  nlohmann::json identity, settings;  // objects
+  int copies = 0;                     // of the model, that summed gradients
+  nlohmann::json identity, settings;  // objects: what the run computes, and what may change
   uint64_t data_digest = 0;
   std::vector<File> files;                // at least one
   nlohmann::json tensors;                 // by name an array of boxes, each in one of the files
   std::optional<std::string> vocabulary;  // SHA-256
-  std::vector<std::string> scales;        // of the ranks' losses
+  std::vector<std::string> scales;        // of the ranks' losses; empty: they were not scaled
 };
 
 // Throws Damaged (safetensors.h) unless the text is one that has its checksum, and makes sense.

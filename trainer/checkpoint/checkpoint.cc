@@ -9,7 +9,6 @@
 #include <functional>
 #include <system_error>
 
-#include "trainer/checkpoint/about.h"
 #include "trainer/checkpoint/boxes.h"
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/common/error.h"
@@ -48,32 +47,23 @@ Checkpoint verified(const fs::path& folder, Look look) {
     text = read_file(folder / "checkpoint.json");
   } catch (const std::system_error&) {  // NOLINT(bugprone-empty-catch): then it says nothing
   }
-  About about = parse_about(text);
-  Checkpoint found;
-  found.folder = folder.string();
-  found.step = about.step;
-  found.copies = about.copies;
-  found.identity = std::move(about.identity);
-  found.settings = std::move(about.settings);
-  found.data_digest = about.data_digest;
-  found.tensors = std::move(about.tensors);
-  found.scales = std::move(about.scales);
+  Checkpoint found{parse_about(text), folder.string(), {}, {}};
   const std::string name = folder.filename();
   if (name != folder_name(found.step) && name.starts_with("step-"))
     throw Damaged("checkpoint.json is damaged: its folder is of another step");
-  for (const About::File& file : about.files) {
+  for (const About::File& file : found.files) {
     const fs::path path = folder / file.name;
-    found.files.push_back(path);
+    found.paths.push_back(path);
     std::error_code error;
     if (look >= Look::lengths && (fs::file_size(path, error) != file.bytes || error))
       throw Damaged(file.name + " is missing or has another length");
     if (look == Look::digests && sha256_of(path) != file.sha256)
       throw Damaged(file.name + " has other bytes");
   }
-  if (about.vocabulary && look != Look::nothing) {
-    if (sha256_of(folder / vocabulary_file) != *about.vocabulary)
+  if (found.vocabulary && look != Look::nothing) {
+    if (sha256_of(folder / vocabulary_file) != *found.vocabulary)
       throw Damaged(fmt::format("{} is missing or has other bytes", vocabulary_file));
-    found.vocabulary = read_file(folder / vocabulary_file);
+    found.words = read_file(folder / vocabulary_file);
   }
   return found;
 }
@@ -309,7 +299,7 @@ void prune(const std::string& folder, int64_t step) {
 class Parts {
  public:
   explicit Parts(const Checkpoint& checkpoint) : checkpoint_(checkpoint) {
-    for (const std::string& path : checkpoint.files) {
+    for (const std::string& path : checkpoint.paths) {
       headers_.push_back(header_of(path));
       named_.emplace_back();
       for (const Tensor& tensor : headers_.back().tensors) named_.back()[tensor.name] = &tensor;
@@ -350,7 +340,7 @@ class Parts {
     if (tensor.dtype != dtype_name(options) || tensor.end - tensor.begin != bytes)
       throw Damaged(name + text + " has another type or length");
     std::vector<char> values(bytes);
-    std::ifstream stream(checkpoint_.files[file], std::ios::binary);
+    std::ifstream stream(checkpoint_.paths[file], std::ios::binary);
     stream.seekg(std::streamoff(headers_[file].size + tensor.begin));
     stream.read(values.data(), std::streamsize(bytes));
     if (!stream) throw Damaged(name + text + " cannot be read");
@@ -393,7 +383,7 @@ Checkpoint weights_of(const std::string& path, const json& model) {
   Checkpoint weights;
   weights.folder = path;
   weights.identity = model;
-  weights.files = {path};
+  weights.paths = {path};
   weights.tensors = std::move(tensors);
   return weights;
 }

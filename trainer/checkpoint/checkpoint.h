@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "trainer/checkpoint/about.h"
 #include "trainer/common/options.h"
 #include "trainer/data/data.h"
 #include "trainer/device/device.h"
@@ -75,17 +76,10 @@ std::vector<StateVector> state_of(std::span<Real> parameters, BasicOptimizer<Rea
 // ---------------------------------------------------------------- checkpoints
 
 // A complete, undamaged checkpoint.
-struct Checkpoint {
+struct Checkpoint : About {
   std::string folder;
-  int64_t step = 0;
-  int copies = 0;           // of the model, that summed gradients
-  nlohmann::json identity;  // what its run computes
-  nlohmann::json settings;  // what may change when it goes on
-  uint64_t data_digest = 0;
-  std::vector<std::string> files;
-  nlohmann::json tensors;           // by name: the file of each box
-  std::string vocabulary;           // what its file has; empty where tokens are bytes
-  std::vector<std::string> scales;  // of the ranks' losses; empty: they were not scaled
+  std::vector<std::string> paths;  // of the files
+  std::string words;               // what the vocabulary's file has; empty where tokens are bytes
 
   // That rank's, or the last one's if there were fewer.
   std::optional<LossScale> scale_of(int rank) const;

@@ -45,7 +45,7 @@ nlohmann::json model_of(const Options& o) {
 void set_initial(const Options& o, const Data& data, Replica& replica) {
   if (o.init.empty()) return;
   const Checkpoint found = initial_checkpoint(o, model_of(o));
-  if (!found.vocabulary.empty() && found.vocabulary != data.vocabulary().text())
+  if (!found.words.empty() && found.words != data.vocabulary().text())
     throw BadInput(fmt::format("--init: {0} has other tokens: --tokens {0}/{1} are its own",
                                found.folder, vocabulary_file));
   load_weights(found, o, replica.layout(), replica.device(), replica.bytes());
