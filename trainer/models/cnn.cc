@@ -48,8 +48,8 @@ constexpr const char* long_skip = "stem";
 
 // The long skip connection of the small model: the stem's channels go straight to the classifier.
 struct Stem : Layer {
-  Stem(int64_t width, bool large, int64_t& height, const Split& split)
-      : split(split), large(large) {
+  Stem(int64_t width, bool large, bool skips, int64_t& height, const Split& split)
+      : split(split), large(large), skips(skips) {
     convolution = register_module(
         "convolution", large ? std::make_shared<Convolution>(3, width, 7, 2, height, split)
                              : std::make_shared<Convolution>(1, width, 3, 1, height, split));
@@ -65,12 +65,12 @@ struct Stem : Layer {
     if (large)
       return in_strips(split) ? strip_max(y, before_pool, pool, split.group)
                               : torch::max_pool2d(y, pool.kernel, pool.stride, pool.padding);
-    stash.put(long_skip, y);
+    if (skips) stash.put(long_skip, y);
     return y;
   }
   static constexpr Window pool{3, 2, 1};
   const Split& split;
-  bool large;
+  bool large, skips;
   int64_t before_pool = 0;  // height
   std::shared_ptr<Convolution> convolution;
 };
@@ -107,21 +107,21 @@ struct Residual : Layer {
 };
 
 struct Classifier : Layer {
-  Classifier(int64_t in, int64_t classes, bool large, int64_t height, int64_t stem_height,
+  Classifier(int64_t in, int64_t classes, bool skips, int64_t height, int64_t stem_height,
              const Split& split)
-      : split(split), large(large), height(height), stem_height(stem_height) {
+      : split(split), skips(skips), height(height), stem_height(stem_height) {
     out = register_module("out", Linear(in, classes));
   }
   Tensor forward(const Tensor& x, Stash& stash) override {
     const Tensor channels = mean(x, height);
-    return out(large ? channels
-                     : torch::cat({channels, mean(stash.take(long_skip), stem_height)}, 1));
+    return out(skips ? torch::cat({channels, mean(stash.take(long_skip), stem_height)}, 1)
+                     : channels);
   }
   Tensor mean(const Tensor& x, int64_t rows) const {
     return in_strips(split) ? strip_mean(x, rows, split.group) : x.mean({2, 3});
   }
   const Split& split;
-  bool large;
+  bool skips;
   int64_t height, stem_height;
   Linear out{nullptr};
 };
@@ -131,7 +131,7 @@ struct Cnn : PictureModel {
     const bool large = shape.size == "resnet50";
     const int64_t w = shape.width;
     int64_t rows = data.height;
-    append("stem", std::make_shared<Stem>(w, large, rows, split));
+    append("stem", std::make_shared<Stem>(w, large, !large, rows, split));
     const int64_t stem_rows = rows;
     int64_t in = w;
     const std::vector<int64_t> depths =
@@ -146,7 +146,7 @@ struct Cnn : PictureModel {
       }
     }
     append("classifier",
-           std::make_shared<Classifier>(large ? in : in + w, large ? 1000 : data.classes, large,
+           std::make_shared<Classifier>(large ? in : in + w, large ? 1000 : data.classes, !large,
                                         rows, stem_rows, split));
   }
 };
@@ -156,15 +156,6 @@ struct Cnn : PictureModel {
 // Blocks of branches whose channels are concatenated. Divided, each rank has some of the branches
 // of every block.
 const Split whole_layers;  // of a branch
-
-struct InceptionStem : Layer {
-  InceptionStem(int64_t width, int64_t height) {
-    convolution = register_module(
-        "convolution", std::make_shared<Convolution>(1, width, 3, 1, height, whole_layers));
-  }
-  Tensor forward(const Tensor& x, Stash&) override { return torch::relu(convolution->forward(x)); }
-  std::shared_ptr<Convolution> convolution;
-};
 
 // A chain of convolutions, possibly after a pooling.
 struct Branch : torch::nn::Module {
@@ -219,25 +210,18 @@ struct InceptionBlock : Layer, Divided {
   std::vector<std::shared_ptr<Branch>> held;
 };
 
-struct InceptionClassifier : Layer {
-  InceptionClassifier(int64_t in, int64_t classes) {
-    out = register_module("out", Linear(in, classes));
-  }
-  Tensor forward(const Tensor& x, Stash&) override { return out(x.mean({2, 3})); }
-  Linear out{nullptr};
-};
-
 struct Inception : PictureModel {
   Inception(const Shape& shape, const Data& data, const Split& split) : PictureModel(data) {
-    append("stem", std::make_shared<InceptionStem>(shape.width, data.height));
     int64_t in = shape.width, rows = data.height;
+    append("stem", std::make_shared<Stem>(in, false, false, rows, whole_layers));
     for (int64_t i = 0; i < shape.layers; ++i) {
       if (i > 0) rows = rows_after(rows, {3, 2, 1});
       append("block" + std::to_string(i),
              std::make_shared<InceptionBlock>(in, shape.width, i > 0, rows, split));
       in = branches * shape.width;
     }
-    append("classifier", std::make_shared<InceptionClassifier>(in, data.classes));
+    append("classifier",
+           std::make_shared<Classifier>(in, data.classes, false, rows, 0, whole_layers));
   }
 };
 
