@@ -6,7 +6,6 @@
 
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/pipeline/pipeline.h"
-#include "trainer/report/screen.h"
 #include "trainer/sync/strategy.h"
 #include "trainer/sync/ways.h"
 #include "trainer/sync/wire.h"
@@ -56,7 +55,6 @@ struct RankParts {
   Replica& replica;
   const Group& group;  // that divides its layers; it counts its calls
   Timeline& timeline;
-  Screen& screen;
   Pipeline* pipeline = nullptr;
 };
 

@@ -102,7 +102,7 @@ int join_run(const Options& options, const Device& device, const Shape& shape, c
   tutti_comm_config config = config_of(options, device, name);
   if (!options.transport.empty()) config.transports = options.transport.c_str();
   Progress progress;
-  Workers workers({data, replica, split.group, timeline, screen}, options,
+  Workers workers({data, replica, split.group, timeline}, options,
                   communicator::from_id(ticket.id, ticket.rank, ticket.nranks, &config), progress);
   watch_interrupts();
   return run_steps(workers, screen, progress);
@@ -142,7 +142,7 @@ int train(const Options& asked, const std::vector<std::string>& arguments, bool 
   if (options.pipelined()) rank = make_pipeline(options, *data, *grid, replica, timeline);
   set_initial(options, *data, replica);
   share_initial(options.has_servers() ? world : grid->data, replica);
-  Workers workers({*data, replica, split.group, timeline, screen, rank.pipeline.get()}, options,
+  Workers workers({*data, replica, split.group, timeline, rank.pipeline.get()}, options,
                   std::move(world), std::move(grid));
   Team& team = workers.team();
   show_heading(screen, team.worker, *team.strategy, shape);
