@@ -32,7 +32,6 @@ struct LinearFunction : torch::autograd::Function<LinearFunction> {
   static Variable forward(AutogradContext* context, const Variable& x, const Variable& weight,
                           const c10::optional<Variable>& bias) {
     context->save_for_backward({x, weight, bias.value_or(Tensor())});
-    context->saved_data["input"] = x.requires_grad();
     keep_place(context);
     return at::linear(x, weight, bias);
   }
@@ -41,7 +40,7 @@ struct LinearFunction : torch::autograd::Function<LinearFunction> {
     const Tensor &x = saved[0], &weight = saved[1], &bias = saved[2];
     const Tensor flat = outer[0].reshape({-1, outer[0].size(-1)});
     Tensor back;
-    if (context->saved_data["input"].toBool()) back = flat.mm(weight).view(x.sizes());
+    if (context->needs_input_grad(0)) back = flat.mm(weight).view(x.sizes());
     const auto of_weight = [x, flat] { return flat.t().mm(x.reshape({-1, x.size(-1)})); };
     variable_list rest =
         bias.defined()
@@ -57,32 +56,28 @@ struct LinearFunction : torch::autograd::Function<LinearFunction> {
 
 struct Conv2dFunction : torch::autograd::Function<Conv2dFunction> {
   static Variable forward(AutogradContext* context, const Variable& x, const Variable& weight,
-                          std::vector<int64_t> stride, std::vector<int64_t> padding,
-                          int64_t groups) {
+                          std::vector<int64_t> stride, std::vector<int64_t> padding) {
     context->save_for_backward({x, weight});
-    context->saved_data["input"] = x.requires_grad();
     context->saved_data["stride"] = stride;
     context->saved_data["padding"] = padding;
-    context->saved_data["groups"] = groups;
     keep_place(context);
-    return at::conv2d(x, weight, {}, stride, padding, 1, groups);
+    return at::conv2d(x, weight, {}, stride, padding);
   }
   static variable_list backward(AutogradContext* context, variable_list outer) {
     const variable_list saved = context->get_saved_variables();
     const Tensor x = saved[0], weight = saved[1], out = outer[0];
     const auto stride = context->saved_data["stride"].toIntVector();
     const auto padding = context->saved_data["padding"].toIntVector();
-    const int64_t groups = context->saved_data["groups"].toInt();
     const auto gradients = [=](bool of_input) {
       return at::convolution_backward(out, x, weight, c10::nullopt, stride, padding, {1, 1}, false,
-                                      {0, 0}, groups, {of_input, !of_input, false});
+                                      {0, 0}, 1, {of_input, !of_input, false});
     };
     Tensor back;
-    if (context->saved_data["input"].toBool()) back = std::get<0>(gradients(true));
+    if (context->needs_input_grad(0)) back = std::get<0>(gradients(true));
     variable_list rest = now_or_later(context, {weight}, [gradients]() -> variable_list {
       return {std::get<1>(gradients(false))};
     });
-    return {back, rest[0], {}, {}, {}};
+    return {back, rest[0], {}, {}};
   }
 };
 
@@ -103,8 +98,7 @@ Tensor Conv2dImpl::forward(const Tensor& x) {
   const auto& stride = *options.stride();
   const auto& padding = *get<torch::ExpandingArray<2>>(options.padding());
   return Conv2dFunction::apply(x, weight, std::vector<int64_t>(stride.begin(), stride.end()),
-                               std::vector<int64_t>(padding.begin(), padding.end()),
-                               options.groups());
+                               std::vector<int64_t>(padding.begin(), padding.end()));
 }
 
 }  // namespace tutti::train
