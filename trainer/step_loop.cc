@@ -45,25 +45,22 @@ class StepLoop {
       : workers_(workers), screen_(screen), progress_(progress) {}
   // Makes the steps that are left. Returns the exit status.
   int run() {
-    for (;;) {
-      try {
-        while (!last_) {
-          if (progress_.settled == progress_.done) make_step();
-          settle();
+    try {
+      for (;; go_on()) {
+        try {
+          while (!last_) {
+            if (progress_.settled == progress_.done) make_step();
+            settle();
+          }
+          return end();
+        } catch (const error& failed) {
+          if (!team().options.elastic || !is_loss(failed)) throw Failure(failed.what());
+        } catch (const Lost&) {
+          if (!team().options.elastic) throw;
         }
-        return end();
-      } catch (const error& failed) {
-        if (!team().options.elastic || !is_loss(failed)) throw Failure(failed.what() + way_on());
-      } catch (const Lost& failed) {
-        if (!team().options.elastic) throw Failure(failed.what() + way_on());
-      } catch (const Failure& failed) {
-        throw Failure(failed.what() + way_on());
       }
-      try {
-        go_on();
-      } catch (const Failure& failed) {
-        throw Failure(failed.what() + way_on());
-      }
+    } catch (const Failure& failed) {
+      throw Failure(failed.what() + way_on());
     }
   }
 
