@@ -62,7 +62,8 @@ def scalapack(mpi):
         with open(data) as given:
             settings = given.read()
         if ranks == 2:  # their grids need four
-            for pattern, values in ((r"number of process grids", "2"), (r"values of P", "1 2"), (r"values of Q", "2 1")):
+            for pattern, values in ((r"number of process grids", "2"), (r"number of processor configurations", "1"),
+                                    (r"values of P", "1 2"), (r"values of Q", "2 1")):
                 settings = re.sub(rf"^[\d ]+?(\s+{pattern})", rf"{values}\1", settings, flags=re.M)
         with open(f"{folder}/{os.path.basename(data)}", "w") as mine:
             mine.write(settings)
