@@ -1,7 +1,7 @@
 """Programs that nobody here wrote, unmodified, by the host MPI alone and over tutti: the same results, and almost all
 calls carried. What is not installed is left out (tools/setup programs); status 77 where that is all.
 
-programs.py BUILD_ROOT scalapack|lammps|hpcc [long]
+programs.py BUILD_ROOT scalapack|lammps|hpcc|mpi4py [long]
 programs.py BUILD_ROOT mpich-tests [ABI...] [NAME...]   over tutti what is stored as passing by the host alone; only
                                                         these MPIs (ompi, mpich), only these tests
 programs.py BUILD_ROOT mpich-tests --remake [ABI...]    runs all by the host MPI alone and stores those that pass
@@ -158,6 +158,27 @@ def hpcc(mpi):
     return True
 
 
+def missed_of(err):
+    """Calls that tutti would have taken, and the host made."""
+    return sum(int(n) for n in re.findall(r"(\d+) (?:too few|no comm|tutti takes)", lines("^tutti mpi: all.*", err)[0]))
+
+
+def mpi4py(mpi):
+    """Its own tests, all but those that spawn: with Debian's MPIs and so few cores these do not come to their end by the host
+    alone, either."""
+    place = f"{BUILD}/programs/mpi4py/{'openmpi' if mpi.open_mpi else 'mpich'}"
+    if not os.path.isdir(place + "/test"):
+        return False
+    command = [place + "/bin/python", "-u", place + "/test/main.py", "-q", "-e", "test_spawn"]
+    _, expected, host = alone(mpi, 2, *command, within=1500)
+    _, err, took = over_tutti(mpi, 2, *command, within=1500, **EAGER)
+    ends = [(sorted(set(lines(r"^Ran (\d+) tests", text))), sorted(lines(r"^OK.*", text))) for text in (expected, err)]
+    check(ends[0] == ends[1] and ends[0][0] and len(ends[0][1]) == 2, f"other ends: {ends}", err[-3000:])
+    taken, _ = report(f"mpi4py's {ends[0][0][0]} tests, 2 ranks", err, (host, took))
+    check(taken >= 0.95 * (taken + missed_of(err)), "less than 95 % was carried", err[-3000:])
+    return True
+
+
 def configure_mpich_tests(mpi, tests):
     """The folder with the headers that their configure writes for this MPI."""
     place = f"{folder}/configured-{mpi.abi}"
@@ -266,7 +287,7 @@ def mpich_tests(mpi):
         same.append(row)
         mine = carried(err)
         taken, left = taken + mine[0], left + mine[1]
-        missed += sum(int(n) for n in re.findall(r"(\d+) (?:too few|no comm|tutti takes)", lines("^tutti mpi: all.*", err)[0]))
+        missed += missed_of(err)
         print(f"{row}: {mine[0]} calls carried and {mine[1]} not, {took:.1f} s", flush=True)
     print(f"{mpi.name}: {len(same)} of the {len(same) + len(failed)} rows that pass alone pass over tutti; of rank 0's {taken + left} calls "
           f"{taken} are carried, {100 * taken / max(1, taken + left):.1f} %; of those that tutti takes "
