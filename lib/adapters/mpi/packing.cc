@@ -14,6 +14,43 @@ int64_t elements_at_once(const Type& known) {
   return int64_t(most_at_once / known.size);
 }
 
+// MPI_BOTTOM, which MPICH refuses to pack from and to unpack to: the same elements, one, as seen
+// from another address.
+class FromElsewhere {
+ public:
+  FromElsewhere(const void* elsewhere, int64_t count, MPI_Datatype type) {
+    int n = int(count);
+    MPI_Aint bottom = -MPI_Aint(reinterpret_cast<intptr_t>(elsewhere));
+    if (PMPI_Type_create_hindexed(1, &n, &bottom, type, &type_) != MPI_SUCCESS ||
+        PMPI_Type_commit(&type_) != MPI_SUCCESS)
+      throw std::runtime_error("the host MPI made no type of others");
+  }
+  ~FromElsewhere() { PMPI_Type_free(&type_); }
+  FromElsewhere(const FromElsewhere&) = delete;
+  FromElsewhere& operator=(const FromElsewhere&) = delete;
+  MPI_Datatype type() const { return type_; }
+
+ private:
+  MPI_Datatype type_ = MPI_DATATYPE_NULL;
+};
+
+void pack_some(const void* from, int64_t count, MPI_Datatype type, char* to, int bytes) {
+  if (from == MPI_BOTTOM) return pack_some(to, 1, FromElsewhere(to, count, type).type(), to, bytes);
+  int end = 0;
+  if (PMPI_Pack(from, int(count), type, to, bytes, &end, MPI_COMM_SELF) != MPI_SUCCESS ||
+      end != bytes)
+    throw std::runtime_error("MPI_Pack failed");
+}
+
+void unpack_some(const char* from, int bytes, int64_t count, MPI_Datatype type, void* to) {
+  if (to == MPI_BOTTOM)
+    return unpack_some(from, bytes, 1, FromElsewhere(from, count, type).type(), at(from, 0));
+  int end = 0;
+  if (PMPI_Unpack(from, bytes, &end, to, int(count), type, MPI_COMM_SELF) != MPI_SUCCESS ||
+      end != bytes)
+    throw std::runtime_error("MPI_Unpack failed");
+}
+
 }  // namespace
 
 // Between ranks of one kind of machine the host packs data as it is in memory (both do).
@@ -25,10 +62,7 @@ void pack(const void* from, int64_t count, MPI_Datatype type, const Type& known,
   while (count > 0 && known.size > 0) {
     const int64_t now = std::min(count, elements_at_once(known));
     const int bytes = int(size_t(now) * known.size);
-    int end = 0;
-    if (PMPI_Pack(from, int(now), type, to, bytes, &end, MPI_COMM_SELF) != MPI_SUCCESS ||
-        end != bytes)
-      throw std::runtime_error("MPI_Pack failed");
+    pack_some(from, now, type, to, bytes);
     from = at(from, now * known.extent);
     to += bytes;
     count -= now;
@@ -43,10 +77,7 @@ void unpack(const char* from, int64_t count, MPI_Datatype type, const Type& know
   while (count > 0 && known.size > 0) {
     const int64_t now = std::min(count, elements_at_once(known));
     const int bytes = int(size_t(now) * known.size);
-    int end = 0;
-    if (PMPI_Unpack(from, bytes, &end, to, int(now), type, MPI_COMM_SELF) != MPI_SUCCESS ||
-        end != bytes)
-      throw std::runtime_error("MPI_Unpack failed");
+    unpack_some(from, bytes, now, type, to);
     from += bytes;
     to = at(to, now * known.extent);
     count -= now;

@@ -300,6 +300,36 @@ static void make_shapes(void) {
   MPI_Type_indexed(2, ones, order, MPI_INT, &shapes[5]), shape_counts[5] = 30;
   for (int i = 1; i < 6; ++i) MPI_Type_commit(&shapes[i]);
 }
+/* Types of addresses, at MPI_BOTTOM: every other int of an array. */
+static MPI_Datatype addressed(const int* data) {
+  MPI_Aint places[ints];
+  int lengths[ints];
+  MPI_Datatype type;
+  for (int i = 0; i < ints; ++i) lengths[i] = 1, MPI_Get_address(data + 2 * i, &places[i]);
+  MPI_Type_create_hindexed(ints, lengths, places, MPI_INT, &type);
+  MPI_Type_commit(&type);
+  return type;
+}
+static void bottom(MPI_Comm comm) {
+  static int in[2 * ints], a[2 * ints], b[2 * ints];
+  int rank;
+  MPI_Comm_rank(comm, &rank);
+  for (int i = 0; i < 2 * ints; ++i) in[i] = a[i] = b[i] = 1000 * rank + i;
+  MPI_Datatype of_in = addressed(in), of_a = addressed(a), of_b = addressed(b);
+  MPI_Bcast(MPI_BOTTOM, 1, of_a, 0, comm);
+  PMPI_Bcast(MPI_BOTTOM, 1, of_b, 0, comm);
+  same("bcast at MPI_BOTTOM", a, b, sizeof a);
+  int all[8 * ints], host[8 * ints], n;
+  MPI_Comm_size(comm, &n);
+  if (n <= 8) {
+    MPI_Gather(MPI_BOTTOM, 1, of_in, all, ints, MPI_INT, 0, comm);
+    PMPI_Gather(MPI_BOTTOM, 1, of_in, host, ints, MPI_INT, 0, comm);
+    if (rank == 0) same("gather from MPI_BOTTOM", all, host, sizeof(int) * (size_t)(n * ints));
+  }
+  MPI_Type_free(&of_in);
+  MPI_Type_free(&of_a);
+  MPI_Type_free(&of_b);
+}
 static void movements(MPI_Comm comm) {
   int rank, n;
   MPI_Comm_rank(comm, &rank);
@@ -398,6 +428,7 @@ static void all_on(const char* name, MPI_Comm comm) {
   reductions(comm);
   user_operators(comm);
   movements(comm);
+  bottom(comm);
 }
 
 int main(int argc, char** argv) {
