@@ -1,5 +1,9 @@
 // Fortran, where its bindings call PMPI_X: they are caught themselves.
 #include <dlfcn.h>
+#include <link.h>
+
+#include <mutex>
+#include <vector>
 
 #include "lib/adapters/mpi/collectives.h"
 
@@ -48,34 +52,75 @@ namespace {
 using Int = MPI_Fint;
 static_assert(sizeof(Int) == sizeof(int), "arrays of counts are passed on");
 
-// MPI_IN_PLACE and MPI_BOTTOM are variables of the program, in a common block, each under one of
-// these names.
+// MPI_IN_PLACE and MPI_BOTTOM are variables in common blocks, each under one of these names. A
+// library that a program has loaded for itself (RTLD_LOCAL: a module of Python's) may have ones of
+// its own, which nobody else sees: so the object in whose memory a buffer lies is asked what it
+// calls it.
+constexpr const char* in_place_names[] = {"mpi_fortran_in_place_", "mpi_fortran_in_place__",
+                                          "mpi_fortran_in_place", "MPI_FORTRAN_IN_PLACE"};
+constexpr const char* bottom_names[] = {"mpi_fortran_bottom_", "mpi_fortran_bottom__",
+                                        "mpi_fortran_bottom", "MPI_FORTRAN_BOTTOM"};
+
+// The program or a library of it. Another one may come to its place, but not with all of that.
+struct Object {
+  const link_map* map;
+  ElfW(Addr) address;
+  const void* dynamic;
+  bool operator==(const Object&) const = default;
+};
+
 struct Sentinels {
+  Object object;
   const void* in_place[4];
   const void* bottom[4];
 };
 
-const Sentinels& sentinels() {
-  static const Sentinels found = [] {
-    Sentinels s;
-    const char* const in_place[] = {"mpi_fortran_in_place_", "mpi_fortran_in_place__",
-                                    "mpi_fortran_in_place", "MPI_FORTRAN_IN_PLACE"};
-    const char* const bottom[] = {"mpi_fortran_bottom_", "mpi_fortran_bottom__",
-                                  "mpi_fortran_bottom", "MPI_FORTRAN_BOTTOM"};
-    for (int i = 0; i < 4; ++i) {
-      s.in_place[i] = dlsym(RTLD_DEFAULT, in_place[i]);
-      s.bottom[i] = dlsym(RTLD_DEFAULT, bottom[i]);
-    }
-    return s;
-  }();
-  return found;
+// Null: none, as for memory of the stack and of the heap.
+const link_map* object_of(void* address) {
+#if __GLIBC_PREREQ(2, 35)
+  dl_find_object found;  // some 5 ns
+  return _dl_find_object(address, &found) == 0 ? found.dlfo_link_map : nullptr;
+#else
+  Dl_info info;
+  void* map = nullptr;
+  return dladdr1(address, &info, &map, RTLD_DL_LINKMAP) != 0 ? static_cast<link_map*>(map)
+                                                             : nullptr;
+#endif
+}
+
+Sentinels look_up(const Object& object) {
+  Sentinels out{object, {}, {}};
+  const char* const path = object.map->l_name[0] != '\0' ? object.map->l_name : nullptr;
+  void* const library = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+  if (library == nullptr) return out;
+  for (int i = 0; i < 4; ++i) {
+    out.in_place[i] = dlsym(library, in_place_names[i]);
+    out.bottom[i] = dlsym(library, bottom_names[i]);
+  }
+  dlclose(library);
+  return out;
+}
+
+Sentinels sentinels_of(const Object& object) {
+  static std::mutex mutex;
+  static std::vector<Sentinels>* const known = new std::vector<Sentinels>;  // outlives every thread
+  const std::lock_guard lock(mutex);
+  for (const Sentinels& one : *known) {
+    if (one.object == object) return one;
+  }
+  known->push_back(look_up(object));
+  return known->back();
 }
 
 void* buffer(void* given) {
-  const Sentinels& s = sentinels();
+  const link_map* const map = object_of(given);
+  if (map == nullptr) return given;
+  [[gnu::tls_model("initial-exec")]] static constinit thread_local Sentinels last{};
+  const Object object{map, map->l_addr, map->l_ld};
+  if (!(last.object == object)) last = sentinels_of(object);
   for (int i = 0; i < 4; ++i) {
-    if (given != nullptr && given == s.in_place[i]) return MPI_IN_PLACE;
-    if (given != nullptr && given == s.bottom[i]) return MPI_BOTTOM;
+    if (given == last.in_place[i]) return MPI_IN_PLACE;
+    if (given == last.bottom[i]) return MPI_BOTTOM;
   }
   return given;
 }

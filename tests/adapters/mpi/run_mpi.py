@@ -162,6 +162,25 @@ def fortran(mpi):
         check(carried(err)[0] >= 4 and carried(err)[1] == 5, "not all was carried or counted", err)
         for function, more in (("Allreduce", ", 1 persistent"), ("Bcast", ""), ("Barrier", ", 1 persistent")):
             check(re.search(rf"^tutti mpi: {function} .* 1 nonblocking{more}$", err, re.M), f"{function} is not counted", err)
+    fortran_library(mpi)
+
+
+def fortran_library(mpi):
+    """A library that the program loads for itself, as Python does, or is linked with."""
+    with open(f"{folder}/main.c", "w", encoding="utf-8") as main:
+        main.write("void work(void);\nint main(void) { work(); return 0; }\n")
+    for module, handle in ((None, "integer"), ("mpi", "integer"), ("mpi_f08", "type(MPI_Datatype)")):
+        if module == "mpi_f08" and not mpi.open_mpi:
+            continue
+        library = f"{folder}/library-{module}-{mpi.abi}.so"
+        names = [f"-DDATATYPE={handle}", *([f"-DMODULE={module}"] if module else [])]
+        run([mpi.fortran, "-cpp", "-O1", "-fallow-argument-mismatch", *names, "-fPIC", "-shared", "-o", library,
+             f"{HERE}/library.f90"])
+        run([mpi.compiler, "-o", f"{library[:-3]}", f"{folder}/main.c", library])
+        for program in ([sys.executable, "-c", f"import ctypes; ctypes.CDLL('{library}').work()"], [f"{library[:-3]}"]):
+            out, err, _, _ = run([TUTTI, "mpi", "--mpi", mpi.abi, "--", *mpi.launch(2), *program])
+            check("all as it should be" in out, f"{module or 'mpif.h'}: a library did not end well", out, err)
+            check(carried(err) == (3, 0), f"{module or 'mpif.h'}: not all was carried", err)
 
 
 with tempfile.TemporaryDirectory(prefix="tutti-mpi-") as folder:
