@@ -5,8 +5,8 @@
 #include <atomic>
 #include <climits>
 #include <cstring>
+#include <memory>
 #include <mutex>
-#include <new>
 #include <stdexcept>
 #include <unordered_map>
 #include <vector>
@@ -295,13 +295,15 @@ const Type* find_type(MPI_Datatype type) {
   int found = 0;
   if (PMPI_Type_get_attr(type, type_keyval, &kept, &found) != MPI_SUCCESS) return nullptr;
   if (found != 0) return static_cast<const Type*>(kept);
-  Type* const made = new (std::nothrow) Type;
-  if (made == nullptr || !ask(type, made) ||
-      PMPI_Type_set_attr(type, type_keyval, made) != MPI_SUCCESS) {
-    delete made;
-    return nullptr;
-  }
-  return made;
+  auto made = std::make_unique<Type>();
+  if (!ask(type, made.get())) return nullptr;
+  // Another thread may have come first: the host would free what the attribute has been so far.
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  if (PMPI_Type_get_attr(type, type_keyval, &kept, &found) != MPI_SUCCESS) return nullptr;
+  if (found != 0) return static_cast<const Type*>(kept);
+  if (PMPI_Type_set_attr(type, type_keyval, made.get()) != MPI_SUCCESS) return nullptr;
+  return made.release();
 }
 
 Reduction find_reduction(const Type& type, MPI_Op op) {

@@ -58,6 +58,7 @@ def situations(mpi):
         for eager in ("1", "0") if LONG and name != "errors" else ("1",):
             _, err = situation(name, TUTTI_MPI_EAGER=eager)
             check(carried(err)[0] > 1 or eager == "0", f"{name}: nothing was carried", err)
+    situation("types", 1, TUTTI_MPI_EAGER="1")
     for ranks in (2, 3):
         _, err = situation("overlap", ranks)
         check(carried(err) == (34, 0), "overlapping buffers are left to the host", err)

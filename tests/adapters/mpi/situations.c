@@ -1,5 +1,6 @@
 /* One situation a run, named by the first argument ("none": only a barrier); prints "done" on rank
  * 0 when all is as it should be. The second argument is a library to load before MPI_Init. */
+#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <mpi.h>
 #include <pthread.h>
@@ -188,6 +189,53 @@ static void threads(void) {
   for (size_t i = 0; i < 4; ++i) pthread_create(&running[i], NULL, work, (void*)i);
   for (size_t i = 0; i < 4; ++i) pthread_join(running[i], NULL);
   for (size_t i = 0; i < 4; ++i) MPI_Comm_free(&of_thread[i]);
+}
+
+/* Threads that use a type for the first time at once: both ask what it is before one of them has
+ * kept the answer. The program's PMPI_X are called in place of the MPI's. */
+static MPI_Datatype shared_type;
+static pthread_barrier_t both_threads, both_ask;
+static MPI_Comm of_self[2];
+static int kept_answers;
+int PMPI_Type_size_x(MPI_Datatype type, MPI_Count* bytes) {
+  static int (*next)(MPI_Datatype, MPI_Count*);
+  if (next == NULL) *(void**)&next = dlsym(RTLD_NEXT, "PMPI_Type_size_x");
+  if (shared_type != 0 && type == shared_type) pthread_barrier_wait(&both_ask);
+  return next(type, bytes);
+}
+int PMPI_Type_set_attr(MPI_Datatype type, int keyval, void* value) {
+  static int (*next)(MPI_Datatype, int, void*);
+  if (next == NULL) *(void**)&next = dlsym(RTLD_NEXT, "PMPI_Type_set_attr");
+  __atomic_fetch_add(&kept_answers, 1, __ATOMIC_SEQ_CST);
+  return next(type, keyval, value);
+}
+static void* first_use(void* which) {
+  for (int turn = 0; turn < 20; ++turn) {
+    int in[4] = {turn, 1, 2, 3}, out[4] = {-1, -1, -1, -1};
+    pthread_barrier_wait(&both_threads);
+    MPI_Allgather(in, 1, shared_type, out, 1, shared_type, of_self[(size_t)which]);
+    demand(out[0] == turn && out[1] == -1 && out[2] == 2, "every other int");
+    pthread_barrier_wait(&both_threads);
+    if (which != NULL) continue;
+    demand(kept_answers == turn + 1, "what a thread was told is kept until the type's end");
+    MPI_Type_free(&shared_type);
+    MPI_Type_vector(2, 1, 2, MPI_INT, &shared_type);
+    MPI_Type_commit(&shared_type);
+  }
+  return NULL;
+}
+static void types(void) {
+  pthread_t other;
+  for (int i = 0; i < 2; ++i) MPI_Comm_dup(MPI_COMM_SELF, &of_self[i]);
+  pthread_barrier_init(&both_threads, NULL, 2);
+  pthread_barrier_init(&both_ask, NULL, 2);
+  MPI_Type_vector(2, 1, 2, MPI_INT, &shared_type);
+  MPI_Type_commit(&shared_type);
+  pthread_create(&other, NULL, first_use, (void*)1);
+  first_use(NULL);
+  pthread_join(other, NULL);
+  MPI_Type_free(&shared_type);
+  for (int i = 0; i < 2; ++i) MPI_Comm_free(&of_self[i]);
 }
 
 /* Rank 1 dies; the others are told, and go on to end. */
@@ -416,6 +464,7 @@ int main(int argc, char** argv) {
     {"errors", errors, MPI_THREAD_MULTIPLE}, /* MPI_COMM_WORLD goes on after one */
     {"overlap", overlap, MPI_THREAD_SINGLE},
     {"threads", threads, MPI_THREAD_MULTIPLE},
+    {"types", types, MPI_THREAD_MULTIPLE},
     {"killed", killed, MPI_THREAD_SINGLE},
     {"many-comms", many_comms, MPI_THREAD_MULTIPLE},
     {"duplicates", duplicates, MPI_THREAD_SERIALIZED},
