@@ -5,11 +5,14 @@
 #include <bit>
 #include <cstdio>
 #include <cstring>
+#include <exception>
+#include <future>
 #include <limits>
 #include <memory>
 #include <mutex>
 #include <new>
 #include <optional>
+#include <thread>
 
 #include "lib/adapters/mpi/join.h"
 #include "lib/adapters/mpi/types.h"
@@ -28,7 +31,9 @@ struct Job {
   std::vector<Comm*> comms;
   Counters ended;  // of communicators that were freed, and of calls without one
   std::string off = "MPI_Init was not called through it";
-  bool stats = false, eager = false, may_share = false;
+  bool stats = false, eager = false;
+  bool threads = false;    // of this rank may call at once
+  bool may_share = false;  // no rank's threads call at once
   std::optional<int64_t> timeout_ms;
 };
 
@@ -133,6 +138,53 @@ bool of_this_job(MPI_Comm comm, int nranks) {
 // What the last communicator's making took for each of its ranks; 0: not known yet.
 std::atomic<uint64_t> making_ns_per_rank{0};
 
+// Tutti takes a communicator for its thread's until a second thread has made a call on it, and for
+// a deadlock what could only go on by other threads (tutti.h, Threads). MPI has no such rule: here
+// a second thread makes a call, the first one.
+class SecondThread {
+ public:
+  SecondThread()
+      : thread_([made = made_.get_future()]() mutable {
+          if (const tutti_comm own = made.get()) tutti_barrier(own);
+        }) {}
+  ~SecondThread() {
+    if (thread_.joinable()) call_barrier(nullptr);
+  }
+  SecondThread(const SecondThread&) = delete;
+  SecondThread& operator=(const SecondThread&) = delete;
+
+  // Once. Null: nothing is called.
+  void call_barrier(tutti_comm own) {
+    made_.set_value(own);
+    thread_.join();
+  }
+
+ private:
+  std::promise<tutti_comm> made_;
+  std::thread thread_;
+};
+
+// False where the system gives none that is needed.
+bool need_second_thread(const Comm& kept, std::optional<SecondThread>* out) {
+  if (!job().threads || kept.nranks == 1) return true;
+  try {
+    out->emplace();
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+// Collective. What fails here fails the program's next call.
+void belong_to_no_thread(const Comm& kept, std::optional<SecondThread>& second) {
+  if (job().may_share || kept.nranks == 1) return;
+  if (second)
+    second->call_barrier(kept.own);
+  else
+    tutti_barrier(kept.own);  // its threads call one at a time
+  tutti_barrier(kept.own);
+}
+
 void make(MPI_Comm comm, Comm& kept) {
   const uint64_t begun = now_ns();
   tutti_comm_config config = TUTTI_COMM_CONFIG_INIT;
@@ -143,12 +195,15 @@ void make(MPI_Comm comm, Comm& kept) {
   tutti_comm own = nullptr;
   tutti_comm_create_from_allgather(Exchange::allgather, &exchange, kept.rank, kept.nranks, &config,
                                    &own);
-  if (!exchange.all_made(own != nullptr)) {
+  std::optional<SecondThread> second;
+  const bool ready = own != nullptr && need_second_thread(kept, &second);
+  if (!exchange.all_made(ready)) {
     tutti_comm_free(own);
     kept.why = Why::setup;
     return;
   }
   kept.own = own;
+  belong_to_no_thread(kept, second);
   making_ns_per_rank = (now_ns() - begun) / uint64_t(kept.nranks);
 }
 
@@ -225,7 +280,8 @@ std::string set_up() {
   if (PMPI_Add_error_class(&error_class) == MPI_SUCCESS)
     PMPI_Add_error_string(error_class, "tutti: a collective call failed");
   int level = MPI_THREAD_MULTIPLE;
-  j.may_share = PMPI_Query_thread(&level) == MPI_SUCCESS && level != MPI_THREAD_MULTIPLE;
+  j.threads = PMPI_Query_thread(&level) != MPI_SUCCESS || level == MPI_THREAD_MULTIPLE;
+  j.may_share = !j.threads;
   const std::string together = join(why.empty(), j.eager, &j.may_share);
   if (!together.empty()) return why.empty() ? together : why;
   quiet_comm_made = PMPI_Comm_dup(MPI_COMM_WORLD, &quiet_comm) == MPI_SUCCESS;

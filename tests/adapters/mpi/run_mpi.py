@@ -58,6 +58,8 @@ def situations(mpi):
         for eager in ("1", "0") if LONG and name != "errors" else ("1",):
             _, err = situation(name, TUTTI_MPI_EAGER=eager)
             check(carried(err)[0] > 1 or eager == "0", f"{name}: nothing was carried", err)
+    for crossed in ("crossed", "crossed-with-single"):
+        situation(crossed, TUTTI_MPI_EAGER="1")
     situation("types", 1, TUTTI_MPI_EAGER="1")
     for ranks in (2, 3):
         _, err = situation("overlap", ranks)

@@ -238,6 +238,32 @@ static void types(void) {
   for (int i = 0; i < 2; ++i) MPI_Comm_free(&of_self[i]);
 }
 
+/* Two threads of rank 0 in calls at once, which rank 1 comes to in the other order than the thread
+ * that has made all calls so far would: MPI has no rule against it. */
+static MPI_Comm second;
+static void* sum_on_second(void* unused) {
+  sleep(3);
+  sum_of_ranks(second);
+  return unused;
+}
+static void crossed(void) {
+  pthread_t other;
+  MPI_Comm_dup(MPI_COMM_WORLD, &second);
+  for (int i = 0; i < 5; ++i) {
+    sum_of_ranks(MPI_COMM_WORLD);
+    sum_of_ranks(second);
+  }
+  if (rank == 0) {
+    pthread_create(&other, NULL, sum_on_second, NULL);
+    sum_of_ranks(MPI_COMM_WORLD);
+    pthread_join(other, NULL);
+  } else {
+    sum_of_ranks(second);
+    sum_of_ranks(MPI_COMM_WORLD);
+  }
+  MPI_Comm_free(&second);
+}
+
 /* Rank 1 dies; the others are told, and go on to end. */
 static void killed(void) {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -464,6 +490,8 @@ int main(int argc, char** argv) {
     {"errors", errors, MPI_THREAD_MULTIPLE}, /* MPI_COMM_WORLD goes on after one */
     {"overlap", overlap, MPI_THREAD_SINGLE},
     {"threads", threads, MPI_THREAD_MULTIPLE},
+    {"crossed", crossed, MPI_THREAD_MULTIPLE},
+    {"crossed-with-single", crossed, MPI_THREAD_MULTIPLE, MPI_THREAD_SINGLE},
     {"types", types, MPI_THREAD_MULTIPLE},
     {"killed", killed, MPI_THREAD_SINGLE},
     {"many-comms", many_comms, MPI_THREAD_MULTIPLE},
