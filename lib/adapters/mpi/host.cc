@@ -4,6 +4,7 @@
 #include <link.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <vector>
@@ -81,6 +82,10 @@ void* variable_of_host(const char* name) {
 
 Fit fit_of_host() {
   bind_host();
+  const char* const bind_now = std::getenv("LD_BIND_NOW");
+  if (bind_now != nullptr && *bind_now != '\0' && PMPI_Get_version == nullptr)
+    return {"LD_BIND_NOW is set, and the program has loaded its MPI later than this interposer",
+            true};
   const std::vector<Loaded> loaded = loaded_libraries();
   // In a program that is linked statically there is none to be found.
   if (loaded.empty()) return {};

@@ -1,11 +1,14 @@
 // The MPI that the program uses. Its PMPI_ functions are bound when they are first called, out of
 // whatever MPI library the process has by then: so the interposer can be loaded into every process
 // of a job, also into shells and launchers that have none, and fits every library of its ABI.
+// weak.h: with LD_BIND_NOW, too, where what is not there when the interposer is loaded never is.
 #pragma once
 
 #include <mpi.h>
 
 #include <string>
+
+#include "lib/adapters/mpi/weak.h"
 
 #ifdef OMPI_PREDEFINED_GLOBAL
 // Open MPI's handles are addresses of its variables, which are not there yet when the interposer is

@@ -7,7 +7,7 @@ namespace tutti::mpi {
 namespace {
 
 constexpr const char* names[] = {
-#define ROW(id, name) name,
+#define ROW(id, name) #name,
     TUTTI_MPI_FUNCTIONS(ROW)
 #undef ROW
 };

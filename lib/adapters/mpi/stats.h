@@ -7,14 +7,14 @@
 
 namespace tutti::mpi {
 
-#define TUTTI_MPI_FUNCTIONS(row)                                                              \
-  row(allreduce, "Allreduce") row(reduce, "Reduce") row(bcast, "Bcast")                       \
-      row(allgather, "Allgather") row(allgatherv, "Allgatherv") row(gather, "Gather")         \
-          row(gatherv, "Gatherv") row(scatter, "Scatter") row(scatterv, "Scatterv")           \
-              row(reduce_scatter, "Reduce_scatter")                                           \
-                  row(reduce_scatter_block, "Reduce_scatter_block") row(alltoall, "Alltoall") \
-                      row(alltoallv, "Alltoallv") row(scan, "Scan") row(exscan, "Exscan")     \
-                          row(barrier, "Barrier")
+// row(name in lower case, in MPI's), of functions with counts and of all.
+#define TUTTI_MPI_FUNCTIONS_WITH_COUNTS(row)                                                      \
+  row(allreduce, Allreduce) row(reduce, Reduce) row(bcast, Bcast) row(allgather, Allgather)       \
+      row(allgatherv, Allgatherv) row(gather, Gather) row(gatherv, Gatherv) row(scatter, Scatter) \
+          row(scatterv, Scatterv) row(reduce_scatter, Reduce_scatter)                             \
+              row(reduce_scatter_block, Reduce_scatter_block) row(alltoall, Alltoall)             \
+                  row(alltoallv, Alltoallv) row(scan, Scan) row(exscan, Exscan)
+#define TUTTI_MPI_FUNCTIONS(row) TUTTI_MPI_FUNCTIONS_WITH_COUNTS(row) row(barrier, Barrier)
 enum class Function : uint8_t {
 #define ROW(id, name) id,
   TUTTI_MPI_FUNCTIONS(ROW)

@@ -145,6 +145,19 @@ def command(mpi):
     if os.path.exists(f"{BUILD}/lib/adapters/mpi/libtutti-mpi-{other}.so.0"):
         _, err, _, _ = run([TUTTI, "mpi", "--mpi", other, "--", program], expect_status=1)
         check("and the program uses" in err, "no sentence", err)
+    # LD_BIND_NOW: every process of the job is told to look for all functions at once, also those without an MPI.
+    shell = [*mpi.launch(2), "/bin/sh", "-c", f"true; {program}"]
+    out, err, _, _ = run([TUTTI, "mpi", "--mpi", mpi.abi, "--", *shell], LD_BIND_NOW="1")
+    check("done" in out and carried(err, "Barrier") == (1, 0), "LD_BIND_NOW", out, err)
+    library = f"{folder}/library-{mpi.abi}.so"
+    with open(f"{folder}/library.c", "w", encoding="utf-8") as source:
+        source.write("#include <mpi.h>\nvoid work(void) { MPI_Init(0, 0); MPI_Barrier(MPI_COMM_WORLD); MPI_Finalize(); }\n")
+    run([mpi.compiler, "-shared", "-fPIC", "-o", library, f"{folder}/library.c"])
+    late = [TUTTI, "mpi", "--mpi", mpi.abi, "--", sys.executable, "-c", f"import ctypes; ctypes.CDLL('{library}').work()"]
+    _, err, _, _ = run(late)
+    check(carried(err, "Barrier") == (1, 0), "an MPI that is loaded later", err)
+    _, err, _, _ = run(late, LD_BIND_NOW="1", expect_status=1)
+    check("LD_BIND_NOW is set" in err, "no sentence", err)
     # Alone, without a launcher.
     out, err, _, _ = run([TUTTI, "mpi", "--", program])
     check(carried(err, "Barrier") == (1, 0), "a job of one rank", out, err)
