@@ -250,9 +250,10 @@ COLLECTIVE(alltoallv, Alltoallv, ALLTOALLV,
 // Of MPICH's module mpi_f08 those without buffers do. Beginning and end prepare Fortran, too.
 namespace {
 
+// Who can call one of these has a library with the host's.
 template <class Function>
 Function* next(const char* name) {
-  return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
+  return reinterpret_cast<Function*>(tutti::mpi::next_function(name));
 }
 
 void begin_if_initialized() {
@@ -266,17 +267,20 @@ void begin_if_initialized() {
 extern "C" {
 
 EXPORT void mpi_init_f08_(MPI_Fint* ierror) {
+  tutti::mpi::refuse_foreign_host();
   next<void(MPI_Fint*)>("mpi_init_f08_")(ierror);
   begin_if_initialized();
 }
 
 EXPORT void mpi_init_thread_f08_(const MPI_Fint* required, MPI_Fint* provided, MPI_Fint* ierror) {
+  tutti::mpi::refuse_foreign_host();
   next<void(const MPI_Fint*, MPI_Fint*, MPI_Fint*)>("mpi_init_thread_f08_")(required, provided,
                                                                             ierror);
   begin_if_initialized();
 }
 
 EXPORT void mpi_finalize_f08_(MPI_Fint* ierror) {
+  tutti::mpi::bind_host();
   tutti::mpi::end();
   next<void(MPI_Fint*)>("mpi_finalize_f08_")(ierror);
 }

@@ -1,39 +1,21 @@
 // MPI_X of C, in front of the host's, which are PMPI_X.
-#include <unistd.h>
-
-#include <cstdio>
-#include <cstdlib>
-#include <string>
-
 #include "lib/adapters/mpi/collectives.h"
 
 namespace mpi = tutti::mpi;
 
 #define EXPORT __attribute__((visibility("default")))
 
-namespace {
-
-// MPI ends a program that makes an error where it begins. Its calls would be garbled here.
-void refuse_foreign_host() {
-  const mpi::Fit fit = mpi::fit_of_host();
-  if (!fit.foreign) return;
-  std::fprintf(stderr, "tutti mpi: %s\n", fit.why_not.c_str());
-  _exit(EXIT_FAILURE);
-}
-
-}  // namespace
-
 extern "C" {
 
 EXPORT int MPI_Init(int* argc, char*** argv) {
-  refuse_foreign_host();
+  mpi::refuse_foreign_host();
   const int code = PMPI_Init(argc, argv);
   if (code == MPI_SUCCESS) mpi::begin();
   return code;
 }
 
 EXPORT int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
-  refuse_foreign_host();
+  mpi::refuse_foreign_host();
   const int code = PMPI_Init_thread(argc, argv, required, provided);
   if (code == MPI_SUCCESS) mpi::begin();
   return code;

@@ -2,8 +2,10 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -59,6 +61,11 @@ std::vector<Loaded> loaded_libraries() {
   return found;
 }
 
+int note_path(dl_phdr_info* info, size_t, void* into) {
+  static_cast<std::vector<std::string>*>(into)->push_back(info->dlpi_name);
+  return 0;
+}
+
 void promote() {
   if (dlsym(RTLD_DEFAULT, "PMPI_Init") != nullptr) return;
   // A plugin of the program, a Python module for one, has loaded it for itself.
@@ -80,6 +87,23 @@ void* variable_of_host(const char* name) {
   return dlsym(RTLD_DEFAULT, name);
 }
 
+void* next_function(const char* name) {
+  if (void* const found = dlsym(RTLD_NEXT, name)) return found;
+  std::vector<std::string> paths;
+  dl_iterate_phdr(note_path, &paths);
+  Dl_info own, other;
+  dladdr(&known, &own);
+  for (const std::string& path : paths) {
+    void* const library = dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD);
+    if (library == nullptr) continue;
+    void* const found = dlsym(library, name);
+    dlclose(library);
+    if (found != nullptr && dladdr(found, &other) != 0 && other.dli_fbase != own.dli_fbase)
+      return found;
+  }
+  return nullptr;
+}
+
 Fit fit_of_host() {
   bind_host();
   const char* const bind_now = std::getenv("LD_BIND_NOW");
@@ -98,6 +122,13 @@ Fit fit_of_host() {
   if (loaded.size() > 1)
     return {"the process has two MPIs, " + loaded[0].path + " and " + loaded[1].path};
   return {};
+}
+
+void refuse_foreign_host() {
+  const Fit fit = fit_of_host();
+  if (!fit.foreign) return;
+  std::fprintf(stderr, "tutti mpi: %s\n", fit.why_not.c_str());
+  _exit(EXIT_FAILURE);
 }
 
 }  // namespace tutti::mpi

@@ -26,11 +26,19 @@ void bind_host();
 // The address of a variable of the process's MPI.
 void* variable_of_host(const char* name);
 
+// The function of that name, which the interposer has in front of another library's; also of one
+// that the program has loaded for itself. Null: no other has it.
+void* next_function(const char* name);
+
 // Why the interposer cannot serve this process; "": it can. Callable before MPI_Init.
 struct Fit {
   std::string why_not;
   bool foreign = false;  // its MPI has another ABI: calls through the interposer would be garbled
 };
 Fit fit_of_host();
+
+// Ends the process where its MPI is foreign, as MPI ends a program that makes an error where it
+// begins. To be called before the host's MPI_Init, in any of its forms.
+void refuse_foreign_host();
 
 }  // namespace tutti::mpi

@@ -186,8 +186,6 @@ def fortran_library(mpi):
     with open(f"{folder}/main.c", "w", encoding="utf-8") as main:
         main.write("void work(void);\nint main(void) { work(); return 0; }\n")
     for module, handle in ((None, "integer"), ("mpi", "integer"), ("mpi_f08", "type(MPI_Datatype)")):
-        if module == "mpi_f08" and not mpi.open_mpi:
-            continue
         library = f"{folder}/library-{module}-{mpi.abi}.so"
         names = [f"-DDATATYPE={handle}", *([f"-DMODULE={module}"] if module else [])]
         run([mpi.fortran, "-cpp", "-O1", "-fallow-argument-mismatch", *names, "-fPIC", "-shared", "-o", library,
