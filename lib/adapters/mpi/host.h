@@ -23,7 +23,7 @@ namespace tutti::mpi {
 // call of one. Any thread.
 void bind_host();
 
-// The address of a variable of the process's MPI.
+// The address of a variable of the process's MPI, or of a function that not all of them have.
 void* variable_of_host(const char* name);
 
 // The function of that name, which the interposer has in front of another library's; also of one

@@ -1,17 +1,52 @@
 #include "lib/adapters/mpi/packing.h"
 
+#include <climits>
 #include <cstring>
 #include <stdexcept>
+#include <string>
 
 namespace tutti::mpi {
 namespace {
 
-// The host packs at most 2 GiB at once.
+// The host counts bytes in ints, but in the forms of MPI 4, which are for single elements of more.
 constexpr size_t most_at_once = size_t{1} << 30;
 
 int64_t elements_at_once(const Type& known) {
-  if (known.size > most_at_once) throw std::runtime_error("an element of more than 1 GiB");
-  return int64_t(most_at_once / known.size);
+  return std::max(int64_t{1}, int64_t(most_at_once / known.size));
+}
+
+using PackLarge = int(const void*, MPI_Count, MPI_Datatype, void*, MPI_Count, MPI_Count*, MPI_Comm);
+using UnpackLarge = int(const void*, MPI_Count, MPI_Count*, void*, MPI_Count, MPI_Datatype,
+                        MPI_Comm);
+
+template <class Function>
+Function* large_form(const char* name) {
+  void* const found = variable_of_host(name);
+  if (found == nullptr)
+    throw std::runtime_error("an element of more than 2 GiB, with gaps, and the host MPI has no " +
+                             std::string(name + 1));
+  return reinterpret_cast<Function*>(found);
+}
+
+int host_packs(const void* from, int64_t count, MPI_Datatype type, char* to, MPI_Count bytes,
+               MPI_Count* end) {
+  if (bytes > INT_MAX)
+    return large_form<PackLarge>("PMPI_Pack_c")(from, count, type, to, bytes, end, MPI_COMM_SELF);
+  int short_end = 0;
+  const int code = PMPI_Pack(from, int(count), type, to, int(bytes), &short_end, MPI_COMM_SELF);
+  *end = short_end;
+  return code;
+}
+
+int host_unpacks(const char* from, MPI_Count bytes, MPI_Count* end, int64_t count,
+                 MPI_Datatype type, void* to) {
+  if (bytes > INT_MAX)
+    return large_form<UnpackLarge>("PMPI_Unpack_c")(from, bytes, end, to, count, type,
+                                                    MPI_COMM_SELF);
+  int short_end = 0;
+  const int code = PMPI_Unpack(from, int(bytes), &short_end, to, int(count), type, MPI_COMM_SELF);
+  *end = short_end;
+  return code;
 }
 
 // MPI_BOTTOM, which MPICH refuses to pack from and to unpack to: the same elements, one, as seen
@@ -34,20 +69,18 @@ class FromElsewhere {
   MPI_Datatype type_ = MPI_DATATYPE_NULL;
 };
 
-void pack_some(const void* from, int64_t count, MPI_Datatype type, char* to, int bytes) {
+void pack_some(const void* from, int64_t count, MPI_Datatype type, char* to, int64_t bytes) {
   if (from == MPI_BOTTOM) return pack_some(to, 1, FromElsewhere(to, count, type).type(), to, bytes);
-  int end = 0;
-  if (PMPI_Pack(from, int(count), type, to, bytes, &end, MPI_COMM_SELF) != MPI_SUCCESS ||
-      end != bytes)
+  MPI_Count end = 0;
+  if (host_packs(from, count, type, to, bytes, &end) != MPI_SUCCESS || end != bytes)
     throw std::runtime_error("MPI_Pack failed");
 }
 
-void unpack_some(const char* from, int bytes, int64_t count, MPI_Datatype type, void* to) {
+void unpack_some(const char* from, int64_t bytes, int64_t count, MPI_Datatype type, void* to) {
   if (to == MPI_BOTTOM)
     return unpack_some(from, bytes, 1, FromElsewhere(from, count, type).type(), at(from, 0));
-  int end = 0;
-  if (PMPI_Unpack(from, bytes, &end, to, int(count), type, MPI_COMM_SELF) != MPI_SUCCESS ||
-      end != bytes)
+  MPI_Count end = 0;
+  if (host_unpacks(from, bytes, &end, count, type, to) != MPI_SUCCESS || end != bytes)
     throw std::runtime_error("MPI_Unpack failed");
 }
 
@@ -61,7 +94,7 @@ void pack(const void* from, int64_t count, MPI_Datatype type, const Type& known,
   }
   while (count > 0 && known.size > 0) {
     const int64_t now = std::min(count, elements_at_once(known));
-    const int bytes = int(size_t(now) * known.size);
+    const int64_t bytes = now * int64_t(known.size);
     pack_some(from, now, type, to, bytes);
     from = at(from, now * known.extent);
     to += bytes;
@@ -76,7 +109,7 @@ void unpack(const char* from, int64_t count, MPI_Datatype type, const Type& know
   }
   while (count > 0 && known.size > 0) {
     const int64_t now = std::min(count, elements_at_once(known));
-    const int bytes = int(size_t(now) * known.size);
+    const int64_t bytes = now * int64_t(known.size);
     unpack_some(from, bytes, now, type, to);
     from += bytes;
     to = at(to, now * known.extent);

@@ -60,6 +60,8 @@ def situations(mpi):
             check(carried(err)[0] > 1 or eager == "0", f"{name}: nothing was carried", err)
     for crossed in ("crossed", "crossed-with-single"):
         situation(crossed, TUTTI_MPI_EAGER="1")
+    for element in ("large-element", *(["huge-element"] if LONG else [])):
+        situation(element)
     situation("types", 1, TUTTI_MPI_EAGER="1")
     for ranks in (2, 3):
         _, err = situation("overlap", ranks)

@@ -264,6 +264,42 @@ static void crossed(void) {
   MPI_Comm_free(&second);
 }
 
+/* One element of so many MiB and as many gaps on rank 1; rank 0 sends the same MiB again and again.
+ */
+static void one_element_of(int mebibytes, const char* may_say) {
+  enum { mebibyte = 1 << 18 }; /* of ints */
+  const size_t n = rank == 0 ? mebibyte : (size_t)mebibytes * (mebibyte + 1);
+  int* data = malloc(n * sizeof(int));
+  MPI_Datatype type;
+  demand(data != NULL, "memory");
+  for (int i = 0; rank == 0 && i < mebibyte; ++i) data[i] = i;
+  for (int i = 1; rank != 0 && i <= mebibytes; ++i) data[(size_t)i * (mebibyte + 1) - 1] = -1;
+  MPI_Type_create_hvector(mebibytes, mebibyte, rank == 0 ? 0 : (mebibyte + 1) * 4, MPI_INT, &type);
+  MPI_Type_commit(&type);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  const int code = MPI_Bcast(data, 1, type, 0, MPI_COMM_WORLD);
+  if (code != MPI_SUCCESS) {
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int length = 0;
+    MPI_Error_string(code, text, &length);
+    demand(may_say != NULL && strstr(text, may_say) != NULL, text);
+    if (rank == 0) printf("done\n");
+    fflush(stdout);
+    PMPI_Barrier(MPI_COMM_WORLD);
+    MPI_Finalize();
+    exit(0);
+  }
+  for (int i = 0; rank != 0 && i < mebibytes; ++i) {
+    const int* const block = data + (size_t)i * (mebibyte + 1);
+    demand(block[0] == 0 && block[i] == i && block[mebibyte - 1] == mebibyte - 1, "what was sent");
+    demand(block[mebibyte] == -1, "the gaps");
+  }
+  MPI_Type_free(&type);
+  free(data);
+}
+static void large_element(void) { one_element_of(1100, NULL); }
+static void huge_element(void) { one_element_of(2100, "the host MPI has no MPI_Pack_c"); }
+
 /* Rank 1 dies; the others are told, and go on to end. */
 static void killed(void) {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -493,6 +529,8 @@ int main(int argc, char** argv) {
     {"crossed", crossed, MPI_THREAD_MULTIPLE},
     {"crossed-with-single", crossed, MPI_THREAD_MULTIPLE, MPI_THREAD_SINGLE},
     {"types", types, MPI_THREAD_MULTIPLE},
+    {"large-element", large_element, MPI_THREAD_SINGLE},
+    {"huge-element", huge_element, MPI_THREAD_SINGLE},
     {"killed", killed, MPI_THREAD_SINGLE},
     {"many-comms", many_comms, MPI_THREAD_MULTIPLE},
     {"duplicates", duplicates, MPI_THREAD_SERIALIZED},
