@@ -65,5 +65,7 @@ void count_without_comm(Function function);
 
 // The call's error for the program: calls the communicator's error handler, and returns the code.
 int raise(Comm& kept, MPI_Comm comm, tutti_status status);
+// The same for a call of a function that the host does not have.
+int raise_missing(MPI_Comm comm, const char* function);
 
 }  // namespace tutti::mpi

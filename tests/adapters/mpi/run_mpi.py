@@ -76,6 +76,7 @@ def situations(mpi):
         _, err = situation("few-calls", ranks)
         check(carried(err, "Allreduce") == (1, 200), "parts are made for single calls", err)
         check(carried(err, "Scan")[0] > 0 and carried(err, "Scan")[1] >= 4, "a part is not made in time", err)
+    situation("missing")
     _, err = situation("requests")
     check(re.search("^tutti mpi: Allreduce +4 .* 4 nonblocking", err, re.M), "no row of nonblocking calls", err)
     check(carried(err, "Bcast") == (0, 4) and carried(err, "Barrier") == (1, 4), "uncounted", err)

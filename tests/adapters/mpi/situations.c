@@ -480,6 +480,26 @@ static void persistent(void) {
 }
 #endif
 
+/* A persistent form that the interposer has, and Open MPI 4.1 has not. */
+static void missing(void) {
+  int (*prepare)(MPI_Comm, MPI_Info, MPI_Request*);
+  MPI_Request request;
+  char text[MPI_MAX_ERROR_STRING] = "";
+  int class = 0, length = 0;
+  *(void**)&prepare = dlsym(RTLD_DEFAULT, "MPI_Barrier_init");
+  if (prepare == NULL) return;
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  const int code = prepare(MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+  if (dlsym(RTLD_DEFAULT, "PMPI_Barrier_init") != NULL) {
+    demand(code == MPI_SUCCESS && MPI_Request_free(&request) == MPI_SUCCESS, "a prepared barrier");
+    return;
+  }
+  MPI_Error_class(code, &class);
+  MPI_Error_string(code, text, &length);
+  demand(class == MPI_ERR_UNSUPPORTED_OPERATION, "an error of what is not supported");
+  demand(strcmp(text, "tutti: the host MPI has no MPI_Barrier_init") == 0, text);
+}
+
 /* A duplicate, a call on it, and its end, over and over: prints microseconds. */
 static void short_lived(void) {
   double best = 1e9;
@@ -559,6 +579,7 @@ int main(int argc, char** argv) {
 #if MPI_VERSION >= 4 || defined(OPEN_MPI)
     {"persistent", persistent, MPI_THREAD_SINGLE},
 #endif
+    {"missing", missing, MPI_THREAD_SINGLE},
     {"late", late, MPI_THREAD_SINGLE},
     {"loop", loop, MPI_THREAD_SINGLE},
     {"short-lived", short_lived, MPI_THREAD_SINGLE},
