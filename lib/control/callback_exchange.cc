@@ -11,6 +11,8 @@ namespace tutti {
 namespace {
 
 constexpr uint32_t too_long = 0xffffffff;
+constexpr size_t length_bytes = 4;
+constexpr size_t room = callback_block_bytes - length_bytes;  // for the text
 
 class CallbackExchange final : public Exchange {
  public:
@@ -22,29 +24,35 @@ class CallbackExchange final : public Exchange {
   const JobKey& key() const override { return key_; }
 
   Status allgather(std::string_view mine, uint64_t, std::vector<std::string>* all) override {
-    uint8_t length[4];
-    put_le<uint32_t>(length, mine.size() > most_text_bytes ? too_long : uint32_t(mine.size()));
-    std::string lengths, blocks;
-    TUTTI_TRY(gather({reinterpret_cast<const char*>(length), sizeof(length)}, &lengths));
-    uint32_t longest = 0;
+    std::string block(length_bytes, '\0'), blocks;
+    put_le<uint32_t>(reinterpret_cast<uint8_t*>(block.data()),
+                     mine.size() > most_text_bytes ? too_long : uint32_t(mine.size()));
+    block += mine.substr(0, room);
+    block.resize(callback_block_bytes);
+    TUTTI_TRY(gather(block, &blocks));
+    std::vector<uint32_t> lengths;
     for (int rank = 0; rank < nranks_; ++rank) {
-      const uint32_t theirs = length_of(lengths, rank);
-      if (theirs > most_text_bytes) {
+      lengths.push_back(length_of(blocks, rank));
+      if (lengths.back() > most_text_bytes) {
         return {TUTTI_INVALID,
                 rank_name(rank) +
                     " has too much to say, or the "
                     "all-gather callback mixes up its blocks",
                 rank};
       }
-      longest = std::max(longest, theirs);
     }
-    std::string block(mine);
-    block.resize(longest);
-    if (longest > 0) TUTTI_TRY(gather(block, &blocks));
+    size_t stride = callback_block_bytes, begin = length_bytes;
+    const uint32_t longest = *std::max_element(lengths.begin(), lengths.end());
+    if (longest > room) {
+      block = mine;
+      block.resize(longest);
+      TUTTI_TRY(gather(block, &blocks));
+      stride = longest;
+      begin = 0;
+    }
     all->clear();
-    for (int rank = 0; rank < nranks_; ++rank) {
-      all->push_back(blocks.substr(size_t(rank) * longest, length_of(lengths, rank)));
-    }
+    for (size_t rank = 0; rank < size_t(nranks_); ++rank)
+      all->push_back(blocks.substr(rank * stride + begin, lengths[rank]));
     if ((*all)[size_t(rank_)] != mine) {
       return {TUTTI_INVALID,
               "the all-gather callback did not put rank " + std::to_string(rank_) +
@@ -67,8 +75,9 @@ class CallbackExchange final : public Exchange {
   }
 
  private:
-  static uint32_t length_of(const std::string& lengths, int rank) {
-    return get_le<uint32_t>(reinterpret_cast<const uint8_t*>(lengths.data()) + 4 * size_t(rank));
+  static uint32_t length_of(const std::string& blocks, int rank) {
+    return get_le<uint32_t>(reinterpret_cast<const uint8_t*>(blocks.data()) +
+                            callback_block_bytes * size_t(rank));
   }
 
   Status gather(std::string_view mine, std::string* all) {

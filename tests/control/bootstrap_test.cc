@@ -333,10 +333,12 @@ TEST(KeyFile, OnlyAPrivateFileOf32BytesServes) {
 struct CallbackContext {
   testing::ThreadExchange* exchange;
   int result = 0;
+  int calls = 0;
 };
 
 int gather_by_threads(const void* mine, void* all, size_t bytes, void* context) {
   auto* callback = static_cast<CallbackContext*>(context);
+  ++callback->calls;
   if (callback->result != 0) return callback->result;
   std::vector<std::string> texts;
   const Status ended = callback->exchange->allgather({static_cast<const char*>(mine), bytes},
@@ -359,8 +361,13 @@ TEST(CallbackExchange, TextsOfAnyLengthAndOneKeyGoThroughFixedBlocks) {
     std::vector<std::string> all;
     ASSERT_TRUE(exchange->allgather("", 0, &all).ok());
     EXPECT_EQ(all, std::vector<std::string>(4));
-    ASSERT_TRUE(exchange->allgather(std::string(size_t(rank) * 100, 'r'), 0, &all).ok());
-    for (size_t r = 0; r < 4; ++r) EXPECT_EQ(all[r], std::string(r * 100, 'r'));
+    EXPECT_EQ(context.calls, 2);
+    for (const auto& [step, calls] : {std::pair(100, 1), std::pair(169, 1), std::pair(170, 2)}) {
+      context.calls = 0;
+      ASSERT_TRUE(exchange->allgather(std::string(size_t(rank * step), 'r'), 0, &all).ok());
+      for (size_t r = 0; r < 4; ++r) EXPECT_EQ(all[r], std::string(r * size_t(step), 'r'));
+      EXPECT_EQ(context.calls, calls) << step;
+    }
     // One rank says too much: an error on all.
     EXPECT_EQ(exchange->allgather(std::string(rank == 2 ? 70'000 : 1, 'x'), 0, &all).code(),
               TUTTI_INVALID);

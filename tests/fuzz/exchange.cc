@@ -323,10 +323,11 @@ struct Program {
     if (how == 1) throw 1;
     for (int other = 0; other < nranks; ++other, all += bytes) {
       for (size_t i = 0; i < bytes; ++i) all[i] = how == 2 ? input.byte() : 0;
-      // Of lengths, and of texts.
-      if (how > 2 && bytes == 4 && other != rank) put_le<uint32_t>(all, input.byte());
-      if (how == 3 && bytes == 4) put_le<uint32_t>(all, uint32_t(input.byte()) << 12);
-      if (how > 4 && bytes != 4) std::memset(all, 'a' + other, bytes);
+      // With lengths, and of texts alone.
+      const size_t head = bytes == callback_block_bytes ? 4 : 0;
+      if (how > 2 && head > 0 && other != rank) put_le<uint32_t>(all, input.byte());
+      if (how == 3 && head > 0) put_le<uint32_t>(all, uint32_t(input.byte()) << 12);
+      if (how > 4) std::memset(all + head, 'a' + other, bytes - head);
       if (how > 3 && other == rank) std::memcpy(all, mine, bytes);
     }
     return 0;
