@@ -80,24 +80,25 @@ int forget(MPI_Comm, int, void* attribute, void*) {
 }
 
 // The exchange of tutti_comm_create_from_allgather() on the host's communicator, in rounds in which
-// every rank first says what it does in this round. A rank that has failed goes on to say so until
-// all have ended: so all make the same calls of the host.
+// every rank says what it does in this round, and along with that what it gives, if that is short.
+// A rank that has failed goes on to say so until all have ended: so all make the same calls of the
+// host.
 class Exchange {
  public:
-  explicit Exchange(MPI_Comm comm, int nranks) : comm_(comm), says_(size_t(nranks)) {}
+  explicit Exchange(MPI_Comm comm, int nranks) : comm_(comm), said_(size_t(nranks)) {}
 
   static int allgather(const void* mine, void* all, size_t bytes, void* context) {
-    return static_cast<Exchange*>(context)->round(mine, all, bytes);
+    return static_cast<Exchange*>(context)->round(mine, static_cast<char*>(all), bytes);
   }
 
   // Whether all ranks have made their communicator. To be called by all, at the end.
   bool all_made(bool made) {
     for (;;) {
-      say(made ? ready : failed);
+      say({made ? ready : failed, {}});
       bool running = false, all = true;
-      for (const int64_t word : says_) {
-        running = running || word > 0;
-        all = all && word == ready;
+      for (const Said& one : said_) {
+        running = running || one.word > 0;
+        all = all && one.word == ready;
       }
       if (!running) return all;
     }
@@ -105,22 +106,37 @@ class Exchange {
 
  private:
   static constexpr int64_t ready = 0, failed = -1;
+  struct Said {
+    int64_t word = 0;  // or how many bytes it gives
+    char bytes[512];   // them, if they are no more
+  };
 
-  void say(int64_t word) {
-    PMPI_Allgather(&word, 1, MPI_INT64_T, says_.data(), 1, MPI_INT64_T, comm_);
+  void say(const Said& said) {
+    const int n = int(sizeof(said));
+    PMPI_Allgather(&said, n, MPI_BYTE, said_.data(), n, MPI_BYTE, comm_);
   }
 
-  int round(const void* mine, void* all, size_t bytes) {
-    say(int64_t(bytes));
-    for (const int64_t word : says_) {
-      if (word != int64_t(bytes)) return 1;
+  int round(const void* mine, char* all, size_t bytes) {
+    Said said{int64_t(bytes), {}};
+    const bool is_short = bytes <= sizeof(said.bytes);
+    if (is_short) std::memcpy(said.bytes, mine, bytes);
+    say(said);
+    for (const Said& one : said_) {
+      if (one.word != int64_t(bytes)) return 1;
     }
-    const int n = int(bytes);
-    return PMPI_Allgather(mine, n, MPI_BYTE, all, n, MPI_BYTE, comm_) == MPI_SUCCESS ? 0 : 1;
+    if (!is_short) {
+      const int n = int(bytes);
+      return PMPI_Allgather(mine, n, MPI_BYTE, all, n, MPI_BYTE, comm_) == MPI_SUCCESS ? 0 : 1;
+    }
+    for (const Said& one : said_) {
+      std::memcpy(all, one.bytes, bytes);
+      all += bytes;
+    }
+    return 0;
   }
 
   MPI_Comm comm_;
-  std::vector<int64_t> says_;
+  std::vector<Said> said_;
 };
 
 // Whether all ranks are of this job: those of others may have no interposer, or another one.

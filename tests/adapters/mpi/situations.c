@@ -542,6 +542,23 @@ static void late(void) {
   demand(fatal_probes == 0, "that its errors are returned then");
 }
 
+/* The first call makes the communicator of tutti's, by few all-gathers of the MPI's. */
+static int gathers;
+int PMPI_Allgather(const void* send, int sent, MPI_Datatype send_type, void* recv, int received,
+                   MPI_Datatype recv_type, MPI_Comm comm) {
+  static int (*next)(const void*, int, MPI_Datatype, void*, int, MPI_Datatype, MPI_Comm);
+  if (next == NULL) *(void**)&next = dlsym(RTLD_NEXT, "PMPI_Allgather");
+  ++gathers;
+  return next(send, sent, send_type, recv, received, recv_type, comm);
+}
+static void first_call(void) {
+  gathers = 0;
+  sum_of_ranks(MPI_COMM_WORLD);
+  printf("%d all-gathers\n", gathers);
+  demand(gathers > 0 && gathers <= 8, "few all-gathers");
+  sum_of_ranks(MPI_COMM_WORLD);
+}
+
 /* One call of 8 B, over and over: prints nanoseconds. */
 static void loop(void) {
   double x = rank + 1, y = 0;
@@ -581,6 +598,7 @@ int main(int argc, char** argv) {
 #endif
     {"missing", missing, MPI_THREAD_SINGLE},
     {"late", late, MPI_THREAD_SINGLE},
+    {"first-call", first_call, MPI_THREAD_SINGLE},
     {"loop", loop, MPI_THREAD_SINGLE},
     {"short-lived", short_lived, MPI_THREAD_SINGLE},
     {"none", NULL, MPI_THREAD_MULTIPLE}
