@@ -2,11 +2,8 @@
 
 #include <dlfcn.h>
 #include <link.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <vector>
@@ -75,11 +72,44 @@ void promote() {
   }
 }
 
+// What the dynamic section says; addresses as they are in memory.
+template <class Value>
+Value* table(const link_map& map, ElfW(Sxword) tag, size_t* bytes = nullptr,
+             ElfW(Sxword) bytes_tag = 0) {
+  Value* found = nullptr;
+  for (const ElfW(Dyn)* entry = map.l_ld; entry->d_tag != DT_NULL; ++entry) {
+    if (entry->d_tag == tag) found = reinterpret_cast<Value*>(entry->d_un.d_ptr);
+    if (bytes != nullptr && entry->d_tag == bytes_tag) *bytes = entry->d_un.d_val;
+  }
+  return found;
+}
+
+// With LD_BIND_NOW the loader has bound the calls of what was not there yet to null, once and for
+// all: those of a program that has loaded its MPI later are bound here.
+void bind_again() {
+  Dl_info info;
+  link_map* own = nullptr;
+  if (dladdr1(&known, &info, reinterpret_cast<void**>(&own), RTLD_DL_LINKMAP) == 0) return;
+  size_t bytes = 0;
+  const auto* const calls = table<const ElfW(Rela)>(*own, DT_JMPREL, &bytes, DT_PLTRELSZ);
+  const auto* const symbols = table<const ElfW(Sym)>(*own, DT_SYMTAB);
+  const auto* const names = table<const char>(*own, DT_STRTAB);
+  for (size_t i = 0; i < bytes / sizeof(*calls); ++i) {
+    void** const place = reinterpret_cast<void**>(own->l_addr + calls[i].r_offset);
+    if (*place != nullptr) continue;
+    void* const found = dlsym(RTLD_DEFAULT, names + symbols[ELF64_R_SYM(calls[i].r_info)].st_name);
+    if (found != nullptr) *place = found;
+  }
+}
+
 }  // namespace
 
 void bind_host() {
   static std::once_flag once;
-  std::call_once(once, promote);
+  std::call_once(once, [] {
+    promote();
+    bind_again();
+  });
 }
 
 void* variable_of_host(const char* name) {
@@ -106,10 +136,6 @@ void* next_function(const char* name) {
 
 Fit fit_of_host() {
   bind_host();
-  const char* const bind_now = std::getenv("LD_BIND_NOW");
-  if (bind_now != nullptr && *bind_now != '\0' && PMPI_Get_version == nullptr)
-    return {"LD_BIND_NOW is set, and the program has loaded its MPI later than this interposer",
-            true};
   const std::vector<Loaded> loaded = loaded_libraries();
   // In a program that is linked statically there is none to be found.
   if (loaded.empty()) return {};
@@ -122,13 +148,6 @@ Fit fit_of_host() {
   if (loaded.size() > 1)
     return {"the process has two MPIs, " + loaded[0].path + " and " + loaded[1].path};
   return {};
-}
-
-void refuse_foreign_host() {
-  const Fit fit = fit_of_host();
-  if (!fit.foreign) return;
-  std::fprintf(stderr, "tutti mpi: %s\n", fit.why_not.c_str());
-  _exit(EXIT_FAILURE);
 }
 
 }  // namespace tutti::mpi

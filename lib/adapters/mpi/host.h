@@ -1,7 +1,7 @@
 // The MPI that the program uses. Its PMPI_ functions are bound when they are first called, out of
 // whatever MPI library the process has by then: so the interposer can be loaded into every process
 // of a job, also into shells and launchers that have none, and fits every library of its ABI.
-// weak.h: with LD_BIND_NOW, too, where what is not there when the interposer is loaded never is.
+// With LD_BIND_NOW, too: weak.h.
 #pragma once
 
 #include <mpi.h>
@@ -36,9 +36,5 @@ struct Fit {
   bool foreign = false;  // its MPI has another ABI: calls through the interposer would be garbled
 };
 Fit fit_of_host();
-
-// Ends the process where its MPI is foreign, as MPI ends a program that makes an error where it
-// begins. To be called before the host's MPI_Init, in any of its forms.
-void refuse_foreign_host();
 
 }  // namespace tutti::mpi

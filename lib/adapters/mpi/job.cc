@@ -1,9 +1,12 @@
 #include "lib/adapters/mpi/job.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <future>
@@ -308,6 +311,13 @@ std::string set_up() {
 }
 
 }  // namespace
+
+void refuse_foreign_host() {
+  const Fit fit = fit_of_host();
+  if (!fit.foreign) return;
+  std::fprintf(stderr, "tutti mpi: %s\n", fit.why_not.c_str());
+  _exit(EXIT_FAILURE);
+}
 
 void begin() {
   std::string off = set_up();

@@ -29,6 +29,10 @@ struct Comm {
   std::vector<size_t> lengths[2], places[2];  // of blocks sent and received, in bytes
 };
 
+// Ends the process where its MPI has another ABI, as MPI ends a program that makes an error where
+// it begins: calls would be garbled here. Before the host's MPI_Init, in any of its forms.
+void refuse_foreign_host();
+
 // Around the host's MPI_Init and MPI_Finalize.
 void begin();
 void end();

@@ -1,7 +1,7 @@
 // Every function of the host's that the interposer calls, as a weak one: the loader binds it when
 // it is first called, as any other, but refuses no process that has no MPI where it binds all at
-// once (LD_BIND_NOW). None of them is compared with null: a function whose address is used is bound
-// when the interposer is loaded. (PMPI_Get_version is, and not called.)
+// once (LD_BIND_NOW). None is compared with null: a function whose address is used is always bound
+// when the interposer is loaded.
 #pragma once
 
 #include <mpi.h>
@@ -27,7 +27,6 @@ WEAK(PMPI_Init_thread)
 WEAK(PMPI_Initialized)
 WEAK(PMPI_Query_thread)
 WEAK(PMPI_Finalize)
-WEAK(PMPI_Get_version)
 WEAK(PMPI_Add_error_class)
 WEAK(PMPI_Add_error_code)
 WEAK(PMPI_Add_error_string)
