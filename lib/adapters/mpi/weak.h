@@ -8,7 +8,7 @@
 
 #include "lib/adapters/mpi/stats.h"
 
-#define WEAK(name) extern "C" __attribute__((weak)) decltype(name) name;
+#define WEAK(name) extern "C" __attribute__((weak)) decltype(name)(name);
 
 #define BLOCKING_AND_NOT(lower, Name) WEAK(PMPI_##Name) WEAK(PMPI_I##lower)
 TUTTI_MPI_FUNCTIONS(BLOCKING_AND_NOT)
