@@ -183,7 +183,6 @@ Status CallPlanner::prepare(const CallKey& key, CallCache::Entry* out) {
     find_ways(query, next.get());
     add_trial(next.get());
     provide(query, next.get());
-    TUTTI_TRY(touch_for(*next));
   }
   next->set_size(key.count, key.lengths);
   *out = std::move(next);
@@ -306,17 +305,6 @@ CachedPlan* CallPlanner::plan_for_verdicts() {
   const Status chosen =
       choose(Collective::allgather, connection_.capabilities, query, {}, true, &choice);
   return chosen.ok() ? plan_for(protocols_.schedules(), *choice.algorithm, 0, query) : nullptr;
-}
-
-// A trial would time the page faults of its first calls, and a long call takes many at once.
-// Others use few pages.
-Status CallPlanner::touch_for(const CallPlan& plan) {
-  const uint64_t most = plan.counts.most * plan.element_size;
-  const bool fused = plan.choice.path != Path::schedule;
-  if (protocols_.shared() != nullptr &&
-      (plan.trial != nullptr || (fused && most > connection_.capabilities.tuning.resident_bytes)))
-    return connection_.slots->cells()->touch();
-  return {};
 }
 
 Status CallPlanner::bind_operator(CallPlan& call_plan, tutti_level level) const {

@@ -55,7 +55,6 @@ class CallPlanner {
   void add_ways_of_one_hop(const Route& route, CallPlan* plan) const;
   void add_trial(CallPlan* plan);
   void provide(const Query& query, CallPlan* plan);
-  Status touch_for(const CallPlan& plan);
   bool tells_in_flag_lines(const CallKey& key) const;
   CachedPlan* plan_for_verdicts();
   // Finds the kernels, or the program's function, for the level.

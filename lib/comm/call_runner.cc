@@ -180,7 +180,16 @@ uint16_t tag_of(const CallPlan& call_plan) {
 
 }  // namespace
 
+// A trial would time the page faults of its first calls.
+void CallRunner::touch_cells() {
+  if (std::exchange(cells_touched_, true) || protocols_.shared() == nullptr) return;
+  const Status touched = connection_.slots->cells()->touch();
+  if (touched.code() == TUTTI_NO_MEMORY) throw std::bad_alloc();  // else they come when used
+}
+
 [[gnu::noinline]] void CallRunner::choose_way(CallPlan& call_plan) {
+  if (!cells_touched_) [[unlikely]]
+    touch_cells();
   if (std::exchange(call_plan.reserves, false)) reserve_for_ways(call_plan);
   Trial& trial = *call_plan.trial;
   uint32_t way = trial.begin();

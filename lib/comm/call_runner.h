@@ -113,6 +113,7 @@ class CallRunner {
   // A pre-multiplied sum: the call's input becomes its product with the scalar.
   Status scale_input(const CallPlan& call_plan, Call* call);
   // Where a call can go several ways: which it goes, and what ranks tell each other of that.
+  void touch_cells();
   void choose_way(CallPlan& call_plan);
   void reserve_for_ways(const CallPlan& call_plan);
   void pause_timing() { moved_ns_ += now_ns() - std::exchange(since_ns_, 0); }
@@ -138,6 +139,7 @@ class CallRunner {
   uint64_t slice_of_ = 0;
   // Of a call that is timed: how long it was moved on, and since when it is, if it is.
   bool timing_ = false;
+  bool cells_touched_ = false;  // before the first call with a trial
   uint64_t moved_ns_ = 0, since_ns_ = 0;
   std::vector<Verdict> verdicts_;
   Limit* limit_ = nullptr;

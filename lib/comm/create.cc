@@ -344,6 +344,7 @@ Status Communicator::open_links(Exchange& exchange, std::vector<std::vector<uint
     connection_.capabilities.one_shot_limit_bytes = shared->one_shot_bytes();
     connection_.capabilities.two_level_limit_bytes = shared->two_level_bytes();
     runner_.protocols().share(std::move(shared));
+    if (connection_.settings.measures_calls) (void)connection_.slots->cells()->touch();
   }
   return {};
 }

@@ -207,6 +207,7 @@ Status values_of(Exchange& exchange, const Connection& connection, uint64_t dead
   settings.setup_ms = settings.timeout_ms = int64_t(left_ns / 1'000'000u) + 1;
   settings.progress_thread = settings.adopts = settings.check_results = false;
   settings.tuning.measures = false;
+  settings.measures_calls = true;
   for (const Field tries :
        {Field::tried_bytes, Field::tried_socket_bytes, Field::tried_crowded_bytes})
     settings.tuning.set(tries, tuning_field(tries).most, Origin::initial);

@@ -20,16 +20,11 @@ class SharedCells {
   std::byte* data(uint32_t rank) const { return segment_.cell_data(rank); }
 
   // Has all pages of the own data allocated, which else come when they are used.
-  Status touch() {
-    if (!touched_) TUTTI_TRY(tutti::touch(data(rank_), bytes()));
-    touched_ = true;
-    return {};
-  }
+  Status touch() const { return tutti::touch(data(rank_), bytes()); }
 
  private:
   const slots::Segment& segment_;
   uint32_t rank_;
-  bool touched_ = false;
 };
 
 }  // namespace tutti

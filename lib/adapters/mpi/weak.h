@@ -8,7 +8,8 @@
 
 #include "lib/adapters/mpi/stats.h"
 
-#define WEAK(name) extern "C" __attribute__((weak)) decltype(name)(name);
+// NOLINTNEXTLINE(bugprone-macro-parentheses): of a declaration the compiler warns of them
+#define WEAK(name) extern "C" __attribute__((weak)) decltype(name) name;
 
 #define BLOCKING_AND_NOT(lower, Name) WEAK(PMPI_##Name) WEAK(PMPI_I##lower)
 TUTTI_MPI_FUNCTIONS(BLOCKING_AND_NOT)
