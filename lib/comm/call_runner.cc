@@ -183,8 +183,9 @@ uint16_t tag_of(const CallPlan& call_plan) {
 // A trial would time the page faults of its first calls.
 void CallRunner::touch_cells() {
   if (std::exchange(cells_touched_, true) || protocols_.shared() == nullptr) return;
-  const Status touched = connection_.slots->cells()->touch();
-  if (touched.code() == TUTTI_NO_MEMORY) throw std::bad_alloc();  // else they come when used
+  Status touched = connection_.slots->cells()->touch();
+  // Where the system will not be asked for them, they come when they are used.
+  if (touched.code() == TUTTI_NO_MEMORY) throw Thrown{std::move(touched)};
 }
 
 [[gnu::noinline]] void CallRunner::choose_way(CallPlan& call_plan) {

@@ -137,9 +137,9 @@ class CallRunner {
   uint32_t entry_ = 0;        // of the call in the flight record
   uint32_t last_result_ = 0;  // a digest of the last call's result, if results are checked
   uint64_t slice_of_ = 0;
+  bool cells_touched_ = false;  // before the first call that is timed
   // Of a call that is timed: how long it was moved on, and since when it is, if it is.
   bool timing_ = false;
-  bool cells_touched_ = false;  // before the first call with a trial
   uint64_t moved_ns_ = 0, since_ns_ = 0;
   std::vector<Verdict> verdicts_;
   Limit* limit_ = nullptr;
