@@ -193,9 +193,9 @@ Status CallPlanner::prepare(const CallKey& key, CallCache::Entry* out) {
 // copying on their rank alone.
 void CallPlanner::find_ways(const Query& query, CallPlan* plan) const {
   const CallKey& key = plan->key;
-  const Tuning& tuning = connection_.capabilities.tuning;
-  const uint64_t bytes = plan->counts.least * plan->element_size;
   const Capabilities& capabilities = connection_.capabilities;
+  const Tuning& tuning = capabilities.tuning;
+  const uint64_t bytes = plan->counts.least * plan->element_size;
   uint64_t least_tried = tuning.tried_socket_bytes;
   if (capabilities.all_share_memory) {
     const bool run_ahead = capabilities.crowded && ends_unheard(key.collective, false, false);

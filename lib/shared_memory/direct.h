@@ -52,7 +52,7 @@ class Direct {
   // To be called before vectors of threads are touched; false: a peer has withdrawn. Pairs with
   // withdraw(): either the peer sees that this rank has begun, or this rank sees that it withdrew.
   bool enter_slice();
-  // The call has ended: what the others have removed since may be unmapped.
+  // The call has ended: regions that the program has removed here meanwhile may be unmapped.
   void let_go();
   // Sets how much of the call's vectors are edges. False: all.
   bool measure_edges();
