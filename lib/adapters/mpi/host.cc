@@ -4,8 +4,9 @@
 #include <link.h>
 
 #include <algorithm>
-#include <cstring>
 #include <mutex>
+#include <string>
+#include <string_view>
 #include <vector>
 
 namespace tutti::mpi {
@@ -43,24 +44,26 @@ struct Loaded {
 };
 
 int note(dl_phdr_info* info, size_t, void* into) {
-  const char* const slash = std::strrchr(info->dlpi_name, '/');
-  const char* const file = slash != nullptr ? slash + 1 : info->dlpi_name;
-  for (const Library& one : known) {
-    if (std::strncmp(file, one.stem, std::strlen(one.stem)) == 0)
-      static_cast<std::vector<Loaded>*>(into)->push_back({&one, info->dlpi_name});
-  }
+  static_cast<std::vector<std::string>*>(into)->push_back(info->dlpi_name);
   return 0;
+}
+
+// Of all objects in the process.
+std::vector<std::string> loaded_paths() {
+  std::vector<std::string> paths;
+  dl_iterate_phdr(note, &paths);
+  return paths;
 }
 
 std::vector<Loaded> loaded_libraries() {
   std::vector<Loaded> found;
-  dl_iterate_phdr(note, &found);
+  for (const std::string& path : loaded_paths()) {
+    const std::string_view file = std::string_view(path).substr(path.rfind('/') + 1);
+    for (const Library& one : known) {
+      if (file.starts_with(one.stem)) found.push_back({&one, path});
+    }
+  }
   return found;
-}
-
-int note_path(dl_phdr_info* info, size_t, void* into) {
-  static_cast<std::vector<std::string>*>(into)->push_back(info->dlpi_name);
-  return 0;
 }
 
 void promote() {
@@ -119,11 +122,9 @@ void* variable_of_host(const char* name) {
 
 void* next_function(const char* name) {
   if (void* const found = dlsym(RTLD_NEXT, name)) return found;
-  std::vector<std::string> paths;
-  dl_iterate_phdr(note_path, &paths);
   Dl_info own, other;
   dladdr(&known, &own);
-  for (const std::string& path : paths) {
+  for (const std::string& path : loaded_paths()) {
     void* const library = dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD);
     if (library == nullptr) continue;
     void* const found = dlsym(library, name);
