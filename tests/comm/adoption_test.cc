@@ -59,6 +59,14 @@ class Calls {
     *direct = counters(comm_).direct_calls > before;
     return right;
   }
+  // The same of one vector, `calls` times in place; the last one direct, where vectors are adopted.
+  bool reduce_until_direct(int32_t* vector, size_t count, int calls) {
+    bool direct = false;
+    for (int i = 0; i < calls; ++i) {
+      if (!reduce(vector, vector, count, &direct)) return false;
+    }
+    return direct || !adopts;
+  }
 
  private:
   int32_t own(size_t i) const { return int32_t(i) * (rank_ + 1) + round_; }
@@ -236,9 +244,7 @@ TEST(Adoption, IsNotUsedByNonblockingCalls) {
     Calls calls(rank, comm);
     constexpr size_t count = 300'000;
     int32_t* const vector = allocate(count);
-    bool direct = false;
-    for (int i = 0; i < 70; ++i) REQUIRE(calls.reduce(vector, vector, count, &direct));
-    REQUIRE(!adopts || direct);
+    REQUIRE(calls.reduce_until_direct(vector, count, 70));
     for (size_t i = 0; i < count; ++i) vector[i] = int32_t(i);
     const uint64_t before = counters(comm).direct_calls;
     tutti_request request = nullptr;
@@ -376,9 +382,7 @@ TEST(Adoption, StaysAsItWasWhereACallIsRefused) {
     constexpr size_t count = 300'000, longer = 400'000;
     int32_t* const vector = allocate(count);
     int32_t* const next = allocate(longer);
-    bool direct = false;
-    for (int i = 0; i < 70; ++i) REQUIRE(calls.reduce(vector, vector, count, &direct));
-    REQUIRE(!adopts || direct);
+    REQUIRE(calls.reduce_until_direct(vector, count, 70));
     if (rank == 0) {
       tutti_call_config config = TUTTI_CALL_CONFIG_INIT;
       config.algorithm = "rign";
@@ -386,11 +390,9 @@ TEST(Adoption, StaysAsItWasWhereACallIsRefused) {
                                    &config) == TUTTI_INVALID);
     }
     REQUIRE(!adopts || is_shared(reinterpret_cast<char*>(vector) + count * 2));
-    for (int i = 0; i < 70; ++i) REQUIRE(calls.reduce(next, next, longer, &direct));
-    REQUIRE(!adopts || direct);
+    REQUIRE(calls.reduce_until_direct(next, longer, 70));
     std::free(vector);
-    for (int i = 0; i < 130; ++i) REQUIRE(calls.reduce(next, next, longer, &direct));
-    REQUIRE(!adopts || direct);
+    REQUIRE(calls.reduce_until_direct(next, longer, 130));
     std::free(next);
     return report_of(TUTTI_OK, comm);
   });
@@ -406,9 +408,7 @@ TEST(Adoption, AdoptsAgainWhatWasLeft) {
       tutti_comm other = nullptr;
       REQUIRE(tutti_comm_dup(comm, &other) == TUTTI_OK);
       Calls calls(rank, other);
-      bool direct = false;
-      for (int i = 0; i < 70; ++i) REQUIRE(calls.reduce(vector, vector, count, &direct));
-      REQUIRE(!adopts || direct);
+      REQUIRE(calls.reduce_until_direct(vector, count, 70));
       REQUIRE(tutti_comm_free(other) == TUTTI_OK);
       REQUIRE(!adopts || is_shared(reinterpret_cast<char*>(vector) + count * 2));
     }
