@@ -169,6 +169,13 @@ def command(mpi):
     for how in ({}, {"LD_BIND_NOW": "1"}):
         _, err, _, _ = run(late, **how)
         check(carried(err, "Barrier") == (1, 0), f"an MPI that is loaded later {how}", err)
+    # A program with a libstdc++ of its own, as conda's Python has: all in its process are linked with that.
+    own = f"{folder}/own-{mpi.abi}"
+    os.mkdir(own)
+    shutil.copy(re.search(r"libstdc\+\+\.so\.6 => (\S+)", run(["ldd", mpi.interposer()])[0])[1], f"{own}/libstdc++.so.6")
+    run([mpi.compiler, f"-Wl,--disable-new-dtags,-rpath,{own}", "-o", f"{own}/program", f"{HERE}/situations.c", "-lpthread"])
+    _, err, _, _ = run([TUTTI, "mpi", "--", f"{own}/program"], LD_DEBUG="libs")
+    check(f"calling init: {own}/libstdc++.so.6" in err, "the program's own libstdc++", err)
     # Alone, without a launcher.
     out, err, _, _ = run([TUTTI, "mpi", "--", program])
     check(carried(err, "Barrier") == (1, 0), "a job of one rank", out, err)
