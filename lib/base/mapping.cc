@@ -21,22 +21,6 @@ std::string mebibytes(size_t bytes) { return std::to_string((bytes + (1 << 20) -
 
 size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-// Huge pages must be reserved: if the mapping works, it has them.
-bool has_huge_pages(const Fd& memory, size_t bytes) {
-  void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), 0);
-  if (base == MAP_FAILED) return false;
-  munmap(base, bytes);
-  return true;
-}
-
-Fd make_huge(size_t bytes) {
-  Fd memory(memfd_create("tutti", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB | MFD_HUGE_2MB));
-  if (memory && (ftruncate(memory.get(), off_t(bytes)) != 0 || !has_huge_pages(memory, bytes))) {
-    memory.reset();
-  }
-  return memory;
-}
-
 // Whether a page that is not to be had when it is first used would end the process (SIGBUS):
 // where touch() cannot get it before, and where the system holds every page against a limit.
 bool allocates_at_once() {
@@ -61,6 +45,16 @@ Status allocate(const Fd& memory, size_t bytes) {
     if (errno != EINTR) return cannot_allocate(bytes, errno);
   }
   return {};
+}
+
+// Null where the system has too few. All are allocated here: a process that is not allowed one that
+// is reserved, by its control group or its NUMA nodes, would be ended (SIGBUS) when it uses that.
+Fd make_huge(size_t bytes) {
+  Fd memory(memfd_create("tutti", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB | MFD_HUGE_2MB));
+  if (memory && (ftruncate(memory.get(), off_t(bytes)) != 0 || !allocate(memory, bytes).ok())) {
+    memory.reset();
+  }
+  return memory;
 }
 
 Status seal(Fd memory, Fd* out) {
