@@ -1,5 +1,6 @@
 // Symmetric memory of a communicator: see lib/shared_memory/regions.h.
 #include <mutex>
+#include <optional>
 
 #include "lib/comm/comm.h"
 #include "lib/comm/group_exchange.h"
@@ -44,7 +45,7 @@ namespace {
 // While one lives calls use what was adopted without the program's help.
 class UseOfLeft {
  public:
-  UseOfLeft(shared::Regions& regions, bool use) : regions_(regions) { regions_.use_left(use); }
+  explicit UseOfLeft(shared::Regions& regions) : regions_(regions) { regions_.use_left(true); }
   ~UseOfLeft() { regions_.use_left(false); }
   UseOfLeft(const UseOfLeft&) = delete;
   UseOfLeft& operator=(const UseOfLeft&) = delete;
@@ -60,7 +61,8 @@ tutti_status Communicator::run_and_adopt(const Call& call) {
   tutti_status ended = TUTTI_OK;
   {
     // Of a call in flight nobody could give the vectors back where it fails.
-    const UseOfLeft use(regions_, !queue_.busy());
+    std::optional<UseOfLeft> use;
+    if (!queue_.busy()) use.emplace(regions_);
     ended = run_on_host(call);
   }
   if (ended != TUTTI_OK) {
