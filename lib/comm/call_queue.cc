@@ -253,7 +253,9 @@ bool CallQueue::move_on() {
 void CallQueue::look_at_first() {
   if (!first_->running || first_->moves_messages()) return;
   const CallPlan& call_plan = *first_->call_plan;
-  if (!call_plan.ends_soon) return;
+  const uint64_t bytes = call_plan.key.count * call_plan.element_size;
+  // Of a long call nearly all would be done in here, before its caller could go on.
+  if (!call_plan.ends_soon || bytes > connection_.capabilities.one_shot_limit_bytes) return;
   const uint32_t looks = std::min(first_looks, connection_.patience.spins);
   Status ended;
   try {
