@@ -137,6 +137,8 @@ struct CallSignature {
   std::string describe_alone() const;
 };
 static_assert(sizeof(CallSignature) == 32);
+static_assert(size_t(Compound::adoption) <= CallSignature::compound_mask >>
+              CallSignature::compound_shift);
 
 // One call of one rank. Epochs count the calls on a communicator from 1; point-to-point messages
 // have none (0) and are ordered per pair of ranks.

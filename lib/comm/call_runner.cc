@@ -55,9 +55,9 @@ tutti_status CallRunner::run(const Call& call) {
 
 tutti_status CallRunner::run(CallPlan& call_plan, const Call& call) {
   Status status;
+  bool started = false;
   try {
     bool ended = false;
-    if (call_plan.trial != nullptr) choose_way(call_plan);
     status = number(call_plan, call, &ended);
     if (status.ok() && !ended) {
       status = protocols_.with(call_plan.choice.path, [&](auto&& protocol, auto& link) -> Status {
@@ -66,6 +66,7 @@ tutti_status CallRunner::run(CallPlan& call_plan, const Call& call) {
           enter();
           return {};
         }
+        started = true;
         start(protocol, call_plan, call, mark_);
         enter();
         if (!done_at_once(protocol, call_plan))
@@ -80,7 +81,7 @@ tutti_status CallRunner::run(CallPlan& call_plan, const Call& call) {
       return TUTTI_OK;
     }
   } catch (...) {
-    status = end_thrown(call_plan, call);
+    status = started ? end_thrown(call_plan, call) : failures_.own_failure();
   }
   return failures_.give_up(std::move(status), call_plan.signature, calls());
 }
@@ -146,7 +147,7 @@ void CallRunner::add_to_mark() {
   mark_.digest = call_digest(mark_.epoch, signature_hash(signature) ^ history);
 }
 
-[[gnu::always_inline]] inline Status CallRunner::number(const CallPlan& call_plan, const Call& call,
+[[gnu::always_inline]] inline Status CallRunner::number(CallPlan& call_plan, const Call& call,
                                                         bool* ended) {
   const uint64_t epoch = calls() + 1;
   epoch_.store(epoch, std::memory_order_relaxed);
@@ -157,6 +158,7 @@ void CallRunner::add_to_mark() {
     run_alone(call_plan, call);
     return {};
   }
+  if (call_plan.trial != nullptr) choose_way(call_plan);
   if (epoch == connection_.settings.fault.call) [[unlikely]]
     strike(connection_.settings.fault);
   mark_.epoch = epoch;
@@ -180,7 +182,7 @@ uint16_t tag_of(const CallPlan& call_plan) {
 
 }  // namespace
 
-// A trial would time the page faults of its first calls.
+// Else a trial would time the page faults of its first calls.
 void CallRunner::touch_cells() {
   if (std::exchange(cells_touched_, true) || protocols_.shared() == nullptr) return;
   Status touched = connection_.slots->cells()->touch();
@@ -189,20 +191,19 @@ void CallRunner::touch_cells() {
 }
 
 [[gnu::noinline]] void CallRunner::choose_way(CallPlan& call_plan) {
+  Trial& trial = *call_plan.trial;
+  uint32_t way = trial.begin();
+  const bool tells_in_schedule = trial.is_open() && call_plan.verdicts != nullptr;
+  if (tells_in_schedule) way = call_plan.telling;
+  if (way != call_plan.way) call_plan.go(way);
   if (!cells_touched_) [[unlikely]]
     touch_cells();
   if (std::exchange(call_plan.reserves, false)) reserve_for_ways(call_plan);
-  Trial& trial = *call_plan.trial;
-  uint32_t way = trial.begin();
-  if (trial.is_open()) {
-    if (call_plan.verdicts == nullptr) {
-      protocols_.shared()->verdicts.tell(tag_of(call_plan), trial.verdict());
-    } else {
-      protocols_.schedules().tell_after(*call_plan.verdicts, trial.verdict());
-      way = call_plan.telling;
-    }
+  if (tells_in_schedule) {
+    protocols_.schedules().tell_after(*call_plan.verdicts, trial.verdict());
+  } else if (trial.is_open()) {
+    protocols_.shared()->verdicts.tell(tag_of(call_plan), trial.verdict());
   }
-  if (way != call_plan.way) call_plan.go(way);
   call_plan.finishes = call_plan.always_finishes || trial.is_timed() || trial.is_open();
   timing_ = trial.is_timed();
   if (timing_) {
@@ -246,7 +247,6 @@ std::span<const Verdict> CallRunner::heard(const CallPlan& call_plan) {
 // ---------------------------------------------------------------- stages
 
 Status CallRunner::begin(CallPlan& call_plan, const Call& call, bool* ended) {
-  if (call_plan.trial != nullptr) choose_way(call_plan);
   TUTTI_TRY(number(call_plan, call, ended));
   if (*ended) return {};
   protocols_.with(call_plan.choice.path, [&](auto&& protocol, auto& link) {
@@ -394,8 +394,7 @@ void CallRunner::finish(const CallPlan& call_plan, const Call& call) {
 
 // Ending a failed call needs no allocation that could fail.
 Status CallRunner::end_thrown(const CallPlan& call_plan, const Call& call) {
-  Status thrown = failures_.own_failure();
-  return protocols_.alone() ? thrown : end(call_plan, call, std::move(thrown));
+  return end(call_plan, call, failures_.own_failure());
 }
 
 uint32_t CallRunner::digest_of_result(const CallPlan& call_plan, const Call& call) const {

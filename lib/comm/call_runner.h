@@ -78,15 +78,15 @@ class CallRunner {
   void show_wait(const CallPlan& call_plan, uint64_t now_ns);
   // Ends a call with `ended`, or with the failure that its protocol has found.
   Status end(const CallPlan& call_plan, const Call& call, Status ended);
-  // In a handler: ends it with what was thrown.
+  // In a handler: ends a call that has started with what was thrown.
   Status end_thrown(const CallPlan& call_plan, const Call& call);
 
  private:
   tutti_status run(CallPlan& call_plan, const Call& call);
   void run_alone(const CallPlan& call_plan, const Call& call) const;
-  // Gives the call its number and fills mark_, which is then published. *ended: there is one rank,
-  // and the call has ended.
-  Status number(const CallPlan& call_plan, const Call& call, bool* ended);
+  // Gives the call its number and its way, and fills mark_, which is then published. *ended: there
+  // is one rank, and the call has ended.
+  Status number(CallPlan& call_plan, const Call& call, bool* ended);
   // Adds what ranks must agree on besides the CallPlan's signature: slice_of_ and last_result_.
   void add_to_mark();
   Patience patience_for(const CallPlan& call_plan) const;

@@ -30,7 +30,7 @@ struct CommSettings {
   Use non_temporal = Use::automatic;     // for slices in shared memory
   TuningTable tuning;                    // the same on all ranks
   bool adopts = false;                   // vectors that come back; the same on all ranks
-  bool measures_calls = false;           // no page of shared memory may come in one
+  bool measures_calls = false;           // no page of this rank's cells may come in one
   bool check_results = false;            // whether those of a call are equal on all ranks
   tutti_level level = TUTTI_LEVEL_FAST;  // of calls that do not name one
   std::string record_folder;             // TUTTI_RECORD_DIR; empty: no flight record

@@ -375,7 +375,7 @@ TEST_F(RefusedCall, ForWantOfPagesFailsTheCallOnAll) {
   const Row row{"madvise(MADV_POPULATE_WRITE)",
                 1,
                 {{SYS_madvise, EFAULT, 2, MADV_POPULATE_WRITE}},
-                "cannot allocate",
+                "in call 2, allreduce of 16384 float32, sum",
                 TUTTI_NO_MEMORY};
   const uint64_t start_ns = tutti::now_ns();
   check(row,
