@@ -175,12 +175,15 @@ class Neighbours(unittest.TestCase):
                                                 "have the cores of CPUs|ranks are not bound: others have the core of rank 0)")
 
     def test_a_rank_alone_stays_and_so_does_one_that_bound_itself(self):
-        pin = f"{sys.executable} -c 'import os; os.sched_setaffinity(0, {{{CORES[-1]}}})\nwhile True: pass'"
-        job = Job(self, 1, f"exec {pin}", "--verbose")
+        # To a core that it was not given: else it is as the launcher has bound it, which may give it another.
+        pin = (f"import os; cores = set({CORES}); core = max(cores - os.sched_getaffinity(0) or cores); "
+               "os.sched_setaffinity(0, {core}); print(core, flush=True)\nwhile True: pass")
+        job = Job(self, 1, f"exec {sys.executable} -c '{pin}'", "--verbose")
+        core = int(job.stdout.readline())
         time.sleep(0.5)
-        busy(self, CORES[-1])
+        busy(self, core)
         time.sleep(2)
-        self.assertEqual(os.sched_getaffinity(job.pids[0]), {CORES[-1]})
+        self.assertEqual(os.sched_getaffinity(job.pids[0]), {core})
 
     @unittest.skipIf(not shutil.which("mpirun.openmpi"), "no Open MPI here")
     def test_the_core_of_a_pinned_job_of_open_mpi_is_not_taken(self):
