@@ -8,11 +8,18 @@ rank, by turns, `--rounds` times. A run's figure is the median over its steps bu
 the table has the median over runs, and the least and the most. Let this Python's PyTorch be the
 LibTorch that the program was built with (-Dlibtorch=FOLDER takes that of a wheel: its folder `torch`);
 otherwise the table says that they differ, and means little.
+
+With --beside WHAT,WHAT... all of it is done beside each of these in turn: `nothing`; `loops:N`, N
+busy loops bound to nothing; `job`, another tutti-train of two ranks; `mpi:N`, a job of Debian's Open
+MPI with N busy ranks, each bound to a core of its own.
 """
 import argparse
+import contextlib
 import json
 import math
 import os
+import re
+import signal
 import socket
 import statistics
 import subprocess
@@ -134,6 +141,36 @@ def run_tutti(options, ranks):
             "exposed": summary["comm_exposed"]}
 
 
+@contextlib.contextmanager
+def neighbour(what, options):
+    """Runs beside what is done in it."""
+    kind, _, count = what.partition(":")
+    loop = ["sh", "-c", "while :; do :; done"]
+    commands = {
+        "nothing": lambda: [],
+        "loops": lambda: int(count) * [loop],
+        "job": lambda: [[options.program, "--model", options.model, "--dp", "2", "--batch-per-rank", str(options.batch),
+                         "--steps", "1000000", "--sample", "0"]],
+        "mpi": lambda: [["mpirun.openmpi", "--bind-to", "core", "-n", str(int(count)), *loop]],
+    }[kind]()
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    processes = [subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                  start_new_session=True) for command in commands]
+    try:
+        time.sleep(3 if commands else 0)
+        if any(process.poll() is not None for process in processes):
+            sys.exit(f"beside_ddp: {what} does not run: {' '.join(commands[0])}")
+        yield
+    finally:
+        for process in processes:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(10)
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+
+
 def libtorch_of(program):
     """The folder of the LibTorch that the program loads."""
     for line in subprocess.run(["ldd", program], stdout=subprocess.PIPE, text=True).stdout.splitlines():
@@ -151,6 +188,7 @@ def main():
     options.add_argument("--batch", type=int, default=8, help="samples of a rank in a step")
     options.add_argument("--steps", type=int, default=20)
     options.add_argument("--rounds", type=int, default=5)
+    options.add_argument("--beside", default="nothing", help="what else runs, by commas; see above")
     options.add_argument("--json", help="a file for all times")
     options.add_argument("--as-ddp-rank", action="store_true", help=argparse.SUPPRESS)
     options = options.parse_args()
@@ -158,6 +196,10 @@ def main():
         return ddp_rank(options)
     if options.steps < 5 or options.rounds < 1 or options.batch < 1:
         sys.exit("beside_ddp: it takes 5 steps, 1 round and 1 sample or more")
+    besides = options.beside.split(",")
+    for what in besides:
+        if not re.fullmatch("nothing|job|(loops|mpi):[1-9][0-9]?", what):
+            sys.exit(f"beside_ddp: nothing runs beside that is called '{what}' (nothing, loops:N, job, mpi:N)")
     if not os.access(options.program, os.X_OK):
         sys.exit(f"beside_ddp: there is no program {options.program}; --program names another")
     import torch
@@ -165,12 +207,14 @@ def main():
     same = os.path.samefile(os.path.join(libtorch_of(options.program), "libtorch_cpu.so"),
                             os.path.join(of_python, "libtorch_cpu.so"))
     figures, records = {}, []
+    rows = [(what, int(ranks)) for what in besides for ranks in options.ranks.split(",")]
     for turn in range(options.rounds):
-        for ranks in map(int, options.ranks.split(",")):
+        for what, ranks in rows:
             for who, run in (("tutti", run_tutti), ("ddp", run_ddp))[::1 if turn % 2 == 0 else -1]:
-                record = run(options, ranks)
-                records.append({"who": who, "ranks": ranks, "round": turn, **record})
-                figures.setdefault((ranks, who), []).append(
+                with neighbour(what, options):
+                    record = run(options, ranks)
+                records.append({"who": who, "ranks": ranks, "beside": what, "round": turn, **record})
+                figures.setdefault((what, ranks, who), []).append(
                     statistics.median(record["step_ms"][options.steps // 5:]))
     if len({record["parameters"] for record in records}) != 1:
         sys.exit("beside_ddp: the two models differ in their number of parameters")
@@ -181,13 +225,14 @@ def main():
     print(f"DDP over gloo of PyTorch {torch.__version__}; tutti-train on " +
           ("the same LibTorch" if same else f"ANOTHER LibTorch ({libtorch_of(options.program)})"))
     print(f"Milliseconds of a step: median (least to most) of {options.rounds} runs by turns.\n")
-    print(f"{'ranks':>5}  {'tutti-train':>22}  {'DDP':>22}  {'DDP / tutti-train':>17}  {'exposed':>7}")
-    median = {key: statistics.median(values) for key, values in figures.items()}
-    for ranks in map(int, options.ranks.split(",")):
-        cell = {who: "{:.1f} ({:.1f} to {:.1f})".format(
-            median[ranks, who], min(figures[ranks, who]), max(figures[ranks, who])) for who in ("tutti", "ddp")}
-        exposed = statistics.median(r["exposed"] for r in records if r["who"] == "tutti" and r["ranks"] == ranks)
-        print(f"{ranks:>5}  {cell['tutti']:>22}  {cell['ddp']:>22}  {median[ranks, 'ddp'] / median[ranks, 'tutti']:>17.2f}  {exposed:>7.1%}")
+    wide = max(map(len, besides))
+    print(f"{'beside':<{wide}}  {'ranks':>5}  {'tutti-train':>25}  {'DDP':>25}  {'DDP / tutti-train':>17}  {'exposed':>7}")
+    for what, ranks in rows:
+        of = {who: figures[what, ranks, who] for who in ("tutti", "ddp")}
+        median = {who: statistics.median(times) for who, times in of.items()}
+        cell = {who: f"{median[who]:.1f} ({min(times):.1f} to {max(times):.1f})" for who, times in of.items()}
+        exposed = statistics.median(r["exposed"] for r in records if (r["beside"], r["ranks"], r["who"]) == (what, ranks, "tutti"))
+        print(f"{what:<{wide}}  {ranks:>5}  {cell['tutti']:>25}  {cell['ddp']:>25}  {median['ddp'] / median['tutti']:>17.2f}  {exposed:>7.1%}")
     print("\nexposed: the part of a step of tutti-train in which a worker waits for communication.")
 
 
