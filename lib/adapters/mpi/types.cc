@@ -114,12 +114,18 @@ int forget_type(MPI_Datatype, int, void* type, void*) {
   return MPI_SUCCESS;
 }
 
+// These are not made by derivation, nor freed.
+bool is_predefined(int combiner) {
+  return combiner == MPI_COMBINER_NAMED || combiner == MPI_COMBINER_F90_REAL ||
+         combiner == MPI_COMBINER_F90_COMPLEX || combiner == MPI_COMBINER_F90_INTEGER;
+}
+
 // Elements of these are their data in its order: named types, and copies of one after the other.
 bool in_order(MPI_Datatype type) {
   int integers = 0, addresses = 0, types = 0, combiner = 0;
   if (PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner) != MPI_SUCCESS)
     return false;
-  if (combiner == MPI_COMBINER_NAMED) return true;
+  if (is_predefined(combiner)) return true;
   if (combiner != MPI_COMBINER_DUP && combiner != MPI_COMBINER_CONTIGUOUS) return false;
   std::vector<int> of_integers(size_t(integers) + 1);
   std::vector<MPI_Aint> of_addresses(size_t(addresses) + 1);
@@ -129,7 +135,7 @@ bool in_order(MPI_Datatype type) {
     return false;
   const bool below = in_order(of_types[0]);
   PMPI_Type_get_envelope(of_types[0], &integers, &addresses, &types, &combiner);
-  if (combiner != MPI_COMBINER_NAMED) PMPI_Type_free(&of_types[0]);
+  if (!is_predefined(combiner)) PMPI_Type_free(&of_types[0]);
   return below;
 }
 
