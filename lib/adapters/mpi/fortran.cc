@@ -125,9 +125,19 @@ void* buffer(void* given) {
   return given;
 }
 
-MPI_Comm comm_of(const Int* comm) { return PMPI_Comm_f2c(*comm); }
-MPI_Datatype type_of(const Int* type) { return PMPI_Type_f2c(*type); }
-MPI_Op op_of(const Int* op) { return PMPI_Op_f2c(*op); }
+// Any of them may be the first that is called of the host.
+MPI_Comm comm_of(const Int* comm) {
+  tutti::mpi::bind_host();
+  return PMPI_Comm_f2c(*comm);
+}
+MPI_Datatype type_of(const Int* type) {
+  tutti::mpi::bind_host();
+  return PMPI_Type_f2c(*type);
+}
+MPI_Op op_of(const Int* op) {
+  tutti::mpi::bind_host();
+  return PMPI_Op_f2c(*op);
+}
 
 void tell(Int* ierror, int code) {
   if (ierror != nullptr) *ierror = code;
@@ -157,6 +167,17 @@ NAMES(mpi_init_thread, MPI_INIT_THREAD)
 
 EXPORT void mpi_finalize_(Int* ierror) { tell(ierror, MPI_Finalize()); }
 NAMES(mpi_finalize, MPI_FINALIZE)
+
+#define FREEING(lower, Name, UPPER)                        \
+  EXPORT void mpi_##lower##_(Int* comm, Int* ierror) {     \
+    MPI_Comm freed = comm_of(comm);                        \
+    const int code = MPI_##Name(&freed);                   \
+    if (code == MPI_SUCCESS) *comm = PMPI_Comm_c2f(freed); \
+    tell(ierror, code);                                    \
+  }                                                        \
+  NAMES(mpi_##lower, MPI_##UPPER)
+FREEING(comm_free, Comm_free, COMM_FREE)
+FREEING(comm_disconnect, Comm_disconnect, COMM_DISCONNECT)
 
 COLLECTIVE(allreduce, Allreduce, ALLREDUCE,
            LIST(void* send, void* recv, const Int* count, const Int* type, const Int* op,
@@ -284,6 +305,16 @@ EXPORT void mpi_finalize_f08_(MPI_Fint* ierror) {
   tutti::mpi::end();
   next<void(MPI_Fint*)>("mpi_finalize_f08_")(ierror);
 }
+
+#define FREEING(lower, Name)                                         \
+  EXPORT void mpi_##lower##_f08_(MPI_Fint* comm, MPI_Fint* ierror) { \
+    MPI_Comm freed = PMPI_Comm_f2c(*comm);                           \
+    const int code = MPI_##Name(&freed);                             \
+    if (code == MPI_SUCCESS) *comm = PMPI_Comm_c2f(freed);           \
+    if (ierror != nullptr) *ierror = code;                           \
+  }
+FREEING(comm_free, Comm_free)
+FREEING(comm_disconnect, Comm_disconnect)
 
 EXPORT void mpi_barrier_f08_(const MPI_Fint* comm, MPI_Fint* ierror) {
   const int code = MPI_Barrier(PMPI_Comm_f2c(*comm));

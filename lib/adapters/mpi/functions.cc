@@ -27,6 +27,16 @@ EXPORT int MPI_Finalize(void) {
   return PMPI_Finalize();
 }
 
+EXPORT int MPI_Comm_free(MPI_Comm* comm) {
+  const mpi::BeingFreed freed(comm);
+  return PMPI_Comm_free(comm);
+}
+
+EXPORT int MPI_Comm_disconnect(MPI_Comm* comm) {
+  const mpi::BeingFreed freed(comm);
+  return PMPI_Comm_disconnect(comm);
+}
+
 EXPORT int MPI_Allreduce(const void* send, void* recv, int count, MPI_Datatype type, MPI_Op op,
                          MPI_Comm comm) {
   return mpi::allreduce(send, recv, count, type, op, comm,

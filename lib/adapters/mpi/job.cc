@@ -26,6 +26,7 @@ namespace tutti::mpi {
 
 constinit thread_local LastComm last_comm [[gnu::tls_model("initial-exec")]];
 constinit std::atomic<uint64_t> freed_comms{0};
+constinit thread_local const BeingFreed* BeingFreed::last_ = nullptr;
 
 namespace {
 
@@ -97,7 +98,7 @@ class Exchange {
   // Whether all ranks have made their communicator. To be called by all, at the end.
   bool all_made(bool made) {
     for (;;) {
-      say({made ? ready : failed, {}});
+      if (!say({made ? ready : failed, {}})) return false;
       bool running = false, all = true;
       for (const Said& one : said_) {
         running = running || one.word > 0;
@@ -114,16 +115,17 @@ class Exchange {
     char bytes[512];   // them, if they are no more
   };
 
-  void say(const Said& said) {
+  // False: the host's call has failed.
+  bool say(const Said& said) {
     const int n = int(sizeof(said));
-    PMPI_Allgather(&said, n, MPI_BYTE, said_.data(), n, MPI_BYTE, comm_);
+    return PMPI_Allgather(&said, n, MPI_BYTE, said_.data(), n, MPI_BYTE, comm_) == MPI_SUCCESS;
   }
 
   int round(const void* mine, char* all, size_t bytes) {
     Said said{int64_t(bytes), {}};
     const bool is_short = bytes <= sizeof(said.bytes);
     if (is_short) std::memcpy(said.bytes, mine, bytes);
-    say(said);
+    if (!say(said)) return 1;
     for (const Said& one : said_) {
       if (one.word != int64_t(bytes)) return 1;
     }
@@ -271,7 +273,7 @@ Comm* kept_of(MPI_Comm comm) {
 }
 
 Comm* find(MPI_Comm comm) {
-  if (comm == MPI_COMM_NULL) return nullptr;
+  if (comm == MPI_COMM_NULL || BeingFreed::is(comm)) return nullptr;
   void* attribute = nullptr;
   int found = 0;
   if (PMPI_Comm_get_attr(comm, comm_keyval, &attribute, &found) != MPI_SUCCESS) return nullptr;
@@ -359,6 +361,23 @@ Comm* find_comm(MPI_Comm comm) {
   Comm* const kept = find(comm);
   last_comm = {comm, kept, freed};
   return kept;
+}
+
+BeingFreed::BeingFreed(const MPI_Comm* comm)
+    : comm_(comm != nullptr ? *comm : MPI_COMM_NULL), outer_(last_) {
+  last_ = this;
+  bind_host();
+  void* attribute = nullptr;
+  int found = 0;
+  if (state.load(std::memory_order_acquire) == State::on && comm_ != MPI_COMM_NULL &&
+      PMPI_Comm_get_attr(comm_, comm_keyval, &attribute, &found) == MPI_SUCCESS && found != 0)
+    PMPI_Comm_delete_attr(comm_, comm_keyval);
+}
+
+bool BeingFreed::is(MPI_Comm comm) {
+  const BeingFreed* one = last_;
+  while (one != nullptr && one->comm_ != comm) one = one->outer_;
+  return one != nullptr;
 }
 
 bool make_in_time(MPI_Comm comm, Comm& kept) {

@@ -71,6 +71,8 @@ def situations(mpi):
         else:
             print(f"{element} is left out: it wants {gibibytes} GiB of free memory")
     situation("types", 1, TUTTI_MPI_EAGER="1")
+    for eager in ("1", "0"):
+        situation("freed", 3, TUTTI_MPI_EAGER=eager)
     for ranks in (2, 3):
         _, err = situation("overlap", ranks)
         check(carried(err) == (34, 0), "overlapping buffers are left to the host", err)
@@ -213,6 +215,15 @@ def fortran_library(mpi):
             out, err, _, _ = run([TUTTI, "mpi", "--mpi", mpi.abi, "--", *mpi.launch(2), *program])
             check("all as it should be" in out, f"{module or 'mpif.h'}: a library did not end well", out, err)
             check(carried(err) == (3, 0), f"{module or 'mpif.h'}: not all was carried", err)
+    if not mpi.open_mpi:
+        return
+    # The first call that the interposer sees is one of Fortran's, in a process that was bound at once.
+    with open(f"{folder}/barrier.f90", "w", encoding="utf-8") as source:
+        source.write("subroutine work() bind(C, name='work')\ninclude 'mpif.h'\ncall MPI_Barrier(MPI_COMM_WORLD, i)\nend\n")
+    run([mpi.fortran, "-fPIC", "-shared", "-o", f"{folder}/barrier.so", f"{folder}/barrier.f90"])
+    begin = (f"import ctypes; library = ctypes.CDLL('{folder}/barrier.so'); host = ctypes.CDLL('libmpi.so.40'); "
+             "host.MPI_Init(None, None); library.work(); host.MPI_Finalize()")
+    run([TUTTI, "mpi", "--mpi", mpi.abi, "--", sys.executable, "-c", begin], LD_BIND_NOW="1")
 
 
 with tempfile.TemporaryDirectory(prefix="tutti-mpi-") as folder:

@@ -236,6 +236,15 @@ static void types(void) {
   pthread_join(other, NULL);
   MPI_Type_free(&shared_type);
   for (int i = 0; i < 2; ++i) MPI_Comm_free(&of_self[i]);
+  MPI_Datatype real, two_reals; /* the first of them is predefined */
+  MPI_Type_create_f90_real(15, MPI_UNDEFINED, &real);
+  MPI_Type_contiguous(2, real, &two_reals);
+  MPI_Type_commit(&two_reals);
+  const double in[2] = {1, 2};
+  double out[2] = {0, 0};
+  MPI_Allgather(in, 1, two_reals, out, 1, two_reals, MPI_COMM_WORLD);
+  demand(out[0] == 1 && out[1] == 2, "two reals");
+  MPI_Type_free(&two_reals);
 }
 
 /* Two threads of rank 0 in calls at once, which rank 1 comes to in the other order than the thread
@@ -559,6 +568,38 @@ static void first_call(void) {
   sum_of_ranks(MPI_COMM_WORLD);
 }
 
+/* Attributes whose delete functions call on the communicator that is being freed. */
+static int deletions = 0;
+static int call_at_deletion(MPI_Comm comm, int keyval, void* attribute, void* extra) {
+  (void)keyval, (void)attribute, (void)extra;
+  sum_of_ranks(comm);
+  ++deletions;
+  return MPI_SUCCESS;
+}
+static void freed(void) {
+  int keyval;
+  MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, call_at_deletion, &keyval, NULL);
+  for (int turn = 0; turn < 36; ++turn) {
+    MPI_Comm part;
+    if (turn % 3 == 2)
+      MPI_Comm_dup(MPI_COMM_WORLD, &part);
+    else
+      MPI_Comm_split(MPI_COMM_WORLD, turn % 3 == 0 ? 0 : rank / 2, -rank, &part);
+    /* before or after tutti's own, not alike on all ranks */
+    const int before = (turn + rank) % 2;
+    if (before) MPI_Comm_set_attr(part, keyval, NULL);
+    sum_of_ranks(part);
+    if (!before) MPI_Comm_set_attr(part, keyval, NULL);
+    if (turn % 4 == 3)
+      MPI_Comm_disconnect(&part);
+    else
+      MPI_Comm_free(&part);
+    demand(part == MPI_COMM_NULL, "a handle of none");
+  }
+  demand(deletions == 36, "every attribute deleted");
+  MPI_Comm_free_keyval(&keyval);
+}
+
 /* One call of 8 B, over and over: prints nanoseconds. */
 static void loop(void) {
   double x = rank + 1, y = 0;
@@ -597,6 +638,7 @@ int main(int argc, char** argv) {
     {"persistent", persistent, MPI_THREAD_SINGLE},
 #endif
     {"missing", missing, MPI_THREAD_SINGLE},
+    {"freed", freed, MPI_THREAD_SINGLE},
     {"late", late, MPI_THREAD_SINGLE},
     {"first-call", first_call, MPI_THREAD_SINGLE},
     {"loop", loop, MPI_THREAD_SINGLE},
