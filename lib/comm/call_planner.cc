@@ -68,6 +68,7 @@ std::string describe(const Way& way) {
 // To be called with the trial's ways.
 void explain_trial(const std::vector<Way>& ways, const Trial& trial, Explained* out) {
   const uint32_t settled = trial.settled();
+  out->way = describe(ways[settled]);
   if (trial.median_ns(settled) == 0) return;
   uint32_t next = settled;
   for (uint32_t way = 0; way < ways.size(); ++way) {
@@ -80,7 +81,6 @@ void explain_trial(const std::vector<Way>& ways, const Trial& trial, Explained* 
   choice.predicted_us = ways[settled].route.predicted_us;
   choice.reason = "was fastest of " + std::to_string(ways.size()) +
                   " ways with the same bits, tried in earlier calls";
-  out->way = describe(ways[settled]);
   out->measured_ns = trial.median_ns(settled);
   if (next == settled) return;
   choice.runner_up = ways[next].route.algorithm;
@@ -349,9 +349,10 @@ tutti_status CallPlanner::explain_allreduce(uint64_t count, tutti_dtype dtype, t
   out->choice = plan.choice;
   if (protocols_.alone()) return TUTTI_OK;
   find_ways(query, &plan);
-  const Trial* const trial =
-      trials_.find(with_level(plan.key), plan.counts, uint32_t(plan.ways.size()));
-  if (trial != nullptr) explain_trial(plan.ways, *trial, out);
+  if (plan.ways.size() < 2) return TUTTI_OK;
+  const auto ways = uint32_t(plan.ways.size());
+  const Trial untried(ways), *trial = trials_.find(with_level(plan.key), plan.counts, ways);
+  explain_trial(plan.ways, trial != nullptr ? *trial : untried, out);
   return TUTTI_OK;
 }
 

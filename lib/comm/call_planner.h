@@ -15,7 +15,8 @@ namespace tutti {
 // What calls would run, and why.
 struct Explained {
   Choice choice;  // of the way that is settled for now
-  // Where there are several ways: that one and the next best, and what they took; 0: not tried.
+  // Where there are several ways, tried or not: that one and the next best, and what they took; 0:
+  // not tried.
   std::string way, runner_up_way;
   uint64_t measured_ns = 0, runner_up_measured_ns = 0;
 };

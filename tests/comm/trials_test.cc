@@ -190,6 +190,7 @@ TEST(Trials, AllRanksSettleOnOneWayAndExplainIt) {
     on_comm(nranks, transport, [&, nranks = nranks, bytes = bytes](int rank, tutti_comm comm) {
       const tutti_explanation before = explain(comm, bytes);
       EXPECT_EQ(before.measured_us, 0) << "nothing was tried";
+      EXPECT_STRNE(before.way, "") << "there are several";
       Caller caller(rank, nranks, comm);
       for (int call = 0; call < 60; ++call) caller.allreduce(bytes, false, false);
       const tutti_explanation after = explain(comm, bytes);
