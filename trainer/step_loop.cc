@@ -113,7 +113,7 @@ class StepLoop {
       save_checkpoint(team().keepers, strategy.state(), next, strategy.loss_scale());
       progress_.saved = next;
     }
-    if (last) record.figures.volume += strategy.finish();
+    if (last) record.figures.sent += strategy.finish();
     nlohmann::json more = nlohmann::json::object();
     if (o.hash && (last || way.equal_steps)) more["parameters"] = checked_digest(worker);
     if (last || (o.evaluate_every > 0 && record.step % o.evaluate_every == 0))

@@ -29,6 +29,8 @@ corpus = tempfile.NamedTemporaryFile("w", suffix=".txt")
 words = random.Random(1)
 corpus.write(" ".join(words.choice(("all", "ranks", "give", "a", "vector", "and", "get", "the", "sum")) for _ in range(30000)))
 corpus.flush()
+# No ways are tried: those send other messages than the one by the formula.
+untried = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "support", "untried.json")
 # Small, so that ranks are started more than they compute. Two layers, 27 thousand parameters, several buckets.
 small = ["--data", "text:" + corpus.name,
          "--model", "gpt", "--layers", "2", "--width", "32", "--heads", "2", "--context", "16",
@@ -273,7 +275,7 @@ def sent_by_schedule(name, ranks):
 def check_volume():
     """23,000,000 parameters and 8 workers: the plan's figures; the steps' against the schedules'."""
     for name in ("ring", "two-shot", "master-worker", "tree", "butterfly", "halving-doubling", "circulant", "all-to-all",
-                 "round-robin"):
+                 "round-robin", "two-level"):
         ranks = 6
         found = run("--model", "quadratic:100000", "--dp", ranks, "--algorithm", name, "--dry-run")[1]
         messages, vectors = sent_by_schedule(name, ranks)
@@ -289,6 +291,7 @@ def check_volume():
     found, total = steps("--model", "quadratic:80000", "--dp", "5", "--algorithm", "ring", "--steps", "2",
                          "--optimizer", "sgd")
     assert all(s["bytes_sent"] == 2 * 4 * 64000 and s["messages_sent"] == 8 for s in found), found
+    env["TUTTI_TUNING"] = untried
     for name in ("ring", "two-shot", "master-worker", "tree", "butterfly", "halving-doubling", "circulant", "all-to-all",
                  "round-robin"):
         found, total = steps("--model", "quadratic:96000", "--dp", "6", "--algorithm", name, "--steps", "1",
@@ -301,6 +304,27 @@ def check_volume():
     # Sharded state: the same bytes.
     found, total = steps("--model", "quadratic:96000", "--dp", "6", "--zero", "1", "--algorithm", "direct", "--steps", "1")
     assert total["bytes_sent_per_step"] == total["bytes_by_formula"] == 2 * 5 * 64000, total
+
+
+def check_formulas():
+    """What the summary shows beside each other is equal, or there is no formula; where no ways are tried there is one."""
+    sets = (("--pp", "2", "--stage-widths", "1,2"), ("--pp", "2", "--stage-widths", "1,2", "--dp", "2"), ("--dp", "4", "--zero", "1", "--optimizer", "lamb"),
+            ("--dp", "4", "--algorithm", "two-level"), ("--dp", "4", "--algorithm", "all-to-all"), ("--dp", "3"), ("--dp", "2"),
+            ("--dp", "4", "--level", "canonical"), ("--dp", "2", "--sync", "local-sgd"), ("--dp", "3", "--sync", "local-sgd", "--local-steps", "3"),
+            ("--dp", "4", "--wire", "bf16"), ("--dp", "2", "--tp", "2", "--pp", "2"), ("--dp", "3", "--sync", "gossip"), ("--dp", "2", "--elastic"))
+    for tuning, args in itertools.product((None, untried), sets):
+        env.pop("TUTTI_TUNING", None)
+        env.update({"TUTTI_TUNING": tuning} if tuning else {})
+        total = steps(*small, "--batch", "12", *args, "--steps", "7")[1]
+        for seen in (total, total.get("within_layers"), total.get("between_stages")):
+            if not seen or not tuning and seen["bytes_by_formula"] is None:
+                continue
+            # A vector is cut at multiples of 64 bytes.
+            assert abs(seen["bytes_sent_per_step"] - seen["bytes_by_formula"]) < 0.005 * seen["bytes_sent_per_step"], (args, seen)
+            assert seen["messages_by_formula"] in (None, seen["messages_sent_per_step"]), (args, seen)
+    env.pop("TUTTI_TUNING")
+    code, out, err = run("--model", "quadratic:800000", "--dp", "4", "--steps", "2")
+    assert code == 0 and "no formula: the library takes ways that send different amounts" in out, (out, err)
 
 
 def close(a, b, tolerance):
@@ -408,9 +432,8 @@ def check_held():
     found, total = steps(*size, "ring", "--tp", tp)
     elements = 4 * context * width
     assert found[0]["tensor_bytes_sent"] == 4 * 2 * (tp - 1) / tp * ((4 * layers + 2) * elements + 3 * 4 * context), found
-    # Every group's counters are its formula: layers divided in every way, stages, the norms of lamb, sharded state. Ways
-    # that are tried send other messages than the one by the formula.
-    env["TUTTI_TUNING"] = os.path.join(os.path.dirname(__file__), os.pardir, "support", "untried.json")
+    # Every group's counters are its formula: layers divided in every way, stages, the norms of lamb, sharded state.
+    env["TUTTI_TUNING"] = untried
     grids = ((*size, "ring", "--tp", "4"), (*size, "two-shot", "--tp", "2", "--dp", "2", "--sequence-parallel"),
              (*size, "ring", "--tp", "2", "--dp", "2", "--optimizer", "lamb"),
              (*size, "ring", "--tp", "2", "--pp", "2", "--micro-batches", "2", "--evaluate-every", "1"),

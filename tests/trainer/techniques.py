@@ -12,12 +12,11 @@ import sys
 import tempfile
 import time
 
-from run_train import env, log_of, run
+from run_train import env, log_of, run, untried
 
 README = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, os.pardir, "trainer", "README.md")
 BEGIN, END = "<!-- techniques: begin -->\n", "<!-- techniques: end -->\n"
-# Ways that are tried send other messages than the one by the formula.
-env["TUTTI_TUNING"] = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "support", "untried.json")
+env["TUTTI_TUNING"] = untried
 
 A, P = 23_000_000, 8  # parameters, of 4 bytes; workers
 V = 4 * A

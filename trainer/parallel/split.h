@@ -23,8 +23,10 @@ struct Volume {
     messages += other.messages;
     return *this;
   }
+  bool operator==(const Volume&) const = default;
 };
-// What it sends to ranks with which it shares a copy of the model, and how long it waits for them.
+// What it has sent to some others, by the counters and by the formula (of the busiest of them; NaN:
+// there is none), and how long it has waited for them, where that is asked for.
 struct Traffic {
   Volume counted, formula;
   double seconds = 0;

@@ -134,8 +134,8 @@ void Screen::step(const StepRecord& r, const nlohmann::json& more) {
                            {"step_ms", 1e3 * r.seconds},
                            {"comm_exposed_ms", 1e3 * f.exposed},
                            {"comm_hidden_ms", 1e3 * hidden},
-                           {"bytes_sent", number(std::round(f.volume.bytes))},
-                           {"messages_sent", number(f.volume.messages)}};
+                           {"bytes_sent", number(std::round(f.sent.counted.bytes))},
+                           {"messages_sent", number(f.sent.counted.messages)}};
   if (r.validation > 0) object["validation_loss"] = number(r.validation);
   const bool has_length = !(f.gradient < 0);  // perhaps no number
   if (has_length) object["gradient_norm"] = number(f.gradient);

@@ -60,8 +60,7 @@ Totals totals_of(const std::vector<StepRecord>& steps, double batch, double shar
 // The figures of one rank, over all its steps.
 struct Facts {
   double steps = 0, seconds = 0, exposed = 0, communication = 0;
-  Volume sent;
-  Traffic divided, staged;
+  Traffic sent, divided, staged;
   double parameters = 0, counted = 0, state = 0;  // elements that it holds; of the optimizer
 };
 constexpr size_t facts = sizeof(Facts) / sizeof(double);
@@ -73,7 +72,7 @@ Facts facts_of(const Worker& worker, Strategy& strategy, const std::vector<StepR
     sums.seconds += r.seconds;
     sums.exposed += r.figures.exposed;
     sums.communication += r.figures.communication;
-    sums.sent += r.figures.volume;
+    sums.sent += r.figures.sent;
     sums.divided += r.figures.divided;
     sums.staged += r.figures.staged;
   }
@@ -102,39 +101,40 @@ std::vector<Facts> gather_facts(const Worker& worker, Strategy& strategy,
 }
 
 std::string words(const Volume& volume) {
-  return fmt::format("{:.0f} bytes in {:.4g} messages", volume.bytes, volume.messages);
-}
-
-std::string beside_formula(const Volume& counted, const Volume& formula) {
   return fmt::format(
-      "{} a step by the busiest worker, counted; {}", words(counted),
-      std::isnan(formula.bytes) ? "there is no formula" : words(formula) + " by the formula");
+      "{:.0f} bytes{}", volume.bytes,
+      std::isnan(volume.messages) ? "" : fmt::format(" in {:.4g} messages", volume.messages));
 }
 
-// The volume of a step.
-Volume a_step(const Volume& all, const Facts& rank) {
-  return {all.bytes / rank.steps, all.messages / rank.steps};
+// `most`: whether the formula is that of an upper bound.
+std::string beside_formula(const Traffic& sent, bool most = false) {
+  return fmt::format(
+      "{} a step by the busiest worker, counted; {}", words(sent.counted),
+      std::isnan(sent.formula.bytes)
+          ? "no formula: the library takes ways that send different amounts"
+          : (most ? "at most about " : "") + words(sent.formula) + " by the formula");
 }
 
-// Of a step: the most that any rank sends and the longest that one waits.
+// Of a step: what the rank that sends most does, and the longest that one waits.
 Traffic busiest_of(const std::vector<Facts>& all, Traffic Facts::*traffic) {
   Traffic most;
+  double seconds = 0;
   for (const Facts& f : all) {
-    const Volume counted = a_step((f.*traffic).counted, f);
-    const Volume formula = a_step((f.*traffic).formula, f);
-    if (counted.bytes > most.counted.bytes) most.counted = counted;
-    if (!std::isnan(most.formula.bytes) && !(formula.bytes <= most.formula.bytes))
-      most.formula = formula;
-    most.seconds = std::max(most.seconds, (f.*traffic).seconds / f.steps);
+    const auto& [counted, formula, waited] = f.*traffic;
+    seconds = std::max(seconds, waited / f.steps);
+    if (&f == all.data() || counted.bytes / f.steps > most.counted.bytes)
+      most = {{counted.bytes / f.steps, counted.messages / f.steps},
+              {formula.bytes / f.steps, formula.messages / f.steps}};
   }
+  most.seconds = seconds;
   return most;
 }
 
-nlohmann::json json_of(const Volume& counted, const Volume& formula) {
-  return {{"bytes_sent_per_step", counted.bytes},
-          {"messages_sent_per_step", counted.messages},
-          {"bytes_by_formula", number(formula.bytes)},
-          {"messages_by_formula", number(formula.messages)}};
+nlohmann::json json_of(const Traffic& sent) {
+  return {{"bytes_sent_per_step", sent.counted.bytes},
+          {"messages_sent_per_step", sent.counted.messages},
+          {"bytes_by_formula", number(sent.formula.bytes)},
+          {"messages_by_formula", number(sent.formula.messages)}};
 }
 
 }  // namespace
@@ -214,17 +214,13 @@ Summary show_summary(Screen& screen, const Worker& worker, const communicator& w
                              : ""));
   line("communication", fmt::format("{:.1f} % of the time exposed, {:.0f} % of it hidden",
                                     100 * t.exposed, 100 * t.hidden));
-  Volume busiest;  // a step
-  for (const Facts& f : all)
-    if (f.sent.bytes > busiest.bytes * f.steps) busiest = a_step(f.sent, f);
-  const Volume formula = strategy.formula();
-  line("sent", beside_formula(busiest, formula));
-  summary.update(json_of(busiest, formula));
+  const Traffic busiest = busiest_of(all, &Facts::sent);
+  line("sent", beside_formula(busiest, o.topk > 0));
+  summary.update(json_of(busiest));
   const auto within_copy = [&](const char* name, const char* key, Traffic Facts::*traffic) {
     const Traffic most = busiest_of(all, traffic);
-    line(name, fmt::format("{}; {:.1f} ms exposed", beside_formula(most.counted, most.formula),
-                           1e3 * most.seconds));
-    summary[key] = json_of(most.counted, most.formula);
+    line(name, fmt::format("{}; {:.1f} ms exposed", beside_formula(most), 1e3 * most.seconds));
+    summary[key] = json_of(most);
     summary[key]["exposed_ms"] = 1e3 * most.seconds;
   };
   if (o.tp > 1) within_copy("within layers", "within_layers", &Facts::divided);
@@ -257,8 +253,8 @@ Summary show_summary(Screen& screen, const Worker& worker, const communicator& w
     line(fmt::format("rank {}", r),
          fmt::format("worked {:.1f} s on {:.0f} steps, waited {:.1f} s for communication, of which "
                      "there was {:.1f} s; sent {:.2f} MB in {:.0f} messages",
-                     f.seconds, f.steps, f.exposed, f.communication, f.sent.bytes / 1e6,
-                     f.sent.messages));
+                     f.seconds, f.steps, f.exposed, f.communication, f.sent.counted.bytes / 1e6,
+                     f.sent.counted.messages));
     summary["held"].push_back({{"parameters", f.parameters}, {"optimizer_state", f.state}});
     summary["worked"].push_back(
         {{"steps", f.steps}, {"seconds", f.seconds}, {"waited", f.exposed}});

@@ -78,15 +78,6 @@ class DataParallel : public Strategy {
     return all;
   }
 
-  Volume formula() const override {
-    Volume sum;
-    for (const Bucket& bucket : buckets()) sum += wire_->formula(calls_.comm(), bucket.count);
-    if (wire_->sharded() && optimizer_.has_norms())
-      sum += formula_of({GroupCall::Kind::allreduce, 2 * worker_.replica.layout().size(),
-                         TUTTI_BINNED_FLOAT64, TUTTI_SUM},
-                        TUTTI_CALL_CONFIG_INIT, calls_.comm());
-    return sum;
-  }
   std::string about() const override { return wire_->about(); }
 
  private:
@@ -179,6 +170,16 @@ class DataParallel : public Strategy {
     figures.step_norm = sums[2];
     if (loss_scale_ && figures.overflow) figures.shard_norm = figures.step_norm = 0;
   }
+  // What a step sends.
+  Volume formula() const {
+    Volume sum;
+    for (const Bucket& bucket : buckets()) sum += wire_->formula(calls_.comm(), bucket.count);
+    if (wire_->sharded() && optimizer_.has_norms())
+      sum += formula_of({GroupCall::Kind::allreduce, 2 * worker_.replica.layout().size(),
+                         TUTTI_BINNED_FLOAT64, TUTTI_SUM},
+                        TUTTI_CALL_CONFIG_INIT, calls_.comm());
+    return sum;
+  }
   // Records the times of the buckets' calls.
   void record(StepFigures& figures) {
     const size_t count = buckets().size();
@@ -191,7 +192,7 @@ class DataParallel : public Strategy {
                            sizeof(Real) * double(buckets()[i % count].count));
     }
     calls_.clear();
-    figures.volume = meter_.sent();
+    figures.sent = {meter_.sent(), formula()};
   }
 
   const Device& device_;
@@ -208,7 +209,7 @@ std::string plan(const PlannedStep& planned) {
   const std::vector<Parameter>& layout = planned.most;
   const int p = o.dp;
   const auto buckets = buckets_of(layout, o);
-  const bool as_ring = o.algorithm == "auto" && !o.zero && o.topk == 0;
+  const bool as_ring = o.algorithm == "auto" && o.topk == 0;
   const std::string algorithm = as_ring ? "ring" : o.algorithm;
   std::string text = fmt::format(
       "a step     backward computes gradients from the last layer to the first; when those of a "

@@ -48,7 +48,6 @@ class Gossip : public Strategy {
 
   StepFigures step(int64_t step) override {
     check();
-    if (steps_++ == 0) first_ = step;
     {
       const std::lock_guard lock(mutex_);
       take_shared();
@@ -58,7 +57,7 @@ class Gossip : public Strategy {
     if (threads_.empty()) ask(step, figures);
     const std::lock_guard lock(mutex_);
     own_update(figures, step, optimizer_, shared_, gradients.values(), loss_scale_);
-    figures.volume = std::exchange(sent_, {});
+    figures.sent = {std::exchange(sent_, {}), formula(step)};
     return figures;
   }
 
@@ -73,7 +72,7 @@ class Gossip : public Strategy {
   }
 
   // At the end the parameters of all workers are averaged.
-  Volume finish() override {
+  Traffic finish() override {
     if (threads_.empty())
       for (const Channel& channel : channels_)
         between(channel, [&] { channel.comm.send<int64_t>(std::span(&leaves, 1), 1); });
@@ -83,26 +82,25 @@ class Gossip : public Strategy {
     check();
     worker_.comm.allreduce(std::span(shared_), TUTTI_AVG);
     take_shared();
-    return std::exchange(sent_, {});  // answers after the last step
+    return {std::exchange(sent_, {}), {}};  // answers after the last step
   }
 
-  // A worker that asks sends its parameters, and a message before them with the number of the step;
-  // one that answers its parameters, as often as the others' random numbers picked it.
-  Volume formula() const override {
-    const int size = worker_.comm.size();
-    std::vector<int64_t> answers(size_t(size / 2));
-    for (int64_t step = first_; step < first_ + steps_; ++step)
-      for (int rank = 0; rank < size; rank += 2) ++answers[partner_of(rank, step, answers.size())];
-    const double most = double(*std::max_element(answers.begin(), answers.end())) /
-                        double(std::max<int64_t>(1, steps_));
-    const double bytes = 4 * double(whole_.size());
-    return most * bytes > bytes + 8 ? Volume{most * bytes, most} : Volume{bytes + 8, 2};
-  }
   std::string about() const override {
     return "parameters are averaged with a random partner's after each gradient";
   }
 
  private:
+  // A worker that asks sends its parameters, and a message before them with the number of the step;
+  // one that answers its parameters, as often as the others' random numbers pick it.
+  Volume formula(int64_t step) const {
+    const int size = worker_.comm.size(), own = worker_.comm.rank();
+    const double bytes = 4 * double(whole_.size());
+    if (own % 2 == 0) return {bytes + 8, 2};
+    double answers = 0;
+    for (int rank = 0; rank < size; rank += 2)
+      answers += partner_of(rank, step, size_t(size / 2)) == size_t(own / 2) ? 1 : 0;
+    return {answers * bytes, answers};
+  }
   // Copies shared_ to the model's parameters.
   void take_shared() {
     const OnHost<float> here(worker_.replica.device(), worker_.replica.parameters());
@@ -171,8 +169,7 @@ class Gossip : public Strategy {
   std::mutex mutex_;           // of shared_, sent_ and failed_
   std::vector<float> shared_;  // the parameters that other ranks average with
   std::vector<float> other_;
-  Volume sent_;                    // since the last step ended
-  int64_t first_ = 0, steps_ = 0;  // the first step of this run, and how many were made
+  Volume sent_;  // since the last step ended
   bool finished_ = false;
   std::exception_ptr failed_;
   std::vector<Channel> channels_;

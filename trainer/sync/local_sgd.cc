@@ -32,20 +32,15 @@ class LocalSgd : public Strategy {
     return figures;
   }
   bool together() const override { return averaged_; }
-  Volume finish() override {
-    StepFigures uncounted;
-    if (!averaged_) average(uncounted);
-    return {};
+  Traffic finish() override {
+    StepFigures last;
+    if (!averaged_) average(last);
+    return last.sent;
   }
   std::vector<StateVector> state() override {
     return state_of(worker_.replica.parameters(), optimizer_, StateVector::Placement::local);
   }
 
-  Volume formula() const override {
-    const Volume one = formula_of(worker_.options, averages_, whole_.size(), TUTTI_FLOAT32);
-    const auto steps = double(steps_of(worker_.options));
-    return {one.bytes / steps, one.messages / steps};
-  }
   std::string about() const override {
     return fmt::format("an average of the parameters every {} steps", steps_of(worker_.options));
   }
@@ -58,7 +53,8 @@ class LocalSgd : public Strategy {
     worker_.replica.device().wait();
     averages_.allreduce(worker_.replica.parameters(), TUTTI_AVG, &config);
     figures.exposed = figures.communication = now() - from;
-    figures.volume = meter_.sent();
+    figures.sent = {meter_.sent(),
+                    formula_of(worker_.options, averages_, whole_.size(), TUTTI_FLOAT32)};
     worker_.timeline.add("communication", "average", from, now(), 4 * double(whole_.size()));
   }
 

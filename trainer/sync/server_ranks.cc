@@ -76,10 +76,15 @@ class ServerWorker : public Strategy {
     exchange(step, figures);
     fault_point("decided");
     if (loss_scale_) loss_scale_->update(figures.overflow);
-    for (Meter& meter : meters_) figures.volume += meter.sent();
+    for (Meter& meter : meters_) figures.sent.counted += meter.sent();
+    // To each server its part, and a message before it with the number of the iteration.
+    const auto servers = double(servers_.size());
+    figures.sent.formula = {4 * double(worker_.replica.parameters().size()) + 8 * servers,
+                            2 * servers};
     figures.exposed = figures.communication = now() - computed;
     if (together() && !o.elastic) figures.loss = mean(figures.loss, double(samples));
-    worker_.timeline.add("communication", "push and pull", computed, now(), figures.volume.bytes);
+    worker_.timeline.add("communication", "push and pull", computed, now(),
+                         figures.sent.counted.bytes);
     return figures;
   }
 
@@ -92,7 +97,7 @@ class ServerWorker : public Strategy {
   // With every step all workers go on with the same parameters.
   bool together() const override { return sync_way(worker_.options).equal_steps; }
   // The servers' parameters are the result, so the order in which workers leave does not matter.
-  Volume finish() override {
+  Traffic finish() override {
     tell(leaves);
     take_parameters();
     world_.barrier();  // the servers have written their log
@@ -103,11 +108,6 @@ class ServerWorker : public Strategy {
   void pause(int64_t next) override { tell(saves(next)); }
   void resumed() override { take_parameters(); }
 
-  // To each server its part, and a message before it with the number of the iteration.
-  Volume formula() const override {
-    const auto servers = double(servers_.size());
-    return {4 * double(worker_.replica.parameters().size()) + 8 * servers, 2 * servers};
-  }
   std::string about() const override {
     return fmt::format("{} server{}: gradients there, parameters back", worker_.options.servers,
                        worker_.options.servers == 1 ? "" : "s");

@@ -41,8 +41,8 @@ struct StepFigures {
   double exposed = 0;  // seconds in which the worker waited for communication
   double communication = 0;  // seconds in which communication was in progress
   int64_t next = -1;         // the step to do next, where it is not the following one
-  Volume volume;             // what this rank has sent to agree with others, by the counters
-  Traffic divided, staged;   // for layers that ranks divide, and from stage to stage
+  // What this rank has sent: to agree, for layers that ranks divide, and from stage to stage.
+  Traffic sent, divided, staged;
   // Squared lengths of the mean gradient of a shard (their mean) and of the whole step; 0: not
   // known.
   double shard_norm = 0;
@@ -66,7 +66,7 @@ class Strategy {
   virtual bool together() const { return true; }
   // Called after the last step; then all replicas hold the result. Returns what was sent of the
   // steps' messages and no step has counted.
-  virtual Volume finish() { return {}; }
+  virtual Traffic finish() { return {}; }
   // Called before a checkpoint; `next` is the first step after it. Until that step no other rank or
   // thread changes this rank's state.
   virtual void pause(int64_t next) { (void)next; }
@@ -75,8 +75,6 @@ class Strategy {
   LossScale* loss_scale() { return loss_scale_ ? &*loss_scale_ : nullptr; }
   // Called when state() has been filled from a checkpoint.
   virtual void resumed() {}
-  // What the busiest worker sends in a step, on average, by formula; NaN where there is none.
-  virtual Volume formula() const = 0;
   // One line for each kind of message, for the plan and the summary.
   virtual std::string about() const = 0;
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 namespace tutti::train {
 
@@ -25,8 +24,11 @@ Volume allreduce_volume(const std::string& algorithm, int ranks, double bytes) {
   if (algorithm == "halving-doubling") return {(2 * (q - 1) / q + extra) * bytes, 2 * l + extra};
   if (algorithm == "master-worker" || algorithm == "all-to-all") return {(p - 1) * bytes, p - 1};
   if (algorithm == "tree") return {up * bytes, up};
-  const double unknown = std::numeric_limits<double>::quiet_NaN();
-  return {unknown, unknown};
+  if (algorithm == "two-level") {
+    const double vectors = ranks % 2 == 0 ? p / 2 : p - 1;
+    return {vectors * bytes, vectors};
+  }
+  return no_formula;
 }
 
 Volume scatter_volume(int ranks, double bytes) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <string>
 
 #include "trainer/parallel/split.h"
@@ -14,10 +15,11 @@ namespace tutti::train {
 // "1.23 MB".
 std::string megabytes(double bytes);
 
-// Of an allreduce of `bytes` over `ranks` by the named algorithm; NaN if the algorithm is not known
-// here.
+inline constexpr Volume no_formula{std::numeric_limits<double>::quiet_NaN(),
+                                   std::numeric_limits<double>::quiet_NaN()};
+// Of an allreduce of `bytes` over `ranks` by the named algorithm, two-level in pairs.
 Volume allreduce_volume(const std::string& algorithm, int ranks, double bytes);
-// Of a reduce_scatter or an allgather of vectors of `bytes` in all.
+// Of a reduce_scatter or an allgather of vectors of `bytes` in all; the messages those of direct.
 Volume scatter_volume(int ranks, double bytes);
 // Of tutti_topk_allreduce() of k values of 4 bytes from each rank, their indices spread evenly over
 // the vector. An upper bound, reached where no two ranks send the same index.

@@ -131,8 +131,9 @@ class Sharded : public Wire<Real> {
     return way.allgather(parameters.data(), counts_[bucket], dtype_of<Real>);
   }
   Volume formula(const communicator& comm, size_t count) const override {
-    const Volume half = scatter_volume(comm.size(), sizeof(Real) * double(count));
-    return {2 * half.bytes, 2 * half.messages};
+    Volume half = formula_of({GroupCall::Kind::allgather, count, dtype_of<Real>},
+                             TUTTI_CALL_CONFIG_INIT, comm);
+    return half += half;
   }
   std::string about() const override {
     return "a reduce_scatter of gradients and an allgather of parameters for each bucket";
@@ -159,12 +160,22 @@ Volume formula_of(const GroupCall& call, const tutti_call_config& config,
   if (comm.size() == 1) return {};
   const double bytes = double(call.count) * double(tutti_dtype_size(call.dtype));
   if (call.kind == GroupCall::Kind::message) return {bytes, 1};
-  if (call.kind != GroupCall::Kind::allreduce) return scatter_volume(comm.size(), bytes);
+  if (call.kind != GroupCall::Kind::allreduce) {
+    // Every algorithm sends these bytes, but which one is taken is not known.
+    Volume sent = scatter_volume(comm.size(), bytes);
+    if (comm.size() > 2) sent.messages = no_formula.messages;
+    return sent;
+  }
   tutti_explanation explanation{};
   explanation.size = sizeof explanation;
   check(tutti_allreduce_explain(call.count, call.dtype, call.op, comm.get(), &config, &explanation),
         comm);
-  return allreduce_volume(explanation.algorithm, comm.size(), bytes);
+  const Volume sent = allreduce_volume(explanation.algorithm, comm.size(), bytes);
+  // Ways that are tried are of other algorithms, unless one is asked for, or go direct, which
+  // counts as two-shot.
+  const Volume direct = allreduce_volume("two-shot", comm.size(), bytes);
+  const bool one_volume = config.algorithm && sent == direct;
+  return *explanation.way && !one_volume ? no_formula : sent;
 }
 
 Volume formula_of(const Options& options, const communicator& comm, size_t count,

@@ -51,7 +51,8 @@ std::unique_ptr<Wire<Real>> make_wire(const Worker& worker, const std::vector<Bu
 // How collectives are called with these options; valid as long as `options` is.
 tutti_call_config call_config(const Options& options);
 
-// What the busiest rank sends in an allreduce with these options, by the formula of its algorithm.
+// What the busiest rank sends in an allreduce with these options, by the formula of its algorithm;
+// no_formula where ways that send different amounts are tried.
 Volume formula_of(const Options& options, const communicator& comm, size_t count,
                   tutti_dtype dtype);
 
