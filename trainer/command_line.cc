@@ -24,6 +24,7 @@
 #include "trainer/parallel/loss_scale.h"
 #include "trainer/parallel/mesh.h"
 #include "trainer/pipeline/schedule.h"
+#include "trainer/report/screen.h"
 #include "trainer/sync/straggler.h"
 #include "trainer/sync/ways.h"
 #include "tutti/tutti.h"
@@ -160,6 +161,7 @@ class CommandLine {
     check_rules();
     return o_;
   }
+  bool has(const std::string& option) const { return app_.get_option_no_throw(option) != nullptr; }
 
  private:
   // An option, a flag if the value is a bool.
@@ -467,6 +469,7 @@ class CommandLine {
 
 std::vector<std::string> with_config(const std::vector<std::string>& arguments) {
   const std::string option = "--config";
+  const CommandLine known;
   std::vector<std::string> from_files, rest;
   for (size_t i = 1; i < arguments.size(); ++i) {
     const bool joined = arguments[i].starts_with(option + "=");
@@ -480,9 +483,10 @@ std::vector<std::string> with_config(const std::vector<std::string>& arguments) 
       std::error_code error;
       if (std::filesystem::is_directory(path, error)) throw CLI::FileError(path + " is a folder");
       for (const CLI::ConfigItem& item : CLI::ConfigTOML().from_file(path)) {
-        if (!item.parents.empty() || item.name == "config")
-          throw BadInput(fmt::format("{} {}: lines are NAME = VALUE, of options but {}", option,
-                                     path, option));
+        if (!item.parents.empty() || item.name == "config" || !known.has("--" + item.name))
+          throw BadInput(fmt::format(
+              "{} {}: lines are NAME = VALUE, of options but {}; {:.40} is none", option, path,
+              option, printable(item.parents.empty() ? item.name : item.parents[0])));
         from_files.push_back(fmt::format("--{}={}", item.name, fmt::join(item.inputs, ",")));
       }
     } catch (const CLI::Error& error) {

@@ -192,7 +192,8 @@ def check_config():
         steps(*small[:-4], "--config=" + path)
         os.remove(path)
         assert run("--replay", top + "/log")[0] == 0  # the log knows the options of the file
-        for text, *words in (("stepz = 3\n", "--stepz=3"), ("steps =\n", "--steps"), ("[run]\nsteps = 3\n", "--config")):
+        for text, *words in (("stepz = 3\n", "--config", "stepz is none"), ("steps =\n", "--steps"), ("[run]\nsteps = 3\n", "--config", "run is none"),
+                             (" ".join("one two three\nfour" for _ in range(300)), "NAME = VALUE", "one two three is none")):
             refused([*small, "--config", file(text)], *words)
         refused([*small, "--config", top + "/none"], "--config", top + "/none")
         refused([*small, "--config", top], "--config", "folder")
