@@ -293,7 +293,10 @@ class CommandLine {
     const bool micro = o_.pipelined() || !o_.micro_batches.empty();
     const Words averages =
         ways_that([](const SyncWay& w) { return w.allreduces && !w.sums_gradients; });
-    const std::string stages = "--pp of at least 2";
+    const std::string stages = "--pp of at least 2", two = "two ranks or more";
+    const bool several = mesh.ranks() > 1 || o_.has_servers() || !o_.meet.empty();
+    check_value("--algorithm", o_.algorithm,
+                one_of(algorithms_of(o_.zero ? "reduce_scatter" : "allreduce")));
     const Rule rules[] = {
         needs(given("--servers"), "--servers", way.server, served),
         needs(given("--overlap"), "--overlap", synchronous, sums),
@@ -426,11 +429,16 @@ class CommandLine {
         needs(o_.resume, "--resume", !o_.checkpoint.empty(), "--checkpoint FOLDER"),
         {o_.resume && !o_.init.empty(), "--init with --resume: a run that goes on has its weights"},
         {o_.resume && !o_.log.empty(),
-         "--log with --resume: a log that can be replayed is of a whole run"}};
+         "--log with --resume: a log that can be replayed is of a whole run"},
+        // Of one rank; --topk takes the largest values of each bucket.
+        needs(given("--overlap"), "--overlap", several, two),
+        needs(given("--first-bucket"), "--first-bucket", several || o_.topk > 0, two),
+        needs(given("--bucket"), "--bucket", several || o_.topk > 0, two),
+        needs(o_.algorithm != "auto", "--algorithm", several, two),
+        needs(given("--transport"), "--transport", several, two),
+        needs(given("--grid-order"), "--grid-order", several, two)};
     for (const Rule& rule : rules)
       if (rule.broken) throw BadInput(rule.says);
-    check_value("--algorithm", o_.algorithm,
-                one_of(algorithms_of(o_.zero ? "reduce_scatter" : "allreduce")));
     if (o_.canonical())
       check_value(o_.level == "canonical" ? "--level canonical with --algorithm"
                                           : "--stage-widths with --algorithm",

@@ -41,11 +41,12 @@ err_seconds = 0  # from the first line on stderr to the end of the last run
 
 
 def fitting(args):
-    """The arguments, without the buckets of `small` where no gradients are summed."""
+    """The arguments, without the buckets of `small` where no gradients are summed over ranks."""
     args, buckets = [str(arg) for arg in args], small[-4:]
-    ways = [way for option, way in zip(args, args[1:]) if option == "--sync"]
+    last = dict(zip(args, args[1:]))
+    several = any(last.get(axis, "1") != "1" for axis in ("--dp", "--tp", "--pp")) or last.keys() & {"--config", "--topk", "--meet"}
     for i in range(len(args)):
-        if ways and ways[-1] != "allreduce" and args[i:i + 4] == buckets:
+        if (last.get("--sync", "allreduce") != "allreduce" or not several) and args[i:i + 4] == buckets:
             return args[:i] + args[i + 4:]
     return args
 
@@ -1164,8 +1165,8 @@ def check_bad_input():
                          (("--model", "quadratic:10", "--tp", "2"), "--tp 2"),
                          (("--rnn-chunk", "4"), "--rnn-chunk", "rnn"),
                          (("--no-such",), "--no-such"),
-                         (("--transport", "carrier-pigeon"), "carrier-pigeon", "shm"),
-                         (("--transport", "carrier-pigeon", "--threads", "2"), "carrier-pigeon", "shm")):
+                         (("--transport", "carrier-pigeon", "--dp", "2"), "carrier-pigeon", "shm"),
+                         (("--transport", "carrier-pigeon", "--dp", "2", "--threads", "2"), "carrier-pigeon", "shm")):
         refused(args, *words)
     # A plan leaves nothing behind; a disk that is full on the way.
     with tempfile.TemporaryDirectory() as top:
@@ -1208,6 +1209,8 @@ def check_odd_options(every=3):
         (("--dp", "2"), "--straggler", ("-1:3",), "0 to 1"), (("--dp", "2"), "--straggler", ("1",), "RANK:FACTOR"),
         (("--dp", "2"), "--straggler", ("1:",), "RANK:FACTOR"), (("--dp", "2"), "--straggler", ("x:2",), "jitter"),
         (("--dp", "2"), "--straggler", ("1:1",), "above 1"), (("--dp", "2"), "--straggler", ("1:nan",), "above 1"),
+        *(((), option, value, "two ranks") for option, *value in (("--algorithm", "ring"), ("--bucket", "1"), ("--first-bucket", "1"), ("--no-overlap",),
+                                                                  ("--transport", "inproc"), ("--grid-order", "tp,pp,dp"))),
         ((), "--straggler", ("1:3",), "--dp"), (("--dp", "2", "--tp", "2"), "--straggler", ("1:3",), "--tp"),
         (("--dp", "2", "--pp", "2"), "--straggler", ("jitter",), "--pp"))]
     # Each starts the program; with `--long` all do.
