@@ -137,6 +137,54 @@ def check_packed():
         assert digests(*mlp, f"idx:{top}/idx-gz") == digests(*mlp, f"idx:{top}/idx")
 
 
+def check_damaged_data():
+    """Data that is damaged is refused in one line, before any rank starts, or what it says is taken."""
+    def idx(*shape, data=None):
+        return bytes([0, 0, 8, len(shape)]) + b"".join(n.to_bytes(4, "big") for n in shape) + (bytes(i % 2 for i in range(math.prod(shape))) if data is None else data)
+    images, labels, text = idx(20, 8, 8), idx(20), open(corpus.name, "rb").read()
+    pictures, names = ["--model", "mlp"], ("train-images-idx3-ubyte", "train-labels-idx1-ubyte")
+    packed, bytes_of = gzip.compress(images, mtime=0), small[2:]
+    # What is wrong, files by name (None: there is none, a folder: empty), the options, and words of the refusal; none: it is taken.
+    rows = (("bad magic", {names[0]: b"\1" + images[1:], names[1]: labels}, pictures, "no idx file", names[0]),
+            ("no bytes", {names[0]: images[:2] + b"\r" + images[3:], names[1]: labels}, pictures, "no idx file", names[0]),
+            ("short", {names[0]: images[:-1], names[1]: labels}, pictures, "1279", "1280"),
+            ("long", {names[0]: images, names[1]: labels + b"x"}, pictures, "21", "20"),
+            ("head alone", {names[0]: images[:9], names[1]: labels}, pictures, "no idx file"),
+            ("too few dimensions", {names[0]: idx(20, 64), names[1]: labels}, pictures, "no idx file", "3 dimensions"),
+            ("a huge shape", {names[0]: idx(*[2**32 - 1] * 3, data=b"x"), names[1]: labels}, pictures, names[0]),
+            ("other counts", {names[0]: images, names[1]: idx(19)}, pictures, "20 pictures", "19 labels"),
+            ("no images", {names[0]: idx(0, 8, 8), names[1]: idx(0)}, pictures, "too few"),
+            ("no pixels", {names[0]: idx(20, 0, 8), names[1]: labels}, pictures, "too small"),
+            ("an empty file", {names[0]: b"", names[1]: labels}, pictures, "no idx file", names[0]),
+            ("no labels", {names[0]: images, names[1]: None}, pictures, names[1], "No such file"),
+            ("a folder for a file", {names[0]: {}, names[1]: labels}, pictures, names[0], "directory"),
+            ("validation of another size", {names[0]: images, names[1]: labels, "t10k-images-idx3-ubyte": idx(5, 9, 9), "t10k-labels-idx1-ubyte": idx(5)}, pictures,
+             "two sizes"),
+            ("the highest label", {names[0]: images, names[1]: labels[:-1] + b"\xff"}, pictures),
+            ("half of a .gz", {names[0] + ".gz": packed[:len(packed) // 2], names[1]: labels}, pictures, "no whole gzip file"),
+            ("a flipped bit", {names[0] + ".gz": packed[:-6] + bytes([packed[-6] ^ 1]) + packed[-5:], names[1]: labels}, pictures, "no whole gzip file"),
+            ("an empty text", {"a.txt": b""}, bytes_of, "0 bytes"), ("a short text", {"a.txt": text[:32]}, bytes_of, "32 bytes"),
+            ("no text", {"a.bin": text}, bytes_of, "0 bytes"), ("a folder for a text", {"a.txt": {}}, bytes_of, "0 bytes"),
+            ("no UTF-8", {"a.txt": text[:5000] + bytes(range(128, 256)) + text[5000:9000]}, [*bytes_of, "--tokens", "270"]),
+            ("half of a .gz of text", {"a.txt.gz": gzip.compress(text)[:-9]}, bytes_of, "no whole gzip file"),
+            *((f"damaged tokens {bad}", {"a.txt": text, "t": bad}, [*bytes_of, "--tokens", "TOP/t"], "line 2")
+              for bad in (b"a l\nal", b"a l\na l\n", b"a l\nxy z\n", b"a l\n\xff l\n", b"a l\n\0\0\n")))
+    for name, files, options, *words in rows:
+        with tempfile.TemporaryDirectory() as top:
+            for file, contents in files.items():
+                if contents == {}:
+                    os.mkdir(f"{top}/{file}")
+                elif contents is not None:
+                    with open(f"{top}/{file}", "wb") as out:
+                        out.write(contents)
+            args = [*(option.replace("TOP", top) for option in map(str, options)), "--data", ("idx:" if options is pictures else "text:") + top, "--dp", "2"]
+            print(name, flush=True)
+            if words:
+                refused(args, *words)
+            else:
+                steps(*args, "--steps", "2")
+
+
 # ---------------------------------------------------------------- TensorBoard's files, by a reader of the test's own
 
 
