@@ -34,7 +34,7 @@
 #define PERSISTENT(mpi, MPI, lower, Name, UPPER, parameters, arguments)                       \
   EXPORT Persistent<decltype(PMPI_##Name)>::Form MPI##_##Name##_init;                         \
   WITH_REQUEST(mpi##_##lower##_init, MPI##_##UPPER##_INIT, LIST(parameters, const Int* info), \
-               MPI##_##Name##_init(LIST(arguments), PMPI_Info_f2c(*info), &made))
+               MPI##_##Name##_init(LIST(arguments), info_of(info), &made))
 // All forms of a function: its names in lower case, in MPI's and in upper case, parameters and
 // arguments.
 #define COLLECTIVE(lower, Name, UPPER, parameters, arguments)                                      \
@@ -137,6 +137,10 @@ MPI_Datatype type_of(const Int* type) {
 MPI_Op op_of(const Int* op) {
   tutti::mpi::bind_host();
   return PMPI_Op_f2c(*op);
+}
+MPI_Info info_of(const Int* info) {
+  tutti::mpi::bind_host();
+  return PMPI_Info_f2c(*info);
 }
 
 void tell(Int* ierror, int code) {

@@ -4,7 +4,6 @@
 #include <link.h>
 
 #include <algorithm>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -108,11 +107,8 @@ void bind_again() {
 }  // namespace
 
 void bind_host() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    promote();
-    bind_again();
-  });
+  // Looked at by every call of Fortran's: std::call_once takes longer.
+  [[maybe_unused]] static const bool bound = (promote(), bind_again(), true);
 }
 
 void* variable_of_host(const char* name) {

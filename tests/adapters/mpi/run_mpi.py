@@ -218,12 +218,13 @@ def fortran_library(mpi):
     if not mpi.open_mpi:
         return
     # The first call that the interposer sees is one of Fortran's, in a process that was bound at once.
-    with open(f"{folder}/barrier.f90", "w", encoding="utf-8") as source:
-        source.write("subroutine work() bind(C, name='work')\ninclude 'mpif.h'\ncall MPI_Barrier(MPI_COMM_WORLD, i)\nend\n")
-    run([mpi.fortran, "-fPIC", "-shared", "-o", f"{folder}/barrier.so", f"{folder}/barrier.f90"])
-    begin = (f"import ctypes; library = ctypes.CDLL('{folder}/barrier.so'); host = ctypes.CDLL('libmpi.so.40'); "
+    begin = (f"import ctypes; library = ctypes.CDLL('{folder}/first.so'); host = ctypes.CDLL('libmpi.so.40'); "
              "host.MPI_Init(None, None); library.work(); host.MPI_Finalize()")
-    run([TUTTI, "mpi", "--mpi", mpi.abi, "--", sys.executable, "-c", begin], LD_BIND_NOW="1")
+    for call in ("MPI_Barrier(MPI_COMM_WORLD, i)", "MPIX_Barrier_init(MPI_COMM_WORLD, MPI_INFO_NULL, j, i)"):
+        with open(f"{folder}/first.f90", "w", encoding="utf-8") as source:
+            source.write(f"subroutine work() bind(C, name='work')\ninclude 'mpif.h'\ncall {call}\nend\n")
+        run([mpi.fortran, "-fPIC", "-shared", "-o", f"{folder}/first.so", f"{folder}/first.f90"])
+        run([TUTTI, "mpi", "--mpi", mpi.abi, "--", sys.executable, "-c", begin], LD_BIND_NOW="1")
 
 
 with tempfile.TemporaryDirectory(prefix="tutti-mpi-") as folder:
