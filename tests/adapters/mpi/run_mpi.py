@@ -88,6 +88,8 @@ def situations(mpi):
         check(carried(err, "Scan")[0] > 0 and carried(err, "Scan")[1] >= 3, "a part is not made in time", err)
     situation("missing")
     situation("first-call")
+    _, err = situation("failed-gathers", 3, TUTTI_MPI_EAGER="1")
+    check(carried(err, "Allreduce") == (0, 4), "calls without a communicator are not the host's", err)
     _, err = situation("requests")
     check(re.search("^tutti mpi: Allreduce +4 .* 4 nonblocking", err, re.M), "no row of nonblocking calls", err)
     check(carried(err, "Bcast") == (0, 4) and carried(err, "Barrier") == (1, 4), "uncounted", err)

@@ -551,13 +551,16 @@ static void late(void) {
   demand(fatal_probes == 0, "that its errors are returned then");
 }
 
-/* The first call makes the communicator of tutti's, by few all-gathers of the MPI's. */
-static int gathers;
+/* The first call makes the communicator of tutti's, by few all-gathers of the MPI's; some may fail
+ * here. */
+static int gathers, first_to_fail, last_to_fail;
 int PMPI_Allgather(const void* send, int sent, MPI_Datatype send_type, void* recv, int received,
                    MPI_Datatype recv_type, MPI_Comm comm) {
   static int (*next)(const void*, int, MPI_Datatype, void*, int, MPI_Datatype, MPI_Comm);
   if (next == NULL) *(void**)&next = dlsym(RTLD_NEXT, "PMPI_Allgather");
   ++gathers;
+  demand(gathers < 1000, "an end of all-gathers");
+  if (gathers >= first_to_fail && gathers <= last_to_fail) return MPI_ERR_OTHER;
   return next(send, sent, send_type, recv, received, recv_type, comm);
 }
 static void first_call(void) {
@@ -566,6 +569,22 @@ static void first_call(void) {
   printf("%d all-gathers\n", gathers);
   demand(gathers > 0 && gathers <= 8, "few all-gathers");
   sum_of_ranks(MPI_COMM_WORLD);
+}
+
+/* Where they fail, on all ranks from the fourth on, or the third of one rank, the MPI makes the
+ * calls. */
+static void failed_gathers(void) {
+  for (int turn = 0; turn < 2; ++turn) {
+    MPI_Comm part;
+    MPI_Comm_split(MPI_COMM_WORLD, 0, -rank, &part);
+    gathers = 0;
+    first_to_fail = turn == 0 ? 4 : 3;
+    last_to_fail = turn == 0 ? 1000 : rank == 1 ? 3 : 0;
+    sum_of_ranks(part);
+    demand(gathers >= first_to_fail, "all-gathers that fail");
+    sum_of_ranks(part);
+    MPI_Comm_free(&part);
+  }
 }
 
 /* Attributes whose delete functions call on the communicator that is being freed. */
@@ -641,6 +660,7 @@ int main(int argc, char** argv) {
     {"freed", freed, MPI_THREAD_SINGLE},
     {"late", late, MPI_THREAD_SINGLE},
     {"first-call", first_call, MPI_THREAD_SINGLE},
+    {"failed-gathers", failed_gathers, MPI_THREAD_SINGLE},
     {"loop", loop, MPI_THREAD_SINGLE},
     {"short-lived", short_lived, MPI_THREAD_SINGLE},
     {"none", NULL, MPI_THREAD_MULTIPLE}
