@@ -172,16 +172,18 @@ NAMES(mpi_init_thread, MPI_INIT_THREAD)
 EXPORT void mpi_finalize_(Int* ierror) { tell(ierror, MPI_Finalize()); }
 NAMES(mpi_finalize, MPI_FINALIZE)
 
-#define FREEING(lower, Name, UPPER)                        \
-  EXPORT void mpi_##lower##_(Int* comm, Int* ierror) {     \
-    MPI_Comm freed = comm_of(comm);                        \
-    const int code = MPI_##Name(&freed);                   \
-    if (code == MPI_SUCCESS) *comm = PMPI_Comm_c2f(freed); \
-    tell(ierror, code);                                    \
-  }                                                        \
+#define FREEING(lower, Name, UPPER, Object, Handle)                \
+  EXPORT void mpi_##lower##_(Int* handle, Int* ierror) {           \
+    tutti::mpi::bind_host();                                       \
+    Handle freed = PMPI_##Object##_f2c(*handle);                   \
+    const int code = MPI_##Name(&freed);                           \
+    if (code == MPI_SUCCESS) *handle = PMPI_##Object##_c2f(freed); \
+    tell(ierror, code);                                            \
+  }                                                                \
   NAMES(mpi_##lower, MPI_##UPPER)
-FREEING(comm_free, Comm_free, COMM_FREE)
-FREEING(comm_disconnect, Comm_disconnect, COMM_DISCONNECT)
+FREEING(comm_free, Comm_free, COMM_FREE, Comm, MPI_Comm)
+FREEING(comm_disconnect, Comm_disconnect, COMM_DISCONNECT, Comm, MPI_Comm)
+FREEING(type_free, Type_free, TYPE_FREE, Type, MPI_Datatype)
 
 COLLECTIVE(allreduce, Allreduce, ALLREDUCE,
            LIST(void* send, void* recv, const Int* count, const Int* type, const Int* op,
@@ -310,15 +312,16 @@ EXPORT void mpi_finalize_f08_(MPI_Fint* ierror) {
   next<void(MPI_Fint*)>("mpi_finalize_f08_")(ierror);
 }
 
-#define FREEING(lower, Name)                                         \
-  EXPORT void mpi_##lower##_f08_(MPI_Fint* comm, MPI_Fint* ierror) { \
-    MPI_Comm freed = PMPI_Comm_f2c(*comm);                           \
-    const int code = MPI_##Name(&freed);                             \
-    if (code == MPI_SUCCESS) *comm = PMPI_Comm_c2f(freed);           \
-    if (ierror != nullptr) *ierror = code;                           \
+#define FREEING(lower, Name, Object, Handle)                           \
+  EXPORT void mpi_##lower##_f08_(MPI_Fint* handle, MPI_Fint* ierror) { \
+    Handle freed = PMPI_##Object##_f2c(*handle);                       \
+    const int code = MPI_##Name(&freed);                               \
+    if (code == MPI_SUCCESS) *handle = PMPI_##Object##_c2f(freed);     \
+    if (ierror != nullptr) *ierror = code;                             \
   }
-FREEING(comm_free, Comm_free)
-FREEING(comm_disconnect, Comm_disconnect)
+FREEING(comm_free, Comm_free, Comm, MPI_Comm)
+FREEING(comm_disconnect, Comm_disconnect, Comm, MPI_Comm)
+FREEING(type_free, Type_free, Type, MPI_Datatype)
 
 EXPORT void mpi_barrier_f08_(const MPI_Fint* comm, MPI_Fint* ierror) {
   const int code = MPI_Barrier(PMPI_Comm_f2c(*comm));

@@ -37,6 +37,11 @@ EXPORT int MPI_Comm_disconnect(MPI_Comm* comm) {
   return PMPI_Comm_disconnect(comm);
 }
 
+EXPORT int MPI_Type_free(MPI_Datatype* type) {
+  const mpi::TypeBeingFreed freed(type);
+  return PMPI_Type_free(type);
+}
+
 EXPORT int MPI_Allreduce(const void* send, void* recv, int count, MPI_Datatype type, MPI_Op op,
                          MPI_Comm comm) {
   return mpi::allreduce(send, recv, count, type, op, comm,

@@ -14,6 +14,7 @@
 namespace tutti::mpi {
 
 constinit thread_local LastAnswers last_answers [[gnu::tls_model("initial-exec")]];
+constinit thread_local TypeBeingFreed* TypeBeingFreed::last_ = nullptr;
 
 namespace {
 
@@ -297,6 +298,8 @@ const Type* find_type(MPI_Datatype type) {
     return &named.type;
   }
   if (type == MPI_DATATYPE_NULL) return nullptr;
+  if (TypeBeingFreed* const freed = TypeBeingFreed::find(type)) [[unlikely]]
+    return freed->known();
   void* kept = nullptr;
   int found = 0;
   if (PMPI_Type_get_attr(type, type_keyval, &kept, &found) != MPI_SUCCESS) return nullptr;
@@ -310,6 +313,31 @@ const Type* find_type(MPI_Datatype type) {
   if (found != 0) return static_cast<const Type*>(kept);
   if (PMPI_Type_set_attr(type, type_keyval, made.get()) != MPI_SUCCESS) return nullptr;
   return made.release();
+}
+
+TypeBeingFreed::TypeBeingFreed(const MPI_Datatype* type)
+    : type_(type != nullptr ? *type : MPI_DATATYPE_NULL), outer_(last_) {
+  last_ = this;
+  bind_host();
+  void* kept = nullptr;
+  int found = 0;
+  if (type_keyval == MPI_KEYVAL_INVALID || type_ == MPI_DATATYPE_NULL ||
+      PMPI_Type_get_attr(type_, type_keyval, &kept, &found) != MPI_SUCCESS || found == 0)
+    return;
+  known_ = *static_cast<const Type*>(kept);
+  asked_ = true;
+  PMPI_Type_delete_attr(type_, type_keyval);
+}
+
+TypeBeingFreed* TypeBeingFreed::find(MPI_Datatype type) {
+  TypeBeingFreed* one = last_;
+  while (one != nullptr && one->type_ != type) one = one->outer_;
+  return one;
+}
+
+const Type* TypeBeingFreed::known() {
+  asked_ = asked_ || ask(type_, &known_);
+  return asked_ ? &known_ : nullptr;
 }
 
 Reduction find_reduction(const Type& type, MPI_Op op) {

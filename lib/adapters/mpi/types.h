@@ -71,6 +71,25 @@ inline Reduction reduction_of(const Type& type, MPI_Op op) {
   return find_reduction(type, op);
 }
 
+// While one lives this thread frees that type (null: none). What functions that delete its
+// attributes call with it is known here: of attributes MPICH cannot be asked any more then.
+class TypeBeingFreed {
+ public:
+  explicit TypeBeingFreed(const MPI_Datatype* type);
+  ~TypeBeingFreed() { last_ = outer_; }
+  TypeBeingFreed(const TypeBeingFreed&) = delete;
+  TypeBeingFreed& operator=(const TypeBeingFreed&) = delete;
+  static TypeBeingFreed* find(MPI_Datatype type);
+  const Type* known();  // null: the host knows no such type
+
+ private:
+  static constinit thread_local TypeBeingFreed* last_ [[gnu::tls_model("initial-exec")]];
+  MPI_Datatype type_;
+  TypeBeingFreed* outer_;
+  bool asked_ = false;
+  Type known_;
+};
+
 // While it lives, this thread's calls by the host's operator use these.
 class HostOperator {
  public:

@@ -73,6 +73,8 @@ def situations(mpi):
     situation("types", 1, TUTTI_MPI_EAGER="1")
     for eager in ("1", "0"):
         situation("freed", 3, TUTTI_MPI_EAGER=eager)
+    _, err = situation("freed-types")
+    check(carried(err, "Bcast") == (400, 0), "calls with a type that is being freed are left to the host", err)
     for ranks in (2, 3):
         _, err = situation("overlap", ranks)
         check(carried(err) == (34, 0), "overlapping buffers are left to the host", err)

@@ -619,6 +619,39 @@ static void freed(void) {
   MPI_Comm_free_keyval(&keyval);
 }
 
+/* The same of types, also where the other ranks have one of their own. */
+static int bcast_at_deletion(MPI_Datatype type, int keyval, void* attribute, void* extra) {
+  (void)keyval, (void)attribute, (void)extra;
+  int data[6];
+  for (int i = 0; i < 6; ++i) data[i] = rank == 0 ? i : -1;
+  MPI_Bcast(data, 1, type, 0, MPI_COMM_WORLD);
+  demand(data[0] == 0 && data[3] == 3 && data[1] == (rank == 0 ? 1 : -1), "every third int");
+  ++deletions;
+  return MPI_SUCCESS;
+}
+static void freed_types(void) {
+  int keyval, data[6] = {0}, ints[2], expected = 0;
+  MPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, bcast_at_deletion, &keyval, NULL);
+  for (int turn = 0; turn < 240; ++turn) {
+    MPI_Datatype type;
+    MPI_Type_vector(2, 1, 3, MPI_INT, &type);
+    MPI_Type_commit(&type);
+    const int own = rank == 0 || turn % 4 > 0, before = turn % 2;
+    if (own && before) MPI_Type_set_attr(type, keyval, NULL);
+    if (turn % 3 > 0) MPI_Bcast(data, 1, type, 0, MPI_COMM_WORLD);
+    if (own && !before) MPI_Type_set_attr(type, keyval, NULL);
+    if (!own) {
+      MPI_Bcast(ints, 2, MPI_INT, 0, MPI_COMM_WORLD);
+      demand(ints[0] == 0 && ints[1] == 3, "two ints");
+    }
+    MPI_Type_free(&type);
+    demand(type == MPI_DATATYPE_NULL, "a handle of none");
+    expected += own;
+  }
+  demand(deletions == expected, "every attribute deleted");
+  MPI_Type_free_keyval(&keyval);
+}
+
 /* One call of 8 B, over and over: prints nanoseconds. */
 static void loop(void) {
   double x = rank + 1, y = 0;
@@ -658,6 +691,7 @@ int main(int argc, char** argv) {
 #endif
     {"missing", missing, MPI_THREAD_SINGLE},
     {"freed", freed, MPI_THREAD_SINGLE},
+    {"freed-types", freed_types, MPI_THREAD_SINGLE},
     {"late", late, MPI_THREAD_SINGLE},
     {"first-call", first_call, MPI_THREAD_SINGLE},
     {"failed-gathers", failed_gathers, MPI_THREAD_SINGLE},
