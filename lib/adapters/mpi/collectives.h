@@ -28,6 +28,14 @@ int by_host(Comm* kept, Function function, Why why, const Host& host) {
   return host();
 }
 
+// `host` of a function that not every host has: programs look for it by dlsym(), and find the
+// interposer's in any case.
+#define TUTTI_MPI_IF_THERE(name, ...)                                             \
+  [&] {                                                                           \
+    static const bool there = tutti::mpi::variable_of_host("P" #name) != nullptr; \
+    return there ? P##name(__VA_ARGS__) : tutti::mpi::raise_missing(comm, #name); \
+  }
+
 inline int carried(Comm& kept, MPI_Comm comm, Function function, uint64_t bytes,
                    tutti_status status) {
   if (status != TUTTI_OK) [[unlikely]]

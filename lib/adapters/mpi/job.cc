@@ -413,9 +413,9 @@ int raise(Comm& kept, MPI_Comm comm, tutti_status status) {
 }
 
 int raise_missing(MPI_Comm comm, const char* function) {
-  int code = MPI_ERR_UNSUPPORTED_OPERATION;
+  int code = error_class;
   const std::string text = std::string("tutti: the host MPI has no ") + function;
-  if (PMPI_Add_error_code(MPI_ERR_UNSUPPORTED_OPERATION, &code) == MPI_SUCCESS)
+  if (PMPI_Add_error_code(error_class, &code) == MPI_SUCCESS)
     PMPI_Add_error_string(code, text.c_str());
   PMPI_Comm_call_errhandler(comm, code);
   return code;

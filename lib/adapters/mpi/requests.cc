@@ -73,22 +73,17 @@
                                MPI_Op op, MPI_Comm comm),                                       \
                           LIST(send, recv, n, type, op, comm))
 
-#define NONBLOCKING(lower, Name, suffix, parameters, arguments)                            \
-  EXPORT int MPI_I##lower##suffix(parameters, MPI_Request* request) {                      \
-    return tutti::mpi::by_host(tutti::mpi::comm_of(comm), tutti::mpi::Function::lower,     \
-                               tutti::mpi::Why::nonblocking,                               \
-                               [&] { return PMPI_I##lower##suffix(arguments, request); }); \
+#define NONBLOCKING(lower, Name, suffix, parameters, arguments)                               \
+  EXPORT int MPI_I##lower##suffix(parameters, MPI_Request* request) {                         \
+    return tutti::mpi::by_host(tutti::mpi::comm_of(comm), tutti::mpi::Function::lower,        \
+                               tutti::mpi::Why::nonblocking,                                  \
+                               TUTTI_MPI_IF_THERE(MPI_I##lower##suffix, arguments, request)); \
   }
-// Programs look for the persistent forms by dlsym(), and find these also before an MPI that has
-// none.
 #define PREPARED(MPI, lower, Name, suffix, parameters, arguments)                            \
   EXPORT int MPI##_##Name##_init##suffix(parameters, MPI_Info info, MPI_Request* request) {  \
-    static const bool there =                                                                \
-        tutti::mpi::variable_of_host("P" #MPI "_" #Name "_init" #suffix) != nullptr;         \
-    if (!there) return tutti::mpi::raise_missing(comm, #MPI "_" #Name "_init" #suffix);      \
     return tutti::mpi::by_host(                                                              \
         tutti::mpi::comm_of(comm), tutti::mpi::Function::lower, tutti::mpi::Why::persistent, \
-        [&] { return P##MPI##_##Name##_init##suffix(arguments, info, request); });           \
+        TUTTI_MPI_IF_THERE(MPI##_##Name##_init##suffix, arguments, info, request));          \
   }
 #define PERSISTENT(lower, Name, suffix, parameters, arguments) \
   PREPARED(MPI, lower, Name, suffix, LIST(parameters), LIST(arguments))
