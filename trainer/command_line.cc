@@ -294,14 +294,19 @@ class CommandLine {
     const Words averages =
         ways_that([](const SyncWay& w) { return w.allreduces && !w.sums_gradients; });
     const std::string stages = "--pp of at least 2", two = "two ranks or more";
+    const std::string summed = sums + " and " + two;
     const bool several = mesh.ranks() > 1 || o_.has_servers() || !o_.meet.empty();
+    const bool buckets = synchronous && (several || o_.topk > 0);
     check_value("--algorithm", o_.algorithm,
                 one_of(algorithms_of(o_.zero ? "reduce_scatter" : "allreduce")));
     const Rule rules[] = {
         needs(given("--servers"), "--servers", way.server, served),
-        needs(given("--overlap"), "--overlap", synchronous, sums),
-        needs(given("--first-bucket"), "--first-bucket", synchronous, sums),
-        needs(given("--bucket"), "--bucket", synchronous, sums),
+        needs(given("--overlap"), "--overlap", synchronous && several, summed),
+        // --topk takes the largest values of each bucket, also of one rank.
+        needs(given("--first-bucket"), "--first-bucket", buckets, summed),
+        needs(given("--bucket"), "--bucket", buckets, summed),
+        needs(given("--transport"), "--transport", several, two),
+        needs(given("--grid-order"), "--grid-order", several, two),
         // The grid.
         {mesh.ranks() > 1024,
          fmt::format("--dp {} x --tp {} x --pp {}{} are {} ranks: at most 1024", o_.dp, o_.tp,
@@ -384,8 +389,9 @@ class CommandLine {
         {o_.canonical() && o_.dp > 1 && !power_of_two(each),
          fmt::format("--level canonical: each worker needs 1, 2, 4, 8 ... of the --shards, not {}",
                      each)},
-        needs(o_.algorithm != "auto", "--algorithm", way.allreduces && o_.topk == 0,
-              fmt::format("{} without --topk, or {}", sums, fmt::join(averages, ", "))),
+        needs(
+            o_.algorithm != "auto", "--algorithm", several && way.allreduces && o_.topk == 0,
+            fmt::format("{} without --topk, or {}, and {}", sums, fmt::join(averages, ", "), two)),
         // Going on without those that die.
         needs(o_.elastic, "--elastic", way.elastic,
               sync(ways_that([](const SyncWay& w) { return w.elastic; })) +
@@ -429,14 +435,7 @@ class CommandLine {
         needs(o_.resume, "--resume", !o_.checkpoint.empty(), "--checkpoint FOLDER"),
         {o_.resume && !o_.init.empty(), "--init with --resume: a run that goes on has its weights"},
         {o_.resume && !o_.log.empty(),
-         "--log with --resume: a log that can be replayed is of a whole run"},
-        // Of one rank; --topk takes the largest values of each bucket.
-        needs(given("--overlap"), "--overlap", several, two),
-        needs(given("--first-bucket"), "--first-bucket", several || o_.topk > 0, two),
-        needs(given("--bucket"), "--bucket", several || o_.topk > 0, two),
-        needs(o_.algorithm != "auto", "--algorithm", several, two),
-        needs(given("--transport"), "--transport", several, two),
-        needs(given("--grid-order"), "--grid-order", several, two)};
+         "--log with --resume: a log that can be replayed is of a whole run"}};
     for (const Rule& rule : rules)
       if (rule.broken) throw BadInput(rule.says);
     if (o_.canonical())
