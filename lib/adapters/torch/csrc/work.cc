@@ -76,21 +76,20 @@ void TuttiWork::rethrow() const {
   if (failure_ != nullptr) std::rethrow_exception(failure_);
 }
 
-void TuttiWork::complete(std::exception_ptr failure) {
+TuttiWork::FuturePtr TuttiWork::end(std::exception_ptr failure) {
   // Before anybody sees it done: this tells a profiler, which may be gone once a wait has returned.
   finish(failure);
-  c10::intrusive_ptr<c10::ivalue::Future> future;
-  {
-    std::lock_guard<std::mutex> lock(future_mutex_);
-    failure_ = failure;
-    done_.store(true, std::memory_order_release);
-    future = future_;
-  }
-  if (!future) return;
-  if (failure != nullptr) {
-    future->setError(failure);
+  std::lock_guard<std::mutex> lock(future_mutex_);
+  failure_ = failure;
+  done_.store(true, std::memory_order_release);
+  return future_;
+}
+
+void TuttiWork::settle(c10::ivalue::Future& future) const {
+  if (failure_ != nullptr) {
+    future.setError(failure_);
   } else {
-    future->markCompleted(c10::IValue(outputs_));
+    future.markCompleted(c10::IValue(outputs_));
   }
 }
 
@@ -98,19 +97,14 @@ c10::intrusive_ptr<c10::ivalue::Future> TuttiWork::getFuture() {
   std::lock_guard<std::mutex> lock(future_mutex_);
   if (!future_) {
     future_ = new_future();
-    // Nobody has it yet, so that there are no callbacks to run.
-    if (done() && failure_ != nullptr) {
-      future_->setError(failure_);
-    } else if (done()) {
-      future_->markCompleted(c10::IValue(outputs_));
-    }
+    if (done()) settle(*future_);  // nobody has it yet, so that there are no callbacks to run
   }
   return future_;
 }
 
 // ---------------------------------------------------------------- collectives
 
-void CallQueue::Call::run() {
+TuttiWork::FuturePtr CallQueue::Call::run() {
   std::exception_ptr failure;
   try {
     // Copies from and to buffers are no part of the program's graph.
@@ -120,7 +114,7 @@ void CallQueue::Call::run() {
     failure = std::current_exception();
   }
   run_ = nullptr;
-  complete(failure);
+  return end(failure);
 }
 
 bool CallQueue::Call::wait(Milliseconds timeout) {
@@ -134,39 +128,93 @@ CallQueue::~CallQueue() {
     std::lock_guard<std::mutex> lock(mutex_);
     stopping_ = true;
     wake_.notify_all();
+    spare_.notify_all();
   }
-  thread_.join();
+  for (auto& thread : threads_) thread.join();
+}
+
+void CallQueue::start() {
+  threads_.emplace_back([this] { serve(); });
+}
+
+void CallQueue::offer() {
+  role_ = Role::offered;
+  if (spares_ > 0) {
+    spare_.notify_one();
+  } else {
+    start();
+  }
 }
 
 void CallQueue::push(c10::intrusive_ptr<Call> call) {
   call->issued_ = Clock::now();
   std::lock_guard<std::mutex> lock(mutex_);
   queue_.push_back(std::move(call));
-  if (asleep_) wake_.notify_one();
+  if (role_ == Role::nobody) {
+    offer();
+  } else if (asleep_) {
+    wake_.notify_one();
+  }
 }
 
 bool CallQueue::drain(Milliseconds limit) {
   std::unique_lock<std::mutex> lock(mutex_);
-  return ended_.wait_for(lock, limit, [this] { return queue_.empty() && !running_; });
+  return ended_.wait_for(lock, limit,
+                         [this] { return queue_.empty() && !running_ && in_callbacks_ == 0; });
+}
+
+void CallQueue::let_others_run() {
+  ended_.notify_all();
+  if (!queue_.empty() && asleep_) wake_.notify_one();
+}
+
+// By the thread that runs; whether it goes on to after it.
+bool CallQueue::call_back(std::unique_lock<std::mutex>& lock, Call& call,
+                          c10::ivalue::Future& future) {
+  const auto me = std::this_thread::get_id();
+  const bool serves = role_ == Role::taken && server_ == me;
+  if (serves) {
+    role_ = Role::nobody;
+    if (!queue_.empty()) offer();
+  }
+  running_ = false;
+  ++in_callbacks_;
+  let_others_run();
+  lock.unlock();
+  call.settle(future);
+  lock.lock();
+  --in_callbacks_;
+  if (serves && role_ == Role::nobody) {
+    role_ = Role::taken;
+    server_ = me;
+  }
+  const bool lost = serves && !(role_ == Role::taken && server_ == me);
+  if (running_ || lost) return false;
+  running_ = true;
+  return true;
 }
 
 // With nobody running. Up to `last`, NULL: all.
 void CallQueue::run_queued(std::unique_lock<std::mutex>& lock, const Call* last) {
   running_ = true;
-  while (!queue_.empty() && (last == nullptr || !last->done())) {
-    {
-      const auto call = std::move(queue_.front());
-      queue_.pop_front();
+  bool goes_on = true;
+  while (goes_on && !queue_.empty() && (last == nullptr || !last->done())) {
+    auto call = std::move(queue_.front());
+    queue_.pop_front();
+    lock.unlock();
+    const auto future = call->run();
+    if (future) {
+      lock.lock();
+      goes_on = call_back(lock, *call, *future);
       lock.unlock();
-      call->run();
-    }  // tensors are freed outside the lock
+    }
+    call.reset();  // tensors are freed outside the lock
     lock.lock();
     ended_.notify_all();
   }
-  running_ = false;
+  if (goes_on) running_ = false;
   last_call_ = Clock::now();
-  ended_.notify_all();
-  if (!queue_.empty() && asleep_) wake_.notify_one();
+  let_others_run();
 }
 
 void CallQueue::wait_for(const Call& call, Milliseconds limit) {
@@ -189,9 +237,19 @@ void CallQueue::wait_for(const Call& call, Milliseconds limit) {
 }
 
 void CallQueue::serve() {
+  const auto me = std::this_thread::get_id();
   std::unique_lock<std::mutex> lock(mutex_);
   while (true) {
-    if (!queue_.empty() && !running_) {
+    if (role_ == Role::offered) {
+      role_ = Role::taken;
+      server_ = me;
+    }
+    if (role_ != Role::taken || server_ != me) {
+      if (stopping_) return;
+      ++spares_;
+      spare_.wait(lock, [this] { return stopping_ || role_ == Role::offered; });
+      --spares_;
+    } else if (!queue_.empty() && !running_) {
       const auto age = Clock::now() - queue_.front()->issued_;
       if (age >= look || stopping_) {
         run_queued(lock, nullptr);
@@ -297,7 +355,7 @@ bool Messages::advance() {
       failure = std::current_exception();
     }
     message->finish_ = nullptr;
-    message->complete(failure);
+    if (const auto future = message->end(failure)) message->settle(*future);
   }
   return !ended.empty();
 }
