@@ -56,6 +56,7 @@ def case_fsdp(rank, size):
     import torch.distributed.checkpoint as checkpoint
     folder = os.environ["CHECKPOINT"]
     checkpoint.save(sharded.state_dict(), checkpoint_id=folder)
+    checkpoint.async_save(sharded.state_dict(), checkpoint_id=folder).result()
     wanted = [parameter.full_tensor().clone() for parameter in sharded.parameters()]
     with torch.no_grad():
         for parameter in sharded.parameters():

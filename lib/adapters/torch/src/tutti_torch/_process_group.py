@@ -189,6 +189,10 @@ class TuttiProcessGroup(dist.ProcessGroup):
     def _get_backend(self, device):
         return self
 
+    @property
+    def _device_types(self):
+        return [torch.device(kind) for kind in ("cpu", "cuda") if kind == "cpu" or torch.cuda.is_available()]
+
     # By which the C++ side of 2.x finds the group.
 
     def setGroupName(self, name):  # pylint: disable=invalid-name
