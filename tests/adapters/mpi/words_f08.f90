@@ -8,6 +8,9 @@ program words
   integer :: rank, ranks, ierror, i
   integer, asynchronous :: mine(4), both(4)
   type(MPI_Request) :: requests(3)
+  type(MPI_Comm), save :: copy
+  integer :: keyval
+  integer(kind=MPI_ADDRESS_KIND), parameter :: none = 0
   call MPI_Init()
   call MPI_Comm_rank(MPI_COMM_WORLD, rank)
   call MPI_Comm_size(MPI_COMM_WORLD, ranks, ierror)
@@ -36,7 +39,33 @@ program words
   end do
   call MPI_Request_free(requests(1))
   call MPI_Request_free(requests(2))
+  call MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, sum_at_deletion, keyval, none)
+  do i = 1, 8
+    call MPI_Comm_dup(merge(MPI_COMM_WORLD, MPI_COMM_SELF, mod(i, 2) == 1), copy)
+    if (i <= 4) call MPI_Comm_set_attr(copy, keyval, none)
+    call MPI_Allreduce(1, both, 1, MPI_INTEGER, MPI_SUM, copy)
+    if (both(1) /= merge(ranks, 1, mod(i, 2) == 1)) stop 6
+    if (i > 4) call MPI_Comm_set_attr(copy, keyval, none)
+    if (mod(i, 4) < 2) then
+      call MPI_Comm_free(copy)
+    else
+      call MPI_Comm_disconnect(copy, ierror)
+    end if
+    if (copy /= MPI_COMM_NULL) stop 7
+  end do
   call MPI_Barrier(MPI_COMM_WORLD)
   if (rank == 0) print *, 'all as it should be'
   call MPI_Finalize()
+contains
+
+  ! On the communicator that is being freed; Open MPI 4.1 gives another one to functions of Fortran.
+  subroutine sum_at_deletion(comm, keyval, attribute, extra, ierror)
+    type(MPI_Comm) :: comm
+    integer :: keyval, ierror, ranks, ones
+    integer(kind=MPI_ADDRESS_KIND) :: attribute, extra
+    call MPI_Comm_size(copy, ranks)
+    call MPI_Allreduce(1, ones, 1, MPI_INTEGER, MPI_SUM, copy)
+    if (ones /= ranks) stop 8
+    ierror = MPI_SUCCESS
+  end subroutine sum_at_deletion
 end program words
