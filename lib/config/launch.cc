@@ -98,6 +98,23 @@ Status read_rendezvous(Launch* out) {
   return {};
 }
 
+// Several processes of another launcher, each of which would be alone without a word.
+Status check_other_launchers() {
+  for (const Variable size :
+       {Variable::ompi_comm_world_size, Variable::pmi_size, Variable::slurm_step_num_tasks}) {
+    std::optional<int64_t> processes;
+    TUTTI_TRY(config_integer(size, &processes));
+    if (processes.value_or(1) > 1)
+      return {TUTTI_INVALID,
+              std::string(config_variable(size).name) + " is " + std::to_string(*processes) +
+                  ", but nothing says how these processes find each other: start them by "
+                  "`tutti run`, set RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and TUTTI_KEY_FILE "
+                  "(RANK=0 WORLD_SIZE=1: each is alone), or give an all-gather, MPI's for one, to "
+                  "tutti_comm_create_from_allgather()"};
+  }
+  return {};
+}
+
 }  // namespace
 
 Status read_launch(Launch* out) {
@@ -113,7 +130,8 @@ Status read_launch(Launch* out) {
     return read_job_descriptors(out);
   }
   TUTTI_TRY(read_place({Variable::rank, Variable::world_size, Variable::local_rank}, out, &found));
-  if (!found || out->nranks == 1) return {};
+  if (!found) return check_other_launchers();
+  if (out->nranks == 1) return {};
   out->local_nranks = 0;
   out->by = Launch::By::rendezvous;
   return read_rendezvous(out);

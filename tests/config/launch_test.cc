@@ -136,6 +136,24 @@ TEST_F(LaunchEnvironment, AnAddressNeedsAKeyFile) {
   EXPECT_EQ(launch_.key_file, "/run/job.key");
 }
 
+TEST_F(LaunchEnvironment, SeveralProcessesOfAnotherLauncherAreNotAloneWithoutAWord) {
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {
+    clear();
+    set(name, "1");
+    EXPECT_TRUE(read_launch(&launch_).ok());
+    set(name, "4");
+    const Status status = read_launch(&launch_);
+    EXPECT_EQ(status.code(), TUTTI_INVALID);
+    EXPECT_TRUE(status.text().starts_with(std::string(name) + " is 4, but nothing says how"))
+        << status.text();
+    set("RANK", "0");
+    set("WORLD_SIZE", "1");
+    EXPECT_TRUE(read_launch(&launch_).ok()) << "each is meant to be alone";
+    be_rank(1, 2);
+    EXPECT_TRUE(read_launch(&launch_).ok()) << "`tutti run` in a process of theirs";
+  }
+}
+
 TEST_F(LaunchEnvironment, AWorldOfOneNeedsNoKey) {
   set("RANK", "0");
   set("WORLD_SIZE", "1");

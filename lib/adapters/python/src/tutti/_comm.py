@@ -84,7 +84,8 @@ class Comm(Objects, CompressedCalls, DeviceCalls):
     @classmethod
     def from_env(cls, **settings: Any) -> "Comm":
         """The processes that a launcher started: `tutti run`, or what sets RANK, WORLD_SIZE,
-        MASTER_ADDR and MASTER_PORT, with TUTTI_KEY_FILE. Without one: a communicator of one rank.
+        MASTER_ADDR and MASTER_PORT, with TUTTI_KEY_FILE. Without one: a communicator of one rank,
+        but for processes of mpirun or srun, which are refused: they would all be alone.
 
         `settings`, here and below: `transports` ("shm,tcp"), `timeout` of each call and `setup` of
         making the communicator, in seconds, `interface`, `progress_thread` (True: nonblocking calls
