@@ -419,6 +419,17 @@ def case_short_forms(rank, size):
     same(tensor, torch.full((3,), float(size)), "reduce_scatter in a short form")
 
 
+def case_mixed_forms(rank, size):
+    """Ranks that differ in the form that they would take: all take that in Python."""
+    tutti_torch.use("python" if rank == 0 else "compiled")
+    group = dist.new_group(list(range(size)))
+    tensor = torch.zeros(1 << 16)
+    for _ in range(20):  # the compiled form would come to agree on sharing it
+        dist.all_reduce(tensor.fill_(rank), group=group)
+        same(tensor, torch.full((1 << 16,), float(sum(range(size)))), "all_reduce of mixed forms")
+    tutti_torch.use(None)
+
+
 CASES = ["short_forms", "reductions", "averages", "moves", "scattered", "all_to_all", "messages", "any_source", "works",
          "objects", "sparse", "coalesced", "groups"]
 
@@ -433,4 +444,5 @@ if __name__ == "__main__":
         ranks.main(globals())
     else:
         ranks.run(__file__, "all", sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 2)
+        ranks.run(__file__, "mixed_forms", sys.argv[1], 3)
         ranks.run(__file__, "any_source+any_source_of_some", sys.argv[1], 4)

@@ -7,6 +7,7 @@
 import datetime
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -184,12 +185,21 @@ def old_torch():
         with open(os.path.join(folder, "torch", "__init__.py"), "w", encoding="utf-8") as file:
             file.write('__version__ = "1.9.1"\n')
         open(os.path.join(folder, "torch", "distributed", "__init__.py"), "w", encoding="utf-8").close()
-        import subprocess
         told = subprocess.run([sys.executable, "-c", "import tutti_torch"], capture_output=True, text=True,
                               env={**os.environ, "PYTHONPATH": folder + os.pathsep + os.environ.get("PYTHONPATH", "")})
         assert told.returncode != 0, told
         assert told.stderr.splitlines()[-1] == \
             "ImportError: tutti_torch needs PyTorch 1.13 or later; this is 1.9.1", told.stderr
+
+
+def other_torch():
+    """A compiled form that was built beside another torch is not used, though it loads."""
+    program = ("import torch; torch.__version__ = '2.99.0'; import tutti_torch; print(tutti_torch.implementation()); "
+               "tutti_torch.use('compiled')")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    release = ".".join(torch.__version__.split(".")[:2])
+    assert done.stdout == "python\n", (done.stdout, done.stderr)
+    assert f"it was built for PyTorch {release}, and this is 2.99" in done.stderr, done.stderr
 
 
 if __name__ == "__main__":
@@ -198,6 +208,7 @@ if __name__ == "__main__":
     else:
         form = sys.argv[1]
         old_torch()
+        other_torch()
         ranks.run(__file__, "late+wait_limit+unanswered+bad+mismatch+setup_fails", form, 2)
         ranks.run(__file__, "alone", form, 1)
         ranks.run(__file__, "killed", form, 3, expect=[0, -signal.SIGKILL, 0])

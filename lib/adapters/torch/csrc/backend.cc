@@ -817,6 +817,8 @@ WorkPtr Backend::recvAnysource(Tensors& tensors, int tag) {
 }  // namespace tutti_torch
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
+  module.attr("torch_release") =
+      std::to_string(TORCH_VERSION_MAJOR) + "." + std::to_string(TORCH_VERSION_MINOR);
   module.def("load_library", &tutti_torch::load_library);
   module.def(
       "create",

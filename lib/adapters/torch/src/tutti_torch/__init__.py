@@ -34,11 +34,15 @@ def _check_torch():
 
 
 def _load_compiled():
-    """The extension, or None and why not. One that was built for another torch does not load."""
+    """The extension, or None and why not. What was built for another torch may load, and would then call other
+    functions than it means."""
     try:
         from . import _compiled
     except ImportError as error:
         return None, str(error)
+    release = ".".join(torch.__version__.split(".")[:2])
+    if _compiled.torch_release != release:
+        return None, f"it was built for PyTorch {_compiled.torch_release}, and this is {release}"
     _compiled.load_library(_setup.library_path())
     return _compiled, ""
 
@@ -49,7 +53,7 @@ _forced = None
 
 
 def implementation() -> str:
-    """Which form process groups made from now on have: "compiled" or "python"."""
+    """Which form process groups made from now on have: "compiled", where all their ranks say so, or "python"."""
     if _forced is not None:
         return _forced
     return "compiled" if _compiled is not None and not torch.cuda.is_available() else "python"
@@ -71,7 +75,7 @@ def use(form) -> None:
 def _create(store, rank, size, timeout):
     limit_ms = max(1, int(timeout.total_seconds() * 1000))
     collectives, messages = _setup.communicators(store, rank, size, limit_ms, 2, "none")
-    if implementation() == "compiled":
+    if _setup.all_say(implementation() == "compiled", collectives):
         return _compiled.create(collectives, messages, rank, size, limit_ms)
     from . import _process_group
     return _process_group.TuttiProcessGroup(store, collectives, messages, rank, size, limit_ms)

@@ -75,6 +75,16 @@ class StoreExchange:
         return everything
 
 
+def all_say(mine: bool, comm: int) -> bool:
+    """Whether all ranks of a communicator say so. Collective."""
+    from ._queue import Failures
+    library = _library.load()
+    said, all_said = ctypes.c_uint8(mine), ctypes.c_uint8()
+    status = library.tutti_allreduce(ctypes.byref(said), ctypes.byref(all_said), 1, _abi.TUTTI_UINT8, _abi.TUTTI_MIN, comm)
+    Failures(library).check(status, "the making of a process group", comm)
+    return bool(all_said.value)
+
+
 def communicators(store, rank: int, size: int, limit_ms: int, count: int, device: str) -> Tuple[int, ...]:
     """`count` communicators of the same ranks, as addresses; `device` as in tutti_comm_config.
 
