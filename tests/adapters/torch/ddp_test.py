@@ -28,29 +28,30 @@ class Residual(nn.Module):
         return torch.relu(images + self.body(images))
 
 
-def resnet():
-    model = nn.Sequential(nn.Conv2d(3, 8, 3), Residual(8), Residual(8), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
-                          nn.Linear(8, 10))
-    return model.to(memory_format=torch.channels_last), lambda: torch.randn(4, 3, 16, 16), 10
+def resnet(channels=8, side=16):
+    model = nn.Sequential(nn.Conv2d(3, channels, 3), Residual(channels), Residual(channels), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+                          nn.Linear(channels, 10))
+    return model.to(memory_format=torch.channels_last), lambda: torch.randn(4, 3, side, side), 10
 
 
 class Gpt(nn.Module):
-    def __init__(self):
+    def __init__(self, words, context, width, sparse):
         super().__init__()
-        self.tokens = nn.Embedding(50, 32, sparse=True)
-        self.places = nn.Parameter(torch.zeros(12, 32))
-        layer = nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0, batch_first=True)
+        self.tokens = nn.Embedding(words, width, sparse=sparse)
+        self.places = nn.Parameter(torch.zeros(context, width))
+        layer = nn.TransformerEncoderLayer(width, 4, 2 * width, dropout=0.0, batch_first=True)
         self.layers = nn.TransformerEncoder(layer, 2)
-        self.head = nn.Linear(32, 50)
+        self.head = nn.Linear(width, words)
         self.unused = nn.Linear(3, 3)
 
     def forward(self, tokens):
-        mask = torch.full((12, 12), float("-inf")).triu(1)
+        context = tokens.shape[1]
+        mask = torch.full((context, context), float("-inf")).triu(1)
         return self.head(self.layers(self.tokens(tokens) + self.places, mask=mask)[:, -1])
 
 
-def gpt():
-    return Gpt(), lambda: torch.randint(0, 50, (4, 12)), 50
+def gpt(words=50, context=12, width=32, sparse=True):
+    return Gpt(words, context, width, sparse), lambda: torch.randint(0, words, (4, context)), words
 
 
 def case_power(rank, size):

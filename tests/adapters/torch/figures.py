@@ -4,10 +4,12 @@
     figures.py FORM
 """
 
+import copy
 import statistics
 import sys
 import time
 
+import ddp_test
 import ranks
 import torch
 import torch.distributed as dist
@@ -41,14 +43,26 @@ def case_figures(rank, size):
         tell(f"all_reduce of {4 * count} B",
              compare(lambda group: dist.all_reduce(tensor, group=group), groups, 9, calls))
 
-    models = {name: torch.nn.parallel.DistributedDataParallel(
-        torch.nn.Sequential(*[torch.nn.Linear(512, 512) for _ in range(8)]), process_group=group)
-        for name, group in groups.items()}
-    inputs = torch.randn(8, 512)
-    by_group = {id(group): models[name] for name, group in groups.items()}
-    step = lambda group: by_group[id(group)](inputs).sum().backward()
-    compare(step, groups, 1, 2)
-    tell("step of DDP of 8 MiB", compare(step, groups, 9, 3))
+    def layers():
+        return torch.nn.Sequential(*[torch.nn.Linear(512, 512) for _ in range(8)]), lambda: torch.randn(8, 512), 512
+
+    for name, make in (("eight layers", layers), ("a ResNet-like network", lambda: ddp_test.resnet(64, 32)),
+                       ("a GPT-like network", lambda: ddp_test.gpt(2048, 64, 256, sparse=False))):
+        plain, batch, classes = make()
+        models = {id(group): torch.nn.parallel.DistributedDataParallel(copy.deepcopy(plain), process_group=group,
+                                                                       find_unused_parameters=hasattr(plain, "unused"))
+                  for group in groups.values()}
+        optimizers = {one: torch.optim.SGD(model.parameters(), lr=0.01) for one, model in models.items()}
+
+        def step(group):
+            inputs = batch()
+            optimizers[id(group)].zero_grad()
+            torch.nn.functional.cross_entropy(models[id(group)](inputs), torch.randint(0, classes, inputs.shape[:1])).backward()
+            optimizers[id(group)].step()
+
+        compare(step, groups, 1, 3)
+        mebibytes = sum(4 * one.numel() for one in plain.parameters()) / (1 << 20)
+        tell(f"step of {name}, {mebibytes:.1f} MiB of gradients", compare(step, groups, 9, 5))
 
 
 if __name__ == "__main__":
