@@ -1039,14 +1039,14 @@ def check_other_killed(syncs=("server",)):
 def check_deadline():
     """A rank that computes for longer than any call's default limit is waited for; where --timeout is given, it is not."""
     rest = small + ["--batch", "4", "--steps", "3"]
-    slow = ["--sleep-at", "forward:1:1:66000"]
+    slow = ["--sleep-at", "forward:1:1:90000"]
     runs = [(*slow, "--dp", "2", *more) for more in (
         (), ("--zero", "1"), ("--sync", "server"), ("--sync", "server-async"), ("--sync", "ssp"),
         ("--sync", "backup", "--backup", "0", "--servers", "2"), ("--sync", "local-sgd", "--local-steps", "2"), ("--sync", "gossip"))]
-    runs += [("--sleep-at", "forward:1:0:66000", "--dp", "2", "--sync", "gossip"),
-             ("--sleep-at", "forward:1:0:66000", "--sync", "server"),
+    runs += [("--sleep-at", "forward:1:0:90000", "--dp", "2", "--sync", "gossip"),
+             ("--sleep-at", "forward:1:0:90000", "--sync", "server"),
              (*slow, "--tp", "2"), (*slow, "--pp", "2", "--micro-batches", "2"),
-             ("--sleep-at", "profile:0:0:66000", "--pp", "2", "--micro-batches", "2")]
+             ("--sleep-at", "profile:0:0:90000", "--pp", "2", "--micro-batches", "2")]
     with concurrent.futures.ThreadPoolExecutor(len(runs)) as pool:
         for found, total in pool.map(lambda more: steps(*rest, *more), runs):
             assert [s["step"] for s in found] == [1, 2, 3] and total["loss"] > 0, (found, total)
