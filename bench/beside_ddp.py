@@ -221,7 +221,7 @@ def main():
     if options.json:
         with open(options.json, "w") as file:
             file.writelines(json.dumps(record) + "\n" for record in records)
-    print(f"{options.model}, {records[0]['parameters']:,} parameters, {options.batch} samples a rank and step, one thread a rank")
+    print(f"{options.model}, {records[0]['parameters']:,.0f} parameters, {options.batch} samples a rank and step, one thread a rank")
     print(f"DDP over gloo of PyTorch {torch.__version__}; tutti-train on " +
           ("the same LibTorch" if same else f"ANOTHER LibTorch ({libtorch_of(options.program)})"))
     print(f"Milliseconds of a step: median (least to most) of {options.rounds} runs by turns.\n")
