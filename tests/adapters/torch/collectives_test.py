@@ -5,7 +5,6 @@
 """
 
 import sys
-import time
 
 import ranks
 import torch
@@ -288,24 +287,6 @@ def case_works(rank, size):
     same(doubled, torch.full((4,), 2.0 * size), "future")
     same(work.get_future().wait()[0], torch.full((4,), float(size)), "future of what is done")
     assert work.is_success() if hasattr(work, "is_success") else True
-    # Callbacks that wait for other calls: for one that was issued before them, and for those that they issue, of which
-    # the innermost has such a callback again.
-    def add(depth):
-        issued = dist.all_reduce(torch.ones(2), async_op=True)
-        if depth % 2 == 0:
-            issued.wait()
-        future = issued.get_future()
-        if depth > 0:
-            future = future.then(lambda done: [done.value()[0] + add(depth - 1)])
-        return future.wait()[0]
-
-    for late in range(size):
-        if rank == late:
-            time.sleep(0.1)
-        first, second = (dist.all_reduce(torch.ones(2), async_op=True) for _ in range(2))
-        after = second.get_future()
-        total = first.get_future().then(lambda done: done.value()[0] + after.wait()[0] + add(3)).wait()
-        same(total, torch.full((2,), 6.0 * size), "callbacks that wait")
     # Gradients and inference tensors are written to as others are.
     parameter = torch.nn.Parameter(torch.ones(3))
     dist.all_reduce(parameter.data)

@@ -76,20 +76,21 @@ void TuttiWork::rethrow() const {
   if (failure_ != nullptr) std::rethrow_exception(failure_);
 }
 
-TuttiWork::FuturePtr TuttiWork::end(std::exception_ptr failure) {
+void TuttiWork::complete(std::exception_ptr failure) {
   // Before anybody sees it done: this tells a profiler, which may be gone once a wait has returned.
   finish(failure);
-  std::lock_guard<std::mutex> lock(future_mutex_);
-  failure_ = failure;
-  done_.store(true, std::memory_order_release);
-  return future_;
-}
-
-void TuttiWork::settle(c10::ivalue::Future& future) const {
-  if (failure_ != nullptr) {
-    future.setError(failure_);
+  c10::intrusive_ptr<c10::ivalue::Future> future;
+  {
+    std::lock_guard<std::mutex> lock(future_mutex_);
+    failure_ = failure;
+    done_.store(true, std::memory_order_release);
+    future = future_;
+  }
+  if (!future) return;
+  if (failure != nullptr) {
+    future->setError(failure);
   } else {
-    future.markCompleted(c10::IValue(outputs_));
+    future->markCompleted(c10::IValue(outputs_));
   }
 }
 
@@ -97,14 +98,19 @@ c10::intrusive_ptr<c10::ivalue::Future> TuttiWork::getFuture() {
   std::lock_guard<std::mutex> lock(future_mutex_);
   if (!future_) {
     future_ = new_future();
-    if (done()) settle(*future_);  // nobody has it yet, so that there are no callbacks to run
+    // Nobody has it yet, so that there are no callbacks to run.
+    if (done() && failure_ != nullptr) {
+      future_->setError(failure_);
+    } else if (done()) {
+      future_->markCompleted(c10::IValue(outputs_));
+    }
   }
   return future_;
 }
 
 // ---------------------------------------------------------------- collectives
 
-TuttiWork::FuturePtr CallQueue::Call::run() {
+void CallQueue::Call::run() {
   std::exception_ptr failure;
   try {
     // Copies from and to buffers are no part of the program's graph.
@@ -114,7 +120,7 @@ TuttiWork::FuturePtr CallQueue::Call::run() {
     failure = std::current_exception();
   }
   run_ = nullptr;
-  return end(failure);
+  complete(failure);
 }
 
 bool CallQueue::Call::wait(Milliseconds timeout) {
@@ -128,93 +134,39 @@ CallQueue::~CallQueue() {
     std::lock_guard<std::mutex> lock(mutex_);
     stopping_ = true;
     wake_.notify_all();
-    spare_.notify_all();
   }
-  for (auto& thread : threads_) thread.join();
-}
-
-void CallQueue::start() {
-  threads_.emplace_back([this] { serve(); });
-}
-
-void CallQueue::offer() {
-  role_ = Role::offered;
-  if (spares_ > 0) {
-    spare_.notify_one();
-  } else {
-    start();
-  }
+  thread_.join();
 }
 
 void CallQueue::push(c10::intrusive_ptr<Call> call) {
   call->issued_ = Clock::now();
   std::lock_guard<std::mutex> lock(mutex_);
   queue_.push_back(std::move(call));
-  if (role_ == Role::nobody) {
-    offer();
-  } else if (asleep_) {
-    wake_.notify_one();
-  }
+  if (asleep_) wake_.notify_one();
 }
 
 bool CallQueue::drain(Milliseconds limit) {
   std::unique_lock<std::mutex> lock(mutex_);
-  return ended_.wait_for(lock, limit,
-                         [this] { return queue_.empty() && !running_ && in_callbacks_ == 0; });
-}
-
-void CallQueue::let_others_run() {
-  ended_.notify_all();
-  if (!queue_.empty() && asleep_) wake_.notify_one();
-}
-
-// By the thread that runs; whether it goes on to after it.
-bool CallQueue::call_back(std::unique_lock<std::mutex>& lock, Call& call,
-                          c10::ivalue::Future& future) {
-  const auto me = std::this_thread::get_id();
-  const bool serves = role_ == Role::taken && server_ == me;
-  if (serves) {
-    role_ = Role::nobody;
-    if (!queue_.empty()) offer();
-  }
-  running_ = false;
-  ++in_callbacks_;
-  let_others_run();
-  lock.unlock();
-  call.settle(future);
-  lock.lock();
-  --in_callbacks_;
-  if (serves && role_ == Role::nobody) {
-    role_ = Role::taken;
-    server_ = me;
-  }
-  const bool lost = serves && !(role_ == Role::taken && server_ == me);
-  if (running_ || lost) return false;
-  running_ = true;
-  return true;
+  return ended_.wait_for(lock, limit, [this] { return queue_.empty() && !running_; });
 }
 
 // With nobody running. Up to `last`, NULL: all.
 void CallQueue::run_queued(std::unique_lock<std::mutex>& lock, const Call* last) {
   running_ = true;
-  bool goes_on = true;
-  while (goes_on && !queue_.empty() && (last == nullptr || !last->done())) {
-    auto call = std::move(queue_.front());
-    queue_.pop_front();
-    lock.unlock();
-    const auto future = call->run();
-    if (future) {
-      lock.lock();
-      goes_on = call_back(lock, *call, *future);
+  while (!queue_.empty() && (last == nullptr || !last->done())) {
+    {
+      const auto call = std::move(queue_.front());
+      queue_.pop_front();
       lock.unlock();
-    }
-    call.reset();  // tensors are freed outside the lock
+      call->run();
+    }  // tensors are freed outside the lock
     lock.lock();
     ended_.notify_all();
   }
-  if (goes_on) running_ = false;
+  running_ = false;
   last_call_ = Clock::now();
-  let_others_run();
+  ended_.notify_all();
+  if (!queue_.empty() && asleep_) wake_.notify_one();
 }
 
 void CallQueue::wait_for(const Call& call, Milliseconds limit) {
@@ -237,19 +189,9 @@ void CallQueue::wait_for(const Call& call, Milliseconds limit) {
 }
 
 void CallQueue::serve() {
-  const auto me = std::this_thread::get_id();
   std::unique_lock<std::mutex> lock(mutex_);
   while (true) {
-    if (role_ == Role::offered) {
-      role_ = Role::taken;
-      server_ = me;
-    }
-    if (role_ != Role::taken || server_ != me) {
-      if (stopping_) return;
-      ++spares_;
-      spare_.wait(lock, [this] { return stopping_ || role_ == Role::offered; });
-      --spares_;
-    } else if (!queue_.empty() && !running_) {
+    if (!queue_.empty() && !running_) {
       const auto age = Clock::now() - queue_.front()->issued_;
       if (age >= look || stopping_) {
         run_queued(lock, nullptr);
@@ -355,7 +297,7 @@ bool Messages::advance() {
       failure = std::current_exception();
     }
     message->finish_ = nullptr;
-    if (const auto future = message->end(failure)) message->settle(*future);
+    message->complete(failure);
   }
   return !ended.empty();
 }

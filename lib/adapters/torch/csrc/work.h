@@ -49,10 +49,8 @@ class TuttiWork : public c10d::Work {
   uint64_t getSequencenumber() const;
 
  protected:
-  using FuturePtr = c10::intrusive_ptr<c10::ivalue::Future>;
-  // Once. The future, if somebody has that: settle() is to be called of it, and runs its callbacks.
-  FuturePtr end(std::exception_ptr failure);
-  void settle(c10::ivalue::Future& future) const;
+  // Once. Runs the callbacks of the future.
+  void complete(std::exception_ptr failure);
   bool done() const { return done_.load(std::memory_order_acquire); }
   // If failed.
   void rethrow() const;
@@ -70,14 +68,12 @@ class TuttiWork : public c10d::Work {
 
 // The collectives of a group. A thread of the queue runs them, so that they proceed while the
 // program computes; but who waits for a call whose turn it is runs it itself, which spares two
-// switches of threads. A callback of a future may wait for other calls, also for such as it issues
-// itself: while the thread that serves is in one, and there is a call to run, its role is another
-// thread's, which has waited for that or is started.
+// switches of threads.
 class CallQueue {
  public:
   class Call;
 
-  CallQueue() { start(); }
+  CallQueue() : thread_([this] { serve(); }) {}
   CallQueue(const CallQueue&) = delete;
   CallQueue& operator=(const CallQueue&) = delete;
   // What is queued still runs: abort the communicator before, where that must not wait for peers.
@@ -88,31 +84,20 @@ class CallQueue {
   bool drain(Milliseconds limit);
 
  private:
-  void start();
   void serve();
-  void offer();
-  void let_others_run();
-  bool call_back(std::unique_lock<std::mutex>& lock, Call& call, c10::ivalue::Future& future);
   void run_queued(std::unique_lock<std::mutex>& lock, const Call* last);
   // limit 0: none.
   void wait_for(const Call& call, Milliseconds limit);
 
-  enum class Role { offered, taken, nobody };  // nobody: its thread is in callbacks
-
   std::mutex mutex_;
-  std::condition_variable wake_;   // of the thread that serves
-  std::condition_variable spare_;  // of those that wait for its role
+  std::condition_variable wake_;   // of the thread
   std::condition_variable ended_;  // of a call
   std::deque<c10::intrusive_ptr<Call>> queue_;
   std::chrono::steady_clock::time_point last_call_;
   bool running_ = false;  // by some thread
-  int in_callbacks_ = 0;  // threads
-  Role role_ = Role::offered;
-  std::thread::id server_;  // where the role is taken
-  int spares_ = 0;
-  bool asleep_ = false;  // the thread that serves, until it is woken
+  bool asleep_ = false;   // the thread, until it is woken
   bool stopping_ = false;
-  std::list<std::thread> threads_;
+  std::thread thread_;
 };
 
 class CallQueue::Call final : public TuttiWork {
@@ -126,7 +111,7 @@ class CallQueue::Call final : public TuttiWork {
 
  private:
   friend class CallQueue;
-  FuturePtr run();  // as end()
+  void run();
 
   CallQueue& queue_;
   std::function<void()> run_;

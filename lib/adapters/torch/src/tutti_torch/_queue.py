@@ -70,16 +70,12 @@ class TuttiWork(Work):
         self._future = None
         self._future_lock = threading.Lock()
 
-    def _end(self, failure):
-        """The gate of the future, if somebody has that: opening it runs the program's callbacks."""
+    def _complete(self, failure):
         self._run = None
         with self._future_lock:
             self._failure = failure
             self._done = True
-            return self._gate
-
-    def _complete(self, failure):
-        gate = self._end(failure)
+            gate = self._gate
         if gate is not None:
             gate.set_result(None)
 
@@ -127,26 +123,20 @@ class TuttiWork(Work):
 
 
 class _WithThread:
-    """What has a thread, or more, that runs _serve() until it is stopped, and nothing is left to do."""
+    """What has a thread that runs _serve() until it is stopped, and nothing is left to do."""
 
     def __init__(self, name):
-        self._name = "tutti_torch " + name
         self._lock = threading.Lock()
-        self._wake = threading.Condition(self._lock)  # of the thread that serves
+        self._wake = threading.Condition(self._lock)  # of the thread
         self._stopping = False
-        self._threads = []
-
-    def _start(self):
-        self._threads.append(threading.Thread(target=self._serve, name=self._name, daemon=True))
-        self._threads[-1].start()
+        self._thread = threading.Thread(target=self._serve, name="tutti_torch " + name, daemon=True)
 
     def stop(self):
         with self._lock:
             self._stopping = True
-            self._wake.notify_all()
-        for thread in list(self._threads):
-            if threading.current_thread() is not thread:
-                thread.join()
+            self._wake.notify()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
 
 
 class Call(TuttiWork):
@@ -161,23 +151,17 @@ class Call(TuttiWork):
         return self._end_of_wait()
 
     def _execute(self):
-        """As _end()."""
         failure = None
         try:
             self._run()
         except Exception as error:  # pylint: disable=broad-except
             failure = error
-        return self._end(failure)
+        self._complete(failure)
 
 
 class CallQueue(_WithThread):
     """The collectives of a group. Its thread runs them, so that they proceed while the program computes; but
-    who waits for a call whose turn it is runs it itself, which spares two switches of threads.
-
-    A callback of a future may wait for other calls, also for such as it issues itself: while the thread that serves
-    is in one, and there is a call to run, its role is another thread's, which has waited for that or is started."""
-
-    _NOBODY, _OFFERED = None, 0
+    who waits for a call whose turn it is runs it itself, which spares two switches of threads."""
 
     def __init__(self):
         super().__init__("collectives")
@@ -185,80 +169,38 @@ class CallQueue(_WithThread):
         self._queue = collections.deque()
         self._last_call = 0.0
         self._running = False  # by some thread
-        self._in_callbacks = 0  # threads
-        self._server = self._OFFERED  # whose role it is; nobody's while that thread is in callbacks
-        self._spares = 0  # threads that wait for the role
-        self._asleep = False  # the thread that serves, until it is woken
-        self._start()
+        self._asleep = False  # the thread, until it is woken
+        self._thread.start()
 
     def push(self, call):
         call._issued = time.monotonic()
         with self._lock:
             self._queue.append(call)
-            if self._server is self._NOBODY:
-                self._offer()
-            elif self._asleep:
-                self._wake.notify_all()
-
-    def _offer(self):
-        self._server = self._OFFERED
-        if self._spares > 0:
-            self._wake.notify_all()
-        else:
-            self._start()
+            if self._asleep:
+                self._wake.notify()
 
     def drain(self, limit_s):
         with self._lock:
-            return self._ended.wait_for(lambda: not self._queue and not self._running and not self._in_callbacks, limit_s)
-
-    def _call_back(self, gate):
-        """With the lock, by the thread that runs; whether it goes on to after it."""
-        me = threading.get_ident()
-        serves = self._server == me
-        if serves:
-            self._server = self._NOBODY
-            if self._queue:
-                self._offer()
-        self._running = False
-        self._in_callbacks += 1
-        self._let_others_run()
-        self._lock.release()
-        try:
-            gate.set_result(None)
-        finally:
-            self._lock.acquire()
-        self._in_callbacks -= 1
-        if serves and self._server is self._NOBODY:
-            self._server = me
-        if self._running or serves and self._server != me:
-            return False
-        self._running = True
-        return True
-
-    def _let_others_run(self):
-        self._ended.notify_all()
-        if self._queue and self._asleep:
-            self._wake.notify_all()
+            return self._ended.wait_for(lambda: not self._queue and not self._running, limit_s)
 
     def _run_queued(self, last):
         """With the lock, and nobody running. Up to `last`; None: all."""
-        self._running = goes_on = True
-        while goes_on and self._queue and (last is None or not last.is_completed()):
+        self._running = True
+        while self._queue and (last is None or not last.is_completed()):
             call = self._queue.popleft()
             self._lock.release()
             try:
-                gate = call._execute()
+                call._execute()
                 call = None  # tensors are freed outside the lock
             finally:
                 self._lock.acquire()
-            if gate is not None:
-                goes_on = self._call_back(gate)
             if self._queue:
                 self._ended.notify_all()
-        if goes_on:
-            self._running = False
+        self._running = False
         self._last_call = time.monotonic()
-        self._let_others_run()
+        self._ended.notify_all()
+        if self._queue and self._asleep:
+            self._wake.notify()
 
     def wait_for(self, call, limit_s):
         with self._lock:
@@ -273,18 +215,9 @@ class CallQueue(_WithThread):
                     self._run_queued(call)
 
     def _serve(self):
-        me = threading.get_ident()
         with self._lock:
             while True:
-                if self._server == self._OFFERED:
-                    self._server = me
-                if self._server != me:
-                    if self._stopping:
-                        return
-                    self._spares += 1
-                    self._wake.wait_for(lambda: self._server == self._OFFERED or self._stopping)
-                    self._spares -= 1
-                elif self._queue and not self._running:
+                if self._queue and not self._running:
                     age = time.monotonic() - self._queue[0]._issued
                     if age >= _LOOK_S or self._stopping:
                         self._run_queued(None)
@@ -341,7 +274,7 @@ class Messages(_WithThread):
         self._in_flight = []
         self._copying = []  # messages that have come, and what tells whether they lie where they should
         self._timed_out = ""  # what ended all of them
-        self._start()
+        self._thread.start()
 
     def begin(self, message, send, address, count, peer, tag):
         """`peer` None: receives from any rank, which the message then has as its source."""
