@@ -126,22 +126,15 @@ void* buffer(void* given) {
 }
 
 // Any of them may be the first that is called of the host.
-MPI_Comm comm_of(const Int* comm) {
-  tutti::mpi::bind_host();
-  return PMPI_Comm_f2c(*comm);
-}
-MPI_Datatype type_of(const Int* type) {
-  tutti::mpi::bind_host();
-  return PMPI_Type_f2c(*type);
-}
-MPI_Op op_of(const Int* op) {
-  tutti::mpi::bind_host();
-  return PMPI_Op_f2c(*op);
-}
-MPI_Info info_of(const Int* info) {
-  tutti::mpi::bind_host();
-  return PMPI_Info_f2c(*info);
-}
+#define HANDLE_OF(name, Object, Handle) \
+  Handle name(const Int* given) {       \
+    tutti::mpi::bind_host();            \
+    return PMPI_##Object##_f2c(*given); \
+  }
+HANDLE_OF(comm_of, Comm, MPI_Comm)
+HANDLE_OF(type_of, Type, MPI_Datatype)
+HANDLE_OF(op_of, Op, MPI_Op)
+HANDLE_OF(info_of, Info, MPI_Info)
 
 void tell(Int* ierror, int code) {
   if (ierror != nullptr) *ierror = code;
@@ -172,18 +165,17 @@ NAMES(mpi_init_thread, MPI_INIT_THREAD)
 EXPORT void mpi_finalize_(Int* ierror) { tell(ierror, MPI_Finalize()); }
 NAMES(mpi_finalize, MPI_FINALIZE)
 
-#define FREEING(lower, Name, UPPER, Object, Handle)                \
+#define FREEING(lower, Name, UPPER, Object, handle_of)             \
   EXPORT void mpi_##lower##_(Int* handle, Int* ierror) {           \
-    tutti::mpi::bind_host();                                       \
-    Handle freed = PMPI_##Object##_f2c(*handle);                   \
+    auto freed = handle_of(handle);                                \
     const int code = MPI_##Name(&freed);                           \
     if (code == MPI_SUCCESS) *handle = PMPI_##Object##_c2f(freed); \
     tell(ierror, code);                                            \
   }                                                                \
   NAMES(mpi_##lower, MPI_##UPPER)
-FREEING(comm_free, Comm_free, COMM_FREE, Comm, MPI_Comm)
-FREEING(comm_disconnect, Comm_disconnect, COMM_DISCONNECT, Comm, MPI_Comm)
-FREEING(type_free, Type_free, TYPE_FREE, Type, MPI_Datatype)
+FREEING(comm_free, Comm_free, COMM_FREE, Comm, comm_of)
+FREEING(comm_disconnect, Comm_disconnect, COMM_DISCONNECT, Comm, comm_of)
+FREEING(type_free, Type_free, TYPE_FREE, Type, type_of)
 
 COLLECTIVE(allreduce, Allreduce, ALLREDUCE,
            LIST(void* send, void* recv, const Int* count, const Int* type, const Int* op,
