@@ -4,7 +4,9 @@
     collectives_test.py FORM [NRANKS]      FORM: compiled or python
 """
 
+import random
 import sys
+import time
 
 import ranks
 import torch
@@ -297,6 +299,52 @@ def case_works(rank, size):
         same(tensor, torch.full((3,), float(size)), "inference tensor")
 
 
+def case_callbacks(rank, size):
+    """Callbacks that issue calls and wait for them, at other times on each rank: all run one order. Calls are equally
+    long and each has its own value, so that ranks that differ in the order get wrong sums."""
+    moments = random.Random(rank)
+    tensors = []
+
+    def pause():
+        if moments.random() < 0.5:
+            time.sleep(moments.random() * 0.002)
+
+    def issue(number):
+        tensor = torch.full((3,), float(number))
+        tensors.append((number, tensor))
+        return dist.all_reduce(tensor, async_op=True)
+
+    def then(future, number, depth, earlier=None):
+        def callback(_done):
+            pause()
+            first = issue(10 * number + 1)
+            if depth > 0:
+                inner = then(first.get_future(), 10 * number + 1, depth - 1, earlier)
+                inner.wait()
+            second = issue(10 * number + 2)
+            if number % 2:
+                second.wait()
+            elif earlier is not None:
+                earlier.wait()
+            return second.get_future().wait()[0]
+        return future.then(callback)
+
+    for turn in range(1, 31):
+        one = issue(100 * turn)
+        pause()
+        # As DDP's hooks do: each call's callbacks, of which one is a chain, before the next call.
+        ends = [then(then(one.get_future(), 100 * turn, 1), 100 * turn + 1, 0)]
+        both = [issue(100 * turn + 2), issue(100 * turn + 3)]
+        pause()
+        ends += [then(work.get_future(), 100 * turn + 4 + i, i, both[1]) for i, work in enumerate(both)]
+        last = issue(100 * turn + 6)
+        for end in ends:
+            end.wait()
+        last.wait()
+    for number, tensor in tensors:
+        same(tensor, torch.full((3,), float(number * size)), f"call {number} among callbacks")
+
+
 def case_objects(rank, size):
     mine = {"rank": rank, "text": "x" * (100 * rank)}
     everything = [None] * size
@@ -414,7 +462,7 @@ def case_mixed_forms(rank, size):
 
 
 CASES = ["short_forms", "reductions", "averages", "moves", "scattered", "all_to_all", "messages", "any_source", "works",
-         "objects", "sparse", "coalesced", "groups"]
+         "callbacks", "objects", "sparse", "coalesced", "groups"]
 
 
 def case_all(rank, size):

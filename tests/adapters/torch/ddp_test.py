@@ -54,6 +54,25 @@ def gpt(words=50, context=12, width=32, sparse=True):
     return Gpt(words, context, width, sparse), lambda: torch.randint(0, words, (4, context)), words
 
 
+def case_power(rank, size):
+    """A hook of torch's that issues calls in callbacks of others and waits for them there, for several buckets."""
+    from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
+    torch.manual_seed(1)
+    model = DistributedDataParallel(nn.Sequential(*(nn.Linear(32, 32) for _ in range(6))), bucket_cap_mb=0.005)
+    state = powerSGD_hook.PowerSGDState(dist.group.WORLD, matrix_approximation_rank=2, start_powerSGD_iter=2)
+    model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    torch.manual_seed(100 + rank)
+    for _ in range(20):
+        optimizer.zero_grad()
+        model(torch.randn(4, 32)).square().mean().backward()
+        optimizer.step()
+    for parameter in model.parameters():
+        everybody = [torch.empty_like(parameter) for _ in range(size)]
+        dist.all_gather(everybody, parameter.detach())
+        assert all(torch.equal(parameter, other) for other in everybody), "ranks differ"
+
+
 def case_train(rank, size):
     results = {}
     for name, make in (("resnet", resnet), ("gpt", gpt)):
@@ -84,6 +103,7 @@ if __name__ == "__main__":
     if ranks.is_rank():
         ranks.main(globals())
     else:
+        ranks.run(__file__, "power", sys.argv[1], 2)
         with tempfile.TemporaryDirectory() as folder:
             for form in ("gloo", sys.argv[1]):
                 os.mkdir(os.path.join(folder, form))

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 import ranks
@@ -87,6 +88,29 @@ def case_late(rank, size):
         told.await_it()
         # Rank 0 had entered that barrier; but it does not come to the next call any more.
         fails(lambda: [dist.barrier(group=group), dist.all_reduce(torch.ones(1), group=group)], "tutti")
+
+
+def case_interrupted(rank, size):
+    """Ctrl-C in a wait: the group goes on."""
+    interrupted = Sign("interrupted")
+    if rank == 1:
+        interrupted.await_it()
+    else:
+        def interrupt():
+            time.sleep(0.2)
+            os.kill(os.getpid(), signal.SIGINT)
+            interrupted.give()
+        threading.Thread(target=interrupt).start()
+    try:
+        dist.all_reduce(torch.ones(1))
+        time.sleep(0.1)  # a signal is told when Python goes on
+        assert rank == 1
+    except KeyboardInterrupt:
+        assert rank == 0
+    for _ in range(3):
+        tensor = torch.ones(3)
+        dist.all_reduce(tensor)
+        assert torch.equal(tensor, torch.full((3,), float(size))), tensor
 
 
 def case_wait_limit(rank, size):
@@ -196,7 +220,8 @@ def other_torch():
     """A compiled form that was built beside another torch is not used, though it loads."""
     program = ("import torch; torch.__version__ = '2.99.0'; import tutti_torch; print(tutti_torch.implementation()); "
                "tutti_torch.use('compiled')")
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
+                          env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"})  # where it is installed, torch imports it
     release = ".".join(torch.__version__.split(".")[:2])
     assert done.stdout == "python\n", (done.stdout, done.stderr)
     assert f"it was built for PyTorch {release}, and this is 2.99" in done.stderr, done.stderr
@@ -209,7 +234,7 @@ if __name__ == "__main__":
         form = sys.argv[1]
         old_torch()
         other_torch()
-        ranks.run(__file__, "late+wait_limit+unanswered+bad+mismatch+setup_fails", form, 2)
+        ranks.run(__file__, "late+interrupted+wait_limit+unanswered+bad+mismatch+setup_fails", form, 2)
         ranks.run(__file__, "alone", form, 1)
         ranks.run(__file__, "killed", form, 3, expect=[0, -signal.SIGKILL, 0])
         if not torch.__version__.startswith("1."):

@@ -6,6 +6,8 @@
 #include <limits>
 #include <utility>
 
+#include "gil.h"
+
 namespace tutti_torch {
 
 namespace {
@@ -429,10 +431,7 @@ Backend::Backend(tutti_comm collectives, tutti_comm messages, int rank, int size
 
 Backend::~Backend() {
   // Callbacks of futures may be Python's.
-  std::unique_ptr<pybind11::gil_scoped_release> released;
-  if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) {
-    released = std::make_unique<pybind11::gil_scoped_release>();
-  }
+  const auto released = without_gil();
   shutdown();
 }
 

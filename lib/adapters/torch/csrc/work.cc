@@ -4,7 +4,10 @@
 #include <ATen/core/jit_type.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <sstream>
+
+#include "gil.h"
 
 namespace tutti_torch {
 
@@ -110,6 +113,37 @@ c10::intrusive_ptr<c10::ivalue::Future> TuttiWork::getFuture() {
 
 // ---------------------------------------------------------------- collectives
 
+// While this thread, which has the queue, runs the callbacks of a call's future.
+class CallQueue::Callbacks {
+ public:
+  explicit Callbacks(const Call& call) : call_(call), outer_(innermost_) { innermost_ = this; }
+  Callbacks(const Callbacks&) = delete;
+  Callbacks& operator=(const Callbacks&) = delete;
+  ~Callbacks() { innermost_ = outer_; }
+
+  // NULL: this thread is in no callback of this queue.
+  static Callbacks* of(const CallQueue& queue) {
+    Callbacks* one = innermost_;
+    while (one != nullptr && &one->call_.queue_ != &queue) one = one->outer_;
+    return one;
+  }
+
+  Place next_place() {
+    Place place = call_.future_place_;
+    place.push_back(++last_place_);
+    return place;
+  }
+
+ private:
+  static thread_local Callbacks* innermost_;
+
+  const Call& call_;
+  Callbacks* const outer_;  // in one of whose callbacks these run
+  uint64_t last_place_ = 0;
+};
+
+thread_local CallQueue::Callbacks* CallQueue::Callbacks::innermost_ = nullptr;
+
 void CallQueue::Call::run() {
   std::exception_ptr failure;
   try {
@@ -120,6 +154,7 @@ void CallQueue::Call::run() {
     failure = std::current_exception();
   }
   run_ = nullptr;
+  const Callbacks callbacks(*this);
   complete(failure);
 }
 
@@ -127,6 +162,11 @@ bool CallQueue::Call::wait(Milliseconds timeout) {
   if (!done()) queue_.wait_for(*this, timeout);
   rethrow();
   return true;
+}
+
+c10::intrusive_ptr<c10::ivalue::Future> CallQueue::Call::getFuture() {
+  queue_.will_have_future(*this);
+  return TuttiWork::getFuture();
 }
 
 CallQueue::~CallQueue() {
@@ -141,7 +181,11 @@ CallQueue::~CallQueue() {
 void CallQueue::push(c10::intrusive_ptr<Call> call) {
   call->issued_ = Clock::now();
   std::lock_guard<std::mutex> lock(mutex_);
-  queue_.push_back(std::move(call));
+  call->place_ = next_place();
+  const auto after = std::upper_bound(
+      queue_.begin(), queue_.end(), call,
+      [](const auto& one, const auto& other) { return one->place_ < other->place_; });
+  queue_.insert(after, std::move(call));
   if (asleep_) wake_.notify_one();
 }
 
@@ -150,9 +194,13 @@ bool CallQueue::drain(Milliseconds limit) {
   return ended_.wait_for(lock, limit, [this] { return queue_.empty() && !running_; });
 }
 
-// With nobody running. Up to `last`, NULL: all.
+CallQueue::Place CallQueue::next_place() {
+  Callbacks* const callbacks = Callbacks::of(*this);
+  return callbacks != nullptr ? callbacks->next_place() : Place{++last_place_};
+}
+
+// By the thread that has the queue. Up to `last`, NULL: all.
 void CallQueue::run_queued(std::unique_lock<std::mutex>& lock, const Call* last) {
-  running_ = true;
   while (!queue_.empty() && (last == nullptr || !last->done())) {
     {
       const auto call = std::move(queue_.front());
@@ -163,6 +211,12 @@ void CallQueue::run_queued(std::unique_lock<std::mutex>& lock, const Call* last)
     lock.lock();
     ended_.notify_all();
   }
+}
+
+// With nobody running.
+void CallQueue::take_and_run(std::unique_lock<std::mutex>& lock, const Call* last) {
+  running_ = true;
+  run_queued(lock, last);
   running_ = false;
   last_call_ = Clock::now();
   ended_.notify_all();
@@ -171,6 +225,10 @@ void CallQueue::run_queued(std::unique_lock<std::mutex>& lock, const Call* last)
 
 void CallQueue::wait_for(const Call& call, Milliseconds limit) {
   std::unique_lock<std::mutex> lock(mutex_);
+  if (Callbacks::of(*this) != nullptr) {
+    run_queued(lock, &call);  // whatever the limit: nobody else can
+    return;
+  }
   if (limit.count() > 0) {
     // The call may take longer than this wait may.
     if (!ended_.wait_for(lock, limit, [&] { return call.done(); })) {
@@ -183,9 +241,20 @@ void CallQueue::wait_for(const Call& call, Milliseconds limit) {
     if (running_ || queue_.empty()) {
       ended_.wait(lock);
     } else {
-      run_queued(lock, &call);
+      take_and_run(lock, &call);
     }
   }
+}
+
+void CallQueue::will_have_future(Call& call) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (call.future_place_.empty()) call.future_place_ = next_place();
+  }
+  // A wait for the future itself, which is torch's, would not run the queue.
+  if (call.done() || Callbacks::of(*this) == nullptr) return;
+  const auto released = without_gil();
+  wait_for(call, Milliseconds(0));
 }
 
 void CallQueue::serve() {
@@ -194,7 +263,7 @@ void CallQueue::serve() {
     if (!queue_.empty() && !running_) {
       const auto age = Clock::now() - queue_.front()->issued_;
       if (age >= look || stopping_) {
-        run_queued(lock, nullptr);
+        take_and_run(lock, nullptr);
       } else {
         lock.unlock();
         std::this_thread::sleep_for(look - age);

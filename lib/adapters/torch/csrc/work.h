@@ -69,6 +69,12 @@ class TuttiWork : public c10d::Work {
 // The collectives of a group. A thread of the queue runs them, so that they proceed while the
 // program computes; but who waits for a call whose turn it is runs it itself, which spares two
 // switches of threads.
+//
+// Calls run in the order in which the program issued them. What a callback of a call's future
+// issues counts as issued where the program asked for that future, whenever the callback runs: so
+// all ranks run one order, though their calls end at different times, as long as callbacks are
+// attached before the next call is issued. A callback may wait for any call issued before that
+// place, and for its own: the thread that is in it, which has the queue, runs them.
 class CallQueue {
  public:
   class Call;
@@ -84,15 +90,27 @@ class CallQueue {
   bool drain(Milliseconds limit);
 
  private:
+  class Callbacks;
+  // Of a call or a future in the order of the program, compared from the left: the n-th thing that
+  // the program issued or asked for is {n}, the m-th of the callbacks of a future at {n} is {n, m}.
+  using Place = std::vector<uint64_t>;
+
   void serve();
+  // All under the mutex, which `lock` holds.
+  Place next_place();
   void run_queued(std::unique_lock<std::mutex>& lock, const Call* last);
+  void take_and_run(std::unique_lock<std::mutex>& lock, const Call* last);
+
   // limit 0: none.
   void wait_for(const Call& call, Milliseconds limit);
+  // The future of this call is asked for.
+  void will_have_future(Call& call);
 
   std::mutex mutex_;
-  std::condition_variable wake_;   // of the thread
-  std::condition_variable ended_;  // of a call
-  std::deque<c10::intrusive_ptr<Call>> queue_;
+  std::condition_variable wake_;                // of the thread
+  std::condition_variable ended_;               // of a call
+  std::deque<c10::intrusive_ptr<Call>> queue_;  // in order of place
+  uint64_t last_place_ = 0;                     // of the program, outside of callbacks
   std::chrono::steady_clock::time_point last_call_;
   bool running_ = false;  // by some thread
   bool asleep_ = false;   // the thread, until it is woken
@@ -108,6 +126,7 @@ class CallQueue::Call final : public TuttiWork {
       : TuttiWork(std::forward<Args>(args)...), queue_(queue), run_(std::move(run)) {}
 
   bool wait(Milliseconds timeout) override;
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
 
  private:
   friend class CallQueue;
@@ -115,6 +134,8 @@ class CallQueue::Call final : public TuttiWork {
 
   CallQueue& queue_;
   std::function<void()> run_;
+  Place place_;
+  Place future_place_;  // empty until the future is asked for
   std::chrono::steady_clock::time_point issued_;
 };
 

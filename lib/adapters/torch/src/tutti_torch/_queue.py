@@ -4,7 +4,7 @@ Collectives run one after another, in the order in which they were issued, each 
 messages are requests, all of which are in flight at once. As csrc/work.h, which is the same compiled.
 """
 
-import collections
+import bisect
 import ctypes
 import threading
 import time
@@ -139,16 +139,51 @@ class _WithThread:
             self._thread.join()
 
 
+class _Callbacks(threading.local):
+    """What callbacks of calls' futures this thread is in, the innermost last."""
+
+    def __init__(self):
+        super().__init__()
+        self.stack = []
+
+    def of(self, queue):
+        return next((one for one in reversed(self.stack) if one.call._queue is queue), None)
+
+
+class _CallbacksOf:
+    """Those of one call, while they run."""
+
+    def __init__(self, call):
+        self.call = call
+        self._last_place = 0
+
+    def next_place(self):
+        self._last_place += 1
+        return (*self.call._future_place, self._last_place)
+
+
+_callbacks = _Callbacks()
+
+
 class Call(TuttiWork):
     def __init__(self, queue, run, outputs, source):
         super().__init__(run, outputs, source)
         self._queue = queue
         self._issued = 0.0
+        self._place = ()
+        self._future_place = ()  # empty until the future is asked for
+
+    def __lt__(self, other):
+        return self._place < other._place
 
     def wait(self, timeout=None):
         if not self._done:
             self._queue.wait_for(self, _seconds(timeout))
         return self._end_of_wait()
+
+    def get_future(self):
+        self._queue.will_have_future(self)
+        return super().get_future()
 
     def _execute(self):
         failure = None
@@ -156,26 +191,53 @@ class Call(TuttiWork):
             self._run()
         except Exception as error:  # pylint: disable=broad-except
             failure = error
-        self._complete(failure)
+        except BaseException as error:  # Ctrl-C ends this call, and goes on to whoever waits here
+            self._complete_with_callbacks(RuntimeError(f"tutti: the call was interrupted ({type(error).__name__})"))
+            raise
+        self._complete_with_callbacks(failure)
+
+    def _complete_with_callbacks(self, failure):
+        _callbacks.stack.append(_CallbacksOf(self))
+        try:
+            self._complete(failure)
+        finally:
+            _callbacks.stack.pop()
 
 
 class CallQueue(_WithThread):
     """The collectives of a group. Its thread runs them, so that they proceed while the program computes; but
-    who waits for a call whose turn it is runs it itself, which spares two switches of threads."""
+    who waits for a call whose turn it is runs it itself, which spares two switches of threads.
+
+    Calls run in the order in which the program issued them. What a callback of a call's future issues counts as
+    issued where the program asked for that future, whenever the callback runs: so all ranks run one order, though
+    their calls end at different times, as long as callbacks are attached before the next call is issued. A callback
+    may wait for any call issued before that place, and for its own: the thread that is in it, which has the queue,
+    runs them."""
 
     def __init__(self):
         super().__init__("collectives")
         self._ended = threading.Condition(self._lock)  # of a call
-        self._queue = collections.deque()
+        self._queue = []  # in order of place
+        # Of a call or a future in the order of the program, compared from the left: the n-th thing that the program
+        # issued or asked for is (n,), the m-th of the callbacks of a future at (n,) is (n, m).
+        self._last_place = 0
         self._last_call = 0.0
         self._running = False  # by some thread
         self._asleep = False  # the thread, until it is woken
         self._thread.start()
 
+    def _next_place(self):
+        callbacks = _callbacks.of(self)
+        if callbacks is not None:
+            return callbacks.next_place()
+        self._last_place += 1
+        return (self._last_place,)
+
     def push(self, call):
         call._issued = time.monotonic()
         with self._lock:
-            self._queue.append(call)
+            call._place = self._next_place()
+            bisect.insort(self._queue, call)
             if self._asleep:
                 self._wake.notify()
 
@@ -184,10 +246,9 @@ class CallQueue(_WithThread):
             return self._ended.wait_for(lambda: not self._queue and not self._running, limit_s)
 
     def _run_queued(self, last):
-        """With the lock, and nobody running. Up to `last`; None: all."""
-        self._running = True
+        """With the lock, by the thread that has the queue. Up to `last`; None: all."""
         while self._queue and (last is None or not last.is_completed()):
-            call = self._queue.popleft()
+            call = self._queue.pop(0)
             self._lock.release()
             try:
                 call._execute()
@@ -196,14 +257,24 @@ class CallQueue(_WithThread):
                 self._lock.acquire()
             if self._queue:
                 self._ended.notify_all()
-        self._running = False
-        self._last_call = time.monotonic()
-        self._ended.notify_all()
-        if self._queue and self._asleep:
-            self._wake.notify()
+
+    def _take_and_run(self, last):
+        """With the lock, and nobody running."""
+        self._running = True
+        try:
+            self._run_queued(last)
+        finally:
+            self._running = False
+            self._last_call = time.monotonic()
+            self._ended.notify_all()
+            if self._queue and self._asleep:
+                self._wake.notify()
 
     def wait_for(self, call, limit_s):
         with self._lock:
+            if _callbacks.of(self) is not None:
+                self._run_queued(call)  # whatever the limit: nobody else can
+                return
             if limit_s is not None:  # the call may take longer than this wait may
                 if not self._ended.wait_for(call.is_completed, limit_s):
                     raise RuntimeError(f"tutti: Timed out after {limit_s * 1000:.0f} ms of waiting for a collective, which goes on")
@@ -212,7 +283,15 @@ class CallQueue(_WithThread):
                 if self._running or not self._queue:
                     self._ended.wait()
                 else:
-                    self._run_queued(call)
+                    self._take_and_run(call)
+
+    def will_have_future(self, call):
+        with self._lock:
+            if not call._future_place:
+                call._future_place = self._next_place()
+        # A wait for the future itself, which is torch's, would not run the queue.
+        if not call.is_completed() and _callbacks.of(self) is not None:
+            self.wait_for(call, None)
 
     def _serve(self):
         with self._lock:
@@ -220,7 +299,7 @@ class CallQueue(_WithThread):
                 if self._queue and not self._running:
                     age = time.monotonic() - self._queue[0]._issued
                     if age >= _LOOK_S or self._stopping:
-                        self._run_queued(None)
+                        self._take_and_run(None)
                     else:
                         self._wake.wait(_LOOK_S - age)
                 elif self._stopping and not self._queue and not self._running:
