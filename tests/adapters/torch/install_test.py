@@ -49,13 +49,13 @@ run(python, "-c", "import tutti_torch; assert tutti_torch.implementation() == 'c
 
 print("torch", run(python, "-c", "import torch; print(torch.__version__)"), end="")
 release = run(python, "-c", "import torch; print(*torch.__version__.split('.')[:2], sep='.')").strip()
-tests = ["collectives", "faults", "ddp", "parallel"]
+tests = ["collectives", "faults", "ddp", "adoption", "parallel"]
 if (HERE / f"passes_with_gloo_{release}.txt").exists():
     tests.append("upstream")
 else:
     print(f"torch's own tests were not run: no passes_with_gloo_{release}.txt, which upstream_test.py --remake writes")
 for form in ("compiled", "python"):
-    for test in tests + (["adoption"] if form == "compiled" else []):
+    for test in tests:
         run(python, str(HERE / f"{test}_test.py"), form)
         print(test, form)
 fake_cuda = BUILD / "tests/support/fake_cuda"

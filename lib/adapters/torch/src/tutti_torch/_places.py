@@ -7,8 +7,8 @@ def bytes_of(tensor):
     return tensor.numel() * tensor.element_size()
 
 
-def _storage(tensor):
-    return (tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage()).data_ptr()
+def storage_of(tensor):
+    return tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage()._storage
 
 
 def _adjacent(tensors):
@@ -18,7 +18,7 @@ def _adjacent(tensors):
     for tensor in tensors:
         if not tensor.is_contiguous() or (tensor.numel() > 0 and tensor.data_ptr() != at):
             return False
-        if tensor.is_cuda and len(tensors) > 1 and _storage(tensor) != _storage(tensors[0]):
+        if tensor.is_cuda and len(tensors) > 1 and storage_of(tensor).data_ptr() != storage_of(tensors[0]).data_ptr():
             return False
         at += bytes_of(tensor)
     return True
@@ -88,10 +88,10 @@ class OnHost:
 
     def __init__(self, library, failures, comm, config):
         self._library, self._failures = library, failures
-        self.comm, self._config = comm, config
+        self.comm, self.config = comm, config
 
     output = staticmethod(Output)
     input = staticmethod(Input)
 
     def call(self, name, what, *arguments):
-        self._failures.check(getattr(self._library, name + "_with")(*arguments, self.comm, self._config), what, self.comm)
+        self._failures.check(getattr(self._library, name + "_with")(*arguments, self.comm, self.config), what, self.comm)

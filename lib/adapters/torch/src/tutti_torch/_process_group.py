@@ -14,6 +14,7 @@ from torch._C import _distributed_c10d as c10d
 from tutti import _abi, _library
 
 from . import _gpu as gpu
+from ._adoption import Adoption
 from ._places import Input, OnHost, Output, bytes_of
 from ._queue import Call, CallQueue, Failures, JoinedWork, Message, Messages
 from ._setup import communicators
@@ -164,6 +165,7 @@ class TuttiProcessGroup(dist.ProcessGroup):
         self._sequence = 0
         self._coalesced = None
         self._kept = collections.deque(maxlen=_KEPT_WORKS)
+        self._adoption = Adoption(self._library, self._failures, collectives)
         self._queue = CallQueue()
         self._messages = Messages(self._library, self._failures, messages, limit_ms)
         self._open = True
@@ -244,6 +246,7 @@ class TuttiProcessGroup(dist.ProcessGroup):
             self._gpu.close(_PATIENCE_S)
         self._library.tutti_comm_free(self._messages_comm)
         self._library.tutti_comm_free(self._comm)
+        self._adoption = None  # tensors are freed when their memory is private again
         self._kept.clear()
         self._store = None  # the next group may be made through another one at the same address
 
@@ -340,11 +343,15 @@ class TuttiProcessGroup(dist.ProcessGroup):
         return self._issue(opts, list(tensors), (), run)
 
     def _reduce_all(self, tensor, reduce, on):
-        buffer = on.output([tensor])
-        buffer.load()
-        self._with_op(on, reduce, tensor, lambda op, dtype: on.call(
-            "tutti_allreduce", "all_reduce", _abi.TUTTI_IN_PLACE, buffer.address, tensor.numel(), dtype, op))
-        buffer.store()
+        def run(op, dtype):
+            if tensor.is_cpu:
+                self._adoption.before_allreduce(tensor, on.config)
+            buffer = on.output([tensor])
+            buffer.load()
+            on.call("tutti_allreduce", "all_reduce", _abi.TUTTI_IN_PLACE, buffer.address, tensor.numel(), dtype, op)
+            buffer.store()
+
+        self._with_op(on, reduce, tensor, run)
 
     @_with_short_forms(c10d.AllreduceOptions, "op")
     def allreduce(self, tensors, opts):
