@@ -352,7 +352,8 @@ def models(folder):
             ("mlp", ["--layers", "2", "--width", "24"], pictures, mlp),
             ("cnn", ["--layers", "3", "--width", "8"], pictures, cnn),
             ("cnn:inception", ["--layers", "3", "--width", "8"], pictures, inception),
-            ("quadratic:50", [], Numbers(), quadratic)]
+            # torch.randn rounds 16 numbers and more otherwise from release to release.
+            ("quadratic:15", [], Numbers(), quadratic)]
 
 
 def main():

@@ -13,10 +13,13 @@ import re
 import subprocess
 import sys
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../support"))
+import torch_of_pypi  # noqa: E402
+
 SOURCE, BUILD = (pathlib.Path(path).resolve() for path in sys.argv[1:3])
 HERE = pathlib.Path(__file__).resolve().parent
-RELEASE = "==" + sys.argv[3] if len(sys.argv) > 3 else ""
-FOLDER = BUILD / ("torch-of-pypi" + RELEASE.replace("==", "-"))
+RELEASE = sys.argv[3] if len(sys.argv) > 3 else ""
+FOLDER = torch_of_pypi.environment(BUILD, RELEASE)
 
 unwanted = ("TUTTI_LIBRARY", "PYTHONPATH", "LD_LIBRARY_PATH", "RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in unwanted}
@@ -36,7 +39,7 @@ def newcomers_lines():
     lines = re.search("```sh\n(.*?)```", text, flags=re.S).group(1)
     assert len(lines.splitlines()) <= 5, lines
     # Only where the environment goes is another, and which torch.
-    lines = re.sub(r"\bvenv(?=/|\s+&&)", str(FOLDER), lines).replace("install torch ", f"install torch{RELEASE} ")
+    lines = re.sub(r"\bvenv(?=/|\s+&&)", str(FOLDER), lines).replace("install torch ", f"install torch{RELEASE and '==' + RELEASE} ")
     out = run("bash", "-c", "set -e\n" + lines, limit=2400)
     assert "2 ranks over tutti (compiled): loss " in out, out
 
