@@ -138,7 +138,7 @@ class Setup(unittest.TestCase):
     def test_an_unknown_feature_is_refused_with_the_list(self):
         result = self.run_setup("build", "rocket")
         self.assertEqual(result.returncode, 2)
-        self.assertEqual(result.stderr, "tools/setup: unknown feature 'rocket' (allowed: build, test, train, torch, peers, oneccl, programs, check, fuzz, aarch64, bundle, package, reference)\n")
+        self.assertEqual(result.stderr, "tools/setup: unknown feature 'rocket' (allowed: build, test, train, torch, python, peers, oneccl, programs, check, fuzz, aarch64, bundle, package, reference)\n")
         self.assertEqual(self.log(), [])
 
     def test_what_apt_says_is_shown_when_it_fails(self):
