@@ -4,6 +4,7 @@
     collectives_test.py FORM [NRANKS]      FORM: compiled or python
 """
 
+import itertools
 import random
 import sys
 import time
@@ -300,47 +301,63 @@ def case_works(rank, size):
 
 
 def case_callbacks(rank, size):
-    """Callbacks that issue calls and wait for them, at other times on each rank: all run one order. Calls are equally
-    long and each has its own value, so that ranks that differ in the order get wrong sums."""
-    moments = random.Random(rank)
-    tensors = []
+    """Random programs whose callbacks issue calls and wait for them, at other times on each rank: all run one order. Calls
+    are equally long and each has its own value, so that ranks that differ in the order get wrong sums."""
+    program, moments = random.Random(5), random.Random(rank)
+    numbers, tensors = itertools.count(1), []
 
     def pause():
-        if moments.random() < 0.5:
-            time.sleep(moments.random() * 0.002)
+        if moments.random() < 0.3:
+            time.sleep(moments.random() * 0.001)
 
-    def issue(number):
+    def call(number):
         tensor = torch.full((3,), float(number))
         tensors.append((number, tensor))
         return dist.all_reduce(tensor, async_op=True)
 
-    def then(future, number, depth, earlier=None):
-        def callback(_done):
-            pause()
-            first = issue(10 * number + 1)
-            if depth > 0:
-                inner = then(first.get_future(), 10 * number + 1, depth - 1, earlier)
-                inner.wait()
-            second = issue(10 * number + 2)
-            if number % 2:
-                second.wait()
-            elif earlier is not None:
-                earlier.wait()
-            return second.get_future().wait()[0]
-        return future.then(callback)
+    def plan(depth, earlier):
+        """What a callback does, by the program's random numbers: so it is the same on all ranks."""
+        steps = []
+        for _ in range(program.randint(1, 4)):
+            kind = program.choice(["issue", "issue and wait", "wait for the future", "wait for an earlier one", "callback"])
+            then = plan(depth - 1, earlier) if kind == "callback" and depth > 0 else []
+            steps.append((kind, next(numbers), program.choice(earlier), then))
+        return steps
 
-    for turn in range(1, 31):
-        one = issue(100 * turn)
-        pause()
-        # As DDP's hooks do: each call's callbacks, of which one is a chain, before the next call.
-        ends = [then(then(one.get_future(), 100 * turn, 1), 100 * turn + 1, 0)]
-        both = [issue(100 * turn + 2), issue(100 * turn + 3)]
-        pause()
-        ends += [then(work.get_future(), 100 * turn + 4 + i, i, both[1]) for i, work in enumerate(both)]
-        last = issue(100 * turn + 6)
-        for end in ends:
-            end.wait()
-        last.wait()
+    def follow(steps):
+        for kind, number, earlier, then in steps:
+            pause()
+            if kind == "wait for an earlier one":
+                earlier.wait()
+                continue
+            work = call(number)
+            if kind == "issue and wait":
+                work.wait()
+            elif kind == "wait for the future":
+                work.get_future().wait()
+            elif kind == "callback":
+                work.get_future().then(lambda _done, then=then: follow(then))
+
+    ends = []
+    for _ in range(60):
+        works = [call(next(numbers)) for _ in range(program.randint(1, 3))]
+        for i, work in enumerate(works):
+            steps, chained = plan(2, works[:i + 1]), plan(1, works[:i + 1])
+            pause()
+            end = work.get_future().then(lambda _done, steps=steps: follow(steps))
+            if program.random() < 0.5:
+                end = end.then(lambda _done, chained=chained: follow(chained))
+            ends.append(end)
+        if program.random() < 0.4:
+            pause()
+            call(next(numbers)).wait()
+        if program.random() < 0.3:
+            ends[-1].wait()
+    for end in ends:
+        end.wait()
+    dist.barrier()
+    dist.barrier()  # behind what callbacks issued last
+    assert len(tensors) > 300, len(tensors)
     for number, tensor in tensors:
         same(tensor, torch.full((3,), float(number * size)), f"call {number} among callbacks")
 

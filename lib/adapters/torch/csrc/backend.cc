@@ -460,17 +460,18 @@ c10::intrusive_ptr<Base::Options> Backend::getBackendOptions() {
 }
 
 WorkPtr Backend::issued(WorkPtr work) {
-  if (coalescing_) coalesced_.push_back(work);
+  // Not what a callback issues meanwhile.
+  if (coalescer_.load() == std::this_thread::get_id()) coalesced_.push_back(work);
   return work;
 }
 
 void Backend::startCoalescing() {
-  coalescing_ = true;
+  coalescer_ = std::this_thread::get_id();
   coalesced_.clear();
 }
 
 WorkPtr Backend::endCoalescing() {
-  coalescing_ = false;
+  coalescer_ = std::thread::id();
   return c10::make_intrusive<JoinedWork>(rank_, std::exchange(coalesced_, {}));
 }
 

@@ -9,8 +9,10 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #endif
 
+#include <atomic>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "adoption.h"
 #include "work.h"
@@ -97,10 +99,10 @@ class Backend final : public Base {
   tutti_comm collectives_;
   tutti_comm messages_comm_;
   Milliseconds timeout_;
-  uint64_t sequence_ = 0;
-  bool coalescing_ = false;
-  std::vector<WorkPtr> coalesced_;
-  std::unique_ptr<Adoption> adoption_;  // of collectives_, for calls that are run
+  std::atomic<uint64_t> sequence_{0};
+  std::atomic<std::thread::id> coalescer_{};  // the thread that collects its own works
+  std::vector<WorkPtr> coalesced_;            // which only that one has
+  std::unique_ptr<Adoption> adoption_;        // of collectives_, for calls that are run
   std::unique_ptr<Messages> messages_;
   std::unique_ptr<CallQueue> queue_;
 };

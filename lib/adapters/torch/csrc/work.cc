@@ -26,7 +26,7 @@ constexpr auto shortest_nap = std::chrono::microseconds(20);
 constexpr auto longest_nap = std::chrono::microseconds(500);
 constexpr int looks_before_nap = 200;
 
-c10::intrusive_ptr<c10::ivalue::Future> new_future() {
+FuturePtr new_future() {
   return c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
 }
 
@@ -79,44 +79,28 @@ void TuttiWork::rethrow() const {
   if (failure_ != nullptr) std::rethrow_exception(failure_);
 }
 
-void TuttiWork::complete(std::exception_ptr failure) {
-  // Before anybody sees it done: this tells a profiler, which may be gone once a wait has returned.
-  finish(failure);
-  c10::intrusive_ptr<c10::ivalue::Future> future;
-  {
-    std::lock_guard<std::mutex> lock(future_mutex_);
-    failure_ = failure;
-    done_.store(true, std::memory_order_release);
-    future = future_;
-  }
-  if (!future) return;
-  if (failure != nullptr) {
-    future->setError(failure);
-  } else {
-    future->markCompleted(c10::IValue(outputs_));
-  }
+void TuttiWork::set_done(std::exception_ptr failure) {
+  failure_ = std::move(failure);
+  done_.store(true, std::memory_order_release);
 }
 
-c10::intrusive_ptr<c10::ivalue::Future> TuttiWork::getFuture() {
-  std::lock_guard<std::mutex> lock(future_mutex_);
-  if (!future_) {
-    future_ = new_future();
-    // Nobody has it yet, so that there are no callbacks to run.
-    if (done() && failure_ != nullptr) {
-      future_->setError(failure_);
-    } else if (done()) {
-      future_->markCompleted(c10::IValue(outputs_));
-    }
+void TuttiWork::end(c10::ivalue::Future& future) const {
+  if (failure_ != nullptr) {
+    future.setError(failure_);
+  } else {
+    future.markCompleted(c10::IValue(outputs_));
   }
-  return future_;
 }
 
 // ---------------------------------------------------------------- collectives
 
-// While this thread, which has the queue, runs the callbacks of a call's future.
+// While this thread, which has the queue, runs the callbacks of a future.
 class CallQueue::Callbacks {
  public:
-  explicit Callbacks(const Call& call) : call_(call), outer_(innermost_) { innermost_ = this; }
+  Callbacks(const CallQueue& queue, const Place& place)
+      : queue_(queue), place_(place), outer_(innermost_) {
+    innermost_ = this;
+  }
   Callbacks(const Callbacks&) = delete;
   Callbacks& operator=(const Callbacks&) = delete;
   ~Callbacks() { innermost_ = outer_; }
@@ -124,12 +108,12 @@ class CallQueue::Callbacks {
   // NULL: this thread is in no callback of this queue.
   static Callbacks* of(const CallQueue& queue) {
     Callbacks* one = innermost_;
-    while (one != nullptr && &one->call_.queue_ != &queue) one = one->outer_;
+    while (one != nullptr && &one->queue_ != &queue) one = one->outer_;
     return one;
   }
 
   Place next_place() {
-    Place place = call_.future_place_;
+    Place place = place_;
     place.push_back(++last_place_);
     return place;
   }
@@ -137,8 +121,9 @@ class CallQueue::Callbacks {
  private:
   static thread_local Callbacks* innermost_;
 
-  const Call& call_;
-  Callbacks* const outer_;  // in one of whose callbacks these run
+  const CallQueue& queue_;
+  const Place& place_;
+  Callbacks* const outer_;  // in one of which these run
   uint64_t last_place_ = 0;
 };
 
@@ -154,8 +139,8 @@ void CallQueue::Call::run() {
     failure = std::current_exception();
   }
   run_ = nullptr;
-  const Callbacks callbacks(*this);
-  complete(failure);
+  finish(failure);
+  set_done(failure);
 }
 
 bool CallQueue::Call::wait(Milliseconds timeout) {
@@ -164,9 +149,14 @@ bool CallQueue::Call::wait(Milliseconds timeout) {
   return true;
 }
 
-c10::intrusive_ptr<c10::ivalue::Future> CallQueue::Call::getFuture() {
-  queue_.will_have_future(*this);
-  return TuttiWork::getFuture();
+FuturePtr CallQueue::Call::getFuture() {
+  // The queue may be gone once the call is done.
+  FuturePtr future = done() ? FuturePtr() : queue_.future_of(*this);
+  if (!future) {
+    future = new_future();
+    end(*future);
+  }
+  return future;
 }
 
 CallQueue::~CallQueue() {
@@ -178,14 +168,19 @@ CallQueue::~CallQueue() {
   thread_.join();
 }
 
-void CallQueue::push(c10::intrusive_ptr<Call> call) {
-  call->issued_ = Clock::now();
-  std::lock_guard<std::mutex> lock(mutex_);
-  call->place_ = next_place();
+void CallQueue::insert(c10::intrusive_ptr<Call> call, FuturePtr future) {
+  Callbacks* const callbacks = Callbacks::of(*this);
+  Entry entry{callbacks != nullptr ? callbacks->next_place() : Place{++last_place_},
+              std::move(call), std::move(future), Clock::now()};
   const auto after = std::upper_bound(
-      queue_.begin(), queue_.end(), call,
-      [](const auto& one, const auto& other) { return one->place_ < other->place_; });
-  queue_.insert(after, std::move(call));
+      queue_.begin(), queue_.end(), entry,
+      [](const Entry& one, const Entry& other) { return one.place < other.place; });
+  queue_.insert(after, std::move(entry));
+}
+
+void CallQueue::push(c10::intrusive_ptr<Call> call) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  insert(std::move(call), FuturePtr());
   if (asleep_) wake_.notify_one();
 }
 
@@ -194,19 +189,29 @@ bool CallQueue::drain(Milliseconds limit) {
   return ended_.wait_for(lock, limit, [this] { return queue_.empty() && !running_; });
 }
 
-CallQueue::Place CallQueue::next_place() {
-  Callbacks* const callbacks = Callbacks::of(*this);
-  return callbacks != nullptr ? callbacks->next_place() : Place{++last_place_};
+void CallQueue::run(const Entry& entry) {
+  if (!entry.future) {
+    entry.call->run();
+  } else {
+    const Callbacks callbacks(*this, entry.place);
+    entry.call->end(*entry.future);
+  }
 }
 
-// By the thread that has the queue. Up to `last`, NULL: all.
+// By the thread that has the queue.
 void CallQueue::run_queued(std::unique_lock<std::mutex>& lock, const Call* last) {
-  while (!queue_.empty() && (last == nullptr || !last->done())) {
+  // The callbacks of others stay behind the callback that waits.
+  const bool nested = Callbacks::of(*this) != nullptr;
+  const auto goes_on = [&] {
+    const Entry& next = queue_.front();
+    return last == nullptr || !last->done() || (!nested && next.future && next.call.get() == last);
+  };
+  while (!queue_.empty() && goes_on()) {
     {
-      const auto call = std::move(queue_.front());
+      const Entry entry = std::move(queue_.front());
       queue_.pop_front();
       lock.unlock();
-      call->run();
+      run(entry);
     }  // tensors are freed outside the lock
     lock.lock();
     ended_.notify_all();
@@ -246,22 +251,25 @@ void CallQueue::wait_for(const Call& call, Milliseconds limit) {
   }
 }
 
-void CallQueue::will_have_future(Call& call) {
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (call.future_place_.empty()) call.future_place_ = next_place();
+FuturePtr CallQueue::future_of(Call& call) {
+  if (Callbacks::of(*this) != nullptr) {
+    // Nobody else runs the queue, nor does a wait for the future, which is torch's.
+    const auto released = without_gil();
+    wait_for(call, Milliseconds(0));
+    return {};
   }
-  // A wait for the future itself, which is torch's, would not run the queue.
-  if (call.done() || Callbacks::of(*this) == nullptr) return;
-  const auto released = without_gil();
-  wait_for(call, Milliseconds(0));
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (call.done()) return {};
+  FuturePtr future = new_future();
+  insert(c10::intrusive_ptr<Call>::reclaim_copy(&call), future);
+  return future;
 }
 
 void CallQueue::serve() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (true) {
     if (!queue_.empty() && !running_) {
-      const auto age = Clock::now() - queue_.front()->issued_;
+      const auto age = Clock::now() - queue_.front().issued;
       if (age >= look || stopping_) {
         take_and_run(lock, nullptr);
       } else {
@@ -398,6 +406,26 @@ void Messages::serve() {
   }
 }
 
+FuturePtr Messages::Message::getFuture() {
+  std::lock_guard<std::mutex> lock(future_mutex_);
+  if (!future_) {
+    future_ = new_future();
+    if (done()) end(*future_);  // nobody has it yet, so that there are no callbacks to run
+  }
+  return future_;
+}
+
+void Messages::Message::complete(std::exception_ptr failure) {
+  finish(failure);
+  FuturePtr future;
+  {
+    std::lock_guard<std::mutex> lock(future_mutex_);
+    set_done(std::move(failure));
+    future = future_;
+  }
+  if (future) end(*future);
+}
+
 bool Messages::Message::wait(Milliseconds timeout) {
   const auto begun = Clock::now();
   auto nap = std::chrono::microseconds(shortest_nap);
@@ -466,7 +494,7 @@ Tensors JoinedWork::result() {
   return all;
 }
 
-c10::intrusive_ptr<c10::ivalue::Future> JoinedWork::getFuture() {
+FuturePtr JoinedWork::getFuture() {
   struct State {
     std::mutex mutex;
     size_t left;

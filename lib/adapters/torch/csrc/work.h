@@ -22,6 +22,7 @@ namespace tutti_torch {
 
 using Milliseconds = std::chrono::milliseconds;
 using Tensors = std::vector<at::Tensor>;
+using FuturePtr = c10::intrusive_ptr<c10::ivalue::Future>;
 
 // Throws what torch expects for a failed call: " Timed out " is in the sentence of a timeout.
 // `comm` may be NULL.
@@ -45,16 +46,17 @@ class TuttiWork : public c10d::Work {
   // On the processor, what is done is visible to all.
   void synchronize() override {}
   void abort() override;
-  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
   uint64_t getSequencenumber() const;
 
  protected:
-  // Once. Runs the callbacks of the future.
-  void complete(std::exception_ptr failure);
+  // Once, after finish(): that tells a profiler, which may be gone once a wait has returned.
+  void set_done(std::exception_ptr failure);
   bool done() const { return done_.load(std::memory_order_acquire); }
   // If failed.
   void rethrow() const;
   void set_source(int rank) { source_.store(rank, std::memory_order_relaxed); }
+  // Of a work that is done: runs the callbacks of the future.
+  void end(c10::ivalue::Future& future) const;
 
  private:
   const Tensors outputs_;
@@ -62,19 +64,19 @@ class TuttiWork : public c10d::Work {
   std::atomic<int> source_;
   std::atomic<bool> done_{false};
   std::exception_ptr failure_;  // written before done_
-  std::mutex future_mutex_;
-  c10::intrusive_ptr<c10::ivalue::Future> future_;
 };
 
 // The collectives of a group. A thread of the queue runs them, so that they proceed while the
 // program computes; but who waits for a call whose turn it is runs it itself, which spares two
 // switches of threads.
 //
-// Calls run in the order in which the program issued them. What a callback of a call's future
-// issues counts as issued where the program asked for that future, whenever the callback runs: so
-// all ranks run one order, though their calls end at different times, as long as callbacks are
-// attached before the next call is issued. A callback may wait for any call issued before that
-// place, and for its own: the thread that is in it, which has the queue, runs them.
+// Calls run in the order in which the program issued them. Each future of a call has a place in
+// that order, too, where the program asked for it; there its callbacks run, and what they issue,
+// however early the call has ended. So all ranks run one order as long as a callback, and what is
+// chained to it, is attached before the program issues or asks for anything else, and callbacks
+// issue calls of this group only. (Where the future has ended already, torch runs the callback at
+// once, in the program.) A callback may wait for works of before that place, and for what it issues
+// itself: its thread, which has the queue, runs them.
 class CallQueue {
  public:
   class Call;
@@ -91,26 +93,36 @@ class CallQueue {
 
  private:
   class Callbacks;
-  // Of a call or a future in the order of the program, compared from the left: the n-th thing that
-  // the program issued or asked for is {n}, the m-th of the callbacks of a future at {n} is {n, m}.
+  // In the order of the program, compared from the left: the n-th thing that the program issued or
+  // asked for is {n}, the m-th of the callbacks of a future at {n} is {n, m}.
   using Place = std::vector<uint64_t>;
+  // What is done in its turn: a call, or the end of one of its futures.
+  struct Entry {
+    Place place;
+    c10::intrusive_ptr<Call> call;
+    FuturePtr future;  // null: the call itself
+    std::chrono::steady_clock::time_point issued;
+  };
 
   void serve();
-  // All under the mutex, which `lock` holds.
-  Place next_place();
+  // Under the mutex.
+  void insert(c10::intrusive_ptr<Call> call, FuturePtr future);
+  // These leave the mutex, which `lock` holds, while they run something. Up to `last` and the ends
+  // of its futures, NULL: all.
   void run_queued(std::unique_lock<std::mutex>& lock, const Call* last);
   void take_and_run(std::unique_lock<std::mutex>& lock, const Call* last);
+  void run(const Entry& entry);
 
   // limit 0: none.
   void wait_for(const Call& call, Milliseconds limit);
-  // The future of this call is asked for.
-  void will_have_future(Call& call);
+  // A future that ends in its turn. Null: the call is done.
+  FuturePtr future_of(Call& call);
 
   std::mutex mutex_;
-  std::condition_variable wake_;                // of the thread
-  std::condition_variable ended_;               // of a call
-  std::deque<c10::intrusive_ptr<Call>> queue_;  // in order of place
-  uint64_t last_place_ = 0;                     // of the program, outside of callbacks
+  std::condition_variable wake_;   // of the thread
+  std::condition_variable ended_;  // of a call
+  std::deque<Entry> queue_;        // in order of place
+  uint64_t last_place_ = 0;        // of the program, outside of callbacks
   std::chrono::steady_clock::time_point last_call_;
   bool running_ = false;  // by some thread
   bool asleep_ = false;   // the thread, until it is woken
@@ -126,7 +138,8 @@ class CallQueue::Call final : public TuttiWork {
       : TuttiWork(std::forward<Args>(args)...), queue_(queue), run_(std::move(run)) {}
 
   bool wait(Milliseconds timeout) override;
-  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
+  // Another one each time.
+  FuturePtr getFuture() override;
 
  private:
   friend class CallQueue;
@@ -134,9 +147,6 @@ class CallQueue::Call final : public TuttiWork {
 
   CallQueue& queue_;
   std::function<void()> run_;
-  Place place_;
-  Place future_place_;  // empty until the future is asked for
-  std::chrono::steady_clock::time_point issued_;
 };
 
 // Sends and receives of a group, on a communicator of their own: so they neither wait for
@@ -183,9 +193,11 @@ class Messages::Message final : public TuttiWork {
       : TuttiWork(std::forward<Args>(args)...), messages_(messages), finish_(std::move(finish)) {}
 
   bool wait(Milliseconds timeout) override;
+  FuturePtr getFuture() override;
 
  private:
   friend class Messages;
+  void complete(std::exception_ptr failure);
 
   Messages& messages_;
   std::function<void()> finish_;
@@ -194,6 +206,8 @@ class Messages::Message final : public TuttiWork {
   std::exception_ptr error_;
   Milliseconds limit_{0};
   std::chrono::steady_clock::time_point deadline_;
+  std::mutex future_mutex_;
+  FuturePtr future_;
 };
 
 // Several works as one: it has ended when all have.
@@ -208,7 +222,7 @@ class JoinedWork final : public c10d::Work {
   bool wait(Milliseconds timeout) override;
   void synchronize() override {}
   Tensors result() override;
-  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
+  FuturePtr getFuture() override;
 
  private:
   std::vector<c10::intrusive_ptr<c10d::Work>> works_;

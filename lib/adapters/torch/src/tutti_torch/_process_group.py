@@ -7,6 +7,7 @@ import collections
 import ctypes
 import functools
 import sys
+import threading
 
 import torch
 import torch.distributed as dist
@@ -163,7 +164,7 @@ class TuttiProcessGroup(dist.ProcessGroup):
         self._limit_ms = limit_ms
         self._group_name = self._group_desc = ""
         self._sequence = 0
-        self._coalesced = None
+        self._coalesced = self._coalescer = None  # works, and the thread that collects its own
         self._kept = collections.deque(maxlen=_KEPT_WORKS)
         self._adoption = Adoption(self._library, self._failures, collectives)
         self._queue = CallQueue()
@@ -258,10 +259,10 @@ class TuttiProcessGroup(dist.ProcessGroup):
             self.shutdown()
 
     def _start_coalescing(self, device=None):
-        self._coalesced = []
+        self._coalesced, self._coalescer = [], threading.get_ident()
 
     def _end_coalescing(self, device=None):
-        works, self._coalesced = self._coalesced, None
+        works, self._coalesced, self._coalescer = self._coalesced, None, None
         return self._issued(JoinedWork(works))
 
     # How calls are issued.
@@ -269,7 +270,7 @@ class TuttiProcessGroup(dist.ProcessGroup):
     def _issued(self, work):
         if _KEPT_WORKS:
             self._kept.append(work)
-        if self._coalesced is not None:
+        if self._coalescer == threading.get_ident():  # not what a callback issues meanwhile
             self._coalesced.append(work)
         return work
 

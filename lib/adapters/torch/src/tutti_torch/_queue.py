@@ -6,6 +6,7 @@ messages are requests, all of which are in flight at once. As csrc/work.h, which
 
 import bisect
 import ctypes
+import signal
 import threading
 import time
 
@@ -140,41 +141,94 @@ class _WithThread:
 
 
 class _Callbacks(threading.local):
-    """What callbacks of calls' futures this thread is in, the innermost last."""
+    """Of which futures this thread is in callbacks, the innermost last."""
 
     def __init__(self):
         super().__init__()
         self.stack = []
 
     def of(self, queue):
-        return next((one for one in reversed(self.stack) if one.call._queue is queue), None)
+        return next((one for one in reversed(self.stack) if one.queue is queue), None)
 
 
 class _CallbacksOf:
-    """Those of one call, while they run."""
+    """Those of a future that this thread, which has the queue, ends."""
 
-    def __init__(self, call):
-        self.call = call
+    def __init__(self, end):
+        self.queue, self._place = end.queue, end.place
         self._last_place = 0
 
     def next_place(self):
         self._last_place += 1
-        return (*self.call._future_place, self._last_place)
+        return (*self._place, self._last_place)
 
 
 _callbacks = _Callbacks()
+
+
+class _Uninterrupted:
+    """Holds Ctrl-C back while the main thread runs calls: it could skip one on this rank alone, or lose one. (What runs in
+    the library does not heed it anyway.)"""
+
+    def __enter__(self):
+        self._before = self._came = None
+        if threading.get_ident() == threading.main_thread().ident:
+            before = signal.getsignal(signal.SIGINT)
+            if callable(before):
+                self._before = before
+                signal.signal(signal.SIGINT, self._hold)
+
+    def _hold(self, *arguments):
+        self._came = arguments
+
+    def __exit__(self, *_error):
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+            if self._came is not None:
+                self._before(*self._came)
+
+
+class _Entry:
+    """What a queue does in its turn."""
+
+    def __init__(self, queue, call):
+        self.queue, self.call = queue, call
+        self.place = ()
+        self.issued = 0.0
+
+    def __lt__(self, other):
+        return self.place < other.place
+
+    def run(self):
+        self.call._execute()
+
+    def ends(self, call):
+        """Whether it is the end of one of this call's futures."""
+        return False
+
+
+class _End(_Entry):
+    """The end of a future: runs its callbacks."""
+
+    def __init__(self, queue, call, gate):
+        super().__init__(queue, call)
+        self._gate = gate
+
+    def run(self):
+        _callbacks.stack.append(_CallbacksOf(self))
+        try:
+            self._gate.set_result(None)
+        finally:
+            _callbacks.stack.pop()
+
+    def ends(self, call):
+        return self.call is call
 
 
 class Call(TuttiWork):
     def __init__(self, queue, run, outputs, source):
         super().__init__(run, outputs, source)
         self._queue = queue
-        self._issued = 0.0
-        self._place = ()
-        self._future_place = ()  # empty until the future is asked for
-
-    def __lt__(self, other):
-        return self._place < other._place
 
     def wait(self, timeout=None):
         if not self._done:
@@ -182,8 +236,12 @@ class Call(TuttiWork):
         return self._end_of_wait()
 
     def get_future(self):
-        self._queue.will_have_future(self)
-        return super().get_future()
+        """Another one each time."""
+        gate = torch.futures.Future()
+        future = gate.then(self._value)
+        if self._done or not self._queue.will_end(self, gate):
+            gate.set_result(None)
+        return future
 
     def _execute(self):
         failure = None
@@ -191,113 +249,110 @@ class Call(TuttiWork):
             self._run()
         except Exception as error:  # pylint: disable=broad-except
             failure = error
-        except BaseException as error:  # Ctrl-C ends this call, and goes on to whoever waits here
-            self._complete_with_callbacks(RuntimeError(f"tutti: the call was interrupted ({type(error).__name__})"))
-            raise
-        self._complete_with_callbacks(failure)
-
-    def _complete_with_callbacks(self, failure):
-        _callbacks.stack.append(_CallbacksOf(self))
-        try:
-            self._complete(failure)
-        finally:
-            _callbacks.stack.pop()
+        self._complete(failure)
 
 
 class CallQueue(_WithThread):
     """The collectives of a group. Its thread runs them, so that they proceed while the program computes; but
     who waits for a call whose turn it is runs it itself, which spares two switches of threads.
 
-    Calls run in the order in which the program issued them. What a callback of a call's future issues counts as
-    issued where the program asked for that future, whenever the callback runs: so all ranks run one order, though
-    their calls end at different times, as long as callbacks are attached before the next call is issued. A callback
-    may wait for any call issued before that place, and for its own: the thread that is in it, which has the queue,
-    runs them."""
+    Calls run in the order in which the program issued them. Each future of a call has a place in that order, too, where
+    the program asked for it; there its callbacks run, and what they issue, however early the call has ended. So all ranks
+    run one order as long as a callback, and what is chained to it, is attached before the program issues or asks for
+    anything else, and callbacks issue calls of this group only. (Where the future has ended already, torch runs the
+    callback at once, in the program.) A callback may wait for works of before that place, and for what it issues itself:
+    its thread, which has the queue, runs them."""
 
     def __init__(self):
         super().__init__("collectives")
-        self._ended = threading.Condition(self._lock)  # of a call
-        self._queue = []  # in order of place
-        # Of a call or a future in the order of the program, compared from the left: the n-th thing that the program
-        # issued or asked for is (n,), the m-th of the callbacks of a future at (n,) is (n, m).
+        self._ended = threading.Condition(self._lock)  # of an entry
+        self._queue = []  # entries, in order of place
+        # In the order of the program, compared from the left: the n-th thing that the program issued or asked for is at
+        # (n,), the m-th of the callbacks of a future at (n,) is at (n, m).
         self._last_place = 0
         self._last_call = 0.0
         self._running = False  # by some thread
         self._asleep = False  # the thread, until it is woken
         self._thread.start()
 
-    def _next_place(self):
+    def _insert(self, entry):
         callbacks = _callbacks.of(self)
         if callbacks is not None:
-            return callbacks.next_place()
-        self._last_place += 1
-        return (self._last_place,)
+            entry.place = callbacks.next_place()
+        else:
+            self._last_place += 1
+            entry.place = (self._last_place,)
+        entry.issued = time.monotonic()
+        bisect.insort(self._queue, entry)
 
     def push(self, call):
-        call._issued = time.monotonic()
+        entry = _Entry(self, call)
         with self._lock:
-            call._place = self._next_place()
-            bisect.insort(self._queue, call)
+            self._insert(entry)
             if self._asleep:
                 self._wake.notify()
+
+    def will_end(self, call, gate):
+        """Ends the future behind the gate in its turn. False: the call is done."""
+        if _callbacks.of(self) is not None:
+            # Nobody else runs the queue, nor does a wait for the future, which is torch's.
+            self.wait_for(call, None)
+            return False
+        entry = _End(self, call, gate)
+        with self._lock:
+            if call.is_completed():
+                return False
+            self._insert(entry)
+            return True
 
     def drain(self, limit_s):
         with self._lock:
             return self._ended.wait_for(lambda: not self._queue and not self._running, limit_s)
 
     def _run_queued(self, last):
-        """With the lock, by the thread that has the queue. Up to `last`; None: all."""
-        while self._queue and (last is None or not last.is_completed()):
-            call = self._queue.pop(0)
+        """With the lock, by the thread that has the queue. Up to `last` and the ends of its futures; None: all."""
+        # The callbacks of others stay behind the callback that waits.
+        nested = _callbacks.of(self) is not None
+        while self._queue and (last is None or not last.is_completed() or (not nested and self._queue[0].ends(last))):
+            entry = self._queue.pop(0)
             self._lock.release()
             try:
-                call._execute()
-                call = None  # tensors are freed outside the lock
+                entry.run()
+                entry = None  # tensors are freed outside the lock
             finally:
                 self._lock.acquire()
-            if self._queue:
-                self._ended.notify_all()
+            self._ended.notify_all()
 
     def _take_and_run(self, last):
         """With the lock, and nobody running."""
         self._running = True
-        try:
-            self._run_queued(last)
-        finally:
-            self._running = False
-            self._last_call = time.monotonic()
-            self._ended.notify_all()
-            if self._queue and self._asleep:
-                self._wake.notify()
+        self._run_queued(last)
+        self._running = False
+        self._last_call = time.monotonic()
+        self._ended.notify_all()
+        if self._queue and self._asleep:
+            self._wake.notify()
 
     def wait_for(self, call, limit_s):
-        with self._lock:
-            if _callbacks.of(self) is not None:
-                self._run_queued(call)  # whatever the limit: nobody else can
-                return
-            if limit_s is not None:  # the call may take longer than this wait may
-                if not self._ended.wait_for(call.is_completed, limit_s):
-                    raise RuntimeError(f"tutti: Timed out after {limit_s * 1000:.0f} ms of waiting for a collective, which goes on")
-                return
-            while not call.is_completed():
-                if self._running or not self._queue:
-                    self._ended.wait()
-                else:
+        while not call.is_completed():
+            with _Uninterrupted(), self._lock:
+                if _callbacks.of(self) is not None:
+                    self._run_queued(call)  # whatever the limit: nobody else can
+                    return
+                if limit_s is None and self._queue and not self._running:
                     self._take_and_run(call)
-
-    def will_have_future(self, call):
-        with self._lock:
-            if not call._future_place:
-                call._future_place = self._next_place()
-        # A wait for the future itself, which is torch's, would not run the queue.
-        if not call.is_completed() and _callbacks.of(self) is not None:
-            self.wait_for(call, None)
+            with self._lock:
+                if limit_s is not None:  # the call may take longer than this wait may
+                    if not self._ended.wait_for(call.is_completed, limit_s):
+                        raise RuntimeError(f"tutti: Timed out after {limit_s * 1000:.0f} ms of waiting for a collective, which goes on")
+                elif not call.is_completed() and (self._running or not self._queue):
+                    self._ended.wait()
 
     def _serve(self):
         with self._lock:
             while True:
                 if self._queue and not self._running:
-                    age = time.monotonic() - self._queue[0]._issued
+                    age = time.monotonic() - self._queue[0].issued
                     if age >= _LOOK_S or self._stopping:
                         self._take_and_run(None)
                     else:
