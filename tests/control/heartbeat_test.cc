@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 namespace tutti {
 namespace {
 
@@ -68,6 +70,25 @@ TEST(Heartbeat, CountsFromTheLastAcknowledgement) {
     heartbeat.take(inquiry, {true, 2, last}, now);
   EXPECT_EQ(inquiry.asked_ns, last);
   EXPECT_TRUE(heartbeat.is_lost({true, 2, last}, 1'100 * ms));
+}
+
+// A network that is full drops the question and what is sent again of it, but data goes on.
+TEST(Heartbeat, TakesDataThatGoesOnForAnAnswer) {
+  const Heartbeat heartbeat(1500 * ms);
+  Inquiry inquiry;
+  inquiry.ask(1'000 * ms);
+  const auto look = [&](uint64_t now, uint64_t moved) {
+    const Contact contact{true, 4, 10, moved};
+    const bool silent = Heartbeat::is_silent(contact, inquiry);
+    heartbeat.take(inquiry, contact, now);
+    return std::pair(silent, heartbeat.is_lost(contact, now - inquiry.asked_ns));
+  };
+  for (uint64_t now = 1'050 * ms; now < 60'000 * ms; now += 50 * ms)
+    EXPECT_EQ(look(now, now), std::pair(false, false)) << now / ms;
+  const uint64_t last = inquiry.looked_ns;
+  for (uint64_t now = last + 50 * ms; now < last + 1'050 * ms; now += 50 * ms)
+    EXPECT_EQ(look(now, last), std::pair(true, false)) << (now - last) / ms;
+  EXPECT_EQ(look(last + 1'050 * ms, last), std::pair(true, true));
 }
 
 TEST(Heartbeat, FollowsItsLimit) {

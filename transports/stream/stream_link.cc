@@ -643,7 +643,7 @@ Status StreamLink::find_silent(uint64_t now_ns) {
 }
 
 Contact StreamLink::ask(Peer& peer, uint64_t now_ns) {
-  const Contact contact = contact_of(peer.control.fd());
+  const Contact contact = peer.contact();
   if (!heartbeat_.take(peer.inquiry, contact, now_ns)) return contact;
   const std::lock_guard lock(control_mutex_);
   if (!peer.control.flushed()) return contact;
@@ -659,8 +659,14 @@ void StreamLink::ask_others(const Peer& suspect, uint64_t now_ns) {
   }
 }
 
+Contact StreamLink::Peer::contact() const {
+  Contact contact = contact_of(control.fd());
+  contact.moved = stream->sent() + stream->delivered();
+  return contact;
+}
+
 bool StreamLink::Peer::is_silent() const {
-  return closed ? given_up : Heartbeat::is_silent(contact_of(control.fd()));
+  return closed ? given_up : Heartbeat::is_silent(contact(), inquiry);
 }
 
 // A rank whose questions none of several hosts answers is itself the one that is cut off.

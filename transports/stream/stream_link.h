@@ -86,6 +86,8 @@ class StreamLink final : public Link {
     void look() override;
     void want() override;
     bool can_be_asked() const { return !host.empty() && !left && !closed; }
+    // With its host, by the control connection and what data has moved.
+    Contact contact() const;
     // Its host has not answered, or the kernel has given the connection up.
     bool is_silent() const;
 
