@@ -1,5 +1,6 @@
 // MPI_X of C, in front of the host's, which are PMPI_X.
 #include "lib/adapters/mpi/collectives.h"
+#include "lib/adapters/mpi/freed.h"
 
 namespace mpi = tutti::mpi;
 

@@ -17,6 +17,7 @@
 #include <optional>
 #include <thread>
 
+#include "lib/adapters/mpi/freed.h"
 #include "lib/adapters/mpi/join.h"
 #include "lib/adapters/mpi/types.h"
 #include "lib/base/clock.h"
@@ -26,7 +27,6 @@ namespace tutti::mpi {
 
 constinit thread_local LastComm last_comm [[gnu::tls_model("initial-exec")]];
 constinit std::atomic<uint64_t> freed_comms{0};
-constinit thread_local const BeingFreed* BeingFreed::last_ = nullptr;
 
 namespace {
 
@@ -60,12 +60,6 @@ int error_class = MPI_ERR_OTHER;
 void progress_host(void*) {
   int there = 0;
   PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, quiet_comm, &there, MPI_STATUS_IGNORE);
-}
-
-// Open MPI 4.1 copies attributes in MPI_Comm_create_group(), too, to communicators of other ranks.
-int not_copied(MPI_Comm, int, void*, void*, void*, int* copied) {
-  *copied = 0;
-  return MPI_SUCCESS;
 }
 
 int forget(MPI_Comm, int, void* attribute, void*) {
@@ -273,7 +267,7 @@ Comm* kept_of(MPI_Comm comm) {
 }
 
 Comm* find(MPI_Comm comm) {
-  if (comm == MPI_COMM_NULL || BeingFreed::is(comm)) return nullptr;
+  if (comm == MPI_COMM_NULL || is_freed(comm)) return nullptr;
   void* attribute = nullptr;
   int found = 0;
   if (PMPI_Comm_get_attr(comm, comm_keyval, &attribute, &found) != MPI_SUCCESS) return nullptr;
@@ -294,7 +288,8 @@ std::string set_up() {
   if (config_integer(Variable::tutti_mpi_eager, &eager).ok()) j.eager = eager.value_or(0) != 0;
   if (why.empty() && !learn_types()) why = "the host MPI gave no keyval";
   if (why.empty() &&
-      PMPI_Comm_create_keyval(not_copied, forget, &comm_keyval, nullptr) != MPI_SUCCESS)
+      (PMPI_Comm_create_keyval(not_copied, forget, &comm_keyval, nullptr) != MPI_SUCCESS ||
+       !watch_freed_comms()))
     why = "the host MPI gave no keyval";
   if (PMPI_Comm_group(MPI_COMM_WORLD, &world_group) != MPI_SUCCESS)
     why = "the host MPI gave no group";
@@ -363,21 +358,20 @@ Comm* find_comm(MPI_Comm comm) {
   return kept;
 }
 
-BeingFreed::BeingFreed(const MPI_Comm* comm)
-    : comm_(comm != nullptr ? *comm : MPI_COMM_NULL), outer_(last_) {
-  last_ = this;
-  bind_host();
+bool forget_comm(MPI_Comm comm) {
+  if (state.load(std::memory_order_acquire) != State::on) return false;
+  freed_comms.fetch_add(1);
   void* attribute = nullptr;
   int found = 0;
-  if (state.load(std::memory_order_acquire) == State::on && comm_ != MPI_COMM_NULL &&
-      PMPI_Comm_get_attr(comm_, comm_keyval, &attribute, &found) == MPI_SUCCESS && found != 0)
-    PMPI_Comm_delete_attr(comm_, comm_keyval);
+  if (PMPI_Comm_get_attr(comm, comm_keyval, &attribute, &found) == MPI_SUCCESS && found != 0)
+    PMPI_Comm_delete_attr(comm, comm_keyval);
+  return true;
 }
 
-bool BeingFreed::is(MPI_Comm comm) {
-  const BeingFreed* one = last_;
-  while (one != nullptr && one->comm_ != comm) one = one->outer_;
-  return one != nullptr;
+// Open MPI 4.1 copies attributes in MPI_Comm_create_group(), too, to communicators of other ranks.
+int not_copied(MPI_Comm, int, void*, void*, void*, int* copied) {
+  *copied = 0;
+  return MPI_SUCCESS;
 }
 
 bool make_in_time(MPI_Comm comm, Comm& kept) {
@@ -390,7 +384,8 @@ bool make_in_time(MPI_Comm comm, Comm& kept) {
 void count_without_comm(Function function) {
   Job& j = job();
   const std::lock_guard lock(j.mutex);
-  ++j.ended.of(function).by_host[size_t(Why::off)];
+  const Why why = state.load() == State::on ? Why::no_comm : Why::off;
+  ++j.ended.of(function).by_host[size_t(why)];
 }
 
 int raise(Comm& kept, MPI_Comm comm, tutti_status status) {

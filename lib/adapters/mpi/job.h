@@ -58,22 +58,11 @@ inline Comm* comm_of(MPI_Comm comm) {
   return find_comm(comm);
 }
 
-// While one lives this thread frees that communicator (null: none). It has no Comm any more, on all
-// ranks: what the program calls on it while its attributes are deleted the host does, in whatever
-// order these are on each rank.
-class BeingFreed {
- public:
-  explicit BeingFreed(const MPI_Comm* comm);
-  ~BeingFreed() { last_ = outer_; }
-  BeingFreed(const BeingFreed&) = delete;
-  BeingFreed& operator=(const BeingFreed&) = delete;
-  static bool is(MPI_Comm comm);
+// Before the host frees it. False: before begin() or after end().
+bool forget_comm(MPI_Comm comm);
 
- private:
-  static constinit thread_local const BeingFreed* last_ [[gnu::tls_model("initial-exec")]];
-  MPI_Comm comm_;
-  const BeingFreed* outer_;
-};
+// Of MPI_Comm_create_keyval(), for attributes that duplicates do not get.
+int not_copied(MPI_Comm, int, void*, void*, void*, int* copied);
 
 // Makes tutti's communicator of one whose calls were few, if it is time: at the first call on one
 // of all ranks (or on any, with TUTTI_MPI_EAGER); else once the host has spent as much on its calls

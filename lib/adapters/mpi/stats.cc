@@ -13,11 +13,9 @@ constexpr const char* names[] = {
 };
 
 constexpr const char* reasons[] = {
-    "tutti takes no part",  "intercommunicator",
-    "ranks of another job", "no communicator of tutti",
-    "too few calls",        "wrong arguments",
-    "nothing to move",      "operator or type with gaps",
-    "nonblocking",          "persistent",
+    "tutti takes no part",        "freed communicator", "intercommunicator", "ranks of another job",
+    "no communicator of tutti",   "too few calls",      "wrong arguments",   "nothing to move",
+    "operator or type with gaps", "nonblocking",        "persistent",
 };
 static_assert(std::size(reasons) == size_t(Why::count));
 

@@ -24,7 +24,8 @@ enum class Function : uint8_t {
 
 // Why the host made a call.
 enum class Why : uint8_t {
-  off,  // the interposer takes no part in this job
+  off,      // the interposer takes no part in this job
+  no_comm,  // freed, or wrong
   intercommunicator,
   other_job,  // ranks of another MPI_COMM_WORLD
   setup,      // no communicator of tutti could be made

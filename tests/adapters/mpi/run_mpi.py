@@ -73,6 +73,12 @@ def situations(mpi):
     situation("types", 1, TUTTI_MPI_EAGER="1")
     for eager in ("1", "0"):
         situation("freed", 3, TUTTI_MPI_EAGER=eager)
+        _, err = situation("freed-late", 3, TUTTI_MPI_EAGER=eager)
+        check("288 freed communicator" in err, "calls on freed communicators are not the host's", err)
+        if not mpi.name.startswith("MPICH of PyPI"):  # which locks a mutex of its own twice, also by itself
+            situation("freed-by-threads", 3, TUTTI_MPI_EAGER=eager)
+    _, err = situation("not-freed")
+    check(carried(err, "Allreduce")[1] == 0, "what is not freed is left to the host", err)
     _, err = situation("freed-types")
     check(carried(err, "Bcast") == (400, 0), "calls with a type that is being freed are left to the host", err)
     for ranks in (2, 3):

@@ -637,6 +637,95 @@ static void freed(void) {
   MPI_Comm_free_keyval(&keyval);
 }
 
+/* The same with requests on it in flight: MPICH deletes attributes when the last has ended, on
+ * ranks that have waited for theirs at once. The handle is used again, of other ranks. */
+static int in_free, late_deletions;
+static MPI_Request in_flight[3];
+static int call_late(MPI_Comm comm, int keyval, void* attribute, void* extra) {
+  (void)keyval, (void)attribute, (void)extra;
+  late_deletions += !in_free;
+  sum_of_ranks(comm);
+  sum_of_ranks(MPI_COMM_WORLD);
+  sum_of_ranks(comm);
+  ++deletions;
+  return MPI_SUCCESS;
+}
+static void* wait_for_all(void* unused) {
+  MPI_Waitall(3, in_flight, MPI_STATUSES_IGNORE);
+  return unused;
+}
+static void freed_while(int threaded) {
+  enum { bytes = 1 << 18 };
+  static char in[bytes], out[bytes];
+  int keyvals[3];
+  for (int k = 0; k < 3; ++k)
+    MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, call_late, &keyvals[k], NULL);
+  for (int turn = 0; turn < 48; ++turn) {
+    MPI_Comm part;
+    pthread_t other;
+    int me, n;
+    if (turn % 3 == 2)
+      MPI_Comm_dup(MPI_COMM_WORLD, &part);
+    else
+      MPI_Comm_split(MPI_COMM_WORLD, turn % 3 == 0 ? 0 : rank / 2, -rank, &part);
+    MPI_Comm_rank(part, &me);
+    MPI_Comm_size(part, &n);
+    const int before = (turn + rank) % 4;
+    for (int k = 0; k < before; ++k) MPI_Comm_set_attr(part, keyvals[k], NULL);
+    if (turn % 5 != 0) sum_of_ranks(part);
+    for (int k = before; k < 3; ++k) MPI_Comm_set_attr(part, keyvals[k], NULL);
+    MPI_Irecv(in, bytes, MPI_BYTE, (me + n - 1) % n, 0, part, &in_flight[0]);
+    MPI_Isend(out, bytes, MPI_BYTE, (me + 1) % n, 0, part, &in_flight[1]);
+    MPI_Ibarrier(part, &in_flight[2]);
+    const int waits = turn % 4 == 3 && rank == 0;
+    if (threaded) {
+      pthread_create(&other, NULL, wait_for_all, NULL);
+    } else if (waits) {
+      wait_for_all(NULL);
+    }
+    in_free = 1;
+    MPI_Comm_free(&part);
+    in_free = 0;
+    if (turn % 2 == 0) sum_of_ranks(MPI_COMM_SELF);
+    if (threaded) {
+      pthread_join(other, NULL);
+    } else if (!waits) {
+      wait_for_all(NULL);
+    }
+    demand(part == MPI_COMM_NULL, "a handle of none");
+    demand(deletions == 3 * (turn + 1), "every attribute deleted");
+  }
+#ifdef OPEN_MPI
+  demand(threaded || late_deletions == 0, "deletions in MPI_Comm_free");
+#else
+  demand(threaded || late_deletions > 0, "late deletions");
+#endif
+  for (int k = 0; k < 3; ++k) MPI_Comm_free_keyval(&keyvals[k]);
+}
+static void freed_late(void) { freed_while(0); }
+static void freed_by_threads(void) { freed_while(1); }
+
+/* One that the MPI refuses to free remains what it was. */
+static int refuse(MPI_Comm comm, int keyval, void* attribute, void* extra) {
+  (void)comm, (void)keyval, (void)attribute, (void)extra;
+  return deletions++ == 0 ? MPI_ERR_OTHER : MPI_SUCCESS;
+}
+static void not_freed(void) {
+  int keyval;
+  MPI_Comm copy;
+  MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, refuse, &keyval, NULL);
+  MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+  MPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  sum_of_ranks(copy);
+  MPI_Comm_set_attr(copy, keyval, NULL);
+  MPI_Comm kept = copy;
+  demand(MPI_Comm_free(&copy) != MPI_SUCCESS, "an error of a function that deletes");
+  if (copy != MPI_COMM_NULL) sum_of_ranks(kept);
+  demand(MPI_Comm_free(&(MPI_Comm){MPI_COMM_WORLD}) != MPI_SUCCESS, "no end of MPI_COMM_WORLD");
+  for (int i = 0; i < 3; ++i) sum_of_ranks(MPI_COMM_WORLD);
+}
+
 /* The same of types, also where the other ranks have one of their own. */
 static int bcast_at_deletion(MPI_Datatype type, int keyval, void* attribute, void* extra) {
   (void)keyval, (void)attribute, (void)extra;
@@ -709,6 +798,9 @@ int main(int argc, char** argv) {
 #endif
     {"missing", missing, MPI_THREAD_SINGLE},
     {"freed", freed, MPI_THREAD_SINGLE},
+    {"freed-late", freed_late, MPI_THREAD_SINGLE},
+    {"freed-by-threads", freed_by_threads, MPI_THREAD_MULTIPLE},
+    {"not-freed", not_freed, MPI_THREAD_SINGLE},
     {"freed-types", freed_types, MPI_THREAD_SINGLE},
     {"late", late, MPI_THREAD_SINGLE},
     {"first-call", first_call, MPI_THREAD_SINGLE},
