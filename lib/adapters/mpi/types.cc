@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <stdexcept>
+#include <type_traits>
 #include <unordered_map>
 #include <vector>
 
@@ -22,13 +23,12 @@ namespace {
 template <class Handle, class Value, size_t places>
 class Table {
  public:
-  void add(Handle handle, Value value) {
+  Value* add(Handle handle) {
     for (size_t i = place(handle);; i = (i + 1) % places) {
       if (used_[i]) continue;
       used_[i] = true;
       handles_[i] = handle;
-      values_[i] = value;
-      return;
+      return &values_[i];
     }
   }
   Value* find(Handle handle) {
@@ -41,7 +41,10 @@ class Table {
  private:
   static size_t place(Handle handle) {
     uint64_t bits = 0;
-    std::memcpy(&bits, &handle, sizeof(handle));
+    if constexpr (std::is_pointer_v<Handle>)
+      bits = reinterpret_cast<uintptr_t>(handle);
+    else
+      bits = uint32_t(handle);
     return size_t((bits * 0x9e3779b97f4a7c15u) >> 40) % places;
   }
   std::array<bool, places> used_{};
@@ -52,17 +55,13 @@ class Table {
 // Of a named type all is known but what the host is asked when the type is first used: optional
 // types may be unknown to it.
 struct Named {
-  Type type;
-  std::atomic<bool> asked{false};
-};
-
-struct NamedKind {
   Kind kind = Kind::other;
   bool is_signed = false;
-  Named* named = nullptr;
+  std::atomic<bool> asked{false};
+  Type type;
 };
 
-Table<MPI_Datatype, NamedKind, 256> named_types;
+Table<MPI_Datatype, Named, 256> named_types;
 Table<MPI_Op, tutti_op, 64> named_ops;
 std::mutex named_mutex;
 int type_keyval = MPI_KEYVAL_INVALID;
@@ -236,7 +235,9 @@ bool dtype_of_size(size_t size, tutti_dtype* out) {
 
 void name(MPI_Datatype type, Kind kind, bool is_signed = false) {
   if (type == MPI_DATATYPE_NULL || named_types.find(type) != nullptr) return;
-  named_types.add(type, {kind, is_signed, new Named});
+  Named* const named = named_types.add(type);
+  named->kind = kind;
+  named->is_signed = is_signed;
 }
 
 }  // namespace
@@ -274,7 +275,7 @@ bool learn_types() {
       {MPI_LXOR, TUTTI_LXOR},        {MPI_BAND, TUTTI_BAND},      {MPI_BOR, TUTTI_BOR},
       {MPI_BXOR, TUTTI_BXOR},        {MPI_MINLOC, TUTTI_MINLOC},  {MPI_MAXLOC, TUTTI_MAXLOC},
       {MPI_REPLACE, TUTTI_OP_COUNT}, {MPI_NO_OP, TUTTI_OP_COUNT}, {MPI_OP_NULL, TUTTI_OP_COUNT}};
-  for (const auto& op : ops) named_ops.add(op.host, op.own);
+  for (const auto& op : ops) *named_ops.add(op.host) = op.own;
   for (int commutative : {0, 1}) {
     if (tutti_op_create(reduce_by_host, nullptr, commutative, &host_ops[commutative]) != TUTTI_OK)
       return false;
@@ -283,19 +284,18 @@ bool learn_types() {
 }
 
 const Type* find_type(MPI_Datatype type) {
-  if (const NamedKind* const known = named_types.find(type)) [[likely]] {
-    Named& named = *known->named;
-    if (!named.asked.load(std::memory_order_acquire)) {
+  if (Named* const named = named_types.find(type)) [[likely]] {
+    if (!named->asked.load(std::memory_order_acquire)) {
       const std::lock_guard lock(named_mutex);
-      if (!named.asked.load(std::memory_order_relaxed)) {
-        if (!ask(type, &named.type)) return nullptr;
-        find_dtype(known->kind, known->is_signed, &named.type);
-        named.asked.store(true, std::memory_order_release);
+      if (!named->asked.load(std::memory_order_relaxed)) {
+        if (!ask(type, &named->type)) return nullptr;
+        find_dtype(named->kind, named->is_signed, &named->type);
+        named->asked.store(true, std::memory_order_release);
       }
     }
     last_answers.type = type;
-    last_answers.known = &named.type;
-    return &named.type;
+    last_answers.known = &named->type;
+    return &named->type;
   }
   if (type == MPI_DATATYPE_NULL) return nullptr;
   if (TypeBeingFreed* const freed = TypeBeingFreed::find(type)) [[unlikely]]
