@@ -215,7 +215,52 @@ def fortran(mpi):
         check(carried(err)[0] >= 8 and carried(err)[1] == 17, "not all was carried or counted", err)
         for function, more in (("Allreduce", ", 1 persistent"), ("Bcast", ""), ("Barrier", ", 1 persistent")):
             check(re.search(rf"^tutti mpi: {function} .* 1 nonblocking{more}$", err, re.M), f"{function} is not counted", err)
+    for module in (None, "mpi", "mpi_f08"):
+        for form in ("BLOCKING", "NONBLOCKING", "PERSISTENT"):
+            fortran_every(mpi, module, form)
     fortran_library(mpi)
+
+
+FUNCTIONS = ("Allreduce Reduce Bcast Allgather Allgatherv Gather Gatherv Scatter Scatterv Reduce_scatter "
+             "Reduce_scatter_block Alltoall Alltoallv Scan Exscan Barrier").split()
+
+
+def fortran_every(mpi, module, form, launched=over_tutti, *more):
+    """One form of every function: that results are right, and each is carried or counted as what it is."""
+    program = f"{folder}/every-{module}-{form}-{mpi.abi}"
+    names = [f"-D{form}", *([f"-DMODULE={module}"] if module else []), *(["-DF08"] if module == "mpi_f08" else [])]
+    if form == "PERSISTENT" and mpi.open_mpi:
+        names += ["-DMPIX", *(["-DEXTENSION=mpi_f08_ext"] if module == "mpi_f08" else [])]
+    os.makedirs(program + "-modules", exist_ok=True)
+    run([mpi.fortran, "-cpp", "-O1", "-fallow-argument-mismatch", "-ffree-line-length-none", "-J", program + "-modules",
+         *names, "-o", program, f"{HERE}/every.f90", *more])
+    out, err, _, _ = run(launched(mpi, 3, program))
+    counted = re.search(r"^(\d+) calls, all as it should be$", out, re.M)
+    check(counted, f"{module}, {form}: did not end well", out, err)
+    calls = int(counted[1])
+    check(carried(err) == ((calls, 0) if form == "BLOCKING" else (0, calls)), f"{module}, {form}: not all is counted", err)
+    for function in FUNCTIONS:
+        row = r"\d+ +\d+  -" if form == "BLOCKING" else rf"0 +0  \d+ {form.lower()}"
+        check(re.search(rf"^tutti mpi: {function} +{row}$", err, re.M), f"{module}, {form}: {function} is not taken", err)
+
+
+def linked(mpi):
+    """Programs that are linked with the interposer in front of their MPI, and started without `tutti mpi`."""
+    library = os.path.dirname(mpi.interposer())
+    link = [f"-L{library}", "-Wl,--no-as-needed", f"-ltutti-mpi-{mpi.abi}", f"-Wl,-rpath,{library}"]
+
+    def launched(_, ranks, program, *arguments):
+        return [*mpi.launch(ranks), program, *arguments]
+
+    program = f"{folder}/linked-{mpi.abi}-{abs(hash(mpi.compiler))}"
+    run([mpi.compiler, "-O1", "-o", program, f"{HERE}/situations.c", *link, "-lpthread"])
+    for name, ranks in (("freed-late", 3), ("created", 3), ("requests", 2)):
+        out, err, _, _ = run(launched(mpi, ranks, program, name), TUTTI_MPI_EAGER="1")
+        check(re.search("^done$", out, re.M), f"{name} did not end well", out, err)
+        check(carried(err)[0] > 1, f"{name}: nothing was carried", err)
+    if mpi.fortran is not None and shutil.which("gfortran") is not None and shutil.which(mpi.fortran) is not None:
+        for module in (None, "mpi_f08"):
+            fortran_every(mpi, module, "BLOCKING", launched, *link)
 
 
 def fortran_library(mpi):
