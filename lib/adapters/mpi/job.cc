@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <numeric>
 #include <optional>
 #include <thread>
 
@@ -138,16 +139,19 @@ class Exchange {
   std::vector<Said> said_;
 };
 
-// Whether all ranks are of this job: those of others may have no interposer, or another one.
-bool of_this_job(MPI_Comm comm, int nranks) {
+// Of the ranks of a communicator those in MPI_COMM_WORLD; MPI_UNDEFINED: of another job, which may
+// have no interposer, or another one. Empty: the host does not say. Open MPI 5 cannot compare
+// communicators of sessions with MPI_COMM_WORLD.
+std::vector<int> ranks_in_world(MPI_Comm comm, int nranks) {
   MPI_Group group;
-  if (PMPI_Comm_group(comm, &group) != MPI_SUCCESS) return false;
+  if (PMPI_Comm_group(comm, &group) != MPI_SUCCESS) return {};
   const auto n = size_t(nranks);
   std::vector<int> ranks(n), found(n);
-  for (int i = 0; i < nranks; ++i) ranks[size_t(i)] = i;
-  PMPI_Group_translate_ranks(group, nranks, ranks.data(), world_group, found.data());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  const int code =
+      PMPI_Group_translate_ranks(group, nranks, ranks.data(), world_group, found.data());
   PMPI_Group_free(&group);
-  return std::find(found.begin(), found.end(), MPI_UNDEFINED) == found.end();
+  return code == MPI_SUCCESS ? found : std::vector<int>{};
 }
 
 // What the last communicator's making took for each of its ranks; 0: not known yet.
@@ -243,10 +247,14 @@ void look_at(MPI_Comm comm, Comm* kept) {
   }
   PMPI_Comm_rank(comm, &kept->rank);
   PMPI_Comm_size(comm, &kept->nranks);
-  int like_world = MPI_UNEQUAL;
-  PMPI_Comm_compare(comm, MPI_COMM_WORLD, &like_world);
-  kept->world = like_world == MPI_IDENT || like_world == MPI_CONGRUENT;
-  if (!kept->world && !of_this_job(comm, kept->nranks)) kept->why = Why::other_job;
+  int world_size = 0;
+  PMPI_Comm_size(MPI_COMM_WORLD, &world_size);
+  const std::vector<int> ranks = ranks_in_world(comm, kept->nranks);
+  const auto in_place = [i = 0](int rank) mutable { return rank == i++; };
+  kept->world =
+      int(ranks.size()) == world_size && std::all_of(ranks.begin(), ranks.end(), in_place);
+  if (ranks.empty() || std::find(ranks.begin(), ranks.end(), MPI_UNDEFINED) != ranks.end())
+    kept->why = Why::other_job;
 }
 
 // The Comm that a communicator without an attribute gets.

@@ -8,6 +8,34 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The forms of MPI 4, whose counts are MPI_Count. */
+#ifdef LARGE
+typedef MPI_Count count_of;
+typedef MPI_Aint place_of;
+#define MPI_Allreduce MPI_Allreduce_c
+#define MPI_Reduce MPI_Reduce_c
+#define MPI_Scan MPI_Scan_c
+#define MPI_Exscan MPI_Exscan_c
+#define MPI_Reduce_scatter_block MPI_Reduce_scatter_block_c
+#define MPI_Reduce_scatter MPI_Reduce_scatter_c
+#define MPI_Bcast MPI_Bcast_c
+#define MPI_Allgather MPI_Allgather_c
+#define MPI_Gather MPI_Gather_c
+#define MPI_Scatter MPI_Scatter_c
+#define MPI_Alltoall MPI_Alltoall_c
+#define MPI_Allgatherv MPI_Allgatherv_c
+#define MPI_Gatherv MPI_Gatherv_c
+#define MPI_Scatterv MPI_Scatterv_c
+#define MPI_Alltoallv MPI_Alltoallv_c
+#define PMPI_Reduce_scatter PMPI_Reduce_scatter_c
+#define PMPI_Allgatherv PMPI_Allgatherv_c
+#define PMPI_Gatherv PMPI_Gatherv_c
+#define PMPI_Scatterv PMPI_Scatterv_c
+#define PMPI_Alltoallv PMPI_Alltoallv_c
+#else
+typedef int count_of, place_of;
+#endif
+
 static int world_rank, every_type;
 static long compared, wrong;
 static const char* on = "";
@@ -151,7 +179,7 @@ static void reductions(MPI_Comm comm) {
   int rank, n;
   MPI_Comm_rank(comm, &rank);
   MPI_Comm_size(comm, &n);
-  int* counts = malloc((size_t)n * sizeof(int));
+  count_of* counts = malloc((size_t)n * sizeof(count_of));
   for (int t = 0; t < n_types; ++t) {
     if (!every_type && !is_quick(types[t].name)) continue;
     for (int o = 0; o < 12; ++o) {
@@ -336,8 +364,10 @@ static void movements(MPI_Comm comm) {
   MPI_Comm_size(comm, &n);
   const size_t room = (size_t)ints * 4 * 4 * (size_t)n + 64;
   char *in = malloc(room), *a = malloc(room), *b = malloc(room);
-  int *counts = malloc(4 * (size_t)n), *places = malloc(4 * (size_t)n),
-      *counts2 = malloc(4 * (size_t)n), *places2 = malloc(4 * (size_t)n);
+  count_of *counts = malloc(sizeof(count_of) * (size_t)n),
+           *counts2 = malloc(sizeof(count_of) * (size_t)n);
+  place_of *places = malloc(sizeof(place_of) * (size_t)n),
+           *places2 = malloc(sizeof(place_of) * (size_t)n);
 #define FILL                                    \
   for (size_t i = 0; i < room; ++i) {           \
     in[i] = (char)(i * 7 + (size_t)rank * 13);  \

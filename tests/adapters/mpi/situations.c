@@ -527,6 +527,62 @@ static void missing(void) {
   if (is_there("MPI_Iallreduce_c", code)) MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
+#if MPI_VERSION >= 4 || (defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5)
+#define WITH_SESSIONS
+/* Communicators of a session: of all ranks in two orders, of every second one, and their
+ * duplicates; also in a program without MPI_Init. */
+static void calls_in_session(int alone) {
+  MPI_Session session;
+  MPI_Group all, turned, even;
+  MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &session);
+  MPI_Group_from_session_pset(session, "mpi://WORLD", &all);
+  MPI_Group_size(all, &size); /* Intel MPI does not say the rank in it */
+  MPI_Group_range_incl(all, 1, (int[1][3]){{size - 1, 0, -1}}, &turned);
+  MPI_Group_range_incl(all, 1, (int[1][3]){{0, size - 1, 2}}, &even);
+  for (int turn = 0; turn < 4; ++turn) {
+    const MPI_Group groups[3] = {all, turned, even};
+    for (int i = 0; i < 3; ++i) {
+      MPI_Comm comm, copy;
+      if (i == 2 && rank % 2 != 0) continue;
+      MPI_Comm_create_from_group(groups[i], "situations", MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL,
+                                 &comm);
+      if (i == 0) MPI_Comm_rank(comm, &rank);
+      sum_of_ranks(comm);
+      MPI_Comm_dup(comm, &copy);
+      MPI_Comm_free(&comm);
+      sum_of_ranks(copy);
+      if (!alone && i < 2) sum_of_ranks(MPI_COMM_WORLD);
+      MPI_Comm_free(&copy);
+    }
+  }
+  MPI_Group_free(&even);
+  MPI_Group_free(&turned);
+  MPI_Group_free(&all);
+  MPI_Session_finalize(&session);
+  if (alone && rank == 0) printf("done\n");
+}
+static void sessions(void) { calls_in_session(0); }
+static void sessions_alone(void) { calls_in_session(1); }
+#endif
+
+#if MPI_VERSION >= 4
+/* More elements than an int counts. */
+static void large_count(void) {
+  const MPI_Count n = ((MPI_Count)1 << 31) + 7;
+  unsigned char* const data = malloc((size_t)n);
+  demand(data != NULL, "memory");
+  for (MPI_Count i = 0; i < n; ++i) data[i] = rank == 0 ? (unsigned char)(i * 7 >> 3) : 1;
+  MPI_Bcast_c(data, n, MPI_BYTE, 0, MPI_COMM_WORLD);
+  for (MPI_Count i = 0; i < n; ++i) demand(data[i] == (unsigned char)(i * 7 >> 3), "what was sent");
+  data[n - 1] = (unsigned char)rank;
+  MPI_Allreduce_c(MPI_IN_PLACE, data, n, MPI_UINT8_T, MPI_MAX, MPI_COMM_WORLD);
+  for (MPI_Count i = 0; i < n - 1; ++i)
+    demand(data[i] == (unsigned char)(i * 7 >> 3), "the greatest of the same");
+  demand(data[n - 1] == size - 1, "the greatest rank");
+  free(data);
+}
+#endif
+
 /* A duplicate, a call on it, and its end, over and over: prints microseconds. */
 static void short_lived(void) {
   double best = 1e9;
@@ -796,6 +852,13 @@ int main(int argc, char** argv) {
 #if MPI_VERSION >= 4 || defined(OPEN_MPI)
     {"persistent", persistent, MPI_THREAD_SINGLE},
 #endif
+#ifdef WITH_SESSIONS
+    {"sessions", sessions, MPI_THREAD_SINGLE},
+    {"sessions-alone", sessions_alone, -1}, /* without MPI_Init */
+#endif
+#if MPI_VERSION >= 4
+    {"large-count", large_count, MPI_THREAD_SINGLE},
+#endif
     {"missing", missing, MPI_THREAD_SINGLE},
     {"freed", freed, MPI_THREAD_SINGLE},
     {"freed-late", freed_late, MPI_THREAD_SINGLE},
@@ -818,6 +881,10 @@ int main(int argc, char** argv) {
   if (argc > 2 && dlopen(argv[2], RTLD_LAZY | RTLD_LOCAL) == NULL) {
     fprintf(stderr, "%s\n", dlerror());
     return 4;
+  }
+  if (situations[which].level < 0) {
+    situations[which].run();
+    return 0;
   }
   const char* const of_launcher = getenv(getenv("PMI_RANK") ? "PMI_RANK" : "OMPI_COMM_WORLD_RANK");
   int level = situations[which].level;
