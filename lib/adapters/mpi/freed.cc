@@ -69,7 +69,10 @@ bool watch_freed_comms() {
 
 BeingFreed::BeingFreed(const MPI_Comm* comm) : handle_(comm) {
   bind_host();
-  if (comm == nullptr || *comm == MPI_COMM_NULL || !forget_comm(*comm)) return;
+  // Of these two the host refuses it.
+  if (comm == nullptr || *comm == MPI_COMM_NULL || *comm == MPI_COMM_WORLD ||
+      *comm == MPI_COMM_SELF || !forget_comm(*comm))
+    return;
   comm_ = *comm;
   {
     const std::lock_guard lock(freed_mutex);

@@ -47,7 +47,7 @@ Job& job() {
   return *instance;
 }
 
-enum class State : uint8_t { before, on, off };
+enum class State : uint8_t { before, on, off, ended };
 std::atomic<State> state{State::before};
 int comm_keyval = MPI_KEYVAL_INVALID;
 MPI_Group world_group;
@@ -55,6 +55,7 @@ MPI_Group world_group;
 // without a look at anything else.
 MPI_Comm quiet_comm;
 bool quiet_comm_made = false;
+bool finishes_by_attribute = false;
 // Of tutti's errors: MPICH knows no texts of new codes in classes of its own.
 int error_class = MPI_ERR_OTHER;
 
@@ -315,31 +316,9 @@ std::string set_up() {
   return "";
 }
 
-}  // namespace
-
-void refuse_foreign_host() {
-  const Fit fit = fit_of_host();
-  if (!fit.foreign) return;
-  std::fprintf(stderr, "tutti mpi: %s\n", fit.why_not.c_str());
-  _exit(EXIT_FAILURE);
-}
-
-void begin() {
-  std::string off = set_up();
-  const bool on = off.empty();
-  {
-    Job& j = job();
-    const std::lock_guard lock(j.mutex);
-    j.off = std::move(off);
-  }
-  state.store(on ? State::on : State::off);
-  // From now on those in its order share it.
-  if (on) find(MPI_COMM_WORLD);
-}
-
-void end() {
-  if (state.load() == State::before) return;
-  state.store(State::off);
+void finish() {
+  const State was = state.exchange(State::ended);
+  if (was == State::before || was == State::ended) return;
   freed_comms.fetch_add(1);
   Job& j = job();
   const std::lock_guard lock(j.mutex);
@@ -353,6 +332,48 @@ void end() {
   PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
   if (j.stats && rank == 0) std::fputs(describe(j.ended, j.off).c_str(), stderr);
   if (quiet_comm_made) PMPI_Comm_free(&quiet_comm);
+}
+
+int finish_at_deletion(MPI_Comm, int, void*, void*) {
+  finish();
+  return MPI_SUCCESS;
+}
+
+// MPI_Finalize begins with the attributes of MPI_COMM_SELF: functions that delete them may make
+// calls, which other ranks meet with ones before their MPI_Finalize. What was set first is deleted
+// last.
+bool finish_by_attribute() {
+  int keyval = MPI_KEYVAL_INVALID;
+  return PMPI_Comm_create_keyval(not_copied, finish_at_deletion, &keyval, nullptr) == MPI_SUCCESS &&
+         PMPI_Comm_set_attr(MPI_COMM_SELF, keyval, nullptr) == MPI_SUCCESS;
+}
+
+}  // namespace
+
+void refuse_foreign_host() {
+  const Fit fit = fit_of_host();
+  if (!fit.foreign) return;
+  std::fprintf(stderr, "tutti mpi: %s\n", fit.why_not.c_str());
+  _exit(EXIT_FAILURE);
+}
+
+void begin() {
+  if (state.load() != State::before) return;
+  finishes_by_attribute = finish_by_attribute();
+  std::string off = set_up();
+  const bool on = off.empty();
+  {
+    Job& j = job();
+    const std::lock_guard lock(j.mutex);
+    j.off = std::move(off);
+  }
+  state.store(on ? State::on : State::off);
+  // From now on those in its order share it.
+  if (on) find(MPI_COMM_WORLD);
+}
+
+void end() {
+  if (!finishes_by_attribute) finish();
 }
 
 Comm* find_comm(MPI_Comm comm) {

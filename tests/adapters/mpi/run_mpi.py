@@ -83,6 +83,9 @@ def situations(mpi):
         check("288 freed communicator" in err, "calls on freed communicators are not the host's", err)
         if not mpi.name.startswith("MPICH of PyPI"):  # which locks a mutex of its own twice, also by itself
             situation("freed-by-threads", 3, TUTTI_MPI_EAGER=eager)
+    for ranks in (2, 3):
+        _, err = situation("finalize", ranks)
+        check(carried(err) == (5, 0), "calls in MPI_Finalize are not carried", err)
     _, err = situation("not-freed")
     check(carried(err, "Allreduce")[1] == 0, "what is not freed is left to the host", err)
     _, err = situation("freed-types")

@@ -778,11 +778,38 @@ static void not_freed(void) {
   MPI_Comm kept = copy;
   demand(MPI_Comm_free(&copy) != MPI_SUCCESS, "an error of a function that deletes");
   if (copy != MPI_COMM_NULL) sum_of_ranks(kept);
-  demand(MPI_Comm_free(&(MPI_Comm){MPI_COMM_WORLD}) != MPI_SUCCESS, "no end of MPI_COMM_WORLD");
+  if (rank == 0)
+    demand(MPI_Comm_free(&(MPI_Comm){MPI_COMM_WORLD}) != MPI_SUCCESS, "no end of MPI_COMM_WORLD");
   for (int i = 0; i < 3; ++i) sum_of_ranks(MPI_COMM_WORLD);
 }
 
-/* The same of types, also where the other ranks have one of their own. */
+/* Rank 0 makes in MPI_Finalize, where the attributes of MPI_COMM_SELF are deleted, the calls that
+ * the others make before theirs. */
+static int last_calls(MPI_Comm comm, int keyval, void* attribute, void* extra) {
+  (void)comm, (void)keyval, (void)attribute, (void)extra;
+  MPI_Comm copy;
+  MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+  sum_of_ranks(MPI_COMM_WORLD);
+  sum_of_ranks(copy);
+  MPI_Comm_free(&copy);
+  sum_of_ranks(MPI_COMM_WORLD);
+  return MPI_SUCCESS;
+}
+static void finalize(void) {
+  int keyval;
+  MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, last_calls, &keyval, NULL);
+  sum_of_ranks(MPI_COMM_WORLD);
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 0)
+    MPI_Comm_set_attr(MPI_COMM_SELF, keyval, NULL);
+  else
+    last_calls(MPI_COMM_SELF, keyval, NULL, NULL);
+  MPI_Finalize();
+  if (rank == 0) printf("done\n");
+  exit(0);
+}
+
+/* Functions that delete attributes of types, also where the other ranks have one of their own. */
 static int bcast_at_deletion(MPI_Datatype type, int keyval, void* attribute, void* extra) {
   (void)keyval, (void)attribute, (void)extra;
   int data[6];
@@ -863,6 +890,7 @@ int main(int argc, char** argv) {
     {"freed", freed, MPI_THREAD_SINGLE},
     {"freed-late", freed_late, MPI_THREAD_SINGLE},
     {"freed-by-threads", freed_by_threads, MPI_THREAD_MULTIPLE},
+    {"finalize", finalize, MPI_THREAD_SINGLE},
     {"not-freed", not_freed, MPI_THREAD_SINGLE},
     {"freed-types", freed_types, MPI_THREAD_SINGLE},
     {"late", late, MPI_THREAD_SINGLE},
