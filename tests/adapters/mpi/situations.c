@@ -769,18 +769,19 @@ static int refuse(MPI_Comm comm, int keyval, void* attribute, void* extra) {
 static void not_freed(void) {
   int keyval;
   MPI_Comm copy;
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  sum_of_ranks(MPI_COMM_WORLD);
+  if (rank == 0)
+    demand(MPI_Comm_free(&(MPI_Comm){MPI_COMM_WORLD}) != MPI_SUCCESS, "no end of MPI_COMM_WORLD");
+  for (int i = 0; i < 3; ++i) sum_of_ranks(MPI_COMM_WORLD);
   MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, refuse, &keyval, NULL);
   MPI_Comm_dup(MPI_COMM_WORLD, &copy);
   MPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN);
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   sum_of_ranks(copy);
   MPI_Comm_set_attr(copy, keyval, NULL);
   MPI_Comm kept = copy;
   demand(MPI_Comm_free(&copy) != MPI_SUCCESS, "an error of a function that deletes");
   if (copy != MPI_COMM_NULL) sum_of_ranks(kept);
-  if (rank == 0)
-    demand(MPI_Comm_free(&(MPI_Comm){MPI_COMM_WORLD}) != MPI_SUCCESS, "no end of MPI_COMM_WORLD");
-  for (int i = 0; i < 3; ++i) sum_of_ranks(MPI_COMM_WORLD);
 }
 
 /* Rank 0 makes in MPI_Finalize, where the attributes of MPI_COMM_SELF are deleted, the calls that
