@@ -160,7 +160,7 @@ def hpcc(mpi):
 
 def missed_of(err):
     """Calls that tutti would have taken, and the host made."""
-    return sum(int(n) for n in re.findall(r"(\d+) (?:too few|no comm|tutti takes)", lines("^tutti mpi: all.*", err)[0]))
+    return sum(int(n) for n in re.findall(r"(\d+) (?:too few|no comm|tutti takes|freed)", lines("^tutti mpi: all.*", err)[0]))
 
 
 def mpi4py(mpi):
