@@ -91,7 +91,8 @@ BeingFreed::~BeingFreed() {
   {
     const std::lock_guard lock(freed_mutex);
     Freed* const one = find_freed(comm_);
-    if (one == nullptr) return;
+    // Another thread may have the handle again, and have freed that as well.
+    if (one == nullptr || one->by != std::this_thread::get_id()) return;
     refused = one->attributes == Freed::Attributes::there && *handle_ != MPI_COMM_NULL;
     if (!refused && one->attributes != Freed::Attributes::deleted_by_it) {
       one->by = {};
@@ -108,7 +109,10 @@ bool is_freed(MPI_Comm comm) {
     const std::lock_guard lock(freed_mutex);
     const Freed* const one = find_freed(comm);
     if (one == nullptr) return false;
-    if (one->attributes != Freed::Attributes::being_deleted) return true;
+    if (one->attributes == Freed::Attributes::there) return true;
+    // Other threads may have the handle again before MPI_Comm_free has returned.
+    if (one->attributes == Freed::Attributes::deleted_by_it)
+      return one->by == std::this_thread::get_id();
   }
   void* unused = nullptr;
   int marked = 0;

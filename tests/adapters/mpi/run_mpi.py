@@ -83,6 +83,8 @@ def situations(mpi):
         check("288 freed communicator" in err, "calls on freed communicators are not the host's", err)
         if not mpi.name.startswith("MPICH of PyPI"):  # which locks a mutex of its own twice, also by itself
             situation("freed-by-threads", 3, TUTTI_MPI_EAGER=eager)
+    _, err = situation("freed-at-once", TUTTI_MPI_EAGER="1")
+    check(carried(err, "Allreduce") == (24, 0), "calls on a handle that is used again are not carried", err)
     for ranks in (2, 3):
         _, err = situation("finalize", ranks)
         check(carried(err) == (5, 0), "calls in MPI_Finalize are not carried", err)

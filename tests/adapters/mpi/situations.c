@@ -774,6 +774,47 @@ static void freed_while(int threaded) {
 static void freed_late(void) { freed_while(0); }
 static void freed_by_threads(void) { freed_while(1); }
 
+/* On rank 0 another thread has the handle again, for a new communicator, before MPI_Comm_free has
+ * returned. The interposer calls this in place of the MPI's. */
+static MPI_Comm handle_before;
+static int same_handles;
+static void* new_comm(void* unused) {
+  MPI_Comm copy;
+  MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+  same_handles += copy == handle_before;
+  sum_of_ranks(copy);
+  sum_of_ranks(copy);
+  MPI_Comm_free(&copy);
+  return unused;
+}
+static int between_threads;
+int PMPI_Comm_free(MPI_Comm* comm) {
+  static int (*next)(MPI_Comm*);
+  if (next == NULL) *(void**)&next = dlsym(RTLD_NEXT, "PMPI_Comm_free");
+  const int code = next(comm);
+  if (between_threads) {
+    pthread_t other;
+    between_threads = 0;
+    pthread_create(&other, NULL, new_comm, NULL);
+    pthread_join(other, NULL);
+  }
+  return code;
+}
+static void freed_at_once(void) {
+  for (int turn = 0; turn < 8; ++turn) {
+    MPI_Comm copy;
+    MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+    sum_of_ranks(copy);
+    handle_before = copy;
+    between_threads = rank == 0;
+    MPI_Comm_free(&copy);
+    if (rank != 0) new_comm(NULL);
+  }
+#ifndef OPEN_MPI /* whose handles are addresses */
+  demand(rank != 0 || same_handles > 0, "a handle that is used again");
+#endif
+}
+
 /* One that the MPI refuses to free remains what it was. */
 static int refuse(MPI_Comm comm, int keyval, void* attribute, void* extra) {
   (void)comm, (void)keyval, (void)attribute, (void)extra;
@@ -904,6 +945,7 @@ int main(int argc, char** argv) {
     {"freed", freed, MPI_THREAD_SINGLE},
     {"freed-late", freed_late, MPI_THREAD_SINGLE},
     {"freed-by-threads", freed_by_threads, MPI_THREAD_MULTIPLE},
+    {"freed-at-once", freed_at_once, MPI_THREAD_MULTIPLE},
     {"finalize", finalize, MPI_THREAD_SINGLE},
     {"not-freed", not_freed, MPI_THREAD_SINGLE},
     {"freed-types", freed_types, MPI_THREAD_SINGLE},
