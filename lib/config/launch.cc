@@ -81,10 +81,11 @@ Status read_job_descriptors(Launch* out) {
 }
 
 Status read_rendezvous(Launch* out) {
-  std::optional<std::string> host, key_file;
+  std::optional<std::string> host, key_file, agent_listens;
   std::optional<int64_t> port;
   TUTTI_TRY(config_text(Variable::master_addr, &host));
   TUTTI_TRY(config_integer(Variable::master_port, &port));
+  TUTTI_TRY(config_text(Variable::torchelastic_use_agent_store, &agent_listens));
   TUTTI_TRY(config_text(Variable::tutti_key_file, &key_file));
   if (!host) return missing(Variable::rank, Variable::master_addr);
   if (!port) return missing(Variable::rank, Variable::master_port);
@@ -94,8 +95,19 @@ Status read_rendezvous(Launch* out) {
             "at an address need the key of the job to know each other by"};
   out->host = *host;
   out->port = uint16_t(*port);
+  // Torchrun's agent has that one.
+  if (agent_listens == "True") out->port = uint16_t(*port < 65535 ? *port + 1 : *port - 1);
   out->key_file = *key_file;
   return {};
+}
+
+Status alone_among(Variable size, const std::string& processes) {
+  return {TUTTI_INVALID,
+          std::string(config_variable(size).name) + " is " + processes +
+              ", but nothing says how these processes find each other: start them by "
+              "`tutti run`, set RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and TUTTI_KEY_FILE "
+              "(RANK=0 WORLD_SIZE=1: each is alone), or give an all-gather, MPI's for one, to "
+              "tutti_comm_create_from_allgather()"};
 }
 
 // Several processes of another launcher, each of which would be alone without a word.
@@ -104,14 +116,11 @@ Status check_other_launchers() {
        {Variable::ompi_comm_world_size, Variable::pmi_size, Variable::slurm_step_num_tasks}) {
     std::optional<int64_t> processes;
     TUTTI_TRY(config_integer(size, &processes));
-    if (processes.value_or(1) > 1)
-      return {TUTTI_INVALID,
-              std::string(config_variable(size).name) + " is " + std::to_string(*processes) +
-                  ", but nothing says how these processes find each other: start them by "
-                  "`tutti run`, set RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and TUTTI_KEY_FILE "
-                  "(RANK=0 WORLD_SIZE=1: each is alone), or give an all-gather, MPI's for one, to "
-                  "tutti_comm_create_from_allgather()"};
+    if (processes.value_or(1) > 1) return alone_among(size, std::to_string(*processes));
   }
+  std::optional<std::string> nodes;
+  TUTTI_TRY(config_text(Variable::pet_nnodes, &nodes));
+  if (nodes && *nodes != "1" && *nodes != "1:1") return alone_among(Variable::pet_nnodes, *nodes);
   return {};
 }
 

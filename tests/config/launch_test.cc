@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <tuple>
 
 #include "lib/base/fd.h"
 #include "lib/config/config.h"
@@ -136,8 +137,24 @@ TEST_F(LaunchEnvironment, AnAddressNeedsAKeyFile) {
   EXPECT_EQ(launch_.key_file, "/run/job.key");
 }
 
+TEST_F(LaunchEnvironment, ThePortThatTorchrunItselfHasIsNotTaken) {
+  set("RANK", "0");
+  set("WORLD_SIZE", "2");
+  set("MASTER_ADDR", "node0");
+  set("TUTTI_KEY_FILE", "/run/job.key");
+  for (const auto& [port, agent, taken] :
+       {std::tuple("29500", "True", 29501), std::tuple("65535", "True", 65534),
+        std::tuple("29500", "False", 29500)}) {
+    set("MASTER_PORT", port);
+    set("TORCHELASTIC_USE_AGENT_STORE", agent);
+    ASSERT_TRUE(read_launch(&launch_).ok());
+    EXPECT_EQ(launch_.port, taken) << port << " " << agent;
+  }
+}
+
 TEST_F(LaunchEnvironment, SeveralProcessesOfAnotherLauncherAreNotAloneWithoutAWord) {
-  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {
+  for (const char* name :
+       {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS", "PET_NNODES"}) {
     clear();
     set(name, "1");
     EXPECT_TRUE(read_launch(&launch_).ok());

@@ -52,7 +52,7 @@ run(python, "-c", "import tutti_torch; assert tutti_torch.implementation() == 'c
 
 print("torch", run(python, "-c", "import torch; print(torch.__version__)"), end="")
 release = run(python, "-c", "import torch; print(*torch.__version__.split('.')[:2], sep='.')").strip()
-tests = ["collectives", "faults", "ddp", "adoption", "parallel"]
+tests = ["collectives", "faults", "ddp", "adoption", "torchrun", "parallel"]
 if (HERE / f"passes_with_gloo_{release}.txt").exists():
     tests.append("upstream")
 else:
