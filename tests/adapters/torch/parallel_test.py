@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What torch 2 builds on its collectives: FSDP2, tensor parallel by DTensor, pipelining, distributed checkpoints. Each
-gives what one process gives.
+"""What torch 2 builds on its collectives: FSDP2, tensor parallel by DTensor, pipelining, distributed checkpoints; and the
+ways to name a backend. Each gives what one process gives.
 
     parallel_test.py FORM
 """
@@ -109,6 +109,56 @@ def case_pipeline(rank, size):
         torch.testing.assert_close(torch.stack(losses).mean(), loss.detach())
 
 
+def case_hybrid(rank, size):
+    """FSDP2 within pairs of ranks, gradients averaged between the pairs, with a divisor of the program's."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    mesh = init_device_mesh("cpu", (2, size // 2), mesh_dim_names=("replicate", "shard"))
+    sharded = model()
+    for layer in sharded:
+        if isinstance(layer, nn.Linear):
+            fully_shard(layer, mesh=mesh).set_gradient_divide_factor(2.0 * size)
+    fully_shard(sharded, mesh=mesh)
+    sharded(batch(rank)).square().mean().backward()
+    alone = model()
+    sum(alone(batch(r)).square().mean() for r in range(size)).backward()
+    for ours, wanted in zip(sharded.parameters(), alone.parameters()):
+        torch.testing.assert_close(ours.grad.full_tensor(), wanted.grad / (2 * size))
+
+
+def checked(group=None):
+    tensor = torch.ones(3)
+    dist.all_reduce(tensor, group=group)
+    assert torch.equal(tensor, torch.full((3,), float(dist.get_world_size(group)))), tensor
+
+
+def case_devices(rank, size, store):
+    """A backend for each kind of device, and with torch's checks around every call."""
+    dist.init_process_group("cpu:tutti,cuda:tutti", init_method=f"file://{store}", rank=rank, world_size=size)
+    checked()
+    checked(dist.new_group(list(range(size))))
+    dist.destroy_process_group()
+
+
+case_devices.no_group = True
+
+
+def case_default(rank, size, store):
+    """Where tutti is what torch takes for tensors of the processor."""
+    from torch.distributed.device_mesh import init_device_mesh
+    kept = dict(dist.Backend.default_device_backend_map)
+    dist.Backend.default_device_backend_map["cpu"] = "tutti"
+    dist.init_process_group(init_method=f"file://{store}", rank=rank, world_size=size)
+    mesh = init_device_mesh("cpu", (size,))
+    assert "tutti" in dist.get_backend_config(mesh.get_group()), dist.get_backend_config(mesh.get_group())
+    checked(mesh.get_group())
+    dist.destroy_process_group()
+    dist.Backend.default_device_backend_map.update(kept)
+
+
+case_default.no_group = True
+
+
 if __name__ == "__main__":
     if ranks.is_rank():
         ranks.main(globals())
@@ -117,3 +167,6 @@ if __name__ == "__main__":
             for nranks in (2, 3):
                 ranks.run(__file__, "fsdp+tensor_parallel+pipeline", sys.argv[1], nranks,
                           env={"CHECKPOINT": os.path.join(folder, str(nranks))})
+        ranks.run(__file__, "hybrid", sys.argv[1], 4)
+        ranks.run(__file__, "devices+default", sys.argv[1], 2)
+        ranks.run(__file__, "devices", sys.argv[1], 2, env={"TORCH_DISTRIBUTED_DEBUG": "DETAIL"})
