@@ -1,6 +1,7 @@
-/* What the interposer adds to calls of 4 B and 8 B: batches of MPI_Allreduce and of tutti_allreduce
- * on a communicator of its own, in turns in one process. Prints the medians of both, in
- * nanoseconds, on all ranks and on one rank alone. */
+/* What the interposer adds to MPI_Allreduce: batches of it, of tutti_allreduce on a communicator of
+ * its own, and of the host's PMPI_Allreduce, in turns in one process, on all ranks and on one rank
+ * alone. Prints the medians of a call, in nanoseconds, and the quartiles of the first two.
+ * lib/adapters/mpi/README.md has the commands. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,44 +14,53 @@ static int ascending(const void* a, const void* b) {
   return *(const double*)a < *(const double*)b ? -1 : *(const double*)a > *(const double*)b;
 }
 
-static void compare(const char* what, MPI_Comm comm, int is_double) {
-  enum { batches = 101, calls = 2000 };
-  static double mpi[batches], own[batches];
+enum { batches = 101 };
+enum { by_interposer, by_tutti, by_host, ways };
+
+static void compare(const char* what, MPI_Comm comm, size_t count) {
+  static double ns[ways][batches];
+  const size_t bytes = count * sizeof(float);
+  const int calls = bytes < 1024 ? 2000 : bytes < 65536 ? 400 : 20;
   int rank, n;
   tutti_comm t = NULL;
   MPI_Comm_rank(comm, &rank);
   MPI_Comm_size(comm, &n);
   if (tutti_comm_create_from_allgather(by_mpi, &comm, rank, n, NULL, &t) != TUTTI_OK) abort();
-  const MPI_Datatype type = is_double ? MPI_DOUBLE : MPI_FLOAT;
-  const tutti_dtype dtype = is_double ? TUTTI_FLOAT64 : TUTTI_FLOAT32;
-  double x = 0, y = 0; /* of either type */
+  float *x = calloc(count, sizeof(float)), *y = calloc(count, sizeof(float));
+  if (x == NULL || y == NULL) abort();
   for (int b = 0; b < batches; ++b) {
-    double begun = MPI_Wtime();
-    for (int i = 0; i < calls; ++i) MPI_Allreduce(&x, &y, 1, type, MPI_SUM, comm);
-    mpi[b] = (MPI_Wtime() - begun) / calls * 1e9;
-    begun = MPI_Wtime();
-    for (int i = 0; i < calls; ++i) tutti_allreduce(&x, &y, 1, dtype, TUTTI_SUM, t);
-    own[b] = (MPI_Wtime() - begun) / calls * 1e9;
+    for (int way = 0; way < ways; ++way) {
+      const double begun = MPI_Wtime();
+      for (int i = 0; i < calls; ++i) {
+        if (way == by_interposer) MPI_Allreduce(x, y, (int)count, MPI_FLOAT, MPI_SUM, comm);
+        if (way == by_tutti) tutti_allreduce(x, y, count, TUTTI_FLOAT32, TUTTI_SUM, t);
+        if (way == by_host) PMPI_Allreduce(x, y, (int)count, MPI_FLOAT, MPI_SUM, comm);
+      }
+      ns[way][b] = (MPI_Wtime() - begun) / calls * 1e9;
+    }
   }
+  free(x);
+  free(y);
   tutti_comm_free(t);
-  qsort(mpi, batches, sizeof(double), ascending);
-  qsort(own, batches, sizeof(double), ascending);
-  if (rank == 0)
-    printf(
-        "%s, %d B: MPI_Allreduce %.1f ns (quartiles %.1f, %.1f), tutti_allreduce %.1f ns (%.1f, "
-        "%.1f)\n",
-        what, is_double ? 8 : 4, mpi[batches / 2], mpi[batches / 4], mpi[3 * batches / 4],
-        own[batches / 2], own[batches / 4], own[3 * batches / 4]);
+  for (int way = 0; way < ways; ++way) qsort(ns[way], batches, sizeof(double), ascending);
+  if (rank != 0) return;
+  printf(
+      "%s, %zu B: MPI_Allreduce %.1f ns (%.1f, %.1f), tutti_allreduce %.1f ns (%.1f, %.1f): %.2f; "
+      "the host %.1f ns\n",
+      what, bytes, ns[by_interposer][batches / 2], ns[by_interposer][batches / 4],
+      ns[by_interposer][3 * batches / 4], ns[by_tutti][batches / 2], ns[by_tutti][batches / 4],
+      ns[by_tutti][3 * batches / 4], ns[by_interposer][batches / 2] / ns[by_tutti][batches / 2],
+      ns[by_host][batches / 2]);
 }
 
 int main(int argc, char** argv) {
   int rank;
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  for (int is_double = 0; is_double < 2; ++is_double) {
-    if (rank == 0) compare("one rank alone", MPI_COMM_SELF, is_double);
+  for (size_t count = 1; count <= 1 << 18; count *= 8) {
+    if (rank == 0 && count < 64) compare("one rank alone", MPI_COMM_SELF, count);
     MPI_Barrier(MPI_COMM_WORLD);
-    compare("all ranks", MPI_COMM_WORLD, is_double);
+    compare("all ranks", MPI_COMM_WORLD, count);
   }
   MPI_Finalize();
   return 0;
