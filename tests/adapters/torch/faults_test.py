@@ -91,22 +91,37 @@ def case_late(rank, size):
 
 
 def case_interrupted(rank, size):
-    """Ctrl-C in a wait: the group goes on."""
-    interrupted = Sign("interrupted")
-    if rank == 1:
-        interrupted.await_it()
-    else:
-        def interrupt():
-            time.sleep(0.2)
-            os.kill(os.getpid(), signal.SIGINT)
-            interrupted.give()
-        threading.Thread(target=interrupt).start()
+    """Ctrl-C, or the exception of another signal's handler, in a wait: the group goes on."""
+    signal.signal(signal.SIGUSR1, lambda *_: sys.exit("told to"))
+    for number, raised in ((signal.SIGINT, KeyboardInterrupt), (signal.SIGUSR1, SystemExit)):
+        interrupted = Sign(f"interrupted by {raised.__name__}")
+        if rank == 1:
+            interrupted.await_it()
+        else:
+            def interrupt():
+                time.sleep(0.2)
+                os.kill(os.getpid(), number)
+                interrupted.give()
+            threading.Thread(target=interrupt).start()
+        try:
+            dist.all_reduce(torch.ones(1))
+            time.sleep(0.1)  # a signal is told when Python goes on
+            assert rank == 1
+        except raised:
+            assert rank == 0
+        for _ in range(3):
+            tensor = torch.ones(3)
+            dist.all_reduce(tensor)
+            assert torch.equal(tensor, torch.full((3,), float(size))), tensor
+
+
+def case_ended_by_hand(rank, size):
+    """Who ends the future of a work himself: the group goes on."""
+    future = dist.all_reduce(torch.ones(3), async_op=True).get_future()
     try:
-        dist.all_reduce(torch.ones(1))
-        time.sleep(0.1)  # a signal is told when Python goes on
-        assert rank == 1
-    except KeyboardInterrupt:
-        assert rank == 0
+        future.set_result([torch.zeros(3)])
+    except RuntimeError:
+        pass  # it had ended already
     for _ in range(3):
         tensor = torch.ones(3)
         dist.all_reduce(tensor)
@@ -234,7 +249,7 @@ if __name__ == "__main__":
         form = sys.argv[1]
         old_torch()
         other_torch()
-        ranks.run(__file__, "late+interrupted+wait_limit+unanswered+bad+mismatch+setup_fails", form, 2)
+        ranks.run(__file__, "late+interrupted+ended_by_hand+wait_limit+unanswered+bad+mismatch+setup_fails", form, 2)
         ranks.run(__file__, "alone", form, 1)
         ranks.run(__file__, "killed", form, 3, expect=[0, -signal.SIGKILL, 0])
         if not torch.__version__.startswith("1."):

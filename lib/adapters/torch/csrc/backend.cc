@@ -437,6 +437,8 @@ Backend::~Backend() {
 
 void Backend::shutdown() {
   if (!queue_) return;
+  TORCH_CHECK(!queue_->in_callback(),
+              "tutti: a process group cannot be destroyed in a callback of its own");
   const bool done = queue_->drain(patience);
   // What was sent and not received, or the other way round, has no end.
   const bool idle = messages_->idle();
@@ -460,8 +462,8 @@ c10::intrusive_ptr<Base::Options> Backend::getBackendOptions() {
 }
 
 WorkPtr Backend::issued(WorkPtr work) {
-  // Not what a callback issues meanwhile.
-  if (coalescer_.load() == std::this_thread::get_id()) coalesced_.push_back(work);
+  if (coalescer_.load() == std::this_thread::get_id() && !queue_->in_callback())
+    coalesced_.push_back(work);
   return work;
 }
 

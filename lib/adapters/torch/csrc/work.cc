@@ -192,16 +192,22 @@ bool CallQueue::drain(Milliseconds limit) {
 void CallQueue::run(const Entry& entry) {
   if (!entry.future) {
     entry.call->run();
-  } else {
+  } else if (!entry.future->completed()) {  // by the program itself
     const Callbacks callbacks(*this, entry.place);
-    entry.call->end(*entry.future);
+    try {
+      entry.call->end(*entry.future);
+    } catch (const std::exception& thrown) {
+      TORCH_WARN("tutti: a callback has thrown: ", thrown.what());
+    }
   }
 }
+
+bool CallQueue::in_callback() const { return Callbacks::of(*this) != nullptr; }
 
 // By the thread that has the queue.
 void CallQueue::run_queued(std::unique_lock<std::mutex>& lock, const Call* last) {
   // The callbacks of others stay behind the callback that waits.
-  const bool nested = Callbacks::of(*this) != nullptr;
+  const bool nested = in_callback();
   const auto goes_on = [&] {
     const Entry& next = queue_.front();
     return last == nullptr || !last->done() || (!nested && next.future && next.call.get() == last);
@@ -230,7 +236,7 @@ void CallQueue::take_and_run(std::unique_lock<std::mutex>& lock, const Call* las
 
 void CallQueue::wait_for(const Call& call, Milliseconds limit) {
   std::unique_lock<std::mutex> lock(mutex_);
-  if (Callbacks::of(*this) != nullptr) {
+  if (in_callback()) {
     run_queued(lock, &call);  // whatever the limit: nobody else can
     return;
   }
@@ -252,7 +258,7 @@ void CallQueue::wait_for(const Call& call, Milliseconds limit) {
 }
 
 FuturePtr CallQueue::future_of(Call& call) {
-  if (Callbacks::of(*this) != nullptr) {
+  if (in_callback()) {
     // Nobody else runs the queue, nor does a wait for the future, which is torch's.
     const auto released = without_gil();
     wait_for(call, Milliseconds(0));

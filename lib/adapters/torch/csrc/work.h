@@ -73,10 +73,10 @@ class TuttiWork : public c10d::Work {
 // Calls run in the order in which the program issued them. Each future of a call has a place in
 // that order, too, where the program asked for it; there its callbacks run, and what they issue,
 // however early the call has ended. So all ranks run one order as long as a callback, and what is
-// chained to it, is attached before the program issues or asks for anything else, and callbacks
-// issue calls of this group only. (Where the future has ended already, torch runs the callback at
-// once, in the program.) A callback may wait for works of before that place, and for what it issues
-// itself: its thread, which has the queue, runs them.
+// chained to it, is attached before the program issues, asks for or attaches anything else, and
+// callbacks issue calls of this group only. (Where the future has ended already, torch runs the
+// callback at once, in the program.) A callback may wait for works of before that place, and for
+// what it issues itself: its thread, which has the queue, runs them.
 class CallQueue {
  public:
   class Call;
@@ -90,6 +90,8 @@ class CallQueue {
   void push(c10::intrusive_ptr<Call> call);
   // False: there is still something to run.
   bool drain(Milliseconds limit);
+  // Whether this thread is in a callback of a future of a call.
+  bool in_callback() const;
 
  private:
   class Callbacks;

@@ -233,6 +233,7 @@ class TuttiProcessGroup(dist.ProcessGroup):
     def shutdown(self):
         if not self._open:
             return
+        _require(not self._queue.in_callback(), "a process group cannot be destroyed in a callback of its own")
         self._open = False
         if not self._queue.drain(_PATIENCE_S):
             self._library.tutti_comm_abort(self._comm, b"the process group was shut down")
@@ -270,7 +271,7 @@ class TuttiProcessGroup(dist.ProcessGroup):
     def _issued(self, work):
         if _KEPT_WORKS:
             self._kept.append(work)
-        if self._coalescer == threading.get_ident():  # not what a callback issues meanwhile
+        if self._coalescer == threading.get_ident() and not self._queue.in_callback():
             self._coalesced.append(work)
         return work
 
