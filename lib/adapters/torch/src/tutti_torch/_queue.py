@@ -168,7 +168,7 @@ _callbacks = _Callbacks()
 
 class _Uninterrupted:
     """Holds the first Ctrl-C back while the main thread runs calls: it could skip one on this rank alone, or lose one.
-    (What runs in the library does not heed it anyway.) By `_signal`, whose functions take a fifth of `signal`'s time."""
+    (What runs in the library does not heed it anyway.) By `_signal`, whose functions take a fifteenth of `signal`'s time."""
 
     def __enter__(self):
         self._before = self._came = None
