@@ -290,11 +290,9 @@ Status CallRunner::complete_and_end(const CallPlan& call_plan, const Call& call)
 
 // Where ranks outnumber cores, who is waited for needs this rank's core. Not so a single one: that
 // may have another.
-Patience CallRunner::patience_for(const CallPlan& call_plan) const {
-  Patience patience = connection_.patience;
-  if (call_plan.one_hop && call_plan.one_hop->sources.size() == 1)
-    patience.spins = connection_.lone_spins;
-  return patience;
+const Patience& CallRunner::patience_for(const CallPlan& call_plan) const {
+  const bool for_one = call_plan.one_hop && call_plan.one_hop->sources.size() == 1;
+  return for_one ? connection_.lone_patience : connection_.patience;
 }
 
 // One instance for each protocol, whose state machine is inlined into the loop; not inlined itself,
@@ -313,7 +311,7 @@ template <class Protocol, class LinkType>
   bool searched = false;
   try {
     uint32_t idle = 0;
-    const Patience patience = patience_for(call_plan);
+    const Patience& patience = patience_for(call_plan);
     if (!ends_while_spinning(patience, advance, done, &idle)) [[unlikely]] {
       waits_in_ = &call_plan;
       searched = true;

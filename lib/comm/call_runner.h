@@ -89,7 +89,7 @@ class CallRunner {
   Status number(CallPlan& call_plan, const Call& call, bool* ended);
   // Adds what ranks must agree on besides the CallPlan's signature: slice_of_ and last_result_.
   void add_to_mark();
-  Patience patience_for(const CallPlan& call_plan) const;
+  const Patience& patience_for(const CallPlan& call_plan) const;
   template <class Protocol, class LinkType>
   Status complete_and_end(Protocol& protocol, LinkType& link, const CallPlan& call_plan,
                           const Call& call);

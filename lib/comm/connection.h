@@ -57,8 +57,8 @@ struct Connection {
   std::string medium;  // the transports among the ranks, alike on all: "shm,tcp across hosts"
   Capabilities capabilities;
   Patience patience;
-  uint32_t lone_spins = 0;     // instead of patience.spins, of who waits for one single rank
-  std::unique_ptr<Link> link;  // null for one rank
+  Patience lone_patience;                    // of who waits for one single rank
+  std::unique_ptr<Link> link;                // null for one rank
   std::unique_ptr<record::Recorder> record;  // null: none
   slots::SlotLink* slots = nullptr;          // `link` if it is one, for the executor's fast form
 

@@ -20,17 +20,15 @@ struct Beside {
 
 // How long to spin and how often to yield before sleeping, and what to call meanwhile.
 struct Patience {
-  uint32_t spins = default_tuning.spins;
-  uint32_t yields = default_tuning.yields;
+  mutable uint32_t spins = default_tuning.spins;  // waits change both
+  mutable uint32_t yields = default_tuning.yields;
   Beside beside = {};
+  // A table may be wrong on this machine: each wait that had been better off with these moves the
+  // numbers towards them. Equal to those where there is nothing to learn.
+  uint32_t usual_spins = spins;
+  uint32_t usual_yields = yields;
 
-  // `crowded`: there are more ranks on this host than cores for them. Then the rank that is waited
-  // for needs this core: 4 ranks on 2 cores took 3.0 us at 4 B without spinning, 7.7 us with 20
-  // looks.
-  static Patience of(bool crowded, const Tuning& tuning) {
-    return crowded ? Patience{tuning.crowded_spins, tuning.crowded_yields, {}}
-                   : Patience{tuning.spins, tuning.yields, {}};
-  }
+  bool learns() const { return spins != usual_spins || yields < usual_yields; }
 };
 
 inline void cpu_relax() {
@@ -49,7 +47,7 @@ using Inspect = std::function<Status(uint64_t now_ns)>;
 // What a wait does after its spin budget. pause() is called after every look that found nothing.
 class Waiter {
  public:
-  // `inspect`: null for the link's.
+  // `inspect`: null for the link's. Its first wait may teach `patience`.
   Waiter(Link& link, const Patience& patience, uint64_t deadline_ns, const Inspect* inspect);
   ~Waiter();
 
@@ -60,13 +58,18 @@ class Waiter {
   void progressed();
 
  private:
+  void learn();
+
   Link& link_;
-  Patience patience_;
+  const Patience& patience_;
   const Inspect* inspect_;
   uint64_t deadline_ns_;
   uint64_t inspected_ns_ = 0;
   uint32_t idle_ = 0;
   bool armed_ = false;
+  // Of the first wait, where there is something to learn.
+  bool learns_, slept_ = false;
+  uint64_t since_ns_ = 0, switches_ = 0;
 };
 
 // The error of a call that has not ended at its deadline although it always has something to move.
@@ -77,7 +80,8 @@ Status moving_too_long();
 template <class Advance, class Done, class Stop>
 bool ends_in_spins(const Patience& patience, Advance&& advance, Done&& done, uint32_t* idle,
                    Stop&& stop) {
-  while (*idle < patience.spins) {
+  const uint32_t spins = patience.spins;
+  while (*idle < spins) {
     const bool moved = advance();
     if (done()) return true;
     if (moved) {
@@ -127,11 +131,11 @@ Status complete_in_time(Link& link, const Patience& patience, uint64_t timeout_n
   Waiter waiter(link, patience, limit.deadline_ns(), inspect);
   for (;;) {
     const bool moved = advance();
+    if (moved) waiter.progressed();
     if (done()) return {};
     if (moved) {
       if (limit.passed_while_moving()) [[unlikely]]
         return moving_too_long();
-      waiter.progressed();
     } else if (Status ended = waiter.pause(); !ended.ok()) [[unlikely]] {
       return ends_at_last_look(ended, advance, done) ? Status() : std::move(ended);
     }

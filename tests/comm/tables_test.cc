@@ -1,8 +1,10 @@
 // Communicators with tuning tables: whatever a table says that is not refused, calls are right; all
 // ranks have one table, and say which.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <fstream>
 #include <mutex>
@@ -257,6 +259,66 @@ TEST(Tables, AreNamedByExplainAndTheLogAndKeptByPartsOfACommunicator) {
   tutti_log_set(nullptr, nullptr);
   ASSERT_EQ(said.size(), 4u);
   EXPECT_NE(said[0].find(one.id()), std::string::npos) << said[0];
+}
+
+// What a rank's small allreduces cost behind the first 1,000: neither counts what other threads do.
+struct Cost {
+  double sleeps = 0, us = 0;  // a call; us of the processor
+};
+
+Cost cost_of_calls(const TuningTable& table, int n) {
+  constexpr int warm = 1'000, calls = 1'000;
+  const File file("wrong", table);
+  tutti_unique_id id{};
+  EXPECT_EQ(tutti_unique_id_create(nullptr, &id), TUTTI_OK);
+  std::atomic<long> sleeps = 0, us = 0;
+  on_threads(n, [&](int rank) {
+    tutti_comm comm = nullptr;
+    ASSERT_EQ(create(id, rank, n, "shm", file.path(), &comm), TUTTI_OK) << tutti_last_error();
+    const auto microseconds = [](const timeval& time) {
+      return long(time.tv_sec) * 1'000'000 + long(time.tv_usec);
+    };
+    rusage before{}, after{};
+    for (int call = 0; call < warm + calls; ++call) {
+      if (call == warm) getrusage(RUSAGE_THREAD, &before);
+      int32_t sum = 0;
+      ASSERT_EQ(tutti_allreduce(&rank, &sum, 1, TUTTI_INT32, TUTTI_SUM, comm), TUTTI_OK)
+          << sentence(comm);
+      ASSERT_EQ(sum, n * (n - 1) / 2);
+    }
+    getrusage(RUSAGE_THREAD, &after);
+    sleeps += after.ru_nvcsw - before.ru_nvcsw;
+    us += microseconds(after.ru_utime) - microseconds(before.ru_utime);
+    us += microseconds(after.ru_stime) - microseconds(before.ru_stime);
+    EXPECT_EQ(tutti_comm_free(comm), TUTTI_OK);
+  });
+  const double all = double(n) * calls;
+  return {double(sleeps) / all, double(us) / all};
+}
+
+TuningTable waiting(tutti::Origin origin, uint32_t crowded_spins, uint32_t yields) {
+  TuningTable table;
+  for (const Field field : {Field::yields, Field::crowded_yields}) table.set(field, yields, origin);
+  for (const Field field : {Field::crowded_spins, Field::crowded_lone_spins})
+    table.set(field, crowded_spins, origin);
+  table.set(Field::spins, 1, origin);
+  return table;
+}
+
+TEST(WrongTable, ThatLetsRanksSleepIsCorrected) {
+  const Cost measured = cost_of_calls(waiting(tutti::Origin::measured, 1, 0), 2);
+  const Cost set = cost_of_calls(waiting(tutti::Origin::file, 1, 0), 2);
+  printf("sleeps a call: %.3f, %.3f where it is set\n", measured.sleeps, set.sleeps);
+  EXPECT_LT(measured.sleeps, 0.25 * set.sleeps);
+}
+
+TEST(WrongTable, ThatLetsRanksSpinInVainIsCorrected) {
+  const int n = 2 * int(sysconf(_SC_NPROCESSORS_ONLN));
+  if (n > 16) GTEST_SKIP() << "takes more cores than that to fill";
+  const Cost measured = cost_of_calls(waiting(tutti::Origin::measured, 10'000, 2'000), n);
+  const Cost set = cost_of_calls(waiting(tutti::Origin::file, 10'000, 2'000), n);
+  printf("us a call: %.1f, %.1f where it is set\n", measured.us, set.us);
+  EXPECT_LT(measured.us, 0.5 * set.us);
 }
 
 }  // namespace
