@@ -249,12 +249,18 @@ std::span<const Verdict> CallRunner::heard(const CallPlan& call_plan) {
 Status CallRunner::begin(CallPlan& call_plan, const Call& call, bool* ended) {
   TUTTI_TRY(number(call_plan, call, ended));
   if (*ended) return {};
-  protocols_.with(call_plan.choice.path, [&](auto&& protocol, auto& link) {
-    link.begin(mark_);
-    *ended = call_plan.empty;
-    if (!*ended) start(protocol, call_plan, call, mark_);
-    enter();
-  });
+  bool started = false;
+  try {
+    protocols_.with(call_plan.choice.path, [&](auto&& protocol, auto& link) {
+      link.begin(mark_);
+      *ended = call_plan.empty;
+      started = !*ended;
+      if (started) start(protocol, call_plan, call, mark_);
+      enter();
+    });
+  } catch (...) {
+    return started ? end_thrown(call_plan, call) : failures_.own_failure();
+  }
   if (timing_) pause_timing();
   if (*ended) leave();
   return {};

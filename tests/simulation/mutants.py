@@ -269,6 +269,8 @@ def main():
                 sys.exit("mutants.py: tests/README.md has another table; --table prints it")
         print(f"{len(MUTANTS)} mutants")
         return 0
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
     build = os.path.abspath(sys.argv[1])
     chosen = [int(n) for n in sys.argv[2:]] or range(1, len(MUTANTS) + 1)
     compiles, link = commands_of(build)
