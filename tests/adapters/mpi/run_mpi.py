@@ -220,21 +220,22 @@ def command(mpi):
 
 
 def fortran(mpi):
-    if mpi.fortran is None or shutil.which("gfortran") is None or shutil.which(mpi.fortran) is None:
+    if not mpi.interfaces:
+        print(f"there is no Fortran of {mpi.name} for gfortran here")
         return
     # The persistent forms of Open MPI 4.1 are an extension.
     prefix = "MPIX" if mpi.open_mpi else "MPI"
     names = ["-cpp", *(f"-D{name}_INIT={prefix}_{name}_INIT" for name in ("ALLREDUCE", "BARRIER")),
              *(["-DEXTENSION=mpi_f08_ext"] if mpi.open_mpi else [])]
-    for source in ("words.f90", "words_f08.f90"):
+    for source in ("words.f90", *(["words_f08.f90"] if "mpi_f08" in mpi.interfaces else [])):
         program = f"{folder}/{source}-{mpi.abi}"
-        run([mpi.fortran, "-O1", "-fallow-argument-mismatch", *names, "-o", program, f"{HERE}/{source}"])
+        run([*mpi.fortran, "-O1", "-fallow-argument-mismatch", *names, "-o", program, f"{HERE}/{source}"])
         out, err, _, _ = run(over_tutti(mpi, 2, program))
         check("all as it should be" in out, f"{source} did not end well", out, err)
         check(carried(err)[0] >= 8 and carried(err)[1] == 17, "not all was carried or counted", err)
         for function, more in (("Allreduce", ", 1 persistent"), ("Bcast", ""), ("Barrier", ", 1 persistent")):
             check(re.search(rf"^tutti mpi: {function} .* 1 nonblocking{more}$", err, re.M), f"{function} is not counted", err)
-    for module in (None, "mpi", "mpi_f08"):
+    for module in mpi.interfaces:
         for form in ("BLOCKING", "NONBLOCKING", "PERSISTENT"):
             fortran_every(mpi, module, form)
     fortran_library(mpi)
@@ -251,7 +252,7 @@ def fortran_every(mpi, module, form, launched=over_tutti, *more):
     if form == "PERSISTENT" and mpi.open_mpi:
         names += ["-DMPIX", *(["-DEXTENSION=mpi_f08_ext"] if module == "mpi_f08" else [])]
     os.makedirs(program + "-modules", exist_ok=True)
-    run([mpi.fortran, "-cpp", "-O1", "-fallow-argument-mismatch", "-ffree-line-length-none", "-J", program + "-modules",
+    run([*mpi.fortran, "-cpp", "-O1", "-fallow-argument-mismatch", "-ffree-line-length-none", "-J", program + "-modules",
          *names, "-o", program, f"{HERE}/every.f90", *more])
     out, err, _, _ = run(launched(mpi, 3, program))
     counted = re.search(r"^(\d+) calls, all as it should be$", out, re.M)
@@ -277,8 +278,8 @@ def linked(mpi):
         out, err, _, _ = run(launched(mpi, ranks, program, name), TUTTI_MPI_EAGER="1")
         check(re.search("^done$", out, re.M), f"{name} did not end well", out, err)
         check(carried(err)[0] > 1, f"{name}: nothing was carried", err)
-    if mpi.fortran is not None and shutil.which("gfortran") is not None and shutil.which(mpi.fortran) is not None:
-        for module in (None, "mpi_f08"):
+    for module in mpi.interfaces:
+        if module != "mpi":  # as mpif.h
             fortran_every(mpi, module, "BLOCKING", launched, *link)
 
 
@@ -286,10 +287,11 @@ def fortran_library(mpi):
     """A library that the program loads for itself, as Python does, or is linked with."""
     with open(f"{folder}/main.c", "w", encoding="utf-8") as main:
         main.write("void work(void);\nint main(void) { work(); return 0; }\n")
-    for module, handle in ((None, "integer"), ("mpi", "integer"), ("mpi_f08", "type(MPI_Datatype)")):
+    for module in mpi.interfaces:
+        handle = "type(MPI_Datatype)" if module == "mpi_f08" else "integer"
         library = f"{folder}/library-{module}-{mpi.abi}.so"
         names = [f"-DDATATYPE={handle}", *([f"-DMODULE={module}"] if module else [])]
-        run([mpi.fortran, "-cpp", "-O1", "-fallow-argument-mismatch", *names, "-fPIC", "-shared", "-o", library,
+        run([*mpi.fortran, "-cpp", "-O1", "-fallow-argument-mismatch", *names, "-fPIC", "-shared", "-o", library,
              f"{HERE}/library.f90"])
         run([mpi.compiler, "-o", f"{library[:-3]}", f"{folder}/main.c", library])
         for program in ([sys.executable, "-c", f"import ctypes; ctypes.CDLL('{library}').work()"], [f"{library[:-3]}"]):
@@ -304,7 +306,7 @@ def fortran_library(mpi):
     for call in ("MPI_Barrier(MPI_COMM_WORLD, i)", "MPIX_Barrier_init(MPI_COMM_WORLD, MPI_INFO_NULL, j, i)"):
         with open(f"{folder}/first.f90", "w", encoding="utf-8") as source:
             source.write(f"subroutine work() bind(C, name='work')\ninclude 'mpif.h'\ncall {call}\nend\n")
-        run([mpi.fortran, "-fPIC", "-shared", "-o", f"{folder}/first.so", f"{folder}/first.f90"])
+        run([*mpi.fortran, "-fPIC", "-shared", "-o", f"{folder}/first.so", f"{folder}/first.f90"])
         run([TUTTI, "mpi", "--mpi", mpi.abi, "--", sys.executable, "-c", begin], LD_BIND_NOW="1")
 
 
