@@ -287,14 +287,20 @@ Comm* find(MPI_Comm comm) {
   return nullptr;
 }
 
-std::string set_up() {
-  std::string why = fit_of_host().why_not;
+Status read_settings(Job* j) {
   std::optional<int64_t> stats, eager;
+  TUTTI_TRY(config_integer(Variable::tutti_mpi_stats, &stats));
+  j->stats = stats.value_or(0) != 0;
+  TUTTI_TRY(config_integer(Variable::tutti_mpi_eager, &eager));
+  j->eager = eager.value_or(0) != 0;
+  return config_integer(Variable::tutti_timeout_ms, &j->timeout_ms);
+}
+
+Together set_up() {
   Job& j = job();
-  if (why.empty() && !config_integer(Variable::tutti_timeout_ms, &j.timeout_ms).ok())
-    why = "TUTTI_TIMEOUT_MS is not allowed to be what it is";
-  if (config_integer(Variable::tutti_mpi_stats, &stats).ok()) j.stats = stats.value_or(0) != 0;
-  if (config_integer(Variable::tutti_mpi_eager, &eager).ok()) j.eager = eager.value_or(0) != 0;
+  const Status settings = read_settings(&j);
+  std::string why = fit_of_host().why_not;
+  if (why.empty()) why = settings.text();
   if (why.empty() && !learn_types()) why = "the host MPI gave no keyval";
   if (why.empty() &&
       (PMPI_Comm_create_keyval(not_copied, forget, &comm_keyval, nullptr) != MPI_SUCCESS ||
@@ -307,13 +313,14 @@ std::string set_up() {
   int level = MPI_THREAD_MULTIPLE;
   j.threads = PMPI_Query_thread(&level) != MPI_SUCCESS || level == MPI_THREAD_MULTIPLE;
   j.may_share = !j.threads;
-  const std::string together = join(why.empty(), j.eager, &j.may_share);
-  if (!together.empty()) return why.empty() ? together : why;
+  Together together = join(why.empty(), j.eager, &j.may_share);
+  if (!why.empty()) together.why_not = why;
+  if (!together.why_not.empty()) return together;
   quiet_comm_made = PMPI_Comm_dup(MPI_COMM_WORLD, &quiet_comm) == MPI_SUCCESS;
-  if (!quiet_comm_made) return "the host MPI gave no communicator";
+  if (!quiet_comm_made) return {"the host MPI gave no communicator"};
   // What a probe finds out (a rank is gone) is for the program's own calls to say.
   PMPI_Comm_set_errhandler(quiet_comm, MPI_ERRORS_RETURN);
-  return "";
+  return {};
 }
 
 void finish() {
@@ -360,12 +367,15 @@ void refuse_foreign_host() {
 void begin() {
   if (state.load() != State::before) return;
   finishes_by_attribute = finish_by_attribute();
-  std::string off = set_up();
-  const bool on = off.empty();
+  Together together = set_up();
+  const bool on = together.why_not.empty();
+  if (!on && together.tells) {
+    std::fprintf(stderr, "tutti mpi: the host MPI makes all calls: %s\n", together.why_not.c_str());
+  }
   {
     Job& j = job();
     const std::lock_guard lock(j.mutex);
-    j.off = std::move(off);
+    j.off = std::move(together.why_not);
   }
   state.store(on ? State::on : State::off);
   // From now on those in its order share it.

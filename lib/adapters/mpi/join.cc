@@ -89,7 +89,7 @@ std::string without(int rank) {
   return "rank " + std::to_string(rank) + " runs without this interposer";
 }
 
-std::string decide(Notes& notes, bool fit) {
+Together decide(Notes& notes, bool fit) {
   const int nranks = notes.nranks();
   std::vector<bool> here(size_t(nranks), false);
   std::string why = fit ? "" : "rank 0 cannot take part";
@@ -114,20 +114,22 @@ std::string decide(Notes& notes, bool fit) {
     }
   }
   for (int rank = 1; rank < nranks; ++rank) {
-    if (here[size_t(rank)]) notes.send(rank, why.empty() ? Word::take_part : Word::leave);
+    if (!here[size_t(rank)]) continue;
+    notes.send(rank, why.empty() ? Word::take_part : fit ? Word::leave : Word::unfit);
   }
-  return why;
+  return {why};
 }
 
-std::string follow(Notes& notes, bool fit) {
+Together follow(Notes& notes, bool fit) {
   notes.send(0, fit ? Word::here : Word::unfit);
   // Longer than rank 0 waits for the others.
   uint64_t limit = deadline(2 * most_wait_seconds);
   for (;;) {
     Word word{};
-    if (!notes.receive(0, limit, &word)) return without(0);
+    if (!notes.receive(0, limit, &word)) return {without(0)};
     if (word == Word::take_part) return {};
-    if (word != Word::prepare) return "rank 0 knows of ranks without this interposer";
+    if (word == Word::unfit) return {"rank 0 cannot take part", false};
+    if (word != Word::prepare) return {"rank 0 knows of ranks without this interposer", !fit};
     notes.send(0, Word::prepared);
     limit = UINT64_MAX;
   }
@@ -135,12 +137,12 @@ std::string follow(Notes& notes, bool fit) {
 
 }  // namespace
 
-std::string join(bool fit, bool eager, bool* may_share) {
+Together join(bool fit, bool eager, bool* may_share) {
   Notes notes(eager, *may_share);
-  if (notes.nranks() == 1) return fit ? "" : "this process cannot take part";
-  std::string why = notes.rank() == 0 ? decide(notes, fit) : follow(notes, fit);
+  if (notes.nranks() == 1) return {fit ? "" : "this process cannot take part"};
+  Together together = notes.rank() == 0 ? decide(notes, fit) : follow(notes, fit);
   *may_share = notes.may_share;
-  return why;
+  return together;
 }
 
 }  // namespace tutti::mpi

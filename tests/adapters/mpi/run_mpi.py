@@ -17,6 +17,7 @@ from mpis import BUILD, NEVER, TUTTI, carried, check, over_tutti
 WHAT = sys.argv[2]
 LONG = sys.argv[3:] == ["long"]
 HERE = os.path.dirname(os.path.abspath(__file__))
+LEFT = "tutti mpi: the host MPI makes all calls: "  # on stderr, in MPI_Init, and why
 
 
 def run(command, **how):
@@ -154,6 +155,8 @@ def mixed(mpi):
         out, err, _, status = run(words, expect_status=None)
         check(re.search("^done$", out, re.M), "a mixed job did not end well", out, err)
         check(status == 0 or without == 0 and complains.search(err), f"status {status}", out, err)
+        # By each of those that cannot ask rank 0.
+        check(err.count(f"{LEFT}rank {without} runs without this interposer\n") == (1 if without else 2), "no sentence", err)
         if without != 0:
             check("tutti takes no part: rank 1 runs without this interposer" in err, "no reason", err)
             check(carried(err)[0] == 0, "something was carried", err)
@@ -178,6 +181,7 @@ def two_mpis(mpi):
         check(re.search("^done$", out, re.M), "two MPIs did not end well", out, err)
         reason = "the process has two MPIs" if 0 in with_two else "rank 1 cannot take part"
         check(f"tutti takes no part: {reason}" in err, "no reason", err)
+        check(err.count(LEFT) == (1 if 0 in with_two else 2) and LEFT + "the process has two MPIs, /" in err, "no sentence", err)
         check(carried(err)[0] == 0, "something was carried", err)
 
 
@@ -195,6 +199,9 @@ def command(mpi):
     if os.path.exists(f"{BUILD}/lib/adapters/mpi/libtutti-mpi-{other}.so.0"):
         _, err, _, _ = run([TUTTI, "mpi", "--mpi", other, "--", program], expect_status=1)
         check("and the program uses" in err, "no sentence", err)
+    for variable in ("TUTTI_TIMEOUT_MS", "TUTTI_MPI_EAGER"):
+        _, err, _, _ = run(over_tutti(mpi, 2, program), **{variable: "soon"})
+        check(err.count(f"{LEFT}{variable}") == 1 and carried(err)[0] == 0, f"no sentence on {variable}", err)
     # LD_BIND_NOW: every process of the job is told to look for all functions at once, also those without an MPI.
     shell = [*mpi.launch(2), "/bin/sh", "-c", f"true; {program}"]
     out, err, _, _ = run([TUTTI, "mpi", "--mpi", mpi.abi, "--", *shell], LD_BIND_NOW="1")
