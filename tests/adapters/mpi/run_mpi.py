@@ -69,6 +69,9 @@ def situations(mpi):
         for eager in ("1", "0") if LONG and name != "errors" else ("1",):
             _, err = situation(name, TUTTI_MPI_EAGER=eager)
             check(carried(err)[0] > 1 or eager == "0", f"{name}: nothing was carried", err)
+    for level in ("single", "funneled", "serialized", "multiple"):
+        _, err = situation(level)
+        check(carried(err, "Allreduce") == (1, 0), f"threads at level {level}: a call is left to the host", err)
     if mpi.open_mpi:  # whose shared memory moves a message without its sender
         situation("pending-send", OMPI_MCA_btl="self,tcp")
     for crossed in ("crossed", "crossed-with-single"):

@@ -897,6 +897,18 @@ static void freed_types(void) {
   MPI_Type_free_keyval(&keyval);
 }
 
+static int provided; /* by MPI_Init_thread */
+
+/* Each of MPI's levels is given as the host gives it, and served. */
+static void level_served(void) {
+  int level = -1, sum = 0;
+  const int one = 1;
+  MPI_Query_thread(&level);
+  demand(level == provided, "the level that MPI_Init_thread has given");
+  MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  demand(sum == size, "a sum at this level");
+}
+
 /* One call of 8 B, over and over: prints nanoseconds. */
 static void loop(void) {
   double x = rank + 1, y = 0;
@@ -918,6 +930,10 @@ int main(int argc, char** argv) {
     {"errors", errors, MPI_THREAD_MULTIPLE}, /* MPI_COMM_WORLD goes on after one */
     {"overlap", overlap, MPI_THREAD_SINGLE},
     {"threads", threads, MPI_THREAD_MULTIPLE},
+    {"single", level_served, MPI_THREAD_SINGLE},
+    {"funneled", level_served, MPI_THREAD_FUNNELED},
+    {"serialized", level_served, MPI_THREAD_SERIALIZED},
+    {"multiple", level_served, MPI_THREAD_MULTIPLE},
     {"crossed", crossed, MPI_THREAD_MULTIPLE},
     {"crossed-with-single", crossed, MPI_THREAD_MULTIPLE, MPI_THREAD_SINGLE},
     {"types", types, MPI_THREAD_MULTIPLE},
@@ -975,7 +991,7 @@ int main(int argc, char** argv) {
   if (situations[which].level_of_others != 0 && of_launcher != NULL && atoi(of_launcher) != 0) {
     level = situations[which].level_of_others;
   }
-  MPI_Init_thread(&argc, &argv, level, &level);
+  MPI_Init_thread(&argc, &argv, level, &provided);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   if (situations[which].run != NULL) situations[which].run();
