@@ -1,10 +1,11 @@
 /* What the interposer adds to MPI_Allreduce: batches of it, of tutti_allreduce on a communicator of
  * its own, and of the host's PMPI_Allreduce, in turns in one process, on all ranks and on one rank
- * alone. Prints the medians of a call, in nanoseconds, and the quartiles of the first two.
- * lib/adapters/mpi/README.md has the commands. */
+ * alone. Prints the medians of a call, in nanoseconds, and of the first two the least and the
+ * quartiles. "short": fewer, without the host's. lib/adapters/mpi/README.md has the commands. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <tutti/tutti.h>
 
 static int by_mpi(const void* mine, void* all, size_t bytes, void* context) {
@@ -14,11 +15,12 @@ static int ascending(const void* a, const void* b) {
   return *(const double*)a < *(const double*)b ? -1 : *(const double*)a > *(const double*)b;
 }
 
-enum { batches = 101 };
-enum { by_interposer, by_tutti, by_host, ways };
+enum { by_interposer, by_tutti, by_host, all_ways };
+enum { most_batches = 101 };
+static int ways = all_ways, batches = most_batches;
 
 static void compare(const char* what, MPI_Comm comm, size_t count) {
-  static double ns[ways][batches];
+  static double ns[all_ways][most_batches];
   const size_t bytes = count * sizeof(float);
   const int calls = bytes < 1024 ? 2000 : bytes < 65536 ? 400 : 20;
   int rank, n;
@@ -42,21 +44,27 @@ static void compare(const char* what, MPI_Comm comm, size_t count) {
   free(x);
   free(y);
   tutti_comm_free(t);
-  for (int way = 0; way < ways; ++way) qsort(ns[way], batches, sizeof(double), ascending);
+  for (int way = 0; way < ways; ++way) qsort(ns[way], (size_t)batches, sizeof(double), ascending);
   if (rank != 0) return;
   printf(
-      "%s, %zu B: MPI_Allreduce %.1f ns (%.1f, %.1f), tutti_allreduce %.1f ns (%.1f, %.1f): %.2f; "
-      "the host %.1f ns\n",
-      what, bytes, ns[by_interposer][batches / 2], ns[by_interposer][batches / 4],
-      ns[by_interposer][3 * batches / 4], ns[by_tutti][batches / 2], ns[by_tutti][batches / 4],
-      ns[by_tutti][3 * batches / 4], ns[by_interposer][batches / 2] / ns[by_tutti][batches / 2],
-      ns[by_host][batches / 2]);
+      "%s, %zu B: MPI_Allreduce %.1f ns (%.1f; %.1f, %.1f), tutti_allreduce %.1f ns (%.1f; %.1f, "
+      "%.1f): %.2f",
+      what, bytes, ns[by_interposer][batches / 2], ns[by_interposer][0],
+      ns[by_interposer][batches / 4], ns[by_interposer][3 * batches / 4], ns[by_tutti][batches / 2],
+      ns[by_tutti][0], ns[by_tutti][batches / 4], ns[by_tutti][3 * batches / 4],
+      ns[by_interposer][batches / 2] / ns[by_tutti][batches / 2]);
+  if (ways > by_host) printf("; the host %.1f ns", ns[by_host][batches / 2]);
+  printf("\n");
 }
 
 int main(int argc, char** argv) {
   int rank;
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  if (argc > 1 && strcmp(argv[1], "short") == 0) {
+    ways = by_host; /* without it, and what comes after it */
+    batches = 41;
+  }
   for (size_t count = 1; count <= 1 << 18; count *= 8) {
     if (rank == 0 && count < 64) compare("one rank alone", MPI_COMM_SELF, count);
     MPI_Barrier(MPI_COMM_WORLD);

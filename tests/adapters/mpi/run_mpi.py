@@ -4,6 +4,7 @@ installed from PyPI. Programs are compiled by the MPI's own compiler and started
 run_mpi.py BUILD_ROOT WHAT [long]
 """
 import ctypes
+import math
 import os
 import re
 import shutil
@@ -142,6 +143,35 @@ def killed(mpi):
     program = compile_c(mpi, "situations.c")
     _, _, took, _ = run(over_tutti(mpi, 3, program, "killed"), expect_status=None, within=60)
     check(took < 30, f"the end of a rank took {took:.0f} s")
+
+
+MOST_NS, MOST_RATIO = 40, 1.10
+
+
+def cost(mpi):
+    """What the interposer adds to tutti_allreduce, by the best batches of each, which other work on the machine did not
+    meet. It is too much where it is so in every attempt: an own communicator of tutti's may have settled on other ways."""
+    program = f"{folder}/cost-{mpi.abi}"
+    include, library = f"{HERE}/../../../include", BUILD + "/lib/api"
+    run([mpi.compiler, "-O2", f"-I{include}", "-o", program, f"{HERE}/cost.c", f"-L{library}", "-ltutti", f"-Wl,-rpath,{library}"])
+    ranks = 2 if len(os.sched_getaffinity(0)) > 1 else 1  # more than cores: what is measured is the scheduler
+    row = r"^(.*), (\d+) B: MPI_Allreduce [\d.]+ ns \(([\d.]+);.*?, tutti_allreduce [\d.]+ ns \(([\d.]+);"
+    best = {}  # of each row the attempt that is nearest to its bound, or farthest within: its excess and both times
+    begun, attempts = time.monotonic(), 0
+    while attempts < 8 and time.monotonic() < begun + 150:
+        attempts += 1
+        out, err, _, _ = run(over_tutti(mpi, ranks, program, "short"), within=250, TUTTI_MPI_EAGER="1")
+        check(carried(err, "Allreduce")[1] == 0, "calls are left to the host", err)
+        rows = re.findall(row, out, re.M)
+        check(len(rows) > 6, "too few rows", out)
+        for what, length, mine, tutti in ((what, int(n), float(mine), float(tutti)) for what, n, mine, tutti in rows):
+            excess = mine - tutti - MOST_NS if length < 1024 else mine / tutti - MOST_RATIO
+            best[what, length] = min(best.get((what, length), (math.inf,)), (excess, mine, tutti))
+        if all(excess <= 0 for excess, _, _ in best.values()):
+            break
+    for (what, length), (excess, mine, tutti) in best.items():
+        print(f"{what}, {length} B: MPI_Allreduce {mine} ns, tutti_allreduce {tutti} ns{': too much' if excess > 0 else ''}")
+    check(all(excess <= 0 for excess, _, _ in best.values()), f"{attempts} times more than {MOST_NS} ns, or {MOST_RATIO} of long ones")
 
 
 def mixed(mpi):
