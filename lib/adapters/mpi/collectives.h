@@ -123,7 +123,8 @@ template <class Call, class Host>
                                             const Host& host, Call call) {
   if (count <= 0) [[unlikely]]
     return by_host(&kept, function, count == 0 ? Why::empty : Why::arguments, host);
-  const Type* const known = type_of(type);
+  DerivedType derived;
+  const Type* const known = type_of(type, &derived);
   if (known == nullptr) [[unlikely]]
     return by_host(&kept, function, Why::arguments, host);
   const Reduction how = reduction_of(*known, op);
@@ -233,7 +234,8 @@ int bcast(void* buffer, int64_t count, MPI_Datatype type, int root, MPI_Comm com
   Comm* const kept = comm_of(comm);
   int result = 0;
   if (!taken(kept, comm, Function::bcast, host, &result)) return result;
-  const Type* const known = type_of(type);
+  DerivedType derived;
+  const Type* const known = type_of(type, &derived);
   if (known == nullptr || count < 0 || !is_rank(*kept, root)) [[unlikely]]
     return by_host(kept, Function::bcast, Why::arguments, host);
   const Elements elements{known, type, count};
@@ -276,8 +278,9 @@ int allgather(const void* send, int64_t send_count, MPI_Datatype send_type, void
   int result = 0;
   if (!taken(kept, comm, Function::allgather, host, &result)) return result;
   const bool in_place = send == MPI_IN_PLACE;
-  const Type* const to = type_of(recv_type);
-  const Type* const from = in_place ? to : type_of(send_type);
+  DerivedType derived_to, derived_from;
+  const Type* const to = type_of(recv_type, &derived_to);
+  const Type* const from = in_place ? to : type_of(send_type, &derived_from);
   if (to == nullptr || from == nullptr || recv_count < 0 || (!in_place && send_count < 0))
     return by_host(kept, Function::allgather, Why::arguments, host);
   const size_t bytes = size_t(recv_count) * to->size;
@@ -303,8 +306,9 @@ int gather(const void* send, int64_t send_count, MPI_Datatype send_type, void* r
   int result = 0;
   if (!taken(kept, comm, Function::gather, host, &result)) return result;
   const bool is_root = kept->rank == root, in_place = is_root && send == MPI_IN_PLACE;
-  const Type* const to = is_root ? type_of(recv_type) : nullptr;
-  const Type* const from = in_place ? to : type_of(send_type);
+  DerivedType derived_to, derived_from;
+  const Type* const to = is_root ? type_of(recv_type, &derived_to) : nullptr;
+  const Type* const from = in_place ? to : type_of(send_type, &derived_from);
   if (!is_rank(*kept, root) || from == nullptr || (is_root && (to == nullptr || recv_count < 0)) ||
       (!in_place && send_count < 0))
     return by_host(kept, Function::gather, Why::arguments, host);
@@ -335,8 +339,9 @@ int scatter(const void* send, int64_t send_count, MPI_Datatype send_type, void* 
   int result = 0;
   if (!taken(kept, comm, Function::scatter, host, &result)) return result;
   const bool is_root = kept->rank == root, in_place = is_root && recv == MPI_IN_PLACE;
-  const Type* const from = is_root ? type_of(send_type) : nullptr;
-  const Type* const to = in_place ? from : type_of(recv_type);
+  DerivedType derived_to, derived_from;
+  const Type* const from = is_root ? type_of(send_type, &derived_from) : nullptr;
+  const Type* const to = in_place ? from : type_of(recv_type, &derived_to);
   if (!is_rank(*kept, root) || to == nullptr || (is_root && (from == nullptr || send_count < 0)) ||
       (!in_place && recv_count < 0))
     return by_host(kept, Function::scatter, Why::arguments, host);
@@ -367,8 +372,9 @@ int alltoall(const void* send, int64_t send_count, MPI_Datatype send_type, void*
   int result = 0;
   if (!taken(kept, comm, Function::alltoall, host, &result)) return result;
   const bool in_place = send == MPI_IN_PLACE;
-  const Type* const to = type_of(recv_type);
-  const Type* const from = in_place ? to : type_of(send_type);
+  DerivedType derived_to, derived_from;
+  const Type* const to = type_of(recv_type, &derived_to);
+  const Type* const from = in_place ? to : type_of(send_type, &derived_from);
   if (to == nullptr || from == nullptr || recv_count < 0 || (!in_place && send_count < 0))
     return by_host(kept, Function::alltoall, Why::arguments, host);
   const size_t bytes = size_t(recv_count) * to->size;
@@ -407,8 +413,9 @@ int allgatherv(const void* send, int64_t send_count, MPI_Datatype send_type, voi
   if (!taken(kept, comm, Function::allgatherv, host, &result)) return result;
   const bool in_place = send == MPI_IN_PLACE;
   const int n = kept->nranks;
-  const Type* const to = type_of(recv_type);
-  const Type* const from = in_place ? to : type_of(send_type);
+  DerivedType derived_to, derived_from;
+  const Type* const to = type_of(recv_type, &derived_to);
+  const Type* const from = in_place ? to : type_of(send_type, &derived_from);
   if (to == nullptr || from == nullptr || !counts_are_right(counts, n) ||
       (!in_place && send_count < 0))
     return by_host(kept, Function::allgatherv, Why::arguments, host);
@@ -441,8 +448,9 @@ int gatherv(const void* send, int64_t send_count, MPI_Datatype send_type, void* 
   if (!taken(kept, comm, Function::gatherv, host, &result)) return result;
   const bool is_root = kept->rank == root, in_place = is_root && send == MPI_IN_PLACE;
   const int n = kept->nranks;
-  const Type* const to = is_root ? type_of(recv_type) : nullptr;
-  const Type* const from = in_place ? to : type_of(send_type);
+  DerivedType derived_to, derived_from;
+  const Type* const to = is_root ? type_of(recv_type, &derived_to) : nullptr;
+  const Type* const from = in_place ? to : type_of(send_type, &derived_from);
   if (!is_rank(*kept, root) || from == nullptr ||
       (is_root && (to == nullptr || !counts_are_right(counts, n))) || (!in_place && send_count < 0))
     return by_host(kept, Function::gatherv, Why::arguments, host);
@@ -478,8 +486,9 @@ int scatterv(const void* send, const Count* counts, const Place* places, MPI_Dat
   if (!taken(kept, comm, Function::scatterv, host, &result)) return result;
   const bool is_root = kept->rank == root, in_place = is_root && recv == MPI_IN_PLACE;
   const int n = kept->nranks;
-  const Type* const from = is_root ? type_of(send_type) : nullptr;
-  const Type* const to = in_place ? from : type_of(recv_type);
+  DerivedType derived_to, derived_from;
+  const Type* const from = is_root ? type_of(send_type, &derived_from) : nullptr;
+  const Type* const to = in_place ? from : type_of(recv_type, &derived_to);
   if (!is_rank(*kept, root) || to == nullptr ||
       (is_root && (from == nullptr || !counts_are_right(counts, n))) ||
       (!in_place && recv_count < 0))
@@ -517,8 +526,9 @@ int alltoallv(const void* send, const Count* send_counts, const Place* send_plac
   if (!taken(kept, comm, Function::alltoallv, host, &result)) return result;
   const bool in_place = send == MPI_IN_PLACE;
   const int n = kept->nranks;
-  const Type* const to = type_of(recv_type);
-  const Type* const from = in_place ? to : type_of(send_type);
+  DerivedType derived_to, derived_from;
+  const Type* const to = type_of(recv_type, &derived_to);
+  const Type* const from = in_place ? to : type_of(send_type, &derived_from);
   if (to == nullptr || from == nullptr || !counts_are_right(recv_counts, n) ||
       (!in_place && !counts_are_right(send_counts, n)))
     return by_host(kept, Function::alltoallv, Why::arguments, host);

@@ -176,6 +176,7 @@ NAMES(mpi_finalize, MPI_FINALIZE)
 FREEING(comm_free, Comm_free, COMM_FREE, Comm, comm_of)
 FREEING(comm_disconnect, Comm_disconnect, COMM_DISCONNECT, Comm, comm_of)
 FREEING(type_free, Type_free, TYPE_FREE, Type, type_of)
+FREEING(op_free, Op_free, OP_FREE, Op, op_of)
 
 COLLECTIVE(allreduce, Allreduce, ALLREDUCE,
            LIST(void* send, void* recv, const Int* count, const Int* type, const Int* op,
@@ -314,6 +315,7 @@ EXPORT void mpi_finalize_f08_(MPI_Fint* ierror) {
 FREEING(comm_free, Comm_free, Comm, MPI_Comm)
 FREEING(comm_disconnect, Comm_disconnect, Comm, MPI_Comm)
 FREEING(type_free, Type_free, Type, MPI_Datatype)
+FREEING(op_free, Op_free, Op, MPI_Op)
 
 EXPORT void mpi_barrier_f08_(const MPI_Fint* comm, MPI_Fint* ierror) {
   const int code = MPI_Barrier(PMPI_Comm_f2c(*comm));

@@ -1,6 +1,7 @@
 // MPI_X of C, in front of the host's, which are PMPI_X.
 #include "lib/adapters/mpi/collectives.h"
 #include "lib/adapters/mpi/freed.h"
+#include "lib/adapters/mpi/in_use.h"
 
 namespace mpi = tutti::mpi;
 
@@ -38,10 +39,9 @@ EXPORT int MPI_Comm_disconnect(MPI_Comm* comm) {
   return PMPI_Comm_disconnect(comm);
 }
 
-EXPORT int MPI_Type_free(MPI_Datatype* type) {
-  const mpi::TypeBeingFreed freed(type);
-  return PMPI_Type_free(type);
-}
+EXPORT int MPI_Type_free(MPI_Datatype* type) { return mpi::free_type(type); }
+
+EXPORT int MPI_Op_free(MPI_Op* op) { return mpi::free_op(op); }
 
 EXPORT int MPI_Allreduce(const void* send, void* recv, int count, MPI_Datatype type, MPI_Op op,
                          MPI_Comm comm) {

@@ -19,6 +19,7 @@
 #include <thread>
 
 #include "lib/adapters/mpi/freed.h"
+#include "lib/adapters/mpi/in_use.h"
 #include "lib/adapters/mpi/join.h"
 #include "lib/adapters/mpi/types.h"
 #include "lib/base/clock.h"
@@ -313,6 +314,7 @@ Together set_up() {
   int level = MPI_THREAD_MULTIPLE;
   j.threads = PMPI_Query_thread(&level) != MPI_SUCCESS || level == MPI_THREAD_MULTIPLE;
   j.may_share = !j.threads;
+  keep_in_use(j.threads);
   Together together = join(why.empty(), j.eager, &j.may_share);
   if (!why.empty()) together.why_not = why;
   if (!together.why_not.empty()) return together;

@@ -5,17 +5,18 @@
 #include <atomic>
 #include <climits>
 #include <cstring>
-#include <memory>
 #include <mutex>
 #include <stdexcept>
 #include <type_traits>
 #include <unordered_map>
+#include <utility>
 #include <vector>
+
+#include "lib/adapters/mpi/in_use.h"
 
 namespace tutti::mpi {
 
 constinit thread_local LastAnswers last_answers [[gnu::tls_model("initial-exec")]];
-constinit thread_local TypeBeingFreed* TypeBeingFreed::last_ = nullptr;
 
 namespace {
 
@@ -64,24 +65,18 @@ struct Named {
 Table<MPI_Datatype, Named, 256> named_types;
 Table<MPI_Op, tutti_op, 64> named_ops;
 std::mutex named_mutex;
-int type_keyval = MPI_KEYVAL_INVALID;
 
 // Elements that the host reduces, by size; and the two operators.
 std::mutex dtypes_mutex;
 std::unordered_map<size_t, tutti_dtype> dtypes_by_size;
 tutti_op host_ops[2];  // not commutative, commutative
 
-struct Current {
-  MPI_Op op;
-  MPI_Datatype type;
-  ptrdiff_t extent;
-};
-[[gnu::tls_model("initial-exec")]] thread_local Current current;
+[[gnu::tls_model("initial-exec")]] thread_local HostOperator::Current current;
 
 // out = lower op higher. The host has inout = in op inout.
 void reduce_by_host(const void* lower, const void* higher, void* out, size_t count, tutti_dtype,
                     void*) {
-  const Current& now = current;
+  const HostOperator::Current now = current;
   const size_t bytes = count * size_t(now.extent);
   thread_local std::vector<char> result;
   void* inout = out;
@@ -104,16 +99,6 @@ void reduce_by_host(const void* lower, const void* higher, void* out, size_t cou
   if (inout != out) std::memcpy(out, inout, bytes);
 }
 
-int not_copied(MPI_Datatype, int, void*, void*, void*, int* copied) {
-  *copied = 0;
-  return MPI_SUCCESS;
-}
-
-int forget_type(MPI_Datatype, int, void* type, void*) {
-  delete static_cast<Type*>(type);
-  return MPI_SUCCESS;
-}
-
 // These are not made by derivation, nor freed.
 bool is_predefined(int combiner) {
   return combiner == MPI_COMBINER_NAMED || combiner == MPI_COMBINER_F90_REAL ||
@@ -127,11 +112,13 @@ bool in_order(MPI_Datatype type) {
     return false;
   if (is_predefined(combiner)) return true;
   if (combiner != MPI_COMBINER_DUP && combiner != MPI_COMBINER_CONTIGUOUS) return false;
-  std::vector<int> of_integers(size_t(integers) + 1);
-  std::vector<MPI_Aint> of_addresses(size_t(addresses) + 1);
-  std::vector<MPI_Datatype> of_types(size_t(types) + 1);
-  if (types != 1 || PMPI_Type_get_contents(type, integers, addresses, types, of_integers.data(),
-                                           of_addresses.data(), of_types.data()) != MPI_SUCCESS)
+  // Of both there is one type, and at most one integer.
+  int of_integers[1] = {};
+  MPI_Aint of_addresses[1] = {};
+  MPI_Datatype of_types[1] = {};
+  if (types != 1 || integers > 1 || addresses != 0 ||
+      PMPI_Type_get_contents(type, integers, addresses, types, of_integers, of_addresses,
+                             of_types) != MPI_SUCCESS)
     return false;
   const bool below = in_order(of_types[0]);
   PMPI_Type_get_envelope(of_types[0], &integers, &addresses, &types, &combiner);
@@ -280,10 +267,10 @@ bool learn_types() {
     if (tutti_op_create(reduce_by_host, nullptr, commutative, &host_ops[commutative]) != TUTTI_OK)
       return false;
   }
-  return PMPI_Type_create_keyval(not_copied, forget_type, &type_keyval, nullptr) == MPI_SUCCESS;
+  return true;
 }
 
-const Type* find_type(MPI_Datatype type) {
+const Type* find_type(MPI_Datatype type, DerivedType* derived) {
   if (Named* const named = named_types.find(type)) [[likely]] {
     if (!named->asked.load(std::memory_order_acquire)) {
       const std::lock_guard lock(named_mutex);
@@ -298,46 +285,21 @@ const Type* find_type(MPI_Datatype type) {
     return &named->type;
   }
   if (type == MPI_DATATYPE_NULL) return nullptr;
-  if (TypeBeingFreed* const freed = TypeBeingFreed::find(type)) [[unlikely]]
-    return freed->known();
-  void* kept = nullptr;
-  int found = 0;
-  if (PMPI_Type_get_attr(type, type_keyval, &kept, &found) != MPI_SUCCESS) return nullptr;
-  if (found != 0) return static_cast<const Type*>(kept);
-  auto made = std::make_unique<Type>();
-  if (!ask(type, made.get())) return nullptr;
-  // Another thread may have come first: the host would free what the attribute has been so far.
-  static std::mutex mutex;
-  const std::lock_guard lock(mutex);
-  if (PMPI_Type_get_attr(type, type_keyval, &kept, &found) != MPI_SUCCESS) return nullptr;
-  if (found != 0) return static_cast<const Type*>(kept);
-  if (PMPI_Type_set_attr(type, type_keyval, made.get()) != MPI_SUCCESS) return nullptr;
-  return made.release();
+  return derived->find(type);
 }
 
-TypeBeingFreed::TypeBeingFreed(const MPI_Datatype* type)
-    : type_(type != nullptr ? *type : MPI_DATATYPE_NULL), outer_(last_) {
-  last_ = this;
-  bind_host();
-  void* kept = nullptr;
-  int found = 0;
-  if (type_keyval == MPI_KEYVAL_INVALID || type_ == MPI_DATATYPE_NULL ||
-      PMPI_Type_get_attr(type_, type_keyval, &kept, &found) != MPI_SUCCESS || found == 0)
-    return;
-  known_ = *static_cast<const Type*>(kept);
-  asked_ = true;
-  PMPI_Type_delete_attr(type_, type_keyval);
+const Type* DerivedType::find(MPI_Datatype type) {
+  if (!ask(type, &known_)) return nullptr;
+  if (keeps_in_use()) {
+    types_in_use().begin(type);
+    type_ = type;
+    in_use_ = true;
+  }
+  return &known_;
 }
 
-TypeBeingFreed* TypeBeingFreed::find(MPI_Datatype type) {
-  TypeBeingFreed* one = last_;
-  while (one != nullptr && one->type_ != type) one = one->outer_;
-  return one;
-}
-
-const Type* TypeBeingFreed::known() {
-  asked_ = asked_ || ask(type_, &known_);
-  return asked_ ? &known_ : nullptr;
+void DerivedType::end_use() {
+  if (types_in_use().end(type_)) PMPI_Type_free(&type_);
 }
 
 Reduction find_reduction(const Type& type, MPI_Op op) {
@@ -367,10 +329,15 @@ Reduction find_reduction(const Type& type, MPI_Op op) {
   return out;
 }
 
-HostOperator::HostOperator(MPI_Op op, MPI_Datatype type, ptrdiff_t extent) {
-  current = {op, type, extent};
+HostOperator::HostOperator(MPI_Op op, MPI_Datatype type, ptrdiff_t extent)
+    : outer_(std::exchange(current, {op, type, extent})),
+      in_use_(keeps_in_use() && named_ops.find(op) == nullptr) {
+  if (in_use_) ops_in_use().begin(op);
 }
 
-HostOperator::~HostOperator() { current = {}; }
+HostOperator::~HostOperator() {
+  MPI_Op op = std::exchange(current, outer_).op;
+  if (in_use_ && ops_in_use().end(op)) PMPI_Op_free(&op);
+}
 
 }  // namespace tutti::mpi

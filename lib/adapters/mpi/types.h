@@ -53,15 +53,38 @@ struct LastAnswers {
 };
 extern constinit thread_local LastAnswers last_answers [[gnu::tls_model("initial-exec")]];
 
-const Type* find_type(MPI_Datatype type);
+// What is known of a derived type, and that a call uses it, for as long as this lives. It is asked
+// anew by each call: an attribute that keeps it could not be read while MPICH deletes the type's
+// attributes, which may be later than MPI_Type_free, in any call of MPI.
+class DerivedType {
+ public:
+  DerivedType() = default;
+  ~DerivedType() {
+    if (in_use_) [[unlikely]]
+      end_use();
+  }
+  DerivedType(const DerivedType&) = delete;
+  DerivedType& operator=(const DerivedType&) = delete;
+  // Null: the host knows no such type.
+  const Type* find(MPI_Datatype type);
+
+ private:
+  void end_use();
+
+  Type known_;
+  MPI_Datatype type_{};
+  bool in_use_ = false;
+};
+
+const Type* find_type(MPI_Datatype type, DerivedType* derived);
 Reduction find_reduction(const Type& type, MPI_Op op);
 
-// Null: the host knows no such type, and will say so. Belongs to the host's type. Any thread.
-inline const Type* type_of(MPI_Datatype type) {
+// Null: the host knows no such type, and will say so. Lives as long as `derived`. Any thread.
+inline const Type* type_of(MPI_Datatype type, DerivedType* derived) {
   const LastAnswers& last = last_answers;
   if (last.type == type && last.known != nullptr) [[likely]]
     return last.known;
-  return find_type(type);
+  return find_type(type, derived);
 }
 
 inline Reduction reduction_of(const Type& type, MPI_Op op) {
@@ -71,32 +94,24 @@ inline Reduction reduction_of(const Type& type, MPI_Op op) {
   return find_reduction(type, op);
 }
 
-// While one lives this thread frees that type (null: none). What functions that delete its
-// attributes call with it is known here: of attributes MPICH cannot be asked any more then.
-class TypeBeingFreed {
- public:
-  explicit TypeBeingFreed(const MPI_Datatype* type);
-  ~TypeBeingFreed() { last_ = outer_; }
-  TypeBeingFreed(const TypeBeingFreed&) = delete;
-  TypeBeingFreed& operator=(const TypeBeingFreed&) = delete;
-  static TypeBeingFreed* find(MPI_Datatype type);
-  const Type* known();  // null: the host knows no such type
-
- private:
-  static constinit thread_local TypeBeingFreed* last_ [[gnu::tls_model("initial-exec")]];
-  MPI_Datatype type_;
-  TypeBeingFreed* outer_;
-  bool asked_ = false;
-  Type known_;
-};
-
-// While it lives, this thread's calls by the host's operator use these.
+// While it lives, this thread's calls by the host's operator use these. One may live within
+// another: in functions that delete attributes, which the host may call while a call waits.
 class HostOperator {
  public:
   HostOperator(MPI_Op op, MPI_Datatype type, ptrdiff_t extent);
   ~HostOperator();
   HostOperator(const HostOperator&) = delete;
   HostOperator& operator=(const HostOperator&) = delete;
+
+  struct Current {
+    MPI_Op op;
+    MPI_Datatype type;
+    ptrdiff_t extent;
+  };
+
+ private:
+  Current outer_;
+  bool in_use_;
 };
 
 }  // namespace tutti::mpi

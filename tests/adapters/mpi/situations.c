@@ -5,6 +5,7 @@
 #include <mpi.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -191,25 +192,18 @@ static void threads(void) {
   for (size_t i = 0; i < 4; ++i) MPI_Comm_free(&of_thread[i]);
 }
 
-/* Threads that use a type for the first time at once: both ask what it is before one of them has
- * kept the answer. The program's PMPI_X are called in place of the MPI's. */
+/* Threads that use a type at once: both ask what it is before one of them has the answer. The
+ * program's PMPI_X are called in place of the MPI's. */
 static MPI_Datatype shared_type;
 static pthread_barrier_t both_threads, both_ask;
 static MPI_Comm of_self[2];
-static int kept_answers;
 int PMPI_Type_size_x(MPI_Datatype type, MPI_Count* bytes) {
   static int (*next)(MPI_Datatype, MPI_Count*);
   if (next == NULL) *(void**)&next = dlsym(RTLD_NEXT, "PMPI_Type_size_x");
   if (shared_type != 0 && type == shared_type) pthread_barrier_wait(&both_ask);
   return next(type, bytes);
 }
-int PMPI_Type_set_attr(MPI_Datatype type, int keyval, void* value) {
-  static int (*next)(MPI_Datatype, int, void*);
-  if (next == NULL) *(void**)&next = dlsym(RTLD_NEXT, "PMPI_Type_set_attr");
-  __atomic_fetch_add(&kept_answers, 1, __ATOMIC_SEQ_CST);
-  return next(type, keyval, value);
-}
-static void* first_use(void* which) {
+static void* use_at_once(void* which) {
   for (int turn = 0; turn < 20; ++turn) {
     int in[4] = {turn, 1, 2, 3}, out[4] = {-1, -1, -1, -1};
     pthread_barrier_wait(&both_threads);
@@ -217,7 +211,6 @@ static void* first_use(void* which) {
     demand(out[0] == turn && out[1] == -1 && out[2] == 2, "every other int");
     pthread_barrier_wait(&both_threads);
     if (which != NULL) continue;
-    demand(kept_answers == turn + 1, "what a thread was told is kept until the type's end");
     MPI_Type_free(&shared_type);
     MPI_Type_vector(2, 1, 2, MPI_INT, &shared_type);
     MPI_Type_commit(&shared_type);
@@ -231,8 +224,8 @@ static void types(void) {
   pthread_barrier_init(&both_ask, NULL, 2);
   MPI_Type_vector(2, 1, 2, MPI_INT, &shared_type);
   MPI_Type_commit(&shared_type);
-  pthread_create(&other, NULL, first_use, (void*)1);
-  first_use(NULL);
+  pthread_create(&other, NULL, use_at_once, (void*)1);
+  use_at_once(NULL);
   pthread_join(other, NULL);
   MPI_Type_free(&shared_type);
   for (int i = 0; i < 2; ++i) MPI_Comm_free(&of_self[i]);
@@ -615,6 +608,7 @@ static void short_lived(void) {
 /* Where the MPI finds an error while tutti waits (Open MPI 5 that a rank is gone), it ends no
  * program. The interposer calls this in place of the MPI's. */
 static int probed, fatal_probes;
+static void (*while_waiting)(void);
 int PMPI_Iprobe(int source, int tag, MPI_Comm comm, int* there, MPI_Status* status) {
   static int (*next)(int, int, MPI_Comm, int*, MPI_Status*);
   if (next == NULL) *(void**)&next = dlsym(RTLD_NEXT, "PMPI_Iprobe");
@@ -623,6 +617,7 @@ int PMPI_Iprobe(int source, int tag, MPI_Comm comm, int* there, MPI_Status* stat
     MPI_Comm_get_errhandler(comm, &handler);
     fatal_probes += handler != MPI_ERRORS_RETURN;
     ++probed;
+    if (while_waiting != NULL) while_waiting();
   }
   return next(source, tag, comm, there, status);
 }
@@ -897,6 +892,151 @@ static void freed_types(void) {
   MPI_Type_free_keyval(&keyval);
 }
 
+/* The same with a message of the type in flight: MPICH deletes its attributes when that has ended.
+ */
+static int use_late(MPI_Datatype type, int keyval, void* attribute, void* extra) {
+  (void)keyval, (void)attribute, (void)extra;
+  int data[6], two[2] = {-1, -1};
+  for (int i = 0; i < 6; ++i) data[i] = i;
+  late_deletions += !in_free;
+  MPI_Gather(data, 1, type, two, 2, MPI_INT, 0, MPI_COMM_SELF);
+  demand(two[0] == 0 && two[1] == 3, "every third int of a type that is deleted late");
+  MPI_Bcast(data, 1, type, 0, MPI_COMM_SELF);
+  ++deletions;
+  return MPI_SUCCESS;
+}
+static void freed_types_late(void) {
+  enum { count = 1 << 16 };
+  static int in[2 * count], out[6 * count];
+  int keyvals[3], data[6] = {0};
+  for (int k = 0; k < 3; ++k)
+    MPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, use_late, &keyvals[k], NULL);
+  for (int turn = 0; turn < 60; ++turn) {
+    MPI_Datatype type;
+    MPI_Request requests[2];
+    MPI_Type_vector(2, 1, 3, MPI_INT, &type);
+    MPI_Type_commit(&type);
+    for (int k = 0; k < turn % 4; ++k) MPI_Type_set_attr(type, keyvals[k], NULL);
+    if (turn % 3 > 0) MPI_Bcast(data, 1, type, 0, MPI_COMM_WORLD);
+    for (int k = turn % 4; k < 3; ++k) MPI_Type_set_attr(type, keyvals[k], NULL);
+    MPI_Irecv(in, 2 * count, MPI_INT, (rank + size - 1) % size, 0, MPI_COMM_WORLD, &requests[0]);
+    MPI_Isend(out, count, type, (rank + 1) % size, 0, MPI_COMM_WORLD, &requests[1]);
+    in_free = 1;
+    MPI_Type_free(&type);
+    in_free = 0;
+    if (turn % 2 > 0) {
+      MPI_Barrier(MPI_COMM_WORLD);
+      sum_of_ranks(MPI_COMM_WORLD);
+    }
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    demand(deletions == 3 * (turn + 1), "every attribute deleted");
+  }
+#ifndef OPEN_MPI
+  demand(late_deletions > 0, "late deletions");
+#endif
+  for (int k = 0; k < 3; ++k) MPI_Type_free_keyval(&keyvals[k]);
+}
+
+/* Rank 0's other thread frees a type and an operator that a call of rank 0 uses, once rank 1 has
+ * ended that call: MPI has it complete normally. */
+static MPI_Datatype type_in_use;
+static MPI_Op op_in_use;
+static MPI_Comm between_ranks;
+static atomic_int in_call, freed_in_call;
+static void add_slowly(void* in, void* all, int* count, MPI_Datatype* type) {
+  (void)type;
+  if (rank == 0) usleep(2000);
+  for (int i = 0; i < *count; ++i) ((int*)all)[i] += ((int*)in)[i];
+}
+static void* free_in_use(void* unused) {
+  int turn = 0;
+  MPI_Recv(&turn, 1, MPI_INT, 1, 0, between_ranks, MPI_STATUS_IGNORE);
+  freed_in_call += in_call;
+  if (turn % 2 == 0)
+    MPI_Type_free(&type_in_use);
+  else
+    MPI_Op_free(&op_in_use);
+  demand(turn % 2 == 0 ? type_in_use == MPI_DATATYPE_NULL : op_in_use == MPI_OP_NULL,
+         "a handle of none");
+  return unused;
+}
+static void freed_in_use(void) {
+  enum { count = 1 << 19, few = 500 };
+  int* const in = malloc(count * sizeof(int));
+  int* const out = malloc((size_t)size * count * 2 * sizeof(int));
+  MPI_Comm_dup(MPI_COMM_WORLD, &between_ranks);
+  for (int turn = 0; turn < 12; ++turn) {
+    pthread_t other;
+    for (int i = 0; i < count; ++i) in[i] = rank * 1000 + i + turn;
+    if (turn % 2 > 0)
+      MPI_Op_create(add_slowly, 1, &op_in_use);
+    else if (rank == 0) { /* the other ranks gather ints without gaps */
+      MPI_Type_create_resized(MPI_INT, 0, 2 * sizeof(int), &type_in_use);
+      MPI_Type_commit(&type_in_use);
+    }
+    if (rank == 0) pthread_create(&other, NULL, free_in_use, NULL);
+    in_call = 1;
+    if (turn % 2 > 0)
+      MPI_Reduce_scatter_block(in, out, few, MPI_INT, op_in_use, MPI_COMM_WORLD);
+    else
+      MPI_Allgather(in, count, MPI_INT, out, count, rank == 0 ? type_in_use : MPI_INT,
+                    MPI_COMM_WORLD);
+    in_call = 0;
+    if (rank == 1) MPI_Send(&turn, 1, MPI_INT, 0, 0, between_ranks);
+    if (rank == 0)
+      pthread_join(other, NULL);
+    else if (turn % 2 > 0)
+      MPI_Op_free(&op_in_use);
+    const int gap = rank == 0 ? 2 : 1;
+    for (int i = 0; turn % 2 > 0 && i < few; ++i)
+      demand(out[i] == size * (size - 1) / 2 * 1000 + size * (rank * few + i + turn), "a sum");
+    for (int from = 0; turn % 2 == 0 && from < size; ++from) {
+      for (int i = 0; i < count; ++i)
+        demand(out[(size_t)gap * ((size_t)from * count + (size_t)i)] == from * 1000 + i + turn,
+               "a rank's ints");
+    }
+  }
+  demand(rank != 0 || freed_in_call > 0, "something freed in a call");
+  free(in);
+  free(out);
+}
+
+/* While a call waits, the MPI may call functions that delete attributes, which may call as well. */
+static MPI_Op of_nested;
+static int nested;
+static void greatest(void* in, void* all, int* count, MPI_Datatype* type) {
+  (void)type;
+  for (int i = 0; i < *count; ++i)
+    if (((int*)in)[i] > ((int*)all)[i]) ((int*)all)[i] = ((int*)in)[i];
+}
+static void scan_nested(void) {
+  int seven = 7, same = 0;
+  while_waiting = NULL;
+  MPI_Scan(&seven, &same, 1, MPI_INT, of_nested, MPI_COMM_SELF);
+  while_waiting = scan_nested;
+  demand(same == 7, "a nested scan of one rank");
+  ++nested;
+}
+static void nested_operators(void) {
+  enum { count = 1000 };
+  MPI_Op sum;
+  int in[count], all[count];
+  MPI_Op_create(add_slowly, 1, &sum);
+  MPI_Op_create(greatest, 1, &of_nested);
+  for (int turn = 0; turn < 8; ++turn) {
+    for (int i = 0; i < count; ++i) in[i] = rank + i + turn;
+    if (turn % size == rank) usleep(50000);
+    while_waiting = scan_nested;
+    MPI_Allreduce(in, all, count, MPI_INT, sum, MPI_COMM_WORLD);
+    while_waiting = NULL;
+    for (int i = 0; i < count; ++i)
+      demand(all[i] == size * (size - 1) / 2 + size * (i + turn), "a sum around a nested scan");
+  }
+  demand(nested > 0, "a nested scan");
+  MPI_Op_free(&sum);
+  MPI_Op_free(&of_nested);
+}
+
 static int provided; /* by MPI_Init_thread */
 
 /* Each of MPI's levels is given as the host gives it, and served. */
@@ -965,6 +1105,9 @@ int main(int argc, char** argv) {
     {"finalize", finalize, MPI_THREAD_SINGLE},
     {"not-freed", not_freed, MPI_THREAD_SINGLE},
     {"freed-types", freed_types, MPI_THREAD_SINGLE},
+    {"freed-types-late", freed_types_late, MPI_THREAD_SINGLE},
+    {"freed-in-use", freed_in_use, MPI_THREAD_MULTIPLE},
+    {"nested-operators", nested_operators, MPI_THREAD_SINGLE},
     {"late", late, MPI_THREAD_SINGLE},
     {"first-call", first_call, MPI_THREAD_SINGLE},
     {"failed-gathers", failed_gathers, MPI_THREAD_SINGLE},
