@@ -317,6 +317,15 @@ FREEING(comm_disconnect, Comm_disconnect, Comm, MPI_Comm)
 FREEING(type_free, Type_free, Type, MPI_Datatype)
 FREEING(op_free, Op_free, Op, MPI_Op)
 
+// As MPI_Win_test. LOGICAL's .false. is 0.
+EXPORT void mpi_win_test_f08_(const MPI_Fint* win, MPI_Fint* flag, MPI_Fint* ierror) {
+  static const auto host = next<void(const MPI_Fint*, MPI_Fint*, MPI_Fint*)>("mpi_win_test_f08_");
+  MPI_Fint code = MPI_SUCCESS;
+  host(win, flag, &code);
+  if (code == MPI_SUCCESS && *flag == 0) host(win, flag, &code);
+  if (ierror != nullptr) *ierror = code;
+}
+
 EXPORT void mpi_barrier_f08_(const MPI_Fint* comm, MPI_Fint* ierror) {
   const int code = MPI_Barrier(PMPI_Comm_f2c(*comm));
   if (ierror != nullptr) *ierror = code;

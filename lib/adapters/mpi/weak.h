@@ -63,6 +63,9 @@ WEAK(PMPI_Type_get_extent)
 WEAK(PMPI_Type_get_true_extent)
 WEAK(PMPI_Type_size_x)
 WEAK(PMPI_Unpack)
+#ifndef OPEN_MPI
+WEAK(PMPI_Win_test)
+#endif
 #ifdef OPEN_MPI  // the others' are macros
 WEAK(PMPI_Comm_c2f)
 WEAK(PMPI_Comm_f2c)

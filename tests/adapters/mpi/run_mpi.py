@@ -73,6 +73,7 @@ def situations(mpi):
     for level in ("single", "funneled", "serialized", "multiple"):
         _, err = situation(level)
         check(carried(err, "Allreduce") == (1, 0), f"threads at level {level}: a call is left to the host", err)
+    situation("win-test")
     if mpi.open_mpi:  # whose shared memory moves a message without its sender
         situation("pending-send", OMPI_MCA_btl="self,tcp")
     for crossed in ("crossed", "crossed-with-single"):

@@ -1037,6 +1037,37 @@ static void nested_operators(void) {
   MPI_Op_free(&of_nested);
 }
 
+/* What was completed before a barrier is seen by the first MPI_Win_test after it. */
+static void win_test(void) {
+  int memory = 0, flag = 0;
+  const int zero = 0;
+  MPI_Win win;
+  MPI_Group all, group;
+  MPI_Win_create(&memory, sizeof memory, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+  MPI_Win_get_group(win, &all);
+  for (int turn = 0; turn < 50; ++turn) {
+    if (rank == 0) {
+      MPI_Group_excl(all, 1, &zero, &group);
+      MPI_Win_start(group, 0, win);
+      MPI_Barrier(MPI_COMM_WORLD);
+      MPI_Win_complete(win);
+      MPI_Barrier(MPI_COMM_WORLD);
+    } else {
+      MPI_Group_incl(all, 1, &zero, &group);
+      MPI_Win_post(group, 0, win);
+      MPI_Win_test(win, &flag);
+      demand(!flag, "not completed yet");
+      MPI_Barrier(MPI_COMM_WORLD);
+      MPI_Barrier(MPI_COMM_WORLD);
+      MPI_Win_test(win, &flag);
+      demand(flag, "completed before the barrier");
+    }
+    MPI_Group_free(&group);
+  }
+  MPI_Group_free(&all);
+  MPI_Win_free(&win);
+}
+
 static int provided; /* by MPI_Init_thread */
 
 /* Each of MPI's levels is given as the host gives it, and served. */
@@ -1111,6 +1142,7 @@ int main(int argc, char** argv) {
     {"late", late, MPI_THREAD_SINGLE},
     {"first-call", first_call, MPI_THREAD_SINGLE},
     {"failed-gathers", failed_gathers, MPI_THREAD_SINGLE},
+    {"win-test", win_test, MPI_THREAD_SINGLE},
     {"loop", loop, MPI_THREAD_SINGLE},
     {"short-lived", short_lived, MPI_THREAD_SINGLE},
     {"none", NULL, MPI_THREAD_MULTIPLE}

@@ -53,10 +53,38 @@ program words
     end if
     if (copy /= MPI_COMM_NULL) stop 7
   end do
+  call test_window()
   call MPI_Barrier(MPI_COMM_WORLD)
   if (rank == 0) print *, 'all as it should be'
   call MPI_Finalize()
 contains
+
+  ! What was completed before a barrier is seen by the first MPI_Win_test after it.
+  subroutine test_window()
+    type(MPI_Win) :: window
+    type(MPI_Group) :: all_ranks, group
+    integer, asynchronous, save :: memory(1)
+    logical :: completed
+    call MPI_Win_create(memory, 4_MPI_ADDRESS_KIND, 4, MPI_INFO_NULL, MPI_COMM_WORLD, window)
+    call MPI_Win_get_group(window, all_ranks)
+    if (rank == 0) then
+      call MPI_Group_excl(all_ranks, 1, [0], group)
+      call MPI_Win_start(group, 0, window)
+      call MPI_Barrier(MPI_COMM_WORLD)
+      call MPI_Win_complete(window)
+      call MPI_Barrier(MPI_COMM_WORLD)
+    else
+      call MPI_Group_incl(all_ranks, 1, [0], group)
+      call MPI_Win_post(group, 0, window)
+      call MPI_Barrier(MPI_COMM_WORLD)
+      call MPI_Barrier(MPI_COMM_WORLD)
+      call MPI_Win_test(window, completed)
+      if (.not. completed) stop 9
+    end if
+    call MPI_Group_free(group)
+    call MPI_Group_free(all_ranks)
+    call MPI_Win_free(window, ierror)
+  end subroutine test_window
 
   ! On the communicator that is being freed; Open MPI 4.1 gives another one to functions of Fortran.
   subroutine sum_at_deletion(comm, keyval, attribute, extra, ierror)
