@@ -1,7 +1,7 @@
 """Programs that nobody here wrote, unmodified, by the host MPI alone and over tutti: the same results, and almost all
 calls carried. What is not installed is left out (tools/setup programs); status 77 where that is all.
 
-programs.py BUILD_ROOT scalapack|lammps|hpcc|mpi4py [long]
+programs.py BUILD_ROOT scalapack|lammps|hpcc|mpi4py [ABI...] [long]   under all MPIs, or these (ompi, mpich)
 programs.py BUILD_ROOT mpich-tests [ABI...] [NAME...]   over tutti what is stored as passing by the host alone; only
                                                         these MPIs (ompi, mpich), only these tests
 programs.py BUILD_ROOT mpich-tests --remake [ABI...]    runs all by the host MPI alone and stores those that pass
@@ -164,12 +164,13 @@ def missed_of(err):
 
 
 def mpi4py(mpi):
-    """Its own tests, all but those that spawn: with Debian's MPIs and so few cores these do not come to their end by the host
-    alone, either."""
+    """Its own tests, all but those that do not come to their end by the host alone, either: on so few cores those that
+    spawn, and of MPICH 4.0.2 those of locks in windows, which fail on one rank while the other waits for it."""
+    without = ["test_spawn"] if mpi.open_mpi else ["test_spawn", "test_util_sync"]
     place = f"{BUILD}/programs/mpi4py/{'openmpi' if mpi.open_mpi else 'mpich'}"
     if not os.path.isdir(place + "/test"):
         return False
-    command = [place + "/bin/python", "-u", place + "/test/main.py", "-q", "-e", "test_spawn"]
+    command = [place + "/bin/python", "-u", place + "/test/main.py", "-q", *(f"-e{module}" for module in without)]
     _, expected, host = alone(mpi, 2, *command, within=1500)
     _, err, took = over_tutti(mpi, 2, *command, within=1500, **EAGER)
     ends = [(sorted(set(lines(r"^Ran (\d+) tests", text))), sorted(lines(r"^OK.*", text))) for text in (expected, err)]
@@ -264,7 +265,7 @@ def remake_mpich_list(mpi, tests):
 def mpich_tests(mpi):
     """MPICH's own tests of collectives: what passes by the host alone, as a stored list says, passes over tutti."""
     tests = BUILD + "/programs/mpich/test/mpi"
-    if not os.path.isdir(tests) or ABIS and mpi.abi not in ABIS:
+    if not os.path.isdir(tests):
         return False
     if REMAKE:
         remake_mpich_list(mpi, tests)
@@ -302,7 +303,7 @@ def mpich_tests(mpi):
 
 
 with tempfile.TemporaryDirectory(prefix="tutti-mpi-") as folder:
-    found = mpis.all_mpis(of_pypi=False)
+    found = [mpi for mpi in mpis.all_mpis(of_pypi=False) if not ABIS or mpi.abi in ABIS]
     ran = [globals()[WHAT.replace("-", "_")](one) for one in found]
     if not any(ran):
         print("there is no MPI with an interposer here, or no such program")
