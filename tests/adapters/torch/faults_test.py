@@ -16,6 +16,7 @@ import time
 import ranks
 import torch
 import torch.distributed as dist
+import tutti_torch
 
 SOON = 10  # seconds, on a machine that others use too; far below the 30 that a group waits by itself
 
@@ -126,6 +127,58 @@ def case_ended_by_hand(rank, size):
         tensor = torch.ones(3)
         dist.all_reduce(tensor)
         assert torch.equal(tensor, torch.full((3,), float(size))), tensor
+
+
+def threads():
+    return len(os.listdir("/proc/self/task"))
+
+
+def case_dropped(rank, size):
+    """The last reference to a group goes in a callback of one of its futures: what was issued behind that still runs, and the
+    group ends."""
+    store, before = dist.distributed_c10d._get_default_store(), threads()
+    for kind in ("collective", "message"):
+        for waits in (False, True):
+            name = f"dropped {kind} {waits}"
+            attached, dropped, took = Sign(name), threading.Event(), []
+            held = [tutti_torch._create(dist.PrefixStore(name, store), rank, size, datetime.timedelta(seconds=30))]
+            tensor, later = torch.full((3,), float(rank)), torch.ones(3)
+
+            def drop(_future):
+                begun = time.monotonic()
+                held.clear()
+                took.append(time.monotonic() - begun)
+                dropped.set()
+
+            def begin():
+                if kind == "collective":
+                    return held[0].allreduce([tensor], dist.AllreduceOptions())
+                return held[0].recv([tensor], 1, 0) if rank == 0 else held[0].send([tensor], 0, 0)
+
+            if rank == 1:
+                attached.await_it()
+                works = [begin(), held[0].allreduce([later], dist.AllreduceOptions())]
+            else:
+                work = begin()
+                future = work.get_future()
+                chained = future.then(drop)
+                works = [work, held[0].allreduce([later], dist.AllreduceOptions())]
+                attached.give()
+            if rank == 0 and not waits:
+                assert dropped.wait(SOON), name
+            for work in works:
+                work.wait()
+            assert tensor.tolist() == [1.0] * 3 and later.tolist() == [2.0] * 3, (name, tensor, later)
+            if rank == 0:
+                assert dropped.wait(SOON) and took[0] < 4, (name, took)  # not the 5 s for calls that are in flight
+                del future, chained
+            del work, works
+            held.clear()
+            dist.barrier()
+            deadline = time.monotonic() + SOON
+            while threads() > before:
+                assert time.monotonic() < deadline, (name, before, os.listdir("/proc/self/task"))
+                time.sleep(0.01)
 
 
 def case_wait_limit(rank, size):
@@ -249,7 +302,7 @@ if __name__ == "__main__":
         form = sys.argv[1]
         old_torch()
         other_torch()
-        ranks.run(__file__, "late+interrupted+ended_by_hand+wait_limit+unanswered+bad+mismatch+setup_fails", form, 2)
+        ranks.run(__file__, "late+interrupted+ended_by_hand+dropped+wait_limit+unanswered+bad+mismatch+setup_fails", form, 2)
         ranks.run(__file__, "alone", form, 1)
         ranks.run(__file__, "killed", form, 3, expect=[0, -signal.SIGKILL, 0])
         if not torch.__version__.startswith("1."):

@@ -417,44 +417,106 @@ void reduce_sparse(const at::Tensor& tensor, int size, tutti_comm comm,
   tensor.copy_(sum.coalesce());
 }
 
+// Groups that end in threads of their own.
+class Ends {
+ public:
+  void begin(std::function<void()> end) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      ++going_on_;
+    }
+    std::thread([this, end = std::move(end)]() mutable {
+      end();
+      end = nullptr;
+      const std::lock_guard<std::mutex> lock(mutex_);
+      --going_on_;
+      ended_.notify_all();
+    }).detach();
+  }
+  void await() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    ended_.wait(lock, [this] { return going_on_ == 0; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  int going_on_ = 0;
+};
+
+// Never destroyed: its threads may be running when the process ends.
+Ends& ends() {
+  static auto* const all = new Ends;
+  return *all;
+}
+
+// Handles that ctypes made.
+c10::intrusive_ptr<Backend> over_communicators(uintptr_t collectives, uintptr_t messages, int rank,
+                                               int size, Milliseconds timeout) {
+  // NOLINTBEGIN(performance-no-int-to-ptr)
+  return c10::make_intrusive<Backend>(reinterpret_cast<tutti_comm>(collectives),
+                                      reinterpret_cast<tutti_comm>(messages), rank, size, timeout);
+  // NOLINTEND(performance-no-int-to-ptr)
+}
+
 }  // namespace
+
+void await_ends() { ends().await(); }
+
+Backend::Open::Open(tutti_comm collectives, tutti_comm others)
+    : collectives_comm(collectives),
+      messages_comm(others),
+      adoption(std::make_unique<Adoption>(collectives)),
+      messages(std::make_shared<Messages>(others)),
+      queue(std::make_shared<CallQueue>()) {}
+
+// Whether this thread is in something that the queue or the messages run.
+bool Backend::Open::runs_here() { return queue->runs_here() || messages->runs_here(); }
+
+void Backend::Open::close() {
+  const bool done = queue->drain(patience);
+  // What was sent and not received, or the other way round, has no end.
+  const bool idle = messages->idle();
+  if (!done) library().comm_abort(collectives_comm, "the process group was shut down");
+  if (!idle) library().comm_abort(messages_comm, "the process group was shut down");
+  queue->stop();
+  messages->stop();
+  library().comm_free(messages_comm);
+  library().comm_free(collectives_comm);
+  adoption.reset();  // tensors are freed when their memory is private again
+}
 
 Backend::Backend(tutti_comm collectives, tutti_comm messages, int rank, int size,
                  Milliseconds timeout)
     : Base(rank, size),
       collectives_(collectives),
-      messages_comm_(messages),
       timeout_(timeout),
-      adoption_(std::make_unique<Adoption>(collectives)),
-      messages_(std::make_unique<Messages>(messages)),
-      queue_(std::make_unique<CallQueue>()) {}
+      open_(std::make_unique<Open>(collectives, messages)) {}
 
 Backend::~Backend() {
+  if (!open_) return;
   // Callbacks of futures may be Python's.
   const auto released = without_gil();
-  shutdown();
+  if (!open_->runs_here()) {
+    open_->close();
+    return;
+  }
+  // What runs here goes on once this has returned, and what is queued behind it.
+  ends().begin([open = std::shared_ptr<Open>(std::move(open_))] { open->close(); });
 }
 
 void Backend::shutdown() {
-  if (!queue_) return;
-  TORCH_CHECK(!queue_->in_callback(),
+  if (!open_) return;
+  TORCH_CHECK(!open_->runs_here(),
               "tutti: a process group cannot be destroyed in a callback of its own");
-  const bool done = queue_->drain(patience);
-  // What was sent and not received, or the other way round, has no end.
-  const bool idle = messages_->idle();
-  if (!done) library().comm_abort(collectives_, "the process group was shut down");
-  if (!idle) library().comm_abort(messages_comm_, "the process group was shut down");
-  queue_.reset();
-  messages_.reset();
-  library().comm_free(messages_comm_);
-  library().comm_free(collectives_);
-  adoption_.reset();  // tensors are freed when their memory is private again
+  open_->close();
+  open_.reset();
 }
 
 void Backend::abort() {
-  if (!queue_) return;
-  library().comm_abort(collectives_, "the process group was aborted");
-  library().comm_abort(messages_comm_, "the process group was aborted");
+  if (!open_) return;
+  library().comm_abort(open_->collectives_comm, "the process group was aborted");
+  library().comm_abort(open_->messages_comm, "the process group was aborted");
 }
 
 c10::intrusive_ptr<Base::Options> Backend::getBackendOptions() {
@@ -462,7 +524,7 @@ c10::intrusive_ptr<Base::Options> Backend::getBackendOptions() {
 }
 
 WorkPtr Backend::issued(WorkPtr work) {
-  if (coalescer_.load() == std::this_thread::get_id() && !queue_->in_callback())
+  if (coalescer_.load() == std::this_thread::get_id() && !open_->queue->in_callback())
     coalesced_.push_back(work);
   return work;
 }
@@ -479,17 +541,17 @@ WorkPtr Backend::endCoalescing() {
 
 WorkPtr Backend::issue(OpType type, const char* title, const Tensors& inputs, Tensors outputs,
                        Milliseconds timeout, std::function<void(const tutti_call_config*)> run) {
-  TORCH_CHECK(queue_ != nullptr, "tutti: the process group was shut down");
+  TORCH_CHECK(open_ != nullptr, "tutti: the process group was shut down");
   const int64_t limit = (timeout.count() > 0 ? timeout : timeout_).count();
   auto call = c10::make_intrusive<CallQueue::Call>(
-      *queue_,
+      open_->queue,
       [limit, run = std::move(run)] {
         tutti_call_config config = TUTTI_CALL_CONFIG_INIT;
         config.timeout_ms = limit;
         run(&config);
       },
       rank_, type, title, inputs, std::move(outputs), ++sequence_, rank_);
-  queue_->push(call);
+  open_->queue->push(call);
   return issued(std::move(call));
 }
 
@@ -523,17 +585,18 @@ WorkPtr Backend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& opts)
                  });
   }
   check_tensor(tensor, "all_reduce");
-  return issue(OpType::ALLREDUCE, "tutti:all_reduce", tensors, tensors, opts.timeout,
-               [=, &adoption = *adoption_, comm = collectives_](const tutti_call_config* config) {
-                 reduce_all(tensor, by, adoption, comm, config);
-               });
+  return issue(
+      OpType::ALLREDUCE, "tutti:all_reduce", tensors, tensors, opts.timeout,
+      [=, &adoption = *open_->adoption, comm = collectives_](const tutti_call_config* config) {
+        reduce_all(tensor, by, adoption, comm, config);
+      });
 }
 
 WorkPtr Backend::allreduce_coalesced(Tensors& tensors,
                                      const c10d::AllreduceCoalescedOptions& opts) {
   check_tensors(tensors, "all_reduce_coalesced");
   return issue(OpType::ALLREDUCE_COALESCED, "tutti:all_reduce", tensors, tensors, opts.timeout,
-               [=, &adoption = *adoption_, by = opts.reduceOp, comm = collectives_,
+               [=, &adoption = *open_->adoption, by = opts.reduceOp, comm = collectives_,
                 all = tensors](const tutti_call_config* config) {
                  for (const auto& tensor : all) reduce_all(tensor, by, adoption, comm, config);
                });
@@ -783,7 +846,7 @@ WorkPtr Backend::barrier(const c10d::BarrierOptions& opts) {
 
 WorkPtr Backend::issue_message(bool send, Tensors& tensors, int peer, int tag) {
   const char* what = send ? "send" : "recv";
-  TORCH_CHECK(messages_ != nullptr, "tutti: the process group was shut down");
+  TORCH_CHECK(open_ != nullptr, "tutti: the process group was shut down");
   const auto tensor = only(tensors, what);
   const auto flat =
       send ? tensor.contiguous()
@@ -795,9 +858,9 @@ WorkPtr Backend::issue_message(bool send, Tensors& tensors, int peer, int tag) {
     if (back) tensor.copy_(flat);
   };
   auto message = c10::make_intrusive<Messages::Message>(
-      *messages_, std::move(finish), rank_, send ? OpType::SEND : OpType::RECV,
+      open_->messages, std::move(finish), rank_, send ? OpType::SEND : OpType::RECV,
       send ? "tutti:send" : "tutti:recv", tensors, tensors, sequence_, send ? rank_ : peer);
-  messages_->begin(message, send, flat.data_ptr(), bytes_of(flat), peer, tag, timeout_);
+  open_->messages->begin(message, send, flat.data_ptr(), bytes_of(flat), peer, tag, timeout_);
   return issued(std::move(message));
 }
 
@@ -826,11 +889,10 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
       "create",
       [](uintptr_t collectives, uintptr_t messages, int rank, int size,
          int64_t timeout_ms) -> c10::intrusive_ptr<tutti_torch::Base> {
-        // NOLINTBEGIN(performance-no-int-to-ptr): handles that ctypes made.
-        return c10::make_intrusive<tutti_torch::Backend>(
-            reinterpret_cast<tutti_comm>(collectives), reinterpret_cast<tutti_comm>(messages), rank,
-            size, tutti_torch::Milliseconds(timeout_ms));
-        // NOLINTEND(performance-no-int-to-ptr)
+        return tutti_torch::over_communicators(collectives, messages, rank, size,
+                                               tutti_torch::Milliseconds(timeout_ms));
       },
       pybind11::call_guard<pybind11::gil_scoped_release>());
+  pybind11::module_::import("atexit").attr("register")(pybind11::cpp_function(
+      &tutti_torch::await_ends, pybind11::call_guard<pybind11::gil_scoped_release>()));
 }

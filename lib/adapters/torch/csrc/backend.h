@@ -36,7 +36,7 @@ class Backend final : public Base {
   // Takes the two communicators of the same ranks: one for collectives, one for messages.
   // `timeout`: of each call that does not say its own.
   Backend(tutti_comm collectives, tutti_comm messages, int rank, int size, Milliseconds timeout);
-  // Ends what is in flight.
+  // Ends what is in flight; from a callback of its own or the like, in a thread of its own.
   ~Backend() override;
 
   const std::string getBackendName() const override { return "tutti"; }
@@ -90,21 +90,34 @@ class Backend final : public Base {
   void shutdown();
 
  private:
+  // What it has until it is shut down.
+  struct Open {
+    Open(tutti_comm collectives_comm, tutti_comm messages_comm);
+    bool runs_here();
+    void close();
+
+    tutti_comm collectives_comm;
+    tutti_comm messages_comm;
+    std::unique_ptr<Adoption> adoption;  // of collectives_comm, for calls that are run
+    std::shared_ptr<Messages> messages;
+    std::shared_ptr<CallQueue> queue;
+  };
+
   // Runs `run` when its turn comes.
   WorkPtr issue(c10d::OpType type, const char* title, const Tensors& inputs, Tensors outputs,
                 Milliseconds timeout, std::function<void(const tutti_call_config*)> run);
   WorkPtr issue_message(bool send, Tensors& tensors, int peer, int tag);
   WorkPtr issued(WorkPtr work);
 
-  tutti_comm collectives_;
-  tutti_comm messages_comm_;
+  const tutti_comm collectives_;
   Milliseconds timeout_;
   std::atomic<uint64_t> sequence_{0};
   std::atomic<std::thread::id> coalescer_{};  // the thread that collects its own works
   std::vector<WorkPtr> coalesced_;            // which only that one has
-  std::unique_ptr<Adoption> adoption_;        // of collectives_, for calls that are run
-  std::unique_ptr<Messages> messages_;
-  std::unique_ptr<CallQueue> queue_;
+  std::unique_ptr<Open> open_;
 };
+
+// Returns when the groups have ended that were dropped in callbacks of their own.
+void await_ends();
 
 }  // namespace tutti_torch

@@ -144,14 +144,13 @@ void CallQueue::Call::run() {
 }
 
 bool CallQueue::Call::wait(Milliseconds timeout) {
-  if (!done()) queue_.wait_for(*this, timeout);
+  if (!done()) queue_->wait_for(*this, timeout);
   rethrow();
   return true;
 }
 
 FuturePtr CallQueue::Call::getFuture() {
-  // The queue may be gone once the call is done.
-  FuturePtr future = done() ? FuturePtr() : queue_.future_of(*this);
+  FuturePtr future = done() ? FuturePtr() : queue_->future_of(*this);
   if (!future) {
     future = new_future();
     end(*future);
@@ -159,13 +158,13 @@ FuturePtr CallQueue::Call::getFuture() {
   return future;
 }
 
-CallQueue::~CallQueue() {
+void CallQueue::stop() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     stopping_ = true;
     wake_.notify_all();
   }
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void CallQueue::insert(c10::intrusive_ptr<Call> call, FuturePtr future) {
@@ -186,7 +185,7 @@ void CallQueue::push(c10::intrusive_ptr<Call> call) {
 
 bool CallQueue::drain(Milliseconds limit) {
   std::unique_lock<std::mutex> lock(mutex_);
-  return ended_.wait_for(lock, limit, [this] { return queue_.empty() && !running_; });
+  return ended_.wait_for(lock, limit, [this] { return queue_.empty() && !running(); });
 }
 
 void CallQueue::run(const Entry& entry) {
@@ -203,6 +202,11 @@ void CallQueue::run(const Entry& entry) {
 }
 
 bool CallQueue::in_callback() const { return Callbacks::of(*this) != nullptr; }
+
+bool CallQueue::runs_here() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return runner_ == std::this_thread::get_id();
+}
 
 // By the thread that has the queue.
 void CallQueue::run_queued(std::unique_lock<std::mutex>& lock, const Call* last) {
@@ -226,9 +230,9 @@ void CallQueue::run_queued(std::unique_lock<std::mutex>& lock, const Call* last)
 
 // With nobody running.
 void CallQueue::take_and_run(std::unique_lock<std::mutex>& lock, const Call* last) {
-  running_ = true;
+  runner_ = std::this_thread::get_id();
   run_queued(lock, last);
-  running_ = false;
+  runner_ = std::thread::id();
   last_call_ = Clock::now();
   ended_.notify_all();
   if (!queue_.empty() && asleep_) wake_.notify_one();
@@ -249,7 +253,7 @@ void CallQueue::wait_for(const Call& call, Milliseconds limit) {
     return;
   }
   while (!call.done()) {
-    if (running_ || queue_.empty()) {
+    if (running() || queue_.empty()) {
       ended_.wait(lock);
     } else {
       take_and_run(lock, &call);
@@ -274,7 +278,7 @@ FuturePtr CallQueue::future_of(Call& call) {
 void CallQueue::serve() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (true) {
-    if (!queue_.empty() && !running_) {
+    if (!queue_.empty() && !running()) {
       const auto age = Clock::now() - queue_.front().issued;
       if (age >= look || stopping_) {
         take_and_run(lock, nullptr);
@@ -283,7 +287,7 @@ void CallQueue::serve() {
         std::this_thread::sleep_for(look - age);
         lock.lock();
       }
-    } else if (stopping_ && queue_.empty() && !running_) {
+    } else if (stopping_ && queue_.empty() && !running()) {
       return;
     } else if (stopping_) {
       ended_.wait(lock);
@@ -293,7 +297,7 @@ void CallQueue::serve() {
       lock.lock();
     } else {
       asleep_ = true;
-      wake_.wait(lock, [this] { return stopping_ || (!queue_.empty() && !running_); });
+      wake_.wait(lock, [this] { return stopping_ || (!queue_.empty() && !running()); });
       asleep_ = false;
     }
   }
@@ -301,13 +305,13 @@ void CallQueue::serve() {
 
 // ---------------------------------------------------------------- messages
 
-Messages::~Messages() {
+void Messages::stop() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     stopping_ = true;
     wake_.notify_all();
   }
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void Messages::begin(c10::intrusive_ptr<Message> message, bool send, void* buffer, size_t bytes,
@@ -331,6 +335,11 @@ void Messages::begin(c10::intrusive_ptr<Message> message, bool send, void* buffe
 bool Messages::idle() {
   std::lock_guard<std::mutex> lock(mutex_);
   return in_flight_.empty();
+}
+
+bool Messages::runs_here() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return std::find(ending_.begin(), ending_.end(), std::this_thread::get_id()) != ending_.end();
 }
 
 void Messages::poll(std::vector<c10::intrusive_ptr<Message>>& ended) {
@@ -369,6 +378,8 @@ bool Messages::advance() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     poll(ended);
+    if (ended.empty()) return false;
+    ending_.push_back(std::this_thread::get_id());
   }
   for (const auto& message : ended) {
     auto failure = message->error_;
@@ -382,7 +393,10 @@ bool Messages::advance() {
     message->finish_ = nullptr;
     message->complete(failure);
   }
-  return !ended.empty();
+  ended.clear();
+  std::lock_guard<std::mutex> lock(mutex_);
+  ending_.erase(std::find(ending_.begin(), ending_.end(), std::this_thread::get_id()));
+  return true;
 }
 
 void Messages::serve() {
@@ -436,13 +450,13 @@ bool Messages::Message::wait(Milliseconds timeout) {
   const auto begun = Clock::now();
   auto nap = std::chrono::microseconds(shortest_nap);
   int looks = 0;
-  messages_.waiting_.fetch_add(1);
+  messages_->waiting_.fetch_add(1);
   while (!done()) {
     if (timeout.count() > 0 && Clock::now() - begun > timeout) {
-      messages_.waiting_.fetch_sub(1);
+      messages_->waiting_.fetch_sub(1);
       throw_wait_timeout("message", timeout);
     }
-    if (messages_.advance()) continue;
+    if (messages_->advance()) continue;
     if (++looks < 10 * looks_before_nap) {
       sched_yield();
     } else {
@@ -450,7 +464,7 @@ bool Messages::Message::wait(Milliseconds timeout) {
       nap = std::min<std::chrono::microseconds>(2 * nap, longest_nap);
     }
   }
-  messages_.waiting_.fetch_sub(1);
+  messages_->waiting_.fetch_sub(1);
   rethrow();
   return true;
 }

@@ -12,6 +12,7 @@
 #include <deque>
 #include <functional>
 #include <list>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -84,14 +85,18 @@ class CallQueue {
   CallQueue() : thread_([this] { serve(); }) {}
   CallQueue(const CallQueue&) = delete;
   CallQueue& operator=(const CallQueue&) = delete;
-  // What is queued still runs: abort the communicator before, where that must not wait for peers.
-  ~CallQueue();
+  ~CallQueue() { stop(); }
 
+  // Ends the thread. What is queued still runs: abort the communicator before, where that must not
+  // wait for peers.
+  void stop();
   void push(c10::intrusive_ptr<Call> call);
   // False: there is still something to run.
   bool drain(Milliseconds limit);
   // Whether this thread is in a callback of a future of a call.
   bool in_callback() const;
+  // Whether this thread is in one, or in something else that the queue runs: it must not stop() it.
+  bool runs_here();
 
  private:
   class Callbacks;
@@ -107,6 +112,7 @@ class CallQueue {
   };
 
   void serve();
+  bool running() const { return runner_ != std::thread::id(); }
   // Under the mutex.
   void insert(c10::intrusive_ptr<Call> call, FuturePtr future);
   // These leave the mutex, which `lock` holds, while they run something. Up to `last` and the ends
@@ -126,18 +132,18 @@ class CallQueue {
   std::deque<Entry> queue_;        // in order of place
   uint64_t last_place_ = 0;        // of the program, outside of callbacks
   std::chrono::steady_clock::time_point last_call_;
-  bool running_ = false;  // by some thread
-  bool asleep_ = false;   // the thread, until it is woken
+  std::thread::id runner_;  // the thread that runs what is queued; none: nobody does
+  bool asleep_ = false;     // the thread, until it is woken
   bool stopping_ = false;
   std::thread thread_;
 };
 
 class CallQueue::Call final : public TuttiWork {
  public:
-  // `run` is called once, by any thread, and throws to fail. The queue must outlive the waits.
+  // `run` is called once, by any thread, and throws to fail.
   template <class... Args>
-  Call(CallQueue& queue, std::function<void()> run, Args&&... args)
-      : TuttiWork(std::forward<Args>(args)...), queue_(queue), run_(std::move(run)) {}
+  Call(std::shared_ptr<CallQueue> queue, std::function<void()> run, Args&&... args)
+      : TuttiWork(std::forward<Args>(args)...), queue_(std::move(queue)), run_(std::move(run)) {}
 
   bool wait(Milliseconds timeout) override;
   // Another one each time.
@@ -147,7 +153,7 @@ class CallQueue::Call final : public TuttiWork {
   friend class CallQueue;
   void run();
 
-  CallQueue& queue_;
+  const std::shared_ptr<CallQueue> queue_;  // which a wait may outlive its group in
   std::function<void()> run_;
 };
 
@@ -161,8 +167,9 @@ class Messages {
   explicit Messages(tutti_comm comm) : comm_(comm), thread_([this] { serve(); }) {}
   Messages(const Messages&) = delete;
   Messages& operator=(const Messages&) = delete;
-  // Abort the communicator before, where something may be in flight.
-  ~Messages();
+  ~Messages() { stop(); }
+  // Ends the thread. Abort the communicator before, where something may be in flight.
+  void stop();
 
   // For begin(): receives from any rank, which the message then has as its source.
   static constexpr int any_peer = -1;
@@ -170,6 +177,8 @@ class Messages {
   void begin(c10::intrusive_ptr<Message> message, bool send, void* buffer, size_t bytes, int peer,
              int tag, Milliseconds limit);
   bool idle();
+  // Whether this thread ends messages, in a callback of one's future perhaps: it must not stop().
+  bool runs_here();
 
  private:
   void serve();
@@ -181,8 +190,9 @@ class Messages {
   std::mutex mutex_;
   std::condition_variable wake_;
   std::list<c10::intrusive_ptr<Message>> in_flight_;
-  std::string timed_out_;        // what ended all of them; empty: nothing has
-  std::atomic<int> waiting_{0};  // threads that advance messages themselves
+  std::string timed_out_;                // what ended all of them; empty: nothing has
+  std::atomic<int> waiting_{0};          // threads that advance messages themselves
+  std::vector<std::thread::id> ending_;  // the threads that end messages
   bool stopping_ = false;
   std::thread thread_;
 };
@@ -191,8 +201,10 @@ class Messages::Message final : public TuttiWork {
  public:
   // `finish` is called after the message has arrived.
   template <class... Args>
-  Message(Messages& messages, std::function<void()> finish, Args&&... args)
-      : TuttiWork(std::forward<Args>(args)...), messages_(messages), finish_(std::move(finish)) {}
+  Message(std::shared_ptr<Messages> messages, std::function<void()> finish, Args&&... args)
+      : TuttiWork(std::forward<Args>(args)...),
+        messages_(std::move(messages)),
+        finish_(std::move(finish)) {}
 
   bool wait(Milliseconds timeout) override;
   FuturePtr getFuture() override;
@@ -201,7 +213,7 @@ class Messages::Message final : public TuttiWork {
   friend class Messages;
   void complete(std::exception_ptr failure);
 
-  Messages& messages_;
+  const std::shared_ptr<Messages> messages_;
   std::function<void()> finish_;
   tutti_request request_ = nullptr;
   int sender_ = Messages::any_peer;  // of a receive from any rank, once it has ended

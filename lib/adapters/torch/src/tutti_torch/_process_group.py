@@ -148,6 +148,25 @@ def _lengths(values):
     return (ctypes.c_size_t * len(values))(*values)
 
 
+def _close(library, queue, comm, messages, messages_comm, gpu_calls, adoption, kept):
+    """Waits for collectives that are in flight, and ends what else is. `adoption`: in a list, which alone has it."""
+    if not queue.drain(_PATIENCE_S):
+        library.tutti_comm_abort(comm, b"the process group was shut down")
+        if gpu_calls is not None:  # a barrier may wait for it
+            gpu_calls.abort(b"the process group was shut down")
+    # What was sent and not received, or the other way round, has no end.
+    if not messages.idle():
+        library.tutti_comm_abort(messages_comm, b"the process group was shut down")
+    queue.stop()
+    messages.stop()
+    if gpu_calls is not None:
+        gpu_calls.close(_PATIENCE_S)
+    library.tutti_comm_free(messages_comm)
+    library.tutti_comm_free(comm)
+    kept.clear()
+    adoption.clear()  # tensors are freed when their memory is private again
+
+
 class TuttiProcessGroup(dist.ProcessGroup):
     """A process group over two communicators of the same ranks, which it takes: one for collectives, one for
     messages. Collectives are issued by one thread at a time, in the same order on all ranks, and return at
@@ -230,34 +249,36 @@ class TuttiProcessGroup(dist.ProcessGroup):
             if self._gpu is not None:
                 self._gpu.abort(b"the process group was aborted")
 
+    def _runs_here(self):
+        """Whether this thread is in something that the queue or the messages run."""
+        return self._queue.runs_here() or self._messages.runs_here()
+
+    def _closing(self):
+        """What ends the rest of a group that takes no calls any more, and outlives it."""
+        self._open = False
+        closing = functools.partial(_close, self._library, self._queue, self._comm, self._messages, self._messages_comm, self._gpu,
+                                    [self._adoption], self._kept)
+        self._adoption = None
+        self._store = None  # the next group may be made through another one at the same address
+        return closing
+
     def shutdown(self):
         if not self._open:
             return
-        _require(not self._queue.in_callback(), "a process group cannot be destroyed in a callback of its own")
-        self._open = False
-        if not self._queue.drain(_PATIENCE_S):
-            self._library.tutti_comm_abort(self._comm, b"the process group was shut down")
-            if self._gpu is not None:  # a barrier may wait for it
-                self._gpu.abort(b"the process group was shut down")
-        # What was sent and not received, or the other way round, has no end.
-        if not self._messages.idle():
-            self._library.tutti_comm_abort(self._messages_comm, b"the process group was shut down")
-        self._queue.stop()
-        self._messages.stop()
-        if self._gpu is not None:
-            self._gpu.close(_PATIENCE_S)
-        self._library.tutti_comm_free(self._messages_comm)
-        self._library.tutti_comm_free(self._comm)
-        self._adoption = None  # tensors are freed when their memory is private again
-        self._kept.clear()
-        self._store = None  # the next group may be made through another one at the same address
+        _require(not self._runs_here(), "a process group cannot be destroyed in a callback of its own")
+        self._closing()()
 
     _shutdown = shutdown
 
     def __del__(self):
         # At the end of the process there is no library left to speak to.
-        if getattr(self, "_open", False) and torch is not None and not sys.is_finalizing():
-            self.shutdown()
+        if not getattr(self, "_open", False) or torch is None or sys.is_finalizing():
+            return
+        if self._runs_here():
+            # What runs here goes on once this has returned, and what is queued behind it.
+            threading.Thread(target=self._closing(), name="tutti_torch closing").start()
+        else:
+            self._closing()()
 
     def _start_coalescing(self, device=None):
         self._coalesced, self._coalescer = [], threading.get_ident()

@@ -124,7 +124,8 @@ class TuttiWork(Work):
 
 
 class _WithThread:
-    """What has a thread that runs _serve() until it is stopped, and nothing is left to do."""
+    """What has a thread that runs _serve() until it is stopped, and nothing is left to do. Not to be stopped where
+    runs_here() says that this thread is in something that it runs, as in a callback."""
 
     def __init__(self, name):
         self._lock = threading.Lock()
@@ -136,8 +137,7 @@ class _WithThread:
         with self._lock:
             self._stopping = True
             self._wake.notify()
-        if threading.current_thread() is not self._thread:
-            self._thread.join()
+        self._thread.join()
 
 
 class _Callbacks(threading.local):
@@ -284,7 +284,7 @@ class CallQueue(_WithThread):
         # (n,), the m-th of the callbacks of a future at (n,) is at (n, m).
         self._last_place = 0
         self._last_call = 0.0
-        self._running = False  # by some thread
+        self._runner = 0  # the thread that runs what is queued; 0: nobody does
         self._asleep = False  # the thread, until it is woken
         self._thread.start()
 
@@ -320,7 +320,7 @@ class CallQueue(_WithThread):
 
     def drain(self, limit_s):
         with self._lock:
-            return self._ended.wait_for(lambda: not self._queue and not self._running, limit_s)
+            return self._ended.wait_for(lambda: not self._queue and not self._runner, limit_s)
 
     def _run_queued(self, last):
         """With the lock, by the thread that has the queue. Up to `last` and the ends of its futures; None: all."""
@@ -338,15 +338,18 @@ class CallQueue(_WithThread):
 
     def _take_and_run(self, last):
         """With the lock, and nobody running."""
-        self._running = True
+        self._runner = threading.get_ident()
         try:
             self._run_queued(last)
         finally:
-            self._running = False
+            self._runner = 0
             self._last_call = time.monotonic()
             self._ended.notify_all()
             if self._queue and self._asleep:
                 self._wake.notify()
+
+    def runs_here(self):
+        return threading.get_ident() in (self._runner, self._thread.ident)
 
     def in_callback(self):
         """Whether this thread is in one, of a future of a call."""
@@ -358,7 +361,7 @@ class CallQueue(_WithThread):
                 self._run_queued(call)  # whatever the limit: nobody else can
         while not call.is_completed():
             with self._lock:
-                runs = limit_s is None and self._queue and not self._running
+                runs = limit_s is None and self._queue and not self._runner
                 if limit_s is not None:  # the call may take longer than this wait may
                     if not self._ended.wait_for(call.is_completed, limit_s):
                         raise RuntimeError(f"tutti: Timed out after {limit_s * 1000:.0f} ms of waiting for a collective, which goes on")
@@ -366,19 +369,19 @@ class CallQueue(_WithThread):
                     self._ended.wait()
             if runs:
                 with _Uninterrupted(), self._lock:
-                    if self._queue and not self._running:
+                    if self._queue and not self._runner:
                         self._take_and_run(call)
 
     def _serve(self):
         with self._lock:
             while True:
-                if self._queue and not self._running:
+                if self._queue and not self._runner:
                     age = time.monotonic() - self._queue[0].issued
                     if age >= _LOOK_S or self._stopping:
                         self._take_and_run(None)
                     else:
                         self._wake.wait(_LOOK_S - age)
-                elif self._stopping and not self._queue and not self._running:
+                elif self._stopping and not self._queue and not self._runner:
                     return
                 elif self._stopping:
                     self._ended.wait()
@@ -429,6 +432,7 @@ class Messages(_WithThread):
         self._in_flight = []
         self._copying = []  # messages that have come, and what tells whether they lie where they should
         self._timed_out = ""  # what ended all of them
+        self._enders = []  # the threads that end messages
         self._thread.start()
 
     def begin(self, message, send, address, count, peer, tag):
@@ -448,6 +452,9 @@ class Messages(_WithThread):
     def idle(self):
         with self._lock:
             return not self._in_flight and not self._copying
+
+    def runs_here(self):
+        return threading.get_ident() in (*self._enders, self._thread.ident)
 
     def _test(self, message):
         over = ctypes.c_int()
@@ -477,6 +484,16 @@ class Messages(_WithThread):
                     ended.append((message, error))
             self._in_flight = left
             copying, self._copying = self._copying, []
+        if not ended and not copying:
+            return False
+        self._enders.append(threading.get_ident())
+        try:
+            return self._end(ended, copying)
+        finally:
+            self._enders.remove(threading.get_ident())
+
+    def _end(self, ended, copying):
+        """Messages that have come, and their failures, and those that are copied. Whether one of these has ended."""
         for message, failure in ended:
             copied = None
             try:
