@@ -163,6 +163,11 @@ def case_scattered(rank, size):
             output[rank * rows:(rank + 1) * rows] = parts[rank][1 % size]  # the input a part of the output
             gather_into(output, output[rank * rows:(rank + 1) * rows])
             same(output, torch.cat([parts[r][1 % size] for r in range(size)]), ("in place", dtype, rows))
+            if hasattr(dist, "gather_single"):  # from 2.15 on
+                output = torch.empty(size * rows, 3, dtype=dtype) if rank == size - 1 else None
+                dist.gather_single(parts[rank][0], output, dst=size - 1)
+                if output is not None:
+                    same(output, torch.cat([parts[r][0] for r in range(size)]), ("gather_single", dtype, rows))
     # Blocks of different lengths.
     parts = [[value(r, (part + 1,), torch.float32, part) for part in range(size)] for r in range(size)]
     output = torch.empty(rank + 1)

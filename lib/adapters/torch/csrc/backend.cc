@@ -688,7 +688,28 @@ WorkPtr Backend::gather(TensorLists& outputs, Tensors& inputs, const c10d::Gathe
     TORCH_CHECK(outputs.empty() || (outputs.size() == 1 && outputs[0].empty()),
                 "tutti: gather takes outputs on rank ", root, " only");
   }
-  return issue(OpType::GATHER, "tutti:gather", inputs, places, opts.timeout,
+  return issue_gather(std::move(places), input, root, opts.timeout);
+}
+
+WorkPtr Backend::gather_single(at::Tensor& output, at::Tensor& input,
+                               const c10d::GatherOptions& opts) {
+  check_root(opts.rootRank, size_, "gather_single");
+  const int root = static_cast<int>(opts.rootRank);
+  check_tensor(input, "gather_single");
+  Tensors places;
+  if (root == rank_) {
+    check_tensor(output, "gather_single");
+    check_type(output, input, "gather_single");
+    TORCH_CHECK(output.numel() == input.numel() * size_,
+                "tutti: gather_single: the output must be ", size_, " times as long as the input");
+    places = {output};
+  }
+  return issue_gather(std::move(places), input, root, opts.timeout);
+}
+
+WorkPtr Backend::issue_gather(Tensors places, const at::Tensor& input, int root,
+                              Milliseconds timeout) {
+  return issue(OpType::GATHER, "tutti:gather", {input}, places, timeout,
                [=, comm = collectives_](const tutti_call_config* config) {
                  const Output to(places);
                  const Input from({input}, &to);

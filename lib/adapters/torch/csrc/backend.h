@@ -81,6 +81,7 @@ class Backend final : public Base {
   // Virtual from some 2.x on; hence without `override`.
   void startCoalescing();
   WorkPtr endCoalescing();
+  WorkPtr gather_single(at::Tensor& output, at::Tensor& input, const c10d::GatherOptions& opts);
   bool supportsCoalescing() const { return true; }
   void setTimeout(Milliseconds timeout) { timeout_ = timeout; }
   c10::intrusive_ptr<Base::Options> getBackendOptions();
@@ -106,6 +107,8 @@ class Backend final : public Base {
   // Runs `run` when its turn comes.
   WorkPtr issue(c10d::OpType type, const char* title, const Tensors& inputs, Tensors outputs,
                 Milliseconds timeout, std::function<void(const tutti_call_config*)> run);
+  // `places`: on the root one for each rank, or one for all.
+  WorkPtr issue_gather(Tensors places, const at::Tensor& input, int root, Milliseconds timeout);
   WorkPtr issue_message(bool send, Tensors& tensors, int peer, int tag);
   WorkPtr issued(WorkPtr work);
 

@@ -18,7 +18,7 @@ from . import _gpu as gpu
 from ._adoption import Adoption
 from ._places import Input, OnHost, Output, bytes_of
 from ._queue import Call, CallQueue, Failures, JoinedWork, Message, Messages
-from ._setup import communicators
+from ._setup import communicators, let_record
 
 # How long a group that is shut down waits for its collectives before it aborts them.
 _PATIENCE_S = 5
@@ -174,6 +174,7 @@ class TuttiProcessGroup(dist.ProcessGroup):
 
     def __init__(self, store, collectives, messages, rank, size, limit_ms):
         super().__init__(rank, size)
+        let_record(False)
         self._store = store  # for the communicator of calls on a GPU, which the first of them makes
         self._gpu = None
         self._library = _library.load()
@@ -532,7 +533,20 @@ class TuttiProcessGroup(dist.ProcessGroup):
                      "gather: outputs must be as long as the input")
         else:
             _require(not outputs or not outputs[0], f"gather takes outputs on rank {root} only")
+        return self._gather(places, tensor, root, opts)
 
+    def gather_single(self, output, tensor, opts=None):
+        opts = opts or c10d.GatherOptions()
+        root = self._root(opts.rootRank, "gather_single")
+        if root == self._rank:
+            self._check_multiple(output, tensor, "gather_single")
+        else:
+            _check_tensors([tensor], "gather_single")
+        return self._gather([output] if root == self._rank else [], tensor, root, opts)
+
+    gather_into_tensor = gather_single
+
+    def _gather(self, places, tensor, root, opts):
         def run(on):
             output = on.output(places)
             given = on.input([tensor], output)
@@ -540,7 +554,7 @@ class TuttiProcessGroup(dist.ProcessGroup):
                     _abi.TUTTI_UINT8, root)
             output.store()
 
-        return self._issue(opts, places, inputs, run)
+        return self._issue(opts, places, [tensor], run)
 
     @_with_short_forms(c10d.ScatterOptions, "root")
     def scatter(self, outputs, inputs, opts):

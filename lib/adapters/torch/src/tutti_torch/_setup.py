@@ -8,6 +8,7 @@ import ctypes
 import time
 from typing import Tuple
 
+import torch.distributed as dist
 from tutti import _abi, _library
 
 # What torch itself allows for a rendezvous through a store.
@@ -83,6 +84,13 @@ def all_say(mine: bool, comm: int) -> bool:
     status = library.tutti_allreduce(ctypes.byref(said), ctypes.byref(all_said), 1, _abi.TUTTI_UINT8, _abi.TUTTI_MIN, comm)
     Failures(library).check(status, "the making of a process group", comm)
     return bool(all_said.value)
+
+
+def let_record(recorded) -> None:
+    """Of the group that is made next. torch's flight recorder, from 2.15 on, watches groups of all backends but of those that
+    are named here; of tutti's it takes compiled ones only."""
+    without = getattr(dist.distributed_c10d, "_FR_SELF_RECORDING_BACKENDS", set())
+    (without.discard if recorded else without.add)("tutti")
 
 
 def communicators(store, rank: int, size: int, limit_ms: int, count: int, device: str) -> Tuple[int, ...]:
