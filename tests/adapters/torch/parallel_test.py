@@ -5,15 +5,20 @@ ways to name a backend. Each gives what one process gives.
     parallel_test.py FORM
 """
 
+import contextlib
+import datetime
 import os
+import re
 import sys
 import tempfile
+from unittest import mock
 
 import ranks
 import torch
 import torch.distributed as dist
 from torch import nn
 
+RELEASE = tuple(int(part) for part in re.findall(r"\d+", torch.__version__)[:2])
 WIDTH = 18  # into 2 and into 3 equal parts
 
 
@@ -132,6 +137,49 @@ def checked(group=None):
     assert torch.equal(tensor, torch.full((3,), float(dist.get_world_size(group)))), tensor
 
 
+@contextlib.contextmanager
+def accelerator():
+    """The processor as one, for a split_group() that asks for it: that of torch before 2.15."""
+    group = dist.distributed_c10d._get_default_group()
+    if RELEASE >= (2, 15) or torch.accelerator.is_available():
+        yield
+        return
+    with mock.patch.object(torch.accelerator, "is_available", lambda: True), \
+            mock.patch.object(torch.accelerator, "current_accelerator", lambda *_: torch.device("cpu")):
+        group.bound_device_id = torch.device("cpu", 0)
+        yield
+        group.bound_device_id = None
+
+
+def case_split(rank, size):
+    """Groups of some ranks of a group, by what split_group() calls, and by itself."""
+    parent = dist.distributed_c10d._get_default_group()
+    for name in ("first", "second"):
+        part = parent.split_group([0, 2], group_name=name)
+        assert (part is None) == (rank == 1), part
+        if part is not None:
+            assert (part.size(), part.rank(), part.group_name) == (2, rank // 2, name)
+            tensor = torch.full((3,), float(rank))
+            part.allreduce([tensor]).wait()
+            assert tensor.tolist() == [2.0] * 3, tensor
+    del part
+    with accelerator():
+        pairs = dist.split_group(split_ranks=[[0, 2], [1]], group_desc="pairs")
+        assert dist.get_world_size(pairs) == (1 if rank == 1 else 2) and pairs.group_desc == "pairs"
+        checked(pairs)
+        some = dist.split_group(split_ranks=[[0, 1]], timeout=datetime.timedelta(seconds=1))
+        if rank == 2:
+            assert some in (None, dist.GroupMember.NON_GROUP_MEMBER)
+        else:
+            checked(some)
+            alone = dist.split_group(some, split_ranks=[[0], [1]])
+            checked(alone)
+        made = dist.new_group([0, 1])  # which asks ranks outside, too, where a device is bound
+        if rank < 2:
+            checked(made)
+    checked()
+
+
 def case_devices(rank, size, store):
     """A backend for each kind of device, and with torch's checks around every call."""
     dist.init_process_group("cpu:tutti,cuda:tutti", init_method=f"file://{store}", rank=rank, world_size=size)
@@ -168,5 +216,10 @@ if __name__ == "__main__":
                 ranks.run(__file__, "fsdp+tensor_parallel+pipeline", sys.argv[1], nranks,
                           env={"CHECKPOINT": os.path.join(folder, str(nranks))})
         ranks.run(__file__, "hybrid", sys.argv[1], 4)
+        if hasattr(dist.ProcessGroup, "split_group"):
+            ranks.run(__file__, "split", sys.argv[1], 3)
+        else:
+            assert RELEASE < (2, 9), "torch's process groups are not split any more"
+            print("split_group() was not run: that of this torch is NCCL's own")
         ranks.run(__file__, "devices+default", sys.argv[1], 2)
         ranks.run(__file__, "devices", sys.argv[1], 2, env={"TORCH_DISTRIBUTED_DEBUG": "DETAIL"})

@@ -519,6 +519,24 @@ void Backend::abort() {
   library().comm_abort(open_->messages_comm, "the process group was aborted");
 }
 
+c10::intrusive_ptr<Base> Backend::split(const c10::intrusive_ptr<c10d::Store>& store,
+                                        const std::vector<int>& ranks,
+                                        const c10::intrusive_ptr<Base::Options>& opts) {
+  const auto mine = std::find(ranks.begin(), ranks.end(), rank_);
+  if (mine == ranks.end()) return {};
+  const int rank = static_cast<int>(mine - ranks.begin());
+  const int size = static_cast<int>(ranks.size());
+  const auto timeout = opts ? opts->timeout : timeout_;
+  std::pair<uintptr_t, uintptr_t> comms;
+  {
+    const pybind11::gil_scoped_acquire locked;
+    const auto setup = pybind11::module_::import("tutti_torch._setup");
+    comms = setup.attr("communicators")(store, rank, size, timeout.count(), 2, "none")
+                .cast<std::pair<uintptr_t, uintptr_t>>();
+  }
+  return over_communicators(comms.first, comms.second, rank, size, timeout);
+}
+
 c10::intrusive_ptr<Base::Options> Backend::getBackendOptions() {
   return c10::make_intrusive<Base::Options>("tutti", timeout_);
 }
@@ -914,6 +932,15 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
                                                tutti_torch::Milliseconds(timeout_ms));
       },
       pybind11::call_guard<pybind11::gil_scoped_release>());
+  if constexpr (tutti_torch::LetsBackendsSplit<tutti_torch::Base>::value) {
+    // What torch asks in Python of a backend that splits.
+    using tutti_torch::Backend;
+    pybind11::class_<Backend, c10::intrusive_ptr<Backend>, tutti_torch::Base> backend(module,
+                                                                                      "Backend");
+    backend.def("perform_nocolor_split", [](Backend&, const pybind11::object&) {});
+    if (!pybind11::hasattr(backend, "options"))
+      backend.def_property_readonly("options", [](Backend&) { return pybind11::none(); });
+  }
   pybind11::module_::import("atexit").attr("register")(pybind11::cpp_function(
       &tutti_torch::await_ends, pybind11::call_guard<pybind11::gil_scoped_release>()));
 }

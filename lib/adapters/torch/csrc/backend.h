@@ -13,6 +13,8 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <type_traits>
+#include <vector>
 
 #include "adoption.h"
 #include "work.h"
@@ -25,6 +27,16 @@ using Base = c10d::Backend;
 #else
 using Base = c10d::ProcessGroup;
 #endif
+
+// Whether this torch has its backends make the groups of split_group(), by Backend::split().
+template <class B, class = void>
+struct LetsBackendsSplit : std::false_type {};
+template <class B>
+struct LetsBackendsSplit<
+    B, std::void_t<decltype(static_cast<c10::intrusive_ptr<B> (B::*)(
+                                const c10::intrusive_ptr<c10d::Store>&, const std::vector<int>&,
+                                const c10::intrusive_ptr<typename B::Options>&)>(&B::split))>>
+    : std::true_type {};
 
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 using TensorLists = std::vector<Tensors>;
@@ -83,6 +95,11 @@ class Backend final : public Base {
   WorkPtr endCoalescing();
   WorkPtr gather_single(at::Tensor& output, at::Tensor& input, const c10d::GatherOptions& opts);
   bool supportsCoalescing() const { return true; }
+  bool supportsSplitting() const { return LetsBackendsSplit<Base>::value; }
+  // A group of these ranks, in this order. NULL on a rank that is not among them.
+  c10::intrusive_ptr<Base> split(const c10::intrusive_ptr<c10d::Store>& store,
+                                 const std::vector<int>& ranks,
+                                 const c10::intrusive_ptr<Base::Options>& opts);
   void setTimeout(Milliseconds timeout) { timeout_ = timeout; }
   c10::intrusive_ptr<Base::Options> getBackendOptions();
   // From any thread: all calls end with an error, here and on the other ranks.

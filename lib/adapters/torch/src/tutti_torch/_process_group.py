@@ -241,7 +241,33 @@ class TuttiProcessGroup(dist.ProcessGroup):
 
     @property
     def supports_splitting(self):
-        return False
+        return hasattr(dist.ProcessGroup, "split_group")
+
+    options = None  # of a new group: as those of this one
+
+    def split_group(self, ranks, timeout=None, opts=None, group_name=None, group_desc=None, device_types=None):
+        """The group of these ranks, in this order. None on a rank that is not among them."""
+        ranks = list(ranks)
+        if self._rank not in ranks:
+            return None
+        name = group_name or f"{self._group_name}:split:{ranks}"
+        limit_ms = max(1, int(timeout.total_seconds() * 1000)) if timeout is not None else self._limit_ms
+        store, rank, size = dist.PrefixStore(name + "/", self._store), ranks.index(self._rank), len(ranks)
+        group = TuttiProcessGroup(store, *communicators(store, rank, size, limit_ms, 2, "none"), rank, size, limit_ms)
+        group.setGroupName(name)
+        group.setGroupDesc(group_desc or f"{self._group_desc}:split")
+        return group
+
+    def get_group_store(self):
+        return self._store
+
+    # Which NCCL wants of ranks outside of a new group, and of all beforehand.
+
+    def perform_nocolor_split(self, device):
+        pass
+
+    def eager_connect_single_device(self, device=None):
+        pass
 
     def abort(self):
         if self._open:
