@@ -114,29 +114,29 @@ def case_averages(rank, size):
 
 def case_moves(rank, size):
     dtypes = FLOATS + INTEGERS + [torch.bool, torch.complex64]
-    if MODERN:
-        dtypes += [torch.float8_e4m3fn, torch.float8_e5m2]
+    dtypes += [getattr(torch, name) for name in ("float8_e4m3fn", "float8_e5m2") if hasattr(torch, name)]  # from 2.1 on
     for dtype in dtypes:
         base = torch.float32 if dtype.is_complex or "float8" in str(dtype) else dtype
         for shape in SHAPES:
             values = [value(r, shape, base).to(dtype) for r in range(size)]
+            zeros = torch.zeros(shape).to(dtype)  # no zeros_like(): torch 2.1 does not fill float8
             for layout in (torch.clone, strided) if "float8" not in str(dtype) else (torch.clone,):
                 root = size // 2
                 tensor = layout(values[rank])
                 dist.broadcast(tensor, root)
                 same(tensor, values[root], ("broadcast", dtype, shape))
 
-                places = [layout(torch.zeros_like(values[0])) for _ in range(size)]
+                places = [layout(zeros.clone()) for _ in range(size)]
                 dist.all_gather(places, layout(values[rank]))
                 for place, wanted in zip(places, values):
                     same(place, wanted, ("all_gather", dtype, shape))
 
-                places = [layout(torch.zeros_like(values[0])) for _ in range(size)] if rank == root else None
+                places = [layout(zeros.clone()) for _ in range(size)] if rank == root else None
                 dist.gather(layout(values[rank]), places, dst=root)
                 for place, wanted in zip(places or [], values):
                     same(place, wanted, ("gather", dtype, shape))
 
-                place = layout(torch.zeros_like(values[0]))
+                place = layout(zeros.clone())
                 dist.scatter(place, [layout(one) for one in values] if rank == root else None, src=root)
                 same(place, values[rank], ("scatter", dtype, shape))
 

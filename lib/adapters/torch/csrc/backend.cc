@@ -252,7 +252,11 @@ class Input {
     } else {
       Tensors flat;
       flat.reserve(tensors.size());
-      for (const auto& tensor : tensors) flat.push_back(tensor.reshape({-1}));
+      for (const auto& tensor : tensors) {
+        // Torch 2.1 concatenates no float8.
+        const auto part = tensor.reshape({-1});
+        flat.push_back(tensor.element_size() == 1 ? part.view(at::kByte) : part);
+      }
       flat_ = at::cat(flat);
     }
   }
@@ -932,15 +936,16 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
                                                tutti_torch::Milliseconds(timeout_ms));
       },
       pybind11::call_guard<pybind11::gil_scoped_release>());
-  if constexpr (tutti_torch::LetsBackendsSplit<tutti_torch::Base>::value) {
-    // What torch asks in Python of a backend that splits.
-    using tutti_torch::Backend;
-    pybind11::class_<Backend, c10::intrusive_ptr<Backend>, tutti_torch::Base> backend(module,
-                                                                                      "Backend");
-    backend.def("perform_nocolor_split", [](Backend&, const pybind11::object&) {});
-    if (!pybind11::hasattr(backend, "options"))
-      backend.def_property_readonly("options", [](Backend&) { return pybind11::none(); });
-  }
+#if TORCH_VERSION_MAJOR >= 2
+  // What torch asks of backends in Python, and does not declare for all: later ones do.
+  using tutti_torch::Backend;
+  pybind11::class_<Backend, c10::intrusive_ptr<Backend>, tutti_torch::Base> backend(module,
+                                                                                    "Backend");
+  backend.def("perform_nocolor_split", [](Backend&, const pybind11::object&) {});
+  if (!pybind11::hasattr(backend, "options"))
+    backend.def_property_readonly("options", [](Backend&) { return pybind11::none(); });
+  if (!pybind11::hasattr(backend, "abort")) backend.def("abort", &Backend::abort);
+#endif
   pybind11::module_::import("atexit").attr("register")(pybind11::cpp_function(
       &tutti_torch::await_ends, pybind11::call_guard<pybind11::gil_scoped_release>()));
 }

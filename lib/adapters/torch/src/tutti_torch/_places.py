@@ -79,7 +79,9 @@ class Input:
                 self.address = address
                 return
         with torch.inference_mode():
-            self._flat = torch.cat([tensor.detach().reshape(-1) for tensor in tensors])
+            flat = [tensor.detach().reshape(-1) for tensor in tensors]
+            # Torch 2.1 concatenates no float8.
+            self._flat = torch.cat([part.view(torch.uint8) for part in flat] if flat[0].element_size() == 1 else flat)
         self.address = self._flat.data_ptr()
 
 
