@@ -8,8 +8,6 @@ the compiled one where this package was built beside the torch that is used, els
 takes tensors in memory of a GPU and so is taken where there is one; implementation() says which.
 """
 
-import re
-
 try:
     import torch
     import torch.distributed as _distributed
@@ -24,8 +22,7 @@ OLDEST_TORCH = (1, 13)
 
 
 def _check_torch():
-    release = tuple(int(part) for part in re.findall(r"\d+", torch.__version__)[:2])
-    if release < OLDEST_TORCH:
+    if _setup.RELEASE < OLDEST_TORCH:
         raise ImportError(f"tutti_torch needs PyTorch {OLDEST_TORCH[0]}.{OLDEST_TORCH[1]} or later; "
                           f"this is {torch.__version__}")
     if not _distributed.is_available():

@@ -18,7 +18,7 @@ from . import _gpu as gpu
 from ._adoption import Adoption
 from ._places import Input, OnHost, Output, bytes_of
 from ._queue import Call, CallQueue, Failures, JoinedWork, Message, Messages
-from ._setup import communicators, let_record
+from ._setup import RELEASE, communicators, let_record
 
 # How long a group that is shut down waits for its collectives before it aborts them.
 _PATIENCE_S = 5
@@ -62,9 +62,12 @@ def _number(reduce):
 
 _NAMES = {_number(getattr(dist.ReduceOp, name)): name for name in (*_OPS, "PREMUL_SUM") if hasattr(dist.ReduceOp, name)}
 
-# Where the C++ side holds no reference to the Python object of a work, it must outlive what C++ does with it:
-# the bindings of 1.13 lose the methods of one that has gone. How many of the last works are kept.
-_KEPT_WORKS = 256 if torch.__version__.startswith("1.") else 0
+# Where the C++ side holds no reference to the Python object of a work, it must outlive what C++ does with it: the bindings
+# before 2.7 lose the methods of one that has gone, and a wait then has no end. How many of the last works are kept, and how
+# many of these with their outputs, if nothing of Python has the work.
+_KEPT_WORKS = 4096 if RELEASE < (2, 7) else 0
+_KEPT_OUTPUTS = 16
+_KEPT_ALONE = 3  # references: of the list of those that are kept, and of who asks
 
 
 def _require(condition, text):
@@ -318,10 +321,17 @@ class TuttiProcessGroup(dist.ProcessGroup):
 
     def _issued(self, work):
         if _KEPT_WORKS:
-            self._kept.append(work)
+            self._keep(work)
         if self._coalescer == threading.get_ident() and not self._queue.in_callback():
             self._coalesced.append(work)
         return work
+
+    def _keep(self, work):
+        self._kept.append(work)
+        if len(self._kept) > _KEPT_OUTPUTS:
+            old = self._kept[-_KEPT_OUTPUTS - 1]
+            if old.is_completed() and sys.getrefcount(old) == _KEPT_ALONE:
+                old.forget_outputs()
 
     def _issue(self, opts, outputs, inputs, run):
         """run(on) when its turn comes, `on` being where: OnHost or gpu.OnStream."""

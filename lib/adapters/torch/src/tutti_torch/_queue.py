@@ -109,6 +109,10 @@ class TuttiWork(Work):
             raise RuntimeError("tutti: the work has not ended")
         return self._outputs
 
+    def forget_outputs(self):
+        """Of a work that is done, which goes on to say so."""
+        self._outputs = []
+
     def synchronize(self):
         self.wait()
 

@@ -5,11 +5,15 @@ fails says so there, so that the others do not wait for it.
 """
 
 import ctypes
+import re
 import time
 from typing import Tuple
 
+import torch
 import torch.distributed as dist
 from tutti import _abi, _library
+
+RELEASE = tuple(int(part) for part in re.findall(r"\d+", torch.__version__)[:2])
 
 # What torch itself allows for a rendezvous through a store.
 LONGEST_SETUP_MS = 300_000
