@@ -794,7 +794,6 @@ WorkPtr Backend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
           const tutti_call_config* config) { scatter_reduced(to, {from}, by, comm, config); });
 }
 
-#if TORCH_VERSION_MAJOR >= 2
 WorkPtr Backend::allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& opts) {
   return allreduce(tensors, opts);
 }
@@ -838,7 +837,6 @@ WorkPtr Backend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inpu
                  }
                });
 }
-#endif
 
 WorkPtr Backend::alltoall_base(at::Tensor& output, at::Tensor& input,
                                std::vector<int64_t>& output_splits,

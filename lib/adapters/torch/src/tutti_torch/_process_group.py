@@ -313,7 +313,7 @@ class TuttiProcessGroup(dist.ProcessGroup):
     def _start_coalescing(self, device=None):
         self._coalesced, self._coalescer = [], threading.get_ident()
 
-    def _end_coalescing(self, device=None):
+    def _end_coalescing(self, device=None, _works=None):  # these torch 2.0 gives
         works, self._coalesced, self._coalescer = self._coalesced, None, None
         return self._issued(JoinedWork(works))
 
