@@ -421,39 +421,6 @@ void reduce_sparse(const at::Tensor& tensor, int size, tutti_comm comm,
   tensor.copy_(sum.coalesce());
 }
 
-// Groups that end in threads of their own.
-class Ends {
- public:
-  void begin(std::function<void()> end) {
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      ++going_on_;
-    }
-    std::thread([this, end = std::move(end)]() mutable {
-      end();
-      end = nullptr;
-      const std::lock_guard<std::mutex> lock(mutex_);
-      --going_on_;
-      ended_.notify_all();
-    }).detach();
-  }
-  void await() {
-    std::unique_lock<std::mutex> lock(mutex_);
-    ended_.wait(lock, [this] { return going_on_ == 0; });
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable ended_;
-  int going_on_ = 0;
-};
-
-// Never destroyed: its threads may be running when the process ends.
-Ends& ends() {
-  static auto* const all = new Ends;
-  return *all;
-}
-
 // Handles that ctypes made.
 c10::intrusive_ptr<Backend> over_communicators(uintptr_t collectives, uintptr_t messages, int rank,
                                                int size, Milliseconds timeout) {
@@ -464,8 +431,6 @@ c10::intrusive_ptr<Backend> over_communicators(uintptr_t collectives, uintptr_t 
 }
 
 }  // namespace
-
-void await_ends() { ends().await(); }
 
 Backend::Open::Open(tutti_comm collectives, tutti_comm others)
     : collectives_comm(collectives),
@@ -506,7 +471,7 @@ Backend::~Backend() {
     return;
   }
   // What runs here goes on once this has returned, and what is queued behind it.
-  ends().begin([open = std::shared_ptr<Open>(std::move(open_))] { open->close(); });
+  end_elsewhere([open = std::shared_ptr<Open>(std::move(open_))] { open->close(); });
 }
 
 void Backend::shutdown() {

@@ -135,7 +135,4 @@ class Backend final : public Base {
   std::unique_ptr<Open> open_;
 };
 
-// Returns when the groups have ended that were dropped in callbacks of their own.
-void await_ends();
-
 }  // namespace tutti_torch

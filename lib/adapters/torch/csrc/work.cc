@@ -469,6 +469,43 @@ bool Messages::Message::wait(Milliseconds timeout) {
   return true;
 }
 
+// ---------------------------------------------------------------- groups that end elsewhere
+
+namespace {
+
+struct Ends {
+  std::mutex mutex;
+  std::condition_variable ended;
+  int going_on = 0;
+};
+
+// Never destroyed: its threads may be running when the process ends.
+Ends& ends() {
+  static auto* const all = new Ends;
+  return *all;
+}
+
+}  // namespace
+
+void end_elsewhere(std::function<void()> end) {
+  {
+    const std::lock_guard<std::mutex> lock(ends().mutex);
+    ++ends().going_on;
+  }
+  std::thread([end = std::move(end)]() mutable {
+    end();
+    end = nullptr;
+    const std::lock_guard<std::mutex> lock(ends().mutex);
+    --ends().going_on;
+    ends().ended.notify_all();
+  }).detach();
+}
+
+void await_ends() {
+  std::unique_lock<std::mutex> lock(ends().mutex);
+  ends().ended.wait(lock, [] { return ends().going_on == 0; });
+}
+
 // ---------------------------------------------------------------- several as one
 
 bool JoinedWork::isCompleted() {

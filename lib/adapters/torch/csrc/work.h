@@ -224,6 +224,11 @@ class Messages::Message final : public TuttiWork {
   FuturePtr future_;
 };
 
+// Calls what ends a group in a thread of its own.
+void end_elsewhere(std::function<void()> end);
+// Returns when all of these have ended.
+void await_ends();
+
 // Several works as one: it has ended when all have.
 class JoinedWork final : public c10d::Work {
  public:
