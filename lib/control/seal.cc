@@ -1,7 +1,5 @@
 #include "lib/control/seal.h"
 
-#include <openssl/evp.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -9,6 +7,7 @@
 
 #include "lib/control/bytes.h"
 #include "lib/control/crc32c.h"
+#include "lib/control/openssl.h"
 #include "lib/control/secret.h"
 
 namespace tutti {
@@ -49,14 +48,17 @@ std::optional<Integrity> integrity_from_name(std::string_view name) {
   return std::nullopt;
 }
 
-void Seal::Free::operator()(evp_cipher_ctx_st* context) const { EVP_CIPHER_CTX_free(context); }
+void Seal::Free::operator()(evp_cipher_ctx_st* context) const {
+  openssl().EVP_CIPHER_CTX_free(context);
+}
 
 Seal::Seal(Integrity kind, Use use, const JobKey& key) : kind_(kind), use_(use), key_(key) {
   if (kind_ != Integrity::encrypted) return;
-  context_.reset(EVP_CIPHER_CTX_new());
+  context_.reset(openssl().EVP_CIPHER_CTX_new());
   const int seals = use_ == Use::sealing ? 1 : 0;
-  if (context_ == nullptr || EVP_CipherInit_ex(context_.get(), EVP_aes_256_gcm(), nullptr,
-                                               key_.data(), nullptr, seals) != 1) {
+  if (context_ == nullptr ||
+      openssl().EVP_CipherInit_ex(context_.get(), openssl().EVP_aes_256_gcm(), nullptr, key_.data(),
+                                  nullptr, seals) != 1) {
     throw std::bad_alloc();
   }
 }
@@ -71,8 +73,8 @@ bool Seal::next_record(const uint8_t* head) {
   uint8_t nonce[12] = {};
   put_le<uint64_t>(nonce + 4, number_++);
   int bytes = 0;
-  return EVP_CipherInit_ex(context_.get(), nullptr, nullptr, new_key, nonce, -1) == 1 &&
-         EVP_CipherUpdate(context_.get(), nullptr, &bytes, head, int(head_bytes)) == 1;
+  return openssl().EVP_CipherInit_ex(context_.get(), nullptr, nullptr, new_key, nonce, -1) == 1 &&
+         openssl().EVP_CipherUpdate(context_.get(), nullptr, &bytes, head, int(head_bytes)) == 1;
 }
 
 size_t Seal::seal(std::span<const iovec> parts, size_t skip, size_t bytes, uint8_t* record) {
@@ -89,12 +91,12 @@ size_t Seal::seal(std::span<const iovec> parts, size_t skip, size_t bytes, uint8
   if (over_ || !next_record(record)) over_ = true;
   for_each_piece(parts, skip, bytes, [&](const uint8_t* from, size_t some) {
     int made = 0;
-    over_ = over_ || EVP_CipherUpdate(context_.get(), to, &made, from, int(some)) != 1;
+    over_ = over_ || openssl().EVP_CipherUpdate(context_.get(), to, &made, from, int(some)) != 1;
     to += some;
   });
   int rest = 0;
-  if (over_ || EVP_CipherFinal_ex(context_.get(), to, &rest) != 1 ||
-      EVP_CIPHER_CTX_ctrl(context_.get(), EVP_CTRL_AEAD_GET_TAG, tag_of_gcm, to) != 1) {
+  if (over_ || openssl().EVP_CipherFinal_ex(context_.get(), to, &rest) != 1 ||
+      openssl().EVP_CIPHER_CTX_ctrl(context_.get(), EVP_CTRL_AEAD_GET_TAG, tag_of_gcm, to) != 1) {
     over_ = true;
     return 0;
   }
@@ -123,9 +125,10 @@ bool Seal::open(const uint8_t* record, size_t bytes, uint8_t* text) {
   std::copy_n(sealed + bytes, tag.size(), tag.begin());
   int made = 0;
   over_ = !next_record(record) ||
-          EVP_CipherUpdate(context_.get(), text, &made, sealed, int(bytes)) != 1 ||
-          EVP_CIPHER_CTX_ctrl(context_.get(), EVP_CTRL_AEAD_SET_TAG, tag_of_gcm, tag.data()) != 1 ||
-          EVP_CipherFinal_ex(context_.get(), text + bytes, &made) != 1;
+          openssl().EVP_CipherUpdate(context_.get(), text, &made, sealed, int(bytes)) != 1 ||
+          openssl().EVP_CIPHER_CTX_ctrl(context_.get(), EVP_CTRL_AEAD_SET_TAG, tag_of_gcm,
+                                        tag.data()) != 1 ||
+          openssl().EVP_CipherFinal_ex(context_.get(), text + bytes, &made) != 1;
   return !over_;
 }
 

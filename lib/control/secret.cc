@@ -1,12 +1,11 @@
 #include "lib/control/secret.h"
 
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
 #include <sys/random.h>
 
 #include <cerrno>
 #include <vector>
+
+#include "lib/control/openssl.h"
 
 namespace tutti {
 
@@ -17,8 +16,8 @@ Mac keyed_hash(const JobKey& key, std::string_view label,
   for (const auto part : parts) text.insert(text.end(), part.begin(), part.end());
   Mac out{};
   unsigned length = 0;
-  if (HMAC(EVP_sha256(), key.data(), int(key.size()), text.data(), text.size(), out.data(),
-           &length) == nullptr) {
+  if (openssl().HMAC(openssl().EVP_sha256(), key.data(), int(key.size()), text.data(), text.size(),
+                     out.data(), &length) == nullptr) {
     // Without a hash nobody may be admitted: return a value that nobody can guess.
     static_cast<void>(random_bytes(out).ok());
   }
@@ -26,7 +25,7 @@ Mac keyed_hash(const JobKey& key, std::string_view label,
 }
 
 bool equal_secret(std::span<const uint8_t, 32> a, std::span<const uint8_t, 32> b) {
-  return CRYPTO_memcmp(a.data(), b.data(), 32) == 0;
+  return openssl().CRYPTO_memcmp(a.data(), b.data(), 32) == 0;
 }
 
 Status random_bytes(std::span<uint8_t> out) {
