@@ -10,10 +10,10 @@ The library is that of BUILD. What pip installs stays in BUILD for the next time
 import os
 import pathlib
 import re
-import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../support"))
+import pypi  # noqa: E402
 import torch_of_pypi  # noqa: E402
 
 SOURCE, BUILD = (pathlib.Path(path).resolve() for path in sys.argv[1:3])
@@ -21,17 +21,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 RELEASE = sys.argv[3] if len(sys.argv) > 3 else ""
 FOLDER = torch_of_pypi.environment(BUILD, RELEASE)
 
-unwanted = ("TUTTI_LIBRARY", "PYTHONPATH", "LD_LIBRARY_PATH", "RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
-ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in unwanted}
-ENVIRONMENT.update(TUTTI_BUILD_DIR=str(BUILD), PIP_DISABLE_PIP_VERSION_CHECK="1", PIP_QUIET="1", OMP_NUM_THREADS="1")
-
-
-def run(*words, limit=900, env=None):
-    ran = subprocess.run(words, cwd=SOURCE, env={**ENVIRONMENT, **(env or {})}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                         stdin=subprocess.DEVNULL, timeout=limit)
-    if ran.returncode != 0:
-        sys.exit(f"status {ran.returncode}: {' '.join(map(str, words))}\n{ran.stdout[-6000:]}")
-    return ran.stdout
+run = pypi.Runner(SOURCE, BUILD)
 
 
 def newcomers_lines():
