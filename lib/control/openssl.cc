@@ -11,8 +11,9 @@ namespace {
 // The dynamic linker binds a name to the first library that has it, of whatever version. In a
 // process with another OpenSSL whose names all can see, as BoringSSL's in TensorFlow, calls by name
 // would get that one's functions. dlsym() on libcrypto, on which the library depends, finds its
-// own. What libcrypto calls by name itself was bound when it was loaded; that is for the program to
-// see to. Where it is no shared library the names are the program's.
+// own. What libcrypto calls by name itself was bound when it was loaded: where that is later,
+// whoever loads the library has to see to it, as tutti's Python package does. Where it is no shared
+// library the names are the program's.
 OpenSsl find() {
   OpenSsl found;
   const std::string name = "libcrypto.so." + std::to_string(OPENSSL_SHLIB_VERSION);

@@ -38,12 +38,23 @@ def _declare(library: ctypes.CDLL, place: str) -> None:
         function.argtypes = parameters
 
 
+def _load_openssl() -> None:
+    """Where the process has functions of OpenSSL's names for all to see, as TensorFlow's BoringSSL, an OpenSSL that is loaded
+    now would call these within itself. One that is loaded already is as it is."""
+    if hasattr(ctypes.CDLL(None), "EVP_CipherInit_ex"):
+        try:
+            ctypes.CDLL("libcrypto.so.3", os.RTLD_NOW | os.RTLD_LOCAL | getattr(os, "RTLD_DEEPBIND", 0))
+        except OSError:
+            pass  # loading the library, which needs it, says so
+
+
 def load() -> ctypes.CDLL:
     """The library, loaded once a process. ImportError, in one sentence, where there is none."""
     global _loaded
     with _lock:
         if _loaded is None:
             failures = []
+            _load_openssl()
             for place in candidates():
                 try:
                     library = ctypes.CDLL(place)
