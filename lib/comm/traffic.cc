@@ -163,6 +163,7 @@ bool Traffic::is_ready(Link& link, size_t i) {
     if (look(link, one.message.peer, &moving_[before]) != Next::another) return false;
   }
   number(&one, one.empty_before);
+  taken_up_ = 0;  // the link may have it without its number
   return true;
 }
 
