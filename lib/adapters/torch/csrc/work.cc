@@ -3,9 +3,12 @@
 #include <ATen/core/ivalue.h>
 #include <ATen/core/jit_type.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <sstream>
+#include <system_error>
 
 #include "gil.h"
 
@@ -179,6 +182,7 @@ void CallQueue::insert(c10::intrusive_ptr<Call> call, FuturePtr future) {
 
 void CallQueue::push(c10::intrusive_ptr<Call> call) {
   std::lock_guard<std::mutex> lock(mutex_);
+  TORCH_CHECK(!stopping_, "tutti: the process group was shut down");
   insert(std::move(call), FuturePtr());
   if (asleep_) wake_.notify_one();
 }
@@ -317,6 +321,7 @@ void Messages::stop() {
 void Messages::begin(c10::intrusive_ptr<Message> message, bool send, void* buffer, size_t bytes,
                      int peer, int tag, Milliseconds limit) {
   std::lock_guard<std::mutex> lock(mutex_);
+  TORCH_CHECK(!stopping_, "tutti: the process group was shut down");
   message->limit_ = limit;
   message->deadline_ = Clock::now() + limit;
   const auto& begins = library();
@@ -391,7 +396,11 @@ bool Messages::advance() {
       failure = std::current_exception();
     }
     message->finish_ = nullptr;
-    message->complete(failure);
+    try {
+      message->complete(failure);
+    } catch (const std::exception& thrown) {
+      TORCH_WARN("tutti: a callback has thrown: ", thrown.what());
+    }
   }
   ended.clear();
   std::lock_guard<std::mutex> lock(mutex_);
@@ -443,7 +452,7 @@ void Messages::Message::complete(std::exception_ptr failure) {
     set_done(std::move(failure));
     future = future_;
   }
-  if (future) end(*future);
+  if (future && !future->completed()) end(*future);  // by the program itself
 }
 
 bool Messages::Message::wait(Milliseconds timeout) {
@@ -477,6 +486,7 @@ struct Ends {
   std::mutex mutex;
   std::condition_variable ended;
   int going_on = 0;
+  std::atomic<pid_t> process{0};  // whose threads they are
 };
 
 // Never destroyed: its threads may be running when the process ends.
@@ -488,20 +498,26 @@ Ends& ends() {
 }  // namespace
 
 void end_elsewhere(std::function<void()> end) {
-  {
-    const std::lock_guard<std::mutex> lock(ends().mutex);
+  // Where no thread can be made, what it should end stays as it is.
+  auto* const kept = new std::function<void()>(std::move(end));
+  const std::lock_guard<std::mutex> lock(ends().mutex);
+  try {
+    std::thread([kept] {
+      (*kept)();
+      delete kept;
+      const std::lock_guard<std::mutex> ending(ends().mutex);
+      --ends().going_on;
+      ends().ended.notify_all();
+    }).detach();
+    ends().process = getpid();
     ++ends().going_on;
+  } catch (const std::system_error& none) {
+    TORCH_WARN("tutti: a process group could not be ended: ", none.what());
   }
-  std::thread([end = std::move(end)]() mutable {
-    end();
-    end = nullptr;
-    const std::lock_guard<std::mutex> lock(ends().mutex);
-    --ends().going_on;
-    ends().ended.notify_all();
-  }).detach();
 }
 
 void await_ends() {
+  if (ends().process != getpid()) return;  // a forked child has none of them
   std::unique_lock<std::mutex> lock(ends().mutex);
   ends().ended.wait(lock, [] { return ends().going_on == 0; });
 }

@@ -69,6 +69,8 @@ _KEPT_WORKS = 4096 if RELEASE < (2, 7) else 0
 _KEPT_OUTPUTS = 16
 _KEPT_ALONE = 3  # references: of the list of those that are kept, and of who asks
 
+_NOT_ENDED = []  # groups for which there was no thread
+
 
 def _require(condition, text):
     if not condition:
@@ -189,6 +191,7 @@ class TuttiProcessGroup(dist.ProcessGroup):
         self._sequence = 0
         self._coalesced = self._coalescer = None  # works, and the thread that collects its own
         self._kept = collections.deque(maxlen=_KEPT_WORKS)
+        self._with_outputs, self._sweep_at = [], 2 * _KEPT_OUTPUTS
         self._adoption = Adoption(self._library, self._failures, collectives)
         self._queue = CallQueue()
         self._messages = Messages(self._library, self._failures, messages, limit_ms)
@@ -306,7 +309,11 @@ class TuttiProcessGroup(dist.ProcessGroup):
             return
         if self._runs_here():
             # What runs here goes on once this has returned, and what is queued behind it.
-            threading.Thread(target=self._closing(), name="tutti_torch closing").start()
+            closing = self._closing()
+            try:
+                threading.Thread(target=closing, name="tutti_torch closing").start()
+            except RuntimeError:  # there is none to be had: what is shared must not be freed before it is given back
+                _NOT_ENDED.append(closing)
         else:
             self._closing()()
 
@@ -328,10 +335,23 @@ class TuttiProcessGroup(dist.ProcessGroup):
 
     def _keep(self, work):
         self._kept.append(work)
-        if len(self._kept) > _KEPT_OUTPUTS:
-            old = self._kept[-_KEPT_OUTPUTS - 1]
-            if old.is_completed() and sys.getrefcount(old) == _KEPT_ALONE:
+        self._with_outputs.append(work)
+        if len(self._with_outputs) >= self._sweep_at:
+            self._forget_outputs()
+
+    def _forget_outputs(self):
+        count = len(self._with_outputs) - _KEPT_OUTPUTS  # other threads may append meanwhile
+        older = self._with_outputs[:count]
+        del self._with_outputs[:count]
+        still = []
+        while older:
+            old = older.pop()
+            if old.is_completed() and sys.getrefcount(old) <= _KEPT_ALONE:
                 old.forget_outputs()
+            else:
+                still.append(old)
+        self._with_outputs[:0] = reversed(still)
+        self._sweep_at = 2 * max(_KEPT_OUTPUTS, len(self._with_outputs))
 
     def _issue(self, opts, outputs, inputs, run):
         """run(on) when its turn comes, `on` being where: OnHost or gpu.OnStream."""

@@ -568,5 +568,8 @@ class JoinedWork(TuttiWork):
     def result(self):
         return [tensor for work in self._works for tensor in work.result()]
 
+    def forget_outputs(self):
+        self._works = [work for work in self._works if not work.is_success()]
+
     def get_future(self):
         return torch.futures.collect_all([work.get_future() for work in self._works])
