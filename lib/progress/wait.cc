@@ -37,35 +37,34 @@ Waiter::Waiter(Link& link, const Patience& patience, uint64_t deadline_ns, const
       patience_(patience),
       inspect_(inspect),
       deadline_ns_(deadline_ns),
-      learns_(patience.learns()) {
-  if (!learns_) return;
-  since_ns_ = now_ns();
-  switches_ = switches();
+      learns_spins_(patience.spins != patience.usual_spins),
+      learns_yields_(patience.yields < patience.usual_yields) {
+  if (learns_spins_) switches_ = switches();
 }
 
 Waiter::~Waiter() {
   if (armed_) link_.disarm();
 }
 
-// What the first wait has shown: later ones of a call did not spin.
+// What a wait has shown that has ended.
 void Waiter::learn() {
-  learns_ = false;
-  uint32_t& spins = patience_.spins;
-  uint32_t& yields = patience_.yields;
-  const uint32_t usual_spins = patience_.usual_spins, usual_yields = patience_.usual_yields;
-  if (slept_) {
-    if (yields < usual_yields && now_ns() - since_ns_ < soon_ns)
-      yields = std::min(2 * yields + 1, usual_yields);
-    return;
+  if (asleep_since_ns_ != 0) {
+    if (learns_yields_ && now_ns() - asleep_since_ns_ < soon_ns)
+      patience_.yields = std::min(2 * patience_.yields + 1, patience_.usual_yields);
+  } else if (learns_spins_) {
+    // A yield that gives the core to nobody is a slow look.
+    const bool others_ran = switches() != switches_;
+    uint32_t& spins = patience_.spins;
+    const uint32_t usual = patience_.usual_spins;
+    if (!others_ran && spins < usual) spins = std::min(2 * spins, usual);
+    if (others_ran && spins > usual) spins = std::max(spins / 2, usual);
   }
-  // A yield that gives the core to nobody is a slow look.
-  const bool others_ran = switches() != switches_;
-  if (!others_ran && spins < usual_spins) spins = std::min(2 * spins, usual_spins);
-  if (others_ran && spins > usual_spins) spins = std::max(spins / 2, usual_spins);
+  learns_spins_ = false;  // the next wait of the call does not spin
+  asleep_since_ns_ = 0;
 }
 
 void Waiter::progressed() {
-  if (learns_) [[unlikely]]
+  if (learns_spins_ || asleep_since_ns_ != 0) [[unlikely]]
     learn();
   idle_ = 0;
   if (!armed_) return;
@@ -87,10 +86,11 @@ Status Waiter::pause() {
     return {};
   } else {
     armed_ = false;
-    slept_ = true;
     uint64_t most = in_flight::busy() ? most_sleep_beside_ns : most_sleep_ns;
     if (patience_.beside.function != nullptr) most = std::min(most, most_sleep_program_ns);
-    link_.sleep(std::min(deadline_ns_, now_ns() + most));
+    const uint64_t now = now_ns();
+    if (asleep_since_ns_ == 0) asleep_since_ns_ = now;
+    link_.sleep(std::min(deadline_ns_, now + most));
   }
   const uint64_t now = now_ns();
   if (now - inspected_ns_ < inspect_period_ns && now < deadline_ns_) return {};

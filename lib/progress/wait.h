@@ -27,8 +27,6 @@ struct Patience {
   // numbers towards them. Equal to those where there is nothing to learn.
   uint32_t usual_spins = spins;
   uint32_t usual_yields = yields;
-
-  bool learns() const { return spins != usual_spins || yields < usual_yields; }
 };
 
 inline void cpu_relax() {
@@ -47,7 +45,7 @@ using Inspect = std::function<Status(uint64_t now_ns)>;
 // What a wait does after its spin budget. pause() is called after every look that found nothing.
 class Waiter {
  public:
-  // `inspect`: null for the link's. Its first wait may teach `patience`.
+  // `inspect`: null for the link's. Its waits may teach `patience`.
   Waiter(Link& link, const Patience& patience, uint64_t deadline_ns, const Inspect* inspect);
   ~Waiter();
 
@@ -67,9 +65,9 @@ class Waiter {
   uint64_t inspected_ns_ = 0;
   uint32_t idle_ = 0;
   bool armed_ = false;
-  // Of the first wait, where there is something to learn.
-  bool learns_, slept_ = false;
-  uint64_t since_ns_ = 0, switches_ = 0;
+  // What is to be learnt from the wait that goes on: only the first one has spun.
+  bool learns_spins_, learns_yields_;
+  uint64_t switches_ = 0, asleep_since_ns_ = 0;
 };
 
 // The error of a call that has not ended at its deadline although it always has something to move.
