@@ -78,7 +78,10 @@ def case_fsdp(rank, size):
 
 def case_tensor_parallel(rank, size):
     from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+    try:
+        from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+    except ImportError:  # before 2.5
+        from torch.distributed._tensor import Replicate, Shard, distribute_tensor
     from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
     mesh = init_device_mesh("cpu", (size,))
     parallel = parallelize_module(model(), mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
@@ -98,7 +101,9 @@ def case_pipeline(rank, size):
     for at, layer in enumerate(layers):
         nn.init.constant_(layer.weight, 0.01 * (at + 1))
         nn.init.zeros_(layer.bias)
-    stage = PipelineStage(layers[rank], rank, size, torch.device("cpu"))
+    wanted = inspect.signature(PipelineStage).parameters.get("input_args")  # which torch 2.4 must be told
+    parts_of = {"input_args": batch(0).chunk(3)[0]} if wanted is not None and wanted.default is inspect.Parameter.empty else {}
+    stage = PipelineStage(layers[rank], rank, size, torch.device("cpu"), **parts_of)
     schedule = Schedule1F1B(stage, n_microbatches=3, loss_fn=lambda out, target: (out - target).square().mean())
     inputs, target, losses = batch(0), batch(1), []
     if rank == 0:
@@ -215,7 +220,7 @@ case_default.no_group = True
 NEEDS = {
     "fsdp": ("torch.cpu", "Stream.record_event"),  # without which fully_shard() does not run on the processor
     "hybrid": ("torch.distributed.fsdp", "FSDPModule.set_gradient_divide_factor"),
-    "tensor_parallel": ("torch.distributed.tensor", "distribute_tensor"),
+    "tensor_parallel": ("torch.distributed.device_mesh", "init_device_mesh"),
     "pipeline": ("torch.distributed.pipelining", "Schedule1F1B"),
     "split": ("torch.distributed", "ProcessGroup.split_group"),
     "default": ("torch.distributed.device_mesh", "init_device_mesh"),

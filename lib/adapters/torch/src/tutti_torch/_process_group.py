@@ -236,6 +236,10 @@ class TuttiProcessGroup(dist.ProcessGroup):
     def getGroupDesc(self):  # pylint: disable=invalid-name
         return self._group_desc
 
+    # Of torch's own class they ask, before 2.5, the group of a device, of which this one has none.
+    group_name, _set_group_name = property(getGroupName), setGroupName
+    group_desc, _set_group_desc = property(getGroupDesc), setGroupDesc
+
     def _set_sequence_number_for_group(self):
         pass
 
