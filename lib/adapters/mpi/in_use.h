@@ -3,64 +3,42 @@
 // they have ended, and so do the interposer's.
 #pragma once
 
-#include <algorithm>
-#include <mutex>
-#include <vector>
-
 #include "lib/adapters/mpi/host.h"
 
 namespace tutti::mpi {
 
 // Whether threads may call at once, else nothing is kept. To be said once, in MPI_Init.
 void keep_in_use(bool keep);
-bool keeps_in_use();
 
-template <class Handle>
-class HandlesInUse {
- public:
-  void begin(Handle handle) {
-    const std::lock_guard lock(mutex_);
-    if (Use* const one = find(handle)) {
-      ++one->calls;
-    } else {
-      all_.push_back({handle, 1, false});
-    }
-  }
-  // True: it was to be freed meanwhile, which the caller must do now.
-  bool end(Handle handle) {
-    const std::lock_guard lock(mutex_);
-    Use* const one = find(handle);
-    if (--one->calls > 0) return false;
-    const bool freed = one->freed;
-    all_.erase(all_.begin() + (one - all_.data()));
-    return freed;
-  }
-  // False: no call uses it. Else the last one's end() frees it.
-  bool free_later(Handle handle) {
-    const std::lock_guard lock(mutex_);
-    Use* const one = find(handle);
-    if (one == nullptr) return false;
-    return one->freed = true;
-  }
-
- private:
-  struct Use {
-    Handle handle;
-    int calls;
-    bool freed;
-  };
-  Use* find(Handle handle) {
-    const auto one = std::find_if(all_.begin(), all_.end(),
-                                  [=](const Use& use) { return use.handle == handle; });
-    return one != all_.end() ? &*one : nullptr;
-  }
-
-  std::mutex mutex_;
-  std::vector<Use> all_;
+struct TypeHandle {
+  using Handle = MPI_Datatype;
+};
+struct OpHandle {
+  using Handle = MPI_Op;
 };
 
-HandlesInUse<MPI_Datatype>& types_in_use();
-HandlesInUse<MPI_Op>& ops_in_use();
+// From begin() on one handle is in use until the end of this: then it is freed, if it was to be
+// freed meanwhile and no other call uses it.
+template <class Kind>
+class InUse {
+ public:
+  using Handle = typename Kind::Handle;
+
+  InUse() = default;
+  ~InUse() {
+    if (kept_) [[unlikely]]
+      end();
+  }
+  InUse(const InUse&) = delete;
+  InUse& operator=(const InUse&) = delete;
+  void begin(Handle handle);
+
+ private:
+  void end();
+
+  Handle handle_{};
+  bool kept_ = false;
+};
 
 // MPI_Type_free() and MPI_Op_free() of the program's.
 int free_type(MPI_Datatype* type);

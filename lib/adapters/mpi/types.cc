@@ -12,8 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "lib/adapters/mpi/in_use.h"
-
 namespace tutti::mpi {
 
 constinit thread_local LastAnswers last_answers [[gnu::tls_model("initial-exec")]];
@@ -290,16 +288,8 @@ const Type* find_type(MPI_Datatype type, DerivedType* derived) {
 
 const Type* DerivedType::find(MPI_Datatype type) {
   if (!ask(type, &known_)) return nullptr;
-  if (keeps_in_use()) {
-    types_in_use().begin(type);
-    type_ = type;
-    in_use_ = true;
-  }
+  in_use_.begin(type);
   return &known_;
-}
-
-void DerivedType::end_use() {
-  if (types_in_use().end(type_)) PMPI_Type_free(&type_);
 }
 
 Reduction find_reduction(const Type& type, MPI_Op op) {
@@ -330,14 +320,10 @@ Reduction find_reduction(const Type& type, MPI_Op op) {
 }
 
 HostOperator::HostOperator(MPI_Op op, MPI_Datatype type, ptrdiff_t extent)
-    : outer_(std::exchange(current, {op, type, extent})),
-      in_use_(keeps_in_use() && named_ops.find(op) == nullptr) {
-  if (in_use_) ops_in_use().begin(op);
+    : outer_(std::exchange(current, {op, type, extent})) {
+  if (named_ops.find(op) == nullptr) in_use_.begin(op);
 }
 
-HostOperator::~HostOperator() {
-  MPI_Op op = std::exchange(current, outer_).op;
-  if (in_use_ && ops_in_use().end(op)) PMPI_Op_free(&op);
-}
+HostOperator::~HostOperator() { current = outer_; }
 
 }  // namespace tutti::mpi

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "lib/adapters/mpi/host.h"
+#include "lib/adapters/mpi/in_use.h"
 #include "tutti/tutti.h"
 
 namespace tutti::mpi {
@@ -58,22 +59,12 @@ extern constinit thread_local LastAnswers last_answers [[gnu::tls_model("initial
 // attributes, which may be later than MPI_Type_free, in any call of MPI.
 class DerivedType {
  public:
-  DerivedType() = default;
-  ~DerivedType() {
-    if (in_use_) [[unlikely]]
-      end_use();
-  }
-  DerivedType(const DerivedType&) = delete;
-  DerivedType& operator=(const DerivedType&) = delete;
   // Null: the host knows no such type.
   const Type* find(MPI_Datatype type);
 
  private:
-  void end_use();
-
   Type known_;
-  MPI_Datatype type_{};
-  bool in_use_ = false;
+  InUse<TypeHandle> in_use_;
 };
 
 const Type* find_type(MPI_Datatype type, DerivedType* derived);
@@ -111,7 +102,7 @@ class HostOperator {
 
  private:
   Current outer_;
-  bool in_use_;
+  InUse<OpHandle> in_use_;
 };
 
 }  // namespace tutti::mpi
