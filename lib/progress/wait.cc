@@ -37,8 +37,7 @@ Waiter::Waiter(Link& link, const Patience& patience, uint64_t deadline_ns, const
       patience_(patience),
       inspect_(inspect),
       deadline_ns_(deadline_ns),
-      learns_spins_(patience.spins != patience.usual_spins),
-      learns_yields_(patience.yields < patience.usual_yields) {
+      learns_spins_(patience.spins != patience.usual_spins) {
   if (learns_spins_) switches_ = switches();
 }
 
@@ -49,8 +48,9 @@ Waiter::~Waiter() {
 // What a wait has shown that has ended.
 void Waiter::learn() {
   if (asleep_since_ns_ != 0) {
-    if (learns_yields_ && now_ns() - asleep_since_ns_ < soon_ns)
-      patience_.yields = std::min(2 * patience_.yields + 1, patience_.usual_yields);
+    uint32_t& yields = patience_.yields;
+    if (yields < patience_.usual_yields && now_ns() - asleep_since_ns_ < soon_ns)
+      yields = std::min(2 * yields + 1, patience_.usual_yields);
   } else if (learns_spins_) {
     // A yield that gives the core to nobody is a slow look.
     const bool others_ran = switches() != switches_;

@@ -66,7 +66,7 @@ class Waiter {
   uint32_t idle_ = 0;
   bool armed_ = false;
   // What is to be learnt from the wait that goes on: only the first one has spun.
-  bool learns_spins_, learns_yields_;
+  bool learns_spins_;
   uint64_t switches_ = 0, asleep_since_ns_ = 0;
 };
 
