@@ -7,11 +7,11 @@
 #include <atomic>
 #include <cstdio>
 #include <fstream>
-#include <mutex>
 #include <numeric>
 
 #include "lib/select/trial.h"
 #include "lib/tuning/file.h"
+#include "tests/support/kept_log.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/thread_comm.h"
 
@@ -231,14 +231,7 @@ TEST(Tables, AreNamedByExplainAndTheLogAndKeptByPartsOfACommunicator) {
   // So slow by its hops that anything else is chosen.
   one.set(Field::one_shot_hops, 1'000, tutti::Origin::measured);
   const File file("one", one);
-  static std::mutex mutex;
-  static std::vector<std::string> said;
-  tutti_log_set(
-      [](tutti_log_level, const char* text, void*) {
-        const std::lock_guard lock(mutex);
-        said.emplace_back(text);
-      },
-      nullptr);
+  const tutti::testing::KeptLog log;
   tutti_unique_id id{};
   ASSERT_EQ(tutti_unique_id_create(nullptr, &id), TUTTI_OK);
   on_threads(2, [&](int rank) {
@@ -256,7 +249,7 @@ TEST(Tables, AreNamedByExplainAndTheLogAndKeptByPartsOfACommunicator) {
     EXPECT_EQ(tutti_comm_free(part), TUTTI_OK);
     EXPECT_EQ(tutti_comm_free(comm), TUTTI_OK);
   });
-  tutti_log_set(nullptr, nullptr);
+  const std::vector<std::string> said = log.lines();
   ASSERT_EQ(said.size(), 4u);
   EXPECT_NE(said[0].find(one.id()), std::string::npos) << said[0];
 }

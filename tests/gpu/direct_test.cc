@@ -4,6 +4,7 @@
 
 #include "tests/gpu/apart.h"
 #include "tests/support/fake_cuda/fake_cuda.h"
+#include "tests/support/kept_log.h"
 
 namespace tutti::testing {
 namespace {
@@ -14,29 +15,16 @@ const std::vector<Collective> movers = {Collective::broadcast, Collective::allga
                                         Collective::gather, Collective::scatter,
                                         Collective::alltoall};
 
-std::string logged;  // by rank 0, of a process of its own
-
-void keep_log(tutti_log_level, const char* text, void*) {
-  static std::mutex mutex;
-  const std::lock_guard lock(mutex);
-  logged += std::string(text) + "\n";
-}
-
 class Direct : public ::testing::Test {
  protected:
-  void SetUp() override {
-    setenv("TUTTI_UCX_DEVICE", "always", 1);
-    tutti_log_set(keep_log, nullptr);
+  void SetUp() override { setenv("TUTTI_UCX_DEVICE", "always", 1); }
+  void TearDown() override { unsetenv("TUTTI_UCX_DEVICE"); }
+  bool taken() const { return log_.says("go from GPU to GPU by ucx"); }
+  bool refused(const char* why) const {
+    return log_.says("go through the host: ") && log_.says(why);
   }
-  void TearDown() override {
-    unsetenv("TUTTI_UCX_DEVICE");
-    tutti_log_set(nullptr, nullptr);
-  }
-  static bool taken() { return logged.find("go from GPU to GPU by ucx") != std::string::npos; }
-  static bool refused(const char* why) {
-    return logged.find("go through the host: ") != std::string::npos &&
-           logged.find(why) != std::string::npos;
-  }
+
+  KeptLog log_;  // a process's: of all ranks that are its threads
 };
 
 tutti_status gather_all(const GpuBuffer& in, const GpuBuffer& out, size_t bytes, tutti_comm comm,
@@ -47,7 +35,7 @@ tutti_status gather_all(const GpuBuffer& in, const GpuBuffer& out, size_t bytes,
 TEST_F(Direct, CarriesCallsOfThreads) {
   for (const int nranks : {2, 3, 4}) {
     on_threads_apart(nranks, "ucx", [&](int rank, tutti_comm comm) {
-      EXPECT_TRUE(taken()) << logged;
+      EXPECT_TRUE(taken()) << log_.text();
       for (const int root : {0, nranks - 1}) {
         std::vector<StreamCase> cases = cases_of(movers, nranks, {0, 1, 1000}, TUTTI_INT32);
         for (StreamCase& c : cases) c.root = root;
@@ -63,7 +51,7 @@ TEST_F(Direct, CarriesCallsOfProcesses) {
     Report report;
     const std::string wrong =
         taken() ? run_all(cases_of(movers, 3, {1, 5000, 1 << 18}, TUTTI_INT16), rank, comm)
-                : "it is not used: " + logged;
+                : "it is not used: " + log_.text();
     report.status = wrong.empty() ? TUTTI_OK : TUTTI_INTERNAL;
     snprintf(report.text, sizeof(report.text), "%s", wrong.c_str());
     return report;
@@ -151,7 +139,7 @@ TEST_F(Direct, LeavesOwnBlocksToTheGpu) {
   for (const bool directly : {true, false}) {
     if (!directly) setenv("TUTTI_UCX_DEVICE", "never", 1);
     on_threads_apart(2, "ucx", [&](int, tutti_comm comm) {
-      EXPECT_TRUE(directly ? taken() : refused("TUTTI_UCX_DEVICE is never")) << logged;
+      EXPECT_TRUE(directly ? taken() : refused("TUTTI_UCX_DEVICE is never")) << log_.text();
       GpuStream stream;
       GpuBuffer in(1000), out(2000);
       ASSERT_EQ(tutti_barrier(comm), TUTTI_OK) << sentence(comm);
@@ -166,9 +154,9 @@ TEST_F(Direct, LeavesOwnBlocksToTheGpu) {
 }
 
 TEST_F(Direct, IsLeftAloneWhereItCannotBe) {
-  const auto expect_refused = [](const char* transports, const char* why) {
+  const auto expect_refused = [&](const char* transports, const char* why) {
     on_threads_apart(2, transports, [&](int rank, tutti_comm comm) {
-      EXPECT_TRUE(refused(why)) << logged;
+      EXPECT_TRUE(refused(why)) << log_.text();
       EXPECT_EQ(run_all(cases_of(movers, 2, {1000}, TUTTI_INT32), rank, comm), "");
     });
   };
