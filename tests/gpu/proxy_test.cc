@@ -197,7 +197,8 @@ TEST(ProxyFailures, CallsThatDifferAreNamed) {
 }
 
 TEST(ProxyFailures, CallsThatOneRankNeverMakesEndAtTheirDeadline) {
-  on_threads_apart(2, "shm", [](int rank, tutti_comm comm) {
+  const Meeting ended;
+  on_threads_apart(2, "shm", [&](int rank, tutti_comm comm) {
     GpuStream stream;
     GpuBuffer in(some * 4), out(some * 4);
     tutti_call_config config = TUTTI_CALL_CONFIG_INIT;
@@ -206,21 +207,25 @@ TEST(ProxyFailures, CallsThatOneRankNeverMakesEndAtTheirDeadline) {
       ASSERT_EQ(sum_on(in, out, some, comm, stream, &config), TUTTI_OK) << sentence(comm);
       ASSERT_TRUE(stream.wait(2000));
       EXPECT_EQ(tutti_comm_device_status(comm), TUTTI_TIMEOUT) << sentence(comm);
+      ended.arrive();
     } else {
-      usleep(500'000);
+      ended.wait_for(1);
     }
   });
 }
 
 TEST(ProxyFailures, CallsEndWhenTheCommunicatorIsAborted) {
-  on_threads_apart(2, "tcp", [](int rank, tutti_comm comm) {
+  const Meeting made;
+  on_threads_apart(2, "tcp", [&](int rank, tutti_comm comm) {
     GpuStream stream;
     GpuBuffer in(some * 4), out(some * 4);
     if (rank == 1) {
-      usleep(100'000);
+      made.wait_for(1);
+      usleep(100'000);  // it runs
       ASSERT_EQ(tutti_comm_abort(comm, "enough"), TUTTI_OK);
     } else {
       ASSERT_EQ(sum_on(in, out, some, comm, stream), TUTTI_OK) << sentence(comm);
+      made.arrive();
       ASSERT_TRUE(stream.wait(2000));
     }
     EXPECT_EQ(tutti_comm_device_status(comm), TUTTI_ABORTED);
