@@ -2,6 +2,7 @@
 // does not take. That is decided by what the standard makes equal on all ranks: the communicator,
 // counts, operators, and types as far as they are. Buffers, and types in calls where ranks may
 // describe the same data differently, decide nothing: what has gaps, or overlaps, is copied.
+// Nonblocking forms go through the same function twice: it decides, then begins the call.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +11,11 @@
 #include <exception>
 #include <numeric>
 #include <stdexcept>
+#include <string>
+#include <type_traits>
 
 #include "lib/adapters/mpi/job.h"
+#include "lib/adapters/mpi/nonblocking.h"
 #include "lib/adapters/mpi/packing.h"
 #include "lib/adapters/mpi/types.h"
 #include "lib/base/clock.h"
@@ -27,6 +31,58 @@ int by_host(Comm* kept, Function function, Why why, const Host& host) {
   }
   return host();
 }
+
+// In place of `host`: whether the function takes the call, and `waits` for others in it or only
+// begins it.
+template <class Host>
+struct Decide {
+  const Host& host;
+  bool* is_taken;
+  bool* waits;
+  int operator()() const { return host(); }
+};
+// In place of `host`: the function begins the call, with what the program had on that communicator;
+// or makes it, if it waits.
+struct Begin {
+  Comm& kept;
+  tutti_request* request;
+  int operator()() const {
+    tutti_comm_abort(kept.own, "a nonblocking call that was taken cannot be made");
+    return MPI_ERR_INTERN;
+  }
+};
+template <class Host>
+constexpr bool is_nonblocking = std::is_same_v<Host, Begin>;
+template <class Host>
+constexpr bool is_nonblocking<Decide<Host>> = true;
+
+template <class Host>
+Comm* comm_for(MPI_Comm comm, const Host& host) {
+  if constexpr (std::is_same_v<Host, Begin>) return &host.kept;
+  return comm_of(comm);
+}
+
+// Whether a function that takes a call has to leave it at that. `waits`: something is left to be
+// done once tutti's call has ended.
+template <class Host>
+constexpr bool is_decided(const Host&, bool) {
+  return false;
+}
+template <class Host>
+bool is_decided(const Decide<Host>& decide, bool waits) {
+  *decide.waits = waits;
+  return *decide.is_taken = true;
+}
+
+// What tutti's call is begun by; null: it is made.
+template <class Host>
+constexpr tutti_request* request_for(const Host&) {
+  return nullptr;
+}
+inline tutti_request* request_for(const Begin& begin) { return begin.request; }
+
+#define TUTTI_MPI_CALL(request, name, ...) \
+  ((request) != nullptr ? tutti_i##name(__VA_ARGS__, nullptr, request) : tutti_##name(__VA_ARGS__))
 
 // `host` of a function that not every host has: programs look for it by dlsym(), and find the
 // interposer's in any case.
@@ -67,17 +123,27 @@ inline void expect_own_block(size_t given, size_t wanted) {
                              std::to_string(wanted) + " B");
 }
 
-// Calls of this function that tutti may take; null: the host makes it.
+// Whether tutti may take a call of this function; else the host has made it. Blocking ones come
+// after what is left of nonblocking ones.
 template <class Host>
 bool taken(Comm* kept, MPI_Comm comm, Function function, const Host& host, int* result) {
-  if (kept != nullptr && kept->own != nullptr) [[likely]]
+  if (kept != nullptr && kept->own != nullptr) [[likely]] {
+    if (!is_nonblocking<Host> && kept->lane.ncalls.load(std::memory_order_acquire) != 0)
+        [[unlikely]]
+      end_all(kept->lane);
     return true;
+  }
   if (kept != nullptr && make_in_time(comm, *kept)) return true;
   const Why why = kept != nullptr ? kept->why : Why::off;
   const uint64_t begun = why == Why::few ? now_ns() : 0;
   *result = by_host(kept, function, why, host);
   if (why == Why::few) kept->spent_ns += now_ns() - begun;
   return false;
+}
+
+template <class Count>
+bool counts_are_right(const Count* counts, int nranks) {
+  return std::all_of(counts, counts + nranks, [](Count count) { return count >= 0; });
 }
 
 inline bool is_rank(const Comm& kept, int root) { return root >= 0 && root < kept.nranks; }
@@ -107,8 +173,8 @@ template <class Call>
 template <class Call>
 [[gnu::always_inline]] inline int reduced(Comm& kept, MPI_Comm comm, Function function, Input in,
                                           int64_t count, const Type& known, Reduction how,
-                                          Call call) {
-  const auto reduce = [=](const void* data) { return call(data, how.dtype, how.op); };
+                                          tutti_request* request, Call call) {
+  const auto reduce = [=](const void* data) { return call(data, how.dtype, how.op, request); };
   tutti_status status = reduce(in.data);
   if (status == TUTTI_INVALID) [[unlikely]]
     status = reduced_again(kept, in, size_t(known.extent), reduce);
@@ -128,110 +194,120 @@ template <class Call, class Host>
   if (known == nullptr) [[unlikely]]
     return by_host(&kept, function, Why::arguments, host);
   const Reduction how = reduction_of(*known, op);
+  if (how.by == Reduction::By::nobody) [[unlikely]]
+    return by_host(&kept, function, Why::operation, host);
+  if (is_nonblocking<Host> && how.by == Reduction::By::program)
+    return by_host(&kept, function, Why::thread, host);
+  // The host's operator is found by the thread that makes the call.
+  if (is_decided(host, how.by == Reduction::By::host)) return MPI_SUCCESS;
   if (how.by == Reduction::By::tutti) [[likely]]
-    return reduced(kept, comm, function, in, count, *known, how, call);
-  if (how.by == Reduction::By::nobody) return by_host(&kept, function, Why::operation, host);
+    return reduced(kept, comm, function, in, count, *known, how, request_for(host), call);
   const HostOperator in_use(op, type, known->extent);
-  return reduced(kept, comm, function, in, count, *known, how, call);
+  return reduced(kept, comm, function, in, count, *known, how, nullptr, call);
 }
 
 template <class Host>
 int allreduce(const void* send, void* recv, int64_t count, MPI_Datatype type, MPI_Op op,
               MPI_Comm comm, const Host& host) {
-  Comm* const kept = comm_of(comm);
+  Comm* const kept = comm_for(comm, host);
   int result = 0;
   if (!taken(kept, comm, Function::allreduce, host, &result)) return result;
-  return reduction(*kept, comm, Function::allreduce, input(send, recv, count), count, type, op,
-                   host, [=](const void* in, tutti_dtype dtype, tutti_op own) {
-                     return tutti_allreduce(in, recv, size_t(count), dtype, own, kept->own);
-                   });
+  return reduction(
+      *kept, comm, Function::allreduce, input(send, recv, count), count, type, op, host,
+      [=](const void* in, tutti_dtype dtype, tutti_op own, tutti_request* request) {
+        return TUTTI_MPI_CALL(request, allreduce, in, recv, size_t(count), dtype, own, kept->own);
+      });
 }
 
 template <class Host>
 int reduce(const void* send, void* recv, int64_t count, MPI_Datatype type, MPI_Op op, int root,
            MPI_Comm comm, const Host& host) {
-  Comm* const kept = comm_of(comm);
+  Comm* const kept = comm_for(comm, host);
   int result = 0;
   if (!taken(kept, comm, Function::reduce, host, &result)) return result;
   if (!is_rank(*kept, root)) return by_host(kept, Function::reduce, Why::arguments, host);
   const Input given = kept->rank == root ? input(send, recv, count) : Input{send, count};
   return reduction(*kept, comm, Function::reduce, given, count, type, op, host,
-                   [=](const void* in, tutti_dtype dtype, tutti_op own) {
-                     return tutti_reduce(in, recv, size_t(count), dtype, own, root, kept->own);
+                   [=](const void* in, tutti_dtype dtype, tutti_op own, tutti_request* request) {
+                     return TUTTI_MPI_CALL(request, reduce, in, recv, size_t(count), dtype, own,
+                                           root, kept->own);
                    });
 }
 
 template <class Host>
 int scan(const void* send, void* recv, int64_t count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
          const Host& host) {
-  Comm* const kept = comm_of(comm);
+  Comm* const kept = comm_for(comm, host);
   int result = 0;
   if (!taken(kept, comm, Function::scan, host, &result)) return result;
   return reduction(*kept, comm, Function::scan, input(send, recv, count), count, type, op, host,
-                   [=](const void* in, tutti_dtype dtype, tutti_op own) {
-                     return tutti_scan(in, recv, size_t(count), dtype, own, kept->own);
+                   [=](const void* in, tutti_dtype dtype, tutti_op own, tutti_request* request) {
+                     return TUTTI_MPI_CALL(request, scan, in, recv, size_t(count), dtype, own,
+                                           kept->own);
                    });
 }
 
 template <class Host>
 int exscan(const void* send, void* recv, int64_t count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
            const Host& host) {
-  Comm* const kept = comm_of(comm);
+  Comm* const kept = comm_for(comm, host);
   int result = 0;
   if (!taken(kept, comm, Function::exscan, host, &result)) return result;
   return reduction(*kept, comm, Function::exscan, input(send, recv, count), count, type, op, host,
-                   [=](const void* in, tutti_dtype dtype, tutti_op own) {
-                     return tutti_exscan(in, recv, size_t(count), dtype, own, kept->own);
+                   [=](const void* in, tutti_dtype dtype, tutti_op own, tutti_request* request) {
+                     return TUTTI_MPI_CALL(request, exscan, in, recv, size_t(count), dtype, own,
+                                           kept->own);
                    });
 }
 
 template <class Host>
 int reduce_scatter_block(const void* send, void* recv, int64_t count, MPI_Datatype type, MPI_Op op,
                          MPI_Comm comm, const Host& host) {
-  Comm* const kept = comm_of(comm);
+  Comm* const kept = comm_for(comm, host);
   int result = 0;
   if (!taken(kept, comm, Function::reduce_scatter_block, host, &result)) return result;
   const Input given = input(send, recv, count * kept->nranks);
   return reduction(*kept, comm, Function::reduce_scatter_block, given, count, type, op, host,
-                   [=](const void* in, tutti_dtype dtype, tutti_op own) {
-                     return tutti_reduce_scatter_block(in, recv, size_t(count), dtype, own,
-                                                       kept->own);
+                   [=](const void* in, tutti_dtype dtype, tutti_op own, tutti_request* request) {
+                     return TUTTI_MPI_CALL(request, reduce_scatter_block, in, recv, size_t(count),
+                                           dtype, own, kept->own);
                    });
 }
 
 template <class Count, class Host>
 int reduce_scatter(const void* send, void* recv, const Count* counts, MPI_Datatype type, MPI_Op op,
                    MPI_Comm comm, const Host& host) {
-  Comm* const kept = comm_of(comm);
+  Comm* const kept = comm_for(comm, host);
   int result = 0;
   if (!taken(kept, comm, Function::reduce_scatter, host, &result)) return result;
-  int64_t total = 0;
-  std::vector<size_t>& lengths = kept->lengths[0];
-  lengths.resize(size_t(kept->nranks));
-  for (int i = 0; i < kept->nranks; ++i) {
-    if (counts[i] < 0) return by_host(kept, Function::reduce_scatter, Why::arguments, host);
-    total += int64_t(counts[i]);
-    lengths[size_t(i)] = size_t(counts[i]);
-  }
+  const Count* const end = counts + kept->nranks;
+  if (!counts_are_right(counts, kept->nranks))
+    return by_host(kept, Function::reduce_scatter, Why::arguments, host);
+  const int64_t total = std::accumulate(counts, end, int64_t{0});
   return reduction(*kept, comm, Function::reduce_scatter, input(send, recv, total), total, type, op,
-                   host, [=](const void* in, tutti_dtype dtype, tutti_op own) {
-                     return tutti_reduce_scatter(in, recv, kept->lengths[0].data(), dtype, own,
-                                                 kept->own);
+                   host,
+                   [=](const void* in, tutti_dtype dtype, tutti_op own, tutti_request* request) {
+                     std::vector<size_t>& lengths = kept->lengths[0];
+                     lengths.assign(counts, end);
+                     return TUTTI_MPI_CALL(request, reduce_scatter, in, recv, lengths.data(), dtype,
+                                           own, kept->own);
                    });
 }
 
 template <class Host>
 int barrier(MPI_Comm comm, const Host& host) {
-  Comm* const kept = comm_of(comm);
+  Comm* const kept = comm_for(comm, host);
   int result = 0;
   if (!taken(kept, comm, Function::barrier, host, &result)) return result;
-  return carried(*kept, comm, Function::barrier, 0, tutti_barrier(kept->own));
+  if (is_decided(host, false)) return MPI_SUCCESS;
+  return carried(*kept, comm, Function::barrier, 0,
+                 TUTTI_MPI_CALL(request_for(host), barrier, kept->own));
 }
 
 template <class Host>
 int bcast(void* buffer, int64_t count, MPI_Datatype type, int root, MPI_Comm comm,
           const Host& host) {
-  Comm* const kept = comm_of(comm);
+  Comm* const kept = comm_for(comm, host);
   int result = 0;
   if (!taken(kept, comm, Function::bcast, host, &result)) return result;
   DerivedType derived;
@@ -241,9 +317,11 @@ int bcast(void* buffer, int64_t count, MPI_Datatype type, int root, MPI_Comm com
   const Elements elements{known, type, count};
   const size_t bytes = elements.bytes();
   if (bytes == 0) return by_host(kept, Function::bcast, Why::empty, host);
+  if (is_decided(host, !known->contiguous)) return MPI_SUCCESS;
   if (known->contiguous) [[likely]]
-    return carried(*kept, comm, Function::bcast, bytes,
-                   tutti_broadcast(buffer, bytes, TUTTI_UINT8, root, kept->own));
+    return carried(
+        *kept, comm, Function::bcast, bytes,
+        TUTTI_MPI_CALL(request_for(host), broadcast, buffer, bytes, TUTTI_UINT8, root, kept->own));
   const tutti_status status = run(*kept, [&](bool) {
     std::vector<char>& scratch = kept->packed[0];
     const bool gives = kept->rank == root;
@@ -274,7 +352,7 @@ inline const void* given(bool in_place, const void* send, const Elements& own, c
 template <class Host>
 int allgather(const void* send, int64_t send_count, MPI_Datatype send_type, void* recv,
               int64_t recv_count, MPI_Datatype recv_type, MPI_Comm comm, const Host& host) {
-  Comm* const kept = comm_of(comm);
+  Comm* const kept = comm_for(comm, host);
   int result = 0;
   if (!taken(kept, comm, Function::allgather, host, &result)) return result;
   const bool in_place = send == MPI_IN_PLACE;
@@ -285,14 +363,18 @@ int allgather(const void* send, int64_t send_count, MPI_Datatype send_type, void
     return by_host(kept, Function::allgather, Why::arguments, host);
   const size_t bytes = size_t(recv_count) * to->size;
   if (bytes == 0) return by_host(kept, Function::allgather, Why::empty, host);
+  const bool waits = !to->contiguous;
+  if (is_decided(host, waits)) return MPI_SUCCESS;
   const tutti_status status = run(*kept, [&](bool copied) {
+    tutti_request* const request = waits || copied ? nullptr : request_for(host);
     const Elements all{to, recv_type, recv_count * kept->nranks};
     const Elements own{from, send_type, send_count};
     if (!in_place) expect_own_block(own.bytes(), bytes);
     const void* const in = given(in_place, send, own, recv, kept->rank * recv_count,
                                  {to, recv_type, recv_count}, copied, &kept->packed[0]);
     char* const out = room_for(recv, all, copied, &kept->packed[1]);
-    const tutti_status ended = tutti_allgather(in, out, bytes, TUTTI_UINT8, kept->own);
+    const tutti_status ended =
+        TUTTI_MPI_CALL(request, allgather, in, out, bytes, TUTTI_UINT8, kept->own);
     if (ended == TUTTI_OK) bring_home(out, recv, all);
     return ended;
   });
@@ -302,7 +384,7 @@ int allgather(const void* send, int64_t send_count, MPI_Datatype send_type, void
 template <class Host>
 int gather(const void* send, int64_t send_count, MPI_Datatype send_type, void* recv,
            int64_t recv_count, MPI_Datatype recv_type, int root, MPI_Comm comm, const Host& host) {
-  Comm* const kept = comm_of(comm);
+  Comm* const kept = comm_for(comm, host);
   int result = 0;
   if (!taken(kept, comm, Function::gather, host, &result)) return result;
   const bool is_root = kept->rank == root, in_place = is_root && send == MPI_IN_PLACE;
@@ -314,17 +396,21 @@ int gather(const void* send, int64_t send_count, MPI_Datatype send_type, void* r
     return by_host(kept, Function::gather, Why::arguments, host);
   const size_t bytes = is_root ? size_t(recv_count) * to->size : size_t(send_count) * from->size;
   if (bytes == 0) return by_host(kept, Function::gather, Why::empty, host);
+  const bool waits = is_root && !to->contiguous;
+  if (is_decided(host, waits)) return MPI_SUCCESS;
   const tutti_status status = run(*kept, [&](bool copied) {
+    tutti_request* const request = waits || copied ? nullptr : request_for(host);
     const Elements own{from, send_type, send_count};
     if (!in_place) expect_own_block(own.bytes(), bytes);
     if (!is_root)
-      return tutti_gather(gapless(send, own, copied, &kept->packed[0]), nullptr, bytes, TUTTI_UINT8,
-                          root, kept->own);
+      return TUTTI_MPI_CALL(request, gather, gapless(send, own, copied, &kept->packed[0]), nullptr,
+                            bytes, TUTTI_UINT8, root, kept->own);
     const void* const in = given(in_place, send, own, recv, root * recv_count,
                                  {to, recv_type, recv_count}, copied, &kept->packed[0]);
     const Elements all{to, recv_type, recv_count * kept->nranks};
     char* const out = room_for(recv, all, copied, &kept->packed[1]);
-    const tutti_status ended = tutti_gather(in, out, bytes, TUTTI_UINT8, root, kept->own);
+    const tutti_status ended =
+        TUTTI_MPI_CALL(request, gather, in, out, bytes, TUTTI_UINT8, root, kept->own);
     if (ended == TUTTI_OK) bring_home(out, recv, all);
     return ended;
   });
@@ -335,7 +421,7 @@ int gather(const void* send, int64_t send_count, MPI_Datatype send_type, void* r
 template <class Host>
 int scatter(const void* send, int64_t send_count, MPI_Datatype send_type, void* recv,
             int64_t recv_count, MPI_Datatype recv_type, int root, MPI_Comm comm, const Host& host) {
-  Comm* const kept = comm_of(comm);
+  Comm* const kept = comm_for(comm, host);
   int result = 0;
   if (!taken(kept, comm, Function::scatter, host, &result)) return result;
   const bool is_root = kept->rank == root, in_place = is_root && recv == MPI_IN_PLACE;
@@ -347,17 +433,21 @@ int scatter(const void* send, int64_t send_count, MPI_Datatype send_type, void* 
     return by_host(kept, Function::scatter, Why::arguments, host);
   const size_t bytes = is_root ? size_t(send_count) * from->size : size_t(recv_count) * to->size;
   if (bytes == 0) return by_host(kept, Function::scatter, Why::empty, host);
+  const bool waits = !in_place && !to->contiguous;
+  if (is_decided(host, waits)) return MPI_SUCCESS;
   const tutti_status status = run(*kept, [&](bool copied) {
+    tutti_request* const request = waits || copied ? nullptr : request_for(host);
     const void* in = nullptr;
     if (is_root)
       in = gapless(send, {from, send_type, send_count * kept->nranks}, copied, &kept->packed[0]);
     if (in_place)
-      return tutti_scatter(in, const_cast<void*>(TUTTI_IN_PLACE), bytes, TUTTI_UINT8, root,
-                           kept->own);
+      return TUTTI_MPI_CALL(request, scatter, in, const_cast<void*>(TUTTI_IN_PLACE), bytes,
+                            TUTTI_UINT8, root, kept->own);
     const Elements own{to, recv_type, recv_count};
     expect_own_block(own.bytes(), bytes);
     char* const out = room_for(recv, own, copied, &kept->packed[1]);
-    const tutti_status ended = tutti_scatter(in, out, bytes, TUTTI_UINT8, root, kept->own);
+    const tutti_status ended =
+        TUTTI_MPI_CALL(request, scatter, in, out, bytes, TUTTI_UINT8, root, kept->own);
     if (ended == TUTTI_OK) bring_home(out, recv, own);
     return ended;
   });
@@ -368,7 +458,7 @@ int scatter(const void* send, int64_t send_count, MPI_Datatype send_type, void* 
 template <class Host>
 int alltoall(const void* send, int64_t send_count, MPI_Datatype send_type, void* recv,
              int64_t recv_count, MPI_Datatype recv_type, MPI_Comm comm, const Host& host) {
-  Comm* const kept = comm_of(comm);
+  Comm* const kept = comm_for(comm, host);
   int result = 0;
   if (!taken(kept, comm, Function::alltoall, host, &result)) return result;
   const bool in_place = send == MPI_IN_PLACE;
@@ -379,7 +469,10 @@ int alltoall(const void* send, int64_t send_count, MPI_Datatype send_type, void*
     return by_host(kept, Function::alltoall, Why::arguments, host);
   const size_t bytes = size_t(recv_count) * to->size;
   if (bytes == 0) return by_host(kept, Function::alltoall, Why::empty, host);
+  const bool waits = !to->contiguous;
+  if (is_decided(host, waits)) return MPI_SUCCESS;
   const tutti_status status = run(*kept, [&](bool copied) {
+    tutti_request* const request = waits || copied ? nullptr : request_for(host);
     const Elements all{to, recv_type, recv_count * kept->nranks};
     const void* in = TUTTI_IN_PLACE;
     char* out = nullptr;
@@ -392,23 +485,19 @@ int alltoall(const void* send, int64_t send_count, MPI_Datatype send_type, void*
       in = gapless(send, sent, copied, &kept->packed[0]);
       out = room_for(recv, all, copied, &kept->packed[1]);
     }
-    const tutti_status ended = tutti_alltoall(in, out, bytes, TUTTI_UINT8, kept->own);
+    const tutti_status ended =
+        TUTTI_MPI_CALL(request, alltoall, in, out, bytes, TUTTI_UINT8, kept->own);
     if (ended == TUTTI_OK) bring_home(out, recv, all);
     return ended;
   });
   return carried(*kept, comm, Function::alltoall, bytes * size_t(kept->nranks), status);
 }
 
-template <class Count>
-bool counts_are_right(const Count* counts, int nranks) {
-  return std::all_of(counts, counts + nranks, [](Count count) { return count >= 0; });
-}
-
 template <class Count, class Place, class Host>
 int allgatherv(const void* send, int64_t send_count, MPI_Datatype send_type, void* recv,
                const Count* counts, const Place* places, MPI_Datatype recv_type, MPI_Comm comm,
                const Host& host) {
-  Comm* const kept = comm_of(comm);
+  Comm* const kept = comm_for(comm, host);
   int result = 0;
   if (!taken(kept, comm, Function::allgatherv, host, &result)) return result;
   const bool in_place = send == MPI_IN_PLACE;
@@ -419,8 +508,11 @@ int allgatherv(const void* send, int64_t send_count, MPI_Datatype send_type, voi
   if (to == nullptr || from == nullptr || !counts_are_right(counts, n) ||
       (!in_place && send_count < 0))
     return by_host(kept, Function::allgatherv, Why::arguments, host);
+  const bool waits = !to->contiguous;
+  if (is_decided(host, waits)) return MPI_SUCCESS;
   uint64_t bytes = 0;
   const tutti_status status = run(*kept, [&](bool copied) {
+    tutti_request* const request = waits || copied ? nullptr : request_for(host);
     Blocks blocks = blocks_of(recv, counts, places, n, *to, &kept->lengths[1], &kept->places[1]);
     const size_t own = blocks.lengths[kept->rank];
     bytes = std::accumulate(blocks.lengths, blocks.lengths + n, uint64_t{0});
@@ -431,8 +523,9 @@ int allgatherv(const void* send, int64_t send_count, MPI_Datatype send_type, voi
               {to, recv_type, int64_t(counts[kept->rank])}, copied, &kept->packed[0]);
     if (copied || !to->contiguous)
       pack_blocks(recv, counts, places, n, recv_type, *to, &blocks, &kept->packed[1], false);
-    const tutti_status ended = tutti_allgatherv(in, own, blocks.data, blocks.lengths, blocks.places,
-                                                TUTTI_UINT8, kept->own);
+    const tutti_status ended =
+        TUTTI_MPI_CALL(request, allgatherv, in, own, blocks.data, blocks.lengths, blocks.places,
+                       TUTTI_UINT8, kept->own);
     if (ended == TUTTI_OK) bring_blocks_home(blocks, recv, counts, places, n, recv_type, *to);
     return ended;
   });
@@ -443,7 +536,7 @@ template <class Count, class Place, class Host>
 int gatherv(const void* send, int64_t send_count, MPI_Datatype send_type, void* recv,
             const Count* counts, const Place* places, MPI_Datatype recv_type, int root,
             MPI_Comm comm, const Host& host) {
-  Comm* const kept = comm_of(comm);
+  Comm* const kept = comm_for(comm, host);
   int result = 0;
   if (!taken(kept, comm, Function::gatherv, host, &result)) return result;
   const bool is_root = kept->rank == root, in_place = is_root && send == MPI_IN_PLACE;
@@ -454,13 +547,16 @@ int gatherv(const void* send, int64_t send_count, MPI_Datatype send_type, void* 
   if (!is_rank(*kept, root) || from == nullptr ||
       (is_root && (to == nullptr || !counts_are_right(counts, n))) || (!in_place && send_count < 0))
     return by_host(kept, Function::gatherv, Why::arguments, host);
+  const bool waits = is_root && !to->contiguous;
+  if (is_decided(host, waits)) return MPI_SUCCESS;
   uint64_t bytes = 0;
   const tutti_status status = run(*kept, [&](bool copied) {
+    tutti_request* const request = waits || copied ? nullptr : request_for(host);
     const Elements sent{from, send_type, send_count};
     if (!is_root) {
       bytes = sent.bytes();
-      return tutti_gatherv(gapless(send, sent, copied, &kept->packed[0]), bytes, nullptr, nullptr,
-                           nullptr, TUTTI_UINT8, root, kept->own);
+      return TUTTI_MPI_CALL(request, gatherv, gapless(send, sent, copied, &kept->packed[0]), bytes,
+                            nullptr, nullptr, nullptr, TUTTI_UINT8, root, kept->own);
     }
     Blocks blocks = blocks_of(recv, counts, places, n, *to, &kept->lengths[1], &kept->places[1]);
     bytes = std::accumulate(blocks.lengths, blocks.lengths + n, uint64_t{0});
@@ -469,8 +565,9 @@ int gatherv(const void* send, int64_t send_count, MPI_Datatype send_type, void* 
                                  {to, recv_type, int64_t(counts[root])}, copied, &kept->packed[0]);
     if (copied || !to->contiguous)
       pack_blocks(recv, counts, places, n, recv_type, *to, &blocks, &kept->packed[1], false);
-    const tutti_status ended = tutti_gatherv(in, own, blocks.data, blocks.lengths, blocks.places,
-                                             TUTTI_UINT8, root, kept->own);
+    const tutti_status ended =
+        TUTTI_MPI_CALL(request, gatherv, in, own, blocks.data, blocks.lengths, blocks.places,
+                       TUTTI_UINT8, root, kept->own);
     if (ended == TUTTI_OK) bring_blocks_home(blocks, recv, counts, places, n, recv_type, *to);
     return ended;
   });
@@ -481,7 +578,7 @@ template <class Count, class Place, class Host>
 int scatterv(const void* send, const Count* counts, const Place* places, MPI_Datatype send_type,
              void* recv, int64_t recv_count, MPI_Datatype recv_type, int root, MPI_Comm comm,
              const Host& host) {
-  Comm* const kept = comm_of(comm);
+  Comm* const kept = comm_for(comm, host);
   int result = 0;
   if (!taken(kept, comm, Function::scatterv, host, &result)) return result;
   const bool is_root = kept->rank == root, in_place = is_root && recv == MPI_IN_PLACE;
@@ -493,8 +590,11 @@ int scatterv(const void* send, const Count* counts, const Place* places, MPI_Dat
       (is_root && (from == nullptr || !counts_are_right(counts, n))) ||
       (!in_place && recv_count < 0))
     return by_host(kept, Function::scatterv, Why::arguments, host);
+  const bool waits = !in_place && !to->contiguous;
+  if (is_decided(host, waits)) return MPI_SUCCESS;
   uint64_t bytes = 0;
   const tutti_status status = run(*kept, [&](bool copied) {
+    tutti_request* const request = waits || copied ? nullptr : request_for(host);
     Blocks blocks;
     if (is_root) {
       blocks = blocks_of(send, counts, places, n, *from, &kept->lengths[0], &kept->places[0]);
@@ -503,14 +603,15 @@ int scatterv(const void* send, const Count* counts, const Place* places, MPI_Dat
         pack_blocks(send, counts, places, n, send_type, *from, &blocks, &kept->packed[0], true);
     }
     if (in_place)
-      return tutti_scatterv(blocks.data, blocks.lengths, blocks.places,
+      return TUTTI_MPI_CALL(request, scatterv, blocks.data, blocks.lengths, blocks.places,
                             const_cast<void*>(TUTTI_IN_PLACE), blocks.lengths[kept->rank],
                             TUTTI_UINT8, root, kept->own);
     const Elements own{to, recv_type, recv_count};
     if (!is_root) bytes = own.bytes();
     char* const out = room_for(recv, own, copied, &kept->packed[1]);
-    const tutti_status ended = tutti_scatterv(blocks.data, blocks.lengths, blocks.places, out,
-                                              own.bytes(), TUTTI_UINT8, root, kept->own);
+    const tutti_status ended =
+        TUTTI_MPI_CALL(request, scatterv, blocks.data, blocks.lengths, blocks.places, out,
+                       own.bytes(), TUTTI_UINT8, root, kept->own);
     if (ended == TUTTI_OK) bring_home(out, recv, own);
     return ended;
   });
@@ -521,7 +622,7 @@ template <class Count, class Place, class Host>
 int alltoallv(const void* send, const Count* send_counts, const Place* send_places,
               MPI_Datatype send_type, void* recv, const Count* recv_counts,
               const Place* recv_places, MPI_Datatype recv_type, MPI_Comm comm, const Host& host) {
-  Comm* const kept = comm_of(comm);
+  Comm* const kept = comm_for(comm, host);
   int result = 0;
   if (!taken(kept, comm, Function::alltoallv, host, &result)) return result;
   const bool in_place = send == MPI_IN_PLACE;
@@ -532,8 +633,11 @@ int alltoallv(const void* send, const Count* send_counts, const Place* send_plac
   if (to == nullptr || from == nullptr || !counts_are_right(recv_counts, n) ||
       (!in_place && !counts_are_right(send_counts, n)))
     return by_host(kept, Function::alltoallv, Why::arguments, host);
+  const bool waits = !to->contiguous;
+  if (is_decided(host, waits)) return MPI_SUCCESS;
   uint64_t bytes = 0;
   const tutti_status status = run(*kept, [&](bool copied) {
+    tutti_request* const request = waits || copied ? nullptr : request_for(host);
     Blocks in;
     Blocks out =
         blocks_of(recv, recv_counts, recv_places, n, *to, &kept->lengths[1], &kept->places[1]);
@@ -548,13 +652,39 @@ int alltoallv(const void* send, const Count* send_counts, const Place* send_plac
                     true);
     }
     const tutti_status ended =
-        tutti_alltoallv(in_place ? TUTTI_IN_PLACE : in.data, in.lengths, in.places, out.data,
-                        out.lengths, out.places, TUTTI_UINT8, kept->own);
+        TUTTI_MPI_CALL(request, alltoallv, in_place ? TUTTI_IN_PLACE : in.data, in.lengths,
+                       in.places, out.data, out.lengths, out.places, TUTTI_UINT8, kept->own);
     if (ended == TUTTI_OK)
       bring_blocks_home(out, recv, recv_counts, recv_places, n, recv_type, *to);
     return ended;
   });
   return carried(*kept, comm, Function::alltoallv, bytes, status);
+}
+
+// A nonblocking form: `call` is the function above with the program's arguments, but for `host`,
+// and `types` are those among them.
+template <class Call, class Host>
+int nonblocking(MPI_Comm comm, Function function, std::initializer_list<MPI_Datatype> types,
+                MPI_Request* request, const Call& call, const Host& host) {
+  Comm* const kept = comm_of(comm);
+  if (kept == nullptr || !carries_nonblocking())
+    return by_host(kept, function, Why::nonblocking, host);
+  // To make a communicator is a call that waits for others.
+  if (kept->own == nullptr) return by_host(kept, function, kept->why, host);
+  if (request == nullptr) return by_host(kept, function, Why::arguments, host);
+  bool is_taken = false, waits = false;
+  const int code = call(Decide<Host>{host, &is_taken, &waits});
+  if (!is_taken) return code;
+  const std::string why = begin_later(
+      *kept, comm, types, waits,
+      [=](tutti_request* own) {
+        return call(Begin{*kept, own});
+      },
+      request);
+  if (why.empty()) return MPI_SUCCESS;
+  end_all(kept->lane);
+  tutti_comm_abort(kept->own, why.c_str());
+  return raise(*kept, comm, tutti_barrier(kept->own));
 }
 
 }  // namespace tutti::mpi

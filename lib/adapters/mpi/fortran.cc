@@ -9,6 +9,46 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
+// row(name in lower case, in upper case, which ends or moves on calls, parameters behind the
+// requests', arguments): functions that wait for requests or test them, of one request and of n.
+#define TUTTI_MPI_OF_REQUEST(row)                                    \
+  row(mpi_wait, MPI_WAIT, end_now, LIST(void* status), LIST(status)) \
+      row(mpi_test, MPI_TEST, advance, LIST(void* flag, void* status), LIST(flag, status))
+#define TUTTI_MPI_OF_REQUESTS(row)                                                                 \
+  row(mpi_waitall, MPI_WAITALL, end_now, LIST(void* statuses), LIST(statuses))                     \
+      row(mpi_waitany, MPI_WAITANY, wait_for_some, LIST(void* index, void* status),                \
+          LIST(index, status)) row(mpi_waitsome, MPI_WAITSOME, wait_for_some,                      \
+                                   LIST(void* ended, void* indices, void* statuses),               \
+                                   LIST(ended, indices, statuses))                                 \
+          row(mpi_testall, MPI_TESTALL, advance, LIST(void* flag, void* statuses),                 \
+              LIST(flag, statuses))                                                                \
+              row(mpi_testany, MPI_TESTANY, advance, LIST(void* index, void* flag, void* status),  \
+                  LIST(index, flag, status)) row(mpi_testsome, MPI_TESTSOME, advance,              \
+                                                 LIST(void* ended, void* indices, void* statuses), \
+                                                 LIST(ended, indices, statuses))
+#define LIST(...) __VA_ARGS__
+
+#ifndef MPI_ABI_VERSION
+namespace {
+
+// Who can call one of these has a library with the host's.
+template <class Function>
+Function* next(const char* name) {
+  return reinterpret_cast<Function*>(tutti::mpi::next_function(name));
+}
+
+// With none of tutti's in flight the host's handles need not be looked at.
+std::vector<MPI_Request> requests_of(const MPI_Fint* given, MPI_Fint n) {
+  tutti::mpi::bind_host();
+  std::vector<MPI_Request> out;
+  if (!tutti::mpi::in_flight()) return out;
+  for (MPI_Fint i = 0; i < n; ++i) out.push_back(PMPI_Request_f2c(given[i]));
+  return out;
+}
+
+}  // namespace
+#endif
+
 #ifdef OPEN_MPI
 // All of them do. Modules mpi and mpi_f08 pass what mpif.h does, the latter perhaps without
 // `ierror`.
@@ -20,7 +60,6 @@
   EXPORT void lower##_f08_(void) __attribute__((alias(#lower "_"))); \
   EXPORT void upper(void) __attribute__((alias(#lower "_")));
 
-#define LIST(...) __VA_ARGS__
 // What gives a request: its names in lower case and in upper case, parameters, and the call.
 #define WITH_REQUEST(lower, UPPER, parameters, call)            \
   EXPORT void lower##_(parameters, Int* request, Int* ierror) { \
@@ -178,6 +217,25 @@ FREEING(comm_disconnect, Comm_disconnect, COMM_DISCONNECT, Comm, comm_of)
 FREEING(type_free, Type_free, TYPE_FREE, Type, type_of)
 FREEING(op_free, Op_free, OP_FREE, Op, op_of)
 
+#define OF_REQUEST(lower, UPPER, moves, parameters, arguments)     \
+  EXPORT void lower##_(Int* request, parameters, Int* ierror) {    \
+    static const auto host = next<decltype(lower##_)>(#lower "_"); \
+    const auto requests = requests_of(request, 1);                 \
+    tutti::mpi::moves(requests.data(), int(requests.size()));      \
+    host(request, arguments, ierror);                              \
+  }                                                                \
+  NAMES(lower, UPPER)
+#define OF_REQUESTS(lower, UPPER, moves, parameters, arguments)             \
+  EXPORT void lower##_(const Int* n, Int* given, parameters, Int* ierror) { \
+    static const auto host = next<decltype(lower##_)>(#lower "_");          \
+    const auto requests = requests_of(given, *n);                           \
+    tutti::mpi::moves(requests.data(), int(requests.size()));               \
+    host(n, given, arguments, ierror);                                      \
+  }                                                                         \
+  NAMES(lower, UPPER)
+TUTTI_MPI_OF_REQUEST(OF_REQUEST)
+TUTTI_MPI_OF_REQUESTS(OF_REQUESTS)
+
 COLLECTIVE(allreduce, Allreduce, ALLREDUCE,
            LIST(void* send, void* recv, const Int* count, const Int* type, const Int* op,
                 const Int* comm),
@@ -270,12 +328,6 @@ COLLECTIVE(alltoallv, Alltoallv, ALLTOALLV,
 // Of MPICH's module mpi_f08 those without buffers do. Beginning and end prepare Fortran, too.
 namespace {
 
-// Who can call one of these has a library with the host's.
-template <class Function>
-Function* next(const char* name) {
-  return reinterpret_cast<Function*>(tutti::mpi::next_function(name));
-}
-
 void begin_if_initialized() {
   int initialized = 0;
   PMPI_Initialized(&initialized);
@@ -316,6 +368,23 @@ FREEING(comm_free, Comm_free, Comm, MPI_Comm)
 FREEING(comm_disconnect, Comm_disconnect, Comm, MPI_Comm)
 FREEING(type_free, Type_free, Type, MPI_Datatype)
 FREEING(op_free, Op_free, Op, MPI_Op)
+
+#define OF_REQUEST(lower, UPPER, moves, parameters, arguments)                \
+  EXPORT void lower##_f08_(MPI_Fint* request, parameters, MPI_Fint* ierror) { \
+    static const auto host = next<decltype(lower##_f08_)>(#lower "_f08_");    \
+    const auto requests = requests_of(request, 1);                            \
+    tutti::mpi::moves(requests.data(), int(requests.size()));                 \
+    host(request, arguments, ierror);                                         \
+  }
+#define OF_REQUESTS(lower, UPPER, moves, parameters, arguments)                                \
+  EXPORT void lower##_f08_(const MPI_Fint* n, MPI_Fint* given, parameters, MPI_Fint* ierror) { \
+    static const auto host = next<decltype(lower##_f08_)>(#lower "_f08_");                     \
+    const auto requests = requests_of(given, *n);                                              \
+    tutti::mpi::moves(requests.data(), int(requests.size()));                                  \
+    host(n, given, arguments, ierror);                                                         \
+  }
+TUTTI_MPI_OF_REQUEST(OF_REQUEST)
+TUTTI_MPI_OF_REQUESTS(OF_REQUESTS)
 
 // As MPI_Win_test. LOGICAL's .false. is 0.
 EXPORT void mpi_win_test_f08_(const MPI_Fint* win, MPI_Fint* flag, MPI_Fint* ierror) {

@@ -38,8 +38,9 @@ struct Job {
   Counters ended;  // of communicators that were freed, and of calls without one
   std::string off = "MPI_Init was not called through it";
   bool stats = false, eager = false;
-  bool threads = false;    // of this rank may call at once
-  bool may_share = false;  // no rank's threads call at once
+  bool threads = false;      // of this rank may call at once
+  bool may_share = false;    // no rank's threads call at once
+  bool all_threads = false;  // every rank's may
   std::optional<int64_t> timeout_ms;
 };
 
@@ -52,17 +53,17 @@ enum class State : uint8_t { before, on, off, ended };
 std::atomic<State> state{State::before};
 int comm_keyval = MPI_KEYVAL_INVALID;
 MPI_Group world_group;
-// For the host's progress: nobody sends on it. Not of MPI_COMM_SELF, whose probes MPICH answers
-// without a look at anything else.
+// For the host's progress: nobody sends to others on it. Not of MPI_COMM_SELF, whose probes MPICH
+// answers without a look at anything else.
 MPI_Comm quiet_comm;
 bool quiet_comm_made = false;
 bool finishes_by_attribute = false;
 // Of tutti's errors: MPICH knows no texts of new codes in classes of its own.
 int error_class = MPI_ERR_OTHER;
 
+// A program that computes beside a nonblocking call has its messages moved on when it calls MPI.
 void progress_host(void*) {
-  int there = 0;
-  PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, quiet_comm, &there, MPI_STATUS_IGNORE);
+  if (!rest_from_call()) move_host_on();
 }
 
 int forget(MPI_Comm, int, void* attribute, void*) {
@@ -313,15 +314,18 @@ Together set_up() {
     PMPI_Add_error_string(error_class, "tutti: a collective call failed");
   int level = MPI_THREAD_MULTIPLE;
   j.threads = PMPI_Query_thread(&level) != MPI_SUCCESS || level == MPI_THREAD_MULTIPLE;
-  j.may_share = !j.threads;
   keep_in_use(j.threads);
-  Together together = join(why.empty(), j.eager, &j.may_share);
+  uint8_t in_common = j.threads ? threads_call_at_once : threads_take_turns;
+  Together together = join(why.empty(), j.eager, &in_common);
+  j.may_share = in_common == threads_take_turns;
+  j.all_threads = in_common == threads_call_at_once;
   if (!why.empty()) together.why_not = why;
   if (!together.why_not.empty()) return together;
   quiet_comm_made = PMPI_Comm_dup(MPI_COMM_WORLD, &quiet_comm) == MPI_SUCCESS;
   if (!quiet_comm_made) return {"the host MPI gave no communicator"};
   // What a probe finds out (a rank is gone) is for the program's own calls to say.
   PMPI_Comm_set_errhandler(quiet_comm, MPI_ERRORS_RETURN);
+  prepare_requests(quiet_comm);
   return {};
 }
 
@@ -330,6 +334,7 @@ void finish() {
   if (was == State::before || was == State::ended) return;
   freed_comms.fetch_add(1);
   Job& j = job();
+  end_requests();
   const std::lock_guard lock(j.mutex);
   for (Comm* const kept : j.comms) {
     j.ended.add(kept->counters);
@@ -404,8 +409,11 @@ bool forget_comm(MPI_Comm comm) {
   freed_comms.fetch_add(1);
   void* attribute = nullptr;
   int found = 0;
-  if (PMPI_Comm_get_attr(comm, comm_keyval, &attribute, &found) == MPI_SUCCESS && found != 0)
+  if (PMPI_Comm_get_attr(comm, comm_keyval, &attribute, &found) == MPI_SUCCESS && found != 0) {
+    // Not while the host deletes it: it may keep other threads from calling meanwhile.
+    end_all(static_cast<Comm*>(attribute)->lane);
     PMPI_Comm_delete_attr(comm, comm_keyval);
+  }
   return true;
 }
 
@@ -420,6 +428,13 @@ bool make_in_time(MPI_Comm comm, Comm& kept) {
   const bool is_world = kept.world && (job().may_share || comm == MPI_COMM_WORLD);
   if (job().eager || is_world || has_paid(comm, kept)) make(comm, kept);
   return kept.own != nullptr;
+}
+
+bool carries_nonblocking() { return job().all_threads; }
+
+void move_host_on() {
+  int there = 0;
+  PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, quiet_comm, &there, MPI_STATUS_IGNORE);
 }
 
 void count_without_comm(Function function) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lib/adapters/mpi/host.h"
+#include "lib/adapters/mpi/nonblocking.h"
 #include "lib/adapters/mpi/stats.h"
 #include "tutti/tutti.h"
 
@@ -24,6 +25,7 @@ struct Comm {
   uint32_t calls = 0;                         // that the host made since they were few,
   uint64_t spent_ns = 0;                      // and the time that it took
   int failed = MPI_SUCCESS;                   // the error that has ended `own`
+  Lane lane{this};                            // nonblocking calls that have not ended
   Counters counters;                          // of these communicators
   std::vector<char> packed[2];                // what is sent and received of types with gaps
   std::vector<size_t> lengths[2], places[2];  // of blocks sent and received, in bytes
@@ -69,6 +71,13 @@ int not_copied(MPI_Comm, int, void*, void*, void*, int* copied);
 // as the making costs, so that both together take at most some twice the time of the better (the
 // ski rental problem). Collective. Says whether there is one now.
 bool make_in_time(MPI_Comm comm, Comm& kept);
+
+// Whether threads of every rank may call at once. Else nobody may end a request while the program
+// is in a call of the host's.
+bool carries_nonblocking();
+
+// Lets the host move its messages on. Not while the host itself makes a call.
+void move_host_on();
 
 // Counts a call that has no Comm.
 void count_without_comm(Function function);

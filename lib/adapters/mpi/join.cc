@@ -20,14 +20,14 @@ struct Note {
   char magic[12];
   Word word;
   char terms[23];     // version and setting
-  uint8_t may_share;  // of the sender; of all, where rank 0 says take_part
+  uint8_t in_common;  // of the sender; of all, where rank 0 says take_part
 };
 static_assert(sizeof(Note) == 40);  // that of another version is received, too
 
 class Notes {
  public:
-  Notes(bool eager, bool may_share)
-      : may_share(may_share), terms_(std::string(tutti_version()) + (eager ? " eager" : "")) {
+  Notes(bool eager, uint8_t in_common)
+      : in_common(in_common), terms_(std::string(tutti_version()) + (eager ? " eager" : "")) {
     int* most = nullptr;
     int found = 0;
     PMPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &most, &found);
@@ -38,7 +38,7 @@ class Notes {
   int rank() const { return rank_; }
   int nranks() const { return nranks_; }
 
-  bool may_share;  // this rank; from the decision on, all
+  uint8_t in_common;  // of this rank; from the decision on, of all
 
   // Short enough to be sent at once, also to a rank that never looks for it. The memory must stay
   // until the host has sent it: one of a few words, for ever.
@@ -47,7 +47,7 @@ class Notes {
     Note& note = notes[int(word)];
     std::memcpy(note.magic, magic, sizeof(magic));
     note.word = word;
-    note.may_share = uint8_t(may_share);
+    note.in_common = in_common;
     std::strncpy(note.terms, terms_.c_str(), sizeof(note.terms) - 1);
     MPI_Request request = MPI_REQUEST_NULL;
     PMPI_Isend(&note, int(sizeof(note)), MPI_BYTE, to, tag_, MPI_COMM_WORLD, &request);
@@ -73,7 +73,7 @@ class Notes {
     *word = std::memcmp(note.magic, magic, sizeof(magic)) == 0 && note.terms == terms_
                 ? note.word
                 : Word::unfit;
-    may_share = may_share && note.may_share == 1;
+    in_common &= note.in_common;
     return true;
   }
 
@@ -137,11 +137,11 @@ Together follow(Notes& notes, bool fit) {
 
 }  // namespace
 
-Together join(bool fit, bool eager, bool* may_share) {
-  Notes notes(eager, *may_share);
+Together join(bool fit, bool eager, uint8_t* in_common) {
+  Notes notes(eager, *in_common);
   if (notes.nranks() == 1) return {fit ? "" : "this process cannot take part"};
   Together together = notes.rank() == 0 ? decide(notes, fit) : follow(notes, fit);
-  *may_share = notes.may_share;
+  *in_common = notes.in_common;
   return together;
 }
 

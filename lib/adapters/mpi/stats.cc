@@ -13,9 +13,18 @@ constexpr const char* names[] = {
 };
 
 constexpr const char* reasons[] = {
-    "tutti takes no part",        "freed communicator", "intercommunicator", "ranks of another job",
-    "no communicator of tutti",   "too few calls",      "wrong arguments",   "nothing to move",
-    "operator or type with gaps", "nonblocking",        "persistent",
+    "tutti takes no part",
+    "freed communicator",
+    "intercommunicator",
+    "ranks of another job",
+    "no communicator of tutti",
+    "too few calls",
+    "wrong arguments",
+    "nothing to move",
+    "operator or type with gaps",
+    "nonblocking",
+    "persistent",
+    "nonblocking, own operator",
 };
 static_assert(std::size(reasons) == size_t(Why::count));
 

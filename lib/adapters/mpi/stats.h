@@ -27,14 +27,15 @@ enum class Why : uint8_t {
   off,      // the interposer takes no part in this job
   no_comm,  // freed, or wrong
   intercommunicator,
-  other_job,  // ranks of another MPI_COMM_WORLD
-  setup,      // no communicator of tutti could be made
-  few,        // none was made yet, of a communicator with few calls
-  arguments,  // wrong ones, of which the host says what is wrong
-  empty,      // nothing to move
-  operation,  // the operator is not defined on the type, or the type has gaps
-  nonblocking,
+  other_job,    // ranks of another MPI_COMM_WORLD
+  setup,        // no communicator of tutti could be made
+  few,          // none was made yet, of a communicator with few calls
+  arguments,    // wrong ones, of which the host says what is wrong
+  empty,        // nothing to move
+  operation,    // the operator is not defined on the type, or the type has gaps
+  nonblocking,  // where threads may not call at once
   persistent,
+  thread,  // the program's operator would be called by a thread that the program does not know
   count
 };
 

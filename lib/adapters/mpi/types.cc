@@ -268,6 +268,8 @@ bool learn_types() {
   return true;
 }
 
+bool is_predefined(MPI_Datatype type) { return named_types.find(type) != nullptr; }
+
 const Type* find_type(MPI_Datatype type, DerivedType* derived) {
   if (Named* const named = named_types.find(type)) [[likely]] {
     if (!named->asked.load(std::memory_order_acquire)) {
@@ -295,6 +297,7 @@ const Type* DerivedType::find(MPI_Datatype type) {
 Reduction find_reduction(const Type& type, MPI_Op op) {
   using By = Reduction::By;
   Reduction out;
+  By by = By::host;
   bool commutative = true;
   if (const tutti_op* const own = named_ops.find(op)) {
     if (*own == TUTTI_OP_COUNT || !defined_on(*own, type.kind)) return out;
@@ -308,13 +311,14 @@ Reduction find_reduction(const Type& type, MPI_Op op) {
     int says = 0;
     if (PMPI_Op_commutative(op, &says) != MPI_SUCCESS) return out;
     commutative = says != 0;
+    by = By::program;
     if (!type.whole) return out;
   }
   // Pairs have gaps between value and index, which nobody reads.
   if (type.extent <= 0 || type.extent > TUTTI_DTYPE_MOST_BYTES ||
       !dtype_of_size(size_t(type.extent), &out.dtype))
     return out;
-  out.by = By::host;
+  out.by = by;
   out.op = host_ops[commutative ? 1 : 0];
   return out;
 }

@@ -34,10 +34,13 @@ struct Type {
 // Builds the tables. To be called once, after MPI_Init and before everything below.
 bool learn_types();
 
+// Whether its handle means the same for ever, as the host's own types' do.
+bool is_predefined(MPI_Datatype type);
+
 // What reduces: tutti's operator on a built-in type; or, with elements of any `extent` bytes, the
-// host's own, called through PMPI_Reduce_local().
+// host's own or the program's, called through PMPI_Reduce_local().
 struct Reduction {
-  enum class By : uint8_t { nobody, tutti, host };
+  enum class By : uint8_t { nobody, tutti, host, program };
   By by = By::nobody;  // nobody: the standard does not define it, or the element is too large
   tutti_dtype dtype = TUTTI_UINT8;
   tutti_op op = TUTTI_SUM;

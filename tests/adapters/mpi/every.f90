@@ -2,7 +2,7 @@
 ! mpif.h or a module, with the results that the standard asks for. Prints how many calls were made.
 #ifdef NONBLOCKING
 #define NAME(x) MPI_I/**/x
-#define LAST , request, ierror); call MPI_Wait(request, MPI_STATUS_IGNORE, ierror); calls = calls + 1
+#define LAST , request, ierror); call end_in_turn()
 #elif defined(PERSISTENT)
 #ifdef MPIX
 #define NAME(x) MPIX_/**/x/**/_init
@@ -45,6 +45,35 @@ contains
     print *, 'rank', rank, ': not so: ', what
     call MPI_Abort(MPI_COMM_WORLD, 3, ierror)
   end subroutine demand
+
+  ! One way to end a request after another, other ranks in others.
+  subroutine end_in_turn()
+    HANDLE(MPI_Request) :: all(1)
+    integer :: ended, indices(1)
+    logical :: done
+    all(1) = request
+    done = .false.
+    select case (modulo(calls + rank, 6))
+    case (0)
+      call MPI_Wait(all(1), MPI_STATUS_IGNORE, ierror)
+    case (1)
+      call MPI_Waitall(1, all, MPI_STATUSES_IGNORE, ierror)
+    case (2)
+      call MPI_Waitany(1, all, ended, MPI_STATUS_IGNORE, ierror)
+    case (3)
+      call MPI_Waitsome(1, all, ended, indices, MPI_STATUSES_IGNORE, ierror)
+    case (4)
+      do while (.not. done)
+        call MPI_Test(all(1), done, MPI_STATUS_IGNORE, ierror)
+      end do
+    case default
+      do while (.not. done)
+        call MPI_Testall(1, all, done, MPI_STATUSES_IGNORE, ierror)
+      end do
+    end select
+    call demand(all(1) == MPI_REQUEST_NULL, 'a request that has ended')
+    calls = calls + 1
+  end subroutine end_in_turn
 
   subroutine end_persistent()
     call MPI_Start(request, ierror)
@@ -303,11 +332,18 @@ program main
   use every
   implicit none
   integer :: level, turn
+#ifdef THREADS
+  call MPI_Init_thread(MPI_THREAD_MULTIPLE, level, ierror)
+#else
   call MPI_Init_thread(MPI_THREAD_FUNNELED, level, ierror)
+#endif
   call MPI_Comm_rank(MPI_COMM_WORLD, rank, ierror)
   call MPI_Comm_size(MPI_COMM_WORLD, n, ierror)
   do turn = 0, 3
     call MPI_Comm_dup(MPI_COMM_WORLD, comm, ierror)
+#ifdef THREADS
+    call MPI_Barrier(comm, ierror) ! nonblocking calls make no communicator
+#endif
     call NAME(Barrier)(comm LAST
     call reductions(modulo(turn, n))
     call own_operator(modulo(turn, n))

@@ -32,9 +32,10 @@ def compile_c(mpi, source, *options):
 
 
 def same_results(mpi):
-    results_of(mpi, compile_c(mpi, "same_results.c"))
-    if not mpi.open_mpi:  # which has no forms with large counts
-        results_of(mpi, compile_c(mpi, "same_results.c", "-DLARGE"))
+    for form in ([], ["-DNONBLOCKING"]):
+        results_of(mpi, compile_c(mpi, "same_results.c", *form))
+        if not mpi.open_mpi:  # which has no forms with large counts
+            results_of(mpi, compile_c(mpi, "same_results.c", "-DLARGE", *form))
 
 
 def results_of(mpi, program):
@@ -143,12 +144,24 @@ def situations(mpi):
         for function, prepared in (("Allreduce", "1000 nonblocking, 1"), ("Bcast", "1"), ("Scan", "1")):
             check(re.search(rf"^tutti mpi: {function} .* {prepared} persistent$", err, re.M), f"{function} is not counted", err)
         check(carried(err, "Allreduce") == (334, 1001), "blocking calls among them are not carried", err)
+        _, err = situation("persistent-threaded", ranks)
+        check(carried(err, "Allreduce") == (1333, 2), "not all but the first nonblocking call is carried", err)
+        _, err = situation("requests-carried", ranks)
+        check(carried(err) == (14, 3), "calls behind the first blocking one are not carried", err)
+        if ranks > 1:
+            _, err = situation("requests-of-one", ranks)
+            check(carried(err) == (5, 12), "calls are carried though one rank's threads take turns", err)
+            situation("nonblocking-errors", ranks, TUTTI_MPI_EAGER="1")
+        for name in ("nonblocking", "moved-on"):
+            _, err = situation(name, ranks, TUTTI_MPI_EAGER="1")
+            check(carried(err)[1] == 0, f"{name}: calls are left to the host", err)
 
 
 def killed(mpi):
     program = compile_c(mpi, "situations.c")
-    _, _, took, _ = run(over_tutti(mpi, 3, program, "killed"), expect_status=None, within=60)
-    check(took < 30, f"the end of a rank took {took:.0f} s")
+    for name in ("killed", "killed-nonblocking"):
+        _, _, took, _ = run(over_tutti(mpi, 3, program, name), expect_status=None, within=60)
+        check(took < 30, f"{name}: the end of a rank took {took:.0f} s")
 
 
 MOST_NS, MOST_RATIO = 40, 1.10
@@ -284,6 +297,7 @@ def fortran(mpi):
     for module in mpi.interfaces:
         for form in ("BLOCKING", "NONBLOCKING", "PERSISTENT"):
             fortran_every(mpi, module, form)
+        fortran_threads(mpi, module)
     fortran_library(mpi)
 
 
@@ -291,8 +305,7 @@ FUNCTIONS = ("Allreduce Reduce Bcast Allgather Allgatherv Gather Gatherv Scatter
              "Reduce_scatter_block Alltoall Alltoallv Scan Exscan Barrier").split()
 
 
-def fortran_every(mpi, module, form, launched=over_tutti, *more):
-    """One form of every function: that results are right, and each is carried or counted as what it is."""
+def fortran_program(mpi, module, form, *more):
     program = f"{folder}/every-{module}-{form}-{mpi.abi}"
     names = [f"-D{form}", *([f"-DMODULE={module}"] if module else []), *(["-DF08"] if module == "mpi_f08" else [])]
     if form == "PERSISTENT" and mpi.open_mpi:
@@ -300,6 +313,22 @@ def fortran_every(mpi, module, form, launched=over_tutti, *more):
     os.makedirs(program + "-modules", exist_ok=True)
     run([*mpi.fortran, "-cpp", "-O1", "-fallow-argument-mismatch", "-ffree-line-length-none", "-J", program + "-modules",
          *names, "-o", program, f"{HERE}/every.f90", *more])
+    return program
+
+
+def fortran_threads(mpi, module):
+    """Nonblocking calls where threads may call at once: carried, but for those with the program's operators."""
+    program = fortran_program(mpi, module, "NONBLOCKING", "-DTHREADS")
+    out, err, _, _ = run(over_tutti(mpi, 3, program), TUTTI_MPI_EAGER="1")
+    check(re.search(r"^(\d+) calls, all as it should be$", out, re.M), f"{module}, threads: did not end well", out, err)
+    for function in FUNCTIONS:
+        row = r"[1-9]\d* +\d+  (-|\d+ nonblocking, own operator)"
+        check(re.search(rf"^tutti mpi: {function} +{row}$", err, re.M), f"{module}: {function} is not carried", err)
+
+
+def fortran_every(mpi, module, form, launched=over_tutti, *more):
+    """One form of every function: that results are right, and each is carried or counted as what it is."""
+    program = fortran_program(mpi, module, form, *more)
     out, err, _, _ = run(launched(mpi, 3, program))
     counted = re.search(r"^(\d+) calls, all as it should be$", out, re.M)
     check(counted, f"{module}, {form}: did not end well", out, err)

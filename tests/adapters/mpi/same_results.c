@@ -1,39 +1,52 @@
 /* Every collective by MPI_X, which the interposer takes, and by PMPI_X, which is the host's, with
  * the same input: the same result, byte by byte. `all`: of every type. All values are small
- * integers, so that sums are exact in any order. */
+ * integers, so that sums are exact in any order. With -DNONBLOCKING by MPI_IX, whose requests end
+ * in every way that MPI has, beside a message's. */
 #include <limits.h>
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The forms of MPI 4, whose counts are MPI_Count. */
 #ifdef LARGE
 typedef MPI_Count count_of;
 typedef MPI_Aint place_of;
-#define MPI_Allreduce MPI_Allreduce_c
-#define MPI_Reduce MPI_Reduce_c
-#define MPI_Scan MPI_Scan_c
-#define MPI_Exscan MPI_Exscan_c
-#define MPI_Reduce_scatter_block MPI_Reduce_scatter_block_c
-#define MPI_Reduce_scatter MPI_Reduce_scatter_c
-#define MPI_Bcast MPI_Bcast_c
-#define MPI_Allgather MPI_Allgather_c
-#define MPI_Gather MPI_Gather_c
-#define MPI_Scatter MPI_Scatter_c
-#define MPI_Alltoall MPI_Alltoall_c
-#define MPI_Allgatherv MPI_Allgatherv_c
-#define MPI_Gatherv MPI_Gatherv_c
-#define MPI_Scatterv MPI_Scatterv_c
-#define MPI_Alltoallv MPI_Alltoallv_c
+#else
+typedef int count_of, place_of;
+#endif
+#if defined(NONBLOCKING) && defined(LARGE)
+#define CALL(name, lower, ...) ended(MPI_I##lower##_c(__VA_ARGS__, &begun))
+#elif defined(NONBLOCKING)
+#define CALL(name, lower, ...) ended(MPI_I##lower(__VA_ARGS__, &begun))
+#elif defined(LARGE)
+#define CALL(name, lower, ...) MPI_##name##_c(__VA_ARGS__)
+#endif
+#ifdef CALL
+#define MPI_Allreduce(...) CALL(Allreduce, allreduce, __VA_ARGS__)
+#define MPI_Reduce(...) CALL(Reduce, reduce, __VA_ARGS__)
+#define MPI_Scan(...) CALL(Scan, scan, __VA_ARGS__)
+#define MPI_Exscan(...) CALL(Exscan, exscan, __VA_ARGS__)
+#define MPI_Reduce_scatter_block(...) CALL(Reduce_scatter_block, reduce_scatter_block, __VA_ARGS__)
+#define MPI_Reduce_scatter(...) CALL(Reduce_scatter, reduce_scatter, __VA_ARGS__)
+#define MPI_Bcast(...) CALL(Bcast, bcast, __VA_ARGS__)
+#define MPI_Allgather(...) CALL(Allgather, allgather, __VA_ARGS__)
+#define MPI_Gather(...) CALL(Gather, gather, __VA_ARGS__)
+#define MPI_Scatter(...) CALL(Scatter, scatter, __VA_ARGS__)
+#define MPI_Alltoall(...) CALL(Alltoall, alltoall, __VA_ARGS__)
+#define MPI_Allgatherv(...) CALL(Allgatherv, allgatherv, __VA_ARGS__)
+#define MPI_Gatherv(...) CALL(Gatherv, gatherv, __VA_ARGS__)
+#define MPI_Scatterv(...) CALL(Scatterv, scatterv, __VA_ARGS__)
+#define MPI_Alltoallv(...) CALL(Alltoallv, alltoallv, __VA_ARGS__)
+#endif
+#ifdef LARGE
 #define PMPI_Reduce_scatter PMPI_Reduce_scatter_c
 #define PMPI_Allgatherv PMPI_Allgatherv_c
 #define PMPI_Gatherv PMPI_Gatherv_c
 #define PMPI_Scatterv PMPI_Scatterv_c
 #define PMPI_Alltoallv PMPI_Alltoallv_c
-#else
-typedef int count_of, place_of;
 #endif
 
 static int world_rank, every_type;
@@ -46,6 +59,59 @@ static void same(const char* what, const void* a, const void* b, size_t bytes) {
   ++wrong;
   if (wrong < 10) printf("rank %d: %s on %s differs (%zu bytes)\n", world_rank, what, on, bytes);
 }
+
+#ifdef NONBLOCKING
+static MPI_Request begun;
+/* Ends the request in one way after another, other ranks in others. */
+static int ended(int code) {
+  static int turn;
+  const int way = (turn++ + 5 * world_rank) % 9;
+  int done = 0, index = 0, several[2], sent = turn, got = -1;
+  MPI_Request all[2] = {begun, MPI_REQUEST_NULL};
+  MPI_Status statuses[2];
+  if (way >= 6) {
+    MPI_Request send;
+    MPI_Irecv(&got, 1, MPI_INT, 0, 0, MPI_COMM_SELF, &all[1]);
+    MPI_Isend(&sent, 1, MPI_INT, 0, 0, MPI_COMM_SELF, &send);
+    MPI_Wait(&send, MPI_STATUS_IGNORE);
+  }
+  switch (way) {
+    case 0:
+      MPI_Wait(&all[0], MPI_STATUS_IGNORE);
+      break;
+    case 1: /* without a call meanwhile: a thread of the interposer makes it */
+      usleep(300);
+      MPI_Wait(&all[0], MPI_STATUS_IGNORE);
+      break;
+    case 2:
+      while (!done) MPI_Test(&all[0], &done, MPI_STATUS_IGNORE);
+      break;
+    case 3:
+      while (!done) MPI_Testany(1, all, &index, &done, MPI_STATUS_IGNORE);
+      break;
+    case 4:
+      while (!done) MPI_Testsome(1, all, &done, several, statuses);
+      break;
+    case 5:
+      while (!done) MPI_Request_get_status(all[0], &done, MPI_STATUS_IGNORE);
+      MPI_Wait(&all[0], MPI_STATUS_IGNORE);
+      break;
+    case 6:
+      MPI_Waitall(2, all, statuses);
+      break;
+    case 7:
+      for (int i = 0; i < 2; ++i) MPI_Waitany(2, all, &index, MPI_STATUS_IGNORE);
+      break;
+    default:
+      for (int left = 2; left > 0; left -= done) MPI_Waitsome(2, all, &done, several, statuses);
+  }
+  if (all[0] != MPI_REQUEST_NULL || all[1] != MPI_REQUEST_NULL || (way >= 6 && got != sent)) {
+    ++wrong;
+    printf("rank %d: a request has not ended, or a message is wrong\n", world_rank);
+  }
+  return code;
+}
+#endif
 
 /* ---- values of every type */
 typedef struct {
@@ -455,6 +521,7 @@ static void movements(MPI_Comm comm) {
 
 static void all_on(const char* name, MPI_Comm comm) {
   on = name;
+  MPI_Barrier(comm); /* nonblocking calls make no communicator */
   reductions(comm);
   user_operators(comm);
   movements(comm);
@@ -463,7 +530,12 @@ static void all_on(const char* name, MPI_Comm comm) {
 
 int main(int argc, char** argv) {
   int size;
+#ifdef NONBLOCKING
+  int level;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
+#else
   MPI_Init(&argc, &argv);
+#endif
   MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   every_type = argc > 1 && strcmp(argv[1], "all") == 0;
@@ -498,14 +570,17 @@ int main(int argc, char** argv) {
     MPI_Comm_dup(MPI_COMM_WORLD, &copy);
     MPI_Comm_split(MPI_COMM_WORLD, world_rank % 2, -world_rank, &part);
     on = "a duplicate";
+    MPI_Barrier(copy);
     movements(copy);
     on = "a part";
+    MPI_Barrier(part);
     user_operators(part);
     movements(part);
     MPI_Comm_free(&part);
     MPI_Comm_free(&copy);
   }
   on = "MPI_COMM_SELF";
+  MPI_Barrier(MPI_COMM_SELF);
   user_operators(MPI_COMM_SELF);
   movements(MPI_COMM_SELF);
   if (size >= 2) {

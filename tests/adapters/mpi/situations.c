@@ -428,6 +428,272 @@ static void requests(void) {
   }
 }
 
+/* ---- nonblocking calls that tutti carries: all threads may call at once */
+
+static unsigned shared_seed = 1; /* the same numbers on all ranks */
+static unsigned shared_random(unsigned below) {
+  shared_seed = shared_seed * 1664525 + 1013904223;
+  return (shared_seed >> 8) % below;
+}
+static unsigned own_seed = 1;
+static unsigned own_random(unsigned below) {
+  own_seed = own_seed * 1664525 + 1013904223 + (unsigned)rank * 2;
+  return (own_seed >> 8) % below;
+}
+
+enum { most_begun = 12, most_ints = 5000 };
+typedef struct {
+  MPI_Comm comm;
+  int on, function, count, root, me, n;
+  int *in, *out;
+  MPI_Datatype type; /* freed while the call is in flight */
+} begun_call;
+
+static int given_by(int r, int i, int count) { return 7 * r + i % 11 + count; }
+static int spread(const begun_call* c, int i) { return c->type != MPI_INT ? 2 * i : i; }
+
+static void begin_call(begun_call* c, MPI_Request* request) {
+  const int room = c->function == 2 ? c->count * c->n : c->count;
+  c->in = malloc(sizeof(int) * (size_t)(2 * c->count * c->n + 2));
+  c->out = malloc(sizeof(int) * (size_t)(2 * room + 2));
+  for (int i = 0; i < 2 * room + 2; ++i) c->out[i] = -1;
+  for (int i = 0; i < c->count * c->n; ++i) c->in[i] = given_by(c->me, i, c->count);
+  c->type = MPI_INT;
+  if ((c->function == 1 || c->function == 2) && own_random(2)) { /* every other int */
+    MPI_Type_create_resized(MPI_INT, 0, 2 * sizeof(int), &c->type);
+    MPI_Type_commit(&c->type);
+  }
+  if (c->function == 1 && c->me == c->root) {
+    for (int i = 0; i < c->count; ++i) c->out[spread(c, i)] = c->in[i];
+  }
+  switch (c->function) {
+    case 0:
+      MPI_Iallreduce(c->in, c->out, c->count, MPI_INT, MPI_SUM, c->comm, request);
+      break;
+    case 1:
+      MPI_Ibcast(c->out, c->count, c->type, c->root, c->comm, request);
+      break;
+    case 2:
+      MPI_Iallgather(c->in, c->count, MPI_INT, c->out, c->count, c->type, c->comm, request);
+      break;
+    case 3:
+      MPI_Ireduce(c->in, c->out, c->count, MPI_INT, MPI_MAX, c->root, c->comm, request);
+      break;
+    case 4:
+      MPI_Iscan(c->in, c->out, c->count, MPI_INT, MPI_SUM, c->comm, request);
+      break;
+    case 5:
+      MPI_Ireduce_scatter_block(c->in, c->out, c->count, MPI_INT, MPI_SUM, c->comm, request);
+      break;
+    default:
+      MPI_Ibarrier(c->comm, request);
+  }
+  if (c->type != MPI_INT) {
+    MPI_Datatype freed = c->type;
+    MPI_Type_free(&freed);
+  }
+}
+
+static void demand_result(begun_call* c) {
+  const int n = c->n;
+  for (int i = 0; i < c->count; ++i) {
+    int sum = 0, below = 0, most = 0, block = 0;
+    for (int r = 0; r < n; ++r) {
+      const int given = given_by(r, i, c->count);
+      sum += given;
+      if (r <= c->me) below += given;
+      if (given > most) most = given;
+      block += given_by(r, c->me * c->count + i, c->count);
+    }
+    const int got = c->out[spread(c, i)];
+    switch (c->function) {
+      case 0:
+        demand(got == sum, "a sum");
+        break;
+      case 1:
+        demand(got == given_by(c->root, i, c->count), "a broadcast");
+        break;
+      case 2:
+        for (int r = 0; r < n; ++r)
+          demand(c->out[spread(c, r * c->count + i)] == given_by(r, i, c->count), "a gathering");
+        break;
+      case 3:
+        demand(c->me != c->root || got == most, "a greatest");
+        break;
+      case 4:
+        demand(got == below, "a scan");
+        break;
+      case 5:
+        demand(got == block, "a block of sums");
+        break;
+    }
+    if (c->type != MPI_INT) demand(c->out[2 * i + 1] == -1, "what lies between");
+  }
+  free(c->in);
+  free(c->out);
+}
+
+static void end_in_some_way(int n, MPI_Request* all) {
+  MPI_Status statuses[2 * most_begun];
+  int done = 0, index = 0, several[2 * most_begun];
+  switch (own_random(6)) {
+    case 0:
+      MPI_Waitall(n, all, statuses);
+      break;
+    case 1:
+      for (int i = n - 1; i >= 0; --i) MPI_Wait(&all[i], MPI_STATUS_IGNORE);
+      break;
+    case 2:
+      for (int i = 0; i < n; ++i) MPI_Waitany(n, all, &index, MPI_STATUS_IGNORE);
+      break;
+    case 3:
+      for (int left = n; left > 0; left -= done) MPI_Waitsome(n, all, &done, several, statuses);
+      break;
+    case 4:
+      usleep(own_random(1000));
+      while (!done) MPI_Testall(n, all, &done, statuses);
+      break;
+    default:
+      for (int i = 0; i < n; ++i) {
+        for (done = 0; !done;) MPI_Test(&all[i], &done, MPI_STATUS_IGNORE);
+      }
+  }
+}
+
+/* Random ones on three communicators, begun in another order of communicators on each rank, beside
+ * messages and blocking calls; types, and sometimes a communicator, are freed meanwhile. */
+static void nonblocking(void) {
+  for (int turn = 0; turn < 300; ++turn) {
+    MPI_Comm comms[3] = {MPI_COMM_WORLD};
+    MPI_Comm_dup(MPI_COMM_WORLD, &comms[1]);
+    MPI_Comm_split(MPI_COMM_WORLD, rank % 2, -rank, &comms[2]);
+    for (int i = 0; i < 3; ++i) MPI_Barrier(comms[i]);
+    begun_call calls[most_begun];
+    MPI_Request all[2 * most_begun];
+    const int n = 1 + (int)shared_random(most_begun), to = (rank + 1) % size;
+    for (int i = 0; i < n; ++i) {
+      begun_call* const c = &calls[i];
+      const unsigned on = shared_random(3);
+      *c = (begun_call){.comm = comms[on], .on = (int)on, .function = (int)shared_random(7)};
+      MPI_Comm_rank(c->comm, &c->me);
+      MPI_Comm_size(c->comm, &c->n);
+      c->count = 1 + (int)shared_random(shared_random(4) ? 40 : most_ints);
+      c->root = (int)shared_random(1u << 20) % c->n;
+    }
+    int next[3] = {0}, begun = 0, requests = 0, sent[most_begun], got[most_begun];
+    while (begun < n) {
+      const int on = (int)own_random(3);
+      int* const i = &next[on];
+      while (*i < n && calls[*i].on != on) ++*i;
+      if (*i == n) continue;
+      begin_call(&calls[(*i)++], &all[requests++]);
+      sent[begun] = 1000 * turn + begun;
+      MPI_Irecv(&got[begun], 1, MPI_INT, (rank + size - 1) % size, begun, MPI_COMM_WORLD,
+                &all[requests++]);
+      MPI_Request sending;
+      MPI_Isend(&sent[begun], 1, MPI_INT, to, begun, MPI_COMM_WORLD, &sending);
+      MPI_Request_free(&sending);
+      ++begun;
+    }
+    if (turn % 3 == 0) sum_of_ranks(comms[turn % 9 / 3]);
+    if (turn % 4 == 0) MPI_Comm_free(&comms[1]);
+    end_in_some_way(requests, all);
+    for (int i = 0; i < requests; ++i) demand(all[i] == MPI_REQUEST_NULL, "a request that ended");
+    for (int i = 0; i < n; ++i) {
+      demand_result(&calls[i]);
+      demand(got[i] == 1000 * turn + i, "a message");
+    }
+    sum_of_ranks(MPI_COMM_WORLD); /* what was sent has been received */
+    if (turn % 4 != 0) MPI_Comm_free(&comms[1]);
+    MPI_Comm_free(&comms[2]);
+  }
+}
+
+/* Rank 0 is in a call of the host's until the others have ended the one that it has begun. */
+static void moved_on(void) {
+  enum { ints = 1 << 20 };
+  int *in = malloc(ints * sizeof(int)), *out = malloc(2 * ints * sizeof(int)), got = 0;
+  MPI_Datatype spread_out;
+  MPI_Request request;
+  MPI_Type_create_resized(MPI_INT, 0, 2 * sizeof(int), &spread_out);
+  MPI_Type_commit(&spread_out);
+  MPI_Barrier(MPI_COMM_WORLD);
+  for (int turn = 0; turn < 6; ++turn) {
+    for (int i = 0; i < ints; ++i) in[i] = i + rank, out[i] = rank == 0 ? i : -1;
+    if (turn % 2 == 0)
+      MPI_Iallreduce(in, out, ints, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+    else
+      MPI_Ibcast(out, ints / 2, spread_out, 0, MPI_COMM_WORLD, &request);
+    if (rank == 0) {
+      for (int r = 1; r < size; ++r)
+        MPI_Recv(&got, 1, MPI_INT, r, turn, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      MPI_Wait(&request, MPI_STATUS_IGNORE);
+    } else {
+      MPI_Wait(&request, MPI_STATUS_IGNORE);
+      MPI_Send(&turn, 1, MPI_INT, 0, turn, MPI_COMM_WORLD);
+    }
+    for (int i = 0; i < ints; i += 2) {
+      const int sum = size * i + size * (size - 1) / 2;
+      demand(out[i] == (turn % 2 == 0 ? sum : i), "what was begun");
+    }
+  }
+  MPI_Type_free(&spread_out);
+  free(in);
+  free(out);
+}
+
+/* The error of a call is that of what ends its request; with others in MPI_Waitall. */
+static void nonblocking_errors(void) {
+  MPI_Comm own;
+  char text[MPI_MAX_ERROR_STRING];
+  int length = 0;
+  MPI_Comm_dup(MPI_COMM_WORLD, &own);
+  MPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN);
+  sum_of_ranks(own);
+  double a[8] = {0}, b[8] = {0};
+  for (int turn = 0; turn < 3; ++turn) {
+    MPI_Request all[2];
+    MPI_Iallreduce(a, b, rank == 0 ? 4 : 3, MPI_DOUBLE, MPI_SUM, own, &all[0]);
+    int code = MPI_SUCCESS, done = 0;
+    if (turn == 0) {
+      code = MPI_Wait(&all[0], MPI_STATUS_IGNORE);
+    } else if (turn == 1) { /* it is over */
+      while (!done && code == MPI_SUCCESS) code = MPI_Test(&all[0], &done, MPI_STATUS_IGNORE);
+    } else {
+      MPI_Status statuses[2];
+      MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+      MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+      MPI_Ibarrier(MPI_COMM_WORLD, &all[1]);
+      code = MPI_Waitall(2, all, statuses);
+      demand(code == MPI_ERR_IN_STATUS, "an error in a status");
+      code = statuses[0].MPI_ERROR;
+      if (statuses[1].MPI_ERROR == MPI_ERR_PENDING) MPI_Wait(&all[1], &statuses[1]);
+      demand(all[1] == MPI_REQUEST_NULL, "that the other one is well");
+    }
+    demand(code != MPI_SUCCESS, "an error that is returned");
+    MPI_Error_string(code, text, &length);
+    demand(strstr(text, "tutti: MISMATCH") != NULL, "a sentence of tutti's");
+  }
+  sum_of_ranks(MPI_COMM_WORLD);
+  MPI_Comm_free(&own);
+}
+
+/* A rank ends while a call is in flight. */
+static void killed_nonblocking(void) {
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  sum_of_ranks(MPI_COMM_WORLD);
+  int mine = 1, sum = 0, length = 0;
+  char text[MPI_MAX_ERROR_STRING] = "";
+  MPI_Request request;
+  if (rank == 1) kill(getpid(), SIGKILL);
+  MPI_Iallreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+  const int code = MPI_Wait(&request, MPI_STATUS_IGNORE);
+  MPI_Error_string(code, text, &length);
+  fprintf(stderr, "rank %d: %s\n", rank, text);
+  fflush(stderr);
+  _exit(code == MPI_SUCCESS ? 4 : 5);
+}
+
 #if MPI_VERSION >= 4 || defined(OPEN_MPI)
 /* Prepared calls, a call of tutti, a nonblocking one and messages, all in flight at once, and each
  * way to end them. */
@@ -1118,8 +1384,15 @@ int main(int argc, char** argv) {
     {"created", created, MPI_THREAD_SERIALIZED},
     {"few-calls", few_calls, MPI_THREAD_SINGLE},
     {"requests", requests, MPI_THREAD_SINGLE},
+    {"requests-carried", requests, MPI_THREAD_MULTIPLE},
+    {"requests-of-one", requests, MPI_THREAD_MULTIPLE, MPI_THREAD_SERIALIZED},
+    {"nonblocking", nonblocking, MPI_THREAD_MULTIPLE},
+    {"moved-on", moved_on, MPI_THREAD_MULTIPLE},
+    {"nonblocking-errors", nonblocking_errors, MPI_THREAD_MULTIPLE},
+    {"killed-nonblocking", killed_nonblocking, MPI_THREAD_MULTIPLE},
 #if MPI_VERSION >= 4 || defined(OPEN_MPI)
     {"persistent", persistent, MPI_THREAD_SINGLE},
+    {"persistent-threaded", persistent, MPI_THREAD_MULTIPLE},
 #endif
 #ifdef WITH_SESSIONS
     {"sessions", sessions, MPI_THREAD_SINGLE},
