@@ -9,10 +9,13 @@
 #include <climits>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <numeric>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "lib/adapters/mpi/job.h"
 #include "lib/adapters/mpi/nonblocking.h"
@@ -32,6 +35,27 @@ int by_host(Comm* kept, Function function, Why why, const Host& host) {
   return host();
 }
 
+// The program's arrays of counts and of displacements in a nonblocking call. MPI wants them left
+// alone until it has ended, but its libraries copy them, and programs (mpi4py) count on it.
+class HeldArrays {
+ public:
+  template <class Number>
+  void hold(const Number* array, int n) {
+    const char* const bytes = reinterpret_cast<const char*>(array);
+    all_.emplace_back(array, std::vector<char>(bytes, bytes + size_t(n) * sizeof(Number)));
+  }
+  template <class Number>
+  const Number* find(const Number* array) const {
+    for (const auto& [given, copy] : all_) {
+      if (given == array) return reinterpret_cast<const Number*>(copy.data());
+    }
+    return array;
+  }
+
+ private:
+  std::vector<std::pair<const void*, std::vector<char>>> all_;
+};
+
 // In place of `host`: whether the function takes the call, and `waits` for others in it or only
 // begins it.
 template <class Host>
@@ -39,13 +63,16 @@ struct Decide {
   const Host& host;
   bool* is_taken;
   bool* waits;
+  std::shared_ptr<HeldArrays>* held;
   int operator()() const { return host(); }
 };
 // In place of `host`: the function begins the call, with what the program had on that communicator;
 // or makes it, if it waits.
 struct Begin {
   Comm& kept;
+  const HeldArrays* held;  // null: it has none
   tutti_request* request;
+  bool may_wait;
   int operator()() const {
     tutti_comm_abort(kept.own, "a nonblocking call that was taken cannot be made");
     return MPI_ERR_INTERN;
@@ -74,12 +101,38 @@ bool is_decided(const Decide<Host>& decide, bool waits) {
   return *decide.is_taken = true;
 }
 
+// Keeps arrays of n numbers that the call reads when it begins.
+template <class Host, class... Number>
+void hold(const Host&, int, const Number*...) {}
+template <class Host, class... Number>
+void hold(const Decide<Host>& decide, int n, const Number*... arrays) {
+  if (n == 0) return;
+  if (*decide.held == nullptr) *decide.held = std::make_shared<HeldArrays>();
+  ((*decide.held)->hold(arrays, n), ...);
+}
+// Where they are then.
+template <class Host, class Number>
+const Number* held(const Host&, const Number* array) {
+  return array;
+}
+template <class Number>
+const Number* held(const Begin& begin, const Number* array) {
+  return begin.held != nullptr ? begin.held->find(array) : array;
+}
+
 // What tutti's call is begun by; null: it is made.
 template <class Host>
 constexpr tutti_request* request_for(const Host&) {
   return nullptr;
 }
 inline tutti_request* request_for(const Begin& begin) { return begin.request; }
+
+// What is to be copied once tutti's call has ended is for a thread that may wait for it.
+template <class Host>
+void expect_may_wait(const Host&) {}
+inline void expect_may_wait(const Begin& begin) {
+  if (!begin.may_wait) throw MustWait();
+}
 
 #define TUTTI_MPI_CALL(request, name, ...) \
   ((request) != nullptr ? tutti_i##name(__VA_ARGS__, nullptr, request) : tutti_##name(__VA_ARGS__))
@@ -106,11 +159,13 @@ inline int carried(Comm& kept, MPI_Comm comm, Function function, uint64_t bytes,
 // what tutti refuses, for one because they overlap: MPI forbids that, but its libraries take it.
 // Nothing has been sent by then, so that ranks need not agree. What is thrown ends the
 // communicator.
-template <class Call>
-tutti_status run(Comm& kept, Call&& call) {
+template <class Host, class Call>
+tutti_status run(Comm& kept, const Host& host, Call&& call) {
   try {
     const tutti_status direct = call(false);
-    return direct == TUTTI_INVALID ? call(true) : direct;
+    if (direct != TUTTI_INVALID) return direct;
+    expect_may_wait(host);
+    return call(true);
   } catch (const std::exception& thrown) {
     tutti_comm_abort(kept.own, thrown.what());
     return tutti_barrier(kept.own);  // says what has become of the communicator
@@ -163,7 +218,7 @@ template <class Call>
 [[gnu::noinline, gnu::cold]] tutti_status reduced_again(Comm& kept, Input in, size_t extent,
                                                         Call call) {
   if (in.data == TUTTI_IN_PLACE || in.data == nullptr) return TUTTI_INVALID;
-  return run(kept, [&](bool) {
+  return run(kept, nullptr, [&](bool) {
     const char* const data = static_cast<const char*>(in.data);
     kept.packed[0].assign(data, data + size_t(in.count) * extent);
     return call(kept.packed[0].data());
@@ -280,9 +335,11 @@ int reduce_scatter(const void* send, void* recv, const Count* counts, MPI_Dataty
   Comm* const kept = comm_for(comm, host);
   int result = 0;
   if (!taken(kept, comm, Function::reduce_scatter, host, &result)) return result;
-  const Count* const end = counts + kept->nranks;
+  counts = held(host, counts);
   if (!counts_are_right(counts, kept->nranks))
     return by_host(kept, Function::reduce_scatter, Why::arguments, host);
+  hold(host, kept->nranks, counts);
+  const Count* const end = counts + kept->nranks;
   const int64_t total = std::accumulate(counts, end, int64_t{0});
   return reduction(*kept, comm, Function::reduce_scatter, input(send, recv, total), total, type, op,
                    host,
@@ -322,7 +379,7 @@ int bcast(void* buffer, int64_t count, MPI_Datatype type, int root, MPI_Comm com
     return carried(
         *kept, comm, Function::bcast, bytes,
         TUTTI_MPI_CALL(request_for(host), broadcast, buffer, bytes, TUTTI_UINT8, root, kept->own));
-  const tutti_status status = run(*kept, [&](bool) {
+  const tutti_status status = run(*kept, host, [&](bool) {
     std::vector<char>& scratch = kept->packed[0];
     const bool gives = kept->rank == root;
     if (gives) {
@@ -365,7 +422,7 @@ int allgather(const void* send, int64_t send_count, MPI_Datatype send_type, void
   if (bytes == 0) return by_host(kept, Function::allgather, Why::empty, host);
   const bool waits = !to->contiguous;
   if (is_decided(host, waits)) return MPI_SUCCESS;
-  const tutti_status status = run(*kept, [&](bool copied) {
+  const tutti_status status = run(*kept, host, [&](bool copied) {
     tutti_request* const request = waits || copied ? nullptr : request_for(host);
     const Elements all{to, recv_type, recv_count * kept->nranks};
     const Elements own{from, send_type, send_count};
@@ -398,7 +455,7 @@ int gather(const void* send, int64_t send_count, MPI_Datatype send_type, void* r
   if (bytes == 0) return by_host(kept, Function::gather, Why::empty, host);
   const bool waits = is_root && !to->contiguous;
   if (is_decided(host, waits)) return MPI_SUCCESS;
-  const tutti_status status = run(*kept, [&](bool copied) {
+  const tutti_status status = run(*kept, host, [&](bool copied) {
     tutti_request* const request = waits || copied ? nullptr : request_for(host);
     const Elements own{from, send_type, send_count};
     if (!in_place) expect_own_block(own.bytes(), bytes);
@@ -435,7 +492,7 @@ int scatter(const void* send, int64_t send_count, MPI_Datatype send_type, void* 
   if (bytes == 0) return by_host(kept, Function::scatter, Why::empty, host);
   const bool waits = !in_place && !to->contiguous;
   if (is_decided(host, waits)) return MPI_SUCCESS;
-  const tutti_status status = run(*kept, [&](bool copied) {
+  const tutti_status status = run(*kept, host, [&](bool copied) {
     tutti_request* const request = waits || copied ? nullptr : request_for(host);
     const void* in = nullptr;
     if (is_root)
@@ -471,7 +528,7 @@ int alltoall(const void* send, int64_t send_count, MPI_Datatype send_type, void*
   if (bytes == 0) return by_host(kept, Function::alltoall, Why::empty, host);
   const bool waits = !to->contiguous;
   if (is_decided(host, waits)) return MPI_SUCCESS;
-  const tutti_status status = run(*kept, [&](bool copied) {
+  const tutti_status status = run(*kept, host, [&](bool copied) {
     tutti_request* const request = waits || copied ? nullptr : request_for(host);
     const Elements all{to, recv_type, recv_count * kept->nranks};
     const void* in = TUTTI_IN_PLACE;
@@ -500,6 +557,8 @@ int allgatherv(const void* send, int64_t send_count, MPI_Datatype send_type, voi
   Comm* const kept = comm_for(comm, host);
   int result = 0;
   if (!taken(kept, comm, Function::allgatherv, host, &result)) return result;
+  counts = held(host, counts);
+  places = held(host, places);
   const bool in_place = send == MPI_IN_PLACE;
   const int n = kept->nranks;
   DerivedType derived_to, derived_from;
@@ -509,9 +568,10 @@ int allgatherv(const void* send, int64_t send_count, MPI_Datatype send_type, voi
       (!in_place && send_count < 0))
     return by_host(kept, Function::allgatherv, Why::arguments, host);
   const bool waits = !to->contiguous;
+  hold(host, n, counts, places);
   if (is_decided(host, waits)) return MPI_SUCCESS;
   uint64_t bytes = 0;
-  const tutti_status status = run(*kept, [&](bool copied) {
+  const tutti_status status = run(*kept, host, [&](bool copied) {
     tutti_request* const request = waits || copied ? nullptr : request_for(host);
     Blocks blocks = blocks_of(recv, counts, places, n, *to, &kept->lengths[1], &kept->places[1]);
     const size_t own = blocks.lengths[kept->rank];
@@ -539,6 +599,8 @@ int gatherv(const void* send, int64_t send_count, MPI_Datatype send_type, void* 
   Comm* const kept = comm_for(comm, host);
   int result = 0;
   if (!taken(kept, comm, Function::gatherv, host, &result)) return result;
+  counts = held(host, counts);
+  places = held(host, places);
   const bool is_root = kept->rank == root, in_place = is_root && send == MPI_IN_PLACE;
   const int n = kept->nranks;
   DerivedType derived_to, derived_from;
@@ -548,9 +610,10 @@ int gatherv(const void* send, int64_t send_count, MPI_Datatype send_type, void* 
       (is_root && (to == nullptr || !counts_are_right(counts, n))) || (!in_place && send_count < 0))
     return by_host(kept, Function::gatherv, Why::arguments, host);
   const bool waits = is_root && !to->contiguous;
+  hold(host, is_root ? n : 0, counts, places);
   if (is_decided(host, waits)) return MPI_SUCCESS;
   uint64_t bytes = 0;
-  const tutti_status status = run(*kept, [&](bool copied) {
+  const tutti_status status = run(*kept, host, [&](bool copied) {
     tutti_request* const request = waits || copied ? nullptr : request_for(host);
     const Elements sent{from, send_type, send_count};
     if (!is_root) {
@@ -581,6 +644,8 @@ int scatterv(const void* send, const Count* counts, const Place* places, MPI_Dat
   Comm* const kept = comm_for(comm, host);
   int result = 0;
   if (!taken(kept, comm, Function::scatterv, host, &result)) return result;
+  counts = held(host, counts);
+  places = held(host, places);
   const bool is_root = kept->rank == root, in_place = is_root && recv == MPI_IN_PLACE;
   const int n = kept->nranks;
   DerivedType derived_to, derived_from;
@@ -591,9 +656,10 @@ int scatterv(const void* send, const Count* counts, const Place* places, MPI_Dat
       (!in_place && recv_count < 0))
     return by_host(kept, Function::scatterv, Why::arguments, host);
   const bool waits = !in_place && !to->contiguous;
+  hold(host, is_root ? n : 0, counts, places);
   if (is_decided(host, waits)) return MPI_SUCCESS;
   uint64_t bytes = 0;
-  const tutti_status status = run(*kept, [&](bool copied) {
+  const tutti_status status = run(*kept, host, [&](bool copied) {
     tutti_request* const request = waits || copied ? nullptr : request_for(host);
     Blocks blocks;
     if (is_root) {
@@ -625,6 +691,10 @@ int alltoallv(const void* send, const Count* send_counts, const Place* send_plac
   Comm* const kept = comm_for(comm, host);
   int result = 0;
   if (!taken(kept, comm, Function::alltoallv, host, &result)) return result;
+  send_counts = held(host, send_counts);
+  send_places = held(host, send_places);
+  recv_counts = held(host, recv_counts);
+  recv_places = held(host, recv_places);
   const bool in_place = send == MPI_IN_PLACE;
   const int n = kept->nranks;
   DerivedType derived_to, derived_from;
@@ -634,9 +704,11 @@ int alltoallv(const void* send, const Count* send_counts, const Place* send_plac
       (!in_place && !counts_are_right(send_counts, n)))
     return by_host(kept, Function::alltoallv, Why::arguments, host);
   const bool waits = !to->contiguous;
+  hold(host, n, recv_counts, recv_places);
+  hold(host, in_place ? 0 : n, send_counts, send_places);
   if (is_decided(host, waits)) return MPI_SUCCESS;
   uint64_t bytes = 0;
-  const tutti_status status = run(*kept, [&](bool copied) {
+  const tutti_status status = run(*kept, host, [&](bool copied) {
     tutti_request* const request = waits || copied ? nullptr : request_for(host);
     Blocks in;
     Blocks out =
@@ -673,12 +745,13 @@ int nonblocking(MPI_Comm comm, Function function, std::initializer_list<MPI_Data
   if (kept->own == nullptr) return by_host(kept, function, kept->why, host);
   if (request == nullptr) return by_host(kept, function, Why::arguments, host);
   bool is_taken = false, waits = false;
-  const int code = call(Decide<Host>{host, &is_taken, &waits});
+  std::shared_ptr<HeldArrays> arrays;
+  const int code = call(Decide<Host>{host, &is_taken, &waits, &arrays});
   if (!is_taken) return code;
   const std::string why = begin_later(
       *kept, comm, types, waits,
-      [=](tutti_request* own) {
-        return call(Begin{*kept, own});
+      [=](tutti_request* own, bool may_wait) {
+        return call(Begin{*kept, arrays.get(), own, may_wait});
       },
       request);
   if (why.empty()) return MPI_SUCCESS;

@@ -16,16 +16,16 @@
       row(mpi_test, MPI_TEST, advance, LIST(void* flag, void* status), LIST(flag, status))
 #define TUTTI_MPI_OF_REQUESTS(row)                                                                 \
   row(mpi_waitall, MPI_WAITALL, end_now, LIST(void* statuses), LIST(statuses))                     \
-      row(mpi_waitany, MPI_WAITANY, wait_for_some, LIST(void* index, void* status),                \
-          LIST(index, status)) row(mpi_waitsome, MPI_WAITSOME, wait_for_some,                      \
-                                   LIST(void* ended, void* indices, void* statuses),               \
-                                   LIST(ended, indices, statuses))                                 \
-          row(mpi_testall, MPI_TESTALL, advance, LIST(void* flag, void* statuses),                 \
-              LIST(flag, statuses))                                                                \
-              row(mpi_testany, MPI_TESTANY, advance, LIST(void* index, void* flag, void* status),  \
-                  LIST(index, flag, status)) row(mpi_testsome, MPI_TESTSOME, advance,              \
-                                                 LIST(void* ended, void* indices, void* statuses), \
-                                                 LIST(ended, indices, statuses))
+      row(mpi_waitany, MPI_WAITANY, advance, LIST(void* index, void* status), LIST(index, status)) \
+          row(mpi_waitsome, MPI_WAITSOME, advance,                                                 \
+              LIST(void* ended, void* indices, void* statuses), LIST(ended, indices, statuses))    \
+              row(mpi_testall, MPI_TESTALL, advance, LIST(void* flag, void* statuses),             \
+                  LIST(flag, statuses))                                                            \
+                  row(mpi_testany, MPI_TESTANY, advance,                                           \
+                      LIST(void* index, void* flag, void* status), LIST(index, flag, status))      \
+                      row(mpi_testsome, MPI_TESTSOME, advance,                                     \
+                          LIST(void* ended, void* indices, void* statuses),                        \
+                          LIST(ended, indices, statuses))
 #define LIST(...) __VA_ARGS__
 
 #ifndef MPI_ABI_VERSION
@@ -45,6 +45,30 @@ std::vector<MPI_Request> requests_of(const MPI_Fint* given, MPI_Fint n) {
   for (MPI_Fint i = 0; i < n; ++i) out.push_back(PMPI_Request_f2c(given[i]));
   return out;
 }
+
+// Behind the host, which ends the request of a call that failed with an error of its own.
+void tell_failures(const std::vector<MPI_Request>& requests, MPI_Fint* ierror) {
+  for (const MPI_Request request : requests) {
+    const int code = tutti::mpi::failure_of(request);
+    if (code != MPI_SUCCESS && ierror != nullptr) *ierror = code;
+  }
+}
+
+#define FORWARD(symbol, moves, n, given, parameters, arguments) \
+  EXPORT void symbol(parameters) {                              \
+    static const auto host = next<decltype(symbol)>(#symbol);   \
+    const auto requests = requests_of(given, n);                \
+    tutti::mpi::moves(requests.data(), int(requests.size()));   \
+    host(arguments);                                            \
+    tell_failures(requests, ierror);                            \
+  }
+#define OF_REQUEST(symbol, moves, parameters, arguments)                                    \
+  FORWARD(symbol, moves, 1, request, LIST(MPI_Fint* request, parameters, MPI_Fint* ierror), \
+          LIST(request, arguments, ierror))
+#define OF_REQUESTS(symbol, moves, parameters, arguments)                         \
+  FORWARD(symbol, moves, *n, given,                                               \
+          LIST(const MPI_Fint* n, MPI_Fint* given, parameters, MPI_Fint* ierror), \
+          LIST(n, given, arguments, ierror))
 
 }  // namespace
 #endif
@@ -217,24 +241,14 @@ FREEING(comm_disconnect, Comm_disconnect, COMM_DISCONNECT, Comm, comm_of)
 FREEING(type_free, Type_free, TYPE_FREE, Type, type_of)
 FREEING(op_free, Op_free, OP_FREE, Op, op_of)
 
-#define OF_REQUEST(lower, UPPER, moves, parameters, arguments)     \
-  EXPORT void lower##_(Int* request, parameters, Int* ierror) {    \
-    static const auto host = next<decltype(lower##_)>(#lower "_"); \
-    const auto requests = requests_of(request, 1);                 \
-    tutti::mpi::moves(requests.data(), int(requests.size()));      \
-    host(request, arguments, ierror);                              \
-  }                                                                \
+#define ONE(lower, UPPER, moves, parameters, arguments)          \
+  OF_REQUEST(lower##_, moves, LIST(parameters), LIST(arguments)) \
   NAMES(lower, UPPER)
-#define OF_REQUESTS(lower, UPPER, moves, parameters, arguments)             \
-  EXPORT void lower##_(const Int* n, Int* given, parameters, Int* ierror) { \
-    static const auto host = next<decltype(lower##_)>(#lower "_");          \
-    const auto requests = requests_of(given, *n);                           \
-    tutti::mpi::moves(requests.data(), int(requests.size()));               \
-    host(n, given, arguments, ierror);                                      \
-  }                                                                         \
+#define SEVERAL(lower, UPPER, moves, parameters, arguments)       \
+  OF_REQUESTS(lower##_, moves, LIST(parameters), LIST(arguments)) \
   NAMES(lower, UPPER)
-TUTTI_MPI_OF_REQUEST(OF_REQUEST)
-TUTTI_MPI_OF_REQUESTS(OF_REQUESTS)
+TUTTI_MPI_OF_REQUEST(ONE)
+TUTTI_MPI_OF_REQUESTS(SEVERAL)
 
 COLLECTIVE(allreduce, Allreduce, ALLREDUCE,
            LIST(void* send, void* recv, const Int* count, const Int* type, const Int* op,
@@ -369,22 +383,12 @@ FREEING(comm_disconnect, Comm_disconnect, Comm, MPI_Comm)
 FREEING(type_free, Type_free, Type, MPI_Datatype)
 FREEING(op_free, Op_free, Op, MPI_Op)
 
-#define OF_REQUEST(lower, UPPER, moves, parameters, arguments)                \
-  EXPORT void lower##_f08_(MPI_Fint* request, parameters, MPI_Fint* ierror) { \
-    static const auto host = next<decltype(lower##_f08_)>(#lower "_f08_");    \
-    const auto requests = requests_of(request, 1);                            \
-    tutti::mpi::moves(requests.data(), int(requests.size()));                 \
-    host(request, arguments, ierror);                                         \
-  }
-#define OF_REQUESTS(lower, UPPER, moves, parameters, arguments)                                \
-  EXPORT void lower##_f08_(const MPI_Fint* n, MPI_Fint* given, parameters, MPI_Fint* ierror) { \
-    static const auto host = next<decltype(lower##_f08_)>(#lower "_f08_");                     \
-    const auto requests = requests_of(given, *n);                                              \
-    tutti::mpi::moves(requests.data(), int(requests.size()));                                  \
-    host(n, given, arguments, ierror);                                                         \
-  }
-TUTTI_MPI_OF_REQUEST(OF_REQUEST)
-TUTTI_MPI_OF_REQUESTS(OF_REQUESTS)
+#define ONE(lower, UPPER, moves, parameters, arguments) \
+  OF_REQUEST(lower##_f08_, moves, LIST(parameters), LIST(arguments))
+#define SEVERAL(lower, UPPER, moves, parameters, arguments) \
+  OF_REQUESTS(lower##_f08_, moves, LIST(parameters), LIST(arguments))
+TUTTI_MPI_OF_REQUEST(ONE)
+TUTTI_MPI_OF_REQUESTS(SEVERAL)
 
 // As MPI_Win_test. LOGICAL's .false. is 0.
 EXPORT void mpi_win_test_f08_(const MPI_Fint* win, MPI_Fint* flag, MPI_Fint* ierror) {

@@ -17,6 +17,7 @@
 #include <numeric>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "lib/adapters/mpi/freed.h"
 #include "lib/adapters/mpi/in_use.h"
@@ -48,6 +49,8 @@ Job& job() {
   static Job* const instance = new Job;  // outlives every thread
   return *instance;
 }
+
+constinit thread_local bool tells_later [[gnu::tls_model("initial-exec")]] = false;
 
 enum class State : uint8_t { before, on, off, ended };
 std::atomic<State> state{State::before};
@@ -411,7 +414,7 @@ bool forget_comm(MPI_Comm comm) {
   int found = 0;
   if (PMPI_Comm_get_attr(comm, comm_keyval, &attribute, &found) == MPI_SUCCESS && found != 0) {
     // Not while the host deletes it: it may keep other threads from calling meanwhile.
-    end_all(static_cast<Comm*>(attribute)->lane);
+    end_all(static_cast<Comm*>(attribute)->lane, comm);
     PMPI_Comm_delete_attr(comm, comm_keyval);
   }
   return true;
@@ -444,6 +447,9 @@ void count_without_comm(Function function) {
   ++j.ended.of(function).by_host[size_t(why)];
 }
 
+ErrorsToldLater::ErrorsToldLater() : outer_(std::exchange(tells_later, true)) {}
+ErrorsToldLater::~ErrorsToldLater() { tells_later = outer_; }
+
 int raise(Comm& kept, MPI_Comm comm, tutti_status status) {
   const bool over = status != TUTTI_INVALID && status != TUTTI_UNSUPPORTED;
   int code = kept.failed;
@@ -459,7 +465,7 @@ int raise(Comm& kept, MPI_Comm comm, tutti_status status) {
       PMPI_Add_error_string(code, text.c_str());
     if (over) kept.failed = code;
   }
-  PMPI_Comm_call_errhandler(comm, code);
+  if (!tells_later) PMPI_Comm_call_errhandler(comm, code);
   return code;
 }
 

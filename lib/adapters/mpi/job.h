@@ -82,6 +82,18 @@ void move_host_on();
 // Counts a call that has no Comm.
 void count_without_comm(Function function);
 
+// While one lives, raise() in this thread does not call error handlers.
+class ErrorsToldLater {
+ public:
+  ErrorsToldLater();
+  ~ErrorsToldLater();
+  ErrorsToldLater(const ErrorsToldLater&) = delete;
+  ErrorsToldLater& operator=(const ErrorsToldLater&) = delete;
+
+ private:
+  bool outer_;
+};
+
 // The call's error for the program: calls the communicator's error handler, and returns the code.
 int raise(Comm& kept, MPI_Comm comm, tutti_status status);
 // The same for a call of a function that the host does not have.

@@ -48,15 +48,21 @@ struct Begun {
   bool operator==(const Begun&) const = default;
 };
 
+struct Failure {
+  MPI_Comm comm;  // null: it was freed, or its error handler has been called
+  int code;
+};
+
 struct Lanes {
   std::mutex mutex;                                 // guards all of it
   std::vector<Lane*> waiting;                       // that have calls
   std::unordered_map<MPI_Request, Begun> requests;  // of calls that have not ended
-  std::unordered_map<MPI_Request, int> failures;
+  std::unordered_map<MPI_Request, Failure> failures;
   std::vector<int> free_tags;
   int ntags = 0;
   std::condition_variable moved;  // no thread is at a lane that one was at
 
+  size_t nwaiting = 0;  // lanes with calls that wait
   // One of these threads looks after the lanes, but while it moves a call on.
   std::vector<std::thread> threads;
   bool watched = false, asleep = false, ends = false;
@@ -68,7 +74,6 @@ MPI_Comm own_comm;
 int own_rank = 0, most_tag = 0;
 // Open MPI's are looked up by name each time.
 MPI_Datatype byte;
-MPI_Request no_request;
 
 std::atomic<size_t> nrequests{0};
 std::atomic<size_t> nfailures{0};
@@ -80,12 +85,23 @@ Lanes& lanes() {
 
 using Lock = std::unique_lock<std::mutex>;
 
+// Errors that end the program do so at once; others are told by who ends the request.
+bool is_fatal(MPI_Comm comm) {
+  MPI_Errhandler handler;
+  if (PMPI_Comm_get_errhandler(comm, &handler) != MPI_SUCCESS) return false;
+  const bool fatal = handler == MPI_ERRORS_ARE_FATAL;
+  PMPI_Errhandler_free(&handler);
+  return fatal;
+}
+
 // The program's request ends, for threads that are in MPI_Wait, too: there MPICH does not see what
 // another one ends without its network.
 void end_request(Lanes& all, const NonblockingCall& call, int code) {
   if (code != MPI_SUCCESS) {
+    if (is_fatal(call.comm)) PMPI_Comm_call_errhandler(call.comm, code);
     const std::lock_guard lock(all.mutex);
-    nfailures += size_t(all.failures.insert_or_assign(call.request, code).second);
+    all.failures.insert_or_assign(call.request, Failure{call.comm, code});
+    nfailures = all.failures.size();
   }
   // After a failure longer than the host expects it, which then says so.
   char none = 0;
@@ -94,12 +110,13 @@ void end_request(Lanes& all, const NonblockingCall& call, int code) {
 
 enum class Move { begin, test, wait };
 
-// Whether the call has ended.
+// Whether the call has ended. Throws MustWait; then it has not begun.
 bool move_on(NonblockingCall& call, Comm& kept, Move move, int* code) {
+  const ErrorsToldLater later;
   *code = MPI_SUCCESS;
   if (!call.begun) {
+    *code = call.begin(&call.own, move == Move::wait);
     call.begun = true;
-    *code = call.begin(&call.own);
     if (call.own == nullptr) return true;
     if (move == Move::begin) return false;
   }
@@ -108,6 +125,17 @@ bool move_on(NonblockingCall& call, Comm& kept, Move move, int* code) {
       move == Move::wait ? tutti_wait(&call.own) : tutti_test(&call.own, &has_ended);
   if (status != TUTTI_OK) *code = raise(kept, call.comm, status);
   return status != TUTTI_OK || has_ended != 0;
+}
+
+// As many as may wait in calls at a time, and one that looks. Throws where the system gives none.
+void expect_threads(Lanes& all);
+
+// Under the lock. That the lane has one more call that waits.
+void note_waits(Lanes& all, Lane& lane) {
+  if (lane.nwaiting++ == 0) ++all.nwaiting;
+}
+void note_waited(Lanes& all, Lane& lane) {
+  if (--lane.nwaiting == 0) --all.nwaiting;
 }
 
 // Moves the first call of a lane on that is not busy and has calls. Unlocks meanwhile; then the
@@ -119,7 +147,12 @@ bool move_first(Lock& lock, Lane& lane, Move move) {
   lock.unlock();
   int code = MPI_SUCCESS;
   const uint64_t begun_ns = of_interposer ? now_ns() : 0;
-  const bool has_ended = move_on(call, *lane.kept, move, &code);
+  bool has_ended = false, must_wait = false;
+  try {
+    has_ended = move_on(call, *lane.kept, move, &code);
+  } catch (const MustWait&) {
+    must_wait = true;
+  }
   const uint64_t now = has_ended ? 0 : now_ns();
   if (has_ended) {
     for (auto& type : call.types) type.reset();
@@ -133,9 +166,20 @@ bool move_first(Lock& lock, Lane& lane, Move move) {
     if (one != all.requests.end() && one->second == Begun{&lane, call.number})
       all.requests.erase(one);
     nrequests = all.requests.size();
+    if (call.waits) note_waited(all, lane);
     lane.calls.pop_front();
     --lane.ncalls;
     if (lane.calls.empty()) std::erase(all.waiting, &lane);
+  } else if (must_wait) {
+    call.waits = true;
+    call.due_ns = 0;
+    note_waits(all, lane);
+    try {
+      expect_threads(all);
+    } catch (const std::exception&) {
+      // One that there is makes it, or the program, when it waits.
+    }
+    all.due.notify_one();
   } else if (of_interposer) {
     const bool idle = now - begun_ns < idle_look_ns;
     call.nap_ns = idle ? std::clamp(2 * call.nap_ns, first_nap_ns, most_nap_ns) : 0;
@@ -146,6 +190,7 @@ bool move_first(Lock& lock, Lane& lane, Move move) {
   }
   lane.busy = false;
   all.moved.notify_all();
+  if (all.asleep && !lane.calls.empty()) all.due.notify_one();
   return has_ended;
 }
 
@@ -215,12 +260,12 @@ void look_after_lanes() {
     all.watched = false;
     all.watch.notify_one();
     if (lane == nullptr) return;
-    move_first(lock, *lane, Move::test);
+    move_first(lock, *lane, lane->calls.front()->waits ? Move::wait : Move::test);
   }
 }
 
-// As many as may wait in calls at a time, and one that looks. Throws where the system gives none.
-void expect_threads(Lanes& all, size_t n) {
+void expect_threads(Lanes& all) {
+  const size_t n = all.nwaiting + 2;
   if (all.threads.size() >= n) [[likely]]
     return;
   sigset_t every, usual;  // signals are for the program's threads
@@ -246,19 +291,30 @@ int take_tag(Lanes& all) {
 std::string add(Lane& lane, std::unique_ptr<NonblockingCall> call, MPI_Request* request) {
   Lanes& all = lanes();
   Lock lock(all.mutex);
-  expect_threads(all, all.waiting.size() + 2);
+  const bool waits = call->waits;
   call->tag = take_tag(all);
   if (call->tag < 0) return "more requests than the host MPI has tags";
+  if (waits) note_waits(all, lane);
+  try {
+    expect_threads(all);
+  } catch (const std::exception&) {
+    if (waits) note_waited(all, lane);
+    throw;
+  }
   lock.unlock();
-  if (PMPI_Irecv(nullptr, 0, byte, own_rank, call->tag, own_comm, request) != MPI_SUCCESS)
-    return "the host MPI gave no request";
+  const int code = PMPI_Irecv(nullptr, 0, byte, own_rank, call->tag, own_comm, request);
   lock.lock();
+  if (code != MPI_SUCCESS) {
+    if (waits) note_waited(all, lane);
+    return "the host MPI gave no request";
+  }
   call->request = *request;
-  nfailures -= all.failures.erase(*request);
+  all.failures.erase(*request);
+  nfailures = all.failures.size();
   call->number = ++lane.nbegun;
   all.requests.insert_or_assign(*request, Begun{&lane, call->number});
   nrequests = all.requests.size();
-  const bool is_first = lane.calls.empty(), waits = call->waits;
+  const bool is_first = lane.calls.empty();
   if (waits || !is_first) call->due_ns = now_ns() + grace_ns;
   if (is_first) all.waiting.push_back(&lane);
   lane.calls.push_back(std::move(call));
@@ -273,7 +329,6 @@ std::string add(Lane& lane, std::unique_ptr<NonblockingCall> call, MPI_Request* 
 void prepare_requests(MPI_Comm comm) {
   own_comm = comm;
   byte = MPI_BYTE;
-  no_request = MPI_REQUEST_NULL;
   PMPI_Comm_rank(comm, &own_rank);
   int* most = nullptr;
   int found = 0;
@@ -294,7 +349,7 @@ void end_requests() {
 }
 
 std::string begin_later(Comm& kept, MPI_Comm comm, std::initializer_list<MPI_Datatype> types,
-                        bool waits, std::function<int(tutti_request*)> begin,
+                        bool waits, std::function<int(tutti_request*, bool)> begin,
                         MPI_Request* request) {
   try {
     auto call = std::make_unique<NonblockingCall>();
@@ -314,6 +369,15 @@ std::string begin_later(Comm& kept, MPI_Comm comm, std::initializer_list<MPI_Dat
 void end_all(Lane& lane) {
   Lock lock(lanes().mutex);
   wait_until(lock, lane, [&] { return lane.calls.empty(); });
+}
+
+void end_all(Lane& lane, MPI_Comm comm) {
+  end_all(lane);
+  Lanes& all = lanes();
+  const std::lock_guard lock(all.mutex);
+  for (auto& [request, failure] : all.failures) {
+    if (failure.comm == comm) failure.comm = MPI_COMM_NULL;
+  }
 }
 
 bool in_flight() { return nrequests.load(std::memory_order_acquire) != 0 || nfailures.load() != 0; }
@@ -356,35 +420,27 @@ bool advance(const MPI_Request* requests, int n) {
   return are_left;
 }
 
-void wait_for_some(const MPI_Request* requests, int n) {
+bool has_failed(MPI_Request request) {
+  if (nfailures.load(std::memory_order_acquire) == 0) return false;
   Lanes& all = lanes();
-  while (advance(requests, n)) {
-    for (int i = 0; i < n; ++i) {
-      if (requests[i] == no_request) continue;
-      {
-        const std::lock_guard lock(all.mutex);
-        if (all.failures.contains(requests[i])) return;
-        if (all.requests.contains(requests[i])) continue;
-      }
-      int has_ended = 0;
-      if (PMPI_Request_get_status(requests[i], &has_ended, MPI_STATUS_IGNORE) != MPI_SUCCESS ||
-          has_ended != 0)
-        return;
-    }
-    sched_yield();
-  }
+  const std::lock_guard lock(all.mutex);
+  return all.failures.contains(request);
 }
 
 int failure_of(MPI_Request request) {
   if (nfailures.load(std::memory_order_acquire) == 0) return MPI_SUCCESS;
   Lanes& all = lanes();
-  const std::lock_guard lock(all.mutex);
-  const auto one = all.failures.find(request);
-  if (one == all.failures.end()) return MPI_SUCCESS;
-  const int code = one->second;
-  all.failures.erase(one);
-  --nfailures;
-  return code;
+  Failure failure{};
+  {
+    const std::lock_guard lock(all.mutex);
+    const auto one = all.failures.find(request);
+    if (one == all.failures.end()) return MPI_SUCCESS;
+    failure = one->second;
+    all.failures.erase(one);
+    nfailures = all.failures.size();
+  }
+  if (failure.comm != MPI_COMM_NULL) PMPI_Comm_call_errhandler(failure.comm, failure.code);
+  return failure.code;
 }
 
 bool rest_from_call() {

@@ -22,9 +22,12 @@ namespace tutti::mpi {
 
 struct Comm;
 
+// Thrown where a call turns out to be one that waits, and must not.
+struct MustWait {};
+
 struct NonblockingCall {
-  // Begins the call on tutti, or makes it and leaves NULL; gives MPI's code.
-  std::function<int(tutti_request*)> begin;
+  // Begins the call on tutti, or makes it, if it may wait, and leaves NULL; gives MPI's code.
+  std::function<int(tutti_request*, bool may_wait)> begin;
   bool waits = false;  // in that
   bool begun = false;
   tutti_request own = nullptr;
@@ -43,7 +46,8 @@ struct Lane {
   std::atomic<size_t> ncalls{0};
   std::deque<std::unique_ptr<NonblockingCall>> calls;
   uint64_t nbegun = 0;
-  bool busy = false;  // a thread moves the first of them on
+  size_t nwaiting = 0;  // calls that wait
+  bool busy = false;    // a thread moves the first of them on
 };
 
 // In MPI_Init. On that communicator this rank sends itself the requests' messages; its errors are
@@ -56,10 +60,13 @@ void end_requests();
 // The call comes after those on the communicator before it. `types` are in use until it has ended.
 // Returns "", or why it cannot be: then there is no request.
 std::string begin_later(Comm& kept, MPI_Comm comm, std::initializer_list<MPI_Datatype> types,
-                        bool waits, std::function<int(tutti_request*)> begin, MPI_Request* request);
+                        bool waits, std::function<int(tutti_request*, bool may_wait)> begin,
+                        MPI_Request* request);
 
 // Returns when no call is left on the lane.
 void end_all(Lane& lane);
+// The same before that communicator is freed.
+void end_all(Lane& lane, MPI_Comm comm);
 
 // Whether end_now() and advance() may have something to do.
 bool in_flight();
@@ -70,12 +77,10 @@ bool end_now(const MPI_Request* requests, int n);
 // Before the host tests these requests: moves the calls among them on. Whether any has not ended.
 bool advance(const MPI_Request* requests, int n);
 
-// Before the host waits for one of these requests or more: if there are calls among them, returns
-// when one has ended. An inactive request has.
-void wait_for_some(const MPI_Request* requests, int n);
-
-// The code of a call that has failed, once: to the host its request has ended with a message that
-// is too long. MPI_SUCCESS: it was no call, or has not failed.
+// Whether the request's call has failed: to the host it has ended with a message that is too long.
+bool has_failed(MPI_Request request);
+// Its code, once, after the communicator's error handler has been called. MPI_SUCCESS: it was no
+// call, or has not failed.
 int failure_of(MPI_Request request);
 
 // Between two looks of a call that waits for other ranks. False: it is not a thread of the

@@ -1,6 +1,8 @@
 // MPI_X of C: nonblocking forms; persistent ones, which are the host's and counted; and what waits
 // for requests, or tests them.
-#include <utility>
+#include <sched.h>
+
+#include <algorithm>
 #include <vector>
 
 #include "lib/adapters/mpi/collectives.h"
@@ -154,6 +156,52 @@ int end_some_failed(int at, int code, MPI_Request requests[], int* ended, int in
   return MPI_ERR_IN_STATUS;
 }
 
+// Requests before the host has ended some of them. What has failed while it did it has told itself.
+class Given {
+ public:
+  Given(int n, const MPI_Request requests[])
+      : requests_(mpi::in_flight() ? std::vector(requests, requests + n)
+                                   : std::vector<MPI_Request>()) {}
+  int told(int code) const {
+    if (code == MPI_SUCCESS) return code;
+    for (const MPI_Request request : requests_) mpi::failure_of(request);
+    return code;
+  }
+
+ private:
+  std::vector<MPI_Request> requests_;
+};
+
+// Where the host has ended all but those that have failed.
+int end_with_failed(int n, MPI_Request requests[], MPI_Status statuses[], int code) {
+  for (int i = 0; i < n; ++i) {
+    const int error = mpi::failure_of(requests[i]);
+    if (error != MPI_SUCCESS) end_failed(&requests[i], error);
+    if (statuses == MPI_STATUSES_IGNORE) continue;
+    if (error != MPI_SUCCESS)
+      statuses[i].MPI_ERROR = error;
+    else if (code == MPI_SUCCESS)
+      statuses[i].MPI_ERROR = MPI_SUCCESS;
+  }
+  return MPI_ERR_IN_STATUS;
+}
+
+// The requests without those that have failed; empty: none has.
+std::vector<MPI_Request> without_failed(int n, const MPI_Request requests[]) {
+  std::vector<MPI_Request> rest;
+  if (std::none_of(requests, requests + n, mpi::has_failed)) return rest;
+  for (int i = 0; i < n; ++i)
+    rest.push_back(mpi::has_failed(requests[i]) ? MPI_REQUEST_NULL : requests[i]);
+  return rest;
+}
+
+// Those that the host has ended are null in `rest` and not in `requests`, as those that failed are.
+void take_over(const std::vector<MPI_Request>& rest, MPI_Request requests[]) {
+  for (size_t i = 0; i < rest.size(); ++i) {
+    if (!mpi::has_failed(requests[i])) requests[i] = rest[i];
+  }
+}
+
 }  // namespace
 
 EXPORT int MPI_Wait(MPI_Request* request, MPI_Status* status) {
@@ -168,39 +216,45 @@ EXPORT int MPI_Wait(MPI_Request* request, MPI_Status* status) {
 EXPORT int MPI_Waitall(int n, MPI_Request requests[], MPI_Status statuses[]) {
   mpi::bind_host();
   if (!mpi::end_now(requests, n)) return PMPI_Waitall(n, requests, statuses);
-  std::vector<std::pair<int, int>> failed;  // which, and its code
-  for (int i = 0; i < n; ++i) {
-    const int code = mpi::failure_of(requests[i]);
-    if (code != MPI_SUCCESS) failed.emplace_back(i, end_failed(&requests[i], code));
-  }
-  const int code = PMPI_Waitall(n, requests, statuses);
-  if (failed.empty()) return code;
-  for (int i = 0; statuses != MPI_STATUSES_IGNORE && code == MPI_SUCCESS && i < n; ++i)
-    statuses[i].MPI_ERROR = MPI_SUCCESS;
-  for (const auto& [i, error] : failed) {
-    if (statuses != MPI_STATUSES_IGNORE) statuses[i].MPI_ERROR = error;
-  }
-  return MPI_ERR_IN_STATUS;
+  std::vector<MPI_Request> rest = without_failed(n, requests);
+  if (rest.empty()) return PMPI_Waitall(n, requests, statuses);
+  const int code = PMPI_Waitall(n, rest.data(), statuses);
+  take_over(rest, requests);
+  return end_with_failed(n, requests, statuses, code);
 }
 
 EXPORT int MPI_Waitany(int n, MPI_Request requests[], int* index, MPI_Status* status) {
   mpi::bind_host();
-  mpi::wait_for_some(requests, n);
-  int code = MPI_SUCCESS;
-  const int at = first_failed(n, requests, &code);
-  if (at < 0) return PMPI_Waitany(n, requests, index, status);
-  *index = at;
-  return end_failed(&requests[at], code);
+  const Given given(n, requests);
+  for (;;) {
+    const bool are_left = mpi::advance(requests, n);
+    int code = MPI_SUCCESS, ended = 0;
+    const int at = first_failed(n, requests, &code);
+    if (at >= 0) {
+      *index = at;
+      return end_failed(&requests[at], code);
+    }
+    if (!are_left) return PMPI_Waitany(n, requests, index, status);
+    code = PMPI_Testany(n, requests, index, &ended, status);
+    if (code != MPI_SUCCESS || ended != 0) return given.told(code);
+    sched_yield();
+  }
 }
 
 EXPORT int MPI_Waitsome(int n, MPI_Request requests[], int* ended, int indices[],
                         MPI_Status statuses[]) {
   mpi::bind_host();
-  mpi::wait_for_some(requests, n);
-  int code = MPI_SUCCESS;
-  const int at = first_failed(n, requests, &code);
-  if (at < 0) return PMPI_Waitsome(n, requests, ended, indices, statuses);
-  return end_some_failed(at, code, requests, ended, indices, statuses);
+  const Given given(n, requests);
+  for (;;) {
+    const bool are_left = mpi::advance(requests, n);
+    int code = MPI_SUCCESS;
+    const int at = first_failed(n, requests, &code);
+    if (at >= 0) return end_some_failed(at, code, requests, ended, indices, statuses);
+    if (!are_left) return PMPI_Waitsome(n, requests, ended, indices, statuses);
+    code = PMPI_Testsome(n, requests, ended, indices, statuses);
+    if (code != MPI_SUCCESS || *ended != 0) return given.told(code);
+    sched_yield();
+  }
 }
 
 EXPORT int MPI_Test(MPI_Request* request, int* flag, MPI_Status* status) {
@@ -223,15 +277,21 @@ EXPORT int MPI_Testall(int n, MPI_Request requests[], int* flag, MPI_Status stat
     mpi::move_host_on();
     return MPI_SUCCESS;
   }
-  return PMPI_Testall(n, requests, flag, statuses);
+  std::vector<MPI_Request> rest = without_failed(n, requests);
+  if (rest.empty()) return PMPI_Testall(n, requests, flag, statuses);
+  const int code = PMPI_Testall(n, rest.data(), flag, statuses);
+  if (code == MPI_SUCCESS && *flag == 0) return code;
+  take_over(rest, requests);
+  return end_with_failed(n, requests, statuses, code);
 }
 
 EXPORT int MPI_Testany(int n, MPI_Request requests[], int* index, int* flag, MPI_Status* status) {
   mpi::bind_host();
+  const Given given(n, requests);
   mpi::advance(requests, n);
   int code = MPI_SUCCESS;
   const int at = first_failed(n, requests, &code);
-  if (at < 0) return PMPI_Testany(n, requests, index, flag, status);
+  if (at < 0) return given.told(PMPI_Testany(n, requests, index, flag, status));
   *index = at;
   *flag = 1;
   return end_failed(&requests[at], code);
@@ -240,15 +300,18 @@ EXPORT int MPI_Testany(int n, MPI_Request requests[], int* index, int* flag, MPI
 EXPORT int MPI_Testsome(int n, MPI_Request requests[], int* ended, int indices[],
                         MPI_Status statuses[]) {
   mpi::bind_host();
+  const Given given(n, requests);
   mpi::advance(requests, n);
   int code = MPI_SUCCESS;
   const int at = first_failed(n, requests, &code);
-  if (at < 0) return PMPI_Testsome(n, requests, ended, indices, statuses);
+  if (at < 0) return given.told(PMPI_Testsome(n, requests, ended, indices, statuses));
   return end_some_failed(at, code, requests, ended, indices, statuses);
 }
 
 EXPORT int MPI_Request_get_status(MPI_Request request, int* flag, MPI_Status* status) {
   mpi::bind_host();
   mpi::advance(&request, 1);
-  return PMPI_Request_get_status(request, flag, status);
+  if (!mpi::has_failed(request)) return PMPI_Request_get_status(request, flag, status);
+  *flag = 1;  // MPI_Wait tells how
+  return MPI_SUCCESS;
 }
