@@ -659,6 +659,93 @@ static void moved_on(void) {
   free(out);
 }
 
+/* Two calls are in flight, which the others come to late, and rank 0 ends the first and is then in
+ * a call of the host's; with gaps it is there at once. */
+static void moved_on_late(void) {
+  MPI_Datatype spread_out;
+  MPI_Type_create_resized(MPI_INT, 0, 2 * sizeof(int), &spread_out);
+  MPI_Type_commit(&spread_out);
+  MPI_Barrier(MPI_COMM_WORLD);
+  for (int turn = 0; turn < 4; ++turn) {
+    int mine = rank, sum = -1, told[20] = {0}, got = 0;
+    MPI_Request all[2];
+    if (rank != 0) usleep(50000);
+    if (turn % 2 == 0)
+      MPI_Iallreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &all[0]);
+    else
+      MPI_Ibcast(told, 10, spread_out, 1, MPI_COMM_WORLD, &all[0]);
+    MPI_Iallreduce(&mine, &got, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD, &all[1]);
+    if (rank == 0) {
+      if (turn % 2 == 0) MPI_Wait(&all[0], MPI_STATUS_IGNORE);
+      int unused;
+      for (int r = 1; r < size; ++r)
+        MPI_Recv(&unused, 1, MPI_INT, r, turn, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+    MPI_Status statuses[2];
+    MPI_Waitall(2, all, statuses);
+    if (rank != 0) MPI_Send(&turn, 1, MPI_INT, 0, turn, MPI_COMM_WORLD);
+    demand(got == size - 1, "the second call");
+    demand(turn % 2 != 0 || sum == size * (size - 1) / 2, "the first call");
+  }
+  MPI_Type_free(&spread_out);
+}
+
+/* Blocks that are sent and received lie in turns in one array, and rank 0 is in a call of the
+ * host's until the others have begun theirs. */
+static void interleaved(void) {
+  int *data = malloc(sizeof(int) * (size_t)(8 * size)),
+      *counts = malloc(sizeof(int) * (size_t)size), *places = malloc(sizeof(int) * (size_t)size);
+  MPI_Barrier(MPI_COMM_WORLD);
+  for (int turn = 0; turn < 20; ++turn) {
+    for (int r = 0; r < size; ++r) {
+      counts[r] = 4, places[r] = 8 * r;
+      for (int i = 0; i < 4; ++i) data[8 * r + i] = 100 * rank + r, data[8 * r + 4 + i] = -1;
+    }
+    int got = 0;
+    MPI_Request request;
+    if (rank != 0) {
+      MPI_Send(&turn, 1, MPI_INT, 0, turn, MPI_COMM_WORLD);
+      MPI_Recv(&got, 1, MPI_INT, 0, turn, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+    MPI_Ialltoallv(data, counts, places, MPI_INT, data + 4, counts, places, MPI_INT, MPI_COMM_WORLD,
+                   &request);
+    for (int r = 1; rank == 0 && r < size; ++r) {
+      MPI_Recv(&got, 1, MPI_INT, r, turn, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      MPI_Send(&turn, 1, MPI_INT, r, turn, MPI_COMM_WORLD);
+    }
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    for (int r = 0; r < size; ++r) {
+      for (int i = 0; i < 4; ++i) demand(data[8 * r + 4 + i] == 100 * r + rank, "a block");
+    }
+  }
+  free(data);
+  free(counts);
+  free(places);
+}
+
+/* Rank 0's message is still to be moved by its MPI while it waits for any of its calls. */
+static void pending_send_any(void) {
+  const int bytes = 8 << 20;
+  char* data = calloc((size_t)bytes, 1);
+  sum_of_ranks(MPI_COMM_WORLD);
+  for (int turn = 0; turn < 4; ++turn) {
+    MPI_Request sent, call;
+    int mine = rank, sum = -1, index = 0, done = 0;
+    if (rank == 0) MPI_Isend(data, bytes, MPI_BYTE, 1, 1, MPI_COMM_WORLD, &sent);
+    if (rank == 1) MPI_Recv(data, bytes, MPI_BYTE, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Iallreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &call);
+    if (turn % 2 == 0) {
+      MPI_Waitany(1, &call, &index, MPI_STATUS_IGNORE);
+    } else {
+      MPI_Status status;
+      MPI_Waitsome(1, &call, &done, &index, &status);
+    }
+    demand(sum == size * (size - 1) / 2, "the sum of the ranks");
+    if (rank == 0) MPI_Wait(&sent, MPI_STATUS_IGNORE);
+  }
+  free(data);
+}
+
 /* The error of a call is that of what ends its request; with others in MPI_Waitall. */
 static void nonblocking_errors(void) {
   MPI_Comm own;
@@ -668,29 +755,63 @@ static void nonblocking_errors(void) {
   MPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN);
   sum_of_ranks(own);
   double a[8] = {0}, b[8] = {0};
-  for (int turn = 0; turn < 3; ++turn) {
-    MPI_Request all[2];
+  for (int turn = 0; turn < 7; ++turn) {
+    MPI_Request all[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+    MPI_Status statuses[2];
     MPI_Iallreduce(a, b, rank == 0 ? 4 : 3, MPI_DOUBLE, MPI_SUM, own, &all[0]);
-    int code = MPI_SUCCESS, done = 0;
-    if (turn == 0) {
-      code = MPI_Wait(&all[0], MPI_STATUS_IGNORE);
-    } else if (turn == 1) { /* it is over */
-      while (!done && code == MPI_SUCCESS) code = MPI_Test(&all[0], &done, MPI_STATUS_IGNORE);
-    } else {
-      MPI_Status statuses[2];
-      MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-      MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
-      MPI_Ibarrier(MPI_COMM_WORLD, &all[1]);
-      code = MPI_Waitall(2, all, statuses);
+    int code = MPI_SUCCESS, done = 0, index = -1, several[2] = {-1, -1}, got = -1;
+    switch (turn) {
+      case 0:
+        code = MPI_Wait(&all[0], MPI_STATUS_IGNORE);
+        break;
+      case 1: /* it is over */
+        while (!done && code == MPI_SUCCESS) code = MPI_Test(&all[0], &done, MPI_STATUS_IGNORE);
+        break;
+      case 2:
+        MPI_Ibarrier(MPI_COMM_WORLD, &all[1]);
+        code = MPI_Waitall(2, all, statuses);
+        break;
+      case 3:
+        while (!done && code == MPI_SUCCESS) code = MPI_Testall(2, all, &done, statuses);
+        break;
+      case 4: /* beside a request that is not active */
+        MPI_Recv_init(&got, 1, MPI_INT, 0, 99, MPI_COMM_SELF, &all[1]);
+        code = MPI_Waitany(2, all, &index, MPI_STATUS_IGNORE);
+        demand(index == 0, "which request has ended");
+        MPI_Request_free(&all[1]);
+        break;
+      case 5:
+        code = MPI_Waitsome(2, all, &done, several, statuses);
+        demand(done == 1 && several[0] == 0, "which request of some has ended");
+        break;
+      default:
+        while (!done) MPI_Request_get_status(all[0], &done, MPI_STATUS_IGNORE);
+        code = MPI_Wait(&all[0], MPI_STATUS_IGNORE);
+    }
+    if (turn == 2 || turn == 3 || turn == 5) {
       demand(code == MPI_ERR_IN_STATUS, "an error in a status");
       code = statuses[0].MPI_ERROR;
-      if (statuses[1].MPI_ERROR == MPI_ERR_PENDING) MPI_Wait(&all[1], &statuses[1]);
-      demand(all[1] == MPI_REQUEST_NULL, "that the other one is well");
     }
     demand(code != MPI_SUCCESS, "an error that is returned");
+    demand(all[0] == MPI_REQUEST_NULL && all[1] == MPI_REQUEST_NULL, "that requests have ended");
     MPI_Error_string(code, text, &length);
     demand(strstr(text, "tutti: MISMATCH") != NULL, "a sentence of tutti's");
+    /* The handle may be used again. */
+    MPI_Irecv(&got, 1, MPI_INT, 0, 5, MPI_COMM_SELF, &all[0]);
+    MPI_Send(&turn, 1, MPI_INT, 0, 5, MPI_COMM_SELF);
+    demand(MPI_Wait(&all[0], MPI_STATUS_IGNORE) == MPI_SUCCESS && got == turn,
+           "a message behind it");
   }
+  MPI_Errhandler handler;
+  MPI_Request request;
+  MPI_Comm_create_errhandler(count_errors, &handler);
+  MPI_Comm_set_errhandler(own, handler);
+  MPI_Iallreduce(a, b, 4, MPI_DOUBLE, MPI_SUM, own, &request);
+  usleep(1000);
+  demand(handled == 0, "that the program's handler is not called before the request ends");
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  demand(handled == 1, "that the program's handler was called once");
+  MPI_Errhandler_free(&handler);
   sum_of_ranks(MPI_COMM_WORLD);
   MPI_Comm_free(&own);
 }
@@ -1405,6 +1526,9 @@ int main(int argc, char** argv) {
     {"requests-of-one", requests, MPI_THREAD_MULTIPLE, MPI_THREAD_SERIALIZED},
     {"nonblocking", nonblocking, MPI_THREAD_MULTIPLE},
     {"moved-on", moved_on, MPI_THREAD_MULTIPLE},
+    {"moved-on-late", moved_on_late, MPI_THREAD_MULTIPLE},
+    {"interleaved", interleaved, MPI_THREAD_MULTIPLE},
+    {"pending-send-any", pending_send_any, MPI_THREAD_MULTIPLE},
     {"nonblocking-errors", nonblocking_errors, MPI_THREAD_MULTIPLE},
     {"killed-nonblocking", killed_nonblocking, MPI_THREAD_MULTIPLE},
 #if MPI_VERSION >= 4 || defined(OPEN_MPI)
