@@ -178,16 +178,11 @@ inline void expect_own_block(size_t given, size_t wanted) {
                              std::to_string(wanted) + " B");
 }
 
-// Whether tutti may take a call of this function; else the host has made it. Blocking ones come
-// after what is left of nonblocking ones.
+// Whether tutti may take a call of this function; else the host has made it.
 template <class Host>
 bool taken(Comm* kept, MPI_Comm comm, Function function, const Host& host, int* result) {
-  if (kept != nullptr && kept->own != nullptr) [[likely]] {
-    if (!is_nonblocking<Host> && kept->lane.ncalls.load(std::memory_order_acquire) != 0)
-        [[unlikely]]
-      end_all(kept->lane);
+  if (kept != nullptr && kept->own != nullptr) [[likely]]
     return true;
-  }
   if (kept != nullptr && make_in_time(comm, *kept)) return true;
   const Why why = kept != nullptr ? kept->why : Why::off;
   const uint64_t begun = why == Why::few ? now_ns() : 0;
@@ -742,22 +737,24 @@ int nonblocking(MPI_Comm comm, Function function, std::initializer_list<MPI_Data
   if (kept == nullptr || !carries_nonblocking())
     return by_host(kept, function, Why::nonblocking, host);
   // To make a communicator is a call that waits for others.
-  if (kept->own == nullptr) return by_host(kept, function, kept->why, host);
+  Comm* const later = kept->later.get();
+  if (later == nullptr)
+    return by_host(kept, function, kept->own != nullptr ? Why::setup : kept->why, host);
   if (request == nullptr) return by_host(kept, function, Why::arguments, host);
   bool is_taken = false, waits = false;
   std::shared_ptr<HeldArrays> arrays;
   const int code = call(Decide<Host>{host, &is_taken, &waits, &arrays});
   if (!is_taken) return code;
   const std::string why = begin_later(
-      *kept, comm, types, waits,
+      *later, comm, types, waits,
       [=](tutti_request* own, bool may_wait) {
-        return call(Begin{*kept, arrays.get(), own, may_wait});
+        return call(Begin{*later, arrays.get(), own, may_wait});
       },
       request);
   if (why.empty()) return MPI_SUCCESS;
-  end_all(kept->lane);
-  tutti_comm_abort(kept->own, why.c_str());
-  return raise(*kept, comm, tutti_barrier(kept->own));
+  end_all(later->lane);
+  tutti_comm_abort(later->own, why.c_str());
+  return raise(*later, comm, tutti_barrier(later->own));
 }
 
 }  // namespace tutti::mpi

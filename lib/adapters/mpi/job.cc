@@ -78,7 +78,9 @@ int forget(MPI_Comm, int, void* attribute, void*) {
     if (--kept->users > 0) return MPI_SUCCESS;
     std::erase(j.comms, kept);
     j.ended.add(kept->counters);
+    if (kept->later != nullptr) j.ended.add(kept->later->counters);
   }
+  if (kept->later != nullptr) tutti_comm_free(kept->later->own);
   tutti_comm_free(kept->own);
   delete kept;
   return MPI_SUCCESS;
@@ -210,6 +212,22 @@ void belong_to_no_thread(const Comm& kept, std::optional<SecondThread>& second) 
   tutti_barrier(kept.own);
 }
 
+// Collective, once all ranks have one for blocking calls.
+void make_for_nonblocking(MPI_Comm comm, Comm& kept) {
+  auto later = std::make_unique<Comm>();
+  later->rank = kept.rank;
+  later->nranks = kept.nranks;
+  tutti_comm_dup(kept.own, &later->own);
+  std::optional<SecondThread> second;
+  const bool ready = later->own != nullptr && need_second_thread(*later, &second);
+  if (!Exchange(comm, kept.nranks).all_made(ready)) {
+    tutti_comm_free(later->own);
+    return;
+  }
+  belong_to_no_thread(*later, second);
+  kept.later = std::move(later);
+}
+
 void make(MPI_Comm comm, Comm& kept) {
   const uint64_t begun = now_ns();
   tutti_comm_config config = TUTTI_COMM_CONFIG_INIT;
@@ -229,6 +247,7 @@ void make(MPI_Comm comm, Comm& kept) {
   }
   kept.own = own;
   belong_to_no_thread(kept, second);
+  if (job().all_threads) make_for_nonblocking(comm, kept);
   making_ns_per_rank = (now_ns() - begun) / uint64_t(kept.nranks);
 }
 
@@ -342,6 +361,11 @@ void finish() {
   for (Comm* const kept : j.comms) {
     j.ended.add(kept->counters);
     kept->counters = {};
+    if (kept->later != nullptr) {
+      j.ended.add(kept->later->counters);
+      tutti_comm_free(kept->later->own);
+      kept->later.reset();
+    }
     tutti_comm_free(kept->own);
     kept->own = nullptr;
   }
@@ -414,7 +438,8 @@ bool forget_comm(MPI_Comm comm) {
   int found = 0;
   if (PMPI_Comm_get_attr(comm, comm_keyval, &attribute, &found) == MPI_SUCCESS && found != 0) {
     // Not while the host deletes it: it may keep other threads from calling meanwhile.
-    end_all(static_cast<Comm*>(attribute)->lane, comm);
+    Comm* const later = static_cast<Comm*>(attribute)->later.get();
+    if (later != nullptr) end_all(later->lane, comm);
     PMPI_Comm_delete_attr(comm, comm_keyval);
   }
   return true;

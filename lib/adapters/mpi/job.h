@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -21,11 +22,14 @@ struct Comm {
   Why why = Why::few;        // then
   bool world = false;        // all ranks of MPI_COMM_WORLD in its order
   int rank = 0, nranks = 1;
-  int users = 1;                              // communicators that have it; under the job's mutex
-  uint32_t calls = 0;                         // that the host made since they were few,
-  uint64_t spent_ns = 0;                      // and the time that it took
-  int failed = MPI_SUCCESS;                   // the error that has ended `own`
-  Lane lane{this};                            // nonblocking calls that have not ended
+  int users = 1;             // communicators that have it; under the job's mutex
+  uint32_t calls = 0;        // that the host made since they were few,
+  uint64_t spent_ns = 0;     // and the time that it took
+  int failed = MPI_SUCCESS;  // the error that has ended `own`
+  // For nonblocking calls, whose order among blocking ones programs do not keep (MPI wants it, but
+  // its libraries let them pass each other). Null: the host makes them.
+  std::unique_ptr<Comm> later;
+  Lane lane{this};                            // of `later`: calls that have not ended
   Counters counters;                          // of these communicators
   std::vector<char> packed[2];                // what is sent and received of types with gaps
   std::vector<size_t> lengths[2], places[2];  // of blocks sent and received, in bytes

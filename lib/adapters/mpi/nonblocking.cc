@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
@@ -168,7 +169,6 @@ bool move_first(Lock& lock, Lane& lane, Move move) {
     nrequests = all.requests.size();
     if (call.waits) note_waited(all, lane);
     lane.calls.pop_front();
-    --lane.ncalls;
     if (lane.calls.empty()) std::erase(all.waiting, &lane);
   } else if (must_wait) {
     call.waits = true;
@@ -318,7 +318,6 @@ std::string add(Lane& lane, std::unique_ptr<NonblockingCall> call, MPI_Request* 
   if (waits || !is_first) call->due_ns = now_ns() + grace_ns;
   if (is_first) all.waiting.push_back(&lane);
   lane.calls.push_back(std::move(call));
-  ++lane.ncalls;
   if (all.asleep) all.due.notify_one();
   if (is_first && !waits) move_first(lock, lane, Move::begin);
   return "";

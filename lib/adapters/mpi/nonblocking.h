@@ -4,7 +4,6 @@
 // has ended: every function of the host takes it, also beside others.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -40,10 +39,9 @@ struct NonblockingCall {
   uint64_t nap_ns = 0;  // how long that has left it alone
 };
 
-// Those of one communicator. All but `ncalls` is under the mutex of all lanes.
+// Those of one communicator, under the mutex of all lanes.
 struct Lane {
   Comm* kept;
-  std::atomic<size_t> ncalls{0};
   std::deque<std::unique_ptr<NonblockingCall>> calls;
   uint64_t nbegun = 0;
   size_t nwaiting = 0;  // calls that wait

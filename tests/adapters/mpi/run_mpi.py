@@ -152,7 +152,7 @@ def situations(mpi):
             _, err = situation("requests-of-one", ranks)
             check(carried(err) == (5, 12), "calls are carried though one rank's threads take turns", err)
             situation("nonblocking-errors", ranks, TUTTI_MPI_EAGER="1")
-            for name in ("moved-on-late", "interleaved", "pending-send-any"):
+            for name in ("moved-on-late", "interleaved", "passed", "pending-send-any"):
                 situation(name, ranks)
         for name in ("nonblocking", "moved-on"):
             _, err = situation(name, ranks, TUTTI_MPI_EAGER="1")
