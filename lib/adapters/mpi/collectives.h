@@ -41,6 +41,7 @@ class HeldArrays {
  public:
   template <class Number>
   void hold(const Number* array, int n) {
+    if (array == nullptr) return;  // as where all counts are 0
     const char* const bytes = reinterpret_cast<const char*>(array);
     all_.emplace_back(array, std::vector<char>(bytes, bytes + size_t(n) * sizeof(Number)));
   }

@@ -46,21 +46,28 @@ std::vector<MPI_Request> requests_of(const MPI_Fint* given, MPI_Fint n) {
   return out;
 }
 
-// Behind the host, which ends the request of a call that failed with an error of its own.
-void tell_failures(const std::vector<MPI_Request>& requests, MPI_Fint* ierror) {
-  for (const MPI_Request request : requests) {
-    const int code = tutti::mpi::failure_of(request);
-    if (code != MPI_SUCCESS && ierror != nullptr) *ierror = code;
+// Ends those of them whose call has failed; gives the code of one. The host would tell it in its
+// own way, which may be to end the program, or not to return.
+int end_failed(std::vector<MPI_Request>* requests, MPI_Fint* given) {
+  int told = MPI_SUCCESS;
+  for (size_t i = 0; i < requests->size(); ++i) {
+    const int code = tutti::mpi::failure_of((*requests)[i]);
+    if (code == MPI_SUCCESS) continue;
+    told = code;
+    PMPI_Request_free(&(*requests)[i]);
+    given[i] = PMPI_Request_c2f((*requests)[i]);
   }
+  return told;
 }
 
-#define FORWARD(symbol, moves, n, given, parameters, arguments) \
-  EXPORT void symbol(parameters) {                              \
-    static const auto host = next<decltype(symbol)>(#symbol);   \
-    const auto requests = requests_of(given, n);                \
-    tutti::mpi::moves(requests.data(), int(requests.size()));   \
-    host(arguments);                                            \
-    tell_failures(requests, ierror);                            \
+#define FORWARD(symbol, moves, n, given, parameters, arguments)   \
+  EXPORT void symbol(parameters) {                                \
+    static const auto host = next<decltype(symbol)>(#symbol);     \
+    std::vector<MPI_Request> requests = requests_of(given, n);    \
+    tutti::mpi::moves(requests.data(), int(requests.size()));     \
+    const int code = end_failed(&requests, given);                \
+    host(arguments);                                              \
+    if (code != MPI_SUCCESS && ierror != nullptr) *ierror = code; \
   }
 #define OF_REQUEST(symbol, moves, parameters, arguments)                                    \
   FORWARD(symbol, moves, 1, request, LIST(MPI_Fint* request, parameters, MPI_Fint* ierror), \

@@ -294,18 +294,22 @@ std::string add(Lane& lane, std::unique_ptr<NonblockingCall> call, MPI_Request* 
   const bool waits = call->waits;
   call->tag = take_tag(all);
   if (call->tag < 0) return "more requests than the host MPI has tags";
+  const auto give_back = [&] {
+    all.free_tags.push_back(call->tag);
+    if (waits) note_waited(all, lane);
+  };
   if (waits) note_waits(all, lane);
   try {
     expect_threads(all);
   } catch (const std::exception&) {
-    if (waits) note_waited(all, lane);
+    give_back();
     throw;
   }
   lock.unlock();
   const int code = PMPI_Irecv(nullptr, 0, byte, own_rank, call->tag, own_comm, request);
   lock.lock();
   if (code != MPI_SUCCESS) {
-    if (waits) note_waited(all, lane);
+    give_back();
     return "the host MPI gave no request";
   }
   call->request = *request;
@@ -417,6 +421,19 @@ bool advance(const MPI_Request* requests, int n) {
     }
   }
   return are_left;
+}
+
+std::vector<MPI_Request> without_calls(const MPI_Request* requests, int n) {
+  std::vector<MPI_Request> rest;
+  if (!in_flight()) return rest;
+  Lanes& all = lanes();
+  const std::lock_guard lock(all.mutex);
+  for (int i = 0; i < n; ++i) {
+    if (!all.requests.contains(requests[i]) && !all.failures.contains(requests[i])) continue;
+    if (rest.empty()) rest.assign(requests, requests + n);
+    rest[size_t(i)] = MPI_REQUEST_NULL;
+  }
+  return rest;
 }
 
 bool has_failed(MPI_Request request) {

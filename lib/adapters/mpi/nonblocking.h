@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "lib/adapters/mpi/host.h"
 #include "lib/adapters/mpi/in_use.h"
@@ -74,6 +75,10 @@ bool end_now(const MPI_Request* requests, int n);
 
 // Before the host tests these requests: moves the calls among them on. Whether any has not ended.
 bool advance(const MPI_Request* requests, int n);
+
+// The requests with MPI_REQUEST_NULL for those of calls that have not ended or have failed; empty:
+// there are none.
+std::vector<MPI_Request> without_calls(const MPI_Request* requests, int n);
 
 // Whether the request's call has failed: to the host it has ended with a message that is too long.
 bool has_failed(MPI_Request request);

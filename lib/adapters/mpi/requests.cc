@@ -2,7 +2,6 @@
 // for requests, or tests them.
 #include <sched.h>
 
-#include <algorithm>
 #include <vector>
 
 #include "lib/adapters/mpi/collectives.h"
@@ -156,20 +155,25 @@ int end_some_failed(int at, int code, MPI_Request requests[], int* ended, int in
   return MPI_ERR_IN_STATUS;
 }
 
-// Requests before the host has ended some of them. What has failed while it did it has told itself.
-class Given {
+// The requests as the host may see them: its own, and those of calls that have ended well. An error
+// of a call it would tell in its way, which may be to end the program.
+class OfHost {
  public:
-  Given(int n, const MPI_Request requests[])
-      : requests_(mpi::in_flight() ? std::vector(requests, requests + n)
-                                   : std::vector<MPI_Request>()) {}
-  int told(int code) const {
-    if (code == MPI_SUCCESS) return code;
-    for (const MPI_Request request : requests_) mpi::failure_of(request);
-    return code;
+  OfHost(int n, MPI_Request requests[])
+      : requests_(requests), rest_(mpi::without_calls(requests, n)) {}
+  // Whether all are.
+  bool are_all() const { return rest_.empty(); }
+  MPI_Request* data() { return rest_.data(); }
+  // What the host has ended.
+  void take_over() {
+    for (size_t i = 0; i < rest_.size(); ++i) {
+      if (before_[i] == requests_[i]) requests_[i] = rest_[i];
+    }
   }
 
  private:
-  std::vector<MPI_Request> requests_;
+  MPI_Request* requests_;
+  std::vector<MPI_Request> rest_, before_ = rest_;
 };
 
 // Where the host has ended all but those that have failed.
@@ -186,22 +190,6 @@ int end_with_failed(int n, MPI_Request requests[], MPI_Status statuses[], int co
   return MPI_ERR_IN_STATUS;
 }
 
-// The requests without those that have failed; empty: none has.
-std::vector<MPI_Request> without_failed(int n, const MPI_Request requests[]) {
-  std::vector<MPI_Request> rest;
-  if (std::none_of(requests, requests + n, mpi::has_failed)) return rest;
-  for (int i = 0; i < n; ++i)
-    rest.push_back(mpi::has_failed(requests[i]) ? MPI_REQUEST_NULL : requests[i]);
-  return rest;
-}
-
-// Those that the host has ended are null in `rest` and not in `requests`, as those that failed are.
-void take_over(const std::vector<MPI_Request>& rest, MPI_Request requests[]) {
-  for (size_t i = 0; i < rest.size(); ++i) {
-    if (!mpi::has_failed(requests[i])) requests[i] = rest[i];
-  }
-}
-
 }  // namespace
 
 EXPORT int MPI_Wait(MPI_Request* request, MPI_Status* status) {
@@ -216,27 +204,20 @@ EXPORT int MPI_Wait(MPI_Request* request, MPI_Status* status) {
 EXPORT int MPI_Waitall(int n, MPI_Request requests[], MPI_Status statuses[]) {
   mpi::bind_host();
   if (!mpi::end_now(requests, n)) return PMPI_Waitall(n, requests, statuses);
-  std::vector<MPI_Request> rest = without_failed(n, requests);
-  if (rest.empty()) return PMPI_Waitall(n, requests, statuses);
+  OfHost rest(n, requests);
+  if (rest.are_all()) return PMPI_Waitall(n, requests, statuses);
   const int code = PMPI_Waitall(n, rest.data(), statuses);
-  take_over(rest, requests);
+  rest.take_over();
   return end_with_failed(n, requests, statuses, code);
 }
 
 EXPORT int MPI_Waitany(int n, MPI_Request requests[], int* index, MPI_Status* status) {
   mpi::bind_host();
-  const Given given(n, requests);
+  int ended = 0;
   for (;;) {
-    const bool are_left = mpi::advance(requests, n);
-    int code = MPI_SUCCESS, ended = 0;
-    const int at = first_failed(n, requests, &code);
-    if (at >= 0) {
-      *index = at;
-      return end_failed(&requests[at], code);
-    }
-    if (!are_left) return PMPI_Waitany(n, requests, index, status);
-    code = PMPI_Testany(n, requests, index, &ended, status);
-    if (code != MPI_SUCCESS || ended != 0) return given.told(code);
+    if (!mpi::in_flight()) return PMPI_Waitany(n, requests, index, status);
+    const int code = MPI_Testany(n, requests, index, &ended, status);
+    if (code != MPI_SUCCESS || ended != 0) return code;
     sched_yield();
   }
 }
@@ -244,15 +225,10 @@ EXPORT int MPI_Waitany(int n, MPI_Request requests[], int* index, MPI_Status* st
 EXPORT int MPI_Waitsome(int n, MPI_Request requests[], int* ended, int indices[],
                         MPI_Status statuses[]) {
   mpi::bind_host();
-  const Given given(n, requests);
   for (;;) {
-    const bool are_left = mpi::advance(requests, n);
-    int code = MPI_SUCCESS;
-    const int at = first_failed(n, requests, &code);
-    if (at >= 0) return end_some_failed(at, code, requests, ended, indices, statuses);
-    if (!are_left) return PMPI_Waitsome(n, requests, ended, indices, statuses);
-    code = PMPI_Testsome(n, requests, ended, indices, statuses);
-    if (code != MPI_SUCCESS || *ended != 0) return given.told(code);
+    if (!mpi::in_flight()) return PMPI_Waitsome(n, requests, ended, indices, statuses);
+    const int code = MPI_Testsome(n, requests, ended, indices, statuses);
+    if (code != MPI_SUCCESS || *ended != 0) return code;
     sched_yield();
   }
 }
@@ -277,41 +253,58 @@ EXPORT int MPI_Testall(int n, MPI_Request requests[], int* flag, MPI_Status stat
     mpi::move_host_on();
     return MPI_SUCCESS;
   }
-  std::vector<MPI_Request> rest = without_failed(n, requests);
-  if (rest.empty()) return PMPI_Testall(n, requests, flag, statuses);
+  OfHost rest(n, requests);
+  if (rest.are_all()) return PMPI_Testall(n, requests, flag, statuses);
   const int code = PMPI_Testall(n, rest.data(), flag, statuses);
   if (code == MPI_SUCCESS && *flag == 0) return code;
-  take_over(rest, requests);
+  rest.take_over();
   return end_with_failed(n, requests, statuses, code);
 }
 
 EXPORT int MPI_Testany(int n, MPI_Request requests[], int* index, int* flag, MPI_Status* status) {
   mpi::bind_host();
-  const Given given(n, requests);
   mpi::advance(requests, n);
   int code = MPI_SUCCESS;
   const int at = first_failed(n, requests, &code);
-  if (at < 0) return given.told(PMPI_Testany(n, requests, index, flag, status));
-  *index = at;
-  *flag = 1;
-  return end_failed(&requests[at], code);
+  if (at >= 0) {
+    *index = at;
+    *flag = 1;
+    return end_failed(&requests[at], code);
+  }
+  OfHost rest(n, requests);
+  if (rest.are_all()) return PMPI_Testany(n, requests, index, flag, status);
+  code = PMPI_Testany(n, rest.data(), index, flag, status);
+  rest.take_over();
+  if (code == MPI_SUCCESS && *flag != 0 && *index == MPI_UNDEFINED) {  // but the calls
+    *flag = 0;
+    mpi::move_host_on();
+  }
+  return code;
 }
 
 EXPORT int MPI_Testsome(int n, MPI_Request requests[], int* ended, int indices[],
                         MPI_Status statuses[]) {
   mpi::bind_host();
-  const Given given(n, requests);
   mpi::advance(requests, n);
   int code = MPI_SUCCESS;
   const int at = first_failed(n, requests, &code);
-  if (at < 0) return given.told(PMPI_Testsome(n, requests, ended, indices, statuses));
-  return end_some_failed(at, code, requests, ended, indices, statuses);
+  if (at >= 0) return end_some_failed(at, code, requests, ended, indices, statuses);
+  OfHost rest(n, requests);
+  if (rest.are_all()) return PMPI_Testsome(n, requests, ended, indices, statuses);
+  code = PMPI_Testsome(n, rest.data(), ended, indices, statuses);
+  rest.take_over();
+  if (code == MPI_SUCCESS && *ended == MPI_UNDEFINED) {  // but the calls
+    *ended = 0;
+    mpi::move_host_on();
+  }
+  return code;
 }
 
 EXPORT int MPI_Request_get_status(MPI_Request request, int* flag, MPI_Status* status) {
   mpi::bind_host();
-  mpi::advance(&request, 1);
-  if (!mpi::has_failed(request)) return PMPI_Request_get_status(request, flag, status);
-  *flag = 1;  // MPI_Wait tells how
+  const bool is_left = mpi::advance(&request, 1);
+  if (!is_left && !mpi::has_failed(request)) return PMPI_Request_get_status(request, flag, status);
+  *flag = is_left ? 0 : 1;  // MPI_Wait tells how it has failed
+  mpi::move_host_on();
   return MPI_SUCCESS;
 }
