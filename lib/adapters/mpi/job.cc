@@ -69,6 +69,12 @@ void progress_host(void*) {
   if (!rest_from_call()) move_host_on();
 }
 
+// Under the job's mutex, once none of its calls is left.
+void add_to_ended(Job& j, const Comm& kept) {
+  j.ended.add(kept.counters);
+  if (kept.later != nullptr) j.ended.add(kept.later->counters);
+}
+
 int forget(MPI_Comm, int, void* attribute, void*) {
   freed_comms.fetch_add(1);
   Comm* const kept = static_cast<Comm*>(attribute);
@@ -77,11 +83,8 @@ int forget(MPI_Comm, int, void* attribute, void*) {
     const std::lock_guard lock(j.mutex);
     if (--kept->users > 0) return MPI_SUCCESS;
     std::erase(j.comms, kept);
-    j.ended.add(kept->counters);
-    if (kept->later != nullptr) j.ended.add(kept->later->counters);
+    add_to_ended(j, *kept);
   }
-  if (kept->later != nullptr) tutti_comm_free(kept->later->own);
-  tutti_comm_free(kept->own);
   delete kept;
   return MPI_SUCCESS;
 }
@@ -220,10 +223,7 @@ void make_for_nonblocking(MPI_Comm comm, Comm& kept) {
   tutti_comm_dup(kept.own, &later->own);
   std::optional<SecondThread> second;
   const bool ready = later->own != nullptr && need_second_thread(*later, &second);
-  if (!Exchange(comm, kept.nranks).all_made(ready)) {
-    tutti_comm_free(later->own);
-    return;
-  }
+  if (!Exchange(comm, kept.nranks).all_made(ready)) return;
   belong_to_no_thread(*later, second);
   kept.later = std::move(later);
 }
@@ -359,13 +359,9 @@ void finish() {
   end_requests();
   const std::lock_guard lock(j.mutex);
   for (Comm* const kept : j.comms) {
-    j.ended.add(kept->counters);
+    add_to_ended(j, *kept);
     kept->counters = {};
-    if (kept->later != nullptr) {
-      j.ended.add(kept->later->counters);
-      tutti_comm_free(kept->later->own);
-      kept->later.reset();
-    }
+    kept->later.reset();
     tutti_comm_free(kept->own);
     kept->own = nullptr;
   }

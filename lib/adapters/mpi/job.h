@@ -18,6 +18,11 @@ namespace tutti::mpi {
 // MPI_COMM_WORLD have its: calls on communicators of the same ranks come in one order on all of
 // them (in another, ranks would wait for each other in a circle), unless threads call at once.
 struct Comm {
+  Comm() = default;
+  ~Comm() { tutti_comm_free(own); }
+  Comm(const Comm&) = delete;
+  Comm& operator=(const Comm&) = delete;
+
   tutti_comm own = nullptr;  // null: the host makes all calls
   Why why = Why::few;        // then
   bool world = false;        // all ranks of MPI_COMM_WORLD in its order

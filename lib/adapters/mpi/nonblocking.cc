@@ -33,7 +33,8 @@ constexpr uint64_t grace_ns = 100'000;
 // sooner than one that yields.
 constexpr uint64_t first_nap_ns = 5'000, most_nap_ns = 200'000;
 constexpr long nap_in_call_ns = 20'000;
-// A look that took longer has moved data.
+// A look that took longer may have moved data: the next one comes after as long a time, so that
+// looks take half of a core at most, however slow they are.
 constexpr uint64_t idle_look_ns = 3'000;
 // How long the thread that looks after calls does so without any, before it has to be woken.
 constexpr uint64_t linger_ns = 10'000'000;
@@ -61,7 +62,7 @@ struct Lanes {
   std::unordered_map<MPI_Request, Failure> failures;
   std::vector<int> free_tags;
   int ntags = 0;
-  std::condition_variable moved;  // no thread is at a lane that one was at
+  std::condition_variable moved;  // a thread has left a lane
 
   size_t nwaiting = 0;  // lanes with calls that wait
   // One of these threads looks after the lanes, but while it moves a call on.
@@ -181,8 +182,9 @@ bool move_first(Lock& lock, Lane& lane, Move move) {
     }
     all.due.notify_one();
   } else if (of_interposer) {
-    const bool idle = now - begun_ns < idle_look_ns;
-    call.nap_ns = idle ? std::clamp(2 * call.nap_ns, first_nap_ns, most_nap_ns) : 0;
+    const uint64_t took_ns = now - begun_ns;
+    const uint64_t nap_ns = took_ns < idle_look_ns ? 2 * call.nap_ns : took_ns;
+    call.nap_ns = std::clamp(nap_ns, first_nap_ns, most_nap_ns);
     call.due_ns = now + call.nap_ns;
   } else {
     call.nap_ns = 0;

@@ -193,6 +193,10 @@ def cost(mpi):
     for (what, length), (excess, mine, tutti) in best.items():
         print(f"{what}, {length} B: MPI_Allreduce {mine} ns, tutti_allreduce {tutti} ns{': too much' if excess > 0 else ''}")
     check(all(excess <= 0 for excess, _, _ in best.values()), f"{attempts} times more than {MOST_NS} ns, or {MOST_RATIO} of long ones")
+    # What README has of nonblocking calls: that all are carried and timed, how long they take is not judged.
+    out, err, _, _ = run(over_tutti(mpi, 2, compile_c(mpi, "cost_nonblocking.c")), within=120)
+    check(carried(err)[1] == 0, "nonblocking calls are left to the host", err)
+    check(len(re.findall(r", ratio [\d.]+$", out, re.M)) == 18, "too few rows", out)
 
 
 def mixed(mpi):

@@ -67,14 +67,19 @@ static void count_errors(MPI_Comm* comm, int* code, ...) {
   (void)code;
   ++handled;
 }
-static void errors(void) {
+/* A duplicate of the world that returns errors, with a communicator of tutti. */
+static MPI_Comm returning_errors(void) {
   MPI_Comm own;
-  MPI_Errhandler handler;
-  char text[MPI_MAX_ERROR_STRING];
-  int length = 0;
   MPI_Comm_dup(MPI_COMM_WORLD, &own);
   MPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN);
   sum_of_ranks(own);
+  return own;
+}
+static void errors(void) {
+  MPI_Comm own = returning_errors();
+  MPI_Errhandler handler;
+  char text[MPI_MAX_ERROR_STRING];
+  int length = 0;
   double a[8] = {0}, b[8] = {0};
   const int code = rank == 0 ? MPI_Allreduce(a, b, 4, MPI_DOUBLE, MPI_SUM, own)
                              : MPI_Allreduce(a, b, 3, MPI_DOUBLE, MPI_SUM, own);
@@ -768,12 +773,9 @@ static void pending_send_any(void) {
 
 /* The error of a call is that of what ends its request; with others in MPI_Waitall. */
 static void nonblocking_errors(void) {
-  MPI_Comm own;
+  MPI_Comm own = returning_errors();
   char text[MPI_MAX_ERROR_STRING];
   int length = 0;
-  MPI_Comm_dup(MPI_COMM_WORLD, &own);
-  MPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN);
-  sum_of_ranks(own);
   double a[8] = {0}, b[8] = {0};
   for (int turn = 0; turn < 7; ++turn) {
     MPI_Request all[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
