@@ -5,6 +5,7 @@
 """
 
 import datetime
+import gc
 import os
 import signal
 import subprocess
@@ -136,12 +137,12 @@ def threads():
 def case_dropped(rank, size):
     """The last reference to a group goes in a callback of one of its futures: what was issued behind that still runs, and the
     group ends."""
-    store, before = dist.distributed_c10d._get_default_store(), threads()
+    before = threads()
     for kind in ("collective", "message"):
         for waits in (False, True):
             name = f"dropped {kind} {waits}"
             attached, dropped, took = Sign(name), threading.Event(), []
-            held = [tutti_torch._create(dist.PrefixStore(name, store), rank, size, datetime.timedelta(seconds=30))]
+            held = [group_of(name, rank, size)]
             tensor, later = torch.full((3,), float(rank)), torch.ones(3)
 
             def drop(_future):
@@ -175,10 +176,89 @@ def case_dropped(rank, size):
             del work, works
             held.clear()
             dist.barrier()
-            deadline = time.monotonic() + SOON
-            while threads() > before:
-                assert time.monotonic() < deadline, (name, before, os.listdir("/proc/self/task"))
-                time.sleep(0.01)
+            await_threads(before, name)
+
+
+def group_of(name, rank, size):
+    """One that nothing else has."""
+    store = dist.distributed_c10d._get_default_store()
+    return tutti_torch._create(dist.PrefixStore(name, store), rank, size, datetime.timedelta(seconds=30))
+
+
+def await_threads(count, name):
+    """Of groups that have gone."""
+    deadline = time.monotonic() + SOON
+    while threads() > count:
+        assert time.monotonic() < deadline, (name, count, os.listdir("/proc/self/task"))
+        time.sleep(0.01)
+
+
+def case_dropped_crosswise(rank, size):
+    """The last references to two groups go in callbacks of each other, at the same time."""
+    before = threads()
+    held = {name: group_of("crosswise " + name, rank, size) for name in ("one", "other")}
+    begun = {name: threading.Event() for name in held}
+    ended = {name: threading.Event() for name in held}
+    go_on, took = threading.Event(), []
+
+    def drop(mine, others):
+        go_on.wait(SOON)  # the callbacks are attached
+        begun[mine].set()
+        assert begun[others].wait(SOON)
+        since = time.monotonic()
+        held.pop(others)
+        took.append(time.monotonic() - since)
+        ended[mine].set()
+
+    works = [held[name].allreduce([torch.ones(3)], dist.AllreduceOptions()) for name in ("one", "other")]
+    for work, mine, others in zip(works, ("one", "other"), ("other", "one")):
+        work.get_future().then(lambda _future, mine=mine, others=others: drop(mine, others))
+        del work
+    go_on.set()
+    del works
+    for event in ended.values():
+        assert event.wait(SOON), took
+    assert max(took) < 4, took
+    await_threads(before, "crosswise")
+
+
+def case_collected(rank, size):
+    """A collection of garbage finds a group while this thread has a lock of its queue or of its messages."""
+    if tutti_torch.implementation() != "python":
+        return  # compiled, no Python runs under these locks
+    before = threads()
+    for part in ("queue", "messages"):
+        group = group_of("collected " + part, rank, size)
+        group.allreduce([torch.ones(3)], dist.AllreduceOptions()).wait()
+        lock = getattr(group._state, part)._lock
+        cycle = [group]
+        cycle.append(cycle)
+        del group, cycle
+        with lock:
+            gc.collect()
+        await_threads(before, part)
+
+
+def case_abort_beside_shutdown(rank, size):
+    """abort() while another thread shuts the group down."""
+    if tutti_torch.implementation() == "compiled" and torch.__version__.startswith("1."):
+        return  # which gives Python neither
+    for turn in range(20):
+        group = group_of(f"beside shutdown {turn}", rank, size)
+        ends = group if hasattr(group, "abort") else group._get_backend(torch.device("cpu"))
+        dist.barrier()
+        over = threading.Event()
+
+        def abort(ends=ends, over=over):
+            while not over.is_set():
+                ends.abort()
+
+        aborting = threading.Thread(target=abort)
+        aborting.start()
+        ends.shutdown()
+        over.set()
+        aborting.join(SOON)
+        assert not aborting.is_alive(), turn
 
 
 def case_wait_limit(rank, size):
@@ -302,7 +382,7 @@ if __name__ == "__main__":
         form = sys.argv[1]
         old_torch()
         other_torch()
-        ranks.run(__file__, "late+interrupted+ended_by_hand+dropped+wait_limit+unanswered+bad+mismatch+setup_fails", form, 2)
+        ranks.run(__file__, "late+interrupted+ended_by_hand+dropped+dropped_crosswise+collected+abort_beside_shutdown+wait_limit+unanswered+bad+mismatch+setup_fails", form, 2)
         ranks.run(__file__, "alone", form, 1)
         ranks.run(__file__, "killed", form, 3, expect=[0, -signal.SIGKILL, 0])
         if not torch.__version__.startswith("1."):

@@ -169,7 +169,7 @@ def case_in_the_order_of_streams(rank, nranks):
     gpu.copy(stream, tensor, source)
     work = begin_all_reduce(tensor)
     work.wait()
-    assert gpu.streams_of(tensor) in (None, {group()._gpu.stream})
+    assert gpu.streams_of(tensor) in (None, {group()._state.gpu.stream})
     gpu.copy(stream, later, tensor)
     time.sleep(0.05)
     assert not work.is_completed() and not work.is_success() and work.exception() is None

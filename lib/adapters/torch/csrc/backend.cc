@@ -432,27 +432,37 @@ c10::intrusive_ptr<Backend> over_communicators(uintptr_t collectives, uintptr_t 
 
 }  // namespace
 
-Backend::Open::Open(tutti_comm collectives, tutti_comm others)
-    : collectives_comm(collectives),
-      messages_comm(others),
-      adoption(std::make_unique<Adoption>(collectives)),
-      messages(std::make_shared<Messages>(others)),
-      queue(std::make_shared<CallQueue>()) {}
+Backend::State::State(tutti_comm collectives_comm, tutti_comm messages_comm)
+    : adoption(std::make_unique<Adoption>(collectives_comm)),
+      messages(std::make_shared<Messages>(messages_comm)),
+      queue(std::make_shared<CallQueue>()),
+      collectives_comm_(collectives_comm),
+      messages_comm_(messages_comm) {}
 
-// Whether this thread is in something that the queue or the messages run.
-bool Backend::Open::runs_here() { return queue->runs_here() || messages->runs_here(); }
+bool Backend::State::runs_here() { return queue->runs_here() || messages->runs_here(); }
 
-void Backend::Open::close() {
+void Backend::State::close() {
   const bool done = queue->drain(patience);
   // What was sent and not received, or the other way round, has no end.
   const bool idle = messages->idle();
-  if (!done) library().comm_abort(collectives_comm, "the process group was shut down");
-  if (!idle) library().comm_abort(messages_comm, "the process group was shut down");
+  if (!done) library().comm_abort(collectives_comm_, "the process group was shut down");
+  if (!idle) library().comm_abort(messages_comm_, "the process group was shut down");
   queue->stop();
   messages->stop();
-  library().comm_free(messages_comm);
-  library().comm_free(collectives_comm);
+  {
+    const std::lock_guard<std::mutex> lock(freeing_);
+    freed_ = true;
+    library().comm_free(messages_comm_);
+    library().comm_free(collectives_comm_);
+  }
   adoption.reset();  // tensors are freed when their memory is private again
+}
+
+void Backend::State::abort(const char* why) {
+  const std::lock_guard<std::mutex> lock(freeing_);
+  if (freed_) return;
+  library().comm_abort(collectives_comm_, why);
+  library().comm_abort(messages_comm_, why);
 }
 
 Backend::Backend(tutti_comm collectives, tutti_comm messages, int rank, int size,
@@ -460,33 +470,27 @@ Backend::Backend(tutti_comm collectives, tutti_comm messages, int rank, int size
     : Base(rank, size),
       collectives_(collectives),
       timeout_(timeout),
-      open_(std::make_unique<Open>(collectives, messages)) {}
+      state_(std::make_shared<State>(collectives, messages)) {}
 
 Backend::~Backend() {
   if (!open_) return;
   // Callbacks of futures may be Python's.
   const auto released = without_gil();
-  if (!open_->runs_here()) {
-    open_->close();
+  if (!Serving::here()) {
+    state_->close();
     return;
   }
   // What runs here goes on once this has returned, and what is queued behind it.
-  end_elsewhere([open = std::shared_ptr<Open>(std::move(open_))] { open->close(); });
+  end_elsewhere([state = state_] { state->close(); });
 }
 
 void Backend::shutdown() {
-  if (!open_) return;
-  TORCH_CHECK(!open_->runs_here(),
+  TORCH_CHECK(!open_ || !state_->runs_here(),
               "tutti: a process group cannot be destroyed in a callback of its own");
-  open_->close();
-  open_.reset();
+  if (open_.exchange(false)) state_->close();
 }
 
-void Backend::abort() {
-  if (!open_) return;
-  library().comm_abort(open_->collectives_comm, "the process group was aborted");
-  library().comm_abort(open_->messages_comm, "the process group was aborted");
-}
+void Backend::abort() { state_->abort("the process group was aborted"); }
 
 c10::intrusive_ptr<Base> Backend::split(const c10::intrusive_ptr<c10d::Store>& store,
                                         const std::vector<int>& ranks,
@@ -511,7 +515,7 @@ c10::intrusive_ptr<Base::Options> Backend::getBackendOptions() {
 }
 
 WorkPtr Backend::issued(WorkPtr work) {
-  if (coalescer_.load() == std::this_thread::get_id() && !open_->queue->in_callback())
+  if (coalescer_.load() == std::this_thread::get_id() && !state_->queue->in_callback())
     coalesced_.push_back(work);
   return work;
 }
@@ -528,17 +532,17 @@ WorkPtr Backend::endCoalescing() {
 
 WorkPtr Backend::issue(OpType type, const char* title, const Tensors& inputs, Tensors outputs,
                        Milliseconds timeout, std::function<void(const tutti_call_config*)> run) {
-  TORCH_CHECK(open_ != nullptr, "tutti: the process group was shut down");
+  TORCH_CHECK(open_, "tutti: the process group was shut down");
   const int64_t limit = (timeout.count() > 0 ? timeout : timeout_).count();
   auto call = c10::make_intrusive<CallQueue::Call>(
-      open_->queue,
+      state_->queue,
       [limit, run = std::move(run)] {
         tutti_call_config config = TUTTI_CALL_CONFIG_INIT;
         config.timeout_ms = limit;
         run(&config);
       },
       rank_, type, title, inputs, std::move(outputs), ++sequence_, rank_);
-  open_->queue->push(call);
+  state_->queue->push(call);
   return issued(std::move(call));
 }
 
@@ -574,7 +578,7 @@ WorkPtr Backend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& opts)
   check_tensor(tensor, "all_reduce");
   return issue(
       OpType::ALLREDUCE, "tutti:all_reduce", tensors, tensors, opts.timeout,
-      [=, &adoption = *open_->adoption, comm = collectives_](const tutti_call_config* config) {
+      [=, &adoption = *state_->adoption, comm = collectives_](const tutti_call_config* config) {
         reduce_all(tensor, by, adoption, comm, config);
       });
 }
@@ -583,7 +587,7 @@ WorkPtr Backend::allreduce_coalesced(Tensors& tensors,
                                      const c10d::AllreduceCoalescedOptions& opts) {
   check_tensors(tensors, "all_reduce_coalesced");
   return issue(OpType::ALLREDUCE_COALESCED, "tutti:all_reduce", tensors, tensors, opts.timeout,
-               [=, &adoption = *open_->adoption, by = opts.reduceOp, comm = collectives_,
+               [=, &adoption = *state_->adoption, by = opts.reduceOp, comm = collectives_,
                 all = tensors](const tutti_call_config* config) {
                  for (const auto& tensor : all) reduce_all(tensor, by, adoption, comm, config);
                });
@@ -852,7 +856,7 @@ WorkPtr Backend::barrier(const c10d::BarrierOptions& opts) {
 
 WorkPtr Backend::issue_message(bool send, Tensors& tensors, int peer, int tag) {
   const char* what = send ? "send" : "recv";
-  TORCH_CHECK(open_ != nullptr, "tutti: the process group was shut down");
+  TORCH_CHECK(open_, "tutti: the process group was shut down");
   const auto tensor = only(tensors, what);
   const auto flat =
       send ? tensor.contiguous()
@@ -864,9 +868,9 @@ WorkPtr Backend::issue_message(bool send, Tensors& tensors, int peer, int tag) {
     if (back) tensor.copy_(flat);
   };
   auto message = c10::make_intrusive<Messages::Message>(
-      open_->messages, std::move(finish), rank_, send ? OpType::SEND : OpType::RECV,
+      state_->messages, std::move(finish), rank_, send ? OpType::SEND : OpType::RECV,
       send ? "tutti:send" : "tutti:recv", tensors, tensors, sequence_, send ? rank_ : peer);
-  open_->messages->begin(message, send, flat.data_ptr(), bytes_of(flat), peer, tag, timeout_);
+  state_->messages->begin(message, send, flat.data_ptr(), bytes_of(flat), peer, tag, timeout_);
   return issued(std::move(message));
 }
 

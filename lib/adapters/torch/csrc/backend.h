@@ -106,17 +106,26 @@ class Backend final : public Base {
   void shutdown();
 
  private:
-  // What it has until it is shut down.
-  struct Open {
-    Open(tutti_comm collectives_comm, tutti_comm messages_comm);
+  // What it has until it is closed, which may be after the program has dropped it.
+  class State {
+   public:
+    State(tutti_comm collectives_comm, tutti_comm messages_comm);
+    // Whether this thread is in something that the queue or the messages run.
     bool runs_here();
+    // Waits for collectives that are in flight, and ends what else is.
     void close();
+    // From any thread, also while another one closes it.
+    void abort(const char* why);
 
-    tutti_comm collectives_comm;
-    tutti_comm messages_comm;
-    std::unique_ptr<Adoption> adoption;  // of collectives_comm, for calls that are run
-    std::shared_ptr<Messages> messages;
-    std::shared_ptr<CallQueue> queue;
+    std::unique_ptr<Adoption> adoption;  // of the collectives, for calls that are run
+    const std::shared_ptr<Messages> messages;
+    const std::shared_ptr<CallQueue> queue;
+
+   private:
+    const tutti_comm collectives_comm_;
+    const tutti_comm messages_comm_;
+    std::mutex freeing_;  // held to use a communicator beside the calls
+    bool freed_ = false;
   };
 
   // Runs `run` when its turn comes.
@@ -132,7 +141,8 @@ class Backend final : public Base {
   std::atomic<uint64_t> sequence_{0};
   std::atomic<std::thread::id> coalescer_{};  // the thread that collects its own works
   std::vector<WorkPtr> coalesced_;            // which only that one has
-  std::unique_ptr<Open> open_;
+  const std::shared_ptr<State> state_;
+  std::atomic<bool> open_{true};
 };
 
 }  // namespace tutti_torch

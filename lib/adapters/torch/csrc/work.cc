@@ -131,6 +131,7 @@ class CallQueue::Callbacks {
 };
 
 thread_local CallQueue::Callbacks* CallQueue::Callbacks::innermost_ = nullptr;
+thread_local int Serving::depth_ = 0;
 
 void CallQueue::Call::run() {
   std::exception_ptr failure;
@@ -234,6 +235,7 @@ void CallQueue::run_queued(std::unique_lock<std::mutex>& lock, const Call* last)
 
 // With nobody running.
 void CallQueue::take_and_run(std::unique_lock<std::mutex>& lock, const Call* last) {
+  const Serving serving;
   runner_ = std::this_thread::get_id();
   run_queued(lock, last);
   runner_ = std::thread::id();
@@ -386,6 +388,7 @@ bool Messages::advance() {
     if (ended.empty()) return false;
     ending_.push_back(std::this_thread::get_id());
   }
+  const Serving serving;
   for (const auto& message : ended) {
     auto failure = message->error_;
     try {

@@ -67,6 +67,20 @@ class TuttiWork : public c10d::Work {
   std::exception_ptr failure_;  // written before done_
 };
 
+// While this thread runs what a group has to run, as a callback: it must close no group then. Two
+// groups may be dropped in callbacks of each other.
+class Serving {
+ public:
+  Serving() { ++depth_; }
+  Serving(const Serving&) = delete;
+  Serving& operator=(const Serving&) = delete;
+  ~Serving() { --depth_; }
+  static bool here() { return depth_ > 0; }
+
+ private:
+  static thread_local int depth_;
+};
+
 // The collectives of a group. A thread of the queue runs them, so that they proceed while the
 // program computes; but who waits for a call whose turn it is runs it itself, which spares two
 // switches of threads.

@@ -101,6 +101,7 @@ class GpuCalls:
         self.stream = cuda.Stream(device)
         self._failures = failures
         self._lock = threading.RLock()  # a communicator is used by one thread at a time; works ask it from any
+        self._freeing = threading.Lock()  # held to abort it, from any thread
         self._left = None  # once the communicator has gone: what had become of the calls
 
     def issue(self, run, config, outputs, source):
@@ -133,8 +134,9 @@ class GpuCalls:
                 raise self._left
 
     def abort(self, why):
-        if self.comm is not None:
-            self.library.tutti_comm_abort(self.comm, why)
+        with self._freeing:
+            if self.comm is not None:
+                self.library.tutti_comm_abort(self.comm, why)
 
     def close(self, patience_s):
         deadline = time.monotonic() + patience_s
@@ -147,7 +149,8 @@ class GpuCalls:
                 self.check()
             except RuntimeError as failure:
                 self._left = failure
-            comm, self.comm = self.comm, None
+            with self._freeing:
+                comm, self.comm = self.comm, None
         self.library.tutti_comm_free(comm)
 
 

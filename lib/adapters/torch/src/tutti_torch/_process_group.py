@@ -6,6 +6,7 @@ It does what csrc/backend.cc does, which is chosen where it was built, and has t
 import collections
 import ctypes
 import functools
+import os
 import sys
 import threading
 
@@ -14,6 +15,7 @@ import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
 from tutti import _abi, _library
 
+from . import _ending
 from . import _gpu as gpu
 from ._adoption import Adoption
 from ._places import Input, OnHost, Output, bytes_of
@@ -69,7 +71,7 @@ _KEPT_WORKS = 4096 if RELEASE < (2, 7) else 0
 _KEPT_OUTPUTS = 16
 _KEPT_ALONE = 3  # references: of the list of those that are kept, and of who asks
 
-_NOT_ENDED = []  # groups for which there was no thread
+_SHUT_DOWN = b"the process group was shut down"
 
 
 def _require(condition, text):
@@ -153,23 +155,54 @@ def _lengths(values):
     return (ctypes.c_size_t * len(values))(*values)
 
 
-def _close(library, queue, comm, messages, messages_comm, gpu_calls, adoption, kept):
-    """Waits for collectives that are in flight, and ends what else is. `adoption`: in a list, which alone has it."""
-    if not queue.drain(_PATIENCE_S):
-        library.tutti_comm_abort(comm, b"the process group was shut down")
-        if gpu_calls is not None:  # a barrier may wait for it
-            gpu_calls.abort(b"the process group was shut down")
-    # What was sent and not received, or the other way round, has no end.
-    if not messages.idle():
-        library.tutti_comm_abort(messages_comm, b"the process group was shut down")
-    queue.stop()
-    messages.stop()
-    if gpu_calls is not None:
-        gpu_calls.close(_PATIENCE_S)
-    library.tutti_comm_free(messages_comm)
-    library.tutti_comm_free(comm)
-    kept.clear()
-    adoption.clear()  # tensors are freed when their memory is private again
+class _State:
+    """What a group has until it is closed, which may be after the program has dropped it."""
+
+    def __init__(self, library, failures, collectives, messages, limit_ms):
+        self.process = os.getpid()
+        self._library = library
+        self.comm, self._messages_comm = collectives, messages
+        self.gpu = None  # GpuCalls, once there are calls on a GPU
+        self.kept = collections.deque(maxlen=_KEPT_WORKS)
+        self.adoption = Adoption(library, failures, collectives)
+        self.queue = CallQueue()
+        self.messages = Messages(library, failures, messages, limit_ms)
+        self._freeing = threading.Lock()  # held to use a communicator beside the calls
+        self._freed = False
+
+    def abort(self, why):
+        """From any thread, also while another one closes it."""
+        with self._freeing:
+            if self._freed:
+                return
+            self._library.tutti_comm_abort(self.comm, why)
+            self._library.tutti_comm_abort(self._messages_comm, why)
+            if self.gpu is not None:
+                self.gpu.abort(why)
+
+    def runs_here(self):
+        """Whether this thread is in something that the queue or the messages run."""
+        return self.queue.runs_here() or self.messages.runs_here()
+
+    def close(self):
+        """Waits for collectives that are in flight, and ends what else is."""
+        if not self.queue.drain(_PATIENCE_S):
+            self._library.tutti_comm_abort(self.comm, _SHUT_DOWN)
+            if self.gpu is not None:  # a barrier may wait for it
+                self.gpu.abort(_SHUT_DOWN)
+        # What was sent and not received, or the other way round, has no end.
+        if not self.messages.idle():
+            self._library.tutti_comm_abort(self._messages_comm, _SHUT_DOWN)
+        self.queue.stop()
+        self.messages.stop()
+        if self.gpu is not None:
+            self.gpu.close(_PATIENCE_S)
+        with self._freeing:
+            self._freed = True
+            self._library.tutti_comm_free(self._messages_comm)
+            self._library.tutti_comm_free(self.comm)
+        self.kept.clear()
+        self.adoption = None  # tensors are freed when their memory is private again
 
 
 class TuttiProcessGroup(dist.ProcessGroup):
@@ -181,20 +214,16 @@ class TuttiProcessGroup(dist.ProcessGroup):
         super().__init__(rank, size)
         let_record(False)
         self._store = store  # for the communicator of calls on a GPU, which the first of them makes
-        self._gpu = None
+        _ending.prepare()
         self._library = _library.load()
         self._failures = Failures(self._library)
-        self._comm, self._messages_comm = collectives, messages
         self._rank, self._size = rank, size
         self._limit_ms = limit_ms
         self._group_name = self._group_desc = ""
         self._sequence = 0
         self._coalesced = self._coalescer = None  # works, and the thread that collects its own
-        self._kept = collections.deque(maxlen=_KEPT_WORKS)
         self._with_outputs, self._sweep_at = [], 2 * _KEPT_OUTPUTS
-        self._adoption = Adoption(self._library, self._failures, collectives)
-        self._queue = CallQueue()
-        self._messages = Messages(self._library, self._failures, messages, limit_ms)
+        self._state = _State(self._library, self._failures, collectives, messages, limit_ms)
         self._open = True
 
     # What torch asks for.
@@ -247,7 +276,7 @@ class TuttiProcessGroup(dist.ProcessGroup):
         return self._sequence
 
     def set_timeout(self, timeout):
-        self._limit_ms = self._messages.limit_ms = max(1, int(timeout.total_seconds() * 1000))
+        self._limit_ms = self._state.messages.limit_ms = max(1, int(timeout.total_seconds() * 1000))
 
     @property
     def supports_splitting(self):
@@ -280,29 +309,19 @@ class TuttiProcessGroup(dist.ProcessGroup):
         pass
 
     def abort(self):
-        if self._open:
-            for comm in (self._comm, self._messages_comm):
-                self._library.tutti_comm_abort(comm, b"the process group was aborted")
-            if self._gpu is not None:
-                self._gpu.abort(b"the process group was aborted")
-
-    def _runs_here(self):
-        """Whether this thread is in something that the queue or the messages run."""
-        return self._queue.runs_here() or self._messages.runs_here()
+        """From any thread: all calls end with an error, here and on the other ranks."""
+        self._state.abort(b"the process group was aborted")
 
     def _closing(self):
-        """What ends the rest of a group that takes no calls any more, and outlives it."""
+        """What closes a group that takes no calls any more."""
         self._open = False
-        closing = functools.partial(_close, self._library, self._queue, self._comm, self._messages, self._messages_comm, self._gpu,
-                                    [self._adoption], self._kept)
-        self._adoption = None
         self._store = None  # the next group may be made through another one at the same address
-        return closing
+        return self._state.close
 
     def shutdown(self):
         if not self._open:
             return
-        _require(not self._runs_here(), "a process group cannot be destroyed in a callback of its own")
+        _require(not self._state.runs_here(), "a process group cannot be destroyed in a callback of its own")
         self._closing()()
 
     _shutdown = shutdown
@@ -311,15 +330,8 @@ class TuttiProcessGroup(dist.ProcessGroup):
         # At the end of the process there is no library left to speak to.
         if not getattr(self, "_open", False) or torch is None or sys.is_finalizing():
             return
-        if self._runs_here():
-            # What runs here goes on once this has returned, and what is queued behind it.
-            closing = self._closing()
-            try:
-                threading.Thread(target=closing, name="tutti_torch closing").start()
-            except RuntimeError:  # there is none to be had: what is shared must not be freed before it is given back
-                _NOT_ENDED.append(closing)
-        else:
-            self._closing()()
+        if self._state.process == os.getpid():  # a forked child has none of its threads
+            _ending.close(self._closing())
 
     def _start_coalescing(self, device=None):
         self._coalesced, self._coalescer = [], threading.get_ident()
@@ -333,12 +345,12 @@ class TuttiProcessGroup(dist.ProcessGroup):
     def _issued(self, work):
         if _KEPT_WORKS:
             self._keep(work)
-        if self._coalescer == threading.get_ident() and not self._queue.in_callback():
+        if self._coalescer == threading.get_ident() and not self._state.queue.in_callback():
             self._coalesced.append(work)
         return work
 
     def _keep(self, work):
-        self._kept.append(work)
+        self._state.kept.append(work)
         self._with_outputs.append(work)
         if len(self._with_outputs) >= self._sweep_at:
             self._forget_outputs()
@@ -365,18 +377,20 @@ class TuttiProcessGroup(dist.ProcessGroup):
         self._sequence += 1
         if device is not None:
             return self._issued(self._gpu_calls(device).issue(run, config, outputs, self._rank))
-        call = Call(self._queue, lambda: run(OnHost(self._library, self._failures, self._comm, config)), outputs, self._rank)
-        self._queue.push(call)
+        queue = self._state.queue
+        call = Call(queue, lambda: run(OnHost(self._library, self._failures, self._state.comm, config)), outputs, self._rank)
+        queue.push(call)
         return self._issued(call)
 
     def _gpu_calls(self, device):
         """Collective, the first time: all ranks make a communicator, each with its GPU."""
-        if self._gpu is None:
+        state = self._state
+        if state.gpu is None:
             comm, = communicators(self._store, self._rank, self._size, self._limit_ms, 1, f"cuda:{device.index}")
-            self._gpu = gpu.GpuCalls(self._library, self._failures, comm, device)
-        _require(self._gpu.device == device,
-                 f"the group's calls are on {self._gpu.device}, but the tensors lie in memory of {device}")
-        return self._gpu
+            state.gpu = gpu.GpuCalls(self._library, self._failures, comm, device)
+        _require(state.gpu.device == device,
+                 f"the group's calls are on {state.gpu.device}, but the tensors lie in memory of {device}")
+        return state.gpu
 
     def _root(self, root, what):
         _require(0 <= root < self._size, f"{what}: there is no rank {root} among {self._size}")
@@ -429,7 +443,7 @@ class TuttiProcessGroup(dist.ProcessGroup):
     def _reduce_all(self, tensor, reduce, on):
         def run(op, dtype):
             if tensor.is_cpu:
-                self._adoption.before_allreduce(tensor, on.config)
+                self._state.adoption.before_allreduce(tensor, on.config)
             buffer = on.output([tensor])
             buffer.load()
             on.call("tutti_allreduce", "all_reduce", _abi.TUTTI_IN_PLACE, buffer.address, tensor.numel(), dtype, op)
@@ -727,12 +741,13 @@ class TuttiProcessGroup(dist.ProcessGroup):
 
     def barrier(self, opts=None):
         # Behind the calls on the GPU that were issued before it, and not behind later ones.
-        reached = self._gpu.reached() if self._gpu is not None else None
+        calls = self._state.gpu
+        reached = calls.reached() if calls is not None else None
 
         def run(on):
             if reached is not None:
                 reached.synchronize()
-                self._gpu.check()
+                calls.check()
             on.call("tutti_barrier", "barrier")
 
         return self._issue(opts, [], (), run)
@@ -754,8 +769,9 @@ class TuttiProcessGroup(dist.ProcessGroup):
             finish = place.store
         else:
             place, finish = gpu.received_in_host_memory(tensor)
-        message = Message(self._messages, finish, [tensor], self._rank if send else -1 if peer is None else peer)
-        self._messages.begin(message, send, place.address, bytes_of(tensor), peer, tag)
+        messages = self._state.messages
+        message = Message(messages, finish, [tensor], self._rank if send else -1 if peer is None else peer)
+        messages.begin(message, send, place.address, bytes_of(tensor), peer, tag)
         return self._issued(message)
 
     def send(self, tensors, peer, tag=0):

@@ -14,6 +14,8 @@ import torch
 from torch._C._distributed_c10d import Work
 from tutti import _abi
 
+from ._ending import Serving
+
 # How long the queue's thread looks for new calls by itself after one, and how often: waking it takes longer
 # than a short call. A call that is younger than a look is left to the thread that issued it, which mostly waits
 # for it at once.
@@ -135,7 +137,11 @@ class _WithThread:
         self._lock = threading.Lock()
         self._wake = threading.Condition(self._lock)  # of the thread
         self._stopping = False
-        self._thread = threading.Thread(target=self._serve, name="tutti_torch " + name, daemon=True)
+        self._thread = threading.Thread(target=self._run_thread, name="tutti_torch " + name, daemon=True)
+
+    def _run_thread(self):
+        with Serving():
+            self._serve()
 
     def stop(self):
         with self._lock:
@@ -344,7 +350,8 @@ class CallQueue(_WithThread):
         """With the lock, and nobody running."""
         self._runner = threading.get_ident()
         try:
-            self._run_queued(last)
+            with Serving():
+                self._run_queued(last)
         finally:
             self._runner = 0
             self._last_call = time.monotonic()
@@ -492,7 +499,8 @@ class Messages(_WithThread):
             return False
         self._enders.append(threading.get_ident())
         try:
-            return self._end(ended, copying)
+            with Serving():
+                return self._end(ended, copying)
         finally:
             self._enders.remove(threading.get_ident())
 
