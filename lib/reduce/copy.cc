@@ -1,5 +1,6 @@
 #include "lib/reduce/copy.h"
 
+#include <algorithm>
 #include <cstdint>
 #if defined(__SSE2__)
 #include <emmintrin.h>
@@ -58,8 +59,8 @@ inline void stream(std::byte* to, const Line& from) {
 }
 
 // Copies whole lines that are aligned at `to`, and the rest with memcpy().
-template <bool fetches, class Store>
-void copy_lines(void* to, const void* from, size_t bytes, size_t ahead_bytes, Store store_line) {
+template <class Store>
+void copy_lines(void* to, const void* from, size_t bytes, Store store_line) {
   auto* const out = static_cast<std::byte*>(to);
   const auto* const in = static_cast<const std::byte*>(from);
   size_t at = (line - reinterpret_cast<uintptr_t>(out) % line) % line;
@@ -68,10 +69,7 @@ void copy_lines(void* to, const void* from, size_t bytes, size_t ahead_bytes, St
     return;
   }
   std::memcpy(out, in, at);
-  for (; at + line <= bytes; at += line) {
-    if constexpr (fetches) __builtin_prefetch(in + at + ahead_bytes);
-    store_line(out + at, load(in + at));
-  }
+  for (; at + line <= bytes; at += line) store_line(out + at, load(in + at));
   std::memcpy(out + at, in + at, bytes - at);
 }
 
@@ -84,9 +82,7 @@ bool has_fast_string_copy() {
 
 }  // namespace
 
-void stream_copy(void* to, const void* from, size_t bytes) {
-  copy_lines<false>(to, from, bytes, 0, stream);
-}
+void stream_copy(void* to, const void* from, size_t bytes) { copy_lines(to, from, bytes, stream); }
 
 void stream_fence() {
 #if defined(__SSE2__)
@@ -94,9 +90,7 @@ void stream_fence() {
 #endif
 }
 
-void plain_copy(void* to, const void* from, size_t bytes) {
-  copy_lines<false>(to, from, bytes, 0, store);
-}
+void plain_copy(void* to, const void* from, size_t bytes) { copy_lines(to, from, bytes, store); }
 
 void copy_over(void* to, const void* from, size_t bytes) {
 #if defined(__x86_64__)
@@ -110,10 +104,25 @@ void copy_over(void* to, const void* from, size_t bytes) {
 }
 
 void fetch_bytes(void* to, const void* from, size_t bytes, bool non_temporal, size_t ahead_bytes) {
+  auto* const out = static_cast<std::byte*>(to);
+  const auto* const in = static_cast<const std::byte*>(from);
+  const size_t ahead = std::min(ahead_bytes, bytes);
+  for (size_t at = 0; at < ahead; at += line) __builtin_prefetch(in + at);
+  const auto store_ahead = [=](std::byte* place, const Line& data) {
+    __builtin_prefetch(in + (place - out) + ahead);
+    if (non_temporal) {
+      stream(place, data);
+    } else {
+      store(place, data);
+    }
+  };
+  // Not beyond the end: what lies there may be written right now.
+  const size_t first = bytes - ahead;
+  copy_lines(out, in, first, store_ahead);
   if (non_temporal) {
-    copy_lines<true>(to, from, bytes, ahead_bytes, stream);
+    copy_lines(out + first, in + first, ahead, stream);
   } else {
-    copy_lines<true>(to, from, bytes, ahead_bytes, store);
+    copy_lines(out + first, in + first, ahead, store);
   }
 }
 
