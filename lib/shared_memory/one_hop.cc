@@ -14,9 +14,10 @@ namespace tutti::shared {
 namespace {
 
 constexpr uint32_t most_lag = 1u << 30;  // slices
+constexpr uint64_t narrow_slices = 8;    // as many as a trial's calls that are not timed
 
 // A small part of a core's own cache, beside which the vectors have room; at least two slices.
-size_t narrow_bytes(const Tuning& tuning) {
+size_t most_narrow_bytes(const Tuning& tuning) {
   const auto wanted = size_t(tuning.narrow_share * double(tuning.core_cache()));
   const size_t least = std::min<size_t>(2 * tuning.one_hop_slice_bytes, tuning.ring_bytes);
   return std::clamp<size_t>(wanted, least, tuning.ring_bytes);
@@ -34,7 +35,7 @@ OneHop::OneHop(slots::SlotLink& link, SliceWriter& writer, SingleCopy& single_co
       nranks_(cells_.nranks()),
       self_(cells_.rank()),
       ring_(cells_.bytes() - tuning_.ring_bytes),
-      narrow_(narrow_bytes(tuning_)),
+      narrow_(most_narrow_bytes(tuning_)),
       begins_(tuning_.ring_slices),
       shown_(nranks_),
       operands_(nranks_) {}
@@ -106,9 +107,15 @@ void OneHop::withdraw() {
   slots::fence(std::memory_order_seq_cst);  // orders it before what the caller writes there now
 }
 
+// Of short slices few: else calls would be timed while the others' caches have long given up what
+// they are about to write, and settle on a way that is slow when they have come around.
+uint64_t OneHop::narrow_bytes() const {
+  return std::min<uint64_t>(narrow_, narrow_slices * shape_->slice_in_ring());
+}
+
 uint64_t OneHop::next_place() const {
   const uint64_t ring = tuning_.ring_bytes, at = next_begin_ & (ring - 1);
-  const uint64_t end = call_.narrow ? narrow_ : ring;
+  const uint64_t end = call_.narrow ? narrow_bytes() : ring;
   // No slice wraps around the end. What is left out counts as used.
   return at + shape_->slice_in_ring() <= end ? next_begin_ : next_begin_ + ring - at;
 }

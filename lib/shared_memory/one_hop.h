@@ -92,6 +92,8 @@ class OneHop {
   slots::FlagLine& line_at(uint32_t rank, uint32_t sequence) const {
     return flags_.at(rank, line_of(sequence));
   }
+  // How much of the ring a narrow call uses.
+  uint64_t narrow_bytes() const;
   // Where the next slice would begin.
   uint64_t next_place() const;
   // Gives slice `sequence` that place, and those before it that have none an empty one.
@@ -132,7 +134,7 @@ class OneHop {
   uint32_t nranks_;
   uint32_t self_;
   size_t ring_;          // its offset into a rank's cells
-  const size_t narrow_;  // bytes of it that narrow calls use
+  const size_t narrow_;  // bytes of it that narrow calls use at most
 
   OneHopCall call_;
   const OneHopShape* shape_ = nullptr;  // the call's
