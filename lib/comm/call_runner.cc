@@ -226,6 +226,7 @@ void CallRunner::finish_trial(const CallPlan& call_plan) {
   Trial& trial = *call_plan.trial;
   if (timing_) {
     timing_ = false;
+    if (call_plan.ends_unheard && protocols_.shared() != nullptr) time_to_last_end();
     if (since_ns_ != 0) pause_timing();
     // As if it had been the largest of its class.
     trial.tell(
@@ -233,6 +234,17 @@ void CallRunner::finish_trial(const CallPlan& call_plan) {
     return;
   }
   if (trial.is_open()) trial.settle(heard(call_plan));
+}
+
+// How a rank writes decides how long others read, also where it does not wait for them: so such a
+// call takes until the last rank has ended it, if that is soon. Later, they were not there.
+void CallRunner::time_to_last_end() {
+  shared::Verdicts& verdicts = protocols_.shared()->verdicts;
+  verdicts.show_end(uint32_t(mark_.epoch));
+  if (since_ns_ == 0) return;  // a call in flight
+  const uint64_t now = now_ns();
+  const uint64_t last = now + 4 * (now - since_ns_ + moved_ns_) + 1000;
+  while (!verdicts.all_have_ended(uint32_t(mark_.epoch)) && now_ns() < last) cpu_relax();
 }
 
 std::span<const Verdict> CallRunner::heard(const CallPlan& call_plan) {

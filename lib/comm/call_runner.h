@@ -118,6 +118,7 @@ class CallRunner {
   void reserve_for_ways(const CallPlan& call_plan);
   void pause_timing() { moved_ns_ += now_ns() - std::exchange(since_ns_, 0); }
   void finish_trial(const CallPlan& call_plan);
+  void time_to_last_end();
   // What all ranks have told of the trial in the call that has ended.
   std::span<const Verdict> heard(const CallPlan& call_plan);
   // What is left to do when a call has ended well (CallPlan::finishes).

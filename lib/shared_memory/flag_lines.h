@@ -24,6 +24,7 @@ constexpr uint32_t identity = 20;      // single copy: who the rank is
 constexpr uint32_t can_read = 22;      // single copy: whether it can read all others' memory
 constexpr uint32_t reduced = 24;       // copied: the own share is reduced
 constexpr uint32_t verdict = 26;       // and 28: of a trial, in turn (verdicts.h)
+constexpr uint32_t timed = 30;         // the last call that was timed, and that the rank has ended
 constexpr uint32_t one_hop = 32;       // and those after it: its slices
 constexpr uint32_t most_slices = 128;
 }  // namespace line

@@ -26,6 +26,16 @@ class Verdicts {
     return word >> tag_shift == tag;
   }
 
+  // This rank has ended that call, which all have timed.
+  void show_end(uint32_t call) { flags_.set(line::timed, call, 0); }
+  bool all_have_ended(uint32_t call) const {
+    for (uint32_t rank = 0; rank < flags_.nranks(); ++rank) {
+      const uint32_t theirs = flag_sequence(flags_.flag(rank, line::timed));
+      if (rank != flags_.self() && int32_t(theirs - call) < 0) return false;
+    }
+    return true;
+  }
+
  private:
   static constexpr uint32_t tag_shift = 48;
 
