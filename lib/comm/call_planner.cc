@@ -224,10 +224,12 @@ void CallPlanner::add_manners(const std::vector<Route>& routes, CallPlan* plan) 
   // Whether this call's vectors can be got at nobody knows here.
   if (fused->path == Path::one_shot_or_direct) plan->ways.push_back({*fused, {.staged = true}});
   if (plan->key.collective == Collective::allreduce) add_own_first(routes, plan);
+  const bool whole = may_be_whole(*fused, *plan);
+  if (whole) plan->ways.push_back({*fused, {.whole = true}});
   add_ways_of_one_hop(*fused, plan);
   for (const Route& route : routes) {
     if (route.path != Path::two_level && route.path != Path::schedule)
-      plan->ways.push_back({route, {.stores = shared::SliceStores::non_temporal}});
+      plan->ways.push_back({route, {.stores = shared::SliceStores::non_temporal, .whole = whole}});
   }
 }
 
@@ -243,15 +245,21 @@ void CallPlanner::add_own_first(const std::vector<Route>& routes, CallPlan* plan
   if (to != nullptr) plan->ways.push_back({*to, {.own_first = true}});
 }
 
+// Whether short parts of its calls need not be cut into slices. Where ranks settle by themselves
+// that would have to be alike on all.
+bool CallPlanner::may_be_whole(const Route& route, const CallPlan& plan) const {
+  const Tuning& tuning = connection_.capabilities.tuning;
+  return route.path == Path::one_hop && !ends_unheard(plan.key.collective, false, false) &&
+         plan.counts.most * plan.element_size > tuning.least_one_hop_slice_bytes &&
+         plan.counts.least * plan.element_size < 4 * tuning.one_hop_slice_bytes;
+}
+
 void CallPlanner::add_ways_of_one_hop(const Route& route, CallPlan* plan) const {
   if (route.path != Path::one_hop) return;
   const Collective collective = plan->key.collective;
   const Tuning& tuning = connection_.capabilities.tuning;
   const uint64_t least = plan->counts.least * plan->element_size,
                  most = plan->counts.most * plan->element_size;
-  if (!ends_unheard(collective, false, false) && most > tuning.least_one_hop_slice_bytes &&
-      least < 4 * tuning.one_hop_slice_bytes)
-    plan->ways.push_back({route, {.whole = true}});
   const bool many_blocks = output_has_blocks(collective);
   const uint64_t result = most * (many_blocks ? uint64_t(connection_.nranks) : 1);
   // Where all write and read, these took longer than when they were tried.
