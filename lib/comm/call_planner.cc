@@ -199,7 +199,9 @@ void CallPlanner::find_ways(const Query& query, CallPlan* plan) const {
   uint64_t least_tried = tuning.tried_socket_bytes;
   if (capabilities.all_share_memory) {
     const bool run_ahead = capabilities.crowded && ends_unheard(key.collective, false, false);
-    least_tried = run_ahead ? tuning.tried_crowded_bytes : tuning.tried_bytes;
+    least_tried = run_ahead                            ? tuning.tried_crowded_bytes
+                  : plan->choice.path == Path::one_hop ? tuning.tried_one_hop_bytes
+                                                       : tuning.tried_bytes;
   }
   if (key.unfused || key.lengths != 0 || plan->kernels.user != nullptr || bytes < least_tried)
     return;

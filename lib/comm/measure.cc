@@ -208,8 +208,8 @@ Status values_of(Exchange& exchange, const Connection& connection, uint64_t dead
   settings.progress_thread = settings.adopts = settings.check_results = false;
   settings.tuning.measures = false;
   settings.measures_calls = true;
-  for (const Field tries :
-       {Field::tried_bytes, Field::tried_socket_bytes, Field::tried_crowded_bytes})
+  for (const Field tries : {Field::tried_bytes, Field::tried_one_hop_bytes,
+                            Field::tried_socket_bytes, Field::tried_crowded_bytes})
     settings.tuning.set(tries, tuning_field(tries).most, Origin::initial);
   // Only the fused protocols use it, and where these are not measured mapping it would take long.
   if (connection.capabilities.crowded) {

@@ -78,6 +78,7 @@ TuningTable large(Use past_caches) {
   set(Field::least_one_hop_slice_bytes, 12'345);
   set(Field::past_caches, double(past_caches));
   set(Field::tried_bytes, 64);
+  set(Field::tried_one_hop_bytes, 64);
   set(Field::tried_crowded_bytes, 64);
   set(Field::copied_land_bytes, (16 << 10) + 64);
   set(Field::copied_gather_bytes, (20 << 10) + 64);
@@ -184,6 +185,7 @@ TEST(AnyTable, TriesWaysThatGiveTheSameResults) {
   constexpr int passes = int(tutti::Trial::calls_to_settle) + 4;
   TuningTable table;
   table.set(Field::tried_bytes, 64, tutti::Origin::measured);
+  table.set(Field::tried_one_hop_bytes, 64, tutti::Origin::measured);
   table.set(Field::tried_crowded_bytes, 64, tutti::Origin::measured);
   table.set(Field::ring_bytes, 128 << 10, tutti::Origin::measured);
   table.set(Field::one_hop_slice_bytes, 16 << 10, tutti::Origin::measured);
