@@ -275,8 +275,10 @@ void CallPlanner::add_ways_of_one_hop(const Route& route, CallPlan* plan) const 
 
 void CallPlanner::add_trial(CallPlan* plan) {
   if (plan->ways.size() > 1) {
+    const bool is_long =
+        plan->counts.least * plan->element_size >= connection_.capabilities.tuning.ring_bytes;
     plan->trial = trials_.of(with_level(plan->key), plan->counts, uint32_t(plan->ways.size()),
-                             &plan->trial_tag);
+                             is_long, &plan->trial_tag);
   } else {
     plan->ways.clear();
   }

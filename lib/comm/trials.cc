@@ -24,11 +24,11 @@ const Trial* Trials::find(const CallKey& key, const Counts& counts, uint32_t way
 }
 
 std::shared_ptr<Trial> Trials::of(const CallKey& key, const Counts& counts, uint32_t ways,
-                                  uint16_t* tag) {
+                                  bool long_calls, uint16_t* tag) {
   const uint64_t hash = hash_of_class(key, counts);
   *tag = uint16_t(hash >> 48);
   std::shared_ptr<Trial>& trial = trials_[hash_with(hash, ways)];
-  if (trial == nullptr) trial = std::make_shared<Trial>(ways);
+  if (trial == nullptr) trial = std::make_shared<Trial>(ways, long_calls);
   return trial;
 }
 

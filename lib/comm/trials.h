@@ -13,9 +13,11 @@ namespace tutti {
 
 class Trials {
  public:
-  // That of the calls like `key`, its level filled in, with these counts, which can go `ways` ways.
+  // That of the calls like `key`, its level filled in, with these counts, which can go `ways` ways;
+  // `long_calls`: as in Trial.
   // *tag: what tells it from others, the same on all ranks.
-  std::shared_ptr<Trial> of(const CallKey& key, const Counts& counts, uint32_t ways, uint16_t* tag);
+  std::shared_ptr<Trial> of(const CallKey& key, const Counts& counts, uint32_t ways,
+                            bool long_calls, uint16_t* tag);
   // The same; null if there has been no such call.
   const Trial* find(const CallKey& key, const Counts& counts, uint32_t ways) const;
 

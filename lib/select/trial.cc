@@ -15,7 +15,9 @@ uint32_t part_for(double ratio) {
 
 }  // namespace
 
-Trial::Trial(uint32_t ways) : ways_(std::clamp(ways, 1u, most_ways)) {}
+Trial::Trial(uint32_t ways, bool long_calls)
+    : pace_(long_calls ? &of_long_calls : &of_short_calls),
+      ways_(std::clamp(ways, 1u, most_ways)) {}
 
 uint32_t Trial::begin() {
   timed_ = false;
@@ -24,7 +26,7 @@ uint32_t Trial::begin() {
     if (looking_) {
       looking_ = false;
       open_ = true;
-      until_look_ = looks_ == 1 ? first_pause : later_pause;
+      until_look_ = looks_ == 1 ? pace_->first_pause : pace_->later_pause;
     }
     if (until_look_ != 0) [[likely]] {
       --until_look_;
@@ -33,7 +35,7 @@ uint32_t Trial::begin() {
     begin_look();
   }
   --steps_left_;
-  const uint32_t stretch = (looks_ == 1 ? first_look : later_look).stretch;
+  const uint32_t stretch = (looks_ == 1 ? pace_->first : pace_->later).stretch;
   const uint32_t way = steps_left_ / stretch % ways_;
   const uint32_t at = stretch - 1 - steps_left_ % stretch;
   if (!tries(way) || at >= how_[way]->stretch) return settled_;
@@ -42,15 +44,15 @@ uint32_t Trial::begin() {
 }
 
 const Trial::Look* Trial::look_of(uint32_t way) const {
-  if (looks_ == 1) return &first_look;
-  const bool thorough = looks_ % 4 == 1;
-  if (means_[way] > means_[settled_] + hopeless) return thorough ? &short_look : nullptr;
+  if (looks_ == 1) return &pace_->first;
+  const bool thorough = looks_ == 2 || looks_ % 4 == 1;
+  if (means_[way] > means_[settled_] + hopeless) return thorough ? &pace_->brief : nullptr;
   const bool is_far = means_[way] > means_[settled_] + far;
-  return is_far && !thorough && looks_ != 2 ? &short_look : &later_look;
+  return is_far && !thorough ? &pace_->brief : &pace_->later;
 }
 
 void Trial::begin_look() {
-  const Look& look = looks_++ == 0 ? first_look : later_look;
+  const Look& look = looks_++ == 0 ? pace_->first : pace_->later;
   looking_ = true;
   open_ = false;  // also where the look before was never settled
   steps_left_ = look.rounds * ways_ * look.stretch;

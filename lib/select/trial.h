@@ -24,8 +24,10 @@ class Trial {
   // After so many calls of a class the first look has been settled.
   static constexpr uint32_t calls_to_settle = 56;
 
-  // Of at least one way. The first is taken until the first look is settled.
-  explicit Trial(uint32_t ways);
+  // Of at least one way. The first is taken until the first look is settled. `long_calls`: each
+  // goes through more memory than it leaves in the caches, so that one call of a way tells enough,
+  // and there may be few of them.
+  explicit Trial(uint32_t ways, bool long_calls = false);
 
   uint32_t ways() const { return ways_; }
   // The way that is settled for now.
@@ -51,18 +53,30 @@ class Trial {
   struct Look {
     uint32_t rounds, stretch, untimed;
   };
-  static constexpr Look first_look{.rounds = 2, .stretch = 3, .untimed = 1};
-  // Long enough that a ring which is passed through several times has come into the caches.
-  static constexpr Look later_look{.rounds = 1, .stretch = 16, .untimed = 8};
-  static_assert(first_look.rounds * most_ways * first_look.stretch < calls_to_settle);
-  static constexpr uint32_t most_samples = later_look.stretch - later_look.untimed;
-  static_assert(first_look.rounds * (first_look.stretch - first_look.untimed) <= most_samples);
-  static constexpr uint32_t first_pause = 256, later_pause = 4096;  // calls from look to look
-  // A way that took 1.25 times as long as the settled one has few calls in three looks in four, but
-  // not in the second; one that took 1.75 times as long has them in the fourth, and none in the
-  // others. The settled one goes in their place.
+  struct Pace {
+    Look first, later, brief;
+    uint32_t first_pause, later_pause;  // calls from look to look
+  };
+  // The later ones are long enough that a ring which is passed through several times has come into
+  // the caches.
+  static constexpr Pace of_short_calls{.first = {.rounds = 2, .stretch = 3, .untimed = 1},
+                                       .later = {.rounds = 1, .stretch = 16, .untimed = 8},
+                                       .brief = {.rounds = 1, .stretch = 3, .untimed = 1},
+                                       .first_pause = 256,
+                                       .later_pause = 4096};
+  static constexpr Pace of_long_calls{.first = {.rounds = 1, .stretch = 2, .untimed = 1},
+                                      .later = {.rounds = 1, .stretch = 3, .untimed = 1},
+                                      .brief = {.rounds = 1, .stretch = 2, .untimed = 1},
+                                      .first_pause = 64,
+                                      .later_pause = 512};
+  static constexpr Look longest_look = of_short_calls.later;
+  static_assert(of_short_calls.first.rounds * most_ways * of_short_calls.first.stretch <
+                calls_to_settle);
+  static constexpr uint32_t most_samples = longest_look.stretch - longest_look.untimed;
+  // The second look and each fourth one are thorough. In the others a way that took 1.25 times as
+  // long as the settled one has few calls; one that took 1.75 times as long has few in those, and
+  // none in the others. The settled one goes in their place.
   static constexpr uint32_t far = 10, hopeless = 26;
-  static constexpr Look short_look{.rounds = 1, .stretch = 3, .untimed = 1};
   // Another way must be better than the settled one by 4 %.
   static constexpr uint32_t margin = 2;
 
@@ -71,6 +85,7 @@ class Trial {
   const Look* look_of(uint32_t way) const;
   bool tries(uint32_t way) const { return how_[way] != nullptr; }
 
+  const Pace* pace_;
   uint32_t ways_;
   uint32_t settled_ = 0;
   uint32_t looks_ = 0;

@@ -15,7 +15,8 @@ using Times = std::vector<uint64_t>;  // of each way, in nanoseconds
 // Ranks that call in step and hear each other's verdicts at the end of the call that tells them.
 class Ranks {
  public:
-  Ranks(size_t ranks, uint32_t ways) : ranks_(ranks, Trial(ways)) {}
+  Ranks(size_t ranks, uint32_t ways, bool long_calls = false)
+      : ranks_(ranks, Trial(ways, long_calls)) {}
 
   // One call; `times` by rank. Returns the way that it went.
   uint32_t call(const std::vector<Times>& times) {
@@ -54,6 +55,26 @@ TEST(Trial, TheFastestWayIsSettledAfterAFewCalls) {
   EXPECT_EQ(ranks[0].settled(), 1u);
   EXPECT_EQ(ranks[1].settled(), 1u);
   EXPECT_EQ(ranks[0].median_ns(1), 100u);
+}
+
+TEST(Trial, LongCallsSettleAfterTwoOfEachWayAndLookAgainSoon) {
+  Ranks ranks(2, 4, true);
+  ranks.calls({{400, 100, 200, 300}, {400, 100, 200, 300}}, 9);
+  EXPECT_EQ(ranks[0].settled(), 1u);
+  EXPECT_EQ(ranks[1].settled(), 1u);
+  ranks.calls({{100, 400, 120, 300}, {100, 400, 120, 300}}, 64 + 12 + 1);
+  EXPECT_EQ(ranks[0].settled(), 0u);
+  ranks.calls({{200, 190, 150, 300}, {200, 190, 150, 300}}, 512 + 12 + 1);
+  EXPECT_EQ(ranks[0].settled(), 2u);
+}
+
+TEST(Trial, TenThousandLongCallsLoseAtMostOnePercent) {
+  const Times times{150, 100, 140, 130, 120, 180};
+  Ranks ranks(1, 6, true);
+  uint64_t spent = 0;
+  for (int i = 0; i < 10'000; ++i) spent += times[ranks.call({times})];
+  EXPECT_EQ(ranks[0].settled(), 1u);
+  EXPECT_LE(spent, 10'000u * 101);
 }
 
 TEST(Trial, AllRanksCountAlike) {
