@@ -89,7 +89,7 @@ void for_elements(const std::string& vector, const Parameter& p, Body&& body) {
   for (const Placed& box : placed(box_of_shape(p.shape), p.division)) {
     std::vector<double> inside(static_cast<size_t>(elements(box.whole)));
     copy_box(box.whole, box_of_shape(whole), all.data(), box.whole, inside.data(), sizeof(double));
-    copy_box(box.part, box.part, inside.data(), box_of_shape(p.shape), own.data(), sizeof(double));
+    copy_box(box.whole, box.whole, inside.data(), box.frame, own.data(), sizeof(double));
   }
   for (size_t i = 0; i < p.count; ++i) body(p.offset + i, Real(own[i]));
 }

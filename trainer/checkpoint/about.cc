@@ -4,7 +4,6 @@
 
 #include <limits>
 #include <set>
-#include <utility>
 
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/common/files.h"
@@ -27,18 +26,6 @@ uint64_t number_in(const json& object, const char* name, uint64_t most) {
   only(number.is_number_unsigned() && number.get<uint64_t>() <= most,
        fmt::format("its {} is no number, or one that cannot be", name));
   return number;
-}
-
-// Once its checksum has been compared. Throws Damaged or a json exception.
-json contents_of(const std::string& text) {
-  json about = json::parse(text, nullptr, false);
-  if (!about.is_object()) throw Damaged("checkpoint.json is missing or damaged");
-  if (about.at("format") != format_version)
-    throw Damaged(
-        fmt::format("it has format {}, not {}", about.at("format").dump(), format_version));
-  if (sha256_of_text(about.at("contents").dump()) != about.at("sha256"))
-    throw Damaged("checkpoint.json does not have its checksum");
-  return std::move(about["contents"]);
 }
 
 About about_of(const json& contents) {
@@ -82,8 +69,15 @@ About about_of(const json& contents) {
 }  // namespace
 
 About parse_about(const std::string& text) {
+  const json about = json::parse(text, nullptr, false);
+  if (!about.is_object()) throw Damaged("checkpoint.json is missing or damaged");
   try {
-    return about_of(contents_of(text));
+    if (about.at("format") != format_version)
+      throw Damaged(
+          fmt::format("it has format {}, not {}", about.at("format").dump(), format_version));
+    if (sha256_of_text(about.at("contents").dump()) != about.at("sha256"))
+      throw Damaged("checkpoint.json does not have its checksum");
+    return about_of(about["contents"]);
   } catch (const json::exception&) {
     throw Damaged("checkpoint.json is damaged");
   }

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
+#include <sstream>
 
 namespace tutti::train {
 namespace {
@@ -33,23 +33,14 @@ std::string text_of(const Box& box) {
 
 bool box_of(const std::string& text, Box& out) {
   out.clear();
-  if (text == "[]") return true;
-  const char* at = text.data();
-  const char* const end = at + text.size();
-  const auto letter = [&](char c) { return at < end && *at++ == c; };
-  const auto number = [&](int64_t& value) {
-    const auto read = std::from_chars(at, end, value);
-    at = read.ptr;
-    return read.ec == std::errc() && value >= 0;
-  };
-  if (!letter('[')) return false;
-  do {
-    Span span;
-    if (!number(span.begin) || !letter(':') || !number(span.end) || span.begin > span.end)
-      return false;
+  std::istringstream in(text);
+  char between = 0;
+  in >> between;
+  for (Span span; in >> span.begin >> between >> span.end; in >> between) {
+    if (span.begin < 0 || span.begin > span.end) return false;
     out.push_back(span);
-  } while (letter(','));
-  return at == end && text.back() == ']';
+  }
+  return text_of(out) == text;
 }
 
 std::vector<Box> boxes_of(const std::vector<int64_t>& shape, int64_t begin, int64_t end) {
@@ -79,13 +70,11 @@ std::vector<Placed> placed(const Box& part, const Division& division) {
   const auto d = size_t(division.dimension);
   int64_t before = 0;  // length of the spans so far, in the part
   for (const Span& span : division.spans) {
-    const Span own = {std::max(part[d].begin, before), std::min(part[d].end, before + span.size())};
-    if (own.size() > 0) {
-      Placed one{part, part};
-      one.part[d] = own;
-      one.whole[d] = {span.begin + own.begin - before, span.begin + own.end - before};
-      out.push_back(std::move(one));
-    }
+    const int64_t shift = span.begin - before;
+    Placed one{part, part};
+    one.frame[d] = {part[d].begin + shift, part[d].end + shift};
+    one.whole[d] = {std::max(one.frame[d].begin, span.begin), std::min(one.frame[d].end, span.end)};
+    if (one.whole[d].size() > 0) out.push_back(std::move(one));
     before += span.size();
   }
   return out;
@@ -101,22 +90,16 @@ Box common(const Box& a, const Box& b) {
 
 void copy_box(const Box& what, const Box& from, const void* source, const Box& to, void* target,
               size_t element_bytes) {
-  if (elements(what) == 0) return;
   const auto* in = static_cast<const char*>(source);
   auto* out = static_cast<char*>(target);
-  std::vector<int64_t> at;
-  for (const Span& span : what) at.push_back(span.begin);
-  const int64_t run = what.empty() ? 1 : what.back().size();
-  for (;;) {
+  std::vector<int64_t> at(what.size());  // coordinates of a row's first element
+  const int64_t all = elements(what), row = what.empty() ? 1 : what.back().size();
+  for (int64_t i = 0; i < all; i += row) {
+    int64_t rest = i;
+    for (size_t d = what.size(); d-- > 0; rest /= what[d].size())
+      at[d] = what[d].begin + rest % what[d].size();
     std::memcpy(out + size_t(index_in(to, at)) * element_bytes,
-                in + size_t(index_in(from, at)) * element_bytes, size_t(run) * element_bytes);
-    // The next row, the last dimension but one first.
-    size_t d = what.size() < 2 ? 0 : what.size() - 1;
-    while (d > 0 && ++at[d - 1] == what[d - 1].end) {
-      at[d - 1] = what[d - 1].begin;
-      --d;
-    }
-    if (d == 0) return;
+                in + size_t(index_in(from, at)) * element_bytes, size_t(row) * element_bytes);
   }
 }
 

@@ -22,9 +22,9 @@ bool box_of(const std::string& text, Box& out);
 std::vector<Box> boxes_of(const std::vector<int64_t>& shape, int64_t begin, int64_t end);
 
 // A box of the part that a rank holds maps to one or more boxes of the whole tensor: each of them,
-// with the box of the part that it comes from.
+// with where in the whole tensor all of the part would lie if it were shifted as this box is.
 struct Placed {
-  Box whole, part;
+  Box whole, frame;
 };
 std::vector<Placed> placed(const Box& part, const Division& division);
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <functional>
+#include <map>
 #include <system_error>
 
 #include "trainer/checkpoint/boxes.h"
@@ -100,11 +100,12 @@ Header header_of(const fs::path& path) {
 
 // ---------------------------------------------------------------- writing
 
-struct Piece {
-  std::string name, box;  // of the whole tensor, and of what of it this is
-  Tensor tensor;
-  std::span<const std::byte> values;
-  Device device;  // where the values are
+// What a rank's file has: each tensor, where its values are, and of what it is a part.
+struct Pieces {
+  std::vector<Tensor> tensors;
+  std::vector<std::span<const std::byte>> values;
+  std::vector<Device> devices;  // where these are
+  json parts = json::array();   // the name of the whole tensor, and the box in it
 };
 
 const char* dtype_name(const Options& options) {
@@ -123,31 +124,31 @@ Box whole_box(const std::vector<int64_t>& shape) {
   return box;
 }
 
-// Cuts `values`, those of each of `ranges` of the flat vector, into boxes of the whole tensors.
-// Elements of a box lie one after the other: ranges are cut at rows, and parameters that are
-// divided along an inner dimension have one span of it.
-void add_pieces(const CheckpointGroup& group, const std::string& vector,
-                std::span<const Range> ranges, std::span<const std::span<std::byte>> values,
-                const Device& device, std::vector<Piece>& out) {
+// Cuts the vector's values into boxes of the whole tensors. Elements of a box lie one after the
+// other: ranges are cut at rows, and parameters that are divided along an inner dimension have one
+// span of it.
+void add_pieces(const CheckpointGroup& group, const StateVector& v, Pieces& out) {
   const size_t width = group.options.element_bytes();
-  for (size_t i = 0; i < ranges.size(); ++i) {
+  for (size_t i = 0; i < v.ranges.size(); ++i) {
     for (const Parameter& p : group.layout) {
-      const size_t begin = std::max(ranges[i].begin, p.offset);
-      const size_t end = std::min(ranges[i].end, p.offset + p.count);
+      const size_t begin = std::max(v.ranges[i].begin, p.offset);
+      const size_t end = std::min(v.ranges[i].end, p.offset + p.count);
       if (begin >= end || !p.counted) continue;
-      const std::byte* at = values[i].data() + width * (begin - ranges[i].begin);
+      std::span<const std::byte> rest = v.values[i].subspan(width * (begin - v.ranges[i].begin));
+      const std::string name = v.name + "/" + p.name;
       for (const Box& part : boxes_of(p.shape, int64_t(begin - p.offset), int64_t(end - p.offset)))
         for (const Placed& box : placed(part, p.division)) {
-          Piece piece;
-          piece.name = piece.tensor.name = vector + "/" + p.name;
-          piece.box = text_of(box.whole);
-          if (box.whole != whole_box(whole_shape(p))) piece.tensor.name += piece.box;
-          piece.tensor.dtype = dtype_name(group.options);
-          for (const Span& span : box.whole) piece.tensor.shape.push_back(uint64_t(span.size()));
-          piece.values = {at, width * size_t(elements(box.whole))};
-          piece.device = device;
-          at += piece.values.size();
-          out.push_back(std::move(piece));
+          const std::string text = text_of(box.whole);
+          const bool whole = box.whole == whole_box(whole_shape(p));
+          const size_t bytes = width * size_t(elements(box.whole));
+          const uint64_t at = out.tensors.empty() ? 0 : out.tensors.back().end;
+          Tensor tensor{whole ? name : name + text, dtype_name(group.options), {}, at, at + bytes};
+          for (const Span& span : box.whole) tensor.shape.push_back(uint64_t(span.size()));
+          out.tensors.push_back(std::move(tensor));
+          out.values.push_back(rest.first(bytes));
+          out.devices.push_back(v.device);
+          out.parts.push_back({name, text});
+          rest = rest.subspan(bytes);
         }
     }
   }
@@ -166,22 +167,17 @@ Range own_share(const Layout& layout, size_t total, int ranks, int rank) {
   return share.begin == total ? Range{0, 0} : share;
 }
 
-std::vector<Piece> own_pieces(const CheckpointGroup& group, const std::vector<StateVector>& state) {
+Pieces own_pieces(const CheckpointGroup& group, const std::vector<StateVector>& state) {
   const size_t width = group.options.element_bytes();
   const Range share = own_share(group.layout, elements_of(group.layout), group.copies, group.copy);
-  std::vector<Piece> pieces;
-  for (const StateVector& v : state) {
-    if (v.placement != StateVector::Placement::replicated) {
-      add_pieces(group, own_name(v, group), v.ranges, v.values, v.device, pieces);
-      continue;
+  Pieces pieces;
+  for (StateVector v : state) {
+    v.name = own_name(v, group);
+    if (v.placement == StateVector::Placement::replicated) {
+      v.ranges = {share};
+      v.values = {v.values[0].subspan(width * share.begin, width * share.size())};
     }
-    const std::span<std::byte> own = v.values[0].subspan(width * share.begin, width * share.size());
-    add_pieces(group, v.name, std::span(&share, 1), std::span(&own, 1), v.device, pieces);
-  }
-  uint64_t at = 0;
-  for (Piece& piece : pieces) {
-    piece.tensor.begin = at;
-    at = piece.tensor.end = at + piece.values.size();
+    add_pieces(group, v, pieces);
   }
   return pieces;
 }
@@ -190,42 +186,31 @@ std::vector<Piece> own_pieces(const CheckpointGroup& group, const std::vector<St
 json write_own(const CheckpointGroup& group, const std::vector<StateVector>& state,
                const LossScale* scale, const fs::path& folder) {
   try {
-    const std::vector<Piece> pieces = own_pieces(group, state);
-    std::vector<Tensor> tensors;
-    tensors.reserve(pieces.size());
-    json parts = json::array();
-    for (const Piece& piece : pieces) {
-      tensors.push_back(piece.tensor);
-      parts.push_back({piece.name, piece.box});
-    }
+    const Pieces pieces = own_pieces(group, state);
     const std::string name =
         fmt::format("rank-{}-of-{}.safetensors", group.comm.rank(), group.comm.size());
     DurableFile file(folder / name);
-    const std::string header = make_header(tensors, {{"format", "tutti"}});
-    file.write(header.data(), header.size());
+    file.write(make_header(pieces.tensors, {{"format", "tutti"}}));
     fault_point("save-header");
-    for (size_t i = 0; i < pieces.size(); ++i) {
-      const OnHost<const std::byte> here(pieces[i].device, pieces[i].values);
-      file.write(here.values().data(), here.values().size());
-      if (i == pieces.size() / 2) fault_point("save-half");
+    for (size_t i = 0; i < pieces.values.size(); ++i) {
+      const OnHost<const std::byte> here(pieces.devices[i], pieces.values[i]);
+      file.write(here.values());
+      if (i == pieces.values.size() / 2) fault_point("save-half");
     }
     fault_point("save-written");
     const std::string digest = file.close();
     fault_point("save-synced");
     json about = {{"name", name}, {"bytes", file.size()}, {"sha256", digest}};
     if (scale) about["loss-scale"] = scale->text();
-    return {{"file", about}, {"parts", parts}};
+    return {{"file", about}, {"parts", pieces.parts}};
   } catch (const std::exception& failed) {
     return {{"error", failed.what()}};
   }
 }
 
+// `tensors`: the file of each part of each of them.
 void write_about(const CheckpointGroup& group, int64_t step, const fs::path& folder,
-                 const json& files, const json& parts) {
-  json tensors = json::object();  // the file of each part of each tensor
-  for (size_t r = 0; r < parts.size(); ++r)
-    for (const json& part : parts[r])
-      tensors[part[0].get<std::string>()].push_back({{"file", r}, {"box", part[1]}});
+                 const json& files, const json& tensors) {
   json contents = {{"step", step},
                    {"copies", group.copies},
                    {"tensors", tensors},
@@ -234,9 +219,8 @@ void write_about(const CheckpointGroup& group, int64_t step, const fs::path& fol
                    {"data", group.data.digest()},
                    {"files", files}};
   if (const Vocabulary& words = group.data.vocabulary(); words.size() > Vocabulary::bytes) {
-    const std::string text = words.text();
     DurableFile file(folder / vocabulary_file);
-    file.write(text.data(), text.size());
+    file.write(words.text());
     contents["vocabulary"] = file.close();
   }
   const json about = {{"format", format_version},
@@ -244,9 +228,9 @@ void write_about(const CheckpointGroup& group, int64_t step, const fs::path& fol
                       {"contents", contents}};
   const std::string text = about.dump(2) + "\n";
   DurableFile file(folder / "checkpoint.json");
-  file.write(text.data(), text.size() / 2);
+  file.write(text.substr(0, text.size() / 2));
   fault_point("save-about");
-  file.write(text.data() + text.size() / 2, text.size() - text.size() / 2);
+  file.write(text.substr(text.size() / 2));
   file.close();
 }
 
@@ -261,16 +245,17 @@ void make_unfinished(const fs::path& unfinished) {
 // Rank 0: turns the written files into a checkpoint.
 void commit(const CheckpointGroup& group, int64_t step, const fs::path& unfinished,
             const std::vector<std::string>& written) {
-  json files = json::array(), parts = files;  // by rank
+  json files = json::array(), tensors = json::object();
   for (const std::string& text : written) {
     const json one = json::parse(text);
     if (one.contains("error"))
       throw Failure(fmt::format("rank {}: {}", files.size(), one["error"].get<std::string>()));
+    for (const json& part : one["parts"])
+      tensors[part[0].get<std::string>()].push_back({{"file", files.size()}, {"box", part[1]}});
     files.push_back(one["file"]);
-    parts.push_back(one["parts"]);
   }
   const std::string folder = group.options.checkpoint;
-  write_about(group, step, unfinished, files, parts);
+  write_about(group, step, unfinished, files, tensors);
   sync_folder(unfinished);
   fault_point("save-named");
   const fs::path name = fs::path(folder) / folder_name(step);
@@ -299,10 +284,13 @@ void prune(const std::string& folder, int64_t step) {
 class Parts {
  public:
   explicit Parts(const Checkpoint& checkpoint) : checkpoint_(checkpoint) {
-    for (const std::string& path : checkpoint.paths) {
-      headers_.push_back(header_of(path));
-      named_.emplace_back();
-      for (const Tensor& tensor : headers_.back().tensors) named_.back()[tensor.name] = &tensor;
+    for (size_t file = 0; file < checkpoint.paths.size(); ++file) {
+      const Header header = header_of(checkpoint.paths[file]);
+      for (const Tensor& tensor : header.tensors) {
+        Tensor& found = tensors_[{file, tensor.name}] = tensor;
+        found.begin += header.size;
+        found.end += header.size;
+      }
     }
   }
   // Reads the layout's values of a vector, from every file that has some of them.
@@ -328,36 +316,28 @@ class Parts {
     Box theirs;
     const auto file = entry.at("file").get<size_t>();
     const auto text = entry.at("box").get<std::string>();
-    if (file >= headers_.size() || !box_of(text, theirs) || theirs.size() != all.size() ||
-        common(theirs, all) != theirs)
+    if (!box_of(text, theirs) || theirs.size() != all.size() || common(theirs, all) != theirs)
       throw Damaged(name + text + " is not a part of this model");
     const Box both = common(own.whole, theirs);
     if (elements(both) == 0) return 0;
-    const auto found = named_[file].find(theirs == all ? name : name + text);
-    if (found == named_[file].end()) throw Damaged(name + text + " is in no file");
-    const Tensor& tensor = *found->second;
+    const auto found = tensors_.find({file, theirs == all ? name : name + text});
+    if (found == tensors_.end()) throw Damaged(name + text + " is in no file");
+    const Tensor& tensor = found->second;
     const size_t bytes = width * size_t(elements(theirs));
     if (tensor.dtype != dtype_name(options) || tensor.end - tensor.begin != bytes)
       throw Damaged(name + text + " has another type or length");
     std::vector<char> values(bytes);
     std::ifstream stream(checkpoint_.paths[file], std::ios::binary);
-    stream.seekg(std::streamoff(headers_[file].size + tensor.begin));
+    stream.seekg(std::streamoff(tensor.begin));
     stream.read(values.data(), std::streamsize(bytes));
     if (!stream) throw Damaged(name + text + " cannot be read");
-    // The box of the whole tensor in which this rank's part would lie if all of it were shifted as
-    // this piece is.
-    Box shifted = whole_box(p.shape);
-    for (size_t d = 0; d < shifted.size(); ++d) {
-      const int64_t move = own.whole[d].begin - own.part[d].begin;
-      shifted[d] = {shifted[d].begin + move, shifted[d].end + move};
-    }
-    copy_box(both, theirs, values.data(), shifted, out.data() + width * p.offset, width);
+    copy_box(both, theirs, values.data(), own.frame, out.data() + width * p.offset, width);
     return size_t(elements(both));
   }
 
   const Checkpoint& checkpoint_;
-  std::vector<Header> headers_;
-  std::vector<std::map<std::string, const Tensor*>> named_;
+  // By number of the file and name; begin and end are from the file's beginning.
+  std::map<std::pair<size_t, std::string>, Tensor> tensors_;
 };
 
 // What is found to be damaged is bad input of the option.
@@ -374,29 +354,23 @@ void read_for(const char* option, const Checkpoint& checkpoint, Read&& read) {
 
 // Weights alone, a safetensors file as PyTorch and others write them: a tensor a parameter.
 Checkpoint weights_of(const std::string& path, const json& model) {
-  json tensors = json::object();
-  for (const Tensor& tensor : header_of(path).tensors) {
-    Box whole;
-    for (const uint64_t size : tensor.shape) whole.push_back({0, int64_t(size)});
-    tensors[tensor.name] = {{{"file", 0}, {"box", text_of(whole)}}};
-  }
   Checkpoint weights;
   weights.folder = path;
   weights.identity = model;
   weights.paths = {path};
-  weights.tensors = std::move(tensors);
+  weights.tensors = json::object();
+  for (const auto& [name, dtype, shape, begin, end] : header_of(path).tensors)
+    weights.tensors[name] = {
+        {{"file", 0}, {"box", text_of(whole_box({shape.begin(), shape.end()}))}}};
   return weights;
 }
 
-// The vector of a checkpoint that has the parameters.
-const char* vector_of_weights(const Checkpoint& checkpoint) {
-  const auto has = [&](const char* vector) {
-    return std::any_of(checkpoint.tensors.items().begin(), checkpoint.tensors.items().end(),
-                       [&](const auto& tensor) { return tensor.key().starts_with(vector); });
-  };
-  if (has("parameters/")) return "parameters";
-  // Where each worker kept its own, those of the first.
-  return has("parameters.0/") ? "parameters.0" : "";
+// The vector of a checkpoint that has the parameters: where each worker kept its own, the first's.
+std::string vector_of_weights(const Checkpoint& checkpoint) {
+  for (const std::string vector : {"parameters", "parameters.0"})
+    for (const auto& [tensor, boxes] : checkpoint.tensors.items())
+      if (tensor.starts_with(vector + "/")) return vector;
+  return "";
 }
 
 // "--layers is 3, was 2" for each value of `now` that `was` does not have.
@@ -498,7 +472,7 @@ void save_checkpoint(const CheckpointGroup& group, const std::vector<StateVector
                      int64_t step, const LossScale* scale) {
   const std::string& folder = group.options.checkpoint;
   const fs::path unfinished = fs::path(folder) / ("unfinished-" + folder_name(step));
-  const auto first = [&](const std::function<void()>& work) {
+  const auto first = [&](auto&& work) {
     on_first<Failure>(group.comm, [&] {
       try {
         work();

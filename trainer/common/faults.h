@@ -6,7 +6,9 @@
 #include <signal.h>
 
 #include <chrono>
+#include <cinttypes>
 #include <cstdint>
+#include <cstdio>
 #include <string>
 #include <thread>
 
@@ -21,12 +23,10 @@ struct Fault {
   int64_t milliseconds = 0;
   // `at`: PLACE:STEP:RANK[:MILLISECONDS]; empty: none.
   static Fault parsed(const std::string& at) {
-    const size_t first = at.find(':');
-    const size_t second = at.find(':', first + 1);
-    if (at.empty() || second == std::string::npos) return {};
-    const size_t third = at.find(':', second + 1);
-    return {at.substr(0, first), std::stoll(at.substr(first + 1)), std::stoi(at.substr(second + 1)),
-            third == std::string::npos ? 0 : std::stoll(at.substr(third + 1))};
+    Fault fault{at.substr(0, at.find(':'))};
+    std::sscanf(at.c_str() + fault.place.size(), ":%" SCNd64 ":%d:%" SCNd64, &fault.step,
+                &fault.rank, &fault.milliseconds);
+    return fault;
   }
 };
 struct Faults {

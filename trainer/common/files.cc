@@ -2,15 +2,13 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <openssl/evp.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <system_error>
 #include <vector>
 
@@ -23,50 +21,48 @@ namespace {
   throw std::system_error(errno, std::generic_category(), what);
 }
 
+// Gives `take` the contents of a file, one part after the other.
+template <class Take>
+void for_each_part(const std::string& path, Take&& take) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "r"),
+                                                             std::fclose);
+  if (!file) fail("cannot read " + path);
+  std::vector<char> part(1 << 20);
+  for (size_t n = 0; (n = std::fread(part.data(), 1, part.size(), file.get())) > 0;)
+    take(std::string_view(part.data(), n));
+  if (std::ferror(file.get()) != 0) fail("cannot read " + path);
+}
+
 }  // namespace
 
 Sha256::Sha256() : context_(EVP_MD_CTX_new(), EVP_MD_CTX_free) {
   EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr);
 }
 
-void Sha256::add(const void* bytes, size_t size) { EVP_DigestUpdate(context_.get(), bytes, size); }
+void Sha256::add(std::span<const std::byte> bytes) {
+  EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size());
+}
 
 std::string Sha256::finish() {
-  std::array<unsigned char, EVP_MAX_MD_SIZE> bytes{};
-  unsigned size = 0;
-  EVP_DigestFinal_ex(context_.get(), bytes.data(), &size);
-  std::string text;
-  for (unsigned i = 0; i < size; ++i) text += fmt::format("{:02x}", bytes[i]);
-  return text;
+  std::array<unsigned char, 32> bytes{};
+  EVP_DigestFinal_ex(context_.get(), bytes.data(), nullptr);
+  return fmt::format("{:02x}", fmt::join(bytes, ""));
 }
 
 DurableFile::DurableFile(const std::string& path)
-    : fd_(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)) {
-  if (fd_ < 0) fail("cannot create " + path);
+    : file_(std::fopen(path.c_str(), "we"), std::fclose) {
+  if (!file_) fail("cannot create " + path);
 }
 
-DurableFile::~DurableFile() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
-void DurableFile::write(const void* bytes, size_t size) {
-  digest_.add(bytes, size);
-  size_ += size;
-  const char* at = static_cast<const char*>(bytes);
-  while (size > 0) {
-    const ssize_t written = ::write(fd_, at, std::min<size_t>(size, 1 << 26));
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail("cannot write");
-    at += written;
-    size -= size_t(written);
-  }
+void DurableFile::write(std::span<const std::byte> bytes) {
+  digest_.add(bytes);
+  size_ += bytes.size();
+  if (std::fwrite(bytes.data(), 1, bytes.size(), file_.get()) < bytes.size()) fail("cannot write");
 }
 
 std::string DurableFile::close() {
-  if (fsync(fd_) != 0) fail("cannot write");
-  const int fd = fd_;
-  fd_ = -1;
-  if (::close(fd) != 0) fail("cannot write");
+  if (std::fflush(file_.get()) != 0 || fsync(fileno(file_.get())) != 0) fail("cannot write");
+  if (std::fclose(file_.release()) != 0) fail("cannot write");
   return digest_.finish();
 }
 
@@ -78,14 +74,8 @@ void write_file(const std::string& path, const std::string& text) {
 }
 
 std::string read_file(const std::string& path) {
-  std::FILE* const file = std::fopen(path.c_str(), "r");
-  if (!file) fail("cannot read " + path);
   std::string text;
-  char part[65536];
-  for (size_t n = 0; (n = std::fread(part, 1, sizeof part, file)) > 0;) text.append(part, n);
-  const bool failed = std::ferror(file) != 0;
-  std::fclose(file);
-  if (failed) fail("cannot read " + path);
+  for_each_part(path, [&](std::string_view part) { text += part; });
   return text;
 }
 
@@ -114,18 +104,18 @@ void sync_folder(const std::string& path) {
 }
 
 std::string sha256_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return "";
   Sha256 digest;
-  std::vector<char> part(1 << 20);
-  while (file.read(part.data(), std::streamsize(part.size())) || file.gcount() > 0)
-    digest.add(part.data(), size_t(file.gcount()));
+  try {
+    for_each_part(path, [&](std::string_view part) { digest.add(std::as_bytes(std::span(part))); });
+  } catch (const std::system_error&) {
+    return "";
+  }
   return digest.finish();
 }
 
-std::string sha256_of_text(const std::string& text) {
+std::string sha256_of_text(std::string_view text) {
   Sha256 digest;
-  digest.add(text.data(), text.size());
+  digest.add(std::as_bytes(std::span(text)));
   return digest.finish();
 }
 

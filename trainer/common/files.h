@@ -1,9 +1,13 @@
 // Files that are written as a whole or not at all.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 
 struct evp_md_ctx_st;  // OpenSSL's
 
@@ -13,7 +17,7 @@ namespace tutti::train {
 class Sha256 {
  public:
   Sha256();
-  void add(const void* bytes, size_t size);
+  void add(std::span<const std::byte> bytes);
   std::string finish();  // in hexadecimal
 
  private:
@@ -24,16 +28,14 @@ class Sha256 {
 class DurableFile {
  public:
   explicit DurableFile(const std::string& path);
-  ~DurableFile();
-  DurableFile(const DurableFile&) = delete;
-  DurableFile& operator=(const DurableFile&) = delete;
-  void write(const void* bytes, size_t size);
+  void write(std::span<const std::byte> bytes);
+  void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
   // Syncs the file to the disk and closes it. Returns the digest in hexadecimal.
   std::string close();
   uint64_t size() const { return size_; }
 
  private:
-  int fd_;
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
   uint64_t size_ = 0;
   Sha256 digest_;
 };
@@ -49,6 +51,6 @@ uint64_t room_in(const char* option, const std::string& folder);
 void sync_folder(const std::string& path);
 // In hexadecimal, of a whole file ("" if it cannot be read), and of a text.
 std::string sha256_of(const std::string& path);
-std::string sha256_of_text(const std::string& text);
+std::string sha256_of_text(std::string_view text);
 
 }  // namespace tutti::train
