@@ -20,7 +20,7 @@ struct Array {
 };
 
 // The file of that name, or with .gz at its end.
-fs::path file_of(const std::string& folder, const char* name) {
+fs::path file_of(const std::string& folder, const std::string& name) {
   const fs::path plain = fs::path(folder) / name, packed = plain.string() + ".gz";
   return !fs::exists(plain) && fs::exists(packed) ? packed : plain;
 }
@@ -47,69 +47,67 @@ Array read_array(const fs::path& path, size_t dimensions) {
   return out;
 }
 
+struct Labelled {
+  Array images, labels;
+};
+// The set's files, "train" or "t10k".
+Labelled read_set(const std::string& folder, const std::string& set) {
+  Labelled read{read_array(file_of(folder, set + "-images-idx3-ubyte"), 3),
+                read_array(file_of(folder, set + "-labels-idx1-ubyte"), 1)};
+  const std::vector<uint64_t>& shape = read.images.shape;
+  if (shape[0] != read.labels.shape[0])
+    throw BadInput(fmt::format("--data idx:{}: {} pictures, but {} labels", folder, shape[0],
+                               read.labels.shape[0]));
+  if (shape[0] < 2 || shape[1] < 4 || shape[2] < 4)
+    throw BadInput(fmt::format("--data idx:{}: too few or too small pictures", folder));
+  return read;
+}
+
 class Pictures : public Data {
  public:
-  Pictures(std::string folder, const Array& images, const Array& labels, size_t training)
-      : folder_(std::move(folder)),
-        pixels_(images.bytes),
-        labels_(labels.bytes),
-        training_(training) {
-    height = int64_t(images.shape[1]);
-    width = int64_t(images.shape[2]);
-    classes =
-        1 + *std::max_element(reinterpret_cast<const uint8_t*>(labels_.data()),
-                              reinterpret_cast<const uint8_t*>(labels_.data()) + labels_.size());
+  explicit Pictures(const std::string& folder) : folder_(folder), all_(read_set(folder, "train")) {
+    std::string& labels = all_.labels.bytes;
+    training_ = labels.size() - std::max<size_t>(labels.size() / 10, 1);
+    const std::vector<uint64_t>& shape = all_.images.shape;
+    if (fs::exists(file_of(folder, "t10k-images-idx3-ubyte"))) {
+      training_ = labels.size();
+      const Labelled more = read_set(folder, "t10k");
+      if (more.images.shape[1] != shape[1] || more.images.shape[2] != shape[2])
+        throw BadInput(fmt::format("--data idx:{}: pictures of two sizes", folder));
+      all_.images.bytes += more.images.bytes;
+      labels += more.labels.bytes;
+    }
+    height = int64_t(shape[1]);
+    width = int64_t(shape[2]);
+    for (const char label : labels) classes = std::max<int64_t>(classes, 1 + uint8_t(label));
   }
   std::string about() const override {
-    return fmt::format("{} pictures of {} x {} ({})", labels_.size(), height, width, folder_);
+    return fmt::format("{} pictures of {} x {} ({})", all_.labels.bytes.size(), height, width,
+                       folder_);
   }
   uint64_t digest() const override {
-    return digest_of(std::as_bytes(std::span(labels_)),
-                     digest_of(std::as_bytes(std::span(pixels_))));
+    return digest_of(std::as_bytes(std::span(all_.labels.bytes)),
+                     digest_of(std::as_bytes(std::span(all_.images.bytes))));
   }
   uint64_t training_samples() const override { return training_; }
-  uint64_t validation_samples() const override { return labels_.size() - training_; }
+  uint64_t validation_samples() const override { return all_.labels.bytes.size() - training_; }
   void append(uint64_t index, Batch& batch) const override {
     const size_t size = size_t(height * width);
     for (size_t i = 0; i < size; ++i)
-      batch.pixels.push_back(float(uint8_t(pixels_[index * size + i])) / 255.0F);
-    batch.labels.push_back(uint8_t(labels_[index]));
+      batch.pixels.push_back(float(uint8_t(all_.images.bytes[index * size + i])) / 255.0F);
+    batch.labels.push_back(uint8_t(all_.labels.bytes[index]));
   }
 
  private:
   std::string folder_;
-  std::string pixels_;
-  std::string labels_;
-  size_t training_;
+  Labelled all_;
+  size_t training_ = 0;
 };
-
-void check_pair(const std::string& folder, const Array& images, const Array& labels) {
-  if (images.shape[0] != labels.shape[0])
-    throw BadInput(fmt::format("--data idx:{}: {} pictures, but {} labels", folder, images.shape[0],
-                               labels.shape[0]));
-  if (images.shape[0] < 2 || images.shape[1] < 4 || images.shape[2] < 4)
-    throw BadInput(fmt::format("--data idx:{}: too few or too small pictures", folder));
-}
 
 }  // namespace
 
 std::unique_ptr<Data> open_idx(const std::string& folder) {
-  Array images = read_array(file_of(folder, "train-images-idx3-ubyte"), 3);
-  Array labels = read_array(file_of(folder, "train-labels-idx1-ubyte"), 1);
-  check_pair(folder, images, labels);
-  const size_t all = labels.bytes.size();
-  size_t training = all - std::max<size_t>(all / 10, 1);
-  if (const fs::path pictures = file_of(folder, "t10k-images-idx3-ubyte"); fs::exists(pictures)) {
-    const Array more = read_array(pictures, 3);
-    const Array theirs = read_array(file_of(folder, "t10k-labels-idx1-ubyte"), 1);
-    check_pair(folder, more, theirs);
-    if (more.shape[1] != images.shape[1] || more.shape[2] != images.shape[2])
-      throw BadInput(fmt::format("--data idx:{}: pictures of two sizes", folder));
-    images.bytes += more.bytes;
-    labels.bytes += theirs.bytes;
-    training = all;
-  }
-  return std::make_unique<Pictures>(folder, images, labels, training);
+  return std::make_unique<Pictures>(folder);
 }
 
 }  // namespace tutti::train

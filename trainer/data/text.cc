@@ -46,11 +46,21 @@ std::vector<fs::path> files_of(const fs::path& path) {
 
 class Text : public Data {
  public:
-  Text(std::string name, size_t files, std::string bytes, int64_t context,
-       const std::string& tokens)
-      : name_(std::move(name)), files_(files), bytes_(std::move(bytes)), context_(size_t(context)) {
+  Text(const std::string& path, int64_t context, const std::string& tokens)
+      : name_(path.empty() ? "tutti's own sources" : path), context_(size_t(context)) {
+    const std::string where = path.empty() ? TUTTI_SOURCE_ROOT : path;
+    const std::vector<fs::path> files = files_of(where);
+    files_ = files.size();
+    for (const fs::path& file : files) {
+      bytes_ += data_in(file);
+      if (bytes_.size() > most_bytes)
+        throw BadInput(fmt::format("--data text:{}: more than 1 GiB of text", where));
+    }
     vocabulary_ = vocabulary_of(tokens, bytes_);
     if (vocabulary_.size() > Vocabulary::bytes) tokens_ = vocabulary_.encoded(bytes_);
+    if (size() < 2 * context_ + 1)
+      throw BadInput(fmt::format("--data text:{}: {} {} of text are too few for a context of {}",
+                                 where, size(), tokens.empty() ? "bytes" : "tokens", context));
     windows_ = (size() - 1) / context_;
     training_ = windows_ - std::max<size_t>(windows_ / 10, 1);
   }
@@ -78,7 +88,7 @@ class Text : public Data {
 
  private:
   std::string name_;
-  size_t files_;
+  size_t files_ = 0;
   std::string bytes_;
   std::vector<uint16_t> tokens_;  // empty where they are the bytes
   size_t context_;
@@ -90,20 +100,7 @@ class Text : public Data {
 
 std::unique_ptr<Data> open_text(const std::string& path, int64_t context,
                                 const std::string& tokens) {
-  const std::string where = path.empty() ? TUTTI_SOURCE_ROOT : path;
-  std::string bytes;
-  const std::vector<fs::path> files = files_of(where);
-  for (const fs::path& file : files) {
-    bytes += data_in(file);
-    if (bytes.size() > most_bytes)
-      throw BadInput(fmt::format("--data text:{}: more than 1 GiB of text", where));
-  }
-  auto text = std::make_unique<Text>(path.empty() ? "tutti's own sources" : path, files.size(),
-                                     std::move(bytes), context, tokens);
-  if (text->size() < 2 * size_t(context) + 1)
-    throw BadInput(fmt::format("--data text:{}: {} {} of text are too few for a context of {}",
-                               where, text->size(), tokens.empty() ? "bytes" : "tokens", context));
-  return text;
+  return std::make_unique<Text>(path, context, tokens);
 }
 
 }  // namespace tutti::train

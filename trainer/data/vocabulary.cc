@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <charconv>
 #include <optional>
 #include <queue>
 #include <set>
+#include <sstream>
 #include <utility>
 
 #include "trainer/common/error.h"
@@ -177,9 +177,17 @@ std::optional<size_t> number_in(const std::string& option) {
 
 }  // namespace
 
+Vocabulary::Vocabulary() {
+  for (size_t byte = 0; byte < bytes; ++byte) strings_.emplace_back(1, char(byte));
+}
+
+std::string Vocabulary::spelt(uint32_t pair) const {
+  return strings_[pair >> 16] + strings_[pair & 0xffff];
+}
+
 uint16_t Vocabulary::join(uint32_t pair) {
   const auto token = uint16_t(size());
-  strings_.push_back(decoded(std::array<int64_t, 2>{pair >> 16, pair & 0xffff}));
+  strings_.push_back(spelt(pair));
   joins_.push_back(pair);
   by_pair_.emplace(pair, token);
   return token;
@@ -191,7 +199,7 @@ Vocabulary Vocabulary::learnt(std::string_view text, size_t size) {
   std::set<std::string> strings;
   for (uint32_t pair = 0; made.size() < size && counts.next(pair);) {
     // What two pairs of tokens spell is one token.
-    if (strings.insert(made.decoded(std::array<int64_t, 2>{pair >> 16, pair & 0xffff})).second)
+    if (strings.insert(made.spelt(pair)).second)
       counts.replace(pair, made.join(pair));
     else
       counts.forbid(pair);
@@ -203,12 +211,9 @@ Vocabulary Vocabulary::parsed(const std::string& text, const std::string& path) 
   Vocabulary made;
   std::unordered_map<std::string, uint16_t> tokens;
   for (size_t byte = 0; byte < bytes; ++byte) tokens.emplace(byte_names()[byte], uint16_t(byte));
-  size_t number = 0;
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    const std::string line = text.substr(at, end - at);
-    at = end + 1;
-    ++number;
+  std::istringstream lines(text);
+  size_t number = 1;
+  for (std::string line; std::getline(lines, line); ++number) {
     if (number == 1 && line.starts_with("#version")) continue;
     const size_t space = line.find(' ');
     const auto left = tokens.find(line.substr(0, space)),
@@ -225,8 +230,7 @@ Vocabulary Vocabulary::parsed(const std::string& text, const std::string& path) 
 std::string Vocabulary::text() const {
   std::string text = "#version: 0.2\n";
   for (const uint32_t pair : joins_)
-    text += name_of(decoded(std::array<int64_t, 1>{pair >> 16})) + " " +
-            name_of(decoded(std::array<int64_t, 1>{pair & 0xffff})) + "\n";
+    text += name_of(strings_[pair >> 16]) + " " + name_of(strings_[pair & 0xffff]) + "\n";
   return text;
 }
 
@@ -255,12 +259,7 @@ std::vector<uint16_t> Vocabulary::encoded(std::string_view text) const {
 
 std::string Vocabulary::decoded(std::span<const int64_t> tokens) const {
   std::string text;
-  for (const int64_t token : tokens) {
-    if (size_t(token) < bytes)
-      text += char(token);
-    else
-      text += strings_.at(size_t(token) - bytes);
-  }
+  for (const int64_t token : tokens) text += strings_.at(size_t(token));
   return text;
 }
 

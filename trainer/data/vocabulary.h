@@ -16,7 +16,7 @@ class Vocabulary {
  public:
   static constexpr size_t bytes = 256, most = 65536;  // tokens: the first ones are the bytes
 
-  Vocabulary() = default;  // the bytes alone
+  Vocabulary();  // the bytes alone
   // Joins the most frequent pair of tokens in the text, and again, until there are `size` tokens or
   // no pair comes twice.
   static Vocabulary learnt(std::string_view text, size_t size);
@@ -24,15 +24,16 @@ class Vocabulary {
   static Vocabulary parsed(const std::string& text, const std::string& path);
   std::string text() const;
 
-  size_t size() const { return bytes + joins_.size(); }
+  size_t size() const { return strings_.size(); }
   std::vector<uint16_t> encoded(std::string_view text) const;
   std::string decoded(std::span<const int64_t> tokens) const;
 
  private:
+  std::string spelt(uint32_t pair) const;
   uint16_t join(uint32_t pair);  // the new token
 
+  std::vector<std::string> strings_;  // of the tokens
   std::vector<uint32_t> joins_;       // token 256 + i is this pair
-  std::vector<std::string> strings_;  // of the joins
   std::unordered_map<uint32_t, uint16_t> by_pair_;
 };
 
