@@ -17,13 +17,11 @@ using nlohmann::json;
 json own_events(const Worker& worker) {
   const int rank = worker.grid.all.rank();
   const char* const lanes[] = {"compute", "communication"};
-  json all = json::array();
-  const auto name = [&](const char* what, int lane, const std::string& is) {
-    all.push_back(
-        {{"ph", "M"}, {"pid", rank}, {"tid", lane}, {"name", what}, {"args", {{"name", is}}}});
+  const auto name = [&](const char* what, int lane, const std::string& is) -> json {
+    return {{"ph", "M"}, {"pid", rank}, {"tid", lane}, {"name", what}, {"args", {{"name", is}}}};
   };
-  name("process_name", 0, fmt::format("rank {}", rank));
-  for (const int lane : {0, 1}) name("thread_name", lane, lanes[lane]);
+  json all = {name("process_name", 0, fmt::format("rank {}", rank)),
+              name("thread_name", 0, lanes[0]), name("thread_name", 1, lanes[1])};
   for (const Event& e : worker.timeline.events())
     all.push_back({{"ph", "X"},
                    {"pid", rank},

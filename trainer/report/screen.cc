@@ -38,18 +38,20 @@ std::string csv_line(const nlohmann::json& step) {
 }
 
 // Null where there is no path; "-" is stdout. A run that goes on appends.
-std::FILE* opened(const char* option, const std::string& path, bool goes_on) {
+std::shared_ptr<std::FILE> opened(const char* option, const std::string& path, bool goes_on) {
   if (path.empty()) return nullptr;
-  std::FILE* file = path == "-" ? stdout : std::fopen(path.c_str(), goes_on ? "a" : "w");
+  if (path == "-") return {stdout, std::fflush};
+  std::FILE* const file = std::fopen(path.c_str(), goes_on ? "a" : "w");
   if (!file)
     throw BadInput(fmt::format("{}: cannot write {}: {}", option, path, std::strerror(errno)));
-  if (file != stdout) std::fseek(file, 0, SEEK_END);
-  return file;
+  std::fseek(file, 0, SEEK_END);
+  return {file, std::fclose};
 }
 
-void write(const char* option, const std::string& path, std::FILE* file, const std::string& line) {
-  std::fputs((line + "\n").c_str(), file);
-  if (std::fflush(file) != 0 || std::ferror(file) != 0)
+void write(const char* option, const std::string& path, const std::shared_ptr<std::FILE>& file,
+           const std::string& line) {
+  std::fputs((line + "\n").c_str(), file.get());
+  if (std::fflush(file.get()) != 0 || std::ferror(file.get()) != 0)
     throw Failure(fmt::format("{}: cannot write {}: {}", option, path, std::strerror(errno)));
 }
 
@@ -92,7 +94,7 @@ void Screen::open(bool goes_on) {
   bar_ = isatty(STDERR_FILENO);
   json_ = opened("--json", options_.json, goes_on);
   csv_ = opened("--csv", options_.csv, goes_on);
-  if (csv_ && std::ftell(csv_) <= 0)
+  if (csv_ && std::ftell(csv_.get()) <= 0)
     write("--csv", options_.csv, csv_, fmt::format("{}", fmt::join(columns, ",")));
   if (!options_.tensorboard.empty())
     events_ = std::make_unique<Script>(events_script, options_.tensorboard);
@@ -104,8 +106,6 @@ void Screen::take_over() {
 
 Screen::~Screen() {
   if (bar_) std::fputs("\r\033[K", stderr);
-  for (std::FILE* file : {json_, csv_})
-    if (file && file != stdout) std::fclose(file);
 }
 
 void Screen::line(const std::string& text) {

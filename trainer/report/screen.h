@@ -46,8 +46,6 @@ class Screen {
   // Opens what --json, --csv and --tensorboard name; BadInput if it cannot.
   Screen(const Options& options, bool shows);
   ~Screen();
-  Screen(const Screen&) = delete;
-  Screen& operator=(const Screen&) = delete;
 
   // This rank shows what comes from now on, in the place of another: files go on.
   void take_over();
@@ -64,8 +62,7 @@ class Screen {
   const Options& options_;
   bool shows_ = false;
   bool bar_ = false;
-  std::FILE* json_ = nullptr;
-  std::FILE* csv_ = nullptr;
+  std::shared_ptr<std::FILE> json_, csv_;
   std::unique_ptr<Script> events_;
   double next_line_ = 0;
   double began_ = 0;

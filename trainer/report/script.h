@@ -7,8 +7,8 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <string>
-#include <utility>
 
 #include "trainer/common/error.h"
 
@@ -29,28 +29,23 @@ class Script {
  public:
   // Ctrl-C is for the program, which then gives the script its last lines.
   Script(const char* source, const std::string& path)
-      : input_(popen(
-            fmt::format("trap '' INT; exec python3 -c {} {}", quoted(source), quoted(path)).c_str(),
-            "w")) {
+      : input_(popen(fmt::format("trap '' INT; exec python3 -c {} {}", quoted(source), quoted(path))
+                         .c_str(),
+                     "w"),
+               pclose) {
     if (!input_) throw Failure("python3 cannot be started");
     std::signal(SIGPIPE, SIG_IGN);  // finish() tells of a script that has ended early
   }
-  ~Script() {
-    if (input_) pclose(input_);
-  }
-  Script(const Script&) = delete;
-  Script& operator=(const Script&) = delete;
   void give(const nlohmann::json& line) {
-    std::fputs((line.dump() + "\n").c_str(), input_);
-    if (std::fflush(input_) == 0) return;
+    std::fputs((line.dump() + "\n").c_str(), input_.get());
+    if (std::fflush(input_.get()) == 0) return;
     finish();
     throw Failure("python3 has ended early");
   }
   // Waits until the script has ended. Throws Failure, without a text, if it could not write: it has
   // said so itself.
   void finish() {
-    std::FILE* const input = std::exchange(input_, nullptr);
-    if (pclose(input) != 0) throw Failure("");
+    if (pclose(input_.release()) != 0) throw Failure("");
   }
 
  private:
@@ -61,7 +56,7 @@ class Script {
     return out + "'";
   }
 
-  std::FILE* input_;
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> input_;
 };
 
 }  // namespace tutti::train

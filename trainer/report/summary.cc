@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+#include <span>
 
 #include "trainer/common/gather_text.h"
 #include "trainer/sync/ways.h"
@@ -13,8 +13,33 @@
 namespace tutti::train {
 namespace {
 
+using nlohmann::json;
+
+// The figures of one rank: sums over steps, and what it holds.
+struct Facts {
+  double steps = 0, seconds = 0, exposed = 0, communication = 0, shard_norm = 0, step_norm = 0;
+  Traffic sent, divided, staged;
+  double parameters = 0, counted = 0, state = 0;  // elements that it holds; of the optimizer
+};
+constexpr size_t facts = sizeof(Facts) / sizeof(double);
+
+Facts sums_of(std::span<const StepRecord> steps) {
+  Facts sums;
+  for (const StepRecord& r : steps) {
+    ++sums.steps;
+    sums.seconds += r.seconds;
+    sums.exposed += r.figures.exposed;
+    sums.communication += r.figures.communication;
+    sums.shard_norm += r.figures.shard_norm;
+    sums.step_norm += r.figures.step_norm;
+    sums.sent += r.figures.sent;
+    sums.divided += r.figures.divided;
+    sums.staged += r.figures.staged;
+  }
+  return sums;
+}
+
 struct Totals {
-  int64_t steps = 0;
   double median_ms = 0;      // of a step, the first two left out
   double samples_per_s = 0;  // batch / median
   double exposed = 0;        // fraction of the steps' time
@@ -25,30 +50,22 @@ struct Totals {
 
 // `batch` and `shard`: samples of a step and of a shard.
 Totals totals_of(const std::vector<StepRecord>& steps, double batch, double shard) {
-  Totals t;
-  t.steps = int64_t(steps.size());
+  const auto measured = std::span(steps).subspan(steps.size() > 10 ? 2 : 0);
+  const Facts sums = sums_of(measured);
   std::vector<double> times;
-  double exposed = 0, communication = 0, shard_norm = 0, step_norm = 0;
-  const size_t warm = steps.size() > 10 ? 2 : 0;
-  for (size_t i = warm; i < steps.size(); ++i) {
-    const StepFigures& f = steps[i].figures;
-    times.push_back(steps[i].seconds);
-    exposed += f.exposed;
-    communication += f.communication;
-    shard_norm += f.shard_norm;
-    step_norm += f.step_norm;
-  }
-  const auto n = double(times.size());
-  const double measured = std::accumulate(times.begin(), times.end(), 0.0);
-  std::nth_element(times.begin(), times.begin() + std::ptrdiff_t(times.size() / 2), times.end());
-  t.median_ms = 1e3 * times[times.size() / 2];
-  t.samples_per_s = batch / times[times.size() / 2];
-  t.exposed = measured > 0 ? exposed / measured : 0;
-  t.hidden = communication > exposed ? 1 - exposed / communication : 0;
+  for (const StepRecord& r : measured) times.push_back(r.seconds);
+  const auto median = times.begin() + std::ptrdiff_t(times.size() / 2);
+  std::nth_element(times.begin(), median, times.end());
+  Totals t;
+  t.median_ms = 1e3 * *median;
+  t.samples_per_s = batch / *median;
+  t.exposed = sums.seconds > 0 ? sums.exposed / sums.seconds : 0;
+  t.hidden = sums.communication > sums.exposed ? 1 - sums.exposed / sums.communication : 0;
   // McCandlish et al. 2018: both squared lengths are |G|^2 + noise / batch, for two batches.
-  if (batch > shard && shard_norm > 0) {
-    const double signal = (batch * step_norm - shard * shard_norm) / (batch - shard) / n;
-    const double noise = (shard_norm - step_norm) / (1 / shard - 1 / batch) / n;
+  if (batch > shard && sums.shard_norm > 0) {
+    const double signal =
+        (batch * sums.step_norm - shard * sums.shard_norm) / (batch - shard) / sums.steps;
+    const double noise = (sums.shard_norm - sums.step_norm) / (1 / shard - 1 / batch) / sums.steps;
     if (signal > 0 && noise > 0) {
       t.noise_samples = noise / signal;
       t.efficiency = (t.noise_samples + shard) / (t.noise_samples + batch);
@@ -57,43 +74,19 @@ Totals totals_of(const std::vector<StepRecord>& steps, double batch, double shar
   return t;
 }
 
-// The figures of one rank, over all its steps.
-struct Facts {
-  double steps = 0, seconds = 0, exposed = 0, communication = 0;
-  Traffic sent, divided, staged;
-  double parameters = 0, counted = 0, state = 0;  // elements that it holds; of the optimizer
-};
-constexpr size_t facts = sizeof(Facts) / sizeof(double);
-
-Facts facts_of(const Worker& worker, Strategy& strategy, const std::vector<StepRecord>& history) {
-  Facts sums;
-  for (const StepRecord& r : history) {
-    ++sums.steps;
-    sums.seconds += r.seconds;
-    sums.exposed += r.figures.exposed;
-    sums.communication += r.figures.communication;
-    sums.sent += r.figures.sent;
-    sums.divided += r.figures.divided;
-    sums.staged += r.figures.staged;
-  }
-  for (const Parameter& p : worker.replica.layout()) {
-    sums.parameters += double(p.count);
-    if (p.counted && worker.comm.rank() == 0) sums.counted += double(p.count);
-  }
-  for (const StateVector& v : strategy.state())
-    if (v.name != "parameters")
-      for (const std::span<std::byte> part : v.values) {
-        const size_t values = part.size() / worker.replica.width();
-        sums.state += double(values);
-      }
-  return sums;
-}
-
 // By rank, on rank 0.
 std::vector<Facts> gather_facts(const Worker& worker, Strategy& strategy,
                                 const std::vector<StepRecord>& history) {
   const communicator& comm = worker.grid.all;
-  const Facts mine = facts_of(worker, strategy, history);
+  Facts mine = sums_of(history);
+  for (const Parameter& p : worker.replica.layout()) {
+    mine.parameters += double(p.count);
+    if (p.counted && worker.comm.rank() == 0) mine.counted += double(p.count);
+  }
+  for (const StateVector& v : strategy.state())
+    if (v.name != "parameters")
+      for (const std::span<std::byte> part : v.values)
+        mine.state += double(part.size()) / double(worker.replica.width());
   std::vector<Facts> all(size_t(comm.size()));
   comm.gather<double>(std::span(&mine.steps, facts), std::span(&all[0].steps, facts * all.size()),
                       0);
@@ -130,7 +123,7 @@ Traffic busiest_of(const std::vector<Facts>& all, Traffic Facts::*traffic) {
   return most;
 }
 
-nlohmann::json json_of(const Traffic& sent) {
+json json_of(const Traffic& sent) {
   return {{"bytes_sent_per_step", sent.counted.bytes},
           {"messages_sent_per_step", sent.counted.messages},
           {"bytes_by_formula", number(sent.formula.bytes)},
@@ -151,11 +144,11 @@ std::string sentence_of(const Change& change) {
                      change.step + 1, on);
 }
 
-nlohmann::json object_of(const Change& change) {
-  nlohmann::json object = {{"after_step", change.step},
-                           {"workers", change.workers},
-                           {"pause_ms", 1e3 * change.seconds},
-                           {"clock_s", change.end}};
+json object_of(const Change& change) {
+  json object = {{"after_step", change.step},
+                 {"workers", change.workers},
+                 {"pause_ms", 1e3 * change.seconds},
+                 {"clock_s", change.end}};
   if (!change.lost.empty()) object["lost"] = change.lost;
   if (!change.came.empty()) object["came"] = change.came;
   return object;
@@ -192,18 +185,18 @@ Summary show_summary(Screen& screen, const Worker& worker, const communicator& w
   const Totals t = totals_of(history, double(o.batch), double(o.batch) / double(o.shards));
   const StepRecord& last = history.back();
   const double terms = double(worker.data.terms());
-  nlohmann::json summary = {{"summary", true},
-                            {"steps", t.steps},
-                            {"samples_per_s", t.samples_per_s},
-                            {"step_ms", t.median_ms},
-                            {"comm_exposed", t.exposed},
-                            {"comm_hidden", t.hidden},
-                            {"efficiency", t.efficiency},
-                            {"goodput", t.samples_per_s * t.efficiency},
-                            {"noise_samples", t.noise_samples},
-                            {"loss", last.figures.loss},
-                            {"validation_loss", last.validation},
-                            {"ranks", all.size()}};
+  json summary = {{"summary", true},
+                  {"steps", history.size()},
+                  {"samples_per_s", t.samples_per_s},
+                  {"step_ms", t.median_ms},
+                  {"comm_exposed", t.exposed},
+                  {"comm_hidden", t.hidden},
+                  {"efficiency", t.efficiency},
+                  {"goodput", t.samples_per_s * t.efficiency},
+                  {"noise_samples", t.noise_samples},
+                  {"loss", last.figures.loss},
+                  {"validation_loss", last.validation},
+                  {"ranks", all.size()}};
   const auto line = [&](const std::string& name, const std::string& value) {
     shown.lines.emplace_back(name, value);
   };
@@ -262,7 +255,7 @@ Summary show_summary(Screen& screen, const Worker& worker, const communicator& w
   }
   summary["parameters"] = whole;
   for (size_t r = all.size(); r < servers.size(); ++r) {
-    nlohmann::json server = nlohmann::json::parse(servers[r]);
+    json server = json::parse(servers[r]);
     line(fmt::format("rank {}", r), server["text"].get<std::string>());
     server.erase("text");
     summary["servers"].push_back(server);
