@@ -64,8 +64,7 @@ void write_records(const Worker& worker, const std::vector<StepRecord>& history,
   figures.insert(figures.end(), summary.lines.begin(), summary.lines.end());
   json steps = json::array();
   for (const StepRecord& r : history)
-    steps.push_back(
-        {r.step, number(r.figures.loss), r.validation > 0 ? number(r.validation) : json()});
+    steps.push_back({r.step, r.figures.loss, r.validation > 0 ? json(r.validation) : json()});
   Script page(page_script, o.report);
   page.give({{"model", o.model},
              {"ranks", worker.grid.all.size()},

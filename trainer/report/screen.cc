@@ -15,10 +15,6 @@
 #include "trainer/parallel/optimizer.h"
 
 namespace tutti::train {
-nlohmann::json number(double value) {
-  return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json();
-}
-
 namespace {
 
 // Of --csv.
@@ -31,8 +27,8 @@ constexpr const char* columns[] = {"step",           "loss",       "validation_l
 std::string csv_line(const nlohmann::json& step) {
   std::vector<std::string> values;
   for (const char* name : columns) {
-    const bool known = step.contains(name) && !step[name].is_null();
-    values.push_back(known ? step[name].dump() : "");
+    const std::string text = step.value(name, nlohmann::json()).dump();
+    values.push_back(text == "null" ? "" : text);  // as what is not finite is written, too
   }
   return fmt::format("{}", fmt::join(values, ","));
 }
@@ -129,28 +125,28 @@ void Screen::step(const StepRecord& r, const nlohmann::json& more) {
   const StepFigures& f = r.figures;
   const double hidden = std::max(0.0, f.communication - f.exposed);
   nlohmann::json object = {{"step", r.step},
-                           {"loss", number(f.loss)},
-                           {"samples_per_s", number(r.samples_per_s)},
+                           {"loss", f.loss},
+                           {"samples_per_s", r.samples_per_s},
                            {"step_ms", 1e3 * r.seconds},
                            {"comm_exposed_ms", 1e3 * f.exposed},
                            {"comm_hidden_ms", 1e3 * hidden},
-                           {"bytes_sent", number(std::round(f.sent.counted.bytes))},
-                           {"messages_sent", number(f.sent.counted.messages)}};
-  if (r.validation > 0) object["validation_loss"] = number(r.validation);
+                           {"bytes_sent", std::round(f.sent.counted.bytes)},
+                           {"messages_sent", f.sent.counted.messages}};
+  if (r.validation > 0) object["validation_loss"] = r.validation;
   const bool has_length = !(f.gradient < 0);  // perhaps no number
-  if (has_length) object["gradient_norm"] = number(f.gradient);
+  if (has_length) object["gradient_norm"] = f.gradient;
   if (has_length || f.loss_scale > 0) object["overflow"] = f.overflow;
   if (f.loss_scale > 0) object["loss_scale"] = f.loss_scale;
   if (options_.tp > 1) {
-    object["tensor_bytes_sent"] = number(f.divided.counted.bytes);
-    object["tensor_messages_sent"] = number(f.divided.counted.messages);
+    object["tensor_bytes_sent"] = f.divided.counted.bytes;
+    object["tensor_messages_sent"] = f.divided.counted.messages;
   }
   object.update(more);
   record(object);
   if (csv_) write("--csv", options_.csv, csv_, csv_line(object));
   if (events_) {
     object["learning_rate"] = rate_at(optimizer_settings(options_), r.step - 1);
-    if (f.step_norm > 0) object.emplace("gradient_norm", number(std::sqrt(f.step_norm)));
+    if (f.step_norm > 0) object.emplace("gradient_norm", std::sqrt(f.step_norm));
     events_->give(object);
   }
   const std::string words = fmt::format(

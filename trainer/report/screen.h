@@ -31,9 +31,6 @@ struct Change {
   double end = 0;      // of that, by now()
 };
 
-// null where it is not finite.
-nlohmann::json number(double value);
-
 // Text with only characters that a terminal prints as they are.
 std::string printable(const std::string& text);
 
@@ -53,7 +50,7 @@ class Screen {
 
   void line(const std::string& text);  // to stdout, unless that has the figures
   void step(const StepRecord& record, const nlohmann::json& more);
-  void record(const nlohmann::json& object);   // to --json alone
+  void record(const nlohmann::json& object);   // to --json alone; null where it is not finite
   void summary(const nlohmann::json& object);  // the last one
 
  private:

@@ -126,8 +126,8 @@ Traffic busiest_of(const std::vector<Facts>& all, Traffic Facts::*traffic) {
 json json_of(const Traffic& sent) {
   return {{"bytes_sent_per_step", sent.counted.bytes},
           {"messages_sent_per_step", sent.counted.messages},
-          {"bytes_by_formula", number(sent.formula.bytes)},
-          {"messages_by_formula", number(sent.formula.messages)}};
+          {"bytes_by_formula", sent.formula.bytes},
+          {"messages_by_formula", sent.formula.messages}};
 }
 
 }  // namespace
