@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <map>
 #include <stdexcept>
+#include <tuple>
 #include <utility>
 
 namespace tutti::train {
@@ -13,59 +15,12 @@ namespace {
 
 using Kind = Action::Kind;
 
-bool is_message(const Action& a) { return a.kind == Kind::send || a.kind == Kind::receive; }
+// The work after which a micro-batch's gradients are complete.
+Kind last_kind(const PipelineShape& p) {
+  return p.schedule == "zb-h1" ? Kind::weight : Kind::backward;
+}
 
 // ---------------------------------------------------------------- the order of the work
-
-// Every schedule is this: `warm` forwards, then pairs of forward and backward, then the other
-// backwards.
-template <class Forward, class Backward>
-void one_each(int count, int warm, const Forward& forward, const Backward& backward) {
-  for (int i = 0; i < warm; ++i) forward(i);
-  for (int i = warm; i < count; ++i) {
-    forward(i);
-    backward(i - warm);
-  }
-  for (int i = count - warm; i < count; ++i) backward(i);
-}
-
-// With `split` the gradients of the weights come s micro-batches later.
-std::vector<Action> whole_stage(int m, int warm, int s, bool split) {
-  std::vector<Action> order;
-  one_each(
-      m, warm,
-      [&](int i) {
-        order.push_back({Kind::forward, i});
-      },
-      [&](int i) {
-        order.push_back({Kind::backward, i});
-        if (split && i >= s) order.push_back({Kind::weight, i - s});
-      });
-  if (split)
-    for (int i = std::max(0, m - s); i < m; ++i) order.push_back({Kind::weight, i});
-  return order;
-}
-
-// k micro-batches go through a chunk, then the same k through the next one.
-std::vector<Action> interleaved(int k, int m, int v, int s) {
-  std::vector<Action> order;
-  const auto place = [&](int i, bool mirrored) {
-    const int chunk = i % (k * v) / k;
-    return std::pair(i / (k * v) * k + i % k, mirrored ? v - 1 - chunk : chunk);
-  };
-  const int warm = m == k ? m * v : std::min(m * v, 2 * (k - s - 1) + (v - 1) * k);
-  one_each(
-      m * v, warm,
-      [&](int i) {
-        const auto [micro_batch, chunk] = place(i, false);
-        order.push_back({Kind::forward, micro_batch, chunk});
-      },
-      [&](int i) {
-        const auto [micro_batch, chunk] = place(i, true);
-        order.push_back({Kind::backward, micro_batch, chunk});
-      });
-  return order;
-}
 
 // Micro-batches that a rank of the stage takes in before it waits for the gradient of its first
 // one. While that one passes through all later stages and back, each rank of these takes in one;
@@ -77,15 +32,29 @@ int taken_ahead(const StageWidths& widths, int stage) {
   return (later + widths.width(stage) - 1) / widths.width(stage);
 }
 
+// Every schedule is this: some forwards to warm up, then pairs of forward and backward, then the
+// other backwards. As many micro-batches as there are stages go through a chunk, then the same ones
+// through the next chunk.
 std::vector<Action> order_of(const PipelineShape& p, int rank) {
   const int stage = p.widths.stage(rank), width = p.widths.width(stage);
-  const int m = p.micro_batches / width;
-  if (p.schedule == "interleaved") return interleaved(p.stages, m, p.chunks, stage);
-  const int warm = p.schedule == "naive"   ? 0
-                   : p.schedule == "gpipe" ? m
-                                           : std::min(m, taken_ahead(p.widths, stage));
-  std::vector<Action> order = whole_stage(m, warm, stage, p.schedule == "zb-h1");
-  for (Action& a : order) a.micro_batch = a.micro_batch * width + p.widths.replica(rank);
+  const int own = p.micro_batches / width, k = p.stages, v = p.chunks, all = own * v;
+  const bool interleaved = p.schedule == "interleaved";
+  int warm = taken_ahead(p.widths, stage);
+  if (p.schedule == "naive") warm = 0;
+  if (interleaved) warm = 2 * (k - stage - 1) + (v - 1) * k;
+  if (p.schedule == "gpipe" || (interleaved && own == k)) warm = all;
+  warm = std::min(warm, all);
+  // By kind: how many turns it comes after forward. zb-h1 alone has the last kind.
+  const int behind[] = {0, warm, warm + stage};
+  const int kinds = int(last_kind(p)) + 1;
+  std::vector<Action> order;
+  for (int turn = 0; turn < all + behind[kinds - 1]; ++turn)
+    for (int kind = 0; kind < kinds; ++kind) {
+      const int i = turn - behind[kind], chunk = i % (k * v) / k;
+      if (i < 0 || i >= all) continue;
+      order.push_back({Kind(kind), (i / (k * v) * k + i % k) * width + p.widths.replica(rank),
+                       kind == 0 ? chunk : v - 1 - chunk});
+    }
   return order;
 }
 
@@ -113,12 +82,13 @@ int peer_rank(const Action& message, const PipelineShape& p) {
   return p.widths.rank(message.peer, message.micro_batch);
 }
 
-// The messages that a piece of work sends, or those that it needs.
-std::vector<Action> messages(const Action& work, int part, Kind kind, const PipelineShape& p,
+// The messages that a piece of the stage's work sends, or those that it needs.
+std::vector<Action> messages(const Action& work, int stage, Kind kind, const PipelineShape& p,
                              const std::vector<Port>& ports) {
   std::vector<Action> all;
   if (work.kind == Kind::weight) return all;
   const bool gradient = work.kind == Kind::backward;
+  const int part = p.part(stage, work.chunk);
   for (size_t c = 0; c < ports.size(); ++c) {
     const Port& one = ports[c];
     // Forward sends along the port, backward against it.
@@ -139,17 +109,16 @@ Schedule with_messages(const std::vector<std::vector<Action>>& orders, const Pip
   std::map<std::pair<int, int>, std::deque<Parcel>> sent;
   for (int r = 0; r < ranks; ++r)
     for (const Action& work : orders[size_t(r)])
-      for (const Action& m :
-           messages(work, p.part(p.widths.stage(r), work.chunk), Kind::send, p, ports))
+      for (const Action& m : messages(work, p.widths.stage(r), Kind::send, p, ports))
         sent[{r, peer_rank(m, p)}].push_back(parcel_of(m));
   Schedule schedule(static_cast<size_t>(ranks));
   for (int r = 0; r < ranks; ++r) {
     std::vector<Action>& list = schedule[size_t(r)];
+    const int stage = p.widths.stage(r);
     for (const Action& work : orders[size_t(r)]) {
-      const int part = p.part(p.widths.stage(r), work.chunk);
       // A pair's messages are received in the order in which they are sent, so those not needed yet
       // are received too if they precede one that is needed.
-      for (const Action& m : messages(work, part, Kind::receive, p, ports)) {
+      for (const Action& m : messages(work, stage, Kind::receive, p, ports)) {
         std::deque<Parcel>& queue = sent[{peer_rank(m, p), r}];
         const auto wanted = std::find(queue.begin(), queue.end(), parcel_of(m));
         if (wanted == queue.end()) continue;  // received already, before an earlier one
@@ -161,7 +130,7 @@ Schedule with_messages(const std::vector<std::vector<Action>>& orders, const Pip
         queue.erase(queue.begin(), wanted + 1);
       }
       list.push_back(work);
-      for (const Action& m : messages(work, part, Kind::send, p, ports)) list.push_back(m);
+      for (const Action& m : messages(work, stage, Kind::send, p, ports)) list.push_back(m);
     }
   }
   return schedule;
@@ -176,12 +145,11 @@ const std::vector<std::string>& pipeline_schedules() {
 
 std::string describe(const Action& a) {
   const std::string chunk = a.chunk > 0 ? fmt::format(", chunk {}", a.chunk) : "";
-  if (!is_message(a)) {
-    const char* const names[] = {"forward", "backward", "weight gradients"};
-    return fmt::format("{} of micro-batch {}{}", names[int(a.kind)], a.micro_batch, chunk);
-  }
-  return fmt::format("{} the {} of micro-batch {} {} stage {}{}",
-                     a.kind == Kind::send ? "send" : "receive",
+  const char* const names[] = {"forward", "backward", "weight gradients", "send", "receive"};
+  const char* const name = names[int(a.kind)];
+  if (a.kind <= Kind::weight)
+    return fmt::format("{} of micro-batch {}{}", name, a.micro_batch, chunk);
+  return fmt::format("{} the {} of micro-batch {} {} stage {}{}", name,
                      a.gradient ? "gradient" : "activation", a.micro_batch,
                      a.kind == Kind::send ? "to" : "from", a.peer, chunk);
 }
@@ -210,46 +178,19 @@ Schedule make_forward(const PipelineShape& p, const std::vector<Port>& ports) {
 
 namespace {
 
-// Messages from one rank to another.
-struct Wire {
-  std::vector<Parcel> parcels;
-  std::vector<double> sent, received;
-};
-
 double duration_of(const PartTimes& t, Kind kind) {
   return kind == Kind::forward ? t.forward : kind == Kind::backward ? t.backward : t.weight;
-}
-
-// Adds the peaks of messages in flight, by port.
-void count_in_flight(const Wire& wire, PipelineRun& run) {
-  std::map<std::pair<int, bool>, std::vector<std::pair<double, int>>> changes;
-  for (size_t i = 0; i < wire.parcels.size(); ++i) {
-    auto& list = changes[{wire.parcels[i].port, wire.parcels[i].gradient}];
-    list.emplace_back(wire.sent[i], 1);
-    if (i < wire.received.size()) list.emplace_back(wire.received[i], -1);
-  }
-  for (auto& [what, list] : changes) {
-    const auto& [port, gradient] = what;
-    auto& all = gradient ? run.peak_gradients : run.peak_activations;
-    if (all.size() <= size_t(port)) all.resize(size_t(port) + 1);
-    std::sort(list.begin(), list.end());  // at equal times, ends come before begins
-    int now = 0;
-    for (const auto& [time, change] : list)
-      all[size_t(port)] = std::max(all[size_t(port)], now += change);
-  }
 }
 
 }  // namespace
 
 double utilisation_of(const std::vector<std::vector<Slot>>& slots) {
-  double busy = 0, first = 0, last = 0;
-  bool any = false;
+  double busy = 0, first = INFINITY, last = -INFINITY;
   for (const auto& rank : slots)
-    for (const Slot& b : rank) {
-      busy += b.end - b.begin;
-      first = any ? std::min(first, b.begin) : b.begin;
-      last = any ? std::max(last, b.end) : b.end;
-      any = true;
+    for (const Slot& slot : rank) {
+      busy += slot.end - slot.begin;
+      first = std::min(first, slot.begin);
+      last = std::max(last, slot.end);
     }
   return last > first ? busy / (last - first) / double(slots.size()) : 0;
 }
@@ -263,27 +204,28 @@ PipelineRun simulate(const Schedule& schedule, const PipelineShape& p,
   std::vector<double> clock(ranks);
   std::vector<int> live(ranks);
   run.peak_live.resize(ranks);
-  const Kind last = p.schedule == "zb-h1" ? Kind::weight : Kind::backward;
-  std::map<std::pair<int, int>, Wire> wires;
+  // From one rank to another: what was sent and not received yet, and when.
+  std::map<std::pair<int, int>, std::deque<std::pair<Parcel, double>>> wires;
+  // By ranks, port and direction: when a message more, or less, is in flight.
+  std::map<std::tuple<int, int, int, bool>, std::vector<std::pair<double, int>>> flights;
   const auto advance = [&](size_t r) {
     const Action& a = schedule[r][next[r]];
     double& now = clock[r];
     if (a.kind == Kind::send) {
-      Wire& wire = wires[{int(r), peer_rank(a, p)}];
-      wire.parcels.push_back(parcel_of(a));
-      wire.sent.push_back(now);
+      wires[{int(r), peer_rank(a, p)}].emplace_back(parcel_of(a), now);
+      flights[{int(r), peer_rank(a, p), a.port, a.gradient}].emplace_back(now, 1);
     } else if (a.kind == Kind::receive) {
-      Wire& wire = wires[{peer_rank(a, p), int(r)}];
-      const size_t n = wire.received.size();
-      if (wire.sent.size() <= n || wire.parcels[n] != parcel_of(a)) return false;
-      now = std::max(now, wire.sent[n]);
-      wire.received.push_back(now);
+      auto& wire = wires[{peer_rank(a, p), int(r)}];
+      if (wire.empty() || wire.front().first != parcel_of(a)) return false;
+      now = std::max(now, wire.front().second);
+      wire.pop_front();
+      flights[{peer_rank(a, p), int(r), a.port, a.gradient}].emplace_back(now, -1);
     } else {
       const double begin = now;
       now += duration_of(times[size_t(p.part(p.widths.stage(int(r)), a.chunk))], a.kind);
       run.slots[r].push_back({a, begin, now});
       if (a.kind == Kind::forward) run.peak_live[r] = std::max(run.peak_live[r], ++live[r]);
-      if (a.kind == last) --live[r];
+      if (a.kind == last_kind(p)) --live[r];
     }
     ++next[r];
     return true;
@@ -297,7 +239,15 @@ PipelineRun simulate(const Schedule& schedule, const PipelineShape& p,
     if (next[r] < schedule[r].size()) run.stuck = next;
   for (const double end : clock) run.makespan = std::max(run.makespan, end);
   run.utilisation = utilisation_of(run.slots);
-  for (const auto& [ends, wire] : wires) count_in_flight(wire, run);
+  for (auto& [message, changes] : flights) {
+    const auto [from, to, port, gradient] = message;
+    auto& peaks = gradient ? run.peak_gradients : run.peak_activations;
+    peaks.resize(std::max(peaks.size(), size_t(port) + 1));
+    std::sort(changes.begin(), changes.end());  // at equal times, ends come before begins
+    int in_flight = 0;
+    for (const auto& [time, change] : changes)
+      peaks[size_t(port)] = std::max(peaks[size_t(port)], in_flight += change);
+  }
   return run;
 }
 
@@ -323,7 +273,6 @@ std::string check_rank(const std::vector<Action>& list, int rank, const Pipeline
   std::map<std::pair<int, int>, int> done;  // chunk and micro-batch: forward, backward, weight
   std::map<std::pair<int, int>, int> next;  // chunk and kind: the micro-batch whose turn it is
   std::map<Parcel, int> arrived, made;
-  const bool split = p.schedule == "zb-h1";
   const auto wrong = [&](const Action& a, const char* what) {
     return fmt::format("stage {}: {}: {}", p.widths.name(rank), describe(a), what);
   };
@@ -342,15 +291,14 @@ std::string check_rank(const std::vector<Action>& list, int rank, const Pipeline
       ++so_far;
       if (next[{a.chunk, int(a.kind)}]++ != a.micro_batch / width)
         return wrong(a, "not in ascending order");
-      const int part = p.part(stage, a.chunk);
-      for (const Action& m : messages(a, part, Kind::receive, p, ports))
+      for (const Action& m : messages(a, stage, Kind::receive, p, ports))
         if (!arrived[parcel_of(m)]) return wrong(a, "before what it needs has come");
-      for (const Action& m : messages(a, part, Kind::send, p, ports)) made[parcel_of(m)] = 1;
+      for (const Action& m : messages(a, stage, Kind::send, p, ports)) made[parcel_of(m)] = 1;
     }
   }
   for (int c = 0; c < p.chunks; ++c)
     for (int i = p.widths.replica(rank); i < p.micro_batches; i += width)
-      if (done[{c, i}] != (split ? 3 : 2))
+      if (done[{c, i}] != int(last_kind(p)) + 1)
         return fmt::format("stage {}: micro-batch {} of chunk {} is not finished",
                            p.widths.name(rank), i, c);
   for (const auto& [parcel, left] : made)
