@@ -24,13 +24,6 @@ using Kind = Action::Kind;
 // Receives that are posted ahead of their turn, so that senders need not wait for this rank.
 constexpr size_t ahead = 2;
 
-std::span<int8_t> signed_bytes(std::span<std::byte> bytes) {
-  return {reinterpret_cast<int8_t*>(bytes.data()), bytes.size()};
-}
-std::span<const int8_t> signed_bytes(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const int8_t*>(bytes.data()), bytes.size()};
-}
-
 // `widths`: ranks of each part.
 std::vector<Range> cut_of(const Options& o, const ModelFacts& facts,
                           const std::vector<int>& widths) {
@@ -93,20 +86,19 @@ Pipeline::Pipeline(const Options& options, const Data& data, const Grid& grid, T
 
 // ---------------------------------------------------------------- messages
 
-void Pipeline::post(const std::vector<Action>& list, const std::vector<int64_t>& samples,
-                    size_t receives) {
-  for (; posted_ < list.size() && receives_.size() < receives; ++posted_) {
+void Pipeline::post(const std::vector<Action>& list, const std::vector<int64_t>& samples) {
+  for (; posted_ < list.size() && receives_.size() < ahead; ++posted_) {
     const Action& a = list[posted_];
-    if (a.kind != Kind::receive) continue;
-    receives_.push_back(comm_.irecv<int8_t>(
-        signed_bytes(stage_.incoming(parcel_of(a), samples[size_t(a.micro_batch)])), peer(a)));
+    if (a.kind == Kind::receive)
+      receives_.push_back(comm_.irecv<int8_t>(
+          stage_.incoming(parcel_of(a), samples[size_t(a.micro_batch)]), peer(a)));
   }
 }
 
 void Pipeline::send(const Action& a) {
   const auto bytes = stage_.outgoing(parcel_of(a));
   sent_bytes_[{a.port, a.gradient}] += bytes.size();
-  sends_.emplace_back(parcel_of(a), comm_.isend<int8_t>(signed_bytes(bytes), peer(a)));
+  sends_.emplace_back(parcel_of(a), comm_.isend<int8_t>(bytes, peer(a)));
   wait_sends(false);
 }
 
@@ -130,7 +122,7 @@ void Pipeline::execute(const std::vector<Action>& list, const std::vector<int64_
   try {
     for (; at < list.size(); ++at) {
       const Action& a = list[at];
-      post(list, samples, ahead);
+      post(list, samples);
       if (a.kind == Kind::receive) {
         const double from = now();
         receives_.front().wait();
@@ -241,9 +233,9 @@ Pipeline::Result Pipeline::run(int64_t step) {
           [&](const Action& a) { compute(step, a, result); });
   result.shard_norm = OnHost<double>(stage_.device(), shard_norm_.span()).values()[0];
   step_bytes_ = sent_bytes_;
-  Extent times{slots_.front().begin, slots_.back().end, 0};
-  for (const Slot& slot : slots_) times.busy += slot.end - slot.begin;
-  runs_.push_back(times);
+  begins_.push_back(slots_.front().begin);
+  ends_.push_back(slots_.back().end);
+  busy_.push_back(busy());
   return result;
 }
 
@@ -293,22 +285,22 @@ Volume Pipeline::planned() const {
   return sum;
 }
 
+double Pipeline::busy() const {
+  double seconds = 0;
+  for (const Slot& slot : slots_) seconds += slot.end - slot.begin;
+  return seconds;
+}
+
 double Pipeline::utilisation() const {
-  std::vector<double> first, last, busy, shares;
-  for (const Extent& r : runs_) {
-    first.push_back(-r.begin);
-    last.push_back(r.end);
-    busy.push_back(r.busy);
-  }
-  if (runs_.empty()) return 0;
-  comm_.allreduce<double>(first, TUTTI_MAX);
+  std::vector<double> first = begins_, last = ends_, shares = busy_;
+  if (shares.empty()) return 0;
+  comm_.allreduce<double>(first, TUTTI_MIN);
   comm_.allreduce<double>(last, TUTTI_MAX);
-  comm_.allreduce<double>(busy);
-  for (size_t i = 0; i < runs_.size(); ++i)
-    shares.push_back(busy[i] / (last[i] + first[i]) / double(comm_.size()));
-  std::nth_element(shares.begin(), shares.begin() + std::ptrdiff_t(shares.size() / 2),
-                   shares.end());
-  return shares[shares.size() / 2];
+  comm_.allreduce<double>(shares);
+  for (size_t i = 0; i < shares.size(); ++i) shares[i] /= (last[i] - first[i]) * comm_.size();
+  const auto median = shares.begin() + std::ptrdiff_t(shares.size() / 2);
+  std::nth_element(shares.begin(), median, shares.end());
+  return *median;
 }
 
 }  // namespace tutti::train

@@ -69,6 +69,7 @@ class Pipeline {
   const std::vector<Slot>& slots() const { return slots_; }  // of this rank's last run
   // The busy fraction of the ranks' time, the median over the runs; collective over the ranks.
   double utilisation() const;
+  double busy() const;                         // seconds of the last run spent computing
   double exposed() const { return exposed_; }  // seconds of the last run spent waiting
   // Bytes that this rank has sent in the last run, by port and direction: true for gradients.
   const std::map<std::pair<int, bool>, uint64_t>& sent_bytes() const { return step_bytes_; }
@@ -82,7 +83,7 @@ class Pipeline {
   // Executes the list; `samples`: of each micro-batch.
   void execute(const std::vector<Action>& list, const std::vector<int64_t>& samples,
                const Work& work);
-  void post(const std::vector<Action>& list, const std::vector<int64_t>& samples, size_t receives);
+  void post(const std::vector<Action>& list, const std::vector<int64_t>& samples);
   void send(const Action& action);
   void wait_sends(bool all);
   void compute(int64_t step, const Action& action, Result& result);
@@ -109,10 +110,7 @@ class Pipeline {
   int live_ = 0, peak_live_ = 0;
   double exposed_ = 0;
   std::map<std::pair<int, bool>, uint64_t> sent_bytes_, step_bytes_;
-  struct Extent {  // of a run: seconds
-    double begin = 0, end = 0, busy = 0;
-  };
-  std::vector<Extent> runs_;
+  std::vector<double> begins_, ends_, busy_;  // of each run: seconds
 };
 
 struct RankPipeline {

@@ -4,8 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <functional>
-#include <limits>
+#include <cmath>
 
 #include "trainer/common/faults.h"
 #include "trainer/pipeline/pipeline.h"
@@ -14,85 +13,75 @@
 namespace tutti::train {
 namespace {
 
-class MicroBatches {
- public:
-  MicroBatches(const Options& options, const Data& data, const Grid& grid, Stage& stage,
-               const ModelFacts& facts)
-      : options_(options), data_(data), grid_(grid), stage_(stage), facts_(facts) {}
+// Measures numbers of micro-batches; collective over the grid. Rank 0's times are those of all.
+struct Trials {
+  const Options& options;
+  const Data& data;
+  const Grid& grid;
+  Stage& stage;
+  const ModelFacts& facts;
 
-  // The number of micro-batches with the fastest step; `words` says how it was found.
-  int best(std::string& words) {
-    const int multiple = options_.schedule == "interleaved" ? options_.pp : 1;
-    const int64_t samples = options_.batch / options_.dp;
-    // Two sizes of micro-batches, to separate the fixed time from the time per sample.
-    const auto few = int(std::clamp<int64_t>(options_.pp, multiple, samples));
-    const auto many = int(std::min<int64_t>(4L * options_.pp, samples / multiple * multiple));
-    StageTime time;
-    if (few < many) {
-      time = fit(double(samples) / few, slowest_stage(few), double(samples) / many,
-                 slowest_stage(many));
-    }
-    std::vector<std::string> tried;
-    double least = std::numeric_limits<double>::infinity();
-    int best = few;
-    for (const int m : promising_micro_batches(time, options_.pp, samples, multiple)) {
-      const double seconds = step_time(m);
-      tried.push_back(fmt::format("{}: {:.1f} ms", m, 1e3 * seconds));
-      if (seconds >= least) continue;
-      least = seconds;
-      best = m;
-    }
-    words = fmt::format(
-        "micro-batches   {}, because a stage takes {:.2f} ms and {:.3f} ms a sample, and a step of "
-        "{}",
-        best, 1e3 * time.fixed, 1e3 * time.each, fmt::join(tried, ", of "));
-    return best;
-  }
-
- private:
-  static constexpr int repetitions = 3;
-
-  // The least of some measurements by rank 0.
-  double least(int micro_batches, const std::function<double(Pipeline&)>& measured) {
-    trial_ = options_;
-    trial_.shards = int64_t(micro_batches) * trial_.dp;
-    Pipeline trial(trial_, data_, grid_, timeline_, stage_, plan_pipeline(trial_, facts_));
-    double seconds = std::numeric_limits<double>::infinity();
-    for (int i = 0; i < repetitions; ++i) seconds = std::min(seconds, measured(trial));
-    grid_.all.broadcast<double>(std::span(&seconds, 1), 0);
+  // The least of three measurements.
+  template <class Measured>
+  double least(int micro_batches, const Measured& measured) const {
+    Options trial = options;
+    trial.shards = int64_t(micro_batches) * trial.dp;
+    Timeline timeline(false);
+    Pipeline pipeline(trial, data, grid, timeline, stage, plan_pipeline(trial, facts));
+    double seconds = INFINITY;
+    for (int i = 0; i < 3; ++i) seconds = std::min(seconds, measured(pipeline));
+    grid.all.broadcast<double>(std::span(&seconds, 1), 0);
     return seconds;
   }
-
   // Seconds of all passes of a micro-batch in the stage that takes longest.
-  double slowest_stage(int micro_batches) {
-    return least(micro_batches, [&](Pipeline& trial) {
-      trial.run(0);
-      double busy = 0;
-      for (const Slot& slot : trial.slots()) busy += slot.end - slot.begin;
-      grid_.pipeline.allreduce<double>(std::span(&busy, 1), TUTTI_MAX);
+  double slowest_stage(int micro_batches) const {
+    return least(micro_batches, [&](Pipeline& pipeline) {
+      pipeline.run(0);
+      double busy = pipeline.busy();
+      grid.pipeline.allreduce<double>(std::span(&busy, 1), TUTTI_MAX);
       return busy / micro_batches;
     });
   }
-
   // Seconds of a whole step, without the exchange of gradients between copies.
-  double step_time(int micro_batches) {
-    return least(micro_batches, [&](Pipeline& trial) {
-      grid_.all.barrier();
+  double step(int micro_batches) const {
+    return least(micro_batches, [&](Pipeline& pipeline) {
+      grid.all.barrier();
       const double from = now();
-      trial.run(0);
-      grid_.all.barrier();
+      pipeline.run(0);
+      grid.all.barrier();
       return now() - from;
     });
   }
-
-  const Options& options_;
-  const Data& data_;
-  const Grid& grid_;
-  Stage& stage_;
-  const ModelFacts& facts_;
-  Options trial_;
-  Timeline timeline_{false};
 };
+
+// The number of micro-batches with the fastest step; `words` says how it was found.
+int best_micro_batches(const Trials& trials, std::string& words) {
+  const Options& o = trials.options;
+  const int multiple = o.schedule == "interleaved" ? o.pp : 1;
+  const int64_t samples = o.batch / o.dp;
+  // Two sizes of micro-batches, to separate the fixed time from the time per sample.
+  const auto few = int(std::clamp<int64_t>(o.pp, multiple, samples));
+  const auto many = int(std::min<int64_t>(4L * o.pp, samples / multiple * multiple));
+  StageTime time;
+  if (few < many)
+    time = fit(double(samples) / few, trials.slowest_stage(few), double(samples) / many,
+               trials.slowest_stage(many));
+  std::vector<std::string> tried;
+  double least = INFINITY;
+  int best = few;
+  for (const int m : promising_micro_batches(time, o.pp, samples, multiple)) {
+    const double seconds = trials.step(m);
+    tried.push_back(fmt::format("{}: {:.1f} ms", m, 1e3 * seconds));
+    if (seconds >= least) continue;
+    least = seconds;
+    best = m;
+  }
+  words = fmt::format(
+      "micro-batches   {}, because a stage takes {:.2f} ms and {:.3f} ms a sample, and a step of "
+      "{}",
+      best, 1e3 * time.fixed, 1e3 * time.each, fmt::join(tried, ", of "));
+  return best;
+}
 
 }  // namespace
 
@@ -112,16 +101,11 @@ RankPipeline make_pipeline(Options& options, const Data& data, const Grid& grid,
   for (size_t i = 0; i < seconds.size(); ++i) facts.layers[i].seconds = seconds[i];
 
   PipelinePlan plan = plan_pipeline(options, facts);
-  std::vector<int> own;
-  own.reserve(size_t(plan.shape.chunks));
-  for (int c = 0; c < plan.shape.chunks; ++c)
-    own.push_back(plan.shape.part(plan.shape.widths.stage(grid.pipeline.rank()), c));
-  made.stage =
-      std::make_shared<Stage>(replica, plan.parts, own, plan.ports,
-                              Stage::Settings{options.recompute, options.schedule == "zb-h1"});
+  const int number = plan.shape.widths.stage(grid.pipeline.rank());
+  made.stage = std::make_shared<Stage>(replica, plan, number, options);
   if (options.micro_batches == "auto") {
-    MicroBatches micro_batches(options, data, grid, *made.stage, facts);
-    options.shards = int64_t(micro_batches.best(made.decisions)) * options.dp;
+    const Trials trials{options, data, grid, *made.stage, facts};
+    options.shards = int64_t(best_micro_batches(trials, made.decisions)) * options.dp;
     plan = plan_pipeline(options, facts);
   }
   made.pipeline =

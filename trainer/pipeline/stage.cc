@@ -1,7 +1,6 @@
 #include "trainer/pipeline/stage.h"
 
 #include "trainer/common/timeline.h"
-#include "trainer/pipeline/pipeline.h"
 
 namespace tutti::train {
 namespace {
@@ -13,26 +12,6 @@ bool is_weight(const Tensor& tensor) {
   return tensor.is_view() && tensor._base().is_leaf() && tensor._base().requires_grad();
 }
 
-// Runs one layer on its predecessors' outputs, detached from their graphs.
-Tensor run_alone(Model& model, size_t layer, const Tensor& x, std::map<std::string, Tensor>& held,
-                 ModelFacts& facts) {
-  Stash stash;
-  for (const auto& [name, tensor] : held) stash.put(name, tensor);
-  const Tensor y = model.run(layer, layer + 1, x, stash, 0);
-  std::map<std::string, Tensor> after;
-  for (const auto& [name, tensor] : stash.held())
-    after.emplace(name, held.count(name) ? held[name] : leaf_of(tensor));
-  for (const auto& [name, tensor] : stash.held())
-    if (!held.count(name))
-      facts.skips.push_back({name, layer, layer, tensor.sizes().vec(), is_weight(tensor)});
-  for (const auto& [name, tensor] : held)
-    if (!after.count(name))
-      for (ModelFacts::Skip& skip : facts.skips)
-        if (skip.name == name) skip.to = layer;
-  held = std::move(after);
-  return y;
-}
-
 }  // namespace
 
 ModelFacts facts_of(Replica& whole, const Batch& batch, bool timed) {
@@ -42,11 +21,18 @@ ModelFacts facts_of(Replica& whole, const Batch& batch, bool timed) {
   for (int round = 0; round < (timed ? 3 : 1); ++round) {
     const std::vector<ModelFacts::Layer> before = std::move(facts.layers);
     facts = {};
-    std::map<std::string, Tensor> held;
+    std::map<std::string, Tensor> held;  // in the stash between two layers, as leaves
     Tensor x = model.input(batch);
     for (size_t i = 0; i < model.layers.size(); ++i) {
       const double from = now();
-      Tensor y = run_alone(model, i, x, held, facts);
+      Stash stash;
+      for (const auto& [name, tensor] : held) stash.put(name, tensor);
+      const Tensor y = model.run(i, i + 1, x, stash, 0);
+      for (const auto& [name, tensor] : stash.held())
+        if (held.emplace(name, leaf_of(tensor)).second)
+          facts.skips.push_back({name, i, i, tensor.sizes().vec(), is_weight(tensor)});
+      for (ModelFacts::Skip& skip : facts.skips)
+        if (!stash.held().count(skip.name) && held.erase(skip.name)) skip.to = i;
       if (i + 1 == model.layers.size()) {
         const Tensor loss = model.loss(y, batch);
         if (timed) loss.backward();

@@ -16,7 +16,7 @@
 #include "trainer/device/tensors.h"
 #include "trainer/models/models.h"
 #include "trainer/models/replica.h"
-#include "trainer/pipeline/partition.h"
+#include "trainer/pipeline/pipeline.h"
 
 namespace tutti::train {
 
@@ -27,8 +27,8 @@ inline int64_t allocated(const Device& device) {
   return int64_t(info.uordblks + info.hblkhd);
 }
 
-inline std::span<std::byte> bytes_of(const torch::Tensor& tensor) {
-  return {static_cast<std::byte*>(tensor.data_ptr()), tensor.nbytes()};
+inline std::span<int8_t> bytes_of(const torch::Tensor& tensor) {
+  return {static_cast<int8_t*>(tensor.data_ptr()), tensor.nbytes()};
 }
 
 inline torch::Tensor leaf_of(const torch::Tensor& tensor) {
@@ -39,28 +39,29 @@ class Stage {
   using Tensor = torch::Tensor;
 
  public:
-  struct Settings {
-    bool recompute = false;  // keep only the received tensors; compute forward again in backward
-    bool split = false;      // backward leaves gradients of weights to weight()
-  };
-  // Keeps in the replica only the layers of the parts `own`. `parts` and `ports`: all of the
-  // model's.
-  Stage(Replica& replica, const std::vector<Range>& parts, const std::vector<int>& own,
-        const std::vector<Port>& ports, const Settings& settings)
-      : replica_(replica), model_(replica.model()), ports_(ports), settings_(settings) {
+  // Of this number. Keeps in the replica only the stage's layers.
+  Stage(Replica& replica, const PipelinePlan& plan, int number, const Options& options)
+      : replica_(replica),
+        model_(replica.model()),
+        ports_(plan.ports),
+        number_(number),
+        stages_(plan.shape.stages),
+        recompute_(options.recompute),
+        split_(options.schedule == "zb-h1") {
     std::vector<Range> kept;
-    for (const int part : own) kept.push_back(parts[size_t(part)]);
+    for (int c = 0; c < plan.shape.chunks; ++c) {
+      const int part = plan.shape.part(number, c);
+      Chunk& chunk = chunks_.emplace_back();
+      chunk.layers = kept.emplace_back(plan.parts[size_t(part)]);
+      for (size_t p = 0; p < ports_.size(); ++p) {
+        if (ports_[p].to == part) chunk.in.push_back(int(p));
+        if (ports_[p].from == part) chunk.out.push_back(int(p));
+      }
+    }
     replica.keep(kept);
     std::map<std::string, size_t> offsets;
     for (const Parameter& p : replica.layout()) offsets[p.name] = p.offset;
-    for (const int part : own) {
-      chunk_of_[part] = chunks_.size();
-      Chunk& chunk = chunks_.emplace_back();
-      chunk.layers = parts[size_t(part)];
-      for (size_t p = 0; p < ports.size(); ++p) {
-        if (ports[p].to == part) chunk.in.push_back(int(p));
-        if (ports[p].from == part) chunk.out.push_back(int(p));
-      }
+    for (Chunk& chunk : chunks_) {
       chunk.place = {replica.size(), 0};
       for (size_t i = chunk.layers.begin; i < chunk.layers.end; ++i)
         for (const auto& p : model_.layers[i]->named_parameters()) {
@@ -74,7 +75,7 @@ class Stage {
   }
 
   // On the host, whatever the device: where to write a received tensor before it is needed.
-  std::span<std::byte> incoming(const Parcel& key, int64_t samples) {
+  std::span<int8_t> incoming(const Parcel& key, int64_t samples) {
     const Port& port = ports_[size_t(key.port)];
     std::vector<int64_t> sizes = port.sizes;
     if (!port.weight()) sizes.front() = samples;
@@ -82,7 +83,7 @@ class Stage {
     return bytes_of(came_[key] = torch::empty(sizes, options));
   }
   // A tensor to be sent, until it is dropped.
-  std::span<const std::byte> outgoing(const Parcel& key) const { return bytes_of(made_.at(key)); }
+  std::span<const int8_t> outgoing(const Parcel& key) const { return bytes_of(made_.at(key)); }
   void drop(const Parcel& key) { made_.erase(key); }
 
   // Chunks are the rank's own parts. `random` seeds dropout. The batch needs only its number of
@@ -95,14 +96,8 @@ class Stage {
     const int64_t before = allocated(device());
     live.batch = batch;
     live.random = random;
-    live.leaves = leaves(chunk, micro_batch);
-    {
-      const torch::AutoGradMode graph(!settings_.recompute);
-      run(chunk, live);
-    }
-    hand_over_outputs(chunk, live, micro_batch);
-    const double loss = live.loss.defined() ? live.loss.item<double>() : 0;
-    if (settings_.recompute) {
+    const double loss = pass(chunk, live, micro_batch, !recompute_);
+    if (recompute_) {
       live.outputs.clear();
       live.loss = Tensor();
     }
@@ -119,7 +114,7 @@ class Stage {
   void backward(int number, int micro_batch, double scale) {
     Chunk& chunk = chunks_[size_t(number)];
     Live& live = chunk.live.at(micro_batch);
-    if (settings_.recompute) run(chunk, live);
+    if (recompute_) run(chunk, live);
     std::vector<Tensor> roots, above;
     for (size_t i = 0; i < chunk.out.size(); ++i) {
       roots.push_back(live.outputs[i]);
@@ -132,7 +127,7 @@ class Stage {
     std::vector<Tensor> wanted = live.leaves;
     wanted.insert(wanted.end(), chunk.parameters.begin(), chunk.parameters.end());
     std::unique_ptr<Deferred> deferred;
-    if (settings_.split) deferred = std::make_unique<Deferred>();
+    if (split_) deferred = std::make_unique<Deferred>();
     std::vector<Tensor> found =
         torch::autograd::grad(roots, wanted, above, c10::nullopt, false, true);
     for (size_t i = 0; i < chunk.in.size(); ++i)
@@ -140,7 +135,7 @@ class Stage {
                 found[i].defined() ? found[i] : torch::zeros_like(live.leaves[i]));
     device().wait();
     found.erase(found.begin(), found.begin() + std::ptrdiff_t(live.leaves.size()));
-    if (settings_.split) {
+    if (split_) {
       live.early = std::move(found);
       live.later = std::move(deferred->work);
       live.outputs.clear();
@@ -163,15 +158,10 @@ class Stage {
   // Forward for evaluation, as micro-batch 0: nothing is kept for backward. Returns the loss on the
   // last part.
   double evaluate(int number, const Batch& batch) {
-    const Chunk& chunk = chunks_[size_t(number)];
-    const torch::NoGradGuard fixed;
     model_.eval();
     Live live;
     live.batch = batch;
-    live.leaves = leaves(chunk, 0);
-    run(chunk, live);
-    hand_over_outputs(chunk, live, 0);
-    return live.loss.defined() ? live.loss.item<double>() : 0;
+    return pass(chunks_[size_t(number)], live, 0, false);
   }
   // On the last part, after evaluate() of one sample: one of the first `tokens` tokens, drawn from
   // what follows the one at `place`.
@@ -231,15 +221,21 @@ class Stage {
     const Port& port = ports_[size_t(key.port)];
     const int to = key.gradient ? port.from : port.to;
     const Tensor whole = tensor.detach().contiguous();
-    if (chunk_of_.count(to))
+    if (to % stages_ == number_)
       came_[key] = whole;
     else
       made_[key] = whole.to(torch::kCPU);
   }
-  void hand_over_outputs(const Chunk& chunk, const Live& live, int micro_batch) {
+  // Forward: takes what comes into the chunk and hands over what leaves it. Returns the loss of the
+  // last part, else 0.
+  double pass(const Chunk& chunk, Live& live, int micro_batch, bool graph) {
+    live.leaves = leaves(chunk, micro_batch);
+    const torch::AutoGradMode with(graph);
+    run(chunk, live);
     for (size_t i = 0; i < chunk.out.size(); ++i)
       if (ports_[size_t(chunk.out[i])].sent_with(micro_batch))
         hand_over({micro_batch, chunk.out[i], false}, live.outputs[i]);
+    return live.loss.defined() ? live.loss.item<double>() : 0;
   }
 
   // The tensors that come into the chunk.
@@ -297,9 +293,10 @@ class Stage {
   Replica& replica_;
   Model& model_;
   std::vector<Port> ports_;
-  Settings settings_;
+  const int number_, stages_;
+  const bool recompute_;  // keep only the received tensors; compute forward again in backward
+  const bool split_;      // backward leaves gradients of weights to weight()
   std::vector<Chunk> chunks_;
-  std::map<int, size_t> chunk_of_;  // a part
   std::map<Parcel, Tensor> came_, made_;
   std::map<int, Tensor> weights_;  // by port: received with one of the first micro-batches
   Tensor logits_;
