@@ -60,44 +60,29 @@ Layout of_layers(const Layout& layout, const std::vector<std::string>& layers) {
   return kept;
 }
 
-// What rank `copy` of the `copies` ranks with this layout holds.
-Footprint footprint_of(const Options& o, const Layout& layout, int copies, int copy) {
-  Footprint footprint;
-  size_t optimized = 0;
-  for (const Bucket& bucket : buckets_of(layout, o)) {
-    footprint.parameters += bucket.count;
-    optimized += o.zero ? share_of(bucket, copies, copy).size() : bucket.count;
-  }
-  if (!o.has_servers()) footprint.state = moments_of(o) * optimized;
-  return footprint;
-}
-
 // Of the rank that has this part of each layer.
 Replica divided_replica(const Options& o, const Shape& shape, const Data& data, int part) {
   return {shape, data, o.seed, split_of(o, {nullptr, part, o.tp, TUTTI_CALL_CONFIG_INIT})};
 }
 
-// Of each rank along --tp, the layout of all layers.
-std::vector<Layout> divided_layouts(const Options& o, const Shape& shape, const Data& data) {
-  std::vector<Layout> layouts;
-  layouts.reserve(size_t(o.tp));
-  for (int part = 0; part < o.tp; ++part)
-    layouts.push_back(divided_replica(o, shape, data, part).layout());
-  return layouts;
-}
-
-// By rank. `layouts`: as above; `stages`: the layers of each stage, none where there are no stages.
+// By rank. `layouts`: of each rank along --tp, all layers; `stages`: the layers of each stage, none
+// where there are no stages.
 std::vector<Footprint> footprints_of(const Options& o, const Mesh& mesh,
                                      const std::vector<Layout>& layouts,
                                      const std::vector<std::vector<std::string>>& stages) {
-  std::vector<Footprint> footprints;
-  footprints.reserve(size_t(mesh.ranks()));
+  std::vector<Footprint> footprints(size_t(mesh.ranks()));
   for (int rank = 0; rank < mesh.ranks(); ++rank) {
+    Footprint& footprint = footprints[size_t(rank)];
     const auto& all = layouts[size_t(mesh.at(rank, Axis::tensor))];
     const auto& own = stages.empty() ? all : of_layers(all, stages[size_t(mesh.stage(rank))]);
     const std::vector<int> holders = mesh.holders(rank);
     const auto place = std::find(holders.begin(), holders.end(), rank) - holders.begin();
-    footprints.push_back(footprint_of(o, own, int(holders.size()), int(place)));
+    size_t optimized = 0;
+    for (const Bucket& bucket : buckets_of(own, o)) {
+      footprint.parameters += bucket.count;
+      optimized += o.zero ? share_of(bucket, int(holders.size()), int(place)).size() : bucket.count;
+    }
+    if (!o.has_servers()) footprint.state = moments_of(o) * optimized;
   }
   return footprints;
 }
@@ -121,14 +106,6 @@ void show_grid(const Options& o, const Mesh& mesh, const std::vector<Footprint>&
         footprints[size_t(rank)].state);
 }
 
-// The most parameters and the most state that any rank holds.
-Footprint largest_footprint(const std::vector<Footprint>& footprints) {
-  Footprint most;
-  for (const Footprint& h : footprints)
-    most = {std::max(most.parameters, h.parameters), std::max(most.state, h.state)};
-  return most;
-}
-
 // The role of each rank, and what it holds.
 void show_memory(const Options& o, const Layout& layout, const std::vector<Footprint>& footprints) {
   const int p = o.workers();
@@ -140,7 +117,9 @@ void show_memory(const Options& o, const Layout& layout, const std::vector<Footp
                         o.servers == 1 ? "" : "s", o.servers == 1 ? "" : "s",
                         o.servers == 1 ? std::to_string(p) : fmt::format("{}-{}", p, o.world() - 1))
           : "");
-  const Footprint most = largest_footprint(footprints);
+  Footprint most;
+  for (const Footprint& of : footprints)
+    most = {std::max(most.parameters, of.parameters), std::max(most.state, of.state)};
   const auto bytes = double(o.element_bytes() * most.parameters);
   fmt::print("a worker   holds {}{} of parameters, {} of gradients", p == o.dp ? "" : "at most ",
              megabytes(bytes), megabytes(bytes));
@@ -265,25 +244,27 @@ void show_plan(const Options& o) {
   fmt::print("a step     {} samples in {} shards, {} for each of {} worker{}\n", o.batch, o.shards,
              o.shards / p, p, p == 1 ? "" : "s");
   const Mesh mesh(o.dp, o.widths(), o.tp, o.grid_order);
-  std::vector<Layout> layouts{layout};
-  if (o.tp > 1) layouts = divided_layouts(o, shape, *data);
+  std::vector<Layout> layouts;
+  for (int part = 0; o.tp > 1 && part < o.tp; ++part)
+    layouts.push_back(divided_replica(o, shape, *data, part).layout());
+  if (o.tp == 1) layouts.push_back(layout);
+  PipelinePlan pipeline;
+  std::vector<std::vector<std::string>> stages;
   if (o.pipelined()) {
     const Batch one = samples_of(*data, o.seed, 0, o.batch, 0, o.batch / o.shards);
-    const PipelinePlan plan = plan_pipeline(o, facts_of(replica, one, o.stages == "profile"));
-    std::vector<std::vector<std::string>> stages;
-    for (int stage = 0; stage < o.pp; ++stage) stages.push_back(plan.layers_of(stage));
-    const auto footprints = footprints_of(o, mesh, layouts, stages);
-    show_grid(o, mesh, footprints);
-    show_memory(o, layout, footprints);
-    show_pipeline_plan(o, plan, mesh, footprints);
+    pipeline = plan_pipeline(o, facts_of(replica, one, o.stages == "profile"));
+    for (int stage = 0; stage < o.pp; ++stage) stages.push_back(pipeline.layers_of(stage));
+  }
+  const auto footprints = footprints_of(o, mesh, layouts, stages);
+  show_grid(o, mesh, footprints);
+  show_memory(o, layout, footprints);
+  if (o.pipelined()) {
+    show_pipeline_plan(o, pipeline, mesh, footprints);
     if (o.dp > 1)
       fmt::print("each stage averages its gradients over its {} copies, {} shards in all\n", o.dp,
                  o.shards);
     return;
   }
-  const auto footprints = footprints_of(o, mesh, layouts, {});
-  show_grid(o, mesh, footprints);
-  show_memory(o, layout, footprints);
   const auto& most = *std::max_element(
       layouts.begin(), layouts.end(),
       [](const auto& a, const auto& b) { return elements_of(a) < elements_of(b); });
