@@ -34,15 +34,12 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-// Names of the ways to agree for which `like` holds.
-Words ways_that(const std::function<bool(const SyncWay&)>& like) {
+// Names of the ways to agree for which `like` holds; of all without it.
+Words ways_that(const std::function<bool(const SyncWay&)>& like = nullptr) {
   Words names;
   for (const SyncWay& way : sync_ways())
-    if (like(way)) names.emplace_back(way.name);
+    if (!like || like(way)) names.emplace_back(way.name);
   return names;
-}
-Words ways_that() {
-  return ways_that([](const SyncWay&) { return true; });
 }
 std::string all_ways() {
   const Words names = ways_that();
@@ -156,7 +153,15 @@ class CommandLine {
     if (!given("--batch")) o_.batch = o_.batch_per_rank * o_.dp;
     if (o_.schedule.empty() && (o_.pp > 1 || o_.recompute)) o_.schedule = "1f1b";
     if (!given("--chunks")) o_.chunks = o_.schedule == "interleaved" ? 2 : 1;
-    continue_run();
+    if (const int64_t shards = continue_run(); shards >= 1) {
+      o_.shards = shards;
+      try {
+        check_rules();
+        return o_;
+      } catch (const BadInput&) {
+        // A step of this run cannot be divided into as many.
+      }
+    }
     settle_pipeline();
     check_rules();
     return o_;
@@ -218,11 +223,12 @@ class CommandLine {
               "{} needs --sync {}", own.name,
               fmt::join(ways_that([&](const SyncWay& w) { return takes(w, own.name); }), " or ")));
   }
-  // The values of --resume's run where none are given.
-  void continue_run() {
-    if (!o_.resume || o_.checkpoint.empty()) return;
+  // The values of --resume's run where none are given. Returns its number of shards, 0 where it has
+  // none or this one's is given.
+  int64_t continue_run() {
+    if (!o_.resume || o_.checkpoint.empty()) return 0;
     const std::optional<Checkpoint> was = described_checkpoint(o_.checkpoint);
-    if (!was) return;
+    if (!was) return 0;
     const auto take = [](const nlohmann::json& from, const char* name, auto& to) {
       using Value = std::decay_t<decltype(to)>;
       constexpr bool text = std::is_same_v<Value, std::string>;
@@ -239,10 +245,10 @@ class CommandLine {
     if (o_.decay != "constant") setting("min-lr", o_.least_rate);
     setting("steps", o_.steps);
     setting("precision", o_.precision);
-    if (given("--shards") || given("--accumulate") || !o_.micro_batches.empty()) return;
     int64_t shards = 0;
-    take(was->settings, "shards", shards);
-    if (can_have_shards(shards)) shards_before_ = shards;
+    if (!given("--shards") && !given("--accumulate") && o_.micro_batches.empty())
+      take(was->settings, "shards", shards);
+    return shards;
   }
   // The number of shards, which in a pipeline are micro-batches.
   void settle_pipeline() {
@@ -254,8 +260,6 @@ class CommandLine {
       if (*end) throw BadInput(fmt::format("--micro-batches {}: is no number", o_.micro_batches));
       within("--micro-batches", double(count), 1, 65536);
       o_.shards = count * o_.dp;
-    } else if (shards_before_) {
-      o_.shards = *shards_before_;
     } else if (o_.pipelined()) {
       // Keeps the pipeline busy for 80 % of the time.
       int64_t count = std::min<int64_t>(4L * o_.widths().ranks(), o_.batch / o_.dp);
@@ -266,25 +270,14 @@ class CommandLine {
       o_.shards = o_.accumulate * o_.dp;
     }
   }
-  // Whether a step of the run can be divided into as many shards as it was.
-  bool can_have_shards(int64_t shards) const {
-    if (shards < 1 || shards % o_.dp != 0 || !sync_way(o_).sums_gradients) return false;
-    const int64_t each = shards / o_.dp;
-    if (o_.level == "canonical" && o_.dp > 1 && !power_of_two(each)) return false;
-    if (!o_.pipelined()) return true;
-    const int widest = o_.widths().widest();
-    return each <= o_.batch / o_.dp && (o_.schedule != "interleaved" || each % o_.pp == 0) &&
-           (widest == 1 || (power_of_two(each) && each >= widest));
-  }
   void check_rules() const {
     const SyncWay& way = sync_way(o_);
     const Mesh mesh(o_.dp, o_.widths(), o_.tp, o_.grid_order);
-    const auto sync = [](const Words& names) {
-      return fmt::format("--sync {}", fmt::join(names, ", "));
+    const auto sync = [](bool (*like)(const SyncWay&)) {
+      return fmt::format("--sync {}", fmt::join(ways_that(like), ", "));
     };
-    const std::string sums = sync(ways_that([](const SyncWay& w) { return w.sums_gradients; }));
-    const std::string served =
-        sync(ways_that([](const SyncWay& w) { return w.server != nullptr; }));
+    const std::string sums = sync([](const SyncWay& w) { return w.sums_gradients; });
+    const std::string served = sync([](const SyncWay& w) { return w.server != nullptr; });
     const std::string name = o_.model_name();
     const int widest = o_.widths().widest();
     const int64_t each = o_.shards / o_.dp;  // shards of a worker
@@ -299,14 +292,17 @@ class CommandLine {
     const bool buckets = synchronous && (several || o_.topk > 0);
     check_value("--algorithm", o_.algorithm,
                 one_of(algorithms_of(o_.zero ? "reduce_scatter" : "allreduce")));
+    const auto given_needs = [&](const char* option, bool fits, const std::string& what) {
+      return needs(given(option), option, fits, what);
+    };
     const Rule rules[] = {
-        needs(given("--servers"), "--servers", way.server, served),
-        needs(given("--overlap"), "--overlap", synchronous && several, summed),
+        given_needs("--servers", way.server, served),
+        given_needs("--overlap", synchronous && several, summed),
         // --topk takes the largest values of each bucket, also of one rank.
-        needs(given("--first-bucket"), "--first-bucket", buckets, summed),
-        needs(given("--bucket"), "--bucket", buckets, summed),
-        needs(given("--transport"), "--transport", several, two),
-        needs(given("--grid-order"), "--grid-order", several, two),
+        given_needs("--first-bucket", buckets, summed),
+        given_needs("--bucket", buckets, summed),
+        given_needs("--transport", several, two),
+        given_needs("--grid-order", several, two),
         // The grid.
         {mesh.ranks() > 1024,
          fmt::format("--dp {} x --tp {} x --pp {}{} are {} ranks: at most 1024", o_.dp, o_.tp,
@@ -361,17 +357,16 @@ class CommandLine {
         {widest > 1 && (!power_of_two(each) || each < widest),
          fmt::format("--micro-batches {}: --stage-widths {} needs {}, {}, {} ...", each,
                      o_.stage_widths, widest, 2 * widest, 4 * widest)},
-        needs(given("--stages"), "--stages", o_.pipelined(), stages),
-        needs(given("--portals"), "--portals", o_.pipelined(), stages),
+        given_needs("--stages", o_.pipelined(), stages),
+        given_needs("--portals", o_.pipelined(), stages),
         // The optimizer.
         {!(o_.least_rate >= 0 && o_.least_rate <= o_.rate),
          fmt::format("--min-lr {}: must be from 0 to {}", o_.least_rate, o_.rate)},
         needs(o_.decay != "constant", "--decay", o_.steps > o_.warmup,
               fmt::format("more --steps than the {} of --warmup, not {}", o_.warmup, o_.steps)),
-        needs(given("--min-lr"), "--min-lr", o_.decay != "constant", "--decay cosine or linear"),
-        needs(given("--momentum"), "--momentum", o_.optimizer == "sgd", "--optimizer sgd"),
-        needs(given("--weight-decay"), "--weight-decay", o_.optimizer != "sgd",
-              "--optimizer adamw or lamb"),
+        given_needs("--min-lr", o_.decay != "constant", "--decay cosine or linear"),
+        given_needs("--momentum", o_.optimizer == "sgd", "--optimizer sgd"),
+        given_needs("--weight-decay", o_.optimizer != "sgd", "--optimizer adamw or lamb"),
         // What travels.
         needs(o_.dtype != "float32", "--dtype float64", synchronous && whole,
               sums + " with whole gradients"),
@@ -393,9 +388,9 @@ class CommandLine {
             o_.algorithm != "auto", "--algorithm", several && way.allreduces && o_.topk == 0,
             fmt::format("{} without --topk, or {}, and {}", sums, fmt::join(averages, ", "), two)),
         // Going on without those that die.
-        needs(o_.elastic, "--elastic", way.elastic,
-              sync(ways_that([](const SyncWay& w) { return w.elastic; })) +
-                  ": other ways lose what a rank alone has"),
+        needs(o_.elastic, "--elastic", way.elastic, sync([](const SyncWay& w) {
+                                                      return w.elastic;
+                                                    }) + ": other ways lose what a rank alone has"),
         needs(o_.elastic, "--elastic", o_.dp == mesh.ranks() && !o_.pipelined(),
               "--tp 1 and --pp 1: nobody else has a rank's part of the layers"),
         needs(o_.elastic, "--elastic", !o_.zero && o_.topk == 0,
@@ -419,12 +414,11 @@ class CommandLine {
               fmt::format("a parameter server ({})", served)),
         needs(!o_.log.empty(), "--log", o_.threads == 1,
               "--threads 1: several may round otherwise in the replay"),
-        needs(given("--conv-split"), "--conv-split", name == "cnn" && o_.tp > 1,
-              "--model cnn and --tp of 2 or more"),
-        needs(given("--prompt"), "--prompt", o_.generate.has_value(), "--generate"),
+        given_needs("--conv-split", name == "cnn" && o_.tp > 1,
+                    "--model cnn and --tp of 2 or more"),
+        given_needs("--prompt", o_.generate.has_value(), "--generate"),
         needs(o_.generate.has_value(), "--generate", !o_.init.empty(), "--init FOLDER"),
-        needs(given("--checkpoint-every"), "--checkpoint-every", !o_.checkpoint.empty(),
-              "--checkpoint FOLDER"),
+        given_needs("--checkpoint-every", !o_.checkpoint.empty(), "--checkpoint FOLDER"),
         needs(given("--sample") && o_.sample > 0, "--sample", family_of(name).continues_texts,
               fmt::format("--model {}",
                           fmt::join(model_names([](const Family& f) { return f.continues_texts; }),
@@ -452,11 +446,11 @@ class CommandLine {
                                    o_.stages, parts, o_.pp, o_.chunks, o_.chunks > 1 ? "s" : "",
                                    o_.pp * o_.chunks));
     }
-    const std::pair<const char*, std::string> outputs[] = {{"--json", o_.json},
-                                                           {"--csv", o_.csv},
-                                                           {"--report", o_.report},
-                                                           {"--trace", o_.trace},
-                                                           {"--log", o_.log}};
+    const std::pair<const char*, const std::string&> outputs[] = {{"--json", o_.json},
+                                                                  {"--csv", o_.csv},
+                                                                  {"--report", o_.report},
+                                                                  {"--trace", o_.trace},
+                                                                  {"--log", o_.log}};
     for (const auto& [option, path] : outputs)
       for (const auto& [other, same] : outputs)
         if (option != other && !path.empty() && path == same)
@@ -468,7 +462,6 @@ class CommandLine {
 
   CLI::App app_{"Trains a model on several workers that exchange what they learn through tutti."};
   Options o_;
-  std::optional<int64_t> shards_before_;  // of a run that goes on
   std::vector<std::function<void()>> checks_;
 };
 
