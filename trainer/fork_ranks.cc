@@ -6,16 +6,10 @@
 #include "trainer/launch.h"
 
 namespace tutti::train {
-namespace {
-
-bool has_threads() {
+bool can_fork_ranks(bool uses_gpu) {
   const std::filesystem::directory_iterator threads("/proc/self/task");
-  return std::distance(begin(threads), end(threads)) > 1;
+  return !uses_gpu && std::distance(begin(threads), end(threads)) == 1;
 }
-
-}  // namespace
-
-bool can_fork_ranks(bool uses_gpu) { return !uses_gpu && !has_threads(); }
 
 int fork_ranks(int nranks, const std::string& transport, bool keep_going,
                const std::function<int()>& rank) {

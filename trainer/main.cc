@@ -40,12 +40,9 @@ int guarded(const std::function<int()>& run) {
   } catch (const BadInput& error) {
     complain(error.what());
     return 2;
-  } catch (const tutti::error& error) {
-    complain(error.what());
-    std::_Exit(1);  // other threads may still wait for ranks
   } catch (const std::exception& error) {
     complain(error.what());
-    std::_Exit(1);
+    std::_Exit(1);  // other threads may still wait for ranks
   }
 }
 

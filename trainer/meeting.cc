@@ -41,18 +41,6 @@ bool is_held(const std::string& path) {
   return held;
 }
 
-// Under its name only when it is whole.
-void write_whole(const std::string& path, const void* bytes, size_t size) {
-  const std::string unfinished = path + ".unfinished";
-  unlink(unfinished.c_str());
-  const int fd = open(unfinished.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  const bool written = fd >= 0 && write(fd, bytes, size) == ssize_t(size);
-  const int why = errno;
-  if (fd >= 0) close(fd);
-  if (!written || rename(unfinished.c_str(), path.c_str()) != 0)
-    throw Failure(fmt::format("--meet: cannot write {}: {}", path, std::strerror(why)));
-}
-
 std::string made_folder(std::string folder) {
   std::error_code failed;
   fs::create_directories(folder, failed);
@@ -64,10 +52,10 @@ std::string made_folder(std::string folder) {
 
 LockedFile::LockedFile(const std::string& path, const std::string& text)
     : path_(path), fd_(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
-  bool held = fd_ >= 0 && flock(fd_, LOCK_EX | LOCK_NB) == 0;
+  bool held = false;
   // Who looks whether it is held holds it for a moment.
-  for (int tries = 0; fd_ >= 0 && !held && tries < 100; ++tries) {
-    std::this_thread::sleep_for(look_again);
+  for (int tries = 0; fd_ >= 0 && !held && tries <= 100; ++tries) {
+    if (tries > 0) std::this_thread::sleep_for(look_again);
     held = flock(fd_, LOCK_EX | LOCK_NB) == 0;
   }
   if (held && ftruncate(fd_, 0) == 0 && write(fd_, text.data(), text.size()) >= 0) return;
@@ -105,7 +93,15 @@ std::vector<std::string> MeetingPlace::newcomers(int most) const {
 }
 
 void MeetingPlace::let_in(const std::string& newcomer, const Ticket& ticket) const {
-  write_whole(ticket_of(folder_, newcomer), &ticket, sizeof ticket);
+  const std::string path = ticket_of(folder_, newcomer), unfinished = path + ".unfinished";
+  unlink(unfinished.c_str());
+  const int fd = open(unfinished.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  const bool written = fd >= 0 && write(fd, &ticket, sizeof ticket) == ssize_t(sizeof ticket);
+  const int why = errno;
+  if (fd >= 0) close(fd);
+  // Under its name only when it is whole.
+  if (!written || rename(unfinished.c_str(), path.c_str()) != 0)
+    throw Failure(fmt::format("--meet: cannot write {}: {}", path, std::strerror(why)));
 }
 
 Ticket ask_to_join(const std::string& folder, const json& run) {
