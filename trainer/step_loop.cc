@@ -1,17 +1,18 @@
-#include "trainer/step_loop.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
+#include <utility>
 
 #include "trainer/common/call.h"
 #include "trainer/common/error.h"
 #include "trainer/common/faults.h"
 #include "trainer/common/interrupt.h"
 #include "trainer/report/summary.h"
+#include "trainer/sync/wire.h"
+#include "trainer/workers.h"
 
 namespace tutti::train {
 namespace {
@@ -36,6 +37,32 @@ double validate(const Worker& worker) {
 // An overflow of scaled losses is no divergence as long as the scale can fall.
 bool is_finite(const StepFigures& f) {
   return std::isfinite(f.loss) && std::isfinite(f.step_norm) && (!f.overflow || f.loss_scale >= 1);
+}
+
+// A step, and what ranks that share a copy of the model sent each other in it.
+StepFigures step_of(Team& team, int64_t step) {
+  const Grid& grid = *team.grid;
+  GroupCalls& made = *team.group.made;
+  // What came before, a validation for one, is not the step's.
+  made = {};
+  Meter divided(grid.tensor), staged(grid.pipeline);
+  StepFigures figures = team.strategy->step(step);
+  if (team.worker.replica.device().is_gpu() && team.options.tp > 1)
+    check(tutti_comm_device_status(grid.tensor.get()), grid.tensor);
+  figures.divided = {divided.sent(), {}, made.seconds};
+  for (const GroupCall& call : made.calls)
+    figures.divided.formula += formula_of(call, team.group.sums, grid.tensor);
+  // The norms of divided layers.
+  if (team.options.optimizer == "lamb")
+    figures.divided.formula +=
+        formula_of({GroupCall::Kind::allreduce, 2 * team.worker.replica.layout().size(),
+                    TUTTI_BINNED_FLOAT64, TUTTI_SUM},
+                   TUTTI_CALL_CONFIG_INIT, grid.tensor);
+  figures.exposed += made.seconds;
+  figures.communication += made.seconds;
+  if (const Pipeline* pipeline = team.worker.pipeline)
+    figures.staged = {staged.sent(), pipeline->planned(), pipeline->exposed()};
+  return figures;
 }
 
 class StepLoop {
@@ -74,13 +101,9 @@ class StepLoop {
     const int64_t step = progress_.done;
     faults().now = step;
     team.worker.timeline.step(step);
-    team.traffic.begin();
     StepRecord record;
     const double from = now();
-    record.figures = team.strategy->step(step);
-    if (team.worker.replica.device().is_gpu() && team.options.tp > 1)
-      check(tutti_comm_device_status(team.grid->tensor.get()), team.grid->tensor);
-    team.traffic.end(record.figures);
+    record.figures = step_of(team, step);
     record.step = step + 1;
     record.seconds = now() - from;
     record.samples_per_s = double(team.options.batch) / record.seconds;
@@ -126,8 +149,11 @@ class StepLoop {
     }
     last_ = last;
     progress_.settled = next;
-    if (newcomers > 0 && !last)
-      if (const auto change = workers_.let_in(int(newcomers), progress_)) note(*change);
+    if (newcomers == 0 || last) return;
+    const double from = now();
+    Change change;
+    change.came = workers_.let_in(int(newcomers), progress_);
+    if (!change.came.empty()) note(std::move(change), from);
   }
   // `meets`: all workers are here, end if one must, and learn how many newcomers rank 0 sees.
   // `leaves`: a worker may end by itself.
@@ -177,12 +203,19 @@ class StepLoop {
                                : "";
   }
   void go_on() {
-    const Change change = workers_.lose(progress_);
+    const double from = now();
+    Change change;
+    change.lost = workers_.lose(progress_);
     if (progress_.settled != progress_.done) last_ = false;
     if (workers_.world().rank() == 0) screen_.take_over();
-    note(change);
+    note(std::move(change), from);
   }
-  void note(const Change& change) {
+  // `from`: when the change began.
+  void note(Change change, double from) {
+    change.step = progress_.done;
+    change.workers = team().options.dp;
+    change.end = now();
+    change.seconds = change.end - from;
     changes_.push_back(change);
     screen_.line(sentence_of(change));
     screen_.record(object_of(change));

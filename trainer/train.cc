@@ -20,7 +20,6 @@
 #include "trainer/plan.h"
 #include "trainer/report/screen.h"
 #include "trainer/report/summary.h"
-#include "trainer/step_loop.h"
 #include "trainer/sync/calls.h"
 #include "trainer/sync/ways.h"
 #include "trainer/sync/wire.h"

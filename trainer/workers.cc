@@ -13,7 +13,6 @@
 #include "trainer/common/call.h"
 #include "trainer/common/error.h"
 #include "trainer/common/gather_text.h"
-#include "trainer/common/timeline.h"
 #include "trainer/sync/server_ranks.h"
 
 namespace tutti::train {
@@ -133,27 +132,22 @@ nlohmann::json meeting_identity(const Options& o, const Data& data) {
 
 // ---------------------------------------------------------------- losing
 
-Change Workers::lose(Progress& progress) {
-  const double from = now();
+std::vector<int> Workers::lose(Progress& progress) {
   const std::vector<int> before = names_;
   const int name = names_[size_t(world_.rank())];
-  Change change;
+  std::vector<int> lost;
   shrink(world_, [&] {
-    change.lost = lost_of(world_, name, before, names_);
+    lost = lost_of(world_, name, before, names_);
     const Options& o = team_->options;
     if (o.has_servers() && names_.back() != before.back())
       throw Failure(
           fmt::format("rank {}, the parameter server, was lost, and with it what only "
                       "it had of the optimizer's state",
                       before.back()));
-    catch_up(!change.lost.empty() && change.lost.front() == before.front(), progress);
+    catch_up(!lost.empty() && lost.front() == before.front(), progress);
     remake();
   });
-  change.step = progress.done;
-  change.workers = team_->options.dp;
-  change.end = now();
-  change.seconds = change.end - from;
-  return change;
+  return lost;
 }
 
 // All know of the same steps: those that one of them has made. What comes after the last one is
@@ -223,8 +217,7 @@ int Workers::newcomers() {
   return int(guests_.size());
 }
 
-std::optional<Change> Workers::let_in(int newcomers, Progress& progress) {
-  const double from = now();
+std::vector<int> Workers::let_in(int newcomers, Progress& progress) {
   tutti_unique_id id{};  // stays invalid where none can be made: then all are refused
   if (world_.rank() == 0 && tutti_unique_id_create(nullptr, &id) == TUTTI_OK)
     for (int i = 0; i < newcomers; ++i)
@@ -239,20 +232,13 @@ std::optional<Change> Workers::let_in(int newcomers, Progress& progress) {
   const uint64_t made = world_.agree(whole ? 1 : 0, &all);
   if (!all) throw error(TUTTI_PEER_FAILED, -1, 0, "a worker died when others were let in");
   if (made != 1) return {};
-  Change change;
-  change.step = progress.done;
-  const int next = *std::max_element(names_.begin(), names_.end()) + 1;
-  for (int i = 0; i < newcomers; ++i) {
-    change.came.push_back(next + i);
-    names_.push_back(next + i);
-  }
+  std::vector<int> came(static_cast<size_t>(newcomers));
+  std::iota(came.begin(), came.end(), *std::max_element(names_.begin(), names_.end()) + 1);
+  names_.insert(names_.end(), came.begin(), came.end());
   world_ = std::move(whole);
   remake();
   hand_over(false, progress);
-  change.workers = world_.size();
-  change.end = now();
-  change.seconds = change.end - from;
-  return change;
+  return came;
 }
 
 // Rank 0 gives those that come what all others have.

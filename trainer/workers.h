@@ -14,11 +14,59 @@
 #include <optional>
 #include <vector>
 
+#include "trainer/checkpoint/checkpoint.h"
 #include "trainer/meeting.h"
+#include "trainer/pipeline/pipeline.h"
 #include "trainer/report/screen.h"
-#include "trainer/team.h"
+#include "trainer/sync/strategy.h"
+#include "trainer/sync/ways.h"
 
 namespace tutti::train {
+
+// What a rank has from its first step to its last. All of it outlives the run.
+struct RankParts {
+  const Data& data;
+  Replica& replica;
+  const Group& group;  // that divides its layers; it counts its calls
+  Timeline& timeline;
+  Pipeline* pipeline = nullptr;
+};
+
+// What it makes with the workers that there are at the time.
+struct Team {
+  // Collective over the workers, and the servers where there are some. `with`: what --dp is now.
+  // `all`: the workers, then the servers.
+  Team(const RankParts& parts, const Options& with, const communicator& all,
+       std::unique_ptr<Grid> workers)
+      : options(with),
+        world(all),
+        grid(std::move(workers)),
+        worker{options,    parts.data,     parts.replica, *grid,
+               grid->data, parts.timeline, parts.pipeline},
+        strategy(sync_way(options).make(worker, world)),
+        keepers{options,
+                parts.data,
+                parts.replica.layout(),
+                options.has_servers() ? world : grid->all,
+                alike().rank(),
+                alike().size(),
+                identity_of(options),
+                settings_of(options)},
+        group(parts.group) {}
+  Team(const Team&) = delete;
+  Team& operator=(const Team&) = delete;
+
+  // The ranks with the same part of the model. Where there are servers they hold the state.
+  const communicator& alike() const { return options.has_servers() ? world : grid->data; }
+
+  Options options;
+  const communicator& world;
+  std::unique_ptr<Grid> grid;
+  Worker worker;
+  std::unique_ptr<Strategy> strategy;
+  CheckpointGroup keepers;  // the ranks that make a checkpoint
+  const Group& group;       // that divides layers
+};
 
 // Where a worker is in its run.
 struct Progress {
@@ -42,14 +90,14 @@ class Workers {
   const communicator& world() const { return world_; }
 
   // After an error by which a rank is lost: collective over those that are left, whose workers know
-  // afterwards of the same steps. Throws the library's error on a worker that was left out, Failure
-  // where a server was lost.
-  Change lose(Progress& progress);
+  // afterwards of the same steps. Returns the numbers that were lost. Throws the library's error on
+  // a worker that was left out, Failure where a server was lost.
+  std::vector<int> lose(Progress& progress);
 
   // Rank 0, with --meet: how many processes ask to be let in, and can be.
   int newcomers();
-  // Collective: lets in so many. Null if they have not come.
-  std::optional<Change> let_in(int newcomers, Progress& progress);
+  // Collective: lets in so many. Returns the numbers that they get; none if they have not come.
+  std::vector<int> let_in(int newcomers, Progress& progress);
   // The other side: the workers of the run that this process has come to.
   Workers(const RankParts& parts, const Options& options, communicator world, Progress& progress);
 
@@ -69,5 +117,10 @@ class Workers {
 // A server's life. With --elastic it goes on with the workers that are left.
 void serve_run(const Options& options, const Data& data, Replica& replica, communicator world,
                communicator servers, const std::vector<std::string>& arguments);
+
+// The steps that are left (step_loop.cc): each is made; then all decide whether it was the last
+// one, and it is kept and shown as is due. `progress`: where the run begins, or has come to when
+// this process joined it. Returns the exit status.
+int run_steps(Workers& workers, Screen& screen, const Progress& progress);
 
 }  // namespace tutti::train
