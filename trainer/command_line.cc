@@ -66,33 +66,23 @@ bool power_of_two(int64_t n) { return n > 0 && std::has_single_bit(uint64_t(n));
 
 // ---------------------------------------------------------------- values
 
-// What an option may be: a number from `least` to `most`, or one of some words.
-struct Allowed {
-  double least = -INFINITY, most = INFINITY;
-  bool above_zero = false;
-  Words words = {};
-};
-Allowed between(double least, double most) { return {least, most}; }
-Allowed above_zero(double most) { return {0, most, true}; }
-Allowed one_of(Words words) { return {.words = std::move(words)}; }
-
-template <class T>
-void check_value(const std::string& option, const T& value, const Allowed& allowed) {
-  if constexpr (std::is_same_v<T, std::string>) {
-    const Words& words = allowed.words;
-    if (!words.empty() && std::find(words.begin(), words.end(), value) == words.end())
-      throw BadInput(fmt::format("{} {}: allowed are {}", option, value, fmt::join(words, ", ")));
-  } else if constexpr (std::is_arithmetic_v<T>) {
-    const auto number = double(value);
-    if (allowed.above_zero && !(number > 0 && number <= allowed.most))
-      throw BadInput(
-          fmt::format("{} {}: must be above 0 and at most {}", option, number, allowed.most));
-    if (std::isfinite(allowed.most)) within(option.c_str(), number, allowed.least, allowed.most);
-  }
+// What an option may be: calls that throw BadInput for any other value.
+auto between(double least, double most) {
+  return [=](const std::string& option, auto value) {
+    within(option.c_str(), double(value), least, most);
+  };
 }
-template <class T>
-void check_value(const std::string& option, const std::optional<T>& value, const Allowed& allowed) {
-  if (value) check_value(option, *value, allowed);
+auto above_zero(double most) {
+  return [=](const std::string& option, double value) {
+    if (!(value > 0 && value <= most))
+      throw BadInput(fmt::format("{} {}: must be above 0 and at most {}", option, value, most));
+  };
+}
+auto one_of(const Words& words) {
+  return [=](const std::string& option, const std::string& value) {
+    if (std::find(words.begin(), words.end(), value) == words.end())
+      throw BadInput(fmt::format("{} {}: allowed are {}", option, value, fmt::join(words, ", ")));
+  };
 }
 
 // ---------------------------------------------------------------- the command line
@@ -171,15 +161,20 @@ class CommandLine {
  private:
   // An option, a flag if the value is a bool.
   template <class T>
-  void add(T& value, const std::string& name, const std::string& about,
-           const Allowed& allowed = {}) {
-    CLI::Option* option = nullptr;
+  CLI::Option* add(T& value, const std::string& name, const std::string& about) {
     if constexpr (std::is_same_v<T, bool>)
-      option = app_.add_flag(name, value, about);
+      return app_.add_flag(name, value, about);
     else
-      option = app_.add_option(name, value, about);
-    checks_.push_back([option, &value, allowed] {
-      if (option->count() > 0) check_value(option->get_name(), value, allowed);
+      return app_.add_option(name, value, about);
+  }
+  template <class T, class Allowed>
+  void add(T& value, const std::string& name, const std::string& about, const Allowed& allowed) {
+    checks_.push_back([&value, option = add(value, name, about), allowed] {
+      if (option->count() == 0) return;
+      if constexpr (requires { value.value(); })
+        allowed(option->get_name(), value.value());
+      else
+        allowed(option->get_name(), value);
     });
   }
   bool given(const std::string& option) const { return app_.count(option) > 0; }
@@ -290,8 +285,7 @@ class CommandLine {
     const std::string summed = sums + " and " + two;
     const bool several = mesh.ranks() > 1 || o_.has_servers() || !o_.meet.empty();
     const bool buckets = synchronous && (several || o_.topk > 0);
-    check_value("--algorithm", o_.algorithm,
-                one_of(algorithms_of(o_.zero ? "reduce_scatter" : "allreduce")));
+    one_of(algorithms_of(o_.zero ? "reduce_scatter" : "allreduce"))("--algorithm", o_.algorithm);
     const auto given_needs = [&](const char* option, bool fits, const std::string& what) {
       return needs(given(option), option, fits, what);
     };
@@ -432,13 +426,16 @@ class CommandLine {
          "--log with --resume: a log that can be replayed is of a whole run"}};
     for (const Rule& rule : rules)
       if (rule.broken) throw BadInput(rule.says);
-    if (o_.canonical())
-      check_value(o_.level == "canonical" ? "--level canonical with --algorithm"
-                                          : "--stage-widths with --algorithm",
-                  o_.algorithm,
-                  one_of(o_.zero ? Words{"auto", "direct"}
-                                 : Words{"auto", "butterfly", "halving-doubling", "two-shot",
-                                         "round-robin", "master-worker", "all-to-all"}));
+    if (o_.canonical()) {
+      const Words trees =
+          o_.zero ? Words{"auto", "direct"}
+                  : Words{"auto",        "butterfly",     "halving-doubling", "two-shot",
+                          "round-robin", "master-worker", "all-to-all"};
+      const bool asked = o_.level == "canonical";
+      one_of(trees)(
+          fmt::format("{} with --algorithm", asked ? "--level canonical" : "--stage-widths"),
+          o_.algorithm);
+    }
     if (o_.stages != "profile" && o_.stages != "even") {
       const size_t parts = o_.stage_layers().size();
       if (parts != size_t(o_.pp) * size_t(o_.chunks))
