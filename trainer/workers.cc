@@ -26,12 +26,6 @@ void broadcast(const communicator& comm, Plain& value, int from) {
   comm.broadcast<uint8_t>(std::span(reinterpret_cast<uint8_t*>(&value), sizeof value), from);
 }
 
-// Collective over workers and servers: the workers'.
-std::unique_ptr<Grid> grid_of(const Options& options, const communicator& world) {
-  return std::make_unique<Grid>(Mesh(options.dp, options.widths(), options.tp, options.grid_order),
-                                world.split(0, world.rank()));
-}
-
 // Where a step is not cut into shards of its own there is one for each worker.
 Options of_size(Options options, const communicator& world) {
   options.dp = world.size() - options.servers;
@@ -116,10 +110,16 @@ Workers::Workers(const RankParts& parts, const Options& options, communicator wo
 Workers::Workers(const RankParts& parts, const Options& options, communicator world,
                  Progress& progress)
     : parts_(parts), world_(std::move(world)) {
-  const Options now = of_size(options, world_);
-  team_ = std::make_unique<Team>(parts_, now, world_, grid_of(now, world_));
+  team_ = team_of(options);
   names_.resize(size_t(world_.size()));
   hand_over(true, progress);
+}
+
+std::unique_ptr<Team> Workers::team_of(const Options& options) const {
+  const Options now = of_size(options, world_);
+  const Mesh mesh(now.dp, now.widths(), now.tp, now.grid_order);
+  auto grid = std::make_unique<Grid>(mesh, world_.split(0, world_.rank()));
+  return std::make_unique<Team>(parts_, now, world_, std::move(grid));
 }
 
 nlohmann::json meeting_identity(const Options& o, const Data& data) {
@@ -172,8 +172,7 @@ void Workers::catch_up(bool lost_first, Progress& progress) {
 }
 
 void Workers::remake() {
-  const Options now = of_size(team_->options, world_);
-  auto next = std::make_unique<Team>(parts_, now, world_, grid_of(now, world_));
+  std::unique_ptr<Team> next = team_of(team_->options);
   carry(*team_->strategy, *next->strategy);
   next->strategy->resumed();
   team_ = std::move(next);

@@ -102,6 +102,8 @@ class Workers {
   Workers(const RankParts& parts, const Options& options, communicator world, Progress& progress);
 
  private:
+  // Collective: of those that are in the world now.
+  std::unique_ptr<Team> team_of(const Options& options) const;
   void remake();
   void catch_up(bool lost_first, Progress& progress);
   void hand_over(bool comes, Progress& progress);
