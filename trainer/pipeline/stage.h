@@ -59,19 +59,16 @@ class Stage {
       }
     }
     replica.keep(kept);
-    std::map<std::string, size_t> offsets;
-    for (const Parameter& p : replica.layout()) offsets[p.name] = p.offset;
-    for (Chunk& chunk : chunks_) {
-      chunk.place = {replica.size(), 0};
-      for (size_t i = chunk.layers.begin; i < chunk.layers.end; ++i)
-        for (const auto& p : model_.layers[i]->named_parameters()) {
-          chunk.parameters.push_back(p.value());
-          const size_t at = offsets.at(model_.layers[i]->name + "." + p.key());
-          chunk.place.begin = std::min(chunk.place.begin, at);
-          chunk.place.end = std::max(chunk.place.end, at + size_t(p.value().numel()));
+    for (Chunk& chunk : chunks_)
+      for (size_t i = chunk.layers.begin; i < chunk.layers.end; ++i) {
+        for (const Tensor& p : model_.layers[i]->parameters()) chunk.parameters.push_back(p);
+        for (const Parameter& p : replica.layout()) {
+          if (!p.name.starts_with(model_.layers[i]->name + ".")) continue;
+          const bool first = chunk.place.size() == 0;
+          chunk.place.begin = first ? p.offset : std::min(chunk.place.begin, p.offset);
+          chunk.place.end = std::max(chunk.place.end, p.offset + p.count);
         }
-      if (chunk.parameters.empty()) chunk.place = {};
-    }
+      }
   }
 
   // On the host, whatever the device: where to write a received tensor before it is needed.
