@@ -6,6 +6,7 @@
 #include <exception>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "trainer/checkpoint/checkpoint.h"
@@ -59,13 +60,9 @@ Options with_model(Options o, const Checkpoint& found) {
     const nlohmann::json& model = found.identity;
     o.model = model.at("model").get<std::string>();
     o.dtype = model.at("dtype").get<std::string>();
-    const auto take = [&model](const char* name, std::optional<int64_t>& to) {
-      if (const auto value = model.at(name).get<int64_t>(); value > 0) to = value;
-    };
-    take("layers", o.layers);
-    take("width", o.width);
-    take("heads", o.heads);
-    take("context", o.context);
+    for (const auto& [name, to] : {std::pair("layers", &o.layers), std::pair("width", &o.width),
+                                   std::pair("heads", &o.heads), std::pair("context", &o.context)})
+      if (const auto value = model.at(name).get<int64_t>(); value > 0) *to = value;
     if (const auto tokens = model.at("tokens").get<size_t>(); tokens > Vocabulary::bytes)
       o.tokens = std::to_string(tokens);
   } catch (const nlohmann::json::exception&) {
