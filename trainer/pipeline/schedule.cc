@@ -204,20 +204,24 @@ PipelineRun simulate(const Schedule& schedule, const PipelineShape& p,
   std::vector<double> clock(ranks);
   std::vector<int> live(ranks);
   run.peak_live.resize(ranks);
-  // From one rank to another: what was sent and not received yet, and when.
-  std::map<std::pair<int, int>, std::deque<std::pair<Parcel, double>>> wires;
+  struct Message {
+    Parcel parcel;
+    double sent;
+  };
+  // From one rank to another: what was sent and not received yet.
+  std::map<std::pair<int, int>, std::deque<Message>> wires;
   // By ranks, port and direction: when a message more, or less, is in flight.
   std::map<std::tuple<int, int, int, bool>, std::vector<std::pair<double, int>>> flights;
   const auto advance = [&](size_t r) {
     const Action& a = schedule[r][next[r]];
     double& now = clock[r];
     if (a.kind == Kind::send) {
-      wires[{int(r), peer_rank(a, p)}].emplace_back(parcel_of(a), now);
+      wires[{int(r), peer_rank(a, p)}].push_back({parcel_of(a), now});
       flights[{int(r), peer_rank(a, p), a.port, a.gradient}].emplace_back(now, 1);
     } else if (a.kind == Kind::receive) {
       auto& wire = wires[{peer_rank(a, p), int(r)}];
-      if (wire.empty() || wire.front().first != parcel_of(a)) return false;
-      now = std::max(now, wire.front().second);
+      if (wire.empty() || wire.front().parcel != parcel_of(a)) return false;
+      now = std::max(now, wire.front().sent);
       wire.pop_front();
       flights[{peer_rank(a, p), int(r), a.port, a.gradient}].emplace_back(now, -1);
     } else {
