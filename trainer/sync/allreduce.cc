@@ -12,7 +12,7 @@
 #include "trainer/parallel/norms.h"
 #include "trainer/sync/calls.h"
 #include "trainer/sync/gradient_accumulation.h"
-#include "trainer/sync/list.h"
+#include "trainer/sync/ways.h"
 #include "trainer/sync/wire.h"
 
 namespace tutti::train {
