@@ -12,7 +12,7 @@
 #include "trainer/common/random.h"
 #include "trainer/parallel/mesh.h"
 #include "trainer/parallel/norms.h"
-#include "trainer/sync/gradient_accumulation.h"
+#include "trainer/sync/shard_pass.h"
 #include "trainer/sync/strategy.h"
 
 namespace tutti::train {

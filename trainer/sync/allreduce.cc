@@ -9,9 +9,11 @@
 
 #include "trainer/common/call.h"
 #include "trainer/common/faults.h"
+#include "trainer/parallel/fold.h"
 #include "trainer/parallel/norms.h"
-#include "trainer/sync/calls.h"
-#include "trainer/sync/gradient_accumulation.h"
+#include "trainer/parallel/worker_shards.h"
+#include "trainer/pipeline/pipeline.h"
+#include "trainer/sync/shard_pass.h"
 #include "trainer/sync/ways.h"
 #include "trainer/sync/wire.h"
 
@@ -22,22 +24,32 @@ namespace {
 template <class Real>
 class DataParallel : public Strategy {
  public:
-  explicit DataParallel(const Worker& worker)
+  DataParallel(const Worker& worker, const communicator& /*world*/)
       : Strategy(worker),
         device_(worker.replica.device()),
-        accumulation_(worker),
-        wire_(make_wire<Real>(worker, buckets())),
+        buckets_(buckets_of(worker.replica.layout(), worker.options)),
+        shard_norm_(device_, 1),
+        wire_(make_wire<Real>(worker, buckets_)),
         optimizer_(optimizer_settings(worker.options), worker.replica.layout(), owned(), device_),
         calls_(worker.comm, worker.options.overlap && wire_->nonblocking(), device_),
         meter_(calls_.comm()),
-        sums_(buckets().size()) {}
+        sums_(buckets_.size()) {
+    const Options& o = worker.options;
+    for (size_t b = 0; b < buckets_.size(); ++b)
+      bucket_of_.insert(bucket_of_.end(), buckets_[b].last - buckets_[b].first, b);
+    if (worker.pipeline) return;
+    own_ = worker_shards(o.shards, worker.comm.size(), worker.comm.rank(), o.canonical());
+    for (size_t b = 0; b < buckets_.size(); ++b) folds_.emplace_back(size_t(own_.size()), device_);
+  }
 
   StepFigures step(int64_t step) override {
-    const size_t count = buckets().size();
+    const size_t count = buckets_.size();
     StepFigures figures;
     if (loss_scale_) worker_.replica.scale_losses(figures.loss_scale = loss_scale_->scale);
-    const auto local = accumulation_.run(
-        step, [this](size_t b) { start_sum(b); }, [this] { calls_.look(); });
+    if (worker_.pipeline)
+      run_pipeline(step, figures);
+    else
+      run_shards(step, figures);
     optimizer_.begin(step, 1, loss_scale_ ? loss_scale_->skipped : 0);
     // The length of the whole gradient decides about the step; so do, with --elastic, the ranks:
     // who ends the sum of the figures knows that all have all sums, and parameters are as they were
@@ -50,15 +62,15 @@ class DataParallel : public Strategy {
     double from = now();
     if (elastic) {
       fault_point("decide");
-      sum_figures(local.loss, local.shard_norm, figures);
+      sum_figures(figures);
       figures.exposed += now() - from;
       fault_point("decided");
     }
     update(figures, whole_first);
     from = now();
     if (wire_->sharded()) calls_.wait(2 * count - 1);
-    if (!elastic) sum_figures(local.loss, local.shard_norm, figures);
-    figures.exposed += now() - from + local.exposed;
+    if (!elastic) sum_figures(figures);
+    figures.exposed += now() - from;
     record(figures);
     return figures;
   }
@@ -81,14 +93,61 @@ class DataParallel : public Strategy {
   std::string about() const override { return wire_->about(); }
 
  private:
-  const std::vector<Bucket>& buckets() const { return accumulation_.buckets(); }
+  // This worker's backward passes, which start the sums of buckets 0, 1, 2 ... in this order on all
+  // ranks. `figures` get its loss, summed over samples, and the squared lengths of the mean
+  // gradient, summed over its shards: where a pipeline computes, its micro-batches.
+  void run_pipeline(int64_t step, StepFigures& figures) {
+    const Pipeline::Result whole = worker_.pipeline->run(step);
+    figures.loss = whole.loss;
+    figures.shard_norm = whole.shard_norm;
+    figures.exposed = worker_.pipeline->exposed();
+    for (size_t b = 0; b < buckets_.size(); ++b) start_sum(b);
+  }
+  // Gradients are added up in the canonical tree; a bucket leaves as soon as it is final.
+  void run_shards(int64_t step, StepFigures& figures) {
+    const Options& o = worker_.options;
+    const double terms = double(o.batch) * double(worker_.data.terms());
+    Vectors<double>::clear(device_, shard_norm_.span());
+    for (int64_t shard = own_.begin; shard < own_.end; ++shard) {
+      // Gradients are those of the mean over the whole step, however unequal the shards are.
+      const auto samples = double(shard_samples(o, shard));
+      const double whole = samples > 0 ? double(o.batch) / samples : 0;
+      std::vector<size_t> missing;
+      for (const Bucket& bucket : buckets_) missing.push_back(bucket.last - bucket.first);
+      size_t next = 0;
+      // Before and not after it: buckets leave while backward runs.
+      straggle(o, step, worker_.comm.rank(), took_);
+      const double from = now();
+      fault_point("forward");
+      const auto ready = [&](size_t parameter) {
+        --missing[bucket_of_[parameter]];
+        for (; next < buckets_.size() && missing[next] == 0; ++next) {
+          for_counted(worker_.replica.layout(), range_of(buckets_[next]), gradient(next),
+                      [&](std::span<Real> own) {
+                        Vectors<Real>::add_squares(device_, own, whole, shard_norm_.span());
+                      });
+          folds_[next].add(gradient(next));
+          if (next == 0) fault_point("backward");
+          if (shard + 1 == own_.end) start_sum(next);
+        }
+        calls_.look();
+      };
+      figures.loss += shard_pass(o, worker_.data, worker_.replica, step, shard, 1 / terms, ready);
+      took_ = now() - from;
+      worker_.timeline.add("compute", "forward and backward", from, from + took_);
+    }
+    figures.shard_norm = OnHost<double>(device_, shard_norm_.span()).values()[0];
+  }
+  std::span<Real> gradient(size_t b) {
+    return slice(worker_.replica.gradients<Real>(), range_of(buckets_[b]));
+  }
   // What this worker updates: of a bucket, and of the whole vector.
-  Range part(size_t b) const { return wire_->part(buckets()[b]); }
+  Range part(size_t b) const { return wire_->part(buckets_[b]); }
   std::vector<Range> owned() const {
     if (!wire_->sharded()) return {{0, worker_.replica.size()}};
     std::vector<Range> ranges;
-    ranges.reserve(buckets().size());
-    for (const Bucket& bucket : buckets()) ranges.push_back(wire_->part(bucket));
+    ranges.reserve(buckets_.size());
+    for (const Bucket& bucket : buckets_) ranges.push_back(wire_->part(bucket));
     return ranges;
   }
   std::span<Real> parameters(size_t b) {
@@ -97,7 +156,7 @@ class DataParallel : public Strategy {
 
   // Of all buckets; where sums have not been waited for, each when its own is there.
   void update(StepFigures& figures, bool summed) {
-    const size_t count = buckets().size();
+    const size_t count = buckets_.size();
     if (loss_scale_) loss_scale_->update(figures.overflow);
     if (figures.overflow) wire_->leave_out();
     for (size_t b = 0; b < count; ++b) {
@@ -116,20 +175,20 @@ class DataParallel : public Strategy {
   void start_sum(size_t b) {
     calls_.start([this, b](const Way& way) {
       fault_point("allreduce");
-      return wire_->begin(way, b, accumulation_.gradient(b));
+      return wire_->begin(way, b, gradient(b));
     });
   }
   void start_gather(size_t b) {
     calls_.start([this, b](const Way& way) {
       return wire_->gather(way, b,
-                           slice(worker_.replica.parameters<Real>(), range_of(buckets()[b])));
+                           slice(worker_.replica.parameters<Real>(), range_of(buckets_[b])));
     });
   }
   void wait_sum(size_t b, StepFigures& figures) {
     const double from = now();
     calls_.wait(b);
     figures.exposed += now() - from;
-    sums_[b] = wire_->sum(device_, b, accumulation_.gradient(b));
+    sums_[b] = wire_->sum(device_, b, gradient(b));
     for_counted(worker_.replica.layout(), part(b), sums_[b], [&](std::span<Real> own) {
       figures.step_norm = Vectors<Real>::with_squares(device_, own, figures.step_norm);
     });
@@ -155,10 +214,10 @@ class DataParallel : public Strategy {
   }
   // Over all workers. What several ranks have is counted on one of them: the loss on one of those
   // that divide the last layers, the whole step's gradient on one of its holders.
-  void sum_figures(double loss, double shard_norm, StepFigures& figures) const {
+  void sum_figures(StepFigures& figures) const {
     const Grid& grid = worker_.grid;
     const bool own = wire_->sharded() || worker_.comm.rank() == 0;
-    double sums[] = {loss, shard_norm, own ? figures.step_norm : 0};
+    double sums[] = {figures.loss, figures.shard_norm, own ? figures.step_norm : 0};
     worker_.comm.allreduce<double>(sums);
     if (grid.model.size() > 1) {
       if (grid.tensor.rank() != 0) sums[0] = 0;
@@ -173,7 +232,7 @@ class DataParallel : public Strategy {
   // What a step sends.
   Volume formula() const {
     Volume sum;
-    for (const Bucket& bucket : buckets()) sum += wire_->formula(calls_.comm(), bucket.count);
+    for (const Bucket& bucket : buckets_) sum += wire_->formula(calls_.comm(), bucket.count);
     if (wire_->sharded() && optimizer_.has_norms())
       sum += formula_of({GroupCall::Kind::allreduce, 2 * worker_.replica.layout().size(),
                          TUTTI_BINNED_FLOAT64, TUTTI_SUM},
@@ -182,21 +241,26 @@ class DataParallel : public Strategy {
   }
   // Records the times of the buckets' calls.
   void record(StepFigures& figures) {
-    const size_t count = buckets().size();
+    const size_t count = buckets_.size();
     for (size_t i = 0; i < (wire_->sharded() ? 2 * count : count); ++i) {
       const Calls::Times times = calls_.times(i);
       const char* const what = !wire_->sharded() ? "" : i < count ? "reduce " : "gather ";
       figures.communication += times.end - times.begin;
       worker_.timeline.add("communication", fmt::format("{}bucket {}", what, i % count),
                            times.begin, times.end,
-                           sizeof(Real) * double(buckets()[i % count].count));
+                           sizeof(Real) * double(buckets_[i % count].count));
     }
     calls_.clear();
     figures.sent = {meter_.sent(), formula()};
   }
 
   const Device& device_;
-  GradientAccumulation<Real> accumulation_;
+  std::vector<Bucket> buckets_;
+  std::vector<size_t> bucket_of_;       // of a parameter
+  Span own_;                            // this worker's shards, where no pipeline computes
+  std::vector<BasicFold<Real>> folds_;  // of a bucket
+  Buffer<double> shard_norm_;
+  double took_ = 0;  // seconds of the last shard's pass
   std::unique_ptr<Wire<Real>> wire_;
   BasicOptimizer<Real> optimizer_;
   Calls calls_;  // after what its calls use
@@ -237,9 +301,10 @@ std::string plan(const PlannedStep& planned) {
   return text;
 }
 
-std::unique_ptr<Strategy> make(const Worker& worker, const communicator&) {
-  if (worker.options.dtype == "float64") return std::make_unique<DataParallel<double>>(worker);
-  return std::make_unique<DataParallel<float>>(worker);
+std::unique_ptr<Strategy> make(const Worker& worker, const communicator& world) {
+  const bool doubles = worker.options.dtype == "float64";
+  return (doubles ? made_strategy<DataParallel<double>>
+                  : made_strategy<DataParallel<float>>)(worker, world);
 }
 
 }  // namespace

@@ -26,6 +26,16 @@ inline bool overflows(Replica& replica) {
   return !std::isfinite(Vectors<float>::with_squares(replica.device(), replica.gradients(), 0));
 }
 
+// What --clip does. `squared`: the squared length of the whole gradient, of which `part` is a part.
+template <class Real>
+void clip_gradient(const Device& device, std::span<Real> part, double squared, double most,
+                   StepFigures& figures) {
+  figures.gradient = std::sqrt(squared);
+  figures.overflow = !std::isfinite(squared);
+  if (figures.overflow || figures.gradient <= most) return;
+  Vectors<Real>::scale(device, part, Real(most / figures.gradient));
+}
+
 // For a worker that has one shard and sums no gradients with others. Returns the mean loss and,
 // where losses are scaled by a factor of the worker's own, what became of that.
 inline StepFigures own_pass(const Worker& worker, int64_t step, double scale,
