@@ -173,14 +173,14 @@ class DataParallel : public Strategy {
     }
   }
   void start_sum(size_t b) {
-    calls_.start([this, b](const Way& way) {
+    calls_.start([this, b] {
       fault_point("allreduce");
-      return wire_->begin(way, b, gradient(b));
+      return wire_->begin(calls_, b, gradient(b));
     });
   }
   void start_gather(size_t b) {
-    calls_.start([this, b](const Way& way) {
-      return wire_->gather(way, b,
+    calls_.start([this, b] {
+      return wire_->gather(calls_, b,
                            slice(worker_.replica.parameters<Real>(), range_of(buckets_[b])));
     });
   }

@@ -30,16 +30,73 @@ inline bool all_equal(const std::vector<size_t>& counts) {
   return std::all_of(counts.begin(), counts.end(), [&](size_t n) { return n == counts.front(); });
 }
 
-// Starts a collective on a rank's vectors, on the host or on a GPU. On the host it is nonblocking.
-// On a GPU it is stream-ordered if `stream` is not null, and blocking where the library cannot do
-// that. A call with nothing to wait for returns an empty request.
-class Way {
+class Calls {
  public:
-  Way(const communicator& comm, const Device& device, const SideStream* stream)
-      : comm_(comm), device_(device), stream_(stream) {}
+  // Starts a call, by one of the three below.
+  using Begin = std::function<request()>;
+  // Collective: makes a communicator from `comm`, whose progress thread should be on. Unless
+  // `beside`, a call starts when it is waited for.
+  Calls(const communicator& comm, bool beside, const Device& device = {})
+      : comm_(comm.dup()), device_(device), beside_(beside && comm.size() > 1) {
+    if (!device.is_gpu()) return;
+    if (has_stream_calls(comm_, device))
+      stream_ = std::make_unique<SideStream>();
+    else
+      beside_ = false;
+  }
+  // Aborts calls that have not ended, on all ranks.
+  ~Calls() {
+    if (ended_ < entries_.size()) comm_.abort("the trainer ends");
+  }
+  Calls(const Calls&) = delete;
+  Calls& operator=(const Calls&) = delete;
+
+  // The first call after clear() has number 0, the next one 1, and so on.
+  void start(Begin begin) {
+    Entry& entry = entries_.emplace_back();
+    entry.times.begin = now();
+    if (beside_)
+      this->begin(entry, begin);
+    else
+      entry.begin = std::move(begin);
+  }
+  // Records which calls have ended, without waiting. Throws if one has failed.
+  void look() {
+    while (beside_ && ended_ < entries_.size() && has_ended(entries_[ended_])) end_next();
+  }
+  // Waits until that call and all before it have ended. Throws if one has failed.
+  void wait(size_t number) {
+    while (ended_ <= number) {
+      Entry& entry = entries_[ended_];
+      if (entry.begin) {
+        entry.times.begin = now();
+        begin(entry, entry.begin);
+      }
+      if (stream_) {
+        entry.end.wait();
+        check(tutti_comm_device_status(comm_.get()), comm_);
+      } else {
+        entry.call.wait();
+      }
+      end_next();
+    }
+  }
+  // From when the call could run, the one before it having ended, to when its end was noticed.
+  struct Times {
+    double begin = 0, end = 0;
+  };
+  Times times(size_t number) const { return entries_[number].times; }
+  // Only when all calls have been waited for.
+  void clear() {
+    entries_.clear();
+    ended_ = 0;
+  }
   const communicator& comm() const { return comm_; }
   const Device& device() const { return device_; }
 
+  // To be called by a Begin: starts a collective on a rank's vectors, on the host or on a GPU. On
+  // the host it is nonblocking. On a GPU it is stream-ordered, or blocking where the library cannot
+  // do that. A call with nothing to wait for returns an empty request.
   request allreduce(void* vector, size_t count, tutti_dtype dtype,
                     const tutti_call_config& config) const {
     tutti_request begun = nullptr;
@@ -107,84 +164,6 @@ class Way {
   }
 
  private:
-  // Waits for the device's pending work on the vectors, or orders the stream after it: the call may
-  // read them at once.
-  void settle() const {
-    if (stream_)
-      stream_->follow();
-    else
-      device_.wait();
-  }
-  void must(tutti_status status) const { check(status, comm_); }
-  const communicator& comm_;
-  const Device& device_;
-  const SideStream* stream_;
-};
-
-class Calls {
- public:
-  // Starts a call.
-  using Begin = std::function<request(const Way&)>;
-  // Collective: makes a communicator from `comm`, whose progress thread should be on. Unless
-  // `beside`, a call starts when it is waited for.
-  Calls(const communicator& comm, bool beside, const Device& device = {})
-      : comm_(comm.dup()), device_(device), beside_(beside && comm.size() > 1) {
-    if (!device.is_gpu()) return;
-    if (has_stream_calls(comm_, device))
-      stream_ = std::make_unique<SideStream>();
-    else
-      beside_ = false;
-  }
-  // Aborts calls that have not ended, on all ranks.
-  ~Calls() {
-    if (ended_ < entries_.size()) comm_.abort("the trainer ends");
-  }
-  Calls(const Calls&) = delete;
-  Calls& operator=(const Calls&) = delete;
-
-  // The first call after clear() has number 0, the next one 1, and so on.
-  void start(Begin begin) {
-    Entry& entry = entries_.emplace_back();
-    entry.times.begin = now();
-    if (beside_)
-      this->begin(entry, begin);
-    else
-      entry.begin = std::move(begin);
-  }
-  // Records which calls have ended, without waiting. Throws if one has failed.
-  void look() {
-    while (beside_ && ended_ < entries_.size() && has_ended(entries_[ended_])) end_next();
-  }
-  // Waits until that call and all before it have ended. Throws if one has failed.
-  void wait(size_t number) {
-    while (ended_ <= number) {
-      Entry& entry = entries_[ended_];
-      if (entry.begin) {
-        entry.times.begin = now();
-        begin(entry, entry.begin);
-      }
-      if (stream_) {
-        entry.end.wait();
-        check(tutti_comm_device_status(comm_.get()), comm_);
-      } else {
-        entry.call.wait();
-      }
-      end_next();
-    }
-  }
-  // From when the call could run, the one before it having ended, to when its end was noticed.
-  struct Times {
-    double begin = 0, end = 0;
-  };
-  Times times(size_t number) const { return entries_[number].times; }
-  // Only when all calls have been waited for.
-  void clear() {
-    entries_.clear();
-    ended_ = 0;
-  }
-  const communicator& comm() const { return comm_; }
-
- private:
   struct Entry {
     Begin begin;  // until the call starts
     request call;
@@ -192,7 +171,7 @@ class Calls {
     Times times;
   };
   void begin(Entry& entry, const Begin& how) {
-    entry.call = how(Way(comm_, device_, stream_.get()));
+    entry.call = how();
     if (stream_) entry.end = stream_->mark();
   }
   bool has_ended(Entry& entry) {
@@ -208,6 +187,15 @@ class Calls {
     ++ended_;
   }
 
+  // Waits for the device's pending work on the vectors, or orders the stream after it: the call may
+  // read them at once.
+  void settle() const {
+    if (stream_)
+      stream_->follow();
+    else
+      device_.wait();
+  }
+  void must(tutti_status status) const { check(status, comm_); }
   communicator comm_;
   Device device_;
   std::unique_ptr<SideStream> stream_;

@@ -15,8 +15,8 @@ template <class Real>
 class Dense : public Wire<Real> {
  public:
   explicit Dense(const Options& options) : options_(options) {}
-  request begin(const Way& way, size_t, std::span<Real> gradient) override {
-    return way.allreduce(gradient.data(), gradient.size(), dtype_of<Real>, call_config(options_));
+  request begin(Calls& calls, size_t, std::span<Real> gradient) override {
+    return calls.allreduce(gradient.data(), gradient.size(), dtype_of<Real>, call_config(options_));
   }
   Volume formula(const communicator& comm, size_t count) const override {
     return formula_of(options_, comm, count, dtype_of<Real>);
@@ -32,11 +32,11 @@ class Dense : public Wire<Real> {
 class Bf16 : public Wire<float> {
  public:
   Bf16(const Options& options, size_t buckets) : options_(options), encoded_(buckets) {}
-  request begin(const Way& way, size_t bucket, std::span<float> gradient) override {
+  request begin(Calls& calls, size_t bucket, std::span<float> gradient) override {
     Buffer<uint16_t>& to = encoded_[bucket];
-    if (to.size() != gradient.size()) to = Buffer<uint16_t>(way.device(), gradient.size());
-    to_bf16(way.device(), gradient, to.span());
-    return way.allreduce(to.data(), to.size(), TUTTI_BFLOAT16, call_config(options_));
+    if (to.size() != gradient.size()) to = Buffer<uint16_t>(calls.device(), gradient.size());
+    to_bf16(calls.device(), gradient, to.span());
+    return calls.allreduce(to.data(), to.size(), TUTTI_BFLOAT16, call_config(options_));
   }
   std::span<float> sum(const Device& device, size_t bucket, std::span<float> gradient) override {
     from_bf16(device, encoded_[bucket].span(), gradient);
@@ -65,15 +65,15 @@ class TopK : public Wire<float> {
     }
     before_.resize(buckets.size());
   }
-  request begin(const Way& way, size_t bucket, std::span<float> gradient) override {
+  request begin(Calls& calls, size_t bucket, std::span<float> gradient) override {
     if (may_leave_out_) {
       const std::span<const float> kept = largest_[bucket].residual();
       before_[bucket].assign(kept.begin(), kept.end());
     }
-    const OnHost<float> here(way.device(), gradient);
+    const OnHost<float> here(calls.device(), gradient);
     check(tutti_topk_allreduce(TUTTI_IN_PLACE, here.values().data(), TUTTI_SUM,
-                               largest_[bucket].get(), way.comm().get()),
-          way.comm());
+                               largest_[bucket].get(), calls.comm().get()),
+          calls.comm());
     here.store();
     return {};
   }
@@ -118,17 +118,17 @@ class Sharded : public Wire<Real> {
       sums_.emplace_back(worker.replica.device(), part(bucket).size());
     }
   }
-  request begin(const Way& way, size_t bucket, std::span<Real> gradient) override {
-    return way.reduce_scatter(gradient.data(), sums_[bucket].data(), counts_[bucket],
-                              dtype_of<Real>, call_config(options_));
+  request begin(Calls& calls, size_t bucket, std::span<Real> gradient) override {
+    return calls.reduce_scatter(gradient.data(), sums_[bucket].data(), counts_[bucket],
+                                dtype_of<Real>, call_config(options_));
   }
   std::span<Real> sum(const Device&, size_t bucket, std::span<Real>) override {
     return sums_[bucket].span();
   }
   bool sharded() const override { return true; }
   Range part(const Bucket& bucket) const override { return share_of(bucket, ranks_, rank_); }
-  request gather(const Way& way, size_t bucket, std::span<Real> parameters) override {
-    return way.allgather(parameters.data(), counts_[bucket], dtype_of<Real>);
+  request gather(Calls& calls, size_t bucket, std::span<Real> parameters) override {
+    return calls.allgather(parameters.data(), counts_[bucket], dtype_of<Real>);
   }
   Volume formula(const communicator& comm, size_t count) const override {
     Volume half = formula_of({GroupCall::Kind::allgather, count, dtype_of<Real>},

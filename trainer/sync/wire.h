@@ -18,7 +18,7 @@ class Wire {
  public:
   virtual ~Wire() = default;
   // Collective: starts to sum the gradient of a bucket over the ranks.
-  virtual request begin(const Way& way, size_t bucket, std::span<Real> gradient) = 0;
+  virtual request begin(Calls& calls, size_t bucket, std::span<Real> gradient) = 0;
   // Whether such a call can overlap with computation; if not, begin() blocks until it is done.
   virtual bool nonblocking() const { return true; }
   // When the call has ended: the sum of part(), with the same bits on all ranks that get it.
@@ -30,9 +30,7 @@ class Wire {
   virtual bool sharded() const { return false; }
   virtual Range part(const Bucket& bucket) const { return range_of(bucket); }
   // Collective, if sharded(): starts to send each rank's part of the parameters to the others.
-  virtual request gather(const Way&, size_t /*bucket*/, std::span<Real> /*parameters*/) {
-    return {};
-  }
+  virtual request gather(Calls&, size_t /*bucket*/, std::span<Real> /*parameters*/) { return {}; }
 
   // The step is left out, which the sums of all its buckets have decided: what is kept of gradients
   // is as it was before it.
