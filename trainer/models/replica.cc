@@ -148,7 +148,7 @@ Replica::~Replica() = default;
 double Replica::backward(const Batch& batch, double scale, uint64_t random, const Ready& ready) {
   Inside& in = *inside_;
   const Ready unscaled = [&](size_t i) {
-    unscale({layout_[i].offset, layout_[i].offset + layout_[i].count});
+    unscale(layout_[i].range());
     ready(i);
   };
   in.ready = &unscaled;

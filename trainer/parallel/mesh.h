@@ -94,16 +94,10 @@ class Mesh {
   std::array<int, 3> strides_;  // by Axis: the distance of neighbours' ranks
 };
 
-inline communicator among(const Mesh& mesh, const communicator& workers,
-                          std::initializer_list<Axis> differ) {
-  const int rank = workers.rank();
-  return workers.split(mesh.group(rank, differ).front(), rank);
-}
-
-inline communicator among_holders(const Mesh& mesh, const communicator& workers) {
-  const std::vector<int> holders = mesh.holders(workers.rank());
-  const auto own = std::find(holders.begin(), holders.end(), workers.rank());
-  return workers.split(holders.front(), int(own - holders.begin()));
+// Of these ranks in this order, the caller among them.
+inline communicator among(const std::vector<int>& ranks, const communicator& workers) {
+  const auto own = std::find(ranks.begin(), ranks.end(), workers.rank());
+  return workers.split(ranks.front(), int(own - ranks.begin()));
 }
 
 // A rank's own communicators. A rank's number in each is its coordinate on that axis; in `data` its
@@ -113,10 +107,10 @@ struct Grid {
   Grid(const Mesh& whole, communicator workers)
       : mesh(whole),
         all(std::move(workers)),
-        data(among_holders(whole, all)),
-        pipeline(among(whole, all, {Axis::pipeline})),
-        tensor(among(whole, all, {Axis::tensor})),
-        model(among(whole, all, {Axis::pipeline, Axis::tensor})),
+        data(among(whole.holders(all.rank()), all)),
+        pipeline(among(whole.group(all.rank(), {Axis::pipeline}), all)),
+        tensor(among(whole.group(all.rank(), {Axis::tensor}), all)),
+        model(among(whole.group(all.rank(), {Axis::pipeline, Axis::tensor}), all)),
         copy(whole.copy(all.rank())),
         counts(whole.replica(all.rank()) == 0) {}
 

@@ -13,20 +13,13 @@
 
 namespace tutti::train {
 
-// Calls body(range) for the parts of `range` of the flat vector that this rank counts.
-template <class Body>
-void for_counted(const Layout& layout, Range range, Body&& body) {
-  for (const Parameter& p : layout) {
-    const Range part = {std::max(range.begin, p.offset), std::min(range.end, p.offset + p.count)};
-    if (p.counted && part.begin < part.end) body(part);
-  }
-}
-// The same with the values that the parts have in `vector`, which is that of `range`.
+// Calls body() with the values in `vector`, which is that of `range` of the flat vector, of each
+// part of it that this rank counts.
 template <class Real, class Body>
 void for_counted(const Layout& layout, Range range, std::span<Real> vector, Body&& body) {
-  for_counted(layout, range, [&](Range part) {
-    body(slice(vector, {part.begin - range.begin, part.end - range.begin}));
-  });
+  for (const Parameter& p : layout)
+    if (const Range part = overlap(range, p.range()); p.counted && part.size() > 0)
+      body(slice(vector, {part.begin - range.begin, part.end - range.begin}));
 }
 
 class GradientNorm {

@@ -104,14 +104,11 @@ class BasicOptimizer {
     const std::span<const Real> u =
         std::as_const(direction_).span().subspan(place(range), range.size());
     for (size_t layer = 0; layer < layout_.size(); ++layer) {
-      const size_t begin = std::max(range.begin, layout_[layer].offset);
-      const size_t end = std::min(range.end, layout_[layer].offset + layout_[layer].count);
       const double weights = std::sqrt(squares[2 * layer]);
       const double step = std::sqrt(squares[2 * layer + 1]);
       const double trust = weights > 0 && step > 0 ? std::min(weights / step, 10.0) : 1.0;
-      if (begin < end)
-        Vectors<Real>::descend(device_, parameters.subspan(begin - range.begin, end - begin),
-                               u.subspan(begin - range.begin, end - begin), rate_ * Real(trust));
+      const Range part = part_in(range, layer);
+      Vectors<Real>::descend(device_, slice(parameters, part), slice(u, part), rate_ * Real(trust));
     }
   }
   // A whole step: of all layers of `range`, whose norms are of no other rank.
@@ -142,6 +139,11 @@ class BasicOptimizer {
     }
     throw std::logic_error("the optimizer does not own this range");
   }
+  // The part of the layer that is in the range, counted from the range's begin.
+  Range part_in(Range range, size_t layer) const {
+    const Range part = overlap(range, layout_[layer].range());
+    return {part.begin - range.begin, part.end - range.begin};
+  }
   void update_block(size_t at, std::span<Real> parameters, std::span<const Real> gradients) {
     const size_t n = parameters.size();
     const auto part = [at, n](Buffer<Real>& buffer) { return buffer.span().subspan(at, n); };
@@ -169,13 +171,11 @@ class BasicOptimizer {
   void add_norms(Range range, std::span<const Real> parameters, std::span<const Real> update) {
     std::vector<double> squares;
     for (size_t layer = 0; layer < layout_.size(); ++layer) {
-      const size_t begin = std::max(range.begin, layout_[layer].offset);
-      const size_t end = std::min(range.end, layout_[layer].offset + layout_[layer].count);
-      if (begin >= end) continue;
+      const Range part = part_in(range, layer);
+      if (part.size() == 0) continue;
       for (const auto& [norm, values] :
            {std::pair{2 * layer, parameters}, {2 * layer + 1, update}}) {
-        Vectors<Real>::squares_of(device_, values.subspan(begin - range.begin, end - begin),
-                                  squares);
+        Vectors<Real>::squares_of(device_, slice(values, part), squares);
         deposit_all<tutti_binned_float64, double>(norms_[norm], squares);
       }
     }

@@ -2,6 +2,7 @@
 // holds, and where it lies in the rank's flat vector.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -68,6 +69,8 @@ struct Split {
   int64_t chunk = 1 << 20;      // bytes that a recurrent layer processes at a time
 };
 
+inline const Split undivided;
+
 inline Split split_of(const Options& o, const Group& group) {
   Split split;
   split.group = group;
@@ -109,6 +112,11 @@ struct Range {
   size_t size() const { return end - begin; }
   bool operator==(const Range&) const = default;
 };
+// What both have; empty, at a's begin, where they have nothing in common.
+inline Range overlap(const Range& a, const Range& b) {
+  const Range both{std::max(a.begin, b.begin), std::min(a.end, b.end)};
+  return both.begin < both.end ? both : Range{a.begin, a.begin};
+}
 template <class Real>
 std::span<Real> slice(std::span<Real> vector, const Range& range) {
   return vector.subspan(range.begin, range.size());
@@ -121,6 +129,7 @@ struct Parameter {
   size_t count = 0;
   Division division;    // the part held here of a parameter that ranks divide
   bool counted = true;  // in sums over the model: true on one of the ranks that hold it
+  Range range() const { return {offset, offset + count}; }
 };
 
 // The parameters of a flat vector.
