@@ -1,7 +1,6 @@
 // Convolutional networks: residual ones (He et al. 2016) and one of parallel branches (Szegedy et
 // al. 2015). Divided into strips, layers hand each other a rank's rows of every picture; divided by
 // channels or by branches, whole pictures.
-#include "trainer/models/divided.h"
 #include "trainer/models/models.h"
 
 namespace tutti::train {
@@ -9,9 +8,6 @@ namespace {
 
 namespace nn = torch::nn;
 using torch::Tensor;
-
-// Whether layers hand each other strips of pictures rather than whole pictures.
-bool in_strips(const Split& split) { return split.group.size > 1 && split.conv == "strips"; }
 
 // Convolution and normalisation over groups of channels. Not over the batch: nothing may couple the
 // samples of a shard.
@@ -30,8 +26,7 @@ class Convolution : public nn::Module {
         register_module("norm", nn::GroupNorm(nn::GroupNormOptions(out % 32 == 0 ? 32 : 4, out)));
   }
   Tensor forward(const Tensor& x) {
-    const Tensor y = convolution_->forward(x);
-    return in_strips(split_) ? strip_norm(norm_, y, height_after_, split_.group) : norm_(y);
+    return group_norm(norm_, convolution_->forward(x), height_after_, split_);
   }
   int64_t height_after() const { return height_after_; }
 
@@ -53,25 +48,21 @@ struct Stem : Layer {
     convolution = register_module(
         "convolution", large ? std::make_shared<Convolution>(3, width, 7, 2, height, split)
                              : std::make_shared<Convolution>(1, width, 3, 1, height, split));
-    before_pool = height = convolution->height_after();
+    height = convolution->height_after();
     if (large && in_strips(split))
       check_strips("a pooling of 3 x 3 values", height, pool, split.group.size);
     if (large) height = rows_after(height, pool);
   }
   Tensor forward(const Tensor& pictures, Stash& stash) override {
-    Tensor x = large ? pictures.expand({-1, 3, -1, -1}) : pictures;
-    if (in_strips(split)) x = strip_of(x, split.group);
-    const Tensor y = torch::relu(convolution->forward(x));
-    if (large)
-      return in_strips(split) ? strip_max(y, before_pool, pool, split.group)
-                              : torch::max_pool2d(y, pool.kernel, pool.stride, pool.padding);
+    const Tensor x = large ? pictures.expand({-1, 3, -1, -1}) : pictures;
+    const Tensor y = torch::relu(convolution->forward(own_rows(x, split)));
+    if (large) return max_pool(y, convolution->height_after(), pool, split);
     if (skips) stash.put(long_skip, y);
     return y;
   }
   static constexpr Window pool{3, 2, 1};
   const Split& split;
   bool large, skips;
-  int64_t before_pool = 0;  // height
   std::shared_ptr<Convolution> convolution;
 };
 
@@ -113,12 +104,9 @@ struct Classifier : Layer {
     out = register_module("out", Linear(in, classes));
   }
   Tensor forward(const Tensor& x, Stash& stash) override {
-    const Tensor channels = mean(x, height);
-    return out(skips ? torch::cat({channels, mean(stash.take(long_skip), stem_height)}, 1)
-                     : channels);
-  }
-  Tensor mean(const Tensor& x, int64_t rows) const {
-    return in_strips(split) ? strip_mean(x, rows, split.group) : x.mean({2, 3});
+    const Tensor channels = mean(x, height, split);
+    if (!skips) return out(channels);
+    return out(torch::cat({channels, mean(stash.take(long_skip), stem_height, split)}, 1));
   }
   const Split& split;
   bool skips;
@@ -155,8 +143,6 @@ struct Cnn : PictureModel {
 
 // Blocks of branches whose channels are concatenated. Divided, each rank has some of the branches
 // of every block.
-const Split whole_layers;  // of a branch
-
 // A chain of convolutions, possibly after a pooling.
 struct Branch : torch::nn::Module {
   Branch(int64_t in, int64_t out, const std::vector<int64_t>& kernels, bool pools, int64_t height)
@@ -164,7 +150,7 @@ struct Branch : torch::nn::Module {
     for (const int64_t kernel : kernels) {
       steps.push_back(
           register_module("step" + std::to_string(steps.size()),
-                          std::make_shared<Convolution>(in, out, kernel, 1, height, whole_layers)));
+                          std::make_shared<Convolution>(in, out, kernel, 1, height, undivided)));
       in = out;
     }
   }
@@ -213,15 +199,14 @@ struct InceptionBlock : Layer, Divided {
 struct Inception : PictureModel {
   Inception(const Shape& shape, const Data& data, const Split& split) : PictureModel(data) {
     int64_t in = shape.width, rows = data.height;
-    append("stem", std::make_shared<Stem>(in, false, false, rows, whole_layers));
+    append("stem", std::make_shared<Stem>(in, false, false, rows, undivided));
     for (int64_t i = 0; i < shape.layers; ++i) {
       if (i > 0) rows = rows_after(rows, {3, 2, 1});
       append("block" + std::to_string(i),
              std::make_shared<InceptionBlock>(in, shape.width, i > 0, rows, split));
       in = branches * shape.width;
     }
-    append("classifier",
-           std::make_shared<Classifier>(in, data.classes, false, rows, 0, whole_layers));
+    append("classifier", std::make_shared<Classifier>(in, data.classes, false, rows, 0, undivided));
   }
 };
 

@@ -3,13 +3,44 @@
 #include <fmt/format.h>
 #include <torch/nn/functional.h>
 
+#include <algorithm>
 #include <limits>
+
+#include "trainer/common/error.h"
 
 namespace tutti::train {
 namespace {
 
 namespace nn = torch::nn;
 using torch::Tensor;
+
+// The input rows that the output's rows read, without padding, and how many rows of padding there
+// are above and below.
+struct Needed {
+  Span rows;
+  int64_t above = 0, below = 0;
+};
+Needed rows_under(const Span& output, int64_t height, const Window& w) {
+  const int64_t begin = output.begin * w.stride - w.padding;
+  const int64_t end = (output.end - 1) * w.stride - w.padding + w.kernel;
+  return {{std::max<int64_t>(begin, 0), std::min(end, height)},
+          std::max<int64_t>(-begin, 0),
+          std::max<int64_t>(end - height, 0)};
+}
+
+// The input rows that the rank's rows of the output read, with the padding above and below the
+// picture.
+Tensor with_halo(const Tensor& x, int64_t height, const Window& window, double padding,
+                 const Group& group) {
+  const auto of = [&](int rank) {
+    return rows_under(part_of(rows_after(height, window), group.size, rank), height, window);
+  };
+  std::vector<Span> needed;
+  for (int r = 0; r < group.size; ++r) needed.push_back(of(r).rows);
+  const Needed own = of(group.rank);
+  return torch::constant_pad_nd(exchange_rows(x, height, needed, group),
+                                {0, 0, own.above, own.below}, padding);
+}
 
 }  // namespace
 
@@ -90,6 +121,10 @@ ColumnLinearImpl::ColumnLinearImpl(int64_t in, int64_t out, const Group& group, 
   divide("bias", 0, out, group, pieces);
 }
 
+Tensor ColumnLinearImpl::forward(const Tensor& x, const Region& region) {
+  return LinearImpl::forward(region.enter(x));
+}
+
 RowLinearImpl::RowLinearImpl(int64_t in, int64_t out, const Group& group) : LinearImpl(in, out) {
   divide("weight", 1, in, group);
 }
@@ -131,6 +166,26 @@ Tensor divided_cross_entropy(const Tensor& logits, const Tensor& targets, int64_
 
 // ---------------------------------------------------------------- pictures
 
+void check_strips(const std::string& what, int64_t height, const Window& window, int ranks) {
+  const int64_t out = rows_after(height, window);
+  if (height < ranks || out < ranks)
+    throw BadInput(
+        fmt::format("--conv-split strips: {} rows before and {} after {} cannot be divided among "
+                    "--tp {} ranks",
+                    height, out, what, ranks));
+  for (int r = 0; r < ranks; ++r) {
+    const Span need = rows_under(part_of(out, ranks, r), height, window).rows;
+    const Span own = part_of(height, ranks, r);
+    const Span near = {part_of(height, ranks, std::max(r - 1, 0)).begin,
+                       part_of(height, ranks, std::min(r + 1, ranks - 1)).end};
+    if (need.begin < near.begin || need.end > near.end)
+      throw BadInput(fmt::format(
+          "--conv-split strips: {} needs {} rows of its neighbours, but strips of {} "
+          "rows among --tp {} ranks are thinner",
+          what, std::max(own.begin - need.begin, need.end - own.end), height / ranks, ranks));
+  }
+}
+
 DividedConv2dImpl::DividedConv2dImpl(const nn::Conv2dOptions& options, int64_t height,
                                      const Split& split)
     : Conv2dImpl(options), group_(split.group), way_(split.conv), height_(height) {
@@ -151,48 +206,32 @@ Tensor DividedConv2dImpl::forward(const Tensor& x) {
     return gather_from(Conv2dImpl::forward(copy_to(x, group_)), 1,
                        parts(options.out_channels(), group_), group_);
   if (way_ == "input") return reduce_from(Conv2dImpl::forward(scatter_to(x, 1, group_)), group_);
-  return strips(x);
-}
-
-namespace {
-
-// The input rows that the rank's rows of the output read, with the padding above and below the
-// picture.
-Tensor with_halo(const Tensor& x, int64_t height, const Window& window, double padding,
-                 const Group& group) {
-  std::vector<Span> needed;
-  Needed own;
-  for (int r = 0; r < group.size; ++r) {
-    const Span out = part_of(rows_after(height, window), group.size, r);
-    const Needed need = rows_under(out, height, window);
-    needed.push_back(need.rows);
-    if (r == group.rank) own = need;
-  }
-  return torch::constant_pad_nd(exchange_rows(x, height, needed, group),
-                                {0, 0, own.above, own.below}, padding);
-}
-
-}  // namespace
-
-Tensor DividedConv2dImpl::strips(const Tensor& x) {
-  const std::vector<int64_t> stride(2, window_.stride), padding = {0, window_.padding};
   return torch::conv2d(with_halo(x, height_, window_, 0, group_), copy_to(weight, group_), {},
-                       at::IntArrayRef(stride), at::IntArrayRef(padding));
+                       window_.stride, at::IntArrayRef{0, window_.padding});
 }
 
-Tensor strip_of(const Tensor& pictures, const Group& group) { return own_part(pictures, 2, group); }
+bool in_strips(const Split& split) { return split.group.size > 1 && split.conv == "strips"; }
 
-Tensor strip_max(const Tensor& x, int64_t height, const Window& w, const Group& group) {
-  return torch::max_pool2d(with_halo(x, height, w, -std::numeric_limits<double>::infinity(), group),
-                           w.kernel, w.stride, {0, w.padding});
+Tensor own_rows(const Tensor& pictures, const Split& split) {
+  return in_strips(split) ? own_part(pictures, 2, split.group) : pictures;
 }
 
-Tensor strip_mean(const Tensor& x, int64_t height, const Group& group) {
-  const Tensor sums = reduce_from(widened(x).sum({2, 3}), group);
+Tensor max_pool(const Tensor& x, int64_t height, const Window& w, const Split& split) {
+  if (!in_strips(split)) return torch::max_pool2d(x, w.kernel, w.stride, w.padding);
+  const double least = -std::numeric_limits<double>::infinity();
+  return torch::max_pool2d(with_halo(x, height, w, least, split.group), w.kernel, w.stride,
+                           {0, w.padding});
+}
+
+Tensor mean(const Tensor& x, int64_t height, const Split& split) {
+  if (!in_strips(split)) return x.mean({2, 3});
+  const Tensor sums = reduce_from(widened(x).sum({2, 3}), split.group);
   return (sums / double(height * x.size(3))).to(x.scalar_type());
 }
 
-Tensor strip_norm(nn::GroupNorm& norm, const Tensor& x, int64_t height, const Group& group) {
+Tensor group_norm(nn::GroupNorm& norm, const Tensor& x, int64_t height, const Split& split) {
+  if (!in_strips(split)) return norm(x);
+  const Group& group = split.group;
   const int64_t groups = norm->options.num_groups(), channels = x.size(1);
   const Tensor grouped = widened(x).reshape({x.size(0), groups, -1});
   const double terms = double(channels / groups * height * x.size(3));

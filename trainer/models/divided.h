@@ -10,7 +10,7 @@
 
 #include "trainer/models/group.h"
 #include "trainer/models/layer.h"
-#include "trainer/parallel/strips.h"
+#include "trainer/parallel/split.h"
 
 namespace tutti::train {
 
@@ -57,6 +57,7 @@ class Region {
 struct ColumnLinearImpl : LinearImpl, Divided {
   // `pieces`: equal parts of the outputs, each divided separately.
   ColumnLinearImpl(int64_t in, int64_t out, const Group& group, int64_t pieces = 1);
+  torch::Tensor forward(const torch::Tensor& x, const Region& region);
 };
 TORCH_MODULE(ColumnLinear);
 
@@ -80,6 +81,19 @@ TORCH_MODULE(DividedEmbedding);
 torch::Tensor divided_cross_entropy(const torch::Tensor& logits, const torch::Tensor& targets,
                                     int64_t classes, const Group& group);
 
+// ---------------------------------------------------------------- pictures
+
+struct Window {
+  int64_t kernel = 1, stride = 1, padding = 0;
+};
+// The height of what comes out.
+inline int64_t rows_after(int64_t height, const Window& w) {
+  return (height + 2 * w.padding - w.kernel) / w.stride + 1;
+}
+// Throws BadInput if one of the ranks that divide pictures of this height needs rows beyond its own
+// strip and the strips next to it, or if a strip is empty. `what` has the window: "a pooling".
+void check_strips(const std::string& what, int64_t height, const Window& window, int ranks);
+
 // A convolution of whole pictures whose output channels or input channels are divided, or one of
 // strips of pictures, from the rank's own rows to its own rows.
 struct DividedConv2dImpl : Conv2dImpl, Divided {
@@ -88,7 +102,6 @@ struct DividedConv2dImpl : Conv2dImpl, Divided {
   torch::Tensor forward(const torch::Tensor& x);
 
  private:
-  torch::Tensor strips(const torch::Tensor& x);
   const Group& group_;
   std::string way_;
   int64_t height_;
@@ -96,13 +109,15 @@ struct DividedConv2dImpl : Conv2dImpl, Divided {
 };
 TORCH_MODULE(DividedConv2d);
 
-// The rank's rows of whole pictures; the largest values under a window, of strips; the mean over
-// each picture, of strips; a normalisation over groups of channels, of strips.
-torch::Tensor strip_of(const torch::Tensor& pictures, const Group& group);
-torch::Tensor strip_max(const torch::Tensor& x, int64_t height, const Window& window,
-                        const Group& group);
-torch::Tensor strip_mean(const torch::Tensor& x, int64_t height, const Group& group);
-torch::Tensor strip_norm(torch::nn::GroupNorm& norm, const torch::Tensor& x, int64_t height,
-                         const Group& group);
+// Of pictures of this height, whole ones or a rank's strips of them: the rank's own rows, the
+// largest values under a window, the mean over each picture, a normalisation over groups of
+// channels.
+bool in_strips(const Split& split);  // that layers hand each other strips
+torch::Tensor own_rows(const torch::Tensor& pictures, const Split& split);
+torch::Tensor max_pool(const torch::Tensor& x, int64_t height, const Window& window,
+                       const Split& split);
+torch::Tensor mean(const torch::Tensor& x, int64_t height, const Split& split);
+torch::Tensor group_norm(torch::nn::GroupNorm& norm, const torch::Tensor& x, int64_t height,
+                         const Split& split);
 
 }  // namespace tutti::train

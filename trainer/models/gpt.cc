@@ -45,8 +45,9 @@ struct Block : Layer {
     down = register_module("down", RowLinear(4 * w, w, split.group));
   }
   Tensor attention(const Tensor& x) {
-    const int64_t batch = x.size(0), length = x.size(1);
-    const auto parts = qkv(x).view({batch, length, 3, heads, head}).permute({2, 0, 3, 1, 4});
+    const Tensor all = qkv->forward(x, region);
+    const int64_t batch = all.size(0), length = all.size(1);
+    const auto parts = all.view({batch, length, 3, heads, head}).permute({2, 0, 3, 1, 4});
     const Tensor later = torch::full({length, length}, -INFINITY, x.options()).triu(1);
     const Tensor scores =
         torch::matmul(parts[0], parts[1].transpose(-2, -1)) / std::sqrt(double(head)) + later;
@@ -55,8 +56,9 @@ struct Block : Layer {
   }
   Tensor forward(const Tensor& x, Stash&) override {
     const auto dropped = [&](const Tensor& z) { return region.dropout(z, dropout, is_training()); };
-    const Tensor y = x + dropped(attention(region.enter(region.norm(norm1, x))));
-    return y + dropped(down->forward(torch::gelu(up(region.enter(region.norm(norm2, y)))), region));
+    const Tensor y = x + dropped(attention(region.norm(norm1, x)));
+    const Tensor hidden = torch::gelu(up->forward(region.norm(norm2, y), region));
+    return y + dropped(down->forward(hidden, region));
   }
   Region region;
   int64_t heads, head;

@@ -8,7 +8,6 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <memory>
 #include <numeric>
@@ -227,9 +226,8 @@ Tensor reduce_scatter_from(const Tensor& x, int64_t dimension, const Group& grou
 
 Tensor scatter_to(const Tensor& x, int64_t dimension, const Group& group) {
   if (group.size == 1) return x;
-  const std::vector<int64_t> sizes = parts(x.size(dimension), group);
-  return step(x, slice(x, dimension, sizes, group),
-              [&group, dimension, sizes](const Tensor& outer) {
+  return step(x, own_part(x.detach(), dimension, group).contiguous(),
+              [&group, dimension, sizes = parts(x.size(dimension), group)](const Tensor& outer) {
                 return gathered(outer, dimension, sizes, group);
               });
 }
@@ -279,67 +277,53 @@ Span overlap(Span a, Span b) {
   return both.size() > 0 ? both : Span{};
 }
 
-// These rows of a strip that begins at row `origin`.
-Tensor rows_of(const Tensor& strip, Span rows, int64_t origin) {
-  return strip.narrow(2, rows.size() > 0 ? rows.begin - origin : 0, rows.size());
-}
-
-// Sends `out` to the rank above (0) and to the rank below (1); returns so many rows of each.
-std::array<Tensor, 2> swap_rows(std::array<Tensor, 2> out, std::array<int64_t, 2> rows,
-                                const Group& group) {
-  const torch::Device device = out[0].device();
-  std::array<Tensor, 2> in;
+// Of pictures of which rank r has the rows have[r]: the rows want[rank], each the sum of what this
+// rank and its neighbours have of it.
+Tensor exchanged(const Tensor& x, const std::vector<Span>& have, const std::vector<Span>& want,
+                 const Group& group) {
+  const Span own = have[size_t(group.rank)], wanted = want[size_t(group.rank)];
+  std::vector<int64_t> shape = x.sizes().vec();
+  shape[2] = wanted.size();
+  Tensor y = torch::zeros(shape, x.options());
+  const auto place_of = [&](Span rows) {
+    return y.narrow(2, rows.begin - wanted.begin, rows.size());
+  };
+  const auto rows_of = [&](Span rows) { return x.narrow(2, rows.begin - own.begin, rows.size()); };
+  if (const Span kept = overlap(own, wanted); kept.size() > 0) place_of(kept).copy_(rows_of(kept));
   // Messages complete at the end of the group: until then their memory must stay valid.
-  for (const int side : {0, 1}) {
-    out[side] = out[side].contiguous().to(torch::kCPU);
-    std::vector<int64_t> shape = out[side].sizes().vec();
-    shape[2] = rows[side];
-    in[side] = torch::empty(shape, out[side].options());
-  }
-  const double from = now();
+  std::vector<Tensor> sent;
+  std::vector<std::pair<Span, Tensor>> came;
+  const double begun = now();
   group.comm->group([&] {
-    for (const int side : {0, 1}) {
-      const int peer = group.rank + (side == 0 ? -1 : 1);
-      if (out[side].numel() > 0) send_to(out[side], peer, group);
-      if (in[side].numel() > 0) receive_from(in[side], peer, group);
+    for (const int peer : {group.rank - 1, group.rank + 1}) {
+      if (peer < 0 || peer >= group.size) continue;
+      if (const Span rows = overlap(own, want[size_t(peer)]); rows.size() > 0)
+        send_to(sent.emplace_back(rows_of(rows).contiguous().to(torch::kCPU)), peer, group);
+      if (const Span rows = overlap(have[size_t(peer)], wanted); rows.size() > 0) {
+        came.emplace_back(
+            rows, torch::empty_like(place_of(rows), torch::kCPU, torch::MemoryFormat::Contiguous));
+        receive_from(came.back().second, peer, group);
+      }
     }
   });
-  if (group.made) group.made->seconds += now() - from;
-  return {in[0].to(device), in[1].to(device)};
+  if (group.made) group.made->seconds += now() - begun;
+  for (const auto& [rows, values] : came) place_of(rows).add_(values.to(x.device()));
+  return y;
 }
 
 }  // namespace
 
 Tensor exchange_rows(const Tensor& x, int64_t height, const std::vector<Span>& needed,
                      const Group& group) {
-  const auto own = [&](int rank) { return part_of(height, group.size, rank); };
-  const Span mine = own(group.rank), want = needed[size_t(group.rank)];
-  // Rows sent to and received from each side, and own rows that are kept.
-  std::array<Span, 2> gives, gets;
-  for (const int side : {0, 1}) {
-    const int peer = group.rank + (side == 0 ? -1 : 1);
-    if (peer < 0 || peer >= group.size) continue;
-    gives[side] = overlap(mine, needed[size_t(peer)]);
-    gets[side] = overlap(own(peer), want);
-  }
-  const Span stays = overlap(mine, want);
-  if (gets[0].size() + stays.size() + gets[1].size() != want.size())
+  std::vector<Span> strips;
+  for (int r = 0; r < group.size; ++r) strips.push_back(part_of(height, group.size, r));
+  const Span wanted = needed[size_t(group.rank)];
+  const Span near{strips[size_t(std::max(group.rank - 1, 0))].begin,
+                  strips[size_t(std::min(group.rank + 1, group.size - 1))].end};
+  if (overlap(near, wanted).size() != wanted.size())
     throw std::logic_error("a strip needs more rows than its neighbours hold");
-  const Tensor strip = x.detach();
-  const auto in =
-      swap_rows({rows_of(strip, gives[0], mine.begin), rows_of(strip, gives[1], mine.begin)},
-                {gets[0].size(), gets[1].size()}, group);
-  return step(
-      x, torch::cat({in[0], rows_of(strip, stays, mine.begin), in[1]}, 2),
-      [=, &group, shape = x.sizes().vec()](const Tensor& outer) {
-        const auto back = swap_rows({outer.narrow(2, 0, gets[0].size()),
-                                     outer.narrow(2, want.size() - gets[1].size(), gets[1].size())},
-                                    {gives[0].size(), gives[1].size()}, group);
-        Tensor gradient = torch::zeros(shape, outer.options());
-        rows_of(gradient, stays, mine.begin).copy_(outer.narrow(2, gets[0].size(), stays.size()));
-        for (const int side : {0, 1}) rows_of(gradient, gives[side], mine.begin).add_(back[side]);
-        return gradient;
-      });
+  return step(x, exchanged(x.detach(), strips, needed, group),
+              [=, &group](const Tensor& outer) { return exchanged(outer, needed, strips, group); });
 }
 
 }  // namespace tutti::train

@@ -37,18 +37,17 @@ struct LinearFunction : torch::autograd::Function<LinearFunction> {
   }
   static variable_list backward(AutogradContext* context, variable_list outer) {
     const variable_list saved = context->get_saved_variables();
-    const Tensor &x = saved[0], &weight = saved[1], &bias = saved[2];
+    const Tensor x = saved[0], weight = saved[1], bias = saved[2];
     const Tensor flat = outer[0].reshape({-1, outer[0].size(-1)});
     Tensor back;
     if (context->needs_input_grad(0)) back = flat.mm(weight).view(x.sizes());
-    const auto of_weight = [x, flat] { return flat.t().mm(x.reshape({-1, x.size(-1)})); };
-    variable_list rest =
-        bias.defined()
-            ? now_or_later(context, {weight, bias},
-                           [=]() -> variable_list {
-                             return {of_weight(), flat.sum(0)};
-                           })
-            : now_or_later(context, {weight}, [=]() -> variable_list { return {of_weight()}; });
+    std::vector<Tensor> parameters = {weight};
+    if (bias.defined()) parameters.push_back(bias);
+    variable_list rest = now_or_later(context, parameters, [=] {
+      variable_list made = {flat.t().mm(x.reshape({-1, x.size(-1)}))};
+      if (bias.defined()) made.push_back(flat.sum(0));
+      return made;
+    });
     rest.resize(2);
     return {back, rest[0], rest[1]};
   }

@@ -9,35 +9,20 @@ namespace {
 using torch::Tensor;
 
 // y = x W + b, followed by ReLU except in the last layer.
+template <class Product>
 struct Full : Layer {
-  explicit Full(bool last) : last(last) {}
-  virtual Tensor product(const Tensor& x) = 0;
+  Full(int64_t in, int64_t out, bool last, const Split& split)
+      : region(split), last(last), linear(in, out, split.group) {
+    register_module("linear", linear);
+  }
   Tensor forward(const Tensor& x, Stash&) override {
-    const Tensor y = product(x.flatten(1));
+    const Tensor y = linear->forward(x.flatten(1), region);
     return last ? y : torch::relu(y);
   }
+  Region region;
   bool last;
+  Product linear;
 };
-
-struct Column : Full {
-  Column(int64_t in, int64_t out, const Split& split) : Full(false), region(split) {
-    linear = register_module("linear", ColumnLinear(in, out, split.group));
-  }
-  Tensor product(const Tensor& x) override { return linear(region.enter(x)); }
-  Region region;
-  ColumnLinear linear{nullptr};
-};
-
-struct Row : Full {
-  Row(int64_t in, int64_t out, bool last, const Split& split) : Full(last), region(split) {
-    linear = register_module("linear", RowLinear(in, out, split.group));
-  }
-  Tensor product(const Tensor& x) override { return linear->forward(x, region); }
-  Region region;
-  RowLinear linear{nullptr};
-};
-
-const Split undivided;
 
 struct Mlp : PictureModel {
   Mlp(const Shape& shape, const Data& data, const Split& split) : PictureModel(data) {
@@ -45,15 +30,13 @@ struct Mlp : PictureModel {
     for (int64_t i = 0; i < shape.layers; ++i) {
       const std::string name = "layer" + std::to_string(i);
       if (i % 2 == 0)
-        append(name, std::make_shared<Column>(inputs, shape.width, split));
+        append(name, std::make_shared<Full<ColumnLinear>>(inputs, shape.width, false, split));
       else
-        append(name, std::make_shared<Row>(inputs, shape.width, false, split));
+        append(name, std::make_shared<Full<RowLinear>>(inputs, shape.width, false, split));
       inputs = shape.width;
     }
-    if (shape.layers % 2 == 0)
-      append("out", std::make_shared<Row>(inputs, data.classes, true, undivided));
-    else
-      append("out", std::make_shared<Row>(inputs, data.classes, true, split));
+    append("out", std::make_shared<Full<RowLinear>>(inputs, data.classes, true,
+                                                    shape.layers % 2 == 0 ? undivided : split));
   }
 };
 
