@@ -1,5 +1,6 @@
 #include "lib/comm/call_runner.h"
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -241,9 +242,12 @@ void CallRunner::finish_trial(const CallPlan& call_plan) {
 void CallRunner::time_to_last_end() {
   shared::Verdicts& verdicts = protocols_.shared()->verdicts;
   verdicts.show_end(uint32_t(mark_.epoch));
-  if (since_ns_ == 0) return;  // a call in flight
-  const uint64_t now = now_ns();
-  const uint64_t last = now + 4 * (now - since_ns_ + moved_ns_) + 1000;
+  if (since_ns_ == 0 || connection_.capabilities.crowded) return;  // in flight, or in their way
+  // A call that took longer says who was late, and nobody may be kept here.
+  constexpr uint64_t most_ns = 10'000'000;
+  const uint64_t now = now_ns(), took = now - since_ns_ + moved_ns_;
+  if (took > most_ns) return;
+  const uint64_t last = now + std::min(4 * took + 1000, most_ns);
   while (!verdicts.all_have_ended(uint32_t(mark_.epoch)) && now_ns() < last) cpu_relax();
 }
 

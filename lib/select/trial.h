@@ -73,6 +73,9 @@ class Trial {
   static_assert(of_short_calls.first.rounds * most_ways * of_short_calls.first.stretch <
                 calls_to_settle);
   static constexpr uint32_t most_samples = longest_look.stretch - longest_look.untimed;
+  static_assert(of_short_calls.first.rounds *
+                    (of_short_calls.first.stretch - of_short_calls.first.untimed) <=
+                most_samples);
   // The second look and each fourth one are thorough. In the others a way that took 1.25 times as
   // long as the settled one has few calls; one that took 1.75 times as long has few in those, and
   // none in the others. The settled one goes in their place.
