@@ -48,6 +48,11 @@ void promise_bits() {
   context.setDeterministicAlgorithms(true, true);  // LibTorch warns where there is none
 }
 
+torch::Tensor bytes_at(const void* address, size_t bytes, torch::Device device) {
+  return torch::from_blob(const_cast<void*>(address), {int64_t(bytes)},
+                          torch::dtype(torch::kUInt8).device(device));
+}
+
 std::shared_ptr<void> memory_of(const torch::Tensor& tensor) {
   auto kept = std::make_shared<torch::Tensor>(tensor);
   return {kept, kept->data_ptr()};
@@ -95,16 +100,19 @@ std::shared_ptr<void> device_memory(const Device& device, size_t bytes) {
       torch::zeros({int64_t(bytes)}, torch::dtype(torch::kUInt8).device(torch_device(device))));
 }
 
-std::shared_ptr<void> downloaded(const Device& device, std::span<const std::byte> there) {
-  const torch::Tensor from = tensor_at(device, there);
-  const torch::Tensor here =
-      torch::empty(from.sizes(), torch::dtype(torch::kUInt8).pinned_memory(device.is_gpu()));
-  return memory_of(here.copy_(from));
+std::shared_ptr<void> host_memory(const Device& device, size_t bytes) {
+  return memory_of(
+      torch::empty({int64_t(bytes)}, torch::dtype(torch::kUInt8).pinned_memory(device.is_gpu())));
 }
 
-void upload(const Device& device, const void* here, std::span<std::byte> there) {
-  const std::span from(static_cast<const std::byte*>(here), there.size());
-  tensor_at(device, there).copy_(tensor_at({}, from));
+void download(const Device& device, const void* there, void* here, size_t bytes) {
+  if (bytes > 0)
+    bytes_at(here, bytes, torch::kCPU).copy_(bytes_at(there, bytes, torch_device(device)));
+}
+
+void upload(const Device& device, const void* here, void* there, size_t bytes) {
+  if (bytes == 0) return;
+  bytes_at(there, bytes, torch_device(device)).copy_(bytes_at(here, bytes, torch::kCPU));
   device.wait();
 }
 

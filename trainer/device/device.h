@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <memory>
-#include <span>
 #include <string>
 
 namespace tutti::train {
@@ -37,9 +36,11 @@ class Device {
 
 // Zeros on the device.
 std::shared_ptr<void> device_memory(const Device& device, size_t bytes);
-// A copy on the host of memory of the device, and back. They wait for work enqueued before, and are
-// complete on return. A GPU can access the copy: it is pinned.
-std::shared_ptr<void> downloaded(const Device& device, std::span<const std::byte> there);
-void upload(const Device& device, const void* here, std::span<std::byte> there);
+// Memory of the host; for a GPU it is pinned, so that the GPU can access it.
+std::shared_ptr<void> host_memory(const Device& device, size_t bytes);
+// Copies between memory of the device and of the host. They wait for work enqueued before, and are
+// complete on return.
+void download(const Device& device, const void* there, void* here, size_t bytes);
+void upload(const Device& device, const void* here, void* there, size_t bytes);
 
 }  // namespace tutti::train

@@ -4,7 +4,6 @@
 #include <torch/types.h>
 
 #include <span>
-#include <type_traits>
 
 #include "trainer/device/device.h"
 
@@ -15,17 +14,16 @@ inline torch::Device torch_device(const Device& device) {
                          : torch::Device(torch::kCPU);
 }
 
-// The vector itself, not a copy; words of 16 bits are bfloat16.
-template <class T>
-torch::Tensor tensor_at(const Device& device, std::span<T> vector) {
-  using Value = std::remove_const_t<T>;
-  const auto type = std::is_same_v<Value, uint16_t>    ? torch::kBFloat16
-                    : std::is_same_v<Value, std::byte> ? torch::kUInt8
-                    : std::is_same_v<Value, double>    ? torch::kFloat64
-                                                       : torch::kFloat32;
-  const auto options = torch::dtype(type).device(torch_device(device));
-  if (vector.empty()) return torch::empty({0}, options);  // there is no GPU that null belongs to
-  return torch::from_blob(const_cast<Value*>(vector.data()), {int64_t(vector.size())}, options);
+// The vector itself, not a copy.
+template <class Real>
+torch::Tensor tensor_at(const Device& device, std::span<const Real> vector) {
+  const auto type = torch::dtype(sizeof(Real) == 8 ? torch::kFloat64 : torch::kFloat32);
+  return torch::from_blob(const_cast<Real*>(vector.data()), {int64_t(vector.size())},
+                          type.device(torch_device(device)));
+}
+template <class Real>
+torch::Tensor tensor_at(const Device& device, std::span<Real> vector) {
+  return tensor_at<Real>(device, std::span<const Real>(vector));
 }
 
 }  // namespace tutti::train

@@ -1,8 +1,10 @@
 #include "trainer/device/vectors.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "trainer/device/tensors.h"
+#include "tutti/tutti.hpp"
 
 namespace tutti::train {
 namespace {
@@ -26,26 +28,45 @@ Tensor sum_of_squares(const Device& device, std::span<const Real> v) {
   return tensor_at(device, v).to(torch::kFloat64).square().sum();
 }
 
+Tensor halves_at(const Device& device, const uint16_t* words, size_t size) {
+  return torch::from_blob(const_cast<uint16_t*>(words), {int64_t(size)},
+                          torch::dtype(torch::kBFloat16).device(torch_device(device)));
+}
+
 }  // namespace
 
 template <class Real>
 void Vectors<Real>::copy(const Device& device, std::span<const Real> from, std::span<Real> to) {
-  tensor_at(device, to).copy_(tensor_at(device, from));
+  if (device.is_host())
+    std::copy(from.begin(), from.end(), to.begin());
+  else if (!from.empty())
+    tensor_at(device, to).copy_(tensor_at(device, from));
 }
 
 template <class Real>
 void Vectors<Real>::clear(const Device& device, std::span<Real> v) {
-  tensor_at(device, v).zero_();
+  if (device.is_host())
+    std::fill(v.begin(), v.end(), Real(0));
+  else if (!v.empty())
+    tensor_at(device, v).zero_();
 }
 
 template <class Real>
 void Vectors<Real>::add(const Device& device, std::span<const Real> x, std::span<Real> y) {
-  tensor_at(device, y).add_(tensor_at(device, x));
+  if (device.is_host()) {
+    const Real* operands[] = {x.data(), y.data()};
+    reduce_local<Real>(operands, y, TUTTI_SUM, TUTTI_LEVEL_CANONICAL);
+  } else if (!x.empty()) {
+    tensor_at(device, y).add_(tensor_at(device, x));
+  }
 }
 
 template <class Real>
 void Vectors<Real>::scale(const Device& device, std::span<Real> v, Real factor) {
-  tensor_at(device, v).mul_(double(factor));
+  if (device.is_host())
+    for (Real& x : v) x *= factor;
+  else if (!v.empty())
+    tensor_at(device, v).mul_(double(factor));
 }
 
 template <class Real>
@@ -54,7 +75,7 @@ double Vectors<Real>::with_squares(const Device& device, std::span<const Real> v
     for (const Real x : v) so_far += double(x) * double(x);
     return so_far;
   }
-  return so_far + sum_of_squares(device, v).template item<double>();
+  return v.empty() ? so_far : so_far + sum_of_squares(device, v).template item<double>();
 }
 
 template <class Real>
@@ -62,7 +83,7 @@ void Vectors<Real>::add_squares(const Device& device, std::span<const Real> v, d
                                 std::span<double> sum) {
   if (device.is_host())
     sum[0] += squared_length(v) * factor * factor;
-  else
+  else if (!v.empty())
     tensor_at(device, sum).add_(sum_of_squares(device, v), factor * factor);
 }
 
@@ -77,11 +98,21 @@ void Vectors<Real>::squares_of(const Device& device, std::span<const Real> v,
 }
 
 void to_bf16(const Device& device, std::span<const float> v, std::span<uint16_t> out) {
-  tensor_at(device, out).copy_(tensor_at(device, v));
+  if (device.is_host()) {
+    static const tutti_codec& codec = find_codec("bf16");
+    codec.encode(v.data(), v.size(), out.data(), codec.context);
+  } else if (!v.empty()) {
+    halves_at(device, out.data(), out.size()).copy_(tensor_at(device, v));
+  }
 }
 
 void from_bf16(const Device& device, std::span<const uint16_t> v, std::span<float> out) {
-  tensor_at(device, out).copy_(tensor_at(device, v));
+  if (device.is_host()) {
+    static const tutti_codec& codec = find_codec("bf16");
+    codec.decode(v.data(), v.size(), out.data(), codec.context);
+  } else if (!v.empty()) {
+    tensor_at(device, out).copy_(halves_at(device, v.data(), v.size()));
+  }
 }
 
 template <class Real>
@@ -89,7 +120,7 @@ void Vectors<Real>::descend(const Device& device, std::span<Real> w, std::span<c
                             Real rate) {
   if (device.is_host())
     for (size_t i = 0; i < w.size(); ++i) w[i] -= rate * g[i];
-  else
+  else if (!w.empty())
     tensor_at(device, w).sub_(tensor_at(device, g), double(rate));
 }
 
@@ -98,7 +129,7 @@ void Vectors<Real>::accelerate(const Device& device, std::span<Real> m, std::spa
                                Real momentum) {
   if (device.is_host())
     for (size_t i = 0; i < m.size(); ++i) m[i] = momentum * m[i] + g[i];
-  else
+  else if (!m.empty())
     tensor_at(device, m).mul_(double(momentum)).add_(tensor_at(device, g));
 }
 
@@ -117,7 +148,7 @@ void Vectors<Real>::adam(const Device& device, const Moments& moments,
       v[i] = beta2 * v[i] + (1 - beta2) * g[i] * g[i];
       step[i] = m[i] * unbias1 / (std::sqrt(v[i] * unbias2) + epsilon) + decay * w[i];
     }
-  } else {
+  } else if (!step.empty()) {
     const Tensor g = tensor_at(device, gradient), w = tensor_at(device, parameters);
     Tensor m = tensor_at(device, mean), v = tensor_at(device, square);
     m.mul_(double(beta1)).add_(g, double(1 - beta1));

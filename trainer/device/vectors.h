@@ -1,6 +1,6 @@
-// Flat vectors in the memory of a rank's device, and operations on them. On the host those that
-// round more than once are plain loops in the order that fixes the bits; all others are LibTorch's
-// operations, with the same bits in every run on such a GPU.
+// Flat vectors in the memory of a rank's device, and operations on them. On the host these are
+// plain loops in the order that fixes the bits; on a GPU they are LibTorch's operations, with the
+// same bits in every run on such a GPU.
 #pragma once
 
 #include <span>
@@ -10,22 +10,27 @@
 
 namespace tutti::train {
 
-// A vector on the device that owns its memory; only moved.
+// A vector on the device that owns its memory.
 template <class Real>
 class Buffer {
  public:
   Buffer() = default;
-  Buffer(Buffer&&) = default;
-  Buffer& operator=(Buffer&&) = default;
-  Buffer(const Device& device, size_t size)  // zeros
-      : size_(size), memory_(device_memory(device, size * sizeof(Real))) {}
-  Real* data() { return static_cast<Real*>(memory_.get()); }
+  Buffer(const Device& device, size_t size) : device_(device), size_(size) {  // zeros
+    if (device.is_host())
+      values_.resize(size);
+    else
+      memory_ = device_memory(device, size * sizeof(Real));
+  }
+  Real* data() { return device_.is_host() ? values_.data() : static_cast<Real*>(memory_.get()); }
+  const Real* data() const { return const_cast<Buffer*>(this)->data(); }
   size_t size() const { return size_; }
   std::span<Real> span() { return {data(), size_}; }
-  std::span<const Real> span() const { return {static_cast<const Real*>(memory_.get()), size_}; }
+  std::span<const Real> span() const { return {data(), size_}; }
 
  private:
+  Device device_;
   size_t size_ = 0;
+  std::vector<Real> values_;
   std::shared_ptr<void> memory_;
 };
 
@@ -35,19 +40,20 @@ template <class T>
 class OnHost {
  public:
   OnHost(const Device& device, std::span<T> vector) : device_(device), vector_(vector) {
-    if (!device.is_host() && !vector.empty()) copy_ = downloaded(device, std::as_bytes(vector));
+    if (device.is_host() || vector.empty()) return;
+    memory_ = host_memory(device, vector.size_bytes());
+    values_ = {static_cast<T*>(memory_.get()), vector.size()};
+    download(device, vector.data(), memory_.get(), vector.size_bytes());
   }
-  std::span<T> values() const {
-    return copy_ ? std::span(static_cast<T*>(copy_.get()), vector_.size()) : vector_;
-  }
+  std::span<T> values() const { return memory_ ? values_ : vector_; }
   void store() const {
-    if (copy_) upload(device_, copy_.get(), std::as_writable_bytes(vector_));
+    if (memory_) upload(device_, values_.data(), vector_.data(), vector_.size_bytes());
   }
 
  private:
   Device device_;
-  std::span<T> vector_;
-  std::shared_ptr<void> copy_;
+  std::span<T> vector_, values_;
+  std::shared_ptr<void> memory_;
 };
 
 // `Real`: float or double.
