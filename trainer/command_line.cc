@@ -143,15 +143,7 @@ class CommandLine {
     if (!given("--batch")) o_.batch = o_.batch_per_rank * o_.dp;
     if (o_.schedule.empty() && (o_.pp > 1 || o_.recompute)) o_.schedule = "1f1b";
     if (!given("--chunks")) o_.chunks = o_.schedule == "interleaved" ? 2 : 1;
-    if (const int64_t shards = continue_run(); shards >= 1) {
-      o_.shards = shards;
-      try {
-        check_rules();
-        return o_;
-      } catch (const BadInput&) {
-        // A step of this run cannot be divided into as many.
-      }
-    }
+    continue_run();
     settle_pipeline();
     check_rules();
     return o_;
@@ -218,12 +210,11 @@ class CommandLine {
               "{} needs --sync {}", own.name,
               fmt::join(ways_that([&](const SyncWay& w) { return takes(w, own.name); }), " or ")));
   }
-  // The values of --resume's run where none are given. Returns its number of shards, 0 where it has
-  // none or this one's is given.
-  int64_t continue_run() {
-    if (!o_.resume || o_.checkpoint.empty()) return 0;
+  // The values of --resume's run where none are given.
+  void continue_run() {
+    if (!o_.resume || o_.checkpoint.empty()) return;
     const std::optional<Checkpoint> was = described_checkpoint(o_.checkpoint);
-    if (!was) return 0;
+    if (!was) return;
     const auto take = [](const nlohmann::json& from, const char* name, auto& to) {
       using Value = std::decay_t<decltype(to)>;
       constexpr bool text = std::is_same_v<Value, std::string>;
@@ -240,10 +231,10 @@ class CommandLine {
     if (o_.decay != "constant") setting("min-lr", o_.least_rate);
     setting("steps", o_.steps);
     setting("precision", o_.precision);
+    if (given("--shards") || given("--accumulate") || !o_.micro_batches.empty()) return;
     int64_t shards = 0;
-    if (!given("--shards") && !given("--accumulate") && o_.micro_batches.empty())
-      take(was->settings, "shards", shards);
-    return shards;
+    take(was->settings, "shards", shards);
+    if (can_have_shards(shards)) shards_before_ = shards;
   }
   // The number of shards, which in a pipeline are micro-batches.
   void settle_pipeline() {
@@ -255,6 +246,8 @@ class CommandLine {
       if (*end) throw BadInput(fmt::format("--micro-batches {}: is no number", o_.micro_batches));
       within("--micro-batches", double(count), 1, 65536);
       o_.shards = count * o_.dp;
+    } else if (shards_before_) {
+      o_.shards = *shards_before_;
     } else if (o_.pipelined()) {
       // Keeps the pipeline busy for 80 % of the time.
       int64_t count = std::min<int64_t>(4L * o_.widths().ranks(), o_.batch / o_.dp);
@@ -264,6 +257,16 @@ class CommandLine {
     } else {
       o_.shards = o_.accumulate * o_.dp;
     }
+  }
+  // Whether a step of the run can be divided into as many shards as it was.
+  bool can_have_shards(int64_t shards) const {
+    if (shards < 1 || shards % o_.dp != 0 || !sync_way(o_).sums_gradients) return false;
+    const int64_t each = shards / o_.dp;
+    if (o_.level == "canonical" && o_.dp > 1 && !power_of_two(each)) return false;
+    if (!o_.pipelined()) return true;
+    const int widest = o_.widths().widest();
+    return each <= o_.batch / o_.dp && (o_.schedule != "interleaved" || each % o_.pp == 0) &&
+           (widest == 1 || (power_of_two(each) && each >= widest));
   }
   void check_rules() const {
     const SyncWay& way = sync_way(o_);
@@ -459,6 +462,7 @@ class CommandLine {
 
   CLI::App app_{"Trains a model on several workers that exchange what they learn through tutti."};
   Options o_;
+  std::optional<int64_t> shards_before_;  // of a run that goes on
   std::vector<std::function<void()>> checks_;
 };
 

@@ -12,6 +12,7 @@
 #include <string>
 #include <thread>
 
+#include "trainer/common/error.h"
 #include "tutti/tutti.hpp"
 
 namespace tutti::train {
@@ -24,8 +25,9 @@ struct Fault {
   // `at`: PLACE:STEP:RANK[:MILLISECONDS]; empty: none.
   static Fault parsed(const std::string& at) {
     Fault fault{at.substr(0, at.find(':'))};
-    std::sscanf(at.c_str() + fault.place.size(), ":%" SCNd64 ":%d:%" SCNd64, &fault.step,
-                &fault.rank, &fault.milliseconds);
+    const int read = std::sscanf(at.c_str() + fault.place.size(), ":%" SCNd64 ":%d:%" SCNd64,
+                                 &fault.step, &fault.rank, &fault.milliseconds);
+    if (!at.empty() && read < 2) throw BadInput(at + ": a fault is PLACE:STEP:RANK[:MILLISECONDS]");
     return fault;
   }
 };

@@ -49,9 +49,16 @@ std::string Sha256::finish() {
   return fmt::format("{:02x}", fmt::join(bytes, ""));
 }
 
-DurableFile::DurableFile(const std::string& path)
-    : file_(std::fopen(path.c_str(), "we"), std::fclose) {
-  if (!file_) fail("cannot create " + path);
+DurableFile::DurableFile(const std::string& path) : file_(nullptr, std::fclose) {
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd < 0) fail("cannot create " + path);
+  file_.reset(fdopen(fd, "w"));
+  if (!file_) {
+    ::close(fd);
+    fail("cannot create " + path);
+  }
+  // What is written is in the file, as it would be if the rank died now.
+  std::setvbuf(file_.get(), nullptr, _IONBF, 0);
 }
 
 void DurableFile::write(std::span<const std::byte> bytes) {

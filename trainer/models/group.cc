@@ -278,9 +278,9 @@ Span overlap(Span a, Span b) {
 }
 
 // Of pictures of which rank r has the rows have[r]: the rows want[rank], each the sum of what this
-// rank and its neighbours have of it.
+// rank and its neighbours have of it. `apart`: one rank alone has it, and it stays bit for bit.
 Tensor exchanged(const Tensor& x, const std::vector<Span>& have, const std::vector<Span>& want,
-                 const Group& group) {
+                 const Group& group, bool apart) {
   const Span own = have[size_t(group.rank)], wanted = want[size_t(group.rank)];
   std::vector<int64_t> shape = x.sizes().vec();
   shape[2] = wanted.size();
@@ -307,7 +307,11 @@ Tensor exchanged(const Tensor& x, const std::vector<Span>& have, const std::vect
     }
   });
   if (group.made) group.made->seconds += now() - begun;
-  for (const auto& [rows, values] : came) place_of(rows).add_(values.to(x.device()));
+  for (const auto& [rows, values] : came) {
+    Tensor place = place_of(rows);
+    const Tensor here = values.to(x.device());
+    apart ? place.copy_(here) : place.add_(here);
+  }
   return y;
 }
 
@@ -322,8 +326,9 @@ Tensor exchange_rows(const Tensor& x, int64_t height, const std::vector<Span>& n
                   strips[size_t(std::min(group.rank + 1, group.size - 1))].end};
   if (overlap(near, wanted).size() != wanted.size())
     throw std::logic_error("a strip needs more rows than its neighbours hold");
-  return step(x, exchanged(x.detach(), strips, needed, group),
-              [=, &group](const Tensor& outer) { return exchanged(outer, needed, strips, group); });
+  return step(
+      x, exchanged(x.detach(), strips, needed, group, true),
+      [=, &group](const Tensor& outer) { return exchanged(outer, needed, strips, group, false); });
 }
 
 }  // namespace tutti::train
