@@ -149,6 +149,7 @@ class OwnFolder(unittest.TestCase):
 
     def job(self, ending, **variables):
         """Runs three ranks, and returns their processes' numbers."""
+        self.before = self.names()  # a process before may have had one of those numbers
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
@@ -167,9 +168,11 @@ class OwnFolder(unittest.TestCase):
             ranks[1].wait(timeout=60)
         return [rank.pid for rank in ranks]
 
+    def names(self):
+        return set(os.listdir(self.folder)) if os.path.isdir(self.folder) else set()
+
     def records_of(self, processes):
-        names = os.listdir(self.folder) if os.path.isdir(self.folder) else []
-        return [name for name in names for process in processes if f"-{process}-" in name]
+        return [name for name in self.names() - self.before for process in processes if f"-{process}-" in name]
 
     def test_has_the_records_of_a_job_that_failed(self):
         processes = self.job("kill")
