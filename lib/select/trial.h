@@ -77,8 +77,8 @@ class Trial {
                     (of_short_calls.first.stretch - of_short_calls.first.untimed) <=
                 most_samples);
   // The second look and each fourth one are thorough. In the others a way that took 1.25 times as
-  // long as the settled one has few calls; one that took 1.75 times as long has few in those, and
-  // none in the others. The settled one goes in their place.
+  // long as the settled one has few calls; one that took 1.75 times as long has few in those, of
+  // short calls not in the second, and none in the others. The settled one goes in their place.
   static constexpr uint32_t far = 10, hopeless = 26;
   // Another way must be better than the settled one by 4 %.
   static constexpr uint32_t margin = 2;
