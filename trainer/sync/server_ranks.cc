@@ -322,19 +322,25 @@ class Server {
     seat.waits = true;
     answer();
   }
-  // Answers every worker that may go on; they share one copy of the parameters as they are now.
+  // Answers every worker that may go on.
   void answer() {
-    std::shared_ptr<const std::vector<float>> copy;
     for (size_t w = 0; w < seats_.size(); ++w) {
       if (!seats_[w].waits || !core_.may_read(int(w))) continue;
       const int64_t next = core_.read(int(w));
       log_.push_back({{"read", w}, {"next", next}, {"updates", core_.updates()}});
-      const std::span<const float> current = std::as_const(core_).parameters();
-      if (!copy) copy = std::make_shared<std::vector<float>>(current.begin(), current.end());
-      seats_[w].reply = {marked(next, core_.left_out()), copy};
+      seats_[w].reply = {marked(next, core_.left_out()), snapshot()};
       seats_[w].waits = false;
     }
     changed_.notify_all();
+  }
+  // A copy of the parameters as they are now, shared by all that read them before the next update.
+  std::shared_ptr<const std::vector<float>> snapshot() {
+    if (!snapshot_ || snapshot_updates_ != core_.updates()) {
+      const std::span<const float> now = std::as_const(core_).parameters();
+      snapshot_ = std::make_shared<const std::vector<float>>(now.begin(), now.end());
+      snapshot_updates_ = core_.updates();
+    }
+    return snapshot_;
   }
 
   std::mutex mutex_;
@@ -344,6 +350,8 @@ class Server {
   const communicator& servers_;
   const bool leads_, follows_;
   std::vector<Seat> seats_;  // by worker
+  std::shared_ptr<const std::vector<float>> snapshot_;
+  int64_t snapshot_updates_ = 0;
   std::vector<json> log_;
   int64_t saved_ = -1;
   std::exception_ptr failed_;
