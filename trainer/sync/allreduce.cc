@@ -13,8 +13,8 @@
 #include "trainer/parallel/norms.h"
 #include "trainer/parallel/worker_shards.h"
 #include "trainer/pipeline/pipeline.h"
+#include "trainer/sync/list.h"
 #include "trainer/sync/shard_pass.h"
-#include "trainer/sync/ways.h"
 #include "trainer/sync/wire.h"
 
 namespace tutti::train {

@@ -13,8 +13,8 @@
 #include "trainer/common/error.h"
 #include "trainer/device/vectors.h"
 #include "trainer/sync/channels.h"
+#include "trainer/sync/list.h"
 #include "trainer/sync/shard_pass.h"
-#include "trainer/sync/ways.h"
 
 namespace tutti::train {
 namespace {
@@ -28,7 +28,7 @@ void average(std::span<float> own, std::span<const float> other) {
 
 class Gossip : public Strategy {
  public:
-  Gossip(const Worker& worker, const communicator& /*world*/)
+  explicit Gossip(const Worker& worker)
       : Strategy(worker),
         whole_{0, worker.replica.parameters().size()},
         optimizer_(optimizer_settings(worker.options), worker.replica.layout(), {whole_}) {

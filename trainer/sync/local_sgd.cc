@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "trainer/common/error.h"
+#include "trainer/sync/list.h"
 #include "trainer/sync/shard_pass.h"
-#include "trainer/sync/ways.h"
 #include "trainer/sync/wire.h"
 
 namespace tutti::train {
@@ -15,7 +15,7 @@ int64_t steps_of(const Options& o) { return o.of_way<int64_t>(local_steps); }
 
 class LocalSgd : public Strategy {
  public:
-  LocalSgd(const Worker& worker, const communicator& /*world*/)
+  explicit LocalSgd(const Worker& worker)
       : Strategy(worker),
         whole_{0, worker.replica.parameters().size()},
         optimizer_(optimizer_settings(worker.options), worker.replica.layout(), {whole_},

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "trainer/common/error.h"
+#include "trainer/sync/list.h"
 #include "trainer/sync/server_ranks.h"
 
 namespace tutti::train {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "trainer/checkpoint/checkpoint.h"
@@ -81,5 +82,14 @@ class Strategy {
   Worker worker_;
   std::optional<LossScale> loss_scale_;  // the worker's own, or that of all; none: not scaled
 };
+
+// SyncWay::make of a strategy whose constructor takes these, or only the worker.
+template <class S>
+std::unique_ptr<Strategy> made_strategy(const Worker& worker, const communicator& world) {
+  if constexpr (std::is_constructible_v<S, const Worker&, const communicator&>)
+    return std::make_unique<S>(worker, world);
+  else
+    return std::make_unique<S>(worker);
+}
 
 }  // namespace tutti::train

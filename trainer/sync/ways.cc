@@ -9,13 +9,14 @@
 #include "trainer/common/error.h"
 #include "trainer/models/shape.h"
 #include "trainer/parallel/optimizer.h"
+#include "trainer/sync/list.h"
 
 namespace tutti::train {
 
 std::span<const SyncWay> sync_ways() {
-  static const SyncWay all[] = {ways::allreduce(), ways::server(), ways::server_async(),
-                                ways::ssp(),       ways::backup(), ways::local_sgd(),
-                                ways::gossip()};
+#define TUTTI_ENTRY(way) ways::way(),
+  static const SyncWay all[] = {TUTTI_SYNC_WAYS(TUTTI_ENTRY)};
+#undef TUTTI_ENTRY
   return all;
 }
 

@@ -55,23 +55,8 @@ struct SyncWay {
   // A worker's side. `world`: the workers, then the servers; it outlives the strategy.
   std::unique_ptr<Strategy> (*make)(const Worker& worker, const communicator& world) = nullptr;
 };
-// `make` of a strategy whose constructor takes these.
-template <class S>
-std::unique_ptr<Strategy> made_strategy(const Worker& worker, const communicator& world) {
-  return std::make_unique<S>(worker, world);
-}
 
-// The rows, each in its way's file. A new one is named here and in the list of ways.cc.
-namespace ways {
-SyncWay allreduce();
-SyncWay server();
-SyncWay server_async();
-SyncWay ssp();
-SyncWay backup();
-SyncWay local_sgd();
-SyncWay gossip();
-}  // namespace ways
-
+// In the order of list.h.
 std::span<const SyncWay> sync_ways();
 const SyncWay* find_sync_way(const std::string& name);  // null: there is none
 // The way that --sync names; the option has been checked.
