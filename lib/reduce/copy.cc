@@ -73,6 +73,21 @@ void copy_lines(void* to, const void* from, size_t bytes, Store store_line) {
   std::memcpy(out + at, in + at, bytes - at);
 }
 
+// The same, prefetching lines so far ahead, but none beyond the end: what lies there may be written
+// right now.
+template <class Store>
+void fetch_lines(void* to, const void* from, size_t bytes, size_t ahead_bytes, Store store_line) {
+  auto* const out = static_cast<std::byte*>(to);
+  const auto* const in = static_cast<const std::byte*>(from);
+  const size_t ahead = std::min(ahead_bytes, bytes), first = bytes - ahead;
+  for (size_t at = 0; at < ahead; at += line) __builtin_prefetch(in + at);
+  copy_lines(out, in, first, [=](std::byte* place, const Line& data) {
+    __builtin_prefetch(in + (place - out) + ahead);
+    store_line(place, data);
+  });
+  copy_lines(out + first, in + first, ahead, store_line);
+}
+
 #if defined(__x86_64__)
 bool has_fast_string_copy() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
@@ -104,25 +119,10 @@ void copy_over(void* to, const void* from, size_t bytes) {
 }
 
 void fetch_bytes(void* to, const void* from, size_t bytes, bool non_temporal, size_t ahead_bytes) {
-  auto* const out = static_cast<std::byte*>(to);
-  const auto* const in = static_cast<const std::byte*>(from);
-  const size_t ahead = std::min(ahead_bytes, bytes);
-  for (size_t at = 0; at < ahead; at += line) __builtin_prefetch(in + at);
-  const auto store_ahead = [=](std::byte* place, const Line& data) {
-    __builtin_prefetch(in + (place - out) + ahead);
-    if (non_temporal) {
-      stream(place, data);
-    } else {
-      store(place, data);
-    }
-  };
-  // Not beyond the end: what lies there may be written right now.
-  const size_t first = bytes - ahead;
-  copy_lines(out, in, first, store_ahead);
   if (non_temporal) {
-    copy_lines(out + first, in + first, ahead, stream);
+    fetch_lines(to, from, bytes, ahead_bytes, stream);
   } else {
-    copy_lines(out + first, in + first, ahead, store);
+    fetch_lines(to, from, bytes, ahead_bytes, store);
   }
 }
 

@@ -25,7 +25,7 @@ void plain_copy(void* to, const void* from, size_t bytes);
 void copy_over(void* to, const void* from, size_t bytes);
 
 // As copy_bytes(), for data that another core has written: prefetches lines so far ahead, also
-// across the end of a page, where hardware prefetchers stop.
+// across the end of a page, where hardware prefetchers stop, but not beyond the last byte.
 void fetch_bytes(void* to, const void* from, size_t bytes, bool non_temporal, size_t ahead_bytes);
 
 }  // namespace tutti
