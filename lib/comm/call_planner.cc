@@ -247,8 +247,8 @@ void CallPlanner::add_own_first(const std::vector<Route>& routes, CallPlan* plan
   if (to != nullptr) plan->ways.push_back({*to, {.own_first = true}});
 }
 
-// Whether short parts of its calls need not be cut into slices. Where ranks settle by themselves
-// that would have to be alike on all.
+// Whether short parts of its calls need not be cut into slices; alike on all ranks. Not tried of
+// calls that a rank may end without having heard from all.
 bool CallPlanner::may_be_whole(const Route& route, const CallPlan& plan) const {
   const Tuning& tuning = connection_.capabilities.tuning;
   return route.path == Path::one_hop && !ends_unheard(plan.key.collective, false, false) &&

@@ -45,12 +45,9 @@ uint32_t Trial::begin() {
 
 const Trial::Look* Trial::look_of(uint32_t way) const {
   if (looks_ == 1) return &pace_->first;
-  const bool fourth = looks_ % 4 == 1, thorough = looks_ == 2 || fourth;
-  if (means_[way] > means_[settled_] + hopeless) {
-    // In a few short calls it may look fast, which one long call does not.
-    const bool again = fourth || (thorough && pace_ == &of_long_calls);
-    return again ? &pace_->brief : nullptr;
-  }
+  const bool second = looks_ == 2, fourth = looks_ % 4 == 1, thorough = second || fourth;
+  if (means_[way] > means_[settled_] + hopeless)
+    return fourth || (second && pace_->second_tries_all) ? &pace_->brief : nullptr;
   const bool is_far = means_[way] > means_[settled_] + far;
   return is_far && !thorough ? &pace_->brief : &pace_->later;
 }
