@@ -312,17 +312,17 @@ class TuttiProcessGroup(dist.ProcessGroup):
         """From any thread: all calls end with an error, here and on the other ranks."""
         self._state.abort(b"the process group was aborted")
 
-    def _closing(self):
-        """What closes a group that takes no calls any more."""
+    def _take_no_calls(self):
+        """From now on; the state is to be closed."""
         self._open = False
         self._store = None  # the next group may be made through another one at the same address
-        return self._state.close
 
     def shutdown(self):
         if not self._open:
             return
         _require(not self._state.runs_here(), "a process group cannot be destroyed in a callback of its own")
-        self._closing()()
+        self._take_no_calls()
+        self._state.close()
 
     _shutdown = shutdown
 
@@ -331,7 +331,8 @@ class TuttiProcessGroup(dist.ProcessGroup):
         if not getattr(self, "_open", False) or torch is None or sys.is_finalizing():
             return
         if self._state.process == os.getpid():  # a forked child has none of its threads
-            _ending.close(self._closing())
+            self._take_no_calls()
+            _ending.close(self._state.close)
 
     def _start_coalescing(self, device=None):
         self._coalesced, self._coalescer = [], threading.get_ident()
