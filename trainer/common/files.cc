@@ -6,10 +6,13 @@
 #include <openssl/evp.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "trainer/common/error.h"
@@ -49,27 +52,30 @@ std::string Sha256::finish() {
   return fmt::format("{:02x}", fmt::join(bytes, ""));
 }
 
-DurableFile::DurableFile(const std::string& path) : file_(nullptr, std::fclose) {
-  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd < 0) fail("cannot create " + path);
-  file_.reset(fdopen(fd, "w"));
-  if (!file_) {
-    ::close(fd);
-    fail("cannot create " + path);
-  }
-  // What is written is in the file, as it would be if the rank died now.
-  std::setvbuf(file_.get(), nullptr, _IONBF, 0);
+DurableFile::DurableFile(const std::string& path)
+    : fd_(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)) {
+  if (fd_ < 0) fail("cannot create " + path);
+}
+
+DurableFile::~DurableFile() {
+  if (fd_ >= 0) ::close(fd_);
 }
 
 void DurableFile::write(std::span<const std::byte> bytes) {
   digest_.add(bytes);
   size_ += bytes.size();
-  if (std::fwrite(bytes.data(), 1, bytes.size(), file_.get()) < bytes.size()) fail("cannot write");
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd_, bytes.data(), std::min<size_t>(bytes.size(), 1 << 26));
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail("cannot write");
+    bytes = bytes.subspan(size_t(written));
+  }
 }
 
 std::string DurableFile::close() {
-  if (std::fflush(file_.get()) != 0 || fsync(fileno(file_.get())) != 0) fail("cannot write");
-  if (std::fclose(file_.release()) != 0) fail("cannot write");
+  if (fsync(fd_) != 0) fail("cannot write");
+  const int fd = std::exchange(fd_, -1);
+  if (::close(fd) != 0) fail("cannot write");
   return digest_.finish();
 }
 

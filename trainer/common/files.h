@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <memory>
 #include <span>
 #include <string>
@@ -28,6 +27,9 @@ class Sha256 {
 class DurableFile {
  public:
   explicit DurableFile(const std::string& path);
+  ~DurableFile();
+  DurableFile(const DurableFile&) = delete;
+  DurableFile& operator=(const DurableFile&) = delete;
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
   // Syncs the file to the disk and closes it. Returns the digest in hexadecimal.
@@ -35,7 +37,7 @@ class DurableFile {
   uint64_t size() const { return size_; }
 
  private:
-  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
+  int fd_;
   uint64_t size_ = 0;
   Sha256 digest_;
 };
