@@ -1060,6 +1060,14 @@ def check_deadline():
     assert code == 1 and "rank 0 waited for rank 1" in err, (code, err)
 
 
+def lines_in(path):
+    try:  # tutti-train first tries whether it can write there, and removes what it made
+        with open(path) as file:
+            return sum(1 for _ in file)
+    except FileNotFoundError:
+        return 0
+
+
 def check_ended_early():
     """A run that diverges or is interrupted says so, keeps what is worth keeping, and does not end with 0."""
     with tempfile.TemporaryDirectory() as top:
@@ -1088,8 +1096,7 @@ def check_ended_early():
             begun = subprocess.Popen([*args, *kept], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                                      text=True)
             deadline = time.monotonic() + 100
-            while time.monotonic() < deadline and not (os.path.exists(f"{top}/{name}.json") and
-                                                       sum(1 for _ in open(f"{top}/{name}.json")) > 4):
+            while time.monotonic() < deadline and lines_in(f"{top}/{name}.json") <= 4:
                 time.sleep(0.05)
             begun.send_signal(signal.SIGINT)
             out, err = begun.communicate(timeout=100)
