@@ -47,6 +47,7 @@ struct Manner {
   bool whole = false;        // short parts of one-hop are not cut into slices; alike on all ranks
   bool staged = false;       // an allreduce does not go direct (or_direct.h)
   bool own_first = false;    // results of two-shot are written here first, then copied to others
+  bool one_shot = false;     // an allreduce that goes direct does so in one shot (direct.h)
   bool past = false;         // results of one-hop are written past the caches
 };
 

@@ -59,6 +59,7 @@ std::string describe(const Way& way) {
          (way.manner.narrow ? ", ring in cache" : "") +
          (way.manner.whole ? " as long as can be" : "") +
          (way.manner.own_first ? ", own result first" : "") +
+         (way.manner.one_shot ? ", one-shot where mapped" : "") +
          (way.manner.past ? ", results past the caches" : "") +
          (way.manner.stores == shared::SliceStores::plain          ? ", plain stores"
           : way.manner.stores == shared::SliceStores::non_temporal ? ", non-temporal stores"
@@ -244,7 +245,9 @@ void CallPlanner::add_own_first(const std::vector<Route>& routes, CallPlan* plan
                                route.path == Path::sliced_one_shot || route.path == Path::two_shot;
     if (may_go_direct && (to == nullptr || route.path == Path::two_shot)) to = &route;
   }
-  if (to != nullptr) plan->ways.push_back({*to, {.own_first = true}});
+  if (to == nullptr) return;
+  plan->ways.push_back({*to, {.own_first = true}});
+  plan->ways.push_back({*to, {.one_shot = true}});
 }
 
 // Whether short parts of its calls need not be cut into slices; alike on all ranks. Not tried of

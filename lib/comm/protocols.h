@@ -29,7 +29,7 @@ void start(Allreduce& allreduce, const CallPlan& call_plan, const Call& call,
   allreduce.start(shared::AllreduceCall{
       call.input, call.output, call_plan.key.count, call_plan.element_size, &call_plan.kernels,
       mark.digest, call_plan.manner.stores, call_plan.manner.narrow, call_plan.manner.single_copy,
-      call_plan.manner.staged, call_plan.manner.own_first,
+      call_plan.manner.staged, call_plan.manner.own_first, call_plan.manner.one_shot,
       call_plan.one_hop ? &*call_plan.one_hop : nullptr});
 }
 

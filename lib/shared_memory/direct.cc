@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #include "lib/reduce/copy.h"
 #include "lib/schedule/chunks.h"
@@ -86,8 +87,14 @@ Status Direct::begin() {
   const uint64_t within = call_.bytes() - edges_.head - edges_.tail;
   const schedule::ChunkMap shares(within / call_.element_size, flags_.nranks(),
                                   line_bytes / call_.element_size);
-  at_ = edges_.head + shares.begin(flags_.self()) * call_.element_size;
-  end_ = at_ + shares.size(flags_.self()) * call_.element_size;
+  const uint64_t begin = edges_.head + shares.begin(flags_.self()) * call_.element_size;
+  one_shot_ = rendezvous_.one_shot();
+  left_ = {begin, begin + shares.size(flags_.self()) * call_.element_size};
+  then_ = {};
+  if (one_shot_) {
+    left_.end = edges_.head + within;
+    then_ = {edges_.head, begin};
+  }
   reduce_edges();
   return {};
 }
@@ -156,24 +163,26 @@ int Direct::waits_for() const {
 void Direct::reduce_slice() {
   withdrawn_ = !enter_slice();
   if (withdrawn_) return;
-  const uint64_t slice_end = std::min<uint64_t>(end_, at_ + tuning_.direct_slice_bytes);
-  const bool pair =
-      flags_.nranks() == 2 && call_.kernels->divide == nullptr && (streams_ || !call_.own_first);
+  const uint64_t slice_end =
+      std::min<uint64_t>(left_.end, left_.begin + tuning_.direct_slice_bytes);
+  const bool pair = !one_shot_ && flags_.nranks() == 2 && call_.kernels->divide == nullptr &&
+                    (streams_ || !call_.own_first);
   const size_t most = pair       ? tuning_.direct_slice_bytes
                       : streams_ ? tuning_.direct_streamed_bytes
                                  : tuning_.direct_piece_bytes;
-  while (at_ < slice_end) {
-    const size_t bytes = std::min<uint64_t>(most, slice_end - at_);
+  while (left_.begin < slice_end) {
+    const size_t bytes = std::min<uint64_t>(most, slice_end - left_.begin);
     for (uint32_t rank = 0; rank < flags_.nranks(); ++rank) {
-      slots::will_read(inputs_[rank] + at_, bytes);
-      slots::will_write(outputs_[rank] + at_, bytes);
+      slots::will_read(inputs_[rank] + left_.begin, bytes);
+      if (writes_to(rank)) slots::will_write(outputs_[rank] + left_.begin, bytes);
     }
-    pair ? reduce_pair(at_, bytes) : reduce_piece(at_, bytes);
-    at_ += bytes;
+    pair ? reduce_pair(left_.begin, bytes) : reduce_piece(left_.begin, bytes);
+    left_.begin += bytes;
   }
   if (streams_) stream_fence();
   if (regions_.may_vanish()) flags_.clear(line::begun);
-  if (at_ < end_) return;
+  if (left_.begin == left_.end) left_ = std::exchange(then_, {});
+  if (left_.begin != left_.end) return;
   slots::fence(std::memory_order_acquire);  // orders the reads before the look at the flags
   withdrawn_ = !rendezvous_.all_posted();
   if (withdrawn_) return;
@@ -192,9 +201,9 @@ void Direct::reduce_piece(uint64_t at, size_t bytes) {
   alignas(line_bytes) std::byte block[most_streamed_bytes];
   std::byte* const result = streams_ ? block : call_.output + at;
   for (uint32_t rank = 0; rank < flags_.nranks(); ++rank) operands_[rank] = inputs_[rank] + at;
-  call_.kernels->reduce(result, operands_.data(), flags_.nranks(), elements);
-  if (call_.kernels->divide != nullptr) call_.kernels->divide(result, elements, flags_.nranks());
+  call_.kernels->combine(result, operands_.data(), flags_.nranks(), elements);
   for (uint32_t rank = 0; rank < flags_.nranks(); ++rank) {
+    if (!writes_to(rank)) continue;
     if (streams_) {
       stream_copy(outputs_[rank] + at, result, bytes);
     } else if (rank != flags_.self()) {

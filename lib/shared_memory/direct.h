@@ -4,6 +4,11 @@
 // and one written, the minimum ("direct access", reference section 5.29(b)). Implements two-shot,
 // bit for bit.
 //
+// In one shot each rank reduces all of the inputs into its own output, beginning with its share,
+// and nobody writes to another rank's memory: more is read, but writing to lines that another core
+// has read is slow (notes.md). The bits are the same. Only where all ranks have posted that they
+// allow it; none does whose output overwrites its input, which the others still read.
+//
 // Memory of the program whose whole pages are shared (adopted.h) has edges that the others do not
 // reach. On a communicator that has such memory every rank copies as much of the beginning and of
 // the end of its input as the longest edges are to where all read it, and reduces these elements
@@ -46,6 +51,9 @@ class Direct {
   int waits_for() const;
 
  private:
+  struct Range {
+    uint64_t begin = 0, end = 0;  // in bytes of the vector
+  };
   bool finished(uint32_t rank) const {
     return flags_.posted(rank, line::finish, turn_, call_.digest);
   }
@@ -59,6 +67,7 @@ class Direct {
   void copy_edges();
   void reduce_edges();
   void reduce_edge(size_t at, size_t copied_at, size_t bytes);
+  bool writes_to(uint32_t rank) const { return !one_shot_ || rank == flags_.self(); }
   void reduce_slice();
   void reduce_piece(uint64_t at, size_t bytes);
   void reduce_pair(uint64_t at, size_t bytes);
@@ -69,8 +78,9 @@ class Direct {
   const Tuning& tuning_;
   AllreduceCall call_;
   uint32_t turn_ = 0;
-  Edges edges_;                           // whole elements
-  uint64_t at_ = 0, end_ = 0;             // what is left of the own share, in bytes of the vector
+  Edges edges_;  // whole elements
+  bool one_shot_ = false;
+  Range left_, then_;                     // what is left to reduce: first the one, then the other
   bool streams_ = false;                  // with non-temporal stores
   bool shared_ = false;                   // the own share is done, and posted as done
   bool withdrawn_ = false;                // a peer has withdrawn: the link knows why

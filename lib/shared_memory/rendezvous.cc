@@ -33,6 +33,13 @@ Rendezvous::Outcome Rendezvous::outcome() const {
   return mapped ? Outcome::mapped : copied ? Outcome::copied : Outcome::staged;
 }
 
+bool Rendezvous::one_shot() const {
+  for (uint32_t rank = 0; rank < flags_.nranks(); ++rank) {
+    if (of(rank).one_shot == 0) return false;
+  }
+  return true;
+}
+
 void Rendezvous::withdraw() { flags_.clear(line::places); }
 
 }  // namespace tutti::shared

@@ -18,7 +18,8 @@ class Rendezvous {
   struct Places {
     Place input, output;
     uint64_t input_address = 0, output_address = 0;
-    uint32_t is_mapped = 0, is_copied = 0;
+    uint8_t is_mapped = 0, is_copied = 0;
+    uint8_t one_shot = 0;  // of mapped ones: it may go in one shot (direct.h)
   };
 
   // Posts where this rank's vectors lie. `turn`: number of the call.
@@ -31,6 +32,8 @@ class Rendezvous {
   // Once all have posted. Vectors that are mapped everywhere are not copied.
   enum class Outcome : uint8_t { staged, mapped, copied };
   Outcome outcome() const;
+  // Once all have posted: whether all allow one shot.
+  bool one_shot() const;
   // Takes back what this rank has posted.
   void withdraw();
 

@@ -51,6 +51,7 @@ struct AllreduceCall {
   bool copies = false;                 // ranks may copy from each other's vectors (copied.h)
   bool staged = false;                 // vectors are staged also where all ranks get at them
   bool own_first = false;              // results are written here, and copied from here
+  bool one_shot = false;               // direct: in one shot, where all may (direct.h)
   const OneHopShape* shape = nullptr;  // of a sliced one-shot
 
   size_t bytes() const { return count * element_size; }

@@ -69,6 +69,8 @@ inline std::vector<Way> all_ways(uint32_t nranks) {
   add("two-shot", Path::two_shot, {C::allreduce}, {8 * n + 1, 40 * n + 3, 140 * n});
   add("direct", Path::one_shot_or_direct, {C::allreduce}, {9, 17, 32}, everybody);
   add("direct, long", Path::two_shot, {C::allreduce}, {9, 70}, everybody);
+  add("direct, one shot", Path::two_shot, {C::allreduce}, {9, 70}, everybody);
+  for (CallSpec& call : all.back().calls) call.one_shot = everybody;
   add("one-shot, some reached", Path::one_shot_or_direct, {C::allreduce}, {9, 20}, some);
   add("two-shot, some reached", Path::two_shot, {C::allreduce}, {8 * n + 1, 50}, some);
   add("sliced one-shot", Path::sliced_one_shot, {C::allreduce}, {9, 32, 33, 70});
@@ -98,6 +100,7 @@ inline CallSpec call_of(const Way& way, uint32_t nranks, uint64_t drawn) {
   spec.past = uint32_t(drawn >> 56 & drawn >> 48) & 0xff;
   spec.staged = (drawn >> 60) % 4 == 0;
   spec.own_first = (drawn >> 61) % 2 == 0;
+  spec.one_shot = (drawn >> 62) % 2 == 0 ? everybody : uint32_t(drawn >> 40) & everybody;
   spec.verdict = (drawn >> 53) % 2 == 0;
   return spec;
 }

@@ -73,8 +73,9 @@ std::string CallSpec::describe() const {
   return std::string(paths[size_t(path)]) + " " + collective_name(collective) + " of " +
          std::to_string(count * 8) + " bytes" + (reached != 0 ? ", reached" : "") +
          (narrow != 0 ? ", narrow" : "") + (copies ? ", copied" : "") + (staged ? ", staged" : "") +
-         (own_first ? ", own result first" : "") + (whole ? ", whole slices" : "") +
-         (past != 0 ? ", past caches" : "") + (in_place ? ", in place" : "");
+         (own_first ? ", own result first" : "") + (one_shot != 0 ? ", one shot" : "") +
+         (whole ? ", whole slices" : "") + (past != 0 ? ", past caches" : "") +
+         (in_place ? ", in place" : "");
 }
 
 struct Machine::Rank {
@@ -340,6 +341,7 @@ void Machine::prepare(Rank& rank, const CallSpec& spec) {
   call_plan.manner.single_copy = spec.copies;
   call_plan.manner.staged = spec.staged;
   call_plan.manner.own_first = spec.own_first;
+  call_plan.manner.one_shot = (spec.one_shot >> rank.number & 1) != 0;
   call_plan.manner.narrow = (spec.narrow >> rank.number & 1) != 0;
   if (spec.path == Path::one_hop || spec.path == Path::sliced_one_shot) {
     call_plan.one_hop = shared::OneHopShape(spec.collective, spec.root, spec.count, 8,

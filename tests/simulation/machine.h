@@ -51,6 +51,7 @@ struct CallSpec {
   bool copies = false;     // ranks may copy from each other's vectors
   bool staged = false;     // an allreduce does not go direct
   bool own_first = false;  // an allreduce's results are written to the own vector first
+  uint32_t one_shot = 0;   // bit r: rank r lets an allreduce that goes direct do so in one shot
   bool whole = false;      // one-hop does not cut short parts
   uint32_t past = 0;       // bit r: rank r writes one-hop's results past the caches
   bool verdict = false;    // ranks tell each other of a trial
