@@ -41,7 +41,8 @@ std::string undefined_limit(const std::string& collective, const std::string& tr
 }
 
 std::vector<LimitWay> mapped_limits(const Rank& me, SharedMap& map, const LimitOf& what) {
-  return what.collective == "allreduce" ? allreduce_limits(me, map) : copy_limits(me, map, what);
+  return what.collective == "allreduce" ? allreduce_limits(me, map, what.in_place)
+                                        : copy_limits(me, map, what);
 }
 
 }  // namespace tutti::bench

@@ -42,7 +42,7 @@ struct LimitOf {
 // it to each output, between two exchanges of flags (with plain, with streaming stores, and copied
 // from its own output); for small vectors one exchange carries the whole input.
 std::vector<LimitWay> mapped_limits(const Rank& me, SharedMap& map, const LimitOf& what);
-std::vector<LimitWay> allreduce_limits(const Rank& me, SharedMap& map);
+std::vector<LimitWay> allreduce_limits(const Rank& me, SharedMap& map, bool in_place);
 // The same for the other collectives: inputs are read and outputs written once, and the work is
 // divided among the ranks.
 std::vector<LimitWay> copy_limits(const Rank& me, SharedMap& map, const LimitOf& what);

@@ -9,8 +9,16 @@
 namespace tutti::bench {
 namespace {
 
-// Elements are added as float32 whatever the type: the traffic is what counts.
+// Elements are added as float32 whatever the type: the traffic is what counts. A line at a time,
+// since x and y may be a and b.
 TUTTI_CLONES void add_two(const float* a, const float* b, float* x, float* y, size_t n) {
+  constexpr size_t line = line_bytes / sizeof(float);
+  for (; n >= line; a += line, b += line, x += line, y += line, n -= line) {
+    alignas(line_bytes) float sum[line];
+    for (size_t i = 0; i < line; ++i) sum[i] = a[i] + b[i];
+    std::memcpy(x, sum, sizeof sum);
+    std::memcpy(y, sum, sizeof sum);
+  }
   for (size_t i = 0; i < n; ++i) x[i] = y[i] = a[i] + b[i];
 }
 
@@ -26,25 +34,41 @@ TUTTI_CLONES void add_two_streaming(const float* a, const float* b, float* x, fl
   add_two(a, b, x, y, n);
 }
 
-Touched touched_vectors(const SharedMap& map, int rank, size_t bytes) {
-  return {map.input(rank), bytes, map.output(rank), bytes};
-}
-
-// What exchanges flags, whose epoch all of them share.
-class WithFlags : public Limit {
+// What all ways know: where the vectors of each rank lie.
+class OfVectors : public Limit {
  public:
-  WithFlags(const Rank& me, SharedMap& map, std::shared_ptr<uint64_t> epoch)
-      : map_(map),
-        rank_(me.rank()),
-        nranks_(me.nranks()),
-        epoch_(std::move(epoch)),
-        flags_(map, rank_, nranks_, epoch_.get()) {}
-  Touched touched(size_t bytes) override { return touched_vectors(map_, rank_, bytes); }
+  OfVectors(const Rank& me, SharedMap& map, bool in_place)
+      : map_(map), rank_(me.rank()), nranks_(me.nranks()), in_place_(in_place) {}
+  Touched touched(size_t bytes) override {
+    return {map_.input(rank_), bytes, output(rank_), bytes};
+  }
 
  protected:
+  unsigned char* output(int rank) const { return in_place_ ? map_.input(rank) : map_.output(rank); }
+
   SharedMap& map_;
   int rank_;
   int nranks_;
+
+ private:
+  bool in_place_;
+};
+
+// What exchanges flags, whose epoch all of them share.
+class WithFlags : public OfVectors {
+ public:
+  WithFlags(const Rank& me, SharedMap& map, bool in_place, std::shared_ptr<uint64_t> epoch)
+      : OfVectors(me, map, in_place),
+        epoch_(std::move(epoch)),
+        flags_(map, rank_, nranks_, epoch_.get()) {}
+
+ protected:
+  // Where the share of that rank begins.
+  size_t share(int rank, size_t bytes) const {
+    const size_t lines = (bytes + line_bytes - 1) / line_bytes;
+    return std::min(lines * size_t(rank) / size_t(nranks_) * line_bytes, bytes);
+  }
+
   std::shared_ptr<uint64_t> epoch_;
   Flags flags_;
 };
@@ -63,16 +87,15 @@ void copy_string(void* to, const void* from, size_t bytes) {
 
 class MappedLoop : public WithFlags {
  public:
-  MappedLoop(const Rank& me, SharedMap& map, std::shared_ptr<uint64_t> epoch, Stores stores)
-      : WithFlags(me, map, std::move(epoch)), stores_(stores) {}
+  MappedLoop(const Rank& me, SharedMap& map, bool in_place, std::shared_ptr<uint64_t> epoch,
+             Stores stores)
+      : WithFlags(me, map, in_place, std::move(epoch)), stores_(stores) {}
 
   static constexpr size_t copied_floats = 1024;  // at a time: the string instruction starts slowly
 
   void run(size_t bytes) override {
     flags_.exchange();
-    const size_t lines = (bytes + line_bytes - 1) / line_bytes;
-    auto share = [&](int rank) { return lines * size_t(rank) / size_t(nranks_) * line_bytes; };
-    const size_t begin = share(rank_), end = std::min(share(rank_ + 1), bytes);
+    const size_t begin = share(rank_, bytes), end = share(rank_ + 1, bytes);
     if (begin < end) reduce(begin, (end - begin) / sizeof(float));
     flags_.exchange();
   }
@@ -81,7 +104,7 @@ class MappedLoop : public WithFlags {
   const float* in(int rank, size_t at) const {
     return reinterpret_cast<const float*>(map_.input(rank) + at);
   }
-  float* out(int rank, size_t at) const { return reinterpret_cast<float*>(map_.output(rank) + at); }
+  float* out(int rank, size_t at) const { return reinterpret_cast<float*>(output(rank) + at); }
 
   void reduce(size_t at, size_t floats) {
     if (stores_ == Stores::string) return reduce_and_copy(at, floats);
@@ -133,17 +156,24 @@ void add_all(float* out, size_t floats, int nranks, From from) {
   }
 }
 
-// Each rank reads the whole of every input and writes its own output alone, between two exchanges
-// of flags: more is read, but nothing is written for others.
+// Each rank reads the whole of every input, from its share on, and writes its own output alone,
+// between two exchanges of flags: more is read, but nothing is written for others.
 class OneHop : public WithFlags {
  public:
   using WithFlags::WithFlags;
 
   void run(size_t bytes) override {
     flags_.exchange();
-    add_all(reinterpret_cast<float*>(map_.output(rank_)), bytes / sizeof(float), nranks_,
-            [&](int rank) { return reinterpret_cast<const float*>(map_.input(rank)); });
+    const size_t own = share(rank_, bytes);
+    add(own, bytes - own);
+    add(0, own);
     flags_.exchange();
+  }
+
+ private:
+  void add(size_t at, size_t bytes) {
+    add_all(reinterpret_cast<float*>(output(rank_) + at), bytes / sizeof(float), nranks_,
+            [&](int rank) { return reinterpret_cast<const float*>(map_.input(rank) + at); });
   }
 };
 
@@ -159,17 +189,17 @@ class OneExchange : public WithFlags {
     flags_.announce();
     for (int rank = 0; rank < nranks_; ++rank)
       if (rank != rank_) flags_.await(rank);
-    add_all(reinterpret_cast<float*>(map_.output(rank_)), bytes / sizeof(float), nranks_,
+    add_all(reinterpret_cast<float*>(output(rank_)), bytes / sizeof(float), nranks_,
             [&](int rank) { return reinterpret_cast<const float*>(map_.slot(rank, turn)); });
   }
 };
 
 // The same with the input beside the flag: one cache line is transferred.
-class OneLine : public Limit {
+class OneLine : public OfVectors {
  public:
   static constexpr size_t most_bytes = sizeof(SharedMap::Cell::payload);
-  OneLine(const Rank& me, SharedMap& map)
-      : map_(map), rank_(me.rank()), nranks_(me.nranks()), patience_(me.nranks()) {}
+  OneLine(const Rank& me, SharedMap& map, bool in_place)
+      : OfVectors(me, map, in_place), patience_(me.nranks()) {}
 
   void run(size_t bytes) override {
     ++epoch_;
@@ -182,35 +212,36 @@ class OneLine : public Limit {
       std::memcpy(values, from.payload, most_bytes);
       for (size_t i = 0; i < std::size(sum); ++i) sum[i] += values[i];
     }
-    std::memcpy(map_.output(rank_), sum, bytes);
+    std::memcpy(output(rank_), sum, bytes);
   }
-  Touched touched(size_t bytes) override { return touched_vectors(map_, rank_, bytes); }
 
  private:
   SharedMap::Cell& cell(int rank) const { return map_.line(rank).cells[epoch_ % 2]; }
-  SharedMap& map_;
-  int rank_;
-  int nranks_;
   uint64_t epoch_ = 0;
   Patience patience_;
 };
 
 }  // namespace
 
-std::vector<LimitWay> allreduce_limits(const Rank& me, SharedMap& map) {
+std::vector<LimitWay> allreduce_limits(const Rank& me, SharedMap& map, bool in_place) {
   auto epoch = std::make_shared<uint64_t>(0);
-  const size_t copying_from =
-      me.nranks() > 1 ? MappedLoop::copied_floats * sizeof(float) : SIZE_MAX;
-  return {
-      {"loop", std::make_shared<MappedLoop>(me, map, epoch, Stores::plain), 0, SIZE_MAX},
-      {"streaming loop", std::make_shared<MappedLoop>(me, map, epoch, Stores::streaming),
-       streaming_from, SIZE_MAX},
-      {"copying loop", std::make_shared<MappedLoop>(me, map, epoch, Stores::string), copying_from,
-       SIZE_MAX},
-      {"one hop", std::make_shared<OneHop>(me, map, epoch), 0, SIZE_MAX},
-      {"one exchange", std::make_shared<OneExchange>(me, map, epoch), 0, SharedMap::slot_bytes},
-      {"one line", std::make_shared<OneLine>(me, map), 0, OneLine::most_bytes},
+  const auto loop = [&](Stores stores) {
+    return std::make_shared<MappedLoop>(me, map, in_place, epoch, stores);
   };
+  std::vector<LimitWay> ways{
+      {"loop", loop(Stores::plain), 0, SIZE_MAX},
+      {"streaming loop", loop(Stores::streaming), streaming_from, SIZE_MAX},
+      {"one exchange", std::make_shared<OneExchange>(me, map, in_place, epoch), 0,
+       SharedMap::slot_bytes},
+      {"one line", std::make_shared<OneLine>(me, map, in_place), 0, OneLine::most_bytes},
+  };
+  // These write to outputs while inputs are still read.
+  if (in_place) return ways;
+  ways.push_back({"one hop", std::make_shared<OneHop>(me, map, false, epoch), 0, SIZE_MAX});
+  if (me.nranks() > 1)
+    ways.push_back({"copying loop", loop(Stores::string), MappedLoop::copied_floats * sizeof(float),
+                    SIZE_MAX});
+  return ways;
 }
 
 }  // namespace tutti::bench
