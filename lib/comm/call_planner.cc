@@ -207,11 +207,19 @@ void CallPlanner::find_ways(const Query& query, CallPlan* plan) const {
   if (key.unfused || key.lengths != 0 || plan->kernels.user != nullptr || bytes < least_tried)
     return;
   const std::vector<Route> routes = same_bits(plan->choice, capabilities, query, key.algorithm);
+  // Where ranks do not tell each other of the trial by its schedule, what goes so comes last.
+  const auto comes_last = [&](const Route& route) {
+    return route.path == Path::schedule && plan->choice.fused() && tells_in_flag_lines(key);
+  };
   for (const Route& route : routes) {
+    if (comes_last(route)) continue;
     plan->ways.push_back({route, {}, nullptr});
     if (is_in_ring(route.path)) plan->ways.push_back({route, {.narrow = true}});
   }
   add_manners(routes, plan);
+  for (const Route& route : routes) {
+    if (comes_last(route)) plan->ways.push_back({route, {}, nullptr});
+  }
   if (plan->ways.size() > Trial::most_ways) plan->ways.resize(Trial::most_ways);
 }
 
@@ -234,6 +242,7 @@ void CallPlanner::add_manners(const std::vector<Route>& routes, CallPlan* plan) 
     if (route.path != Path::two_level && route.path != Path::schedule)
       plan->ways.push_back({route, {.stores = shared::SliceStores::non_temporal, .whole = whole}});
   }
+  add_direct_one_shot(routes, plan);
 }
 
 // Of vectors that all ranks get at every route goes direct; of others two-shot alone has results to
@@ -245,9 +254,17 @@ void CallPlanner::add_own_first(const std::vector<Route>& routes, CallPlan* plan
                                route.path == Path::sliced_one_shot || route.path == Path::two_shot;
     if (may_go_direct && (to == nullptr || route.path == Path::two_shot)) to = &route;
   }
-  if (to == nullptr) return;
-  plan->ways.push_back({*to, {.own_first = true}});
-  plan->ways.push_back({*to, {.one_shot = true}});
+  if (to != nullptr) plan->ways.push_back({*to, {.own_first = true}});
+}
+
+// Where one-shot is not much slower than the choice; of vectors that are staged it is the route.
+void CallPlanner::add_direct_one_shot(const std::vector<Route>& routes, CallPlan* plan) const {
+  const size_t most = plan->counts.most * plan->element_size;
+  if (most <= connection_.capabilities.tuning.staged_bytes) return;
+  for (const Route& route : routes) {
+    if (route.path == Path::one_shot_or_direct || route.path == Path::sliced_one_shot)
+      return plan->ways.push_back({route, {.one_shot = true}});
+  }
 }
 
 // Whether short parts of its calls need not be cut into slices; alike on all ranks. Not tried of

@@ -53,6 +53,7 @@ class CallPlanner {
   void find_ways(const Query& query, CallPlan* plan) const;
   void add_manners(const std::vector<Route>& routes, CallPlan* plan) const;
   void add_own_first(const std::vector<Route>& routes, CallPlan* plan) const;
+  void add_direct_one_shot(const std::vector<Route>& routes, CallPlan* plan) const;
   bool may_be_whole(const Route& route, const CallPlan& plan) const;
   void add_ways_of_one_hop(const Route& route, CallPlan* plan) const;
   void add_trial(CallPlan* plan);

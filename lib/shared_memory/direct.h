@@ -1,8 +1,8 @@
 // Allreduce over memory that every rank reaches, in one pass: ranks post where their vectors lie
 // (rendezvous.h); each reduces its share of all inputs, in rank order, and writes it to all
-// outputs; all post that they are done. Nothing is staged: the traffic per rank is one vector read
-// and one written, the minimum ("direct access", reference section 5.29(b)). Implements two-shot,
-// bit for bit.
+// outputs (two-shot); all post that they are done. Nothing is staged: the traffic per rank is one
+// vector read and one written, the minimum ("direct access", reference section 5.29(b)). Implements
+// two-shot, bit for bit.
 //
 // In one shot each rank reduces all of the inputs into its own output, beginning with its share,
 // and nobody writes to another rank's memory: more is read, but writing to lines that another core
@@ -82,7 +82,7 @@ class Direct {
   bool one_shot_ = false;
   Range left_, then_;                     // what is left to reduce: first the one, then the other
   bool streams_ = false;                  // with non-temporal stores
-  bool shared_ = false;                   // the own share is done, and posted as done
+  bool shared_ = false;                   // the own part is done, and posted as done
   bool withdrawn_ = false;                // a peer has withdrawn: the link knows why
   uint32_t finished_peers_ = 0;           // peers 0.. known to be done
   std::vector<const std::byte*> inputs_;  // by rank, in this process
