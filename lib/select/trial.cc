@@ -34,10 +34,9 @@ uint32_t Trial::begin() {
     }
     begin_look();
   }
-  --steps_left_;
-  const uint32_t stretch = (looks_ == 1 ? pace_->first : pace_->later).stretch;
-  const uint32_t way = steps_left_ / stretch % ways_;
-  const uint32_t at = stretch - 1 - steps_left_ % stretch;
+  const Look& look = looks_ == 1 ? pace_->first : pace_->later;
+  const uint32_t step = look.rounds * ways_ * look.stretch - steps_left_--;
+  const uint32_t way = step / look.stretch % ways_, at = step % look.stretch;
   if (!tries(way) || at >= how_[way]->stretch) return settled_;
   timed_ = at >= how_[way]->untimed;
   return current_ = way;

@@ -24,9 +24,9 @@ class Trial {
   // After so many calls of a class the first look has been settled.
   static constexpr uint32_t calls_to_settle = 56;
 
-  // Of at least one way. The first is taken until the first look is settled. `long_calls`: each
-  // goes through more memory than it leaves in the caches, so that one call of a way tells enough,
-  // and there may be few of them.
+  // Of at least one way. The first calls go the first one, which is settled until the first look
+  // is. `long_calls`: each goes through more memory than it leaves in the caches, so that one call
+  // of a way tells enough, and there may be few of them.
   explicit Trial(uint32_t ways, bool long_calls = false);
 
   uint32_t ways() const { return ways_; }

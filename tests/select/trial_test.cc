@@ -93,6 +93,13 @@ TEST(Trial, TheFirstCallsGoAllWaysAndLaterOnesHardlyAny) {
   EXPECT_LE(ranks.calls(times, 9'982), 36u);
 }
 
+// A program that makes few calls gets what is expected to be fastest.
+TEST(Trial, TheFirstCallsGoTheFirstWay) {
+  Ranks ranks(1, 8);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(ranks.call({Times(8, 100)}), 0u);
+  EXPECT_EQ(ranks.call({Times(8, 100)}), 1u);
+}
+
 // What the trials of 10,000 calls cost against the settled way, the first look included.
 TEST(Trial, TenThousandCallsLoseAtMostOnePercentWhereTheWaysDifferByHalf) {
   const Times times{150, 100, 140, 130, 120, 150};
