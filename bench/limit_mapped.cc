@@ -10,28 +10,21 @@ namespace tutti::bench {
 namespace {
 
 // Elements are added as float32 whatever the type: the traffic is what counts. A line at a time,
-// since x and y may be a and b.
-TUTTI_CLONES void add_two(const float* a, const float* b, float* x, float* y, size_t n) {
+// since x and y may be a and b. Streaming: by non-temporal stores; lines are whole then.
+TUTTI_CLONES void add_two(const float* a, const float* b, float* x, float* y, size_t n,
+                          bool streaming) {
   constexpr size_t line = line_bytes / sizeof(float);
   for (; n >= line; a += line, b += line, x += line, y += line, n -= line) {
     alignas(line_bytes) float sum[line];
     for (size_t i = 0; i < line; ++i) sum[i] = a[i] + b[i];
-    std::memcpy(x, sum, sizeof sum);
-    std::memcpy(y, sum, sizeof sum);
+    for (float* const to : {x, y}) {
+      if (streaming)
+        stream(to, sum, line);
+      else
+        std::memcpy(to, sum, sizeof sum);
+    }
   }
   for (size_t i = 0; i < n; ++i) x[i] = y[i] = a[i] + b[i];
-}
-
-// The same with non-temporal stores; the addresses are aligned to cache lines.
-TUTTI_CLONES void add_two_streaming(const float* a, const float* b, float* x, float* y, size_t n) {
-  constexpr size_t line = line_bytes / sizeof(float);
-  for (; n >= line; a += line, b += line, x += line, y += line, n -= line) {
-    alignas(line_bytes) float sum[line];
-    for (size_t i = 0; i < line; ++i) sum[i] = a[i] + b[i];
-    stream(x, sum, line);
-    stream(y, sum, line);
-  }
-  add_two(a, b, x, y, n);
 }
 
 // What all ways know: where the vectors of each rank lie.
@@ -49,8 +42,6 @@ class OfVectors : public Limit {
   SharedMap& map_;
   int rank_;
   int nranks_;
-
- private:
   bool in_place_;
 };
 
@@ -109,8 +100,7 @@ class MappedLoop : public WithFlags {
   void reduce(size_t at, size_t floats) {
     if (stores_ == Stores::string) return reduce_and_copy(at, floats);
     if (nranks_ == 2) {
-      (stores_ == Stores::streaming ? add_two_streaming : add_two)(in(0, at), in(1, at), out(0, at),
-                                                                   out(1, at), floats);
+      add_two(in(0, at), in(1, at), out(0, at), out(1, at), floats, stores_ == Stores::streaming);
       return fence();
     }
     alignas(64) float block[block_floats];
@@ -132,8 +122,15 @@ class MappedLoop : public WithFlags {
     for (size_t done = 0; done < floats; done += copied_floats) {
       const size_t n = std::min(copied_floats, floats - done);
       const size_t here = at + done * sizeof(float);
-      add_two_to(out(rank_, here), in(0, here), in(1, here), n);
-      for (int rank = 2; rank < nranks_; ++rank) add_to(out(rank_, here), in(rank, here), n);
+      bool begun = in_place_;  // with the own input
+      for (int rank = 0; rank < nranks_; ++rank) {
+        if (rank == rank_) continue;
+        if (begun)
+          add_to(out(rank_, here), in(rank, here), n);
+        else
+          add_two_to(out(rank_, here), in(rank_, here), in(rank, here), n);
+        begun = true;
+      }
       for (int rank = 0; rank < nranks_; ++rank)
         if (rank != rank_) copy_string(out(rank, here), out(rank_, here), n * sizeof(float));
     }
@@ -235,12 +232,12 @@ std::vector<LimitWay> allreduce_limits(const Rank& me, SharedMap& map, bool in_p
        SharedMap::slot_bytes},
       {"one line", std::make_shared<OneLine>(me, map, in_place), 0, OneLine::most_bytes},
   };
-  // These write to outputs while inputs are still read.
-  if (in_place) return ways;
-  ways.push_back({"one hop", std::make_shared<OneHop>(me, map, false, epoch), 0, SIZE_MAX});
   if (me.nranks() > 1)
     ways.push_back({"copying loop", loop(Stores::string), MappedLoop::copied_floats * sizeof(float),
                     SIZE_MAX});
+  // In place others still read what this would write.
+  if (!in_place)
+    ways.push_back({"one hop", std::make_shared<OneHop>(me, map, false, epoch), 0, SIZE_MAX});
   return ways;
 }
 
