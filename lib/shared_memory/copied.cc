@@ -36,7 +36,7 @@ bool Copied::reserve() {
   return true;
 }
 
-Copied::Range Copied::share_of(uint32_t rank) const {
+Range Copied::share_of(uint32_t rank) const {
   const schedule::ChunkMap shares = shards_of(call_, flags_.nranks());
   const uint64_t begin = shares.begin(rank) * call_.element_size;
   return {begin, begin + shares.size(rank) * call_.element_size};

@@ -48,9 +48,6 @@ class Copied {
   int waits_for() const;
 
  private:
-  struct Range {
-    uint64_t begin = 0, end = 0;  // in bytes of the vector
-  };
   Range share_of(uint32_t rank) const;
   // Of each other rank's input, that is copied at once.
   size_t piece_bytes() const;

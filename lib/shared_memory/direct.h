@@ -51,9 +51,6 @@ class Direct {
   int waits_for() const;
 
  private:
-  struct Range {
-    uint64_t begin = 0, end = 0;  // in bytes of the vector
-  };
   bool finished(uint32_t rank) const {
     return flags_.posted(rank, line::finish, turn_, call_.digest);
   }

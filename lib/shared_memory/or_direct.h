@@ -78,9 +78,7 @@ class OrDirect {
     if (mine.is_mapped == 0 && mine.is_copied == 0) return false;
     mine.input_address = reinterpret_cast<uintptr_t>(call.input);
     mine.output_address = reinterpret_cast<uintptr_t>(call.output);
-    const bool keeps_input =
-        call.input + call.bytes() <= call.output || call.output + call.bytes() <= call.input;
-    mine.one_shot = call.one_shot && keeps_input;
+    mine.one_shot = call.one_shot && call.input != call.output;
     unstaged_.rendezvous.post(mine, staging_.turn(), call.digest);
     return true;
   }

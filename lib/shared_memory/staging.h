@@ -57,6 +57,11 @@ struct AllreduceCall {
   size_t bytes() const { return count * element_size; }
 };
 
+// A part of its vectors, in bytes from their beginning.
+struct Range {
+  uint64_t begin = 0, end = 0;
+};
+
 constexpr size_t inline_bytes = sizeof(slots::FlagLine::payload);
 
 constexpr size_t whole_lines(size_t bytes) {

@@ -91,7 +91,7 @@ MUTANTS = [
     ("direct goes in one shot where other ranks do not", SHARED + "rendezvous.cc",
      "    if (of(rank).one_shot == 0) return false;\n", "    if (rank == flags_.self() && of(rank).one_shot == 0) return false;\n", ORDER),
     ("direct goes in one shot where an input is overwritten", SHARED + "or_direct.h",
-     "mine.one_shot = call.one_shot && keeps_input;", "mine.one_shot = call.one_shot;", ORDER),
+     "mine.one_shot = call.one_shot && call.input != call.output;", "mine.one_shot = call.one_shot;", ORDER),
     ("direct does not wait for the last rank", SHARED + "direct.cc",
      "for (; finished_peers_ < flags_.nranks(); ++finished_peers_) {",
      "for (; finished_peers_ + 1 < flags_.nranks(); ++finished_peers_) {", ORDER),
