@@ -176,11 +176,12 @@ bool OneHop::publish_slice() {
   if (!has_room()) return false;
   const uint32_t sequence = before_ + published_;
   const uint64_t offset = published_ * shape_->slice_bytes;
+  const size_t bytes = std::min(shape_->slice_bytes, shape_->part_bytes - offset);
   ++published_;
   slots::FlagLine& line = line_at(self_, sequence);
   if (shape_->in_line) {
-    slots::will_write(line.payload, shape_->part_bytes * shape_->parts);
-    write_parts(line.payload, call_.input, shape_->part_bytes,
+    slots::will_write(line.payload, shape_->slice_in_ring());
+    write_parts(line.payload, call_.input + offset, bytes,
                 [](std::byte* to, const std::byte* from, size_t bytes) {
                   slots::copy_short(to, from, bytes);
                 });
@@ -190,15 +191,18 @@ bool OneHop::publish_slice() {
     const uint64_t place = next_place(), at = place & (tuning_.ring_bytes - 1);
     set_place(sequence, place);
     tell(line, {.offset = at});
-    write_parts(cells_.data(self_) + ring_ + at, call_.input + offset,
-                std::min(shape_->slice_bytes, shape_->part_bytes - offset),
+    write_parts(cells_.data(self_) + ring_ + at, call_.input + offset, bytes,
                 [this](std::byte* to, const std::byte* from, size_t bytes) {
                   slots::will_write(to, bytes);
                   writer_.copy(to, from, bytes);
                 });
   }
-  flags_.post(line_of(sequence), sequence + 1, call_.digest);
-  if (shape_->in_line) ask_line_back(sequence + 4);
+  if (shape_->in_line && published_ != shape_->slices) {
+    flags_.set(line_of(sequence), sequence + 1, call_.digest);
+  } else {
+    flags_.post(line_of(sequence), sequence + 1, call_.digest);
+  }
+  if (shape_->in_line) ask_line_back(sequence + shape_->slices + 3);
   if (shows_) published_ = shape_->slices;
   return true;
 }
@@ -237,6 +241,7 @@ const std::byte* OneHop::part_of(uint32_t source, uint32_t slice, size_t bytes) 
 bool OneHop::take_slice() {
   // The output may overlap the own input, so the input must be published first.
   if (shape_->readers != 0 && taken_ == published_) return false;
+  if (shape_->in_line && taken_ == 0) fetch_lines();
   for (size_t i = 0; i < shape_->sources.size(); ++i) {
     if (shows(i) || there(shape_->sources[i], taken_)) continue;
     streak_ = 0;
@@ -252,9 +257,18 @@ bool OneHop::take_slice() {
     ++taken_;
   } while (has_copied_slice());
   // Others wait for this credit when they run out of room, or when their input is copied from.
-  flags_.post(line::one_hop_read, before_ + taken_, 0);
+  if (!shape_->in_line || taken_ == shape_->slices)
+    flags_.post(line::one_hop_read, before_ + taken_, 0);
   if (++streak_ > 1) fetch_next();
   return true;
+}
+
+// So that all lines of the call are on their way at once, when the first one comes.
+void OneHop::fetch_lines() const {
+  for (const uint32_t source : shape_->sources) {
+    for (uint32_t slice = taken_ + 1; slice < shape_->slices; ++slice)
+      __builtin_prefetch(&line_at(source, before_ + slice));
+  }
 }
 
 // Notes which sources let others copy from their input: the line of the first slice says where.
@@ -396,9 +410,18 @@ bool OneHop::advance() {
     begin();
   }
   if (done_) return true;  // it has failed
-  const bool published = published_ != shape_->slices && publish_slice();
+  // Slices in lines are so short that all go at once.
+  const auto some = [this](uint32_t& slices, bool (OneHop::*step)()) {
+    bool moved = false;
+    while (slices != shape_->slices && (this->*step)()) {
+      moved = true;
+      if (!shape_->in_line) break;
+    }
+    return moved;
+  };
+  const bool published = some(published_, &OneHop::publish_slice);
   if (own_left_) copy_own_block();  // while the peers look at what was published
-  const bool taken = taken_ != shape_->slices && take_slice();
+  const bool taken = some(taken_, &OneHop::take_slice);
   if (done_) return true;
   done_ = published_ == shape_->slices && taken_ == shape_->slices &&
           (!is_read() || still_before(after_) < 0);

@@ -10,8 +10,8 @@
 // credits of all ranks cover its slice. So a rank may leave a call before others enter it, and runs
 // ahead as far as the ring and its flags reach. How much of the ring a rank uses it decides for
 // itself, call by call: all of it, so that the slices of a writer that is far ahead have left its
-// own cache, or a part that stays there. Short slices travel in the line of their flag, those of up
-// to eight bytes in a quarter of a line: a reader that lags gets four calls with one line transfer.
+// own cache, or a part that stays there. A short part travels in the lines of its flags: a reader
+// has it one transfer after it was written, where a flag and then the ring take two.
 //
 // A long input may be copied from where it is, if its rank's call says so: the rank then posts the
 // address in the line of the first slice, and stays in the call until all have copied from there
@@ -110,6 +110,7 @@ class OneHop {
   // The first bytes of this rank's part of a slice.
   const std::byte* part_of(uint32_t source, uint32_t slice, size_t bytes) const;
   void fetch_next() const;
+  void fetch_lines() const;
   void note_shown();
   bool shows(size_t i) const { return may_show_ && shown_[i].part != nullptr; }
   bool has_copied_slice() const;

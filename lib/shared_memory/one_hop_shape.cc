@@ -72,10 +72,14 @@ void OneHopShape::find_own_block() {
 // looking at their flags takes lines from a writer that is not ready. Slices are equally long, but
 // for the last.
 void OneHopShape::cut() {
-  in_line = part_bytes * parts <= sizeof(slots::FlagLine::payload);
+  // Of one part. Who is alone has none to publish.
+  const size_t line =
+      sizeof(slots::FlagLine::payload) / std::max(parts, 1u) / element_size * element_size;
+  in_line =
+      parts == 0 || part_bytes <= std::min(tuning_->one_hop_lines, tuning_->ring_slices) * line;
   if (in_line) {
-    slices = 1;
-    slice_bytes = stride = part_bytes;
+    slices = parts == 0 || part_bytes <= line ? 1 : uint32_t((part_bytes + line - 1) / line);
+    slice_bytes = stride = slices == 1 ? part_bytes : line;
     return;
   }
   const size_t most =

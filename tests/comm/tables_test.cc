@@ -74,6 +74,7 @@ TuningTable large(Use past_caches) {
   set(Field::two_shot_slice_bytes, (200 << 10) + 64);
   set(Field::two_shot_window, 1 << 10);
   set(Field::ring_bytes, 4 << 20);
+  set(Field::one_hop_lines, 64);
   set(Field::one_hop_slice_bytes, (1 << 20) + 320);
   set(Field::least_one_hop_slice_bytes, 12'345);
   set(Field::past_caches, double(past_caches));

@@ -66,7 +66,7 @@ void compare_bits(int nranks, tutti_dtype dtype) {
   on_comm(nranks, "shm", [&](int rank, tutti_comm comm) {
     for (const Form& form : {Form{"reduce", "flat"}, Form{"reduce_scatter", "direct"},
                              Form{"scan", "direct"}, Form{"exscan", "direct"}}) {
-      for (const size_t count : {size_t{1}, size_t{7}, size_t{333}, size_t{70'001}}) {
+      for (const size_t count : {size_t{1}, size_t{7}, size_t{37}, size_t{333}, size_t{70'001}}) {
         const auto fused = reduce_with<T>(form, rank, nranks, count, dtype, false, comm);
         const auto stepped = reduce_with<T>(form, rank, nranks, count, dtype, true, comm);
         EXPECT_EQ(std::memcmp(fused.data(), stepped.data(), count * sizeof(T)), 0)

@@ -24,6 +24,7 @@ inline MachineSettings tiny_machine(uint32_t nranks) {
   tuning.one_hop_slice_bytes = 64 * std::max(4u, nranks - 1);  // one cache line for each part
   tuning.ring_bytes = std::bit_ceil(4 * tuning.one_hop_slice_bytes);  // twice a narrow one
   tuning.ring_slices = 4;
+  tuning.one_hop_lines = 2;
   tuning.least_one_hop_slice_bytes = 64;
   tuning.single_copy_bytes = 256;
   tuning.copied_land_bytes = 128;
@@ -79,7 +80,8 @@ inline std::vector<Way> all_ways(uint32_t nranks) {
   add("copied", Path::two_shot, {C::allreduce}, {32, 8 * n + 33, 140 * n}, nobody);
   add("one-hop, tiny", Path::one_hop, one_hop, {1});
   add("one-hop in the line", Path::one_hop, one_hop, {3, 7});
-  add("one-hop", Path::one_hop, one_hop, {8, 9, 31});
+  add("one-hop in lines", Path::one_hop, one_hop, {8, 14});
+  add("one-hop", Path::one_hop, one_hop, {15, 16, 31});
   add("one-hop, long parts", Path::one_hop, one_hop, {32, 33, 70});
   add("schedule", Path::schedule, {C::allreduce}, {5, 40}, nobody, "butterfly");
   add("schedule, blocks", Path::schedule, {C::alltoall, C::allgather}, {1, 9}, nobody, "direct");
