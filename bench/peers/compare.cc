@@ -22,6 +22,9 @@ constexpr size_t most_calls = 4096;
 // woken ranks should have faded before the measured batches begin.
 constexpr double warm_us = 500;
 constexpr double turn_us = 2000;  // of measured batches
+// Calls of a length before any is measured, since a library may try ways in the first ones. Not
+// longer than half the time that all measured calls of the length have.
+constexpr double settling_calls = 64;
 constexpr size_t most_batches_a_turn = 64;
 constexpr size_t least_rounds = 7;
 constexpr size_t most_rounds = 300;
@@ -44,9 +47,11 @@ struct Contest {
   double spent_us = 0;  // on turns, with all around the calls
 };
 
-// Where one call takes longer than `slow_us`, its time is the result: libraries that spin where
-// ranks outnumber the cores take whole time slices, up to seconds a call.
-void calibrate(Contest& c, double slow_us) {
+// Of calls that are measured for so many seconds. Where one call takes longer than `slow_us`, its
+// time is the result: libraries that spin where ranks outnumber the cores take whole time slices,
+// up to seconds a call.
+void calibrate(Contest& c, double seconds) {
+  const double slow_us = seconds * 1e6 / double(least_rounds);
   size_t calls = 1;
   double us = 0, whole_us = 0;  // of a batch: of its calls, and with all around them
   // The least of a few batches: a single delayed one would make all batches too short.
@@ -75,6 +80,8 @@ void calibrate(Contest& c, double slow_us) {
   const double batch_us = c.data == Data::live ? whole_us : us;
   c.warm_calls = std::max(calls, size_t(double(calls) * warm_us / batch_us));
   c.batches_a_turn = std::clamp<size_t>(size_t(turn_us / batch_us), 1, most_batches_a_turn);
+  const double within = seconds * 1e6 / 2 / whole_us * double(calls);
+  measure(size_t(std::min(settling_calls, within)), 1);
 }
 
 void turn(Contest& c, size_t round) {
@@ -115,7 +122,7 @@ PeerRow compare_at(std::vector<std::unique_ptr<Team>>& teams, size_t bytes, Data
   for (Contest& c : contests) {
     if (!c.team->prepare(bytes)) continue;
     check(c);
-    calibrate(c, seconds * 1e6 / double(least_rounds));
+    calibrate(c, seconds);
   }
 
   std::vector<double> hops{measure_hop_ns()};
