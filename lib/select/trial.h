@@ -25,8 +25,8 @@ class Trial {
   static constexpr uint32_t calls_to_settle = 56;
 
   // Of at least one way. The first calls go the first one, which is settled until the first look
-  // is. `long_calls`: each goes through more memory than it leaves in the caches, so that one call
-  // of a way tells enough, and there may be few of them.
+  // is. `long_calls`: each goes through more memory than it leaves in the caches, so that few calls
+  // of a way tell enough, and there may be few of them.
   explicit Trial(uint32_t ways, bool long_calls = false);
 
   uint32_t ways() const { return ways_; }
@@ -58,6 +58,7 @@ class Trial {
     uint32_t first_pause, later_pause;  // calls from look to look
     bool second_tries_all;              // also what took 1.75 times as long as the settled way
   };
+  // Of two samples the shorter counts, so that one call which was held up decides nothing.
   // Later looks of short calls are long enough that a ring which is passed through several times
   // has come into the caches; in few of them a slow way may look fast.
   static constexpr Pace of_short_calls{.first = {.rounds = 2, .stretch = 3, .untimed = 1},
@@ -66,10 +67,10 @@ class Trial {
                                        .first_pause = 256,
                                        .later_pause = 4096,
                                        .second_tries_all = false};
-  static constexpr Pace of_long_calls{.first = {.rounds = 1, .stretch = 2, .untimed = 1},
+  static constexpr Pace of_long_calls{.first = {.rounds = 1, .stretch = 2, .untimed = 0},
                                       .later = {.rounds = 1, .stretch = 3, .untimed = 1},
                                       .brief = {.rounds = 1, .stretch = 2, .untimed = 1},
-                                      .first_pause = 64,
+                                      .first_pause = 256,
                                       .later_pause = 512,
                                       .second_tries_all = true};
   static_assert(of_short_calls.first.rounds * most_ways * of_short_calls.first.stretch <
