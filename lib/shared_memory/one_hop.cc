@@ -44,8 +44,8 @@ void OneHop::start_next() {
   before_ = after_;
   done_ = asks_ = may_show_ = false;
   writer_.begin(call_.stores);
-  // An allreduce by single copy goes another way (copied.h).
-  if (shape_->part_bytes >= tuning_.single_copy_bytes &&
+  // An allreduce by single copy goes another way (copied.h). Lines with a part say no whereabouts.
+  if (!shape_->in_line && shape_->part_bytes >= tuning_.single_copy_bytes &&
       shape_->goal.collective() != Collective::allreduce) [[unlikely]] {
     asks_ = single_copy_.answer() == SingleCopy::Answer::unknown;
     if (!asks_) choose_way();

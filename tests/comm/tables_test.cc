@@ -181,6 +181,15 @@ TEST(AnyTable, OfLargeValuesGivesTheSameResults) {
   check_table(large(Use::automatic), 3, "tcp", false);
 }
 
+// What is longer than a line for flags is also long enough to be copied from where it lies.
+TEST(AnyTable, OfSingleCopyOfWhatFitsIntoLinesGivesTheSameResults) {
+  TuningTable table;
+  table.set(Field::single_copy, double(Use::always), tutti::Origin::file);
+  table.set(Field::single_copy_bytes, 64, tutti::Origin::file);
+  check_table(table, 2, "shm", false);
+  check_table(table, 3, "shm", false);
+}
+
 // Each length is called so often that all of its ways are tried, and one is settled.
 TEST(AnyTable, TriesWaysThatGiveTheSameResults) {
   constexpr int passes = int(tutti::Trial::calls_to_settle) + 4;
