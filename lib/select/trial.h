@@ -49,7 +49,7 @@ class Trial {
 
  private:
   // How often each way goes, in a row. Early calls of a stretch find the caches as another way has
-  // left them, and are not timed.
+  // left them, and mostly are not timed.
   struct Look {
     uint32_t rounds, stretch, untimed;
   };
@@ -58,7 +58,8 @@ class Trial {
     uint32_t first_pause, later_pause;  // calls from look to look
     bool second_tries_all;              // also what took 1.75 times as long as the settled way
   };
-  // Of two samples the shorter counts, so that one call which was held up decides nothing.
+  // Where there are two samples the shorter counts, so that one call which was held up decides
+  // nothing: of long calls the first stretch is timed as a whole for that.
   // Later looks of short calls are long enough that a ring which is passed through several times
   // has come into the caches; in few of them a slow way may look fast.
   static constexpr Pace of_short_calls{.first = {.rounds = 2, .stretch = 3, .untimed = 1},

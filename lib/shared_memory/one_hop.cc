@@ -256,9 +256,9 @@ bool OneHop::take_slice() {
   do {
     ++taken_;
   } while (has_copied_slice());
+  if (shape_->in_line && taken_ != shape_->slices) return true;  // all lines are read as one
   // Others wait for this credit when they run out of room, or when their input is copied from.
-  if (!shape_->in_line || taken_ == shape_->slices)
-    flags_.post(line::one_hop_read, before_ + taken_, 0);
+  flags_.post(line::one_hop_read, before_ + taken_, 0);
   if (++streak_ > 1) fetch_next();
   return true;
 }

@@ -72,14 +72,16 @@ void OneHopShape::find_own_block() {
 // looking at their flags takes lines from a writer that is not ready. Slices are equally long, but
 // for the last.
 void OneHopShape::cut() {
-  // Of one part. Who is alone has none to publish.
-  const size_t line =
+  // Of one part, in a line. Not where that takes more lines than a flag and the ring: parts for
+  // many readers share each.
+  const size_t room =
       sizeof(slots::FlagLine::payload) / std::max(parts, 1u) / element_size * element_size;
-  in_line =
-      parts == 0 || part_bytes <= std::min(tuning_->one_hop_lines, tuning_->ring_slices) * line;
+  const uint64_t most_lines = std::min<uint64_t>({tuning_->one_hop_lines, tuning_->ring_slices,
+                                                  1 + (part_bytes + line_bytes - 1) / line_bytes});
+  in_line = parts == 0 || part_bytes <= most_lines * room;
   if (in_line) {
-    slices = parts == 0 || part_bytes <= line ? 1 : uint32_t((part_bytes + line - 1) / line);
-    slice_bytes = stride = slices == 1 ? part_bytes : line;
+    slices = parts == 0 || part_bytes <= room ? 1 : uint32_t((part_bytes + room - 1) / room);
+    slice_bytes = stride = slices == 1 ? part_bytes : room;
     return;
   }
   const size_t most =

@@ -190,6 +190,14 @@ TEST(AnyTable, OfSingleCopyOfWhatFitsIntoLinesGivesTheSameResults) {
   check_table(table, 3, "shm", false);
 }
 
+TEST(AnyTable, OfMoreLinesThanThereAreFlagsGivesTheSameResults) {
+  TuningTable table;
+  table.set(Field::ring_slices, 4, tutti::Origin::file);
+  table.set(Field::one_hop_lines, 64, tutti::Origin::file);
+  check_table(table, 2, "shm", false);
+  check_table(table, 5, "shm", false);
+}
+
 // Each length is called so often that all of its ways are tried, and one is settled.
 TEST(AnyTable, TriesWaysThatGiveTheSameResults) {
   constexpr int passes = int(tutti::Trial::calls_to_settle) + 4;
