@@ -13,6 +13,10 @@
 
 namespace tutti::bench {
 
+// In so many calls of a length tutti tries the ways that it has (lib/select/trial.h): they are made
+// before any is measured.
+constexpr size_t settling_calls = 56;
+
 // What is measured.
 class Subject {
  public:

@@ -312,7 +312,7 @@ class Session {
   // The library tries the ways with the same bits in the first calls of `auto`: on data as they are
   // measured.
   static size_t calls_to_settle(const Candidate& c) {
-    return c.result.algorithm == "auto" ? 56 : 1;
+    return c.result.algorithm == "auto" ? settling_calls : 1;
   }
 
   void add_results(const Task& task, std::vector<Candidate>& candidates,

@@ -7,6 +7,7 @@
 
 #include "bench/clock.h"
 #include "bench/hop.h"
+#include "bench/measure.h"
 
 namespace tutti::bench {
 namespace {
@@ -22,9 +23,6 @@ constexpr size_t most_calls = 4096;
 // woken ranks should have faded before the measured batches begin.
 constexpr double warm_us = 500;
 constexpr double turn_us = 2000;  // of measured batches
-// Calls of a length before any is measured, since a library may try ways in the first ones. Not
-// longer than half the time that all measured calls of the length have.
-constexpr double settling_calls = 64;
 constexpr size_t most_batches_a_turn = 64;
 constexpr size_t least_rounds = 7;
 constexpr size_t most_rounds = 300;
@@ -80,8 +78,9 @@ void calibrate(Contest& c, double seconds) {
   const double batch_us = c.data == Data::live ? whole_us : us;
   c.warm_calls = std::max(calls, size_t(double(calls) * warm_us / batch_us));
   c.batches_a_turn = std::clamp<size_t>(size_t(turn_us / batch_us), 1, most_batches_a_turn);
+  // For no longer than half the time that the measured calls of the length have.
   const double within = seconds * 1e6 / 2 / whole_us * double(calls);
-  measure(size_t(std::min(settling_calls, within)), 1);
+  measure(size_t(std::min(double(settling_calls), within)), 1);
 }
 
 void turn(Contest& c, size_t round) {
