@@ -241,7 +241,7 @@ const std::byte* OneHop::part_of(uint32_t source, uint32_t slice, size_t bytes) 
 bool OneHop::take_slice() {
   // The output may overlap the own input, so the input must be published first.
   if (shape_->readers != 0 && taken_ == published_) return false;
-  if (shape_->in_line && taken_ == 0) fetch_lines();
+  if (taken_ == 0 && shape_->in_line && shape_->slices != 1) fetch_lines();
   for (size_t i = 0; i < shape_->sources.size(); ++i) {
     if (shows(i) || there(shape_->sources[i], taken_)) continue;
     streak_ = 0;
@@ -266,7 +266,7 @@ bool OneHop::take_slice() {
 // So that all lines of the call are on their way at once, when the first one comes.
 void OneHop::fetch_lines() const {
   for (const uint32_t source : shape_->sources) {
-    for (uint32_t slice = taken_ + 1; slice < shape_->slices; ++slice)
+    for (uint32_t slice = 1; slice < shape_->slices; ++slice)
       __builtin_prefetch(&line_at(source, before_ + slice));
   }
 }
