@@ -18,6 +18,8 @@ constexpr double batch_us_least = 20;
 // may take a thousand times as long.
 constexpr double batch_us_most = 2000;
 constexpr size_t calibrations = 4;
+constexpr size_t settling_calls_at_once = 8;
+static_assert(settling_calls % settling_calls_at_once == 0);
 constexpr size_t most_calls = 4096;
 // Warm-up of a turn: the effects of the others' cache contents and of the scheduler's placement of
 // woken ranks should have faded before the measured batches begin.
@@ -68,6 +70,13 @@ void calibrate(Contest& c, double seconds) {
     c.turns.push_back({0, {us}});
     return;
   }
+  // First calls take longer: they find pages that nobody has touched, and try ways. For no longer
+  // than half the time that the measured calls of the length have.
+  const auto begin = Clock::now();
+  for (size_t made = 0; made < settling_calls && us_since(begin) < seconds * 1e6 / 2;
+       made += settling_calls_at_once) {
+    if (!measure(settling_calls_at_once - calls, 1)) return;
+  }
   if (!measure(calls, calibrations)) return;
   while (us < batch_us_least && whole_us < batch_us_most && calls < most_calls) {
     const double factor = std::clamp(batch_us_wanted / std::max(us, 0.1), 2.0, 8.0);
@@ -78,9 +87,6 @@ void calibrate(Contest& c, double seconds) {
   const double batch_us = c.data == Data::live ? whole_us : us;
   c.warm_calls = std::max(calls, size_t(double(calls) * warm_us / batch_us));
   c.batches_a_turn = std::clamp<size_t>(size_t(turn_us / batch_us), 1, most_batches_a_turn);
-  // For no longer than half the time that the measured calls of the length have.
-  const double within = seconds * 1e6 / 2 / whole_us * double(calls);
-  measure(size_t(std::min(double(settling_calls), within)), 1);
 }
 
 void turn(Contest& c, size_t round) {
