@@ -312,14 +312,16 @@ bool OneHop::copy_slice(uint64_t offset, size_t bytes) {
     } else if (!shows(i)) {
       fetch_bytes(to, part_of(source, taken_, bytes), bytes, shape_->streams,
                   tuning_.fetch_ahead_bytes);
-    } else if (shown_[i].copied < offset + bytes && !copy_shown(i)) {
-      return false;
+    } else {
+      while (shown_[i].copied < offset + bytes) {
+        if (!copy_shown(i)) return false;
+      }
     }
   }
   return true;
 }
 
-// Copies the next piece of source `i`'s input: many slices at once.
+// Copies the next piece of source `i`'s input: mostly many slices at once.
 bool OneHop::copy_shown(size_t i) {
   uint64_t& copied = shown_[i].copied;
   const size_t bytes =

@@ -190,6 +190,17 @@ TEST(AnyTable, OfSingleCopyOfWhatFitsIntoLinesGivesTheSameResults) {
   check_table(table, 3, "shm", false);
 }
 
+// A slice is then copied in several pieces.
+TEST(AnyTable, OfPiecesShorterThanASliceGivesTheSameResults) {
+  TuningTable table;
+  table.set(Field::single_copy, double(Use::always), tutti::Origin::file);
+  table.set(Field::single_copy_piece_bytes, 5 << 10, tutti::Origin::file);
+  table.set(Field::direct_slice_bytes, 4 << 10, tutti::Origin::file);
+  check_table(table, 2, "shm", false);
+  check_table(table, 3, "shm", false);
+  check_table(table, 3, "shm", true);
+}
+
 TEST(AnyTable, OfMoreLinesThanThereAreFlagsGivesTheSameResults) {
   TuningTable table;
   table.set(Field::ring_slices, 4, tutti::Origin::file);
