@@ -55,11 +55,13 @@ bool Direct::enter_slice() {
 bool Direct::prepare(const AllreduceCall& call, uint32_t turn, Place* input, Place* output) {
   call_ = call;
   turn_ = turn;
-  if (!measure_edges() || !regions_.find(call.input, call.bytes(), input) ||
+  edges_ = regions_.edges_of(call.element_size);
+  if (edges_.head + edges_.tail >= call.bytes() ||
+      !regions_.find(call.input, call.bytes(), input) ||
       !regions_.find(call.output, call.bytes(), output)) {
     return false;
   }
-  copy_edges();
+  regions_.copy_edges(flags_.self(), edges_, call.input, call.bytes());
   return true;
 }
 
@@ -77,12 +79,8 @@ Status Direct::begin() {
     std::shared_ptr<void>* const owners = &owners_[size_t{2} * rank];
     inputs_[rank] = regions_.at(rank, places.input, call_.bytes(), &owners[0]);
     outputs_[rank] = regions_.at(rank, places.output, call_.bytes(), &owners[1]);
-    if (inputs_[rank] == nullptr || outputs_[rank] == nullptr) {
-      return {TUTTI_MISMATCH,
-              rank_name(rank) + " passed symmetric memory that rank " +
-                  std::to_string(flags_.self()) + " has freed",
-              int(rank)};
-    }
+    if (inputs_[rank] == nullptr || outputs_[rank] == nullptr)
+      return freed_here(rank, flags_.self());
   }
   const uint64_t within = call_.bytes() - edges_.head - edges_.tail;
   const schedule::ChunkMap shares(within / call_.element_size, flags_.nranks(),
@@ -99,37 +97,15 @@ Status Direct::begin() {
   return {};
 }
 
-// The same on all ranks, which know the same edges.
-bool Direct::measure_edges() {
-  const Edges& longest = regions_.edges();
-  const size_t element = call_.element_size;
-  // Where elements divide a line, shares begin with one.
-  const size_t unit = line_bytes % element == 0 ? line_bytes : element;
-  edges_.head = (longest.head + unit - 1) / unit * unit;
-  edges_.tail = (longest.tail + element - 1) / element * element;
-  return edges_.head + edges_.tail < call_.bytes();
-}
-
-void Direct::copy_edges() {
-  const auto copy = [this](size_t at, size_t to, size_t bytes) {
-    if (bytes == 0) return;
-    std::byte* const copied = regions_.edge_copies(flags_.self()) + to;
-    slots::will_write(copied, bytes);
-    std::memcpy(copied, call_.input + at, bytes);
-  };
-  copy(0, 0, edges_.head);
-  copy(call_.bytes() - edges_.tail, Regions::most_edge_bytes(), edges_.tail);
-}
-
 void Direct::reduce_edges() {
-  reduce_edge(0, 0, edges_.head);
-  reduce_edge(call_.bytes() - edges_.tail, Regions::most_edge_bytes(), edges_.tail);
+  reduce_edge(0, edges_.head, &Regions::head_copy);
+  reduce_edge(call_.bytes() - edges_.tail, edges_.tail, &Regions::tail_copy);
 }
 
-void Direct::reduce_edge(size_t at, size_t copied_at, size_t bytes) {
+void Direct::reduce_edge(size_t at, size_t bytes, std::byte* (Regions::*copy)(uint32_t) const) {
   if (bytes == 0) return;
   for (uint32_t rank = 0; rank < flags_.nranks(); ++rank) {
-    const std::byte* const copied = regions_.edge_copies(rank) + copied_at;
+    const std::byte* const copied = (regions_.*copy)(rank);
     slots::will_read(copied, bytes);
     operands_[rank] = copied;
   }

@@ -59,11 +59,8 @@ class Direct {
   bool enter_slice();
   // The call has ended: regions that the program has removed here meanwhile may be unmapped.
   void let_go();
-  // Sets how much of the call's vectors are edges. False: all.
-  bool measure_edges();
-  void copy_edges();
   void reduce_edges();
-  void reduce_edge(size_t at, size_t copied_at, size_t bytes);
+  void reduce_edge(size_t at, size_t bytes, std::byte* (Regions::*copy)(uint32_t) const);
   bool writes_to(uint32_t rank) const { return !one_shot_ || rank == flags_.self(); }
   void reduce_slice();
   void reduce_piece(uint64_t at, size_t bytes);

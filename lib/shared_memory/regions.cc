@@ -7,9 +7,11 @@
 #include <cerrno>
 #include <cstring>
 
+#include "lib/base/cache.h"
 #include "lib/base/maps.h"
 #include "lib/control/agree.h"
 #include "lib/control/descriptors.h"
+#include "lib/slots/access.h"
 
 namespace tutti::shared {
 
@@ -53,6 +55,13 @@ std::byte* before(std::byte* at, size_t bytes) {
 }
 
 }  // namespace
+
+Status freed_here(uint32_t rank, uint32_t self) {
+  return {TUTTI_MISMATCH,
+          rank_name(int(rank)) + " passed symmetric memory that rank " + std::to_string(self) +
+              " has freed",
+          int(rank)};
+}
 
 Status Regions::allocate(Exchange& exchange, size_t bytes, uint64_t deadline_ns, std::byte** out) {
   Part own;
@@ -123,6 +132,24 @@ Status Regions::adopt(Exchange& exchange, std::byte* address, size_t bytes, Adop
   edges_.tail = std::max(edges_.tail, longest.tail);
   add(std::move(parts), own_index(exchange));
   return {};
+}
+
+Edges Regions::edges_of(size_t element_size) const {
+  const size_t unit = line_bytes % element_size == 0 ? line_bytes : element_size;
+  return {(edges_.head + unit - 1) / unit * unit,
+          (edges_.tail + element_size - 1) / element_size * element_size};
+}
+
+void Regions::copy_edges(uint32_t self, const Edges& edges, const std::byte* vector,
+                         uint64_t bytes) const {
+  const auto copy = [](std::byte* to, const std::byte* from, size_t bytes) {
+    if (bytes == 0) return;
+    slots::will_write(to, bytes);
+    std::memcpy(to, from, bytes);
+  };
+  if (edge_copies_.empty()) return;
+  copy(head_copy(self), vector, edges.head);
+  copy(tail_copy(self), vector + bytes - edges.tail, edges.tail);
 }
 
 size_t Regions::most_edge_bytes() { return size_t(sysconf(_SC_PAGESIZE)) + TUTTI_DTYPE_MOST_BYTES; }

@@ -25,6 +25,9 @@ struct Edges {
   size_t head = 0, tail = 0;
 };
 
+// The error of a call in which `rank` passed memory that this rank has freed.
+Status freed_here(uint32_t rank, uint32_t self);
+
 class Regions {
  public:
   // How far memory can be shared: not at all, with threads of this process (then every address is a
@@ -86,14 +89,18 @@ class Regions {
   std::byte* at(uint32_t rank, const Place& place, size_t bytes,
                 std::shared_ptr<void>* owner) const;
 
-  // The longest edges that a vector of any rank can have; the same on all ranks.
-  const Edges& edges() const { return edges_; }
-  // Where `rank` puts copies of the edges of a vector: room for a page and an element, twice. Only
-  // where there are edges.
-  std::byte* edge_copies(uint32_t rank) const { return edge_copies_[rank].mapping.base; }
-  static size_t most_edge_bytes();
+  // The edges of vectors of such elements, in whole ones: as long as those of any rank can be, so
+  // the same on all ranks. Where elements divide a line, what is between them begins with one.
+  Edges edges_of(size_t element_size) const;
+  // Copies those of `vector`, of `bytes`, to where all read them.
+  void copy_edges(uint32_t self, const Edges& edges, const std::byte* vector, uint64_t bytes) const;
+  // Where `rank` puts copies of a vector's first edge, and of its second one. Only where there are
+  // edges.
+  std::byte* head_copy(uint32_t rank) const { return edge_copies_[rank].mapping.base; }
+  std::byte* tail_copy(uint32_t rank) const { return head_copy(rank) + most_edge_bytes(); }
 
  private:
+  static size_t most_edge_bytes();  // a page and an element
   struct Region {
     uint64_t id = 0;
     std::vector<Part> parts;  // by rank; only the own one for Reach::none and Reach::process
@@ -109,7 +116,7 @@ class Regions {
   std::vector<Region> regions_;
   uint64_t registrations_ = 0;  // collective ones so far: the last id
   bool uses_left_ = false;
-  Edges edges_;
+  Edges edges_;                    // the longest of any rank
   std::vector<Part> edge_copies_;  // by rank; empty until memory with edges is adopted
 };
 
