@@ -438,7 +438,7 @@ TUTTI_API tutti_status tutti_comm_grow(tutti_comm comm, const tutti_unique_id* i
 typedef struct tutti_comm_counters {
   size_t size;                /* sizeof(tutti_comm_counters), set by the caller */
   uint64_t calls;             /* collective calls */
-  uint64_t direct_calls;      /* of them those in which ranks read and wrote each other's memory */
+  uint64_t direct_calls;      /* of them those in which ranks read or wrote each other's memory */
   uint64_t messages_sent;     /* by this rank to others */
   uint64_t bytes_sent;        /* in them */
   uint64_t messages_received; /* by this rank from others */
@@ -513,9 +513,10 @@ TUTTI_API tutti_status tutti_mem_deregister(tutti_comm comm, void* address);
  * the last page of a vector are looked at.
  *
  * With TUTTI_ADOPT=auto in the environment of all ranks the library adopts by itself what comes
- * back in blocking allreduces: vectors of 64 KiB and more that malloc() has given out and mapped by
- * themselves, which free() unmaps and realloc() copies. The rules above about devices and madvise
- * hold for them, too; and on all ranks the same of these calls must be blocking ones. */
+ * back in blocking calls, the vectors of an allreduce and the inputs of reduce_scatter, allgather
+ * and alltoall: those of 64 KiB and more that malloc() has given out and mapped by themselves,
+ * which free() unmaps and realloc() copies. The rules above about devices and madvise hold for
+ * them, too; and on all ranks the same of these calls must be blocking ones. */
 TUTTI_API tutti_status tutti_mem_adopt(tutti_comm comm, void* address, size_t bytes);
 /* Local. The memory is private again, its content stays; what has been unmapped since is left
  * alone. To be called by all ranks, as tutti_mem_free(). The end of the communicator does the same.

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 #include <new>
+#include <thread>
+#include <utility>
 
 #include "algorithms/patterns.h"
 #include "lib/base/cache.h"
@@ -25,11 +28,12 @@ size_t most_narrow_bytes(const Tuning& tuning) {
 
 }  // namespace
 
-OneHop::OneHop(slots::SlotLink& link, SliceWriter& writer, SingleCopy& single_copy,
-               const Tuning& tuning)
+OneHop::OneHop(slots::SlotLink& link, const Regions& regions, SliceWriter& writer,
+               SingleCopy& single_copy, const Tuning& tuning)
     : tuning_(tuning),
       cells_(*link.cells()),
       flags_(link),
+      regions_(regions),
       single_copy_(single_copy),
       writer_(writer),
       nranks_(cells_.nranks()),
@@ -42,20 +46,24 @@ OneHop::OneHop(slots::SlotLink& link, SliceWriter& writer, SingleCopy& single_co
 
 void OneHop::start_next() {
   before_ = after_;
-  done_ = asks_ = may_show_ = false;
+  done_ = asks_ = may_copy_ = may_show_ = false;
+  mine_ = {};
   writer_.begin(call_.stores);
-  // An allreduce by single copy goes another way (copied.h). Lines with a part say no whereabouts.
-  if (!shape_->in_line && shape_->part_bytes >= tuning_.single_copy_bytes &&
-      shape_->goal.collective() != Collective::allreduce) [[unlikely]] {
-    asks_ = single_copy_.answer() == SingleCopy::Answer::unknown;
-    if (!asks_) choose_way();
+  // An allreduce goes other ways (or_direct.h). Lines with a part say no whereabouts.
+  if (!shape_->in_line && shape_->goal.collective() != Collective::allreduce) {
+    may_show_ = shape_->part_bytes > tuning_.staged_bytes;
+    if (shape_->part_bytes >= tuning_.single_copy_bytes) [[unlikely]] {
+      asks_ = single_copy_.answer() == SingleCopy::Answer::unknown;
+      if (!asks_) choose_way();
+    }
   }
   if (!asks_) begin();
 }
 
 void OneHop::choose_way() {
-  may_show_ = single_copy_.answer() == SingleCopy::Answer::yes;
-  if (!may_show_ || !shape_->combines) return;
+  may_copy_ = single_copy_.answer() == SingleCopy::Answer::yes;
+  may_show_ = may_show_ || may_copy_;
+  if (!may_copy_ || !shape_->combines) return;
   const size_t bytes = shape_->sources.size() * shape_->slice_bytes;
   try {
     if (landed_.size() < bytes) landed_.resize(bytes);
@@ -72,8 +80,7 @@ void OneHop::begin() {
   published_ = shape_->readers == 0 ? shape_->slices : 0;
   taken_ = shape_->sources.empty() ? shape_->slices : 0;
   own_left_ = shape_->has_own_block;
-  shows_ = may_show_ && published_ != shape_->slices && shows_input();
-  if (may_show_) std::fill(shown_.begin(), shown_.end(), Shown());
+  if (may_show_ && published_ != shape_->slices) mine_ = show_input();
   if (taken_ != shape_->slices) return;
   // A rank that takes nothing skips all slices, and must not hold up the others.
   if (shape_->readers == 0) {
@@ -83,16 +90,32 @@ void OneHop::begin() {
   }
 }
 
-// Not where this rank's output overwrites what others have yet to read.
-bool OneHop::shows_input() {
-  if (!call_.shows && !single_copy_.always()) return false;
-  const uint64_t all = shape_->separate_parts ? nranks_ * shape_->part_bytes : shape_->part_bytes;
-  const uint64_t written = shape_->combines ? shape_->part_bytes : nranks_ * shape_->part_bytes;
+OneHop::Whereabouts OneHop::show_input() {
+  if (overwrites_input()) return {};
+  // Such a way is one of the ring, which a trial compares with those that are not.
+  const bool says_how_to_write = call_.narrow || call_.stores != SliceStores::library;
+  Place place;
+  if (shape_->part_bytes > tuning_.staged_bytes && !says_how_to_write &&
+      regions_.find(call_.input, input_bytes(), &place)) {
+    const Edges edges = regions_.edges_of(shape_->element_size);
+    if (edges.head + edges.tail < input_bytes()) {
+      regions_.copy_edges(self_, edges, call_.input, input_bytes());
+      return {place.offset, place.region, In::region};
+    }
+  }
+  if (may_copy_ && (call_.shows || single_copy_.always()))
+    return {reinterpret_cast<uintptr_t>(call_.input), 0, In::process};
+  return {};
+}
+
+// Whether this rank's output overwrites what others have yet to read.
+bool OneHop::overwrites_input() const {
   // Where blocks are gathered, only the own block of the output may overlap the input, and it
   // stays.
   const bool gathers = shape_->gets_many && !shape_->separate_parts;
-  const bool writes = !gathers && !shape_->sources.empty();
-  return !writes || call_.input >= call_.output + written || call_.output >= call_.input + all;
+  if (gathers || shape_->sources.empty()) return false;
+  const uint64_t written = shape_->combines ? shape_->part_bytes : nranks_ * shape_->part_bytes;
+  return call_.input < call_.output + written && call_.output < call_.input + input_bytes();
 }
 
 void OneHop::fail(Status status) {
@@ -101,10 +124,25 @@ void OneHop::fail(Status status) {
 }
 
 void OneHop::withdraw() {
+  let_go();
+  flags_.clear(line::begun);  // still set if an operator threw while it read
   // Else the line may hold a slice of an earlier call, which somebody has yet to read.
-  if (!shows_ || published_ == 0) return;
+  if (!shows() || published_ == 0) return;
   flags_.clear(line_of(before_));
-  slots::fence(std::memory_order_seq_cst);  // orders it before what the caller writes there now
+  // Orders it before what the caller writes there now; pairs with enter_mapped().
+  slots::fence(std::memory_order_seq_cst);
+  if (!regions_.may_vanish()) return;
+  for (uint32_t rank = 0; rank < nranks_; ++rank) {
+    while (rank != self_ && flags_.flag(rank, line::begun) == make_flag(after_, call_.digest))
+      std::this_thread::yield();
+  }
+}
+
+// The call has ended: regions that the program has removed here meanwhile may be unmapped.
+void OneHop::let_go() {
+  if (std::exchange(mapped_, false)) {
+    for (Shown& one : shown_) one.owner.reset();
+  }
 }
 
 // Of short slices few: else calls would be timed while the others' caches have long given up what
@@ -137,8 +175,6 @@ OneHop::Whereabouts OneHop::told(const slots::FlagLine& line) const {
   Whereabouts whereabouts;
   slots::will_read(line.payload, sizeof(whereabouts));
   std::memcpy(&whereabouts, line.payload, sizeof(whereabouts));
-  // A peer's word is used as an index only within bounds.
-  whereabouts.offset = std::min(whereabouts.offset, tuning_.ring_bytes - shape_->slice_in_ring());
   return whereabouts;
 }
 
@@ -185,12 +221,12 @@ bool OneHop::publish_slice() {
                 [](std::byte* to, const std::byte* from, size_t bytes) {
                   slots::copy_short(to, from, bytes);
                 });
-  } else if (shows_) {
-    tell(line, {.input = call_.input});
+  } else if (shows()) {
+    tell(line, mine_);
   } else {
     const uint64_t place = next_place(), at = place & (tuning_.ring_bytes - 1);
     set_place(sequence, place);
-    tell(line, {.offset = at});
+    tell(line, {.at = at});
     write_parts(cells_.data(self_) + ring_ + at, call_.input + offset, bytes,
                 [this](std::byte* to, const std::byte* from, size_t bytes) {
                   slots::will_write(to, bytes);
@@ -203,7 +239,7 @@ bool OneHop::publish_slice() {
     flags_.post(line_of(sequence), sequence + 1, call_.digest);
   }
   if (shape_->in_line) ask_line_back(sequence + shape_->slices + 3);
-  if (shows_) published_ = shape_->slices;
+  if (shows()) published_ = shape_->slices;
   return true;
 }
 
@@ -231,8 +267,12 @@ bool OneHop::there(uint32_t source, uint32_t slice) {
 const std::byte* OneHop::part_of(uint32_t source, uint32_t slice, size_t bytes) const {
   const uint32_t sequence = before_ + slice;
   const slots::FlagLine& line = line_at(source, sequence);
-  const std::byte* from =
-      shape_->in_line ? line.payload : cells_.data(source) + ring_ + told(line).offset;
+  const std::byte* from = line.payload;
+  if (!shape_->in_line) {
+    // A peer's word is used as an index only within bounds.
+    const uint64_t most = tuning_.ring_bytes - shape_->slice_in_ring();
+    from = cells_.data(source) + ring_ + std::min(told(line).at, most);
+  }
   if (shape_->separate_parts) from += peer_position(source, self_) * shape_->stride;
   slots::will_read(from, bytes);
   return from;
@@ -243,11 +283,11 @@ bool OneHop::take_slice() {
   if (shape_->readers != 0 && taken_ == published_) return false;
   if (taken_ == 0 && shape_->in_line && shape_->slices != 1) fetch_lines();
   for (size_t i = 0; i < shape_->sources.size(); ++i) {
-    if (shows(i) || there(shape_->sources[i], taken_)) continue;
+    if (is_there(i)) continue;
     streak_ = 0;
     return false;
   }
-  if (may_show_ && taken_ == 0) note_shown();
+  if (may_show_ && taken_ == 0 && !note_shown()) return false;
   const uint64_t offset = taken_ * shape_->slice_bytes;
   const size_t bytes = std::min(shape_->slice_bytes, shape_->part_bytes - offset);
   if (!(shape_->combines ? reduce_slice(offset, bytes) : copy_slice(offset, bytes))) {
@@ -271,12 +311,31 @@ void OneHop::fetch_lines() const {
   }
 }
 
-// Notes which sources let others copy from their input: the line of the first slice says where.
-void OneHop::note_shown() {
+// Notes which sources let others read their input where it is: the line of the first slice says
+// where.
+bool OneHop::note_shown() {
+  const uint64_t from = shape_->separate_parts ? self_ * shape_->part_bytes : 0;
   for (size_t i = 0; i < shape_->sources.size(); ++i) {
-    shown_[i].part = told(line_at(shape_->sources[i], before_)).input;
-    if (shows(i) && shape_->separate_parts) shown_[i].part += self_ * shape_->part_bytes;
+    const uint32_t source = shape_->sources[i];
+    const Whereabouts theirs = told(line_at(source, before_));
+    Shown& shown = shown_[i];
+    shown.in = theirs.in;
+    shown.copied = 0;
+    if (theirs.in == In::process) {
+      shown.part = reinterpret_cast<const std::byte*>(theirs.at + from);
+    } else if (theirs.in == In::region) {
+      const std::byte* const vector =
+          regions_.at(source, {theirs.region, theirs.at}, input_bytes(), &shown.owner);
+      if (vector == nullptr) {
+        fail(freed_here(source, self_));
+        return false;
+      }
+      const Edges edges = regions_.edges_of(shape_->element_size);
+      shown.mapped = MappedPart(regions_, source, edges, vector, input_bytes(), from);
+      mapped_ = true;
+    }
   }
+  return true;
 }
 
 // Whether the next slice was copied together with the ones before.
@@ -309,7 +368,7 @@ bool OneHop::copy_slice(uint64_t offset, size_t bytes) {
     std::byte* const to = place_of(source) + offset;
     if (shape_->in_line) {
       slots::copy_short(to, part_of(source, taken_, bytes), bytes);
-    } else if (!shows(i)) {
+    } else if (!is_shown(i)) {
       fetch_bytes(to, part_of(source, taken_, bytes), bytes, shape_->streams,
                   tuning_.fetch_ahead_bytes);
     } else {
@@ -324,10 +383,49 @@ bool OneHop::copy_slice(uint64_t offset, size_t bytes) {
 // Copies the next piece of source `i`'s input: mostly many slices at once.
 bool OneHop::copy_shown(size_t i) {
   uint64_t& copied = shown_[i].copied;
-  const size_t bytes =
-      std::min<uint64_t>(tuning_.single_copy_piece_bytes, shape_->part_bytes - copied);
-  if (!copy_from(i, copied, place_of(shape_->sources[i]) + copied, bytes)) return false;
+  const bool mapped = shown_[i].in == In::region;
+  const size_t most = mapped ? tuning_.direct_slice_bytes : tuning_.single_copy_piece_bytes;
+  const size_t bytes = std::min<uint64_t>(most, shape_->part_bytes - copied);
+  std::byte* const to = place_of(shape_->sources[i]) + copied;
+  if (!(mapped ? copy_mapped(i, copied, to, bytes) : copy_from(i, copied, to, bytes))) return false;
   copied += bytes;
+  return true;
+}
+
+bool OneHop::copy_mapped(size_t i, uint64_t offset, std::byte* to, size_t bytes) {
+  if (!enter_mapped()) return false;
+  while (bytes != 0) {
+    size_t now = bytes;
+    const std::byte* const from = shown_[i].mapped.at(offset, &now);
+    slots::will_read(from, now);
+    fetch_bytes(to, from, now, shape_->streams, tuning_.fetch_ahead_bytes);
+    offset += now;
+    to += now;
+    bytes -= now;
+  }
+  return leave_mapped();
+}
+
+bool OneHop::enter_mapped() {
+  if (!mapped_ || !regions_.may_vanish()) return true;
+  flags_.set(line::begun, after_, call_.digest);
+  slots::fence(std::memory_order_seq_cst);  // pairs with withdraw()
+  if (still_mapped()) return true;
+  flags_.clear(line::begun);
+  return false;
+}
+
+bool OneHop::leave_mapped() {
+  if (!mapped_) return true;
+  if (regions_.may_vanish()) flags_.clear(line::begun);
+  slots::fence(std::memory_order_acquire);  // orders the reads before the look at the flags
+  return still_mapped();
+}
+
+bool OneHop::still_mapped() {
+  for (size_t i = 0; i < shape_->sources.size(); ++i) {
+    if (shown_[i].in == In::region && !there(shape_->sources[i], 0)) return false;
+  }
   return true;
 }
 
@@ -355,23 +453,42 @@ int OneHop::still_before(uint32_t sequence) const {
   return -1;
 }
 
-// Where the slice of source `i` can be read: in the ring, or in landed_ after a copy; null where
-// the source has withdrawn or the copy failed.
-const std::byte* OneHop::fetched(size_t i, uint64_t offset, size_t bytes) {
-  if (!shows(i)) return part_of(shape_->sources[i], taken_, bytes);
+// Where source `i`'s part can be read from `offset` on: in the ring, where it is mapped, or in
+// landed_ after a copy; null where the source has withdrawn or the copy failed. *bytes: how many
+// are wanted, and how many lie there.
+const std::byte* OneHop::fetched(size_t i, uint64_t offset, size_t* bytes) {
+  const uint64_t in_slice = offset - taken_ * shape_->slice_bytes;
+  if (!is_shown(i)) return part_of(shape_->sources[i], taken_, in_slice + *bytes) + in_slice;
+  if (shown_[i].in == In::region) return shown_[i].mapped.at(offset, bytes);
   std::byte* const to = landed_.data() + i * shape_->slice_bytes;
-  return copy_from(i, offset, to, bytes) ? to : nullptr;
+  return copy_from(i, offset, to, *bytes) ? to : nullptr;
 }
 
 bool OneHop::reduce_slice(uint64_t offset, size_t bytes) {
+  if (!enter_mapped()) return false;
+  size_t now = bytes;
+  for (; bytes != 0 && reduce_piece(offset, &now); now = bytes) {
+    offset += now;
+    bytes -= now;
+  }
+  return leave_mapped() && bytes == 0;
+}
+
+// Of *bytes as many as lie in one stretch at every source.
+bool OneHop::reduce_piece(uint64_t offset, size_t* length) {
   const uint32_t block = shape_->goal.block(self_, self_);
   uint32_t n = 0;
   size_t i = 0;
   for (uint32_t rank = 0; rank < nranks_; ++rank) {
     if (!shape_->goal.combines(rank, self_, block)) continue;
     operands_[n] = rank == self_ ? call_.input + block * shape_->part_bytes + offset
-                                 : fetched(i++, offset, bytes);
+                                 : fetched(i++, offset, length);
     if (operands_[n++] == nullptr) return false;
+  }
+  const size_t bytes = *length;
+  for (i = 0; mapped_ && i < shape_->sources.size(); ++i) {
+    size_t all = bytes;
+    if (shown_[i].in == In::region) slots::will_read(shown_[i].mapped.at(offset, &all), bytes);
   }
   if (!shape_->streams) {
     reduce_to(call_.output + offset, n, bytes);
@@ -426,8 +543,10 @@ bool OneHop::advance() {
   const bool taken = some(taken_, &OneHop::take_slice);
   if (done_) return true;
   done_ = published_ == shape_->slices && taken_ == shape_->slices &&
-          (!is_read() || still_before(after_) < 0);
+          (!shows() || still_before(after_) < 0);
   if (done_) {
+    direct_calls_ += mapped_ || mine_.in == In::region;
+    let_go();
     if (shape_->streams) stream_fence();
     transfers_.sent(shape_->readers, shape_->readers * shape_->part_bytes);
     transfers_.received(shape_->sources.size(), shape_->sources.size() * shape_->part_bytes);
@@ -438,10 +557,10 @@ bool OneHop::advance() {
 int OneHop::waits_for() {
   if (done_) return -1;
   if (asks_) return single_copy_.waits_for();
-  for (const uint32_t source : shape_->sources) {
-    if (taken_ < shape_->slices && !there(source, taken_)) return int(source);
+  for (size_t i = 0; taken_ < shape_->slices && i < shape_->sources.size(); ++i) {
+    if (!is_there(i)) return int(shape_->sources[i]);
   }
-  if (is_read()) return still_before(after_);
+  if (shows()) return still_before(after_);
   return published_ == shape_->slices || has_room() ? -1 : still_before(read_ + 1);
 }
 

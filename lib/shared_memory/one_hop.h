@@ -13,10 +13,14 @@
 // own cache, or a part that stays there. A short part travels in the lines of its flags: a reader
 // has it one transfer after it was written, where a flag and then the ring take two.
 //
-// A long input may be copied from where it is, if its rank's call says so: the rank then posts the
-// address in the line of the first slice, and stays in the call until all have copied from there
-// (single_copy.h). Each rank decides this for itself, call by call; the call has the same number of
-// slices either way.
+// A long input may be read where it is: memory that the others have mapped always (regions.h), but
+// where the call says how slices are written; other memory if the call says so, by the kernel
+// (single_copy.h). Its rank then posts in the line of the first slice where that is, and stays in
+// the call until all have read there. Each rank decides this for itself, call by call; the call has
+// the same number of slices either way. A rank whose call fails withdraws what it posted, and what
+// others have read since is not used: each looks again after it has read. Where ranks are threads
+// it waits for those that are reading, which takes bounded time: its memory has no mapping that
+// would outlive it.
 #pragma once
 
 #include <vector>
@@ -24,6 +28,7 @@
 #include "lib/base/transfers.h"
 #include "lib/reduce/reduce.h"
 #include "lib/shared_memory/flag_lines.h"
+#include "lib/shared_memory/mapped_part.h"
 #include "lib/shared_memory/one_hop_shape.h"
 #include "lib/shared_memory/single_copy.h"
 #include "lib/shared_memory/slice_writer.h"
@@ -46,8 +51,9 @@ struct OneHopCall {
 
 class OneHop {
  public:
-  // `link` must have cells; `writer` and `single_copy` outlive this.
-  OneHop(slots::SlotLink& link, SliceWriter& writer, SingleCopy& single_copy, const Tuning& tuning);
+  // `link` must have cells; the next three outlive this.
+  OneHop(slots::SlotLink& link, const Regions& regions, SliceWriter& writer,
+         SingleCopy& single_copy, const Tuning& tuning);
 
   // Inline, so that `call` stays in registers.
   void start(const OneHopCall& call) {
@@ -62,21 +68,38 @@ class OneHop {
   bool has_begun_next(uint32_t rank, uint32_t digest) const;
   // Whether the call, once done, has failed, and how. The link knows of all other failures.
   const Status& failure() const { return failure_; }
-  // The call has failed: takes back where this rank's input lies, if that was posted.
+  // The call has failed: takes back where this rank's input lies, if that was posted. Threads: once
+  // this returns, no peer reads it any more.
   void withdraw();
   // The lowest peer that the call waits for, -1 if none.
   int waits_for();
   int needs() { return waits_for(); }
   // Of all completed calls: what their schedules send and receive.
   const Transfers& transfers() const { return transfers_; }
+  // Those in which this rank has read mapped input, or its own was read so.
+  uint64_t direct_calls() const { return direct_calls_; }
 
  private:
+  // Where the others find a rank's input.
+  enum class In : uint32_t { ring, region, process };
+  // What the line of a slice that does not travel in it says; of an input that is not in the ring,
+  // the line of the first one.
+  struct Whereabouts {
+    uint64_t at = 0;  // the offset in the ring, or in the rank's part of the region; the address
+    uint64_t region = 0;
+    In in = In::ring;
+  };
+
   void start_next();
   // Decides whether ranks may copy from each other's input. To be called once answer() is known.
   void choose_way();
   void begin();
-  // Decides whether the others copy from this rank's input in this call.
-  bool shows_input();
+  // Decides where the others read this rank's input in this call.
+  Whereabouts show_input();
+  bool overwrites_input() const;
+  uint64_t input_bytes() const {
+    return shape_->separate_parts ? nranks_ * shape_->part_bytes : shape_->part_bytes;
+  }
   void copy_own_block();
   bool publish_slice();
   template <class Copy>
@@ -100,36 +123,44 @@ class OneHop {
   void set_place(uint32_t sequence, uint64_t begin);
   uint32_t index_of(uint32_t sequence) const { return sequence & (tuning_.ring_slices - 1); }
   uint32_t line_of(uint32_t sequence) const { return line::one_hop + index_of(sequence); }
-  // What the line of a slice that does not travel in it says.
-  struct Whereabouts {
-    const std::byte* input = nullptr;  // copy from there, at that rank; null: from the ring
-    uint64_t offset = 0;               // there
-  };
   void tell(slots::FlagLine& line, const Whereabouts& whereabouts) const;
   Whereabouts told(const slots::FlagLine& line) const;
   // The first bytes of this rank's part of a slice.
   const std::byte* part_of(uint32_t source, uint32_t slice, size_t bytes) const;
   void fetch_next() const;
   void fetch_lines() const;
-  void note_shown();
-  bool shows(size_t i) const { return may_show_ && shown_[i].part != nullptr; }
+  bool note_shown();
+  // After note_shown().
+  bool is_shown(size_t i) const { return may_show_ && shown_[i].in != In::ring; }
+  // Whether the next slice of source `i` can be read.
+  bool is_there(size_t i) {
+    return (taken_ != 0 && is_shown(i)) || there(shape_->sources[i], taken_);
+  }
   bool has_copied_slice() const;
   bool copy_shown(size_t i);
   bool copy_from(size_t i, uint64_t offset, std::byte* to, size_t bytes);
-  const std::byte* fetched(size_t i, uint64_t offset, size_t bytes);
-  bool is_read() const { return shows_ && shape_->readers != 0; }
+  bool copy_mapped(size_t i, uint64_t offset, std::byte* to, size_t bytes);
+  // To be called before what is mapped is read, and after. False: a source has withdrawn it.
+  bool enter_mapped();
+  bool leave_mapped();
+  bool still_mapped();
+  const std::byte* fetched(size_t i, uint64_t offset, size_t* bytes);
+  bool shows() const { return mine_.in != In::ring; }
+  void let_go();
   std::byte* place_of(uint32_t source) const;  // in the output, of what comes from `source`
   void fail(Status status);
   // The lowest peer whose credit is less than so many slices of all calls, -1 if none.
   int still_before(uint32_t sequence) const;
   // False: a source has withdrawn what it showed.
   bool reduce_slice(uint64_t offset, size_t bytes);
+  bool reduce_piece(uint64_t offset, size_t* bytes);
   void reduce_to(std::byte* out, uint32_t n, size_t bytes);
   bool copy_slice(uint64_t offset, size_t bytes);
 
   const Tuning tuning_;
   SharedCells& cells_;
   FlagLines flags_;
+  const Regions& regions_;
   SingleCopy& single_copy_;
   SliceWriter& writer_;
   uint32_t nranks_;
@@ -141,11 +172,13 @@ class OneHop {
   const OneHopShape* shape_ = nullptr;  // the call's
   bool done_ = true;
   bool asks_ = false;                // it is not known yet whether single copy is possible
-  bool may_show_ = false;            // ranks may let others copy from their input
+  bool may_copy_ = false;            // ranks may let the kernel copy from their input
+  bool may_show_ = false;            // ranks may let others read their input where it is
   uint32_t before_ = 0, after_ = 0;  // slices of all calls, without this call's and with them
   uint32_t published_ = 0, taken_ = 0;
   bool own_left_ = false;
-  bool shows_ = false;   // the others copy from this rank's input
+  Whereabouts mine_;     // where the others read this rank's input
+  bool mapped_ = false;  // this rank reads some
   uint32_t streak_ = 0;  // slices that were there at the first look
   Status failure_;
   // Positions in the own ring, in bytes and counted without wrapping: where the last slices begin,
@@ -154,15 +187,18 @@ class OneHop {
   uint64_t next_begin_ = 0;
   uint32_t placed_ = 0;  // slices of all calls up to the last one that has a place
   uint32_t read_ = 0;    // the lowest credit of all ranks, as last read
-  // Of each source: the part for this rank, where it lies in the source's input (null where it
-  // comes in slices), and how many of its bytes were copied.
+  // Of each source.
   struct Shown {
-    const std::byte* part = nullptr;
-    uint64_t copied = 0;
+    In in = In::ring;
+    const std::byte* part = nullptr;  // that for this rank, at an address of the source's process
+    MappedPart mapped;                // the same in this process
+    std::shared_ptr<void> owner;      // of that mapping
+    uint64_t copied = 0;              // bytes so far
   };
   std::vector<Shown> shown_;
   std::vector<std::byte> landed_;  // copied for a reduction: a slice of each source
   std::vector<const void*> operands_;
+  uint64_t direct_calls_ = 0;
   Transfers transfers_;
 };
 

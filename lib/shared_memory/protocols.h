@@ -43,7 +43,7 @@ class Protocols {
         staging_(link, writer_, tuning),
         single_copy_(staging_.flags(), copying),
         unstaged_(staging_.flags(), regions, single_copy_, staging_.tuning()),
-        one_hop(link, writer_, single_copy_, tuning),
+        one_hop(link, regions, writer_, single_copy_, tuning),
         one_shot(staging_),
         one_shot_or_direct(staging_, unstaged_, OneShot(staging_)),
         sliced_one_shot(staging_, unstaged_, SlicedOneShot(one_hop)),
@@ -66,7 +66,7 @@ class Protocols {
   // Calls so far that went direct.
   uint64_t direct_calls() const {
     return one_shot_or_direct.direct_calls() + sliced_one_shot.direct_calls() +
-           two_shot.direct_calls();
+           two_shot.direct_calls() + one_hop.direct_calls();
   }
   Transfers transfers() const {
     Transfers all = one_shot.transfers();

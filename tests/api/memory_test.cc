@@ -121,6 +121,62 @@ TEST_P(Memory, MixesWithHeapBuffersOfAnyRank) {
   });
 }
 
+// Each rank's input is read where it lies if that is known there, whatever the others pass.
+TEST_P(Memory, OfEveryCollectiveMixesWithHeapBuffersOfAnyRank) {
+  for (const int nranks : {2, 3}) {
+    on_comm(nranks, GetParam(), [&](int rank, tutti_comm comm) {
+      constexpr size_t most = 50'000;
+      const auto n = size_t(nranks);
+      Vectors symmetric(comm, 4 * n * most);
+      std::vector<int32_t> in(n * most), out(n * most);
+      constexpr size_t counts[] = {1'500, 2'049, 20'000, most};
+      constexpr int rounds = sanitized ? 120 : 480;
+      for (int round = 0; round < rounds; ++round) {
+        const size_t count = counts[round / 5 % 4];
+        const int which = round % 5, root = round % nranks;
+        // In some rounds nobody, in others some or all pass heap memory.
+        const bool heap = (round / 20 >> rank & 1) != 0;
+        int32_t* const from = heap ? in.data() : reinterpret_cast<int32_t*>(symmetric.in);
+        int32_t* const to = heap ? out.data() : reinterpret_cast<int32_t*>(symmetric.out);
+        const auto value = [&](size_t r, size_t i) {
+          return int32_t((i * 7 + r * 1013 + size_t(round)) % 4099);
+        };
+        for (size_t i = 0; i < n * count; ++i) from[i] = value(size_t(rank), i);
+        std::fill(to, to + n * count, -1);
+        const auto sum = [&](size_t i) {
+          int32_t all = 0;
+          for (size_t r = 0; r < n; ++r) all += value(r, i);
+          return all;
+        };
+        const auto check = [&](size_t length, auto&& wanted) {
+          size_t right = 0;
+          while (right < length && to[right] == wanted(right)) ++right;
+          ASSERT_EQ(right, length) << "round " << round << " of " << nranks << " ranks";
+        };
+        if (which == 0) {
+          ASSERT_EQ(tutti_allgather(from, to, count, TUTTI_INT32, comm), TUTTI_OK);
+          check(n * count, [&](size_t i) { return value(i / count, i % count); });
+        } else if (which == 1) {
+          ASSERT_EQ(tutti_alltoall(from, to, count, TUTTI_INT32, comm), TUTTI_OK);
+          check(n * count,
+                [&](size_t i) { return value(i / count, size_t(rank) * count + i % count); });
+        } else if (which == 2) {
+          ASSERT_EQ(tutti_reduce_scatter_block(from, to, count, TUTTI_INT32, TUTTI_SUM, comm),
+                    TUTTI_OK);
+          check(count, [&](size_t i) { return sum(size_t(rank) * count + i); });
+        } else if (which == 3) {
+          ASSERT_EQ(tutti_reduce(from, to, count, TUTTI_INT32, TUTTI_SUM, root, comm), TUTTI_OK);
+          if (rank == root) check(count, sum);
+        } else {
+          ASSERT_EQ(tutti_broadcast(from, count, TUTTI_INT32, root, comm), TUTTI_OK);
+          std::copy(from, from + count, to);
+          check(count, [&](size_t i) { return value(size_t(root), i); });
+        }
+      }
+    });
+  }
+}
+
 TEST_P(Memory, TakesMappingsOfTheCaller) {
   on_comm(2, GetParam(), [&](int rank, tutti_comm comm) {
     constexpr size_t bytes = 1 << 20, offset = 8192;

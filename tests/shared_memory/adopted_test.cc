@@ -194,7 +194,9 @@ TEST_P(Adopted, GivesTheBitsOfOtherMemory) {
 TEST_P(Adopted, GoesThroughEveryCollective) {
   on_comm(3, GetParam(), [&](int rank, tutti_comm comm) {
     constexpr size_t most = 120'000;  // elements
-    const Place from(most * sizeof(float), 48), to(most * sizeof(float), 80);
+    // Every rank's edges are of other lengths.
+    const Place from(most * sizeof(float), 48 + 1040 * size_t(rank));
+    const Place to(most * sizeof(float), 80 + 2064 * size_t(rank));
     ASSERT_EQ(tutti_mem_adopt(comm, from.at(), from.bytes()), TUTTI_OK) << sentence(comm);
     ASSERT_EQ(tutti_mem_adopt(comm, to.at(), to.bytes()), TUTTI_OK) << sentence(comm);
     std::vector<float> in(most), out(most);
@@ -224,7 +226,11 @@ TEST_P(Adopted, GoesThroughEveryCollective) {
         std::memset(out.data(), 0x5a, most * sizeof(float));
         std::memset(adopted_out, 0x5a, most * sizeof(float));
         ASSERT_EQ(call(in.data(), out.data()), TUTTI_OK) << sentence(comm);
+        const uint64_t before = direct_calls(comm);
         ASSERT_EQ(call(adopted_in, adopted_out), TUTTI_OK) << sentence(comm);
+        if (processes() && count * sizeof(float) > 4 * page) {
+          ASSERT_EQ(direct_calls(comm), before + 1) << which << ", " << count << " elements";
+        }
         const auto same = [](const auto* one, const auto* other) {
           return std::equal(reinterpret_cast<const std::byte*>(one),
                             reinterpret_cast<const std::byte*>(one + most),

@@ -83,6 +83,8 @@ inline std::vector<Way> all_ways(uint32_t nranks) {
   add("one-hop in lines", Path::one_hop, one_hop, {8, 14});
   add("one-hop", Path::one_hop, one_hop, {15, 16, 31});
   add("one-hop, long parts", Path::one_hop, one_hop, {32, 33, 70});
+  add("one-hop, direct", Path::one_hop, one_hop, {15, 31, 33}, everybody);
+  add("one-hop, some reached", Path::one_hop, one_hop, {16, 70}, some);
   add("schedule", Path::schedule, {C::allreduce}, {5, 40}, nobody, "butterfly");
   add("schedule, blocks", Path::schedule, {C::alltoall, C::allgather}, {1, 9}, nobody, "direct");
   add("nothing", Path::one_shot, {C::allreduce}, {0});

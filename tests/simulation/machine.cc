@@ -219,7 +219,10 @@ bool Machine::make_call(Rank& rank, uint32_t number, CallSpec spec) {
   if (spec.count == 0) return true;
   prepare(rank, spec);
   using Reach = shared::Regions::Reach;
-  const bool reached = (spec.reached >> rank.number & 1) != 0;
+  // Of threads all reach what one-hop shows, if any do.
+  const bool reached = settings_.processes || spec.path != Path::one_hop
+                           ? (spec.reached >> rank.number & 1) != 0
+                           : spec.reached != 0;
   if (settings_.processes) {
     rank.regions = shared::Regions(Reach::host);
     std::vector<shared::Regions::Part> parts;

@@ -128,8 +128,8 @@ TEST(Walks, ARankThatGivesUpAnywhereEndsAllAndNoResultIsWrong) {
 }
 
 TEST(Walks, WhatIsReadWhereItLiesIsRightOrTheCallFails) {
-  expect_none_wrong(walk_everywhere(500, Fault::limit, Among::direct));
-  expect_none_wrong(walk_everywhere(500, Fault::abort, Among::direct));
+  expect_none_wrong(walk_everywhere(1'500, Fault::limit, Among::direct));
+  expect_none_wrong(walk_everywhere(1'500, Fault::abort, Among::direct));
 }
 
 TEST(Walks, WhatIsCopiedIsRightOrTheCallFails) {
