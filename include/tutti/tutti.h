@@ -461,9 +461,9 @@ TUTTI_API tutti_status tutti_op_create_premul_sum(tutti_comm comm, const void* s
 /* Vectors in symmetric memory go without staging: every rank reads the others' inputs and writes
  * their outputs, with the same bits as otherwise. It pays from some KiB on, where all ranks are on
  * one host (threads of one process get it for any buffer). No rank need know what the others pass:
- * a call goes direct when the vectors of all ranks, input and output, lie in such memory, wherever
- * in it. Elsewhere it is ordinary memory. After a call has failed a slow rank may still write to
- * the output.
+ * an allreduce goes direct when the vectors of all ranks, input and output, lie in such memory,
+ * wherever in it; in other calls each rank's input that lies in it is read there. Elsewhere it is
+ * ordinary memory. After an allreduce has failed a slow rank may still write to the output.
  *
  * Collective over `comm`; sizes may differ. The memory is zero, aligned to a page, in huge pages
  * where the host has reserved them, placed near the rank that it belongs to, and lives until

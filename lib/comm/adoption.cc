@@ -24,6 +24,13 @@ constexpr size_t looks_in_a_call = 4;  // at shared vectors, whether they are st
 // The word: a bit is set in the agreement where it is on all ranks.
 constexpr uint64_t wants_input = 1, reaches_input = 2, wants_output = 4, reaches_output = 8;
 constexpr size_t first_shared_bit = 4, most_shared = 64 - first_shared_bit;
+// Of an allreduce that goes direct the others reach input and output, of other calls the input. Not
+// where a rank may leave a call before others enter it: ranks would wait to ask each other.
+bool is_adopted_from(Collective collective) {
+  return collective == Collective::allreduce || collective == Collective::reduce_scatter ||
+         collective == Collective::allgather || collective == Collective::alltoall;
+}
+
 // That a shared vector is still there.
 constexpr uint64_t bit_of(size_t shared) { return uint64_t{1} << (first_shared_bit + shared); }
 
@@ -31,14 +38,15 @@ constexpr uint64_t bit_of(size_t shared) { return uint64_t{1} << (first_shared_b
 
 Status Adoption::after(const Call& call, uint64_t deadline_ns) {
   const CallKey& key = call.key;
-  const size_t bytes = key.count * dtype_size(key.dtype);
-  if (key.collective != Collective::allreduce || bytes < least_bytes) return {};
+  if (!is_adopted_from(key.collective) || key.lengths != 0) return {};
+  const Seen vectors = vectors_of(call);
+  const size_t bytes = vectors.input.bytes;
+  if (bytes < least_bytes) return {};
   auto found = lengths_.find(bytes);
   if (found == lengths_.end()) {
     if (lengths_.size() == most_lengths) return {};
     found = lengths_.emplace(bytes, Length()).first;
   }
-  const Seen vectors = vectors_of(call, bytes);
   const bool again = come_back(vectors);
   if (!is_time(found->second)) return {};
   const uint64_t mine = look(vectors, again);
@@ -59,7 +67,7 @@ Status Adoption::after(const Call& call, uint64_t deadline_ns) {
 }
 
 void Adoption::give_back(const Call& call) {
-  const Seen vectors = vectors_of(call, call.key.count * dtype_size(call.key.dtype));
+  const Seen vectors = vectors_of(call);
   std::erase_if(shared_, [&](const Shared& one) {
     if (!one.vector.overlaps(vectors.input) && !one.vector.overlaps(vectors.output)) return false;
     regions_.remove(one.region, shared::Adopted::End::given_back);
@@ -67,8 +75,13 @@ void Adoption::give_back(const Call& call) {
   });
 }
 
-Adoption::Seen Adoption::vectors_of(const Call& call, size_t bytes) {
-  return {{const_cast<std::byte*>(call.input), bytes}, {call.output, bytes}};
+Adoption::Seen Adoption::vectors_of(const Call& call) const {
+  const CallKey& key = call.key;
+  const size_t blocks = input_has_blocks(key.collective) ? size_t(communicator_.nranks()) : 1;
+  const size_t bytes = blocks * key.count * dtype_size(key.dtype);
+  const Vector input{const_cast<std::byte*>(call.input), bytes};
+  const bool reaches_output = key.collective == Collective::allreduce;
+  return {input, reaches_output ? Vector{call.output, bytes} : input};
 }
 
 bool Adoption::is_time(Length& length) const {

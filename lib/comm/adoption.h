@@ -1,7 +1,8 @@
-// TUTTI_ADOPT=auto: vectors that come back in allreduce after allreduce are shared by the ranks
-// where they lie, as by tutti_mem_adopt(), if that is safe without the program's help. They are
-// forgotten when the program has freed them. Nothing is put back in place of what the program still
-// has: at that time another of its threads might write there.
+// TUTTI_ADOPT=auto: vectors that come back in call after call, of an allreduce both, of
+// reduce_scatter, allgather and alltoall the input, are shared by the ranks where they lie, as by
+// tutti_mem_adopt(), if that is safe without the program's help. They are forgotten when the
+// program has freed them. Nothing is put back in place of what the program still has: at that time
+// another of its threads might write there.
 #pragma once
 
 #include <cstddef>
@@ -45,7 +46,7 @@ class Adoption {
     Vector vector;
     uint64_t region = 0;  // its id
   };
-  // A call's vectors, input first.
+  // A call's vectors that the others may reach: the same twice, where that is the input alone.
   struct Seen {
     Vector input, output;
     bool refused = false;  // one of them is of a kind that cannot be shared
@@ -56,7 +57,7 @@ class Adoption {
     uint32_t lost = 0;  // vectors that were forgotten
   };
 
-  static Seen vectors_of(const Call& call, size_t bytes);
+  Seen vectors_of(const Call& call) const;
   bool is_time(Length& length) const;
   Seen* find(const Seen& vectors);
   bool come_back(const Seen& vectors);

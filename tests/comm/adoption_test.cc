@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -112,6 +113,44 @@ TEST(Adoption, SharesVectorsThatComeBack) {
       return report_of(TUTTI_OK, comm);
     });
   }
+}
+
+TEST(Adoption, SharesInputsOfOtherCollectivesThatComeBack) {
+  run([](int rank, tutti_comm comm) {
+    Report report;
+    constexpr size_t count = 50'000;
+    int32_t* const out = allocate(nranks * count);
+    std::array<int32_t*, 3> inputs{};
+    for (int32_t*& each : inputs) each = allocate(nranks * count);
+    for (size_t which = 0; which < inputs.size(); ++which) {
+      int32_t* const in = inputs[which];
+      int directs = 0;
+      for (int round = 0; round < 100; ++round) {
+        const auto value = [&](int r, size_t i) { return int32_t(i) * (r + 1) + round; };
+        for (size_t i = 0; i < nranks * count; ++i) in[i] = value(rank, i);
+        const uint64_t before = counters(comm).direct_calls;
+        const tutti_status ended =
+            which == 0   ? tutti_allgather(in, out, count, TUTTI_INT32, comm)
+            : which == 1 ? tutti_alltoall(in, out, count, TUTTI_INT32, comm)
+                         : tutti_reduce_scatter_block(in, out, count, TUTTI_INT32, TUTTI_SUM, comm);
+        REQUIRE(ended == TUTTI_OK);
+        directs += counters(comm).direct_calls > before ? 1 : 0;
+        for (size_t i = 0; i < (which == 2 ? count : nranks * count); ++i) {
+          const int from = int(i / count);
+          const size_t at = i % count, mine = size_t(rank) * count + at;
+          const int32_t wanted = which == 0   ? value(from, at)
+                                 : which == 1 ? value(from, mine)
+                                              : value(0, mine) + value(1, mine);
+          REQUIRE(out[i] == wanted);
+        }
+      }
+      REQUIRE(!adopts || directs > 40);
+    }
+    // Not before: after a free() malloc() maps only longer memory by itself.
+    for (int32_t* const each : inputs) std::free(each);
+    std::free(out);
+    return report_of(TUTTI_OK, comm);
+  });
 }
 
 // Pages of an allocator's heap are not for others, nor is memory whose end nobody sees.
