@@ -462,8 +462,9 @@ TUTTI_API tutti_status tutti_op_create_premul_sum(tutti_comm comm, const void* s
  * their outputs, with the same bits as otherwise. It pays from some KiB on, where all ranks are on
  * one host (threads of one process get it for any buffer). No rank need know what the others pass:
  * an allreduce goes direct when the vectors of all ranks, input and output, lie in such memory,
- * wherever in it; in other calls each rank's input that lies in it is read there. Elsewhere it is
- * ordinary memory. After an allreduce has failed a slow rank may still write to the output.
+ * wherever in it; in other calls a rank's long input that lies in it is read there, where that is
+ * faster. Elsewhere it is ordinary memory. After an allreduce has failed a slow rank may still
+ * write to the output.
  *
  * Collective over `comm`; sizes may differ. The memory is zero, aligned to a page, in huge pages
  * where the host has reserved them, placed near the rank that it belongs to, and lives until
@@ -514,9 +515,9 @@ TUTTI_API tutti_status tutti_mem_deregister(tutti_comm comm, void* address);
  *
  * With TUTTI_ADOPT=auto in the environment of all ranks the library adopts by itself what comes
  * back in blocking calls, the vectors of an allreduce and the inputs of reduce_scatter, allgather
- * and alltoall: those of 64 KiB and more that malloc() has given out and mapped by themselves,
- * which free() unmaps and realloc() copies. The rules above about devices and madvise hold for
- * them, too; and on all ranks the same of these calls must be blocking ones. */
+ * and alltoall: those with blocks of 64 KiB and more that malloc() has given out and mapped by
+ * themselves, which free() unmaps and realloc() copies. The rules above about devices and madvise
+ * hold for them, too; and on all ranks the same of these calls must be blocking ones. */
 TUTTI_API tutti_status tutti_mem_adopt(tutti_comm comm, void* address, size_t bytes);
 /* Local. The memory is private again, its content stays; what has been unmapped since is left
  * alone. To be called by all ranks, as tutti_mem_free(). The end of the communicator does the same.

@@ -12,7 +12,7 @@ namespace tutti {
 
 namespace {
 
-constexpr size_t least_bytes = 64 << 10;  // shorter vectors go as fast without
+constexpr size_t least_bytes = 64 << 10;  // of a vector or a block: shorter ones go as fast without
 // Ranks ask each other in each of the first calls of a length, then in one in so many: a prime, so
 // that it is not always the same one of several vectors.
 constexpr uint32_t first_calls = 64, call_period = 61;
@@ -24,6 +24,9 @@ constexpr size_t looks_in_a_call = 4;  // at shared vectors, whether they are st
 // The word: a bit is set in the agreement where it is on all ranks.
 constexpr uint64_t wants_input = 1, reaches_input = 2, wants_output = 4, reaches_output = 8;
 constexpr size_t first_shared_bit = 4, most_shared = 64 - first_shared_bit;
+// That a shared vector is still there.
+constexpr uint64_t bit_of(size_t shared) { return uint64_t{1} << (first_shared_bit + shared); }
+
 // Of an allreduce that goes direct the others reach input and output, of other calls the input. Not
 // where a rank may leave a call before others enter it: ranks would wait to ask each other.
 bool is_adopted_from(Collective collective) {
@@ -31,23 +34,21 @@ bool is_adopted_from(Collective collective) {
          collective == Collective::allgather || collective == Collective::alltoall;
 }
 
-// That a shared vector is still there.
-constexpr uint64_t bit_of(size_t shared) { return uint64_t{1} << (first_shared_bit + shared); }
-
 }  // namespace
 
 Status Adoption::after(const Call& call, uint64_t deadline_ns) {
   const CallKey& key = call.key;
   if (!is_adopted_from(key.collective) || key.lengths != 0) return {};
+  if (key.count * dtype_size(key.dtype) < least_bytes) return {};
   const Seen vectors = vectors_of(call);
   const size_t bytes = vectors.input.bytes;
-  if (bytes < least_bytes) return {};
   auto found = lengths_.find(bytes);
   if (found == lengths_.end()) {
     if (lengths_.size() == most_lengths) return {};
     found = lengths_.emplace(bytes, Length()).first;
   }
-  const bool again = come_back(vectors);
+  // What is copied aside before the call is not read where it lies.
+  const bool again = come_back(vectors) && !call.input_aside;
   if (!is_time(found->second)) return {};
   const uint64_t mine = look(vectors, again);
   uint64_t agreed = 0;
