@@ -18,8 +18,6 @@ constexpr double batch_us_least = 20;
 // may take a thousand times as long.
 constexpr double batch_us_most = 2000;
 constexpr size_t calibrations = 4;
-constexpr size_t settling_calls_at_once = 8;
-static_assert(settling_calls % settling_calls_at_once == 0);
 constexpr size_t most_calls = 4096;
 // Warm-up of a turn: the effects of the others' cache contents and of the scheduler's placement of
 // woken ranks should have faded before the measured batches begin.
@@ -73,9 +71,8 @@ void calibrate(Contest& c, double seconds) {
   // First calls take longer: they find pages that nobody has touched, and try ways. For no longer
   // than half the time that the measured calls of the length have.
   const auto begin = Clock::now();
-  for (size_t made = 0; made < settling_calls && us_since(begin) < seconds * 1e6 / 2;
-       made += settling_calls_at_once) {
-    if (!measure(settling_calls_at_once - calls, 1)) return;
+  for (size_t made = 0; made < settling_calls && us_since(begin) < seconds * 1e6 / 2; ++made) {
+    if (!measure(0, 1)) return;
   }
   if (!measure(calls, calibrations)) return;
   while (us < batch_us_least && whole_us < batch_us_most && calls < most_calls) {
