@@ -45,7 +45,7 @@ struct Manner {
   bool single_copy = false;  // ranks copy from each other's vectors where they can
   bool narrow = false;       // slices use a part of the ring (one_hop.h)
   bool whole = false;        // short parts of one-hop are not cut into slices; alike on all ranks
-  bool staged = false;       // an allreduce does not go direct (or_direct.h)
+  bool staged = false;       // also what others have mapped (or_direct.h, one_hop.h)
   bool own_first = false;    // results of two-shot are written here first, then copied to others
   bool one_shot = false;     // an allreduce that goes direct does so in one shot (direct.h)
   bool past = false;         // results of one-hop are written past the caches

@@ -183,6 +183,9 @@ Status CallPlanner::prepare(const CallKey& key, CallCache::Entry* out) {
     protocols_.with(choice.path, MakeReady{query, protocols_.schedules(), next.get()});
     find_ways(query, next.get());
     add_trial(next.get());
+    // Where nothing says whether reading in place is faster, ranks may run ahead of each other.
+    if (next->trial == nullptr && ends_unheard(key.collective, false, false))
+      next->manner.staged = true;
     provide(query, next.get());
   }
   next->set_size(key.count, key.lengths);

@@ -15,7 +15,8 @@ namespace tutti {
 inline void start(shared::OneHop& one_hop, const CallPlan& call_plan, const Call& call,
                   const CallMark& mark) {
   one_hop.start({&*call_plan.one_hop, &call_plan.kernels, call.input, mark.digest, call.output,
-                 call_plan.manner.stores, call_plan.manner.single_copy, call_plan.manner.narrow});
+                 call_plan.manner.stores, call_plan.manner.single_copy, call_plan.manner.narrow,
+                 call_plan.manner.staged});
 }
 template <class LinkType>
 void start(Scheduled<LinkType>& scheduled, CallPlan& call_plan, const Call& call,

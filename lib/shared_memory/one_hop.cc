@@ -77,13 +77,13 @@ void OneHop::begin() {
   // A rank that only reads has placed nothing since long ago: the distance must not wrap.
   if (before_ - placed_ > most_lag) [[unlikely]]
     placed_ = before_ - tuning_.ring_slices;
-  published_ = shape_->readers == 0 ? shape_->slices : 0;
+  published_ = shape_->readers.empty() ? shape_->slices : 0;
   taken_ = shape_->sources.empty() ? shape_->slices : 0;
   own_left_ = shape_->has_own_block;
   if (may_show_ && published_ != shape_->slices) mine_ = show_input();
   if (taken_ != shape_->slices) return;
   // A rank that takes nothing skips all slices, and must not hold up the others.
-  if (shape_->readers == 0) {
+  if (shape_->readers.empty()) {
     flags_.post(line::one_hop_read, after_, 0);
   } else {
     flags_.set(line::one_hop_read, after_, 0);
@@ -95,7 +95,7 @@ OneHop::Whereabouts OneHop::show_input() {
   // Such a way is one of the ring, which a trial compares with those that are not.
   const bool says_how_to_write = call_.narrow || call_.stores != SliceStores::library;
   Place place;
-  if (shape_->part_bytes > tuning_.staged_bytes && !says_how_to_write &&
+  if (shape_->part_bytes > tuning_.staged_bytes && !call_.staged && !says_how_to_write &&
       regions_.find(call_.input, input_bytes(), &place)) {
     const Edges edges = regions_.edges_of(shape_->element_size);
     if (edges.head + edges.tail < input_bytes()) {
@@ -280,7 +280,7 @@ const std::byte* OneHop::part_of(uint32_t source, uint32_t slice, size_t bytes) 
 
 bool OneHop::take_slice() {
   // The output may overlap the own input, so the input must be published first.
-  if (shape_->readers != 0 && taken_ == published_) return false;
+  if (!shape_->readers.empty() && taken_ == published_) return false;
   if (taken_ == 0 && shape_->in_line && shape_->slices != 1) fetch_lines();
   for (size_t i = 0; i < shape_->sources.size(); ++i) {
     if (is_there(i)) continue;
@@ -340,7 +340,7 @@ bool OneHop::note_shown() {
 
 // Whether the next slice was copied together with the ones before.
 bool OneHop::has_copied_slice() const {
-  if (!may_show_ || taken_ == shape_->slices || (shape_->readers != 0 && taken_ >= published_))
+  if (!may_show_ || taken_ == shape_->slices || (!shape_->readers.empty() && taken_ >= published_))
     return false;
   const uint64_t end = std::min((taken_ + 1) * shape_->slice_bytes, shape_->part_bytes);
   for (size_t i = 0; i < shape_->sources.size(); ++i) {
@@ -380,7 +380,9 @@ bool OneHop::copy_slice(uint64_t offset, size_t bytes) {
   return true;
 }
 
-// Copies the next piece of source `i`'s input: mostly many slices at once.
+// Copies the next piece of source `i`'s input: mostly many slices at once, also ones that this rank
+// has yet to publish itself. They are not overwritten: what is copied overlaps the own input only
+// where that is aside (Call::input_aside), or is the own block.
 bool OneHop::copy_shown(size_t i) {
   uint64_t& copied = shown_[i].copied;
   const bool mapped = shown_[i].in == In::region;
@@ -407,11 +409,14 @@ bool OneHop::copy_mapped(size_t i, uint64_t offset, std::byte* to, size_t bytes)
 }
 
 bool OneHop::enter_mapped() {
-  if (!mapped_ || !regions_.may_vanish()) return true;
-  flags_.set(line::begun, after_, call_.digest);
-  slots::fence(std::memory_order_seq_cst);  // pairs with withdraw()
+  if (!mapped_) return true;
+  const bool tells = regions_.may_vanish();
+  if (tells) {
+    flags_.set(line::begun, after_, call_.digest);
+    slots::fence(std::memory_order_seq_cst);  // pairs with withdraw()
+  }
   if (still_mapped()) return true;
-  flags_.clear(line::begun);
+  if (tells) flags_.clear(line::begun);
   return false;
 }
 
@@ -447,8 +452,14 @@ bool OneHop::copy_from(size_t i, uint64_t offset, std::byte* to, size_t bytes) {
 
 int OneHop::still_before(uint32_t sequence) const {
   for (uint32_t rank = 0; rank < nranks_; ++rank) {
-    const uint32_t theirs = flag_sequence(flags_.flag(rank, line::one_hop_read));
-    if (rank != self_ && int32_t(theirs - sequence) < 0) return int(rank);
+    if (rank != self_ && is_before(rank, sequence)) return int(rank);
+  }
+  return -1;
+}
+
+int OneHop::still_reading() const {
+  for (const uint32_t rank : shape_->readers) {
+    if (is_before(rank, after_)) return int(rank);
   }
   return -1;
 }
@@ -542,13 +553,13 @@ bool OneHop::advance() {
   if (own_left_) copy_own_block();  // while the peers look at what was published
   const bool taken = some(taken_, &OneHop::take_slice);
   if (done_) return true;
-  done_ = published_ == shape_->slices && taken_ == shape_->slices &&
-          (!shows() || still_before(after_) < 0);
+  done_ =
+      published_ == shape_->slices && taken_ == shape_->slices && (!shows() || still_reading() < 0);
   if (done_) {
     direct_calls_ += mapped_ || mine_.in == In::region;
     let_go();
     if (shape_->streams) stream_fence();
-    transfers_.sent(shape_->readers, shape_->readers * shape_->part_bytes);
+    transfers_.sent(shape_->readers.size(), shape_->readers.size() * shape_->part_bytes);
     transfers_.received(shape_->sources.size(), shape_->sources.size() * shape_->part_bytes);
   }
   return published || taken;
@@ -560,8 +571,8 @@ int OneHop::waits_for() {
   for (size_t i = 0; taken_ < shape_->slices && i < shape_->sources.size(); ++i) {
     if (!is_there(i)) return int(shape_->sources[i]);
   }
-  if (shows()) return still_before(after_);
-  return published_ == shape_->slices || has_room() ? -1 : still_before(read_ + 1);
+  if (published_ != shape_->slices) return has_room() ? -1 : still_before(read_ + 1);
+  return shows() ? still_reading() : -1;
 }
 
 }  // namespace tutti::shared

@@ -13,14 +13,14 @@
 // own cache, or a part that stays there. A short part travels in the lines of its flags: a reader
 // has it one transfer after it was written, where a flag and then the ring take two.
 //
-// A long input may be read where it is: memory that the others have mapped always (regions.h), but
-// where the call says how slices are written; other memory if the call says so, by the kernel
-// (single_copy.h). Its rank then posts in the line of the first slice where that is, and stays in
-// the call until all have read there. Each rank decides this for itself, call by call; the call has
-// the same number of slices either way. A rank whose call fails withdraws what it posted, and what
-// others have read since is not used: each looks again after it has read. Where ranks are threads
-// it waits for those that are reading, which takes bounded time: its memory has no mapping that
-// would outlive it.
+// A long input may be read where it is: in memory that the others have mapped (regions.h), unless
+// the call says that it is staged, or how slices are written; in other memory if the call says so,
+// by the kernel (single_copy.h). Its rank then posts in the line of the first slice where that is,
+// and stays in the call until its readers have read there. Each rank decides this for itself, call
+// by call; the call has the same number of slices either way. A rank whose call fails withdraws
+// what it posted, and what others have read since is not used: each looks again after it has read.
+// Where ranks are threads it waits for those that are reading, which takes bounded time: its memory
+// has no mapping that would outlive it.
 #pragma once
 
 #include <vector>
@@ -47,6 +47,7 @@ struct OneHopCall {
   SliceStores stores = SliceStores::library;
   bool shows = false;   // this rank lets the others copy from its input where they can
   bool narrow = false;  // slices use a part of the ring that stays in this core's cache
+  bool staged = false;  // this rank's input goes through the ring also where others have it mapped
 };
 
 class OneHop {
@@ -134,7 +135,7 @@ class OneHop {
   bool is_shown(size_t i) const { return may_show_ && shown_[i].in != In::ring; }
   // Whether the next slice of source `i` can be read.
   bool is_there(size_t i) {
-    return (taken_ != 0 && is_shown(i)) || there(shape_->sources[i], taken_);
+    return there(shape_->sources[i], taken_ != 0 && is_shown(i) ? 0 : taken_);
   }
   bool has_copied_slice() const;
   bool copy_shown(size_t i);
@@ -149,8 +150,13 @@ class OneHop {
   void let_go();
   std::byte* place_of(uint32_t source) const;  // in the output, of what comes from `source`
   void fail(Status status);
+  bool is_before(uint32_t rank, uint32_t sequence) const {
+    return int32_t(flag_sequence(flags_.flag(rank, line::one_hop_read)) - sequence) < 0;
+  }
   // The lowest peer whose credit is less than so many slices of all calls, -1 if none.
   int still_before(uint32_t sequence) const;
+  // The lowest rank that has yet to read this one's input, -1 if none.
+  int still_reading() const;
   // False: a source has withdrawn what it showed.
   bool reduce_slice(uint64_t offset, size_t bytes);
   bool reduce_piece(uint64_t offset, size_t* bytes);

@@ -53,7 +53,7 @@ void OneHopShape::set_roles() {
     return from != to && goal.gets(to, block) && goal.combines(from, to, block);
   };
   for (uint32_t rank = 0; rank < nranks_; ++rank) {
-    readers += moves(self_, rank);
+    if (moves(self_, rank)) readers.push_back(rank);
     if (moves(rank, self_)) sources.push_back(rank);
   }
 }

@@ -33,7 +33,7 @@ struct OneHopShape {
   uint32_t element_size = 1;
   bool combines = false;
 
-  uint32_t readers = 0;               // how many ranks take from this one
+  std::vector<uint32_t> readers;      // the ranks that take from this one, ascending
   std::vector<uint32_t> sources;      // the ranks that it takes from, ascending
   bool separate_parts = false;        // every reader has a part of its own
   bool gets_many = false;             // the output has a block from every rank

@@ -74,8 +74,8 @@ class Regions {
   // no mapping at the peers that would keep it.
   bool may_vanish() const { return reach_ == Reach::process; }
 
-  // Whether the others can reach [address, address + bytes) of this rank, all of it but what
-  // edges() says; *out: as what place.
+  // Whether the others can reach [address, address + bytes) of this rank, all of it but its edges;
+  // *out: as what place.
   bool find(const void* address, size_t bytes, Place* out) const {
     if (reach_ == Reach::process) {
       *out = {0, reinterpret_cast<uintptr_t>(address)};
@@ -83,7 +83,7 @@ class Regions {
     }
     return !regions_.empty() && find_region(address, bytes, uses_left_, out);
   }
-  // Where that place of `rank` lies in this process, which may point to nothing within edges();
+  // Where that place of `rank` lies in this process, which may point to nothing within edges;
   // null if [place, place + bytes) is in no region. It stays mapped as long as *owner lives: the
   // program may remove the region while a call uses the others' parts.
   std::byte* at(uint32_t rank, const Place& place, size_t bytes,

@@ -228,7 +228,9 @@ TEST_P(Adopted, GoesThroughEveryCollective) {
         ASSERT_EQ(call(in.data(), out.data()), TUTTI_OK) << sentence(comm);
         const uint64_t before = direct_calls(comm);
         ASSERT_EQ(call(adopted_in, adopted_out), TUTTI_OK) << sentence(comm);
-        if (processes() && count * sizeof(float) > 4 * page) {
+        // Calls with a root do so where that was faster, which is not tried here.
+        const bool has_root = which == 1 || which == 2;
+        if (processes() && !has_root && count * sizeof(float) > 4 * page) {
           ASSERT_EQ(direct_calls(comm), before + 1) << which << ", " << count << " elements";
         }
         const auto same = [](const auto* one, const auto* other) {

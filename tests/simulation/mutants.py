@@ -137,7 +137,7 @@ MUTANTS = [
      "  slots::FlagLine& line = line_at(self_, sequence);\n"
      "  flags_.post(line_of(sequence), sequence + 1, call_.digest);\n", ORDER),
     ("who shows its input leaves before it was copied", SHARED + "one_hop.cc",
-     "(!shows() || still_before(after_) < 0);", "true;", ORDER),
+     "(!shows() || still_reading() < 0);", "true;", ORDER),
     ("a copy from a shown input is not checked for having been taken back", SHARED + "one_hop.cc",
      "  if (!there(source, 0)) return false;\n", "", ABORT),
     ("one-hop shows an input that its output overwrites", SHARED + "one_hop.cc",
