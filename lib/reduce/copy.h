@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 
 namespace tutti {
@@ -24,8 +25,10 @@ void plain_copy(void* to, const void* from, size_t bytes);
 // which plain stores cannot do. A flag stored afterwards is seen after it.
 void copy_over(void* to, const void* from, size_t bytes);
 
-// As copy_bytes(), for data that another core has written: prefetches lines so far ahead, also
-// across the end of a page, where hardware prefetchers stop, but not beyond the last byte.
-void fetch_bytes(void* to, const void* from, size_t bytes, bool non_temporal, size_t ahead_bytes);
+// As copy_bytes(), for data that another core has written: so many pages side by side, a line of
+// each in turn, since hardware prefetchers follow each page for itself; of what is left it
+// prefetches lines so far ahead, also across the end of a page, but not beyond the last byte.
+void fetch_bytes(void* to, const void* from, size_t bytes, bool non_temporal, uint32_t pages,
+                 size_t ahead_bytes);
 
 }  // namespace tutti

@@ -362,6 +362,10 @@ std::byte* OneHop::place_of(uint32_t source) const {
   return call_.output + (shape_->gets_many ? source * shape_->part_bytes : 0);
 }
 
+void OneHop::fetch(std::byte* to, const std::byte* from, size_t bytes) const {
+  fetch_bytes(to, from, bytes, shape_->streams, tuning_.fetch_pages, tuning_.fetch_ahead_bytes);
+}
+
 bool OneHop::copy_slice(uint64_t offset, size_t bytes) {
   for (size_t i = 0; i < shape_->sources.size(); ++i) {
     const uint32_t source = shape_->sources[i];
@@ -369,8 +373,7 @@ bool OneHop::copy_slice(uint64_t offset, size_t bytes) {
     if (shape_->in_line) {
       slots::copy_short(to, part_of(source, taken_, bytes), bytes);
     } else if (!is_shown(i)) {
-      fetch_bytes(to, part_of(source, taken_, bytes), bytes, shape_->streams,
-                  tuning_.fetch_ahead_bytes);
+      fetch(to, part_of(source, taken_, bytes), bytes);
     } else {
       while (shown_[i].copied < offset + bytes) {
         if (!copy_shown(i)) return false;
@@ -400,7 +403,7 @@ bool OneHop::copy_mapped(size_t i, uint64_t offset, std::byte* to, size_t bytes)
     size_t now = bytes;
     const std::byte* const from = shown_[i].mapped.at(offset, &now);
     slots::will_read(from, now);
-    fetch_bytes(to, from, now, shape_->streams, tuning_.fetch_ahead_bytes);
+    fetch(to, from, now);
     offset += now;
     to += now;
     bytes -= now;

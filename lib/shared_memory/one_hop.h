@@ -162,6 +162,7 @@ class OneHop {
   bool reduce_piece(uint64_t offset, size_t* bytes);
   void reduce_to(std::byte* out, uint32_t n, size_t bytes);
   bool copy_slice(uint64_t offset, size_t bytes);
+  void fetch(std::byte* to, const std::byte* from, size_t bytes) const;
 
   const Tuning tuning_;
   SharedCells& cells_;

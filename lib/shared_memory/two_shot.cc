@@ -164,13 +164,14 @@ bool TwoShot::reduce_slice() {
 
 bool TwoShot::gather_slice() {
   if (gathered_ == reduced_ || !all_reached(line::result, gathered_)) return false;
+  const Tuning& tuning = staging_.tuning();
   for (uint32_t owner = 0; owner < staging_.nranks(); ++owner) {
     if (owner == staging_.self()) continue;
     const Slice slice = slice_of(owner, gathered_);
     std::byte* const to = call_.output + slice.offset;
     const std::byte* const from = result(owner, gathered_);
     slots::will_read(from, slice.bytes);
-    fetch_bytes(to, from, slice.bytes, streams_, staging_.tuning().fetch_ahead_bytes);
+    fetch_bytes(to, from, slice.bytes, streams_, tuning.fetch_pages, tuning.fetch_ahead_bytes);
   }
   done_ = ++gathered_ == slices_;
   if (!done_) return true;

@@ -83,6 +83,7 @@ TuningTable large(Use past_caches) {
   set(Field::tried_crowded_bytes, 64);
   set(Field::copied_land_bytes, (16 << 10) + 64);
   set(Field::copied_gather_bytes, (20 << 10) + 64);
+  set(Field::fetch_pages, 8);
   set(Field::fetch_ahead_bytes, 1 << 20);
   set(Field::cache_bytes, 128 << 10);  // so that everything long goes past it
   set(Field::two_shot_piece_bytes, 16 << 10);

@@ -232,12 +232,30 @@ TEST(Targets, AreThoseThatHighwayFinds) {
 }
 #endif
 
+TEST(Copy, CopiesPagesSideBySide) {
+  std::mt19937_64 random(11);
+  for (const uint32_t pages : {1u, 2u, 4u, 8u}) {
+    for (const size_t about : {pages * 4096, 2 * pages * 4096, 5 * pages * 4096 + 999}) {
+      for (size_t bytes = about - 70; bytes < about + 140; bytes += 1 + random() % 9) {
+        std::vector<uint8_t> from(bytes + 64), to(bytes + 128, 0xab);
+        for (uint8_t& byte : from) byte = uint8_t(random());
+        const size_t a = random() % 64, b = 1 + random() % 64;
+        fetch_bytes(to.data() + b, from.data() + a, bytes, random() % 2 == 0, pages, 2 << 10);
+        stream_fence();
+        ASSERT_EQ(std::memcmp(to.data() + b, from.data() + a, bytes), 0) << bytes;
+        ASSERT_EQ(to[b - 1], 0xab);
+        ASSERT_EQ(to[b + bytes], 0xab);
+      }
+    }
+  }
+}
+
 TEST(Copy, CopiesAnySizeToAnyAlignment) {
   const auto fetch = [](void* to, const void* from, size_t n) {
-    fetch_bytes(to, from, n, false, 2 << 10);
+    fetch_bytes(to, from, n, false, 4, 2 << 10);
   };
   const auto fetch_past = [](void* to, const void* from, size_t n) {
-    fetch_bytes(to, from, n, true, 2 << 10);
+    fetch_bytes(to, from, n, true, 4, 2 << 10);
   };
   using Copies = void (*)(void*, const void*, size_t);
   for (const Copies copies : {Copies(stream_copy), Copies(plain_copy), Copies(copy_over),
