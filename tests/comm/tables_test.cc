@@ -5,9 +5,11 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <numeric>
+#include <random>
 
 #include "lib/select/trial.h"
 #include "lib/tuning/file.h"
@@ -95,6 +97,36 @@ TuningTable large(Use past_caches) {
   set(Field::slot_bytes, (64 << 10) + 64);
   set(Field::executor_piece_bytes, 4'099);
   set(Field::tcp_small_bytes, 0);
+  return table;
+}
+
+// Every length and number of slices drawn, half of them as by default; as long as a communicator
+// takes a few MiB.
+TuningTable drawn(std::mt19937_64& random) {
+  constexpr double most_bytes = 4 << 20;
+  TuningTable table;
+  const auto draw = [&](const tutti::FieldInfo& field) {
+    const double least = std::max(field.least, 1.0), most = std::min(field.most, most_bytes);
+    const double part = double(random() >> 11) / double(uint64_t{1} << 53);
+    double value = std::floor(std::exp(std::log(least) + part * std::log(most / least)));
+    if (field.shape == tutti::Shape::lines) value = std::floor(value / 64) * 64;
+    if (field.shape == tutti::Shape::power) value = std::exp2(std::floor(std::log2(value)));
+    return std::clamp(value, field.least, most);
+  };
+  for (size_t i = 0; i < tutti::field_count; ++i) {
+    const tutti::FieldInfo& field = tutti::tuning_field(Field(i));
+    const std::string unit = field.unit;
+    const bool is_length =
+        unit == "B" || unit == "slices" || unit == "lines" || unit == "pages" || unit == "slots";
+    if (is_length && random() % 2 == 0) table.set(Field(i), draw(field), tutti::Origin::file);
+  }
+  for (const Field field : {Field::single_copy, Field::past_caches})
+    table.set(field, double(random() % 3), tutti::Origin::file);
+  std::array<Field, 2> about{};
+  while (!why_not(table.values(), &about).empty()) {
+    for (const Field field : about)
+      table.set(field, get(tutti::default_tuning, field), tutti::Origin::file);
+  }
   return table;
 }
 
@@ -209,6 +241,24 @@ TEST(AnyTable, OfMoreLinesThanThereAreFlagsGivesTheSameResults) {
   check_table(table, 2, "shm", false);
   check_table(table, 5, "shm", false);
 }
+
+void check_drawn(uint64_t first, uint64_t tables) {
+  for (uint64_t seed = first; seed < first + tables; ++seed) {
+    SCOPED_TRACE("table of seed " + std::to_string(seed));
+    std::mt19937_64 random(seed);
+    const TuningTable table = drawn(random);
+    check_table(table, 2 + int(random() % 4), seed % 8 == 7 ? "tcp" : "shm", random() % 3 == 0,
+                random() % 4 == 0 ? int(tutti::Trial::calls_to_settle) + 4 : 1);
+    if (::testing::Test::HasFailure()) {
+      printf("%s\n", print_tuning(table).c_str());
+      return;
+    }
+  }
+}
+
+TEST(AnyTable, OfAnyLengthsGivesTheSameResults) { check_drawn(1, sanitized ? 6 : 24); }
+
+TEST(AnyTable, LongOfAnyLengthsGivesTheSameResults) { check_drawn(1'000, 1'000); }
 
 // Each length is called so often that all of its ways are tried, and one is settled.
 TEST(AnyTable, TriesWaysThatGiveTheSameResults) {
