@@ -111,6 +111,7 @@ class OneHop {
   // The same, after reading the peers' credits.
   bool fits_by_now(uint32_t sequence);
   void ask_line_back(uint32_t sequence) const;
+  void ask_back() const;
   bool there(uint32_t source, uint32_t slice);
   // The flag of a slice, with its bytes where they travel in the flag's line.
   slots::FlagLine& line_at(uint32_t rank, uint32_t sequence) const {
@@ -129,7 +130,7 @@ class OneHop {
   // The first bytes of this rank's part of a slice.
   const std::byte* part_of(uint32_t source, uint32_t slice, size_t bytes) const;
   void fetch_next() const;
-  void fetch_lines() const;
+  void fetch_lines();
   bool note_shown();
   // After note_shown().
   bool is_shown(size_t i) const { return may_show_ && shown_[i].in != In::ring; }
@@ -184,9 +185,10 @@ class OneHop {
   uint32_t before_ = 0, after_ = 0;  // slices of all calls, without this call's and with them
   uint32_t published_ = 0, taken_ = 0;
   bool own_left_ = false;
-  Whereabouts mine_;     // where the others read this rank's input
-  bool mapped_ = false;  // this rank reads some
-  uint32_t streak_ = 0;  // slices that were there at the first look
+  bool fetched_lines_ = false;  // and need not again
+  Whereabouts mine_;            // where the others read this rank's input
+  bool mapped_ = false;         // this rank reads some
+  uint32_t streak_ = 0;         // slices that were there at the first look
   Status failure_;
   // Positions in the own ring, in bytes and counted without wrapping: where the last slices begin,
   // and where the last one ends.

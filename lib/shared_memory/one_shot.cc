@@ -8,18 +8,26 @@ void OneShot::stage() {
   const size_t bytes = call_.bytes();
   in_line_ = bytes <= inline_bytes;
   if (in_line_) {
-    std::byte* const to = flags_.at(self_, line()).payload;
+    std::byte* const to = flags_.at(self_, line(sequence_)).payload;
     slots::will_write(to, bytes);
     slots::copy_short(to, call_.input, bytes);
   } else {
-    place_ = bytes <= staging_.tuning().resident_bytes ? staging_.resident(sequence_)
-                                                       : staging_.place_block(bytes);
+    place_ = is_resident() ? staging_.resident(sequence_) : staging_.place_block(bytes);
     std::byte* const to = cells_[self_] + place_;
     slots::will_write(to, bytes);
     staging_.writer().begin(call_.stores);
     staging_.writer().copy(to, call_.input, bytes);
   }
-  flags_.post(line(), sequence_, call_.digest);
+  flags_.post(line(sequence_), sequence_, call_.digest);
+  if (!in_line_) ask_back();
+}
+
+// Where the next vector of this length and its flag will be written.
+void OneShot::ask_back() const {
+  const size_t bytes = call_.bytes();
+  const size_t next = is_resident() ? staging_.resident(sequence_ + 1) : staging_.next_block(bytes);
+  flags_.ask_back(line(sequence_ + 1));
+  staging_.writer().ask_back(cells_[self_] + next, bytes, true);
 }
 
 bool OneShot::advance() {
@@ -28,7 +36,8 @@ bool OneShot::advance() {
   }
   const auto vector_of = [&](uint32_t rank) -> const std::byte* {
     if (rank == self_) return call_.input;
-    const std::byte* const at = in_line_ ? flags_.at(rank, line()).payload : cells_[rank] + place_;
+    const std::byte* const at =
+        in_line_ ? flags_.at(rank, line(sequence_)).payload : cells_[rank] + place_;
     slots::will_read(at, call_.bytes());
     return at;
   };

@@ -35,7 +35,7 @@ class OneShot {
   }
   void stage();
   bool staged_at(uint32_t rank) const {
-    return flags_.posted(rank, line(), sequence_, call_.digest);
+    return flags_.posted(rank, line(sequence_), sequence_, call_.digest);
   }
   bool advance();
   bool done() const { return done_; }
@@ -46,7 +46,9 @@ class OneShot {
   Transfers transfers() const;
 
  private:
-  uint32_t line() const { return line::one_shot + 2 * (sequence_ & 1); }
+  static uint32_t line(uint32_t sequence) { return line::one_shot + 2 * (sequence & 1); }
+  bool is_resident() const { return call_.bytes() <= staging_.tuning().resident_bytes; }
+  void ask_back() const;
 
   Staging& staging_;
   FlagLines& flags_;

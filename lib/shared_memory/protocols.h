@@ -39,7 +39,7 @@ class Protocols {
   // `link` must have cells. All ranks make theirs alike.
   Protocols(slots::SlotLink& link, const Regions& regions, Use non_temporal, Copying copying,
             uint32_t group_size, const Tuning& tuning)
-      : writer_(non_temporal),
+      : writer_(non_temporal, tuning),
         staging_(link, writer_, tuning),
         single_copy_(staging_.flags(), copying),
         unstaged_(staging_.flags(), regions, single_copy_, staging_.tuning()),

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "lib/reduce/copy.h"
+#include "lib/slots/access.h"
 #include "lib/tuning/tuning.h"
 
 namespace tutti::shared {
@@ -17,7 +18,12 @@ enum class SliceStores : uint8_t {
 class SliceWriter {
  public:
   // `non_temporal`: those stores always, where calls want them, or never.
-  explicit SliceWriter(Use non_temporal) : non_temporal_(non_temporal) { begin({}); }
+  SliceWriter(Use non_temporal, const Tuning& tuning)
+      : non_temporal_(non_temporal),
+        asked_back_bytes_(tuning.asked_back_bytes),
+        asked_back_taking_bytes_(tuning.asked_back_taking_bytes) {
+    begin({});
+  }
 
   // A call begins.
   void begin(SliceStores wanted) {
@@ -36,8 +42,17 @@ class SliceWriter {
     if (non_temporal()) stream_fence();
   }
 
+  // To be called when the last slice of a call is posted, with where the next call's would be
+  // written. Its readers' caches have held those lines since they read there; so they come back
+  // while this rank waits. `takes`: it takes from others in this call.
+  void ask_back(const std::byte* next, size_t bytes, bool takes) const {
+    const size_t most = takes ? asked_back_taking_bytes_ : asked_back_bytes_;
+    if (bytes <= most && !non_temporal()) slots::ask_back(next, bytes);
+  }
+
  private:
   const Use non_temporal_;
+  const size_t asked_back_bytes_, asked_back_taking_bytes_;
   SliceStores stores_ = SliceStores::library;
 };
 

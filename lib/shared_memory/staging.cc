@@ -17,11 +17,16 @@ Staging::Staging(slots::SlotLink& link, SliceWriter& writer, const Tuning& tunin
 
 // Behind what was written last, or at the beginning of the arena. Either is clear of the block of
 // the call before, because the arena has room for four (most_block_bytes()).
+size_t Staging::next_block(size_t bytes) const {
+  return 2 * tuning_.resident_bytes + (next_ + bytes > publish_arena_ ? 0 : next_);
+}
+
 size_t Staging::place_block(size_t bytes) {
-  if (next_ + bytes > publish_arena_) next_ = 0;
-  block_ = {next_, next_ + whole_lines(bytes)};
+  const size_t place = next_block(bytes);
+  const size_t begin = place - 2 * tuning_.resident_bytes;
+  block_ = {begin, begin + whole_lines(bytes)};
   next_ = block_.end;
-  return 2 * tuning_.resident_bytes + block_.begin;
+  return place;
 }
 
 // Slots begin where the last call ended, so that they rotate through the arena as blocks do.

@@ -101,6 +101,8 @@ class Staging {
   }
   // Places a vector of so many bytes as a block: the offset into the cells, the same on all ranks.
   size_t place_block(size_t bytes);
+  // Where the next block of so many bytes will be placed.
+  size_t next_block(size_t bytes) const;
   // Where the cells of each rank begin.
   std::byte* const* cells() const { return data_.data(); }
   std::byte* published(uint32_t rank, size_t offset) const {

@@ -114,4 +114,16 @@ inline bool compare_exchange(std::atomic<Word>& word, Word expected, Word value)
   (void)bytes;
 }
 
+// Prefetches lines for writing: other cores' caches, which have read them, give them up meanwhile.
+inline void ask_back(const std::byte* at, size_t bytes) {
+  constexpr size_t line_bytes = 64;
+  for (size_t i = 0; i < bytes; i += line_bytes) {
+#if defined(__x86_64__)
+    asm volatile("prefetchw %0" : : "m"(at[i]));
+#else
+    __builtin_prefetch(at + i, 1);
+#endif
+  }
+}
+
 }  // namespace tutti::slots
