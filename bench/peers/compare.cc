@@ -38,8 +38,8 @@ struct Contest {
   Team* team;
   Data data;
   PeerCell cell;
-  size_t warm_calls = 1;
-  size_t batches_a_turn = 1;
+  // The least that a batch has taken so far; of live data with all around its calls.
+  double batch_us = turn_us;
   std::vector<Turn> turns;
   bool slow = false;    // one call is all that there is time for
   double spent_us = 0;  // on turns, with all around the calls
@@ -81,16 +81,22 @@ void calibrate(Contest& c, double seconds) {
     if (!measure(calls, calibrations)) return;
   }
   c.cell.calls = calls;
-  const double batch_us = c.data == Data::live ? whole_us : us;
-  c.warm_calls = std::max(calls, size_t(double(calls) * warm_us / batch_us));
-  c.batches_a_turn = std::clamp<size_t>(size_t(turn_us / batch_us), 1, most_batches_a_turn);
+  c.batch_us = c.data == Data::live ? whole_us : us;
 }
 
+// What calibrate() saw may have been held up: then turns would be so short that they measured how
+// cold the caches are. So each turn corrects it.
 void turn(Contest& c, size_t round) {
   Turn turn{round, {}};
+  const size_t calls = c.cell.calls;
+  const size_t warm_calls = std::max(calls, size_t(double(calls) * warm_us / c.batch_us));
+  const size_t batches = std::clamp<size_t>(size_t(turn_us / c.batch_us), 1, most_batches_a_turn);
   const auto begin = Clock::now();
-  if (!c.team->run(c.warm_calls, c.cell.calls, c.batches_a_turn, c.data, &turn.us)) return;
-  c.spent_us += us_since(begin);
+  if (!c.team->run(warm_calls, calls, batches, c.data, &turn.us)) return;
+  const double spent_us = us_since(begin);
+  c.spent_us += spent_us;
+  c.batch_us =
+      std::min(c.batch_us, spent_us * double(calls) / double(warm_calls + calls * batches));
   for (double& value : turn.us) value /= double(c.cell.calls);
   c.turns.push_back(std::move(turn));
 }
@@ -120,7 +126,7 @@ PeerRow compare_at(std::vector<std::unique_ptr<Team>>& teams, size_t bytes, Data
                    double seconds, const std::function<void(double)>& progress) {
   std::vector<Contest> contests;
   contests.reserve(teams.size());
-  for (auto& team : teams) contests.push_back({team.get(), data, {}, 1, 1, {}, false, 0});
+  for (auto& team : teams) contests.push_back({team.get(), data, {}, turn_us, {}, false, 0});
   for (Contest& c : contests) {
     if (!c.team->prepare(bytes)) continue;
     check(c);
