@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <thread>
 #include <utility>
 
 #include "lib/reduce/copy.h"
@@ -21,6 +20,7 @@ Direct::Direct(FlagLines& flags, const Regions& regions, Rendezvous& rendezvous,
                const Tuning& tuning)
     : flags_(flags),
       regions_(regions),
+      reading_(flags, regions),
       rendezvous_(rendezvous),
       tuning_(tuning),
       inputs_(flags.nranks()),
@@ -31,25 +31,8 @@ Direct::Direct(FlagLines& flags, const Regions& regions, Rendezvous& rendezvous,
 void Direct::withdraw() {
   rendezvous_.withdraw();
   let_go();
-  flags_.clear(line::begun);  // still set if an operator threw inside a slice
-  // Orders the cleared flags before what the caller writes now; pairs with enter_slice().
-  slots::fence(std::memory_order_seq_cst);
-  if (!regions_.may_vanish()) return;
-  for (uint32_t rank = 0; rank < flags_.nranks(); ++rank) {
-    if (rank == flags_.self()) continue;
-    while (flags_.flag(rank, line::begun) == make_flag(turn_, call_.digest) && !finished(rank)) {
-      std::this_thread::yield();
-    }
-  }
-}
-
-bool Direct::enter_slice() {
-  if (!regions_.may_vanish()) return true;
-  flags_.set(line::begun, turn_, call_.digest);
-  slots::fence(std::memory_order_seq_cst);
-  if (rendezvous_.all_posted()) return true;
-  flags_.clear(line::begun);
-  return false;
+  reading_.end();  // an operator may have thrown inside a slice
+  reading_.wait_for_others(turn_, call_.digest, [this](uint32_t rank) { return finished(rank); });
 }
 
 bool Direct::prepare(const AllreduceCall& call, uint32_t turn, Place* input, Place* output) {
@@ -137,7 +120,7 @@ int Direct::waits_for() const {
 }
 
 void Direct::reduce_slice() {
-  withdrawn_ = !enter_slice();
+  withdrawn_ = !reading_.begin(turn_, call_.digest, [this] { return rendezvous_.all_posted(); });
   if (withdrawn_) return;
   const uint64_t slice_end =
       std::min<uint64_t>(left_.end, left_.begin + tuning_.direct_slice_bytes);
@@ -156,7 +139,7 @@ void Direct::reduce_slice() {
     left_.begin += bytes;
   }
   if (streams_) stream_fence();
-  if (regions_.may_vanish()) flags_.clear(line::begun);
+  reading_.end();
   if (left_.begin == left_.end) left_ = std::exchange(then_, {});
   if (left_.begin != left_.end) return;
   slots::fence(std::memory_order_acquire);  // orders the reads before the look at the flags

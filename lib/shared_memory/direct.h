@@ -25,6 +25,7 @@
 
 #include <vector>
 
+#include "lib/shared_memory/reading.h"
 #include "lib/shared_memory/rendezvous.h"
 #include "lib/shared_memory/staging.h"
 
@@ -54,9 +55,6 @@ class Direct {
   bool finished(uint32_t rank) const {
     return flags_.posted(rank, line::finish, turn_, call_.digest);
   }
-  // To be called before vectors of threads are touched; false: a peer has withdrawn. Pairs with
-  // withdraw(): either the peer sees that this rank has begun, or this rank sees that it withdrew.
-  bool enter_slice();
   // The call has ended: regions that the program has removed here meanwhile may be unmapped.
   void let_go();
   void reduce_edges();
@@ -68,6 +66,7 @@ class Direct {
 
   FlagLines& flags_;
   const Regions& regions_;
+  Reading reading_;
   Rendezvous& rendezvous_;
   const Tuning& tuning_;
   AllreduceCall call_;

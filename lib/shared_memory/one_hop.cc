@@ -5,7 +5,6 @@
 #include <cstring>
 #include <memory>
 #include <new>
-#include <thread>
 #include <utility>
 
 #include "algorithms/patterns.h"
@@ -34,6 +33,7 @@ OneHop::OneHop(slots::SlotLink& link, const Regions& regions, SliceWriter& write
       cells_(*link.cells()),
       flags_(link),
       regions_(regions),
+      reading_(flags_, regions),
       single_copy_(single_copy),
       writer_(writer),
       nranks_(cells_.nranks()),
@@ -125,17 +125,11 @@ void OneHop::fail(Status status) {
 
 void OneHop::withdraw() {
   let_go();
-  flags_.clear(line::begun);  // still set if an operator threw while it read
+  reading_.end();  // an operator may have thrown while this rank read
   // Else the line may hold a slice of an earlier call, which somebody has yet to read.
   if (!shows() || published_ == 0) return;
   flags_.clear(line_of(before_));
-  // Orders it before what the caller writes there now; pairs with enter_mapped().
-  slots::fence(std::memory_order_seq_cst);
-  if (!regions_.may_vanish()) return;
-  for (uint32_t rank = 0; rank < nranks_; ++rank) {
-    while (rank != self_ && flags_.flag(rank, line::begun) == make_flag(after_, call_.digest))
-      std::this_thread::yield();
-  }
+  reading_.wait_for_others(after_, call_.digest, [](uint32_t) { return false; });
 }
 
 // The call has ended: regions that the program has removed here meanwhile may be unmapped.
@@ -426,20 +420,12 @@ bool OneHop::copy_mapped(size_t i, uint64_t offset, std::byte* to, size_t bytes)
 }
 
 bool OneHop::enter_mapped() {
-  if (!mapped_) return true;
-  const bool tells = regions_.may_vanish();
-  if (tells) {
-    flags_.set(line::begun, after_, call_.digest);
-    slots::fence(std::memory_order_seq_cst);  // pairs with withdraw()
-  }
-  if (still_mapped()) return true;
-  if (tells) flags_.clear(line::begun);
-  return false;
+  return !mapped_ || reading_.begin(after_, call_.digest, [this] { return still_mapped(); });
 }
 
 bool OneHop::leave_mapped() {
   if (!mapped_) return true;
-  if (regions_.may_vanish()) flags_.clear(line::begun);
+  reading_.end();
   slots::fence(std::memory_order_acquire);  // orders the reads before the look at the flags
   return still_mapped();
 }

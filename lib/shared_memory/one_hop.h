@@ -30,6 +30,7 @@
 #include "lib/shared_memory/flag_lines.h"
 #include "lib/shared_memory/mapped_part.h"
 #include "lib/shared_memory/one_hop_shape.h"
+#include "lib/shared_memory/reading.h"
 #include "lib/shared_memory/single_copy.h"
 #include "lib/shared_memory/slice_writer.h"
 
@@ -169,6 +170,7 @@ class OneHop {
   SharedCells& cells_;
   FlagLines flags_;
   const Regions& regions_;
+  Reading reading_;
   SingleCopy& single_copy_;
   SliceWriter& writer_;
   uint32_t nranks_;

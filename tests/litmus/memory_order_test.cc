@@ -375,6 +375,8 @@ constexpr char slot_link_h[] = "lib/slots/slot_link.h";
 constexpr char slot_link_cc[] = "lib/slots/slot_link.cc";
 constexpr char flag_lines_h[] = "lib/shared_memory/flag_lines.h";
 constexpr char direct_cc[] = "lib/shared_memory/direct.cc";
+constexpr char one_hop_cc[] = "lib/shared_memory/one_hop.cc";
+constexpr char reading_h[] = "lib/shared_memory/reading.h";
 constexpr char rendezvous_cc[] = "lib/shared_memory/rendezvous.cc";
 
 TEST(MemoryOrder, APostedFlagCarriesItsPayload) {
@@ -456,13 +458,17 @@ TEST(MemoryOrder, ANoteIsReadWholeOrNotAtAll) {
 }
 
 TEST(MemoryOrder, NobodyUsesAVectorThatWasWithdrawn) {
+  expect_in(direct_cc, "void Direct::withdraw() {",
+            {"rendezvous_.withdraw();", "reading_.wait_for_others(", "finished(rank)"});
+  expect_in(one_hop_cc, "void OneHop::withdraw() {",
+            {"flags_.clear(line_of(before_));", "reading_.wait_for_others("});
+  expect_in(reading_h, "bool begin(",
+            {"flags_.set(line::begun, sequence, digest);", "fence(std::memory_order_seq_cst);",
+             "are_posted()", "end();"});
   expect_in(
-      direct_cc, "void Direct::withdraw() {",
-      {"rendezvous_.withdraw();", "fence(std::memory_order_seq_cst);",
-       "flags_.flag(rank, line::begun) == make_flag(turn_, call_.digest) &&", "!finished(rank)"});
-  expect_in(direct_cc, "bool Direct::enter_slice() {",
-            {"flags_.set(line::begun, turn_, call_.digest);", "fence(std::memory_order_seq_cst);",
-             "rendezvous_.all_posted()", "flags_.clear(line::begun);"});
+      reading_h, "void wait_for_others(",
+      {"fence(std::memory_order_seq_cst);",
+       "flags_.flag(rank, line::begun) == make_flag(sequence, digest) &&", "!is_elsewhere(rank)"});
   expect_in(rendezvous_cc, "void Rendezvous::withdraw()", {"flags_.clear(line::places);"});
   expect_in(flag_lines_h, "void clear(uint32_t line)",
             {"slots::store(at(self_, line).flag, uint64_t{0}, std::memory_order_release);"});
