@@ -38,8 +38,8 @@ struct Contest {
   Team* team;
   Data data;
   PeerCell cell;
-  // The least that a batch has taken so far; of live data with all around its calls.
-  double batch_us = turn_us;
+  // What a batch has taken, as calibrated and in each turn; of live data with all around its calls.
+  std::vector<double> batches_us;
   std::vector<Turn> turns;
   bool slow = false;    // one call is all that there is time for
   double spent_us = 0;  // on turns, with all around the calls
@@ -81,22 +81,30 @@ void calibrate(Contest& c, double seconds) {
     if (!measure(calls, calibrations)) return;
   }
   c.cell.calls = calls;
-  c.batch_us = c.data == Data::live ? whole_us : us;
+  c.batches_us = {c.data == Data::live ? whole_us : us};
+}
+
+// The lower median of what is known so far.
+double batch_us(const Contest& c) {
+  std::vector<double> sorted = c.batches_us;
+  const auto middle = sorted.begin() + std::ptrdiff_t((sorted.size() - 1) / 2);
+  std::nth_element(sorted.begin(), middle, sorted.end());
+  return *middle;
 }
 
 // What calibrate() saw may have been held up: then turns would be so short that they measured how
-// cold the caches are. So each turn corrects it.
+// cold the caches are. So turns correct it.
 void turn(Contest& c, size_t round) {
   Turn turn{round, {}};
   const size_t calls = c.cell.calls;
-  const size_t warm_calls = std::max(calls, size_t(double(calls) * warm_us / c.batch_us));
-  const size_t batches = std::clamp<size_t>(size_t(turn_us / c.batch_us), 1, most_batches_a_turn);
+  const double expected_us = c.batches_us.empty() ? turn_us : batch_us(c);
+  const size_t warm_calls = std::max(calls, size_t(double(calls) * warm_us / expected_us));
+  const size_t batches = std::clamp<size_t>(size_t(turn_us / expected_us), 1, most_batches_a_turn);
   const auto begin = Clock::now();
   if (!c.team->run(warm_calls, calls, batches, c.data, &turn.us)) return;
   const double spent_us = us_since(begin);
   c.spent_us += spent_us;
-  c.batch_us =
-      std::min(c.batch_us, spent_us * double(calls) / double(warm_calls + calls * batches));
+  c.batches_us.push_back(spent_us * double(calls) / double(warm_calls + calls * batches));
   for (double& value : turn.us) value /= double(c.cell.calls);
   c.turns.push_back(std::move(turn));
 }
@@ -126,7 +134,7 @@ PeerRow compare_at(std::vector<std::unique_ptr<Team>>& teams, size_t bytes, Data
                    double seconds, const std::function<void(double)>& progress) {
   std::vector<Contest> contests;
   contests.reserve(teams.size());
-  for (auto& team : teams) contests.push_back({team.get(), data, {}, turn_us, {}, false, 0});
+  for (auto& team : teams) contests.push_back({.team = team.get(), .data = data});
   for (Contest& c : contests) {
     if (!c.team->prepare(bytes)) continue;
     check(c);

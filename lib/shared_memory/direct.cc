@@ -20,7 +20,7 @@ Direct::Direct(FlagLines& flags, const Regions& regions, Rendezvous& rendezvous,
                const Tuning& tuning)
     : flags_(flags),
       regions_(regions),
-      reading_(flags, regions),
+      access_(flags, regions),
       rendezvous_(rendezvous),
       tuning_(tuning),
       inputs_(flags.nranks()),
@@ -31,8 +31,8 @@ Direct::Direct(FlagLines& flags, const Regions& regions, Rendezvous& rendezvous,
 void Direct::withdraw() {
   rendezvous_.withdraw();
   let_go();
-  reading_.end();  // an operator may have thrown inside a slice
-  reading_.wait_for_others(turn_, call_.digest, [this](uint32_t rank) { return finished(rank); });
+  access_.end();  // an operator may have thrown inside a slice
+  access_.wait_for_others(turn_, call_.digest, [this](uint32_t rank) { return finished(rank); });
 }
 
 bool Direct::prepare(const AllreduceCall& call, uint32_t turn, Place* input, Place* output) {
@@ -120,7 +120,7 @@ int Direct::waits_for() const {
 }
 
 void Direct::reduce_slice() {
-  withdrawn_ = !reading_.begin(turn_, call_.digest, [this] { return rendezvous_.all_posted(); });
+  withdrawn_ = !access_.begin(turn_, call_.digest, [this] { return rendezvous_.all_posted(); });
   if (withdrawn_) return;
   const uint64_t slice_end =
       std::min<uint64_t>(left_.end, left_.begin + tuning_.direct_slice_bytes);
@@ -139,7 +139,7 @@ void Direct::reduce_slice() {
     left_.begin += bytes;
   }
   if (streams_) stream_fence();
-  reading_.end();
+  access_.end();
   if (left_.begin == left_.end) left_ = std::exchange(then_, {});
   if (left_.begin != left_.end) return;
   slots::fence(std::memory_order_acquire);  // orders the reads before the look at the flags

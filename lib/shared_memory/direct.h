@@ -25,9 +25,9 @@
 
 #include <vector>
 
-#include "lib/shared_memory/reading.h"
 #include "lib/shared_memory/rendezvous.h"
 #include "lib/shared_memory/staging.h"
+#include "lib/shared_memory/vector_access.h"
 
 namespace tutti::shared {
 
@@ -66,7 +66,7 @@ class Direct {
 
   FlagLines& flags_;
   const Regions& regions_;
-  Reading reading_;
+  VectorAccess access_;
   Rendezvous& rendezvous_;
   const Tuning& tuning_;
   AllreduceCall call_;

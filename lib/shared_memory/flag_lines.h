@@ -56,9 +56,8 @@ class FlagLines {
   void set(uint32_t line, uint32_t sequence, uint32_t digest) {
     slots::store(at(self_, line).flag, make_flag(sequence, digest), std::memory_order_release);
   }
-  // Prefetches an own line for writing.
-  void ask_back(uint32_t line) const {
-    slots::ask_back(reinterpret_cast<const std::byte*>(&at(self_, line)), 1);
+  void prefetch_for_write(uint32_t line) const {
+    slots::prefetch_for_write(reinterpret_cast<const std::byte*>(&at(self_, line)), 1);
   }
   void clear(uint32_t line) {
     slots::store(at(self_, line).flag, uint64_t{0}, std::memory_order_release);

@@ -33,7 +33,7 @@ OneHop::OneHop(slots::SlotLink& link, const Regions& regions, SliceWriter& write
       cells_(*link.cells()),
       flags_(link),
       regions_(regions),
-      reading_(flags_, regions),
+      access_(flags_, regions),
       single_copy_(single_copy),
       writer_(writer),
       nranks_(cells_.nranks()),
@@ -125,11 +125,11 @@ void OneHop::fail(Status status) {
 
 void OneHop::withdraw() {
   let_go();
-  reading_.end();  // an operator may have thrown while this rank read
+  access_.end();  // an operator may have thrown while this rank read
   // Else the line may hold a slice of an earlier call, which somebody has yet to read.
   if (!shows() || published_ == 0) return;
   flags_.clear(line_of(before_));
-  reading_.wait_for_others(after_, call_.digest, [](uint32_t) { return false; });
+  access_.wait_for_others(after_, call_.digest, [](uint32_t) { return false; });
 }
 
 // The call has ended: regions that the program has removed here meanwhile may be unmapped.
@@ -234,9 +234,9 @@ bool OneHop::publish_slice() {
   }
   if (shows()) published_ = shape_->slices;
   if (!shape_->in_line) {
-    if (published_ == shape_->slices) ask_back();
+    if (published_ == shape_->slices) prefetch_next();
   } else if (shape_->sources.empty()) {
-    ask_line_back(sequence + shape_->slices + 3);
+    prefetch_line(sequence + shape_->slices + 3);
   }
   return true;
 }
@@ -244,19 +244,19 @@ bool OneHop::publish_slice() {
 // Prefetches for writing what a reader's cache has held since the ring's last pass; the transfer
 // overlaps with the writing of other lines (broadcast of 32 B, 2 ranks: 92 -> 89 ns). Not where
 // this rank takes as well: it waits for lines of its own sources, which come later then.
-void OneHop::ask_line_back(uint32_t sequence) const {
-  if (sequence - read_ < tuning_.ring_slices) flags_.ask_back(line_of(sequence));
+void OneHop::prefetch_line(uint32_t sequence) const {
+  if (sequence - read_ < tuning_.ring_slices) flags_.prefetch_for_write(line_of(sequence));
 }
 
 // The same of where the next call's slices, and the flag of the first, will be written if it is
-// like this one.
-void OneHop::ask_back() const {
-  flags_.ask_back(line_of(after_));
-  if (shows()) return;
+// like this one. Short ones also where this rank takes: slices come later than lines anyway.
+void OneHop::prefetch_next() const {
+  const uint64_t bytes = shape_->slices * shape_->slice_in_ring();
+  if (shows() || !writer_.prefetches_next(bytes, !shape_->sources.empty())) return;
+  prefetch_line(after_);
   const uint64_t at = next_place() & (tuning_.ring_bytes - 1);
   const uint64_t end = call_.narrow ? narrow_bytes() : tuning_.ring_bytes;
-  const uint64_t bytes = std::min(shape_->slices * shape_->slice_in_ring(), end - at);
-  writer_.ask_back(cells_.data(self_) + ring_ + at, bytes, !shape_->sources.empty());
+  slots::prefetch_for_write(cells_.data(self_) + ring_ + at, std::min(bytes, end - at));
 }
 
 bool OneHop::has_begun_next(uint32_t rank, uint32_t digest) const {
@@ -309,8 +309,8 @@ bool OneHop::take_slice() {
 
 // So that all lines of the call are on their way at once, when the first one comes. A rank that
 // only reads does so at each look. One that has published, whose sources are about to write, does
-// so once: else they would lose lines again and again. One line more is worth it (allgather of 128
-// B, 2 ranks: 0.95 of the time; 512 B: 1.13).
+// so once where they are more than two: else they would lose lines again and again (at each look,
+// allgather of 2 ranks: 128 B 0.95 of the time, 512 B 1.13).
 void OneHop::fetch_lines() {
   fetched_lines_ = !shape_->readers.empty() && shape_->slices > 2;
   for (const uint32_t source : shape_->sources) {
@@ -420,12 +420,12 @@ bool OneHop::copy_mapped(size_t i, uint64_t offset, std::byte* to, size_t bytes)
 }
 
 bool OneHop::enter_mapped() {
-  return !mapped_ || reading_.begin(after_, call_.digest, [this] { return still_mapped(); });
+  return !mapped_ || access_.begin(after_, call_.digest, [this] { return still_mapped(); });
 }
 
 bool OneHop::leave_mapped() {
   if (!mapped_) return true;
-  reading_.end();
+  access_.end();
   slots::fence(std::memory_order_acquire);  // orders the reads before the look at the flags
   return still_mapped();
 }

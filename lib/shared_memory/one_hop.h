@@ -30,9 +30,9 @@
 #include "lib/shared_memory/flag_lines.h"
 #include "lib/shared_memory/mapped_part.h"
 #include "lib/shared_memory/one_hop_shape.h"
-#include "lib/shared_memory/reading.h"
 #include "lib/shared_memory/single_copy.h"
 #include "lib/shared_memory/slice_writer.h"
+#include "lib/shared_memory/vector_access.h"
 
 namespace tutti::shared {
 
@@ -111,8 +111,8 @@ class OneHop {
   bool fits(uint32_t sequence) const;
   // The same, after reading the peers' credits.
   bool fits_by_now(uint32_t sequence);
-  void ask_line_back(uint32_t sequence) const;
-  void ask_back() const;
+  void prefetch_line(uint32_t sequence) const;
+  void prefetch_next() const;
   bool there(uint32_t source, uint32_t slice);
   // The flag of a slice, with its bytes where they travel in the flag's line.
   slots::FlagLine& line_at(uint32_t rank, uint32_t sequence) const {
@@ -170,7 +170,7 @@ class OneHop {
   SharedCells& cells_;
   FlagLines flags_;
   const Regions& regions_;
-  Reading reading_;
+  VectorAccess access_;
   SingleCopy& single_copy_;
   SliceWriter& writer_;
   uint32_t nranks_;

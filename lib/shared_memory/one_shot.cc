@@ -19,15 +19,18 @@ void OneShot::stage() {
     staging_.writer().copy(to, call_.input, bytes);
   }
   flags_.post(line(sequence_), sequence_, call_.digest);
-  if (!in_line_) ask_back();
+  if (!in_line_) prefetch_next();
 }
 
-// Where the next vector of this length and its flag will be written.
-void OneShot::ask_back() const {
+// Where the next vector of this length and its flag will be written. A rank that is late in the
+// call before may still be reading there, and is held up; where programs compute between their
+// calls none is (2 KiB, 2 ranks: 0.80 of the time, but 1.15 without anything between).
+void OneShot::prefetch_next() const {
   const size_t bytes = call_.bytes();
+  if (!staging_.writer().prefetches_next(bytes, true)) return;
   const size_t next = is_resident() ? staging_.resident(sequence_ + 1) : staging_.next_block(bytes);
-  flags_.ask_back(line(sequence_ + 1));
-  staging_.writer().ask_back(cells_[self_] + next, bytes, true);
+  flags_.prefetch_for_write(line(sequence_ + 1));
+  slots::prefetch_for_write(cells_[self_] + next, bytes);
 }
 
 bool OneShot::advance() {

@@ -48,7 +48,7 @@ class OneShot {
  private:
   static uint32_t line(uint32_t sequence) { return line::one_shot + 2 * (sequence & 1); }
   bool is_resident() const { return call_.bytes() <= staging_.tuning().resident_bytes; }
-  void ask_back() const;
+  void prefetch_next() const;
 
   Staging& staging_;
   FlagLines& flags_;

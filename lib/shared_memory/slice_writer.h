@@ -4,7 +4,6 @@
 #pragma once
 
 #include "lib/reduce/copy.h"
-#include "lib/slots/access.h"
 #include "lib/tuning/tuning.h"
 
 namespace tutti::shared {
@@ -20,8 +19,8 @@ class SliceWriter {
   // `non_temporal`: those stores always, where calls want them, or never.
   SliceWriter(Use non_temporal, const Tuning& tuning)
       : non_temporal_(non_temporal),
-        asked_back_bytes_(tuning.asked_back_bytes),
-        asked_back_taking_bytes_(tuning.asked_back_taking_bytes) {
+        write_prefetch_bytes_(tuning.write_prefetch_bytes),
+        write_prefetch_taking_bytes_(tuning.write_prefetch_taking_bytes) {
     begin({});
   }
 
@@ -42,17 +41,18 @@ class SliceWriter {
     if (non_temporal()) stream_fence();
   }
 
-  // To be called when the last slice of a call is posted, with where the next call's would be
-  // written. Its readers' caches have held those lines since they read there; so they come back
-  // while this rank waits. `takes`: it takes from others in this call.
-  void ask_back(const std::byte* next, size_t bytes, bool takes) const {
-    const size_t most = takes ? asked_back_taking_bytes_ : asked_back_bytes_;
-    if (bytes <= most && !non_temporal()) slots::ask_back(next, bytes);
+  // Whether a rank that has posted all it publishes in a call, so many bytes, prefetches for
+  // writing where it will write in the next call like it: mostly its readers' caches have held
+  // those lines since they read there, and the lines come while it waits. `takes`: it takes from
+  // others, too.
+  bool prefetches_next(size_t bytes, bool takes) const {
+    return bytes <= (takes ? write_prefetch_taking_bytes_ : write_prefetch_bytes_) &&
+           !non_temporal();
   }
 
  private:
   const Use non_temporal_;
-  const size_t asked_back_bytes_, asked_back_taking_bytes_;
+  const size_t write_prefetch_bytes_, write_prefetch_taking_bytes_;
   SliceStores stores_ = SliceStores::library;
 };
 

@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "lib/base/cache.h"
+
 namespace tutti::slots {
 
 #ifdef TUTTI_SIMULATED
@@ -114,9 +116,9 @@ inline bool compare_exchange(std::atomic<Word>& word, Word expected, Word value)
   (void)bytes;
 }
 
-// Prefetches lines for writing: other cores' caches, which have read them, give them up meanwhile.
-inline void ask_back(const std::byte* at, size_t bytes) {
-  constexpr size_t line_bytes = 64;
+// Prefetches lines for writing (PREFETCHW): other cores' caches, which have read them, give them up
+// meanwhile.
+inline void prefetch_for_write(const std::byte* at, size_t bytes) {
   for (size_t i = 0; i < bytes; i += line_bytes) {
 #if defined(__x86_64__)
     asm volatile("prefetchw %0" : : "m"(at[i]));

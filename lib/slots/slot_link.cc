@@ -65,7 +65,7 @@ std::vector<int> group_of(const LinkSetup& setup, uint32_t* self) {
 SlotLink::SlotLink(SlotLinkParts parts)
     : slots_(parts.segment.geometry().slots),
       slice_bytes_(parts.segment.geometry().slice_bytes),
-      most_asked_back_(std::min<size_t>(parts.asked_back_bytes, slice_bytes_ - 1)),
+      most_prefetched_(std::min<size_t>(parts.write_prefetch_bytes, slice_bytes_ - 1)),
       outgoing_(parts.comm_nranks),
       incoming_(parts.comm_nranks),
       carries_(parts.comm_nranks),

@@ -40,7 +40,7 @@ struct SlotLinkParts {
   std::vector<int> ranks;             // of the communicator, by local index
   uint32_t self = 0;                  // own local index
   uint32_t comm_nranks = 1;
-  size_t asked_back_bytes = default_tuning.asked_back_taking_bytes;
+  size_t write_prefetch_bytes = default_tuning.write_prefetch_taking_bytes;
 };
 
 // "rank 2 calls allreduce of 5 float32, sum, ring".
@@ -88,7 +88,7 @@ class SlotLink final : public Link {
     ++ring.sent;
     store(line.flag, make_flag(ring.sent, digest_), std::memory_order_release);
     wake(ring.local);
-    if (taken > SlotLine::inline_bytes && taken <= most_asked_back_) ask_back_next(ring, taken);
+    if (taken > SlotLine::inline_bytes && taken <= most_prefetched_) prefetch_next(ring, taken);
     return taken;
   }
 
@@ -245,13 +245,14 @@ class SlotLink final : public Link {
   bool has_left(uint32_t local) const;
   Status find_dead(uint64_t now_ns);
   void abandon_call() noexcept;
-  // Prefetches for writing what the next message like this one will be written to: its receiver's
-  // cache has held that since the ring's last pass. Not of messages that fill their slot: the next
-  // part is written at once.
-  void ask_back_next(const Outgoing& ring, size_t bytes) const {
+  // Prefetches for writing where the next message like this one will be written, if it is known to
+  // have been read: its receiver's cache has held that since the ring's last pass. Not of messages
+  // that fill their slot: the next part is written at once.
+  void prefetch_next(const Outgoing& ring, size_t bytes) const {
+    if (ring.sent - ring.credit >= slots_) return;
     const size_t next = ring.sent & (slots_ - 1);
-    ask_back(reinterpret_cast<const std::byte*>(&ring.lines[next]), 1);
-    ask_back(ring.data + next * slice_bytes_, bytes);
+    prefetch_for_write(reinterpret_cast<const std::byte*>(&ring.lines[next]), 1);
+    prefetch_for_write(ring.data + next * slice_bytes_, bytes);
   }
   uint32_t second() {
     if (second_ == 0) second_ = second_digest(mark_.signature);
@@ -262,7 +263,7 @@ class SlotLink final : public Link {
   // Hot fields first: those that the try_ verbs touch.
   uint32_t slots_;
   uint32_t slice_bytes_;
-  size_t most_asked_back_;            // bytes of a slot
+  size_t most_prefetched_;            // bytes of a slot
   uint32_t digest_ = 0, second_ = 0;  // second_: 0 until it is needed
   int mismatched_peer_ = -1;          // a peer whose slice carried another digest
   int corrupt_ = -1;                  // a peer whose slot claims more bytes than fit

@@ -376,7 +376,7 @@ constexpr char slot_link_cc[] = "lib/slots/slot_link.cc";
 constexpr char flag_lines_h[] = "lib/shared_memory/flag_lines.h";
 constexpr char direct_cc[] = "lib/shared_memory/direct.cc";
 constexpr char one_hop_cc[] = "lib/shared_memory/one_hop.cc";
-constexpr char reading_h[] = "lib/shared_memory/reading.h";
+constexpr char vector_access_h[] = "lib/shared_memory/vector_access.h";
 constexpr char rendezvous_cc[] = "lib/shared_memory/rendezvous.cc";
 
 TEST(MemoryOrder, APostedFlagCarriesItsPayload) {
@@ -459,14 +459,14 @@ TEST(MemoryOrder, ANoteIsReadWholeOrNotAtAll) {
 
 TEST(MemoryOrder, NobodyUsesAVectorThatWasWithdrawn) {
   expect_in(direct_cc, "void Direct::withdraw() {",
-            {"rendezvous_.withdraw();", "reading_.wait_for_others(", "finished(rank)"});
+            {"rendezvous_.withdraw();", "access_.wait_for_others(", "finished(rank)"});
   expect_in(one_hop_cc, "void OneHop::withdraw() {",
-            {"flags_.clear(line_of(before_));", "reading_.wait_for_others("});
-  expect_in(reading_h, "bool begin(",
+            {"flags_.clear(line_of(before_));", "access_.wait_for_others("});
+  expect_in(vector_access_h, "bool begin(",
             {"flags_.set(line::begun, sequence, digest);", "fence(std::memory_order_seq_cst);",
              "are_posted()", "end();"});
   expect_in(
-      reading_h, "void wait_for_others(",
+      vector_access_h, "void wait_for_others(",
       {"fence(std::memory_order_seq_cst);",
        "flags_.flag(rank, line::begun) == make_flag(sequence, digest) &&", "!is_elsewhere(rank)"});
   expect_in(rendezvous_cc, "void Rendezvous::withdraw()", {"flags_.clear(line::places);"});

@@ -101,7 +101,7 @@ MUTANTS = [
      "  std::byte* const to = flags_.at(flags_.self(), line::places).payload;\n", ORDER),
     ("direct does not take back what it has said", SHARED + "direct.cc",
      "void Direct::withdraw() {\n  rendezvous_.withdraw();\n", "void Direct::withdraw() {\n", ABORT),
-    ("who withdraws its vectors does not wait for who is at them", SHARED + "reading.h",
+    ("who withdraws its vectors does not wait for who is at them", SHARED + "vector_access.h",
      "    if (!regions_.may_vanish()) return;\n", "    return;\n", ABORT),
     ("direct says done though an input was taken back meanwhile", SHARED + "direct.cc",
      "  withdrawn_ = !rendezvous_.all_posted();\n", "", DIRECT),

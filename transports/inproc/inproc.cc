@@ -25,7 +25,7 @@ Status open_inproc(const LinkSetup& setup, std::unique_ptr<Link>* out) {
   slots::SlotLinkParts parts;
   parts.name = "inproc";
   parts.comm_nranks = uint32_t(setup.exchange->nranks());
-  parts.asked_back_bytes = setup.tuning->asked_back_taking_bytes;
+  parts.write_prefetch_bytes = setup.tuning->write_prefetch_taking_bytes;
   parts.ranks = slots::group_of(setup, &parts.self);
   const auto geometry = slots::Geometry::for_ranks(uint32_t(parts.ranks.size()), *setup.tuning);
   const std::pair<uint64_t, int> key{setup.comm_id, parts.ranks.front()};

@@ -171,7 +171,7 @@ Status open_shm(const LinkSetup& setup, std::unique_ptr<Link>* out) {
   SlotLinkParts parts;
   parts.name = "shm";
   parts.comm_nranks = uint32_t(setup.exchange->nranks());
-  parts.asked_back_bytes = setup.tuning->asked_back_taking_bytes;
+  parts.write_prefetch_bytes = setup.tuning->write_prefetch_taking_bytes;
   parts.ranks = slots::group_of(setup, &parts.self);
   TUTTI_TRY(Opening(setup, &parts).open());
   if (parts.ranks.size() == 1) return {};

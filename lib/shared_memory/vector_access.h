@@ -10,10 +10,10 @@
 
 namespace tutti::shared {
 
-class Reading {
+class VectorAccess {
  public:
   // Both outlive this.
-  Reading(FlagLines& flags, const Regions& regions) : flags_(flags), regions_(regions) {}
+  VectorAccess(FlagLines& flags, const Regions& regions) : flags_(flags), regions_(regions) {}
 
   // This rank is about to touch others' vectors. `sequence`: the call's, not that of any other call
   // that may run. False: `are_posted()`, which looks whether all of them still are, says no.
