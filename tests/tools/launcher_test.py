@@ -365,6 +365,9 @@ class Info(unittest.TestCase):
             self.assertRegex(text, rf"(?m)^  {feature['name']} +{'yes' if feature['found'] else 'no'}\b")
         self.assertIn(data["build"]["reductions"], text)
         self.assertEqual(data["topology"]["processors"], os.cpu_count())
+        if os.path.exists("/sys/kernel/mm/transparent_hugepage/enabled"):
+            with open("/sys/kernel/mm/transparent_hugepage/enabled") as file:
+                self.assertIn(f"[{data['topology']['huge_pages']['private']}]", file.read().split())
         self.assertIn("lo", [i["name"] for i in data["interfaces"]])
         gpus = data["gpus"]
         self.assertIn(f"device buffers: yes, driver {gpus['driver']}" if gpus["usable"]

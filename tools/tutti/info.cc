@@ -86,6 +86,11 @@ void print_topology(const Json& topology) {
     fmt::print("  {} x {} {}, each shared by {}\n", cache["count"].get<int>(),
                size_text(cache["bytes"]), cache["name"].get<std::string>(),
                plural(cache["processors_each"], "processor"));
+  const Json& huge = topology["huge_pages"];
+  const std::string for_private = huge["private"], for_shared = huge["shared"];
+  if (for_private.empty()) return;
+  fmt::print("  transparent huge pages: {}; of shared memory: {}\n", for_private,
+             for_shared.empty() ? "unknown" : for_shared);
 }
 
 void print_gpus(const Json& gpus) {

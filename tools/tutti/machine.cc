@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -57,6 +58,21 @@ Json describe_caches(hwloc_topology_t topology) {
                       {"processors_each", hwloc_bitmap_weight(first->cpuset)}});
   }
   return caches;
+}
+
+// The word that the kernel has chosen, of "always [madvise] never"; empty where it does not say.
+std::string chosen_word(const char* path) {
+  std::ifstream file(path);
+  for (std::string word; file >> word;) {
+    if (word.size() > 2 && word.front() == '[') return word.substr(1, word.size() - 2);
+  }
+  return {};
+}
+
+Json describe_huge_pages() {
+  const std::string folder = "/sys/kernel/mm/transparent_hugepage/";
+  return {{"private", chosen_word((folder + "enabled").c_str())},
+          {"shared", chosen_word((folder + "shmem_enabled").c_str())}};
 }
 
 }  // namespace
@@ -135,6 +151,7 @@ Json describe_topology() {
   // hwloc's total leaves out memory that was added after boot.
   all["memory_bytes"] = uint64_t(sysconf(_SC_PHYS_PAGES)) * uint64_t(sysconf(_SC_PAGESIZE));
   all["caches"] = describe_caches(topology);
+  all["huge_pages"] = describe_huge_pages();
   return all;
 }
 
