@@ -84,20 +84,12 @@ void calibrate(Contest& c, double seconds) {
   c.batches_us = {c.data == Data::live ? whole_us : us};
 }
 
-// The lower median of what is known so far.
-double batch_us(const Contest& c) {
-  std::vector<double> sorted = c.batches_us;
-  const auto middle = sorted.begin() + std::ptrdiff_t((sorted.size() - 1) / 2);
-  std::nth_element(sorted.begin(), middle, sorted.end());
-  return *middle;
-}
-
 // What calibrate() saw may have been held up: then turns would be so short that they measured how
 // cold the caches are. So turns correct it.
 void turn(Contest& c, size_t round) {
   Turn turn{round, {}};
   const size_t calls = c.cell.calls;
-  const double expected_us = c.batches_us.empty() ? turn_us : batch_us(c);
+  const double expected_us = c.batches_us.empty() ? turn_us : summarise(c.batches_us).median;
   const size_t warm_calls = std::max(calls, size_t(double(calls) * warm_us / expected_us));
   const size_t batches = std::clamp<size_t>(size_t(turn_us / expected_us), 1, most_batches_a_turn);
   const auto begin = Clock::now();
