@@ -248,8 +248,8 @@ void OneHop::prefetch_line(uint32_t sequence) const {
   if (sequence - read_ < tuning_.ring_slices) flags_.prefetch_for_write(line_of(sequence));
 }
 
-// The same of where the next call's slices, and the flag of the first, will be written if it is
-// like this one. Short ones also where this rank takes: slices come later than lines anyway.
+// Prefetches for writing where the next call's slices, and the flag of the first, will be written
+// if it is like this one; where this rank takes as well, of short calls only.
 void OneHop::prefetch_next() const {
   const uint64_t bytes = shape_->slices * shape_->slice_in_ring();
   if (shows() || !writer_.prefetches_next(bytes, !shape_->sources.empty())) return;

@@ -40,6 +40,7 @@ struct SlotLinkParts {
   std::vector<int> ranks;             // of the communicator, by local index
   uint32_t self = 0;                  // own local index
   uint32_t comm_nranks = 1;
+  // Tuning::write_prefetch_taking_bytes.
   size_t write_prefetch_bytes = default_tuning.write_prefetch_taking_bytes;
 };
 

@@ -368,6 +368,7 @@ class Info(unittest.TestCase):
         if os.path.exists("/sys/kernel/mm/transparent_hugepage/enabled"):
             with open("/sys/kernel/mm/transparent_hugepage/enabled") as file:
                 self.assertIn(f"[{data['topology']['huge_pages']['private']}]", file.read().split())
+            self.assertIn(f"transparent huge pages: {data['topology']['huge_pages']['private']};", text)
         self.assertIn("lo", [i["name"] for i in data["interfaces"]])
         gpus = data["gpus"]
         self.assertIn(f"device buffers: yes, driver {gpus['driver']}" if gpus["usable"]
