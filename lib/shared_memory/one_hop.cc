@@ -309,10 +309,10 @@ bool OneHop::take_slice() {
 
 // So that all lines of the call are on their way at once, when the first one comes. A rank that
 // only reads does so at each look. One that has published, whose sources are about to write, does
-// so once where they are more than two: else they would lose lines again and again (at each look,
-// allgather of 2 ranks: 128 B 0.95 of the time, 512 B 1.13).
+// so once where they are many: else they would lose lines again and again (at each look, allgather
+// of 2 ranks: 128 B 0.95 of the time, 512 B 1.13).
 void OneHop::fetch_lines() {
-  fetched_lines_ = !shape_->readers.empty() && shape_->slices > 2;
+  fetched_lines_ = !shape_->readers.empty() && shape_->slices > tuning_.refetched_lines;
   for (const uint32_t source : shape_->sources) {
     for (uint32_t slice = 1; slice < shape_->slices; ++slice)
       __builtin_prefetch(&line_at(source, before_ + slice));

@@ -87,6 +87,7 @@ TuningTable large(Use past_caches) {
   set(Field::copied_gather_bytes, (20 << 10) + 64);
   set(Field::write_prefetch_bytes, 4 << 20);
   set(Field::write_prefetch_taking_bytes, 4 << 20);
+  set(Field::refetched_lines, 64);
   set(Field::fetch_pages, 8);
   set(Field::fetch_ahead_bytes, 1 << 20);
   set(Field::cache_bytes, 128 << 10);  // so that everything long goes past it
