@@ -202,7 +202,7 @@ void CallPlanner::find_ways(const Query& query, CallPlan* plan) const {
   const uint64_t bytes = plan->counts.least * plan->element_size;
   uint64_t least_tried = tuning.tried_socket_bytes;
   if (capabilities.all_share_memory) {
-    const bool run_ahead = capabilities.crowded && ends_unheard(key.collective, false, false);
+    const bool run_ahead = capabilities.crowded() && ends_unheard(key.collective, false, false);
     least_tried = run_ahead                            ? tuning.tried_crowded_bytes
                   : plan->choice.path == Path::one_hop ? tuning.tried_one_hop_bytes
                                                        : tuning.tried_bytes;

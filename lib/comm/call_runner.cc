@@ -242,7 +242,7 @@ void CallRunner::finish_trial(const CallPlan& call_plan) {
 void CallRunner::time_to_last_end() {
   shared::Verdicts& verdicts = protocols_.shared()->verdicts;
   verdicts.show_end(uint32_t(mark_.epoch));
-  if (since_ns_ == 0 || connection_.capabilities.crowded) return;  // in flight, or in their way
+  if (since_ns_ == 0 || connection_.capabilities.crowded()) return;  // in flight, or in their way
   // A call that took longer says who was late, and nobody may be kept here.
   constexpr uint64_t most_ns = 10'000'000;
   const uint64_t now = now_ns(), took = now - since_ns_ + moved_ns_;

@@ -224,7 +224,7 @@ class Communicator final : deadlock::Member, HostCalls, process::Leaver {
   std::string describe_links() const;
   // `ready`: whether this rank can take part.
   Status connect(Exchange& exchange, Status ready);
-  void set_patience(bool crowded);
+  void set_patience(double ranks_per_core);
   Status open_links(Exchange& exchange, std::vector<std::vector<uint8_t>>& peers, uint64_t comm_id,
                     uint64_t deadline_ns);
   tutti_status run_on_host(const Call& call) override {

@@ -258,12 +258,12 @@ Status Communicator::connect(Exchange& exchange, Status ready) {
   connection_.medium = join(among) + (across ? " across hosts" : "");
   connection_.capabilities.cache_group = cache_group(hosts);
   for (size_t rank = 0; rank < n; ++rank) {
-    connection_.capabilities.crowded =
-        connection_.capabilities.crowded || crowded_host(hosts, rank);
+    double& most = connection_.capabilities.ranks_per_core;
+    most = std::max(most, ranks_per_core(hosts, rank));
   }
   TUTTI_TRY(open_links(exchange, peers, comm_id, deadline_ns));
 
-  set_patience(crowded_host(hosts, size_t(connection_.rank)));
+  set_patience(ranks_per_core(hosts, size_t(connection_.rank)));
   const uint64_t place[] = {comm_id, uint64_t(connection_.rank)};
   runner_.open(hash_of(place));
   deadlock::add(this);
@@ -276,10 +276,12 @@ Status Communicator::connect(Exchange& exchange, Status ready) {
   return {};
 }
 
-// `crowded`: there are more ranks on this host than cores for them. Then the rank that is waited
-// for needs this core: 4 ranks on 2 cores took 3.0 us at 4 B without spinning, 7.7 us with 20
-// looks.
-void Communicator::set_patience(bool crowded) {
+// `ranks_per_core`: on this host. Where there are more ranks than cores the rank that is waited for
+// needs this core: 4 ranks on 2 cores took 3.0 us at 4 B without spinning, 7.7 us with 20 looks. A
+// single one may have another core; but where some ranks have a core alone, a yield of theirs is a
+// look.
+void Communicator::set_patience(double ranks_per_core) {
+  const bool crowded = ranks_per_core > 1;
   const uint32_t most = connection_.link->most_spins();
   const TuningTable& table = connection_.tuning;
   const auto patience = [&](Field spins, Field yields) {
@@ -299,7 +301,8 @@ void Communicator::set_patience(bool crowded) {
   };
   const Field yields = crowded ? Field::crowded_yields : Field::yields;
   connection_.patience = patience(crowded ? Field::crowded_spins : Field::spins, yields);
-  connection_.lone_patience = patience(crowded ? Field::crowded_lone_spins : Field::spins, yields);
+  connection_.lone_patience =
+      ranks_per_core < 2 ? connection_.patience : patience(Field::crowded_lone_spins, yields);
 }
 
 namespace {

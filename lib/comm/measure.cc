@@ -47,7 +47,7 @@ std::vector<Probe> probes_of(const Capabilities& capabilities) {
                             {medium.gb_s, Kind::rate, Collective::allgather, "direct"},
                             {medium.reduce_gb_s, Kind::addition}};
   // Where ranks outnumber cores who moves bytes is not the only one who takes the time.
-  if (capabilities.all_share_memory && !capabilities.crowded)
+  if (capabilities.all_share_memory && !capabilities.crowded())
     all.push_back({Field::fused_gb_s, Kind::rate, Collective::allreduce, "two-shot", false});
   return all;
 }
@@ -212,7 +212,7 @@ Status values_of(Exchange& exchange, const Connection& connection, uint64_t dead
                             Field::tried_socket_bytes, Field::tried_crowded_bytes})
     settings.tuning.set(tries, tuning_field(tries).most, Origin::initial);
   // Only the fused protocols use it, and where these are not measured mapping it would take long.
-  if (connection.capabilities.crowded) {
+  if (connection.capabilities.crowded()) {
     for (const Field memory : {Field::ring_bytes, Field::few_arena_bytes, Field::some_arena_bytes,
                                Field::many_arena_bytes, Field::rotated_bytes})
       settings.tuning.set(memory, tuning_field(memory).least, Origin::initial);
@@ -244,7 +244,7 @@ Status measure(Exchange& exchange, const Connection& connection, uint64_t deadli
   const uint64_t begun_ns = now_ns();
   const Capabilities& capabilities = connection.capabilities;
   const std::vector<Probe> probes = probes_of(capabilities);
-  const std::string kind = connection.medium + (capabilities.crowded ? ", crowded" : "");
+  const std::string kind = connection.medium + (capabilities.crowded() ? ", crowded" : "");
   const std::string place =
       kind + ", " + name_of(connection.settings.integrity) + ", " + connection.settings.tuning.id();
   std::string values = Known::get().find(place), why;

@@ -98,7 +98,7 @@ uint32_t cache_group(std::span<const HostRecord> records) {
   return size;
 }
 
-bool crowded_host(std::span<const HostRecord> records, size_t self) {
+double ranks_per_core(std::span<const HostRecord> records, size_t self) {
   cpu_set_t cores;
   CPU_ZERO(&cores);
   int ranks = 0;
@@ -108,7 +108,7 @@ bool crowded_host(std::span<const HostRecord> records, size_t self) {
     ++ranks;
     CPU_OR(&cores, &cores, &record.cores);
   }
-  return ranks > CPU_COUNT(&cores);
+  return double(ranks) / std::max(CPU_COUNT(&cores), 1);
 }
 
 }  // namespace tutti

@@ -37,7 +37,7 @@ struct HostRecord {
 // two such groups, all equally large (the last may be smaller); else the number of ranks.
 uint32_t cache_group(std::span<const HostRecord> records);
 
-// Whether more ranks run on the host of `records[self]` than they have cores.
-bool crowded_host(std::span<const HostRecord> records, size_t self);
+// How many ranks run on the host of `records[self]` for each of the cores that they have.
+double ranks_per_core(std::span<const HostRecord> records, size_t self);
 
 }  // namespace tutti

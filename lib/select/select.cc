@@ -10,14 +10,16 @@
 #include "lib/schedule/formula.h"
 #include "lib/schedule/levels.h"
 #include "lib/schedule/moves.h"
+#include "lib/schedule/work.h"
 
 namespace tutti {
 
 namespace {
 
-// What one hop and one byte cost, in microseconds.
+// What one hop and one byte cost, in microseconds. Where ranks outnumber cores: of a core's time.
 struct Medium {
   double hop;           // a message, send to receipt
+  double piece;         // what each piece of a message takes besides, there
   double byte;          // streamed through a slot or a socket
   double reduced_byte;  // added to a vector in cache
 };
@@ -28,8 +30,10 @@ double us_per_byte(double gb_s) { return 1 / (1000 * gb_s); }
 Medium medium_of(const Capabilities& capabilities) {
   const Tuning& tuning = capabilities.tuning;
   const MediumFields fields = medium_fields(capabilities);
-  return {get(tuning, fields.hop_us), us_per_byte(get(tuning, fields.gb_s)),
-          us_per_byte(get(tuning, fields.reduce_gb_s))};
+  const double us = get(tuning, fields.hop_us);
+  const bool by_piece = capabilities.crowded() && !capabilities.in_memory();
+  return {by_piece ? tuning.crowded_hop_us : us, by_piece ? us : 0,
+          us_per_byte(get(tuning, fields.gb_s)), us_per_byte(get(tuning, fields.reduce_gb_s))};
 }
 
 // One of an algorithm's claims for this many ranks; the tests compare them with the prover's
@@ -55,38 +59,83 @@ double moved_by_one_hop(Collective collective, double p) {
   return blocks_in ? 2 * others : 1;
 }
 
-double predict_moves(const Algorithm& algorithm, Path path, const Capabilities& capabilities,
-                     double bytes) {
-  const Medium medium = medium_of(capabilities);
+// The same of all ranks on average.
+double average_of_one_hop(Collective collective, double p) {
+  if (input_has_blocks(collective) || output_has_blocks(collective))
+    return moved_by_one_hop(collective, p) * (is_rooted(collective) ? 2 / p : 1);
+  if (!reduces(collective)) return 1;
+  return is_rooted(collective) ? 2 - 1 / p : (1 + p) / 2;
+}
+
+// What a fused protocol takes.
+struct FusedCost {
+  double hops;
+  double busiest;    // how many vectors the busiest rank writes and reads,
+  double average;    // and a rank on average
+  double far_lines;  // transfers from another last-level cache
+};
+
+FusedCost fused_cost(const Algorithm& algorithm, Path path, const Capabilities& capabilities) {
   const Tuning& tuning = capabilities.tuning;
-  const double p = capabilities.nranks, fused_byte = us_per_byte(tuning.fused_gb_s);
-  const double far = tuning.far_line_us * (p - capabilities.cache_group);
+  const double p = capabilities.nranks, group = group_size(capabilities);
+  const double far = p - capabilities.cache_group;
   // Fused paths have no records to step through. One-shot writes a vector and reads p-1 others;
   // two-shot moves as many vectors whatever p is.
-  if (path == Path::one_shot || path == Path::one_shot_or_direct) {
-    return medium.hop * tuning.one_shot_hops + p * bytes * fused_byte + far;
+  switch (path) {
+    case Path::two_level: {
+      const double groups = std::ceil(p / group);
+      return {tuning.two_level_hops, group + groups, group + groups, groups - 1};
+    }
+    case Path::two_shot:
+      return {tuning.two_shot_hops, tuning.two_shot_vectors, 3 - 1 / p, 2 * far};
+    case Path::sliced_one_shot:
+      return {tuning.sliced_one_shot_hops, p, p, far};
+    case Path::one_hop:
+      return {tuning.one_hop_hops, moved_by_one_hop(algorithm.collective, p),
+              average_of_one_hop(algorithm.collective, p), far};
+    default:
+      return {tuning.one_shot_hops, p, p, far};
   }
-  if (path == Path::two_level) {
-    const double group = group_size(capabilities);
-    const double vectors = group + std::ceil(p / group);
-    return medium.hop * tuning.two_level_hops + vectors * bytes * fused_byte +
-           tuning.far_line_us * (std::ceil(p / group) - 1);
-  }
-  if (path == Path::two_shot) {
-    return medium.hop * tuning.two_shot_hops + tuning.two_shot_vectors * bytes * fused_byte +
-           2 * far;
-  }
-  if (path == Path::sliced_one_shot) {
-    return medium.hop * tuning.sliced_one_shot_hops + p * bytes * fused_byte + far;
-  }
-  if (path == Path::one_hop) {
-    return medium.hop * tuning.one_hop_hops +
-           moved_by_one_hop(algorithm.collective, p) * bytes * fused_byte + far;
-  }
+}
+
+double predict_fused(const Algorithm& algorithm, Path path, const Capabilities& capabilities,
+                     double bytes) {
+  const Tuning& tuning = capabilities.tuning;
+  const FusedCost cost = fused_cost(algorithm, path, capabilities);
+  const double hops = cost.hops * medium_of(capabilities).hop,
+               far_us = cost.far_lines * tuning.far_line_us;
+  const double byte = us_per_byte(tuning.fused_gb_s);
+  if (!capabilities.crowded()) return hops + cost.busiest * bytes * byte + far_us;
+  const double load = capabilities.ranks_per_core;
+  return load * hops + std::max(cost.busiest, load * cost.average) * bytes * byte + far_us;
+}
+
+double predict_schedule(const Algorithm& algorithm, const Capabilities& capabilities,
+                        double bytes) {
+  const Medium medium = medium_of(capabilities);
   const Claims& claims = algorithm.claims;
-  return claimed(claims.rounds, capabilities.nranks) * medium.hop +
-         bytes * (claimed(claims.sent, capabilities.nranks) * medium.byte +
-                  claimed(claims.reduced, capabilities.nranks) * medium.reduced_byte);
+  if (!capabilities.crowded()) {
+    return claimed(claims.rounds, capabilities.nranks) * medium.hop +
+           bytes * (claimed(claims.sent, capabilities.nranks) * medium.byte +
+                    claimed(claims.reduced, capabilities.nranks) * medium.reduced_byte);
+  }
+  // In each round a core goes from rank to rank. It does the work of all its ranks, and the busiest
+  // rank does its own on one core. A slot or a socket's buffer is copied to and from; only what is
+  // combined in a slot is not.
+  const double load = capabilities.ranks_per_core;
+  const double received_byte = capabilities.in_memory() ? 0 : medium.byte / 2;
+  double busiest = 0, sum = 0;
+  const std::vector<schedule::Work>& work = schedule::work_of(
+      algorithm, {.nranks = capabilities.nranks, .radix = group_size(capabilities)});
+  for (const schedule::Work& of : work) {
+    const double us = of.pieces * medium.piece +
+                      bytes * (of.copied * medium.byte / 2 + of.received * received_byte +
+                               of.reduced * medium.reduced_byte);
+    busiest = std::max(busiest, us);
+    sum += us;
+  }
+  return claimed(claims.rounds, capabilities.nranks) * load * medium.hop +
+         std::max(busiest, load * sum / double(work.size()));
 }
 
 double predict(const Algorithm& algorithm, Path path, const Capabilities& capabilities,
@@ -98,7 +147,9 @@ double predict(const Algorithm& algorithm, Path path, const Capabilities& capabi
                            ? claimed(algorithm.claims.reduced, capabilities.nranks) *
                                  us_per_byte(capabilities.tuning.exact_gb_s)
                            : 0;
-  return predict_moves(algorithm, path, capabilities, bytes) + bytes * exact;
+  return bytes * exact + (path == Path::schedule
+                              ? predict_schedule(algorithm, capabilities, bytes)
+                              : predict_fused(algorithm, path, capabilities, bytes));
 }
 
 // How `algorithm` runs here: fused where a fused path implements it.
@@ -199,9 +250,11 @@ std::string reason_of(const Candidate& best, const Capabilities& capabilities, t
 }  // namespace
 
 MediumFields medium_fields(const Capabilities& capabilities) {
-  if (!capabilities.in_memory())
-    return {Field::socket_hop_us, Field::socket_gb_s, Field::socket_reduce_gb_s};
-  if (capabilities.crowded)
+  if (!capabilities.in_memory()) {
+    return {capabilities.crowded() ? Field::crowded_socket_us : Field::socket_hop_us,
+            Field::socket_gb_s, Field::socket_reduce_gb_s};
+  }
+  if (capabilities.crowded())
     return {Field::crowded_hop_us, Field::crowded_slot_gb_s, Field::crowded_reduce_gb_s};
   return {Field::memory_hop_us, Field::memory_slot_gb_s, Field::memory_reduce_gb_s};
 }

@@ -19,8 +19,9 @@ struct Capabilities {
   bool all_share_memory = false;  // protocols of lib/shared_memory can run
   bool checks_memory = false;     // all share memory, but calls go by schedules over checked slots
   bool in_memory() const { return all_share_memory || checks_memory; }
-  bool copy_only = false;         // only the link may touch the ranks' inputs and outputs
-  bool crowded = false;           // more ranks than cores on some host
+  bool copy_only = false;     // only the link may touch the ranks' inputs and outputs
+  double ranks_per_core = 1;  // of the host where they are most; at least 1
+  bool crowded() const { return ranks_per_core > 1; }
   size_t staged_limit_bytes = 0;  // up to here one-shot always stages and never goes direct
   size_t one_shot_limit_bytes = 0;
   size_t two_level_limit_bytes = 0;

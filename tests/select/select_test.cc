@@ -57,5 +57,35 @@ TEST(Choice, TakesTwoLevelsAboveACacheForShortVectorsOnly) {
   EXPECT_NE(chosen(16, 1, 2), "two-level") << "a cache each: no group to fold in";
 }
 
+std::string chosen_of_sockets(Collective collective, double ranks_per_core, uint64_t bytes) {
+  Capabilities capabilities;
+  capabilities.nranks = 8;
+  capabilities.ranks_per_core = ranks_per_core;
+  Choice choice;
+  EXPECT_TRUE(
+      choose(collective, capabilities, plain_query(collective, 8, bytes / 4, 4), {}, false, &choice)
+          .ok());
+  return choice.algorithm->name;
+}
+
+// There the work of all ranks counts, not how many of them do it at once.
+TEST(Choice, TakesFewMessagesAndBytesWhereRanksShareCores) {
+  EXPECT_EQ(chosen_of_sockets(Collective::allreduce, 1, 1 << 10), "butterfly") << "24 messages";
+  EXPECT_EQ(chosen_of_sockets(Collective::allreduce, 4, 1 << 10), "tree") << "14 messages";
+  EXPECT_EQ(chosen_of_sockets(Collective::reduce, 1, 8 << 20), "two-shot");
+  EXPECT_EQ(chosen_of_sockets(Collective::reduce, 4, 8 << 20), "binomial");
+}
+
+TEST(RanksPerCore, CountsTheCoresThatTheRanksOfAHostHaveTogether) {
+  std::vector<HostRecord> records(5);
+  for (size_t rank = 0; rank < records.size(); ++rank) {
+    records[rank].boot_id[0] = rank < 3 ? 'a' : 'b';
+    CPU_ZERO(&records[rank].cores);
+    CPU_SET(rank % 2, &records[rank].cores);
+  }
+  EXPECT_EQ(ranks_per_core(records, 0), 1.5);
+  EXPECT_EQ(ranks_per_core(records, 4), 1);
+}
+
 }  // namespace
 }  // namespace tutti

@@ -14,7 +14,8 @@ namespace tutti::testing {
 
 // Runs body(rank, comm) on `nranks` threads over `transports` and frees the communicators.
 inline void on_comm(int nranks, const char* transports,
-                    const std::function<void(int, tutti_comm)>& body) {
+                    const std::function<void(int, tutti_comm)>& body,
+                    tutti_level level = TUTTI_LEVEL_DEFAULT) {
   tutti_unique_id id{};
   ASSERT_EQ(tutti_unique_id_create(nullptr, &id), TUTTI_OK) << tutti_last_error();
   on_threads(nranks, [&](int rank) {
@@ -22,6 +23,7 @@ inline void on_comm(int nranks, const char* transports,
     config.transports = transports;
     config.timeout_ms = 20'000;
     config.setup_ms = 20'000;
+    config.level = level;
     tutti_comm comm = nullptr;
     ASSERT_EQ(tutti_comm_create_from_id(&id, rank, nranks, &config, &comm), TUTTI_OK)
         << tutti_last_error();
