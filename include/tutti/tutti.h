@@ -212,8 +212,9 @@ TUTTI_API int tutti_op_supports(tutti_op op, tutti_dtype dtype);
  * these are about sums and products that round. */
 typedef enum tutti_level {
   TUTTI_LEVEL_DEFAULT = 0, /* of a call: the communicator's; of that: TUTTI_LEVEL, else fast */
-  /* the same on all ranks, and in every run of the same call with the same tuning table: which
-   * algorithm runs, and so the order in which operands are combined, follows from the table */
+  /* the same on all ranks, and in every run of the same call with the same tuning table and as many
+   * ranks and cores on the same hosts: which algorithm runs, and so the order in which operands are
+   * combined, follows from these */
   TUTTI_LEVEL_FAST = 1,
   /* and independent of where in a vector an element stands and, unless algorithms are forced, of
    * how long the vector is: buckets may be cut and joined */

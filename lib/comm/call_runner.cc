@@ -310,8 +310,8 @@ Status CallRunner::complete_and_end(const CallPlan& call_plan, const Call& call)
   return ended;
 }
 
-// Where ranks outnumber cores, who is waited for needs this rank's core. Not so a single one: that
-// may have another.
+// Where ranks outnumber cores, who is waited for needs this rank's core. A single one may have
+// another.
 const Patience& CallRunner::patience_for(const CallPlan& call_plan) const {
   const bool for_one = call_plan.one_hop && call_plan.one_hop->sources.size() == 1;
   return for_one ? connection_.lone_patience : connection_.patience;

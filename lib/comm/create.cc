@@ -257,10 +257,10 @@ Status Communicator::connect(Exchange& exchange, Status ready) {
   });
   connection_.medium = join(among) + (across ? " across hosts" : "");
   connection_.capabilities.cache_group = cache_group(hosts);
-  for (size_t rank = 0; rank < n; ++rank) {
-    double& most = connection_.capabilities.ranks_per_core;
-    most = std::max(most, ranks_per_core(hosts, rank));
-  }
+  connection_.capabilities.across_hosts = across;
+  double most = 1;
+  for (size_t rank = 0; rank < n; ++rank) most = std::max(most, ranks_per_core(hosts, rank));
+  connection_.capabilities.ranks_per_core = most;
   TUTTI_TRY(open_links(exchange, peers, comm_id, deadline_ns));
 
   set_patience(ranks_per_core(hosts, size_t(connection_.rank)));
@@ -277,9 +277,9 @@ Status Communicator::connect(Exchange& exchange, Status ready) {
 }
 
 // `ranks_per_core`: on this host. Where there are more ranks than cores the rank that is waited for
-// needs this core: 4 ranks on 2 cores took 3.0 us at 4 B without spinning, 7.7 us with 20 looks. A
-// single one may have another core; but where some ranks have a core alone, a yield of theirs is a
-// look.
+// needs this core: 4 ranks on 2 cores took 3.0 us at 4 B without spinning, 7.7 us with 20 looks.
+// One that waits for a single other rank spins a little, as that may be running on another core;
+// but not where some ranks have a core to themselves: they look again at once after a yield.
 void Communicator::set_patience(double ranks_per_core) {
   const bool crowded = ranks_per_core > 1;
   const uint32_t most = connection_.link->most_spins();

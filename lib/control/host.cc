@@ -108,7 +108,8 @@ double ranks_per_core(std::span<const HostRecord> records, size_t self) {
     ++ranks;
     CPU_OR(&cores, &cores, &record.cores);
   }
-  return double(ranks) / std::max(CPU_COUNT(&cores), 1);
+  const int known = CPU_COUNT(&cores);
+  return known == 0 ? 1 : double(ranks) / known;
 }
 
 }  // namespace tutti

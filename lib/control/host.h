@@ -37,7 +37,8 @@ struct HostRecord {
 // two such groups, all equally large (the last may be smaller); else the number of ranks.
 uint32_t cache_group(std::span<const HostRecord> records);
 
-// How many ranks run on the host of `records[self]` for each of the cores that they have.
+// How many ranks run on the host of `records[self]` for each of the cores that they may run on; 1
+// where these are unknown.
 double ranks_per_core(std::span<const HostRecord> records, size_t self);
 
 }  // namespace tutti

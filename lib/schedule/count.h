@@ -16,15 +16,20 @@ class Counter final : public Sink {
 
   void begin(uint32_t chunks, uint32_t) override { chunks_ = chunks; }
   void step(const Step& step) override {
-    if (step.kind == Kind::send) {
+    const bool sends = step.kind == Kind::send;
+    if (sends) {
       messages_ += step.joined ? 0 : 1;
       sent_ += step.from.size();
     }
+    pieces_ += sends || step.kind == Kind::recv || step.kind == Kind::recv_reduce;
+    if (step.kind != Kind::reduce) moved_ += (sends ? step.from : step.to).size();
     if (step.kind == Kind::recv_reduce || step.kind == Kind::reduce) reduced_ += step.to.size();
   }
 
   uint64_t messages() const { return messages_; }  // sent
+  uint64_t pieces() const { return pieces_; }      // ranges of messages, sent and received
   Rational sent() const { return in_buffers(sent_); }
+  Rational moved() const { return in_buffers(moved_); }  // sent, received and copied
   Rational reduced() const { return in_buffers(reduced_); }
 
  private:
@@ -32,7 +37,7 @@ class Counter final : public Sink {
 
   uint32_t buffers_;  // how many of them the vector is
   uint32_t chunks_ = 1;
-  uint64_t messages_ = 0, sent_ = 0, reduced_ = 0;
+  uint64_t messages_ = 0, pieces_ = 0, sent_ = 0, moved_ = 0, reduced_ = 0;
 };
 
 // The costs of all ranks.

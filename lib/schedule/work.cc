@@ -4,44 +4,23 @@
 #include <mutex>
 #include <tuple>
 
+#include "lib/schedule/count.h"
 #include "lib/schedule/goal.h"
 
 namespace tutti::schedule {
 
 namespace {
 
-constexpr uint32_t most_ranks = 64;  // whose steps are looked at
-
-class WorkSink final : public Sink {
- public:
-  explicit WorkSink(uint32_t buffers) : buffers_(buffers) {}
-
-  void begin(uint32_t chunks, uint32_t) override { of_chunk_ = double(buffers_) / chunks; }
-  void step(const Step& step) override {
-    const bool sends = step.kind == Kind::send;
-    const double buffers = of_chunk_ * (sends ? step.from : step.to).size();
-    const bool on_receipt = step.kind == Kind::recv_reduce, combines = step.kind == Kind::reduce;
-    if (step.kind != Kind::copy && !combines) work_.pieces += 0.5;
-    if (on_receipt) work_.received += buffers;
-    (on_receipt || combines ? work_.reduced : work_.copied) += buffers;
-  }
-  const Work& work() const { return work_; }
-
- private:
-  uint32_t buffers_;
-  double of_chunk_ = 0;
-  Work work_;
-};
-
 std::vector<Work> derive_work(const Algorithm& algorithm, Shape shape) {
   const Goal goal(algorithm.collective, shape.nranks, shape.root);
-  const uint32_t apart = (shape.nranks + most_ranks - 1) / most_ranks;
+  shape.bracketing = Bracketing::left;
   std::vector<Work> all;
-  for (uint32_t i = 0; i < shape.nranks; i += apart) {
-    shape.rank = (shape.root + i) % shape.nranks;
-    WorkSink sink(goal.buffers());
-    algorithm.emit(shape, sink);
-    all.push_back(sink.work());
+  all.reserve(shape.nranks);
+  for (shape.rank = 0; shape.rank < shape.nranks; ++shape.rank) {
+    Counter counter(goal.buffers());
+    algorithm.emit(shape, counter);
+    all.push_back(
+        {double(counter.pieces()) / 2, counter.moved().value() / 2, counter.reduced().value()});
   }
   return all;
 }

@@ -16,10 +16,10 @@ namespace tutti {
 
 namespace {
 
-// What one hop and one byte cost, in microseconds. Where ranks outnumber cores: of a core's time.
+// What one hop and one byte cost, in microseconds.
 struct Medium {
   double hop;           // a message, send to receipt
-  double piece;         // what each piece of a message takes besides, there
+  double piece;         // of a core's time, each piece of a message; counts where ranks share cores
   double byte;          // streamed through a slot or a socket
   double reduced_byte;  // added to a vector in cache
 };
@@ -29,11 +29,15 @@ double us_per_byte(double gb_s) { return 1 / (1000 * gb_s); }
 
 Medium medium_of(const Capabilities& capabilities) {
   const Tuning& tuning = capabilities.tuning;
-  const MediumFields fields = medium_fields(capabilities);
-  const double us = get(tuning, fields.hop_us);
-  const bool by_piece = capabilities.crowded() && !capabilities.in_memory();
-  return {by_piece ? tuning.crowded_hop_us : us, by_piece ? us : 0,
-          us_per_byte(get(tuning, fields.gb_s)), us_per_byte(get(tuning, fields.reduce_gb_s))};
+  const bool in_memory = capabilities.in_memory();
+  Medium medium{in_memory ? tuning.memory_hop_us : tuning.socket_hop_us,
+                in_memory ? 0 : tuning.socket_piece_us,
+                us_per_byte(in_memory ? tuning.memory_slot_gb_s : tuning.socket_gb_s),
+                us_per_byte(in_memory ? tuning.memory_reduce_gb_s : tuning.socket_reduce_gb_s)};
+  // In each round a core goes from rank to rank; nobody has to be woken up.
+  if (capabilities.crowded() && !capabilities.across_hosts)
+    medium.hop = capabilities.ranks_per_core * tuning.context_switch_us;
+  return medium;
 }
 
 // One of an algorithm's claims for this many ranks; the tests compare them with the prover's
@@ -64,7 +68,7 @@ double average_of_one_hop(Collective collective, double p) {
   if (input_has_blocks(collective) || output_has_blocks(collective))
     return moved_by_one_hop(collective, p) * (is_rooted(collective) ? 2 / p : 1);
   if (!reduces(collective)) return 1;
-  return is_rooted(collective) ? 2 - 1 / p : (1 + p) / 2;
+  return is_rooted(collective) ? 2 - 1 / p : (1 + p) / 2 + 1 - 1 / p;
 }
 
 // What a fused protocol takes.
@@ -93,49 +97,64 @@ FusedCost fused_cost(const Algorithm& algorithm, Path path, const Capabilities& 
     case Path::one_hop:
       return {tuning.one_hop_hops, moved_by_one_hop(algorithm.collective, p),
               average_of_one_hop(algorithm.collective, p), far};
-    default:
-      return {tuning.one_shot_hops, p, p, far};
+    case Path::one_shot:
+    case Path::one_shot_or_direct:
+    case Path::schedule:
+      break;
   }
+  return {tuning.one_shot_hops, p, p, far};
 }
 
+const std::vector<schedule::Work>& work_of(const Algorithm& algorithm,
+                                           const Capabilities& capabilities) {
+  return schedule::work_of(algorithm,
+                           {.nranks = capabilities.nranks, .radix = group_size(capabilities)});
+}
+
+// Brent's bound: what the ranks of a core do takes as long as all of it together, and as long as
+// what the busiest of them does. `us`: what a rank's work takes.
+template <class TimeOf>
+double time_of_work(const Algorithm& algorithm, const Capabilities& capabilities, TimeOf&& us) {
+  const std::vector<schedule::Work>& all = work_of(algorithm, capabilities);
+  double busiest = 0, sum = 0;
+  for (const schedule::Work& work : all) {
+    busiest = std::max(busiest, us(work));
+    sum += us(work);
+  }
+  return std::max(busiest, capabilities.ranks_per_core * sum / double(all.size()));
+}
+
+// `exact_byte`: what a byte takes that is added without rounding, in addition.
 double predict_fused(const Algorithm& algorithm, Path path, const Capabilities& capabilities,
-                     double bytes) {
+                     double bytes, double exact_byte) {
   const Tuning& tuning = capabilities.tuning;
   const FusedCost cost = fused_cost(algorithm, path, capabilities);
-  const double hops = cost.hops * medium_of(capabilities).hop,
-               far_us = cost.far_lines * tuning.far_line_us;
   const double byte = us_per_byte(tuning.fused_gb_s);
-  if (!capabilities.crowded()) return hops + cost.busiest * bytes * byte + far_us;
-  const double load = capabilities.ranks_per_core;
-  return load * hops + std::max(cost.busiest, load * cost.average) * bytes * byte + far_us;
+  double moved = cost.busiest, added = claimed(algorithm.claims.reduced, capabilities.nranks);
+  if (capabilities.crowded()) {
+    moved = std::max(moved, capabilities.ranks_per_core * cost.average);
+    added = time_of_work(algorithm, capabilities,
+                         [](const schedule::Work& work) { return work.reduced; });
+  }
+  return medium_of(capabilities).hop * cost.hops + bytes * (moved * byte + added * exact_byte) +
+         cost.far_lines * tuning.far_line_us;
 }
 
-double predict_schedule(const Algorithm& algorithm, const Capabilities& capabilities,
-                        double bytes) {
+double predict_schedule(const Algorithm& algorithm, const Capabilities& capabilities, double bytes,
+                        double exact_byte) {
   const Medium medium = medium_of(capabilities);
   const Claims& claims = algorithm.claims;
+  const uint32_t nranks = capabilities.nranks;
+  const double rounds = claimed(claims.rounds, nranks) * medium.hop,
+               added_byte = medium.reduced_byte + exact_byte;
   if (!capabilities.crowded()) {
-    return claimed(claims.rounds, capabilities.nranks) * medium.hop +
-           bytes * (claimed(claims.sent, capabilities.nranks) * medium.byte +
-                    claimed(claims.reduced, capabilities.nranks) * medium.reduced_byte);
+    return rounds + bytes * (claimed(claims.sent, nranks) * medium.byte +
+                             claimed(claims.reduced, nranks) * added_byte);
   }
-  // In each round a core goes from rank to rank. It does the work of all its ranks, and the busiest
-  // rank does its own on one core. A slot or a socket's buffer is copied to and from; only what is
-  // combined in a slot is not.
-  const double load = capabilities.ranks_per_core;
-  const double received_byte = capabilities.in_memory() ? 0 : medium.byte / 2;
-  double busiest = 0, sum = 0;
-  const std::vector<schedule::Work>& work = schedule::work_of(
-      algorithm, {.nranks = capabilities.nranks, .radix = group_size(capabilities)});
-  for (const schedule::Work& of : work) {
-    const double us = of.pieces * medium.piece +
-                      bytes * (of.copied * medium.byte / 2 + of.received * received_byte +
-                               of.reduced * medium.reduced_byte);
-    busiest = std::max(busiest, us);
-    sum += us;
-  }
-  return claimed(claims.rounds, capabilities.nranks) * load * medium.hop +
-         std::max(busiest, load * sum / double(work.size()));
+  return rounds + time_of_work(algorithm, capabilities, [&](const schedule::Work& work) {
+           return work.pieces * medium.piece +
+                  bytes * (work.moved * medium.byte + work.reduced * added_byte);
+         });
 }
 
 double predict(const Algorithm& algorithm, Path path, const Capabilities& capabilities,
@@ -143,13 +162,11 @@ double predict(const Algorithm& algorithm, Path path, const Capabilities& capabi
   const uint64_t count = query.class_count != 0 ? query.class_count : query.count;
   const double bytes = double(count) * query.element_size;
   // Two operands are added exactly by any addition.
-  const double exact = query.level == TUTTI_LEVEL_EXACT && capabilities.nranks > 2
-                           ? claimed(algorithm.claims.reduced, capabilities.nranks) *
-                                 us_per_byte(capabilities.tuning.exact_gb_s)
-                           : 0;
-  return bytes * exact + (path == Path::schedule
-                              ? predict_schedule(algorithm, capabilities, bytes)
-                              : predict_fused(algorithm, path, capabilities, bytes));
+  const double exact_byte = query.level == TUTTI_LEVEL_EXACT && capabilities.nranks > 2
+                                ? us_per_byte(capabilities.tuning.exact_gb_s)
+                                : 0;
+  return path == Path::schedule ? predict_schedule(algorithm, capabilities, bytes, exact_byte)
+                                : predict_fused(algorithm, path, capabilities, bytes, exact_byte);
 }
 
 // How `algorithm` runs here: fused where a fused path implements it.
@@ -250,13 +267,13 @@ std::string reason_of(const Candidate& best, const Capabilities& capabilities, t
 }  // namespace
 
 MediumFields medium_fields(const Capabilities& capabilities) {
+  const bool shares_cores = capabilities.crowded() && !capabilities.across_hosts;
   if (!capabilities.in_memory()) {
-    return {capabilities.crowded() ? Field::crowded_socket_us : Field::socket_hop_us,
-            Field::socket_gb_s, Field::socket_reduce_gb_s};
+    return {shares_cores ? Field::socket_piece_us : Field::socket_hop_us, Field::socket_gb_s,
+            Field::socket_reduce_gb_s};
   }
-  if (capabilities.crowded())
-    return {Field::crowded_hop_us, Field::crowded_slot_gb_s, Field::crowded_reduce_gb_s};
-  return {Field::memory_hop_us, Field::memory_slot_gb_s, Field::memory_reduce_gb_s};
+  return {shares_cores ? Field::context_switch_us : Field::memory_hop_us, Field::memory_slot_gb_s,
+          Field::memory_reduce_gb_s};
 }
 
 Query plain_query(Collective collective, uint32_t nranks, uint64_t count, uint32_t element_size) {

@@ -19,8 +19,9 @@ struct Capabilities {
   bool all_share_memory = false;  // protocols of lib/shared_memory can run
   bool checks_memory = false;     // all share memory, but calls go by schedules over checked slots
   bool in_memory() const { return all_share_memory || checks_memory; }
-  bool copy_only = false;     // only the link may touch the ranks' inputs and outputs
-  double ranks_per_core = 1;  // of the host where they are most; at least 1
+  bool copy_only = false;  // only the link may touch the ranks' inputs and outputs
+  bool across_hosts = false;
+  double ranks_per_core = 1;  // the most of any host; at least 1
   bool crowded() const { return ranks_per_core > 1; }
   size_t staged_limit_bytes = 0;  // up to here one-shot always stages and never goes direct
   size_t one_shot_limit_bytes = 0;
@@ -31,7 +32,8 @@ struct Capabilities {
   Tuning tuning;
 };
 
-// What the model knows of the medium between the ranks.
+// What the model knows of the medium between the ranks: of what decides how long a short call takes
+// the main part, what moves bytes, and what adds them up.
 struct MediumFields {
   Field hop_us, gb_s, reduce_gb_s;
 };

@@ -113,7 +113,7 @@ std::vector<Report> run(int nranks, const char* transport,
 
 class Measure : public ::testing::TestWithParam<const char*> {};
 
-// "measured of shm, crowded: crowded_hop_us 3.1, crowded_slot_gb_s 4.2".
+// "measured of shm, crowded: context_switch_us 1.1, memory_slot_gb_s 4.2".
 void expect_sensible(const std::string& values) {
   size_t found = 0;
   for (size_t i = 0; i < tutti::field_count; ++i) {
@@ -125,7 +125,7 @@ void expect_sensible(const std::string& values) {
     EXPECT_EQ(tutti::why_not(tutti::Field(i), value), "") << values;
     EXPECT_GT(value, 0) << values;
     if (name == " memory_hop_us ") EXPECT_LT(value, 10) << values;
-    if (name == " crowded_hop_us ") EXPECT_LT(value, 100) << values;
+    if (name == " context_switch_us ") EXPECT_LT(value, 100) << values;
     if (name.find("gb_s") != name.npos) EXPECT_LT(value, 1'000) << values;
   }
   EXPECT_EQ(found, values.find("of shm:") != values.npos ? 4u : 3u) << values;

@@ -57,23 +57,55 @@ TEST(Choice, TakesTwoLevelsAboveACacheForShortVectorsOnly) {
   EXPECT_NE(chosen(16, 1, 2), "two-level") << "a cache each: no group to fold in";
 }
 
-std::string chosen_of_sockets(Collective collective, double ranks_per_core, uint64_t bytes) {
-  Capabilities capabilities;
+std::string chosen_of(Collective collective, uint64_t bytes, Capabilities capabilities,
+                      tutti_level level = TUTTI_LEVEL_FAST) {
   capabilities.nranks = 8;
-  capabilities.ranks_per_core = ranks_per_core;
+  capabilities.cache_group = 8;
+  Query query = plain_query(collective, 8, bytes / 4, 4);
+  query.level = level;
   Choice choice;
-  EXPECT_TRUE(
-      choose(collective, capabilities, plain_query(collective, 8, bytes / 4, 4), {}, false, &choice)
-          .ok());
+  EXPECT_TRUE(choose(collective, capabilities, query, {}, false, &choice).ok());
   return choice.algorithm->name;
+}
+
+Capabilities sockets(double ranks_per_core, bool across_hosts = false) {
+  Capabilities capabilities;
+  capabilities.ranks_per_core = ranks_per_core;
+  capabilities.across_hosts = across_hosts;
+  return capabilities;
 }
 
 // There the work of all ranks counts, not how many of them do it at once.
 TEST(Choice, TakesFewMessagesAndBytesWhereRanksShareCores) {
-  EXPECT_EQ(chosen_of_sockets(Collective::allreduce, 1, 1 << 10), "butterfly") << "24 messages";
-  EXPECT_EQ(chosen_of_sockets(Collective::allreduce, 4, 1 << 10), "tree") << "14 messages";
-  EXPECT_EQ(chosen_of_sockets(Collective::reduce, 1, 8 << 20), "two-shot");
-  EXPECT_EQ(chosen_of_sockets(Collective::reduce, 4, 8 << 20), "binomial");
+  EXPECT_EQ(chosen_of(Collective::allreduce, 1 << 10, sockets(1)), "butterfly") << "24 messages";
+  EXPECT_EQ(chosen_of(Collective::allreduce, 1 << 10, sockets(4)), "tree") << "14 messages";
+  EXPECT_EQ(chosen_of(Collective::reduce, 8 << 20, sockets(1)), "two-shot");
+  EXPECT_EQ(chosen_of(Collective::reduce, 8 << 20, sockets(4)), "binomial");
+}
+
+TEST(Choice, TakesFewRoundsBetweenHostsAlsoWhereRanksShareCores) {
+  EXPECT_EQ(chosen_of(Collective::allreduce, 1 << 10, sockets(1.02, true)), "butterfly");
+  EXPECT_EQ(chosen_of(Collective::allreduce, 1 << 10, sockets(2, true)), "butterfly");
+}
+
+TEST(Choice, IsFusedInMemoryAlsoWhereRanksShareCores) {
+  Capabilities memory = sockets(4);
+  memory.all_share_memory = true;
+  memory.one_shot_limit_bytes = 64 << 10;
+  memory.one_hop_element_limit_bytes = 64;
+  EXPECT_EQ(chosen_of(Collective::allreduce, 8, memory), "all-to-all");
+  EXPECT_EQ(chosen_of(Collective::allreduce, 1 << 20, memory), "two-shot");
+  for (const uint64_t bytes : {8u, 8u << 10, 8u << 20}) {
+    EXPECT_EQ(chosen_of(Collective::broadcast, bytes, memory), "flat");
+    EXPECT_EQ(chosen_of(Collective::reduce, bytes, memory), "flat");
+    EXPECT_EQ(chosen_of(Collective::allgather, bytes, memory), "direct");
+  }
+}
+
+// Each rank adds its share, or the root adds everything.
+TEST(Choice, CountsWhatAllRanksAddExactly) {
+  EXPECT_EQ(chosen_of(Collective::reduce, 8 << 20, sockets(1), TUTTI_LEVEL_EXACT), "two-shot");
+  EXPECT_EQ(chosen_of(Collective::reduce, 8 << 20, sockets(4), TUTTI_LEVEL_EXACT), "two-shot");
 }
 
 TEST(RanksPerCore, CountsTheCoresThatTheRanksOfAHostHaveTogether) {
@@ -85,6 +117,8 @@ TEST(RanksPerCore, CountsTheCoresThatTheRanksOfAHostHaveTogether) {
   }
   EXPECT_EQ(ranks_per_core(records, 0), 1.5);
   EXPECT_EQ(ranks_per_core(records, 4), 1);
+  for (HostRecord& record : records) CPU_ZERO(&record.cores);
+  EXPECT_EQ(ranks_per_core(records, 0), 1) << "nobody knows";
 }
 
 }  // namespace

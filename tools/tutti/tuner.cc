@@ -281,7 +281,7 @@ std::vector<Step> steps() {
       {"lines of flags fetched again",
        {Field::refetched_lines},
        {{1}, {2}, {3}, {64}},
-       join(allgather({256, 512, 768}), alltoall({256, 512, 768}))},
+       join(allgather({128, 256, 384, 512}), alltoall({128, 256, 384, 512}))},
       {"pages copied side by side",
        {Field::fetch_pages},
        {{1}, {2}, {4}, {8}},
