@@ -43,7 +43,7 @@ struct Probe {
 std::vector<Probe> probes_of(const Capabilities& capabilities) {
   using Kind = Probe::Kind;
   const MediumFields medium = medium_fields(capabilities);
-  std::vector<Probe> all = {{medium.hop_us, Kind::hop, Collective::allreduce, "butterfly"},
+  std::vector<Probe> all = {{medium.short_us, Kind::hop, Collective::allreduce, "butterfly"},
                             {medium.gb_s, Kind::rate, Collective::allgather, "direct"},
                             {medium.reduce_gb_s, Kind::addition}};
   // Where ranks outnumber cores who moves bytes is not the only one who takes the time.

@@ -31,10 +31,9 @@ class Counter final : public Sink {
   Rational sent() const { return in_buffers(sent_); }
   Rational moved() const { return in_buffers(moved_); }  // sent, received and copied
   Rational reduced() const { return in_buffers(reduced_); }
-
- private:
   Rational in_buffers(uint64_t chunks) const { return {int64_t(chunks * buffers_), chunks_}; }
 
+ private:
   uint32_t buffers_;  // how many of them the vector is
   uint32_t chunks_ = 1;
   uint64_t messages_ = 0, pieces_ = 0, sent_ = 0, moved_ = 0, reduced_ = 0;

@@ -1,23 +1,28 @@
-// What each rank of a schedule does: where ranks share cores, the work of all of them decides how
-// long a call takes, not only that of the busiest.
+// What the ranks of a schedule do: where they share cores, the work of all of them together decides
+// how long a call takes, and how much of it must be done one after the other.
 #pragma once
-
-#include <vector>
 
 #include "lib/schedule/algorithm.h"
 
 namespace tutti::schedule {
 
-// Of one rank. What is sent and what is received counts half, so that the sum over all ranks is
-// what passes through slots or sockets, and half of what is copied besides.
+// A send and a receive count half each, so that the sum over all ranks has each transfer once; a
+// copy within a rank counts half.
 struct Work {
   double pieces = 0;   // ranges of messages
   double moved = 0;    // in buffers
   double reduced = 0;  // in buffers
 };
 
-// Of all ranks, by rank. Folds are bracketed from the left. Derived from the schedule, once for
-// each shape; shape.rank is ignored. Any thread.
-const std::vector<Work>& work_of(const Algorithm& algorithm, const Shape& shape);
+struct WorkOfAll {
+  Work mean;     // of a rank
+  Work busiest;  // the most of each that a rank has
+  Work span;     // the largest transfer of each round, added up over the rounds; of more than 64
+                 // ranks, as if there were 64. No pieces: rounds are known
+};
+
+// Folds are bracketed from the left. Derived from the schedule, once for each shape; shape.rank is
+// ignored. Any thread.
+const WorkOfAll& work_of(const Algorithm& algorithm, const Shape& shape);
 
 }  // namespace tutti::schedule

@@ -19,9 +19,11 @@ namespace {
 // What one hop and one byte cost, in microseconds.
 struct Medium {
   double hop;           // a message, send to receipt
-  double piece;         // of a core's time, each piece of a message; counts where ranks share cores
   double byte;          // streamed through a slot or a socket
   double reduced_byte;  // added to a vector in cache
+  // Where ranks share cores.
+  double shared_hop;  // a round
+  double piece;       // of a core's time, each piece of a message
 };
 
 // Of a rate in GB/s.
@@ -29,15 +31,20 @@ double us_per_byte(double gb_s) { return 1 / (1000 * gb_s); }
 
 Medium medium_of(const Capabilities& capabilities) {
   const Tuning& tuning = capabilities.tuning;
-  const bool in_memory = capabilities.in_memory();
-  Medium medium{in_memory ? tuning.memory_hop_us : tuning.socket_hop_us,
-                in_memory ? 0 : tuning.socket_piece_us,
-                us_per_byte(in_memory ? tuning.memory_slot_gb_s : tuning.socket_gb_s),
-                us_per_byte(in_memory ? tuning.memory_reduce_gb_s : tuning.socket_reduce_gb_s)};
-  // In each round a core goes from rank to rank; nobody has to be woken up.
-  if (capabilities.crowded() && !capabilities.across_hosts)
-    medium.hop = capabilities.ranks_per_core * tuning.context_switch_us;
-  return medium;
+  const bool in_memory = capabilities.in_memory(), across = capabilities.across_hosts;
+  const double hop = in_memory ? tuning.memory_hop_us : tuning.socket_hop_us;
+  // On one host a core goes from rank to rank, and nobody has to be woken up. Between hosts a hop,
+  // which is measured from send to receipt, holds what each piece takes.
+  return {hop, us_per_byte(in_memory ? tuning.memory_slot_gb_s : tuning.socket_gb_s),
+          us_per_byte(in_memory ? tuning.memory_reduce_gb_s : tuning.socket_reduce_gb_s),
+          across ? hop : capabilities.ranks_per_core * tuning.context_switch_us,
+          across || in_memory ? 0 : tuning.socket_piece_us};
+}
+
+// How much of the time is as where ranks share cores: all from 1.5 ranks a core on, which is the
+// least that was measured.
+double share_of_cores(const Capabilities& capabilities) {
+  return std::clamp(2 * (capabilities.ranks_per_core - 1), 0.0, 1.0);
 }
 
 // One of an algorithm's claims for this many ranks; the tests compare them with the prover's
@@ -105,56 +112,48 @@ FusedCost fused_cost(const Algorithm& algorithm, Path path, const Capabilities& 
   return {tuning.one_shot_hops, p, p, far};
 }
 
-const std::vector<schedule::Work>& work_of(const Algorithm& algorithm,
-                                           const Capabilities& capabilities) {
-  return schedule::work_of(algorithm,
-                           {.nranks = capabilities.nranks, .radix = group_size(capabilities)});
-}
-
-// Brent's bound: what the ranks of a core do takes as long as all of it together, and as long as
-// what the busiest of them does. `us`: what a rank's work takes.
+// Where ranks share cores a call takes no less than the longest chain of transfers, than the work
+// of the busiest rank, and than all work divided by the cores. `us`: what work takes.
 template <class TimeOf>
 double time_of_work(const Algorithm& algorithm, const Capabilities& capabilities, TimeOf&& us) {
-  const std::vector<schedule::Work>& all = work_of(algorithm, capabilities);
-  double busiest = 0, sum = 0;
-  for (const schedule::Work& work : all) {
-    busiest = std::max(busiest, us(work));
-    sum += us(work);
-  }
-  return std::max(busiest, capabilities.ranks_per_core * sum / double(all.size()));
+  const schedule::WorkOfAll& work = schedule::work_of(
+      algorithm, {.nranks = capabilities.nranks, .radix = group_size(capabilities)});
+  return std::max({us(work.span), us(work.busiest), capabilities.ranks_per_core * us(work.mean)});
 }
 
 // `exact_byte`: what a byte takes that is added without rounding, in addition.
 double predict_fused(const Algorithm& algorithm, Path path, const Capabilities& capabilities,
                      double bytes, double exact_byte) {
   const Tuning& tuning = capabilities.tuning;
+  const Medium medium = medium_of(capabilities);
   const FusedCost cost = fused_cost(algorithm, path, capabilities);
-  const double byte = us_per_byte(tuning.fused_gb_s);
-  double moved = cost.busiest, added = claimed(algorithm.claims.reduced, capabilities.nranks);
-  if (capabilities.crowded()) {
-    moved = std::max(moved, capabilities.ranks_per_core * cost.average);
-    added = time_of_work(algorithm, capabilities,
-                         [](const schedule::Work& work) { return work.reduced; });
-  }
-  return medium_of(capabilities).hop * cost.hops + bytes * (moved * byte + added * exact_byte) +
-         cost.far_lines * tuning.far_line_us;
+  const double byte = us_per_byte(tuning.fused_gb_s), far = cost.far_lines * tuning.far_line_us;
+  const double added = claimed(algorithm.claims.reduced, capabilities.nranks) * exact_byte;
+  const double alone = medium.hop * cost.hops + bytes * (cost.busiest * byte + added) + far;
+  if (!capabilities.crowded()) return alone;
+  const double load = capabilities.ranks_per_core;
+  const double shared =
+      medium.shared_hop * cost.hops +
+      bytes * (std::max(cost.busiest, load * cost.average) * byte + load * added) + far;
+  return alone + share_of_cores(capabilities) * (shared - alone);
 }
 
 double predict_schedule(const Algorithm& algorithm, const Capabilities& capabilities, double bytes,
                         double exact_byte) {
   const Medium medium = medium_of(capabilities);
   const Claims& claims = algorithm.claims;
-  const uint32_t nranks = capabilities.nranks;
-  const double rounds = claimed(claims.rounds, nranks) * medium.hop,
+  const double rounds = claimed(claims.rounds, capabilities.nranks),
                added_byte = medium.reduced_byte + exact_byte;
-  if (!capabilities.crowded()) {
-    return rounds + bytes * (claimed(claims.sent, nranks) * medium.byte +
-                             claimed(claims.reduced, nranks) * added_byte);
-  }
-  return rounds + time_of_work(algorithm, capabilities, [&](const schedule::Work& work) {
-           return work.pieces * medium.piece +
-                  bytes * (work.moved * medium.byte + work.reduced * added_byte);
-         });
+  const double alone =
+      rounds * medium.hop + bytes * (claimed(claims.sent, capabilities.nranks) * medium.byte +
+                                     claimed(claims.reduced, capabilities.nranks) * added_byte);
+  if (!capabilities.crowded()) return alone;
+  const double shared = rounds * medium.shared_hop +
+                        time_of_work(algorithm, capabilities, [&](const schedule::Work& work) {
+                          return work.pieces * medium.piece +
+                                 bytes * (work.moved * medium.byte + work.reduced * added_byte);
+                        });
+  return alone + share_of_cores(capabilities) * (shared - alone);
 }
 
 double predict(const Algorithm& algorithm, Path path, const Capabilities& capabilities,

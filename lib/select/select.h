@@ -32,10 +32,11 @@ struct Capabilities {
   Tuning tuning;
 };
 
-// What the model knows of the medium between the ranks: of what decides how long a short call takes
-// the main part, what moves bytes, and what adds them up.
+// The fields that describe the medium: what short calls mostly consist of (a hop; where ranks share
+// the cores of one host a context switch, over sockets a piece of a message), how fast bytes move,
+// and how fast they are reduced.
 struct MediumFields {
-  Field hop_us, gb_s, reduce_gb_s;
+  Field short_us, gb_s, reduce_gb_s;
 };
 MediumFields medium_fields(const Capabilities& capabilities);
 

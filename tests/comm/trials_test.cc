@@ -136,8 +136,8 @@ tutti_explanation explain(tutti_comm comm, size_t bytes) {
 constexpr size_t lengths[] = {1 * kib,  2 * kib + 4, 9 * kib,        31 * kib,
                               40 * kib, 70 * kib,    300 * kib + 12, 1100 * kib};
 
-// Over sockets sums of more than two ranks are folded from the left, and can be in several ways,
-// where that is asked for; else the choice depends on how many cores the ranks have.
+// Over sockets, level layout folds sums of more than two ranks from the left, which several
+// algorithms do; what level fast does depends on how many cores the ranks have.
 tutti_level level_over(const std::string& transports, int nranks) {
   return transports == "tcp" && nranks > 2 ? TUTTI_LEVEL_LAYOUT : TUTTI_LEVEL_DEFAULT;
 }

@@ -2,23 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "algorithms/registry.h"
 #include "lib/schedule/prove.h"
 
 namespace tutti::schedule {
 namespace {
 
-Work mean(const std::vector<Work>& all) {
-  Work sum;
-  for (const Work& work : all) {
-    sum.pieces += work.pieces / double(all.size());
-    sum.moved += work.moved / double(all.size());
-    sum.reduced += work.reduced / double(all.size());
-  }
-  return sum;
-}
+constexpr double nearly = 1e-9;
 
 // The prover counts what is sent, and on which rank most is reduced.
 TEST(Work, OfAllRanksIsWhatTheProverCounts) {
@@ -28,33 +18,46 @@ TEST(Work, OfAllRanksIsWhatTheProverCounts) {
                    std::to_string(nranks));
       const Shape shape{.nranks = nranks};
       const Counts counts = prove(algorithm, shape).counts;
-      const std::vector<Work>& all = work_of(algorithm, shape);
-      ASSERT_EQ(all.size(), nranks);
-      const Work of_a_rank = mean(all);
+      const WorkOfAll& work = work_of(algorithm, shape);
       // Messages of several pieces, and copies, come on top.
-      EXPECT_GE(of_a_rank.pieces * nranks, double(counts.messages) - 1e-9);
-      EXPECT_GE(of_a_rank.moved * nranks, counts.total_sent.value() - 1e-9);
-      double most_reduced = 0;
-      for (const Work& work : all) most_reduced = std::max(most_reduced, work.reduced);
-      EXPECT_NEAR(most_reduced, counts.reduced.value(), 1e-9);
+      EXPECT_GE(work.mean.pieces * nranks, double(counts.messages) - nearly);
+      EXPECT_GE(work.mean.moved * nranks, counts.total_sent.value() - nearly);
+      EXPECT_NEAR(work.busiest.reduced, counts.reduced.value(), nearly);
+      EXPECT_GE(work.busiest.moved, work.mean.moved - nearly);
+      EXPECT_LE(work.span.reduced, work.span.moved + nearly);
     }
   }
 }
 
+const WorkOfAll& of(Collective collective, const char* name, const Shape& shape) {
+  return work_of(*find_algorithm(collective, name), shape);
+}
+
 TEST(Work, IsCountedByHand) {
-  const Work ring = work_of(*find_algorithm(Collective::reduce_scatter, "ring"), {.nranks = 4})[0];
-  EXPECT_EQ(ring.pieces, 3) << "three sent, three received";
-  EXPECT_NEAR(ring.moved, 0.75, 1e-9);
-  EXPECT_NEAR(ring.reduced, 0.75, 1e-9);
-  const Work all = work_of(*find_algorithm(Collective::allgather, "direct"), {.nranks = 4})[0];
-  EXPECT_NEAR(all.moved, 0.75, 1e-9) << "three blocks sent, three received";
-  EXPECT_EQ(all.reduced, 0);
-  const Work bruck = work_of(*find_algorithm(Collective::alltoall, "bruck"), {.nranks = 8})[0];
-  EXPECT_EQ(bruck.pieces, 12) << "four blocks in each of three messages";
-  const std::vector<Work>& tree =
-      work_of(*find_algorithm(Collective::broadcast, "binomial"), {.nranks = 8, .root = 3});
-  EXPECT_EQ(tree[3].pieces, 1.5) << "the root sends to three";
-  EXPECT_EQ(tree[4].pieces, 0.5) << "a leaf";
+  const WorkOfAll& ring = of(Collective::reduce_scatter, "ring", {.nranks = 4});
+  EXPECT_NEAR(ring.mean.pieces, 3, nearly) << "three sent, three received";
+  EXPECT_NEAR(ring.mean.moved, 0.75, nearly);
+  EXPECT_NEAR(ring.mean.reduced, 0.75, nearly);
+  EXPECT_NEAR(ring.span.moved, 0.75, nearly) << "a block in each of three rounds";
+  EXPECT_NEAR(ring.span.reduced, 0.75, nearly);
+  const WorkOfAll& gather = of(Collective::allgather, "direct", {.nranks = 4});
+  EXPECT_NEAR(gather.mean.moved, 0.75, nearly) << "three blocks sent, three received";
+  EXPECT_EQ(gather.busiest.reduced, 0);
+  const WorkOfAll& bruck = of(Collective::alltoall, "bruck", {.nranks = 8});
+  EXPECT_NEAR(bruck.busiest.pieces, 12, nearly) << "four blocks in each of three messages";
+  const WorkOfAll& tree = of(Collective::broadcast, "binomial", {.nranks = 8, .root = 3});
+  EXPECT_NEAR(tree.busiest.pieces, 1.5, nearly) << "the root sends to three";
+  EXPECT_NEAR(tree.mean.moved, 7 / 8.0, nearly);
+  EXPECT_NEAR(tree.span.moved, 3, nearly) << "three rounds";
+}
+
+// Each rank of a chain has little work; they do it one after the other.
+TEST(Work, OfAChainHasTheSpanOfItsRounds) {
+  const WorkOfAll& chain = of(Collective::scan, "chain", {.nranks = 8});
+  EXPECT_LE(chain.busiest.moved, 2);
+  EXPECT_NEAR(chain.span.moved, 7, nearly);
+  EXPECT_NEAR(of(Collective::scan, "chain", {.nranks = 100}).span.moved, 63, nearly)
+      << "as if there were 64";
 }
 
 }  // namespace

@@ -57,15 +57,20 @@ TEST(Choice, TakesTwoLevelsAboveACacheForShortVectorsOnly) {
   EXPECT_NE(chosen(16, 1, 2), "two-level") << "a cache each: no group to fold in";
 }
 
-std::string chosen_of(Collective collective, uint64_t bytes, Capabilities capabilities,
-                      tutti_level level = TUTTI_LEVEL_FAST) {
+Choice choice_of(Collective collective, uint64_t bytes, Capabilities capabilities,
+                 tutti_level level = TUTTI_LEVEL_FAST) {
   capabilities.nranks = 8;
   capabilities.cache_group = 8;
   Query query = plain_query(collective, 8, bytes / 4, 4);
   query.level = level;
   Choice choice;
   EXPECT_TRUE(choose(collective, capabilities, query, {}, false, &choice).ok());
-  return choice.algorithm->name;
+  return choice;
+}
+
+std::string chosen_of(Collective collective, uint64_t bytes, const Capabilities& capabilities,
+                      tutti_level level = TUTTI_LEVEL_FAST) {
+  return choice_of(collective, bytes, capabilities, level).algorithm->name;
 }
 
 Capabilities sockets(double ranks_per_core, bool across_hosts = false) {
@@ -83,22 +88,40 @@ TEST(Choice, TakesFewMessagesAndBytesWhereRanksShareCores) {
   EXPECT_EQ(chosen_of(Collective::reduce, 8 << 20, sockets(4)), "binomial");
 }
 
+// The model goes over from the one to the other, without a jump.
+TEST(Choice, IsNearlyAsAloneWhereOneRankIsTooMany) {
+  for (const Collective collective :
+       {Collective::allreduce, Collective::alltoall, Collective::broadcast, Collective::scan}) {
+    for (const uint64_t bytes : {64u, 64u << 10, 8u << 20}) {
+      const Choice alone = choice_of(collective, bytes, sockets(1)),
+                   crowded = choice_of(collective, bytes, sockets(1.0001));
+      EXPECT_EQ(alone.algorithm, crowded.algorithm);
+      EXPECT_NEAR(crowded.predicted_us / alone.predicted_us, 1, 0.01);
+    }
+  }
+}
+
 TEST(Choice, TakesFewRoundsBetweenHostsAlsoWhereRanksShareCores) {
   EXPECT_EQ(chosen_of(Collective::allreduce, 1 << 10, sockets(1.02, true)), "butterfly");
   EXPECT_EQ(chosen_of(Collective::allreduce, 1 << 10, sockets(2, true)), "butterfly");
 }
 
 TEST(Choice, IsFusedInMemoryAlsoWhereRanksShareCores) {
-  Capabilities memory = sockets(4);
-  memory.all_share_memory = true;
-  memory.one_shot_limit_bytes = 64 << 10;
-  memory.one_hop_element_limit_bytes = 64;
-  EXPECT_EQ(chosen_of(Collective::allreduce, 8, memory), "all-to-all");
-  EXPECT_EQ(chosen_of(Collective::allreduce, 1 << 20, memory), "two-shot");
-  for (const uint64_t bytes : {8u, 8u << 10, 8u << 20}) {
-    EXPECT_EQ(chosen_of(Collective::broadcast, bytes, memory), "flat");
-    EXPECT_EQ(chosen_of(Collective::reduce, bytes, memory), "flat");
-    EXPECT_EQ(chosen_of(Collective::allgather, bytes, memory), "direct");
+  for (const double ranks_per_core : {1.5, 2.0, 4.0}) {
+    SCOPED_TRACE(ranks_per_core);
+    Capabilities memory = sockets(ranks_per_core);
+    memory.all_share_memory = true;
+    memory.one_shot_limit_bytes = 64 << 10;
+    memory.one_hop_element_limit_bytes = 64;
+    EXPECT_EQ(chosen_of(Collective::allreduce, 8, memory), "all-to-all");
+    EXPECT_EQ(chosen_of(Collective::allreduce, 1 << 20, memory), "two-shot");
+    for (const Collective collective :
+         {Collective::allreduce, Collective::broadcast, Collective::allgather, Collective::alltoall,
+          Collective::scan, Collective::exscan}) {
+      for (const uint64_t bytes : {8u, 8u << 10, 1u << 20})
+        EXPECT_TRUE(choice_of(collective, bytes, memory).fused())
+            << collective_name(collective) << " " << bytes;
+    }
   }
 }
 

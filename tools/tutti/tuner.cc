@@ -413,7 +413,9 @@ Status fit_model(Lab& lab, double share, TuningTable* table, Result* out) {
   TUTTI_TRY(lab.measure(subjects, share, "every algorithm"));
   for (size_t i = 0; i < times.size(); ++i) times[i].us = subjects[i].time();
   const MediumFields medium = medium_fields(capabilities);
-  std::vector<Field> fields{medium.hop_us, medium.gb_s, medium.reduce_gb_s};
+  std::vector<Field> fields{medium.short_us};
+  // The rates are also those of ranks with a core each, which measure them better.
+  if (!capabilities.crowded()) fields.insert(fields.end(), {medium.gb_s, medium.reduce_gb_s});
   if (capabilities.all_share_memory && !capabilities.crowded()) {
     for (const Field field : {Field::fused_gb_s, Field::one_shot_hops, Field::two_shot_hops,
                               Field::two_shot_vectors, Field::one_hop_hops})
