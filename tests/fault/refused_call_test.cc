@@ -115,6 +115,7 @@ class RefusedCall : public ::testing::Test {
           tutti::testing::start(nranks, transport,
                                 [&](int rank, tutti_comm comm) {
                                   if (sum(TUTTI_OK, comm).status != TUTTI_OK) _exit(95);
+                                  if (!meets_everybody(comm)) _exit(95);
                                   if (rank == row.victim) refuse_all(row.refusals);
                                   const Report report = make(comm);
                                   if (goes_on && sum(TUTTI_OK, comm).status != TUTTI_OK) _exit(96);
@@ -125,6 +126,15 @@ class RefusedCall : public ::testing::Test {
                                   return report;
                                 }),
           start_ns);
+  }
+
+  // So that all pairs of ranks have the connections that they make when they first need one: blocks
+  // that are as long as these wait for them.
+  static bool meets_everybody(tutti_comm comm) {
+    constexpr size_t block = 256 << 10;
+    const std::vector<uint8_t> mine(nranks * block);
+    std::vector<uint8_t> all(nranks * block);
+    return tutti_alltoall(mine.data(), all.data(), block, TUTTI_UINT8, comm) == TUTTI_OK;
   }
 
   static void derive(const Row& row, const char* transport) {
