@@ -35,7 +35,7 @@ Work span_of(const Algorithm& algorithm, Shape shape) {
   algorithm.emit(shape, counter);  // for the length of a chunk
   Work span;
   for (const auto& [round, largest] : rounds) {
-    span.moved += counter.in_buffers(largest.moved).value();
+    span.moved += counter.in_buffers(largest.moved).value() / 2;
     span.reduced += counter.in_buffers(largest.reduced).value();
   }
   return span;

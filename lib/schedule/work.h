@@ -17,8 +17,9 @@ struct Work {
 struct WorkOfAll {
   Work mean;     // of a rank
   Work busiest;  // the most of each that a rank has
-  Work span;     // the largest transfer of each round, added up over the rounds; of more than 64
-                 // ranks, as if there were 64. No pieces: rounds are known
+  // The largest transfer of each round, added up over the rounds; half, as the receiver takes it
+  // while the sender goes on. Of more than 64 ranks as if there were 64. No pieces.
+  Work span;
 };
 
 // Folds are bracketed from the left. Derived from the schedule, once for each shape; shape.rank is
